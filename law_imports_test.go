@@ -64,10 +64,10 @@ var bans = []ban{
 	{"front/internal/upstream", "net/http", "choosing a server is independent of the request"},
 	{"front/internal/upstream", "internal/...", "choosing a server is independent of the client"},
 	{"front/internal/upstream", "front", "it gets its configuration from the caller"},
-	{"front/files", "internal/...", "the handler works on any http.Server, and uses interfaces for what tare does better"},
-	{"front/files", ".", "the handler works on any http.Server, and uses interfaces for what tare does better"},
-	{"front/files", "load/...", "handlers must not import the tools"},
-	{"front/files", "internal/lab/...", "handlers must not import the tools"},
+	{"front/internal/files", "internal/...", "the handler works on any http.Server, and uses interfaces for what tare does better"},
+	{"front/internal/files", ".", "the handler works on any http.Server, and uses interfaces for what tare does better"},
+	{"front/internal/files", "load/...", "handlers must not import the tools"},
+	{"front/internal/files", "internal/lab/...", "handlers must not import the tools"},
 	{"front", "internal/engine", "the front works on any http.Server"},
 	{"front", ".", "the front works on any http.Server"},
 	{"front", "load/...", "handlers must not import the tools"},
@@ -194,6 +194,10 @@ var only = []struct {
 		"names are independent of what has them",
 	},
 	{
+		"front/internal/places", []string{module + "/front/conf"}, true,
+		"conf.Config is walked in one place",
+	},
+	{
 		"front/internal/uri", nil, true,
 		"paths are independent of requests",
 	},
@@ -202,7 +206,7 @@ var only = []struct {
 		"text is independent of responses",
 	},
 	{
-		"front/internal/htpasswd", []string{module + "/front/files"}, true,
+		"front/internal/htpasswd", []string{module + "/front/internal/files"}, true,
 		"passwords are independent of requests",
 	},
 	{

@@ -20,7 +20,7 @@ import (
 // content.
 func withAuthRequest(auth, content conf.Proxy, set ...conf.Set) conf.Config {
 	return oneHost(
-		conf.Location{Match: conf.Exact, Path: "/auth", Internal: true, Proxy: &auth},
+		conf.Location{Match: "=", Path: "/auth", Internal: true, Proxy: &auth},
 		conf.Location{Path: "/", Proxy: &content,
 			Settings: conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth", Set: set}}},
 	)

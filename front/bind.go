@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -48,7 +47,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	if x.parent != nil {
 		b.prepareSubrequest(x, &q)
 	}
-	if b.proxy.from.Protocol != conf.FastCGI {
+	if b.proxy.from.Protocol != "fastcgi" {
 		q.host = host
 		if b.proxy.header.host != nil {
 			if hostValue := b.proxy.header.host.eval(x); hostValue != "" {

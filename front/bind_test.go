@@ -135,7 +135,7 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	h := newFront(t, oneHost(
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app", Intercept: true},
 			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
-		conf.Location{Path: "@other", Match: conf.Named, Proxy: &conf.Proxy{To: "other"}},
+		conf.Location{Path: "@other", Match: "@", Proxy: &conf.Proxy{To: "other"}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first = r
 		w.WriteHeader(http.StatusNotFound)
@@ -301,7 +301,7 @@ func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Intercept: true},
 			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{502}, Status: -1,
 				Target: "@app"}}}},
-		conf.Location{Match: conf.Named, Path: "@app", Proxy: &conf.Proxy{To: "app"}},
+		conf.Location{Match: "@", Path: "@app", Proxy: &conf.Proxy{To: "app"}},
 	)
 	a := serveHandler(t, newFront(t, c,
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -405,7 +405,7 @@ func proxyFastCGI(t testing.TB) func() {
 		"DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
 		params = append(params, conf.Param{Name: name, Value: conf.Text("$" + strings.ToLower(name))})
 	}
-	return proxyCost(t, conf.Proxy{Protocol: conf.FastCGI, KeepConn: true, Params: params}, string(reply))
+	return proxyCost(t, conf.Proxy{Protocol: "fastcgi", KeepConn: true, Params: params}, string(reply))
 }
 
 // proxyCases returns the cases with the allocations that an exchange may have: memory that others

@@ -23,9 +23,9 @@ func TestBodyIsInNamedFile(t *testing.T) {
 					stored, err := os.ReadFile(r.Header.Get("X-File"))
 					fmt.Fprint(w, string(stored) == body, " ", len(sent), " ", err)
 				})
-				s := conf.Settings{BodyFile: conf.CleanBodyFile, BodyDir: dir}
+				s := conf.Settings{BodyFile: "clean", BodyDir: dir}
 				if keep {
-					s.BodyFile = conf.KeepBodyFile
+					s.BodyFile = "on"
 				}
 				p := conf.Proxy{To: conf.Text(to), NoBody: noBody, StreamRequest: true,
 					Header: []conf.Field{{Name: "X-File", Value: "$request_body_file"}}}
@@ -52,7 +52,7 @@ func TestBodyThatCannotBeStored(t *testing.T) {
 	to := serve(t, echo)
 	dir := filepath.Join(t.TempDir(), "gone")
 	must(t, os.Mkdir(dir, 0o700))
-	s := conf.Settings{BodyFile: conf.CleanBodyFile, BodyDir: dir}
+	s := conf.Settings{BodyFile: "clean", BodyDir: dir}
 	a := serveHandler(t, newFront(t,
 		oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: s}), quiet()))
 	must(t, os.Remove(dir))

@@ -28,7 +28,7 @@ type clientCerts struct {
 // maxVerifiedConns bounds the connections whose results are remembered. 4096 take about 300 KB.
 const maxVerifiedConns = 4096
 
-// Reasons, in OpenSSL's words. CertOptionalNoCA accepts certificates with the first four.
+// Reasons, in OpenSSL's words. The mode optional_no_ca accepts certificates with the first four.
 const (
 	selfSigned      = "self-signed certificate"
 	selfSignedAbove = "self-signed certificate in certificate chain"
@@ -75,7 +75,7 @@ func isSelfIssued(c *x509.Certificate) bool {
 // status returns the status that rejects a request without the required certificate, or 0.
 func (v *clientCerts) status(s *tls.ConnectionState) int {
 	if len(s.PeerCertificates) == 0 {
-		if v.from.Mode == conf.CertRequired {
+		if v.from.Mode == "" {
 			return statusNoCert
 		}
 		return 0
@@ -84,7 +84,7 @@ func (v *clientCerts) status(s *tls.ConnectionState) int {
 	case "":
 		return 0
 	case selfSigned, selfSignedAbove, noLocalIssuer, unverifiedLeaf:
-		if v.from.Mode == conf.CertOptionalNoCA {
+		if v.from.Mode == "optional_no_ca" {
 			return 0
 		}
 	}

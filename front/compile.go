@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/files"
 	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 // compiler makes a plan of a Config.
@@ -62,6 +62,9 @@ func (c *compiler) compile() error {
 	}
 	if len(c.config.Hosts) == 0 {
 		return errors.New("no hosts: Config.Hosts needs at least one")
+	}
+	if err := checkWords(c.config); err != nil {
+		return err
 	}
 	c.fileShare = c.fileLimits()
 	if err := c.compileMaps(); err != nil {

@@ -3,8 +3,6 @@ package front
 import (
 	"net/http"
 	"strings"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 // withConditions returns the request whose conditions are compared with a file or a cached
@@ -18,9 +16,9 @@ func (x *exchange) withConditions(r *http.Request, lastModified string) *http.Re
 	since := r.Header["If-Modified-Since"]
 	switch {
 	case since == nil:
-	case x.loc.settings.ModifiedSince == conf.ModifiedSinceOff:
+	case x.loc.settings.ModifiedSince == "off":
 		drop = append(drop, "If-Modified-Since", "If-None-Match")
-	case x.loc.settings.ModifiedSince == conf.ModifiedSinceExact && lastModified != "" && !sameTime(since[0],
+	case x.loc.settings.ModifiedSince == "" && lastModified != "" && !sameTime(since[0],
 		lastModified):
 		drop = append(drop, "If-Modified-Since")
 	}

@@ -155,18 +155,18 @@ func TestDisableSymlinksRejectsLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	at := func(path string, how conf.Symlinks, from, root conf.Text) conf.Location {
+	at := func(path, how string, from, root conf.Text) conf.Location {
 		return conf.Location{Path: path,
-			Settings: conf.Settings{Files: conf.Files{Alias: root + "/", Symlinks: how, SymlinksFrom: from}}}
+			Settings: conf.Settings{Files: conf.Files{Alias: root + "/", DisableSymlinks: how, SymlinksFrom: from}}}
 	}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
-		at("/off/", conf.FollowLinks, "", root), at("/on/", conf.FollowNoLinks, "", root),
-		at("/real/", conf.FollowNoLinks, "", conf.Text(dir)+"/r1"),
-		at("/from/", conf.FollowNoLinks, root, root), at("/slash/", conf.FollowNoLinks, root+"/", root),
-		at("/root/", conf.FollowNoLinks, "$document_root", root),
-		at("/other/", conf.FollowNoLinks, "/elsewhere", root),
-		at("/variable/", conf.FollowNoLinks, conf.Text(dir)+"/$arg_d", root),
-		at("/owner/", conf.FollowOwnedLinks, "", root),
+		at("/off/", "", "", root), at("/on/", "on", "", root),
+		at("/real/", "on", "", conf.Text(dir)+"/r1"),
+		at("/from/", "on", root, root), at("/slash/", "on", root+"/", root),
+		at("/root/", "on", "$document_root", root),
+		at("/other/", "on", "/elsewhere", root),
+		at("/variable/", "on", conf.Text(dir)+"/$arg_d", root),
+		at("/owner/", "if_not_owner", "", root),
 	}}}})
 	for target, status := range map[string]int{
 		"/off/x": 200, "/off/link": 200, "/off/dir/x": 200, "/off/dangling": 404, "/off/loop": 403, "/off/dir": 301,

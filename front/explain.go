@@ -148,8 +148,10 @@ func (c *compiler) explainLocation(loc *location, from *conf.Location) {
 	if e == nil {
 		return
 	}
-	text := "location " + map[conf.Match]string{conf.FinalPrefix: "^~ ", conf.Exact: "= ", conf.Regex: "~ ",
-		conf.FoldRegex: "~* "}[from.Match] + from.Path
+	text := "location " + from.Path
+	if from.Match != "" && from.Match != "@" {
+		text = "location " + from.Match + " " + from.Path
+	}
 	if from.Path == "" {
 		text = "none matches: the settings of the server apply"
 	}

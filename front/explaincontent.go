@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/front/internal/uri"
 )
 

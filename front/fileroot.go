@@ -5,7 +5,8 @@ import (
 	"sync"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // fileRoots holds handlers of a directory for each trusted prefix (disable_symlinks from=), if that
@@ -34,7 +35,7 @@ const fileShareCount = 4
 // fileLimits returns the limits of each directory. All directories of the Config share them.
 func (c *compiler) fileLimits() files.Limits {
 	roots := make(map[conf.Text]bool)
-	for p := range c.config.Places() {
+	for p := range places.Of(c.config) {
 		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
 	}
 	// a power of two, so that adding a directory seldom changes the limits, which would empty the

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
@@ -299,10 +299,10 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 	f.config = files.Config{
 		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true,
 		Compress: files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
-		ByPath:   true, Symlinks: followed(s.Symlinks), NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
-		ModifiedExact: from.ModifiedSince == conf.ModifiedSinceExact,
+		ByPath:   true, DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
+		ModifiedExact: from.ModifiedSince == "",
 	}
-	if s.Symlinks != conf.FollowLinks {
+	if s.DisableSymlinks != "" {
 		if f.from, err = c.text(trustedPart(s, root)); err != nil {
 			return fmt.Errorf("disable_symlinks: %w", err)
 		}
@@ -311,17 +311,6 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 		return nil
 	}
 	return c.openRoot(f, loc.tryFiles != nil || servesFiles(from))
-}
-
-// followed returns the links that a handler of files follows.
-func followed(s conf.Symlinks) files.Symlinks {
-	switch s {
-	case conf.FollowOwnedLinks:
-		return files.FollowOwnedLinks
-	case conf.FollowNoLinks:
-		return files.FollowNoLinks
-	}
-	return files.FollowLinks
 }
 
 // servesFiles reports whether files are the content of a location.
@@ -366,8 +355,8 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	}
 	config := f.config
 	config.SymlinksFrom = f.from.literal
-	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", config.Dir, config.Listing, config.Compress, config.Symlinks,
-		config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
+	key := fmt.Sprintf("%s %v %v %q %q %v %v %v %s", config.Dir, config.Listing, config.Compress,
+		config.DisableSymlinks, config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
 	open := func() (*files.Handler, error) { return files.New(config) }
 	at, release, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
 	if err != nil {

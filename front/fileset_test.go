@@ -26,9 +26,9 @@ func TestNothingOutsideIsServed(t *testing.T) {
 		at("/l/", conf.Files{Alias: dir}),
 		at("/m/", conf.Files{Alias: dir + "/$arg_d/"}), at("/r/", conf.Files{Root: dir + "/$arg_d"}),
 		at("/v/", conf.Files{Root: "$arg_d"}), at("/", conf.Files{Root: dir}),
-		{Match: conf.Regex, Path: "^/u/(.*)$", Settings: conf.Settings{Files: conf.Files{Alias: dir + "/$1"}}},
+		{Match: "~", Path: "^/u/(.*)$", Settings: conf.Settings{Files: conf.Files{Alias: dir + "/$1"}}},
 		{Path: "/t/", TryFiles: []conf.Text{"$arg_f", "=404"}, Settings: conf.Settings{Files: conf.Files{Root: dir}}},
-		{Path: "/w/", Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/$arg_p", Flag: conf.RewriteBreak}},
+		{Path: "/w/", Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/$arg_p", Flag: "break"}},
 			Settings: conf.Settings{Files: conf.Files{Root: dir}}},
 	}}}})
 	for _, target := range []string{
@@ -70,7 +70,7 @@ func TestFileOptionsApply(t *testing.T) {
 	}
 	if runtime.GOOS == "linux" {
 		locations = append(locations, at("/links/", conf.Files{}), at("/nolinks/",
-			conf.Files{Symlinks: conf.FollowNoLinks}))
+			conf.Files{DisableSymlinks: "on"}))
 	}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: locations}}})
 	check := func(target string, status int, body, name, value string, fields ...string) {
@@ -190,7 +190,7 @@ func TestRedirectCannotInject(t *testing.T) {
 		{Path: "/a", Steps: []conf.Step{conf.Return{Status: 301, Text: "https://x.example$uri"}}},
 		{Path: "/b", Steps: []conf.Step{conf.Return{Status: 302, Text: "$uri"}}},
 		{Path: "/c", Steps: []conf.Step{conf.Rewrite{Pattern: "(?s)^/c(.*)$", To: "https://x.example/$1",
-			Flag: conf.RewriteRedirect}}},
+			Flag: "redirect"}}},
 		{Path: "/d", Steps: []conf.Step{conf.Return{Status: 404}},
 			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
 	}}}})

@@ -90,7 +90,7 @@ func TestErrorPageReplacesUpstreamError(t *testing.T) {
 			ErrorPages: []conf.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"},
 				{Statuses: []int{401}, Target: "/page"}},
 		}},
-		conf.Location{Path: "/page", Match: conf.Exact,
+		conf.Location{Path: "/page", Match: "=",
 			Steps: []conf.Step{conf.Return{Status: 200, Text: "the page"}}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-App", "says")

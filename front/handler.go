@@ -30,6 +30,7 @@ func New(c conf.Config, opts ...Option) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.prepare()
 	h.current.Store(p)
 	p.commit()
 	return h, nil
@@ -55,6 +56,7 @@ func (h *Handler) Reload(c conf.Config) error {
 	if err != nil {
 		return err
 	}
+	p.prepare()
 	h.current.Swap(p).retire()
 	p.commit()
 	return nil

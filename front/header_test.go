@@ -30,7 +30,7 @@ func TestAddHeaderIsSameAsNginx(t *testing.T) {
 		path := fmt.Sprintf("/%d", status)
 		fmt.Fprintf(&locations, "location = %s { return %d /to; }\n", path, status)
 		ours = append(ours, conf.Location{
-			Match: conf.Exact, Path: path, Steps: []conf.Step{conf.Return{Status: status, Text: "/to"}},
+			Match: "=", Path: path, Steps: []conf.Step{conf.Return{Status: status, Text: "/to"}},
 			Settings: settings,
 		})
 	}

@@ -71,6 +71,7 @@ func (c *compiler) healthCheck(p *proxy) error {
 			}
 		},
 	})
+	c.plan.prepares = append(c.plan.prepares, check.Begin)
 	c.plan.commits = append(c.plan.commits, check.Start)
 	c.plan.retires = append(c.plan.retires, func() {
 		check.Stop()

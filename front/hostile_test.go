@@ -27,7 +27,7 @@ import (
 //	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
 //	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, fuzzing of wire/fcgi
 //	37, 38, 43 limits of one connection     the server's tests
-//	39 superlinear work                     TestManyRangesGetMultipart of front/files, and
+//	39 superlinear work                     TestManyRangesGetMultipart of front/internal/files, and
 //	                                        FuzzCleanPath
 //	41 memory for clients' keys             TestTooLongLimitKeysAreNotLimited, and tests of
 //	                                        front/internal/limit
@@ -399,7 +399,7 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 	params := []conf.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
 		{Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
 	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{Protocol: conf.FastCGI, To: conf.Text(l.Addr().String()), Params: params}), quiet()))
+		proxyTo(conf.Proxy{Protocol: "fastcgi", To: conf.Text(l.Addr().String()), Params: params}), quiet()))
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User",
 		"evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") ||
@@ -414,7 +414,7 @@ func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 	c := oneHost(
 		conf.Location{Path: "/none", Steps: []conf.Step{conf.Return{Status: 404}}},
 		conf.Location{Path: "/big", Proxy: &conf.Proxy{To: conf.Text(to)}},
-		conf.Location{Match: conf.Named, Path: "@page", Proxy: &conf.Proxy{To: conf.Text(to)}},
+		conf.Location{Match: "@", Path: "@page", Proxy: &conf.Proxy{To: conf.Text(to)}},
 	)
 	for i := range c.Hosts[0].Locations {
 		c.Hosts[0].Locations[i].MaxBody = 10

@@ -271,7 +271,7 @@ func TestErrorPageReplaces413(t *testing.T) {
 	s := conf.Settings{MaxBody: 1, ErrorPages: []conf.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
 	l := app(s)
 	us := serveHandler(t, newFront(t, oneHost(l, conf.Location{
-		Path: "/long", Match: conf.Exact, Settings: s, Proxy: &conf.Proxy{To: "page"},
+		Path: "/long", Match: "=", Settings: s, Proxy: &conf.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(readAll)),
 		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
 			_ *http.Request) {
@@ -289,7 +289,7 @@ func TestMaxBodyOfErrorPageIsIgnored(t *testing.T) {
 	app := app(conf.Settings{MaxBody: 10, ErrorPages: []conf.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
 	app.Proxy.Intercept = true
 	us := serveHandler(t, newFront(t, oneHost(app, conf.Location{
-		Path: "/page", Match: conf.Exact, Settings: conf.Settings{MaxBody: 1}, Proxy: &conf.Proxy{To: "page"},
+		Path: "/page", Match: "=", Settings: conf.Settings{MaxBody: 1}, Proxy: &conf.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)

@@ -175,29 +175,29 @@ func (c *compiler) locations(h *host, to *locations, from []conf.Location, paren
 
 // addLocation adds a location to those that are searched.
 func (c *compiler) addLocation(h *host, to *locations, loc *location, from *conf.Location) error {
-	loc.path, loc.final, loc.internal = from.Path, from.Match == conf.FinalPrefix, from.Internal
+	loc.path, loc.final, loc.internal = from.Path, from.Match == "^~", from.Internal
 	switch from.Match {
-	case conf.Prefix, conf.FinalPrefix:
+	case "", "^~":
 		if slices.ContainsFunc(to.prefixes, func(p prefix) bool { return p.path == from.Path }) {
 			return fmt.Errorf("duplicate location %q", from.Path)
 		}
 		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
-	case conf.Exact:
+	case "=":
 		if to.exact[from.Path] != nil {
 			return fmt.Errorf("duplicate location = %q", from.Path)
 		}
 		put(&to.exact, from.Path, loc)
-	case conf.Regex, conf.FoldRegex:
-		p, err := c.pattern(from.Path, from.Match == conf.FoldRegex)
+	case "~", "~*":
+		p, err := c.pattern(from.Path, from.Match == "~*")
 		if err != nil {
 			return err
 		}
 		loc.pattern = p
 		to.patterns = append(to.patterns, loc)
-	case conf.Named:
+	case "@":
 		return c.addNamed(h, loc, from)
 	default:
-		return fmt.Errorf("unknown match %d", from.Match)
+		return fmt.Errorf("invalid match %q of a location (must be ^~, =, ~, ~*, @ or empty)", from.Match)
 	}
 	if loc.pattern == nil && from.Proxy != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
 		put(&to.redirects, strings.TrimSuffix(from.Path, "/"), loc)
@@ -222,7 +222,7 @@ func (c *compiler) addNamed(h *host, loc *location, from *conf.Location) error {
 
 // checkNesting rejects locations that would never be found.
 func checkNesting(loc *location, from *conf.Location) error {
-	if from.Match == conf.Exact && len(from.Locations) > 0 {
+	if from.Match == "=" && len(from.Locations) > 0 {
 		return fmt.Errorf("exact location %q must not have nested locations", from.Path)
 	}
 	if p := loc.parent; p != nil && loc.pattern == nil && p.pattern == nil && !strings.HasPrefix(loc.path, p.path) {
@@ -308,7 +308,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 // copies compiles what a location does with requests besides responding: files of bodies, copies,
 // traces and early hints.
 func (c *compiler) copies(loc *location, s *conf.Settings) (err error) {
-	if s.BodyFile != conf.NoBodyFile && s.BodyDir != "" && c.options.explain == nil {
+	if s.BodyFile != "" && s.BodyDir != "" && c.options.explain == nil {
 		if err := os.Mkdir(s.BodyDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("client_body_temp_path: %w", err)
 		}

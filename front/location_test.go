@@ -14,9 +14,9 @@ func naive(all []conf.Location, path string) (found *conf.Location, slash bool) 
 	for i := range all {
 		l := &all[i]
 		switch {
-		case l.Match == conf.Exact && l.Path == path:
+		case l.Match == "=" && l.Path == path:
 			return l, false
-		case l.Match <= conf.FinalPrefix && strings.HasPrefix(path, l.Path) && (best == nil ||
+		case l.Match != "=" && strings.HasPrefix(path, l.Path) && (best == nil ||
 			len(l.Path) > len(best.Path)):
 			best = l
 		}
@@ -50,13 +50,13 @@ func FuzzLocations(f *testing.F) {
 			l := conf.Location{Path: line[1:]}
 			switch line[0] {
 			case '=':
-				l.Match = conf.Exact
+				l.Match = "="
 			case '^':
-				l.Match = conf.FinalPrefix
+				l.Match = "^~"
 			case 's':
 				l.Proxy = &conf.Proxy{To: "app"}
 			}
-			key := fmt.Sprint(l.Match == conf.Exact, l.Path)
+			key := fmt.Sprint(l.Match == "=", l.Path)
 			if seen[key] {
 				continue
 			}

@@ -102,7 +102,7 @@ func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
 	}
 	c.plan.needs |= needsStartTime
 	lost := accesslog.Combined.Lost
-	if format.Escape == conf.EscapeJSON {
+	if format.Escape == "json" {
 		lost = accesslog.JSON.Lost
 	}
 	l.file, err = c.logFile(from.Path, lost)
@@ -145,7 +145,7 @@ func (c *compiler) logLine(f conf.LogFormat) ([]logPiece, error) {
 
 // logVariable compiles a variable of a line. nginx writes a dash for variables that are not set,
 // and nothing for empty ones.
-func (c *compiler) logVariable(name string, escape conf.Escape) (func([]byte, *exchange) []byte, error) {
+func (c *compiler) logVariable(name, escape string) (func([]byte, *exchange) []byte, error) {
 	value, err := c.variable(name)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func (c *compiler) logVariable(name string, escape conf.Escape) (func([]byte, *e
 	}
 	slot, isGroup := c.slots[name] // a group of a regular expression, or not set yet
 	isGroup = isGroup && !c.assigned[name] && !known.isCached
-	dash := escape == conf.EscapeDefault && !c.assigned[name] && !known.isSetWhenEmpty
+	dash := escape == "" && !c.assigned[name] && !known.isSetWhenEmpty
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
 		if s == "" && dash && (!isGroup || !x.has(slot)) {
@@ -190,11 +190,11 @@ func appendTime(b []byte, x *exchange, _ escapeFunc) []byte {
 // escapeFunc appends an escaped string.
 type escapeFunc func(b []byte, s string) []byte
 
-func escaper(e conf.Escape) escapeFunc {
+func escaper(e string) escapeFunc {
 	switch e {
-	case conf.EscapeJSON:
+	case "json":
 		return appendJSON
-	case conf.EscapeNone:
+	case "none":
 		return appendUnescaped
 	}
 	return accesslog.AppendEscaped

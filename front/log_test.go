@@ -69,8 +69,8 @@ func TestLogLinesAreNginxs(t *testing.T) {
 	c := oneHost(location("/", 200, "hello"), location("/none", 204, ""), location("/404", 404, ""))
 	c.Hosts[0].Steps = []conf.Step{conf.Set{Name: "empty", Value: ""}}
 	c.LogFormats = []conf.LogFormat{
-		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: conf.EscapeJSON},
-		{Name: "bare", Text: plainFormat, Escape: conf.EscapeNone},
+		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: "json"},
+		{Name: "bare", Text: plainFormat, Escape: "none"},
 	}
 	us := serveHandler(t, newFront(t, c))
 	requests := []string{

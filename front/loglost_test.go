@@ -47,9 +47,9 @@ func TestLongLinesAreNotTruncated(t *testing.T) {
 // A log that blocks does not stop requests, and reports the lost lines in its own format.
 func TestLostLinesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for escape, want := range map[conf.Escape]string{
-			conf.EscapeDefault: `"1 lines lost: the output accepts nothing, or too little"`,
-			conf.EscapeJSON:    `"lost":1`,
+		for escape, want := range map[string]string{
+			"":     `"1 lines lost: the output accepts nothing, or too little"`,
+			"json": `"lost":1`,
 		} {
 			out := &blocked{gate: make(chan struct{})}
 			h := newFront(t, conf.Config{

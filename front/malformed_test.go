@@ -49,7 +49,7 @@ func TestMalformedHTTP2RequestsGet400(t *testing.T) {
 // net/http leaves a Host field in the header of an HTTP/2 request. An application receives one
 // HTTP_HOST, and no HTTP_PROXY.
 func TestApplicationGetsOneHost(t *testing.T) {
-	p := conf.Proxy{To: conf.Text(application(t, nil, "")), Protocol: conf.FastCGI}
+	p := conf.Proxy{To: conf.Text(application(t, nil, "")), Protocol: "fastcgi"}
 	h := newFront(t, proxyTo(p), quiet())
 	defer h.Close()
 	r := httptest.NewRequest("GET", "https://a.example/", nil)

@@ -16,7 +16,7 @@ func TestRegexesShareABudget(t *testing.T) {
 	const slow = `^/(?!x)(\w+\s?)*$`
 	var locations []conf.Location
 	for i := range 40 {
-		locations = append(locations, conf.Location{Match: conf.Regex, Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i),
+		locations = append(locations, conf.Location{Match: "~", Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i),
 			Steps: []conf.Step{conf.Return{Status: 200, Text: "by"}}})
 	}
 	by := conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "passed by"}}}
@@ -35,14 +35,14 @@ func TestRegexesShareABudget(t *testing.T) {
 	}
 	subrequests := conf.Location{Path: "/", Settings: conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/ask"}},
 		Empty: true}
-	check403 := conf.Location{Match: conf.Exact, Path: "/ask",
+	check403 := conf.Location{Match: "=", Path: "/ask",
 		Steps: []conf.Step{conf.If{Left: "$request_uri", Op: "~", Right: slow,
 			Then: []conf.Step{conf.Return{Status: 403}}},
 			conf.Return{Status: 204}}}
 	paged := by
 	paged.Steps = []conf.Step{conf.If{Left: "$uri", Op: "~", Right: slow}, conf.Return{Status: 200, Text: "by"}}
 	paged.Settings.ErrorPages = []conf.ErrorPage{{Statuses: []int{500}, Status: 200, Target: "/page"}}
-	page := conf.Location{Match: conf.Exact, Path: "/page", Steps: []conf.Step{conf.Return{Status: 200, Text: "page"}}}
+	page := conf.Location{Match: "=", Path: "/page", Steps: []conf.Step{conf.Return{Status: 200, Text: "page"}}}
 	for name, config := range map[string]conf.Config{
 		"locations": {Hosts: []conf.Host{{Locations: append(locations, by)}}},
 		"map": {Maps: maps,

@@ -28,12 +28,21 @@ type plan struct {
 	users    atomic.Int64 // exchanges, and 1 until the plan is retired
 	release  sync.Once
 	releases []func() // release what the plan has acquired from the state
-	commits  []func() // apply the plan to shared state, once it is in use
+	prepares []func() // apply the plan to shared state, before it is in use
+	commits  []func() // likewise, once it is in use
 	retires  []func() // end what only the plan in use does
 	released chan struct{}
 }
 
-// commit applies the plan to the state that it shares.
+// prepare applies the plan to the state that it shares, as far as its first request depends on
+// that.
+func (p *plan) prepare() {
+	for _, f := range p.prepares {
+		f()
+	}
+}
+
+// commit applies the rest of the plan to the state that it shares.
 func (p *plan) commit() {
 	for _, f := range p.commits {
 		f()

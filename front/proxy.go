@@ -49,8 +49,8 @@ type proxy struct {
 // proxy compiles a Proxy.
 func (c *compiler) proxy(l *conf.Location) (content, error) {
 	from := l.Proxy
-	if from.Protocol < conf.HTTP || from.Protocol > conf.SchemeOfTo {
-		return nil, fmt.Errorf("unknown protocol %d", from.Protocol)
+	if !slices.Contains([]string{"", "https", "fastcgi", "scheme"}, from.Protocol) {
+		return nil, fmt.Errorf("invalid protocol %q (must be https, fastcgi, scheme or empty)", from.Protocol)
 	}
 	p := &proxy{
 		from: from, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
@@ -59,7 +59,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 			ConnectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout),
 			SendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
 			ReadTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
-			IsFastCGI:      from.Protocol == conf.FastCGI, IsHTTP2: from.Version == "2",
+			IsFastCGI:      from.Protocol == "fastcgi", IsHTTP2: from.Version == "2",
 			Pending: &c.state.pending,
 		},
 	}
@@ -98,12 +98,11 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 // checkProtocol rejects settings that another protocol has.
 func checkProtocol(p *conf.Proxy) error {
 	switch {
-	case p.Protocol != conf.HTTPS && p.Protocol != conf.SchemeOfTo && (p.TLS.Config != nil || p.TLS.Name != "" ||
-		p.TLS.SNI):
+	case p.Protocol != "https" && p.Protocol != "scheme" && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
 		return errors.New("proxy: TLS requires HTTPS")
-	case p.Protocol != conf.FastCGI && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
+	case p.Protocol != "fastcgi" && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
 		return errors.New("proxy: Params, ParamIndex, SplitPath and KeepConn require FastCGI")
-	case p.Protocol == conf.FastCGI && p.Version != "":
+	case p.Protocol == "fastcgi" && p.Version != "":
 		return errors.New("proxy: Version requires HTTP")
 	}
 	return nil
@@ -125,7 +124,7 @@ func (c *compiler) proxyRequest(p *proxy) (err error) {
 		}
 		p.body = &body
 	}
-	if from.Protocol == conf.FastCGI {
+	if from.Protocol == "fastcgi" {
 		p.fastcgi, err = c.fastcgiRules(from)
 		return err
 	}

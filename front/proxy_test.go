@@ -228,7 +228,7 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 func TestInvalidProxyIsRejected(t *testing.T) {
 	uri := conf.Text("/x")
 	for name, p := range map[string]conf.Proxy{
-		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "invalid port": {To: "127.0.0.1:0"},
+		"missing To": {}, "invalid protocol": {To: "127.0.0.1:1", Protocol: "ftp"}, "invalid port": {To: "127.0.0.1:0"},
 		"want 1.0, 1.1 or": {To: "127.0.0.1:1", Version: "3"},
 		"field name":       {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
 		"invalid value":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
@@ -238,12 +238,12 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 		"unsupported status":    {To: "127.0.0.1:1", Next: conf.NextUpstream{Statuses: []int{418}}},
 		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
 		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
-		"URI requires HTTP":     {To: "127.0.0.1:1", Protocol: conf.FastCGI, URI: &uri},
-		"two groups":            {To: "127.0.0.1:1", Protocol: conf.FastCGI, SplitPath: "^(.*)$"},
+		"URI requires HTTP":     {To: "127.0.0.1:1", Protocol: "fastcgi", URI: &uri},
+		"two groups":            {To: "127.0.0.1:1", Protocol: "fastcgi", SplitPath: "^(.*)$"},
 		"invalid method":        {To: "127.0.0.1:1", Method: "A B"},
 		"requires HTTPS":        {To: "127.0.0.1:1", TLS: conf.ProxyTLS{SNI: true}},
 		"require FastCGI":       {To: "127.0.0.1:1", ParamIndex: "x"},
-		"Version requires HTTP": {To: "127.0.0.1:1", Protocol: conf.FastCGI, Version: "1.1"},
+		"Version requires HTTP": {To: "127.0.0.1:1", Protocol: "fastcgi", Version: "1.1"},
 		"cannot be set":         {To: "127.0.0.1:1", Redirects: []conf.Replace{{From: "~(?P<host>.)", To: "y"}}},
 	} {
 		c := proxyTo(p)

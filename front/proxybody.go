@@ -4,14 +4,13 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 )
 
 // receiveBody receives the request's body, unless it is streamed.
 func (p *proxy) receiveBody(x *exchange) outcome {
 	isUnused := p.body != nil || p.from.NoBody
-	inFile := x.loc.settings.BodyFile != conf.NoBodyFile
+	inFile := x.loc.settings.BodyFile != ""
 	if x.proxy.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 && !inFile || !hasBody(x) {
 		return proceed
 	}
@@ -26,8 +25,8 @@ func (p *proxy) receiveBody(x *exchange) outcome {
 func (x *exchange) receiveWhole() outcome {
 	var b *fetch.Body
 	var err error
-	if s := x.loc.settings; s.BodyFile != conf.NoBodyFile {
-		b, err = fetch.ReadBodyFile(x.r.Body, x.r.ContentLength, s.BodyDir, s.BodyFile == conf.KeepBodyFile)
+	if s := x.loc.settings; s.BodyFile != "" {
+		b, err = fetch.ReadBodyFile(x.r.Body, x.r.ContentLength, s.BodyDir, s.BodyFile == "on")
 	} else {
 		b, err = fetch.ReadBody(x.r.Body, x.r.ContentLength)
 	}

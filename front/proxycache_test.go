@@ -209,7 +209,7 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
 	})
 	c := cached(to, conf.ProxyCache{Skip: []conf.Text{"$arg_skip"}}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: conf.Exact, Path: "/metrics",
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: "=", Path: "/metrics",
 		Metrics: true})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
@@ -279,7 +279,7 @@ func TestAllowedRequestPurges(t *testing.T) {
 		Cases: []conf.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
 	c.Hosts[0].Defaults.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
 	c.Hosts[0].Locations[0].ErrorPages = c.Hosts[0].Defaults.ErrorPages
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: conf.Exact, Path: "/404",
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: "=", Path: "/404",
 		Steps: []conf.Step{conf.Return{Status: 200, Text: "none\n"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for i, path := range []string{"/a/1", "/a/2", "/b"} {
@@ -403,7 +403,7 @@ func TestInvalidCacheIsRejected(t *testing.T) {
 		}(), `unknown cache "one"`},
 		{func() conf.Config {
 			c := cached("127.0.0.1:1", conf.ProxyCache{}, one)
-			c.Hosts[0].Locations[0].Proxy.Protocol = conf.FastCGI
+			c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi"
 			return c
 		}(), "missing cache key"},
 	} {

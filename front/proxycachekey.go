@@ -33,7 +33,7 @@ func (c *compiler) cacheKey(p *conf.Proxy) (key cacheKey, err error) {
 	from := p.Cache.Key
 	switch {
 	case from != "":
-	case p.Protocol == conf.FastCGI:
+	case p.Protocol == "fastcgi":
 		return key,
 			errors.New("missing cache key: FastCGI requires one, such as $scheme$request_method$host$request_uri")
 	default:

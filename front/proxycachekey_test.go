@@ -64,7 +64,7 @@ func TestFastCGIAccelRedirectIsNotStored(t *testing.T) {
 		_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
 	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Protocol = conf.FastCGI
+	c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi"
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/protected/", Internal: true,
 		Steps: []conf.Step{conf.Return{Status: 200, Text: "secret"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -165,7 +165,7 @@ func TestCacheKeyHasTarget(t *testing.T) {
 	to, _ := numbered(t, nil)
 	c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
 	l := &c.Hosts[0].Locations[0]
-	l.Steps = []conf.Step{conf.Rewrite{Pattern: "^/(.*)$", To: "/$1?user=$cookie_user", Flag: conf.RewriteBreak}}
+	l.Steps = []conf.Step{conf.Rewrite{Pattern: "^/(.*)$", To: "/$1?user=$cookie_user", Flag: "break"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, want := range []string{"MISS", "HIT"} {
 		for _, user := range []string{"a", "b"} {

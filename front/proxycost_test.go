@@ -73,7 +73,7 @@ func rawHeadCosts(t testing.TB) []costCase {
 	}
 	return []costCase{
 		{"http", proxied(conf.Proxy{To: "http", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}), r, 0},
-		{"fastcgi", proxied(conf.Proxy{To: "fcgi", Protocol: conf.FastCGI, KeepConn: true, Params: params}), r, 0},
+		{"fastcgi", proxied(conf.Proxy{To: "fcgi", Protocol: "fastcgi", KeepConn: true, Params: params}), r, 0},
 	}
 }
 

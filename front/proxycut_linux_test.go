@@ -12,7 +12,7 @@ import (
 )
 
 // proxyVariants are the ways in which a response is forwarded: buffered or not, stored or not.
-func proxyVariants(to string, protocol conf.Protocol) map[string]conf.Config {
+func proxyVariants(to string, protocol string) map[string]conf.Config {
 	variants := make(map[string]conf.Config)
 	for _, stream := range []bool{false, true} {
 		plain := proxyTo(conf.Proxy{To: conf.Text(to), Protocol: protocol, Stream: stream})
@@ -45,7 +45,7 @@ func TestIncompleteResponseIsNoticed(t *testing.T) {
 		if resp == nil || resp.StatusCode != 200 {
 			t.Fatalf("%s: nginx %v, %v", name, resp, wantErr)
 		}
-		for variant, c := range proxyVariants(to, conf.HTTP) {
+		for variant, c := range proxyVariants(to, "") {
 			us := serveHandler(t, newFront(t, c, quiet()))
 			for range 2 {
 				resp, body, err := fetch(us, "/x")
@@ -71,7 +71,7 @@ func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
 			}
 		})
 		want := map[bool]string{true: "", false: "0123"}[name == "length, nothing"]
-		for variant, c := range proxyVariants(to, conf.FastCGI) {
+		for variant, c := range proxyVariants(to, "fastcgi") {
 			us := serveHandler(t, newFront(t, c, quiet()))
 			if resp, body, err := fetch(us, "/x"); resp == nil || resp.StatusCode != 200 || body != want ||
 				!errors.Is(err, io.ErrUnexpectedEOF) {

@@ -92,7 +92,7 @@ func readPairs(list []byte) map[string]string {
 // A body without a length is received first, so that the application gets its length.
 func TestApplicationGetsBodyLength(t *testing.T) {
 	to := application(t, nil, "")
-	p := conf.Proxy{To: conf.Text(to), Protocol: conf.FastCGI,
+	p := conf.Proxy{To: conf.Text(to), Protocol: "fastcgi",
 		Params: []conf.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
 	a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
 	for _, n := range []int{5, 40_000} {
@@ -112,7 +112,7 @@ func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
 			Policy: conf.CachePolicy{Lock: true, Valid: []conf.CacheValid{{For: time.Minute}}}},
 		conf.Cache{Name: "one"})
 	p := c.Hosts[0].Locations[0].Proxy
-	p.Protocol, p.Params = conf.FastCGI, []conf.Param{{Name: "REQUEST_METHOD", Value: "$request_method"},
+	p.Protocol, p.Params = "fastcgi", []conf.Param{{Name: "REQUEST_METHOD", Value: "$request_method"},
 		{Name: "METHOD", Value: "$request_method"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
@@ -127,7 +127,7 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		conns := make(chan bool, 100)
 		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
-		c := proxyTo(conf.Proxy{To: "up", Protocol: conf.FastCGI, KeepConn: keep})
+		c := proxyTo(conf.Proxy{To: "up", Protocol: "fastcgi", KeepConn: keep})
 		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2, KeepaliveRequests: 3,
 			Servers: []conf.Server{{Addr: to}}}}
 		log := t.TempDir() + "/log"
@@ -164,7 +164,7 @@ func TestFastCGIStatusBecomesStatus(t *testing.T) {
 		b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	p := conf.Proxy{To: conf.Text(to), Protocol: conf.FastCGI,
+	p := conf.Proxy{To: conf.Text(to), Protocol: "fastcgi",
 		Params: []conf.Param{{Name: "QUERY", Value: "$http_x_head"}}}
 	c, log := proxyTo(p), t.TempDir()+"/log"
 	c.Hosts[0].Locations[0].ErrorLog = &conf.ErrorLog{Path: log}
@@ -200,7 +200,7 @@ func TestFastCGIOverUnixSockets(t *testing.T) {
 			served <- err
 		}()
 		a := serveHandler(t, newFront(t,
-			proxyTo(conf.Proxy{Protocol: conf.FastCGI, To: conf.Text("unix:" + path)}), quiet()))
+			proxyTo(conf.Proxy{Protocol: "fastcgi", To: conf.Text("unix:" + path)}), quiet()))
 		got := a.get("/")
 		l.Close()
 		if err := <-served; got.body != "hi" || err != nil {

@@ -117,7 +117,7 @@ func TestKilledApplicationIsNoticed(t *testing.T) {
 			nc.Write(text[:at])
 		}
 	})
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Protocol: conf.FastCGI}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Protocol: "fastcgi"}), quiet()))
 	for at = range len(text) + 1 {
 		resp, body, err := fetch(a, "/")
 		whole := at == len(text)

@@ -24,35 +24,35 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 	}
 	open := func(out string) string { return string(wire.AppendStream(nil, wire.Stdout, 1, []byte(out))) }
 	for _, test := range []struct {
-		protocol conf.Protocol
+		protocol string
 		name     string
 		sends    string
 		stays    bool // the connection stays open
 		want     string
 	}{
-		{conf.HTTP, "rubbish", "rubbish\r\n\r\n", false, invalid},
-		{conf.HTTP, "rubbish without a line end", "hello", false, invalid},
-		{conf.HTTP, "rubbish, and silence", "hello", true, invalid},
-		{conf.HTTP, "no colon", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", false, invalid},
-		{conf.HTTP, "status", "HTTP/1.1 abc\r\n\r\n", false, invalid},
-		{conf.HTTP, "nothing", "", false, failed},
-		{conf.HTTP, "half a word", "HTT", false, failed},
-		{conf.HTTP, "half a head", "HTTP/1.1 200 OK\r\nX: y\r\n", false, failed},
-		{conf.FastCGI, "rubbish", "rubbish rubbish rubbish", false, invalid},
-		{conf.FastCGI, "no colon", ended("no colon\r\n\r\n", wire.End{}), false, invalid},
-		{conf.FastCGI, "status", ended("Status: abc\r\n\r\n", wire.End{}), false, invalid},
-		{conf.FastCGI, "no output", ended("", wire.End{}), false, invalid},
-		{conf.FastCGI, "half a head, and the end", ended("X: y\r\n", wire.End{}), false, invalid},
-		{conf.FastCGI, "an exit code", ended("", wire.End{App: 1}), false, invalid},
-		{conf.FastCGI, "overloaded", ended("", wire.End{Status: wire.Overloaded}), false, invalid},
-		{conf.FastCGI, "unknown role", ended("", wire.End{Status: wire.UnknownRole}), false, invalid},
-		{conf.FastCGI, "unknown status", ended("", wire.End{Status: 9}), false, invalid},
-		{conf.FastCGI, "nothing", "", false, failed},
-		{conf.FastCGI, "half a head", open("X: y\r\n"), false, failed},
-		{conf.FastCGI, "half a record", "\x01\x06\x00", false, failed},
+		{"", "rubbish", "rubbish\r\n\r\n", false, invalid},
+		{"", "rubbish without a line end", "hello", false, invalid},
+		{"", "rubbish, and silence", "hello", true, invalid},
+		{"", "no colon", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", false, invalid},
+		{"", "status", "HTTP/1.1 abc\r\n\r\n", false, invalid},
+		{"", "nothing", "", false, failed},
+		{"", "half a word", "HTT", false, failed},
+		{"", "half a head", "HTTP/1.1 200 OK\r\nX: y\r\n", false, failed},
+		{"fastcgi", "rubbish", "rubbish rubbish rubbish", false, invalid},
+		{"fastcgi", "no colon", ended("no colon\r\n\r\n", wire.End{}), false, invalid},
+		{"fastcgi", "status", ended("Status: abc\r\n\r\n", wire.End{}), false, invalid},
+		{"fastcgi", "no output", ended("", wire.End{}), false, invalid},
+		{"fastcgi", "half a head, and the end", ended("X: y\r\n", wire.End{}), false, invalid},
+		{"fastcgi", "an exit code", ended("", wire.End{App: 1}), false, invalid},
+		{"fastcgi", "overloaded", ended("", wire.End{Status: wire.Overloaded}), false, invalid},
+		{"fastcgi", "unknown role", ended("", wire.End{Status: wire.UnknownRole}), false, invalid},
+		{"fastcgi", "unknown status", ended("", wire.End{Status: 9}), false, invalid},
+		{"fastcgi", "nothing", "", false, failed},
+		{"fastcgi", "half a head", open("X: y\r\n"), false, failed},
+		{"fastcgi", "half a record", "\x01\x06\x00", false, failed},
 	} {
 		first := rawUpstream(t, func(nc net.Conn) {
-			if test.protocol == conf.FastCGI {
+			if test.protocol == "fastcgi" {
 				_, _, _, _ = readApplication(nc)
 			} else if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
 				return
@@ -63,7 +63,7 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 			}
 		})
 		second := application(t, nil, "")
-		if test.protocol == conf.HTTP {
+		if test.protocol == "" {
 			second = serve(t, echo)
 		}
 		for next, name := range map[*conf.NextUpstream]string{{Error: true}: failed, {InvalidHeader: true}: invalid,

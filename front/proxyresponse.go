@@ -111,7 +111,7 @@ func hiddenFields(from *conf.Proxy, bound bool) map[string]bool {
 	hidden := make(map[string]bool)
 	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering",
 		"X-Accel-Charset"}
-	if from.Protocol != conf.FastCGI && !bound {
+	if from.Protocol != "fastcgi" && !bound {
 		usual = append(usual, "Date", "Server", "X-Pad")
 	}
 	for _, name := range slices.Concat(usual, from.Hide) {

@@ -89,12 +89,12 @@ func redirectRules(p *proxy, l *conf.Location) []conf.Replace {
 
 // defaultRedirectRules replaces the upstream's URL by the location's path.
 func defaultRedirectRules(p *proxy, l *conf.Location) []conf.Replace {
-	if !p.target.text.constant() || p.from.Protocol == conf.FastCGI || p.uri.text != nil && p.uri.isWhole ||
-		l.Match > conf.Exact && p.uri.text != nil {
+	if !p.target.text.constant() || p.from.Protocol == "fastcgi" || p.uri.text != nil && p.uri.isWhole ||
+		p.uri.text != nil && (l.Match == "~" || l.Match == "~*" || l.Match == "@") {
 		return nil
 	}
 	scheme, port := "http://", "80"
-	if p.from.Protocol == conf.HTTPS {
+	if p.from.Protocol == "https" {
 		scheme, port = "https://", "443"
 	}
 	var all []conf.Replace

@@ -54,27 +54,27 @@ func TestUpstreamRequestsAreNginxs(t *testing.T) {
 			[]request{{path: "/a"}, {path: "/abc?q"}, {path: "/a/x"}},
 		},
 		{
-			`location = /e { proxy_pass http://UP/; }`, conf.Location{Match: conf.Exact, Path: "/e",
+			`location = /e { proxy_pass http://UP/; }`, conf.Location{Match: "=", Path: "/e",
 				Proxy: pass(conf.Proxy{To: "UP", URI: text("/")})},
 			[]request{{path: "/e?x=1"}},
 		},
 		{
 			`location ~ ^/r/(.*)$ { proxy_pass http://UP/s/$1?k=v; }`,
-			conf.Location{Match: conf.Regex, Path: "^/r/(.*)$",
+			conf.Location{Match: "~", Path: "^/r/(.*)$",
 				Proxy: pass(conf.Proxy{To: "UP", URI: text("/s/$1?k=v")})},
 			[]request{{path: "/r/x/y"}, {path: "/r/x?gone=1"}},
 		},
 		{
 			`location /w/ { rewrite ^/w/(.*)$ /new/$1?a=b break; proxy_pass http://UP/ignored/; }`,
 			conf.Location{Path: "/w/",
-				Steps: []conf.Step{conf.Rewrite{Pattern: "^/w/(.*)$", To: "/new/$1?a=b", Flag: conf.RewriteBreak}},
+				Steps: []conf.Step{conf.Rewrite{Pattern: "^/w/(.*)$", To: "/new/$1?a=b", Flag: "break"}},
 				Proxy: pass(conf.Proxy{To: "UP", URI: text("/ignored/")})},
 			[]request{{path: "/w/x%20y?c=d"}},
 		},
 		{
 			`location /x/ { rewrite ^/x/(.*)$ /x/n/$1 break; proxy_pass http://UP; }`,
 			conf.Location{Path: "/x/",
-				Steps: []conf.Step{conf.Rewrite{Pattern: "^/x/(.*)$", To: "/x/n/$1", Flag: conf.RewriteBreak}},
+				Steps: []conf.Step{conf.Rewrite{Pattern: "^/x/(.*)$", To: "/x/n/$1", Flag: "break"}},
 				Proxy: pass(conf.Proxy{To: "UP"})},
 			[]request{{path: "/x/y%20z?c=d"}},
 		},
@@ -217,7 +217,7 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 			conf.Location{Path: "/l/", Proxy: c.pass},
 			conf.Location{Path: "/i/", Internal: true,
 				Settings: conf.Settings{Files: conf.Files{Root: conf.Text(file)}}},
-			conf.Location{Match: conf.Named, Path: "@named",
+			conf.Location{Match: "@", Path: "@named",
 				Steps: []conf.Step{conf.Return{Status: 202, Text: "named"}}},
 		)
 		config.Hosts[0].Names = []string{"front.test"}
@@ -287,7 +287,7 @@ func TestFastCGIParametersAreNginxs(t *testing.T) {
 			conf.Proxy{Params: all, NoHeader: true, NoBody: true}},
 	} {
 		nginx, _ := serveNginx(t, "", "server_name front.test; location / { fastcgi_pass "+to+"; "+c.conf+" }")
-		c.pass.To, c.pass.Protocol = conf.Text(to), conf.FastCGI
+		c.pass.To, c.pass.Protocol = conf.Text(to), "fastcgi"
 		config := proxyTo(c.pass)
 		config.Hosts[0].Names = []string{"front.test"}
 		ours := serveHandler(t, newFront(t, config, quiet()))
@@ -361,11 +361,11 @@ func TestPHPApplicationIsServed(t *testing.T) {
 	}
 	settings := conf.Settings{Files: conf.Files{Root: conf.Text(root), Index: []conf.Text{"index.php"}},
 		MaxBody: -1}
-	pass := conf.Proxy{To: conf.Text("unix:" + socket), Protocol: conf.FastCGI, Params: params,
+	pass := conf.Proxy{To: conf.Text("unix:" + socket), Protocol: "fastcgi", Params: params,
 		SplitPath: `^(.+\.php)(/.+)$`, ParamIndex: "index.php"}
 	a := serveHandler(t, newFront(t, oneHost(
 		conf.Location{Path: "/", TryFiles: []conf.Text{"$uri", "$uri/", "/index.php?$args"}, Settings: settings},
-		conf.Location{Match: conf.Regex, Path: `\.php(/|$)`, Proxy: &pass, Settings: settings},
+		conf.Location{Match: "~", Path: `\.php(/|$)`, Proxy: &pass, Settings: settings},
 	), quiet()))
 	for _, test := range []struct {
 		method, path string
@@ -404,7 +404,7 @@ func TestAccelRedirectKeepsMethodForNamedLocation(t *testing.T) {
 	second := conf.Proxy{To: conf.Text(to), Header: []conf.Field{{Name: "X-To"}}}
 	us := serveHandler(t, newFront(t, oneHost(
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}},
-		conf.Location{Match: conf.Named, Path: "@b", Proxy: &second}, conf.Location{Path: "/b", Proxy: &second},
+		conf.Location{Match: "@", Path: "@b", Proxy: &second}, conf.Location{Path: "/b", Proxy: &second},
 	), quiet()))
 	theirs, _ := serveNginx(t, "", fmt.Sprintf(`location / { proxy_pass http://%[1]s; } location @b { proxy_set_header X-To ""; proxy_pass http://%[1]s; }`, to))
 	for _, method := range []string{"GET", "POST", "PUT"} {

@@ -43,8 +43,8 @@ var errNoScheme = errors.New("the URL begins neither with http:// nor with https
 // proxyTarget compiles the target of a Proxy.
 func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
-	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == conf.SchemeOfTo, protocol == conf.HTTPS
-	t.isFastCGI = protocol == conf.FastCGI
+	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == "scheme", protocol == "https"
+	t.isFastCGI = protocol == "fastcgi"
 	if t.text, err = c.text(l.Proxy.To); err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 	case t.text.empty():
 		return errors.New("missing To: the upstream's name or address")
 	case t.text.constant() && t.hasScheme:
-		return errors.New("SchemeOfTo requires variables in To: use HTTP or HTTPS, and leave the scheme out of To")
+		return errors.New("the protocol scheme requires variables in To: use https or none, and leave the scheme out of To")
 	case t.text.constant():
 		t.name = t.nameOf(t.text.literal, schemePort(t.usesTLS))
 		if t.bound = c.boundTo(t.text.literal); t.bound == nil && !c.resolvesLater(l.Proxy) {

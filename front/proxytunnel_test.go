@@ -178,7 +178,7 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 		{conf.ProxyTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
 		{conf.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
 	} {
-		c := proxyTo(conf.Proxy{Protocol: conf.HTTPS, To: to, TLS: test.tls})
+		c := proxyTo(conf.Proxy{Protocol: "https", To: to, TLS: test.tls})
 		a := serveHandler(t, newFront(t, c, quiet()))
 		got := a.get("/?n=example.com")
 		name := <-names
@@ -190,7 +190,7 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 		}
 	}
 	plain := serve(t, echo)
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{Protocol: conf.HTTPS, To: conf.Text(plain)}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{Protocol: "https", To: conf.Text(plain)}), quiet()))
 	if got := a.get("/"); got.status != 502 {
 		t.Errorf("plain bytes instead of TLS: %d", got.status)
 	}
@@ -225,7 +225,7 @@ func TestHandshakeTimesOut(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{Protocol: conf.HTTPS, To: conf.Text(s.Listener.Addr().String()),
+		proxyTo(conf.Proxy{Protocol: "https", To: conf.Text(s.Listener.Addr().String()),
 			ReadTimeout: 500 * time.Millisecond}), quiet()))
 	testkit.Try(t, func() error { // the response must be faster than the handshake
 		if got := a.get("/"); got.status != 200 {

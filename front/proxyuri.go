@@ -22,7 +22,7 @@ func (c *compiler) proxyURI(p *proxy, l *conf.Location) error {
 	if from.URI == nil {
 		return nil
 	}
-	if from.Protocol == conf.FastCGI {
+	if from.Protocol == "fastcgi" {
 		return errors.New("URI requires HTTP: FastCGI has parameters")
 	}
 	t, err := c.text(*from.URI)
@@ -32,7 +32,7 @@ func (c *compiler) proxyURI(p *proxy, l *conf.Location) error {
 	r := &p.uri
 	r.text, r.isWhole = &t, !t.constant() || !p.target.text.constant()
 	switch l.Match {
-	case conf.Prefix, conf.FinalPrefix, conf.Exact:
+	case "", "^~", "=":
 		r.prefixLen, r.prefix = len(l.Path), l.Path
 	default:
 		if !r.isWhole {

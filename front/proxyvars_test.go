@@ -95,7 +95,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 	plain, secure := serve(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(secure.Close)
 	a := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to", Protocol: conf.SchemeOfTo},
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to", Protocol: "scheme"},
 			Settings: variables("$proxy_host $proxy_port")},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
@@ -122,8 +122,8 @@ func TestSchemeMayBeVariable(t *testing.T) {
 		}
 	}
 	if _, err := front.New(oneHost(conf.Location{Path: "/",
-		Proxy: &conf.Proxy{To: "http://a", Protocol: conf.SchemeOfTo}})); err == nil ||
-		!strings.Contains(err.Error(), "use HTTP or HTTPS") {
+		Proxy: &conf.Proxy{To: "http://a", Protocol: "scheme"}})); err == nil ||
+		!strings.Contains(err.Error(), "use https or none") {
 		t.Error(err)
 	}
 }

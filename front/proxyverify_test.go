@@ -66,7 +66,7 @@ func TestCertificateNamesAreNginxs(t *testing.T) {
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(cert)
 		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{
-			Protocol: conf.HTTPS, To: conf.Text(s.Listener.Addr().String()),
+			Protocol: "https", To: conf.Text(s.Listener.Addr().String()),
 			TLS: conf.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n"},
 		}), quiet()))
 		for _, good := range strings.Fields(c.good) {

@@ -169,7 +169,7 @@ func (c *compiler) ifLocation(from *conf.Location) (*location, error) {
 	if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
 		return nil, withPos(from.Pos, errors.New("the location of an if must not have locations, steps or try_files"))
 	}
-	loc := &location{path: from.Path, final: from.Match == conf.FinalPrefix, internal: from.Internal}
+	loc := &location{path: from.Path, final: from.Match == "^~", internal: from.Internal}
 	return loc, withPos(from.Pos, c.location(loc, from))
 }
 
@@ -246,7 +246,7 @@ type replacement struct {
 	hasArgs    bool // the new URI has a query
 	keepArgs   bool // the request's query is appended
 	status     int  // of a redirect, else 0
-	flag       conf.RewriteFlag
+	flag       string
 }
 
 func (c *compiler) rewriteStep(s conf.Rewrite) (action, error) {
@@ -273,13 +273,13 @@ func (c *compiler) replacement(s conf.Rewrite) (*replacement, error) {
 	to := string(s.To)
 	r := &replacement{keepArgs: true, flag: s.Flag}
 	switch {
-	case s.Flag == conf.RewritePermanent:
+	case s.Flag == "permanent":
 		r.status = http.StatusMovedPermanently
-	case s.Flag == conf.RewriteRedirect, strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"),
+	case s.Flag == "redirect", strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"),
 		strings.HasPrefix(to, "$scheme"):
 		r.status = http.StatusFound
-	case s.Flag < conf.RewriteNext || s.Flag > conf.RewritePermanent:
-		return nil, fmt.Errorf("unknown flag %d", s.Flag)
+	case s.Flag != "" && s.Flag != "last" && s.Flag != "break":
+		return nil, fmt.Errorf("invalid flag %q (must be last, break, redirect or permanent)", s.Flag)
 	}
 	if rest, ok := strings.CutSuffix(to, "?"); ok {
 		to, r.keepArgs = rest, false
@@ -338,8 +338,8 @@ func (r *replacement) apply(x *exchange) (outcome, bool) {
 		return x.fail(http.StatusInternalServerError), true
 	}
 	x.path, x.args, x.internal, x.uriChanged, x.rewritten = path, args, true, true, true
-	x.needsLocation = r.flag != conf.RewriteBreak
-	return proceed, r.flag == conf.RewriteLast || r.flag == conf.RewriteBreak
+	x.needsLocation = r.flag != "break"
+	return proceed, r.flag == "last" || r.flag == "break"
 }
 
 // hasEncodedPath reports whether the client's path has encoded characters: captures are encoded in

@@ -18,7 +18,7 @@ import (
 // A client that stops sending a body while it is forwarded gets 408, as from nginx, and no upstream
 // is held to blame for it: none is logged, and no other one is tried.
 func TestClientThatStopsSendingGets408(t *testing.T) {
-	for _, protocol := range []conf.Protocol{conf.HTTP, conf.FastCGI} {
+	for _, protocol := range []string{"", "fastcgi"} {
 		for _, length := range []string{"100", "100000"} {
 			to := rawUpstream(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 			backup := rawUpstream(t, func(net.Conn) { t.Error("another server was tried") })

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // counts are numbers of requests and connections. They outlive plans, and are counted only if a
@@ -44,7 +45,7 @@ type limitCounts struct{ rejected, delayed atomic.Int64 }
 func (c *compiler) counting() bool {
 	if !c.countingKnown { // avoids visiting all locations again
 		c.countingKnown = true
-		for p := range c.config.Places() {
+		for p := range places.Of(c.config) {
 			if l := p.Location; l != nil && (l.Status || l.Metrics) {
 				c.plan.counts = &c.state.counts
 				break

@@ -115,7 +115,7 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 // loses no counts.
 func TestMetricsCountRequests(t *testing.T) {
 	c := oneHost(
-		conf.Location{Path: "/metrics", Match: conf.Exact, Metrics: true},
+		conf.Location{Path: "/metrics", Match: "=", Metrics: true},
 		app(conf.Settings{Requests: []conf.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}},
 			Logs: []conf.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
 	)
@@ -188,7 +188,7 @@ func TestMetricsCountUpstreams(t *testing.T) {
 		}
 	})
 	c := oneHost(
-		conf.Location{Path: "/metrics", Match: conf.Exact, Metrics: true},
+		conf.Location{Path: "/metrics", Match: "=", Metrics: true},
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "u"}},
 	)
 	c.Upstreams = []conf.Upstream{{Name: "u", Servers: []conf.Server{{Addr: to}}}}

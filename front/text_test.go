@@ -142,7 +142,7 @@ func TestPatternCapturesGroups(t *testing.T) {
 func TestPatternStepsAreBounded(t *testing.T) {
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
 		{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "passed by"}}},
-		{Match: conf.Regex, Path: `^/(?!x)(\w+\s?)*$`, Steps: []conf.Step{conf.Return{Status: 403}}},
+		{Match: "~", Path: `^/(?!x)(\w+\s?)*$`, Steps: []conf.Step{conf.Return{Status: 403}}},
 	}}}})
 	if got := get(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
 		t.Errorf("%d %q", got.status, got.body)
@@ -173,8 +173,8 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	for name, l := range map[string]conf.Location{
 		"return":   {Steps: []conf.Step{conf.Return{Status: 200, Text: "$public"}}},
 		"redirect": {Steps: []conf.Step{conf.Return{Status: 302, Text: "/$public"}}},
-		"rewrite":  {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: conf.RewriteRedirect}}},
-		"inner":    {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: conf.RewriteLast}}},
+		"rewrite":  {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: "redirect"}}},
+		"inner":    {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: "last"}}},
 		"if":       {Steps: []conf.Step{conf.If{Left: "$public", Op: "!=", Right: "secret", Then: say}}},
 		"not": {Steps: []conf.Step{conf.If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`,
 			Then: []conf.Step{conf.Return{Status: 403}}}}},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // Variables are resolved when a Config is compiled: first those that it defines, then nginx's.
@@ -130,7 +131,7 @@ func (c *compiler) declare() error {
 			}
 		}
 	}
-	for p := range c.config.Places() {
+	for p := range places.Of(c.config) {
 		if err := c.declarePlace(p); err != nil {
 			return withPos(p.Pos, err)
 		}
@@ -139,13 +140,13 @@ func (c *compiler) declare() error {
 }
 
 // declarePlace makes slots for the variables that a place defines.
-func (c *compiler) declarePlace(p conf.Place) error {
+func (c *compiler) declarePlace(p places.Place) error {
 	if err := c.declareSteps(p); err != nil {
 		return err
 	}
 	if l := p.Location; l != nil {
-		if l.Match == conf.Regex || l.Match == conf.FoldRegex {
-			if err := c.declareGroups(l.Path, l.Match == conf.FoldRegex); err != nil {
+		if l.Match == "~" || l.Match == "~*" {
+			if err := c.declareGroups(l.Path, l.Match == "~*"); err != nil {
 				return err
 			}
 		}
@@ -194,7 +195,7 @@ func (c *compiler) declareProxy(p *conf.Proxy) error {
 	return nil
 }
 
-func (c *compiler) declareSteps(p conf.Place) error {
+func (c *compiler) declareSteps(p places.Place) error {
 	for s := range p.AllSteps() {
 		var err error
 		switch s := s.(type) {

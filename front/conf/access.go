@@ -76,7 +76,10 @@ type RealIP struct {
 // ClientCerts configures which client certificates a Host accepts. Other requests get 495 or 496,
 // which clients see as 400.
 type ClientCerts struct {
-	Mode CertMode
+	// Mode is how requests without a valid certificate are treated, in the words of
+	// ssl_verify_client. "" requires a certificate. With "optional" it must be valid if there is
+	// one, and with "optional_no_ca" its authority may be unknown.
+	Mode string
 	// Trusted are certificates of authorities. Self-signed ones are trust anchors; others may be
 	// intermediates.
 	Trusted []*x509.Certificate
@@ -86,13 +89,3 @@ type ClientCerts struct {
 	// must have a valid list.
 	Revocations []*x509.RevocationList
 }
-
-// CertMode is how requests without a valid certificate are treated.
-type CertMode int
-
-// The modes of ssl_verify_client.
-const (
-	CertRequired     CertMode = iota // on: a valid certificate is required
-	CertOptional                     // optional: a certificate must be valid if there is one
-	CertOptionalNoCA                 // optional_no_ca: its authority may be unknown
-)

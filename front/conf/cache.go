@@ -11,12 +11,12 @@ type Cache struct {
 	Dir string
 	// Levels are the lengths of the names of subdirectories, such as 1, 2.
 	Levels []int
-	// MaxBytes limits what is stored, on disk if Dir is set; 0 is DefaultCacheBytes. The least
-	// recently used response goes first.
+	// MaxBytes limits what is stored, on disk if Dir is set; 0 is 1 GB. The least recently used
+	// response goes first.
 	MaxBytes int64
-	// MemoryBytes limits what is stored in memory; 0 is DefaultCacheMemory. A body that is still
-	// being sent counts, even after it has been replaced or evicted. Responses on their way in may
-	// use a quarter more.
+	// MemoryBytes limits what is stored in memory; 0 is 64 MB. A body that is still being sent
+	// counts, even after it has been replaced or evicted. Responses on their way in may use a
+	// quarter more.
 	MemoryBytes int64
 	// Inactive is how long an unused response is stored, fresh or not; 0 is 10 minutes.
 	Inactive time.Duration
@@ -74,10 +74,3 @@ type CacheStale struct {
 	Error, Timeout, InvalidHeader, Updating bool
 	Statuses                                []int // 403, 404, 429, 500, 502, 503, 504
 }
-
-const (
-	// DefaultCacheBytes is the default of Cache.MaxBytes.
-	DefaultCacheBytes = 1 << 30
-	// DefaultCacheMemory is the default of Cache.MemoryBytes.
-	DefaultCacheMemory = 64 << 20
-)

@@ -101,24 +101,21 @@ type Listen struct {
 // CertFiles names the files of a certificate and its key.
 type CertFiles struct{ Cert, Key string }
 
-// Match is how a Location's Path is compared with that of a request.
-type Match int
-
-// Ways of matching, as in nginx. The order is: an exact match, the longest prefix if it is final,
-// the first regular expression, the longest prefix.
-const (
-	Prefix      Match = iota // location /x
-	FinalPrefix              // location ^~ /x: no regular expressions follow
-	Exact                    // location = /x
-	Regex                    // location ~ x
-	FoldRegex                // location ~* x: case is ignored
-	Named                    // location @x: for internal redirects
-)
-
 // Location configures a part of a host's paths. It may have at most one of Proxy, Status, Metrics
 // and Empty; without any it serves files.
 type Location struct {
-	Match Match
+	// Match is how Path is compared with that of a request, by nginx's modifiers:
+	//
+	//	""    Path is a prefix
+	//	"^~"  Path is a prefix, and no regular expressions follow
+	//	"="   the paths are equal
+	//	"~"   Path is a regular expression
+	//	"~*"  Path is a regular expression, and case is ignored
+	//	"@"   Path is the name of a location for internal redirects, with its @
+	//
+	// The order is: an equal path, the longest prefix if it is "^~", the first regular expression,
+	// the longest prefix.
+	Match string
 	Path  string
 	// Locations are nested locations, which are searched when this one matches.
 	Locations []Location
@@ -175,8 +172,9 @@ type Settings struct {
 	// MaxBody bounds a request's body, in bytes. 0 is 1 MB; a negative value is no limit.
 	MaxBody int64
 	// BodyFile puts bodies that are received for an upstream into files with names, which
-	// $request_body_file shows. BodyDir is their folder; "" is the system's temporary folder.
-	BodyFile BodyFile
+	// $request_body_file shows. With "on" a file stays, with "clean" it is removed at the end of
+	// the request, and "" makes none. BodyDir is their folder; "" is the system's temporary folder.
+	BodyFile string
 	BodyDir  string
 	// Requests and Conns are the limits of this location.
 	Requests []RequestLimit
@@ -228,8 +226,10 @@ type Settings struct {
 	// RelativeRedirects leaves scheme and host out of redirects, and HidePort the port. PrimaryName
 	// uses the host's first name instead of the request's.
 	RelativeRedirects, HidePort, PrimaryName bool
-	// ModifiedSince is how If-Modified-Since is compared.
-	ModifiedSince ModifiedSince
+	// ModifiedSince is how If-Modified-Since is compared with Last-Modified: "" requires the same
+	// time, and "before" one that is not earlier. With "off" the field is ignored, and so is
+	// If-None-Match.
+	ModifiedSince string
 	// NoLogNotFound keeps missing files out of the error log.
 	NoLogNotFound bool
 }
@@ -248,10 +248,11 @@ type Files struct {
 	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients
 	// that accept it: "gzip", "br", "zstd".
 	Precompressed []string
-	// Symlinks restricts symbolic links; the default follows all. Those in SymlinksFrom, a prefix
-	// of the path, are always followed.
-	Symlinks     Symlinks
-	SymlinksFrom Text
+	// DisableSymlinks restricts symbolic links: "" follows all, "if_not_owner" those that have the
+	// owner of what they lead to, and "on" none. Those in SymlinksFrom, a prefix of the path, are
+	// always followed.
+	DisableSymlinks string
+	SymlinksFrom    Text
 	// NoEtag leaves Etag out.
 	NoEtag bool
 	// Types are media types by file name extension, without the dot. They replace Config.Types.
@@ -262,36 +263,6 @@ type Files struct {
 	Charset      string
 	CharsetTypes []string
 }
-
-// ModifiedSince is how If-Modified-Since is compared, as nginx's if_modified_since does.
-type ModifiedSince int
-
-// Values of ModifiedSince.
-const (
-	ModifiedSinceExact  ModifiedSince = iota // equal to Last-Modified
-	ModifiedSinceBefore                      // not before Last-Modified
-	ModifiedSinceOff                         // never, and If-None-Match is ignored, too
-)
-
-// BodyFile defines whether bodies of requests are in files with names.
-type BodyFile int
-
-// Values of BodyFile.
-const (
-	NoBodyFile    BodyFile = iota // client_body_in_file_only off
-	CleanBodyFile                 // clean: the file is removed at the end of the request
-	KeepBodyFile                  // on: the file stays
-)
-
-// Symlinks defines which symbolic links are followed, as nginx's disable_symlinks does.
-type Symlinks int
-
-// Values of Symlinks.
-const (
-	FollowLinks      Symlinks = iota // all
-	FollowOwnedLinks                 // those with the owner of what they lead to
-	FollowNoLinks                    // none
-)
 
 // AddHeader adds a field to responses with the status 200, 201, 204, 206, 301, 302, 303, 304, 307
 // or 308, or to all.
@@ -329,20 +300,12 @@ type Log struct {
 
 // LogFormat is the format of a log's lines.
 type LogFormat struct {
-	Name   string
-	Escape Escape
+	Name string
+	// Escape is how variables are escaped, so that none ends a line: "" by \xHH, "json" as in a
+	// JSON string, and with "none" only line ends.
+	Escape string
 	Text   Text
 }
-
-// Escape is how variables are escaped in a line, so that none ends it.
-type Escape int
-
-// The ways of escaping.
-const (
-	EscapeDefault Escape = iota // \xHH
-	EscapeJSON                  // as in a JSON string
-	EscapeNone                  // line ends only
-)
 
 // ErrorLog is a log for errors.
 type ErrorLog struct {
@@ -424,22 +387,13 @@ type Rewrite struct {
 	Pattern string
 	// To is the new path, with an optional ?query. The request's query is appended unless To ends
 	// in a question mark. A To with a scheme is a redirect.
-	To   Text
-	Flag RewriteFlag
+	To Text
+	// Flag is what follows if the pattern matches: "" the next step, "last" the location of the new
+	// path, "break" this location without further steps, "redirect" a response with 302 and
+	// "permanent" one with 301.
+	Flag string
 	Pos  string
 }
-
-// RewriteFlag is what follows a Rewrite that matched.
-type RewriteFlag int
-
-// The flags.
-const (
-	RewriteNext      RewriteFlag = iota // the next step
-	RewriteLast                         // a location is found for the new path
-	RewriteBreak                        // this location continues, without further steps
-	RewriteRedirect                     // 302
-	RewritePermanent                    // 301
-)
 
 // Return ends a request. 444 closes the connection without a response.
 type Return struct {

@@ -11,17 +11,19 @@ type Issuer struct {
 	Directory string
 	// Contacts are URLs for the authority's messages, such as "mailto:admin@example.org".
 	Contacts []string
-	// AccountKey is the type of the account's key, which is created with the account. "" is
-	// ECDSA256. AccountKeyFile is a file with a key in PEM, which is used instead.
-	AccountKey     KeyType
+	// AccountKey is the type of the account's key, which is created with the account. It is
+	// "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072" or "rsa:4096"; "" is
+	// "ecdsa:256". AccountKeyFile is a file with a key in PEM, which is used instead.
+	AccountKey     string
 	AccountKeyFile string
 	// ExternalAccount binds the account to one that the authority knows; nil binds none.
 	ExternalAccount *ExternalAccount
 	// AcceptTerms agrees to the authority's terms of service.
 	AcceptTerms bool
 
-	// Challenge is how the control of names is proved. "" is HTTP01.
-	Challenge Challenge
+	// Challenge is how the control of names is proved (RFC 8555, 8, and RFC 8737): "http-01",
+	// "tls-alpn-01" or "dns-01"; "" is "http-01".
+	Challenge string
 	// PreferredChain selects the chain whose topmost certificate was issued by this common name.
 	// "" is the authority's default, and so is a name that no chain has.
 	PreferredChain string
@@ -55,31 +57,9 @@ type ExternalAccount struct {
 type Issued struct {
 	// Issuer is the name of the Issuer.
 	Issuer string
-	// Names are DNS names and IP addresses. Names such as "*.example.org" require DNS01.
+	// Names are DNS names and IP addresses. Names such as "*.example.org" require the
+	// challenge "dns-01".
 	Names []string
-	// Key is the type of the certificate's key. "" is ECDSA256.
-	Key KeyType
+	// Key is the type of the certificate's key: see Issuer.AccountKey.
+	Key string
 }
-
-// KeyType is the algorithm and the size of a key.
-type KeyType string
-
-// The types of keys.
-const (
-	ECDSA256 KeyType = "ecdsa:256"
-	ECDSA384 KeyType = "ecdsa:384"
-	ECDSA521 KeyType = "ecdsa:521"
-	RSA2048  KeyType = "rsa:2048"
-	RSA3072  KeyType = "rsa:3072"
-	RSA4096  KeyType = "rsa:4096"
-)
-
-// Challenge is the type of a challenge (RFC 8555, 8, and RFC 8737).
-type Challenge string
-
-// The types of challenges.
-const (
-	HTTP01    Challenge = "http-01"
-	TLSALPN01 Challenge = "tls-alpn-01"
-	DNS01     Challenge = "dns-01"
-)

@@ -5,23 +5,13 @@ import (
 	"time"
 )
 
-// Protocol is the protocol of a Proxy.
-type Protocol int
-
-// The protocols.
-const (
-	HTTP Protocol = iota
-	HTTPS
-	FastCGI
-	// SchemeOfTo is HTTP or HTTPS: the value of To begins with http:// or https://.
-	SchemeOfTo
-)
-
 // Proxy forwards requests to an upstream, as proxy_pass and fastcgi_pass do.
 type Proxy struct {
-	Protocol Protocol
+	// Protocol is "" for HTTP, "https" or "fastcgi". With "scheme" it is HTTP or HTTPS, by the
+	// http:// or https:// that the value of To begins with.
+	Protocol string
 	// To is the name of an Upstream or of a bound handler, or HOST:PORT, or unix:PATH. A scheme
-	// precedes it if Protocol is SchemeOfTo.
+	// precedes it if Protocol is "scheme".
 	To Text
 	// URI replaces the part of the path that the location matched. Nil forwards the request's URI
 	// unchanged. A URI with variables is the whole URI.

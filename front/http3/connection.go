@@ -12,14 +12,14 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
-	"github.com/tarehq/tare/front/server"
+	quicserver "github.com/tarehq/tare/front/internal/quic"
 	connectioninfo "github.com/tarehq/tare/internal/connection"
 )
 
 // connection is a connection of a client. It has an http3.Server of its own, because that sends
 // GOAWAY on all of its connections.
 type connection struct {
-	config *server.HTTP3Config
+	config *quicserver.Config
 	quic   *quic.Conn
 	server *http3.Server
 	opened time.Time
@@ -36,7 +36,7 @@ type connection struct {
 	idleEnd   time.Time   // when it fires
 }
 
-func newConnection(q *quic.Conn, config *server.HTTP3Config) *connection {
+func newConnection(q *quic.Conn, config *quicserver.Config) *connection {
 	c := &connection{config: config, quic: q, opened: time.Now()}
 	c.server = &http3.Server{
 		Handler: c, MaxHeaderBytes: int(config.HeaderBytes), Logger: slog.New(slog.DiscardHandler),

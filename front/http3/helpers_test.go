@@ -85,7 +85,7 @@ func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	s.configure(blocks)
 	ready := make(chan struct{}, 10)
 	s.run = server.New(server.File{Path: filepath.Join(s.dir, "nginx.conf")}, server.Options{
-		Stdout: io.Discard, Stderr: &s.log, HTTP3: http3.New(), Signals: server.NoSignals,
+		Stdout: io.Discard, Stderr: &s.log, HTTP3: http3.New(), NoSignals: true,
 		Ready: func() { ready <- struct{}{} },
 	}, bound...)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -14,8 +14,8 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	quicserver "github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
-	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -34,14 +34,14 @@ func echo(w http.ResponseWriter, r *http.Request) {
 }
 
 // start serves HTTP/3 without a front.
-func start(t *testing.T, files server.HTTP3Files, conn *net.UDPConn) *socketServer {
+func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServer {
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New().Serve(server.HTTP3Config{
+	s, err := New().Serve(quicserver.Config{
 		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0), HeaderBytes: 32 << 10,
 		TLS:         &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
 		IdleTimeout: time.Minute, QUIC: nginxconf.QUIC{Streams: 10, StreamBytes: 64 << 10}, Files: files,

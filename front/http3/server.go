@@ -13,6 +13,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	quicserver "github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/server"
 )
 
@@ -47,7 +48,7 @@ func New() server.HTTP3 { return implementation{} }
 type implementation struct{}
 
 // Serve implements server.HTTP3.
-func (implementation) Serve(c server.HTTP3Config) (server.HTTP3Server, error) {
+func (implementation) Serve(c quicserver.Config) (quicserver.Server, error) {
 	s := &socketServer{
 		open: make(map[*connection]bool), closed: make(chan struct{}), resumed: make(chan struct{}),
 	}
@@ -85,7 +86,7 @@ func (s *socketServer) listen() error {
 type socketServer struct {
 	conn      *sharedConn
 	transport *quic.Transport
-	config    atomic.Pointer[server.HTTP3Config] // of new connections
+	config    atomic.Pointer[quicserver.Config] // of new connections
 
 	counted   atomic.Int64 // connections and handshakes in progress
 	closeOnce sync.Once
@@ -179,15 +180,15 @@ func (s *socketServer) established() int64 {
 	return int64(len(s.open))
 }
 
-// Connections implements server.HTTP3Server.
+// Connections implements quicserver.Server.
 func (s *socketServer) Connections() (accepted, open int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.accepted, int64(len(s.open))
 }
 
-// Replace implements server.HTTP3Server.
-func (s *socketServer) Replace(c server.HTTP3Config) {
+// Replace implements quicserver.Server.
+func (s *socketServer) Replace(c quicserver.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config.Store(&c)
@@ -200,7 +201,7 @@ func (s *socketServer) Replace(c server.HTTP3Config) {
 	}
 }
 
-// Resume implements server.HTTP3Server.
+// Resume implements quicserver.Server.
 func (s *socketServer) Resume() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +222,7 @@ func (s *socketServer) retireAll() {
 	}
 }
 
-// Retire implements server.HTTP3Server.
+// Retire implements quicserver.Server.
 func (s *socketServer) Retire(isReplaced bool) {
 	if isReplaced {
 		s.conn.pause()
@@ -245,7 +246,7 @@ func (s *socketServer) Retire(isReplaced bool) {
 	s.conn.leave()
 }
 
-// Shutdown implements server.HTTP3Server.
+// Shutdown implements quicserver.Server.
 func (s *socketServer) Shutdown() (wait func(context.Context) error) {
 	s.Retire(false)
 	s.mu.Lock()
@@ -263,7 +264,7 @@ func (s *socketServer) finish(ctx context.Context, resumed <-chan struct{}) erro
 		select {
 		case <-check.C:
 		case <-resumed:
-			return server.ErrResumed
+			return quicserver.ErrResumed
 		case <-s.closed:
 			return nil
 		case <-ctx.Done():
@@ -287,7 +288,7 @@ func (s *socketServer) mayEnd(resumed <-chan struct{}) bool {
 	return s.isEnding
 }
 
-// Close implements server.HTTP3Server.
+// Close implements quicserver.Server.
 func (s *socketServer) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.Retire(false)

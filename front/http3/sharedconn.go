@@ -19,7 +19,7 @@ import (
 	"github.com/quic-go/quic-go"
 	"golang.org/x/net/ipv4"
 
-	"github.com/tarehq/tare/front/server"
+	quicserver "github.com/tarehq/tare/front/internal/quic"
 )
 
 const (
@@ -44,7 +44,7 @@ type sharedConn struct {
 	*net.UDPConn // quic-go uses the methods of quic.OOBCapablePacketConn
 	batch        *ipv4.PacketConn
 	own          tag
-	files        server.HTTP3Files // nil without upgrades
+	files        quicserver.Files // nil without upgrades
 
 	near *net.UnixConn // receives packets for this process; nil without upgrades
 	far  *os.File      // the other end, which newer processes send to
@@ -75,7 +75,7 @@ type packet struct {
 }
 
 // newSharedConn prepares a socket. It receives from files how to reach older processes.
-func newSharedConn(conn *net.UDPConn, files server.HTTP3Files) (*sharedConn, error) {
+func newSharedConn(conn *net.UDPConn, files quicserver.Files) (*sharedConn, error) {
 	c := &sharedConn{
 		UDPConn: conn, batch: ipv4.NewPacketConn(conn), files: files, forwarded: make(chan packet, maxForwarded),
 		closing: make(chan struct{}), resumed: make(chan struct{}, 1), peers: make(map[tag]*peer),

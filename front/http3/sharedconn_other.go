@@ -8,7 +8,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
-	"github.com/tarehq/tare/front/server"
+	quicserver "github.com/tarehq/tare/front/internal/quic"
 )
 
 // connectionIDBytes is the length of connection IDs.
@@ -17,7 +17,7 @@ const connectionIDBytes = 12
 // sharedConn is a UDP socket. Processes do not replace each other on this system.
 type sharedConn struct{ *net.UDPConn }
 
-func newSharedConn(conn *net.UDPConn, _ server.HTTP3Files) (*sharedConn, error) {
+func newSharedConn(conn *net.UDPConn, _ quicserver.Files) (*sharedConn, error) {
 	return &sharedConn{conn}, nil
 }
 

@@ -25,7 +25,7 @@ func (t *translator) issuer(d *directive) {
 	}
 	s := newScope(nil, levelIssuer, d.block)
 	i := conf.Issuer{
-		Name: name, Pos: d.where(), Challenge: conf.HTTP01, AcceptTerms: s.own("accept_terms_of_service") != nil,
+		Name: name, Pos: d.where(), Challenge: "http-01", AcceptTerms: s.own("accept_terms_of_service") != nil,
 		Insecure: !s.flag("ssl_verify", true), Trusted: t.trusted(s.own("ssl_trusted_certificate")),
 		StateDir: t.path("acme_" + name)}
 	if uri := s.one("uri"); uri != nil {
@@ -80,18 +80,18 @@ func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
 }
 
 // challenge translates the type of challenges, whose version may be missing.
-func (t *translator) challenge(d *directive) conf.Challenge {
+func (t *translator) challenge(d *directive) string {
 	switch d.args[0] {
 	case "http-01", "http":
 	case "tls-alpn-01", "tls-alpn":
-		return conf.TLSALPN01
+		return "tls-alpn-01"
 	case "dns-01", "dns":
-		return conf.DNS01
+		return "dns-01"
 	default:
 		t.errorf(d, "unknown challenge %s (must be http-01, tls-alpn-01 or, in programs with a DNS provider, dns-01)",
 			shown(d.args[0]))
 	}
-	return conf.HTTP01
+	return "http-01"
 }
 
 // contact returns the URL of a contact. As in nginx, mailto: is assumed.
@@ -106,17 +106,16 @@ func contact(text string) string {
 }
 
 // keyType parses the type of a key, whose size may be missing. It returns false for any other text.
-func keyType(text string) (conf.KeyType, bool) {
+func keyType(text string) (string, bool) {
 	switch text {
 	case "ecdsa":
-		return conf.ECDSA256, true
+		return "ecdsa:256", true
 	case "rsa":
-		return conf.RSA2048, true
+		return "rsa:2048", true
 	}
-	kind := conf.KeyType(text)
-	switch kind {
-	case conf.ECDSA256, conf.ECDSA384, conf.ECDSA521, conf.RSA2048, conf.RSA3072, conf.RSA4096:
-		return kind, true
+	switch text {
+	case "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096":
+		return text, true
 	}
 	return "", false
 }

@@ -143,7 +143,7 @@ func TestExampleOfNginxIsAccepted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := conf.Issuer{Name: "example", Directory: "https://acme.example.com/directory", Challenge: conf.HTTP01,
+	want := conf.Issuer{Name: "example", Directory: "https://acme.example.com/directory", Challenge: "http-01",
 		Contacts: []string{"mailto:admin@example.test"}, StateDir: "/var/cache/nginx/acme-example", AcceptTerms: true,
 		Pos: "nginx.conf:3"}
 	if got := r.Config.Issuers; len(got) != 1 || !reflect.DeepEqual(got[0], want) {

@@ -21,11 +21,11 @@ func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.Clie
 	c := &conf.ClientCerts{Depth: 1, Revocations: t.revocations(s)}
 	switch strings.ToLower(d.args[0]) {
 	case "optional":
-		c.Mode = conf.CertOptional
+		c.Mode = "optional"
 	case "optional_no_ca":
-		c.Mode = conf.CertOptionalNoCA
+		c.Mode = "optional_no_ca"
 	}
-	if s.one("ssl_client_certificate") == nil && c.Mode != conf.CertOptionalNoCA {
+	if s.one("ssl_client_certificate") == nil && c.Mode != "optional_no_ca" {
 		t.errorf(d, "ssl_client_certificate is required to verify clients")
 		return nil
 	}

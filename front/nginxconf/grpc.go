@@ -24,7 +24,7 @@ func (t *translator) grpcPass(d *directive, p *conf.Proxy) {
 	case lower == "grpc":
 		to = rest
 	case lower == "grpcs":
-		to, port, p.Protocol = rest, "443", conf.HTTPS
+		to, port, p.Protocol = rest, "443", "https"
 	default:
 		t.errorf(d, "invalid URL %s (must begin with grpc:// or grpcs://)", shown(to))
 		return
@@ -37,7 +37,7 @@ func (t *translator) grpcPass(d *directive, p *conf.Proxy) {
 		t.errorf(d, "%s must not have a path", shown(d.args[0]))
 		return
 	}
-	if p.Protocol == conf.HTTP {
+	if p.Protocol == "" {
 		p.TLS = conf.ProxyTLS{}
 	}
 	p.To = t.target(d, to, port)

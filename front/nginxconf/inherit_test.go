@@ -266,10 +266,10 @@ func TestStepsKeepTheirOrder(t *testing.T) {
 		conf.Set{Name: "a", Value: "b", Pos: "nginx.conf:4"},
 		conf.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Pos: "nginx.conf:5", Then: []conf.Step{
 			conf.Set{Name: "c", Value: "$1", Pos: "nginx.conf:5"},
-			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: conf.RewritePermanent, Pos: "nginx.conf:5"},
+			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: "permanent", Pos: "nginx.conf:5"},
 		}},
-		conf.Rewrite{Pattern: "a", To: "b", Flag: conf.RewriteLast, Pos: "nginx.conf:6"},
-		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: conf.RewriteRedirect, Pos: "nginx.conf:7"},
+		conf.Rewrite{Pattern: "a", To: "b", Flag: "last", Pos: "nginx.conf:6"},
+		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: "redirect", Pos: "nginx.conf:7"},
 		conf.If{Op: "!-f", Left: "$uri", Pos: "nginx.conf:8",
 			Then: []conf.Step{conf.Return{Status: 404, Text: "no $uri", Pos: "nginx.conf:8"}}},
 		conf.If{Left: "$a", Pos: "nginx.conf:9", Then: []conf.Step{conf.Break{}}},
@@ -282,25 +282,25 @@ func TestStepsKeepTheirOrder(t *testing.T) {
 
 func TestProxyPassURLs(t *testing.T) {
 	for text, want := range map[string]string{
-		"http://u":                                "0 u <nil>",
-		"http://u/":                               "0 u /",
-		"http://u/a/b":                            "0 u /a/b",
-		"http://other":                            "0 other:80 <nil>",
-		"https://other":                           "1 other:443 <nil>",
-		"http://127.0.0.1:8080":                   "0 127.0.0.1:8080 <nil>",
-		"http://[::1]":                            "0 [::1]:80 <nil>",
-		"http://[::1]:8080/x":                     "0 [::1]:8080 /x",
-		"http://bound":                            "0 bound <nil>",
-		"http://unix:/tmp/s":                      "0 unix:/tmp/s <nil>",
-		"http://unix:/tmp/s:/x":                   "0 unix:/tmp/s /x",
-		"http://$host":                            "0 $host <nil>",
-		"http://$host:8080$request_uri":           "0 $host:8080 $request_uri",
-		"http://$host/x$uri":                      "0 $host /x$uri",
-		"http://u$uri$is_args$args":               "0 u $uri$is_args$args",
-		"http://u${request_uri}":                  "0 u ${request_uri}",
-		"http://$uri_of":                          "0 $uri_of <nil>",
-		"http://u?a=b":                            "0 u ?a=b",
-		"https://$host:8443/a?b=$arg_b&c=$cookie": "1 $host:8443 /a?b=$arg_b&c=$cookie",
+		"http://u":                                `"" u <nil>`,
+		"http://u/":                               `"" u /`,
+		"http://u/a/b":                            `"" u /a/b`,
+		"http://other":                            `"" other:80 <nil>`,
+		"https://other":                           `"https" other:443 <nil>`,
+		"http://127.0.0.1:8080":                   `"" 127.0.0.1:8080 <nil>`,
+		"http://[::1]":                            `"" [::1]:80 <nil>`,
+		"http://[::1]:8080/x":                     `"" [::1]:8080 /x`,
+		"http://bound":                            `"" bound <nil>`,
+		"http://unix:/tmp/s":                      `"" unix:/tmp/s <nil>`,
+		"http://unix:/tmp/s:/x":                   `"" unix:/tmp/s /x`,
+		"http://$host":                            `"" $host <nil>`,
+		"http://$host:8080$request_uri":           `"" $host:8080 $request_uri`,
+		"http://$host/x$uri":                      `"" $host /x$uri`,
+		"http://u$uri$is_args$args":               `"" u $uri$is_args$args`,
+		"http://u${request_uri}":                  `"" u ${request_uri}`,
+		"http://$uri_of":                          `"" $uri_of <nil>`,
+		"http://u?a=b":                            `"" u ?a=b`,
+		"https://$host:8443/a?b=$arg_b&c=$cookie": `"https" $host:8443 /a?b=$arg_b&c=$cookie`,
 	} {
 		r, err := Parse("nginx.conf", Options{
 			FS: oneFile(inHTTP("upstream u { server a; } server { location / { proxy_pass \"" + text +
@@ -316,7 +316,7 @@ func TestProxyPassURLs(t *testing.T) {
 		if p.URI != nil {
 			uri = string(*p.URI)
 		}
-		if got := fmt.Sprintf("%d %s %s", p.Protocol, p.To, uri); got != want {
+		if got := fmt.Sprintf("%q %s %s", p.Protocol, p.To, uri); got != want {
 			t.Errorf("%s is %s; want %s", text, got, want)
 		}
 	}

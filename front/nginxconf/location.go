@@ -11,7 +11,7 @@ import (
 
 // place is a location that contains others.
 type place struct {
-	match conf.Match
+	match string
 	path  string
 	outer *place
 	scope *scope
@@ -21,7 +21,7 @@ type place struct {
 // is a regular expression.
 func (p *place) pathOf(s *scope) string {
 	for ; p != nil; p = p.outer {
-		if p.scope == s && p.match != conf.Regex && p.match != conf.FoldRegex {
+		if p.scope == s && p.match != "~" && p.match != "~*" {
 			return p.path
 		}
 	}
@@ -41,7 +41,7 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 			t.errorf(d, "duplicate location %s (first one at %s)", shown(path), other.where())
 			continue
 		}
-		if match != conf.Regex && match != conf.FoldRegex { // of equal ones the first counts
+		if match != "~" && match != "~*" { // of equal ones the first counts
 			seen[locationKey(match, path)] = d
 		}
 		l := conf.Location{Match: match, Path: path, Pos: d.where()}
@@ -52,52 +52,47 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 }
 
 // locationKey returns a key that is equal for locations of which only one can match.
-func locationKey(match conf.Match, path string) place {
-	if match == conf.FinalPrefix {
-		match = conf.Prefix
+func locationKey(match, path string) place {
+	if match == "^~" {
+		match = ""
 	}
 	return place{match: match, path: path}
 }
 
 // locationPath parses a location's arguments. Its modifier may be part of the path's word.
-func (t *translator) locationPath(d *directive) (match conf.Match, path string, ok bool) {
-	modifiers := []struct {
-		text  string
-		match conf.Match
-	}{{"^~", conf.FinalPrefix}, {"~*", conf.FoldRegex}, {"=", conf.Exact}, {"~", conf.Regex}}
+func (t *translator) locationPath(d *directive) (match, path string, ok bool) {
+	modifiers := []string{"^~", "~*", "=", "~"}
 	if len(d.args) == 2 {
-		for _, m := range modifiers {
-			if d.args[0] == m.text {
-				return m.match, d.args[1], true
-			}
+		if slices.Contains(modifiers, d.args[0]) {
+			return d.args[0], d.args[1], true
 		}
 		t.errorf(d, "invalid location modifier %s (must be =, ^~, ~ or ~*)", shown(d.args[0]))
-		return 0, "", false
+		return "", "", false
 	}
 	path = d.args[0]
 	for _, m := range modifiers {
-		if rest, ok := strings.CutPrefix(path, m.text); ok {
-			return m.match, rest, true
+		if rest, ok := strings.CutPrefix(path, m); ok {
+			return m, rest, true
 		}
 	}
 	if strings.HasPrefix(path, "@") {
-		return conf.Named, path, true
+		return "@", path, true
 	}
-	return conf.Prefix, path, true
+	return "", path, true
 }
 
 // locationFits checks a location against the one that contains it.
-func (t *translator) locationFits(d *directive, match conf.Match, path string, outer *place) bool {
+func (t *translator) locationFits(d *directive, match, path string, outer *place) bool {
 	switch {
 	case outer == nil:
 		return true
-	case outer.match == conf.Exact:
+	case outer.match == "=":
 		t.errorf(d, "location %s can never match inside the exact location %s", shown(path), shown(outer.path))
-	case outer.match == conf.Named:
+	case outer.match == "@":
 		t.errorf(d, "location %s is inside a named location (move it to the server)", shown(path))
-	case match == conf.Named:
+	case match == "@":
 		t.errorf(d, "named location %s is only allowed in a server", shown(path))
-	case match != conf.Regex && match != conf.FoldRegex && !strings.HasPrefix(path, outer.path):
+	case match != "~" && match != "~*" && !strings.HasPrefix(path, outer.path):
 		t.errorf(d, "location %s can never match inside the location %s", shown(path), shown(outer.path))
 	default:
 		return true

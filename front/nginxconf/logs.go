@@ -16,9 +16,9 @@ func (t *translator) logFormat(d *directive) {
 		switch how {
 		case "default":
 		case "json":
-			f.Escape = conf.EscapeJSON
+			f.Escape = "json"
 		case "none":
-			f.Escape = conf.EscapeNone
+			f.Escape = "none"
 		default:
 			t.errorf(d, "invalid parameter %s (must be escape=default, escape=json or escape=none)",
 				shown("escape="+how))

@@ -314,13 +314,13 @@ func TestRecipesAreAccepted(t *testing.T) {
 			r.Process.Files != 200000 || r.Process.Connections != 10000 {
 			t.Errorf("recipe %s: %v, %v, %+v", recipe, r.Warnings, r.Ignored, r.Process)
 		}
-		for i, protocol := range []conf.Protocol{conf.HTTP, conf.FastCGI, conf.FastCGI} {
+		for i, protocol := range []string{"", "fastcgi", "fastcgi"} {
 			l := r.Config.Hosts[i].Locations[0]
 			if l.Proxy == nil || l.Proxy.Protocol != protocol || l.Logs != nil || !l.HideVersion ||
 				(l.Gzip != nil) != (recipe == "b") {
 				t.Errorf("recipe %s, host %d: %+v", recipe, i, l)
 			}
-			if protocol == conf.FastCGI && len(l.Proxy.Params) != 2 {
+			if protocol == "fastcgi" && len(l.Proxy.Params) != 2 {
 				t.Errorf("recipe %s, host %d: the parameters are %v", recipe, i, l.Proxy.Params)
 			}
 		}

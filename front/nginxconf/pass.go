@@ -20,7 +20,7 @@ func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 	}
 	for _, d := range from.own("fastcgi_pass") {
 		l.Proxy = t.pass(s, "fastcgi")
-		l.Proxy.Protocol = conf.FastCGI
+		l.Proxy.Protocol = "fastcgi"
 		l.Proxy.To = t.target(d, d.args[0], "")
 		if c := l.Proxy.Cache; c != nil && c.Key == "" {
 			t.errorf(d, "missing fastcgi_cache_key: all requests would get the same response")
@@ -145,7 +145,7 @@ func (t *translator) isUpstream(name string) bool {
 
 // fastcgi translates the directives that only FastCGI has.
 func (t *translator) fastcgi(s *scope, p *conf.Proxy) {
-	p.Protocol = conf.FastCGI
+	p.Protocol = "fastcgi"
 	p.KeepConn = s.flag("fastcgi_keep_conn", false)
 	p.ParamIndex = s.word("fastcgi_index")
 	p.SplitPath = s.word("fastcgi_split_path_info")

@@ -14,6 +14,10 @@ const (
 	perKey = 2
 	// maxZone is the maximum size of a keys_zone.
 	maxZone = 1 << 40
+	// defaultCacheBytes limits a cache without max_size.
+	defaultCacheBytes = 1 << 30
+	// cacheMemory limits the responses of a cache in memory.
+	cacheMemory = 64 << 20
 )
 
 // cachePath translates proxy_cache_path or fastcgi_cache_path.
@@ -30,7 +34,7 @@ func (t *translator) cachePath(d *directive) {
 			if err != nil || zone == "" {
 				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", shown(arg))
 			}
-			c.Name, c.MemoryBytes = zone, conf.DefaultCacheMemory+perKey*min(n, maxZone)
+			c.Name, c.MemoryBytes = zone, cacheMemory+perKey*min(n, maxZone)
 		case "inactive":
 			at, err := grammar.ParseSeconds(value)
 			t.check(d, err)
@@ -56,7 +60,8 @@ func (t *translator) cachePath(d *directive) {
 		return
 	}
 	if c.MaxBytes == 0 {
-		t.remark(d, "no max_size: the limit is %d MB, where nginx has none", conf.DefaultCacheBytes>>20)
+		c.MaxBytes = defaultCacheBytes
+		t.remark(d, "no max_size: the limit is %d MB, where nginx has none", defaultCacheBytes>>20)
 	}
 	if maker, ok := t.caches[c.Name]; ok {
 		t.errorf(d, "duplicate cache %s (first one by %s)", shown(c.Name), maker)

@@ -56,11 +56,11 @@ func (t *translator) proxyPass(d *directive, s *scope, p *conf.Proxy, here *plac
 	case found && lower == "http":
 		scheme, port = "", "80"
 	case found && lower == "https":
-		scheme, port, p.Protocol = "", "443", conf.HTTPS
+		scheme, port, p.Protocol = "", "443", "https"
 	case found && hasVariable(scheme):
-		scheme, p.Protocol = scheme+"://", conf.SchemeOfTo
+		scheme, p.Protocol = scheme+"://", "scheme"
 	case hasVariable(url) && !found: // variables may contain the scheme
-		p.Protocol, p.To = conf.SchemeOfTo, t.text(d, url)
+		p.Protocol, p.To = "scheme", t.text(d, url)
 		t.redirects(s, p, true)
 		return
 	default:
@@ -79,12 +79,12 @@ func (t *translator) proxyPass(d *directive, s *scope, p *conf.Proxy, here *plac
 	}
 	variables := hasVariable(url)
 	inIf := s != here.scope && slices.Contains(s.own("proxy_pass"), d)
-	if uri != "" && !variables && (inIf || here.match == conf.Regex || here.match == conf.FoldRegex ||
-		here.match == conf.Named) {
+	if uri != "" && !variables && (inIf || here.match == "~" || here.match == "~*" ||
+		here.match == "@") {
 		t.errorf(d, "%s must not have a path inside an if, or in a regular expression or named location (use rewrite)",
 			shown(url))
 	}
-	if p.Protocol == conf.HTTP {
+	if p.Protocol == "" {
 		p.TLS = conf.ProxyTLS{}
 	}
 	t.redirects(s, p, variables)

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -61,18 +62,14 @@ func (t *translator) returnStep(d *directive) conf.Step {
 func (t *translator) rewrite(d *directive) conf.Step {
 	r := conf.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1]), Pos: d.where()}
 	if isRedirect(d.args[1]) {
-		r.Flag = conf.RewriteRedirect
+		r.Flag = "redirect"
 	}
 	if len(d.args) == 3 {
-		flags := map[string]conf.RewriteFlag{
-			"last": conf.RewriteLast, "break": conf.RewriteBreak, "redirect": conf.RewriteRedirect,
-			"permanent": conf.RewritePermanent,
+		flag := d.args[2]
+		if !slices.Contains([]string{"last", "break", "redirect", "permanent"}, flag) {
+			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", shown(flag))
 		}
-		flag, ok := flags[d.args[2]]
-		if !ok {
-			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", shown(d.args[2]))
-		}
-		if r.Flag != conf.RewriteRedirect || flag == conf.RewritePermanent {
+		if r.Flag != "redirect" || flag == "permanent" {
 			r.Flag = flag
 		}
 	}

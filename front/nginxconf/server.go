@@ -121,7 +121,7 @@ func (t *translator) serverTryFiles(s *scope, h *conf.Host) {
 // hasRoot reports whether every path is in a location.
 func hasRoot(h *conf.Host) bool {
 	return slices.ContainsFunc(h.Locations, func(l conf.Location) bool {
-		return l.Path == "/" && (l.Match == conf.Prefix || l.Match == conf.FinalPrefix)
+		return l.Path == "/" && (l.Match == "" || l.Match == "^~")
 	})
 }
 

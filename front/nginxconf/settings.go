@@ -66,14 +66,14 @@ func (t *translator) settings(s *scope) conf.Settings {
 }
 
 // bodyFile translates client_body_in_file_only.
-func (t *translator) bodyFile(s *scope) (file conf.BodyFile, dir string) {
+func (t *translator) bodyFile(s *scope) (file, dir string) {
 	switch {
 	case s.is("client_body_in_file_only", "on"):
-		file = conf.KeepBodyFile
+		file = "on"
 	case s.is("client_body_in_file_only", "clean"):
-		file = conf.CleanBodyFile
+		file = "clean"
 	default:
-		return conf.NoBodyFile, ""
+		return "", ""
 	}
 	if d := s.one("client_body_temp_path"); d != nil {
 		dir = t.path(d.args[0])
@@ -142,14 +142,14 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 }
 
 // modifiedSince parses if_modified_since, whose words the table has checked.
-func modifiedSince(s *scope) conf.ModifiedSince {
+func modifiedSince(s *scope) string {
 	switch {
 	case s.is("if_modified_since", "off"):
-		return conf.ModifiedSinceOff
+		return "off"
 	case s.is("if_modified_since", "before"):
-		return conf.ModifiedSinceBefore
+		return "before"
 	}
-	return conf.ModifiedSinceExact
+	return ""
 }
 
 // symlinks parses disable_symlinks: the policy, and the path prefix that it does not apply to. As
@@ -169,10 +169,8 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 		switch arg {
 		case "off":
 			off = true
-		case "on":
-			f.Symlinks = conf.FollowNoLinks
-		case "if_not_owner":
-			f.Symlinks = conf.FollowOwnedLinks
+		case "on", "if_not_owner":
+			f.DisableSymlinks = arg
 		default:
 			t.errorf(d, "invalid parameter %s (must be on, off, if_not_owner or from=PREFIX)", shown(arg))
 		}

@@ -103,7 +103,7 @@ func startACME(t *testing.T, hosts int, challenge string, c programs.PebbleConfi
 // start starts the Server.
 func (s *acmeSite) start(source Source, dns DNSProvider) {
 	s.Helper()
-	s.server = New(source, Options{Stdout: s, Stderr: s, Listeners: s.listeners, Signals: NoSignals, DNS: dns})
+	s.server = New(source, Options{Stdout: s, Stderr: s, Listeners: s.listeners, NoSignals: true, DNS: dns})
 	s.server.acmeTiming = acme.Timing{RetryMin: 100 * time.Millisecond, MinAge: time.Millisecond,
 		LockRetry: 50 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -313,7 +313,7 @@ func TestProgramSetsDNSRecords(t *testing.T) {
 	}
 	config := &Config{Name: "program", Front: conf.Config{
 		Issuers: []conf.Issuer{{Name: "pebble", Directory: s.pebble.Directory, Trusted: []*x509.Certificate{ca},
-			AcceptTerms: true, StateDir: filepath.Join(s.dir, "state"), Challenge: conf.DNS01}},
+			AcceptTerms: true, StateDir: filepath.Join(s.dir, "state"), Challenge: "dns-01"}},
 		Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: s.http}}}, {Listen: []conf.Listen{{Addr: s.tls, TLS: true,
 			Issued: &conf.Issued{Issuer: "pebble", Names: []string{"a.test", "*.a.test"}}}}}},
 	}}

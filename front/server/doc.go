@@ -24,7 +24,7 @@
 //
 // # Signals
 //
-// Unless Options.Signals is set, Run handles these signals as nginx does:
+// Unless Options.NoSignals is set, Run handles these signals as nginx does:
 //
 //	SIGHUP           Reload
 //	SIGUSR1          Reopen

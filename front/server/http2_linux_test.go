@@ -52,7 +52,7 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 	}
 	ready, ended := make(chan struct{}, 1), make(chan error, 1)
 	s := server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: dir}}, server.Options{
-		Stdout: io.Discard, Stderr: io.Discard, Signals: server.NoSignals, Ready: func() { ready <- struct{}{} },
+		Stdout: io.Discard, Stderr: io.Discard, NoSignals: true, Ready: func() { ready <- struct{}{} },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ended <- s.Run(ctx) }()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/spool"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
@@ -195,7 +196,7 @@ func logPaths(c *Config) []string {
 		}
 	}
 	errorLog(c.Process.ErrorLog)
-	for p := range c.Front.Places() {
+	for p := range places.Of(&c.Front) {
 		for _, l := range p.Settings.Logs {
 			add(l.Path)
 		}
@@ -216,8 +217,8 @@ func prepareDirs(c *conf.Config, privileges *privilege.Plan) error {
 		}
 	}
 	prepared := make(map[string]bool)
-	for p := range c.Places() {
-		if dir := p.Settings.BodyDir; p.Settings.BodyFile != conf.NoBodyFile && !prepared[dir] {
+	for p := range places.Of(c) {
+		if dir := p.Settings.BodyDir; p.Settings.BodyFile != "" && !prepared[dir] {
 			prepared[dir] = true
 			if err := prepareDir(dir, privileges); err != nil {
 				return fmt.Errorf("client_body_temp_path: %w", err)

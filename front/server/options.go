@@ -12,8 +12,8 @@ import (
 	"github.com/tarehq/tare/upgrade"
 )
 
-// DefaultGrace is the default value of Options.Grace.
-const DefaultGrace = 10 * time.Second
+// defaultGrace is the default of Options.Grace.
+const defaultGrace = 10 * time.Second
 
 // Options are settings that are not in the configuration. The zero value is valid.
 type Options struct {
@@ -22,7 +22,7 @@ type Options struct {
 	Stdout, Stderr io.Writer
 
 	// Grace is how long requests in progress may take after the end of Run's context, SIGTERM
-	// or SIGINT; 0 is DefaultGrace, and a negative value none.
+	// or SIGINT; 0 is 10 seconds, and a negative value none.
 	Grace time.Duration
 
 	// Listeners are sockets that are open already, for addresses of the configuration. The
@@ -43,8 +43,8 @@ type Options struct {
 	// Privileges are what the process gives up.
 	Privileges Privileges
 
-	// Signals selects the signals that Run handles.
-	Signals Signals
+	// NoSignals leaves all signals to the program, and NoHangup SIGHUP.
+	NoSignals, NoHangup bool
 
 	// Upgrade, if it is not nil, lets another process of the program replace this one: at
 	// SIGUSR2, and by Server.Upgrade. States are then reported to the service manager. Of its
@@ -62,7 +62,7 @@ type Options struct {
 }
 
 // DNSProvider sets TXT records, which prove control of a name to an issuer of certificates
-// whose conf.Challenge is DNS01.
+// whose challenge is dns-01.
 type DNSProvider interface {
 	// Present creates a record. It returns when all of the zone's name servers have it.
 	Present(ctx context.Context, name, value string) error
@@ -83,30 +83,11 @@ type Privileges struct {
 	Root *os.Root
 	// Chroot makes Root the root directory. It requires a user other than root.
 	Chroot bool
-	// Sandbox selects how the kernel confines the process beyond its user.
-	Sandbox Sandbox
+	// Sandbox selects how the kernel confines the process beyond its user: without new privileges
+	// by execve (PR_SET_NO_NEW_PRIVS) and, with Root, by Landlock. "auto" confines it as far as the
+	// kernel can, "require" fails if the kernel cannot, and "" does not confine it.
+	Sandbox string
 }
-
-// Sandbox selects how the kernel confines the process: without new privileges by execve
-// (PR_SET_NO_NEW_PRIVS) and, with Privileges.Root, by Landlock.
-type Sandbox string
-
-// The sandboxes.
-const (
-	SandboxOff     Sandbox = ""
-	SandboxAuto    Sandbox = "auto"    // as far as the kernel can
-	SandboxRequire Sandbox = "require" // fails if the kernel cannot
-)
-
-// Signals selects signals.
-type Signals int
-
-// The selections. SIGUSR2 is handled only with Options.Upgrade.
-const (
-	AllSignals Signals = iota
-	NoHangup           // all but SIGHUP
-	NoSignals
-)
 
 // A Binding is a handler of the program and the name of its upstream.
 type Binding struct {
@@ -134,7 +115,7 @@ func (o *Options) stderr() io.Writer {
 
 func (o *Options) grace() time.Duration {
 	if o.Grace == 0 {
-		return DefaultGrace
+		return defaultGrace
 	}
 	return max(o.Grace, 0)
 }

@@ -45,7 +45,7 @@ func TestProxyProtocolSetsAddress(t *testing.T) {
 	}
 	ready, ended := make(chan struct{}, 1), make(chan error, 1)
 	s := server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: dir}}, server.Options{
-		Stdout: io.Discard, Stderr: io.Discard, Signals: server.NoSignals, Ready: func() { ready <- struct{}{} },
+		Stdout: io.Discard, Stderr: io.Discard, NoSignals: true, Ready: func() { ready <- struct{}{} },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { ended <- s.Run(ctx) }()

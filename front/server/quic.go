@@ -5,14 +5,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/upgrade"
@@ -22,59 +20,8 @@ import (
 // import: programs without HTTP/3 do not carry QUIC.
 type HTTP3 interface {
 	// Serve serves a UDP socket. It returns at once.
-	Serve(HTTP3Config) (HTTP3Server, error)
+	Serve(quic.Config) (quic.Server, error)
 }
-
-// HTTP3Config is what a server for HTTP/3 needs.
-type HTTP3Config struct {
-	Conn     *net.UDPConn // the server closes it at its end
-	Handler  http.Handler
-	TLS      *tls.Config
-	ErrorLog *log.Logger
-	// QUIC, HeaderTimeout, IdleTimeout and HeaderBytes are those of nginxconf.Listener.
-	QUIC                       nginxconf.QUIC
-	HeaderTimeout, IdleTimeout time.Duration
-	HeaderBytes                int64
-	// Rejected logs requests that the server rejects without the Handler: see
-	// front.Handler.LogRejected.
-	Rejected func(r *http.Request, line string, status int, sent int64)
-	// Files passes files to processes that replace this one. It is nil without Options.Upgrade.
-	Files HTTP3Files
-}
-
-// HTTP3Files passes files from a process to the one that replaces it: see upgrade.Upgrader. Their
-// names begin with "http3 ".
-type HTTP3Files interface {
-	AddFile(*os.File)
-	RemoveFile(*os.File)
-	Files(prefix string) []*os.File
-	OnHandover(stop, resume func()) (remove func())
-	PassOn(conn *net.UDPConn, isPassed bool)
-}
-
-// HTTP3Server serves a UDP socket.
-type HTTP3Server interface {
-	// Replace changes the settings, except Conn, Files and the host key. Connections that are open
-	// end after their requests in progress, with GOAWAY.
-	Replace(HTTP3Config)
-	// Retire accepts no more connections, and ends those that are open in the same way. If the
-	// process is replaced, the other one reads from the socket, and forwards packets.
-	Retire(isReplaced bool)
-	// Shutdown retires the server. wait returns when all connections have ended and the socket is
-	// closed. It closes the connections when ctx ends. If Resume is called before, it returns
-	// ErrResumed.
-	Shutdown() (wait func(ctx context.Context) error)
-	// Resume undoes Shutdown. It reports false if that closes the socket already. The server accepts
-	// connections again after Replace.
-	Resume() bool
-	// Close closes all connections and the socket.
-	Close() error
-	// Connections returns the numbers of accepted and of open connections.
-	Connections() (accepted, open int64)
-}
-
-// ErrResumed means that an HTTP3Server goes on serving after Shutdown.
-var ErrResumed = errors.New("server: the HTTP3Server was resumed")
 
 // quicPrefix starts the addresses of UDP sockets.
 const quicPrefix = "quic:"
@@ -86,7 +33,7 @@ func isQUIC(l *nginxconf.Listener) bool { return strings.HasPrefix(l.Addr, quicP
 type quicSocket struct {
 	config nginxconf.Listener
 	conn   *net.UDPConn
-	server HTTP3Server // nil until it is served
+	server quic.Server // nil until it is served
 
 	isResumed bool          // an earlier reload has removed it
 	ended     chan struct{} // closed when the socket is closed; nil unless the server shuts down
@@ -118,13 +65,13 @@ func (s *Server) openQUIC(l *nginxconf.Listener, inherited *listen.Passed) (q *q
 // http3FilePrefix starts the names of the files that servers for HTTP/3 pass on.
 const http3FilePrefix = "http3 "
 
-// passedFiles is the HTTP3Files of a process. Only the goroutine that serves sockets uses its list.
+// passedFiles is the quic.Files of a process. Only the goroutine that serves sockets uses its list.
 type passedFiles struct {
 	*upgrade.Upgrader // for its other methods
 	all               []*os.File
 }
 
-// Files implements HTTP3Files.
+// Files implements quic.Files.
 func (p *passedFiles) Files(prefix string) (found []*os.File) {
 	p.all = slices.DeleteFunc(p.all, func(f *os.File) bool {
 		has := strings.HasPrefix(f.Name(), prefix)
@@ -145,8 +92,8 @@ func (p *passedFiles) closeRest() {
 }
 
 // http3Config returns the settings of a UDP socket.
-func (s *Server) http3Config(q *quicSocket) HTTP3Config {
-	c := HTTP3Config{
+func (s *Server) http3Config(q *quicSocket) quic.Config {
+	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
 			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(), QUIC: q.config.QUIC,
 		HeaderTimeout: q.config.HeaderTimeout, IdleTimeout: q.config.IdleTimeout, HeaderBytes: q.config.HeaderBytes,
@@ -282,7 +229,7 @@ func (s *Server) drainQUIC(q *quicSocket) {
 	q.ended = ended
 	s.draining.Go(func() {
 		// It returns when all requests are done, or the server is closed or resumed.
-		if err := wait(context.Background()); errors.Is(err, ErrResumed) {
+		if err := wait(context.Background()); errors.Is(err, quic.ErrResumed) {
 			return
 		}
 		s.mu.Lock()
@@ -297,22 +244,22 @@ func (s *Server) drainQUIC(q *quicSocket) {
 // failedHTTP3 is the server of a socket that could not be served.
 type failedHTTP3 struct{}
 
-// Replace implements HTTP3Server.
-func (failedHTTP3) Replace(HTTP3Config) {}
+// Replace implements quic.Server.
+func (failedHTTP3) Replace(quic.Config) {}
 
-// Retire implements HTTP3Server.
+// Retire implements quic.Server.
 func (failedHTTP3) Retire(bool) {}
 
-// Shutdown implements HTTP3Server.
+// Shutdown implements quic.Server.
 func (failedHTTP3) Shutdown() (wait func(context.Context) error) {
 	return func(context.Context) error { return nil }
 }
 
-// Resume implements HTTP3Server.
+// Resume implements quic.Server.
 func (failedHTTP3) Resume() bool { return false }
 
-// Close implements HTTP3Server.
+// Close implements quic.Server.
 func (failedHTTP3) Close() error { return nil }
 
-// Connections implements HTTP3Server.
+// Connections implements quic.Server.
 func (failedHTTP3) Connections() (accepted, open int64) { return 0, 0 }

@@ -20,12 +20,12 @@ type signals struct {
 // notify registers for signals. The returned context ends at SIGTERM and SIGINT, after which these
 // have their default action: a second one ends the process.
 func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
-	if s.options.Signals == NoSignals {
+	if s.options.NoSignals {
 		return ctx, &signals{stop: func() {}}
 	}
 	c := make(chan os.Signal, 8)
 	ignored := make(chan os.Signal, 1)
-	notify(c, ignored, s.options.Signals == AllSignals, s.upgrader != nil)
+	notify(c, ignored, !s.options.NoHangup, s.upgrader != nil)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, &signals{c, func() {

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/privilege"
 	"github.com/tarehq/tare/upgrade"
@@ -66,7 +67,7 @@ type Server struct {
 	draining    sync.WaitGroup // shutdowns of replaced and removed servers
 	mu          sync.Mutex
 	active      map[*activeServer]bool // the servers of sockets, and those that are draining
-	activeQUIC  map[HTTP3Server]bool   // likewise
+	activeQUIC  map[quic.Server]bool   // likewise
 	closedConns int64                  // connections accepted by servers that have ended
 }
 
@@ -75,7 +76,7 @@ func New(source Source, options Options, bound ...Binding) *Server {
 	return &Server{
 		source: source, options: options, bound: bound,
 		failed: make(chan error, 1), drains: make(chan struct{}), stopping: make(chan struct{}),
-		active: make(map[*activeServer]bool), activeQUIC: make(map[HTTP3Server]bool),
+		active: make(map[*activeServer]bool), activeQUIC: make(map[quic.Server]bool),
 	}
 }
 

@@ -85,7 +85,7 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, Signals: server.NoSignals}
+	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
 	if err := server.Run(t.Context(), server.File{Path: path}, options); err == nil {
 		t.Fatal("no error, although an address is in use")
 	}
@@ -128,7 +128,7 @@ func start(t *testing.T, location string) *program {
 	})
 	ready := make(chan struct{}, 10)
 	p.server = server.New(server.File{Path: p.conf, Options: nginxconf.Options{Prefix: dir}},
-		server.Options{Stdout: io.Discard, Stderr: io.Discard, Listeners: []net.Listener{l}, Signals: server.NoSignals,
+		server.Options{Stdout: io.Discard, Stderr: io.Discard, Listeners: []net.Listener{l}, NoSignals: true,
 			Ready: func() { ready <- struct{}{} }}, server.Bind("app", app))
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

@@ -39,7 +39,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	host.Defaults.Logs = []conf.Log{{Path: log, Format: "common"}}
 	config := &server.Config{Name: "a handler", Front: conf.Config{Hosts: []conf.Host{host}}}
 	config.Handler = func() (http.Handler, error) { return nil, errors.New("no handler") }
-	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, Signals: server.NoSignals}
+	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
 	if err := server.Run(t.Context(), config, options); err == nil || err.Error() != "no handler" {
 		t.Errorf("got %v", err)
 	}

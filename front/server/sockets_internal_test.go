@@ -18,7 +18,7 @@ func TestServersCallTheFrontItself(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var s *Server
 	s = New(&Config{Front: conf.Config{Hosts: []conf.Host{host}}}, Options{Stdout: io.Discard, Stderr: io.Discard,
-		Signals: NoSignals, Ready: func() {
+		NoSignals: true, Ready: func() {
 			if s.sockets[0].active.server.Handler != http.Handler(s.front) {
 				t.Errorf("the servers call a %T", s.sockets[0].active.server.Handler)
 			}

@@ -69,8 +69,8 @@ func (s *Server) lookUpUser(c *Config) (err error) {
 	o, process := &s.options.Privileges, &c.Process
 	config := privilege.Config{User: o.User, Group: o.Group, Chroot: o.Chroot, Sandbox: privilege.Off,
 		Reaching: o.Root == nil}
-	if o.Sandbox != SandboxOff {
-		if config.Sandbox, err = privilege.ParseSandbox(string(o.Sandbox)); err != nil {
+	if o.Sandbox != "" {
+		if config.Sandbox, err = privilege.ParseSandbox(o.Sandbox); err != nil {
 			return &ConfigError{err, true}
 		}
 	}
@@ -88,7 +88,7 @@ func (s *Server) lookUpUser(c *Config) (err error) {
 		s.log.print(fmt.Sprintf("warning: user %s: only root can change the user: still running as %d",
 			process.User, os.Geteuid()))
 	}
-	if config.User == "" && !inOptions && o.Sandbox == SandboxOff {
+	if config.User == "" && !inOptions && o.Sandbox == "" {
 		return nil // nothing is given up
 	}
 	if s.privileges, err = privilege.NewPlan(config); err != nil {
@@ -197,7 +197,7 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 				u.SetUnlinkOnClose(false) // in the new root its path differs
 			}
 		}
-		if o.Sandbox == SandboxOff || privilege.LandlockVersion() == 0 {
+		if o.Sandbox == "" || privilege.LandlockVersion() == 0 {
 			s.certs.releaseAnchors() // an intruder could leave the new root through them
 			s.logs.releaseAnchors()
 			return f, release, nil

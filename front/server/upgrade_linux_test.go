@@ -347,7 +347,7 @@ func TestImpossibleUpgradesAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, Signals: server.NoSignals,
+	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
 		Listeners: []net.Listener{l}, Upgrade: &upgrade.Options{}}
 	if err := server.Run(t.Context(), server.File{Path: p.conf}, options); err == nil ||
 		!strings.Contains(err.Error(), "mutually exclusive") {

@@ -27,7 +27,7 @@ func TestStoppedProcessDoesNotServe(t *testing.T) {
 	config := &server.Config{Handler: func() (http.Handler, error) { cancel(); return http.NotFoundHandler(), nil }}
 	config.Front.Hosts = []conf.Host{{Listen: []conf.Listen{{Addr: l.Addr().String()}}}}
 	var log bytes.Buffer
-	err = server.Run(ctx, config, server.Options{Stdout: &log, Stderr: &log, Signals: server.NoSignals,
+	err = server.Run(ctx, config, server.Options{Stdout: &log, Stderr: &log, NoSignals: true,
 		Listeners: []net.Listener{l}})
 	if err != nil || strings.Contains(log.String(), "serving") {
 		t.Errorf("%v\n%s", err, &log)

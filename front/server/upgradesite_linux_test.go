@@ -62,7 +62,7 @@ func runProgram(dir string) error {
 	}
 	options := server.Options{
 		HTTP3: http3.New(), Stderr: log, Prepare: func(context.Context) error { return fail(dir) },
-		Privileges: server.Privileges{DefaultUser: os.Getenv("TARE_TEST_USER"), Sandbox: server.SandboxAuto},
+		Privileges: server.Privileges{DefaultUser: os.Getenv("TARE_TEST_USER"), Sandbox: "auto"},
 		Upgrade: &upgrade.Options{
 			Executable: filepath.Join(dir, "program"), ReadyTimeout: ready, IdleGrace: time.Hour,
 		},

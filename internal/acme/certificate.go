@@ -213,7 +213,7 @@ func (c *Certificate) candidates() []*issuer {
 func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
-	if i.conf.Challenge == conf.TLSALPN01 {
+	if i.conf.Challenge == "tls-alpn-01" {
 		release, err := c.manager.challenges.reserve(ctx, c.spec.Names)
 		if err != nil {
 			return nil, 0, err

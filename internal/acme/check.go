@@ -62,11 +62,11 @@ func (m *Manager) checkIssuer(config *conf.Config, ic *conf.Issuer) error {
 		return fmt.Errorf("invalid uri %q (must be the URL of an ACME directory)", ic.Directory)
 	case !isKeyType(ic.AccountKey):
 		return keyTypeError(ic.AccountKey)
-	case ic.Challenge == conf.DNS01 && m.config.DNS == nil:
+	case ic.Challenge == "dns-01" && m.config.DNS == nil:
 		return errors.New("challenge dns-01 requires a program that sets DNS records (server.Options.DNS)")
 	}
 	switch ic.Challenge {
-	case "", conf.HTTP01, conf.TLSALPN01, conf.DNS01:
+	case "", "http-01", "tls-alpn-01", "dns-01":
 	default:
 		return fmt.Errorf("unknown challenge %q (must be http-01 or tls-alpn-01)", ic.Challenge)
 	}
@@ -101,7 +101,7 @@ func checkIssued(config *conf.Config, issued *conf.Issued) error {
 			return fmt.Errorf("acme_certificate: %q: %w", name, err)
 		}
 		for _, ic := range issuersOf(config, issued) {
-			if strings.HasPrefix(name, "*.") && ic.Challenge != conf.DNS01 {
+			if strings.HasPrefix(name, "*.") && ic.Challenge != "dns-01" {
 				return fmt.Errorf("acme_certificate: %q: a wildcard requires the challenge dns-01, and issuer %q has another "+
 					"one (list the names instead)", name, ic.Name)
 			}

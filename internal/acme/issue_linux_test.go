@@ -30,9 +30,9 @@ func (r dnsRecords) CleanUp(_ context.Context, name, _ string) error { return r.
 // the owner may read it.
 func TestFirstCertificateIsIssued(t *testing.T) {
 	t.Parallel()
-	for challenge, names := range map[conf.Challenge]string{
-		conf.HTTP01: "a.test b.a.test 127.0.0.1", conf.TLSALPN01: "a.test c.a.test 127.0.0.1",
-		conf.DNS01: "a.test *.a.test",
+	for challenge, names := range map[string]string{
+		"http-01": "a.test b.a.test 127.0.0.1", "tls-alpn-01": "a.test c.a.test 127.0.0.1",
+		"dns-01": "a.test *.a.test",
 	} {
 		t.Run(string(challenge), func(t *testing.T) {
 			t.Parallel()
@@ -210,10 +210,10 @@ func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	s := newSite(t, programs.PebbleConfig{Roots: 1, Profiles: map[string]time.Duration{"short": 10 * time.Hour}})
 	dir := t.TempDir()
 	issuer := s.issuer(filepath.Join(dir, "one"))
-	issuer.AccountKey, issuer.Profile, issuer.RequireProfile = conf.ECDSA384, "short", true
+	issuer.AccountKey, issuer.Profile, issuer.RequireProfile = "ecdsa:384", "short", true
 	issuer.PreferredChain = s.pebble.Root(t, 1).Subject.CommonName
 	config := configOf("a.test", issuer)
-	config.Hosts[0].Listen[0].Issued.Key = conf.RSA2048
+	config.Hosts[0].Listen[0].Issued.Key = "rsa:2048"
 	s.run(config, Config{})
 	s.awaitIssued(1)
 	leaf, err := s.handshake("a.test", s.pebble.Root(t, 1))
@@ -343,7 +343,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 	}
 	for want, config := range map[string]*conf.Config{
 		"invalid uri":            configOf("a.test", with(func(i *conf.Issuer) { i.Directory = "ftp://x" })),
-		"server.Options.DNS":     configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = conf.DNS01 })),
+		"server.Options.DNS":     configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = "dns-01" })),
 		"unknown challenge":      configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = "x" })),
 		"unknown issuer \"k\"":   configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "k" })),
 		"leads back":             configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "i" })),

@@ -10,38 +10,36 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 var errNoKey = errors.New("no private key in PEM (PKCS #8, PKCS #1 or EC)")
 
 // newKey returns a new key.
-func newKey(t conf.KeyType) (crypto.Signer, error) {
+func newKey(t string) (crypto.Signer, error) {
 	switch t {
-	case conf.ECDSA256, "":
+	case "ecdsa:256", "":
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	case conf.ECDSA384:
+	case "ecdsa:384":
 		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	case conf.ECDSA521:
+	case "ecdsa:521":
 		return ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
-	case conf.RSA2048:
+	case "rsa:2048":
 		return rsa.GenerateKey(rand.Reader, 2048)
-	case conf.RSA3072:
+	case "rsa:3072":
 		return rsa.GenerateKey(rand.Reader, 3072)
-	case conf.RSA4096:
+	case "rsa:4096":
 		return rsa.GenerateKey(rand.Reader, 4096)
 	}
 	return nil, keyTypeError(t)
 }
 
-func keyTypeError(t conf.KeyType) error {
+func keyTypeError(t string) error {
 	return fmt.Errorf("unknown key type %q (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)", t)
 }
 
-func isKeyType(t conf.KeyType) bool {
+func isKeyType(t string) bool {
 	switch t {
-	case "", conf.ECDSA256, conf.ECDSA384, conf.ECDSA521, conf.RSA2048, conf.RSA3072, conf.RSA4096:
+	case "", "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096":
 		return true
 	}
 	return false
@@ -92,20 +90,20 @@ func samePublicKey(a, b crypto.PublicKey) bool {
 }
 
 // typeOf returns the type of a public key, or "".
-func typeOf(public crypto.PublicKey) conf.KeyType {
+func typeOf(public crypto.PublicKey) string {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
-		return conf.KeyType(fmt.Sprintf("ecdsa:%d", key.Curve.Params().BitSize))
+		return fmt.Sprintf("ecdsa:%d", key.Curve.Params().BitSize)
 	case *rsa.PublicKey:
-		return conf.KeyType(fmt.Sprintf("rsa:%d", key.N.BitLen()))
+		return fmt.Sprintf("rsa:%d", key.N.BitLen())
 	}
 	return ""
 }
 
 // keyTypeOf returns a type, or the default for "".
-func keyTypeOf(t conf.KeyType) conf.KeyType {
+func keyTypeOf(t string) string {
 	if t == "" {
-		return conf.ECDSA256
+		return "ecdsa:256"
 	}
 	return t
 }

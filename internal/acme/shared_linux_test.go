@@ -14,7 +14,7 @@ func TestCertificatesShareNamesOfTLSALPN(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, programs.PebbleConfig{})
 	issuer := s.issuer(filepath.Join(t.TempDir(), "state"))
-	issuer.Challenge = conf.TLSALPN01
+	issuer.Challenge = "tls-alpn-01"
 	config := configOf("a.test b.test", issuer)
 	for _, names := range [][]string{{"b.test", "a.test", "c.test"}, {"b.test"}, {"c.test", "a.test"}} {
 		config.Hosts = append(config.Hosts, conf.Host{Listen: []conf.Listen{{Addr: "*:443", TLS: true,

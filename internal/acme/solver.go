@@ -14,8 +14,6 @@ import (
 
 	"github.com/mholt/acmez/v3"
 	"github.com/mholt/acmez/v3/acme"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 // httpPrefix begins the paths of challenges (RFC 8555, 8.3).
@@ -86,11 +84,11 @@ func (c *challenges) release(names []string) {
 }
 
 // solvers returns the solver of an issuer's challenge.
-func (c *challenges) solvers(of conf.Challenge, dns DNSProvider) map[string]acmez.Solver {
+func (c *challenges) solvers(of string, dns DNSProvider) map[string]acmez.Solver {
 	switch of {
-	case conf.TLSALPN01:
+	case "tls-alpn-01":
 		return map[string]acmez.Solver{acme.ChallengeTypeTLSALPN01: alpnSolver{c}}
-	case conf.DNS01:
+	case "dns-01":
 		return map[string]acmez.Solver{acme.ChallengeTypeDNS01: dnsSolver{dns}}
 	}
 	return map[string]acmez.Solver{acme.ChallengeTypeHTTP01: httpSolver{c}}

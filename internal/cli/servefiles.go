@@ -48,22 +48,22 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 	}
 	options := server.Options{
 		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(plan.grace), Listeners: listeners,
-		Signals: server.NoHangup,
+		NoHangup: true,
 		Privileges: server.Privileges{User: plan.privilege.User, Group: plan.privilege.Group, Root: root,
 			Chroot: plan.privilege.Chroot, Sandbox: sandboxOption(plan.privilege.Sandbox)},
 	}
 	if plan.cert != "" {
 		signal.Reset(syscall.SIGHUP) // it ends other commands
-		options.Signals = server.AllSignals
+		options.NoHangup = false
 	}
 	return plan.explainError(server.Run(ctx, plan.config(root, listeners), options))
 }
 
-func sandboxOption(s privilege.Sandbox) server.Sandbox {
+func sandboxOption(s privilege.Sandbox) string {
 	if s == privilege.Off {
-		return server.SandboxOff
+		return ""
 	}
-	return server.Sandbox(s)
+	return string(s)
 }
 
 // openDir opens the served folder once, so all later checks apply to the same folder.

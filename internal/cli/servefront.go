@@ -53,7 +53,7 @@ func (p *frontPlan) options(env Env) server.Options {
 	return server.Options{
 		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(p.grace),
 		Privileges: server.Privileges{User: p.user, Group: p.group, DefaultUser: defaultUser,
-			Sandbox: server.SandboxAuto},
+			Sandbox: "auto"},
 		Upgrade: &upgrade.Options{}, HTTP3: http3Server(),
 	}
 }

@@ -99,11 +99,15 @@ func check(config *conf.Cache) error {
 	return nil
 }
 
+const (
+	// defaultBytes is the default of conf.Cache.MaxBytes, and defaultMemory that of MemoryBytes.
+	defaultBytes, defaultMemory = 1 << 30, 64 << 20
+)
+
 // Resize changes the limits of bytes and times. Name, Dir and Levels of config must be the same as
 // before.
 func (c *Cache) Resize(config conf.Cache) {
-	memory, all := orDefault(config.MemoryBytes, conf.DefaultCacheMemory), orDefault(config.MaxBytes,
-		conf.DefaultCacheBytes)
+	memory, all := orDefault(config.MemoryBytes, defaultMemory), orDefault(config.MaxBytes, defaultBytes)
 	if c.disk == nil {
 		memory = min(memory, all)
 	} else {

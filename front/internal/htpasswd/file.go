@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 // readFile reads the file at a path.

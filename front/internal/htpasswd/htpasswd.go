@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 const (

@@ -25,6 +25,10 @@ const (
 //	failed -> passed           Passes successes in a row
 //
 // A server that several Checks concern gets requests unless one of them has failed.
+//
+// When a configuration replaces another one, its Checks take the states over by Begin, before its
+// first request: with Mandatory no request reaches a new server. The earlier Checks finish probes,
+// but no longer add or remove servers.
 
 // CheckConfig configures a Check.
 type CheckConfig struct {
@@ -53,6 +57,7 @@ type Check struct {
 // checkedServers are the states of servers for a key. The State's mu guards them.
 type checkedServers struct {
 	users   int
+	current *Check // the last one that has begun: only it adds and removes servers
 	servers map[string]*checkedServer
 }
 
@@ -65,7 +70,7 @@ type checkedServer struct {
 	total, failed int64
 }
 
-// NewCheck makes a Check, which must be stopped. Start starts it.
+// NewCheck makes a Check, which must be stopped. Begin and then Start start it.
 func (g *Group) NewCheck(c CheckConfig) *Check {
 	s := g.state
 	s.mu.Lock()
@@ -82,10 +87,12 @@ func (g *Group) NewCheck(c CheckConfig) *Check {
 	return &Check{group: g, config: c, shared: shared, stop: func() {}, wake: make(chan struct{}, 1)}
 }
 
-// Start starts checking.
-func (c *Check) Start() {
+// Begin takes over the states of servers. Call it before the first request that the Check concerns.
+func (c *Check) Begin() {
 	s := c.group.state
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.shared.current = c
 	if c.config.Mandatory && !c.config.Persistent {
 		for addr, server := range c.shared.servers {
 			s.setBad(addr, server, true)
@@ -93,7 +100,10 @@ func (c *Check) Start() {
 		}
 	}
 	c.findServers()
-	s.mu.Unlock()
+}
+
+// Start starts the probes.
+func (c *Check) Start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
 	c.running.Go(func() { c.run(ctx) })
@@ -154,6 +164,9 @@ func (c *Check) startDue(ctx context.Context) time.Duration {
 // findServers adds the servers of the group's addresses, and removes those that it no longer has.
 // The caller holds mu.
 func (c *Check) findServers() {
+	if c.shared.current != c {
+		return
+	}
 	s, present := c.group.state, make(map[string]bool)
 	for _, l := range []*list{c.group.primary, c.group.backup} {
 		for i := range l.members {

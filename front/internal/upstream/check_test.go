@@ -73,6 +73,7 @@ func TestCheckEndsAndResumesRequests(t *testing.T) {
 		p := newProbes()
 		p.set("1", true)
 		c := g.NewCheck(p.config())
+		c.Begin()
 		c.Start()
 		pass(time.Second)
 		check(t, "after one failure", tryAll(g, "2"), "1 2")
@@ -109,6 +110,7 @@ func TestSingleServerIsChecked(t *testing.T) {
 		p := newProbes()
 		p.set("1", true)
 		c := g.NewCheck(p.config())
+		c.Begin()
 		c.Start()
 		pass(time.Minute)
 		check(t, "it has failed", tryAll(g, "1"), "none")
@@ -125,6 +127,7 @@ func TestMandatoryCheckPrecedesRequests(t *testing.T) {
 			config.Mandatory, config.Persistent = true, persistent
 			g := group(t, conf.Upstream{Servers: servers("1")}, s, nil)
 			c := g.NewCheck(config)
+			c.Begin()
 			c.Start()
 			check(t, "before the first check", tryAll(g, "1"), "none")
 			pass(time.Second)
@@ -132,13 +135,19 @@ func TestMandatoryCheckPrecedesRequests(t *testing.T) {
 
 			reloaded := group(t, conf.Upstream{Servers: servers("1", "2")}, s, nil)
 			next := reloaded.NewCheck(config)
-			c.Stop()
-			next.Start()
+			next.Begin() // the earlier configuration is still in use
 			want := "none"
 			if persistent {
-				want = "1 none"
+				want = "1"
 			}
-			check(t, "after a reload", tryAll(reloaded), want)
+			check(t, "after a reload", tryAll(reloaded, "1"), want)
+			s.mu.Lock()
+			c.findServers() // as before each of its probes
+			s.mu.Unlock()
+			check(t, "after the earlier check's", tryAll(reloaded, "1"), want)
+			c.Stop()
+			next.Start()
+			check(t, "before the first probe", tryAll(reloaded, "1"), want)
 			pass(time.Minute)
 			if got := several(reloaded); !slices.Contains(got, "1") || !slices.Contains(got, "2") {
 				t.Errorf("after checks of both: tried %v", got)
@@ -181,6 +190,7 @@ func TestCheckFollowsAddresses(t *testing.T) {
 				}
 				return ctx.Err()
 			}})
+		c.Begin()
 		c.Start()
 		pass(time.Minute)
 		mu.Lock()

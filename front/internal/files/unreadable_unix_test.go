@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/internal/testkit"
 )
 

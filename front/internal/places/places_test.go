@@ -1,14 +1,17 @@
-package conf
+package places_test
 
 import (
 	"reflect"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // grow fills a value with one element of each kind, a few levels deep, and numbers the Settings in
 // it.
 func grow(v reflect.Value, depth int, settings *int) {
-	if v.Type() == reflect.TypeFor[Settings]() {
+	if v.Type() == reflect.TypeFor[conf.Settings]() {
 		*settings++
 		v.FieldByName("MaxBody").SetInt(int64(*settings))
 	}
@@ -20,7 +23,7 @@ func grow(v reflect.Value, depth int, settings *int) {
 			}
 		}
 	case reflect.Pointer:
-		if depth > 0 && v.Type().Elem().PkgPath() == reflect.TypeFor[Config]().PkgPath() {
+		if depth > 0 && v.Type().Elem().PkgPath() == reflect.TypeFor[conf.Config]().PkgPath() {
 			v.Set(reflect.New(v.Type().Elem()))
 			grow(v.Elem(), depth-1, settings)
 		}
@@ -28,7 +31,7 @@ func grow(v reflect.Value, depth int, settings *int) {
 		if depth == 0 {
 			return
 		}
-		if v.Type().Elem() == reflect.TypeFor[Step]() {
+		if v.Type().Elem() == reflect.TypeFor[conf.Step]() {
 			growSteps(v, depth, settings)
 			return
 		}
@@ -41,7 +44,7 @@ func grow(v reflect.Value, depth int, settings *int) {
 
 // growSteps fills steps with one of each kind.
 func growSteps(v reflect.Value, depth int, settings *int) {
-	for _, s := range []Step{Set{}, If{}, Rewrite{}, Return{}, Break{}} {
+	for _, s := range []conf.Step{conf.Set{}, conf.If{}, conf.Rewrite{}, conf.Return{}, conf.Break{}} {
 		one := reflect.New(reflect.TypeOf(s)).Elem()
 		grow(one, depth-1, settings)
 		v.Set(reflect.Append(v, one))
@@ -51,11 +54,11 @@ func growSteps(v reflect.Value, depth int, settings *int) {
 // Every Settings of a Config is visited once. The test fails for a new field with Settings that is
 // not visited.
 func TestPlacesVisitsAllSettings(t *testing.T) {
-	var c Config
+	var c conf.Config
 	var settings int
 	grow(reflect.ValueOf(&c).Elem(), 6, &settings)
 	seen := make(map[int64]bool)
-	for p := range c.Places() {
+	for p := range places.Of(&c) {
 		if seen[p.Settings.MaxBody] || p.Settings.MaxBody == 0 || p.Host == nil {
 			t.Fatalf("the place with the number %d is visited twice, or has no host", p.Settings.MaxBody)
 		}
@@ -64,7 +67,7 @@ func TestPlacesVisitsAllSettings(t *testing.T) {
 	if len(seen) != settings || settings < 100 {
 		t.Errorf("%d places are visited, want %d", len(seen), settings)
 	}
-	for range c.Places() {
+	for range places.Of(&c) {
 		break // which ends the visit
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 // detections runs a test with each way of detecting changes: by inotify, and by a check every

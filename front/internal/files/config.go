@@ -39,13 +39,15 @@ type Config struct {
 	NoSymlinks bool
 	// ByPath opens files by their paths for each request, as nginx does. Dir may be or contain
 	// symbolic links, need not exist yet, and may change at any time. Links are followed, wherever
-	// they lead, as far as Symlinks allows; no path leaves Dir by "..". Without ByPath Dir is
-	// opened once, and no link leads out of it.
+	// they lead, as far as DisableSymlinks allows; no path leaves Dir by "..". Without ByPath Dir
+	// is opened once, and no link leads out of it.
 	ByPath bool
-	// Symlinks defines which links are followed with ByPath. Links in the prefix SymlinksFrom of
-	// paths always are.
-	Symlinks     Symlinks
-	SymlinksFrom string
+	// DisableSymlinks restricts symbolic links with ByPath, in the words of disable_symlinks: ""
+	// follows all, "if_not_owner" those whose owner also owns their target, and "on" none. The
+	// status of a file behind any other link is 403 or 404. Links in the prefix SymlinksFrom of
+	// paths are always followed.
+	DisableSymlinks string
+	SymlinksFrom    string
 	// TypeOf returns the media type of a file by its name. If it is nil or returns "", the system's
 	// table counts, and then the file's first bytes.
 	TypeOf func(name string) string

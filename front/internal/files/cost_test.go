@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 // sink is a cheap ResponseWriter.

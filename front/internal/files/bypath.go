@@ -6,21 +6,11 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
-)
-
-// Symlinks defines which symbolic links a Handler with Config.ByPath follows. A file behind any
-// other link is not served: the status is 403 or 404.
-type Symlinks int
-
-// Values of Symlinks, which are those of nginx's disable_symlinks.
-const (
-	FollowLinks      Symlinks = iota // all links: off
-	FollowOwnedLinks                 // links whose owner also owns their target: if_not_owner
-	FollowNoLinks                    // no link: on
 )
 
 // checkInterval is how long a resource is served without another check of its path, if the Config
@@ -31,22 +21,22 @@ const checkInterval = 20 * time.Microsecond
 
 // pathTree opens files by their paths in the whole file system.
 type pathTree struct {
-	dir      string // the directory of names, without a final slash
-	symlinks Symlinks
-	from     string // symlinks are always followed in this prefix of paths
+	dir          string // the directory of names, without a final slash
+	disableLinks string // DisableSymlinks
+	from         string // symlinks are always followed in this prefix of paths
 }
 
 func newPathTree(c Config) (*pathTree, error) {
 	if c.Root != nil {
 		return nil, errors.New("files: ByPath requires Dir, not Root")
 	}
-	if c.Symlinks < FollowLinks || c.Symlinks > FollowNoLinks {
-		return nil, fmt.Errorf("files: unknown value %d of Symlinks", c.Symlinks)
+	if !slices.Contains([]string{"", "on", "if_not_owner"}, c.DisableSymlinks) {
+		return nil, fmt.Errorf("files: invalid DisableSymlinks %q (must be on or if_not_owner)", c.DisableSymlinks)
 	}
-	if c.Symlinks != FollowLinks && runtime.GOOS != "linux" {
-		return nil, errors.New("files: Symlinks requires Linux")
+	if c.DisableSymlinks != "" && runtime.GOOS != "linux" {
+		return nil, errors.New("files: DisableSymlinks requires Linux")
 	}
-	return &pathTree{dir: strings.TrimRight(c.Dir, "/"), symlinks: c.Symlinks, from: c.SymlinksFrom}, nil
+	return &pathTree{dir: strings.TrimRight(c.Dir, "/"), disableLinks: c.DisableSymlinks, from: c.SymlinksFrom}, nil
 }
 
 // path returns the path of a name in the directory.
@@ -70,7 +60,7 @@ func (t *pathTree) open(name string) (f *os.File, err error) {
 // trusted returns the prefix of a path in which all links are followed, and whether links in the
 // rest are checked. As in nginx, the prefix must end at a slash.
 func (t *pathTree) trusted(path string) (kept string, checks bool) {
-	if t.symlinks == FollowLinks || t.from != "" && path == t.from {
+	if t.disableLinks == "" || t.from != "" && path == t.from {
 		return path, false
 	}
 	rest, ok := strings.CutPrefix(path, t.from)
@@ -140,7 +130,7 @@ func (l *checks) unchanged(t *pathTree) bool {
 	for i := range l.all {
 		one := &l.all[i]
 		now, err := stamp{}, error(nil)
-		if t.symlinks == FollowLinks {
+		if t.disableLinks == "" {
 			now, err = one.path.stamp()
 		} else if info, statErr := t.stat(one.name); statErr == nil {
 			now = newStamp(info)

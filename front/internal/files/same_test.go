@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 // The handler and http.FileServer behave alike, as far as both support a feature.

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -38,8 +38,8 @@ func TestUnreadableFileHasKind(t *testing.T) {
 	s.must(os.Chmod(s.path("dir/file"), 0))
 	s.must(os.Chmod(s.path("dir"), 0o311))
 	defer func() { s.must(os.Chmod(s.path("dir"), 0o755)) }()
-	for _, symlinks := range []files.Symlinks{files.FollowLinks, files.FollowOwnedLinks, files.FollowNoLinks} {
-		h, err := files.New(files.Config{Dir: s.path(""), ByPath: true, Symlinks: symlinks,
+	for _, symlinks := range []string{"", "if_not_owner", "on"} {
+		h, err := files.New(files.Config{Dir: s.path(""), ByPath: true, DisableSymlinks: symlinks,
 			SymlinksFrom: strings.TrimSuffix(s.path(""), "/")})
 		s.must(err)
 		for name, want := range map[string]files.Kind{
@@ -47,7 +47,7 @@ func TestUnreadableFileHasKind(t *testing.T) {
 			"/dir/none": files.Nothing,
 			"/link":     files.Directory, "/filelink": files.File,
 		} {
-			if symlinks == files.FollowNoLinks && strings.HasSuffix(name, "link") {
+			if symlinks == "on" && strings.HasSuffix(name, "link") {
 				want = files.Denied
 			}
 			if got := h.Kind(name); got != want {

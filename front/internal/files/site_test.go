@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 // site is a directory to serve, next to a secret that no response may contain.

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 // hostile returns a site with ways out of it, and the paths that an attacker would try.

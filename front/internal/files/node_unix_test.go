@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/files"
 )
 
 // Opening a pipe would block until another process writes to it.

@@ -32,9 +32,9 @@ func (t *pathTree) statChecked(trusted, rest string) (os.FileInfo, error) {
 	return f.Stat()
 }
 
-// walk opens a path name by name: it follows a link after the trusted prefix only if Symlinks
-// allows it. It opens directories for searching only. It opens the last name with the flags last,
-// after checking whether that is a link.
+// walk opens a path name by name: it follows a link after the trusted prefix only if
+// DisableSymlinks allows it. It opens directories for searching only. It opens the last name with
+// the flags last, after checking whether that is a link.
 func (t *pathTree) walk(trusted, rest string, last int) (*os.File, error) {
 	fd, err := unix.Open(trusted+"/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -62,7 +62,7 @@ func (t *pathTree) walk(trusted, rest string, last int) (*os.File, error) {
 // step opens a name in a directory. As in nginx, a forbidden link is ELOOP, which becomes 403, if
 // it is the last name or has another owner. Otherwise it is not a directory, which becomes 404.
 func (t *pathTree) step(dir int, name string, flags int) (fd int, err error) {
-	if t.symlinks == FollowNoLinks {
+	if t.disableLinks == "on" {
 		flags |= unix.O_NOFOLLOW
 	}
 	for {
@@ -73,9 +73,9 @@ func (t *pathTree) step(dir int, name string, flags int) (fd int, err error) {
 	switch {
 	case err != nil:
 		return fd, err
-	case t.symlinks == FollowNoLinks && flags&(unix.O_PATH|unix.O_DIRECTORY) == unix.O_PATH:
+	case t.disableLinks == "on" && flags&(unix.O_PATH|unix.O_DIRECTORY) == unix.O_PATH:
 		return notLink(fd)
-	case t.symlinks == FollowNoLinks:
+	case t.disableLinks == "on":
 		return fd, nil
 	}
 	var itself, target unix.Stat_t

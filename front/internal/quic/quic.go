@@ -1,0 +1,67 @@
+// Package quic holds what front/server and front/http3 know of each other: settings and life of a
+// server for HTTP/3.
+package quic
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/tarehq/tare/front/nginxconf"
+)
+
+// Config is what a server for HTTP/3 needs.
+type Config struct {
+	Conn     *net.UDPConn // the server closes it at its end
+	Handler  http.Handler
+	TLS      *tls.Config
+	ErrorLog *log.Logger
+	// QUIC, HeaderTimeout, IdleTimeout and HeaderBytes are those of nginxconf.Listener.
+	QUIC                       nginxconf.QUIC
+	HeaderTimeout, IdleTimeout time.Duration
+	HeaderBytes                int64
+	// Rejected logs requests that the server rejects without the Handler: see
+	// front.Handler.LogRejected.
+	Rejected func(r *http.Request, line string, status int, sent int64)
+	// Files passes files to processes that replace this one. It is nil without upgrades.
+	Files Files
+}
+
+// Files passes files from a process to the one that replaces it: see upgrade.Upgrader. Their names
+// begin with "http3 ".
+type Files interface {
+	AddFile(*os.File)
+	RemoveFile(*os.File)
+	Files(prefix string) []*os.File
+	OnHandover(stop, resume func()) (remove func())
+	PassOn(conn *net.UDPConn, isPassed bool)
+}
+
+// ErrResumed means that a Server goes on serving after Shutdown.
+var ErrResumed = errors.New("quic: the server was resumed")
+
+// Server serves a UDP socket.
+type Server interface {
+	// Replace changes the settings, except Conn, Files and the host key. Connections that are open
+	// end after their requests in progress, with GOAWAY.
+	Replace(Config)
+	// Retire accepts no more connections, and ends those that are open in the same way. If the
+	// process is replaced, the other one reads from the socket, and forwards packets.
+	Retire(isReplaced bool)
+	// Shutdown retires the server. wait returns when all connections have ended and the socket is
+	// closed. It closes the connections when ctx ends. If Resume is called before, it returns
+	// ErrResumed.
+	Shutdown() (wait func(ctx context.Context) error)
+	// Resume undoes Shutdown. It reports false if that closes the socket already. The server accepts
+	// connections again after Replace.
+	Resume() bool
+	// Close closes all connections and the socket.
+	Close() error
+	// Connections returns the numbers of accepted and of open connections.
+	Connections() (accepted, open int64)
+}
