@@ -43,6 +43,10 @@ func attemptVariables() map[string]knownVariable {
 		"upstream_response_length": of(func(s *fetch.Record) string {
 			return strconv.FormatInt(s.BodyBytes, 10)
 		}),
+		"upstream_bytes_sent": of(func(s *fetch.Record) string { return strconv.FormatInt(s.BytesSent, 10) }),
+		"upstream_bytes_received": of(func(s *fetch.Record) string {
+			return strconv.FormatInt(s.BytesReceived, 10)
+		}),
 	}
 }
 

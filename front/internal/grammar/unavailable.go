@@ -26,8 +26,6 @@ func unavailable() []unavailableVariable {
 		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
 		{"tcpinfo_snd_cwnd", conns}, {"tcpinfo_rcv_space", conns},
 		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},
-		{"upstream_bytes_received", "bytes of upstream connections are not counted"},
-		{"upstream_bytes_sent", "bytes of upstream connections are not counted"},
 		{"slice_range", "slice is not supported"},
 		{"uid_got", userid}, {"uid_set", userid}, {"uid_reset", userid},
 		{"proxy_protocol_tlv_", "TLVs of the PROXY protocol are not kept"},
