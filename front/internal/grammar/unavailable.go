@@ -26,7 +26,6 @@ func unavailable() []unavailableVariable {
 		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
 		{"tcpinfo_snd_cwnd", conns}, {"tcpinfo_rcv_space", conns},
 		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},
-		{"slice_range", "slice is not supported"},
 		{"uid_got", userid}, {"uid_set", userid}, {"uid_reset", userid},
 		{"proxy_protocol_tlv_", "TLVs of the PROXY protocol are not kept"},
 		{"sent_trailer_", "trailer sections are not kept"},
