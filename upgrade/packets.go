@@ -13,8 +13,9 @@ import (
 
 // packetSocket is a UDP socket of this process.
 type packetSocket struct {
-	conn *net.UDPConn
-	name string // under which it is passed on
+	conn       *net.UDPConn
+	name       string // under which it is passed on
+	isWithheld bool   // it is not passed on
 }
 
 // ListenPacket is Listen for UDP: network is "udp", "udp4" or "udp6".
@@ -37,8 +38,20 @@ func (u *Upgrader) ListenPacket(network, address string) (*net.UDPConn, error) {
 		return nil, fmt.Errorf("upgrade: listen %w", err)
 	}
 	u.packets = slices.DeleteFunc(u.packets, func(s packetSocket) bool { return isClosedConn(s.conn) })
-	u.packets = append(u.packets, packetSocket{conn, nameOf(s)})
+	u.packets = append(u.packets, packetSocket{conn: conn, name: nameOf(s)})
 	return conn, nil
+}
+
+// PassOn sets whether new processes receive a socket of ListenPacket. If they do not, they cannot
+// listen on its address as long as it is open.
+func (u *Upgrader) PassOn(conn *net.UDPConn, isPassed bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for i := range u.packets {
+		if u.packets[i].conn == conn {
+			u.packets[i].isWithheld = !isPassed
+		}
+	}
 }
 
 // isClosedConn reports whether the program has closed a socket.

@@ -25,11 +25,15 @@ type connection struct {
 	opened time.Time
 	count  atomic.Int64 // of requests, for the handler
 
+	heads heads
+
 	mu        sync.Mutex
 	requests  int // in progress
 	isServed  bool
 	isRetired bool
+	isClosed  bool
 	idle      *time.Timer // runs while no request is in progress
+	idleEnd   time.Time   // when it fires
 }
 
 func newConnection(q *quic.Conn, config *server.HTTP3Config) *connection {
@@ -41,8 +45,15 @@ func newConnection(q *quic.Conn, config *server.HTTP3Config) *connection {
 			return connectioninfo.With(ctx, c)
 		},
 	}
+	c.heads.init(c)
+	if t, ok := q.QlogTrace().(*trace); ok {
+		t.heads.Store(&c.heads)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	// The time covers clients that open streams and send no requests on them.
-	c.idle = time.AfterFunc(c.idleTimeout(), c.closeIfIdle)
+	c.idleEnd = time.Now().Add(c.idleTimeout())
+	c.idle = time.AfterFunc(c.idleTimeout(), c.endIdle)
 	return c
 }
 
@@ -60,6 +71,7 @@ func (c *connection) serve() {
 	defer c.idle.Stop()
 	_ = c.server.ServeQUICConn(c.quic) // the error is the client's
 	c.close()                          // after an error of the control stream it is open
+	c.heads.end()
 }
 
 // start is called when the server accepts requests and can send GOAWAY.
@@ -76,6 +88,11 @@ func (c *connection) start() {
 func (c *connection) retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.retireLocked()
+}
+
+// retireLocked is retire. The caller holds mu.
+func (c *connection) retireLocked() {
 	if c.isRetired {
 		return
 	}
@@ -84,7 +101,7 @@ func (c *connection) retire() {
 		c.goAway()
 	}
 	if c.requests == 0 {
-		c.idle.Reset(lingerTime)
+		c.waitIdle(lingerTime)
 	}
 }
 
@@ -98,12 +115,16 @@ func (c *connection) close() {
 	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
 }
 
-// begin counts a request.
-func (c *connection) begin() {
+// begin counts a request. It reports false if the connection is being closed.
+func (c *connection) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.isClosed {
+		return false
+	}
 	c.requests++
 	c.idle.Stop()
+	return true
 }
 
 // end ends a request.
@@ -114,25 +135,43 @@ func (c *connection) end() {
 	switch {
 	case c.requests > 0:
 	case c.isRetired:
-		c.idle.Reset(lingerTime)
+		c.waitIdle(lingerTime)
 	default:
-		c.idle.Reset(c.idleTimeout())
+		c.waitIdle(c.idleTimeout())
 	}
 }
 
-func (c *connection) closeIfIdle() {
+// waitIdle starts the time without requests. The caller holds mu.
+func (c *connection) waitIdle(d time.Duration) {
+	c.idleEnd = time.Now().Add(d)
+	c.idle.Reset(d)
+}
+
+// endIdle ends a connection after a time without requests. A request may be on its way, so GOAWAY
+// comes first, and rejects it: closing the connection at once could lose it.
+func (c *connection) endIdle() {
 	c.mu.Lock()
-	isIdle := c.requests == 0
+	switch {
+	case c.requests > 0 || time.Now().Before(c.idleEnd): // a request began meanwhile, or also ended
+	case !c.isRetired:
+		c.retireLocked()
+	default:
+		c.isClosed = true
+	}
+	isClosed := c.isClosed
 	c.mu.Unlock()
-	if isIdle {
+	if isClosed {
 		c.close()
 	}
 }
 
 // ServeHTTP implements http.Handler: it serves a request.
 func (c *connection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	c.begin()
+	if !c.begin() {
+		panic(http.ErrAbortHandler)
+	}
 	defer c.end()
+	defer c.heads.serve(r)()
 	defer c.logPanic(r)
 	if c.config.IdleTimeout == 0 {
 		c.retire()

@@ -9,12 +9,19 @@
 // # A connection
 //
 //	handshake   at most maxConnections together with open ones; Retry if there are many
-//	open        requests are served; idle for keepalive_timeout, it is closed
+//	open        requests are served; idle for keepalive_timeout, it is retired
 //	retired     GOAWAY was sent: later requests are rejected, which clients repeat elsewhere
 //	closed      lingerTime after the last request
 //
+// A connection is never closed at once when it is idle: a request that is on its way would be lost.
 // Settings that change retire the connections that are open. 0-RTT is off: a request in it could be
 // replayed by an attacker.
+//
+// # An address that is removed
+//
+// A reload that removes an address retires its connections, and closes the socket when they have
+// ended. If the address is added again before, the same socket serves on (Resume). Meanwhile new
+// processes do not receive the socket: nothing would read the packets of its connections.
 //
 // # Processes that replace each other
 //

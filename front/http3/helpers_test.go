@@ -73,7 +73,8 @@ func freeAddr(t *testing.T) string {
 	return ""
 }
 
-// serve starts a server. In the blocks of http, ADDR stands for an address and DIR for a folder.
+// serve starts a server. In the blocks of http, ADDR and OTHER stand for addresses, and DIR for a
+// folder.
 func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	t.Helper()
 	s := &site{T: t, dir: t.TempDir(), addr: freeAddr(t), ended: make(chan error, 1)}
@@ -111,11 +112,14 @@ func (s *site) configure(blocks string) {
 	s.Helper()
 	text := "events {}\nerror_log stderr;\nhttp { access_log off; ssl_certificate DIR/cert.pem;\n" +
 		"ssl_certificate_key DIR/cert.pem;\n" + blocks + "}\n"
-	text = strings.NewReplacer("DIR", s.dir, "ADDR", s.addr).Replace(text)
+	text = strings.NewReplacer("DIR", s.dir, "ADDR", s.addr, "OTHER", s.otherAddr()).Replace(text)
 	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600); err != nil {
 		s.Fatal(err)
 	}
 }
+
+// otherAddr returns another address.
+func (s *site) otherAddr() string { return strings.Replace(s.addr, "127.0.0.1", "127.0.0.2", 1) }
 
 func (s *site) reload(blocks string) {
 	s.Helper()
@@ -152,7 +156,13 @@ func (s *site) http2Client() *http.Client {
 // get requires a response with status 200 and returns its body.
 func (s *site) get(c *http.Client, path string) string {
 	s.Helper()
-	resp, err := c.Get("https://" + s.addr + path)
+	return s.getFrom(c, s.addr, path)
+}
+
+// getFrom is get from an address.
+func (s *site) getFrom(c *http.Client, addr, path string) string {
+	s.Helper()
+	resp, err := c.Get("https://" + addr + path)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -83,7 +83,7 @@ func startBody(w http.ResponseWriter, r *http.Request, timeout time.Duration) bo
 		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	}
 	var first [1]byte
-	n, err := r.Body.Read(first[:])
+	n, err := io.ReadFull(r.Body, first[:]) // a trailer section is a Read of no byte
 	switch {
 	case n > 0:
 		r.Body = &startedBody{ReadCloser: r.Body, first: first[:n]}

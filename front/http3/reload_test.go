@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,26 +50,71 @@ func (s *site) begin(c *http.Client, app *waiting) (result chan string) {
 	return result
 }
 
-// A reload ends connections after their requests: the next request is on a new one, with the new
-// configuration. No request is lost.
+// A reload applies to the next request. If settings of connections change at an address, its
+// connections end after their requests, and no others do. No request is lost.
 func TestReloadAppliesToTheNextRequest(t *testing.T) {
 	t.Parallel()
 	app := newWaiting()
-	s := serve(t, `server { listen ADDR quic; location / { return 200 first; }
-		location /app { proxy_pass http://app; } }`, server.Bind("app", app))
+	const both = `server { listen ADDR quic; location / { return 200 first; } location /app { proxy_pass http://app; } }
+		server { listen OTHER quic; return 200 other; }`
+	s := serve(t, both, server.Bind("app", app))
 	c, dialed := s.http3Client(nil)
 	if got := s.get(c, "/"); got != "first" {
 		t.Errorf("got %q", got)
 	}
+	other, dialedOther := s.http3Client(nil)
+	s.getFrom(other, s.otherAddr(), "/")
 	result := s.begin(c, app)
-	s.reload(`server { listen ADDR quic; location / { return 200 second; } location /app { proxy_pass http://app; } }`)
-	if got := s.get(c, "/"); got != "second" {
-		t.Errorf("after the reload: got %q", got)
+	next := strings.Replace(both, "first", "second", 1)
+	s.reload(next)
+	if got := s.get(c, "/"); got != "second" || len(dialed.String()) != 1 {
+		t.Errorf("after the reload: got %q, on connection %d", got, len(dialed.String()))
 	}
-	s.eventually("another connection", func() bool { s.get(c, "/"); return len(dialed.String()) == 2 })
+	for n, change := range []string{
+		"client_header_timeout 30s;", "keepalive_timeout 30s;", "http3_max_concurrent_streams 7;",
+		"ssl_session_tickets off;",
+		"ssl_verify_client optional; ssl_client_certificate DIR/cert.pem;", "server_name x.example;",
+	} {
+		s.reload(strings.Replace(next, "quic;", "quic; "+change, 1))
+		s.eventually("another connection", func() bool { s.get(c, "/"); return len(dialed.String()) >= n+2 })
+	}
+	if s.getFrom(other, s.otherAddr(), "/"); len(dialedOther.String()) != 1 {
+		t.Error("a change of one address has ended a connection of another one")
+	}
 	close(app.finish)
 	if got := <-result; got != "finished" {
 		t.Errorf("a request during the reload: %s", got)
+	}
+}
+
+// An address that a reload has removed is served again while a connection of before is still open.
+func TestRemovedAddressIsServedAgain(t *testing.T) {
+	t.Parallel()
+	app := newWaiting()
+	const both = `server { listen ADDR ssl; return 200 tcp; }
+		server { listen ADDR quic; location / { return 200 udp; } location /app { proxy_pass http://app; } }`
+	const one = `server { listen ADDR ssl; return 200 tcp; }`
+	s := serve(t, both, server.Bind("app", app))
+	c, _ := s.http3Client(nil)
+	result := s.begin(c, app)
+	for range 3 {
+		s.reload(one)
+		s.configure(both + " server { listen 192.0.2.1:1 quic; }")
+		if err := s.run.Reload(); err == nil {
+			t.Fatal("an address of another machine was served")
+		}
+		if n := len(s.run.Addrs()); n != 1 {
+			t.Errorf("after a failed reload there are %d addresses", n)
+		}
+		s.reload(both)
+		again, _ := s.http3Client(nil)
+		if got := s.get(again, "/"); got != "udp" {
+			t.Errorf("got %q", got)
+		}
+	}
+	close(app.finish)
+	if got := <-result; got != "finished" {
+		t.Errorf("a request of before: %s", got)
 	}
 }
 

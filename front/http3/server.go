@@ -48,7 +48,9 @@ type implementation struct{}
 
 // Serve implements server.HTTP3.
 func (implementation) Serve(c server.HTTP3Config) (server.HTTP3Server, error) {
-	s := &socketServer{open: make(map[*connection]bool), closed: make(chan struct{})}
+	s := &socketServer{
+		open: make(map[*connection]bool), closed: make(chan struct{}), resumed: make(chan struct{}),
+	}
 	s.config.Store(&c)
 	var err error
 	if s.conn, err = newSharedConn(c.Conn, c.Files); err != nil {
@@ -61,20 +63,28 @@ func (implementation) Serve(c server.HTTP3Config) (server.HTTP3Server, error) {
 		_ = s.conn.Close()
 		return nil, err
 	}
-	s.listener, err = s.transport.Listen(c.TLS, &quic.Config{GetConfigForClient: s.configForClient})
-	if err != nil {
+	if err := s.listen(); err != nil {
 		_ = s.conn.Close()
 		return nil, err
 	}
-	go s.accept()
 	return s, nil
+}
+
+// listen accepts connections. The caller holds mu, or nothing else uses s.
+func (s *socketServer) listen() error {
+	l, err := s.transport.Listen(s.config.Load().TLS, &quic.Config{GetConfigForClient: s.configForClient})
+	if err != nil {
+		return err
+	}
+	s.listener = l
+	go s.accept(l)
+	return nil
 }
 
 // socketServer serves a UDP socket.
 type socketServer struct {
 	conn      *sharedConn
 	transport *quic.Transport
-	listener  *quic.Listener
 	config    atomic.Pointer[server.HTTP3Config] // of new connections
 
 	counted   atomic.Int64 // connections and handshakes in progress
@@ -82,9 +92,12 @@ type socketServer struct {
 	closed    chan struct{} // closed by Close
 
 	mu        sync.Mutex // guards the rest
+	listener  *quic.Listener
 	accepted  int64
 	open      map[*connection]bool
 	isRetired bool
+	isEnding  bool          // Shutdown closes the socket
+	resumed   chan struct{} // closed and replaced by Resume
 }
 
 // setKeys derives the keys of tokens and stateless resets from a secret.
@@ -126,8 +139,8 @@ func (s *socketServer) configForClient(*quic.ClientInfo) (*quic.Config, error) {
 	c := s.config.Load()
 	window := uint64(max(c.QUIC.StreamBytes, 1))
 	return &quic.Config{
-		HandshakeIdleTimeout: handshakeTimeout,
-		MaxIdleTimeout:       maxSilence, KeepAlivePeriod: probeInterval,
+		HandshakeIdleTimeout: handshakeTimeout, Tracer: newTrace,
+		MaxIdleTimeout: maxSilence, KeepAlivePeriod: probeInterval,
 		MaxIncomingStreams: int64(c.QUIC.Streams), MaxIncomingUniStreams: maxUniStreams,
 		InitialStreamReceiveWindow: window, MaxStreamReceiveWindow: window,
 		InitialConnectionReceiveWindow: windowsPerConnection * window,
@@ -136,9 +149,9 @@ func (s *socketServer) configForClient(*quic.ClientInfo) (*quic.Config, error) {
 }
 
 // accept serves connections until the listener is closed.
-func (s *socketServer) accept() {
+func (s *socketServer) accept(l *quic.Listener) {
 	for {
-		q, err := s.listener.Accept(context.Background())
+		q, err := l.Accept(context.Background())
 		if err != nil {
 			return
 		}
@@ -179,6 +192,26 @@ func (s *socketServer) Replace(c server.HTTP3Config) {
 	defer s.mu.Unlock()
 	s.config.Store(&c)
 	s.retireAll()
+	if s.listener != nil {
+		return
+	}
+	if err := s.listen(); err != nil { // the server has just been closed
+		c.ErrorLog.Printf("http3: %v", err)
+	}
+}
+
+// Resume implements server.HTTP3Server.
+func (s *socketServer) Resume() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isRetired || s.isEnding {
+		return false
+	}
+	s.isRetired = false
+	close(s.resumed)
+	s.resumed = make(chan struct{})
+	s.conn.join()
+	return true
 }
 
 // retireAll retires all connections. The caller holds mu.
@@ -200,21 +233,37 @@ func (s *socketServer) Retire(isReplaced bool) {
 	}
 	s.isRetired = true
 	s.retireAll()
-	s.mu.Unlock()
+	l := s.listener
 	if !isReplaced { // otherwise handshakes in progress succeed, and no new ones arrive
-		_ = s.listener.Close()
+		s.listener = nil
 	}
+	s.mu.Unlock()
+	if isReplaced || l == nil {
+		return
+	}
+	_ = l.Close()
+	s.conn.leave()
 }
 
 // Shutdown implements server.HTTP3Server.
-func (s *socketServer) Shutdown(ctx context.Context) error {
+func (s *socketServer) Shutdown() (wait func(context.Context) error) {
 	s.Retire(false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	resumed := s.resumed
+	return func(ctx context.Context) error { return s.finish(ctx, resumed) }
+}
+
+// finish waits until all connections have ended, and closes the socket.
+func (s *socketServer) finish(ctx context.Context, resumed <-chan struct{}) error {
 	check := time.NewTicker(checkInterval)
 	defer check.Stop()
 	var err error
-	for err == nil && !s.hasEnded() {
+	for err == nil && !s.mayEnd(resumed) {
 		select {
 		case <-check.C:
+		case <-resumed:
+			return server.ErrResumed
 		case <-s.closed:
 			return nil
 		case <-ctx.Done():
@@ -224,14 +273,31 @@ func (s *socketServer) Shutdown(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// hasEnded reports whether no connection is open and no handshake is in progress.
-func (s *socketServer) hasEnded() bool { return s.counted.Load() <= 0 && s.established() == 0 }
+// mayEnd reports whether no connection is open and no handshake is in progress. Then the server
+// cannot be resumed any more.
+func (s *socketServer) mayEnd(resumed <-chan struct{}) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-resumed:
+		return false
+	default:
+	}
+	s.isEnding = s.isEnding || s.counted.Load() <= 0 && len(s.open) == 0
+	return s.isEnding
+}
 
 // Close implements server.HTTP3Server.
 func (s *socketServer) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.Retire(false)
-		_ = s.listener.Close()
+		s.mu.Lock()
+		s.isEnding = true
+		l := s.listener // after Retire(true)
+		s.mu.Unlock()
+		if l != nil {
+			_ = l.Close()
+		}
 		close(s.closed)
 		s.mu.Lock()
 		for c := range s.open {

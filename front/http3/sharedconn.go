@@ -49,17 +49,17 @@ type sharedConn struct {
 	near *net.UnixConn // receives packets for this process; nil without upgrades
 	far  *os.File      // the other end, which newer processes send to
 
-	isPaused   atomic.Bool
-	resumed    chan struct{} // holds one if reading may go on
-	removeHook func()        // undoes OnHandover
-	hasPeers   atomic.Bool
-	forwarded  chan packet
-	closing    chan struct{} // closed when quic-go stops reading, or by Close
-	closeOnce  sync.Once
-	receiving  sync.WaitGroup
+	isPaused  atomic.Bool
+	resumed   chan struct{} // holds one if reading may go on
+	hasPeers  atomic.Bool
+	forwarded chan packet
+	closing   chan struct{} // closed when quic-go stops reading, or by Close
+	closeOnce sync.Once
+	receiving sync.WaitGroup
 
-	mu    sync.Mutex
-	peers map[tag]*peer // older processes
+	mu         sync.Mutex
+	peers      map[tag]*peer // older processes
+	removeHook func()        // undoes OnHandover; nil unless a new process would read from the socket
 }
 
 // peer is an older process.
@@ -95,9 +95,33 @@ func newSharedConn(conn *net.UDPConn, files server.HTTP3Files) (*sharedConn, err
 		return nil, err
 	}
 	files.AddFile(c.far)
-	c.removeHook = files.OnHandover(c.pause, c.resume)
+	c.join()
 	c.receiving.Go(c.receive)
 	return c, nil
+}
+
+// join makes a new process read from the socket in place of this one. newSharedConn calls it.
+func (c *sharedConn) join() {
+	if c.files == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.removeHook == nil {
+		c.removeHook = c.files.OnHandover(c.pause, c.resume)
+		c.files.PassOn(c.UDPConn, true)
+	}
+}
+
+// leave undoes join: new processes do not receive the socket.
+func (c *sharedConn) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.removeHook != nil {
+		c.removeHook()
+		c.removeHook = nil
+		c.files.PassOn(c.UDPConn, false)
+	}
 }
 
 // addPeer adds an older process by the far end of its pair.
@@ -344,7 +368,7 @@ func (c *sharedConn) Close() error {
 	if c.files == nil {
 		return err
 	}
-	c.removeHook()
+	c.leave()
 	c.near.Close()
 	c.receiving.Wait()
 	c.files.RemoveFile(c.far)

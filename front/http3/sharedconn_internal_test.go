@@ -34,6 +34,8 @@ func (p *passedFiles) AddFile(f *os.File) {
 
 func (p *passedFiles) RemoveFile(f *os.File) { f.Close() }
 
+func (*passedFiles) PassOn(*net.UDPConn, bool) {}
+
 func (p *passedFiles) OnHandover(stop, _ func()) (remove func()) {
 	p.stop = stop
 	return func() {}
@@ -117,7 +119,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		}
 	}
 	requests[0].send.Close()
-	if err := servers[0].Shutdown(t.Context()); err != nil { // after its request
+	if err := servers[0].Shutdown()(t.Context()); err != nil { // after its request
 		t.Error(err)
 	}
 	requests = append(requests[1:], newEchoing(t, conn.LocalAddr()))

@@ -22,6 +22,8 @@ func newSharedConn(conn *net.UDPConn, _ server.HTTP3Files) (*sharedConn, error) 
 }
 
 func (*sharedConn) pause() {}
+func (*sharedConn) join()  {}
+func (*sharedConn) leave() {}
 
 // GenerateConnectionID implements quic.ConnectionIDGenerator.
 func (*sharedConn) GenerateConnectionID() (quic.ConnectionID, error) {

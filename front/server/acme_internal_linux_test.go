@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -208,7 +209,40 @@ func TestCertificatesAreIssued(t *testing.T) {
 	}
 }
 
-// Certificates are renewed under load, with errors of the issuer, and reloads meanwhile: no
+// fault is the n-th fault of the issuer: nonces that it rejects (always), names that lead elsewhere
+// until an order has failed, or an issuer that does not respond while clients make handshakes.
+func (s *acmeSite) fault(n int, handshakes *atomic.Int64) {
+	s.Helper()
+	switch n % 3 {
+	case 1:
+		s.resolve("127.255.255.254")
+		s.await("next attempt in", s.count("next attempt in")+1)
+		s.resolve("127.0.0.1")
+	case 2:
+		s.pebble.Signal(s, syscall.SIGSTOP)
+		defer s.pebble.Signal(s, syscall.SIGCONT)
+		const more = 200
+		for goal := handshakes.Load() + more; handshakes.Load() < goal && !s.Failed(); {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+func (s *acmeSite) resolve(address string) {
+	s.Helper()
+	if err := s.pebble.Resolve(address); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// count returns how often the output has a text.
+func (s *acmeSite) count(text string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Count(s.output.String(), text)
+}
+
+// Certificates are renewed under load, with faults of the issuer, and reloads meanwhile: no
 // handshake fails.
 func TestRenewalsLoseNoHandshake(t *testing.T) {
 	t.Parallel()
@@ -242,6 +276,7 @@ func TestRenewalsLoseNoHandshake(t *testing.T) {
 	}
 	for n := hosts + 1; n <= hosts+renewals && !t.Failed(); n += hosts {
 		s.await("has issued a certificate", n)
+		s.fault(n/hosts, &handshakes)
 		if err := s.server.Reload(); err != nil {
 			t.Error(err)
 		}
@@ -249,7 +284,8 @@ func TestRenewalsLoseNoHandshake(t *testing.T) {
 	s.await("has issued a certificate", hosts+renewals)
 	close(done)
 	running.Wait()
-	t.Logf("%d renewals, %d handshakes, none failed", renewals, handshakes.Load())
+	t.Logf("%d renewals, %d failed attempts, %d handshakes, none failed", renewals, s.count("next attempt in"),
+		handshakes.Load())
 }
 
 // txtRecords sets records of the DNS server that Pebble asks.

@@ -41,7 +41,8 @@
 // # HTTP/3
 //
 // Options.HTTP3 serves "listen … quic": see package front/http3. Its settings change without
-// another socket, and connections that are open end with GOAWAY.
+// another socket. Open connections end with GOAWAY if they depend on what changed, such as a
+// timeout or a TLS setting of their address.
 //
 // # Upgrades
 //

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log"
 	"net"
@@ -34,6 +35,9 @@ type HTTP3Config struct {
 	QUIC                       nginxconf.QUIC
 	HeaderTimeout, IdleTimeout time.Duration
 	HeaderBytes                int64
+	// Rejected logs requests that the server rejects without the Handler: see
+	// front.Handler.LogRejected.
+	Rejected func(r *http.Request, line string, status int, sent int64)
 	// Files passes files to processes that replace this one. It is nil without Options.Upgrade.
 	Files HTTP3Files
 }
@@ -45,24 +49,32 @@ type HTTP3Files interface {
 	RemoveFile(*os.File)
 	Files(prefix string) []*os.File
 	OnHandover(stop, resume func()) (remove func())
+	PassOn(conn *net.UDPConn, isPassed bool)
 }
 
 // HTTP3Server serves a UDP socket.
 type HTTP3Server interface {
-	// Replace changes the settings, except Conn and Files. Connections that are open end after
-	// their requests in progress, with GOAWAY.
+	// Replace changes the settings, except Conn, Files and the host key. Connections that are open
+	// end after their requests in progress, with GOAWAY.
 	Replace(HTTP3Config)
 	// Retire accepts no more connections, and ends those that are open in the same way. If the
 	// process is replaced, the other one reads from the socket, and forwards packets.
 	Retire(isReplaced bool)
-	// Shutdown retires the server, waits until all connections have ended, and closes the socket.
-	// It closes the connections when ctx ends.
-	Shutdown(ctx context.Context) error
+	// Shutdown retires the server. wait returns when all connections have ended and the socket is
+	// closed. It closes the connections when ctx ends. If Resume is called before, it returns
+	// ErrResumed.
+	Shutdown() (wait func(ctx context.Context) error)
+	// Resume undoes Shutdown. It reports false if that closes the socket already. The server accepts
+	// connections again after Replace.
+	Resume() bool
 	// Close closes all connections and the socket.
 	Close() error
 	// Connections returns the numbers of accepted and of open connections.
 	Connections() (accepted, open int64)
 }
+
+// ErrResumed means that an HTTP3Server goes on serving after Shutdown.
+var ErrResumed = errors.New("server: the HTTP3Server was resumed")
 
 // quicPrefix starts the addresses of UDP sockets.
 const quicPrefix = "quic:"
@@ -75,6 +87,9 @@ type quicSocket struct {
 	config nginxconf.Listener
 	conn   *net.UDPConn
 	server HTTP3Server // nil until it is served
+
+	isResumed bool          // an earlier reload has removed it
+	ended     chan struct{} // closed when the socket is closed; nil unless the server shuts down
 }
 
 func (q *quicSocket) url() string {
@@ -135,6 +150,7 @@ func (s *Server) http3Config(q *quicSocket) HTTP3Config {
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
 			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(), QUIC: q.config.QUIC,
 		HeaderTimeout: q.config.HeaderTimeout, IdleTimeout: q.config.IdleTimeout, HeaderBytes: q.config.HeaderBytes,
+		Rejected: s.site.LogRejected,
 	}
 	if s.upgrader != nil {
 		s.passedFiles.Upgrader = s.upgrader
@@ -174,13 +190,18 @@ func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 			continue
 		}
 		at := slices.IndexFunc(s.quicSockets, func(q *quicSocket) bool { return q.config.Addr == l.Addr })
-		if at >= 0 { // applyQUIC assigns its fields to the socket
-			next = append(next, &quicSocket{*l, s.quicSockets[at].conn, s.quicSockets[at].server})
+		if at >= 0 {
+			open := s.quicSockets[at]
+			next = append(next, &quicSocket{config: *l, conn: open.conn, server: open.server})
+			continue
+		}
+		if q := s.resumeQUIC(l); q != nil {
+			next = append(next, q)
 			continue
 		}
 		opened, err := s.openQUIC(l, new(listen.Passed))
 		if err != nil {
-			closeNewQUIC(next)
+			s.closeNewQUIC(next)
 			return nil, err
 		}
 		next = append(next, opened)
@@ -188,40 +209,88 @@ func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 	return next, nil
 }
 
+// resumeQUIC returns the socket that an earlier reload has removed, if its connections have not
+// ended yet. Otherwise the address is free.
+func (s *Server) resumeQUIC(l *nginxconf.Listener) *quicSocket {
+	at := slices.IndexFunc(s.removedQUIC, func(q *quicSocket) bool { return q.config.Addr == l.Addr })
+	if at < 0 {
+		return nil
+	}
+	old := s.removedQUIC[at]
+	s.removedQUIC = slices.Delete(s.removedQUIC, at, at+1)
+	if !old.server.Resume() {
+		<-old.ended // it is being closed
+		return nil
+	}
+	return &quicSocket{config: *l, conn: old.conn, server: old.server, isResumed: true}
+}
+
 // closeNewQUIC closes the sockets that nextQUIC has opened.
-func closeNewQUIC(next []*quicSocket) {
+func (s *Server) closeNewQUIC(next []*quicSocket) {
 	for _, q := range next {
-		if q.server == nil {
+		switch {
+		case q.server == nil:
 			q.conn.Close()
+		case q.isResumed:
+			s.removeQUIC(q)
 		}
 	}
 }
 
-// applyQUIC serves new sockets, replaces the settings of others, and ends removed ones.
-func (s *Server) applyQUIC(next []*quicSocket) {
+// applyQUIC serves new sockets, replaces the settings of others if connections depend on them, and
+// ends removed ones. before is the configuration that was served.
+func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 	for _, old := range s.quicSockets {
 		at := slices.IndexFunc(next, func(q *quicSocket) bool { return q.server == old.server })
 		if at < 0 {
 			s.log.print("no longer listening on " + old.url())
-			old.server.Retire(false)
-			s.drainQUIC(old.server)
-			continue
+			s.removeQUIC(old)
+		} else if !sameHTTP3(before, s.config, old.config.Addr) {
+			old.server.Replace(s.http3Config(next[at]))
 		}
-		old.server.Replace(s.http3Config(next[at]))
+	}
+	for _, q := range next {
+		if q.isResumed {
+			q.server.Replace(s.http3Config(q))
+			q.isResumed = false
+			s.log.print("listening on " + q.url())
+		}
 	}
 	s.quicSockets = next
 	s.startQUIC()
 }
 
-// drainQUIC ends a server when its requests have ended.
-func (s *Server) drainQUIC(old HTTP3Server) {
+// removeQUIC ends a socket that the configuration does not have.
+func (s *Server) removeQUIC(q *quicSocket) {
+	s.drainQUIC(q)
+	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, (*quicSocket).hasEnded)
+	s.removedQUIC = append(s.removedQUIC, q)
+}
+
+func (q *quicSocket) hasEnded() bool {
+	select {
+	case <-q.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// drainQUIC ends the server of a socket when its requests have ended.
+func (s *Server) drainQUIC(q *quicSocket) {
+	wait, ended := q.server.Shutdown(), make(chan struct{})
+	q.ended = ended
 	s.draining.Go(func() {
-		_ = old.Shutdown(context.Background()) // returns when all requests are done or the server is closed
+		// It returns when all requests are done, or the server is closed or resumed.
+		if err := wait(context.Background()); errors.Is(err, ErrResumed) {
+			return
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.activeQUIC, old)
-		accepted, _ := old.Connections()
+		delete(s.activeQUIC, q.server)
+		accepted, _ := q.server.Connections()
 		s.closedConns += accepted
+		close(ended)
 	})
 }
 
@@ -235,7 +304,12 @@ func (failedHTTP3) Replace(HTTP3Config) {}
 func (failedHTTP3) Retire(bool) {}
 
 // Shutdown implements HTTP3Server.
-func (failedHTTP3) Shutdown(context.Context) error { return nil }
+func (failedHTTP3) Shutdown() (wait func(context.Context) error) {
+	return func(context.Context) error { return nil }
+}
+
+// Resume implements HTTP3Server.
+func (failedHTTP3) Resume() bool { return false }
 
 // Close implements HTTP3Server.
 func (failedHTTP3) Close() error { return nil }

@@ -118,7 +118,7 @@ func (s *Server) apply(c *Config) error {
 	exporter, err := s.newSpanExporter(c, s.errors.logger())
 	if err != nil {
 		next.closeOpened()
-		closeNewQUIC(nextQUIC)
+		s.closeNewQUIC(nextQUIC)
 		s.retainCerts()
 		return err
 	}
@@ -128,17 +128,18 @@ func (s *Server) apply(c *Config) error {
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
 	if err := s.front.Reload(c.Front); err != nil {
 		next.closeOpened()
-		closeNewQUIC(nextQUIC)
+		s.closeNewQUIC(nextQUIC)
 		_ = exporter.close() // nothing is queued
 		s.tlsTable.Store(&before)
 		s.retainCerts()
 		return configError(err)
 	}
+	previous := s.config
 	s.config = c
 	s.applySpanExporter(exporter)
 	s.tlsTable.Store(&after)
 	s.applySockets(next)
-	s.applyQUIC(nextQUIC)
+	s.applyQUIC(nextQUIC, previous)
 	s.retainCerts()
 	return nil
 }

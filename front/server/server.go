@@ -54,11 +54,12 @@ type Server struct {
 	config  *Config // the served configuration
 	certs   *certStore
 	sockets []*socket
-	// quicSockets are the sockets of HTTP/3.
-	quicSockets []*quicSocket
-	passedFiles passedFiles
-	pid         string // the PID file that was written
-	nextPID     string // the one to replace when this process takes over
+	// quicSockets are the sockets of HTTP/3, and removedQUIC those that have been removed, while
+	// their connections end.
+	quicSockets, removedQUIC []*quicSocket
+	passedFiles              passedFiles
+	pid                      string // the PID file that was written
+	nextPID                  string // the one to replace when this process takes over
 
 	drainOnce   sync.Once
 	drains      chan struct{}  // closed by Drain

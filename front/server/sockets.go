@@ -300,7 +300,7 @@ func (s *Server) finish(ctx context.Context) error {
 		s.shutdownInBackground(socket.active)
 	}
 	for _, socket := range s.quicSockets {
-		s.drainQUIC(socket.server)
+		s.drainQUIC(socket)
 	}
 	done := make(chan error, 1)
 	go func() {

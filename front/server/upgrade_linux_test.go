@@ -26,7 +26,8 @@ const (
 )
 
 // No request is lost while processes replace each other: on kept and new connections, over TCP,
-// unix sockets, TLS and HTTP/2, with FastCGI and websockets. Each request is logged once.
+// unix sockets, TLS, HTTP/2 and HTTP/3, with FastCGI and websockets. Each request is logged once.
+// Some new processes fail at their start, and others are killed half way.
 func TestUpgradesLoseNoRequest(t *testing.T) {
 	n := fewUpgrades
 	if os.Getenv("TARE_SLOW") != "" {
@@ -37,6 +38,12 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	var replaced []int
 	for i := range n {
 		load.More(50)
+		switch i % 8 {
+		case 3:
+			s.failAtStart()
+		case 6:
+			s.killHalfWay()
+		}
 		replaced = append(replaced, s.upgrade())
 		if t.Failed() {
 			t.Fatalf("after %d upgrades", i)
@@ -45,7 +52,9 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	load.More(100)
 	load.Finish()
 	s.end(replaced...)
-	t.Logf("%d requests, %d upgrades", load.Requests.Load(), n)
+	canceled := s.canceled.Load()
+	t.Logf("%d requests, %d upgrades, %d that failed on purpose; %d requests canceled by quic-go's client",
+		load.Requests.Load(), n, s.failed, canceled)
 	seen := make(map[string]bool)
 	file, err := os.Open(s.Path("access.log"))
 	if err != nil {
@@ -62,7 +71,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 		}
 		seen[lines.Text()] = true
 	}
-	if want := load.Requests.Load() - websocket.requests.Load(); logged != want {
+	if want := load.Requests.Load() - websocket.requests.Load(); logged < want || logged > want+canceled {
 		t.Errorf("%d log lines of %d requests", logged, want)
 	}
 }
@@ -175,17 +184,37 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 	s.end(old, next)
 }
 
+// failAtStart starts a new process that exits before it is ready.
+func (s *site) failAtStart() {
+	s.Helper()
+	s.failed++
+	s.write("fault", exits)
+	s.Signal(s.PID(), syscall.SIGUSR2)
+	s.AwaitLog("upgrade: failed, this", s.failed)
+	s.write("fault", "")
+}
+
+// killHalfWay kills a new process that has opened everything and is not ready yet.
+func (s *site) killHalfWay() {
+	s.Helper()
+	s.failed++
+	s.write("fault", hangs)
+	s.Signal(s.PID(), syscall.SIGUSR2)
+	s.Signal(s.Number("hangs"), syscall.SIGKILL)
+	s.AwaitLog("upgrade: failed, this", s.failed)
+	s.write("fault", "")
+	if err := os.Remove(s.Path("hangs")); err != nil {
+		s.Fatal(err)
+	}
+}
+
 // A new process that is killed half way changes nothing.
 func TestKilledNewProcessChangesNothing(t *testing.T) {
 	s := newSite(t, time.Hour)
 	load, _ := s.load()
 	load.More(50)
-	s.write("fault", hangs)
-	pid := s.PID()
-	s.Signal(pid, syscall.SIGUSR2)
-	s.Signal(s.Number("hangs"), syscall.SIGKILL)
+	s.killHalfWay()
 	s.AwaitLog("signal: killed", 1)
-	s.write("fault", "")
 	load.More(50)
 	old := s.upgrade()
 	load.More(50)
@@ -193,8 +222,8 @@ func TestKilledNewProcessChangesNothing(t *testing.T) {
 	s.end(old)
 }
 
-// While the old process finishes a download, a file holds its ID, as with nginx. SIGQUIT changes
-// nothing then, and SIGTERM gives the download the grace period.
+// While the old process finishes a download, a file holds its ID, as with nginx. SIGWINCH and
+// SIGQUIT change nothing then.
 func TestOldProcessFinishesDownload(t *testing.T) {
 	s := newSite(t, time.Hour)
 	pid := s.PID()
@@ -216,6 +245,8 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	if _, err := idle.Request("/", "x"); err != nil || idle.Kept {
 		t.Errorf("an idle connection: %v; kept %v, want one response and its end", err, idle.Kept)
 	}
+	s.Signal(pid, syscall.SIGWINCH) // which terminals send; nginx ignores it without a master process
+	s.Signal(s.PID(), syscall.SIGWINCH)
 	s.Signal(pid, syscall.SIGQUIT)
 	fmt.Fprint(c, "cd")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)

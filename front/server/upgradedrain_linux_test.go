@@ -41,22 +41,29 @@ func TestDroppedUnixSocketIsRemoved(t *testing.T) {
 	s.end(old)
 }
 
+// largeByHTTP3 starts the download of a large file. The client receives no more than is read.
+func (s *site) largeByHTTP3() (body io.Reader) {
+	s.Helper()
+	transport := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		QUICConfig: &quic.Config{InitialStreamReceiveWindow: 10 << 10, MaxStreamReceiveWindow: 10 << 10}}
+	s.Cleanup(func() { transport.Close() })
+	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "https://"+s.host+":8443/large", nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { resp.Body.Close() })
+	return resp.Body
+}
+
 // neverReading starts the download of a large file by a client that never reads its body.
 func (s *site) neverReading(protocol string) {
 	s.Helper()
 	if protocol == "HTTP/3" {
-		transport := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-			QUICConfig: &quic.Config{InitialStreamReceiveWindow: 10 << 10, MaxStreamReceiveWindow: 10 << 10}}
-		s.Cleanup(func() { transport.Close() })
-		req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "https://"+s.host+":8443/large", nil)
-		if err != nil {
-			s.Fatal(err)
-		}
-		resp, err := transport.RoundTrip(req)
-		if err != nil {
-			s.Fatal(err)
-		}
-		s.Cleanup(func() { resp.Body.Close() })
+		s.largeByHTTP3()
 		return
 	}
 	c, err := net.Dial("tcp", s.host+":8000")
@@ -90,4 +97,25 @@ func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
 			s.end()
 		})
 	}
+}
+
+// A UDP socket that a reload has removed is not passed on: its requests finish in the old process,
+// which goes on reading from it.
+func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
+	config := strings.Replace(upgradable, "location / {", "location /large { alias DIR/large; } location / {", 1)
+	s := newSiteWith(t, config, time.Hour)
+	const size = 1 << 20
+	s.write("large", "")
+	if err := os.Truncate(s.Path("large"), size); err != nil {
+		t.Fatal(err)
+	}
+	body := s.largeByHTTP3()
+	s.write("nginx.conf", strings.Replace(config, "listen HOST:8443 quic;", "", 1))
+	s.Signal(s.PID(), syscall.SIGHUP)
+	s.AwaitLog("no longer listening on https://"+s.host+":8443/, by HTTP/3", 1)
+	old := s.upgrade()
+	if n, err := io.Copy(io.Discard, body); n != size || err != nil {
+		t.Errorf("%d bytes of %d, %v", n, size, err)
+	}
+	s.end(old)
 }

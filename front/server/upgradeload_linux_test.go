@@ -26,8 +26,8 @@ func (s *site) load() (all *upgrades.Load, websocket *tunnel) {
 			&upgrades.RawClient{Network: "tcp", Address: s.host + ":8001", Once: true},
 			&upgrades.RawClient{Network: "unix", Address: s.Path("socket")},
 			&upgrades.HTTP2Client{Address: s.host + ":8443"},
-			&http3Client{address: s.host + ":8443"},
-			&http3Client{address: s.host + ":8443", once: true},
+			&http3Client{address: s.host + ":8443", canceled: &s.canceled},
+			&http3Client{address: s.host + ":8443", canceled: &s.canceled, once: true},
 		} {
 			all.Add(c, fmt.Sprintf("%s?%d.%d.", path, i, n), "text ")
 		}
@@ -38,10 +38,12 @@ func (s *site) load() (all *upgrades.Load, websocket *tunnel) {
 }
 
 // http3Client sends POST requests over HTTP/3. It repeats those that the server reports as not
-// accepted.
+// accepted, and, with another target, those that quic-go cancels: if GOAWAY arrives just when a
+// request begins, its client closes the connection.
 type http3Client struct {
 	address   string
-	once      bool // a new connection for each request
+	once      bool          // a new connection for each request
+	canceled  *atomic.Int64 // counts the requests that quic-go cancels
 	transport *http3.Transport
 }
 
@@ -67,10 +69,15 @@ func (h *http3Client) Request(uri, text string) (pid string, err error) {
 			return "", err
 		}
 		resp, err := h.transport.RoundTrip(req)
-		// The Transport repeats such a request once. It may cross two upgrades.
-		if e, ok := errors.AsType[*http3.Error](err); ok && e.ErrorCode == http3.ErrCodeRequestRejected {
+		// The Transport repeats a rejected request once. It may cross two upgrades.
+		switch e, ok := errors.AsType[*http3.Error](err); {
+		case ok && e.ErrorCode == http3.ErrCodeRequestRejected:
 			continue
-		} else if err != nil {
+		case ok && !e.Remote && e.ErrorCode == http3.ErrCodeNoError:
+			h.canceled.Add(1)
+			uri += "."
+			continue
+		case err != nil:
 			return "", err
 		}
 		if resp.ProtoMajor != 3 {

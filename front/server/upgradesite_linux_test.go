@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,7 +108,10 @@ func fail(dir string) error {
 // site is a running server, whose processes replace each other.
 type site struct {
 	*upgrades.Site
-	host string // an address of the loopback network that no other test has
+	host   string // an address of the loopback network that no other test has
+	failed int    // upgrades that failed on purpose
+
+	canceled atomic.Int64 // requests that a client has canceled, and may be in the log
 }
 
 // upgradable is a configuration. DIR stands for the folder, HOST for the host.
@@ -151,7 +155,8 @@ func newSiteWith(t *testing.T, config string, ready time.Duration, environment .
 		t.Fatal(err)
 	}
 	id := os.Getpid()
-	s := &site{&upgrades.Site{T: t, Folder: dir}, fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
+	s := &site{Site: &upgrades.Site{T: t, Folder: dir},
+		host: fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	// Not by s.write: the base64 text may contain DIR or HOST.
 	if err := os.WriteFile(s.Path("cert.pem"), append(cert, key...), 0o644); err != nil {

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -76,6 +77,14 @@ func (p *Process) End(t testing.TB) {
 	t.Logf("killing %s: it has not exited %v after SIGTERM", filepath.Base(p.cmd.Path), endTimeout)
 	_ = p.cmd.Process.Kill()
 	<-p.done
+}
+
+// Signal sends a signal.
+func (p *Process) Signal(t testing.TB, sig os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(sig); err != nil {
+		t.Errorf("%s: %v", filepath.Base(p.cmd.Path), err)
+	}
 }
 
 // Done returns a channel that is closed when the program has exited and its output has been read.

@@ -3,18 +3,24 @@ package programs
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
 
+// WithQUIC is an argument of Browse that enables HTTP/3.
+const WithQUIC = "--enable-quic"
+
 // Browse runs a headless browser. It returns the browser's output and its messages, which include
 // what pages wrote to the console. The browser's profile is in dir.
 func Browse(t testing.TB, chromium, dir string, args ...string) (printed, messages string) {
 	t.Helper()
+	if !slices.Contains(args, WithQUIC) {
+		args = append([]string{"--disable-quic"}, args...)
+	}
 	c := testkit.Command(t, chromium, append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking",
+		"--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-sync", "--enable-logging=stderr",
 		"--user-data-dir=" + filepath.Join(dir, "profile"),
 	}, args...)...)

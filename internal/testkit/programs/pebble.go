@@ -133,6 +133,9 @@ const maxProgramOutput = 8 << 10
 // Stop ends the ACME server: connections to it fail.
 func (p *Pebble) Stop(t testing.TB) { p.server.End(t) }
 
+// Signal sends a signal to the ACME server.
+func (p *Pebble) Signal(t testing.TB, sig os.Signal) { p.server.Signal(t, sig) }
+
 // Root returns the root certificate of the certificates that the server issues. The alternate roots
 // have numbers from 1.
 func (p *Pebble) Root(t testing.TB, number int) *x509.Certificate {
@@ -168,6 +171,20 @@ func (p *Pebble) SetTXT(name, value string) error {
 	if err != nil {
 		return err
 	}
+	return p.manageDNS(path, text)
+}
+
+// Resolve makes the DNS server resolve all names to another IPv4 address.
+func (p *Pebble) Resolve(address string) error {
+	text, err := json.Marshal(map[string]string{"ip": address})
+	if err != nil {
+		return err
+	}
+	return p.manageDNS("set-default-ipv4", text)
+}
+
+// manageDNS sends a command to the DNS server.
+func (p *Pebble) manageDNS(path string, text []byte) error {
 	resp, err := http.Post("http://"+p.dnsManagement+"/"+path, "application/json", bytes.NewReader(text))
 	if err != nil {
 		return err

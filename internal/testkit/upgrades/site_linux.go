@@ -14,6 +14,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// maxLogged limits how much of a server's log a failed test prints.
+const maxLogged = 16 << 10
+
 // Patience limits how long a test waits for a process.
 const Patience = 2 * time.Minute
 
@@ -42,7 +45,8 @@ func (s *Site) Start(c *exec.Cmd) {
 	s.Cleanup(func() {
 		lifeline.Close()
 		if s.Failed() {
-			s.Logf("log:\n%s", s.Read("log"))
+			log := s.Read("log")
+			s.Logf("end of the log:\n%s", log[max(0, len(log)-maxLogged):])
 		}
 	})
 }
