@@ -102,13 +102,13 @@ help: ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
 # Tests unpack nginx, wrk and php-fpm from their Debian packages by themselves, and flup and httpx from PyPI, and build
-# h2spec and Pebble from the Go proxy. A browser has too many parts for that and is installed, which starts nothing.
-# The unit of the Debian package is verified by systemd-analyze. Without privilege the tests that need these are
-# skipped, visibly.
+# h2spec and Pebble from the Go proxy. What has too many parts for that is installed, which starts nothing: a browser,
+# systemd-analyze, which verifies the unit of the Debian package, man, and what installs that package in namespaces.
+# Without privilege the tests that need these are skipped, visibly.
+INSTALLED := chromium:chromium systemd-analyze:systemd man:man-db ip:iproute2 curl:curl
+
 programs:
-	@command -v chromium >/dev/null 2>&1 || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null 2>&1 || { \
-		echo "installing chromium, for the tests that open the report"; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; }
-	@command -v systemd-analyze >/dev/null 2>&1 || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null 2>&1 || { \
-		echo "installing systemd, for the test of the unit"; \
-		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends systemd >/dev/null; }
+	@test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 || exit 0; missing=; for pair in $(INSTALLED); do \
+		command -v $${pair%%:*} >/dev/null 2>&1 || missing="$$missing $${pair#*:}"; done; \
+	test -z "$$missing" || { echo "installing for tests:$$missing"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing >/dev/null; }

@@ -69,9 +69,9 @@ type Server struct {
 	// receives a connection of package net.
 	//
 	// Hooks should not block. One that does delays its connection, and for some milliseconds other
-	// connections. ConnContext and ConnState with StateNew may run in the goroutine that accepts. A
-	// hook must not wait for Shutdown, not even with StateIdle: its connection is open until it
-	// returns. HooksOnLoops is read when Serve is first called.
+	// connections. ConnContext and ConnState with StateNew may run in the goroutine that accepts. As
+	// with net/http, a hook may wait for Shutdown with StateIdle or StateClosed. Otherwise Shutdown
+	// waits for the hook's own connection. HooksOnLoops is read when Serve is first called.
 	HooksOnLoops bool
 
 	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the

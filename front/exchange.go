@@ -224,6 +224,8 @@ func (x *exchange) runPhases() outcome {
 func (x *exchange) restart(next entry) outcome {
 	x.entry, x.needsLocation = next, false
 	if x.redirects++; x.redirects > maxRedirects {
+		x.errorf(levelError, "more than %d internal redirects, the last one to %q", maxRedirects, x.path)
+		x.explainCycle()
 		return x.fail(http.StatusInternalServerError)
 	}
 	return relocate

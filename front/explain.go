@@ -14,17 +14,18 @@ import (
 
 // A Finding is what a phase would do with a request.
 type Finding struct {
-	// Phase is "server", "rewrite", "location", "limits", "access", "try_files", "content",
-	// "upstream" or "response".
+	// Phase is "tls", "server", "rewrite", "location", "limits", "access", "try_files", "mirror",
+	// "content", "upstream" or "response".
 	Phase string
 	Pos   string // the position in the configuration; empty if it is unknown
 	Text  string
 }
 
 // Explain returns what a Handler of a Config would do with a request, in the order of its phases.
-// It connects to no upstream, starts no bound handler, serves no file and writes no log. It does
-// test files for try_files and if. Subrequests of auth_request count as granted. The context of r
-// must have the address of the socket (http.LocalAddrContextKey). The error is that of New.
+// It connects to no upstream, starts no bound handler, reads no file and writes no log. It does
+// look for files where serving would. Responses of upstreams count as successful, also to
+// auth_request. The context of r must have the address of the socket (http.LocalAddrContextKey).
+// The error is that of New.
 func Explain(c conf.Config, r *http.Request, opts ...Option) ([]Finding, error) {
 	e := &explanation{config: &c}
 	h, err := New(c, append([]Option{LogErrors(log.New(io.Discard, "", 0)), OpenLogs(discardLog)}, append(opts,
@@ -33,11 +34,14 @@ func Explain(c conf.Config, r *http.Request, opts ...Option) ([]Finding, error) 
 		return nil, err
 	}
 	w := &explainWriter{header: make(http.Header)}
-	h.ServeHTTP(w, r)
+	rejected := e.handshake(h, r)
+	if !rejected {
+		h.ServeHTTP(w, r)
+	}
 	if err := h.Close(); err != nil {
 		return nil, err
 	}
-	if !e.hasContent || w.status >= http.StatusMultipleChoices {
+	if !rejected && (!e.hasContent || w.status >= http.StatusMultipleChoices) {
 		e.response(w)
 	}
 	return e.findings, nil
@@ -73,6 +77,7 @@ func (w *explainWriter) Write(p []byte) (int, error) {
 type explanation struct {
 	config     *conf.Config
 	findings   []Finding
+	hasHost    bool
 	hasContent bool // content would have responded
 }
 
@@ -120,9 +125,10 @@ func (c *compiler) explainHost(h *host) {
 		return
 	}
 	h.steps = append([]action{func(x *exchange) (outcome, bool) {
-		if len(e.findings) > 0 {
+		if e.hasHost {
 			return proceed, false // after an internal redirect
 		}
+		e.hasHost = true
 		names := strings.Join(h.from.Names, " ")
 		text := fmt.Sprintf("server_name %s", names)
 		if names == "" {
@@ -160,12 +166,12 @@ func (c *compiler) explainStep(s conf.Step, do action) (action, error) {
 		return do, nil
 	}
 	switch s := s.(type) {
-	case conf.If:
-		return e.explainIf(s, do), nil
+	case conf.If: // its condition adds a finding
+		return do, nil
 	case conf.Set:
 		value, err := c.text(s.Value)
 		return func(x *exchange) (outcome, bool) {
-			e.add(x, "rewrite", "", "set $%s: %q", s.Name, value.eval(x))
+			e.add(x, "rewrite", s.Pos, "set $%s: %q", s.Name, value.eval(x))
 			return do(x)
 		}, err
 	case conf.Rewrite:
@@ -178,12 +184,12 @@ func (c *compiler) explainStep(s conf.Step, do action) (action, error) {
 			} else if out == responded {
 				text = "is redirected"
 			}
-			e.add(x, "rewrite", "", "rewrite %s %s: %s %s", s.Pattern, s.To, before, text)
+			e.add(x, "rewrite", s.Pos, "rewrite %s %s: %s %s", s.Pattern, s.To, before, text)
 			return out, ends
 		}, nil
 	case conf.Return:
 		return func(x *exchange) (outcome, bool) {
-			e.add(x, "rewrite", "", "%s", strings.TrimSpace(fmt.Sprintf("return %d %s", s.Status, s.Text)))
+			e.add(x, "rewrite", s.Pos, "%s", strings.TrimSpace(fmt.Sprintf("return %d %s", s.Status, s.Text)))
 			return do(x)
 		}, nil
 	}
@@ -191,21 +197,4 @@ func (c *compiler) explainStep(s conf.Step, do action) (action, error) {
 		e.add(x, "rewrite", "", "break")
 		return do(x)
 	}, nil
-}
-
-// explainIf adds a finding to an If, before those of its steps.
-func (e *explanation) explainIf(s conf.If, do action) action {
-	condition := strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Left, s.Op, s.Right))
-	if strings.HasPrefix(strings.TrimPrefix(s.Op, "!"), "-") {
-		condition = fmt.Sprintf("%s %s", s.Op, s.Left)
-	}
-	return func(x *exchange) (outcome, bool) {
-		before, loc := len(e.findings), x.loc
-		e.add(x, "rewrite", "", "if (%s): false", condition)
-		out, ends := do(x)
-		if ends || x.loc != loc || len(e.findings) > before+1 {
-			e.findings[before].Text = fmt.Sprintf("if (%s): true", condition)
-		}
-		return out, ends
-	}
 }

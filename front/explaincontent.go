@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/files"
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
@@ -35,11 +36,7 @@ func (e *explainedContent) serve(x *exchange) outcome {
 	case *boundHandler:
 		e.proxy(x, inner.proxy)
 	case *fileSet:
-		if name, ok := inner.fullName(x, x.path); ok {
-			e.explanation.add(x, "content", e.from.Pos, "the file %s", name)
-		} else {
-			e.explanation.add(x, "content", e.from.Pos, "no file: there is no root")
-		}
+		return e.file(x, inner)
 	default:
 		text := "an empty image"
 		if e.from.Status {
@@ -54,6 +51,50 @@ func (e *explainedContent) serve(x *exchange) outcome {
 	}
 	x.w.WriteHeader(http.StatusOK)
 	return responded
+}
+
+// file adds a finding about a file, and responds as the file set does, but without content.
+func (e *explainedContent) file(x *exchange, f *fileSet) outcome {
+	name, ok := f.fullName(x, x.path)
+	text := map[files.Kind]string{
+		files.File: "the file %s", files.Directory: "the directory %s", files.Denied: "%s, which must not be read",
+		files.Nothing: "%s, which does not exist",
+	}[f.kind(x, x.path)]
+	if !ok {
+		text = "no file: there is no root"
+	} else {
+		text = fmt.Sprintf(text, name)
+	}
+	at := len(e.explanation.findings)
+	e.explanation.add(x, "content", e.from.Pos, "%s", text)
+	out := e.head(x, f)
+	if out == relocate {
+		text = fmt.Sprintf("; its index is %s", uri.WithQuery(x.path, x.args))
+		if x.errorStatus != 0 {
+			text = fmt.Sprintf(": rejects the request with %d; the error page is %s", x.errorStatus,
+				uri.WithQuery(x.path, x.args))
+		}
+		e.explanation.findings[at].Text += text
+		return relocate
+	}
+	e.explanation.hasContent = e.explanation.hasContent || x.parent == nil
+	return out
+}
+
+// head serves files to a GET as to a HEAD.
+func (e *explainedContent) head(x *exchange, f *fileSet) outcome {
+	if x.method != http.MethodGet {
+		return f.serve(x)
+	}
+	received := x.r
+	if received.Method == http.MethodGet {
+		r := *received
+		r.Method, x.r = http.MethodHead, &r
+	}
+	x.method = http.MethodHead
+	out := f.serve(x)
+	x.r, x.method = received, http.MethodGet
+	return out
 }
 
 // proxy adds findings about a request to an upstream.

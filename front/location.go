@@ -308,7 +308,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 // copies compiles what a location does with requests besides responding: files of bodies, copies,
 // traces and early hints.
 func (c *compiler) copies(loc *location, s *conf.Settings) (err error) {
-	if s.BodyFile != conf.NoBodyFile && s.BodyDir != "" {
+	if s.BodyFile != conf.NoBodyFile && s.BodyDir != "" && c.options.explain == nil {
 		if err := os.Mkdir(s.BodyDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("client_body_temp_path: %w", err)
 		}

@@ -42,6 +42,9 @@ func (m *mirror) run(x *exchange) outcome {
 		return proceed
 	}
 	x.isMirrored = true
+	if x.explainMirror(m) {
+		return proceed
+	}
 	if !m.from.NoBody && hasBody(x) && !x.hasReceived() {
 		if x.proxy == nil {
 			x.proxy = x.plan.state.acquireProxyState()

@@ -33,7 +33,11 @@ func (x *exchange) receiveWhole() outcome {
 	}
 	if err != nil {
 		b.Close()
-		x.errorf(levelInfo, "reading the request's body: %v", err)
+		level := levelInfo // the client has caused it
+		if bodyStatus(err) == http.StatusInternalServerError {
+			level = levelCrit // the disk has
+		}
+		x.errorf(level, "reading the request's body: %v", err)
 		if status := x.bodyStatus.Load(); status != 0 {
 			return x.fail(int(status))
 		}

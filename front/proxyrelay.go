@@ -205,7 +205,7 @@ func (p *proxy) pump(x *exchange, resp *http.Response, b *fetch.Buffer, n int) {
 		abortOnError(err)
 	}
 	if err := q.SpoolError(); err != nil {
-		x.errorf(levelWarn, "cannot spool a response: %v", err)
+		x.errorf(levelError, "cannot spool a response: %v", err)
 	}
 	p.sendTrailer(x, resp)
 }

@@ -74,11 +74,26 @@ func (c *compiler) steps(from []conf.Step) ([]action, error) {
 			a, err = c.explainStep(s, a)
 		}
 		if err != nil {
-			return nil, err
+			return nil, withPos(stepPos(s), err)
 		}
 		all = append(all, a)
 	}
 	return all, nil
+}
+
+// stepPos returns the position of a step.
+func stepPos(s conf.Step) string {
+	switch s := s.(type) {
+	case conf.Set:
+		return s.Pos
+	case conf.If:
+		return s.Pos
+	case conf.Rewrite:
+		return s.Pos
+	case conf.Return:
+		return s.Pos
+	}
+	return ""
 }
 
 func breakStep(x *exchange) (outcome, bool) {
@@ -120,6 +135,7 @@ func (c *compiler) ifStep(s conf.If) (action, error) {
 	if err != nil {
 		return nil, fmt.Errorf("if: %w", err)
 	}
+	holds = c.explainCondition(s, holds)
 	then, err := c.steps(s.Then)
 	if err != nil {
 		return nil, err

@@ -210,7 +210,7 @@ func (c *compiler) declareSteps(p conf.Place) error {
 			}
 		}
 		if err != nil {
-			return err
+			return withPos(stepPos(s), err)
 		}
 	}
 	return nil

@@ -399,6 +399,8 @@ type Step interface{ step() }
 type Set struct {
 	Name  string // without the dollar sign
 	Value Text
+	// Pos is its position in the configuration, for messages. It is optional, as in other steps.
+	Pos string
 }
 
 // If runs steps if a condition is true.
@@ -414,6 +416,7 @@ type If struct {
 	// they form another one, without its try_files. It is not searched for, and its Locations,
 	// Steps and TryFiles must be empty.
 	Location *Location
+	Pos      string
 }
 
 // Rewrite replaces a path that matches.
@@ -423,6 +426,7 @@ type Rewrite struct {
 	// in a question mark. A To with a scheme is a redirect.
 	To   Text
 	Flag RewriteFlag
+	Pos  string
 }
 
 // RewriteFlag is what follows a Rewrite that matched.
@@ -441,6 +445,7 @@ const (
 type Return struct {
 	Status int
 	Text   Text // the URL of a redirect; otherwise the body
+	Pos    string
 }
 
 // Break ends the steps.

@@ -60,8 +60,8 @@ func TestAuthRequestIsInherited(t *testing.T) {
 			location /off { auth_request off; location /off/in { auth_request_set $d 4; } location /off/on { auth_request /inner; } }
 		}`))
 	for path, want := range map[string]string{
-		"/inherits": "/outer [{a 1} {b 2}]", "/own": "/inner [{a 1} {b 2}]", "/own/set": "/inner [{c 3}]",
-		"/off": " [{a 1} {b 2}]", "/off/in": " [{d 4}]", "/off/on": "/inner [{a 1} {b 2}]",
+		"/inherits": "/outer [{a 1 } {b 2 }]", "/own": "/inner [{a 1 } {b 2 }]", "/own/set": "/inner [{c 3 }]",
+		"/off": " [{a 1 } {b 2 }]", "/off/in": " [{d 4 }]", "/off/on": "/inner [{a 1 } {b 2 }]",
 	} {
 		a := at(t, r, path).AuthRequest
 		if got := fmt.Sprint(a.URI, " ", a.Set); got != want {
@@ -263,16 +263,17 @@ func TestStepsKeepTheirOrder(t *testing.T) {
 		return https://x/;
 	}`))
 	want := []conf.Step{
-		conf.Set{Name: "a", Value: "b"},
-		conf.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Then: []conf.Step{
-			conf.Set{Name: "c", Value: "$1"},
-			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: conf.RewritePermanent},
+		conf.Set{Name: "a", Value: "b", Pos: "nginx.conf:4"},
+		conf.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Pos: "nginx.conf:5", Then: []conf.Step{
+			conf.Set{Name: "c", Value: "$1", Pos: "nginx.conf:5"},
+			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: conf.RewritePermanent, Pos: "nginx.conf:5"},
 		}},
-		conf.Rewrite{Pattern: "a", To: "b", Flag: conf.RewriteLast},
-		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: conf.RewriteRedirect},
-		conf.If{Op: "!-f", Left: "$uri", Then: []conf.Step{conf.Return{Status: 404, Text: "no $uri"}}},
-		conf.If{Left: "$a", Then: []conf.Step{conf.Break{}}},
-		conf.Return{Status: 302, Text: "https://x/"},
+		conf.Rewrite{Pattern: "a", To: "b", Flag: conf.RewriteLast, Pos: "nginx.conf:6"},
+		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: conf.RewriteRedirect, Pos: "nginx.conf:7"},
+		conf.If{Op: "!-f", Left: "$uri", Pos: "nginx.conf:8",
+			Then: []conf.Step{conf.Return{Status: 404, Text: "no $uri", Pos: "nginx.conf:8"}}},
+		conf.If{Left: "$a", Pos: "nginx.conf:9", Then: []conf.Step{conf.Break{}}},
+		conf.Return{Status: 302, Text: "https://x/", Pos: "nginx.conf:10"},
 	}
 	if got := fmt.Sprintf("%+v", r.Config.Hosts[0].Steps); got != fmt.Sprintf("%+v", want) {
 		t.Errorf("%s; want\n%+v", got, want)

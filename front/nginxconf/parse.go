@@ -121,8 +121,8 @@ func (p *parser) include(d *directive, nesting, depth int) []*directive {
 		return nil
 	}
 	name := d.args[0]
-	if !isAbs(name) {
-		name = filepath.Join(p.dir, name)
+	if !isAbs(name) && p.dir != "." {
+		name = strings.TrimSuffix(p.dir, "/") + "/" + name // as in nginx, names in messages are not cleaned
 	}
 	if nesting == maxNesting || p.source.full() {
 		p.looped = true

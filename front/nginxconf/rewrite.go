@@ -23,7 +23,7 @@ func (t *translator) steps(s *scope, here *place) []conf.Step {
 func (t *translator) step(d *directive, s *scope, here *place) conf.Step {
 	switch d.name {
 	case "set":
-		return conf.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1])}
+		return conf.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1]), Pos: d.where()}
 	case "break":
 		return conf.Break{}
 	case "return":
@@ -44,14 +44,14 @@ func isRedirect(text string) bool {
 
 func (t *translator) returnStep(d *directive) conf.Step {
 	if len(d.args) == 1 && isRedirect(d.args[0]) {
-		return conf.Return{Status: 302, Text: t.text(d, d.args[0])}
+		return conf.Return{Status: 302, Text: t.text(d, d.args[0]), Pos: d.where()}
 	}
 	n, err := grammar.ParseNumber(d.args[0])
 	if err != nil || n > 999 {
 		t.errorf(d, "invalid status %s (must be a number, or a URL with http://, https:// or $scheme)",
 			shown(d.args[0]))
 	}
-	r := conf.Return{Status: int(n)}
+	r := conf.Return{Status: int(n), Pos: d.where()}
 	if len(d.args) == 2 {
 		r.Text = t.text(d, d.args[1])
 	}
@@ -59,7 +59,7 @@ func (t *translator) returnStep(d *directive) conf.Step {
 }
 
 func (t *translator) rewrite(d *directive) conf.Step {
-	r := conf.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1])}
+	r := conf.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1]), Pos: d.where()}
 	if isRedirect(d.args[1]) {
 		r.Flag = conf.RewriteRedirect
 	}
@@ -85,6 +85,7 @@ func (t *translator) condition(d *directive, s *scope, here *place) conf.Step {
 	if !ok {
 		return nil
 	}
+	c.Pos = d.where()
 	inner, others := newScope(s, s.level, d.block), false
 	for _, i := range d.block {
 		if step := t.step(i, inner, here); step != nil {

@@ -48,7 +48,13 @@ func prepareApart(disk string) error {
 // serveApart starts a server in its own network, mount and process namespaces.
 func serveApart(t *testing.T, disk string, args ...string) *served {
 	t.Helper()
-	cmd := exec.Command("apart", append([]string{disk, "tare", "serve"}, args...)...)
+	return startApart(t, disk, append([]string{"tare", "serve"}, args...)...)
+}
+
+// startApart starts a command that becomes a server, as serveApart does.
+func startApart(t *testing.T, disk string, args ...string) *served {
+	t.Helper()
+	cmd := exec.Command("apart", append([]string{disk}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 		Credential: &syscall.Credential{Uid: 0, Gid: 0, Groups: []uint32{0, 4, 27}}, // some to be dropped

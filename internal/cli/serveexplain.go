@@ -22,6 +22,10 @@ import (
 // explainedClient is the address of the client whose request is explained.
 const explainedClient = "127.0.0.1:50000"
 
+// maxExplainedURL limits the length of a URL. The server's limit for a request's head is shorter by
+// default.
+const maxExplainedURL = 1 << 20
+
 // runExplain prints how a request would be served.
 func (p *frontPlan) runExplain(env Env) error {
 	config, err := p.source().Read(nil)
@@ -63,15 +67,9 @@ func printable(text string) string {
 
 // explainedRequest returns the request of the flags, as a server receives it.
 func (p *frontPlan) explainedRequest(listeners []nginxconf.Listener) (*http.Request, error) {
-	target, err := url.Parse(p.explain)
-	switch {
-	case err != nil:
-		return nil, errors.Unwrap(err)
-	case target.Scheme != "http" && target.Scheme != "https", target.Host == "", target.User != nil:
-		return nil, errors.New("want http://HOST/PATH or https://HOST/PATH")
-	}
-	if target.Path == "" {
-		target.Path = "/" // as clients send it
+	target, socket, err := explainedURL(p.explain)
+	if err != nil {
+		return nil, err
 	}
 	header, err := parseHeaders(p.headers)
 	if err != nil {
@@ -81,26 +79,65 @@ func (p *frontPlan) explainedRequest(listeners []nginxconf.Listener) (*http.Requ
 	if err != nil {
 		return nil, err
 	}
-	local, err := addressOf(listeners, target)
+	local, err := addressOf(listeners, target, socket)
 	if err != nil {
 		return nil, err
 	}
 	r = r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
 	r.Header, r.RemoteAddr, r.RequestURI = header, explainedClient, target.RequestURI()
+	if socket != "" {
+		r.RemoteAddr = "@"
+	}
 	if host := header.Get("Host"); host != "" {
 		r.Host = host
 		header.Del("Host")
 	}
 	if target.Scheme == "https" {
-		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true, ServerName: target.Hostname()}
+		r.TLS = &tls.ConnectionState{Version: tls.VersionTLS13, HandshakeComplete: true}
+		if _, err := netip.ParseAddr(target.Hostname()); err != nil { // as for clients, addresses are no names
+			r.TLS.ServerName = target.Hostname()
+		}
+	}
+	if local.Network() == "udp" {
+		r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/3.0", 3, 0
 	}
 	r.URL.Scheme, r.URL.Host = "", ""
 	return r, nil
 }
 
+// explainedURL parses the URL of a request. The path of a unix socket ends at the next colon.
+func explainedURL(text string) (target *url.URL, socket string, err error) {
+	const want = "want http://HOST/PATH, https://HOST/PATH, or over a unix socket http+unix:///SOCKET:/PATH"
+	if len(text) > maxExplainedURL {
+		return nil, "", fmt.Errorf("more than %d bytes", maxExplainedURL)
+	}
+	if scheme, rest, ok := strings.Cut(text, "+unix://"); ok {
+		var path string
+		if socket, path, _ = strings.Cut(rest, ":"); !strings.HasPrefix(socket, "/") {
+			return nil, "", errors.New(want)
+		}
+		text = scheme + "://localhost" + path
+	}
+	target, err = url.Parse(text)
+	switch {
+	case err != nil:
+		return nil, "", errors.Unwrap(err)
+	case target.Scheme != "http" && target.Scheme != "https", target.Hostname() == "", target.User != nil:
+		return nil, "", errors.New(want)
+	}
+	if target.Path == "" {
+		target.Path = "/" // as clients send it
+	}
+	return target, socket, nil
+}
+
 // addressOf returns the address at which a server receives requests for a URL: that of the URL's
-// host if it is an address, or the first one with its port and scheme.
-func addressOf(listeners []nginxconf.Listener, target *url.URL) (net.Addr, error) {
+// host if it is an address, or the first one with its port and scheme. Addresses of HTTP/3 are
+// considered after all others.
+func addressOf(listeners []nginxconf.Listener, target *url.URL, socket string) (net.Addr, error) {
+	if socket != "" {
+		return socketOf(listeners, target, socket)
+	}
 	port := target.Port()
 	if port == "" {
 		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
@@ -109,33 +146,60 @@ func addressOf(listeners []nginxconf.Listener, target *url.URL) (net.Addr, error
 	if err != nil {
 		return nil, fmt.Errorf("invalid port %q", port)
 	}
-	var found net.Addr
-	var served []string
 	wanted, _ := netip.ParseAddr(target.Hostname())
+	for _, isQUIC := range []bool{false, true} {
+		var found netip.AddrPort
+		for i := range listeners {
+			l := &listeners[i]
+			text, overUDP := strings.CutPrefix(l.Addr, "quic:")
+			addr, err := netip.ParseAddrPort(strings.Replace(text, "*:", "0.0.0.0:", 1))
+			if err != nil || uint64(addr.Port()) != n || l.TLS != (target.Scheme == "https") || overUDP != isQUIC {
+				continue
+			}
+			local := netip.AddrPortFrom(receivingAddress(addr.Addr().Unmap(), wanted.Unmap(), l.IPv6Only), addr.Port())
+			if local.Addr() == wanted.Unmap() || !found.IsValid() {
+				found = local
+			}
+		}
+		switch {
+		case found.IsValid() && isQUIC:
+			return net.UDPAddrFromAddrPort(found), nil
+		case found.IsValid():
+			return net.TCPAddrFromAddrPort(found), nil
+		}
+	}
+	return nil, noListener(listeners, target.Scheme, "port "+port)
+}
+
+// receivingAddress returns the address at which a socket for ip receives a request to wanted, which
+// may be invalid.
+func receivingAddress(ip, wanted netip.Addr, ipv6Only bool) netip.Addr {
+	switch {
+	case !ip.IsUnspecified():
+		return ip
+	case wanted.IsValid() && (wanted.Is4() == ip.Is4() || ip.Is6() && !ipv6Only):
+		return wanted
+	case ip.Is4():
+		return netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	}
+	return netip.IPv6Loopback()
+}
+
+// socketOf returns the address of a unix socket.
+func socketOf(listeners []nginxconf.Listener, target *url.URL, socket string) (net.Addr, error) {
 	for i := range listeners {
-		l := &listeners[i]
-		served = append(served, l.Addr)
-		text := strings.Replace(l.Addr, "*:", "0.0.0.0:", 1)
-		addr, err := netip.ParseAddrPort(text)
-		if err != nil || uint64(addr.Port()) != n || l.TLS != (target.Scheme == "https") {
-			continue
-		}
-		ip := addr.Addr().Unmap()
-		isAny := ip.IsUnspecified()
-		if isAny && wanted.IsValid() && (wanted.Is4() == ip.Is4() || !l.IPv6Only) {
-			ip = wanted
-		} else if isAny {
-			ip = netip.MustParseAddr(map[bool]string{true: "127.0.0.1", false: "::1"}[ip.Is4()])
-		}
-		if local := net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, uint16(n))); ip == wanted {
-			return local, nil
-		} else if found == nil {
-			found = local
+		if l := &listeners[i]; l.Addr == "unix:"+socket && l.TLS == (target.Scheme == "https") {
+			return &net.UnixAddr{Name: socket, Net: "unix"}, nil
 		}
 	}
-	if found == nil {
-		return nil, fmt.Errorf("no server listens for %s on port %s (the file's addresses are %s)", target.Scheme, port,
-			strings.Join(served, ", "))
+	return nil, noListener(listeners, target.Scheme, socket)
+}
+
+func noListener(listeners []nginxconf.Listener, scheme, at string) error {
+	var served []string
+	for i := range listeners {
+		served = append(served, listeners[i].Addr)
 	}
-	return found, nil
+	return fmt.Errorf("no server listens for %s on %s (the file's addresses are %s)", scheme, at,
+		strings.Join(served, ", "))
 }

@@ -160,14 +160,15 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	if flags.check {
 		return usageError(fmt.Errorf("--check applies to %s", lab.TargetsDir))
 	}
-	if len(command) == 0 && namesBenchmarks(env, named) {
+	switch kind := kindOf(env, named); {
+	case len(command) > 0:
+	case kind == lab.Benchmarks:
 		if err := flags.checkForBenchmarks(named[0]); err != nil {
 			return usageError(err)
 		}
 		_, err := weighBenchmarks(ctx, env, named[0], flags)
 		return err
-	}
-	if len(command) == 0 && namesEvents(env, named) {
+	case kind == lab.Events:
 		if err := flags.checkForEvents(named[0]); err != nil {
 			return usageError(err)
 		}

@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/events"
-	"github.com/tarehq/tare/internal/lab/gobench"
-	"github.com/tarehq/tare/internal/labrun"
+	"github.com/tarehq/tare/internal/lab/report"
 )
 
 // listExperiments prints each experiment of the project with its question.
@@ -37,7 +37,7 @@ func listExperiments(env Env) error {
 		if what == "" {
 			what = e.title
 		}
-		if e.benchmarks {
+		if e.kind == lab.Benchmarks {
 			what += " (Go benchmarks)"
 		}
 		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.name, what)
@@ -52,7 +52,7 @@ func listExperiments(env Env) error {
 type experimentInfo struct {
 	name, title, question string
 	source                string // the write-up that it repeats; empty if none
-	benchmarks            bool   // it runs Go benchmarks
+	kind                  lab.Kind
 }
 
 // writeUps returns the experiments that repeat a write-up.
@@ -76,37 +76,42 @@ func experiments(root string) (all []experimentInfo, err error) {
 		return nil, err
 	}
 	for _, name := range names {
-		e, err := lab.ReadExperiment(filepath.Join(dir, name))
+		e, err := readInfo(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, experimentInfo{name, e.Title, e.Question, e.Source, false})
-	}
-	if names, err = gobench.Experiments(dir); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		e, err := gobench.ReadExperiment(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, experimentInfo{name, e.Title, e.Question, e.Source, true})
-	}
-	if names, err = events.Experiments(dir); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		e, err := events.ReadExperiment(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, experimentInfo{name, e.Title, e.Question, "", false})
+		all = append(all, e)
 	}
 	if len(all) == 0 {
 		return nil, usageError(fmt.Errorf("no experiments in %q", dir))
 	}
-	slices.SortFunc(all, func(a, b experimentInfo) int { return strings.Compare(a.name, b.name) })
 	return all, nil
+}
+
+// readInfo reads the experiment in a folder.
+func readInfo(dir string) (experimentInfo, error) {
+	info := experimentInfo{name: filepath.Base(dir), kind: lab.KindOf(dir)}
+	switch info.kind {
+	case lab.Benchmarks:
+		e, err := benchmark.ReadExperiment(dir)
+		if err != nil {
+			return info, err
+		}
+		info.title, info.question, info.source = e.Title, e.Question, e.Source
+	case lab.Events:
+		e, err := events.ReadExperiment(dir)
+		if err != nil {
+			return info, err
+		}
+		info.title, info.question = e.Title, e.Question
+	default:
+		e, err := lab.ReadExperiment(dir)
+		if err != nil {
+			return info, err
+		}
+		info.title, info.question, info.source = e.Title, e.Question, e.Source
+	}
+	return info, nil
 }
 
 // weighAll runs all experiments that repeat a write-up. It continues after one that fails, but not
@@ -128,8 +133,8 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	}
 	s := &series{started: time.Now(), of: len(all)}
 	if !flags.prepare {
-		if s.dir, err = labrun.ResultsDir(w.results, flags.outDir(env), s.started); err != nil {
-			fmt.Fprintf(env.Stderr, "no folder for the results: %v\n", err)
+		if s.dir, err = lab.ResultsDir(w.results, flags.outDir(env), s.started); err != nil {
+			return weighError(err)
 		}
 	}
 	for i, e := range all {
@@ -176,11 +181,11 @@ func (f *weighFlags) outDir(env Env) string {
 
 // weighListed runs one of the experiments with its results in a subfolder of dir. It returns nil
 // results if nothing was started.
-func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlags, dir string) (results, error) {
+func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlags, dir string) (*report.Report, error) {
 	if dir != "" {
 		flags.out = filepath.Join(dir, e.name)
 	}
-	if e.benchmarks {
+	if e.kind == lab.Benchmarks {
 		if dropped := flags.dropServerFlags(); len(dropped) > 0 {
 			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.name, strings.Join(dropped, ", "))
 		}
@@ -190,9 +195,5 @@ func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlag
 	if err != nil {
 		return nil, usageError(err)
 	}
-	a, err := weighOne(ctx, env, o, &flags)
-	if a == nil {
-		return nil, err
-	}
-	return a, err
+	return weighOne(ctx, env, o, &flags)
 }

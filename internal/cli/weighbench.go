@@ -6,23 +6,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/gobench"
+	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
-// namesBenchmarks reports whether the arguments name an experiment of Go benchmarks.
-func namesBenchmarks(env Env, named []string) bool {
+// kindOf returns the kind of the experiment that the arguments name; lab.Comparison if they name
+// none.
+func kindOf(env Env, named []string) lab.Kind {
 	if len(named) != 1 || filepath.Ext(named[0]) != "" {
-		return false
+		return lab.Comparison
 	}
 	w, err := findWorkspace(env, true)
-	return err == nil && gobench.Is(filepath.Join(w.root, "experiments", named[0]))
+	if err != nil {
+		return lab.Comparison
+	}
+	return lab.KindOf(filepath.Join(w.root, "experiments", named[0]))
 }
 
 // serverFlags lists the flags that do not apply to Go benchmarks.
@@ -56,18 +61,19 @@ func (f *weighFlags) dropServerFlags() (dropped []string) {
 
 // weighBenchmarks runs or prepares an experiment of Go benchmarks and shows the outcome. The
 // analysis is nil if nothing was started.
-func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (results, error) {
+func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (*report.Report, error) {
 	return measureBenchmarks(ctx, env, name, append([]string{name}, flags.commandLine()...), flags)
 }
 
 // measureBenchmarks runs or prepares an experiment of Go benchmarks. words are the arguments that
 // the report repeats.
-func measureBenchmarks(ctx context.Context, env Env, name string, words []string, flags *weighFlags) (results, error) {
+func measureBenchmarks(ctx context.Context, env Env, name string, words []string,
+	flags *weighFlags) (*report.Report, error) {
 	w, err := findWorkspace(env, true)
 	if err != nil {
 		return nil, err
 	}
-	o := gobench.Options{Root: w.root, Results: w.results, Tools: w.tools, Experiment: name,
+	o := benchmark.Options{Root: w.root, Results: w.results, Tools: w.tools, Experiment: name,
 		Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: words}
 	if flags.out != "" {
 		o.Out = env.path(flags.out)
@@ -75,37 +81,34 @@ func measureBenchmarks(ctx context.Context, env Env, name string, words []string
 	if o.Adjust, err = flags.adjustBenchmarks(); err != nil {
 		return nil, usageError(err)
 	}
+	if self, err := os.Executable(); err == nil {
+		o.Guard = []string{self, "guard"}
+	}
 	p := newProgress(env.Stderr, 0)
 	o.Logf = p.print
-	o.Progress = func(g gobench.Progress) {
+	o.Progress = func(g benchmark.Progress) {
 		p.total(g.Total)
 		p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Benchmark, g.Procs,
 			(g.Total - g.Done).Round(time.Second))
 	}
 	if flags.prepare {
-		r, err := gobench.Prepare(ctx, o)
+		r, err := benchmark.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
 			return nil, &exitError{exitFail, errors.New("the preparation is incomplete; see above")}
 		}
 		return nil, weighError(err)
 	}
-	r, dir, err := gobench.Weigh(ctx, o)
+	r, dir, err := benchmark.Weigh(ctx, o)
 	p.end()
 	if r == nil {
 		return nil, weighError(err)
 	}
-	var a results
-	if len(r.Targets) > 0 {
-		a = report.New(r)
-	} else {
-		a = gobench.Analyze(r)
-	}
-	return a, showResults(env, a, &r.Warnings, dir, flags.details, err)
+	return showWeighed(env, r, dir, flags.details, err)
 }
 
 // adjustBenchmarks returns a function that applies flags to the trials.
-func (f *weighFlags) adjustBenchmarks() (func(*gobench.Trials), error) {
+func (f *weighFlags) adjustBenchmarks() (func(*benchmark.Trials), error) {
 	var procs []lab.Cores
 	for _, text := range f.cores {
 		n, err := lab.ParseCores(text)
@@ -114,7 +117,7 @@ func (f *weighFlags) adjustBenchmarks() (func(*gobench.Trials), error) {
 		}
 		procs = append(procs, n)
 	}
-	return func(t *gobench.Trials) {
+	return func(t *benchmark.Trials) {
 		if f.isSet("blocks") {
 			t.SetBlocks(f.blocks)
 		}

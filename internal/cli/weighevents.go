@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,15 +14,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/timeline"
 )
-
-// namesEvents reports whether the arguments name an experiment of events.
-func namesEvents(env Env, named []string) bool {
-	if len(named) != 1 || filepath.Ext(named[0]) != "" {
-		return false
-	}
-	w, err := findWorkspace(env, true)
-	return err == nil && events.Is(filepath.Join(w.root, "experiments", named[0]))
-}
 
 // checkForEvents rejects flags that do not apply to experiments of events.
 func (f *weighFlags) checkForEvents(name string) error {

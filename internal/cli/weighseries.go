@@ -54,7 +54,7 @@ func (w *seriesEntry) Outcome() string {
 	return "incomplete"
 }
 
-func (s *series) add(e experimentInfo, a results, err error, elapsed time.Duration) {
+func (s *series) add(e experimentInfo, a *report.Report, err error, elapsed time.Duration) {
 	w := seriesEntry{Name: e.name, Title: e.title, Duration: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()

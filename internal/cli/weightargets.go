@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/gobench"
+	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // targetRows is rows of an experiment of targets.
@@ -35,7 +34,7 @@ func findTargets(root string, full bool) (all []targetRows, err error) {
 	for _, e := range loads {
 		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(full)})
 	}
-	benchmarks, err := gobench.FindTargets(root)
+	benchmarks, err := benchmark.FindTargets(root)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +68,8 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	}
 	dir := ""
 	if !flags.prepare {
-		if dir, err = labrun.ResultsDir(w.results, flags.outDir(env), time.Now()); err != nil {
-			fmt.Fprintf(env.Stderr, "no folder for the results: %v\n", err)
+		if dir, err = lab.ResultsDir(w.results, flags.outDir(env), time.Now()); err != nil {
+			return weighError(err)
 		}
 	}
 	var missed []string
@@ -81,8 +80,8 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 			return err
 		}
 		failed = cmp.Or(failed, err)
-		if r, ok := a.(*report.Report); ok && r != nil {
-			missed = append(missed, r.Missed()...)
+		if a != nil {
+			missed = append(missed, a.Missed()...)
 		}
 	}
 	if !flags.check {
@@ -152,7 +151,7 @@ func selectRows(all []targetRows, patterns []string) (selected []targetRows, err
 }
 
 // weighRows measures rows of one experiment, with its results in a subfolder of dir.
-func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir string) (a results, err error) {
+func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir string) (*report.Report, error) {
 	name := filepath.Join(lab.TargetsDir, s.experiment)
 	if dir != "" {
 		flags.out = filepath.Join(dir, s.experiment)

@@ -35,7 +35,8 @@ type Config struct {
 	// The fields below are for proxies.
 	//
 	// Verbatim keeps the Client from adding what only net/http adds to requests and responses, such
-	// as User-Agent. With it, the Opaque of a URL is the request target.
+	// as User-Agent, and from calling an httptrace.ClientTrace. With it, the Opaque of a URL is the
+	// request target.
 	Verbatim bool
 	// OnInterim is called for each interim response except 100. If it returns an error, the request
 	// fails.
@@ -107,14 +108,7 @@ func CopyFields[T any](to, from *T) {
 // Its error is an *Error, or the cause of the request's context, or another error if the request
 // itself is invalid.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	return c.roundTrip(c.newSlab(r))
-}
-
-// newSlab returns the memory of an exchange for a request.
-func (c *Client) newSlab(r *http.Request) *slab {
-	x := &slab{}
-	x.setRequest(c, r)
-	return x
+	return c.RoundTripIn(nil, r)
 }
 
 func (c *Client) roundTrip(x *slab) (*http.Response, error) {

@@ -82,7 +82,9 @@ func (x *exchange) setRequest(c *Client, r *http.Request) {
 
 // prepare determines where the request goes, and writes it into the scratch.
 func (x *exchange) prepare() error {
-	x.trace = httptrace.ContextClientTrace(x.ctx)
+	if !x.client.config.Verbatim {
+		x.trace = httptrace.ContextClientTrace(x.ctx)
+	}
 	x.isRepeatable = x.client.isRepeatable(x.request)
 	codec := x.scratch.codec
 	if err := codec.route(x); err != nil {

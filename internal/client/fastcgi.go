@@ -77,18 +77,10 @@ func NewFastCGI(config *Config, f *FastCGI) *Client {
 	return c
 }
 
-// RoundTripFastCGI is RoundTrip with options for this request. NewFastCGI must have made the
+// RoundTripFastCGI is RoundTripIn with options for this request. NewFastCGI must have made the
 // Client.
-func (c *Client) RoundTripFastCGI(r *http.Request, o *FastCGIOptions) (*http.Response, error) {
-	x := c.newSlab(r)
-	x.scratch.codec.(*fastcgiCodec).options = o
-	return c.roundTrip(x)
-}
-
-// RoundTripFastCGIIn is RoundTripFastCGI with the memory of an exchange that is over. The response
-// is as that of RoundTripIn.
-func (c *Client) RoundTripFastCGIIn(m *Memory, r *http.Request, o *FastCGIOptions) (*http.Response, error) {
-	x := m.newSlab(c, r)
+func (c *Client) RoundTripFastCGI(m *Memory, r *http.Request, o *FastCGIOptions) (*http.Response, error) {
+	x := c.newSlab(m, r)
 	x.scratch.codec.(*fastcgiCodec).options = o
 	return c.roundTrip(x)
 }

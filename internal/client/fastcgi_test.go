@@ -45,7 +45,7 @@ func TestOptionsReplaceSettings(t *testing.T) {
 			p.Add("REMOTE_USER", "me")
 			return nil
 		}}
-		resp, err := c.RoundTripFastCGI(r, o)
+		resp, err := c.RoundTripFastCGI(nil, r, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func TestOptionsReplaceSettings(t *testing.T) {
 			t.Errorf("%q %v, want %q", body, err, want)
 		}
 		l.Close()
-		_, err = c.RoundTripFastCGI(httptest.NewRequest("POST", "http://x/", nil), o)
+		_, err = c.RoundTripFastCGI(nil, httptest.NewRequest("POST", "http://x/", nil), o)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != CannotConnect || !e.CanRetry {
 			t.Errorf("no listener: %v", err)
 		}
@@ -84,11 +84,11 @@ func TestStderrAndMalformedResponse(t *testing.T) {
 		Addr: l.Addr().String(), Describe: func(*Params, int64) error { return nil },
 		Stderr: func(text []byte) { stderr.Write(text) },
 	}
-	resp, err := c.RoundTripFastCGI(httptest.NewRequest("GET", "http://x/", nil), o)
+	resp, err := c.RoundTripFastCGI(nil, httptest.NewRequest("GET", "http://x/", nil), o)
 	if err != nil || resp.StatusCode != 404 || stderr.String() != "oops" {
 		t.Errorf("%v %v, and on STDERR %q", resp, err, stderr.String())
 	}
-	_, err = c.RoundTripFastCGI(httptest.NewRequest("GET", "http://x/", nil), o)
+	_, err = c.RoundTripFastCGI(nil, httptest.NewRequest("GET", "http://x/", nil), o)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Malformed || e.Side != Server {
 		t.Errorf("%v is not a malformed response", err)
 	}
@@ -146,7 +146,7 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 		c := NewFastCGI(&Config{Settings: &http.Transport{MaxIdleConnsPerHost: 1}}, &FastCGI{})
 		o := &FastCGIOptions{Addr: l.Addr().String(),
 			Describe: func(*Params, int64) error { return nil }}
-		resp, err := c.RoundTripFastCGI(httptest.NewRequest("GET", "http://x/", nil), o)
+		resp, err := c.RoundTripFastCGI(nil, httptest.NewRequest("GET", "http://x/", nil), o)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

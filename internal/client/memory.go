@@ -37,16 +37,20 @@ type Head struct {
 	Fields []http1.Field // offsets into Text; without those of CGI, such as Status
 }
 
-// RoundTripIn is RoundTrip with the memory of an exchange that is over. The response has no Header
-// if Head returns its head. It has one if the Client is not Verbatim, if its trailer section is
-// announced, and after a retry: then Head returns nil.
+// RoundTripIn is RoundTrip with the memory of an exchange that is over, or nil. The response has no
+// Header if Head returns its head. It has one if the Client is not Verbatim, if its trailer section
+// is announced, and after a retry: then Head returns nil.
 func (c *Client) RoundTripIn(m *Memory, r *http.Request) (*http.Response, error) {
-	return c.roundTrip(m.newSlab(c, r))
+	return c.roundTrip(c.newSlab(m, r))
 }
 
-// newSlab prepares the slab for a request.
-func (m *Memory) newSlab(c *Client, r *http.Request) *slab {
-	x := &m.slab
+// newSlab returns the slab of an exchange for a request: that of m, unless m is nil.
+func (c *Client) newSlab(m *Memory, r *http.Request) (x *slab) {
+	if m == nil {
+		x = &slab{}
+	} else {
+		x = &m.slab
+	}
 	x.setRequest(c, r)
 	if c.config.Verbatim {
 		x.scratch.memory = m

@@ -118,7 +118,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 		config = dialing(&scriptedConn{text: string(out), piece: 1 << 20})
 		config.Verbatim, config.Addr = true, "host:1"
 		c := NewFastCGI(config, &FastCGI{})
-		resp, err = c.RoundTripFastCGIIn(&m, request(t, http.MethodGet, "http://host/", nil),
+		resp, err = c.RoundTripFastCGI(&m, request(t, http.MethodGet, "http://host/", nil),
 			&FastCGIOptions{Describe: func(*Params, int64) error { return nil }})
 		check(&m, resp, err)
 	}
@@ -158,13 +158,7 @@ func TestMisplacedRecordCutsOffBody(t *testing.T) {
 		config := dialing(&scriptedConn{text: string(out), piece: 1 << 20})
 		config.Verbatim, config.Addr = true, "host:1"
 		c, r := NewFastCGI(config, &FastCGI{}), request(t, http.MethodGet, "http://host/", nil)
-		send := c.RoundTripFastCGI
-		if m != nil {
-			send = func(r *http.Request, o *FastCGIOptions) (*http.Response, error) {
-				return c.RoundTripFastCGIIn(m, r, o)
-			}
-		}
-		resp, err := send(r, options)
+		resp, err := c.RoundTripFastCGI(m, r, options)
 		if err != nil {
 			t.Fatal(err)
 		}

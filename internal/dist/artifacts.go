@@ -56,21 +56,30 @@ func (a *artifacts) binary(ctx context.Context, p platform) error {
 	return os.WriteFile(a.path(p, ".spdx.json"), text, 0o644)
 }
 
+// shared makes the files that all packages have in common.
+func (a *artifacts) shared(ctx context.Context) (s sharedFiles, err error) {
+	if s.man, err = manPages(ctx, a.release); err != nil {
+		return s, err
+	}
+	s.completions = make(map[string][]byte)
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		text, err := help(ctx, "completion", shell)
+		if err != nil {
+			return s, err
+		}
+		s.completions[shell] = []byte(text)
+	}
+	if s.license, err = os.ReadFile(filepath.Join(a.source, "LICENSE")); err != nil {
+		return s, err
+	}
+	s.changelog, err = os.ReadFile(filepath.Join(a.source, "CHANGELOG.md"))
+	return s, err
+}
+
 // packages makes the packages and images of the binaries.
 func (a *artifacts) packages(ctx context.Context) error {
-	pages, err := manPages(ctx, a.release)
+	shared, err := a.shared(ctx)
 	if err != nil {
-		return err
-	}
-	completion, err := help(ctx, "completion", "bash")
-	if err != nil {
-		return err
-	}
-	shared := sharedFiles{man: pages, completion: []byte(completion)}
-	if shared.license, err = os.ReadFile(filepath.Join(a.source, "LICENSE")); err != nil {
-		return err
-	}
-	if shared.changelog, err = os.ReadFile(filepath.Join(a.source, "CHANGELOG.md")); err != nil {
 		return err
 	}
 	for _, p := range packagedPlatforms() {

@@ -35,14 +35,16 @@ func (f file) isFolder() bool { return f.path[len(f.path)-1] == '/' }
 // sharedFiles are the files that the packages of all architectures have in common.
 type sharedFiles struct {
 	man                map[string][]byte // by file name
-	completion         []byte
+	completions        map[string][]byte // by shell
 	license, changelog []byte
 }
 
 // files returns the shared files of packages in a fixed order.
 func (s sharedFiles) files() []file {
 	all := []file{
-		{path: "usr/share/bash-completion/completions/tare", mode: 0o644, text: s.completion},
+		{path: "usr/share/bash-completion/completions/tare", mode: 0o644, text: s.completions["bash"]},
+		{path: "usr/share/zsh/vendor-completions/_tare", mode: 0o644, text: s.completions["zsh"]},
+		{path: "usr/share/fish/vendor_completions.d/tare.fish", mode: 0o644, text: s.completions["fish"]},
 		{path: "usr/share/doc/tare/copyright", mode: 0o644, text: s.license},
 		{path: "usr/share/doc/tare/CHANGELOG.md", mode: 0o644, text: s.changelog},
 		{path: "etc/tare/", mode: 0o755},

@@ -7,10 +7,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/cli"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }
+func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == productName { // see linkedProgram
+		os.Exit(cli.Main())
+	}
+	os.Exit(testkit.Tests{M: m}.Run())
+}
 
 func testRelease() release {
 	return release{version: "v1.2.3-rc.1", time: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)}

@@ -123,38 +123,29 @@ https://github.com/tarehq/tare
 	}
 }
 
-// groff finds nothing wrong with any page.
+// man formats all pages without a warning.
 func TestManPagesAreValid(t *testing.T) {
-	if _, err := exec.LookPath("groff"); err != nil {
-		t.Skip("groff is not in PATH (install it with \"apt-get install groff-base\")")
+	if _, err := exec.LookPath("man"); err != nil {
+		skipMissing(t, "man is not in PATH (install it with \"apt-get install man-db\")")
 	}
-	for name, text := range testPages(t) {
-		path := filepath.Join(t.TempDir(), name)
+	dir, args := t.TempDir(), []string{"--warnings", "--encoding=UTF-8", "--local-file"}
+	pages := testPages(t)
+	for name, text := range pages {
+		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out, err := testkit.Command(t, "groff", "-man", "-Tascii", "-ww", "-z", path).CombinedOutput()
-		if err != nil || len(out) != 0 {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
+		args = append(args, path)
 	}
-}
-
-// bash reads the completion and completes a command.
-func TestBashCompletesCommands(t *testing.T) {
-	script, err := help(t.Context(), "completion", "bash")
-	if err != nil {
-		t.Fatal(err)
+	c := testkit.Command(t, "man", args...)
+	c.Env = append(os.Environ(), "MANWIDTH=100", "LC_ALL=C.UTF-8")
+	var messages strings.Builder
+	c.Stderr = &messages
+	out, err := c.Output()
+	if err != nil || messages.Len() != 0 {
+		t.Errorf("%v: %s", err, messages.String())
 	}
-	if _, err := exec.LookPath("bash"); err != nil {
-		skipMissing(t, "bash is not in PATH")
-	}
-	path := filepath.Join(t.TempDir(), "tare")
-	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, err := testkit.Command(t, "bash", "-c", `. "$1" && complete -p tare`, "bash", path).CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "-F __start_tare tare") {
-		t.Errorf("%v: %s", err, out)
+	if n := strings.Count(string(out), "SEE ALSO"); n != len(pages) {
+		t.Errorf("%d of %d pages have their last section", n, len(pages))
 	}
 }

@@ -46,6 +46,33 @@ func TestUnitIsValid(t *testing.T) {
 	}
 }
 
+// maxExposure is ten times the exposure level that systemd-analyze 252 computes for the unit, from
+// 0 to 100. Of it, 5 are for the network, 2 for system calls to set priorities, 2 to change owners.
+const maxExposure = "17"
+
+// The unit stays as confined as it is.
+func TestUnitIsConfined(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		skipMissing(t, "systemd-analyze is not in PATH (install it with \"apt-get install systemd\")")
+	}
+	unit := string(packagedFile("tare.service"))
+	assess := func(unit string) (string, error) {
+		path := filepath.Join(t.TempDir(), "tare.service")
+		if err := os.WriteFile(path, []byte(unit), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := testkit.Command(t, "systemd-analyze", "security", "--offline=true", "--no-pager",
+			"--threshold="+maxExposure, path).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := assess(unit); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := assess(strings.Replace(unit, "\nProtectSystem=strict", "", 1)); err == nil {
+		t.Errorf("a unit that may write everywhere passes: %s", out)
+	}
+}
+
 // The process can write where the default configuration and the package's other files say, and
 // holds one capability.
 func TestUnitAgreesWithTheOtherFiles(t *testing.T) {

@@ -84,8 +84,34 @@ func TestBuildsAreIdentical(t *testing.T) {
 	if again, err := os.ReadFile(filepath.Join(second.folder, sumsFile)); err != nil || string(again) != string(sums) {
 		t.Errorf("%v: the sums differ:\n%s\n%s", err, sums, again)
 	}
+	c := testkit.Command(t, "sha256sum", "--strict", "-c", sumsFile)
+	c.Dir = first.folder
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("sha256sum: %v: %s", err, out)
+	}
 	if got, want := strings.Count(string(sums), "\n"), 2*len(platforms())+2*len(packagedPlatforms()); got != want {
 		t.Errorf("got %d files, want %d", got, want)
+	}
+}
+
+// maxBinaryBytes is 1.2 times the size that the program had before certificates, upgrades and
+// packages were added. docs/decisions.md#dependencies has the sizes.
+const maxBinaryBytes = 24_200_000
+
+// The default program stays small.
+func TestBinaryIsSmall(t *testing.T) {
+	skipUnlessSlow(t)
+	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
+	p := platform{"linux", "amd64"}
+	if err := a.binary(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(a.path(p, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if t.Logf("%d bytes", info.Size()); info.Size() > maxBinaryBytes {
+		t.Errorf("the program has %d bytes, want at most %d", info.Size(), maxBinaryBytes)
 	}
 }
 
@@ -110,7 +136,32 @@ func TestDebianPackageCanBeInstalledAndPurged(t *testing.T) {
 	}
 	deb := a.path(thisPlatform(), ".deb")
 	t.Run("contents", func(t *testing.T) { checkContents(t, deb) })
-	t.Run("installed", func(t *testing.T) { checkInstalled(t, deb) })
+	t.Run("installed", func(t *testing.T) { checkInstalled(t, deb, olderPackage(t, a)) })
+}
+
+// olderPackage makes a package of an older version with the same program. Its configuration files
+// differ.
+func olderPackage(t *testing.T, a artifacts) (deb string) {
+	t.Helper()
+	a.release.version = "v1.2.2"
+	shared, err := a.shared(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := os.ReadFile((&artifacts{release: testRelease(), folder: a.folder}).path(thisPlatform(), ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := append(shared.files(), programFiles(binary, nil)...)
+	for i := range files {
+		if files[i].isConfig {
+			files[i].text = append([]byte("# old\n"), files[i].text...)
+		}
+	}
+	if err := a.debian(t.Context(), thisPlatform(), files); err != nil {
+		t.Fatal(err)
+	}
+	return a.path(thisPlatform(), ".deb")
 }
 
 func thisPlatform() platform { return platform{"linux", runtime.GOARCH} }
@@ -131,7 +182,9 @@ func checkContents(t *testing.T, deb string) {
 	for _, want := range []string{"-rwxr-xr-x ./usr/bin/tare", "-rw-r--r-- ./etc/tare/nginx.conf",
 		"-rw-r--r-- ./etc/logrotate.d/tare", "-rw-r--r-- ./usr/lib/systemd/system/tare.service",
 		"-rw-r--r-- ./usr/share/man/man1/tare-serve.1.gz", "-rw-r--r-- ./usr/share/doc/tare/copyright",
-		"-rw-r--r-- ./usr/share/bash-completion/completions/tare"} {
+		"-rw-r--r-- ./usr/share/bash-completion/completions/tare",
+		"-rw-r--r-- ./usr/share/zsh/vendor-completions/_tare",
+		"-rw-r--r-- ./usr/share/fish/vendor_completions.d/tare.fish"} {
 		if !slices.Contains(found, want) {
 			t.Errorf("no %s in\n%s", want, out)
 		}
@@ -150,7 +203,7 @@ func isolated(t *testing.T, args ...string) *exec.Cmd {
 		"--propagation", "private"}, args...)...)
 }
 
-func checkInstalled(t *testing.T, deb string) {
+func checkInstalled(t *testing.T, deb, older string) {
 	stage := t.TempDir()
 	probe := `mount -t tmpfs tmpfs "$1" && mkdir "$1/u" "$1/w" "$1/r" &&
 		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/u,workdir=$1/w" "$1/r"`
@@ -159,7 +212,7 @@ func checkInstalled(t *testing.T, deb string) {
 	}
 	_, start, _ := strings.Cut(string(packagedFile("tare.service")), "\nExecStart=")
 	start, _, _ = strings.Cut(start, "\n")
-	c := isolated(t, "sh", "-c", installScript, "sh", stage, deb, start, testRelease().version)
+	c := isolated(t, "sh", "-c", installScript, "sh", stage, deb, start, testRelease().version, older)
 	var out strings.Builder
 	c.Stdout, c.Stderr = io.Writer(&out), &out
 	if err := c.Run(); err != nil {

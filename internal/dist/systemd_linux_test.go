@@ -14,9 +14,10 @@ import (
 //go:embed testdata/systemd.sh
 var systemdScript string
 
-// A systemd runs the unit of the installed package: it starts, reloads, is replaced by SIGUSR2
-// without a restart, is restarted after a crash, and stops. That systemd is process 1 of namespaces
-// of its own, and starts no unit of this machine.
+// A systemd runs the unit of the installed package: it starts, reloads, reopens rotated logs, is
+// restarted after a crash, and stops. An upgrade of the package replaces it without a restart, and
+// a removal stops it. That systemd is process 1 of namespaces of its own, and starts no unit of
+// this machine.
 func TestSystemdRunsTheUnit(t *testing.T) {
 	skipUnlessSlow(t)
 	const systemd = "/lib/systemd/systemd"
@@ -50,7 +51,9 @@ func runSystemd(t *testing.T, deb string) {
 	if out, err := isolated(t, "--cgroup", "sh", "-c", probe, "sh", stage).CombinedOutput(); err != nil {
 		skipMissing(t, "cannot make control groups: "+err.Error()+": "+string(out))
 	}
-	c := isolated(t, "--cgroup", "--ipc", "--uts", "sh", "-c", systemdScript, "sh", stage, deb, result)
+	logrotate, _ := programs.Logrotate(t)
+	c := isolated(t, "--cgroup", "--ipc", "--uts", "sh", "-c", systemdScript, "sh", stage, deb, result,
+		filepath.Join(filepath.Dir(logrotate), "../.."))
 	messages, _ := c.CombinedOutput() // systemd's exit code does not matter
 	text, err := os.ReadFile(result)
 	if err != nil || !strings.HasSuffix(string(text), "all passed\n") {

@@ -197,36 +197,61 @@ func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
 
 // A handler's read deadline does not affect WriteTimeout; its write deadline replaces it.
 func TestWriteDeadlineReplacesWriteTimeout(t *testing.T) {
-	failed := make(chan string, 1)
-	for name, order := range map[string][]string{"read": {"read far"}, "write": {"write soon"},
-		"both": {"write far", "read far", "write soon"}, "none": nil} {
-		t.Run(name, func(t *testing.T) {
-			beside(t, func() *http.Server {
-				return &http.Server{WriteTimeout: bound / 8,
-					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						failed <- after(fill, order...)(w, r)
-					})}
-			}, func(s *site) {
-				connections := 0
-				for deadline := time.After(time.Minute); ; {
-					// WriteTimeout also limits the handshake, which is late on a busy machine.
-					if strings.Count(s.logged.String(), "TLS handshake error") == connections {
-						io.WriteString(s.connect(), get)
-						connections++
-					}
-					select {
-					case got := <-failed:
-						if got != "true" {
-							s.Error(got)
+	t.Parallel()
+	for name, test := range map[string]struct {
+		timeout time.Duration // WriteTimeout
+		order   []string
+		least   time.Duration // that the write takes
+	}{
+		"none":    {bound / 8, nil, 0},
+		"read":    {bound / 8, []string{"read far"}, 0},
+		"shorter": {time.Hour, []string{"write soon"}, bound / 4},
+		"longer":  {bound / 8, []string{"write far", "read far", "write soon"}, bound / 4},
+	} {
+		for maker := range makers {
+			for mode := range modes {
+				t.Run(name+"/"+maker+"/"+mode, func(t *testing.T) {
+					t.Parallel()
+					failed := make(chan string, 1)
+					handler := func(w http.ResponseWriter, r *http.Request) {
+						start := time.Now()
+						got := after(fill, test.order...)(w, r)
+						if took := time.Since(start); took < test.least {
+							got = fmt.Sprintf("after %v: %s", took, got)
 						}
-						return
-					case <-deadline:
-						s.Fatalf("nothing ends the write; logged %q", s.logged)
-					case <-time.After(bound / 80):
+						failed <- got
 					}
-				}
-			})
-		})
+					// WriteTimeout also limits the handshake. On a busy machine it takes longer.
+					for timeout := test.timeout; ; timeout *= 2 {
+						set := &http.Server{WriteTimeout: timeout, Handler: http.HandlerFunc(handler)}
+						s := siteOf(t, maker, mode, set)
+						io.WriteString(s.connect(), get)
+						if got := s.awaitFailedWrite(failed); got == "true" {
+							return
+						} else if got != "" {
+							t.Fatal(got)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// awaitFailedWrite returns what a handler sends to failed, or "" if the handshake takes too long.
+func (s *site) awaitFailedWrite(failed <-chan string) string {
+	s.Helper()
+	for deadline := time.After(time.Minute); ; {
+		select {
+		case got := <-failed:
+			return got
+		case <-deadline:
+			s.Fatalf("nothing ends the write; logged %q", s.logged)
+		case <-time.After(bound / 80):
+			if strings.Contains(s.logged.String(), "TLS handshake error") {
+				return ""
+			}
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
@@ -53,8 +54,8 @@ func requestTo(t *testing.T, dial func() (net.Conn, error), path string) net.Con
 
 // Each connection of a busy server is reported as closed exactly once.
 func TestEveryConnectionWithHooksIsReportedAsClosed(t *testing.T) {
-	const clients, each = 20, 50
-	for _, mode := range []string{"tcp", "ServeTLS"} {
+	const clients = 20
+	for mode, each := range map[string]int{"tcp": 50, "ServeTLS": 10} { // handshakes take long
 		t.Run(mode, func(t *testing.T) {
 			set := &http.Server{Handler: hookHandler(t)}
 			h := newHookLog(t, set)
@@ -81,7 +82,7 @@ func TestEveryConnectionWithHooksIsReportedAsClosed(t *testing.T) {
 			running.Wait()
 			h.await(clients * each)
 			for start := time.Now(); ; time.Sleep(time.Millisecond) {
-				if accepted, open := s.Connections(); accepted == clients*each && open == 0 {
+				if accepted, open := s.Connections(); int(accepted) == clients*each && open == 0 {
 					break
 				} else if time.Since(start) > time.Minute {
 					t.Fatalf("%d accepted, %d open", accepted, open)
@@ -148,7 +149,20 @@ func TestHooksEndConnections(t *testing.T) {
 					}
 				}
 				_, dial := startOnLoops(t, mode, set)
-				c := requestTo(t, dial, "/")
+				c, err := dial()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+				c.SetDeadline(time.Now().Add(time.Minute))
+				io.WriteString(c, get)
+				// the response is sent before the connection is idle
+				if at >= http.StateIdle {
+					resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+					if err != nil || resp.StatusCode != http.StatusOK {
+						t.Error(resp, err)
+					}
+				}
 				if at == http.StateClosed {
 					c.Close()
 				}
@@ -214,6 +228,60 @@ func TestHookShutsDownServer(t *testing.T) {
 			}
 			h.await(1)
 		})
+	}
+}
+
+// A hook may wait for Shutdown when its connection is idle or closed, as with net/http, even if the
+// client has sent another request meanwhile.
+func TestHookMayWaitForShutdown(t *testing.T) {
+	makers := map[string]func(*http.Server) server{"goroutines": makers["tare"]}
+	maps.Copy(makers, hookMakers)
+	for maker := range makers {
+		for _, mode := range []string{"tcp", "unix", "ServeTLS"} {
+			for name, text := range map[string]string{"idle": get, "pipelined": get + get, "closed": getOld} {
+				waitsAt := http.StateIdle
+				if name == "closed" {
+					waitsAt = http.StateClosed
+				}
+				t.Run(maker+"/"+mode+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					set := &http.Server{Handler: hookHandler(t), ErrorLog: log.New(io.Discard, "", 0)}
+					h := newHookLog(t, set)
+					l, dial := modes[mode](t)
+					s := makers[maker](set)
+					ended := make(chan error, 1)
+					h.onState = func(_ net.Conn, state http.ConnState) {
+						if state == waitsAt {
+							ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+							defer cancel()
+							ended <- s.(interface{ Shutdown(context.Context) error }).Shutdown(ctx)
+						}
+					}
+					served := goServe(s, l)
+					defer func() { s.Close(); <-served }()
+					c, err := dial()
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close()
+					c.SetDeadline(time.Now().Add(time.Minute))
+					io.WriteString(c, text)
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+					want := "new active idle closed"
+					if waitsAt == http.StateClosed {
+						want = "new active closed"
+					}
+					if got := h.await(1)[0]; got != want {
+						t.Errorf("states %s, want %s", got, want)
+					}
+					if b, _ := io.ReadAll(c); strings.Count(string(b), "200 OK") != 1 {
+						t.Errorf("the client has received %q", b)
+					}
+				})
+			}
+		}
 	}
 }
 

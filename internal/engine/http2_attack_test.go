@@ -253,7 +253,7 @@ func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
 		ours := s.server.(*engine.Server)
 		c := s.raw()
 		c.open(2, http.MethodGet, "/", true)
-		for range 30000 { // more than a turn reads
+		for range 8000 { // more than a turn reads
 			c.WritePing(false, [8]byte{})
 		}
 		c.Conn.Write(c.output.Bytes())
@@ -275,6 +275,9 @@ func TestHTTP2StalledClientLosesConnection(t *testing.T) {
 		for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
 			for mode := range http2Modes {
 				t.Run(limit+" "+mode, func(t *testing.T) {
+					if limit != "WriteTimeout" { // which also limits the handshake
+						t.Parallel()
+					}
 					ended := make(chan struct{}, 2)
 					set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						defer func() { ended <- struct{}{} }()
@@ -410,7 +413,7 @@ func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
 		var clients sync.WaitGroup
 		for i := range 16 {
 			clients.Go(func() {
-				for j := range 40 {
+				for j := range 16 {
 					die((i + j) % 8)
 				}
 			})

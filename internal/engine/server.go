@@ -312,17 +312,20 @@ func (s *Server) untrack(c *netconn.Conn) {
 	s.stopIfUnused()
 }
 
-// closeConns closes the connections for which which returns true. It returns how many connections
-// there are.
-func (s *Server) closeConns(which func(*netconn.Conn) bool) int {
+// closeConns closes the connections for which which returns true. It returns for how many
+// connections Shutdown waits.
+func (s *Server) closeConns(which func(*netconn.Conn) bool) (left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c := s.conns.First; c != nil; c = c.NextConn {
 		if which(c) {
 			c.NetConn.Close() // its goroutine notices, and untracks it
 		}
+		if c.HoldsUpShutdown() {
+			left++
+		}
 	}
-	return s.conns.N
+	return left
 }
 
 func (s *Server) logf(format string, args ...any) {

@@ -216,6 +216,9 @@ func ReadExperiment(dir string) (*Experiment, error) {
 	if os.IsNotExist(err) {
 		return nil, fmt.Errorf("%s: %w", file, ErrNoExperiment)
 	}
+	if f != nil {
+		err = cmp.Or(checkKind(dir, f), err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +240,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
-	if err := cmp.Or(e.checkKind(f), e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
+	if err := cmp.Or(e.checkTargets(f), e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
 		return err
 	}
 	if err := e.checkVariants(f); err != nil {
@@ -434,15 +437,4 @@ func (e *Experiment) publishedRates() ([]sample.Published, error) {
 		rates[i].Ratio = rates[i].PerSecond / c
 	}
 	return rates, nil
-}
-
-// Experiments returns the names of the experiments in a folder, except those of events.
-func Experiments(dir string) (names []string, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
-	for _, f := range files {
-		if KindOf(filepath.Dir(f)) != Events {
-			names = append(names, filepath.Base(filepath.Dir(f)))
-		}
-	}
-	return names, err
 }

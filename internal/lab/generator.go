@@ -27,7 +27,7 @@ func (w *runner) useGenerator(ctx context.Context) error {
 		return fmt.Errorf("measure the network to %s: %w", w.Generator.Host, err)
 	}
 	w.bench.Generator, w.run.Link = w.Generator, link
-	w.note("%s", link.Text())
+	w.recorder.Note("%s", link.Text())
 	return nil
 }
 
@@ -58,7 +58,7 @@ func (w *runner) checkLink(rec *sample.Record) {
 	perSecond := float64(rec.Load.Bytes) / max(rec.Load.Seconds, 1e-9)
 	if share := perSecond / w.run.Link.FromServers; share > carriedShare && !w.isLinkFull {
 		w.isLinkFull = true
-		w.warn("the network may limit the rate: the responses of %s fill %.0f %% of it", w.run.TitleOf(rec.Contender),
+		w.recorder.Warn("the network may limit the rate: the responses of %s fill %.0f %% of it", w.run.TitleOf(rec.Contender),
 			100*share)
 	}
 }

@@ -141,7 +141,7 @@ func TestFirstOfSeveralFaultsIsReported(t *testing.T) {
 
 func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 	root := programs.Root(t)
-	names, err := lab.Experiments(filepath.Join(root, "experiments"))
+	names, err := lab.Experiments(filepath.Join(root, "experiments"), lab.Comparison)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,11 +174,11 @@ func TestProjectContendersServe(t *testing.T) {
 	}
 	programs.Nginx(t)
 	root := programs.Root(t)
-	names, err := lab.Experiments(filepath.Join(root, "experiments"))
+	names, err := lab.Experiments(filepath.Join(root, "experiments"), lab.Comparison)
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets, err := lab.Experiments(filepath.Join(root, "experiments", "targets"))
+	targets, err := lab.Experiments(filepath.Join(root, "experiments", "targets"), lab.Targets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -213,7 +213,7 @@ func TestProjectContendersServe(t *testing.T) {
 			weighBriefly(t, root, name, only)
 		})
 	}
-	if names, err = events.Experiments(filepath.Join(root, "experiments")); err != nil {
+	if names, err = lab.Experiments(filepath.Join(root, "experiments"), lab.Events); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names { // package events has their tests

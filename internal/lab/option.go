@@ -6,7 +6,7 @@ import "fmt"
 // which Options.Adjust may have changed.
 type Option string
 
-// The options of this package and of package gobench.
+// The options of this package and of package benchmark.
 const (
 	OptionBlocks      Option = "blocks"
 	OptionWarmup      Option = "warmup"

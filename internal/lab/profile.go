@@ -18,11 +18,11 @@ func (w *runner) profile(ctx context.Context) error {
 	}
 	err := w.profileUnder(ctx, w.run.Conditions[i])
 	if ctx.Err() != nil {
-		w.warn("interrupted while sampling stacks, after all timed trials")
+		w.recorder.Warn("interrupted while sampling stacks, after all timed trials")
 		return ctx.Err()
 	}
 	if err != nil {
-		w.note("Stacks were not sampled: %v.", err)
+		w.recorder.Note("Stacks were not sampled: %v.", err)
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func (w *runner) profileUnder(ctx context.Context, c sample.Condition) error {
 			return err
 		}
 		if p.Failure != "" {
-			w.note("Stacks of %s were not sampled: %s.", p.Title, p.Failure)
+			w.recorder.Note("Stacks of %s were not sampled: %s.", p.Title, p.Failure)
 			continue
 		}
 		p.IsControl = kind == sample.Control

@@ -24,7 +24,7 @@ const slowStart = time.Second
 // prove starts every contender once and compares its response with the expected one and with the
 // control's. Contenders with differences that the experiment does not declare are left out.
 func (w *runner) prove(ctx context.Context) error {
-	w.logf("comparing the responses of all contenders")
+	w.recorder.Log("comparing the responses of all contenders")
 	var control []*equal.Response // by w.requests
 	for i := range w.run.Entrants {
 		e := &w.run.Entrants[i]
@@ -85,14 +85,14 @@ func (w *runner) request(ctx context.Context, e *sample.Entrant, c *contender.Co
 	}
 	w.written[r.Name] = r.Files
 	err = errors.Join(err, r.Stop())
-	if r.Took > slowStart {
-		w.note("%s sent its first response after %v.", e.Title, r.Took.Round(100*time.Millisecond))
+	if r.Startup > slowStart {
+		w.recorder.Note("%s sent its first response after %v.", e.Title, r.Startup.Round(100*time.Millisecond))
 	}
 	if c.Deaf = r.Stayed; r.Stayed {
-		w.note("%s does not end on SIGTERM. It is killed each time.", e.Title)
+		w.recorder.Note("%s does not end on SIGTERM. It is killed each time.", e.Title)
 	}
 	if len(r.Left) > 0 {
-		w.note("%s leaves processes behind on SIGTERM: %s. They are killed, too.", e.Title, contender.Names(r.Left))
+		w.recorder.Note("%s leaves processes behind on SIGTERM: %s. They are killed, too.", e.Title, contender.Names(r.Left))
 	}
 	return all, err
 }
@@ -101,7 +101,7 @@ func (w *runner) request(ctx context.Context, e *sample.Entrant, c *contender.Co
 // connections: then each of its requests pays for a connection.
 func (w *runner) noteClosing(e *sample.Entrant) {
 	if !e.Response.KeepAlive && w.experiment.Load.PerConnection != 1 {
-		w.note("%s closes its connection after each response, so that each of its requests pays for a new one.", e.Title)
+		w.recorder.Note("%s closes its connection after each response, so that each of its requests pays for a new one.", e.Title)
 	}
 }
 
@@ -114,14 +114,14 @@ func (w *runner) noteTLS(all []*equal.Response) {
 		}
 	}
 	if len(texts) > 0 {
-		w.note("All contenders negotiated %s.", strings.Join(texts, "; "))
+		w.recorder.Note("All contenders negotiated %s.", strings.Join(texts, "; "))
 	}
 }
 
 func (w *runner) leaveOut(e *sample.Entrant, why string) {
 	e.Absent = why
 	delete(w.contenders, e.Name)
-	w.logf("left out: %s: %s", e.Title, why)
+	w.recorder.Log("left out: %s: %s", e.Title, why)
 }
 
 // check returns a *yamlfile.Error for an invalid expectation.

@@ -156,14 +156,14 @@ func (w *runner) rateCondition(t *analyze.Table) (c sample.Condition, left []cap
 	if c.Rate = rate; rate == 0 {
 		return c, nil
 	}
-	w.note("The rate of %s requests/s is %.0f %% of what the slowest, %s, can serve with %s.",
+	w.recorder.Note("The rate of %s requests/s is %.0f %% of what the slowest, %s, can serve with %s.",
 		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.title, t.Text())
 	if len(left) > 0 {
 		var titles []string
 		for _, s := range left {
 			titles = append(titles, s.title)
 		}
-		w.note("Not loaded at that rate, because they serve less than a tenth of what %s does: %s.",
+		w.recorder.Note("Not loaded at that rate, because they serve less than a tenth of what %s does: %s.",
 			w.run.Entrant(w.experiment.Control).Title, strings.Join(titles, ", "))
 	}
 	return c, left

@@ -32,9 +32,9 @@ func (w *runner) carryOut(ctx context.Context, s *series) error {
 	loop := trial.Loop{
 		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough,
 	}
-	last, err := loop.Run(ctx, &processes{w, s, make(map[sample.Condition]map[string]string)})
+	last, err := loop.Run(ctx, &processes{runner: w, series: s})
 	if ctx.Err() != nil {
-		w.warn("interrupted%s in block %d of %d", s.what, last, w.shown(s))
+		w.recorder.Warn("interrupted%s in block %d of %d", s.what, last, w.shown(s))
 		return ctx.Err()
 	}
 	return err
@@ -47,11 +47,17 @@ type processes struct {
 	alone  map[sample.Condition]map[string]string // why members are measured alone, by name
 }
 
+// Prepare implements trial.Source. The contenders were built and compared before.
+func (p *processes) Prepare(context.Context) error {
+	p.alone = make(map[sample.Condition]map[string]string)
+	for _, c := range p.series.conditions {
+		p.alone[c] = make(map[string]string)
+	}
+	return nil
+}
+
 // Measure implements trial.Source.
 func (p *processes) Measure(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
-	if p.alone[turn.Condition] == nil {
-		p.alone[turn.Condition] = make(map[string]string)
-	}
 	w := p.runner
 	k := w.block(p.series, turn.Block, turn.Condition)
 	k.Alone = p.alone[turn.Condition]
@@ -160,7 +166,7 @@ func (w *runner) aside(ctx context.Context, what string, conditions []sample.Con
 			w.record(rec)
 			if rec.Failure != "" {
 				failed[key{rec.Condition, rec.Contender}]++
-				w.logf("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(),
+				w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(),
 					rec.Block, rec.Failure)
 			}
 		},

@@ -140,7 +140,7 @@ func (w *runner) sweeps(ctx context.Context) error {
 		}
 		swept, measure := w.swept(s)
 		if len(swept.Conditions) == 0 || len(swept.Contenders) == 0 {
-			w.note("There is no sweep of %s: its contenders or processors are missing.", s.Axis)
+			w.recorder.Note("There is no sweep of %s: its contenders or processors are missing.", s.Axis)
 			continue
 		}
 		w.run.Sweeps = append(w.run.Sweeps, swept)
@@ -151,7 +151,7 @@ func (w *runner) sweeps(ctx context.Context) error {
 	}
 	for _, axis := range w.Sweep {
 		if axis != SweepOff && !w.run.HasSweep(axis) {
-			w.logf("%s has no sweep of %s", w.experiment.Name, axis)
+			w.recorder.Log("%s has no sweep of %s", w.experiment.Name, axis)
 		}
 	}
 	return nil
@@ -185,7 +185,7 @@ func (w *runner) swept(s *Sweep) (r sample.Sweep, measure time.Duration) {
 	files := openFiles()
 	for i, c := range conditions {
 		if uint64(c.Connections+trial.SpareFiles) > files {
-			w.note("The sweep leaves out %d connections: they need more open files than the limit allows (ulimit -n).", c.Connections)
+			w.recorder.Note("The sweep leaves out %d connections: they need more open files than the limit allows (ulimit -n).", c.Connections)
 			continue
 		}
 		r.Conditions, r.Labels = append(r.Conditions, c), append(r.Labels, labels[i])

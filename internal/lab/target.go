@@ -17,16 +17,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
-// Kind is what an experiment is about.
-type Kind string
-
-// The kinds of experiments.
-const (
-	Comparison Kind = ""        // contenders are compared with the control
-	Targets    Kind = "targets" // figures are compared with limits, each under its own condition
-	Events     Kind = "events"  // what clients receive is counted; see package events
-)
-
 // TargetsDir is the subfolder of experiments/ with the experiments of kind Targets.
 const TargetsDir = "targets"
 
@@ -80,11 +70,8 @@ func (s *Scenario) members() (all []string) {
 	return all
 }
 
-// checkKind returns a *yamlfile.Error for an unknown kind, or for targets that do not belong to it.
-func (e *Experiment) checkKind(f *yamlfile.File) error {
-	if e.Kind != Comparison && e.Kind != Targets {
-		return f.Fault("$.kind", "kind %q: want %s, or none for a comparison", e.Kind, Targets)
-	}
+// checkTargets returns a *yamlfile.Error for targets that do not belong to the kind.
+func (e *Experiment) checkTargets(f *yamlfile.File) error {
 	for key, t := range map[string]*Trials{"quick": &e.Quick, "full": &e.Full} {
 		if e.Kind == Targets && len(t.Connections) > 0 {
 			return f.Fault("$."+key, "%s: an experiment of targets has scenarios", key)
@@ -122,7 +109,7 @@ func (t *Target) problem() string {
 // FindTargets returns the experiments of targets in the project's folder root, by name.
 func FindTargets(root string) (all []*Experiment, err error) {
 	dir := filepath.Join(root, "experiments", TargetsDir)
-	names, err := Experiments(dir)
+	names, err := Experiments(dir, Targets)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +195,8 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 			isAlone = isAlone || rec.StaysAlone() != ""
 			if rec.Failure != "" {
 				failed[rec.Contender]++
-				w.logf("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), s.Name, rec.Block, rec.Failure)
+				w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), s.Name, rec.Block,
+					rec.Failure)
 			}
 		},
 		enough: func(done int, _ time.Duration) bool { return done >= blocks && !isAlone },
@@ -221,26 +209,19 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 
 // countRow counts system calls of the contenders whose targets are about them.
 func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, blocks int) error {
-	var names []string
-	for _, t := range s.Targets {
-		if t.Metric.IsCounted() {
-			names = append(names, t.Contender, t.Reference)
+	source := &counted{runner: w, turns: blocks, ofTargets: true}
+	for _, name := range s.members() {
+		isCounted := func(t Target) bool { return t.Metric.IsCounted() && (t.Contender == name || t.Reference == name) }
+		if w.contenders[name] != nil && slices.ContainsFunc(s.Targets, isCounted) {
+			source.names = append(source.names, name)
 		}
 	}
-	for block := 1; block <= blocks; block++ {
-		for _, name := range s.members() {
-			if w.contenders[name] == nil || !slices.Contains(names, name) {
-				continue
-			}
-			records, err := w.bench.Attribute(ctx, w.contenders[name],
-				trial.Slot{Block: block, Condition: c, Contender: name})
-			if err != nil {
-				return err
-			}
-			w.record(records[0])
-		}
+	if len(source.names) == 0 {
+		return nil
 	}
-	return nil
+	loop := trial.Loop{Conditions: []sample.Condition{c}, Blocks: blocks, Seed: w.Seed, Keep: w.record}
+	_, err := loop.Run(ctx, source)
+	return err
 }
 
 // backend returns the backend of the scenarios, or "".

@@ -40,7 +40,7 @@ full: *trials
 func TestMalformedTargetsAreRejected(t *testing.T) {
 	for _, test := range []struct{ name, from, to, want string }{
 		{"fine", "", "", ""},
-		{"kind", "kind: targets", "kind: goals", `experiment.yaml:1: kind "goals": want targets, or none`},
+		{"kind", "kind: targets", "kind: goals", `experiment.yaml:1: kind "goals": want targets, benchmarks or events, or none`},
 		{"comparison", "kind: targets\n", "ways: [http]\n", "targets belong to each scenario of kind targets, and to no other"},
 		{"no targets", "{name: kept, connections: 4", "{name: none, connections: 4}\n    - {name: kept, connections: 4",
 			"targets belong to each scenario"},

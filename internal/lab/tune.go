@@ -63,7 +63,7 @@ func (w *runner) tune(k kernel.Keeper) (restore func(), err error) {
 	}
 	changes := kernel.Changes(w.Kernel, w.run.Kernel)
 	if len(changes) == 0 {
-		w.note("No kernel setting was changed: none of the write-up's would make a difference to this run.")
+		w.recorder.Note("No kernel setting was changed: none of the write-up's would make a difference to this run.")
 		return func() {}, nil
 	}
 	tuning, err := kernel.Apply(changes, k)
@@ -76,10 +76,10 @@ func (w *runner) tune(k kernel.Keeper) (restore func(), err error) {
 	for i, c := range changes {
 		texts[i] = fmt.Sprintf("%s from %s to %s", c.Name, c.From, c.To)
 	}
-	w.note("Kernel settings were changed during this run: %s.", strings.Join(texts, "; "))
+	w.recorder.Note("Kernel settings were changed during this run: %s.", strings.Join(texts, "; "))
 	return func() {
 		if err := tuning.Restore(); err != nil {
-			w.warn("restoring kernel settings: %v", err)
+			w.recorder.Warn("restoring kernel settings: %v", err)
 		}
 	}, nil
 }
@@ -91,7 +91,7 @@ func (w *runner) watchBounds() (done func()) {
 	return func() {
 		after, errAfter := kernel.ReachedNow()
 		if err = errors.Join(err, errAfter); err != nil {
-			w.note("It is unknown which kernel limits were reached: %v.", err)
+			w.recorder.Note("It is unknown which kernel limits were reached: %v.", err)
 			return
 		}
 		w.run.Reached = after.Since(before)

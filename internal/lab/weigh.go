@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,8 +91,7 @@ type runner struct {
 	narrow     int                          // consecutive blocks after which all intervals were narrow
 	written    map[string]map[string][]byte // configuration files by contender and file name
 	bench      *trial.Bench
-	journal    *sample.Journal
-	dir        string // results folder; "" if it could not be made
+	recorder   *Recorder
 }
 
 // Weigh runs an experiment and writes each record to the journal when its block ends. It returns
@@ -102,6 +102,14 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if err != nil {
 		return nil, "", err
 	}
+	if err := w.recorder.Open(cmp.Or(w.Results, w.Root), w.Out); err != nil {
+		return nil, "", err
+	}
+	defer func() {
+		if run == nil {
+			w.recorder.Discard()
+		}
+	}()
 	if err := w.gather(ctx); err != nil {
 		return nil, "", err
 	}
@@ -113,7 +121,7 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}
 	defer func() {
 		if closeErr := stage.Close(); closeErr != nil {
-			w.warn("cleaning up: %v", closeErr)
+			w.recorder.Warn("cleaning up: %v", closeErr)
 		}
 	}()
 	restore, err := w.tune(stage)
@@ -144,27 +152,28 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if err := w.prove(ctx); err != nil {
 		return nil, "", err
 	}
-	w.openResults()
-	stages := []func(context.Context) error{w.runTrials, w.atRate, w.sweeps, w.attribute}
+	w.keepConfigs()
+	return w.recorder.Close(w.measure(ctx))
+}
+
+// measure carries out all series of the experiment.
+func (w *runner) measure(ctx context.Context) error {
+	all := []func(context.Context) error{w.runTrials, w.atRate, w.sweeps, w.attribute}
 	if w.experiment.Kind == Targets {
-		stages = []func(context.Context) error{w.runTargets}
+		all = []func(context.Context) error{w.runTargets}
 	}
 	if w.Why {
-		stages = append(stages, w.why)
+		all = append(all, w.why)
 	}
 	if w.Profile {
-		stages = append(stages, w.profile)
+		all = append(all, w.profile)
 	}
-	for _, stage := range stages {
-		if err == nil {
-			err = stage(ctx)
+	for _, carryOut := range all {
+		if err := carryOut(ctx); err != nil {
+			return err
 		}
 	}
-	if w.journal != nil {
-		err = errors.Join(err, w.journal.Close())
-	}
-	w.run.Seconds = time.Since(w.run.Started).Seconds()
-	return w.run, w.dir, err
+	return nil
 }
 
 // Prepare checks an experiment, and unpacks and builds its contenders. It does not start them.
@@ -198,7 +207,7 @@ func prepare(o Options) (*runner, error) {
 	w := &runner{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failures: make(map[string]int),
-		written: make(map[string]map[string][]byte),
+		written: make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Watcher.Logf},
 	}
 	if o.Full {
 		w.trials = e.Full
@@ -208,7 +217,7 @@ func prepare(o Options) (*runner, error) {
 		if e.sweepsProcs(cores) {
 			more = fmt.Sprintf("; a sweep of %s runs as many processes or threads on these", sample.GOMAXPROCS)
 		}
-		w.logf("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
+		w.recorder.Log("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
 	}
 	if o.Adjust != nil {
 		o.Adjust(&w.trials)
@@ -229,6 +238,7 @@ func prepare(o Options) (*runner, error) {
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
 		Environment: labrun.Environment(len(cpus)), Published: published,
 	}
+	w.recorder.Run = w.run
 	for _, c := range e.Compare {
 		w.run.Compare = append(w.run.Compare, sample.Comparison(c))
 	}
@@ -262,9 +272,6 @@ func (w *runner) check() error {
 		if !slices.Contains(all, name) {
 			return usageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
 		}
-	}
-	if _, err := os.Stat(filepath.Join(w.Out, sample.JournalFile)); w.Out != "" && err == nil {
-		return usageErrorf(OptionOut, "%q holds the results of another run; name another folder", w.Out)
 	}
 	return nil
 }
@@ -309,7 +316,7 @@ func (w *runner) tools() *contender.Tools {
 	if w.Tools == nil {
 		w.Tools = &contender.Tools{Cache: filepath.Join(w.Root, ".cache")}
 	}
-	w.Tools.Logf = w.logf
+	w.Tools.Logf = w.recorder.Log
 	return w.Tools
 }
 
@@ -336,7 +343,7 @@ func (w *runner) gather(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil:
 			entrant.Absent = err.Error()
-			w.logf("left out: %s: %v", spec.Title, err)
+			w.recorder.Log("left out: %s: %v", spec.Title, err)
 		default:
 			entrant.Versions, entrant.Lines = c.Versions, c.Lines
 			w.contenders[name] = c
@@ -384,7 +391,7 @@ func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] !
 func (w *runner) keep(rec sample.Record) {
 	w.record(rec)
 	if rec.Failure != "" {
-		w.logf("failed: %s, block %d, %d connections: %s", w.run.TitleOf(rec.Contender), rec.Block,
+		w.recorder.Log("failed: %s, block %d, %d connections: %s", w.run.TitleOf(rec.Contender), rec.Block,
 			rec.Connections, rec.Failure)
 		w.failures[rec.Contender]++
 		if w.failures[rec.Contender] == failuresToDrop {
@@ -396,33 +403,6 @@ func (w *runner) keep(rec sample.Record) {
 
 // record adds a record to the run and to the journal.
 func (w *runner) record(rec sample.Record) {
-	w.run.Records = append(w.run.Records, rec)
+	w.recorder.Add(rec)
 	w.checkLink(&rec)
-	if w.journal == nil {
-		return
-	}
-	if err := w.journal.Add(&rec); err != nil {
-		w.warn("results are no longer written to disk: %v", err)
-		_ = w.journal.Close()
-		w.journal = nil
-	}
-}
-
-func (w *runner) logf(format string, args ...any) {
-	if w.Watcher.Logf != nil {
-		w.Watcher.Logf(format, args...)
-	}
-}
-
-// note adds a remark to the report. It does not mean that the run is incomplete.
-func (w *runner) note(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	w.run.Notes = append(w.run.Notes, text)
-	w.logf("%s", text)
-}
-
-func (w *runner) warn(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	w.run.Warnings = append(w.run.Warnings, text)
-	w.logf("%s", text)
 }

@@ -114,7 +114,7 @@ func (w *runner) other(ctx context.Context, name string) (*contender.Contender, 
 	}
 	c, err := w.tools().Prepare(ctx, spec)
 	if err != nil && ctx.Err() == nil {
-		w.note("%s cannot be measured: %v.", spec.Title, err)
+		w.recorder.Note("%s cannot be measured: %v.", spec.Title, err)
 		return nil, nil
 	}
 	return c, err

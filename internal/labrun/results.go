@@ -14,14 +14,21 @@ func ResultsDir(root, out string, started time.Time) (string, error) {
 	if out != "" {
 		return out, os.MkdirAll(out, 0o755)
 	}
+	const attempts = 1000
 	base := filepath.Join(root, "results", started.Format("2006-01-02T15-04-05"))
-	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
-		return "", err
+	dir := base
+	for n := 2; ; n++ {
+		if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+			return "", err
+		}
+		err := os.Mkdir(dir, 0o755)
+		switch {
+		case err == nil:
+			return dir, nil
+		case errors.Is(err, os.ErrExist):
+			dir = fmt.Sprintf("%s-%d", base, n)
+		case !errors.Is(err, os.ErrNotExist) || n > attempts: // another run may remove an empty folder
+			return "", err
+		}
 	}
-	dir, err := base, os.Mkdir(base, 0o755)
-	for n := 2; errors.Is(err, os.ErrExist); n++ {
-		dir = fmt.Sprintf("%s-%d", base, n)
-		err = os.Mkdir(dir, 0o755)
-	}
-	return dir, err
 }

@@ -12,15 +12,15 @@ const maxStderr = 2 << 10
 
 // roundTripFastCGI sends the request to an application and waits for the head of the response.
 func (r *Request) roundTripFastCGI(a *attempt, h *http.Request) (*http.Response, error) {
-	c := r.Group.Transport.fcgi
-	if a != &r.firstAttempt || r.Memory == nil {
-		return c.RoundTripFastCGI(h, r.optionsOf(a))
+	c, m := r.Group.Transport.fcgi, r.memoryOf(a)
+	if m == nil {
+		return c.RoundTripFastCGI(nil, h, r.optionsOf(a))
 	}
 	if r.fastcgiOptions == nil {
 		r.fastcgiOptions = r.optionsOf(a)
 	}
 	r.fastcgiOptions.Addr = a.addr
-	return c.RoundTripFastCGIIn(r.Memory, h, r.fastcgiOptions)
+	return c.RoundTripFastCGI(m, h, r.fastcgiOptions)
 }
 
 // optionsOf returns the settings of the client for an attempt.

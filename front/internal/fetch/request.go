@@ -184,17 +184,17 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 	case r.Settings.IsHTTP2:
 		return r.roundTripHTTP2(a, h)
 	case r.TLS != nil:
-		return r.roundTripHTTP(r.TLS, a, h)
+		return r.TLS.RoundTripIn(r.memoryOf(a), h)
 	}
-	return r.roundTripHTTP(r.Group.Transport.http, a, h)
+	return r.Group.Transport.http.RoundTripIn(r.memoryOf(a), h)
 }
 
-// roundTripHTTP sends the request by HTTP/1.
-func (r *Request) roundTripHTTP(c *client.Client, a *attempt, h *http.Request) (*http.Response, error) {
-	if a == &r.firstAttempt && r.Memory != nil {
-		return c.RoundTripIn(r.Memory, h)
+// memoryOf returns the Memory of an attempt, or nil.
+func (r *Request) memoryOf(a *attempt) *client.Memory {
+	if a != &r.firstAttempt {
+		return nil
 	}
-	return c.RoundTrip(h)
+	return r.Memory
 }
 
 // reportFailure reports an error of a server.

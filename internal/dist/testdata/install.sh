@@ -1,10 +1,11 @@
 # Installs, runs, upgrades and removes the Debian package in a root of its own: this machine's files
 # with a layer in memory above them. Arguments: an empty folder, the package, the unit's command, the
-# version. It runs in namespaces that end with it.
+# version, an older package whose configuration files differ. It runs in namespaces that end with it.
 set -eu
 mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
 cp "$2" "$1/upper/tare.deb"
+cp "$5" "$1/upper/old.deb"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
 mount -t proc proc "$1/root/proc"
 mount --bind /dev "$1/root/dev"
@@ -23,7 +24,15 @@ eventually() { # up to a minute
 	fail "$@"
 }
 
-dpkg -i /tare.deb
+# An upgrade keeps the configuration that the administrator has changed, and replaces the others.
+dpkg -i /old.deb
+grep -q "^# old" /etc/tare/nginx.conf || fail "the older configuration"
+echo "# mine" >>/etc/tare/nginx.conf
+dpkg --force-confold -i /tare.deb
+grep -q "^# mine" /etc/tare/nginx.conf || fail "a changed configuration was replaced"
+if grep -q "^# old" /etc/logrotate.d/tare; then fail "an unchanged configuration file was kept"; fi
+mv /etc/tare/nginx.conf.dpkg-dist /etc/tare/nginx.conf
+
 tare version | grep -F "tare $version " || fail version
 tare serve -h >/dev/null
 dpkg -V tare || fail "dpkg -V"

@@ -1,9 +1,11 @@
 # Lets a systemd of its own run the unit of the Debian package: process 1 of namespaces that end with
-# it, in a root of its own. Arguments: an empty folder, the package, a file for the result.
+# it, in a root of its own. Arguments: an empty folder, the package, a file for the result, the folder
+# of an unpacked logrotate.
 set -eu
 mount -t tmpfs tmpfs "$1"
 mkdir "$1/upper" "$1/work" "$1/root"
 cp "$2" "$1/upper/tare.deb"
+cp -r "$4" "$1/upper/unpacked"
 mount -t overlay overlay -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
 cd "$1/root"
 mount -t proc proc proc
@@ -54,14 +56,21 @@ test "$(stat -c %U "/proc/$first")" = www-data || fail "the user is not www-data
 grep -q "^NoNewPrivs:[[:space:]]*1" "/proc/$first/status" || fail "new privileges"
 grep -q "^Seccomp:[[:space:]]*2" "/proc/$first/status" || fail "no filter of system calls"
 
-echo "server { listen 81; return 200 reloaded; }" >/etc/tare/more.conf
+echo "server { listen 8081; return 200 reloaded; }" >/etc/tare/more.conf
 sed -i 's|^http {|http { include /etc/tare/more.conf;|' /etc/tare/nginx.conf
 systemctl reload tare || fail reload
-reloaded() { test "$(curl -sS --max-time 5 http://127.0.0.1:81/)" = reloaded; }
+reloaded() { test "$(curl -sS --max-time 5 http://127.0.0.1:8081/)" = reloaded; }
 eventually reloaded
 test "$(main)" = "$first" || fail "a reload has changed the process"
 
-systemctl kill -s USR2 --kill-whom=main tare || fail "kill -s USR2"
+libs=$(echo /unpacked/usr/lib/*-linux-gnu* /unpacked/lib/*-linux-gnu* | tr " " :)
+LD_LIBRARY_PATH=$libs /unpacked/usr/sbin/logrotate -f -s /run/rotated /etc/logrotate.d/tare || fail logrotate
+test -s /var/log/tare/access.log.1 || fail "no rotated log"
+reopened() { serves "it works" && grep -q "GET / " /var/log/tare/access.log; }
+eventually reopened
+test "$(stat -c %U:%a /var/log/tare/access.log)" = www-data:640 || fail "the new log's owner and mode"
+
+dpkg -i /tare.deb >/dev/null 2>&1 || fail "dpkg -i"
 upgraded() { test "$(main)" != "$first"; }
 eventually upgraded
 is_active || fail "not active after an upgrade"
@@ -78,6 +87,11 @@ eventually restarted
 systemctl stop tare || fail stop
 test "$(systemctl is-failed tare)" = inactive || fail "failed after its stop"
 if serves "it works" 2>/dev/null; then fail "serves after its stop"; fi
+
+systemctl start tare || fail "start again"
+dpkg -r tare >/dev/null 2>&1 || fail "dpkg -r"
+if serves "it works" 2>/dev/null; then fail "serves after its removal"; fi
+if systemctl cat tare >/dev/null 2>&1; then fail "the unit is left"; fi
 echo "all passed"
 end
 END

@@ -89,8 +89,10 @@ type Transport interface {
 	Send(p []byte, timeout time.Duration) error
 	// SendPieces is Send for several pieces in order, with one system call where possible.
 	SendPieces(pieces [][]byte, timeout time.Duration) error
-	// SendFrom is Send for what src returns. direct is the net.Conn.
-	SendFrom(direct io.ReaderFrom, src io.Reader, timeout time.Duration) (int64, error)
+	// CanSendFrom reports whether SendFrom may be called.
+	CanSendFrom() bool
+	// SendFrom is Send for what src returns. The kernel may copy it.
+	SendFrom(src io.Reader, timeout time.Duration) (int64, error)
 	// SetWriteDeadline sets the deadline of all writes until the next call.
 	SetWriteDeadline(t time.Time) error
 	// MayBlock is called before a call that may block for a reason other than the connection.

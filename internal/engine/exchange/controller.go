@@ -274,10 +274,9 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	if err := w.CheckUsable(); err != nil {
 		return 0, true, err
 	}
-	direct, ok := w.Conn.NetConn.(io.ReaderFrom)
 	left := w.Length - w.written
-	if !ok || w.stage != stageFramed || !w.Conn.Codec.SendsBodyAsIs(w) || w.IsHEAD || w.NoBody || w.Length >= 0 &&
-		left <= 0 {
+	if !w.Conn.Transport.CanSendFrom() || w.stage != stageFramed || !w.Conn.Codec.SendsBodyAsIs(w) || w.IsHEAD ||
+		w.NoBody || w.Length >= 0 && left <= 0 {
 		return 0, false, nil
 	}
 	if err := w.flush(); err != nil {
@@ -287,7 +286,7 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	if limited, ok := src.(*io.LimitedReader); w.Length >= 0 && (!ok || limited.N > left) {
 		src = io.LimitReader(src, left)
 	}
-	n, err = w.Conn.Transport.SendFrom(direct, src, w.Conn.CurrentSendTimeout())
+	n, err = w.Conn.Transport.SendFrom(src, w.Conn.CurrentSendTimeout())
 	w.written += n
 	if err != nil && w.Conn.WriteErr == nil {
 		w.Conn.WriteErr = err

@@ -230,8 +230,11 @@ func (st *Stream) append(timeout time.Duration, pieces ...[]byte) error {
 	return nil
 }
 
-// SendFrom implements exchange.Transport. It is not called, because bodies need framing.
-func (st *Stream) SendFrom(io.ReaderFrom, io.Reader, time.Duration) (int64, error) {
+// CanSendFrom implements exchange.Transport: bodies need framing.
+func (st *Stream) CanSendFrom() bool { return false }
+
+// SendFrom implements exchange.Transport. It is not called.
+func (st *Stream) SendFrom(io.Reader, time.Duration) (int64, error) {
 	return 0, errors.ErrUnsupported
 }
 

@@ -55,6 +55,8 @@ type Conn struct {
 	secured       time.Time     // when the TLS handshake ended; zero without one
 	requests      int           // counted by CountRequest
 	state         atomic.Uint32 // an http.ConnState; see state.go
+	inEndHook     atomic.Bool   // the ConnState hook runs for StateIdle or StateClosed
+	isOverdue     atomic.Bool   // it also did when Shutdown last looked
 	handedOff     bool          // to a handler or to net/http
 	watch         *departureWatch
 	sendDeadlines sendDeadlines

@@ -47,6 +47,9 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 // extendDeadline moves the write deadline to timeout from now, unless the fixed one is earlier.
 func (c *Conn) extendDeadline(timeout time.Duration) {
 	s := &c.sendDeadlines
+	if timeout == 0 && s.moving.Load() == 0 {
+		return // before reading the clock, which is a twentieth of a request in memory
+	}
 	for {
 		fixed, moving := s.fixed.Load(), s.moving.Load()
 		by := time.Now().Add(timeout)
@@ -150,8 +153,15 @@ func canResumeWrites(nc net.Conn) bool {
 // MayBlock implements exchange.Transport. The connection has a goroutine of its own.
 func (c *Conn) MayBlock() {}
 
+// CanSendFrom implements exchange.Transport.
+func (c *Conn) CanSendFrom() bool {
+	_, ok := c.NetConn.(io.ReaderFrom)
+	return ok
+}
+
 // SendFrom implements exchange.Transport.
-func (c *Conn) SendFrom(direct io.ReaderFrom, src io.Reader, timeout time.Duration) (n int64, err error) {
+func (c *Conn) SendFrom(src io.Reader, timeout time.Duration) (n int64, err error) {
+	direct := c.NetConn.(io.ReaderFrom)
 	if c.extendDeadline(timeout); timeout == 0 {
 		return direct.ReadFrom(src)
 	}

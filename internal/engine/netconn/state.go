@@ -26,7 +26,7 @@ func (c *Conn) ClaimForClosing(isQuiet func(net.Conn) bool) bool {
 		s.Flush()
 		return false
 	}
-	if c.state.Load() == uint32(http.StateIdle) && !isQuiet(c.NetConn) {
+	if c.state.Load() == uint32(http.StateIdle) && !isQuiet(c.NetConn) && !c.isHookOverdue() {
 		return false // the goroutine is about to read a request
 	}
 	if c.state.CompareAndSwap(uint32(http.StateIdle), uint32(http.StateClosed)) {
@@ -60,9 +60,29 @@ func (c *Conn) becomeIdle() bool {
 	return c.config.Exchanges.Server.KeepsConnections()
 }
 
+// setState sets the state and calls the ConnState hook. With StateIdle and StateClosed the hook may
+// wait for Shutdown.
 func (c *Conn) setState(s http.ConnState) {
 	c.state.Store(uint32(s))
+	if c.config.ConnState == nil {
+		return
+	}
+	c.isOverdue.Store(false)
+	c.inEndHook.Store(s == http.StateIdle || s == http.StateClosed)
 	c.CallStateHook(s)
+	c.inEndHook.Store(false)
+}
+
+// isHookOverdue reports whether the hook has been running for StateIdle since Shutdown last looked.
+// The request that has arrived meanwhile is then lost, as with net/http.
+func (c *Conn) isHookOverdue() bool {
+	return c.inEndHook.Load() && !c.isOverdue.CompareAndSwap(false, true)
+}
+
+// HoldsUpShutdown reports whether Shutdown waits for the connection. It does not if the connection
+// is closed and the hook has not returned.
+func (c *Conn) HoldsUpShutdown() bool {
+	return c.state.Load() != uint32(http.StateClosed) || !c.inEndHook.Load()
 }
 
 // CallStateHook calls the ConnState hook, if there is one.

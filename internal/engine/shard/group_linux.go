@@ -271,7 +271,7 @@ func (g *Group) CloseIdle() int {
 	}
 	g.conns.each(func(k *shardConn) {
 		switch {
-		case k.claimForClosing():
+		case k.claimForClosing(), k.hooks().claimIdle():
 			_ = k.Close()
 		case k.awaitsTLS() && time.Duration(g.now()-k.opened) > exchange.NewGrace:
 			k.shutdown()

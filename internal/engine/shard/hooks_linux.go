@@ -24,6 +24,8 @@ type hookConn struct {
 	isAnnounced bool // New was reported
 	hasInput    bool // something has arrived that was no request
 	ending      atomic.Uint32
+	hasNext     atomic.Bool              // while the hook runs for StateIdle: another request has been received
+	isOverdue   atomic.Bool              // the hook for StateIdle ran when Shutdown last looked
 	isClosed    atomic.Bool              // Close was called
 	taken       atomic.Pointer[net.Conn] // of a handler that has hijacked the connection
 
@@ -38,9 +40,12 @@ type hookConn struct {
 //
 //	open ──closeAndReport──▶ runner closes ──closeFD──▶ descriptor closed; the runner reports
 //	open, runner left ──closeFD──▶ a goroutine reports
+//	open ──the hook is called for StateIdle──▶ idle ──it returns──▶ open
+//	idle ──claimIdle──▶ runner closes
 //	open ──Hijack, leaveShard──▶ handed over; nothing is reported
 const (
 	hookOpen uint32 = iota
+	hookIdle
 	hookRunnerCloses
 	hookRunnerLeft
 	hookDescriptorClosed
@@ -171,7 +176,9 @@ func (k *shardConn) closeAndReport() {
 		_ = k.Close()
 		return
 	}
-	h.ending.CompareAndSwap(hookOpen, hookRunnerCloses)
+	if !h.ending.CompareAndSwap(hookOpen, hookRunnerCloses) {
+		h.ending.CompareAndSwap(hookIdle, hookRunnerCloses) // the hook has panicked
+	}
 	_ = k.Close()
 	if !h.ending.CompareAndSwap(hookRunnerCloses, hookRunnerLeft) &&
 		h.ending.CompareAndSwap(hookDescriptorClosed, hookRunnerLeft) {
@@ -264,11 +271,35 @@ func (h *hookConn) reportOrEnd(s http.ConnState) {
 }
 
 // reportIdle sends the responses of the runner's conn and reports that the connection is idle. It
-// reports false if they cannot be sent.
+// reports false if the connection must be closed. As in net/http, the hook may rely on the response
+// having been sent, and close the connection.
 func (r *runner) reportIdle(k *shardConn) bool {
-	if len(r.conn.Out) > 0 && r.conn.Flush() != nil {
+	c, h := r.conn, k.hooks()
+	if len(c.Out) > 0 && c.Flush() != nil {
 		return false
 	}
-	k.hooks().setState(http.StateIdle)
-	return true
+	if hasNext := c.Next < c.End; hasNext != h.hasNext.Load() {
+		h.hasNext.Store(hasNext)
+	}
+	if h.isOverdue.Load() {
+		h.isOverdue.Store(false)
+	}
+	h.ending.CompareAndSwap(hookOpen, hookIdle)
+	h.setState(http.StateIdle)
+	return h.ending.CompareAndSwap(hookIdle, hookOpen)
+}
+
+// claimIdle claims the connection for Shutdown while the hook runs for StateIdle, because the hook
+// may wait for Shutdown. If another request has arrived, claimIdle waits: the hook most likely
+// returns, and the request is served. If the hook still runs when Shutdown looks again, the request
+// is lost, as with net/http.
+func (h *hookConn) claimIdle() bool {
+	if h == nil || h.ending.Load() != hookIdle {
+		return false
+	}
+	hasNext := h.hasNext.Load() || !h.conn.isQuiet()
+	if hasNext && h.isOverdue.CompareAndSwap(false, true) {
+		return false
+	}
+	return h.ending.CompareAndSwap(hookIdle, hookRunnerCloses)
 }

@@ -361,7 +361,7 @@ func (r *runner) attach(k *shardConn) {
 	if len(c.Out) == 0 { // else responses that waited in the outbox have a timeout
 		c.SetSendTimeout(p.DefaultSendTimeout)
 	}
-	c.NetConn, c.Transport = k.netConn(), k
+	c.NetConn, c.Transport = k, k
 	c.Template.RemoteAddr, c.Template.TLS = k.remote, k.attachTLS()
 	c.ReadDeadline = exchange.UnknownDeadline()
 	r.mayHaveInput = true

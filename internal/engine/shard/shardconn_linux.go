@@ -3,7 +3,6 @@ package shard
 import (
 	"bytes"
 	"context"
-	"io"
 	"math"
 	"net"
 	"net/http"
@@ -443,11 +442,6 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	}
 	_, err := k.Write(p)
 	return err
-}
-
-// SendFrom implements exchange.Transport. direct is k itself.
-func (k *shardConn) SendFrom(_ io.ReaderFrom, src io.Reader, _ time.Duration) (int64, error) {
-	return k.ReadFrom(src)
 }
 
 // MayBlock implements exchange.Transport.

@@ -189,8 +189,12 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	return k.refs.Load() >= 0
 }
 
-// ReadFrom implements io.ReaderFrom: the kernel copies from a file.
-func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
+// CanSendFrom implements exchange.Transport. The kernel cannot encrypt what it copies. A file is
+// then sent in the same records as the head of its response.
+func (k *shardConn) CanSendFrom() bool { return k.tls == nil }
+
+// SendFrom implements exchange.Transport: the kernel copies from a file.
+func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error) {
 	left := int64(1<<63 - 1)
 	file, limited := src, (*io.LimitedReader)(nil)
 	if l, ok := src.(*io.LimitedReader); ok {
@@ -198,7 +202,7 @@ func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 	f, ok := file.(*os.File)
 	if !ok {
-		return io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, exchange.CopySize))
+		return io.CopyBuffer(k, src, make([]byte, exchange.CopySize))
 	}
 	k.servedBy.giveUpLead() // reading a file that is not cached blocks
 	raw, err := f.SyscallConn()
@@ -214,7 +218,7 @@ func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
 		limited.N -= n
 	}
 	if fallback {
-		more, err := io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, exchange.CopySize))
+		more, err := io.CopyBuffer(k, src, make([]byte, exchange.CopySize))
 		return n + more, err
 	}
 	return n, err

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"net"
 	"os"
-	"time"
 
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -108,42 +107,3 @@ func (t *tlsLayer) trySend(b []byte) int {
 	}
 	return n
 }
-
-// secureConn is a shardConn with TLS as a net.Conn. It has no ReadFrom, because the kernel cannot
-// encrypt what it copies: a file is sent in the same records as the head of its response.
-type secureConn shardConn
-
-// netConn returns the net.Conn of a conn that serves k.
-func (k *shardConn) netConn() net.Conn {
-	if k.tls != nil {
-		return (*secureConn)(k)
-	}
-	return k
-}
-
-// Read implements net.Conn.
-func (c *secureConn) Read(p []byte) (int, error) { return (*shardConn)(c).Read(p) }
-
-// Write implements net.Conn.
-func (c *secureConn) Write(p []byte) (int, error) { return (*shardConn)(c).Write(p) }
-
-// Close implements net.Conn.
-func (c *secureConn) Close() error { return (*shardConn)(c).Close() }
-
-// CloseWrite sends close_notify.
-func (c *secureConn) CloseWrite() error { return (*shardConn)(c).CloseWrite() }
-
-// LocalAddr implements net.Conn.
-func (c *secureConn) LocalAddr() net.Addr { return (*shardConn)(c).LocalAddr() }
-
-// RemoteAddr implements net.Conn.
-func (c *secureConn) RemoteAddr() net.Addr { return (*shardConn)(c).RemoteAddr() }
-
-// SetDeadline implements net.Conn.
-func (c *secureConn) SetDeadline(t time.Time) error { return (*shardConn)(c).SetDeadline(t) }
-
-// SetReadDeadline implements net.Conn.
-func (c *secureConn) SetReadDeadline(t time.Time) error { return (*shardConn)(c).SetReadDeadline(t) }
-
-// SetWriteDeadline implements net.Conn.
-func (c *secureConn) SetWriteDeadline(t time.Time) error { return (*shardConn)(c).SetWriteDeadline(t) }

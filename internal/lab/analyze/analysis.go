@@ -19,6 +19,8 @@ type Analysis struct {
 	*sample.Run
 	Tables  []Table // one for each measured condition; none if there are targets
 	Targets []TargetResult
+
+	EngineTables []EngineTable // of benchmarks without targets, in place of Tables
 }
 
 // Table has the rows of one condition.
@@ -83,6 +85,10 @@ func Analyze(run *sample.Run) *Analysis {
 	a := &Analysis{Run: run}
 	if len(run.Targets) > 0 {
 		a.Targets = targets(run)
+		return a
+	}
+	if run.Benchmarks != nil {
+		a.EngineTables = benchmarks(run)
 		return a
 	}
 	for _, c := range run.Conditions {

@@ -152,7 +152,7 @@ func (p *pairing) count(a, b *sample.Slice) bool {
 		p.calm++
 		return true
 	}
-	inA, inB := a.Others.Seconds()/a.Took.Seconds(), b.Others.Seconds()/b.Took.Seconds()
+	inA, inB := a.Others.Seconds()/a.Elapsed.Seconds(), b.Others.Seconds()/b.Elapsed.Seconds()
 	p.othersCPU += inA + inB
 	if max(inA, inB) > disturbedSlice {
 		return false

@@ -22,7 +22,7 @@ func records(cost float64, change func(start, round int, s *sample.Slice)) (all 
 		}
 		for round := range rounds {
 			wobble := 1 + 0.01*float64((start+round)%3-1)
-			s := sample.Slice{Round: round + 1, Took: 50 * time.Millisecond, Requests: 1000, Probe: 1000,
+			s := sample.Slice{Round: round + 1, Elapsed: 50 * time.Millisecond, Requests: 1000, Probe: 1000,
 				CPU: map[string]time.Duration{"application": time.Duration(cost * wobble * 1e6)}}
 			if change != nil {
 				change(start, round, &s)
@@ -84,7 +84,7 @@ func TestDisturbedSlicesAreLeftOutUnlessMostAre(t *testing.T) {
 		return func(start, _ int, s *sample.Slice) {
 			if start < starts {
 				s.CPU["application"] *= 2
-				s.Others = s.Took / 2
+				s.Others = s.Elapsed / 2
 			}
 		}
 	}

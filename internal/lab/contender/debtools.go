@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -20,18 +22,30 @@ type debianTool struct {
 	packages []string
 	program  string
 	probe    []string // arguments with which it succeeds if it is complete
+	status   int      // its exit status then
+	env      []string // variables that it needs
 }
 
 func debianTools() map[string]debianTool {
 	return map[string]debianTool{
-		MiniHTTPD: {[]string{"mini-httpd"}, "mini_httpd", []string{"-V"}},
-		H2O:       {[]string{"h2o"}, "h2o", []string{"--version"}},
-		Caddy:     {[]string{"caddy"}, "caddy", []string{"version"}},
-		HAProxy:   {[]string{"haproxy"}, "haproxy", []string{"-v"}},
-		MariaDB:   {[]string{"mariadb-server-core"}, "mariadbd", []string{"--no-defaults", "--version"}},
+		MiniHTTPD: {packages: []string{"mini-httpd"}, program: "mini_httpd", probe: []string{"-V"}},
+		H2O:       {packages: []string{"h2o"}, program: "h2o", probe: []string{"--version"}},
+		Caddy:     {packages: []string{"caddy"}, program: "caddy", probe: []string{"version"}},
+		HAProxy:   {packages: []string{"haproxy"}, program: "haproxy", probe: []string{"-v"}},
+		MariaDB: {
+			packages: []string{"mariadb-server-core"}, program: "mariadbd",
+			probe: []string{"--no-defaults", "--version"},
+		},
 		Ruby: {
-			[]string{"ruby", "thin", "ruby-sinatra"}, "ruby",
-			[]string{"-r", "thin", "-r", "sinatra/base", "-e", "exit! true"},
+			packages: []string{"ruby", "thin", "ruby-sinatra"}, program: "ruby",
+			probe: []string{"-r", "thin", "-r", "sinatra/base", "-e", "exit! true"},
+		},
+		Wrk:    {packages: []string{"wrk"}, program: "wrk", probe: []string{"-v"}, status: 1},
+		H2load: {packages: []string{"nghttp2-client"}, program: "h2load", probe: []string{"--version"}},
+		AB:     {packages: []string{"apache2-utils"}, program: "ab", probe: []string{"-V"}},
+		Siege: {
+			packages: []string{"siege"}, program: "siege", probe: []string{"-R", "/dev/null", "-V"},
+			env: []string{"HOME=/nonexistent"}, // it would make a folder there
 		},
 	}
 }
@@ -39,21 +53,21 @@ func debianTools() map[string]debianTool {
 // fromDebian finds a program on the machine, or unpacks its Debian packages.
 func (t *Tools) fromDebian(ctx context.Context, need string) (program, error) {
 	tool := debianTools()[need]
-	p := program{path: "/usr/sbin/" + tool.program}
+	p := program{path: "/usr/sbin/" + tool.program, env: tool.env}
 	if path, err := exec.LookPath(tool.program); err == nil {
 		p.path = path
 	}
-	_, err := p.run(ctx, tool.probe...)
+	err := p.works(ctx, &tool)
 	if err == nil || ctx.Err() != nil {
 		return p, ctx.Err()
 	}
 	tree, err := t.Packages(ctx, need, tool.packages)
 	if err == nil {
-		p.env = append(tree.Env(), tree.rubyEnv()...)
+		p.env = slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
 		if path := tree.program(tool.program); path != "" {
 			p.path = path
 		}
-		_, err = p.run(ctx, tool.probe...)
+		err = p.works(ctx, &tool)
 	}
 	if ctx.Err() != nil {
 		return p, ctx.Err()
@@ -62,6 +76,43 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (program, error) {
 		return p, missing(need, err.Error(), "apt-get install "+strings.Join(tool.packages, " "))
 	}
 	return p, nil
+}
+
+// Program is a program of the machine, of an unpacked Debian package, or of the checkout.
+type Program struct {
+	Path     string
+	Env      []string // variables that it needs
+	Versions []string
+}
+
+// LoadGenerators returns the names of the programs that Find finds.
+func LoadGenerators() []string { return []string{Tare, Wrk, H2load, AB, Siege} }
+
+// Find finds a load generator.
+func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
+	if name == Tare {
+		path, err := t.findTare(ctx)
+		return Program{Path: path}, err
+	}
+	p, err := t.fromDebian(ctx, name)
+	if err != nil {
+		return Program{}, err
+	}
+	found := Program{Path: p.path, Env: p.env}
+	out, _ := p.run(ctx, debianTools()[name].probe...) // it has succeeded before
+	if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
+		found.Versions = []string{string(line)}
+	}
+	return found, nil
+}
+
+// works returns an error if the program is incomplete.
+func (p program) works(ctx context.Context, tool *debianTool) error {
+	_, err := p.run(ctx, tool.probe...)
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() == tool.status {
+		return nil
+	}
+	return err
 }
 
 func (p program) run(ctx context.Context, args ...string) ([]byte, error) {

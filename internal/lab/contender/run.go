@@ -54,7 +54,7 @@ type Running struct {
 	*Contender
 	Address string            // for clients: host:port, or the path of a unix socket
 	Files   map[string][]byte // configuration files that were written for it, by name
-	Took    time.Duration     // from start to its first response
+	Startup time.Duration     // from start to its first response
 	Left    []proc.Process    // processes in other groups that survived SIGTERM; valid once stopped
 	Stayed  bool              // it did not end on SIGTERM, and was killed; valid once stopped
 
@@ -94,7 +94,7 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
 		stopErr := r.Stop()
 		return nil, errors.Join(fmt.Errorf("%w%s%s", err, r.leftText(), printed), stopErr)
 	}
-	r.Took = time.Since(began)
+	r.Startup = time.Since(began)
 	return r, nil
 }
 

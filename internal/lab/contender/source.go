@@ -20,11 +20,11 @@ func sourceLines(dir string, names []string) (int, error) {
 }
 
 // codeLines counts the lines of a text that are neither empty nor a comment. It supports the
-// comments of C and Go, comments that begin with #, and docstrings of Python.
+// comments of C, which many languages have, comments that begin with #, and docstrings of Python.
 func codeLines(text, ext string) (n int) {
 	line, open, end := "#", "", ""
 	switch ext {
-	case ".c", ".h", ".go":
+	case ".c", ".h", ".go", ".rs", ".java", ".js", ".mjs", ".ts", ".cc", ".cpp", ".cs", ".kt", ".swift", ".zig":
 		line, open, end = "//", "/*", "*/"
 	case ".py":
 		open, end = `"""`, `"""`

@@ -35,6 +35,14 @@ const (
 	MariaDB = "mariadb"
 )
 
+// Load generators, which no contender needs.
+const (
+	Wrk    = "wrk"
+	H2load = "h2load"
+	AB     = "ab"
+	Siege  = "siege"
+)
+
 // defaultReady is the default timeout of a contender's first response.
 const defaultReady = 10 * time.Second
 
@@ -62,6 +70,10 @@ type Spec struct {
 
 	// Runtime executes the application, such as Go or Python; "" is the one of Needs.
 	Runtime string `yaml:"runtime"`
+
+	// Install is the command that a reader uses to install the first program of Build or Run, if it
+	// is none of Needs: another language's compiler or interpreter.
+	Install string `yaml:"install"`
 
 	// Build makes {bin}; it runs in the contender's folder. Run starts the application; it is empty
 	// if the front serves alone. Version prints versions of components, one a line, in addition to

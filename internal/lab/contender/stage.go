@@ -130,7 +130,7 @@ func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
 	}
 	failed := make(chan error, 1)
 	s.do <- func() {
-		if err := bind(cpus); err != nil {
+		if err := Bind(cpus); err != nil {
 			failed <- err
 			return
 		}
@@ -144,8 +144,8 @@ func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
 	return <-failed
 }
 
-// bind sets the processors of the calling thread.
-func bind(cpus []int) error {
+// Bind sets the processors of the calling thread.
+func Bind(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)

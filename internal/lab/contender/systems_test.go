@@ -57,6 +57,59 @@ func TestContenderInCIsBuilt(t *testing.T) {
 	}
 }
 
+const perlServer = `# Sends each client a greeting.
+use strict;
+use IO::Socket::INET;
+my $s = IO::Socket::INET->new(LocalAddr => "127.0.0.1:$ARGV[0]", Listen => 64, ReuseAddr => 1) or die $!;
+$SIG{TERM} = sub { exit };
+while (my $c = $s->accept) {
+	while (my $line = <$c>) { last if $line eq "\r\n" }
+	print $c "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello";
+}
+`
+
+// A contender of a language that the lab does not know is a folder with its program. If the
+// language is missing, the error has the command that installs it.
+func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
+	if _, err := exec.LookPath("perl"); err != nil {
+		t.Skip(err)
+	}
+	const file = "title: Perl\nabout: a server\nruntime: Perl\nprotocol: http\nsource: [server.pl]\n" +
+		"install: apt-get install perl\nrun: perl {home}/server.pl {port}\n"
+	prepared := func(text string) (*contender.Contender, error) {
+		dir := t.TempDir()
+		write(t, perlServer, dir, "server.pl")
+		write(t, text, dir, contender.FileName)
+		return prepare(t, dir)
+	}
+	c, err := prepared(file)
+	if err != nil || c.RunBy() != "Perl" || c.Lines != 8 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	stage, err := contender.NewStage(contender.StageOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := stage.Start(t.Context(), c, contender.Setting{Cores: 1}, func(ctx context.Context, address string) error {
+		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a.b"})
+	})
+	if err == nil {
+		err = r.Stop()
+	}
+	if err := errors.Join(err, stage.Close()); err != nil {
+		t.Error(err)
+	}
+	for text, want := range map[string]string{
+		strings.Replace(file, "run: perl", "run: no-such-perl", 1):           `"apt-get install perl" installs it`,
+		strings.Replace(file, "run:", "build: no-such-perl {home}\nrun:", 1): `"apt-get install perl" installs it`,
+		"title: x\nabout: x\nprotocol: http\nrun: no-such-perl {port}\n":     "no-such-perl is missing: it is not in PATH",
+	} {
+		if _, err := prepared(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
 func TestSourceLinesAreCountedWithoutComments(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
@@ -68,7 +121,7 @@ func TestSourceLinesAreCountedWithoutComments(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		write(t, test.text, dir, name)
-		write(t, "title: t\nabout: a\nrun: x {port}\nprotocol: http\nsource: ["+name+"]\n", dir, contender.FileName)
+		write(t, "title: t\nabout: a\nrun: sh {port}\nprotocol: http\nsource: ["+name+"]\n", dir, contender.FileName)
 		if c, err := prepare(t, dir); err != nil || c.Lines != test.want {
 			t.Errorf("%s: %+v, %v, want %d lines", name, c, err, test.want)
 		}

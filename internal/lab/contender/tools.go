@@ -86,6 +86,9 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 			return nil, err
 		}
 	}
+	if err := s.findInterpreter(); err != nil {
+		return nil, err
+	}
 	if len(s.Command) > 0 {
 		program, err := s.Program()
 		if err != nil {
@@ -102,6 +105,26 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	}
 	c.Lines, err = sourceLines(s.Dir, s.Source)
 	return c, err
+}
+
+// findInterpreter returns an error if the program that Run names is not installed.
+func (s *Spec) findInterpreter() error {
+	words := strings.Fields(s.Run)
+	if len(words) == 0 || strings.ContainsAny(words[0], "{/") {
+		return nil
+	}
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return s.lacks(words[0])
+	}
+	return nil
+}
+
+// lacks returns the error for a program that is in none of Needs and not installed.
+func (s *Spec) lacks(program string) error {
+	if s.Install == "" {
+		return fmt.Errorf("%s is missing: it is not in PATH", program)
+	}
+	return missing(program, "it is not in PATH", s.Install)
 }
 
 // find finds one of the contender's Needs.
@@ -171,6 +194,9 @@ func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
 	out, err := commandWith(ctx, t.GoEnv, c.Dir, words[0], t.withFlags(words)[1:]...)
 	if err == nil || ctx.Err() != nil {
 		return err
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return c.lacks(words[0])
 	}
 	if words[0] == Go {
 		if err := t.findModules(ctx, c.Dir); err != nil {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/testkit"
@@ -188,7 +189,7 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 
 // The project's experiments of events are valid, and their contenders exist.
 func TestProjectsExperimentsAreValid(t *testing.T) {
-	names, err := events.Experiments("../../../experiments")
+	names, err := lab.Experiments("../../../experiments", lab.Events)
 	if err != nil || len(names) < 5 {
 		t.Fatal(names, err)
 	}

@@ -110,20 +110,6 @@ const (
 	maxFiles       = 1 << 20
 )
 
-// Is reports whether a folder is an experiment of events.
-func Is(dir string) bool { return lab.KindOf(dir) == lab.Events }
-
-// Experiments returns the names of the experiments of events in a folder.
-func Experiments(dir string) (names []string, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*", lab.ExperimentFile))
-	for _, f := range files {
-		if Is(filepath.Dir(f)) {
-			names = append(names, filepath.Base(filepath.Dir(f)))
-		}
-	}
-	return names, err
-}
-
 // ReadExperiment reads the experiment in a folder. If its file is invalid, the error is a
 // *yamlfile.Error.
 func ReadExperiment(dir string) (*Experiment, error) {

@@ -61,12 +61,12 @@ func Weigh(ctx context.Context, o Options) (run *timeline.Run, dir string, err e
 	if err != nil {
 		return nil, "", err
 	}
+	if w.dir, err = lab.ResultsDir(cmp.Or(o.Results, o.Root), o.Out, w.run.Started); err != nil {
+		return nil, "", err
+	}
 	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard})
 	if err != nil {
 		return nil, "", err
-	}
-	if w.dir, err = labrun.ResultsDir(cmp.Or(o.Results, o.Root), o.Out, w.run.Started); err != nil {
-		w.warn("results cannot be written to disk: %v", err)
 	}
 	for i := range w.run.Cases {
 		if w.run.Cases[i].Absent != "" {

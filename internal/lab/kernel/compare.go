@@ -35,23 +35,23 @@ func Parse(text string) (all []Assignment, err error) {
 	return all, nil
 }
 
-// Row compares a write-up's setting with this machine's.
-type Row struct {
+// Comparison compares a write-up's setting with this machine's.
+type Comparison struct {
 	Name       string `json:"name"`
 	Theirs     string `json:"theirs"`
 	Here       string `json:"here"`           // before any change; "" if this kernel has no such setting
 	Want       string `json:"want,omitempty"` // the better value for a run; "" if Here is as good
 	Does       string `json:"does,omitempty"` // the effect of the setting; "" if unknown
-	Conclusion string `json:"says"`           // whether the difference matters for the run, and why
+	Conclusion string `json:"conclusion"`     // whether the difference matters for the run, and why
 }
 
 // Compare compares a write-up's settings with the tree's. Settings whose difference affects a run
 // come first. connections is the highest number of connections of the run.
-func Compare(t Tree, theirs []Assignment, connections int) (rows []Row) {
+func Compare(t Tree, theirs []Assignment, connections int) (rows []Comparison) {
 	known := Known()
 	for _, a := range theirs {
 		here, err := t.Read(a.Name)
-		row := Row{Name: a.Name, Theirs: a.Value, Here: here}
+		row := Comparison{Name: a.Name, Theirs: a.Value, Here: here}
 		i := slices.IndexFunc(known, func(s Setting) bool { return s.Name == a.Name })
 		switch {
 		case i < 0:
@@ -64,12 +64,12 @@ func Compare(t Tree, theirs []Assignment, connections int) (rows []Row) {
 		}
 		rows = append(rows, row)
 	}
-	slices.SortStableFunc(rows, func(a, b Row) int { return cmp.Compare(b.notable(), a.notable()) })
+	slices.SortStableFunc(rows, func(a, b Comparison) int { return cmp.Compare(b.notable(), a.notable()) })
 	return rows
 }
 
 // notable returns 1 if another value is better for a run, and 0 otherwise.
-func (r *Row) notable() int {
+func (r *Comparison) notable() int {
 	if r.Want != "" {
 		return 1
 	}

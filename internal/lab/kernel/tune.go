@@ -17,7 +17,7 @@ type Change struct {
 func (c *Change) String() string { return fmt.Sprintf("%s from %q to %q", c.Name, c.From, c.To) }
 
 // Changes returns the changes that give a run the better values.
-func Changes(t Tree, rows []Row) (all []Change) {
+func Changes(t Tree, rows []Comparison) (all []Change) {
 	for _, r := range rows {
 		if r.Want != "" {
 			all = append(all, Change{t, r.Name, r.Here, r.Want})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/table"
@@ -12,16 +13,18 @@ import (
 // Limits of the first screen.
 const (
 	screenLines  = 24 // of a terminal
-	callerLines  = 1  // that the caller prints below: where the report is
+	screenWidth  = 80
+	callerLines  = 1 // that the caller prints below: where the report is
 	verdictLines = 8
+	minLabel     = 12
 	problemLines = 6  // if not all problems fit
-	shortLine    = 96 // characters of a problem then
+	shortLine    = 78 // characters of a problem then
 )
 
 // WriteBrief writes what fits the first screen of a terminal: the verdict, the most important
 // columns of the first condition, and problems.
 func (a *Report) WriteBrief(w io.Writer) error {
-	d := new(table.Document)
+	d := newScreen()
 	d.Paragraph(a.Verdict())
 	if len(a.Targets) > 0 { // each is a line, however many these are
 		a.targetTable(d)
@@ -33,49 +36,106 @@ func (a *Report) WriteBrief(w io.Writer) error {
 		verdict = strings.Join(strings.SplitAfter(verdict, "\n")[:verdictLines-2], "") + "…\n\n"
 	}
 	room := screenLines - callerLines - strings.Count(verdict, "\n")
-	var tables string
-	if len(a.Tables) > 0 {
-		tables = a.briefTables(&a.Tables[0], room-min(problemLines, problemsHeight(a.Problems())))
-	}
+	tables := a.briefTables(room - min(problemLines, problemsHeight(a.Problems())))
 	problems := briefProblems(a.Problems(), room-strings.Count(tables, "\n"))
 	_, err := io.WriteString(w, verdict+tables+problems)
 	return err
 }
 
 // briefTables returns the first table in as many lines, and what the costs mean.
-func (a *Report) briefTables(t *Table, room int) string {
-	d, foot := new(table.Document), new(table.Document)
-	foot.Paragraph(a.Shares())
-	if a.Changes(t.Table) != nil {
-		a.writeBuilds(d, t)
-		return d.String()
-	}
-	d.Heading("With %s:", t.Text())
-	var lines []rowLine
-	for _, line := range t.lines() {
-		if !isAside(line.Kind) {
-			lines = append(lines, line)
+func (a *Report) briefTables(room int) string {
+	d := newScreen()
+	switch {
+	case len(a.EngineTables) > 0:
+		t := &a.EngineTables[0]
+		d.Heading("%s:", benchmarkTitle(t))
+		heads, lines := a.benchmarkCells(table.Brief, t)
+		writeFirst(d, benchmarkLeft, heads, lines, room-d.Lines(), "results")
+	case len(a.Tables) == 0:
+	case a.Changes(a.Tables[0].Table) != nil:
+		a.writeBuilds(d, &a.Tables[0])
+	default:
+		foot, shown := newScreen(), table.In(table.Brief, a.resultColumns())
+		foot.Paragraph(a.Shares())
+		d.Heading("With %s:", a.Tables[0].Text())
+		var lines [][]string
+		for _, line := range a.Tables[0].lines() {
+			if !isAside(line.Kind) {
+				lines = append(lines, table.Cells(shown, line))
+			}
 		}
+		writeFirst(d, 1, table.Heads(shown), lines, room-d.Lines()-foot.Lines(), "contenders")
+		return d.String() + foot.String()
 	}
-	const around = 2 // the table's head and the empty line below
-	left := 0
-	if room -= d.Lines() + around + foot.Lines(); len(lines) > room {
-		shown := max(1, room-around)
-		left = len(lines) - shown
-		lines = lines[:shown]
-	}
-	t.writeResults(d, table.In(table.Brief, a.resultColumns()), lines)
-	if left > 0 {
-		d.Paragraph(fmt.Sprintf("%d more contenders are in the report.", left))
-	}
-	return d.String() + foot.String()
+	return d.String()
 }
 
-func problemsHeight(problems []string) int {
-	if len(problems) == 0 {
-		return 0
+// writeFirst writes the lines of a table that fit, and how many more there are.
+func writeFirst(d *table.Document, left int, heads []string, lines [][]string, room int, what string) {
+	const around = 2 // the table's head and the empty line below
+	more := 0
+	if room -= around; len(lines) > room {
+		shown := max(1, room-around)
+		more = len(lines) - shown
+		lines = lines[:shown]
 	}
-	return strings.Count(strings.Join(problems, "\n")+"\n", "\n")
+	for i, head := range heads { // the screen has room for one line of a head
+		heads[i] = head[strings.LastIndexByte(head, '\n')+1:]
+	}
+	shortenLabels(left, heads, lines)
+	d.Table(left, heads, lines)
+	if more > 0 {
+		d.Paragraph(fmt.Sprintf("%d more %s are in the report.", more, what))
+	}
+}
+
+func newScreen() *table.Document { return &table.Document{Width: screenWidth} }
+
+// shortenLabels cuts the first column of a table so that its lines fit the screen.
+func shortenLabels(left int, heads []string, lines [][]string) {
+	all := new(table.Document)
+	all.Table(left, heads, lines)
+	widest, label := 0, 0
+	for line := range strings.Lines(all.String()) {
+		widest = max(widest, utf8.RuneCountInString(line)-1)
+	}
+	for _, line := range lines {
+		label = max(label, utf8.RuneCountInString(line[0]))
+	}
+	if widest <= screenWidth {
+		return
+	}
+	for _, line := range lines {
+		line[0] = cutMiddle(line[0], max(minLabel, label-(widest-screenWidth)))
+	}
+}
+
+// cutMiddle shortens a label to at most n characters. Labels differ at their ends.
+func cutMiddle(label string, n int) string {
+	all := []rune(label)
+	if len(all) <= n {
+		return label
+	}
+	return string(all[:n/2]) + "…" + string(all[len(all)-(n-n/2-1):])
+}
+
+// cut shortens a text to at most n characters.
+func cut(text string, n int) string {
+	all := []rune(text)
+	if len(all) <= n {
+		return text
+	}
+	return string(all[:n-1]) + "…"
+}
+
+// problemsHeight returns the number of lines that problems take on the screen, in full.
+func problemsHeight(problems []string) (n int) {
+	for _, text := range problems {
+		for line := range strings.Lines(text) {
+			n += 1 + (utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))-1)/screenWidth
+		}
+	}
+	return n
 }
 
 // briefProblems returns the problems in as many lines: in full, or the first line of each.
@@ -99,11 +159,7 @@ func briefProblems(problems []string, room int) string {
 
 // shortened returns the first line of a text, cut to the screen.
 func shortened(text string) string {
-	first := []rune(firstLine(text))
-	if len(first) > shortLine {
-		first = append(first[:shortLine-2], ' ', '…')
-	}
-	return string(first)
+	return cut(firstLine(text), shortLine)
 }
 
 // isAside reports whether contenders of a kind are no choice for a reader: the twin is the control

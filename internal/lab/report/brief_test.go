@@ -4,11 +4,25 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// The first screen has at most 24 lines, however many contenders and problems there are.
+func TestLabelsKeepTheirEnds(t *testing.T) {
+	for _, test := range []struct {
+		label string
+		n     int
+		want  string
+	}{{"tare front", 10, "tare front"}, {"tare front → FastCGI (unix)", 20, "tare front…GI (unix)"}} {
+		if got := cutMiddle(test.label, test.n); got != test.want || utf8.RuneCountInString(got) > test.n {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// The first screen has at most 24 lines of 80 columns, however many contenders and problems there
+// are.
 func TestFirstScreenFits(t *testing.T) {
 	crowded := fixture()
 	for i := range 30 {
@@ -36,7 +50,7 @@ func TestFirstScreenFits(t *testing.T) {
 		"usual": {fixture(), []string{"With 64 connections and the servers on one core:", "  tare ", "0.65",
 			"1,000 requests/s use this share of a core: net/http 1.4 %, nginx → net/http 3.1 %"}},
 		"crowded": {crowded, []string{"more contenders are in the report."}},
-		"absent":  {absent, []string{"LEFT OUT: Absent: build: exit status 1\n", "more problems are in the report."}},
+		"absent":  {absent, []string{"LEFT OUT: Absent: build: exit status 1 ", "more problems are in the report."}},
 		"nothing": {nothing, []string{"Nothing was measured."}},
 		"builds":  {builds, []string{"CPU time per request      -35.0 % (-35.0 % to -35.0 %)"}},
 	} {
@@ -48,11 +62,16 @@ func TestFirstScreenFits(t *testing.T) {
 		if n := strings.Count(text, "\n") + callerLines; n > screenLines {
 			t.Errorf("%s: %d lines:\n%s", name, n, text)
 		}
+		for line := range strings.Lines(text) {
+			if n := utf8.RuneCountInString(line) - 1; n > screenWidth {
+				t.Errorf("%s: %d columns: %s", name, n, line)
+			}
+		}
 		if strings.Contains(text, "(twin)") || strings.Contains(text, "ceiling  ") {
 			t.Errorf("%s: the twin or the ceiling:\n%s", name, text)
 		}
 		for _, want := range test.want {
-			if !strings.Contains(text, want) {
+			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 				t.Errorf("%s lacks %q:\n%s", name, want, text)
 			}
 		}

@@ -27,6 +27,8 @@ type chart struct {
 	Bands  []mark // vertical stripes behind all rows: X0 to X1
 	Rows   []chartRow
 	Alt    string // text alternative
+
+	axis page.Axis
 }
 
 // chartRow is the row of one contender.
@@ -94,14 +96,19 @@ func newLogAxis(lo, hi float64) page.Axis {
 // newChart returns a chart without rows.
 func newChart(a page.Axis, unit string) *chart {
 	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit,
-		Ticks: a.Ticks(page.Number)}
+		Ticks: a.Ticks(page.Number), axis: a}
 }
 
-// addRow adds a row for a contender.
-func (c *chart) addRow(row *analyze.Row) *chartRow {
+// addEntrant adds a row for a contender.
+func (c *chart) addEntrant(e *sample.Entrant) *chartRow {
+	return c.addRow(e.Title, described(e), string(e.Kind))
+}
+
+// addRow adds a row. title is the tooltip of its label.
+func (c *chart) addRow(label, title, class string) *chartRow {
 	y := float64(len(c.Rows))*rowHeight + rowHeight/2
-	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: described(row.Entrant), Class: string(row.Kind), Y: y,
-		Top: y - barHeight/2, Height: barHeight})
+	c.Rows = append(c.Rows,
+		chartRow{Label: label, Title: title, Class: class, Y: y, Top: y - barHeight/2, Height: barHeight})
 	c.Foot = float64(len(c.Rows)) * rowHeight
 	c.Height = c.Foot + axisHeight
 	return &c.Rows[len(c.Rows)-1]
@@ -120,7 +127,7 @@ func (t *Table) WeightChart() *chart {
 		if row.Trials == 0 {
 			continue
 		}
-		r := c.addRow(row)
+		r := c.addEntrant(row.Entrant)
 		at := 0.0
 		for _, p := range row.Parts {
 			for _, piece := range t.pieces(p) {
@@ -191,39 +198,49 @@ func (t *Table) RatioChart() *chart {
 			}
 		}
 	}
-	scale := newLogAxis(lo*0.93, hi*1.07)
-	c := newChart(scale, "times the control's CPU time per request")
+	c := newRatioChart(lo, hi, "times the control's CPU time per request")
 	control := t.Row(sample.Control)
-	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin),
-		Title: stat.Same.String()}}
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == sample.Control || math.IsNaN(row.Ratio.Mid) {
 			continue
 		}
-		r := c.addRow(row)
+		r := c.addEntrant(row.Entrant)
 		most := row.Ratio.Mid
 		for block, v := range row.BlockRatios(control) {
 			if v == finite(v) {
 				most = max(most, v)
-				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.At(v),
+				r.Dots = append(r.Dots, mark{Class: "block", X0: c.axis.At(v),
 					Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
 			}
 		}
-		text := times(row.Ratio.Mid)
-		if row.Ratio.Known() {
-			text += "  " + row.Finding.String()
-			most = max(most, row.Ratio.Hi)
-			r.Lines = append(r.Lines, mark{Class: "interval", X0: scale.At(row.Ratio.Lo), X1: scale.At(row.Ratio.Hi),
-				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid,
-					100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})
-		}
-		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.At(row.Ratio.Mid),
-			Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
-		r.Texts = append(r.Texts, mark{X0: scale.At(most) + 12, Text: text})
-		c.Alt += fmt.Sprintf("%s: %s times (%s). ", row.Title, times(row.Ratio.Mid), intervalText(row.Ratio))
+		c.addRatio(r, row.Title, row.Ratio, most)
 	}
 	return c
+}
+
+// newRatioChart returns a chart without rows for ratios between lo and hi.
+func newRatioChart(lo, hi float64, unit string) *chart {
+	c := newChart(newLogAxis(lo*0.93, hi*1.07), unit)
+	c.Bands = []mark{{Class: "same", X0: c.axis.At(1 - stat.SameWithin), X1: c.axis.At(1 + stat.SameWithin),
+		Title: stat.Same.String()}}
+	return c
+}
+
+// addRatio adds a ratio, its interval and its finding to a row, whose largest value so far is most.
+func (c *chart) addRatio(r *chartRow, title string, ratio stat.Interval, most float64) {
+	text := times(ratio.Mid)
+	if ratio.Known() {
+		text += "  " + ratio.Finding().String()
+		most = max(most, ratio.Hi)
+		r.Lines = append(r.Lines, mark{Class: "interval", X0: c.axis.At(ratio.Lo), X1: c.axis.At(ratio.Hi),
+			Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", title, ratio.Mid,
+				100*stat.Confidence, ratio.Lo, ratio.Hi)})
+	}
+	r.Dots = append(r.Dots, mark{Class: "median", X0: c.axis.At(ratio.Mid),
+		Title: fmt.Sprintf("median %.3f", ratio.Mid)})
+	r.Texts = append(r.Texts, mark{X0: c.axis.At(most) + 12, Text: text})
+	c.Alt += fmt.Sprintf("%s: %s times (%s). ", r.Label, times(ratio.Mid), intervalText(ratio))
 }
 
 // ShapeChart shows the published and the measured rates, relative to the control.
@@ -240,7 +257,7 @@ func (a *Report) ShapeChart() *chart {
 		c.Legend = append(c.Legend, mark{Class: shapeClass(i, published), Text: column})
 	}
 	for _, row := range s.rows {
-		r := c.addRow(&analyze.Row{Entrant: &sample.Entrant{Title: row.title, Kind: sample.Way, About: row.about}})
+		r := c.addRow(row.title, row.about, string(sample.Way))
 		for i, v := range row.ratios {
 			if v > 0 {
 				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v),

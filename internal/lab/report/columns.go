@@ -48,7 +48,7 @@ func leading[T any](a *Report, of func(T) sample.Condition, more ...table.Column
 		table.Text("experiment", func(T) string { return a.Experiment }),
 		table.Count("cores", func(v T) int { return of(v).Cores }),
 		table.Count("connections", func(v T) int { return of(v).Connections }),
-		table.Text("asked_per_sec", func(v T) string {
+		table.Text("rate_per_sec", func(v T) string {
 			if of(v).Saturated() {
 				return ""
 			}

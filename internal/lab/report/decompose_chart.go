@@ -32,7 +32,7 @@ func (t *Table) DifferenceChart() *chart {
 		if d.What != "" {
 			continue
 		}
-		drawDifference(c.addRow(d.Of), d, a.At)
+		drawDifference(c.addEntrant(d.Of.Entrant), d, a.At)
 		c.Alt += differenceSentence(d) + ". "
 	}
 	for _, role := range sample.Roles() {

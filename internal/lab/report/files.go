@@ -36,6 +36,9 @@ func (a *Report) Files() []File {
 	if len(a.Run.Targets) > 0 {
 		return a.targetFiles()
 	}
+	if a.Benchmarks != nil {
+		return a.benchmarkFiles()
+	}
 	return append([]File{
 		{PageFile, "this page", a.writePage},
 		{textFile, "the report as Markdown", a.writeMarkdown},
@@ -66,6 +69,20 @@ func (a *Report) targetFiles() []File {
 		{sample.JournalFile, "all trials with their times, one JSON object per line", nil},
 		{sample.RunFile, "everything else about the run", a.writeRun},
 		{sample.ConfigsDir + "/", "the nginx configurations of the run", nil},
+	}
+}
+
+// benchmarkFiles returns the files of an experiment of benchmarks without targets.
+func (a *Report) benchmarkFiles() []File {
+	return []File{
+		{PageFile, "this page", a.writePage},
+		{textFile, "the report as Markdown", a.writeMarkdown},
+		{csvFile, "results of each benchmark", func(w io.Writer) error {
+			return table.WriteCSV(w, a.benchmarkColumns(), a.benchmarkRows())
+		}},
+		{benchFile, "all results in Go's benchmark format, for benchstat", a.writeBench},
+		{sample.JournalFile, "all results with their times, one JSON object per line", nil},
+		{sample.RunFile, "everything else about the run", a.writeRun},
 	}
 }
 
@@ -153,29 +170,38 @@ func (a *Report) writeBench(w io.Writer) error {
 		if !r.Timed() {
 			continue
 		}
-		voluntary, involuntary := r.SwitchesPerRequest()
-		res := &benchfmt.Result{
-			Name: benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender,
-				benchCondition(r.Condition))),
-			Iters: int(r.Load.Requests),
-			Config: []benchfmt.Config{
-				{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},
-				{Key: "kernel", Value: []byte(a.Environment.Kernel), File: true},
-				{Key: "tare", Value: []byte(a.Tool), File: true},
-			},
-			Values: []benchfmt.Value{
-				{Value: r.WeightUs(), Unit: "server-µs/req"},
-				{Value: r.Load.PerSecond(), Unit: "req/s"},
-				{Value: ms(r.Load.Latency.Quantile(0.5)), Unit: "p50-ms"},
-				{Value: ms(r.Load.Latency.Quantile(0.99)), Unit: "p99-ms"},
-				{Value: voluntary, Unit: "waits/req"},
-				{Value: involuntary, Unit: "preemptions/req"},
-				{Value: float64(r.RSS()), Unit: "rss-B"},
-			},
+		of := a.loadResult
+		if r.Values != nil {
+			of = a.benchmarkResult
 		}
-		if err := out.Write(res); err != nil {
+		result := of(r)
+		result.Config = []benchfmt.Config{
+			{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},
+			{Key: "kernel", Value: []byte(a.Environment.Kernel), File: true},
+			{Key: "tare", Value: []byte(a.Tool), File: true},
+		}
+		if err := out.Write(result); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// loadResult returns the figures of a timed trial under load in Go's benchmark format.
+func (a *Report) loadResult(r *sample.Record) *benchfmt.Result {
+	voluntary, involuntary := r.SwitchesPerRequest()
+	return &benchfmt.Result{
+		Name: benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender,
+			benchCondition(r.Condition))),
+		Iters: int(r.Load.Requests),
+		Values: []benchfmt.Value{
+			{Value: r.WeightUs(), Unit: "server-µs/req"},
+			{Value: r.Load.PerSecond(), Unit: "req/s"},
+			{Value: ms(r.Load.Latency.Quantile(0.5)), Unit: "p50-ms"},
+			{Value: ms(r.Load.Latency.Quantile(0.99)), Unit: "p99-ms"},
+			{Value: voluntary, Unit: "waits/req"},
+			{Value: involuntary, Unit: "preemptions/req"},
+			{Value: float64(r.RSS()), Unit: "rss-B"},
+		},
+	}
 }

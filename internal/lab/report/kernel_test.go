@@ -11,7 +11,7 @@ import (
 
 func kernelRun(tuned bool) *Report {
 	run := &sample.Run{
-		Kernel: []kernel.Row{
+		Kernel: []kernel.Comparison{
 			{Name: "net.a", Theirs: "2", Here: "1", Want: "2", Does: "how many <a> there may be",
 				Conclusion: "yes: there are many"},
 			{Name: "net.b", Theirs: "2", Does: "what was", Conclusion: "no: it is no more"},

@@ -56,16 +56,25 @@ func pageFuncs() template.FuncMap {
 		},
 		"join":        func(words []string) string { return strings.Join(words, ", ") },
 		"resultHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.resultColumns())) },
-		"resultCells": resultCells,
-		"shares":      newSharesView,
-		"profiles":    newProfileViews,
+		"resultCells": func(a *Report, t *Table, i int) []cell {
+			return pageCells(a.resultColumns(), rowLine{t, &t.Rows[i]})
+		},
+		"shares":   newSharesView,
+		"profiles": newProfileViews,
 		"flameLegend": func() []flameKind {
 			return []flameKind{{"flame-go", "Go code"}, {"flame-runtime", "Go's runtime"}, {"flame-kernel", "kernel"},
 				{"flame-other", "other programs and libraries"}}
 		},
-		"targetHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.targetColumns())) },
-		"targetCells": func(a *Report, i int) []string {
-			return table.Cells(table.In(table.Page, a.targetColumns()), a.Targets[i])
+		"targetHeads":    func(a *Report) []string { return table.Heads(table.In(table.Page, a.targetColumns())) },
+		"targetCells":    func(a *Report, i int) []cell { return pageCells(a.targetColumns(), a.Targets[i]) },
+		"benchmarkTitle": benchmarkTitle,
+		"benchmarkChart": func(a *Report, i int) *chart { return a.EngineChart(&a.EngineTables[i]) },
+		"benchmarkHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.benchmarkColumns())) },
+		"benchmarkLines": func(a *Report, i int) (lines [][]cell) {
+			for _, row := range a.EngineTables[i].Rows {
+				lines = append(lines, pageCells(a.benchmarkColumns(), row))
+			}
+			return lines
 		},
 		"sorted": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 		"names":  func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
@@ -90,10 +99,9 @@ func newSharesView(a *Report) *sharesView {
 // cell is a cell of a table on the page.
 type cell struct{ Class, Text string }
 
-// resultCells returns the cells of a row of a condition's table.
-func resultCells(a *Report, t *Table, i int) (cells []cell) {
-	line := rowLine{t, &t.Rows[i]}
-	for _, c := range table.In(table.Page, a.resultColumns()) {
+// pageCells returns the cells of a line.
+func pageCells[T any](columns []table.Column[T], line T) (cells []cell) {
+	for _, c := range table.In(table.Page, columns) {
 		shown := cell{Text: c.Text(line)}
 		if c.Class != nil {
 			shown.Class = c.Class(line)

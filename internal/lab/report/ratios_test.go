@@ -35,11 +35,11 @@ func slicesRun(times, share float64, disturbed func(start, round int) bool) *sam
 				if e.Kind == sample.Way {
 					cost *= times
 				}
-				s := sample.Slice{Round: round + 1, Took: 200 * time.Millisecond, Requests: 1000,
+				s := sample.Slice{Round: round + 1, Elapsed: 200 * time.Millisecond, Requests: 1000,
 					CPU: map[string]time.Duration{"application": time.Duration(cost * 1e6)}}
 				if disturbed(start, round) {
 					s.CPU["application"] += 5 * time.Millisecond * time.Duration(i)
-					s.Others = time.Duration(share * float64(s.Took))
+					s.Others = time.Duration(share * float64(s.Elapsed))
 				}
 				r.Slices = append(r.Slices, s)
 			}
@@ -165,7 +165,7 @@ func TestRatiosAreCorrectedByTheProbe(t *testing.T) {
 					slow = 1 + 0.3*float64((5-j)%3)
 				}
 				r.Slices[j].CPU["application"] = time.Duration(slow * float64(r.Slices[j].CPU["application"]))
-				r.Slices[j].Took = time.Duration(slow * float64(r.Slices[j].Took))
+				r.Slices[j].Elapsed = time.Duration(slow * float64(r.Slices[j].Elapsed))
 				r.Slices[j].Probe = time.Duration(slow * 1e4)
 				if r.Contender == "way" {
 					r.Slices[j].Probe = time.Duration(slow * shift * 1e4)

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/table"
 )
 
-const responsesFile = "answers.csv"
+const responsesFile = "responses.csv"
 
 // Reason is a declared reason for differences of responses, with the contenders that it concerns.
 type Reason struct {

@@ -26,6 +26,7 @@ func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 	d.Paragraph(a.Verdict())
 	d.Paragraph(strings.Join(append(a.Remarks(), a.Shares()), " "))
 	a.targetTable(d)
+	a.writeBenchmarks(d)
 	for i := range a.Tables {
 		a.writeTable(d, &a.Tables[i])
 	}
@@ -93,7 +94,7 @@ func (a *Report) Problems() (all []string) {
 	for _, warning := range a.Run.Warnings {
 		all = append(all, "WARNING: "+warning)
 	}
-	return all
+	return append(all, a.benchmarkProblems()...)
 }
 
 func (a *Report) differences() (all []string) {

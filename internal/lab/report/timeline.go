@@ -104,7 +104,8 @@ func (a *Report) span(among func(*sample.Record) bool) (first, last time.Time) {
 // Timeline returns the timeline of the run, or nil if the times of trials are unknown.
 func (a *Report) Timeline() *timeline {
 	first, last := a.span(func(*sample.Record) bool { return true })
-	if !last.After(first) || len(a.Targets) > 0 { // its medians are those of conditions with the control
+	// Its medians are those of conditions with the control, under load.
+	if !last.After(first) || len(a.Targets) > 0 || a.Benchmarks != nil {
 		return nil
 	}
 	minutes := func(at time.Time) float64 { return at.Sub(first).Minutes() }

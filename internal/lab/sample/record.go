@@ -53,7 +53,7 @@ type Record struct {
 type Slice struct {
 	Round    int                      `json:"round"`    // from 1; each has one slice of every contender
 	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
-	Took     time.Duration            `json:"tookNs"`
+	Elapsed  time.Duration            `json:"elapsedNs"`
 	Requests uint64                   `json:"requests"`
 	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role
 	Others   time.Duration            `json:"othersNs"` // the slice's share of the round's; may be slightly negative
@@ -77,7 +77,9 @@ func (r *Record) Parts() []Slice {
 	if len(r.Slices) > 0 {
 		return r.Slices
 	}
-	whole := Slice{Took: r.LoadTime(), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others}
+	whole := Slice{
+		Elapsed: r.LoadTime(), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others,
+	}
 	for role, costs := range r.Costs {
 		for _, c := range costs {
 			whole.CPU[role] += c.CPU()
@@ -99,7 +101,7 @@ func (s *Slice) WeightUs(role string) float64 {
 }
 
 // PerSecond returns the rate of requests.
-func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Took.Seconds(), 1e-9) }
+func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Elapsed.Seconds(), 1e-9) }
 
 // CPUPerRequest returns the CPU time per request of a role's processes; "" is all roles.
 func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {

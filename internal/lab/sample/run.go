@@ -55,8 +55,8 @@ type Run struct {
 
 	Benchmarks *Benchmarks `json:"benchmarks,omitempty"` // nil if processes were loaded
 
-	Kernel []kernel.Row    `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
-	Tuned  []kernel.Change `json:"tuned,omitempty"`  // settings changed for the run
+	Kernel []kernel.Comparison `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
+	Tuned  []kernel.Change     `json:"tuned,omitempty"`  // settings changed for the run
 
 	// Reached holds sentences on the limits of kernel settings that the run reached.
 	Reached []string `json:"reached,omitempty"`
@@ -65,7 +65,7 @@ type Run struct {
 	Notes []string `json:"notes,omitempty"`
 
 	// CounterExperiments are those that were carried out.
-	CounterExperiments []CounterExperiment `json:"tested,omitempty"`
+	CounterExperiments []CounterExperiment `json:"counterExperiments,omitempty"`
 
 	// Warnings are about the whole run, such as that it was interrupted.
 	Warnings []string `json:"warnings"`
@@ -108,7 +108,7 @@ type Entrant struct {
 	// PublishedLines is the length of the write-up's application; 0 if unknown.
 	PublishedLines int `json:"publishedLines,omitempty"`
 
-	Response    *equal.Response      `json:"answer"`
+	Response    *equal.Response      `json:"response"`
 	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response
 	Declared    []DeclaredDifference `json:"declared"`    // differences that the experiment declares
 

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -11,6 +12,7 @@ const width = 100
 // Document collects headings, prose and tables, for a terminal or as Markdown.
 type Document struct {
 	Markdown bool
+	Width    int // of a line of prose; 0 is 100 characters
 	text     strings.Builder
 }
 
@@ -19,6 +21,8 @@ func (d *Document) String() string { return d.text.String() }
 
 // Lines returns the number of lines.
 func (d *Document) Lines() int { return strings.Count(d.text.String(), "\n") }
+
+func (d *Document) width() int { return cmp.Or(d.Width, width) }
 
 // Line writes a line as it is.
 func (d *Document) Line(format string, args ...any) {
@@ -37,7 +41,7 @@ func (d *Document) Heading(format string, args ...any) {
 // Paragraph writes prose, unless it is "".
 func (d *Document) Paragraph(text string) {
 	if text != "" {
-		fmt.Fprintf(&d.text, "%s\n\n", Wrap(text))
+		fmt.Fprintf(&d.text, "%s\n\n", wrap(text, d.width()))
 	}
 }
 
@@ -48,7 +52,7 @@ func (d *Document) Items(texts []string) {
 		first, next = "- ", "  "
 	}
 	for _, text := range texts {
-		fmt.Fprintf(&d.text, "%s%s\n", first, strings.ReplaceAll(wrap(text, width-len(next)), "\n", "\n"+next))
+		fmt.Fprintf(&d.text, "%s%s\n", first, strings.ReplaceAll(wrap(text, d.width()-len(next)), "\n", "\n"+next))
 	}
 	if len(texts) > 0 {
 		d.text.WriteByte('\n')

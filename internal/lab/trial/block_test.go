@@ -78,7 +78,7 @@ func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 			}
 			at = s.Offset
 			requests += s.Requests
-			took += s.Took
+			took += s.Elapsed
 			for role, cpu := range s.CPU {
 				if role != contender.RoleApplication || cpu <= 0 {
 					t.Errorf("%s: %v of %s", name, cpu, role)
@@ -119,20 +119,25 @@ func TestDeadContenderDoesNotDisturbTheOthers(t *testing.T) {
 }
 
 // A contender that uses CPU time without requests is measured alone, and so is the control, for
-// comparison.
+// comparison. On a busy machine another one may seem restless, because it does late what its
+// warm-up has left, or because its last responses take long. The block is then repeated.
 func TestRestlessContenderIsMeasuredAlone(t *testing.T) {
-	records := block(t, bench(t), company("server", "restless", "server+"))
-	for name, alone := range map[string]string{
-		"server": "", "server+": "", "restless alone": "of a CPU", "server alone": "to be compared",
-	} {
-		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, alone) ||
-			(alone == "") != (len(r.Slices) > 0) {
-			t.Errorf("%s: %+v", name, r)
+	b := bench(t)
+	again(t, b, func() error {
+		records := block(t, b, company("server", "restless", "server+"))
+		for name, alone := range map[string]string{
+			"server": "", "server+": "", "restless alone": "of a CPU", "server alone": "to be compared",
+		} {
+			if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, alone) ||
+				(alone == "") != (len(r.Slices) > 0) {
+				return fmt.Errorf("%s: %+v", name, r)
+			}
 		}
-	}
-	if len(records) != 4 {
-		t.Errorf("%d records", len(records))
-	}
+		if len(records) != 4 {
+			return fmt.Errorf("%d records", len(records))
+		}
+		return nil
+	})
 }
 
 // If one process may not have the connections to all contenders, each contender is measured alone.

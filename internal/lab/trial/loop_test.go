@@ -15,6 +15,17 @@ import (
 type recorder struct {
 	turns []trial.Turn
 	fail  func(turn trial.Turn) error // may be nil
+
+	isPrepared bool
+	cannot     error // of Prepare
+}
+
+func (r *recorder) Prepare(context.Context) error {
+	if r.isPrepared {
+		return errors.New("prepared twice")
+	}
+	r.isPrepared = true
+	return r.cannot
 }
 
 func (r *recorder) Measure(_ context.Context, turn trial.Turn) ([]sample.Record, error) {

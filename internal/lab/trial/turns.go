@@ -35,7 +35,7 @@ func (s *blockState) round(ctx context.Context, round int) error {
 	for _, m := range s.up {
 		if n := len(m.rec.Slices); n > 0 && m.rec.Slices[n-1].Round == round {
 			slice := &m.rec.Slices[n-1]
-			slice.Others = time.Duration(share * float64(slice.Took))
+			slice.Others = time.Duration(share * float64(slice.Elapsed))
 			m.rec.Others += slice.Others
 		}
 	}
@@ -102,7 +102,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	m.rate = float64(got.Requests) / got.Elapsed.Seconds()
 	if got.Requests > 0 {
 		m.rec.Slices = append(m.rec.Slices, sample.Slice{
-			Round: round, Offset: began.Sub(m.rec.Start), Took: got.Elapsed, Requests: got.Requests, CPU: spent,
+			Round: round, Offset: began.Sub(m.rec.Start), Elapsed: got.Elapsed, Requests: got.Requests, CPU: spent,
 			Probe: probed,
 		})
 	}

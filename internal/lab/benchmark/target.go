@@ -1,4 +1,4 @@
-package gobench
+package benchmark
 
 import (
 	"fmt"
@@ -13,12 +13,18 @@ import (
 
 // TargetRow is a benchmark with targets of its figures.
 type TargetRow struct {
-	Name      string       `yaml:"name"`
-	Benchmark string       `yaml:"benchmark"`  // without "Benchmark" and the engine's prefix
-	Procs     int          `yaml:"gomaxprocs"` // 0 is the number of processors
-	Once      bool         `yaml:"once"`       // one iteration, however long it takes
-	Blocks    int          `yaml:"blocks"`     // 0 is the trials'
-	Targets   []lab.Target `yaml:"targets"`    // their metrics are units, such as ns/op
+	Name      string `yaml:"name"`
+	Benchmark string `yaml:"benchmark"`  // without "Benchmark" and the engine's prefix
+	Procs     int    `yaml:"gomaxprocs"` // 0 is the number of processors
+	Once      bool   `yaml:"once"`       // one iteration, however long it takes
+
+	// Run has the arguments of each load generator, in place of Benchmark, with {url} and {seconds}.
+	// Set are settings of the server's nginx.conf.
+	Run map[string]string `yaml:"run"`
+	Set map[string]string `yaml:"set"`
+
+	Blocks  int          `yaml:"blocks"`  // 0 is the trials'
+	Targets []lab.Target `yaml:"targets"` // their metrics are units, such as ns/op
 }
 
 // Count is a target of several rows together: in how many of them the ratio of a metric is at most
@@ -67,8 +73,8 @@ func (e *Experiment) checkTargets(f *yamlfile.File) error {
 	for i := range e.Targets {
 		r, at := &e.Targets[i], fmt.Sprintf("$.targets[%d]", i)
 		switch {
-		case r.Name == "" || r.Benchmark == "" || len(r.Targets) == 0:
-			return f.Fault(at, "targets: want name, benchmark and targets")
+		case r.Name == "" || len(r.Targets) == 0 || r.Benchmark == "" == (len(r.Run) == 0):
+			return f.Fault(at, "targets: want name, targets, and benchmark or run")
 		case r.Procs < 0 || r.Procs > maxProcs:
 			return f.Fault(at, "targets: gomaxprocs: want 0 to %d, got %d", maxProcs, r.Procs)
 		case r.Blocks < 0 || r.Blocks > maxBlocks:
@@ -92,10 +98,10 @@ func (e *Experiment) checkTargets(f *yamlfile.File) error {
 	return nil
 }
 
-// FindTargets returns the experiments of Go benchmarks with targets in the project's folder root.
+// FindTargets returns the experiments with targets in the project's folder root.
 func FindTargets(root string) (all []*Experiment, err error) {
 	dir := filepath.Join(root, "experiments", lab.TargetsDir)
-	names, err := Experiments(dir)
+	names, err := lab.Experiments(dir, lab.Benchmarks)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package gobench
+package report
 
 import (
 	"fmt"
@@ -7,17 +7,19 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 )
 
-// Verdict returns a sentence for each group: how the engines' times compare with the control's.
-func (a *Analysis) Verdict() string {
+// benchmarksVerdict returns a sentence for each group of benchmarks: how the engines' times compare
+// with the control's.
+func (a *Report) benchmarksVerdict() string {
 	var sentences []string
 	for i := range a.Benchmarks.Groups {
 		var parts []string
 		for j := range a.Entrants {
-			if part := a.spread(&a.Benchmarks.Groups[i], j); part != "" {
+			if part := a.timesOf(&a.Entrants[j], &a.Benchmarks.Groups[i]); part != "" {
 				parts = append(parts, part)
 			}
 		}
@@ -32,17 +34,15 @@ func (a *Analysis) Verdict() string {
 	return strings.Join(sentences, " ")
 }
 
-// spread returns the range of an engine's ratios, measured and published, as text.
-func (a *Analysis) spread(g *sample.Group, engine int) string {
+// timesOf returns the range of an engine's ratios in a group, measured and published, as text.
+func (a *Report) timesOf(e *sample.Entrant, g *sample.Group) string {
 	var parts []string
-	for _, t := range a.Tables {
-		if t.Group != g {
-			continue
-		}
+	for _, t := range a.EngineTables {
 		var ours, theirs []float64
 		for _, row := range t.Rows {
-			ours = append(ours, row.Cells[engine].Ratio.Mid)
-			theirs = append(theirs, row.Cells[engine].PublishedRatio)
+			if t.Group == g && row.Name == e.Name {
+				ours, theirs = append(ours, row.Ratio.Mid), append(theirs, row.PublishedRatio)
+			}
 		}
 		if ours, theirs = stat.Known(ours), stat.Known(theirs); len(ours) == 0 {
 			continue
@@ -56,7 +56,7 @@ func (a *Analysis) spread(g *sample.Group, engine int) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s takes %s", a.Entrants[engine].Title, strings.Join(parts, ", "))
+	return fmt.Sprintf("%s takes %s", e.Title, strings.Join(parts, ", "))
 }
 
 func between(ratios []float64) string {
@@ -67,21 +67,17 @@ func between(ratios []float64) string {
 	return lo + "–" + hi
 }
 
-// times returns a ratio as text, or "" for NaN.
-func times(r float64) string {
-	if math.IsNaN(r) {
-		return ""
-	}
-	return fmt.Sprintf("%.2f", r)
-}
-
-// Shape returns sentences about whether the results confirm the published order of engines, and the
-// published absence of allocations.
-func (a *Analysis) Shape() []string {
-	var all []string
+// benchmarkShape returns sentences about whether the results confirm the published order of
+// engines, and the published absence of allocations.
+func (a *Report) benchmarkShape() (all []string) {
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
-		rows := a.rowsOf(e)
+		var rows []analyze.EngineRow
+		for row := range a.benchmarkRows() {
+			if row.Name == e.Name && row.Published != nil && row.Trials > 0 {
+				rows = append(rows, row)
+			}
+		}
 		if s := order(e, a.Control(), rows); s != "" {
 			all = append(all, s)
 		}
@@ -95,29 +91,9 @@ func (a *Analysis) Shape() []string {
 	return all
 }
 
-// labeledCell is a cell with the name of its row and the condition.
-type labeledCell struct {
-	*Cell
-	label string
-}
-
-// rowsOf returns an engine's cells with both measured and published figures.
-func (a *Analysis) rowsOf(e *sample.Entrant) (rows []labeledCell) {
-	for _, t := range a.Tables {
-		for _, row := range t.Rows {
-			for i := range row.Cells {
-				if c := &row.Cells[i]; c.Engine == e && c.Published != nil && c.Trials > 0 {
-					rows = append(rows, labeledCell{c, label(row.Name, t.Procs)})
-				}
-			}
-		}
-	}
-	return rows
-}
-
 // order returns a sentence about the rows in which an engine is faster or slower than the control
 // as published, and those in which it is not.
-func order(e, control *sample.Entrant, rows []labeledCell) string {
+func order(e, control *sample.Entrant, rows []analyze.EngineRow) string {
 	var reversed, unclear []string
 	compared, closer, fewBlocks := 0, 0, ""
 	for _, r := range rows {
@@ -125,16 +101,15 @@ func order(e, control *sample.Entrant, rows []labeledCell) string {
 			continue
 		}
 		compared++
-		published := stat.Interval{Lo: r.PublishedRatio, Mid: r.PublishedRatio, Hi: r.PublishedRatio}.Finding()
 		switch r.Ratio.Finding() {
-		case published:
+		case stat.Interval{Lo: r.PublishedRatio, Mid: r.PublishedRatio, Hi: r.PublishedRatio}.Finding():
 		case stat.Unclear:
-			unclear = append(unclear, r.label)
+			unclear = append(unclear, r.Label())
 			if !r.Ratio.Known() {
 				fewBlocks = " (an interval needs more blocks)"
 			}
 		default:
-			reversed = append(reversed, r.label)
+			reversed = append(reversed, r.Label())
 		}
 		if math.Abs(math.Log(r.Ratio.Mid)) < math.Abs(math.Log(r.PublishedRatio)) {
 			closer++
@@ -146,10 +121,10 @@ func order(e, control *sample.Entrant, rows []labeledCell) string {
 	text := fmt.Sprintf("The published order of %s and %s is confirmed in %d of %s", e.Title, control.Title,
 		compared-len(reversed)-len(unclear), rowsText(compared))
 	if len(reversed) > 0 {
-		text += "; it is reversed or equal in " + names(reversed)
+		text += "; it is reversed or equal in " + listed(reversed)
 	}
 	if len(unclear) > 0 {
-		text += "; it is unclear in " + names(unclear) + fewBlocks
+		text += "; it is unclear in " + listed(unclear) + fewBlocks
 	}
 	return fmt.Sprintf("%s. In %s the difference is smaller than published.", text, rowsText(closer))
 }
@@ -161,8 +136,8 @@ func rowsText(n int) string {
 	return fmt.Sprintf("%d rows", n)
 }
 
-// names returns a list of labels as text. A long list becomes its length.
-func names(labels []string) string {
+// listed returns a list of labels as text. A long list becomes its length.
+func listed(labels []string) string {
 	const most = 6
 	if len(labels) > most {
 		return strconv.Itoa(len(labels))
@@ -171,7 +146,7 @@ func names(labels []string) string {
 }
 
 // allocations returns a sentence about the rows for which no allocations were published.
-func allocations(e *sample.Entrant, rows []labeledCell) string {
+func allocations(e *sample.Entrant, rows []analyze.EngineRow) string {
 	none := 0
 	var some []string
 	for _, r := range rows {
@@ -180,7 +155,7 @@ func allocations(e *sample.Entrant, rows []labeledCell) string {
 		}
 		none++
 		if r.Allocs > 0 {
-			some = append(some, fmt.Sprintf("%s (%.2g)", r.label, r.Allocs))
+			some = append(some, fmt.Sprintf("%s (%.2g)", r.Label(), r.Allocs))
 		}
 	}
 	switch {
@@ -190,5 +165,5 @@ func allocations(e *sample.Entrant, rows []labeledCell) string {
 		return fmt.Sprintf("%s makes no allocations per operation in %s, as published.", e.Title, rowsText(none))
 	}
 	return fmt.Sprintf("%s makes no allocations per operation in %d of the %s where that was published; it does in %s. "+
-		"Allocations of the setup count, too: the shorter a benchmark runs, the more.", e.Title, none-len(some), rowsText(none), names(some))
+		"Allocations of the setup count, too: the shorter a benchmark runs, the more.", e.Title, none-len(some), rowsText(none), listed(some))
 }

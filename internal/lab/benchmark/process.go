@@ -1,4 +1,4 @@
-package gobench
+package benchmark
 
 import (
 	"bytes"
@@ -31,13 +31,36 @@ const (
 	restOfOutput = 5 * time.Second
 )
 
+// program measures rows of one engine.
+type program interface {
+	// has reports whether the engine has a row.
+	has(row *TargetRow) bool
+	// run measures a row once, in a process of its own. It returns the figures by unit. The error
+	// contains the output.
+	run(ctx context.Context, row *TargetRow, turn rowTurn) (values map[string]float64, iterations int, err error)
+	versions() []string
+}
+
+// rowTurn is what a turn determines for all engines of a row.
+type rowTurn struct {
+	procs  int           // GOMAXPROCS
+	length time.Duration // of a Go benchmark
+	url    string        // of the server; "" if there is none
+}
+
 // binary is the compiled benchmarks of an engine.
 type binary struct {
 	path       string
-	dir        string   // working directory of its benchmarks
-	part       string   // see Engine.Part
+	dir        string // working directory of its benchmarks
+	engine     *Engine
 	benchmarks []string // names without "Benchmark"
-	versions   []string
+	parts      []string // versions of its components
+}
+
+func (b *binary) versions() []string { return b.parts }
+
+func (b *binary) has(row *TargetRow) bool {
+	return slices.Contains(b.benchmarks, b.engine.Prefix+row.Benchmark)
 }
 
 // compile compiles an engine's benchmarks and lists their names.
@@ -50,21 +73,21 @@ func compile(ctx context.Context, tools *contender.Tools, module, experiment str
 		return nil, err
 	}
 	args := slices.Concat([]string{"test"}, tools.GoFlags, []string{"-c", "-o", path, e.Package})
-	if _, err := command(ctx, module, tools.GoEnv, "go", args...); err != nil {
+	if _, err := (&process{dir: module, env: tools.GoEnv}).run(ctx, "go", args...); err != nil {
 		return nil, fmt.Errorf("go test -c %s: %w", e.Package, err)
 	}
-	b := &binary{path: path, dir: filepath.Join(module, e.Package), part: e.Part}
+	b := &binary{path: path, dir: filepath.Join(module, e.Package), engine: e}
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("%s has no benchmarks", e.Package)
 	}
-	out, err := command(ctx, b.dir, nil, path, "-test.list", "^Benchmark")
+	out, err := (&process{dir: b.dir}).run(ctx, path, "-test.list", "^Benchmark")
 	if err != nil {
 		return nil, err
 	}
 	for line := range strings.Lines(string(out)) {
 		b.benchmarks = append(b.benchmarks, strings.TrimPrefix(strings.TrimSpace(line), "Benchmark"))
 	}
-	b.versions, err = versions(ctx, tools.GoEnv, path, b.dir, e.Module)
+	b.parts, err = versions(ctx, tools.GoEnv, path, b.dir, e.Module)
 	return b, err
 }
 
@@ -79,25 +102,24 @@ func versions(ctx context.Context, env []string, path, dir, module string) ([]st
 		return []string{info.GoVersion}, nil
 	}
 	const format = "{{.Path}} {{if .Replace}}of this checkout{{else}}{{.Version}}{{end}}"
-	out, err := command(ctx, dir, env, "go", "list", "-m", "-f", format, module)
+	out, err := (&process{dir: dir, env: env}).run(ctx, "go", "list", "-m", "-f", format, module)
 	return []string{info.GoVersion, strings.TrimSpace(string(out))}, err
 }
 
-// run runs one benchmark once, in a process with GOMAXPROCS procs, for a time or for a number of
-// iterations such as 1x. It returns the figures by unit. The error contains the output.
-func (b *binary) run(ctx context.Context, name string, procs int, length string) (map[string]float64, int, error) {
-	limit := spare
-	if d, err := time.ParseDuration(length); err == nil {
-		limit += slack * d
-	} else {
-		limit *= slack
+// run runs one benchmark once, for a time or one iteration.
+func (b *binary) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[string]float64, int, error) {
+	limit, length := spare+slack*turn.length, turn.length.String()
+	if row.Once {
+		limit, length = spare*slack, "1x"
 	}
+	name := b.engine.Prefix + row.Benchmark
 	pattern := "^Benchmark" + name + "$"
-	if b.part != "" {
-		name += "/" + b.part
-		pattern += "/^" + b.part + "$"
+	if part := b.engine.Part; part != "" {
+		name += "/" + part
+		pattern += "/^" + part + "$"
 	}
-	out, err := command(ctx, b.dir, []string{"GOMAXPROCS=" + strconv.Itoa(procs)}, b.path,
+	p := process{dir: b.dir, env: []string{"GOMAXPROCS=" + strconv.Itoa(turn.procs)}}
+	out, err := p.run(ctx, b.path,
 		"-test.run", "^$", "-test.bench", pattern, "-test.benchmem", "-test.count", "1",
 		"-test.benchtime", length, "-test.timeout", limit.String())
 	if err != nil {
@@ -135,14 +157,32 @@ func parse(output []byte, name string) (values map[string]float64, iterations in
 	return values, iterations, nil
 }
 
-// command runs a program and returns its standard output. When ctx ends, it kills the program and
-// its children. If this process is killed, the kernel kills the program.
-func command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
+// process is a program that is run once.
+type process struct {
+	dir  string
+	env  []string      // more variables
+	cpus []int         // nil are all
+	used time.Duration // CPU time; valid once it has ended
+}
+
+// run runs the program and returns its standard output. When ctx ends, it kills the program and its
+// children. If this process is killed, the kernel kills the program.
+func (p *process) run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	runtime.LockOSThread() // the kernel sends the death signal when the thread that started the program ends
 	defer runtime.UnlockOSThread()
+	if p.cpus != nil { // the program inherits those of the thread
+		all, err := contender.AllCPUs()
+		if err == nil {
+			err = contender.Bind(p.cpus)
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = contender.Bind(all) }()
+	}
 	c := exec.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
-	c.Dir, c.Env = dir, slices.Concat(os.Environ(), env)
+	c.Dir, c.Env = p.dir, slices.Concat(os.Environ(), p.env)
 	c.Stdout, c.Stderr = &out, &errs
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
@@ -152,6 +192,7 @@ func command(ctx context.Context, dir string, env []string, name string, args ..
 		return nil, ctx.Err()
 	}
 	if err == nil {
+		p.used = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 		return out.Bytes(), nil
 	}
 	if errors.Is(err, exec.ErrNotFound) {

@@ -1,4 +1,4 @@
-package gobench
+package benchmark
 
 import (
 	"cmp"
@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -36,6 +35,7 @@ type Options struct {
 	Results string           // "" is Root
 	Tools   *contender.Tools // compile the benchmarks; nil keeps them in Root/.cache
 	Flags   []string         // the command-line arguments that the report repeats; without the seed
+	Guard   []string         // see contender.StageOptions
 
 	Logf     func(format string, args ...any) // may be nil
 	Progress func(Progress)                   // may be nil
@@ -57,13 +57,13 @@ type runner struct {
 	module     string
 	blocks     int // of rows without their own
 	rows       map[sample.Condition]*TargetRow
-	binaries   map[string]*binary // by engine
+	programs   map[string]program // by engine
 	failures   map[slot]int
-	journal    *sample.Journal // nil if results cannot be written
-	dir        string
+	server     *server // nil of Go benchmarks
+	recorder   lab.Recorder
 }
 
-// slot is a benchmark of an engine under a condition.
+// slot is a row of an engine under a condition.
 type slot struct {
 	sample.Condition
 	engine string
@@ -73,29 +73,35 @@ type slot struct {
 // measured even after an error; run is nil if nothing was measured. The error is ctx's or the
 // reason why the run ended early.
 func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err error) {
-	w, err := prepare(ctx, o)
+	w, err := newRunner(o)
 	if err != nil {
 		return nil, "", err
 	}
-	w.openResults()
-	err = w.measure(ctx)
-	if w.journal != nil {
-		err = errors.Join(err, w.journal.Close())
+	if err := w.recorder.Open(cmp.Or(w.Results, w.Root), w.Out); err != nil {
+		return nil, "", err
 	}
-	w.run.Seconds = time.Since(w.run.Started).Seconds()
-	return w.run, w.dir, err
+	loop := trial.Loop{Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep}
+	last, err := loop.Run(ctx, w)
+	if err != nil && last == 0 {
+		w.recorder.Discard()
+		return nil, "", err
+	}
+	if err != nil {
+		w.recorder.Warn("interrupted in block %d of %d", last, w.run.Blocks)
+	}
+	return w.recorder.Close(err)
 }
 
-// Prepare compiles an experiment's benchmarks. It does not run them.
+// Prepare compiles or finds the programs of an experiment. It does not run them.
 func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
-	w, err := prepare(ctx, o)
+	w, err := newRunner(o)
 	if err != nil {
 		return nil, err
 	}
-	return w.run, nil
+	return w.run, w.Prepare(ctx)
 }
 
-func prepare(ctx context.Context, o Options) (*runner, error) {
+func newRunner(o Options) (*runner, error) {
 	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
 	if err != nil {
 		return nil, err
@@ -117,11 +123,6 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 	if err := e.choose(o.Only); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(o.Out, sample.JournalFile)); o.Out != "" && err == nil {
-		return nil, &lab.UsageError{
-			Option: lab.OptionOut, What: fmt.Sprintf("%q holds the results of another run; name another folder", o.Out),
-		}
-	}
 	if o.Tools == nil {
 		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
 	}
@@ -130,7 +131,7 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 	}
 	w := &runner{
 		Options: o, experiment: e, module: filepath.Join(o.Root, e.Module), blocks: trials.Blocks,
-		rows: make(map[sample.Condition]*TargetRow), binaries: make(map[string]*binary), failures: make(map[slot]int),
+		rows: make(map[sample.Condition]*TargetRow), programs: make(map[string]program), failures: make(map[slot]int),
 	}
 	w.run = &sample.Run{
 		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,
@@ -140,8 +141,10 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 			Groups: e.groups(), Procs: threads(trials.Procs), Published: published, Why: e.Published.Why,
 		},
 	}
+	w.recorder = lab.Recorder{Run: w.run, Logf: o.Logf}
+	w.Tools.Logf = w.recorder.Log
 	w.addConditions(trials.areExact)
-	return w, w.compile(ctx)
+	return w, nil
 }
 
 // threads returns the values of GOMAXPROCS without duplicates.
@@ -223,6 +226,7 @@ func (w *runner) addConditions(areExact bool) {
 		if areExact {
 			row.Blocks = 0
 		}
+		w.run.Blocks = max(w.run.Blocks, row.Blocks)
 		add(row, cmp.Or(row.Procs, runtime.NumCPU()))
 		for _, t := range row.Targets {
 			w.run.Targets = append(w.run.Targets, t.Of(row.Name))
@@ -233,29 +237,34 @@ func (w *runner) addConditions(areExact bool) {
 	}
 }
 
-// compile compiles the engines' benchmarks. An engine that cannot be compiled is left out.
-func (w *runner) compile(ctx context.Context) error {
+// Prepare implements trial.Source: it compiles or finds the engines' programs. An engine without a
+// program is left out.
+func (w *runner) Prepare(ctx context.Context) error {
+	if w.experiment.Server != "" {
+		if err := w.openServer(ctx); err != nil {
+			return err
+		}
+	}
 	for i := range w.experiment.Engines {
 		e := &w.experiment.Engines[i]
-		w.logf("compiling the benchmarks of %s", e.Title)
 		entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: sample.Way, Runtime: "Go", Prefix: e.Prefix}
 		if e.Name == w.experiment.Control {
 			entrant.Kind = sample.Control
 		}
-		b, err := w.compiled(ctx, e)
+		p, err := w.program(ctx, e)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
 			entrant.Absent = err.Error()
-			w.logf("left out: %s: %v", e.Title, err)
+			w.recorder.Log("left out: %s: %v", e.Title, err)
 		default:
-			entrant.Versions = b.versions
-			w.binaries[e.Name] = b
+			entrant.Versions = p.versions()
+			w.programs[e.Name] = p
 			for _, c := range w.run.Conditions {
-				name, has := c.Scenario.Name, slices.Contains(b.benchmarks, e.Prefix+w.rows[c].Benchmark)
-				if !has && !slices.Contains(entrant.Lacking, name) {
-					entrant.Lacking = append(entrant.Lacking, name)
+				row := w.rows[c]
+				if row.concerns(e.Name) && !p.has(row) && !slices.Contains(entrant.Lacking, row.Name) {
+					entrant.Lacking = append(entrant.Lacking, row.Name)
 				}
 			}
 		}
@@ -264,59 +273,42 @@ func (w *runner) compile(ctx context.Context) error {
 	return nil
 }
 
-// compiled returns the benchmarks of an engine. Engines with one package share the program.
-func (w *runner) compiled(ctx context.Context, e *Engine) (*binary, error) {
-	for i := range w.experiment.Engines {
-		other := &w.experiment.Engines[i]
-		b := w.binaries[other.Name]
-		if b == nil || other.Package != e.Package {
+// program returns the program of an engine. Engines with one package share it.
+func (w *runner) program(ctx context.Context, e *Engine) (program, error) {
+	if e.Needs != "" {
+		return w.findTool(ctx, e)
+	}
+	w.recorder.Log("compiling the benchmarks of %s", e.Title)
+	for _, p := range w.programs {
+		b, ok := p.(*binary)
+		if !ok || b.engine.Package != e.Package {
 			continue
 		}
 		same := *b
-		same.part = e.Part
+		same.engine = e
 		var err error
-		same.versions, err = versions(ctx, w.Tools.GoEnv, same.path, same.dir, e.Module)
+		same.parts, err = versions(ctx, w.Tools.GoEnv, same.path, same.dir, e.Module)
 		return &same, err
 	}
 	return compile(ctx, w.Tools, w.module, filepath.Base(w.Experiment), e)
 }
 
-// openResults makes the results folder and the journal. If that fails, the run continues and
-// reports on the terminal only.
-func (w *runner) openResults() {
-	dir, err := labrun.ResultsDir(cmp.Or(w.Results, w.Root), w.Out, w.run.Started)
-	if err == nil {
-		w.journal, err = sample.NewJournal(filepath.Join(dir, sample.JournalFile))
-	}
-	if err != nil {
-		w.warn("results cannot be written to disk: %v", err)
-		return
-	}
-	w.dir = dir
-}
-
-// measure runs all blocks.
-func (w *runner) measure(ctx context.Context) error {
-	for _, row := range w.experiment.Targets {
-		w.run.Blocks = max(w.run.Blocks, row.Blocks)
-	}
-	loop := trial.Loop{
-		Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep,
-	}
-	last, err := loop.Run(ctx, w)
-	if err != nil {
-		w.warn("interrupted in block %d of %d", last, w.run.Blocks)
-	}
-	return err
-}
-
-// Measure implements trial.Source: it runs the row's benchmark of each engine, in random order.
-// These processes follow each other, because they are compared.
+// Measure implements trial.Source: it runs the row of each engine, in random order. These processes
+// follow each other, because they are compared.
 func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
 	random := rand.New(rand.NewPCG(w.Seed, uint64(turn.Done)))
 	c, row := turn.Condition, w.rows[turn.Condition]
 	if turn.Block > cmp.Or(row.Blocks, w.blocks) {
 		return nil, nil
+	}
+	shared := rowTurn{procs: c.Procs, length: w.run.Measure}
+	if w.server != nil {
+		url, stop, err := w.startServer(ctx, row)
+		if err != nil {
+			return nil, err
+		}
+		shared.url = url
+		defer func() { err = errors.Join(err, stop()) }()
 	}
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]
@@ -326,11 +318,7 @@ func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Rec
 		}
 		w.follow(turn, e)
 		r := sample.Record{Block: turn.Block, Condition: c, Contender: e.Name, Start: time.Now()}
-		length := w.run.Measure.String()
-		if row.Once {
-			length = "1x"
-		}
-		r.Values, r.Iterations, err = w.binaries[e.Name].run(ctx, e.Prefix+row.Benchmark, c.Procs, length)
+		r.Values, r.Iterations, err = w.programs[e.Name].run(ctx, row, shared)
 		if ctx.Err() != nil {
 			return all, ctx.Err()
 		}
@@ -342,21 +330,13 @@ func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Rec
 	return all, nil
 }
 
-// keep adds a record to the run and to the journal.
+// keep adds a record to the run.
 func (w *runner) keep(r sample.Record) {
-	w.run.Records = append(w.run.Records, r)
+	w.recorder.Add(r)
 	if r.Failure != "" {
 		w.failures[slot{r.Condition, r.Contender}]++
-		w.logf("failed: %s of %s, GOMAXPROCS %d, block %d: %s", r.Scenario.Name, r.Contender, r.Procs, r.Block,
+		w.recorder.Log("failed: %s of %s, GOMAXPROCS %d, block %d: %s", r.Scenario.Name, r.Contender, r.Procs, r.Block,
 			r.Failure)
-	}
-	if w.journal == nil {
-		return
-	}
-	if err := w.journal.Add(&r); err != nil {
-		w.warn("results are no longer written to disk: %v", err)
-		_ = w.journal.Close()
-		w.journal = nil
 	}
 }
 
@@ -372,16 +352,4 @@ func (w *runner) follow(turn trial.Turn, e *sample.Entrant) {
 		Block: turn.Block, Blocks: w.run.Blocks, Benchmark: e.Prefix + turn.Condition.Scenario.Name,
 		Procs: turn.Condition.Procs,
 	})
-}
-
-func (w *runner) logf(format string, args ...any) {
-	if w.Logf != nil {
-		w.Logf(format, args...)
-	}
-}
-
-func (w *runner) warn(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	w.run.Warnings = append(w.run.Warnings, text)
-	w.logf("%s", text)
 }

@@ -1,53 +1,18 @@
-package gobench
+package report
 
 import (
 	"bytes"
-	"fmt"
+	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 )
-
-func TestParseReadsOneResult(t *testing.T) {
-	const head = "goos: linux\ngoarch: amd64\npkg: example.org/m\ncpu: some\n"
-	for name, test := range map[string]struct {
-		output     string
-		want       string
-		iterations int
-		fault      string
-	}{
-		"one thread": {head + "BenchmarkA \t  123\t  4567 ns/op\t 8 B/op\t 9 allocs/op\nPASS\n",
-			"map[B/op:8 allocs/op:9 ns/op:4567]", 123, ""},
-		"several threads": {head + "BenchmarkA-4 \t  2000000\t  0.5 ns/op\t 0 B/op\t 0 allocs/op\nPASS\n", "map[B/op:0 allocs/op:0 ns/op:0.5]", 2000000, ""},
-		"a unit more": {head + "BenchmarkA 1 10 ns/op 3 MB/s 1048576 B/op 1 allocs/op\nPASS\n",
-			"map[B/op:1.048576e+06 MB/s:3 allocs/op:1 ns/op:10]", 1, ""},
-		"other output": {"noise\n" + head + "more: noise\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nPASS\n",
-			"map[B/op:0 allocs/op:0 ns/op:10]", 1, ""},
-		"nothing":      {"", "", 0, "no result in its output"},
-		"no benchmark": {head + "PASS\n", "", 0, "no result in its output:\ngoos: linux"},
-		"another": {head + "BenchmarkB 1 10 ns/op 0 B/op 0 allocs/op\n", "", 0,
-			"want one result of A, got one of B"},
-		"a part": {head + "BenchmarkA/b 1 10 ns/op 0 B/op 0 allocs/op\n", "", 0,
-			"want one result of A, got one of A/b"},
-		"two":         {head + "BenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\n", "", 0, "want one result of A"},
-		"own units":   {head + "BenchmarkA 1 20 B/conn 7 p99-µs\nPASS\n", "map[B/conn:20 p99-µs:7]", 1, ""},
-		"half a line": {head + "BenchmarkA 1 10\nPASS\n", "", 0, "no result in its output"},
-	} {
-		got, iterations, err := parse([]byte(test.output), "A")
-		switch {
-		case test.fault != "":
-			if err == nil || !strings.Contains(err.Error(), test.fault) {
-				t.Errorf("%s: error %v, want %s", name, err, test.fault)
-			}
-		case err != nil || fmt.Sprint(got) != test.want || iterations != test.iterations:
-			t.Errorf("%s: got %v of %d, error %v, want %s of %d", name, got, iterations, err, test.want,
-				test.iterations)
-		}
-	}
-}
 
 // canned returns a run of six blocks on a machine that gets slower and slower. In row A, fast takes
 // half of the control's time, in B twice as much, and in C about the same.
@@ -86,39 +51,45 @@ func canned() *sample.Run {
 		add("fast", "B", 200, 2)
 		add("fast", "C", 80+10*float64(block), 0)
 	}
+	start(r)
 	return r
 }
 
-func TestRatiosAreWithinBlocks(t *testing.T) {
-	a := Analyze(canned())
-	if len(a.Tables) != 1 || len(a.Tables[0].Rows) != 4 {
-		t.Fatalf("tables: %+v", a.Tables)
+// result returns the row of a benchmark.
+func result(t *testing.T, a *Report, engine, name string) analyze.EngineRow {
+	t.Helper()
+	for row := range a.benchmarkRows() {
+		if row.Name == engine && row.Benchmark == name {
+			return row
+		}
 	}
-	cell := func(row int) Cell { return a.Tables[0].Rows[row].Cells[1] }
-	if r := cell(0).Ratio; r != (stat.Interval{Lo: 0.5, Mid: 0.5, Hi: 0.5}) {
-		t.Errorf("ratio of A is %v, want 0.5 despite the drift", r)
+	t.Fatalf("no row of %s, %s", name, engine)
+	return analyze.EngineRow{}
+}
+
+func TestRatiosOfBenchmarksAreWithinBlocks(t *testing.T) {
+	a := New(canned())
+	if len(a.EngineTables) != 1 || len(a.EngineTables[0].Rows) != 7 {
+		t.Fatalf("tables: %+v", a.EngineTables)
 	}
-	if r := cell(2).Ratio; r.Lo != 0.9 || r.Hi != 1.4 || r.Finding() != stat.Unclear {
-		t.Errorf("ratio of C is %v, want 0.9 to 1.4", r)
+	row := result(t, a, "fast", "A")
+	if r := row.Ratio; math.Abs(r.Mid-0.5) > 1e-9 || r.Hi-r.Lo > 1e-9 || row.PublishedRatio != 0.4 {
+		t.Errorf("ratio of A is %v, want 0.5 despite the drift; published %v", r, row.PublishedRatio)
 	}
-	if p := cell(0).PublishedRatio; p != 0.4 {
-		t.Errorf("published ratio of A is %v, want 0.4", p)
+	// Student's interval of the logarithms of 0.9, 1, 1.1, 1.2, 1.3 and 1.4.
+	if r := result(t, a, "fast", "C").Ratio; fixed(2, r.Lo) != "0.96" || fixed(2, r.Hi) != "1.35" ||
+		r.Finding() != stat.Unclear {
+		t.Errorf("ratio of C is %v, want 0.96 to 1.35", r)
 	}
-	if c := cell(3); c.Trials != 0 || !math.IsNaN(c.Ratio.Mid) || c.NsText() != "–" {
-		t.Errorf("a row without a benchmark: %+v", c)
-	}
-	if e := a.Tables[0].Engines; len(e) != 2 {
-		t.Errorf("shown engines: %v", e)
-	}
-	if c := a.Tables[0].Rows[0].Cells[0]; !math.IsNaN(c.Ratio.Mid) || !math.IsNaN(c.PublishedRatio) || c.Allocs != 3 ||
+	if c := result(t, a, "slow", "A"); !math.IsNaN(c.Ratio.Mid) || !math.IsNaN(c.PublishedRatio) || c.Allocs != 3 ||
 		c.Bytes != 24 {
 		t.Errorf("the control: %+v", c)
 	}
 }
 
-func TestShapeComparesWithPublished(t *testing.T) {
-	a := Analyze(canned())
-	got := strings.Join(a.Shape(), "\n")
+func TestBenchmarksAreComparedWithPublished(t *testing.T) {
+	a := New(canned())
+	got := strings.Join(a.Remarks(), "\n")
 	for _, want := range []string{
 		"The published order of Fast and Slow is confirmed in 1 of 3 rows; it is reversed or equal in B at GOMAXPROCS 1; it is unclear in C at GOMAXPROCS 1. In 1 row the difference is smaller than published.",
 		"Fast makes no allocations per operation in 2 of the 3 rows where that was published; it does in B at GOMAXPROCS 1 (2).",
@@ -132,13 +103,13 @@ func TestShapeComparesWithPublished(t *testing.T) {
 		t.Errorf("got %q, want %q", a.Verdict(), want)
 	}
 	empty := &sample.Run{Blocks: 1, Benchmarks: new(sample.Benchmarks)}
-	if got := Analyze(empty).Verdict(); got != "No results can be compared." {
+	if got := New(empty).Verdict(); got != "No results can be compared." {
 		t.Errorf("an empty run: %q", got)
 	}
 }
 
-// Reports have empty cells for failed and missing samples.
-func TestReportsAllowMissingFigures(t *testing.T) {
+// Reports of benchmarks have empty cells for failed and missing samples.
+func TestBenchmarksMayLackFigures(t *testing.T) {
 	r := canned()
 	for i := range r.Records {
 		s := &r.Records[i]
@@ -148,20 +119,24 @@ func TestReportsAllowMissingFigures(t *testing.T) {
 		}
 	}
 	r.Entrants = append(r.Entrants, sample.Entrant{Name: "gone", Title: "Gone", Prefix: "Gone", Absent: "missing"})
-	a := Analyze(r)
-	if e := a.Tables[0].Engines; len(e) != 2 || e[1] != 1 {
-		t.Errorf("shown engines: %v, want no absent one", e)
-	}
-	if c := a.Tables[0].Rows[0].Cells[1]; c.Ratio.Mid != 0.5 || c.Ratio.Known() || c.Trials != 6 {
+	a := New(r)
+	if c := result(t, a, "fast", "A"); math.Abs(c.Ratio.Mid-0.5) > 1e-9 || c.Trials != 6 {
 		t.Errorf("A with half of the control's samples: %+v", c)
 	}
-	var text, page, table bytes.Buffer
-	for _, err := range []error{a.WriteText(&text), a.writePage(&page), a.writeCSV(&table)} {
+	dir := t.TempDir()
+	var text bytes.Buffer
+	if err := errors.Join(a.WriteText(&text), a.WriteFiles(dir)); err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) *bytes.Buffer {
+		content, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
 		}
+		return bytes.NewBuffer(content)
 	}
-	for _, b := range []*bytes.Buffer{&text, &page} {
+	page := read(PageFile)
+	for _, b := range []*bytes.Buffer{&text, page, read(textFile)} {
 		for _, want := range []string{
 			"FAILED: B at GOMAXPROCS 1 of Fast: a failure", "LEFT OUT: Gone: missing", "Fast has no benchmark of D",
 		} {
@@ -173,15 +148,19 @@ func TestReportsAllowMissingFigures(t *testing.T) {
 			t.Errorf("NaN or Inf in\n%s", b.String())
 		}
 	}
-	if want := ",1,A,fast,6,625,50,1800,0,0,0.5,,,unclear,400,0,0,0.4\n"; !strings.Contains(table.String(), want) {
-		t.Errorf("want %q in\n%s", want, table.String())
+	for name, want := range map[string]string{
+		csvFile: ",1,A,fast,6,625,50,1800,0,0,0.5,", benchFile: "\nBenchmarkSlowB 1 24 B/op 3 allocs/op 100 ns/op\n",
+	} {
+		if got := read(name).String(); !strings.Contains(got, want) {
+			t.Errorf("want %q in\n%s", want, got)
+		}
 	}
 }
 
 // Keys of run.json are in camel case, with the unit.
-func TestRunKeysAreCamelCase(t *testing.T) {
+func TestKeysOfBenchmarksAreCamelCase(t *testing.T) {
 	var file bytes.Buffer
-	if err := Analyze(canned()).writeRun(&file); err != nil {
+	if err := New(canned()).writeRun(&file); err != nil {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"measureNs", "nsPerOp", "bytesPerOp", "allocsPerOp"} {

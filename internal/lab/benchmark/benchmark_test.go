@@ -1,4 +1,4 @@
-package gobench_test
+package benchmark_test
 
 import (
 	"context"
@@ -15,25 +15,26 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/gobench"
+	"github.com/tarehq/tare/internal/lab/benchmark"
+	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 	root := programs.Root(t)
-	names, err := gobench.Experiments(filepath.Join(root, "experiments"))
+	names, err := lab.Experiments(filepath.Join(root, "experiments"), lab.Benchmarks)
 	if err != nil || len(names) == 0 {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
-		experiment, err := gobench.ReadExperiment(filepath.Join(root, "experiments", name))
+		experiment, err := benchmark.ReadExperiment(filepath.Join(root, "experiments", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, _, err := gobench.Weigh(context.Background(), gobench.Options{
-			Root: root, Experiment: name, Out: t.TempDir(), Adjust: func(trials *gobench.Trials) {
-				*trials = gobench.Trials{Blocks: 1, Time: yamlfile.Duration(time.Millisecond), Procs: []lab.Cores{0}}
+		run, _, err := benchmark.Weigh(context.Background(), benchmark.Options{
+			Root: root, Experiment: name, Out: t.TempDir(), Adjust: func(trials *benchmark.Trials) {
+				*trials = benchmark.Trials{Blocks: 1, Time: yamlfile.Duration(time.Millisecond), Procs: []lab.Cores{0}}
 			},
 		})
 		if err != nil {
@@ -87,10 +88,10 @@ func project(t *testing.T, experiment string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
-		"experiments/x/gobench.yaml": experiment,
-		"experiments/x/p.csv":        "benchmark,gomaxprocs,ns_per_op,bytes_per_op,allocs_per_op\nOneA,1,100,0,0\nTwoA,1,50,0,0\n",
-		"go.mod":                     "module example.org/m\n\ngo 1.24\n",
-		"one/a_test.go":              "package a\n\nimport \"testing\"\n\nfunc BenchmarkOneA(b *testing.B) {}\nfunc BenchmarkOneB(b *testing.B) {}\nfunc BenchmarkOneC(b *testing.B) {}\nfunc BenchmarkOneD(b *testing.B) {}\n",
+		"experiments/x/experiment.yaml": experiment,
+		"experiments/x/p.csv":           "benchmark,gomaxprocs,ns_per_op,bytes_per_op,allocs_per_op\nOneA,1,100,0,0\nTwoA,1,50,0,0\n",
+		"go.mod":                        "module example.org/m\n\ngo 1.24\n",
+		"one/a_test.go":                 "package a\n\nimport \"testing\"\n\nfunc BenchmarkOneA(b *testing.B) {}\nfunc BenchmarkOneB(b *testing.B) {}\nfunc BenchmarkOneC(b *testing.B) {}\nfunc BenchmarkOneD(b *testing.B) {}\n",
 		"two/a_test.go": `package a
 
 import (
@@ -128,7 +129,8 @@ func BenchmarkTwoD(b *testing.B) {
 	return root
 }
 
-const small = `title: t
+const small = `kind: benchmarks
+title: t
 question: q
 source: s
 module: .
@@ -149,7 +151,7 @@ published: {file: p.csv, why: because}
 func TestFailuresAreIsolated(t *testing.T) {
 	root := project(t, small)
 	var messages []string
-	run, dir, err := gobench.Weigh(context.Background(), gobench.Options{
+	run, dir, err := benchmark.Weigh(context.Background(), benchmark.Options{
 		Root: root, Experiment: "x", Logf: func(format string, _ ...any) { messages = append(messages, format) },
 	})
 	if err != nil {
@@ -178,7 +180,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 		t.Errorf("an engine that does not compile is left out with %q", three.Absent)
 	}
 	var text strings.Builder
-	a := gobench.Analyze(run)
+	a := report.New(run)
 	if err := errors.Join(a.WriteText(&text), a.WriteFiles(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +212,7 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	run, _, err := gobench.Weigh(ctx, gobench.Options{Root: root, Experiment: "x", Only: []string{"two", "D"}})
+	run, _, err := benchmark.Weigh(ctx, benchmark.Options{Root: root, Experiment: "x", Only: []string{"two", "D"}})
 	if !errors.Is(err, context.Canceled) || run == nil || run.Complete() {
 		t.Errorf("got %v, want the run until then and %v", err, context.Canceled)
 	}
@@ -231,9 +233,9 @@ func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 	root := project(t, small)
 	var orders [3][]string
 	for i, seed := range []uint64{7, 7, 8} {
-		run, _, err := gobench.Weigh(context.Background(), gobench.Options{
+		run, _, err := benchmark.Weigh(context.Background(), benchmark.Options{
 			Root: root, Experiment: "x", Only: []string{"A", "B", "C"}, Seed: seed,
-			Out: filepath.Join(root, strconv.Itoa(i)), Adjust: func(trials *gobench.Trials) { trials.Blocks = 1 },
+			Out: filepath.Join(root, strconv.Itoa(i)), Adjust: func(trials *benchmark.Trials) { trials.Blocks = 1 },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -253,11 +255,11 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 	for name, test := range map[string]struct{ old, new, want string }{
 		"no title":        {"title: t\n", "", "title is missing"},
 		"no module":       {"module: .\n", "", "module is missing"},
-		"unknown key":     {"source: s", "sauce: s", "gobench.yaml:3:"},
-		"unknown control": {"control: one", "control: four", `gobench.yaml:5: control: want the name of an engine, got "four"`},
+		"unknown key":     {"source: s", "sauce: s", "experiment.yaml:4:"},
+		"unknown control": {"control: one", "control: four", `experiment.yaml:6: control: want the name of an engine, got "four"`},
 		"engine twice":    {"name: two", "name: one", `engines: duplicate "one"`},
 		"row twice":       {"rows: [D]", "rows: [A]", `groups: duplicate row "A"`},
-		"no package":      {"package: ./two, ", "", "gobench.yaml:8: engines: want name, title and package"},
+		"no package":      {"package: ./two, ", "", "experiment.yaml:9: engines: want name, title and package"},
 		"no rows": {"  - {title: g, rows: [A, B, C]}\n  - {title: h, rows: [D]}", "  []",
 			"groups: want at least one with rows"},
 		"no blocks":    {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
@@ -269,7 +271,7 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		if text == small {
 			t.Fatalf("%s changes nothing", name)
 		}
-		_, err := gobench.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
+		_, err := benchmark.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", name, err, test.want)
 		}
@@ -278,8 +280,8 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		}
 	}
 	root := project(t, small)
-	if _, err := gobench.Prepare(context.Background(),
-		gobench.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
+	if _, err := benchmark.Prepare(context.Background(),
+		benchmark.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
 		err.Error() != `only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
 		t.Errorf("an unknown row: %v", err)
 	}
@@ -290,14 +292,15 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(root, "experiments", "x", "p.csv"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := gobench.Prepare(context.Background(), gobench.Options{Root: root, Experiment: "x"}); err == nil ||
-			!strings.Contains(err.Error(), want) {
+		_, err := benchmark.Prepare(context.Background(), benchmark.Options{Root: root, Experiment: "x"})
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}
 }
 
-const targeted = `title: t
+const targeted = `kind: benchmarks
+title: t
 module: .
 control: one
 engines:
@@ -328,7 +331,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	run, _, err := gobench.Weigh(t.Context(), gobench.Options{Root: root, Experiment: "x"})
+	run, _, err := benchmark.Weigh(t.Context(), benchmark.Options{Root: root, Experiment: "x"})
 	if err != nil || !run.Complete() {
 		t.Fatal(run, err)
 	}
@@ -343,7 +346,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	run, _, err = gobench.Weigh(t.Context(), gobench.Options{
+	run, _, err = benchmark.Weigh(t.Context(), benchmark.Options{
 		Root: root, Experiment: "x", Only: []string{"row-2"}, Out: filepath.Join(root, "out"),
 	})
 	if err != nil || len(run.Targets) != 1 { // a count of other rows is left out
@@ -353,7 +356,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 
 func TestMalformedTargetsAreRejected(t *testing.T) {
 	for old, test := range map[string]struct{ new, want string }{
-		"benchmark: A, ":    {"", "targets: want name, benchmark and targets"},
+		"benchmark: A, ":    {"", "targets: want name, targets, and benchmark or run"},
 		"gomaxprocs: 1":     {"gomaxprocs: 9999", "gomaxprocs: want 0 to 1024, got 9999"},
 		"reference: one":    {"reference: six", `want names of engines, got "parts" and "six"`},
 		"metric: laps/op, ": {"", "metric is missing"},
@@ -363,7 +366,7 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 		"benchtime: 1ns}":   {"benchtime: 1ns, gomaxprocs: [1]}", "gomaxprocs: targets have their own"},
 	} {
 		text := strings.Replace(targeted, old, test.new, 1)
-		_, err := gobench.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
+		_, err := benchmark.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", old, err, test.want)
 		}
@@ -373,12 +376,14 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 // The rows of the project are benchmarks.
 func TestTargetsOfTheProjectAreBenchmarks(t *testing.T) {
 	root := programs.Root(t)
-	all, err := gobench.FindTargets(root)
+	all, err := benchmark.FindTargets(root)
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}
 	for _, e := range all {
-		run, err := gobench.Prepare(t.Context(), gobench.Options{Root: root, Experiment: "targets/" + e.Name})
+		run, err := benchmark.Prepare(t.Context(), benchmark.Options{
+			Root: root, Experiment: "targets/" + e.Name, Tools: programs.Tools(t),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package gobench
+package benchmark
 
 import (
 	"encoding/csv"
@@ -6,17 +6,17 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
-
-// ExperimentFile is the name of the file of an experiment with Go benchmarks.
-const ExperimentFile = "gobench.yaml"
 
 // Limits of an experiment's values. Higher ones are typing errors.
 const (
@@ -24,15 +24,19 @@ const (
 	maxProcs  = 1024
 )
 
-// Experiment is the content of a gobench.yaml: a question, engines, groups of rows, trials.
+// Experiment is the content of an experiment.yaml of this kind: a question, engines, groups of
+// rows, trials.
 type Experiment struct {
 	Name string `yaml:"-"` // the folder's
 	Dir  string `yaml:"-"`
 
+	Kind     lab.Kind    `yaml:"kind"` // lab.Benchmarks
 	Title    string      `yaml:"title"`
 	Question string      `yaml:"question"`
 	Source   string      `yaml:"source"` // the write-up that it repeats
 	Module   string      `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
+	Server   string      `yaml:"server"` // the contender to which load generators send requests
+	Nginx    string      `yaml:"nginx"`  // a template of its nginx.conf; "" if it needs none
 	Control  string      `yaml:"control"`
 	Engines  []Engine    `yaml:"engines"`
 	Groups   []Group     `yaml:"groups"`
@@ -56,6 +60,13 @@ type Engine struct {
 	Prefix  string `yaml:"prefix"`  // of its benchmarks' names, after "Benchmark"
 	Part    string `yaml:"part"`    // the sub-benchmark of each that is the engine's; "" is the whole
 	Module  string `yaml:"module"`  // the module whose version is shown in addition to Go's
+
+	// Needs is the load generator, in place of Package; see contender.LoadGenerators. Requests is a
+	// pattern in its output, whose group is the number of requests. Errors is a pattern in it if
+	// requests failed; "" is none.
+	Needs    string `yaml:"needs"`
+	Requests string `yaml:"requests"`
+	Errors   string `yaml:"errors"`
 }
 
 // Group is rows that the report shows together.
@@ -74,27 +85,11 @@ type Trials struct {
 	areExact bool // rows have no blocks of their own
 }
 
-// Is reports whether a folder is an experiment of Go benchmarks.
-func Is(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, ExperimentFile))
-	return err == nil
-}
-
-// Experiments returns the names of the experiments of Go benchmarks in a folder.
-func Experiments(dir string) ([]string, error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = filepath.Base(filepath.Dir(f))
-	}
-	return names, err
-}
-
 // ReadExperiment reads the experiment in a folder. If its file is invalid, the error is a
 // *yamlfile.Error.
 func ReadExperiment(dir string) (*Experiment, error) {
 	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
-	f, err := yamlfile.Read(filepath.Join(dir, ExperimentFile), e)
+	f, err := yamlfile.Read(filepath.Join(dir, lab.ExperimentFile), e)
 	if err != nil {
 		return nil, err
 	}
@@ -105,8 +100,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
 	case e.Title == "":
 		return f.Fault("$.title", "title is missing")
-	case e.Module == "":
-		return f.Fault("$.module", "module is missing (the folder of the benchmarks)")
+	case e.Module == "" == (e.Server == ""):
+		return f.Fault("$.module", "module is missing (the folder of the benchmarks), or server (of load generators)")
 	case e.engine(e.Control) == nil:
 		return f.Fault("$.control", "control: want the name of an engine, got %q", e.Control)
 	case len(e.Rows()) == 0:
@@ -115,8 +110,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.targets", "groups and targets exclude each other")
 	}
 	for i, a := range e.Engines {
-		if a.Name == "" || a.Title == "" || a.Package == "" {
-			return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: want name, title and package")
+		if what := a.fault(e.Server != ""); what != "" {
+			return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: %s", what)
 		}
 		for _, b := range e.Engines[:i] {
 			if a.Name == b.Name {
@@ -138,6 +133,27 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 	}
 	return e.checkTargets(f)
+}
+
+// fault describes the first invalid value of a library, or of a load generator.
+func (e *Engine) fault(isTool bool) string {
+	if !isTool {
+		if e.Name == "" || e.Title == "" || e.Package == "" {
+			return "want name, title and package"
+		}
+		return ""
+	}
+	requests, err := regexp.Compile(e.Requests)
+	_, errorsErr := regexp.Compile(e.Errors)
+	switch all := contender.LoadGenerators(); {
+	case e.Name == "" || e.Title == "" || !slices.Contains(all, e.Needs):
+		return fmt.Sprintf("want name, title, and needs, one of %s", strings.Join(all, ", "))
+	case err != nil || requests.NumSubexp() != 1:
+		return "requests: want a pattern with one group, the number of requests"
+	case errorsErr != nil:
+		return "errors: " + errorsErr.Error()
+	}
+	return ""
 }
 
 // fault returns the first invalid value's key and error. Targets determine the numbers of threads.

@@ -1,0 +1,63 @@
+package fetch
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A response that a full disk cannot hold arrives unharmed: what was spooled, and then what memory
+// holds. The error is reported.
+func TestFullDiskSlowsResponses(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("no file system can be mounted: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("TMPDIR", dir)
+	const length, pieces = 1 << 20, 2
+	random := rand.New(rand.NewPCG(1, 2))
+	want := make([]byte, length)
+	for i := range want {
+		want[i] = byte(random.Uint32())
+	}
+	q := NewQueue(new(Buffers), pieces, length)
+	received := make(chan struct{})
+	go func() {
+		q.Receive(bytes.NewReader(want))
+		close(received)
+	}()
+	for deadline := time.Now().Add(time.Minute); q.SpoolError() == nil; runtime.Gosched() {
+		if time.Now().After(deadline) {
+			t.Fatal("the disk is not full")
+		}
+	}
+	var got []byte
+	for {
+		b, err := q.Next(func() {})
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Error(err)
+			}
+			break
+		}
+		got = append(got, b...)
+	}
+	<-received
+	if err := q.SpoolError(); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("got %v, want %v", err, unix.ENOSPC)
+	}
+	if q.Close(); !bytes.Equal(got, want) {
+		t.Errorf("%d bytes, or not the same; want %d", len(got), len(want))
+	}
+}

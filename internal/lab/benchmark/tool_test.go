@@ -1,0 +1,95 @@
+package benchmark_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/benchmark"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// Real load generators take turns against nginx, and the report compares the requests that they
+// make of their own CPU time. The slow version runs all rows.
+func TestLoadGeneratorsAreCompared(t *testing.T) {
+	programs.Nginx(t)
+	programs.Wrk(t)
+	root := programs.Root(t)
+	o := benchmark.Options{
+		Root: root, Experiment: "targets/generators", Only: []string{"generator-wrk-64", "generator-siege-64"},
+		Out: t.TempDir(), Logf: t.Logf, Tools: programs.Tools(t),
+		Adjust: func(trials *benchmark.Trials) { trials.SetBlocks(1); trials.Time = yamlfile.Duration(time.Second) },
+	}
+	if os.Getenv("TARE_SLOW") != "" {
+		o.Only = nil
+	}
+	run, _, err := benchmark.Weigh(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := report.New(run)
+	for i := range a.Targets {
+		r := &a.Targets[i]
+		if e := run.Entrant(r.Reference); e.Absent != "" && r.Reference != contender.Wrk {
+			t.Logf("without %s: %s", e.Title, e.Absent)
+			continue
+		}
+		if r.Starts != 1 || !(r.Of > 1000) || !(r.Than > 1000) {
+			t.Errorf("%s: %+v", r.Row, r)
+		}
+	}
+	for _, r := range run.Records {
+		if r.Failure != "" {
+			t.Errorf("%s of %s: %s", r.Scenario.Name, r.Contender, r.Failure)
+		}
+	}
+	if e := run.Entrant(contender.Wrk); len(e.Versions) != 1 || !strings.Contains(e.Versions[0], "wrk") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// An output that is not as expected is a failure that shows the output.
+func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
+	programs.Nginx(t)
+	root := programs.Root(t)
+	for _, test := range []struct{ name, requests, errors, want string }{
+		{"no number", `never (\d+)`, "", "no number of requests in its output:\n"},
+		{"errors", `"requests": *(\d+)`, `"requests"`, "requests failed:\n"},
+		{"none", `"timeout": *(\d+)`, "", "it made 0 requests:\n"},
+	} {
+		dir := project(t, strings.NewReplacer("REQUESTS", test.requests, "ERRORS", test.errors).Replace(loads))
+		if err := os.Symlink(root+"/contenders", dir+"/contenders"); err != nil {
+			t.Fatal(err)
+		}
+		conf, err := os.ReadFile(root + "/experiments/targets/generators/nginx.conf")
+		if err == nil {
+			err = os.WriteFile(dir+"/experiments/x/nginx.conf", conf, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, _, err := benchmark.Weigh(t.Context(),
+			benchmark.Options{Root: dir, Experiment: "x", Tools: programs.Tools(t)})
+		if err != nil || len(run.Records) != 1 || !strings.Contains(run.Records[0].Failure, test.want) {
+			t.Errorf("%s: %+v, %v", test.name, run, err)
+		}
+	}
+}
+
+const loads = `kind: benchmarks
+title: t
+server: nginx-files
+control: tare
+engines:
+  - {name: tare, title: tare, needs: tare, requests: 'REQUESTS', errors: 'ERRORS'}
+quick: {blocks: 1, benchtime: 1s}
+full: {blocks: 1, benchtime: 1s}
+targets:
+  - {name: row, gomaxprocs: 1, run: {tare: "load {url} -t 1 -c 1 -d {seconds}s --json"}, targets: [
+      {contender: tare, metric: requests/cpu-s, require: ">= 1"}]}
+nginx: nginx.conf
+`

@@ -1,0 +1,118 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/labrun"
+)
+
+// Recorder keeps what a run measures: in memory, in the journal and in messages.
+type Recorder struct {
+	Run  *sample.Run
+	Logf func(format string, args ...any) // may be nil
+
+	dir     string          // results folder; "" before Open
+	isNew   bool            // Open made the folder
+	isOwn   bool            // it is in root/results
+	journal *sample.Journal // nil if records cannot be written
+}
+
+// Open makes the results folder and the journal, before anything is built or started. The folder is
+// out, or if that is empty a new one in root/results. The error is a *UsageError.
+func (r *Recorder) Open(root, out string) error {
+	_, err := os.Stat(out)
+	r.isOwn = out == ""
+	r.isNew = r.isOwn || errors.Is(err, fs.ErrNotExist)
+	dir, err := ResultsDir(root, out, r.Run.Started)
+	if err != nil {
+		return err
+	}
+	r.journal, err = sample.NewJournal(filepath.Join(dir, sample.JournalFile))
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return usageErrorf(OptionOut, "%q holds the results of another run; name another folder", dir)
+	case err != nil:
+		r.dir = dir
+		r.Discard()
+		return unwritable(err)
+	}
+	r.dir = dir
+	return nil
+}
+
+// ResultsDir is labrun.ResultsDir. Its error is a *UsageError.
+func ResultsDir(root, out string, started time.Time) (string, error) {
+	dir, err := labrun.ResultsDir(root, out, started)
+	if err != nil {
+		return "", unwritable(err)
+	}
+	return dir, nil
+}
+
+func unwritable(err error) error {
+	return usageErrorf(OptionOut, "results cannot be written: %v; name another folder", err)
+}
+
+// Discard removes the files of a run that measured nothing.
+func (r *Recorder) Discard() {
+	if r.journal != nil {
+		_ = r.journal.Close()
+		_ = os.Remove(filepath.Join(r.dir, sample.JournalFile))
+	}
+	if r.isNew { // folders with other files remain
+		_ = os.Remove(r.dir)
+	}
+	if r.isOwn {
+		_ = os.Remove(filepath.Dir(r.dir))
+	}
+	r.journal, r.dir = nil, ""
+}
+
+// Close ends the run and returns it with its results folder.
+func (r *Recorder) Close(err error) (*sample.Run, string, error) {
+	if r.journal != nil {
+		err = errors.Join(err, r.journal.Close())
+	}
+	r.Run.Seconds = time.Since(r.Run.Started).Seconds()
+	return r.Run, r.dir, err
+}
+
+// Add adds a record to the run and to the journal.
+func (r *Recorder) Add(rec sample.Record) {
+	r.Run.Records = append(r.Run.Records, rec)
+	if r.journal == nil {
+		return
+	}
+	if err := r.journal.Add(&rec); err != nil {
+		r.Warn("results are no longer written to disk: %v", err)
+		_ = r.journal.Close()
+		r.journal = nil
+	}
+}
+
+// Log writes a message.
+func (r *Recorder) Log(format string, args ...any) {
+	if r.Logf != nil {
+		r.Logf(format, args...)
+	}
+}
+
+// Note adds a remark to the report. It does not mean that the run is incomplete.
+func (r *Recorder) Note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.Run.Notes = append(r.Run.Notes, text)
+	r.Log("%s", text)
+}
+
+// Warn adds a warning to the report, which makes the run incomplete.
+func (r *Recorder) Warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.Run.Warnings = append(r.Run.Warnings, text)
+	r.Log("%s", text)
+}

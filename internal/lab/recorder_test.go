@@ -1,0 +1,54 @@
+package lab_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/sample"
+)
+
+// A folder that cannot be written, or that holds results, is an error before the run. A run that
+// measured nothing leaves no files, and removes none of others.
+func TestResultsFolderIsCheckedFirst(t *testing.T) {
+	dir := t.TempDir()
+	file, used, mixed := filepath.Join(dir, "file"), filepath.Join(dir, "used"), filepath.Join(dir, "mixed")
+	for _, name := range []string{file, filepath.Join(used, sample.JournalFile), filepath.Join(mixed, "other")} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open := func(root, out string) (*lab.Recorder, error) {
+		r := &lab.Recorder{Run: &sample.Run{Started: time.Unix(1_000_000_000, 0)}}
+		return r, r.Open(root, out)
+	}
+	for _, bad := range []struct{ root, out string }{
+		{dir, file}, {file, ""}, {dir, filepath.Join(file, "x")}, {dir, used},
+	} {
+		_, err := open(bad.root, bad.out)
+		if e, ok := errors.AsType[*lab.UsageError](err); !ok || e.Option != lab.OptionOut {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	for _, out := range []string{"", filepath.Join(dir, "new"), mixed} {
+		r, err := open(dir, out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Discard()
+	}
+	var left []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if !d.IsDir() {
+			left = append(left, path)
+		}
+		return err
+	})
+	entries, _ := os.ReadDir(dir)
+	if err != nil || len(left) != 3 || len(entries) != 3 {
+		t.Errorf("left %q in %v, %v", left, entries, err)
+	}
+}
