@@ -26,7 +26,7 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers
 RACELESS_PACKAGES := ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
-LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoQUIC
+LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoOptions
 
 # The packages whose tests take longest begin first, so that no processor waits for the last of them.
 LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial
@@ -41,7 +41,7 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C contenders/engines test -benchtime 20ms .
 	$(GO) -C internal/grpctest vet ./...
 	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
-	$(GO) vet -tags http3 ./internal/cli
+	$(GO) vet -tags 'http3 otel' ./internal/cli
 	$(GO) test -run '$(RACELESS)|$(LAW)' .
 	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
 	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.

@@ -265,6 +265,7 @@ var onlyBy = map[string][]string{
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
 	"front/http3":             {"internal/cli"}, // only with the build tag http3
+	"front/otel":              {"internal/cli"}, // only with the build tag otel
 	"internal/acme":           {"front/server"},
 	"internal/dns":            {"front"},
 	"internal/dns/dnstest":    nil, // tests only
@@ -424,15 +425,18 @@ func TestLibraryHasNoDependencies(t *testing.T) {
 	}
 }
 
-// HTTP/3 is an option: the default binary does not carry QUIC.
-func TestDefaultBinaryHasNoQUIC(t *testing.T) {
-	for tags, want := range map[string]bool{"": false, "http3": true} {
+// HTTP/3 and OpenTelemetry are options: the default binary carries neither QUIC nor gRPC.
+func TestDefaultBinaryHasNoOptions(t *testing.T) {
+	for tags, want := range map[string][]string{"": nil, "http3": {"github.com/quic-go/"},
+		"otel": {"go.opentelemetry.io/", "google.golang.org/grpc"}} {
 		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "./cmd/tare").Output()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(string(out), "github.com/quic-go/"); got != want {
-			t.Errorf("with the tags %q: QUIC is in the binary: %v", tags, got)
+		for _, option := range []string{"github.com/quic-go/", "go.opentelemetry.io/", "google.golang.org/grpc"} {
+			if got := strings.Contains(string(out), "\n"+option); got != slices.Contains(want, option) {
+				t.Errorf("with the tags %q: %s is in the binary: %v", tags, option, got)
+			}
 		}
 	}
 }

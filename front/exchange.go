@@ -48,6 +48,7 @@ type exchange struct {
 	id         string        // $request_id, once it was read
 	trace      *traceContext // once it was used
 	cacheState cache.State   // what the cache did
+	slice      *sliceState   // nil unless the response is fetched in slices
 
 	// For filters, limits and logs.
 	out           *writer        // x.w, once the response has to be observed; nil before

@@ -67,7 +67,9 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	}
 	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
-	isObserved := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsLimitRate || pass != nil && pass.Intercept
+	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
+	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
+		pass != nil && pass.Intercept
 	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && !f.needsHeader
 	if f.onlySendTimeout && f.sendTimeout == 0 {
 		return nil, nil

@@ -208,6 +208,7 @@ func (s *state) releaseProxyState(p *proxyState) {
 
 // serve implements content.
 func (p *proxy) serve(x *exchange) outcome {
+	x.slice = nil // of another location
 	if p.from.Intercept {
 		x.interceptsErrors = true
 	}
@@ -231,9 +232,29 @@ func (p *proxy) serve(x *exchange) outcome {
 		x.useFilters()
 		return p.serveCached(x, target)
 	}
+	resp, s, err := p.fetch(x, target)
+	if err != nil {
+		return p.fail(x, err)
+	}
+	if resp.Header == nil && (s.isSticky() || x.isSliced(resp.StatusCode)) {
+		resp.Header = x.proxy.clientMemory.Header() // a field will be added
+	}
+	s.bindClient(x, resp.Header)
+	if x.isSliced(resp.StatusCode) {
+		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != proceed {
+			closeQuietly(resp.Body)
+			return out
+		}
+		return p.respondSliced(x, target, partOf(resp))
+	}
+	return p.respond(x, resp)
+}
+
+// fetch sends an upstream request without a cache.
+func (p *proxy) fetch(x *exchange, target destination) (*http.Response, *upstreamRequest, error) {
 	s := p.newRequest(x, target, nil)
 	if x.regexTimedOut {
-		return x.fail(http.StatusInternalServerError)
+		return nil, nil, errRegexTimeout()
 	}
 	ctx := x.r.Context()
 	if p.from.IgnoreAbort {
@@ -242,14 +263,7 @@ func (p *proxy) serve(x *exchange) outcome {
 	s.exchange = x
 	resp, err := s.request.Fetch(ctx)
 	s.exchange = nil
-	if err != nil {
-		return p.fail(x, err)
-	}
-	if resp.Header == nil && s.isSticky() {
-		resp.Header = x.proxy.clientMemory.Header() // a field will be added
-	}
-	s.bindClient(x, resp.Header)
-	return p.respond(x, resp)
+	return resp, s, err
 }
 
 // isSticky reports whether clients of the group are bound to servers.
@@ -293,6 +307,13 @@ func (p *proxy) serveCached(x *exchange, target destination) outcome {
 	a, err := p.cache.respond(x, o)
 	if err != nil {
 		return p.fail(x, err)
+	}
+	if x.isSliced(a.Status) {
+		if out := p.redirectInternally(x, a.Status, a.Header); out != proceed {
+			a.Discard()
+			return out
+		}
+		return p.respondSliced(x, target, cachedPart(a))
 	}
 	if a.Passed != nil {
 		a.Passed.Header = a.Passed.Header.Clone()

@@ -142,6 +142,9 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
 		}
 	}
+	if x.slice != nil { // the key has $slice_range
+		q.IsPart = x.slice.isSlice()
+	}
 	purges := anyTrue(pc.purge, x)
 	if x.regexTimedOut { // the key may be that of another request
 		return nil, errRegexTimeout()

@@ -83,7 +83,10 @@ func (p *proxy) buildRequest(x *exchange, q *fetch.Spec, params *fastcgiParams, 
 	q.Header = p.header.build(x, p.settings.IsHTTP2)
 	q.ReusesConn = !p.settings.IsHTTP2 && p.header.reusesConn(x)
 	if opts != nil {
-		opts.Apply(q.Header)
+		slice := q.Header["Range"]
+		if opts.Apply(q.Header); opts.Part && p.header.sets["Range"] && slice != nil {
+			q.Header["Range"] = slice
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ func proxyVariables() map[string]knownVariable {
 			get: func(x *exchange) string { _, info := x.script(); return info }, isSetWhenEmpty: true,
 		},
 
+		"slice_range":           {get: sliceRange},
 		"upstream_cache_status": {get: func(x *exchange) string { return string(x.cacheState) }},
 	}
 }
@@ -42,6 +43,10 @@ func attemptVariables() map[string]knownVariable {
 		"upstream_response_time": of(func(s *fetch.Record) string { return attemptTime(s.ResponseTime) }),
 		"upstream_response_length": of(func(s *fetch.Record) string {
 			return strconv.FormatInt(s.BodyBytes, 10)
+		}),
+		"upstream_bytes_sent": of(func(s *fetch.Record) string { return strconv.FormatInt(s.BytesSent, 10) }),
+		"upstream_bytes_received": of(func(s *fetch.Record) string {
+			return strconv.FormatInt(s.BytesReceived, 10)
 		}),
 	}
 }

@@ -48,8 +48,8 @@ func TestTextIsEvaluated(t *testing.T) {
 		"$": "missing variable name", "a$": "missing variable name", "a$ b": "missing variable name",
 		"${}":   "missing variable name",
 		"${uri": "missing \"}\" after ${uri", "$none": "$none", "${1}": "$1", "$0": "$0",
-		"x$slice_range": "$slice_range is not available",
-		"$arg_":         "$arg_", "$$uri": "missing variable name",
+		"x$ssl_curves": "$ssl_curves is not available",
+		"$arg_":        "$arg_", "$$uri": "missing variable name",
 	} {
 		if _, err := c.text(conf.Text(from)); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), from) {

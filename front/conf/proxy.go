@@ -46,6 +46,10 @@ type Proxy struct {
 	// CookieDomains and CookiePaths change the domains and paths of cookies.
 	CookieDomains, CookiePaths []Replace
 
+	// Slice is the size of the slices that responses are fetched and cached in; 0 does not slice.
+	// It applies to requests for which $slice_range is used, in a Range of Header and in the key of
+	// the Cache.
+	Slice int64
 	// Stream forwards a response without buffering. Otherwise it is received at the upstream's
 	// speed, into memory and then into a file.
 	Stream bool

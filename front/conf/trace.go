@@ -1,5 +1,10 @@
 package conf
 
+import (
+	"crypto/x509"
+	"time"
+)
+
 // Trace configures trace contexts (W3C Trace Context, traceparent and tracestate), as nginx-otel
 // does.
 type Trace struct {
@@ -13,5 +18,26 @@ type Trace struct {
 	// Name is the span's name; "" is the location's path.
 	Name Text
 	// Attributes are the span's, besides the usual ones.
+	Attributes []Field
+}
+
+// SpanExporter configures how spans are sent to a collector of OpenTelemetry, by OTLP over gRPC.
+type SpanExporter struct {
+	// Endpoint is HOST:PORT.
+	Endpoint string
+	// TLS encrypts the connection. Trusted are the authorities of the collector's certificate; nil
+	// are the system's.
+	TLS     bool
+	Trusted []*x509.Certificate
+	// Header are the fields of the requests. Their values are sent as they are.
+	Header []Field
+	// Interval is the longest time between two requests, BatchSize the number of spans of a
+	// request, and BatchCount the number of requests for which spans wait: more are dropped. 0
+	// selects 5 s, 512 and 4.
+	Interval              time.Duration
+	BatchSize, BatchCount int
+	// Service is the resource's service.name; "" is unknown_service:nginx. Attributes are others of
+	// the resource. Their values are taken as they are.
+	Service    string
 	Attributes []Field
 }

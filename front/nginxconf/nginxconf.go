@@ -34,6 +34,8 @@ type Options struct {
 	Bound []string
 	// HTTP3 allows listen with quic, and http3 on: the program can serve HTTP/3.
 	HTTP3 bool
+	// Tracing allows otel_exporter: the program can send spans to a collector.
+	Tracing bool
 	// DefaultPort is the port of servers without listen; as in nginx, 0 is 80 for root and 8000 for
 	// other users.
 	DefaultPort int
@@ -74,6 +76,8 @@ type Process struct {
 	Grace time.Duration
 	// ErrorLog is the log for errors of the process; nil is standard error.
 	ErrorLog *conf.ErrorLog
+	// SpanExporter sends spans to a collector; nil sends none.
+	SpanExporter *conf.SpanExporter
 	// Listeners are the sockets to open for the Config's hosts. If one is for all addresses of a
 	// port, single addresses of that port have no socket of their own, although hosts may differ by
 	// address.

@@ -51,6 +51,7 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 		Cache:          t.cache(s, kind),
 		Resolver:       t.resolver(s),
 	}
+	p.Slice, _ = s.size("slice")
 	if n, has := s.size(of("max_temp_file_size")); has {
 		if p.MaxSpool = n; n == 0 {
 			p.MaxSpool = -1

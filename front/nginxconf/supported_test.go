@@ -271,8 +271,25 @@ func samples() map[string][]sample {
 		}
 	}
 	maps.Copy(all, acmeSamples())
+	all["otel_exporter"], all["endpoint"] = exporter(""), exporter("")
+	for _, text := range []string{"trusted_certificate c.pem", "header A b", "interval 1s", "batch_size 9",
+		"batch_count 9"} {
+		name := strings.Fields(text)[0]
+		all[name] = append(all[name], exporter(text)...)
+	}
+	all["otel_service_name"] = []sample{{"http", "otel_service_name a;", exporter("")[0].text}}
+	all["otel_resource_attr"] = []sample{{"http", "otel_resource_attr a b;", exporter("")[0].text}}
+	all["slice"] = at("proxy", "slice 1m;")
 	all["proxy_cache_convert_head"] = []sample{{"proxy", "proxy_cache_convert_head off;", "proxy_cache c;"}}
 	return all
+}
+
+// exporter returns a sample of otel_exporter with one more directive.
+func exporter(text string) []sample {
+	if text != "" {
+		text += ";"
+	}
+	return []sample{{"http", "otel_exporter { endpoint a:1; " + text + " }", ""}}
 }
 
 // fill inserts a sample into the base.
@@ -298,7 +315,7 @@ func TestSupportedDirectiveHasAnEffect(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{"gzip.conf": {Data: []byte("gzip on;")}, "key": {Data: []byte("x")}})
 	parse := func(text string) string {
 		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(text)}
-		r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80, HTTP3: true})
+		r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80, HTTP3: true, Tracing: true})
 		if err != nil {
 			t.Errorf("%s\n%v", text, err)
 			return ""

@@ -67,7 +67,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 
 func TestTableIsConsistent(t *testing.T) {
 	levels := []string{"main", "events", "http", "server", "server/if", "location", "location/if", "limit_except",
-		"upstream", "match", "acme_issuer", "any"}
+		"upstream", "match", "acme_issuer", "otel_exporter", "any"}
 	kinds := []string{"count", "flag", "number", "size", "offset", "time", "seconds", "buffers", "one", "some", "words",
 		"forms"}
 	seen := make(map[string]bool)

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"net"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -28,4 +29,58 @@ func (t *translator) trace(s *scope) *conf.Trace {
 		out.Attributes = append(out.Attributes, conf.Field{Name: d.args[0], Value: t.text(d, d.args[1])})
 	}
 	return out
+}
+
+// levelExporter is the level of the directives in otel_exporter.
+const levelExporter = "otel_exporter"
+
+// noTracing is why otel_exporter is rejected without Options.Tracing.
+const noTracing = "this program was built without OpenTelemetry (build it with -tags otel)"
+
+// exporter translates otel_exporter.
+func (t *translator) exporter(d *directive, http *scope) {
+	if !t.options.Tracing {
+		t.omit(d, noTracing)
+		return
+	}
+	s := newScope(nil, levelExporter, d.block)
+	e := &conf.SpanExporter{Service: http.word("otel_service_name"), Interval: s.time("interval"),
+		BatchSize: t.count(s, "batch_size"), BatchCount: t.count(s, "batch_count"),
+		Trusted: t.trusted(s.own("trusted_certificate"))}
+	if endpoint := s.one("endpoint"); endpoint != nil {
+		e.Endpoint, e.TLS = t.endpoint(endpoint)
+	} else {
+		t.errorf(d, "missing endpoint")
+	}
+	for _, f := range s.own("header") {
+		e.Header = append(e.Header, conf.Field{Name: f.args[0], Value: conf.Text(f.args[1])})
+	}
+	for _, a := range http.own("otel_resource_attr") {
+		e.Attributes = append(e.Attributes, conf.Field{Name: a.args[0], Value: conf.Text(a.args[1])})
+	}
+	t.process.SpanExporter = e
+}
+
+// count returns a number above 0; 0 without the directive.
+func (t *translator) count(s *scope, name string) int {
+	n, d := s.number(name), s.one(name)
+	if d != nil && n == 0 {
+		t.errorf(d, "invalid number %s (must be greater than 0)", shown(d.args[0]))
+	}
+	return n
+}
+
+// endpoint parses HOST:PORT, with http:// or https:// before it.
+func (t *translator) endpoint(d *directive) (addr string, hasTLS bool) {
+	addr = d.args[0]
+	if rest, ok := strings.CutPrefix(addr, "https://"); ok {
+		addr, hasTLS = rest, true
+	} else {
+		addr = strings.TrimPrefix(addr, "http://")
+	}
+	addr = strings.TrimSuffix(addr, "/")
+	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
+		t.errorf(d, "invalid endpoint %s (example: localhost:4317)", shown(d.args[0]))
+	}
+	return addr, hasTLS
 }

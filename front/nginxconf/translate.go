@@ -116,6 +116,8 @@ func (t *translator) shared(d *directive, http *scope) {
 		t.connZone(d)
 	case "acme_issuer":
 		t.issuer(d)
+	case "otel_exporter":
+		t.exporter(d, http)
 	case "proxy_cache_path", "fastcgi_cache_path":
 		t.cachePath(d)
 	}

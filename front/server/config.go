@@ -42,7 +42,7 @@ func (c *Config) Read([]string) (*Config, error) { return c, nil }
 // File is an nginx.conf.
 type File struct {
 	Path    string
-	Options nginxconf.Options // Bound is added to, and the Server sets HTTP3
+	Options nginxconf.Options // Bound is added to, and the Server sets HTTP3 and Tracing
 }
 
 // Read implements Source.
@@ -91,7 +91,7 @@ func (s *Server) read() (*Config, error) {
 	}
 	source := s.source
 	if file, ok := source.(File); ok {
-		file.Options.HTTP3 = s.options.HTTP3 != nil
+		file.Options.HTTP3, file.Options.Tracing = s.options.HTTP3 != nil, s.options.Tracing != nil
 		source = file
 	}
 	c, err := source.Read(names)
@@ -113,7 +113,7 @@ func (s *Server) read() (*Config, error) {
 			}
 		}
 	}
-	return c, nil
+	return c, s.checkTracing(c)
 }
 
 // listenersOf returns the addresses of hosts, each once.

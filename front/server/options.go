@@ -37,6 +37,10 @@ type Options struct {
 	// HTTP3 serves HTTP/3: front/http3.New returns one. With nil, listen with quic is an error.
 	HTTP3 HTTP3
 
+	// Tracing sends spans to collectors: front/otel.New returns one. With nil, otel_exporter is an
+	// error.
+	Tracing Tracing
+
 	// DNS sets the records of ACME's challenge dns-01; nil supports none.
 	DNS DNSProvider
 

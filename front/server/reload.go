@@ -115,6 +115,13 @@ func (s *Server) apply(c *Config) error {
 		s.retainCerts()
 		return err
 	}
+	exporter, err := s.newSpanExporter(c, s.errors.logger())
+	if err != nil {
+		next.closeOpened()
+		s.closeNewQUIC(nextQUIC)
+		s.retainCerts()
+		return err
+	}
 	before, after := *s.tlsTable.Load(), *newTLSTable(&c.Front, s.certs)
 	both := maps.Clone(before)
 	maps.Copy(both, after)
@@ -122,12 +129,14 @@ func (s *Server) apply(c *Config) error {
 	if err := s.front.Reload(c.Front); err != nil {
 		next.closeOpened()
 		s.closeNewQUIC(nextQUIC)
+		_ = exporter.close() // nothing is queued
 		s.tlsTable.Store(&before)
 		s.retainCerts()
 		return configError(err)
 	}
 	previous := s.config
 	s.config = c
+	s.applySpanExporter(exporter)
 	s.tlsTable.Store(&after)
 	s.applySockets(next)
 	s.applyQUIC(nextQUIC, previous)

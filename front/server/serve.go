@@ -100,6 +100,9 @@ func (s *Server) close() error {
 	s.removePID()
 	s.certs.close()
 	s.issued.Close()
+	if exporter := s.spans.Swap(nil); exporter != nil {
+		s.closeSpanExporter(exporter)
+	}
 	s.logs.close()
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()

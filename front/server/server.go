@@ -48,6 +48,7 @@ type Server struct {
 	hasChild   atomic.Bool       // likewise
 	tlsTable   atomic.Pointer[tlsTable]
 	issued     *acme.Manager
+	spans      atomic.Pointer[spanExporter] // nil without otel_exporter
 
 	changes sync.Mutex // held by reloads and the like; guards what follows
 	serving bool

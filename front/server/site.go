@@ -31,6 +31,11 @@ func (s *Server) openSite(c *Config) (err error) {
 		s.site, err = s.openHandler(c)
 		return err
 	}
+	exporter, err := s.newSpanExporter(c, s.errors.logger())
+	if err != nil {
+		return err
+	}
+	s.applySpanExporter(exporter)
 	s.front, err = front.New(c.Front, s.handlerOptions(front.LogErrors(s.errors.logger()),
 		front.OpenLogs(s.logs.open), front.CountConnections(s.connections))...)
 	s.site = s.front

@@ -24,6 +24,9 @@ func (s *Server) handlerOptions(more ...front.Option) []front.Option {
 	for _, b := range s.bound {
 		more = append(more, front.Bind(b.name, b.handler))
 	}
+	if s.options.Tracing != nil {
+		more = append(more, front.ExportSpans(s.exportSpan))
+	}
 	return more
 }
 
@@ -40,6 +43,11 @@ func (s *Server) validate(c *Config) error {
 	if err := s.issued.Check(&c.Front); err != nil {
 		return configError(err)
 	}
+	exporter, err := s.newSpanExporter(c, s.log.logger())
+	if err != nil {
+		return err
+	}
+	_ = exporter.close() // nothing is queued
 	if c.Handler != nil {
 		return nil
 	}

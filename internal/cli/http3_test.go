@@ -14,13 +14,13 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// A command that was built with HTTP/3 serves it, and loads a server by it. The default one reports
-// how to build it.
-func TestHTTP3IsAnOptionOfTheBuild(t *testing.T) {
+// A command that was built with HTTP/3 serves it, and loads a server by it. It also exports spans.
+// The default one reports how to build it.
+func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
 	program := filepath.Join(dir, "tare")
-	build := exec.Command("go", "build", "-tags", "http3", "-o", program, "./cmd/tare")
+	build := exec.Command("go", "build", "-tags", "http3 otel", "-o", program, "./cmd/tare")
 	build.Dir = programs.Root(t)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -29,11 +29,12 @@ func TestHTTP3IsAnOptionOfTheBuild(t *testing.T) {
 	write(t, filepath.Join(dir, "cert.pem"), string(append(cert, key...)))
 	address := programs.FreeAddresses(t, 1)[0]
 	write(t, filepath.Join(dir, "nginx.conf"), strings.NewReplacer("DIR", dir, "ADDR", address).Replace(`events {}
-		http { access_log DIR/access.log; server { listen ADDR quic; return 200 "$http3\n";
+		http { access_log DIR/access.log; otel_exporter { endpoint 127.0.0.1:1; } server { listen ADDR quic; return 200 "$http3\n";
 		ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem; } }`))
 	file := filepath.Join(dir, "nginx.conf")
 	out, err := exec.Command("tare", "serve", "-c", file, "-t").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "built without HTTP/3 (build it with -tags http3)") {
+	if err == nil || !strings.Contains(string(out), "built without HTTP/3 (build it with -tags http3)") ||
+		!strings.Contains(string(out), "built without OpenTelemetry (build it with -tags otel)") {
 		t.Errorf("the default command: %v: %s", err, out)
 	}
 	url := "https://" + address + "/"

@@ -46,7 +46,7 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) error {
 // source returns the configuration that is served.
 func (p *frontPlan) source() server.File {
 	return server.File{Path: p.file, Options: nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient,
-		HTTP3: http3Server() != nil}}
+		HTTP3: http3Server() != nil, Tracing: spanTracing() != nil}}
 }
 
 func (p *frontPlan) options(env Env) server.Options {
@@ -54,7 +54,7 @@ func (p *frontPlan) options(env Env) server.Options {
 		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(p.grace),
 		Privileges: server.Privileges{User: p.user, Group: p.group, DefaultUser: defaultUser,
 			Sandbox: "auto"},
-		Upgrade: &upgrade.Options{}, HTTP3: http3Server(),
+		Upgrade: &upgrade.Options{}, HTTP3: http3Server(), Tracing: spanTracing(),
 	}
 }
 

@@ -2,6 +2,7 @@ package client
 
 import (
 	"compress/gzip"
+	"context"
 	"crypto/tls"
 	"net/http"
 	"net/http/httptrace"
@@ -44,6 +45,11 @@ type Config struct {
 	// closed before any byte of a response. If it is nil, net/http's rule applies, under which a
 	// request's Idempotency-Key counts. A proxy must not rely on what its client claims.
 	Repeatable func(r *http.Request) bool
+	// OnEnd is called once for each use of a connection, when the exchange has ended or has switched
+	// protocols. It receives the context of the request and the numbers of bytes that were sent and
+	// received, with heads and framing, before encryption. HTTP/2 does not call it. It must not
+	// block.
+	OnEnd func(ctx context.Context, sent, received int64)
 	// MaxConnUses and MaxConnAge limit the number of uses and the age of a connection. 0 is no
 	// limit.
 	MaxConnUses int
@@ -176,6 +182,7 @@ func (x *slab) connect() (err error) {
 	for x.conn.reused && !x.usesRawExchange() && !x.conn.isAlive() { // rawExchange checks by itself
 		x.conn = c.pool.replace(x.conn)
 	}
+	x.conn.traffic.reset()
 	if x.conn.Conn == nil {
 		if err = c.openConn(x); err != nil {
 			x.conn.drop()

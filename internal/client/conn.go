@@ -17,6 +17,7 @@ type conn struct {
 	net.Conn          // nil in a slot
 	info     connInfo // of TLS and the socket
 	reused   bool     // it was idle before
+	traffic  traffic  // of its current use
 	isQuiet  bool     // the pool has checked it
 
 	host    *host

@@ -36,6 +36,7 @@
 // # Files
 //
 //	exchange, send, receive, body, error   an exchange, whatever its protocol
+//	traffic                                the bytes of an exchange
 //	protocol                               the interfaces that the protocols implement
 //	http1*, upgrade, inflate               HTTP/1.1
 //	fastcgi*, params                       FastCGI

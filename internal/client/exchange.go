@@ -132,6 +132,7 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 		return false
 	}
 	x.ended, x.cause = true, cause
+	x.reportEnd(0)
 	progress := x.progress
 	isReusable = isReusable && x.sendErr == nil && progress != bodyWaiting
 	leftToSender := isReusable && progress != bodySent

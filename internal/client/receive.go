@@ -45,6 +45,7 @@ func (x *exchange) read(p []byte) (int, error) {
 			err = io.ErrNoProgress
 		}
 	}
+	x.conn.traffic.received.Add(int64(n))
 	switch {
 	case n == 0:
 		return 0, x.readError(err)

@@ -40,7 +40,7 @@ func (x *exchange) send() error {
 	if x.usesRawExchange() {
 		return x.sendAndReceive(x.conn.info.raw)
 	}
-	n, err := x.conn.Write(x.scratch.out)
+	n, err := x.write(x.scratch.out)
 	switch trace := x.trace; {
 	case err != nil:
 		x.sendFailed(err)
@@ -78,11 +78,16 @@ func (x *exchange) usesRawExchange() bool {
 // sendAndReceive sends a request that is whole in the scratch, and receives the first bytes of the
 // response.
 func (x *exchange) sendAndReceive(t *rawExchange) error {
-	s := x.scratch
+	s, traffic := x.scratch, &x.conn.traffic
+	traffic.sent.Add(int64(len(s.out))) // as write does
 	n, received, err := t.sendReceive(s.out, s.in, x.conn.reused, x.conn.isQuiet)
+	traffic.received.Add(int64(received))
+	if n < len(s.out) {
+		traffic.sent.Add(int64(n - len(s.out)))
+	}
 	if err == nil && n < len(s.out) { // the socket buffer is full
 		var more int
-		more, err = x.conn.Write(s.out[n:])
+		more, err = x.write(s.out[n:])
 		n += more
 	}
 	switch {
@@ -126,6 +131,7 @@ func (x *exchange) sendBody() {
 		x.client.pieceBuffers.Put(m)
 	}()
 	total, err := x.sendFile()
+	x.conn.traffic.sent.Add(total)
 	if err != nil {
 		x.sendFailed(err)
 		return
@@ -144,7 +150,7 @@ func (x *exchange) sendBody() {
 		if end {
 			x.sendingLast()
 		}
-		if _, err := x.conn.Write(b); err != nil {
+		if _, err := x.write(b); err != nil {
 			x.sendFailed(err)
 			return
 		}

@@ -22,7 +22,9 @@ func (x *slab) detachConn() io.ReadCloser {
 	u := &upgradedConn{conn: x.conn, buffered: buffered}
 	x.mu.Lock()
 	hasEnded := x.ended
-	x.ended = true
+	if x.ended = true; !hasEnded {
+		x.reportEnd(len(buffered))
+	}
 	x.contextWatch.stop(x.ctx, &x.exchange)
 	if x.bodyTimer != nil {
 		x.bodyTimer.Stop()

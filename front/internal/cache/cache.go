@@ -157,6 +157,9 @@ type Query struct {
 	// Rejects, if not nil, prevents storing a response for which it returns true. It is called
 	// while the request waits: with it, there is no background update.
 	Rejects func(*http.Response) bool
+	// IsPart, if not nil, reports whether a response with status 206 is the part that the key
+	// stands for: only such ones are stored. It may be called after the request has ended.
+	IsPart func(*http.Response) bool
 	// KeyedByAuthorization reports that the key contains the Authorization that the origin
 	// receives. Then responses to requests with that field may be stored.
 	KeyedByAuthorization bool

@@ -25,6 +25,8 @@ type OriginRequest struct {
 	// Whole removes conditions and ranges: If-Match, If-None-Match, If-Modified-Since,
 	// If-Unmodified-Since, If-Range, Range.
 	Whole bool
+	// Part reports that the key stands for a part of the response, which the request selects.
+	Part bool
 	// Behind marks a background update: the client's response has begun.
 	Behind bool
 	// Etag and LastModified, if not empty, are then sent as If-None-Match and If-Modified-Since.

@@ -123,25 +123,36 @@ func (a *Response) settled() bool {
 
 // sendPart handles conditions and ranges.
 func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
+	most := maxRanges
+	if a.arriving != nil { // bytes that bypass the cache can be read only once
+		most = 1
+	}
+	body := &servedBody{ReadSeeker: a.seeker()}
+	SendSelected(w, r, a.Header.Get("Last-Modified"), body, most)
+	return body.err
+}
+
+// SendSelected sends what a request's conditions and ranges select of a response with status 200.
+// It sends all if there are more than most ranges, or not ranges of bytes. Body reports errors
+// itself.
+func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) {
 	header := w.Header()
 	delete(header, "Content-Length")
 	if header["Content-Type"] == nil {
 		header["Content-Type"] = nil // prevents guessing
 	}
-	most := maxRanges
-	if a.arriving != nil { // bytes that bypass the cache can be read only once
-		most = 1
-	}
-	if ranges := r.Header["Range"]; len(ranges) > 0 && strings.Count(ranges[0], ",") >= most {
+	if ranges := r.Header["Range"]; len(ranges) > 0 && (strings.Count(ranges[0], ",") >= most ||
+		!strings.HasPrefix(ranges[0], "bytes=")) { // another unit is ignored (RFC 9110, 14.2)
 		r = r.WithContext(r.Context()) // the copy's header may change
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Range")
 	}
-	body := &servedBody{ReadSeeker: a.seeker()}
-	modified, _ := http.ParseTime(a.Header.Get("Last-Modified"))
+	modified, _ := http.ParseTime(lastModified)
 	http.ServeContent(w, r, "", modified, body)
-	return body.err
 }
+
+// Body returns the body of a response that is not Passed.
+func (a *Response) Body() io.Reader { return a.seeker() }
 
 // seeker returns a reader of the body that can seek.
 func (a *Response) seeker() io.ReadSeeker {

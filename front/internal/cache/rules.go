@@ -101,8 +101,8 @@ func (u *Rules) diverts(status int, h http.Header) bool {
 func (u *Rules) judge(q *Query, request *fields, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
 	h := resp.Header
 	switch {
-	case resp.StatusCode < 200 || resp.StatusCode == http.StatusPartialContent ||
-		resp.StatusCode == http.StatusNotModified ||
+	case resp.StatusCode < 200 || resp.StatusCode == http.StatusNotModified ||
+		resp.StatusCode == http.StatusPartialContent && (q.IsPart == nil || !q.IsPart(resp)) ||
 		resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return l, "status"
 	case u.diverts(resp.StatusCode, h):

@@ -291,7 +291,7 @@ func (s *session) missed() string {
 
 // originRequest returns the request for an origin whose response may be stored.
 func (s *session) originRequest() OriginRequest {
-	request := OriginRequest{Method: s.q.Method, Whole: true}
+	request := OriginRequest{Method: s.q.Method, Whole: true, Part: s.q.IsPart != nil}
 	if request.Method == http.MethodHead && !s.rules.policy.KeepHead {
 		request.Method = http.MethodGet
 	}

@@ -117,6 +117,9 @@ func (a *attempt) endWait(n int) {
 	a.waitingSince.Store(-1)
 	if n > 0 {
 		a.request.Attempts.addBytes(a.record, n)
+		if a.request.Settings.IsHTTP2 {
+			a.request.Attempts.addTraffic(a.record, 0, int64(n))
+		}
 	}
 }
 

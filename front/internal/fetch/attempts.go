@@ -21,6 +21,9 @@ type Record struct {
 	Status                                int // 0 if it is unknown
 	ConnectTime, HeaderTime, ResponseTime time.Duration
 	BodyBytes                             int64 // of the response
+	// BytesSent and BytesReceived are those of the connection, with heads and framing, once the
+	// attempt has ended. By HTTP/2 they are those of the bodies.
+	BytesSent, BytesReceived int64
 }
 
 func (t *Attempts) add(addr string) *Record {
@@ -76,6 +79,16 @@ func (t *Attempts) addBytes(s *Record, n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.BodyBytes += int64(n)
+}
+
+func (t *Attempts) addTraffic(s *Record, sent, received int64) {
+	if s == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.BytesSent += sent
+	s.BytesReceived += received
 }
 
 func (t *Attempts) setEnd(s *Record, elapsed time.Duration) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"time"
@@ -59,6 +60,9 @@ func (r *Request) replayBody(h *http.Request) *replay {
 // roundTripHTTP2 sends the request by HTTP/2. Its errors are those of HTTP/1.
 func (r *Request) roundTripHTTP2(a *attempt, h *http.Request) (*http.Response, error) {
 	h.Close, h.ProtoMajor, h.ProtoMinor = false, 2, 0
+	if h.Body != nil && a.record != nil {
+		h.Body = &countedBody{h.Body, a}
+	}
 	c := r.TLS
 	if c == nil {
 		c = r.Group.Transport.http2Client()
@@ -72,4 +76,18 @@ func (r *Request) roundTripHTTP2(a *attempt, h *http.Request) (*http.Response, e
 	notSent := a.hasDialFailed.Load() || errors.As(err, &opErr) && opErr.Op == "dial"
 	return nil, &client.Error{Side: client.Server, Kind: client.Closed, CanRetry: notSent,
 		During: "sending the request to", Addr: a.addr, Err: err}
+}
+
+// countedBody counts what HTTP/2 sends of a request's body. The connection carries the frames of
+// other requests, too.
+type countedBody struct {
+	io.ReadCloser
+	attempt *attempt
+}
+
+// Read implements io.Reader.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.attempt.request.Attempts.addTraffic(b.attempt.record, int64(n), 0)
+	return n, err
 }

@@ -99,7 +99,7 @@ func clientConfig(config *conf.Upstream) *client.Config {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	return &client.Config{
-		Verbatim: true, OnInterim: onInterim, Repeatable: canRepeat, DialTimeout: maxConnectTimeout,
+		Verbatim: true, OnInterim: onInterim, OnEnd: onEnd, Repeatable: canRepeat, DialTimeout: maxConnectTimeout,
 		MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests),
 		MaxConnAge:  cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
 		Settings: &http.Transport{
@@ -127,6 +127,13 @@ func onInterim(r *http.Request, status int, h http.Header) error {
 		a.request.Caller.Interim(status, h)
 	}
 	return nil
+}
+
+// onEnd is the client's OnEnd.
+func onEnd(ctx context.Context, sent, received int64) {
+	if a, _ := ctx.Value(attemptKey{}).(*attempt); a != nil {
+		a.request.Attempts.addTraffic(a.record, sent, received)
+	}
 }
 
 // dial opens a connection for an attempt, which has the timeout.

@@ -48,25 +48,29 @@ func (t *Tunnel) Run(client net.Conn, first *bufio.Reader) (sent int64) {
 	t.timer.Reset(t.idleTimeout) // which reads timer
 	defer t.timer.Stop()
 	done := make(chan struct{})
+	var toUpstream int64
 	go func() {
 		defer close(done)
 		defer t.closeBoth()
 		if n := first.Buffered(); n > 0 {
 			b, _ := first.Peek(n)
-			if _, err := t.upstream.Write(b); err != nil {
+			n, err := t.upstream.Write(b)
+			if toUpstream = int64(n); err != nil {
 				return
 			}
 		}
-		_ = t.copy(t.upstream, t.client)
+		_, n := t.copy(t.upstream, t.client)
+		toUpstream += n
 		if half, ok := t.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 			return
 		}
 		<-t.attempt.Done() // the upstream may still send
 	}()
-	sent = t.copy(t.client, t.upstream)
+	received, sent := t.copy(t.client, t.upstream)
 	t.closeBoth()
 	t.attempt.finish(false)
 	<-done
+	t.attempt.request.Attempts.addTraffic(t.attempt.record, toUpstream, received)
 	return sent
 }
 
@@ -78,21 +82,22 @@ func (t *Tunnel) closeBoth() {
 	})
 }
 
-// copy copies in one direction, and returns the number of bytes written.
-func (t *Tunnel) copy(to io.Writer, from io.Reader) (wrote int64) {
+// copy copies in one direction, and returns the numbers of bytes read and written.
+func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
 	b := make([]byte, BufferSize)
 	for {
 		n, err := from.Read(b)
 		if n > 0 {
+			read += int64(n)
 			t.lastActivity.Store(int64(time.Since(t.startTime)))
 			n, failed := to.Write(b[:n])
 			if wrote += int64(n); failed != nil {
-				return wrote
+				return read, wrote
 			}
 			t.lastActivity.Store(int64(time.Since(t.startTime)))
 		}
 		if err != nil {
-			return wrote
+			return read, wrote
 		}
 	}
 }

@@ -1,0 +1,214 @@
+package otel_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	trace "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+const (
+	clientTrace = "0af7651916cd43dd8448eb211c80319c"
+	clientSpan  = "b7ad6b7169203331"
+)
+
+// A collector receives the span of a request: with the client's trace, the name, the attributes of
+// the request and of the configuration, and the resource.
+func TestSpansReachTheCollector(t *testing.T) {
+	t.Parallel()
+	r := startReceiver(t, false)
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		io.WriteString(w, r.Header.Get("Traceparent"))
+	})
+	s := serve(t, fmt.Sprintf(`otel_exporter { endpoint %s; interval 1h; header X-Token secret; }
+		otel_service_name shop; otel_resource_attr deployment.environment.name test;`, r.addr),
+		`otel_trace $arg_sampled; otel_trace_context propagate; otel_span_name "GET $uri"; otel_span_attr mine $arg_a;
+		location / { proxy_pass http://app; }`, server.Bind("app", app))
+	s.get("/not-sampled")
+	sent := s.get("/a?sampled=on&a=b", "Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01", "Tracestate", "x=y")
+	s.run.Drain()
+	s.end() // which sends what is queued
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.spans) != 1 {
+		t.Fatalf("%d spans: %v\n%s", len(r.spans), r.spans, s.log.String())
+	}
+	span := r.spans[0]
+	context := fmt.Sprintf("00-%x-%x-01", span.GetTraceId(), span.GetSpanId())
+	if sent != context || hex.EncodeToString(span.GetTraceId()) != clientTrace ||
+		hex.EncodeToString(span.GetParentSpanId()) != clientSpan || span.GetTraceState() != "x=y" {
+		t.Errorf("the handler received %s; the span is %v", sent, span)
+	}
+	if span.GetName() != "GET /a" || span.GetKind() != trace.Span_SPAN_KIND_SERVER ||
+		span.GetStatus().GetCode() != trace.Status_STATUS_CODE_ERROR ||
+		span.GetEndTimeUnixNano() <= span.GetStartTimeUnixNano() ||
+		time.Since(time.Unix(0, int64(span.GetStartTimeUnixNano()))) > patience {
+		t.Errorf("%v", span)
+	}
+	attributes := make(map[string]string)
+	for _, a := range span.GetAttributes() {
+		attributes[a.GetKey()] = a.GetValue().String()
+	}
+	for name, want := range map[string]string{"mine": `string_value:"b"`, "http.request.method": `string_value:"GET"`,
+		"http.response.status_code": "int_value:503", "url.path": `string_value:"/a"`} {
+		if got := attributes[name]; strings.ReplaceAll(got, " ", "") != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+	if r.resource["service.name"] != "shop" || r.resource["deployment.environment.name"] != "test" ||
+		!slices.Equal(r.header["x-token"], []string{"secret"}) ||
+		!strings.HasPrefix(r.scope, "github.com/tarehq/tare") {
+		t.Errorf("%v, %v, %s", r.resource, r.header, r.scope)
+	}
+}
+
+// A batch is sent when it is full, and the rest after the interval.
+func TestBatchesAreSentWhenFullOrLate(t *testing.T) {
+	t.Parallel()
+	r := startReceiver(t, false)
+	s := serve(t, "otel_exporter { endpoint http://"+r.addr+"; interval 50ms; batch_size 3; }",
+		"otel_trace on; return 200;")
+	for range 10 {
+		s.get("/")
+	}
+	s.eventually("10 spans", func() bool { return len(r.names()) == 10 })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if slices.Max(r.batches) > 3 || r.resource["service.name"] != "unknown_service:nginx" {
+		t.Errorf("batches of %d spans, resource %v", r.batches, r.resource)
+	}
+}
+
+// Requests do not wait for a collector that is slow or absent. Spans are lost, and reported.
+func TestRequestsDoNotWaitForTheCollector(t *testing.T) {
+	t.Parallel()
+	absent, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	absent.Close()
+	for name, addr := range map[string]string{"absent": absent.Addr().String(), "slow": startReceiver(t, true).addr} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, "otel_exporter { endpoint "+addr+"; interval 1ms; batch_size 2; batch_count 2; }",
+				"otel_trace on; return 200 ok;")
+			for range 50 {
+				if got := s.get("/"); got != "ok" {
+					t.Errorf("got %q", got)
+				}
+			}
+			s.run.Drain()
+			s.end() // in spite of the collector
+			s.eventuallyLogs("otel_exporter: spans were lost: 50 spans to " + addr)
+		})
+	}
+}
+
+// What is queued when the collector recovers is sent.
+func TestCollectorMayBeLate(t *testing.T) {
+	t.Parallel()
+	r := startReceiver(t, true)
+	s := serve(t, "otel_exporter { endpoint "+r.addr+"; interval 1ms; batch_size 1; }", "otel_trace on; return 200;")
+	s.get("/")
+	s.get("/")
+	close(r.accept)
+	s.eventually("both spans", func() bool { return len(r.names()) == 2 })
+}
+
+// A reload changes the collector, and what is queued for the old one is sent there. A failed reload
+// changes nothing.
+func TestReloadChangesTheCollector(t *testing.T) {
+	t.Parallel()
+	first, second := startReceiver(t, false), startReceiver(t, false)
+	const block = "otel_trace on; otel_span_name $uri; " +
+		"location / { return 200; } location = /ping { otel_trace off; return 200; }"
+	s := serve(t, "otel_exporter { endpoint "+first.addr+"; interval 1h; }", block)
+	s.get("/1")
+	s.configure("otel_exporter { endpoint nowhere; }", block)
+	if err := s.run.Reload(); err == nil {
+		t.Error("an invalid endpoint is accepted")
+	}
+	s.get("/2")
+	s.configure("otel_exporter { endpoint "+second.addr+"; interval 1h; }", block)
+	s.get("/ping") // so the request before has ended
+	must(t, s.run.Reload())
+	s.eventually("the first spans", func() bool { return len(first.names()) == 2 })
+	s.get("/3")
+	s.configure("", block)
+	s.get("/ping") // so the request before has ended
+	must(t, s.run.Reload())
+	s.eventually("the last span", func() bool { return len(second.names()) == 1 })
+	s.get("/4")
+	s.run.Drain()
+	s.end()
+	a, b := first.names(), second.names()
+	if !slices.Equal(a, []string{"/1", "/2"}) || !slices.Equal(b, []string{"/3"}) {
+		t.Errorf("the first collector has %q, the second one %q", a, b)
+	}
+}
+
+// https encrypts, and the certificate must be trusted.
+func TestCollectorMayUseTLS(t *testing.T) {
+	t.Parallel()
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+	pair, err := tls.X509KeyPair(cert, key)
+	must(t, err)
+	r := startReceiver(t, false, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
+	name := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(name, cert, 0o600))
+	trusting := serve(t, "otel_exporter { endpoint https://"+r.addr+"; interval 1ms; trusted_certificate "+name+"; }",
+		"otel_trace on; otel_span_name trusted; return 200;")
+	other := serve(t, "otel_exporter { endpoint https://"+r.addr+"; interval 1h; }",
+		"otel_trace on; otel_span_name other; return 200;")
+	trusting.get("/")
+	other.get("/")
+	trusting.eventually("a span", func() bool { return len(r.names()) == 1 })
+	other.run.Drain()
+	other.end()
+	if got := r.names(); !slices.Equal(got, []string{"trusted"}) {
+		t.Errorf("received %q", got)
+	}
+}
+
+// Mistakes are errors of the configuration, and a program without tracing rejects otel_exporter.
+func TestExporterIsChecked(t *testing.T) {
+	s := newSite(t)
+	for block, want := range map[string]string{
+		"":                                        "missing endpoint",
+		"endpoint localhost;":                     "invalid endpoint",
+		"endpoint https://:1;":                    "invalid endpoint",
+		"endpoint a:1; batch_size 0;":             "must be greater than 0",
+		"endpoint a:1; batch_count x;":            "batch_count",
+		"endpoint a:1; interval x;":               "interval",
+		"endpoint a:1; trusted_certificate none;": "trusted_certificate",
+		"endpoint a:1; other;":                    "unknown directive",
+	} {
+		s.configure("otel_exporter { "+block+" }", "return 200;")
+		_, err := nginxconf.Parse(filepath.Join(s.dir, "nginx.conf"), nginxconf.Options{Tracing: true})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", block, err, want)
+		}
+	}
+	s.configure("otel_exporter { endpoint a:1; }", "return 200;")
+	_, err := nginxconf.Parse(filepath.Join(s.dir, "nginx.conf"), nginxconf.Options{})
+	if err == nil || !strings.Contains(err.Error(), "built without OpenTelemetry (build it with -tags otel)") {
+		t.Errorf("without tracing: %v", err)
+	}
+}

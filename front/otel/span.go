@@ -1,0 +1,78 @@
+package otel
+
+import (
+	"context"
+	"encoding/hex"
+	"strconv"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tarehq/tare/front"
+)
+
+// givenIDs is an sdk.IDGenerator: the front has chosen the IDs, which are in the context.
+type givenIDs struct{}
+
+// givenKey is the key of a *front.Span in the context of its start.
+type givenKey struct{}
+
+// NewIDs implements sdk.IDGenerator for a span without a parent.
+func (g givenIDs) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
+	s := ctx.Value(givenKey{}).(*front.Span)
+	return traceID(s.TraceID), spanID(s.SpanID)
+}
+
+// NewSpanID implements sdk.IDGenerator for a span with a parent.
+func (g givenIDs) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
+	return spanID(ctx.Value(givenKey{}).(*front.Span).SpanID)
+}
+
+func traceID(text string) (id trace.TraceID) {
+	_, _ = hex.Decode(id[:], []byte(text)) // the front has checked it
+	return id
+}
+
+func spanID(text string) (id trace.SpanID) {
+	_, _ = hex.Decode(id[:], []byte(text)) // likewise
+	return id
+}
+
+// start starts a span that has ended already.
+func start(t trace.Tracer, s *front.Span) trace.Span {
+	ctx := context.WithValue(context.Background(), givenKey{}, s)
+	if s.ParentID != "" {
+		state, _ := trace.ParseTraceState(s.State) // an invalid one is dropped
+		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: traceID(s.TraceID), SpanID: spanID(s.ParentID), TraceState: state, Remote: true,
+		}))
+	}
+	attributes := make([]attribute.KeyValue, 0, len(s.Attributes))
+	for _, a := range s.Attributes {
+		if a.Value != "" {
+			attributes = append(attributes, attributeOf(a))
+		}
+	}
+	_, span := t.Start(ctx, s.Name, trace.WithTimestamp(s.Start), trace.WithSpanKind(trace.SpanKindServer),
+		trace.WithAttributes(attributes...))
+	for _, a := range s.Attributes {
+		if a.Name == statusAttribute && len(a.Value) == 3 && a.Value[0] == '5' {
+			span.SetStatus(codes.Error, "")
+		}
+	}
+	return span
+}
+
+// statusAttribute is the status of the response.
+const statusAttribute = "http.response.status_code"
+
+// attributeOf returns an attribute. By the semantic conventions two of the front's are numbers.
+func attributeOf(a front.SpanAttribute) attribute.KeyValue {
+	if a.Name == statusAttribute || a.Name == "http.response.body.size" {
+		if n, err := strconv.ParseInt(a.Value, 10, 64); err == nil {
+			return attribute.Int64(a.Name, n)
+		}
+	}
+	return attribute.String(a.Name, a.Value)
+}

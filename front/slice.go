@@ -1,0 +1,279 @@
+package front
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+// A sliced response consists of parts of equal size. Each is an upstream request of its own, and
+// may be cached on its own:
+//
+//	$slice_range is evaluated      the request is sliced; the client's range selects the first slice
+//	the response is not 206        it is the client's response, whole
+//	the response is that slice     the client's response begins; slicedBody fetches the next slices
+//	a later response is another    the response is cut off
+//
+// Slices are fetched one after another, by the same code as the first, when the client needs them.
+
+// sliceState makes a request sliced.
+type sliceState struct {
+	size  int64
+	start int64 // of the slice that $slice_range names
+}
+
+// sliceRange is $slice_range.
+func sliceRange(x *exchange) string {
+	if x.slice == nil {
+		p, ok := x.loc.content.(*proxy)
+		if !ok || p.from.Slice == 0 || x.parent != nil {
+			return ""
+		}
+		x.slice = &sliceState{size: p.from.Slice}
+		x.slice.start = x.slice.of(firstByte(x.r.Header))
+	}
+	return fmt.Sprintf("bytes=%d-%d", x.slice.start, x.slice.start+x.slice.size-1)
+}
+
+// of returns the start of the slice that contains a byte.
+func (s *sliceState) of(offset int64) int64 { return offset - offset%s.size }
+
+// firstByte returns the first byte that a request needs, as far as that is known. As in nginx it is
+// 0 with If-Range and with several ranges.
+func firstByte(header http.Header) int64 {
+	const most = 1 << 62
+	lines := header["Range"]
+	if len(lines) != 1 || header["If-Range"] != nil || strings.Contains(lines[0], ",") {
+		return 0
+	}
+	text, ok := strings.CutPrefix(lines[0], "bytes=")
+	text, _, found := strings.Cut(text, "-")
+	first, err := strconv.ParseInt(strings.Trim(text, " "), 10, 64)
+	if !ok || !found || err != nil || first < 0 || first > most {
+		return 0
+	}
+	return first
+}
+
+// check returns the length of the whole file if a response is the slice, else an error.
+func (s *sliceState) check(status int, header http.Header) (total int64, err error) {
+	if status != http.StatusPartialContent {
+		return 0, fmt.Errorf("unexpected status %d in a slice", status)
+	}
+	text := header.Get("Content-Range")
+	bounds, length, _ := strings.Cut(strings.TrimPrefix(text, "bytes "), "/")
+	from, to, _ := strings.Cut(bounds, "-")
+	first, firstErr := strconv.ParseInt(from, 10, 64)
+	last, lastErr := strconv.ParseInt(to, 10, 64)
+	total, totalErr := strconv.ParseInt(length, 10, 64)
+	if err := errors.Join(firstErr, lastErr, totalErr); err != nil || len(header["Content-Range"]) != 1 {
+		return 0, fmt.Errorf("invalid Content-Range %q in a slice", text)
+	}
+	if total < 0 || first != s.start || last+1 != min(s.start+s.size, total) {
+		return 0, fmt.Errorf("unexpected Content-Range %q in the slice from %d", text, s.start)
+	}
+	return total, nil
+}
+
+// isSlice returns what reports whether a response is the slice. A cache may call it later.
+func (s *sliceState) isSlice() func(*http.Response) bool {
+	slice := *s
+	return func(resp *http.Response) bool {
+		_, err := slice.check(resp.StatusCode, resp.Header)
+		return err == nil
+	}
+}
+
+// slicePart is a slice: a response, cached or not.
+type slicePart struct {
+	status int
+	header http.Header
+	body   io.Reader
+	close  func()
+	cached *cache.Response // nil if it is not cached
+}
+
+// partOf returns the part that is a response of an upstream.
+func partOf(resp *http.Response) slicePart {
+	return slicePart{status: resp.StatusCode, header: resp.Header, body: resp.Body,
+		close: func() { closeQuietly(resp.Body) }}
+}
+
+// cachedPart returns the part that is a response of a cache.
+func cachedPart(a *cache.Response) slicePart {
+	if a.Passed != nil {
+		return partOf(a.Passed)
+	}
+	return slicePart{status: a.Status, header: a.Header, body: a.Body(), close: a.Close, cached: a}
+}
+
+// fetchPart fetches the slice that x.slice names.
+func (p *proxy) fetchPart(x *exchange, target destination) (slicePart, error) {
+	if p.cache != nil {
+		a, err := p.cache.respond(x, &origin{proxy: p, x: x, target: target})
+		if err != nil {
+			return slicePart{}, err
+		}
+		return cachedPart(a), nil
+	}
+	resp, _, err := p.fetch(x, target)
+	if err != nil {
+		return slicePart{}, err
+	}
+	return partOf(resp), nil
+}
+
+// isSliced reports whether a response is one of several slices.
+func (x *exchange) isSliced(status int) bool {
+	return x.slice != nil && status == http.StatusPartialContent
+}
+
+// respondSliced responds with a file, of which first is a slice.
+func (p *proxy) respondSliced(x *exchange, target destination, first slicePart) outcome {
+	b := &slicedBody{x: x, proxy: p, target: target, current: first, at: x.slice.start,
+		etag: first.header.Get("Etag"), modified: first.header.Get("Last-Modified")}
+	defer b.close()
+	var err error
+	if b.total, err = x.slice.check(first.status, first.header); err != nil {
+		x.errorf(levelError, "upstream: %v", err)
+		return x.fail(http.StatusBadGateway)
+	}
+	x.useFilters()
+	header := x.w.Header()
+	p.response.copyHeader(x, header, first.header)
+	if first.cached != nil {
+		if !ignoresField(p.from.Hide, "Date") {
+			header["Date"] = first.header["Date"]
+		}
+		first.cached.Mark(header)
+	}
+	delete(header, "Content-Range")
+	delete(header, "Accept-Ranges") // it is set if the response has a body
+	r := x.withoutRange(x.withConditions(x.r, b.modified), first.header.Get("Content-Type"))
+	if cache.SendSelected(x.w, r, b.modified, b, 1); b.err != nil {
+		x.abortResponse(b.err)
+	}
+	return responded
+}
+
+// slicedBody is the body of a sliced response. It implements io.ReadSeeker.
+type slicedBody struct {
+	x      *exchange
+	proxy  *proxy
+	target destination
+
+	total          int64
+	etag, modified string    // of the first slice
+	offset         int64     // of the next Read
+	current        slicePart // the open slice; its body is nil if there is none
+	at             int64     // the offset of what current.body returns next
+	err            error     // sticky
+}
+
+// Seek implements io.Seeker.
+func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += b.offset
+	case io.SeekEnd:
+		offset += b.total
+	}
+	b.offset = offset
+	return offset, nil
+}
+
+// Read implements io.Reader.
+func (b *slicedBody) Read(buf []byte) (n int, err error) {
+	if b.err != nil || b.offset >= b.total {
+		if b.err == nil {
+			return 0, io.EOF
+		}
+		return 0, b.err
+	}
+	if b.err = b.position(); b.err != nil {
+		return 0, b.err
+	}
+	state := b.x.slice
+	end := min(state.start+state.size, b.total)
+	n, err = b.current.body.Read(buf[:min(int64(len(buf)), end-b.at)])
+	b.at += int64(n)
+	b.offset = b.at
+	if err == io.EOF { //nolint:errorlint // readers return it as it is
+		if err = nil; b.at < end {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	b.err = err
+	return n, err
+}
+
+// position makes current the slice of offset, and discards its bytes before that.
+func (b *slicedBody) position() error {
+	state := b.x.slice
+	if start := state.of(b.offset); b.current.body == nil || start != state.start || b.offset < b.at {
+		b.close()
+		state.start, b.at = start, start
+		if err := b.open(); err != nil {
+			return err
+		}
+	}
+	skipped, err := io.CopyN(io.Discard, b.current.body, b.offset-b.at)
+	if b.at += skipped; err == io.EOF { //nolint:errorlint // likewise
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// open fetches the current slice. It must be one of the same file.
+func (b *slicedBody) open() (err error) {
+	x := b.x
+	state, attempts := x.cacheState, len(x.proxy.attempts)
+	b.current, err = b.proxy.fetchPart(x, b.target)
+	x.cacheState = state // variables show the first slice, as in nginx
+	if x.proxy.attempts = x.proxy.attempts[:min(attempts, len(x.proxy.attempts))]; err != nil {
+		return err
+	}
+	h := b.current.header
+	total, err := x.slice.check(b.current.status, h)
+	switch {
+	case err != nil:
+	case b.proxy.response.mayRedirect && len(h["X-Accel-Redirect"]) > 0:
+		err = errors.New("X-Accel-Redirect in a slice that is not the first")
+	case total != b.total, b.etag != "" && h.Get("Etag") != b.etag,
+		b.modified != "" && h["Last-Modified"] != nil && h.Get("Last-Modified") != b.modified:
+		err = errors.New("the file has changed between slices")
+	}
+	if err != nil {
+		b.forget()
+		b.close()
+	}
+	return err
+}
+
+// forget removes the slice and the one of the client's range from the cache. They do not fit
+// together, and later requests would fail in the same way until one of them expires.
+func (b *slicedBody) forget() {
+	pc, x := b.proxy.cache, b.x
+	if pc == nil {
+		return
+	}
+	o := &origin{proxy: b.proxy, x: x, target: b.target}
+	pc.cache.Purge(pc.key.eval(x, o))
+	slice := *x.slice
+	x.slice.start = slice.of(firstByte(x.r.Header))
+	pc.cache.Purge(pc.key.eval(x, o))
+	*x.slice = slice
+}
+
+// close closes the open slice.
+func (b *slicedBody) close() {
+	if b.current.close != nil {
+		b.current.close()
+	}
+	b.current = slicePart{}
+}

@@ -1,0 +1,260 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// slicedFile is a file behind an upstream that responds in ranges.
+type slicedFile struct {
+	mu      sync.Mutex
+	content string
+	etag    string
+	ranges  []string                                          // of the requests
+	serve   func(w http.ResponseWriter, r *http.Request) bool // nil, or it may respond itself
+}
+
+func (f *slicedFile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.ranges = append(f.ranges, r.Header.Get("Range"))
+	content, etag, serve := f.content, f.etag, f.serve
+	f.mu.Unlock()
+	if serve != nil && serve(w, r) {
+		return
+	}
+	if etag != "" {
+		w.Header().Set("Etag", etag)
+	}
+	w.Header().Set("Content-Type", "text/plain")
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(content))
+}
+
+func (f *slicedFile) set(content, etag string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.content, f.etag = content, etag
+}
+
+// take returns the ranges that were requested, and begins anew.
+func (f *slicedFile) take() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := strings.Join(f.ranges, " ")
+	f.ranges = nil
+	return all
+}
+
+// sliced serves a file in slices of ten bytes, with a cache at /cached and without at /direct.
+func sliced(t *testing.T, f *slicedFile, more string) *testClient {
+	t.Helper()
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	return serveConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;", fmt.Sprintf(`slice 10; %s
+		proxy_set_header Range $slice_range; proxy_cache_key $uri$slice_range; proxy_cache_valid 200 206 1h;
+		add_header X-Cache $upstream_cache_status;
+		location /cached { proxy_cache z; proxy_pass %s; }
+		location /direct { proxy_pass %s; }
+		location /unkeyed { proxy_cache z; proxy_cache_key $uri; proxy_pass %s; }`, more, s.URL, s.URL, s.URL))
+}
+
+const sliceText = "0123456789abcdefghijABCDEFGHIJxyz"
+
+// Only the slices that a client needs are requested, and each once.
+func TestSlicesAreFetchedOnDemand(t *testing.T) {
+	f := &slicedFile{content: sliceText, etag: `"1"`}
+	a := sliced(t, f, "")
+	for _, test := range []struct{ path, fields, body, requested string }{
+		{"/cached", "bytes=12-13", "cd", "bytes=10-19"},
+		{"/cached", "bytes=15-24", "fghijABCDE", "bytes=20-29"},
+		{"/cached", "", sliceText, "bytes=0-9 bytes=30-39"},
+		{"/cached", "bytes=-4", "Jxyz", ""},
+		{"/direct", "bytes=12-13", "cd", "bytes=10-19"},
+		{"/direct", "bytes=-4", "Jxyz", "bytes=0-9 bytes=20-29 bytes=30-39"},
+		{"/direct", "", sliceText, "bytes=0-9 bytes=10-19 bytes=20-29 bytes=30-39"},
+	} {
+		var fields []string
+		want := http.StatusOK
+		if test.fields != "" {
+			fields, want = []string{"Range", test.fields}, http.StatusPartialContent
+		}
+		got := a.get(test.path, fields...)
+		if requested := f.take(); got.status != want || got.body != test.body || requested != test.requested {
+			t.Errorf("%s %s: %d %q, by the requests %q, want %q by %q", test.path, test.fields, got.status, got.body,
+				requested, test.body, test.requested)
+		}
+	}
+}
+
+// A file that changes between two slices cuts the response off, and the next one is whole: what is
+// outdated is not kept.
+func TestFileMayChangeBetweenSlices(t *testing.T) {
+	for _, change := range [][2]string{{strings.ToUpper(sliceText), `"2"`}, {sliceText + "more", `"1"`}} {
+		f := &slicedFile{content: sliceText, etag: `"1"`}
+		a := sliced(t, f, "")
+		a.get("/cached", "Range", "bytes=0-1")
+		f.set(change[0], change[1])
+		if body, err := a.read("/cached"); err == nil || body != sliceText[:10] {
+			t.Errorf("%q, %v, want the first slice and an error", body, err)
+		}
+		if body, err := a.read("/cached"); err != nil || body != change[0] {
+			t.Errorf("the second response: %q, %v", body, err)
+		}
+		a.get("/cached", "Range", "bytes=0-1")
+	}
+}
+
+// read sends a request, and returns what arrives of the response.
+func (a *testClient) read(path string) (string, error) {
+	resp, err := a.client.Get("http://front.test" + path)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// A slice that is no slice, or that ends early, cuts the response off. It is not cached.
+func TestInvalidSlicesEndTheResponse(t *testing.T) {
+	for name, serve := range map[string]http.HandlerFunc{
+		"whole":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, sliceText) },
+		"an error":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) },
+		"other bytes": rangeOf("bytes 0-9/33", 10),
+		"too long":    rangeOf("bytes 10-29/33", 20),
+		"no length":   rangeOf("bytes 10-19/*", 10),
+		"no range":    rangeOf("", 10),
+		"rubbish":     rangeOf("bytes x-y/z", 10),
+		"cut off": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Range", "bytes 10-19/33")
+			w.Header().Set("Content-Length", "10")
+			w.WriteHeader(http.StatusPartialContent)
+			io.WriteString(w, "abc")
+			panic(http.ErrAbortHandler)
+		},
+		"redirected": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Accel-Redirect", "/direct")
+			rangeOf("bytes 10-19/33", 10)(w, nil)
+		},
+	} {
+		f := &slicedFile{content: sliceText}
+		f.serve = func(w http.ResponseWriter, r *http.Request) bool {
+			isSecond := r.Header.Get("Range") == "bytes=10-19"
+			if isSecond {
+				serve(w, r)
+			}
+			return isSecond
+		}
+		a := sliced(t, f, "")
+		for _, path := range []string{"/direct", "/cached"} {
+			body, err := a.read(path)
+			if err == nil || !strings.HasPrefix(sliceText, body[:10]) || len(body) > 13 {
+				t.Errorf("%s at %s: %q, %v, want the first slice and an error", name, path, body, err)
+			}
+		}
+		f.mu.Lock()
+		f.serve = nil
+		f.mu.Unlock()
+		if body, err := a.read("/cached"); err != nil || body != sliceText {
+			t.Errorf("%s, repaired: %q, %v", name, body, err)
+		}
+	}
+}
+
+// rangeOf responds with a Content-Range and so many bytes.
+func rangeOf(bounds string, n int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if bounds != "" {
+			w.Header().Set("Content-Range", bounds)
+		}
+		w.WriteHeader(http.StatusPartialContent)
+		io.WriteString(w, strings.Repeat("x", n))
+	}
+}
+
+// A first response with a range other than the slice's is an error of the upstream. It reaches
+// neither client nor cache.
+func TestFirstSliceIsChecked(t *testing.T) {
+	f := &slicedFile{content: sliceText}
+	f.serve = func(w http.ResponseWriter, r *http.Request) bool {
+		rangeOf("bytes 5-14/33", 10)(w, r)
+		return true
+	}
+	a := sliced(t, f, "")
+	for _, path := range []string{"/direct", "/cached", "/cached"} {
+		if got := a.get(path); got.status != http.StatusBadGateway {
+			t.Errorf("%s: %d %q", path, got.status, got.body)
+		}
+	}
+	f.mu.Lock()
+	f.serve = nil
+	f.mu.Unlock()
+	if got := a.get("/cached"); got.body != sliceText {
+		t.Errorf("%d %q", got.status, got.body)
+	}
+}
+
+// Without $slice_range in the key no part is stored, and none is sent for the whole.
+func TestPartIsNotCachedWithoutItsRangeInTheKey(t *testing.T) {
+	f := &slicedFile{content: sliceText, etag: `"1"`}
+	a := sliced(t, f, "")
+	for range 2 {
+		if got := a.get("/unkeyed", "Range", "bytes=12-13"); got.body != "cd" {
+			t.Errorf("a part: %d %q", got.status, got.body)
+		}
+		if got := a.get("/unkeyed"); got.status != 200 || got.body != sliceText {
+			t.Errorf("the whole: %d %q", got.status, got.body)
+		}
+	}
+}
+
+// A client that leaves ends the fetching of slices.
+func TestLeavingClientEndsSlices(t *testing.T) {
+	const size = 64 << 10
+	text := strings.Repeat("0123456789abcdef", 64<<20/16)
+	f := &slicedFile{content: text}
+	s := httptest.NewServer(f)
+	t.Cleanup(s.Close)
+	a := serveConf(t, "", fmt.Sprintf(`slice %d; proxy_set_header Range $slice_range; location / { proxy_pass %s; }`,
+		size, s.URL))
+	resp, err := a.client.Get("http://front.test/")
+	must(t, err)
+	_, err = io.CopyN(io.Discard, resp.Body, 3*size)
+	must(t, err)
+	resp.Body.Close()
+	count := func() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.ranges) }
+	for n, late := -1, time.Now().Add(maxWait); n != count(); time.Sleep(100 * time.Millisecond) {
+		if n = count(); n == len(text)/size || time.Now().After(late) {
+			t.Fatalf("%d slices were fetched", n)
+		}
+	}
+}
+
+// Slices are updated in the background, each on its own.
+func TestSlicesAreUpdatedInTheBackground(t *testing.T) {
+	f := &slicedFile{content: sliceText, etag: `"1"`}
+	a := sliced(t, f, "proxy_cache_valid 206 1s; proxy_cache_use_stale updating; proxy_cache_background_update on;")
+	a.get("/cached", "Range", "bytes=12-13")
+	for late := time.Now().Add(maxWait); ; time.Sleep(50 * time.Millisecond) {
+		got := a.get("/cached", "Range", "bytes=12-13")
+		if got.body != "cd" {
+			t.Fatalf("%d %q", got.status, got.body)
+		}
+		if f.take(); got.header.Get("X-Cache") == "STALE" {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatal("the slice does not become stale")
+		}
+	}
+	for late := time.Now().Add(maxWait); a.get("/cached", "Range", "bytes=12-13").header.Get("X-Cache") != "HIT"; {
+		if time.Now().After(late) {
+			t.Fatal("the slice is not updated")
+		}
+	}
+}

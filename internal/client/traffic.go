@@ -1,0 +1,35 @@
+package client
+
+import "sync/atomic"
+
+// traffic counts the bytes of one use of a connection. It lies in the connection, because it does
+// not fit into the slab. Its fields are atomic: an exchange may end while its goroutines still send
+// or receive. Each changes once for a system call.
+type traffic struct{ sent, received atomic.Int64 }
+
+// reset begins another use.
+func (t *traffic) reset() {
+	t.sent.Store(0)
+	t.received.Store(0)
+}
+
+// write writes to the connection. It counts the bytes before it sends them: the server may respond,
+// and so the exchange may end, before Write returns.
+func (x *exchange) write(p []byte) (int, error) {
+	sent := &x.conn.traffic.sent
+	sent.Add(int64(len(p)))
+	n, err := x.conn.Write(p)
+	if n < len(p) {
+		sent.Add(int64(n - len(p)))
+	}
+	return n, err
+}
+
+// reportEnd calls OnEnd. unread is the number of received bytes that belong to what follows the
+// exchange. The caller holds mu, so that an exchange that has ended is reported.
+func (x *exchange) reportEnd(unread int) {
+	if report := x.client.config.OnEnd; report != nil {
+		t := &x.conn.traffic
+		report(x.ctx, t.sent.Load(), t.received.Load()-int64(unread))
+	}
+}
