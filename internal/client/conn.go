@@ -18,7 +18,6 @@ type conn struct {
 	info     connInfo // of TLS and the socket
 	reused   bool     // it was idle before
 	traffic  traffic  // of its current use
-	isQuiet  bool     // the pool has checked it
 
 	host    *host
 	opened  monotime       // set if there is a maxAge
@@ -29,7 +28,6 @@ type conn struct {
 	// The pool's mu guards the fields below.
 	state     state
 	idleSince monotime // when it became idle
-	quietAt   monotime // when a check found it quiet, after it became idle; 0 if none did
 	nodes     [2]node
 }
 
@@ -110,9 +108,6 @@ func (c *conn) idleFor() time.Duration {
 // isAlive reports whether an idle connection can be used: its peer has not closed it, as far as is
 // known without waiting, and no byte has arrived on it.
 func (c *conn) isAlive() bool {
-	if c.isQuiet {
-		return true
-	}
 	if c.probe != nil && !c.probe.quiet() {
 		return false
 	}

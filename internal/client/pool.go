@@ -56,7 +56,6 @@ type host struct {
 	active  int // slots, and connections in use
 	idle    list
 	waiting []chan *conn // in the order of arrival; each channel has room for its connection
-	checks  quietChecks
 }
 
 // get returns an idle connection to a host, or a slot, whose Conn is nil and which the caller must
@@ -92,7 +91,7 @@ func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
 		return nil, queue
 	}
 	h.active++
-	return h.takeChecked(), nil
+	return h.takeIdle(), nil
 }
 
 // hostOf returns the host of a key. Most often that is the host that was used last: comparing two
@@ -181,7 +180,6 @@ func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
 	h := c.host
 	now := p.now()
 	isUsable = isUsable && !c.countUse(&p.limits, now)
-	c.isQuiet, c.quietAt = false, 0
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(h.waiting) > 0 {

@@ -30,6 +30,7 @@ func (p *pool) watchSocket(c *conn) bool {
 	watched := false
 	_ = c.probe.raw.Control(func(fd uintptr) {
 		if watched = w.loop.Add(int(fd), int(fd)) == nil; watched {
+			c.probe.fd = int(fd)
 			w.sockets[int(fd)] = c
 		}
 	})

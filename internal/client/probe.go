@@ -8,7 +8,7 @@ import (
 // probe checks a socket without reading from it.
 type probe struct {
 	raw      syscall.RawConn
-	fd       int              // valid while the pool holds the connection
+	fd       int              // while the socket is watched
 	peek     func(fd uintptr) // allocated once, not for each call
 	wasQuiet bool             // result of peek: no byte has arrived, and no end
 }
@@ -32,9 +32,6 @@ func newProbe(nc net.Conn) *probe {
 		return nil
 	}
 	p := &probe{raw: raw}
-	if raw.Control(func(fd uintptr) { p.fd = int(fd) }) != nil {
-		return nil
-	}
 	p.peek = func(fd uintptr) { p.wasQuiet = isQuiet(int(fd)) } // made once, and not for each call
 	return p
 }

@@ -23,7 +23,6 @@ type rawExchange struct {
 
 	out, in        []byte
 	wasIdle        bool // the connection has served another request
-	isQuiet        bool // it was checked
 	hasSent        bool
 	sent, received int
 	err            error
@@ -52,11 +51,9 @@ func newRawExchange(nc net.Conn) *rawExchange {
 
 // sendReceive sends out. If all of it was sent, it waits and receives bytes into in. It returns the
 // number of bytes sent and received. Without an error, received is positive. If wasIdle and the
-// connection was closed or bytes have arrived, it sends nothing and returns an error. With isQuiet
-// the caller has checked this.
-func (t *rawExchange) sendReceive(out, in []byte, wasIdle, isQuiet bool) (sent, received int, err error) {
-	t.out, t.in, t.wasIdle, t.isQuiet = out, in, wasIdle, isQuiet
-	t.hasSent, t.sent, t.received, t.err = false, 0, 0, nil
+// connection was closed or bytes have arrived, it sends nothing and returns an error.
+func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received int, err error) {
+	t.out, t.in, t.wasIdle, t.hasSent, t.sent, t.received, t.err = out, in, wasIdle, false, 0, 0, nil
 	err = t.raw.Read(t.step)
 	t.waits.Store(false)
 	t.out, t.in = nil, nil
@@ -74,7 +71,7 @@ func (t *rawExchange) isWaiting() bool { return t != nil && t.waits.Load() }
 func (t *rawExchange) advance(fd uintptr) bool {
 	if !t.hasSent {
 		t.hasSent = true
-		quiet := t.isQuiet || poll.Quiet(int(fd))
+		quiet := poll.Quiet(int(fd))
 		if !quiet && t.wasIdle {
 			t.err = errIdleConnClosed
 			return true

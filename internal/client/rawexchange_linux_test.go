@@ -53,7 +53,7 @@ func TestRawExchange(t *testing.T) {
 		ours, theirs := loopback(t)
 		raw := newRawExchange(ours)
 		test.prepare(ours, theirs)
-		n, got, err := raw.sendReceive(question, in, false, false)
+		n, got, err := raw.sendReceive(question, in, false)
 		if wantSent := name != "closed here"; (n == len(question)) != wantSent || string(in[:got]) != test.want ||
 			!errors.Is(err, test.err) {
 			t.Errorf("%s: sent %d, got %q, %v", name, n, in[:got], err)
@@ -73,13 +73,13 @@ func TestRawExchangeSendsNothingOnClosedConnection(t *testing.T) {
 		ours, theirs := loopback(t)
 		raw := newRawExchange(ours)
 		go respond(theirs, "hello")
-		if _, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), false, false); got != 5 || err != nil {
+		if _, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
 			t.Fatal(got, err)
 		}
 		if err := happen(theirs); err != nil {
 			t.Fatal(err)
 		}
-		if n, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), true, false); n != 0 || got != 0 ||
+		if n, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 ||
 			!errors.Is(err, errIdleConnClosed) {
 			t.Errorf("%s: sent %d, got %d, %v", name, n, got, err)
 		}
@@ -100,7 +100,7 @@ func TestRawExchangeWithFullSocket(t *testing.T) {
 	_ = ours.SetWriteBuffer(4096)
 	_ = theirs.SetReadBuffer(4096)
 	out := bytes.Repeat([]byte("x"), 8<<20)
-	n, got, err := newRawExchange(ours).sendReceive(out, make([]byte, 10), false, false)
+	n, got, err := newRawExchange(ours).sendReceive(out, make([]byte, 10), false)
 	if n == 0 || n == len(out) || got != 0 || err != nil {
 		t.Errorf("sent %d of %d, got %d, %v", n, len(out), got, err)
 	}

@@ -9,7 +9,7 @@ type rawExchange struct{}
 
 func newRawExchange(net.Conn) *rawExchange { return nil }
 
-func (*rawExchange) sendReceive(_, _ []byte, _, _ bool) (sent, received int, err error) {
+func (*rawExchange) sendReceive(_, _ []byte, _ bool) (sent, received int, err error) {
 	panic("client: BUG: rawExchange without Linux")
 }
 

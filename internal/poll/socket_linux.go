@@ -254,23 +254,6 @@ func Quiet(fd int) bool {
 	}
 }
 
-// MaxQuiet is the maximum number of sockets that QuietEach checks.
-const MaxQuiet = 16
-
-// QuietEach is Quiet for several sockets, with one system call. It sets the elements of quiet.
-func QuietEach(fds []int, quiet []bool) {
-	var requests [MaxQuiet]pollRequest
-	for i, fd := range fds {
-		requests[i] = pollRequest{fd: int32(fd), events: syscall.EPOLLIN | syscall.EPOLLRDHUP}
-	}
-	var wait [2]int64
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&requests[0])), uintptr(len(fds)),
-		uintptr(unsafe.Pointer(&wait)), 0, 0, 0)
-	for i := range fds {
-		quiet[i] = errno == 0 && requests[i].results == 0
-	}
-}
-
 // pollRequest is a struct pollfd. The bits of its events are those of epoll(7).
 type pollRequest struct {
 	fd              int32
