@@ -21,6 +21,7 @@ func measured(blocks int, spread float64) *runner {
 		Entrants: []sample.Entrant{{Name: "control", Kind: sample.Control},
 			{Name: "way", Title: "way", Kind: sample.Way}},
 	}
+	w.recorder = &Recorder{Run: w.run}
 	add := func(block int, name string, us float64) {
 		w.run.Records = append(w.run.Records, sample.Record{
 			Block: block, Condition: c, Contender: name,
