@@ -264,6 +264,8 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 			"groups: want at least one with rows"},
 		"no blocks":    {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
 		"no time":      {"benchtime: 1ns", "benchtime: 0s", "benchtime: want a time"},
+		"much time":    {"benchtime: 1ns", "benchtime: 2562047h", "benchtime: want at most 1h"},
+		"a generator":  {"package: ./two", "package: ./two, needs: wrk", "needs: load generators also need server"},
 		"no threads":   {"gomaxprocs: [1, 2]", "gomaxprocs: []", "gomaxprocs: want at least one"},
 		"many threads": {"gomaxprocs: [1, 2]", "gomaxprocs: [9999]", "gomaxprocs: want at most"},
 	} {
@@ -360,10 +362,16 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 		"gomaxprocs: 1":     {"gomaxprocs: 9999", "gomaxprocs: want 0 to 1024, got 9999"},
 		"reference: one":    {"reference: six", `want names of engines, got "parts" and "six"`},
 		"metric: laps/op, ": {"", "metric is missing"},
-		"within: 3":         {"within: 0", "counts: want rows, a pattern, and within"},
-		"row-*":             {"other-*", "counts: want rows, a pattern, and within"},
-		"targets:\n":        {"groups: [{title: g, rows: [A]}]\ntargets:\n", "groups and targets exclude each other"},
-		"benchtime: 1ns}":   {"benchtime: 1ns, gomaxprocs: [1]}", "gomaxprocs: targets have their own"},
+		"within: 3":         {"within: 0", "counts: want name, rows, a pattern, and within"},
+		"name: all, ":       {"", "counts: want name, rows, a pattern, and within"},
+		"row-*":             {"other-*", "counts: want name, rows, a pattern, and within"},
+		"parts, metric: laps/op, reference: one, within": {"six, metric: laps/op, reference: one, within",
+			`counts: want names of engines, got "six" and "one"`},
+		"metric: laps/op, reference: one, within": {"reference: one, within", "counts: metric is missing"},
+		"benchmark: A, gomaxprocs: 2": {"run: {one: x}",
+			"targets: benchmark requires module, and run requires server"},
+		"targets:\n":      {"groups: [{title: g, rows: [A]}]\ntargets:\n", "groups and targets exclude each other"},
+		"benchtime: 1ns}": {"benchtime: 1ns, gomaxprocs: [1]}", "gomaxprocs: targets have their own"},
 	} {
 		text := strings.Replace(targeted, old, test.new, 1)
 		_, err := benchmark.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))

@@ -22,6 +22,7 @@ import (
 const (
 	maxBlocks = 10_000
 	maxProcs  = 1024
+	maxTime   = time.Hour
 )
 
 // Experiment is the content of an experiment.yaml of this kind: a question, engines, groups of
@@ -108,6 +109,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.groups", "groups: want at least one with rows")
 	case len(e.Groups) > 0 && len(e.Targets) > 0:
 		return f.Fault("$.targets", "groups and targets exclude each other")
+	case e.Server != "" && len(e.Groups) > 0:
+		return f.Fault("$.groups", "groups: load generators have targets instead")
 	}
 	for i, a := range e.Engines {
 		if what := a.fault(e.Server != ""); what != "" {
@@ -141,6 +144,9 @@ func (e *Engine) fault(isTool bool) string {
 		if e.Name == "" || e.Title == "" || e.Package == "" {
 			return "want name, title and package"
 		}
+		if e.Needs != "" {
+			return "needs: load generators also need server, outside engines"
+		}
 		return ""
 	}
 	requests, err := regexp.Compile(e.Requests)
@@ -163,6 +169,8 @@ func (t *Trials) fault(ofTargets bool) (key lab.Option, fault error) {
 		return lab.OptionBlocks, fmt.Errorf("want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Time <= 0:
 		return lab.OptionBenchTime, fmt.Errorf("want a time such as 200ms, got %v", time.Duration(t.Time))
+	case time.Duration(t.Time) > maxTime:
+		return lab.OptionBenchTime, fmt.Errorf("want at most %v, got %v", maxTime, time.Duration(t.Time))
 	case ofTargets && len(t.Procs) > 0:
 		return lab.OptionProcs, errors.New("targets have their own")
 	case ofTargets:

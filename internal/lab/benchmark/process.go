@@ -6,6 +6,7 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,11 +25,11 @@ import (
 const (
 	// shownLines is the number of lines of a failed process's output in the error.
 	shownLines = 12
-	// A benchmark's timeout is slack times its time, plus spare: package testing repeats a
-	// benchmark with more iterations until it takes its time.
+	// The timeout of a benchmark, or of a load generator, is slack times its time, plus spare:
+	// package testing repeats a benchmark with more iterations until it takes its time.
 	slack, spare = 20, time.Minute
-	// restOfOutput is the timeout of a process's output after the process has ended.
-	restOfOutput = 5 * time.Second
+	// maxOutput limits the output of a process.
+	maxOutput = 16 << 20
 )
 
 // program measures rows of one engine.
@@ -44,7 +45,7 @@ type program interface {
 // rowTurn is what a turn determines for all engines of a row.
 type rowTurn struct {
 	procs  int           // GOMAXPROCS
-	length time.Duration // of a Go benchmark
+	length time.Duration // of a benchmark
 	url    string        // of the server; "" if there is none
 }
 
@@ -159,46 +160,66 @@ func parse(output []byte, name string) (values map[string]float64, iterations in
 
 // process is a program that is run once.
 type process struct {
-	dir  string
-	env  []string      // more variables
-	cpus []int         // nil are all
-	used time.Duration // CPU time; valid once it has ended
+	dir   string
+	env   []string      // more variables
+	cpus  []int         // nil are all
+	limit time.Duration // timeout; 0 is none
+	used  time.Duration // CPU time; valid once it has ended
 }
 
-// run runs the program and returns its standard output. When ctx ends, it kills the program and its
-// children. If this process is killed, the kernel kills the program.
-func (p *process) run(ctx context.Context, name string, args ...string) ([]byte, error) {
+// run runs the program and returns its standard output. It leaves no child of the program. When ctx
+// ends, it kills the program. If this process is killed, the kernel kills the program.
+func (p *process) run(ctx context.Context, name string, args ...string) (output []byte, err error) {
 	runtime.LockOSThread() // the kernel sends the death signal when the thread that started the program ends
 	defer runtime.UnlockOSThread()
 	if p.cpus != nil { // the program inherits those of the thread
-		all, err := contender.AllCPUs()
-		if err == nil {
-			err = contender.Bind(p.cpus)
+		restore, bindErr := contender.BindThread(p.cpus)
+		if bindErr != nil {
+			return nil, bindErr
 		}
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = contender.Bind(all) }()
+		defer func() { err = errors.Join(err, restore()) }()
 	}
-	c := exec.CommandContext(ctx, name, args...)
-	var out, errs bytes.Buffer
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if p.limit > 0 {
+		limited, cancel = context.WithTimeout(ctx, p.limit)
+	}
+	defer cancel()
+	c := exec.CommandContext(limited, name, args...)
+	var out, errs limitedBuffer
 	c.Dir, c.Env = p.dir, slices.Concat(os.Environ(), p.env)
 	c.Stdout, c.Stderr = &out, &errs
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	c.WaitDelay = restOfOutput
-	err := c.Run()
-	if ctx.Err() != nil {
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	err = contender.RunGroup(c)
+	switch {
+	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	}
-	if err == nil {
+	case limited.Err() != nil:
+		err = fmt.Errorf("it has not ended after %v", p.limit)
+	case out.isFull || errs.isFull:
+		err = fmt.Errorf("its output has more than %d MB", maxOutput>>20)
+	case err == nil:
 		p.used = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-		return out.Bytes(), nil
-	}
-	if errors.Is(err, exec.ErrNotFound) {
+		return out.kept.Bytes(), nil
+	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%w (\"apt-get install golang-go\" installs it)", err)
 	}
-	return nil, fmt.Errorf("%w\n%s", err, last(slices.Concat(out.Bytes(), errs.Bytes())))
+	return nil, fmt.Errorf("%w\n%s", err, last(slices.Concat(out.kept.Bytes(), errs.kept.Bytes())))
+}
+
+// limitedBuffer is a buffer with room for maxOutput. Beyond that, writes fail, and the program that
+// writes to the pipe receives SIGPIPE.
+type limitedBuffer struct {
+	kept   bytes.Buffer
+	isFull bool
+}
+
+// Write implements io.Writer.
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	if b.kept.Len()+len(p) > maxOutput {
+		b.isFull = true
+		return 0, io.ErrShortWrite
+	}
+	return b.kept.Write(p)
 }
 
 // last returns the last lines of an output. After a panic it returns the first lines of the panic,

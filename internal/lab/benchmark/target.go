@@ -2,6 +2,7 @@ package benchmark
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -71,31 +72,57 @@ func (t *Trials) SetBlocks(n int) { t.Blocks, t.areExact = n, true }
 // checkTargets returns a *yamlfile.Error for the first invalid target.
 func (e *Experiment) checkTargets(f *yamlfile.File) error {
 	for i := range e.Targets {
-		r, at := &e.Targets[i], fmt.Sprintf("$.targets[%d]", i)
-		switch {
-		case r.Name == "" || len(r.Targets) == 0 || r.Benchmark == "" == (len(r.Run) == 0):
-			return f.Fault(at, "targets: want name, targets, and benchmark or run")
-		case r.Procs < 0 || r.Procs > maxProcs:
-			return f.Fault(at, "targets: gomaxprocs: want 0 to %d, got %d", maxProcs, r.Procs)
-		case r.Blocks < 0 || r.Blocks > maxBlocks:
-			return f.Fault(at, "targets: blocks: want 0 to %d, got %d", maxBlocks, r.Blocks)
-		}
-		for _, t := range r.Targets {
-			if e.engine(t.Contender) == nil || t.Reference != "" && e.engine(t.Reference) == nil {
-				return f.Fault(at, "targets: want names of engines, got %q and %q", t.Contender, t.Reference)
-			}
-			if t.Metric == "" {
-				return f.Fault(at, "targets: metric is missing (a unit such as ns/op)")
-			}
+		if what := e.faultOf(&e.Targets[i]); what != "" {
+			return f.Fault(fmt.Sprintf("$.targets[%d]", i), "targets: %s", what)
 		}
 	}
 	for i := range e.Counts {
 		c := &e.Counts[i]
-		if _, err := path.Match(c.Rows, ""); err != nil || len(c.of(e.Rows())) == 0 || c.Within <= 0 {
-			return f.Fault(fmt.Sprintf("$.counts[%d]", i), "counts: want rows, a pattern, and within, a ratio above 0")
+		what := e.faultOfPair(c.Contender, c.Reference, c.Metric)
+		if _, err := path.Match(c.Rows, ""); err != nil || len(c.of(e.Rows())) == 0 || c.Name == "" || !(c.Within > 0) {
+			what = "want name, rows, a pattern, and within, a ratio above 0"
+		}
+		if what != "" {
+			return f.Fault(fmt.Sprintf("$.counts[%d]", i), "counts: %s", what)
 		}
 	}
 	return nil
+}
+
+// faultOf describes the first invalid value of a row.
+func (e *Experiment) faultOf(r *TargetRow) string {
+	switch {
+	case r.Name == "" || len(r.Targets) == 0 || r.Benchmark == "" == (len(r.Run) == 0):
+		return "want name, targets, and benchmark or run"
+	case len(r.Run) > 0 != (e.Server != ""):
+		return "benchmark requires module, and run requires server"
+	case r.Procs < 0 || r.Procs > maxProcs:
+		return fmt.Sprintf("gomaxprocs: want 0 to %d, got %d", maxProcs, r.Procs)
+	case r.Blocks < 0 || r.Blocks > maxBlocks:
+		return fmt.Sprintf("blocks: want 0 to %d, got %d", maxBlocks, r.Blocks)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Run)) {
+		if e.engine(name) == nil {
+			return fmt.Sprintf("run: want names of engines, got %q", name)
+		}
+	}
+	for _, t := range r.Targets {
+		if what := e.faultOfPair(t.Contender, t.Reference, t.Metric); what != "" {
+			return what
+		}
+	}
+	return ""
+}
+
+// faultOfPair describes an invalid contender, reference or metric of a target.
+func (e *Experiment) faultOfPair(of, reference string, metric sample.Metric) string {
+	switch {
+	case e.engine(of) == nil || reference != "" && e.engine(reference) == nil:
+		return fmt.Sprintf("want names of engines, got %q and %q", of, reference)
+	case metric == "":
+		return "metric is missing (a unit such as ns/op)"
+	}
+	return ""
 }
 
 // FindTargets returns the experiments with targets in the project's folder root.

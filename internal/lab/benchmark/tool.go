@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -64,9 +65,10 @@ func (t *tool) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[strin
 		os.WriteFile(filepath.Join(home, siege), nil, 0o600)); err != nil {
 		return nil, 0, err
 	}
-	fill := strings.NewReplacer("{url}", turn.url, "{seconds}", strconv.Itoa(int(turn.length.Seconds())))
+	seconds := int(math.Ceil(turn.length.Seconds())) // 0 is no limit, or an error
+	fill := strings.NewReplacer("{url}", turn.url, "{seconds}", strconv.Itoa(seconds))
 	words := strings.Fields(fill.Replace(row.Run[t.engine.Name]))
-	c := process{dir: home, env: append(t.program.Env, "HOME="+home), cpus: t.cpus}
+	c := process{dir: home, env: append(t.program.Env, "HOME="+home), cpus: t.cpus, limit: spare + slack*turn.length}
 	out, err := c.run(ctx, t.program.Path, words...)
 	if err != nil {
 		return nil, 0, err
@@ -81,6 +83,9 @@ func (t *tool) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[strin
 	n, err := strconv.Atoi(string(m[1]))
 	if err != nil || n == 0 {
 		return nil, 0, fmt.Errorf("it made %s requests:\n%s", m[1], last(out))
+	}
+	if c.used == 0 {
+		return nil, 0, errors.New("the kernel reports no CPU time of it")
 	}
 	return map[string]float64{RequestsPerCPU: float64(n) / c.used.Seconds()}, n, nil
 }

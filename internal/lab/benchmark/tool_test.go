@@ -80,6 +80,29 @@ func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
 	}
 }
 
+func TestMalformedLoadsAreRejected(t *testing.T) {
+	valid := strings.NewReplacer("REQUESTS", `(\d+)`, "ERRORS", "x").Replace(loads)
+	for old, test := range map[string]struct{ new, want string }{
+		"run: {tare": {"run: {wrk", `targets: run: want names of engines, got "wrk"`},
+		`run: {tare: "load {url} -t 1 -c 1 -d {seconds}s --json"}`: {"benchmark: A",
+			"targets: benchmark requires module, and run requires server"},
+		"needs: tare": {"needs: curl", "engines: want name, title, and needs, one of"},
+		`(\d+)`:       {`\d+`, "requests: want a pattern with one group"},
+		"'x'":         {"'('", "errors: "},
+	} {
+		text := strings.Replace(valid, old, test.new, 1)
+		_, err := benchmark.ReadExperiment(project(t, text) + "/experiments/x")
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", old, err, test.want)
+		}
+	}
+	text, _, _ := strings.Cut(valid, "targets:\n")
+	_, err := benchmark.ReadExperiment(project(t, text+"groups: [{title: g, rows: [A]}]\n") + "/experiments/x")
+	if err == nil || !strings.Contains(err.Error(), "groups: load generators have targets instead") {
+		t.Error(err)
+	}
+}
+
 const loads = `kind: benchmarks
 title: t
 server: nginx-files

@@ -157,6 +157,18 @@ func Bind(cpus []int) error {
 	return nil
 }
 
+// BindThread sets the processors of the calling thread until restore is called, on the same thread.
+func BindThread(cpus []int) (restore func() error, err error) {
+	var before unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		return nil, os.NewSyscallError("sched_getaffinity", err)
+	}
+	restore = func() error {
+		return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &before))
+	}
+	return restore, Bind(cpus)
+}
+
 // AllCPUs returns the processors that this process may use.
 func AllCPUs() ([]int, error) {
 	var set unix.CPUSet

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"text/template"
 )
 
@@ -227,13 +226,13 @@ func commandWith(ctx context.Context, env []string, dir, name string, args ...st
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
 	c.Env = slices.Concat(os.Environ(), env)
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
-	out, err := c.CombinedOutput()
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := RunGroup(c)
 	if ctx.Err() != nil {
-		return out, ctx.Err()
+		return out.Bytes(), ctx.Err()
 	}
-	return out, err
+	return out.Bytes(), err
 }
 
 // buildVersions reads from a binary the versions of Go and of the contender's module. A binary that
