@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Clients with invalid UTF-8, and with long paths and fields, do not lose the spans of others, which
+// Clients with invalid UTF-8, and with long paths and fields, do not lose the spans of others that
 // are sent in the same request.
 func TestHostileSpansDoNotLoseOthers(t *testing.T) {
 	t.Parallel()
