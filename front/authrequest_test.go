@@ -158,17 +158,29 @@ func TestAuthRequestResponseIsCached(t *testing.T) {
 	c.Hosts[0].Locations[1].Header = []conf.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	misses := int64(0)
 	for i, want := range []string{"ann MISS", "ann HIT", "ann HIT", "bob MISS", "bob HIT"} {
 		fields := []string{"X-As", want[:3]}
 		if i == 2 {
 			fields = append(fields, "If-None-Match", "*", "Range", "bytes=100-")
 		}
-		if got := a.get("/", fields...); got.status != 200 || got.header.Get("X-User") != want {
-			t.Errorf("%d: %d %q, want %q", i, got.status, got.header.Get("X-User"), want)
+		// A subrequest does not wait until its response is stored, so the next request may miss, too.
+		mayMiss, deadline := i == 1 || i == 4, time.Now().Add(time.Minute)
+		for again := true; again; {
+			got := a.get("/", fields...)
+			user := got.header.Get("X-User")
+			isMiss := strings.HasSuffix(user, " MISS")
+			if isMiss {
+				misses++
+			}
+			again = isMiss && mayMiss && time.Now().Before(deadline)
+			if !again && (got.status != 200 || user != want) {
+				t.Errorf("%d: %d %q, want %q", i, got.status, user, want)
+			}
 		}
 	}
-	if n.Load() != 2 {
-		t.Errorf("it received %d requests", n.Load())
+	if n.Load() != misses {
+		t.Errorf("it received %d requests, want %d", n.Load(), misses)
 	}
 }
 
