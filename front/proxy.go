@@ -308,6 +308,13 @@ func (p *proxy) serveCached(x *exchange, target destination) outcome {
 	if err != nil {
 		return p.fail(x, err)
 	}
+	if a.Passed != nil {
+		a.Passed.Header = a.Passed.Header.Clone()
+		a.Mark(a.Passed.Header)
+		if o.last != nil {
+			o.last.bindClient(x, a.Passed.Header)
+		}
+	}
 	if x.isSliced(a.Status) {
 		if out := p.redirectInternally(x, a.Status, a.Header); out != proceed {
 			a.Discard()
@@ -316,11 +323,6 @@ func (p *proxy) serveCached(x *exchange, target destination) outcome {
 		return p.respondSliced(x, target, cachedPart(a))
 	}
 	if a.Passed != nil {
-		a.Passed.Header = a.Passed.Header.Clone()
-		a.Mark(a.Passed.Header)
-		if o.last != nil {
-			o.last.bindClient(x, a.Passed.Header)
-		}
 		return p.respond(x, a.Passed)
 	}
 	defer a.Close()

@@ -74,8 +74,13 @@ func (s *sliceState) check(status int, header http.Header) (total int64, err err
 	if err := errors.Join(firstErr, lastErr, totalErr); err != nil || len(header["Content-Range"]) != 1 {
 		return 0, fmt.Errorf("invalid Content-Range %q in a slice", text)
 	}
-	if total < 0 || first != s.start || last+1 != min(s.start+s.size, total) {
+	if total <= s.start || first != s.start || last+1 != min(s.start+s.size, total) {
 		return 0, fmt.Errorf("unexpected Content-Range %q in the slice from %d", text, s.start)
+	}
+	if n := header.Get("Content-Length"); n != "" { // it is unknown in chunks
+		if length, err := strconv.ParseInt(n, 10, 64); err != nil || length != last+1-first {
+			return 0, fmt.Errorf("Content-Length %q does not fit Content-Range %q in a slice", n, text)
+		}
 	}
 	return total, nil
 }
@@ -141,6 +146,7 @@ func (p *proxy) respondSliced(x *exchange, target destination, first slicePart) 
 	var err error
 	if b.total, err = x.slice.check(first.status, first.header); err != nil {
 		x.errorf(levelError, "upstream: %v", err)
+		b.forget()
 		return x.fail(http.StatusBadGateway)
 	}
 	x.useFilters()
@@ -205,7 +211,7 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 	b.offset = b.at
 	if err == io.EOF { //nolint:errorlint // readers return it as it is
 		if err = nil; b.at < end {
-			err = io.ErrUnexpectedEOF
+			err = b.endEarly()
 		}
 	}
 	b.err = err
@@ -224,9 +230,16 @@ func (b *slicedBody) position() error {
 	}
 	skipped, err := io.CopyN(io.Discard, b.current.body, b.offset-b.at)
 	if b.at += skipped; err == io.EOF { //nolint:errorlint // likewise
-		err = io.ErrUnexpectedEOF
+		err = b.endEarly()
 	}
 	return err
+}
+
+// endEarly returns the error of a slice that has fewer bytes than its Content-Range, but ends as if
+// it were complete: a cache has stored it.
+func (b *slicedBody) endEarly() error {
+	b.forget()
+	return io.ErrUnexpectedEOF
 }
 
 // open fetches the current slice. It must be one of the same file.

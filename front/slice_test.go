@@ -166,6 +166,73 @@ func TestInvalidSlicesEndTheResponse(t *testing.T) {
 	}
 }
 
+// A slice with fewer or more bytes than its Content-Range is not kept. In chunks this shows when it
+// is read, which may be for the next client.
+func TestSliceOfAnotherLengthIsNotKept(t *testing.T) {
+	for name, serve := range map[string]http.HandlerFunc{
+		"short": rangeOf("bytes 10-19/33", 3), "short in chunks": inChunks(rangeOf("bytes 10-19/33", 3)),
+		"long": rangeOf("bytes 10-19/33", 30), "long in chunks": inChunks(rangeOf("bytes 10-19/33", 30)),
+	} {
+		for _, first := range []string{"", "bytes=18-19"} {
+			f := &slicedFile{content: sliceText}
+			f.serve = func(w http.ResponseWriter, r *http.Request) bool {
+				isSecond := r.Header.Get("Range") == "bytes=10-19"
+				if isSecond {
+					serve(w, r)
+				}
+				return isSecond
+			}
+			a := sliced(t, f, "")
+			r, err := http.NewRequest(http.MethodGet, "http://front.test/cached", nil)
+			must(t, err)
+			if first != "" {
+				r.Header.Set("Range", first)
+			}
+			resp, err := a.client.Do(r)
+			must(t, err)
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if isLate := name == "long in chunks"; isLate != (err == nil && resp.StatusCode < 500) {
+				t.Errorf("%s, %s: %d %q, %v", name, first, resp.StatusCode, body, err)
+			}
+			f.mu.Lock()
+			f.serve = nil
+			f.mu.Unlock()
+			if name == "long in chunks" {
+				_, _ = a.read("/cached") // it may be cut off
+			}
+			if body, err := a.read("/cached"); err != nil || body != sliceText {
+				t.Errorf("%s, %s, repaired: %q, %v", name, first, body, err)
+			}
+		}
+	}
+}
+
+// inChunks makes a response chunked.
+func inChunks(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Transfer-Encoding", "chunked")
+		serve(w, r)
+	}
+}
+
+// A sliced response that bypasses the cache binds its client to a server, as others do.
+func TestSlicedResponseBindsItsClient(t *testing.T) {
+	s := httptest.NewServer(&slicedFile{content: sliceText})
+	t.Cleanup(s.Close)
+	a := serveConf(t, fmt.Sprintf(`proxy_cache_path DIR/cache keys_zone=z:1m;
+		upstream servers { server %s; sticky cookie srv; }`, strings.TrimPrefix(s.URL, "http://")),
+		`slice 10; proxy_set_header Range $slice_range; proxy_cache_key $uri$slice_range; proxy_cache_bypass 1;
+		proxy_no_cache 1; location / { proxy_pass http://servers; } location /cached { proxy_cache z;
+		proxy_pass http://servers; }`)
+	for _, path := range []string{"/", "/cached"} {
+		got := a.get(path)
+		if got.body != sliceText || !strings.HasPrefix(got.header.Get("Set-Cookie"), "srv=") {
+			t.Errorf("%s: %q, %v", path, got.body, got.header)
+		}
+	}
+}
+
 // rangeOf responds with a Content-Range and so many bytes.
 func rangeOf(bounds string, n int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {

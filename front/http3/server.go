@@ -239,10 +239,12 @@ func (s *socketServer) Retire(isReplaced bool) {
 		s.listener = nil
 	}
 	s.mu.Unlock()
-	if isReplaced || l == nil {
+	if isReplaced {
 		return
 	}
-	_ = l.Close()
+	if l != nil { // nil after Resume
+		_ = l.Close()
+	}
 	s.conn.leave()
 }
 

@@ -41,6 +41,44 @@ func (p *passedFiles) OnHandover(stop, _ func()) (remove func()) {
 	return func() {}
 }
 
+// passing records whether new processes receive the socket.
+type passing struct {
+	*passedFiles // for its other methods
+	isPassed     bool
+	hooks        int
+}
+
+func (p *passing) PassOn(_ *net.UDPConn, isPassed bool) { p.isPassed = isPassed }
+
+func (p *passing) OnHandover(_, _ func()) (remove func()) {
+	p.hooks++
+	return func() { p.hooks-- }
+}
+
+// A reload that fails ends a server again that it had resumed, and has not replaced yet. A new
+// process then must not receive the socket: it would not read from it, and this one would pause.
+func TestResumedServerEndsAgain(t *testing.T) {
+	t.Parallel()
+	files := &passing{passedFiles: &passedFiles{t: t}}
+	s := start(t, files, listenUDP(t))
+	for range 2 {
+		if !files.isPassed || files.hooks != 1 {
+			t.Fatalf("served: is passed on: %t, with %d hooks", files.isPassed, files.hooks)
+		}
+		s.Shutdown()
+		if !s.Resume() {
+			t.Fatal("the server cannot be resumed")
+		}
+		s.Shutdown()
+		if files.isPassed || files.hooks != 0 {
+			t.Errorf("ended again: is passed on: %t, with %d hooks", files.isPassed, files.hooks)
+		}
+		if !s.Resume() {
+			t.Fatal("the server cannot be resumed again")
+		}
+	}
+}
+
 // Files returns duplicates, as another process has them.
 func (p *passedFiles) Files(prefix string) (found []*os.File) {
 	if p.from == nil {

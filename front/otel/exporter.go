@@ -34,6 +34,7 @@ type exporter struct {
 	mu       sync.Mutex
 	handled  int64 // spans that left the queue
 	lost     int64 // of the handled ones
+	failure  error // of the last lost batch
 	dropped  int64 // spans that did not enter the queue, as far as is known
 	isEnding bool  // shutdown reports what is lost
 	reported time.Time
@@ -53,7 +54,7 @@ func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) er
 	defer e.mu.Unlock()
 	e.handled += int64(len(spans))
 	if err != nil {
-		e.lost += int64(len(spans))
+		e.lost, e.failure = e.lost+int64(len(spans)), err
 	}
 	// what is neither handled nor has room was dropped
 	e.dropped = max(e.dropped, e.ended.Load()-e.handled-e.capacity)
@@ -91,6 +92,9 @@ func (e *exporter) shutdown(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if n := e.ended.Load() - e.handled + e.lost - e.sum; n > 0 {
+		if err == nil {
+			err = e.failure
+		}
 		if err == nil {
 			err = errQueueFull
 		}

@@ -93,9 +93,9 @@ func clientOptions(c *conf.SpanExporter) []otlptracegrpc.Option {
 
 // resourceOf returns what describes the process.
 func resourceOf(c *conf.SpanExporter) *resource.Resource {
-	all := []attribute.KeyValue{attribute.String("service.name", cmp.Or(c.Service, defaultService))}
+	all := []attribute.KeyValue{attribute.String("service.name", textOf(cmp.Or(c.Service, defaultService)))}
 	for _, a := range c.Attributes {
-		all = append(all, attribute.String(a.Name, string(a.Value)))
+		all = append(all, attribute.String(textOf(a.Name), textOf(string(a.Value))))
 	}
 	return resource.NewSchemaless(all...)
 }

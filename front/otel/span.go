@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"strconv"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -14,6 +15,10 @@ import (
 
 // givenIDs is an sdk.IDGenerator: the front has chosen the IDs, which are in the context.
 type givenIDs struct{}
+
+// maxText is how many bytes of a name, of a value and of tracestate are sent. Collectors reject
+// messages of more than 4 MiB, by default.
+const maxText = 1 << 10
 
 // givenKey is the key of a *front.Span in the context of its start.
 type givenKey struct{}
@@ -43,7 +48,10 @@ func spanID(text string) (id trace.SpanID) {
 func start(t trace.Tracer, s *front.Span) trace.Span {
 	ctx := context.WithValue(context.Background(), givenKey{}, s)
 	if s.ParentID != "" {
-		state, _ := trace.ParseTraceState(s.State) // an invalid one is dropped
+		var state trace.TraceState
+		if len(s.State) <= maxText {
+			state, _ = trace.ParseTraceState(s.State) // an invalid one is dropped, as a long one is
+		}
 		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
 			TraceID: traceID(s.TraceID), SpanID: spanID(s.ParentID), TraceState: state, Remote: true,
 		}))
@@ -54,7 +62,7 @@ func start(t trace.Tracer, s *front.Span) trace.Span {
 			attributes = append(attributes, attributeOf(a))
 		}
 	}
-	_, span := t.Start(ctx, s.Name, trace.WithTimestamp(s.Start), trace.WithSpanKind(trace.SpanKindServer),
+	_, span := t.Start(ctx, textOf(s.Name), trace.WithTimestamp(s.Start), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attributes...))
 	for _, a := range s.Attributes {
 		if a.Name == statusAttribute && len(a.Value) == 3 && a.Value[0] == '5' {
@@ -74,5 +82,15 @@ func attributeOf(a front.SpanAttribute) attribute.KeyValue {
 			return attribute.Int64(a.Name, n)
 		}
 	}
-	return attribute.String(a.Name, a.Value)
+	return attribute.String(textOf(a.Name), textOf(a.Value))
+}
+
+// textOf returns a text that every collector accepts: valid UTF-8, without which a batch cannot be
+// encoded, and not too long. Clients choose paths and fields, and one text must not lose the spans
+// of a whole batch.
+func textOf(s string) string {
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
 }
