@@ -95,7 +95,7 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 		http1.addr, http1.addr, fastcgi.addr))
 	for _, path := range []string{"/", "/kept", "/kept", "/stream", "/fastcgi", "/fastcgi/kept", "/fastcgi/kept"} {
 		for _, query := range []string{"", "?n=x", "?n=xx&chunks"} {
-			for _, size := range []int{0, 10, 20_000, 1 << 20} {
+			for _, size := range []int{0, 10, 20_000, 200_000} {
 				method := "GET"
 				var body io.Reader
 				if size > 0 {
@@ -107,11 +107,12 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 				if got := a.do(method, path+query, body); got.status != 200 {
 					t.Errorf("%s %s: %d", method, path, got.status)
 				}
+				got := line() // the end of FastCGI's request may come after the client's response
 				want := http1.take()
 				if strings.HasPrefix(path, "/fastcgi") {
 					want = fastcgi.take()
 				}
-				if got := line(); got != want {
+				if got != want {
 					t.Errorf("%s %s%s with %d bytes: %q, want %q", method, path, query, size, got, want)
 				}
 			}

@@ -209,7 +209,7 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 	n, err = b.current.body.Read(buf[:min(int64(len(buf)), end-b.at)])
 	b.at += int64(n)
 	b.offset = b.at
-	if err == io.EOF { //nolint:errorlint // readers return it as it is
+	if err == io.EOF {
 		if err = nil; b.at < end {
 			err = b.endEarly()
 		}
