@@ -209,7 +209,7 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 	n, err = b.current.body.Read(buf[:min(int64(len(buf)), end-b.at)])
 	b.at += int64(n)
 	b.offset = b.at
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		if err = nil; b.at < end {
 			err = b.endEarly()
 		}
@@ -229,7 +229,7 @@ func (b *slicedBody) position() error {
 		}
 	}
 	skipped, err := io.CopyN(io.Discard, b.current.body, b.offset-b.at)
-	if b.at += skipped; err == io.EOF { //nolint:errorlint // likewise
+	if b.at += skipped; errors.Is(err, io.EOF) {
 		err = b.endEarly()
 	}
 	return err

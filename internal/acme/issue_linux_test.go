@@ -34,7 +34,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 		"http-01": "a.test b.a.test 127.0.0.1", "tls-alpn-01": "a.test c.a.test 127.0.0.1",
 		"dns-01": "a.test *.a.test",
 	} {
-		t.Run(string(challenge), func(t *testing.T) {
+		t.Run(challenge, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, programs.PebbleConfig{})
 			dir := filepath.Join(t.TempDir(), "state")

@@ -24,7 +24,7 @@ const explainedClient = "127.0.0.1:50000"
 
 // maxExplainedURL limits the length of a URL. The server's limit for a request's head is 32 KB by
 // default, and each rewrite may double a path.
-const maxExplainedURL = 64 << 10
+const maxExplainedURL = 128 << 10
 
 // runExplain prints how a request would be served.
 func (p *frontPlan) runExplain(env Env) error {
