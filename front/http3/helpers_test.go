@@ -1,7 +1,6 @@
 package http3_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -12,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -34,25 +32,7 @@ type site struct {
 	addr  string // of TCP and UDP
 	run   *server.Server
 	ended chan error
-	log   lockedBuffer
-}
-
-// lockedBuffer is a log that may be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log   testkit.Log
 }
 
 // freeAddr returns an address whose port is free, for TCP and UDP.
@@ -133,8 +113,8 @@ func (s *site) reload(blocks string) {
 func clientTLS() *tls.Config { return &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"} }
 
 // http3Client returns a client of HTTP/3. dialed counts its connections.
-func (s *site) http3Client(o *quic.Config) (c *http.Client, dialed *lockedBuffer) {
-	dialed = new(lockedBuffer)
+func (s *site) http3Client(o *quic.Config) (c *http.Client, dialed *testkit.Log) {
+	dialed = new(testkit.Log)
 	transport := &client.Transport{TLSClientConfig: clientTLS(), QUICConfig: o, DisableCompression: true}
 	transport.Dial = func(ctx context.Context, addr string, t *tls.Config, q *quic.Config) (*quic.Conn, error) {
 		fmt.Fprint(dialed, ".")

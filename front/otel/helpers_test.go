@@ -1,7 +1,6 @@
 package otel_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/tarehq/tare/front/otel"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // patience limits how long a test waits for an expected event.
@@ -107,25 +107,7 @@ type site struct {
 	run   *server.Server
 	http  *http.Client
 	ended chan error
-	log   lockedBuffer
-}
-
-// lockedBuffer is a log that may be read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
+	log   testkit.Log
 }
 
 // serve starts a server with directives of http and of its server block.
