@@ -24,10 +24,11 @@ type fileSet struct {
 	roots   *fileRoots     // handlers by from; nil if from is constant
 	config  files.Config
 
-	index   []text
-	random  bool // a random file comes before the index
-	listing bool
-	types   *mediaTypes
+	index         []text
+	random        bool // a random file comes before the index
+	listing       bool
+	precompressed []precompressed
+	types         *mediaTypes
 }
 
 // filePlace is a name below the directory of a handler.
@@ -59,15 +60,19 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return out
 	}
 	defer p.leave()
-	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may be a directory
-		return f.serveUnreadable(x, p.handler.Kind(p.name))
+	if isDir := strings.HasSuffix(p.name, "/"); isDir || x.method == http.MethodPost { // alias may be a directory
+		kind := p.handler.Kind(p.name)
+		if isDir && kind == files.File {
+			kind = files.Nothing
+		}
+		return f.serveUnreadable(x, kind)
 	}
 	f.setType(x, p.name)
 	r := x.withConditions(x.fileRequest(), "")
 	if x.editsBody() { // otherwise the type need not be known
 		r = x.withoutRange(r, f.types.typeOf(x.path))
 	}
-	switch status := p.handler.ServePath(x.w, r, p.name); status {
+	switch status := f.servePath(x, r, &p); status {
 	case 0:
 		return responded
 	case http.StatusMovedPermanently:
@@ -295,7 +300,8 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 	if c.recodes(&from.Settings) {
 		typed.Charset = "" // the recoding adds it
 	}
-	f := &fileSet{random: s.RandomIndex, listing: s.Listing, types: c.mediaTypes(&typed)}
+	f := &fileSet{random: s.RandomIndex, listing: s.Listing, types: c.mediaTypes(&typed),
+		precompressed: precompressedOf(s)}
 	loc.files = f
 	var err error
 	index := s.Index
