@@ -43,7 +43,7 @@ func coreVariables(product string) map[string]knownVariable {
 	all := make(map[string]knownVariable)
 	for _, rows := range []map[string]knownVariable{
 		requestVariables(), clientVariables(), responseVariables(), processVariables(product), tlsVariables(),
-		certVariables(), proxyVariables(), attemptVariables(), traceVariables(),
+		certVariables(), proxyVariables(), attemptVariables(), traceVariables(), userIDVariables(),
 	} {
 		maps.Copy(all, rows)
 	}
@@ -170,6 +170,10 @@ func variableFamilies() []variableFamily {
 		{"sent_http_", func(name string) knownVariable {
 			field := fieldName(name)
 			return knownVariable{get: func(x *exchange) string { return joinValues(x.sentField(field)) }}
+		}},
+		{"sent_trailer_", func(name string) knownVariable {
+			field := fieldName(name)
+			return knownVariable{get: func(x *exchange) string { return joinValues(x.sentTrailer(field)) }}
 		}},
 		{"upstream_http_", func(name string) knownVariable {
 			return knownVariable{get: upstreamFieldVariable(name), needs: needsAnyResponse}

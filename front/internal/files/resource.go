@@ -60,7 +60,9 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 			v.fields = append(v.fields, field{name, []string{value}})
 		}
 	}
-	add("Accept-Ranges", "bytes")
+	if p.maxRanges >= 0 {
+		add("Accept-Ranges", "bytes")
+	}
 	add("Cache-Control", p.cacheControl)
 	add("Content-Encoding", coding)
 	add("Content-Length", strconv.FormatInt(v.size, 10))
