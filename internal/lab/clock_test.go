@@ -238,7 +238,7 @@ func (c *timedCase) typical(figure func(timed) float64) float64 {
 	for _, r := range c.rounds {
 		all = append(all, figure(r))
 	}
-	middle, _ := stat.Median(all)
+	middle := stat.Median(all)
 	return middle.Mid
 }
 

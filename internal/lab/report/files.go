@@ -189,7 +189,6 @@ func (a *Report) writeBench(w io.Writer) error {
 
 // loadResult returns the figures of a timed trial under load in Go's benchmark format.
 func (a *Report) loadResult(r *sample.Record) *benchfmt.Result {
-	voluntary, involuntary := r.SwitchesPerRequest()
 	return &benchfmt.Result{
 		Name: benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender,
 			benchCondition(r.Condition))),
@@ -199,9 +198,9 @@ func (a *Report) loadResult(r *sample.Record) *benchfmt.Result {
 			{Value: r.Load.PerSecond(), Unit: "req/s"},
 			{Value: ms(r.Load.Latency.Quantile(0.5)), Unit: "p50-ms"},
 			{Value: ms(r.Load.Latency.Quantile(0.99)), Unit: "p99-ms"},
-			{Value: voluntary, Unit: "waits/req"},
-			{Value: involuntary, Unit: "preemptions/req"},
-			{Value: float64(r.RSS()), Unit: "rss-B"},
+			{Value: r.PerRequest("", sample.Voluntary), Unit: "waits/req"},
+			{Value: r.PerRequest("", sample.Involuntary), Unit: "preemptions/req"},
+			{Value: r.Sum("", sample.RSS), Unit: "rss-B"},
 		},
 	}
 }
