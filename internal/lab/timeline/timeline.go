@@ -156,6 +156,13 @@ func (s *Second) Sent() (n int) {
 // Lost returns the number of requests without a complete response whose status is below 400.
 func (s *Second) Lost() int { return s.Sent() - s.Outcomes[Response] }
 
+func (s *Second) add(other *Second) {
+	for o, n := range other.Outcomes {
+		s.Outcomes[o] += n
+	}
+	s.Slowest = max(s.Slowest, other.Slowest)
+}
+
 // Total sums all groups of a case.
 func (c *Case) Total() (all Traffic) {
 	first := true
@@ -166,10 +173,7 @@ func (c *Case) Total() (all Traffic) {
 			if at == len(all.Seconds) {
 				all.Seconds = append(all.Seconds, Second{Outcomes: make(map[Outcome]int)})
 			}
-			for o, n := range g.Seconds[at].Outcomes {
-				all.Seconds[at].Outcomes[o] += n
-			}
-			all.Seconds[at].Slowest = max(all.Seconds[at].Slowest, g.Seconds[at].Slowest)
+			all.Seconds[at].add(&g.Seconds[at])
 		}
 		for status, n := range g.Statuses {
 			all.Statuses[status] += n
@@ -188,10 +192,7 @@ func (c *Case) Total() (all Traffic) {
 func (t *Traffic) Sum() Second {
 	all := Second{Outcomes: make(map[Outcome]int)}
 	for i := range t.Seconds {
-		for o, n := range t.Seconds[i].Outcomes {
-			all.Outcomes[o] += n
-		}
-		all.Slowest = max(all.Slowest, t.Seconds[i].Slowest)
+		all.add(&t.Seconds[i])
 	}
 	return all
 }
