@@ -27,14 +27,14 @@ type targetRows struct {
 
 // findTargets returns all rows of the project's targets.
 func findTargets(root string, full bool) (all []targetRows, err error) {
-	loads, err := lab.FindTargets(root)
+	loads, err := lab.FindTargets(root, lab.Targets, lab.ReadExperiment)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range loads {
 		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(full)})
 	}
-	benchmarks, err := benchmark.FindTargets(root)
+	benchmarks, err := lab.FindTargets(root, lab.Benchmarks, benchmark.ReadExperiment)
 	if err != nil {
 		return nil, err
 	}
