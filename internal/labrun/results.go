@@ -17,8 +17,8 @@ type Folder struct {
 	isOwn bool // it is in root/results
 }
 
-// NewFolder makes a results folder: out, or if that is empty a new folder in root/results whose name
-// is the time. A number is added if that folder exists.
+// NewFolder makes a results folder: out, or if that is empty a new folder in root/results whose
+// name is the time. A number is added if that folder exists.
 func NewFolder(root, out string, started time.Time) (Folder, error) {
 	if out != "" {
 		_, err := os.Stat(out)

@@ -24,8 +24,8 @@ func (r *Running) Output(role string) ([]byte, error) {
 	return nil, nil
 }
 
-// Printable escapes the control characters of a program's output, except for line breaks and tabs: on
-// a terminal they would act.
+// Printable escapes the control characters of a program's output, except for line breaks and tabs:
+// on a terminal they would act.
 func Printable(output []byte) string {
 	var b strings.Builder
 	for _, c := range string(output) {

@@ -116,8 +116,8 @@ func (r *Record) LoadTime() time.Duration {
 	return time.Duration(r.Load.Seconds * float64(time.Second))
 }
 
-// Sum adds up a figure of all processes of a role; "" is all the servers'. Figures are whole numbers,
-// so that their order does not matter.
+// Sum adds up a figure of all processes of a role; "" is all the servers'. Figures are whole
+// numbers, so that their order does not matter.
 func (r *Record) Sum(role string, figure func(proc.Cost) float64) (sum float64) {
 	costs := r.Costs[role]
 	switch {
