@@ -233,9 +233,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	}
 	for i, d := range e.Differs {
 		for j, name := range d.Contenders {
-			if !slices.Contains(e.Contenders(), name) {
-				return f.Fault(fmt.Sprintf("$.differs[%d].contenders[%d]", i, j),
-					"%q is not a contender of the experiment", name)
+			if err := e.checkName(f, fmt.Sprintf("$.differs[%d].contenders[%d]", i, j), "", name); err != nil {
+				return err
 			}
 		}
 		if d.What == "" || d.Why == "" {
@@ -244,9 +243,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	}
 	for i, c := range e.Compare {
 		for _, side := range []struct{ key, name string }{{"of", c.Of}, {"than", c.Than}} {
-			if !slices.Contains(e.Contenders(), side.name) {
-				return f.Fault(fmt.Sprintf("$.compare[%d].%s", i, side.key),
-					"%q is not a contender of the experiment", side.name)
+			if err := e.checkName(f, fmt.Sprintf("$.compare[%d].%s", i, side.key), "", side.name); err != nil {
+				return err
 			}
 		}
 		if c.What == "" {
@@ -262,15 +260,14 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 	}
 	for i := range e.Sweeps {
-		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e.Contenders()); err != nil {
+		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e); err != nil {
 			return err
 		}
 	}
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Contenders)) {
-		ours := e.Published.Contenders[theirs]
-		if !slices.Contains(e.Contenders(), ours) {
-			return f.Fault("$.published.contenders",
-				"published: %q: %q is not a contender of the experiment", theirs, ours)
+		about := fmt.Sprintf("published: %q: ", theirs)
+		if err := e.checkName(f, "$.published.contenders", about, e.Published.Contenders[theirs]); err != nil {
+			return err
 		}
 	}
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Lines)) {
@@ -279,6 +276,14 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 	}
 	return nil
+}
+
+// checkName returns an error at a path, about what, for a name that no contender has.
+func (e *Experiment) checkName(f *yamlfile.File, path, about, name string) error {
+	if slices.Contains(e.Contenders(), name) {
+		return nil
+	}
+	return f.Fault(path, "%s%q is not a contender of the experiment", about, name)
 }
 
 // trialsFault is an invalid value in Trials.

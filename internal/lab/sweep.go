@@ -51,7 +51,7 @@ func (v *SweepValue) UnmarshalYAML(n ast.Node) error {
 const mostProcs = 1024
 
 // check returns a *yamlfile.Error for an invalid sweep.
-func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
+func (s *Sweep) check(f *yamlfile.File, at string, e *Experiment) error {
 	most := mostProcs
 	switch {
 	case !slices.Contains(sample.Axes(), s.Axis):
@@ -75,8 +75,8 @@ func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
 		return f.Fault(at, "sweeps: measure: want at least %v, got %v", minMeasure, time.Duration(s.Measure))
 	}
 	for i, name := range s.Contenders {
-		if !slices.Contains(contenders, name) {
-			return f.Fault(fmt.Sprintf("%s.contenders[%d]", at, i), "%q is not a contender of the experiment", name)
+		if err := e.checkName(f, fmt.Sprintf("%s.contenders[%d]", at, i), "", name); err != nil {
+			return err
 		}
 	}
 	if len(s.Contenders) == 0 {
