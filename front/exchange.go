@@ -156,12 +156,8 @@ func (x *exchange) findHost() outcome {
 	if status != 0 {
 		return x.fail(status)
 	}
-	if x.method == http.MethodConnect && x.r.ProtoMajor == 1 {
-		// what follows may be meant for another server
-		x.w.Header()["Connection"] = []string{"close"}
-	}
 	if x.method == http.MethodConnect || x.method == http.MethodTrace {
-		return x.fail(http.StatusMethodNotAllowed)
+		return x.rejectMethod()
 	}
 	if !x.findPath() {
 		return x.fail(http.StatusBadRequest)

@@ -24,9 +24,10 @@ type fileSet struct {
 	roots   *fileRoots     // handlers by from; nil if from is constant
 	config  files.Config
 
-	index   []text
-	listing bool
-	types   *mediaTypes
+	index         []text
+	listing       bool
+	precompressed []precompressed
+	types         *mediaTypes
 }
 
 // filePlace is a name below the directory of a handler.
@@ -58,15 +59,19 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return out
 	}
 	defer p.leave()
-	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may be a directory
-		return f.serveUnreadable(x, p.handler.Kind(p.name))
+	if isDir := strings.HasSuffix(p.name, "/"); isDir || x.method == http.MethodPost { // alias may be a directory
+		kind := p.handler.Kind(p.name)
+		if isDir && kind == files.File {
+			kind = files.Nothing
+		}
+		return f.serveUnreadable(x, kind)
 	}
 	f.setType(x, p.name)
 	r := x.withConditions(x.fileRequest(), "")
 	if x.substitutes() { // otherwise the type need not be known
 		r = x.withoutRange(r, f.types.typeOf(x.path))
 	}
-	switch status := p.handler.ServePath(x.w, r, p.name); status {
+	switch status := f.servePath(x, r, &p); status {
 	case 0:
 		return responded
 	case http.StatusMovedPermanently:
@@ -273,7 +278,7 @@ func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
 // files compiles the files of a location.
 func (c *compiler) files(loc *location, from *conf.Location) error {
 	s := &from.Files
-	f := &fileSet{listing: s.Listing, types: c.mediaTypes(s)}
+	f := &fileSet{listing: s.Listing, types: c.mediaTypes(s), precompressed: precompressedOf(s)}
 	loc.files = f
 	var err error
 	index := s.Index

@@ -54,8 +54,8 @@ func requestVariables() map[string]knownVariable {
 	setArgs := func(x *exchange, value string) { x.args, x.uriChanged = value, true }
 	return map[string]knownVariable{
 		"host":            {get: func(x *exchange) string { return x.hostOrServerName() }, isSetWhenEmpty: true},
-		"uri":             {get: func(x *exchange) string { return x.path }},
-		"document_uri":    {get: func(x *exchange) string { return x.path }},
+		"uri":             {get: func(x *exchange) string { return x.path }, isSetWhenEmpty: true},
+		"document_uri":    {get: func(x *exchange) string { return x.path }, isSetWhenEmpty: true},
 		"request_uri":     {get: requestURI},
 		"args":            {get: func(x *exchange) string { return x.args }, set: setArgs},
 		"query_string":    {get: func(x *exchange) string { return x.args }},
@@ -87,7 +87,7 @@ func requestVariables() map[string]knownVariable {
 		"secure_link_expires": {get: noVariable, isCached: true},
 		"limit_req_status":    {get: func(x *exchange) string { return x.requestLimit.String() }},
 		"limit_conn_status":   {get: func(x *exchange) string { return x.connLimit.String() }},
-		"limit_rate":          {get: limitRate, set: func(x *exchange, value string) { x.limitRate = value }},
+		"limit_rate":          {get: limitRate, set: setLimitRate},
 	}
 }
 

@@ -246,8 +246,9 @@ type Files struct {
 	// Listing lists directories without an index.
 	Listing bool
 	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients
-	// that accept it: "gzip", "br", "zstd".
-	Precompressed []string
+	// that accept it: "gzip", "br", "zstd". PrecompressedAlways are those for all clients. In both
+	// cases x need not exist.
+	Precompressed, PrecompressedAlways []string
 	// DisableSymlinks restricts symbolic links: "" follows all, "if_not_owner" those that have the
 	// owner of what they lead to, and "on" none. Those in SymlinksFrom, a prefix of the path, are
 	// always followed.

@@ -85,10 +85,10 @@ func (t *translator) bodyFile(s *scope) (file, dir string) {
 func (t *translator) files(s *scope, here *place) conf.Files {
 	f := conf.Files{
 		Listing:       s.flag("autoindex", false),
-		Precompressed: t.precompressed(s),
-		NoEtag:        !s.flag("etag", true),
-		DefaultType:   s.word("default_type"),
-		CharsetTypes:  s.words("charset_types"),
+		Precompressed: precompressed(s, "on"), PrecompressedAlways: precompressed(s, "always"),
+		NoEtag:       !s.flag("etag", true),
+		DefaultType:  s.word("default_type"),
+		CharsetTypes: s.words("charset_types"),
 	}
 	t.symlinks(s, &f)
 	t.where(s, here, &f)

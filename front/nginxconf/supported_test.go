@@ -155,7 +155,7 @@ func samples() map[string][]sample {
 		"expires":        at("location", "expires 1h;", "expires modified 1h;"),
 		"charset":        at("location", "charset utf-8;"), "charset_types": at("location", "charset_types a/b;"),
 		"gzip": at("location", "gzip on;"), "chunked_transfer_encoding": at("location",
-			"chunked_transfer_encoding off;"), "gzip_static": at("location", "gzip_static on;"),
+			"chunked_transfer_encoding off;"), "gzip_static": at("location", "gzip_static on;", "gzip_static always;"),
 		"brotli_static": at("location", "brotli_static on;"), "zstd_static": at("location", "zstd_static on;"),
 		"autoindex": at("location", "autoindex on;"), "empty_gif": at("location", "empty_gif;"),
 		"ssl":                     at("server", "ssl on; ssl_reject_handshake on;"),

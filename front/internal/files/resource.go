@@ -2,6 +2,7 @@ package files
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -98,7 +99,9 @@ func (v *variant) set(header http.Header) {
 	if theirType != nil {
 		header["Content-Type"] = theirType
 	}
-	if theirVary != nil {
+	if slices.Contains(theirVary, "Accept-Encoding") {
+		header["Vary"] = theirVary
+	} else if theirVary != nil {
 		header["Vary"] = append(theirVary[:len(theirVary):len(theirVary)], header["Vary"]...)
 	}
 }
