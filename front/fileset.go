@@ -300,8 +300,9 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 	if c.recodes(&from.Settings) {
 		typed.Charset = "" // the recoding adds it
 	}
-	f := &fileSet{random: s.RandomIndex, listing: s.Listing, types: c.mediaTypes(&typed),
-		precompressed: precompressedOf(s)}
+	f := &fileSet{
+		random: s.RandomIndex, listing: s.Listing, types: c.mediaTypes(&typed), precompressed: precompressedOf(s),
+	}
 	loc.files = f
 	var err error
 	index := s.Index
