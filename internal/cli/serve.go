@@ -9,7 +9,7 @@ import (
 )
 
 func serveCommand(env Env) *cobra.Command {
-	flags := new(serveFlags)
+	flags, showsVersion := new(serveFlags), false
 	c := &cobra.Command{
 		Use:   "serve [DIR | -c FILE]",
 		Short: "Serve the files of a folder, or what an nginx.conf configures",
@@ -56,16 +56,20 @@ command line or FILE is invalid.`,
 			return nil
 		},
 		RunE: run(func(ctx context.Context, args []string) error {
+			if showsVersion {
+				fmt.Fprintln(env.Stdout, versionLine())
+				return nil
+			}
 			if err := flags.serve(ctx, env, args); err != nil {
 				return serveFailure(err)
 			}
 			return nil
 		}),
 	}
-	c.Version = "tare" // the template below replaces it
-	c.SetVersionTemplate(versionLine() + "\n")
 	c.Flags().SortFlags = false
 	flags.define(c)
+	// Cobra's own flag prints another line, unless there is a template: see package template.
+	c.Flags().BoolVarP(&showsVersion, "version", "v", false, "version for serve")
 	return c
 }
 
