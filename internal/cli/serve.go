@@ -9,7 +9,7 @@ import (
 )
 
 func serveCommand(env Env) *cobra.Command {
-	flags, showsVersion := new(serveFlags), false
+	flags := new(serveFlags)
 	c := &cobra.Command{
 		Use:   "serve [DIR | -c FILE]",
 		Short: "Serve the files of a folder, or what an nginx.conf configures",
@@ -56,7 +56,7 @@ command line or FILE is invalid.`,
 			return nil
 		},
 		RunE: run(func(ctx context.Context, args []string) error {
-			if showsVersion {
+			if flags.version {
 				fmt.Fprintln(env.Stdout, versionLine())
 				return nil
 			}
@@ -68,8 +68,6 @@ command line or FILE is invalid.`,
 	}
 	c.Flags().SortFlags = false
 	flags.define(c)
-	// Cobra's own flag prints another line, unless there is a template: see package template.
-	c.Flags().BoolVarP(&showsVersion, "version", "v", false, "version for serve")
 	return c
 }
 
