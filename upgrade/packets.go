@@ -41,8 +41,8 @@ func (u *Upgrader) ListenPacket(network, address string) (*net.UDPConn, error) {
 	return conn, nil
 }
 
-// PassedPackets returns the UDP sockets that the process that this one replaces has passed, and that
-// ListenPacket has not returned. That process has stopped reading from them, so this one must
+// PassedPackets returns the UDP sockets that the process that this one replaces has passed, and
+// that ListenPacket has not returned. That process has stopped reading from them, so this one must
 // forward its packets. They are passed on like those of ListenPacket. It is called before Ready,
 // which closes the rest.
 func (u *Upgrader) PassedPackets() (all []*net.UDPConn) {

@@ -34,8 +34,8 @@ const (
 	// calls a handler at once.
 	rejectedAfter = 10 * time.Second
 	// leastWaiting is how many heads of a connection may wait at least. At most this is twice the
-	// number of its streams, each of which has one goroutine on the way to a handler. With more, the
-	// first one is rejected.
+	// number of its streams, each of which has one goroutine on the way to a handler. With more,
+	// the first one is rejected.
 	leastWaiting = 16
 	// maxKeptBytes limits what is kept of a head, and what is logged of it.
 	maxKeptBytes = 4 << 10
@@ -99,8 +99,8 @@ func (h *heads) RecordEvent(e qlogwriter.Event) {
 // Close implements qlogwriter.Recorder.
 func (*heads) Close() error { return nil }
 
-// arrive adds a head of size bytes, unless it is malformed, or the trailer section of a request that
-// is served.
+// arrive adds a head of size bytes, unless it is malformed, or the trailer section of a request
+// that is served.
 func (h *heads) arrive(stream quic.StreamID, size int, fields []qlog.HeaderField) {
 	h.mu.Lock()
 	if _, isServed := h.served[stream]; isServed {
@@ -144,8 +144,8 @@ func firstFields(fields []qlog.HeaderField) []qlog.HeaderField {
 	return fields
 }
 
-// wait makes a head wait for its handler. If too many do, it returns the first one. The caller holds
-// mu.
+// wait makes a head wait for its handler. If too many do, it returns the first one. The caller
+// holds mu.
 func (h *heads) wait(arrived head) (first []head) {
 	if len(h.waiting) >= max(leastWaiting, 2*h.connection.config.QUIC.Streams) {
 		first, h.waiting = slices.Clone(h.waiting[:1]), slices.Delete(h.waiting, 0, 1)

@@ -23,7 +23,8 @@ type streamBody struct {
 func (b streamBody) StreamID() quic.StreamID { return b.id }
 
 // However late handlers start on a busy machine, their requests are not reported as rejected, too.
-// A client may have as many as the connection has streams, and once more after it has canceled them.
+// A client may have as many as the connection has streams, and once more after it has canceled
+// them.
 func TestLateHandlersAreNoRejections(t *testing.T) {
 	t.Parallel()
 	const streams, late = 100, 8 * time.Second

@@ -266,8 +266,8 @@ func (c *sharedConn) forward(m *ipv4.Message) bool {
 	return c.sendTo(id, p, append(appendSender(nil, from.AddrPort()), m.Buffers[0][:m.N]...))
 }
 
-// sendTo sends a message to an older process, and removes one that has closed the socket. It reports
-// false then. The caller holds mu.
+// sendTo sends a message to an older process, and removes one that has closed the socket. It
+// reports false then. The caller holds mu.
 func (c *sharedConn) sendTo(id tag, p *peer, message []byte) bool {
 	err := sendNow(p.conn, message)
 	if err == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOBUFS) {
@@ -283,9 +283,6 @@ func (c *sharedConn) sendTo(id tag, p *peer, message []byte) bool {
 // peerCheckInterval is how often servesPeers looks for the ends of older processes.
 const peerCheckInterval = 100 * time.Millisecond
 
-// noPacket is a message without a sender's address, which processes ignore.
-var noPacket = [...]byte{0}
-
 // servesPeers reports whether older processes need this one for their packets: they have the socket
 // open, and no newer process reads from it.
 func (c *sharedConn) servesPeers() bool {
@@ -297,7 +294,7 @@ func (c *sharedConn) servesPeers() bool {
 	if now := time.Now(); now.Sub(c.peersChecked) >= peerCheckInterval {
 		c.peersChecked = now
 		for id, p := range c.peers {
-			c.sendTo(id, p, noPacket[:])
+			c.sendTo(id, p, []byte{0}) // an empty address, which processes ignore
 		}
 	}
 	return len(c.peers) > 0

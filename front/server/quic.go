@@ -242,8 +242,8 @@ func (q *quicSocket) hasEnded() bool {
 	}
 }
 
-// drainQUIC ends the server of a socket when its requests have ended. With forOthers, those of older
-// processes must have ended, too.
+// drainQUIC ends the server of a socket when its requests have ended. With forOthers, those of
+// older processes must have ended, too.
 func (s *Server) drainQUIC(q *quicSocket, forOthers bool) {
 	wait, ended := q.server.Shutdown(forOthers), make(chan struct{})
 	q.ended = ended

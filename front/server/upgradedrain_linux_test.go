@@ -137,8 +137,8 @@ func (s *site) finish(body io.Reader) {
 	}
 }
 
-// A UDP socket that a reload has removed is passed on: its requests finish in the old process, whose
-// packets the new one forwards. If the new configuration has the address again, it is served.
+// A UDP socket that a reload has removed is passed on: its requests finish in the old process,
+// whose packets the new one forwards. If the new configuration has the address again, it is served.
 func TestRemovedAddressIsServedAgainByUpgrade(t *testing.T) {
 	s := newLargeSite(t)
 	first := s.largeByHTTP3()

@@ -62,8 +62,9 @@ func (d data) Shout() string { return strings.ToUpper(d.Text) }
 func newData() *data {
 	return &data{
 		Base: &Base{base{"inner"}}, Text: `a<b>"c'+&d` + "\x00", N: 3, U: 200, F: 1.5, Yes: true,
-		List: []string{"x", "<y>", ""}, Map: map[string]int{"b": 2, "a": 1}, Numbers: map[int]string{10: "ten", 9: "nine"},
-		Any: map[string]any{"k": []int{7, 8}}, Next: &data{Text: "next", Base: &Base{}},
+		List: []string{"x", "<y>", ""}, Map: map[string]int{"b": 2, "a": 1},
+		Numbers: map[int]string{10: "ten", 9: "nine"},
+		Any:     map[string]any{"k": []int{7, 8}}, Next: &data{Text: "next", Base: &Base{}},
 		When: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Err: errors.New("<error>"), Lists: [][]int{{1, 2}, {}, {3}},
 	}
 }
@@ -72,8 +73,9 @@ func funcs() map[string]any {
 	return map[string]any{
 		"twice": func(n float64) float64 { return 2 * n }, "join": strings.Join, "upper": strings.ToUpper,
 		"fails":  func(bool) (int, error) { return 0, errors.New("function fails") },
-		"twice2": func(n int) int { return 2 * n }, "length": func(n int64) string { return strings.Repeat("#", int(n)) },
-		"isNil": func(d *data) bool { return d == nil }, "value": func(d data) string { return d.Text },
+		"twice2": func(n int) int { return 2 * n },
+		"length": func(n int64) string { return strings.Repeat("#", int(n)) },
+		"isNil":  func(d *data) bool { return d == nil }, "value": func(d data) string { return d.Text },
 		"any": func(v any) string { return fmt.Sprintf("%T", v) },
 	}
 }
@@ -93,7 +95,8 @@ var sources = []string{
 	`{{with .Next}}{{.Text}}{{$.Text}}{{end}}{{with .Nil}}x{{else}}none{{end}}{{with $x := .N}}{{$x}}{{end}}`,
 	`{{with .Nil}}x{{else with .Next}}{{.Text}}{{end}}`,
 	`{{range .List}}[{{.}}]{{end}}{{range $i, $x := .List}}{{$i}}={{$x}};{{end}}{{range $x := .List}}{{$x}}{{end}}`,
-	`{{range .Map}}{{.}} {{end}}{{range $k, $v := .Map}}{{$k}}:{{$v}} {{end}}{{range $k, $_ := .Numbers}}{{$k}} {{end}}`,
+	`{{range .Map}}{{.}} {{end}}{{range $k, $v := .Map}}{{$k}}:{{$v}} {{end}}`,
+	`{{range $k, $_ := .Numbers}}{{$k}} {{end}}`,
 	`{{range .Nil.List}}{{end}}`, `{{range .Lists}}{{range .}}{{.}}{{else}}none{{end}},{{end}}`,
 	`{{range 3}}{{.}}{{end}}{{range $i := 2}}{{$i}}{{end}}`, `{{range .N}}{{if eq . 1}}{{continue}}{{end}}{{.}}{{end}}`,
 	`{{range .List}}{{if eq . "<y>"}}{{break}}{{end}}{{.}}{{end}}`, `{{range .Text}}{{end}}`,
@@ -101,7 +104,8 @@ var sources = []string{
 	`{{.Sum}} {{.Sum 1 2}} {{1 | .Sum 2}} {{.Shout}} {{.Next.Shout}} {{.Promoted 4}} {{(.Sum 1) | twice2}}`,
 	`{{.Fail 0}}`, `{{.Fail 1}}`, `{{.Fail "x"}}`, `{{.Fail}}`, `{{fails .Yes}}`, `{{.Missing}}`, `{{.Nil.Text}}`,
 	`{{.Text.More}}`, `{{.N 1}}`, `{{nil}}`, `{{join .List ", " | upper | printf "%q-%d" }}`,
-	`{{twice 2}} {{twice 1.5}} {{twice .F}} {{length 3}}`, `{{length 1.5}}`, `{{isNil nil}} {{isNil .Nil}} {{value .Next}}`,
+	`{{twice 2}} {{twice 1.5}} {{twice .F}} {{length 3}}`, `{{length 1.5}}`,
+	`{{isNil nil}} {{isNil .Nil}} {{value .Next}}`,
 	`{{any 1}} {{any 1.0}} {{any 'a'}} {{any 1e3}} {{any "x"}} {{any true}} {{any .Any}} {{any nil}}`,
 	`{{len .List}} {{len .Map}} {{len "abc"}} {{len .N}}`, `{{index .List 1}} {{index .Map "a"}} {{index .Map "no"}}`,
 	`{{index .List 3}}`, `{{index .Numbers 9}} {{index .Any "k" 1}} {{index .Lists 0 1}}`, `{{index .N 1}}`,
@@ -119,9 +123,9 @@ var sources = []string{
 func TestTemplatesAreThoseOfTheStandardLibrary(t *testing.T) {
 	for _, source := range sources {
 		var want, wantHTML bytes.Buffer
-		err := text.Must(text.New("x").Funcs(funcs()).Option("missingkey=error").Parse(source)).Execute(&want, newData())
-		errHTML := html.Must(html.New("x").Funcs(funcs()).Option("missingkey=error").Parse(source)).Execute(&wantHTML,
-			newData())
+		theirs := text.Must(text.New("x").Funcs(funcs()).Option("missingkey=error").Parse(source))
+		theirsHTML := html.Must(html.New("x").Funcs(funcs()).Option("missingkey=error").Parse(source))
+		err, errHTML := theirs.Execute(&want, newData()), theirsHTML.Execute(&wantHTML, newData())
 		for _, c := range []struct {
 			isHTML bool
 			want   string
@@ -152,7 +156,8 @@ func TestTemplatesAreThoseOfTheStandardLibrary(t *testing.T) {
 
 // An error has the name, line and column of its place.
 func TestErrorsHaveTheirPlaces(t *testing.T) {
-	parsed, err := template.New(options(false), template.Source{Name: "nginx.conf", Text: "a\nb {{if .Yes}}\n{{.Missing}}{{end}}"})
+	parsed, err := template.New(options(false), template.Source{Name: "nginx.conf",
+		Text: "a\nb {{if .Yes}}\n{{.Missing}}{{end}}"})
 	if err != nil {
 		t.Fatal(err)
 	}
