@@ -199,14 +199,17 @@ func compareKeys(a, b reflect.Value) int {
 	return cmp.Compare(fmt.Sprint(a), fmt.Sprint(b))
 }
 
-// print writes a value.
+// print writes a value. Without one, a page has nothing there.
 func (x *execution) print(value reflect.Value) {
-	text := textOf(value)
-	if value.IsValid() && value.Type() == reflect.TypeFor[HTML]() || !x.template.isHTML {
-		x.out.WriteString(text)
-		return
+	switch {
+	case !x.template.isHTML:
+		x.out.WriteString(textOf(value))
+	case !value.IsValid():
+	case value.Type() == reflect.TypeFor[HTML]():
+		x.out.WriteString(value.String())
+	default:
+		x.out.WriteString(Escape(textOf(value)))
 	}
-	x.out.WriteString(Escape(text))
 }
 
 // textOf returns the text of a value, as package fmt prints it.
