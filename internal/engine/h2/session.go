@@ -57,6 +57,7 @@ type Session struct {
 	isOpen      bool      // the preface and SETTINGS have arrived
 	headStarted time.Time // when the incomplete frame or block began; zero if there is none
 	requests    atomic.Int64
+	reports     atomic.Int32 // that have not returned
 }
 
 // phase is a session's state.
