@@ -52,6 +52,7 @@ type Session struct {
 	windows     connWindows
 	peer        peerSettings
 	output      outputState
+	gathering   gathering
 	idleAt      time.Time // since when there has been no stream
 	ping        pingState
 	isOpen      bool      // the preface and SETTINGS have arrived
