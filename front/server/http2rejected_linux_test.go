@@ -37,7 +37,7 @@ func rejectedHeads() []rejectedHead {
 		{get + "/hosts host other", "", "400 GET /hosts -", same},
 		{get + "/new :foo x", "", "400 GET /new -", same},
 		{get + "/status :status 200", "", "400 GET /status -", same},
-		{":method GET :scheme http :authority localhost", "", "400 GET - -", same},
+		{":method GET :scheme http :authority localhost", "", "400 GET - -", "400 GET  -"},
 		{":scheme http :authority localhost :path /nomethod", "", "400 - /nomethod -", same},
 		{":method GET :authority localhost :path /noscheme", "", "400 GET /noscheme -", same},
 		{":method GET :scheme http :path /host :authority a/b", "", "400 GET /host -", same},
