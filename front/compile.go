@@ -9,6 +9,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // compiler makes a plan of a Config.
@@ -35,6 +36,7 @@ type compiler struct {
 	limitCountsByKey map[string]*limitCounts // by kind and zone
 	measured         map[any]bool            // what metrics show already
 	checks           map[string]bool         // health checks of the plan, by key
+	recodeTables     map[[2]string]*recodeTable
 	countingKnown    bool
 }
 
@@ -68,6 +70,9 @@ func (c *compiler) compile() error {
 	}
 	c.fileShare = c.fileLimits()
 	if err := c.compileMaps(); err != nil {
+		return err
+	}
+	if err := c.compileCharsets(); err != nil {
 		return err
 	}
 	if err := c.compileCaches(); err != nil {
@@ -113,20 +118,5 @@ func productName() string {
 	return name + "/" + strings.TrimPrefix(version, "v")
 }
 
-// posError is an error with its position in the configuration.
-type posError struct {
-	pos string
-	err error
-}
-
-func (e *posError) Error() string { return e.pos + ": " + e.err.Error() }
-func (e *posError) Unwrap() error { return e.err }
-
 // withPos adds a position to an error, unless it has one or pos is empty.
-func withPos(pos string, err error) error {
-	var inner *posError
-	if err == nil || pos == "" || errors.As(err, &inner) {
-		return err
-	}
-	return &posError{pos, err}
-}
+func withPos(pos string, err error) error { return places.At(pos, err) }

@@ -32,7 +32,7 @@ http {
 		listen 80 speed=9;
 		location / { proxy_pass a; }
 		ssi on;
-		gzip_static always;
+		charset $a;
 	}
 	server_name x;
 }
@@ -62,7 +62,7 @@ http {
 /etc/nginx.conf:10: directive "listen": unknown parameter "speed=9"
 /etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
 /etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
-/etc/nginx.conf:13: directive "gzip_static": always is not supported (use on, which respects Accept-Encoding)
+/etc/nginx.conf:13: directive "charset": variables are not supported (use a name, such as utf-8)
 /etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
@@ -206,10 +206,11 @@ func TestIncludes(t *testing.T) {
 	for _, h := range r.Config.Hosts {
 		names = append(names, h.Names[0]+" "+h.Pos)
 	}
-	if want := []string{"a conf/sites/a.conf:1", "b conf/sites/b.conf:1", "x /abs/x:1"}; !slices.Equal(names, want) {
+	want := []string{"a conf/sites/a.conf:1:1", "b conf/sites/b.conf:1:1", "x /abs/x:1:1"}
+	if !slices.Equal(names, want) {
 		t.Errorf("%q; want %q", names, want)
 	}
-	if pos := at(t, r, "/p").Pos; pos != "conf/part:1" {
+	if pos := at(t, r, "/p").Pos; pos != "conf/part:1:1" {
 		t.Errorf("position of /p: %s", pos)
 	}
 }

@@ -75,13 +75,24 @@ func (t *Turn) markTried() {
 	}
 }
 
-// choose returns the index of a peer, or -1.
+// choose returns the index of a peer, or -1. A group on demand also has requests try servers that
+// rest after failures, if there are no others: its addresses may be the first ones of a container
+// that is starting. nginx makes such a group for each request, without a memory of failures.
 func (t *Turn) choose() int {
+	i := t.chooseBut(false)
+	if i < 0 && t.group.names.options.OnDemand {
+		i = t.chooseBut(true)
+	}
+	return i
+}
+
+// chooseBut chooses among the servers that do not rest, or among all.
+func (t *Turn) chooseBut(includesResting bool) int {
 	l := t.list
 	for i := range l.peers {
 		p := &l.peers[i]
 		p.conns = l.members[i].health.conns
-		p.out = t.tried != nil && t.tried[i] || l.isOut(i, t.now)
+		p.out = t.tried != nil && t.tried[i] || l.isUnusable(i) || !includesResting && l.rests(i, t.now)
 		if t.group.slowStarts {
 			l.startSlowly(i, t.now)
 		}
@@ -115,12 +126,30 @@ func (t *Turn) More() bool {
 	for n, l := range lists {
 		for i := range l.peers {
 			tried := n == 0 && (i == t.last || t.tried != nil && t.tried[i])
-			if !tried && !l.members[i].server.Drain && !l.isOut(i, now) {
+			if !tried && !l.members[i].server.Drain && !l.isUnusable(i) &&
+				(t.group.names.options.OnDemand || !l.rests(i, now)) {
 				return true
 			}
 		}
 	}
 	return false
+}
+
+// HasUntried reports whether the group has more servers than were tried: the others are unavailable
+// now. Those that are down by the configuration do not count.
+func (t *Turn) HasUntried(tried int) bool {
+	s := t.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, l := range []*list{t.group.primary, t.group.backup} {
+		for i := range l.members {
+			if m := &l.members[i]; !m.server.Down && !m.server.Drain {
+				n++
+			}
+		}
+	}
+	return n > tried
 }
 
 // Refresh resolves names with Resolve again after servers have failed, and reports whether Next has

@@ -3,7 +3,6 @@ package report
 import (
 	"embed"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/template"
 )
 
 //go:embed *.html
@@ -21,15 +21,15 @@ var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
 func (a *Report) writePage(w io.Writer) error {
-	return page.Write(w, pageSource, pageFuncs(), a)
+	return page.Write(w, pageSource, template.Options{Funcs: pageFuncs(), Methods: pageMethods()}, a)
 }
 
 // pageFuncs returns the functions of the page's templates.
-func pageFuncs() template.FuncMap {
+func pageFuncs() map[string]any {
 	percent := func(share float64) func() string {
 		return func() string { return fmt.Sprintf("%.0f %%", 100*share) }
 	}
-	return template.FuncMap{
+	return map[string]any{
 		"section":   newSection,
 		"micros":    micros,
 		"times":     times,
@@ -45,7 +45,7 @@ func pageFuncs() template.FuncMap {
 		"calls":     callList,
 		"cells":     sweepCells,
 		"lines": func(text string) template.HTML {
-			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(text), "\n", "<br>"))
+			return template.HTML(strings.ReplaceAll(template.Escape(text), "\n", "<br>"))
 		},
 		"margin":     percent(stat.SameWithin),
 		"confidence": percent(stat.Confidence),
@@ -55,26 +55,18 @@ func pageFuncs() template.FuncMap {
 			return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 		},
 		"join":        func(words []string) string { return strings.Join(words, ", ") },
-		"resultHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.resultColumns())) },
-		"resultCells": func(a *Report, t *Table, i int) []cell {
-			return pageCells(a.resultColumns(), rowLine{t, &t.Rows[i]})
-		},
-		"shares":   newSharesView,
-		"profiles": newProfileViews,
+		"resultTable": func(a *Report, t *Table) pageTable { return newPageTable(a.resultColumns(), t.lines()) },
+		"shares":      newSharesView,
+		"profiles":    newProfileViews,
 		"flameLegend": func() []flameKind {
 			return []flameKind{{"flame-go", "Go code"}, {"flame-runtime", "Go's runtime"}, {"flame-kernel", "kernel"},
 				{"flame-other", "other programs and libraries"}}
 		},
-		"targetHeads":    func(a *Report) []string { return table.Heads(table.In(table.Page, a.targetColumns())) },
-		"targetCells":    func(a *Report, i int) []cell { return pageCells(a.targetColumns(), a.Targets[i]) },
+		"targetTable":    func(a *Report) pageTable { return newPageTable(a.targetColumns(), a.Targets) },
 		"benchmarkTitle": benchmarkTitle,
 		"benchmarkChart": func(a *Report, i int) *chart { return a.EngineChart(&a.EngineTables[i]) },
-		"benchmarkHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.benchmarkColumns())) },
-		"benchmarkLines": func(a *Report, i int) (lines [][]cell) {
-			for _, row := range a.EngineTables[i].Rows {
-				lines = append(lines, pageCells(a.benchmarkColumns(), row))
-			}
-			return lines
+		"benchmarkTable": func(a *Report, i int) pageTable {
+			return newPageTable(a.benchmarkColumns(), a.EngineTables[i].Rows)
 		},
 		"sorted": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 		"names":  func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
@@ -99,16 +91,27 @@ func newSharesView(a *Report) *sharesView {
 // cell is a cell of a table on the page.
 type cell struct{ Class, Text string }
 
-// pageCells returns the cells of a line.
-func pageCells[T any](columns []table.Column[T], line T) (cells []cell) {
-	for _, c := range table.In(table.Page, columns) {
-		shown := cell{Text: c.Text(line)}
-		if c.Class != nil {
-			shown.Class = c.Class(line)
+// pageTable is a table on the page.
+type pageTable struct {
+	Heads []string
+	Lines [][]cell
+}
+
+func newPageTable[T any](columns []table.Column[T], rows []T) pageTable {
+	columns = table.In(table.Page, columns)
+	t := pageTable{Heads: table.Heads(columns)}
+	for _, row := range rows {
+		var cells []cell
+		for _, c := range columns {
+			shown := cell{Text: c.Text(row)}
+			if c.Class != nil {
+				shown.Class = c.Class(row)
+			}
+			cells = append(cells, shown)
 		}
-		cells = append(cells, shown)
+		t.Lines = append(t.Lines, cells)
 	}
-	return cells
+	return t
 }
 
 // section is the page's part about one condition.

@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/template"
 )
 
 // Names of the files in a results folder, in addition to the page.
@@ -32,15 +31,13 @@ var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
 func (r *Report) writePage(w io.Writer) error {
-	shown := table.In(table.Page, r.columns())
-	return page.Write(w, pageSource, template.FuncMap{
-		"heads": func() []string { return table.Heads(shown) },
-		"rows": func() (rows [][]string) {
-			for _, l := range r.lines() {
-				rows = append(rows, table.Cells(shown, l))
-			}
-			return rows
-		},
+	heads, rows := table.Shown(table.Page, r.columns(), slices.Values(r.lines()))
+	methods := map[string][]any{
+		"Verdict": {(*Report).Verdict}, "Problems": {(*Report).Problems}, "Command": {(*Report).Command},
+	}
+	return page.Write(w, pageSource, template.Options{Methods: methods, Funcs: map[string]any{
+		"heads": func() []string { return heads },
+		"rows":  func() [][]string { return rows },
 		"charts": func() (all []*Chart) {
 			for i := range r.Cases {
 				if c := r.Chart(&r.Cases[i]); c != nil {
@@ -53,7 +50,7 @@ func (r *Report) writePage(w io.Writer) error {
 		"lasted":  r.lasted,
 		"join":    func(words []string) string { return strings.Join(words, ", ") },
 		"gb":      func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
-	}, r)
+	}}, r)
 }
 
 // WriteFiles writes all files of the report to a folder. It continues after a file that fails.
@@ -63,17 +60,9 @@ func (r *Report) WriteFiles(dir string) error {
 		report.PageFile: r.writePage, textFile: r.writeMarkdown, RunFile: r.writeRun, eventsFile: r.writeEvents,
 		resultFile: r.writeResults, memoryFile: r.writeMemory,
 	} {
-		errs = append(errs, writeFile(filepath.Join(dir, name), write))
+		errs = append(errs, report.WriteFile(filepath.Join(dir, name), write))
 	}
 	return errors.Join(errs...)
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }
 
 func (r *Report) writeRun(w io.Writer) error {
