@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 )
 
-// spoolFile is a spool file. It is removed while it is open, where the system allows that, so that
-// nobody else can open it.
+// spoolFile is a spool file. Where the system allows that, it never has a name, or is removed while
+// it is open, so that nobody else can open it.
 type spoolFile struct {
 	*os.File
 	named bool         // it could not be removed yet, or its name is in use
@@ -16,12 +16,16 @@ type spoolFile struct {
 }
 
 func newSpoolFile() (*spoolFile, error) {
-	f, err := os.CreateTemp("", "tare-front-")
-	if err != nil {
+	t := new(spoolFile)
+	t.users.Store(1)
+	var err error
+	if t.File, err = openUnnamed(os.TempDir()); err == nil {
+		return t, nil
+	}
+	if t.File, err = os.CreateTemp("", "tare-front-"); err != nil {
 		return nil, fmt.Errorf("creating a temporary file: %w", err)
 	}
-	t := &spoolFile{File: f, named: os.Remove(f.Name()) != nil}
-	t.users.Store(1)
+	t.named = os.Remove(t.Name()) != nil
 	return t, nil
 }
 

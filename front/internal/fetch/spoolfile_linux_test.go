@@ -1,0 +1,49 @@
+package fetch_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/front/internal/fetch"
+)
+
+// A spool file is not in its folder, not even for a moment, where the filesystem allows that.
+func TestSpoolFilesHaveNoName(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	fd, err := unix.Open(dir, unix.O_RDWR|unix.O_TMPFILE|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
+		t.Skip("the filesystem of temporary files does not support files without a name")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(fd)
+	before, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := []byte(strings.Repeat("body", 20_000))
+	b, err := fetch.ReadBody(bytes.NewReader(sent), -1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	after, err := os.Stat(dir)
+	if err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("the folder changed: %v", err)
+	}
+	r, err := b.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, sent) || b.FileName() != "" {
+		t.Errorf("%d bytes, %v, file %q", len(got), err, b.FileName())
+	}
+}
