@@ -63,7 +63,7 @@ func (f *fileSet) serve(x *exchange) outcome {
 	}
 	f.setType(x, p.name)
 	r := x.withConditions(x.fileRequest(), "")
-	if x.substitutes() { // otherwise the type need not be known
+	if x.substitutes() || x.loc.settings.MaxRanges != 0 { // otherwise the type need not be known
 		r = x.withoutRange(r, f.types.typeOf(x.path))
 	}
 	switch status := p.handler.ServePath(x.w, r, p.name); status {

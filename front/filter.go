@@ -23,6 +23,7 @@ type filters struct {
 	gunzip          *compression   // nil decompresses nothing
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
+	noRanges        bool // files have no ranges
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 means none
 	onlySendTimeout bool          // only sendTimeout is set
@@ -32,7 +33,7 @@ type filters struct {
 // filters compiles the filters of a location. They are nil if responses are neither changed nor
 // observed. A bound handler's responses have no timeout unless the Settings set one.
 func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error) {
-	f := &filters{noChunks: s.NoChunks}
+	f := &filters{noChunks: s.NoChunks, noRanges: s.MaxRanges < 0 && pass == nil}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
 		f.sendTimeout = defaultTimeout
@@ -65,7 +66,7 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	if s.Files.Charset != "" {
 		f.charset = c.mediaTypes(&s.Files)
 	}
-	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() || f.trailers != nil ||
+	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() || f.trailers != nil || f.noRanges ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
@@ -155,6 +156,9 @@ func (w *writer) sendHead(code int) {
 func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
 	if f.charset != nil && code != http.StatusMovedPermanently && code != http.StatusFound {
 		f.charset.addCharset(header)
+	}
+	if f.noRanges {
+		delete(header, "Accept-Ranges")
 	}
 	if f.expires == nil && f.fields == nil {
 		return

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/replace"
@@ -121,10 +122,12 @@ func (t subOutput) Write(p []byte) (int, error) { return t.w.encode(p) }
 // substitutes reports whether strings are replaced in responses of some type.
 func (x *exchange) substitutes() bool { return x.loc.filters != nil && x.loc.filters.sub != nil }
 
-// withoutRange returns a request for the whole response if strings are replaced in responses of a
-// type: a range would refer to the original.
+// withoutRange returns a request for the whole response if it has too many ranges, or if strings
+// are replaced in responses of a type: a range would refer to the original.
 func (x *exchange) withoutRange(r *http.Request, contentType string) *http.Request {
-	if !x.substitutes() || len(r.Header["Range"]) == 0 || !x.loc.filters.sub.types.contains(contentType) {
+	ranges, most := r.Header["Range"], x.loc.settings.MaxRanges
+	tooMany := len(ranges) > 0 && most != 0 && strings.Count(ranges[0], ",") >= most
+	if !tooMany && (!x.substitutes() || len(ranges) == 0 || !x.loc.filters.sub.types.contains(contentType)) {
 		return r
 	}
 	r = r.WithContext(r.Context()) // a copy, whose header may change

@@ -99,7 +99,11 @@ type Listen struct {
 }
 
 // CertFiles names the files of a certificate and its key.
-type CertFiles struct{ Cert, Key string }
+type CertFiles struct {
+	Cert, Key string
+	// Passwords decrypt the key, one a line. They are tried in their order.
+	Passwords string
+}
 
 // Location configures a part of a host's paths. It may have at most one of Proxy, Status, Metrics
 // and Empty; without any it serves files.
@@ -230,6 +234,9 @@ type Settings struct {
 	// time, and "before" one that is not earlier. With "off" the field is ignored, and so is
 	// If-None-Match.
 	ModifiedSince string
+	// MaxRanges bounds the ranges of a request; one with more gets the whole response. 0 is 16,
+	// which is also the maximum. A negative value serves no ranges.
+	MaxRanges int
 	// NoLogNotFound keeps missing files out of the error log.
 	NoLogNotFound bool
 }

@@ -55,6 +55,11 @@ func (t *translator) settings(s *scope) conf.Settings {
 		NoLogNotFound:     !s.flag("log_not_found", true),
 	}
 	set.KeepAliveRequests, set.KeepAliveTime = keepAlive(s)
+	if s.one("max_ranges") != nil {
+		if set.MaxRanges = s.number("max_ranges"); set.MaxRanges == 0 {
+			set.MaxRanges = -1
+		}
+	}
 	if n, has := s.size("client_max_body_size"); has {
 		if set.MaxBody = n; n == 0 {
 			set.MaxBody = -1

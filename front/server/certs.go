@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/keypair"
 	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/certs"
@@ -92,7 +93,9 @@ func openCert(pair conf.CertFiles, add func(string)) (*servedCert, error) {
 		held.files = append(held.files, a)
 	}
 	var err error
-	if held.store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Log: add}); err != nil {
+	parse := func(cert, key []byte) (tls.Certificate, error) { return keypair.Parse(cert, key, pair.Passwords) }
+	if held.store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Parse: parse,
+		Log: add}); err != nil {
 		held.close()
 		return nil, err
 	}
