@@ -148,7 +148,7 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 		p.sendFields(x, resp)
 		return responded
 	}
-	if p.from.ForceRanges {
+	if p.from.ForceRanges && x.errorStatus == 0 {
 		if out := p.respondRange(x, resp); out != proceed {
 			return out
 		}

@@ -96,6 +96,15 @@ type Listen struct {
 	// TLSConfig holds the other settings of TLS: versions, cipher suites, client certificates. It
 	// has no Certificates.
 	TLSConfig *tls.Config
+	// TicketKeys encrypt session tickets: the first one new tickets, the others older ones. Nil are
+	// keys of the server's own, which change daily.
+	TicketKeys [][32]byte
+	// SessionCache, if TLSConfig disables tickets, names a cache of TLS sessions in the server's
+	// memory. "" resumes none, and neither do hosts with client certificates. SessionCacheBytes
+	// bounds the cache, and SessionTimeout how long a session may be resumed; 0 is 5 minutes.
+	SessionCache      string
+	SessionCacheBytes int64
+	SessionTimeout    time.Duration
 }
 
 // CertFiles names the files of a certificate and its key.

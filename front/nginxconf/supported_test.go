@@ -172,6 +172,11 @@ func samples() map[string][]sample {
 		"ssl_crl": nil, "ssl_password_file": at("ssl", "ssl_password_file key;"),
 		"ssl_reject_handshake": at("ssl", "ssl_reject_handshake on;"),
 		"ssl_session_tickets":  at("ssl", "ssl_session_tickets off;"),
+		"ssl_session_cache": {{"ssl", "ssl_session_cache shared:a:1m;", "ssl_session_tickets off;"},
+			{"ssl", "ssl_session_cache builtin:100;", "ssl_session_tickets off;"}},
+		"ssl_session_timeout": {{"ssl", "ssl_session_timeout 1d;",
+			"ssl_session_tickets off; ssl_session_cache shared:a:1m;"}},
+		"ssl_session_ticket_key": at("ssl", "ssl_session_ticket_key ticket.key;"),
 		"health_check": {{"proxy", "health_check;", ""},
 			{"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
 			{"proxy", "health_check uri=/a port=81 mandatory persistent keepalive_time=1m;", ""},
@@ -323,7 +328,8 @@ func fill(s sample) string {
 
 // Every supported directive has an effect, and each of its forms a different one.
 func TestSupportedDirectiveHasAnEffect(t *testing.T) {
-	fsys := withCertificate(t, fstest.MapFS{"gzip.conf": {Data: []byte("gzip on;")}, "key": {Data: []byte("x")}})
+	fsys := withCertificate(t, fstest.MapFS{"gzip.conf": {Data: []byte("gzip on;")}, "key": {Data: []byte("x")},
+		"ticket.key": {Data: make([]byte, 48)}})
 	parse := func(text string) string {
 		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(text)}
 		r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80, HTTP3: true, Tracing: true})

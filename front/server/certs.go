@@ -24,6 +24,7 @@ type certStore struct {
 	get      func(*tls.ClientHelloInfo) (*tls.Certificate, error) // Options.GetCertificate, or nil
 	issued   *acme.Manager                                        // certificates that no files are named for
 	served   map[conf.CertFiles]*servedCert
+	sessions sessionCaches
 	isSingle bool // messages need not name the certificate
 	running  sync.WaitGroup
 }
@@ -36,7 +37,8 @@ type servedCert struct {
 }
 
 func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), issued *acme.Manager) *certStore {
-	return &certStore{get: get, issued: issued, served: make(map[conf.CertFiles]*servedCert)}
+	return &certStore{get: get, issued: issued, served: make(map[conf.CertFiles]*servedCert),
+		sessions: make(sessionCaches)}
 }
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them
