@@ -286,13 +286,21 @@ func (l *limits) delayRequest(x *exchange, r *requestLimit, delay time.Duration)
 		return proceed
 	}
 	x.errorf(levelWarn, "delaying request, for %d ms, by zone %q", delay.Milliseconds(), r.name)
+	if !x.wait(delay) {
+		return x.endWithoutResponse(statusClientGone)
+	}
+	return proceed
+}
+
+// wait waits for a time, or returns false once the client has left.
+func (x *exchange) wait(delay time.Duration) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return proceed
+		return true
 	case <-x.r.Context().Done():
-		return x.endWithoutResponse(statusClientGone)
+		return false
 	}
 }
 

@@ -58,7 +58,8 @@ func (p *proxy) respondRange(x *exchange, resp *http.Response) outcome {
 	if resp.StatusCode != http.StatusOK || resp.ContentLength < 0 || resp.Header["Content-Range"] != nil {
 		return proceed
 	}
-	r := x.withoutRange(x.r, firstValue(resp.Header["Content-Type"]))
+	modified := firstValue(resp.Header["Last-Modified"])
+	r := x.withConditions(x.withoutRange(x.r, firstValue(resp.Header["Content-Type"])), modified)
 	ranges := r.Header["Range"]
 	if x.method != http.MethodGet || len(ranges) != 1 || !strings.HasPrefix(ranges[0], "bytes=") {
 		resp.Header["Accept-Ranges"] = []string{"bytes"}
@@ -72,10 +73,8 @@ func (p *proxy) respondRange(x *exchange, resp *http.Response) outcome {
 	}
 	p.response.copyHeader(x, header, resp.Header)
 	delete(header, "Accept-Ranges") // it is set if the response has a body
-	modified := firstValue(resp.Header["Last-Modified"])
 	body := &forwardBody{from: resp.Body, length: resp.ContentLength}
-	r = onlyRange(x.withConditions(r, modified))
-	if cache.SendSelected(x.w, r, modified, body, 1); body.err != nil {
+	if cache.SendSelected(x.w, onlyRange(r), modified, body, 1); body.err != nil {
 		x.abortResponse(body.err)
 	}
 	return responded

@@ -32,6 +32,7 @@ type state struct {
 	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.
 	heavyCompressing atomic.Int64
 	mirrors          atomic.Int64 // copies of requests in progress
+	userIDs          userIDSequence
 	// closing is done once the Handler is closed, and ends copies of requests.
 	closing     context.Context
 	close       context.CancelFunc
@@ -42,6 +43,7 @@ type state struct {
 
 func newState() *state {
 	s := new(state)
+	s.userIDs.begin()
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
 }

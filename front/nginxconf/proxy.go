@@ -23,7 +23,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	}
 	p.CookieDomains = t.replaces(s, "proxy_cookie_domain")
 	p.CookiePaths = t.replaces(s, "proxy_cookie_path")
-	p.CookieFlags = t.cookieFlags(s)
+	p.CookieFlags = t.flagRules(s)
 	for _, d := range s.all("proxy_redirect") {
 		if len(d.args) == 1 && d.args[0] != "off" && d.args[0] != "default" {
 			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", shown(d.args[0]))
@@ -48,8 +48,8 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 	return all
 }
 
-// cookieFlags translates proxy_cookie_flags NAME FLAG....
-func (t *translator) cookieFlags(s *scope) []conf.Replace {
+// flagRules translates proxy_cookie_flags NAME FLAG....
+func (t *translator) flagRules(s *scope) []conf.Replace {
 	var all []conf.Replace
 	for _, d := range s.all("proxy_cookie_flags") {
 		if len(d.args) == 1 {
