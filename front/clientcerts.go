@@ -12,6 +12,7 @@ import (
 	"weak"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/crl"
 )
 
 // clientCerts verifies client certificates as nginx's OpenSSL does: only self-issued certificates
@@ -35,16 +36,12 @@ const (
 	noLocalIssuer   = "unable to get local issuer certificate"
 	unverifiedLeaf  = "unable to verify the first certificate"
 
-	noIssuer        = "unable to get issuer certificate"
-	notYetValid     = "certificate is not yet valid"
-	hasExpired      = "certificate has expired"
-	chainTooLong    = "certificate chain too long"
-	unsuitable      = "unsuitable certificate purpose"
-	invalidCA       = "invalid CA certificate"
-	wasRevoked      = "certificate revoked"
-	noRevocations   = "unable to get certificate CRL"
-	listHasExpired  = "CRL has expired"
-	listNotYetValid = "CRL is not yet valid"
+	noIssuer     = "unable to get issuer certificate"
+	notYetValid  = "certificate is not yet valid"
+	hasExpired   = "certificate has expired"
+	chainTooLong = "certificate chain too long"
+	unsuitable   = "unsuitable certificate purpose"
+	invalidCA    = "invalid CA certificate"
 )
 
 // clientCerts compiles ClientCerts; nil means none.
@@ -145,38 +142,7 @@ func (v *clientCerts) chainError(chain []*x509.Certificate, now time.Time) strin
 	if v.from.Revocations == nil {
 		return ""
 	}
-	for i, c := range chain {
-		if reason := v.revocationError(c, chain[min(i+1, len(chain)-1)], now); reason != "" {
-			return reason
-		}
-	}
-	return ""
-}
-
-// revocationError looks up a certificate in its issuer's revocation lists, of which one must be
-// valid.
-func (v *clientCerts) revocationError(c, issuer *x509.Certificate, now time.Time) string {
-	reason := noRevocations
-	for _, list := range v.from.Revocations {
-		if !bytes.Equal(list.RawIssuer, c.RawIssuer) || list.CheckSignatureFrom(issuer) != nil {
-			continue
-		}
-		for i := range list.RevokedCertificateEntries {
-			if list.RevokedCertificateEntries[i].SerialNumber.Cmp(c.SerialNumber) == 0 {
-				return wasRevoked
-			}
-		}
-		switch {
-		case reason == "":
-		case now.Before(list.ThisUpdate):
-			reason = listNotYetValid
-		case !list.NextUpdate.IsZero() && now.After(list.NextUpdate):
-			reason = listHasExpired
-		default:
-			reason = ""
-		}
-	}
-	return reason
+	return crl.Check(v.from.Revocations, chain, now)
 }
 
 // opensslReason returns an error of package x509 in OpenSSL's words.
@@ -218,7 +184,7 @@ func (v *clientCerts) trustError(certs []*x509.Certificate) string {
 			case trusted:
 				return ""
 			case v.from.Revocations != nil:
-				return noRevocations
+				return crl.Missing
 			case n == 1:
 				return selfSigned
 			}

@@ -34,14 +34,19 @@ type proxy struct {
 	fastcgi *fastcgiRules // for FastCGI, else nil
 	tls     *fetch.TLS    // for HTTPS, else nil
 	tlsName text          // for verifying certificates; "" is the host of the target
+	// the files of the certificate for upstreams, if variables name them
+	tlsCert, tlsKey text
 
 	method text
 	body   *text // replaces the client's
 
 	response    responseRules
 	cache       *proxyCache // nil without a cache
-	maxBuffered int64       // bytes of a response in memory
-	maxSpooled  int64       // bytes of a response in a file
+	bind        text        // the local address of connections
+	readRate    text
+	binds       *fetch.Binds // connections with a local address; nil without bind
+	maxBuffered int64        // bytes of a response in memory
+	maxSpooled  int64        // bytes of a response in a file
 
 	settings fetch.Settings
 }
@@ -60,7 +65,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 			SendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
 			ReadTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
 			IsFastCGI:      from.Protocol == "fastcgi", IsHTTP2: from.Version == "2",
-			Pending: &c.state.pending,
+			Pending: &c.state.pending, CatchStderr: from.CatchStderr,
 		},
 	}
 	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
@@ -79,6 +84,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 		func(l *conf.Location) error { return c.proxyRequest(p) },
 		func(l *conf.Location) error { return c.proxyResponse(p, l) },
 		func(*conf.Location) error { return p.compileNext() },
+		func(*conf.Location) error { return c.proxyLimits(p) },
 		func(*conf.Location) error { return c.healthCheck(p) },
 	} {
 		if err := compile(l); err != nil {
@@ -229,15 +235,19 @@ func (p *proxy) serve(x *exchange) outcome {
 	if out := p.receiveBody(x); out != proceed {
 		return out
 	}
-	if p.cache != nil {
+	switch pc, err := p.cache.of(x); {
+	case err != nil:
+		x.errorf(levelError, "%v", err)
+		return x.fail(http.StatusInternalServerError)
+	case pc != nil:
 		x.useFilters()
-		return p.serveCached(x, target)
+		return p.serveCached(x, target, pc)
 	}
 	resp, s, err := p.fetch(x, target)
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if resp.Header == nil && (s.isSticky() || x.isSliced(resp.StatusCode)) {
+	if resp.Header == nil && (s.isSticky() || x.isSliced(resp.StatusCode) || p.from.ForceRanges) {
 		resp.Header = x.proxy.clientMemory.Header() // a field will be added
 	}
 	s.bindClient(x, resp.Header)
@@ -256,6 +266,9 @@ func (p *proxy) fetch(x *exchange, target destination) (*http.Response, *upstrea
 	s := p.newRequest(x, target, nil)
 	if x.regexTimedOut {
 		return nil, nil, errRegexTimeout()
+	}
+	if s.fault != nil {
+		return nil, nil, s.fault
 	}
 	ctx := x.r.Context()
 	if p.from.IgnoreAbort {
@@ -292,6 +305,9 @@ func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 	if o.x.regexTimedOut {
 		return nil, errors.New("a regular expression exceeded its steps")
 	}
+	if s.fault != nil {
+		return nil, s.fault
+	}
 	if opts.Behind {
 		return s.request.Fetch, nil
 	}
@@ -303,9 +319,9 @@ func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 }
 
 // serveCached responds from the cache.
-func (p *proxy) serveCached(x *exchange, target destination) outcome {
+func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) outcome {
 	o := &origin{proxy: p, x: x, target: target}
-	a, err := p.cache.respond(x, o)
+	a, err := pc.respond(x, o)
 	if err != nil {
 		return p.fail(x, err)
 	}

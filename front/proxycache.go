@@ -14,13 +14,16 @@ import (
 
 // proxyCache is a ProxyCache, compiled.
 type proxyCache struct {
-	cache           *cache.Cache
+	cache           *cache.Cache // nil if zone has variables
+	zone            text
+	byZone          map[string]*proxyCache // the caches that zone may name; nil without variables
 	rules           *cache.Rules
 	key             cacheKey
 	skip            []text
 	noStore         []text
 	noStoreResponse []text // those of NoStore that depend on the response
 	purge           []text
+	maxRangeOffset  int64
 	counts          *cacheCounts // nil if nothing shows counts
 }
 
@@ -67,8 +70,11 @@ func (c *compiler) proxyCache(p *conf.Proxy) (pc *proxyCache, err error) {
 	if p.Cache == nil {
 		return nil, nil
 	}
-	pc = &proxyCache{cache: c.plan.caches[p.Cache.Zone]}
-	if pc.cache == nil {
+	pc = new(proxyCache)
+	if pc.zone, err = c.text(p.Cache.Zone); err != nil {
+		return nil, err
+	}
+	if pc.cache = c.plan.caches[string(p.Cache.Zone)]; pc.cache == nil && pc.zone.constant() {
 		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
 	}
 	if pc.key, err = c.cacheKey(p); err != nil {
@@ -84,6 +90,7 @@ func (c *compiler) proxyCache(p *conf.Proxy) (pc *proxyCache, err error) {
 		return nil, err
 	}
 	policy := p.Cache.Policy
+	pc.maxRangeOffset = policy.MaxRangeOffset
 	policy.Ignore = append(policy.Ignore[:len(policy.Ignore):len(policy.Ignore)], cacheIgnored(p.Ignore)...)
 	divert := redirectsRequest
 	if ignoresField(p.Ignore, "X-Accel-Redirect") {
@@ -92,8 +99,34 @@ func (c *compiler) proxyCache(p *conf.Proxy) (pc *proxyCache, err error) {
 	if pc.rules, err = cache.Compile(policy, divert); err != nil {
 		return nil, err
 	}
-	pc.counts = c.cacheCounts(p.Cache.Zone)
+	if pc.zone.constant() {
+		pc.counts = c.cacheCounts(pc.zone.literal)
+		return pc, nil
+	}
+	byZone := make(map[string]*proxyCache)
+	for name, opened := range c.plan.caches {
+		one := *pc
+		one.cache, one.counts = opened, c.cacheCounts(name)
+		byZone[name] = &one
+	}
+	pc.byZone = byZone
 	return pc, nil
+}
+
+// of returns the cache that an exchange uses; nil if it uses none.
+func (pc *proxyCache) of(x *exchange) (*proxyCache, error) {
+	if pc == nil || pc.byZone == nil {
+		return pc, nil
+	}
+	name := pc.zone.eval(x)
+	if name == "" || name == "off" {
+		return nil, nil
+	}
+	one := pc.byZone[name]
+	if one == nil {
+		return nil, fmt.Errorf("unknown cache %q", truncateLogged(name))
+	}
+	return one, nil
 }
 
 // noStoreTexts compiles the conditions for not storing responses.
@@ -142,6 +175,7 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
 		}
 	}
+	q.PassesRange = passesRange(pc.maxRangeOffset, x.r.Header)
 	if x.slice != nil { // the key has $slice_range
 		q.IsPart = x.slice.isSlice()
 	}

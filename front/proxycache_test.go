@@ -17,7 +17,7 @@ import (
 
 // cached returns a Config of a host that proxies everything to an upstream, with a cache.
 func cached(to string, pc conf.ProxyCache, caches ...conf.Cache) conf.Config {
-	pc.Zone = caches[0].Name
+	pc.Zone = conf.Text(caches[0].Name)
 	c := oneHost(conf.Location{
 		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Cache: &pc},
 		Settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status",

@@ -186,7 +186,7 @@ func (r *responseRules) fateOf(f *http1.Field, head []byte) fieldFate {
 	case r.hidden[name]:
 		return fieldIsDropped
 	case r.locations != nil && (name == "Location" || name == "Refresh"),
-		(r.cookieDomains != nil || r.cookiePaths != nil) && name == "Set-Cookie":
+		r.rewritesCookies() && name == "Set-Cookie":
 		return fieldMayBeRewritten
 	}
 	return fieldPasses

@@ -36,7 +36,14 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 		return responded
 	}
 	b := x.plan.state.buffers.Get()
-	n, err := fill(b[:], resp.Body, resp.ContentLength)
+	enough := minFirstSend
+	switch {
+	case fetch.IsLimited(resp):
+		enough = 1 // the client does not wait for more
+	case resp.ContentLength >= 0:
+		enough = len(b)
+	}
+	n, err := fill(b[:], resp.Body, enough)
 	switch {
 	case err == nil: // there is more
 		p.sendHead(x, resp)
@@ -127,11 +134,7 @@ func (r *responseRules) passesTrailer(name string) bool {
 
 // fill reads until it has the whole body (io.EOF), or enough to leave the rest to another
 // goroutine.
-func fill(b []byte, from io.Reader, length int64) (n int, err error) {
-	enough := minFirstSend
-	if length >= 0 {
-		enough = len(b)
-	}
+func fill(b []byte, from io.Reader, enough int) (n int, err error) {
 	for empty := 0; n < enough && err == nil; {
 		var m int
 		m, err = from.Read(b[n:])

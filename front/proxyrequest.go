@@ -23,6 +23,7 @@ type upstreamRequest struct {
 	errorLog    *errorLog
 	requestLine [2]string // method and target, for the error log where exchange is nil
 	exchange    *exchange // set while the handler waits for the response, else nil
+	fault       error     // why it cannot be sent, or nil
 }
 
 // newRequest makes the upstream request of an exchange. opts is nil without a cache.
@@ -47,10 +48,25 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 	if opts != nil || p.fastcgi != nil {
 		s.requestLine = [2]string{x.clientRequest().Method, x.r.RequestURI}
 	}
+	p.limitRequest(x, q)
 	if target.usesTLS {
-		q.TLS = p.tls.Client(fetch.CertificateName(cmp.Or(p.tlsName.eval(x), x.proxy.target.host)))
+		s.fault = p.chooseTLS(x, q)
 	}
 	return s
+}
+
+// chooseTLS chooses the client for TLS. An error is that of a certificate whose files come from
+// variables: no server is to blame.
+func (p *proxy) chooseTLS(x *exchange, q *fetch.Request) (err error) {
+	id := fetch.Identity{
+		Name: fetch.CertificateName(cmp.Or(p.tlsName.eval(x), x.proxy.target.host)),
+		Cert: p.tlsCert.eval(x), Key: p.tlsKey.eval(x), Local: q.Local,
+	}
+	if q.TLS, err = p.tls.Client(id); err != nil {
+		x.errorf(levelError, "certificate for upstreams: %v", err)
+		return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError, Err: err}
+	}
+	return nil
 }
 
 // buildRequest makes the upstream request of an exchange.

@@ -24,6 +24,7 @@ type responseRules struct {
 	locations     []replaceRule // for Location and Refresh
 	cookieDomains []replaceRule
 	cookiePaths   []replaceRule
+	cookieFlags   []replaceRule // to holds flags
 }
 
 // proxyResponse compiles the rules for responses.
@@ -53,6 +54,9 @@ func (c *compiler) proxyResponse(p *proxy, l *conf.Location) (err error) {
 	if r.cookiePaths, err = c.replaceRules(from.CookiePaths); err != nil {
 		return fmt.Errorf("cookie paths: %w", err)
 	}
+	if r.cookieFlags, err = c.cookieFlagRules(from.CookieFlags); err != nil {
+		return fmt.Errorf("cookie flags: %w", err)
+	}
 	r.markFields()
 	return nil
 }
@@ -77,7 +81,7 @@ func (r *responseRules) markFields() {
 	if r.locations != nil {
 		names = append(names, "Location", "Refresh")
 	}
-	if r.cookieDomains != nil || r.cookiePaths != nil {
+	if r.rewritesCookies() {
 		names = append(names, "Set-Cookie")
 	}
 	r.inspectsBound = len(names) > 0
@@ -147,6 +151,11 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 		x.useFilters()
 		p.sendFields(x, resp)
 		return responded
+	}
+	if p.from.ForceRanges && x.errorStatus == 0 {
+		if out := p.respondRange(x, resp); out != proceed {
+			return out
+		}
 	}
 	return p.relay(x, resp)
 }

@@ -64,7 +64,7 @@ func (r *responseRules) rewriteFields(x *exchange, header http.Header) {
 			header["Refresh"] = r.rewriteRefresh(x, v)
 		}
 	}
-	if r.cookieDomains != nil || r.cookiePaths != nil {
+	if r.rewritesCookies() {
 		if v := header["Set-Cookie"]; v != nil {
 			header["Set-Cookie"] = r.rewriteCookies(x, v)
 		}
@@ -186,7 +186,12 @@ func (r *responseRules) rewriteRefresh(x *exchange, values []string) []string {
 	return values
 }
 
-// rewriteCookies rewrites the domains and paths of cookies.
+// rewritesCookies reports whether cookies may change.
+func (r *responseRules) rewritesCookies() bool {
+	return r.cookieDomains != nil || r.cookiePaths != nil || r.cookieFlags != nil
+}
+
+// rewriteCookies rewrites the domains, paths and flags of cookies.
 func (r *responseRules) rewriteCookies(x *exchange, values []string) []string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -220,5 +225,5 @@ func (r *responseRules) rewriteCookie(x *exchange, cookie string) string {
 			}
 		}
 	}
-	return strings.Join(parts, ";")
+	return r.flagCookie(x, strings.Join(parts, ";"))
 }

@@ -78,8 +78,15 @@ func (c *compiler) proxyTLS(p *proxy) (err error) {
 	}
 	p.tls = fetch.NewTLS(&p.from.TLS, servers, p.settings.IsHTTP2)
 	c.plan.releases = append(c.plan.releases, p.tls.Close)
-	p.tlsName, err = c.text(p.from.TLS.Name)
-	return err
+	for _, t := range []struct {
+		to   *text
+		from conf.Text
+	}{{&p.tlsName, p.from.TLS.Name}, {&p.tlsCert, p.from.TLS.Cert}, {&p.tlsKey, p.from.TLS.Key}} {
+		if *t.to, err = c.text(t.from); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // resolvesLater reports whether a constant To is resolved for each request. As in nginx this is so

@@ -119,8 +119,12 @@ func cachedPart(a *cache.Response) slicePart {
 
 // fetchPart fetches the slice that x.slice names.
 func (p *proxy) fetchPart(x *exchange, target destination) (slicePart, error) {
-	if p.cache != nil {
-		a, err := p.cache.respond(x, &origin{proxy: p, x: x, target: target})
+	pc, err := p.cache.of(x)
+	if err != nil {
+		return slicePart{}, err
+	}
+	if pc != nil {
+		a, err := pc.respond(x, &origin{proxy: p, x: x, target: target})
 		if err != nil {
 			return slicePart{}, err
 		}
@@ -271,8 +275,9 @@ func (b *slicedBody) open() (err error) {
 // forget removes the slice and the one of the client's range from the cache. They do not fit
 // together, and later requests would fail in the same way until one of them expires.
 func (b *slicedBody) forget() {
-	pc, x := b.proxy.cache, b.x
-	if pc == nil {
+	x := b.x
+	pc, err := b.proxy.cache.of(x)
+	if pc == nil || err != nil {
 		return
 	}
 	o := &origin{proxy: b.proxy, x: x, target: b.target}

@@ -185,7 +185,7 @@ func (c *compiler) declareProxy(p *conf.Proxy) error {
 	if p == nil {
 		return nil
 	}
-	for _, r := range slices.Concat(p.Redirects, p.CookieDomains, p.CookiePaths) {
+	for _, r := range slices.Concat(p.Redirects, p.CookieDomains, p.CookiePaths, p.CookieFlags) {
 		if source, fold, ok := cutPattern(r.From); ok {
 			if err := c.declareGroups(source, fold); err != nil {
 				return err

@@ -38,6 +38,10 @@ type CachePolicy struct {
 	// KeepHead forwards HEAD unchanged, and stores its response for HEAD alone:
 	// proxy_cache_convert_head off. Otherwise the cache sends GET, and stores the whole response.
 	KeepHead bool
+	// MaxRangeOffset bounds the first byte of a range in requests that may fetch the whole response:
+	// it must be before the offset. Others are forwarded as they are if the response is not stored,
+	// and so are those of the last bytes. 0 is no limit, and a negative value forwards all.
+	MaxRangeOffset int64
 	// MinUses is the number of requests after which a response is stored; 0 is 1.
 	MinUses int
 	// Stale defines when a stale response is served.

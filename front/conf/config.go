@@ -102,10 +102,23 @@ type Listen struct {
 	// TLSConfig holds the other settings of TLS: versions, cipher suites, client certificates. It
 	// has no Certificates.
 	TLSConfig *tls.Config
+	// TicketKeys encrypt session tickets: the first one new tickets, the others older ones. Nil are
+	// keys of the server's own, which change daily.
+	TicketKeys [][32]byte
+	// SessionCache, if TLSConfig disables tickets, names a cache of TLS sessions in the server's
+	// memory. "" resumes none, and neither do hosts with client certificates. SessionCacheBytes
+	// bounds the cache, and SessionTimeout how long a session may be resumed; 0 is 5 minutes.
+	SessionCache      string
+	SessionCacheBytes int64
+	SessionTimeout    time.Duration
 }
 
 // CertFiles names the files of a certificate and its key.
-type CertFiles struct{ Cert, Key string }
+type CertFiles struct {
+	Cert, Key string
+	// Passwords decrypt the key, one a line. They are tried in their order.
+	Passwords string
+}
 
 // Location configures a part of a host's paths. It may have at most one of Proxy, Status, Metrics
 // and Empty; without any it serves files.

@@ -46,6 +46,23 @@ type Proxy struct {
 	NoRedirects bool
 	// CookieDomains and CookiePaths change the domains and paths of cookies.
 	CookieDomains, CookiePaths []Replace
+	// CookieFlags changes attributes of the cookies that From names, by the first element with the
+	// cookie's name. To has words: secure, nosecure, httponly, nohttponly, samesite=strict,
+	// samesite=lax, samesite=none, nosamesite.
+	CookieFlags []Replace
+
+	// ForceRanges serves a range of a response with a length, whether or not the upstream supports
+	// ranges. Of several ranges the client receives the whole response.
+	ForceRanges bool
+	// Bind is the local address of connections, IP or IP:PORT. "" and an invalid value leave it to
+	// the system. It does not apply to unix sockets.
+	Bind Text
+	// ReadRate limits how fast a response is read, in bytes per second, unless it is streamed. "",
+	// "0" and invalid values do not.
+	ReadRate Text
+	// CatchStderr are texts that, in what a FastCGI application writes to STDERR before its
+	// response, make that invalid.
+	CatchStderr []string
 
 	// Slice is the size of the slices that responses are fetched and cached in; 0 does not slice.
 	// It applies to requests for which $slice_range is used, in a Range of Header and in the key of
@@ -86,6 +103,13 @@ type ProxyTLS struct {
 	Config *tls.Config // nil verifies nothing, as nginx
 	Name   Text        // the server name for SNI and verification; "" is the host of To
 	SNI    bool        // sends Name
+	// NoResumption makes a full handshake for each connection.
+	NoResumption bool
+	// Cert and Key name files of a certificate for upstreams and its key, in PEM, which are read
+	// for new connections. "" sends none. Relative names are below Dir. Passwords are as in
+	// CertFiles. Such a certificate replaces those of Config.
+	Cert, Key      Text
+	Dir, Passwords string
 }
 
 // Field is a header field.
@@ -113,8 +137,10 @@ type Replace struct {
 
 // ProxyCache configures how a Proxy uses a cache.
 type ProxyCache struct {
-	Zone string // the name of a Cache
-	Key  Text   // "" is $scheme$proxy_host and the target of the upstream request
+	// Zone is the name of a Cache. If it has variables, "" and "off" use none, and the name of no
+	// Cache is an error, 500.
+	Zone Text
+	Key  Text // "" is $scheme$proxy_host and the target of the upstream request
 	// If one of Purge is neither empty nor "0", the request purges its key. A key that ends in "*"
 	// purges all keys with that prefix. The response is 204, or 404 if nothing was cached. Any
 	// client that can send such a request can purge: the texts must restrict that.

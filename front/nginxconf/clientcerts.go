@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/crl"
 )
 
 // clientCertificates translates which client certificates a server accepts; nil requests none. The
@@ -18,14 +19,15 @@ func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.Clie
 	if d == nil || strings.EqualFold(d.args[0], "off") {
 		return nil
 	}
-	c := &conf.ClientCerts{Depth: 1, Revocations: t.revocations(s)}
+	c := &conf.ClientCerts{Depth: 1, Revocations: t.revocations(s, "ssl_crl")}
 	switch strings.ToLower(d.args[0]) {
 	case "optional":
 		c.Mode = "optional"
 	case "optional_no_ca":
 		c.Mode = "optional_no_ca"
 	}
-	if s.one("ssl_client_certificate") == nil && c.Mode != "optional_no_ca" {
+	// as in nginx a server without a certificate has no certificates of authorities either
+	if s.one("ssl_client_certificate") == nil && c.Mode != "optional_no_ca" && s.one("ssl_certificate") != nil {
 		t.errorf(d, "ssl_client_certificate is required to verify clients")
 		return nil
 	}
@@ -64,9 +66,10 @@ func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
 	return all
 }
 
-// revocations reads the lists of revoked certificates; nil without ssl_crl.
-func (t *translator) revocations(s *scope) (all []*x509.RevocationList) {
-	d := s.one("ssl_crl")
+// revocations reads the lists of revoked certificates in the file of ssl_crl, proxy_ssl_crl or
+// grpc_ssl_crl; nil without the directive.
+func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationList) {
+	d := s.one(name)
 	if d == nil || d.args[0] == "" || !t.plainFile(d) {
 		return nil
 	}
@@ -75,7 +78,7 @@ func (t *translator) revocations(s *scope) (all []*x509.RevocationList) {
 		return nil
 	}
 	for _, block := range blocks(b, "X509 CRL") {
-		list, err := x509.ParseRevocationList(block)
+		list, err := crl.Parse(block)
 		switch {
 		case err != nil:
 			t.errorf(d, "%s: %v", shown(d.args[0]), err)

@@ -53,7 +53,7 @@ func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
 			"auth_jwt realm;", "auth_jwt_enabled on;", "geoip_deny x;",
 			"more_clear_input_headers X-User;", "ssi on;", "xml_entities a;", "image_filter resize 1 1;", "echo x;",
 			"uwsgi_pass a;",
-			"proxy_bind 127.0.0.9;", "proxy_ssl_crl /x;", "vhost_traffic_status_limit on;",
+			"proxy_ssl_conf_command a b;", "vhost_traffic_status_limit on;",
 		} {
 			if name == "if" && (strings.HasPrefix(d, "auth") || strings.HasPrefix(d, "proxy_") ||
 				strings.HasPrefix(d, "xml")) ||

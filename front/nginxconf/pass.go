@@ -49,6 +49,9 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 		Intercept:      s.flag(of("intercept_errors"), false),
 		IgnoreAbort:    s.flag(of("ignore_client_abort"), false),
 		Cache:          t.cache(s, kind),
+		ForceRanges:    s.flag(of("force_ranges"), false),
+		Bind:           t.bind(s, of("bind")),
+		ReadRate:       t.textOf(s, of("limit_rate")),
 		Resolver:       t.resolver(s),
 	}
 	p.Slice, _ = s.size("slice")
@@ -66,6 +69,27 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 		t.fastcgi(s, p)
 	}
 	return p
+}
+
+// bind translates the local address of connections: "off", or IP, or IP:PORT.
+func (t *translator) bind(s *scope, name string) conf.Text {
+	d := s.one(name)
+	if d == nil || d.args[0] == "off" {
+		return ""
+	}
+	if len(d.args) == 2 {
+		if d.args[1] != "transparent" {
+			t.errorf(d, "invalid parameter %s (must be transparent)", shown(d.args[1]))
+		} else {
+			t.reject(d, "transparent is not supported: it requires a server with privileges")
+		}
+	}
+	if !hasVariable(d.args[0]) {
+		if _, ok := grammar.ParseAddress(d.args[0]); !ok {
+			t.errorf(d, "invalid address %s (must be IP, or IP:PORT)", shown(d.args[0]))
+		}
+	}
+	return t.text(d, d.args[0])
 }
 
 // next translates the conditions for a retry on another server.
@@ -150,6 +174,7 @@ func (t *translator) fastcgi(s *scope, p *conf.Proxy) {
 	p.KeepConn = s.flag("fastcgi_keep_conn", false)
 	p.ParamIndex = s.word("fastcgi_index")
 	p.SplitPath = s.word("fastcgi_split_path_info")
+	p.CatchStderr = s.words("fastcgi_catch_stderr")
 	for _, d := range s.all("fastcgi_param") {
 		param := conf.Param{Name: d.args[0], Value: t.upstreamText(d, d.args[1])}
 		if len(d.args) == 3 {

@@ -111,6 +111,11 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		LockAge:     s.time(of("cache_lock_age")),
 		KeepHead:    !s.flag(of("cache_convert_head"), true),
 	}
+	if n, has := s.size(of("cache_max_range_offset")); has {
+		if c.Policy.MaxRangeOffset = n; n == 0 {
+			c.Policy.MaxRangeOffset = -1
+		}
+	}
 	for _, name := range s.words(of("ignore_headers")) {
 		if slices.Contains([]string{"cache-control", "expires", "set-cookie", "vary", "x-accel-expires"},
 			strings.ToLower(name)) {
@@ -127,14 +132,12 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 	if d == nil || d.args[0] == "off" {
 		return nil
 	}
-	if hasVariable(d.args[0]) {
-		t.omit(d, "variables are not supported (use the name of a %s)", of("cache_path"))
-		return nil
+	if c.Zone = t.text(d, d.args[0]); hasVariable(d.args[0]) {
+		return c
 	}
 	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {
 		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", shown(d.args[0]), of("cache_path"), d.args[0])
 	}
-	c.Zone = d.args[0]
 	return c
 }
 

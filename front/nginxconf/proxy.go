@@ -23,6 +23,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	}
 	p.CookieDomains = t.replaces(s, "proxy_cookie_domain")
 	p.CookiePaths = t.replaces(s, "proxy_cookie_path")
+	p.CookieFlags = t.flagRules(s)
 	for _, d := range s.all("proxy_redirect") {
 		if len(d.args) == 1 && d.args[0] != "off" && d.args[0] != "default" {
 			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", shown(d.args[0]))
@@ -43,6 +44,27 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 		default:
 			all = append(all, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		}
+	}
+	return all
+}
+
+// flagRules translates proxy_cookie_flags NAME FLAG....
+func (t *translator) flagRules(s *scope) []conf.Replace {
+	var all []conf.Replace
+	for _, d := range s.all("proxy_cookie_flags") {
+		if len(d.args) == 1 {
+			if d.args[0] != "off" {
+				t.errorf(d, "missing flags of %s (such as secure, or use off)", shown(d.args[0]))
+			}
+			return nil
+		}
+		for _, flag := range d.args[1:] {
+			if !hasVariable(flag) && !slices.Contains([]string{"secure", "nosecure", "httponly", "nohttponly",
+				"samesite=strict", "samesite=lax", "samesite=none", "nosamesite"}, strings.ToLower(flag)) {
+				t.errorf(d, "unknown flag %s", shown(flag))
+			}
+		}
+		all = append(all, conf.Replace{From: d.args[0], To: t.text(d, strings.Join(d.args[1:], " "))})
 	}
 	return all
 }
@@ -139,10 +161,10 @@ func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
 	of := func(name string) string { return kind + "_ssl_" + name }
 	p.TLS.SNI = s.flag(of("server_name"), false)
 	p.TLS.Name = t.textOf(s, of("name"))
+	p.TLS.NoResumption = !s.flag(of("session_reuse"), true)
 	if s.holder(
-		of("verify"), of("trusted_certificate"), of("certificate"), of("certificate_key"),
-		of("protocols"),
-		of("ciphers"), of("verify_depth"),
+		of("verify"), of("trusted_certificate"), of("certificate"), of("certificate_key"), of("protocols"),
+		of("ciphers"), of("verify_depth"), of("crl"),
 	) == nil {
 		return
 	}
@@ -161,39 +183,8 @@ func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
 		t.errorf(s.one(of("verify")), "%s is required to verify upstreams", of("trusted_certificate"))
 	}
 	if !config.InsecureSkipVerify {
-		config.VerifyConnection = depth(s, of("verify_depth"), trusted)
+		config.VerifyConnection = chains(s, of("verify_depth"), trusted, t.revocations(s, of("crl")))
 	}
-	t.ownCertificate(s, kind, config)
+	t.ownCertificate(s, kind, p, config)
 	p.TLS.Config = config
-}
-
-// ownCertificate reads the certificate for upstreams.
-func (t *translator) ownCertificate(s *scope, kind string, config *tls.Config) {
-	d, key := s.one(kind+"_ssl_certificate"), s.one(kind+"_ssl_certificate_key")
-	if d == nil || d.args[0] == "" {
-		return
-	}
-	if key == nil {
-		t.errorf(d, "missing %s_ssl_certificate_key", kind)
-		return
-	}
-	for _, d := range []*directive{d, key} {
-		if !t.plainFile(d) {
-			return
-		}
-	}
-	cert, err := t.read(d)
-	if err != nil {
-		return
-	}
-	secret, err := t.read(key)
-	if err != nil {
-		return
-	}
-	pair, err := tls.X509KeyPair(cert, secret)
-	if err != nil {
-		t.errorf(d, "%v", err)
-		return
-	}
-	config.Certificates = []tls.Certificate{pair}
 }

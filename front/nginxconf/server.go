@@ -41,6 +41,7 @@ func (t *translator) server(d *directive, http *scope) {
 	for i := range srv.listens {
 		h.Listen = append(h.Listen, srv.listens[i].Listen)
 		h.Listen[i].TLSConfig = config
+		t.sessions(s, &h.Listen[i])
 	}
 	if len(h.Listen) == 0 { // all were left out; a Host without addresses would be at every address
 		return

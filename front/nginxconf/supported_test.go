@@ -172,8 +172,14 @@ func samples() map[string][]sample {
 		"ssl_trusted_certificate": nil,
 		"ssl_verify_client": {{"ssl", "ssl_verify_client optional;", "ssl_client_certificate c.pem;"},
 			{"ssl", "ssl_verify_client optional_no_ca;", "ssl_client_certificate c.pem;"}}, "ssl_verify_depth": nil,
-		"ssl_crl": nil, "ssl_reject_handshake": at("ssl", "ssl_reject_handshake on;"),
-		"ssl_session_tickets": at("ssl", "ssl_session_tickets off;"),
+		"ssl_crl": nil, "ssl_password_file": at("ssl", "ssl_password_file key;"),
+		"ssl_reject_handshake": at("ssl", "ssl_reject_handshake on;"),
+		"ssl_session_tickets":  at("ssl", "ssl_session_tickets off;"),
+		"ssl_session_cache": {{"ssl", "ssl_session_cache shared:a:1m;", "ssl_session_tickets off;"},
+			{"ssl", "ssl_session_cache builtin:100;", "ssl_session_tickets off;"}},
+		"ssl_session_timeout": {{"ssl", "ssl_session_timeout 1d;",
+			"ssl_session_tickets off; ssl_session_cache shared:a:1m;"}},
+		"ssl_session_ticket_key": at("ssl", "ssl_session_ticket_key ticket.key;"),
 		"health_check": {{"proxy", "health_check;", ""},
 			{"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
 			{"proxy", "health_check uri=/a port=81 mandatory persistent keepalive_time=1m;", ""},
@@ -195,6 +201,7 @@ func samples() map[string][]sample {
 			"proxy_redirect default; proxy_redirect a b;"),
 		"proxy_cookie_domain": at("proxy", "proxy_cookie_domain a b;"),
 		"proxy_cookie_path":   at("proxy", "proxy_cookie_path a b;"),
+		"proxy_cookie_flags":  at("proxy", "proxy_cookie_flags a secure;", "proxy_cookie_flags $host $uri;"),
 		"proxy_set_header":    at("proxy", "proxy_set_header A b;"), "proxy_set_body": at("proxy", "proxy_set_body a;"),
 		"proxy_method": at("proxy", "proxy_method GET;"), "proxy_http_version": at("proxy", "proxy_http_version 1.1;",
 			"proxy_http_version 2;"),
@@ -208,15 +215,21 @@ func samples() map[string][]sample {
 		"proxy_ssl_verify":              {{"https", "proxy_ssl_verify on;", "proxy_ssl_trusted_certificate c.pem;"}},
 		"proxy_ssl_trusted_certificate": at("https", "proxy_ssl_trusted_certificate c.pem;"),
 		"proxy_ssl_verify_depth":        nil,
-		"proxy_ssl_certificate":         at("https", "proxy_ssl_certificate c.pem; proxy_ssl_certificate_key c.key;"),
-		"proxy_ssl_certificate_key":     at("https", "proxy_ssl_certificate c.pem; proxy_ssl_certificate_key c.key;"),
-		"fastcgi_pass":                  at("location", "fastcgi_pass a:1;"),
-		"fastcgi_index":                 at("fastcgi", "fastcgi_index a;"),
-		"fastcgi_split_path_info":       at("fastcgi", "fastcgi_split_path_info a;"),
-		"fastcgi_param":                 at("fastcgi", "fastcgi_param A b;", "fastcgi_param A b if_not_empty;"),
-		"fastcgi_keep_conn":             at("fastcgi", "fastcgi_keep_conn on;"),
-		"fastcgi_cache":                 at("fastcgi", "fastcgi_cache d;"), "fastcgi_cache_key": nil,
-		"proxy_cache": at("proxy", "proxy_cache c;"), "proxy_cache_key": nil,
+		"proxy_ssl_crl":                 nil,
+		"proxy_ssl_session_reuse":       at("https", "proxy_ssl_session_reuse off;"),
+		"proxy_ssl_password_file": {{"https", "proxy_ssl_password_file key;",
+			"proxy_ssl_certificate $host; proxy_ssl_certificate_key $host;"}},
+		"proxy_ssl_certificate":     at("https", "proxy_ssl_certificate c.pem; proxy_ssl_certificate_key c.key;"),
+		"proxy_ssl_certificate_key": at("https", "proxy_ssl_certificate c.pem; proxy_ssl_certificate_key c.key;"),
+		"fastcgi_pass":              at("location", "fastcgi_pass a:1;"),
+		"fastcgi_index":             at("fastcgi", "fastcgi_index a;"),
+		"fastcgi_split_path_info":   at("fastcgi", "fastcgi_split_path_info a;"),
+		"fastcgi_param":             at("fastcgi", "fastcgi_param A b;", "fastcgi_param A b if_not_empty;"),
+		"fastcgi_keep_conn":         at("fastcgi", "fastcgi_keep_conn on;"),
+		"fastcgi_catch_stderr":      at("fastcgi", "fastcgi_catch_stderr a;"),
+		"grpc_bind":                 {{"location", "grpc_bind 127.0.0.1;", "grpc_pass u;"}},
+		"fastcgi_cache":             at("fastcgi", "fastcgi_cache d;"), "fastcgi_cache_key": nil,
+		"proxy_cache": at("proxy", "proxy_cache c;", "proxy_cache $host;"), "proxy_cache_key": nil,
 	}
 	all["grpc_pass"] = at("location", "grpc_pass u;", "grpc_pass grpcs://u;", "grpc_pass grpc://a:1;")
 	for _, text := range []string{"set_header A b", "connect_timeout 1s", "send_timeout 1s", "read_timeout 1s",
@@ -270,6 +283,7 @@ func samples() map[string][]sample {
 			"buffers 2 1k", "max_temp_file_size 0", "max_temp_file_size 5", "next_upstream http_404",
 			"next_upstream off", "next_upstream non_idempotent error", "next_upstream_tries 2",
 			"next_upstream_timeout 1s", "pass_header A", "hide_header A", "ignore_headers Vary",
+			"bind 127.0.0.1", "bind [::1]:80", "bind $host:$arg_p", "limit_rate 5", "force_ranges on",
 		} {
 			name := kind + "_" + strings.Fields(text)[0]
 			all[name] = append(all[name], sample{kind, kind + "_" + text + ";", ""})
@@ -279,6 +293,7 @@ func samples() map[string][]sample {
 			"cache_valid 200 1m", "cache_valid any 1m", "cache_min_uses 2", "cache_use_stale error updating http_500",
 			"cache_methods POST", "cache_lock on",
 			"cache_lock_timeout 1s", "cache_lock_age 1s", "cache_revalidate on", "cache_background_update on",
+			"cache_max_range_offset 0", "cache_max_range_offset 5",
 		} {
 			name := kind + "_" + strings.Fields(text)[0]
 			cache := "proxy_cache c;"
@@ -330,7 +345,8 @@ func fill(s sample) string {
 
 // Every supported directive has an effect, and each of its forms a different one.
 func TestSupportedDirectiveHasAnEffect(t *testing.T) {
-	fsys := withCertificate(t, fstest.MapFS{"gzip.conf": {Data: []byte("gzip on;")}, "key": {Data: []byte("x")}})
+	fsys := withCertificate(t, fstest.MapFS{"gzip.conf": {Data: []byte("gzip on;")}, "key": {Data: []byte("x")},
+		"ticket.key": {Data: make([]byte, 48)}})
 	parse := func(text string) string {
 		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(text)}
 		r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80, HTTP3: true, Tracing: true})

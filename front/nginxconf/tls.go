@@ -7,8 +7,10 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/crl"
 )
 
 // certificates returns the files of a server's certificates and keys, paired by their order. Those
@@ -20,12 +22,14 @@ func (t *translator) certificates(s *scope) []conf.CertFiles {
 		return nil
 	}
 	var files []conf.CertFiles
+	passwords := t.passwords(s, "ssl_password_file")
 	for i, d := range certs {
 		if d.args[0] == issuedVariable {
 			continue
 		}
 		if t.plainFile(d) && t.plainFile(keys[i]) {
-			files = append(files, conf.CertFiles{Cert: t.confPath(d.args[0]), Key: t.confPath(keys[i].args[0])})
+			files = append(files, conf.CertFiles{Cert: t.confPath(d.args[0]), Key: t.confPath(keys[i].args[0]),
+				Passwords: passwords})
 		}
 	}
 	return files
@@ -102,42 +106,55 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 	}
 }
 
-// depth limits the number of certificates between the peer's and a trust anchor: 1 by default. As
-// in OpenSSL only self-signed certificates are trust anchors, while crypto/tls accepts any trusted
-// certificate as one.
-func depth(s *scope, name string, trusted []*x509.Certificate) func(tls.ConnectionState) error {
+// chains verifies the certificate chains of an upstream. It limits the number of certificates
+// between the upstream's and a trust anchor, 1 by default, and looks them up in revocation lists,
+// if there are any. As in OpenSSL only self-signed certificates are trust anchors, while crypto/tls
+// accepts any trusted certificate as one.
+func chains(s *scope, depth string, trusted []*x509.Certificate,
+	lists []*x509.RevocationList) func(tls.ConnectionState) error {
 	most := 1
-	if s.one(name) != nil {
-		most = s.number(name)
+	if s.one(depth) != nil {
+		most = s.number(depth)
 	}
 	return func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 || state.DidResume {
 			return nil
 		}
+		fault := errTooDeep
 		for _, chain := range state.VerifiedChains {
-			if n, ok := length(chain, trusted); ok && n-2 <= most {
+			chain, ok := complete(chain, trusted)
+			if !ok || len(chain)-2 > most {
+				continue
+			}
+			if lists == nil {
 				return nil
 			}
+			reason := crl.Check(lists, chain, time.Now())
+			if reason == "" {
+				return nil
+			}
+			fault = errors.New("tls: " + reason)
 		}
-		return errTooDeep
+		return fault
 	}
 }
 
-// length returns the length of a chain up to a trust anchor. It returns false if the trusted
-// certificates do not lead to one.
-func length(chain, trusted []*x509.Certificate) (int, bool) {
-	top := chain[len(chain)-1]
-	for n := len(chain); n <= len(chain)+len(trusted); n++ {
+// complete returns a chain up to a trust anchor. It returns false if the trusted certificates do
+// not lead to one.
+func complete(chain, trusted []*x509.Certificate) ([]*x509.Certificate, bool) {
+	chain = slices.Clone(chain)
+	for most := len(chain) + len(trusted); len(chain) <= most; {
+		top := chain[len(chain)-1]
 		if bytes.Equal(top.RawIssuer, top.RawSubject) {
-			return n, true
+			return chain, true
 		}
 		at := slices.IndexFunc(trusted, func(c *x509.Certificate) bool { return top.CheckSignatureFrom(c) == nil })
 		if at < 0 {
-			return n, false
+			break
 		}
-		top = trusted[at]
+		chain = append(chain, trusted[at])
 	}
-	return 0, false
+	return nil, false
 }
 
 // errTooDeep fails handshakes whose certificate is too far from a trust anchor.

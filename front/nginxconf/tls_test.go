@@ -72,14 +72,14 @@ func TestVerifyDepthIsTranslated(t *testing.T) {
 	s := newScope(nil, levelServer, []*directive{{name: "ssl_verify_depth", args: []string{"2"}}})
 	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} {
 		// the client's own, the ones between, and the trusted one
-		if err := depth(s, "ssl_verify_depth", nil)(chain(n)); (err == nil) != want {
+		if err := chains(s, "ssl_verify_depth", nil, nil)(chain(n)); (err == nil) != want {
 			t.Errorf("depth 2, %d certificates: %v; want accepted: %v", n, err, want)
 		}
-		if err := depth(s, "none", nil)(chain(n)); (err == nil) != (n <= 3) {
+		if err := chains(s, "none", nil, nil)(chain(n)); (err == nil) != (n <= 3) {
 			t.Errorf("depth 1, %d certificates: %v", n, err)
 		}
 	}
-	if err := depth(s, "none", nil)(tls.ConnectionState{}); err != nil {
+	if err := chains(s, "none", nil, nil)(tls.ConnectionState{}); err != nil {
 		t.Errorf("without a certificate: %v", err)
 	}
 }
@@ -175,7 +175,7 @@ func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 		{"1", []*x509.Certificate{between}, false},
 	} {
 		s := newScope(nil, levelServer, []*directive{{name: "proxy_ssl_verify_depth", args: []string{test.most}}})
-		if err := depth(s, "proxy_ssl_verify_depth", test.trusted)(state); (err == nil) != test.ok {
+		if err := chains(s, "proxy_ssl_verify_depth", test.trusted, nil)(state); (err == nil) != test.ok {
 			t.Errorf("depth %s, %d trusted: %v", test.most, len(test.trusted), err)
 		}
 	}

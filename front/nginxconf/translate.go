@@ -27,9 +27,11 @@ type translator struct {
 	// the name of the directive that defines a cache, by the cache's name
 	caches  map[string]string
 	formats map[string]bool // names of log formats
-	servers []server
-	types   *directive // the first types block of http, if any
-	closer  *directive // a directive outside of http that closes everything, or nil
+	// the contents of files of passwords that were read, by path
+	passwordFiles map[string]string
+	servers       []server
+	types         *directive // the first types block of http, if any
+	closer        *directive // a directive outside of http that closes everything, or nil
 }
 
 func newTranslator(s *source, file string, o Options, r *report) *translator {
@@ -38,7 +40,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		prefix:    o.Prefix,
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
 		zones: make(map[string]*directive), caches: make(map[string]string),
-		formats: map[string]bool{"combined": true},
+		formats: map[string]bool{"combined": true}, passwordFiles: make(map[string]string),
 	}
 	if o.FS == nil {
 		t.confDir = absolute(t.confDir)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/keypair"
 	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/anchor"
@@ -24,6 +25,7 @@ type certStore struct {
 	get      func(*tls.ClientHelloInfo) (*tls.Certificate, error) // Options.GetCertificate, or nil
 	issued   *acme.Manager                                        // certificates that no files are named for
 	served   map[conf.CertFiles]*servedCert
+	sessions sessionCaches
 	isSingle bool // messages need not name the certificate
 	running  sync.WaitGroup
 }
@@ -36,7 +38,8 @@ type servedCert struct {
 }
 
 func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), issued *acme.Manager) *certStore {
-	return &certStore{get: get, issued: issued, served: make(map[conf.CertFiles]*servedCert)}
+	return &certStore{get: get, issued: issued, served: make(map[conf.CertFiles]*servedCert),
+		sessions: make(sessionCaches)}
 }
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them
@@ -93,7 +96,9 @@ func openCert(pair conf.CertFiles, add func(string)) (*servedCert, error) {
 		held.files = append(held.files, a)
 	}
 	var err error
-	if held.store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Log: add}); err != nil {
+	parse := func(cert, key []byte) (tls.Certificate, error) { return keypair.Parse(cert, key, pair.Passwords) }
+	if held.store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Parse: parse,
+		Log: add}); err != nil {
 		held.close()
 		return nil, err
 	}

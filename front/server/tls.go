@@ -32,6 +32,7 @@ func newTLSTable(config *conf.Config, store *certStore) *tlsTable {
 			}
 		}
 	}
+	store.sessions.retain(config)
 	return &table
 }
 
@@ -46,6 +47,12 @@ func tlsConfig(config *conf.Config, host *conf.Host, l *conf.Listen, store *cert
 		// a ticket of this host must not admit a client to a host that requires other
 		// certificates
 		c.SessionTicketsDisabled = true
+	}
+	if l.TicketKeys != nil {
+		c.SetSessionTicketKeys(l.TicketKeys)
+	}
+	if c.SessionTicketsDisabled && c.ClientAuth == tls.NoClientCert && l.SessionCache != "" {
+		store.sessions.use(c, l)
 	}
 	if host.RejectHandshake {
 		return c

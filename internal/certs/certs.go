@@ -36,6 +36,9 @@ type Config struct {
 	// PEM. They may be the same file.
 	Cert, Key source
 
+	// Parse parses the two files; nil is tls.X509KeyPair.
+	Parse func(cert, key []byte) (tls.Certificate, error)
+
 	// Every is the interval at which Watch checks the files. 0 is DefaultEvery.
 	Every time.Duration
 
@@ -60,6 +63,9 @@ func Open(config Config) (*Store, error) {
 	}
 	if config.Log == nil {
 		config.Log = func(string) {}
+	}
+	if config.Parse == nil {
+		config.Parse = tls.X509KeyPair
 	}
 	s := &Store{config: config}
 	text, err := s.read()
@@ -175,7 +181,7 @@ func (s *Store) read() (p pem, err error) {
 
 // setCurrent makes p the current certificate if it is a valid certificate with its key.
 func (s *Store) setCurrent(p pem) error {
-	pair, err := tls.X509KeyPair(p.cert, p.key)
+	pair, err := s.config.Parse(p.cert, p.key)
 	if err != nil {
 		return fmt.Errorf("%s and %s: %w", s.config.Cert, s.config.Key, trim(err))
 	}

@@ -68,6 +68,13 @@ func (a *Response) Mark(header http.Header) {
 	header["Cache-Status"] = []string{text}
 }
 
+// setStatus sets the parameters of Cache-Status.
+func (s *session) setStatus(a *Response, params ...string) {
+	if s.rules.policy.Status {
+		a.name, a.status = s.c.name, strings.Join(params, "")
+	}
+}
+
 // conditional reports whether a request may receive less than the whole response.
 func conditional(h http.Header) bool {
 	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -50,6 +49,9 @@ func (s *session) respond() (*Response, error) {
 	}
 	if s.q.Skip {
 		s.state = StateBypass
+		if s.q.PassesRange {
+			return s.pass()
+		}
 		return s.fetch()
 	}
 	return s.find()
@@ -88,6 +90,9 @@ func (s *session) find() (*Response, error) {
 			if least := s.rules.policy.MinUses; least > 1 && s.c.uses.count(s.id) < least {
 				return s.pass()
 			}
+		}
+		if s.q.PassesRange {
+			return s.pass()
 		}
 		if a, err := s.share(now); a != nil || err != nil {
 			return a, err
@@ -489,11 +494,4 @@ func (s *session) passMethod() (*Response, error) {
 		}
 	}
 	return a, err
-}
-
-// setStatus sets the parameters of Cache-Status.
-func (s *session) setStatus(a *Response, params ...string) {
-	if s.rules.policy.Status {
-		a.name, a.status = s.c.name, strings.Join(params, "")
-	}
 }

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 
@@ -12,21 +13,28 @@ const maxStderr = 2 << 10
 
 // roundTripFastCGI sends the request to an application and waits for the head of the response.
 func (r *Request) roundTripFastCGI(a *attempt, h *http.Request) (*http.Response, error) {
-	c, m := r.Group.Transport.fcgi, r.memoryOf(a)
-	if m == nil {
-		return c.RoundTripFastCGI(nil, h, r.optionsOf(a))
+	m, options := r.memoryOf(a), r.fastcgiOptions
+	switch {
+	case m == nil:
+		options = r.optionsOf(a)
+	case options == nil:
+		options = r.optionsOf(a)
+		r.fastcgiOptions = options
 	}
-	if r.fastcgiOptions == nil {
-		r.fastcgiOptions = r.optionsOf(a)
+	options.Addr = a.addr
+	resp, err := r.transport().fcgi.RoundTripFastCGI(m, h, options)
+	if err != nil || a.caught == "" {
+		return resp, err
 	}
-	r.fastcgiOptions.Addr = a.addr
-	return c.RoundTripFastCGI(m, h, r.fastcgiOptions)
+	_ = resp.Body.Close() // there is an error already
+	return nil, &client.Error{Side: client.Server, Kind: client.Malformed, During: "reading the response of",
+		Addr: a.addr, Err: fmt.Errorf("it wrote %q to STDERR", a.caught)}
 }
 
 // optionsOf returns the settings of the client for an attempt.
 func (r *Request) optionsOf(a *attempt) *client.FastCGIOptions {
 	return &client.FastCGIOptions{Addr: a.addr, Describe: r.addParams,
-		Stderr: func(text []byte) { r.reportStderr(a.addr, text) }}
+		Stderr: func(text []byte) { r.reportStderr(a, text) }}
 }
 
 func (r *Request) addParams(p *client.Params, _ int64) error {
@@ -35,10 +43,15 @@ func (r *Request) addParams(p *client.Params, _ int64) error {
 }
 
 // reportStderr reports what an application writes to STDERR.
-func (r *Request) reportStderr(addr string, text []byte) {
+func (r *Request) reportStderr(a *attempt, text []byte) {
+	for _, caught := range r.Settings.CatchStderr {
+		if bytes.Contains(text, []byte(caught)) {
+			a.caught = caught
+		}
+	}
 	for len(text) > 0 {
 		part := text[:min(len(text), maxStderr)]
 		text = text[len(part):]
-		r.reportFailure(addr, fmt.Errorf("FastCGI sent in stderr: %q", part))
+		r.reportFailure(a.addr, fmt.Errorf("FastCGI sent in stderr: %q", part))
 	}
 }

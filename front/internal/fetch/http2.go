@@ -66,7 +66,7 @@ func (r *Request) roundTripHTTP2(a *attempt, h *http.Request) (*http.Response, e
 	}
 	c := r.TLS
 	if c == nil {
-		c = r.Group.Transport.http2Client()
+		c = r.transport().http2Client()
 	}
 	resp, err := c.RoundTrip(h)
 	var known *client.Error

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"time"
@@ -23,6 +24,7 @@ type Settings struct {
 	IsFastCGI      bool
 	IsHTTP2        bool
 	Pending        *Pending // shared by the requests of all Settings
+	CatchStderr    []string // texts in STDERR before a FastCGI response that make it invalid
 }
 
 // Caller is what a Request is made for. Its methods are called while Fetch runs, and Failed also
@@ -56,8 +58,12 @@ type Request struct {
 	Group    *Group
 	Turn     upstream.Turn  // the choice of servers
 	TLS      *client.Client // of a TLS; nil without TLS
-	Spec     Spec
-	Attempts Attempts
+	// Transport has the connections without TLS; nil is the Group's.
+	Transport *Transport
+	Local     netip.AddrPort // the local address of connections; invalid for any
+	ReadRate  int64          // bytes of the response per second; 0 is unlimited
+	Spec      Spec
+	Attempts  Attempts
 	// Memory is for the first attempt; nil if it has none of its own. The response to that attempt
 	// has no Header if its head is in the Memory.
 	Memory *client.Memory
@@ -139,7 +145,8 @@ func (r *Request) Fetch(ctx context.Context) (*http.Response, error) {
 		a.headReceived(resp.StatusCode)
 		r.Turn.HeadReceived()
 		// there is one response
-		r.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure}
+		r.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure,
+			pace: newPace(r.ReadRate)}
 		resp.Body = &r.responseBody
 		return resp, nil
 	}
@@ -186,7 +193,15 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 	case r.TLS != nil:
 		return r.TLS.RoundTripIn(r.memoryOf(a), h)
 	}
-	return r.Group.Transport.http.RoundTripIn(r.memoryOf(a), h)
+	return r.transport().http.RoundTripIn(r.memoryOf(a), h)
+}
+
+// transport returns the connections without TLS.
+func (r *Request) transport() *Transport {
+	if r.Transport != nil {
+		return r.Transport
+	}
+	return r.Group.Transport
 }
 
 // memoryOf returns the Memory of an attempt, or nil.

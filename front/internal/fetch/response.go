@@ -12,15 +12,26 @@ import (
 type responseBody struct {
 	io.ReadCloser
 	attempt         *attempt
-	countsAsFailure bool // the response counts as a failure of its server
-	isComplete      bool // it was returned by CompleteBody
+	countsAsFailure bool  // the response counts as a failure of its server
+	isComplete      bool  // it was returned by CompleteBody
+	pace            *pace // nil if reading is not limited
 }
 
 // Read waits for the server no longer than ReadTimeout.
 func (b *responseBody) Read(p []byte) (int, error) {
+	if b.pace != nil {
+		most, err := b.pace.wait(b.attempt.parent)
+		if err != nil {
+			return 0, err
+		}
+		p = p[:min(len(p), most)]
+	}
 	b.attempt.startWait()
 	n, err := b.ReadCloser.Read(p)
 	b.attempt.endWait(n)
+	if b.pace != nil {
+		b.pace.add(n)
+	}
 	if err != nil {
 		b.attempt.finish(b.countsAsFailure)
 		if err != io.EOF && errors.Is(b.attempt.Err(), errTimeout) {
@@ -32,9 +43,18 @@ func (b *responseBody) Read(p []byte) (int, error) {
 
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
+	if b.pace != nil {
+		b.pace.close()
+	}
 	err := b.ReadCloser.Close()
 	b.attempt.finish(b.countsAsFailure)
 	return err
+}
+
+// IsLimited reports whether reading the body of a response of Fetch is limited by Request.ReadRate.
+func IsLimited(resp *http.Response) bool {
+	b, ok := resp.Body.(*responseBody)
+	return ok && b.pace != nil
 }
 
 // maxCompleteBody is the length up to which a body that has arrived is written in one call.
@@ -48,7 +68,7 @@ func CompleteBody(resp *http.Response) *client.WholeBody {
 		return nil
 	}
 	w, ok := b.ReadCloser.(*client.WholeBody)
-	if !ok || w.Len() > maxCompleteBody {
+	if !ok || w.Len() > maxCompleteBody || b.pace != nil {
 		return nil
 	}
 	b.isComplete = true

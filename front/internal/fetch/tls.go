@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/client"
 )
 
-// maxTLSNames bounds the names for TLS that variables produce for one group.
+// maxTLSNames bounds the Identities that variables produce for one group.
 const maxTLSNames = 64
 
 // TLS holds the TLS connections of a Proxy to a group.
@@ -24,12 +24,12 @@ type TLS struct {
 	isHTTP2 bool
 
 	mu      sync.Mutex
-	clients map[string]*client.Client // by name
+	clients map[Identity]*client.Client
 }
 
 // NewTLS returns the connections for ProxyTLS to a group.
 func NewTLS(from *conf.ProxyTLS, group *conf.Upstream, isHTTP2 bool) *TLS {
-	return &TLS{from: from, group: group, isHTTP2: isHTTP2, clients: make(map[string]*client.Client)}
+	return &TLS{from: from, group: group, isHTTP2: isHTTP2, clients: make(map[Identity]*client.Client)}
 }
 
 // Close closes the unused connections.
@@ -42,33 +42,53 @@ func (t *TLS) Close() {
 	clear(t.clients)
 }
 
-// Client returns the client whose connections are verified for name.
-func (t *TLS) Client(name string) *client.Client {
+// Client returns the client for an Identity. An error is about the files of its certificate.
+func (t *TLS) Client(id Identity) (*client.Client, error) {
+	if c := t.known(id); c != nil {
+		return c, nil
+	}
+	own, err := t.certFile(id)
+	if err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	c := t.clients[name]
-	if c == nil {
-		if len(t.clients) == maxTLSNames { // clients may choose names: all are worth the same
-			for other, c := range t.clients {
-				c.CloseIdleConnections()
-				delete(t.clients, other)
-				break
-			}
-		}
-		config := t.Config(name)
-		settings := clientConfig(t.group)
-		if t.isHTTP2 {
-			config.NextProtos = []string{"h2"}
-			settings = http2Config(t.group, config)
-		} else {
-			settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				return dialTLS(ctx, network, addr, config)
-			}
-		}
-		c = client.New(settings)
-		t.clients[name] = c
+	if c := t.clients[id]; c != nil {
+		return c, nil
 	}
-	return c
+	if len(t.clients) == maxTLSNames { // clients may choose names: all are worth the same
+		for other, c := range t.clients {
+			c.CloseIdleConnections()
+			delete(t.clients, other)
+			break
+		}
+	}
+	c := t.newClient(id, own)
+	t.clients[id] = c
+	return c, nil
+}
+
+func (t *TLS) known(id Identity) *client.Client {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.clients[id]
+}
+
+// newClient makes the client for an Identity. own is nil without a certificate in files.
+func (t *TLS) newClient(id Identity, own *certFile) *client.Client {
+	config := t.Config(id.Name)
+	if own != nil {
+		config.GetClientCertificate = own.certificate
+	}
+	if t.isHTTP2 {
+		config.NextProtos = []string{"h2"}
+		return client.New(http2Config(t.group, config))
+	}
+	settings := clientConfig(t.group)
+	settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		return dialTLS(ctx, network, addr, config)
+	}
+	return client.New(settings)
 }
 
 // Config returns the configuration of handshakes for name. In package tls a ServerName is both sent
@@ -79,7 +99,7 @@ func (t *TLS) Config(name string) *tls.Config {
 		config = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as in nginx
 	}
 	config.NextProtos = []string{"http/1.1"}
-	if config.ClientSessionCache == nil {
+	if config.ClientSessionCache == nil && !t.from.NoResumption {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(maxTLSNames)
 	}
 	if t.from.SNI {

@@ -146,6 +146,9 @@ func dial(ctx context.Context, network, addr string) (net.Conn, error) {
 		network, addr = "unix", path
 	}
 	d := net.Dialer{Timeout: a.request.Settings.ConnectTimeout}
+	if local := a.request.Local; local.IsValid() && network != "unix" {
+		d.LocalAddr, d.Control = net.TCPAddrFromAddrPort(local), bindLate(local)
+	}
 	a.startDial()
 	began := time.Now()
 	nc, err := d.DialContext(ctx, network, addr)

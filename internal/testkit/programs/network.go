@@ -35,6 +35,12 @@ func IP(t testing.TB) (path string, env []string) {
 	return installed(t, "ip", "iproute2")
 }
 
+// OpenSSL returns the path of openssl, and the environment it needs.
+func OpenSSL(t testing.TB) (path string, env []string) {
+	t.Helper()
+	return installed(t, "openssl", "openssl")
+}
+
 // installed returns the path of a program of the machine, or of an unpacked Debian package, and the
 // environment it needs.
 func installed(t testing.TB, name, pack string) (path string, env []string) {

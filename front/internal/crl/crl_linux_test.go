@@ -1,0 +1,178 @@
+package crl_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// authority is a certificate of an authority, with its key.
+type authority struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// issue makes the certificate of an authority, which by has issued; nil for a root.
+func issue(t *testing.T, name string, number int64, by *authority) *authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageCRLSign | x509.KeyUsageCertSign,
+	}
+	a := &authority{template, key}
+	if by == nil {
+		by = a
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.cert, err = x509.ParseCertificate(der); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// list makes a list of version 2 with revoked numbers.
+func (a *authority) list(t *testing.T, from, until time.Time, revoked ...int64) *x509.RevocationList {
+	t.Helper()
+	template := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: from, NextUpdate: until}
+	for _, n := range revoked {
+		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: from})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, template, a.cert, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := crl.Parse(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parsed
+}
+
+func TestCheck(t *testing.T) {
+	now := time.Now()
+	before, after := now.Add(-time.Minute), now.Add(time.Minute)
+	root := issue(t, "root", 1, nil)
+	between := issue(t, "between", 2, root)
+	leaf := issue(t, "leaf", 3, between)
+	stranger := issue(t, "root", 1, nil) // with the same name and another key
+	chain := []*x509.Certificate{leaf.cert, between.cert, root.cert}
+	for name, test := range map[string]struct {
+		lists []*x509.RevocationList
+		want  string
+	}{
+		"complete": {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after)},
+			""},
+		"none":                       {nil, crl.Missing},
+		"no list of the one between": {[]*x509.RevocationList{root.list(t, before, after)}, crl.Missing},
+		"revoked": {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after, 7, 3)},
+			crl.Revoked},
+		"the one between is revoked": {[]*x509.RevocationList{root.list(t, before, after, 2)}, crl.Revoked},
+		"expired": {[]*x509.RevocationList{root.list(t, before.Add(-time.Hour), before),
+			between.list(t, before, after)}, crl.Expired},
+		"not yet valid": {[]*x509.RevocationList{root.list(t, after, after.Add(time.Hour)),
+			between.list(t, before, after)}, crl.NotYetValid},
+		"one of two is valid": {[]*x509.RevocationList{root.list(t, before.Add(-time.Hour), before),
+			root.list(t, before, after), between.list(t, before, after)}, ""},
+		"of another key": {[]*x509.RevocationList{stranger.list(t, before, after), between.list(t, before, after)},
+			crl.Missing},
+	} {
+		if got := crl.Check(test.lists, chain, now); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
+		}
+	}
+}
+
+// openssl writes lists of version 1 by default.
+func TestListsOfOpenSSL(t *testing.T) {
+	path, env := programs.OpenSSL(t)
+	dir := t.TempDir()
+	config := fmt.Sprintf("[ca]\ndefault_ca = c\n[c]\ndatabase = %[1]s/index\ndefault_md = sha256\n[req]\n"+
+		"distinguished_name = d\nx509_extensions = v\n[d]\n[v]\nbasicConstraints = critical,CA:TRUE\n", dir)
+	const index = "R\t300101000000Z\t250101000000Z\t1002\tunknown\t/CN=gone\n"
+	for name, text := range map[string]string{"conf": config, "index": index} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) {
+		command := exec.CommandContext(t.Context(), path, args...)
+		command.Dir, command.Env = dir, append(os.Environ(), env...)
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, out)
+		}
+	}
+	for _, algorithm := range [][]string{{"-newkey", "rsa:2048"}, {"-newkey", "ec", "-pkeyopt",
+		"ec_paramgen_curve:P-256"}} {
+		run(append([]string{"req", "-x509", "-config", "conf", "-nodes", "-subj", "/CN=root", "-out", "crt", "-keyout",
+			"key"}, algorithm...)...)
+		run("ca", "-gencrl", "-config", "conf", "-keyfile", "key", "-cert", "crt", "-crldays", "1", "-out", "crl")
+		cert, err := x509.ParseCertificate(decoded(t, dir, "crt"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		der := decoded(t, dir, "crl")
+		if _, err := x509.ParseRevocationList(der); err == nil {
+			t.Error("package x509 parses version 1: Parse is not needed")
+		}
+		list, err := crl.Parse(der)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := list.CheckSignatureFrom(cert); err != nil || len(list.RevokedCertificateEntries) != 1 ||
+			list.RevokedCertificateEntries[0].SerialNumber.Int64() != 0x1002 || list.NextUpdate.Before(time.Now()) {
+			t.Errorf("%v: %v, %+v", algorithm, err, list)
+		}
+		if got := crl.Check([]*x509.RevocationList{list}, []*x509.Certificate{cert}, time.Now()); got != "" {
+			t.Errorf("%v: the root: %s", algorithm, got)
+		}
+		for i := range der { // an error, or a list whose signature is not valid, and no panic
+			changed := append([]byte(nil), der...)
+			changed[i] ^= 1
+			signed := i > 4 && i < 4+len(list.RawTBSRevocationList)
+			if list, err := crl.Parse(changed); signed && err == nil && list.CheckSignatureFrom(cert) == nil {
+				if got := crl.Check([]*x509.RevocationList{list}, []*x509.Certificate{cert}, time.Now()); got == "" {
+					t.Errorf("%v: byte %d may change", algorithm, i)
+				}
+			}
+			if _, err := crl.Parse(der[:i]); err == nil {
+				t.Errorf("%v: no error for %d bytes", algorithm, i)
+			}
+		}
+	}
+}
+
+func decoded(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		t.Fatalf("no PEM in %s: %q", name, text)
+	}
+	return block.Bytes
+}

@@ -1,0 +1,111 @@
+package keypair_test
+
+import (
+	"crypto/x509"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front/internal/keypair"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// encryptions are the ways in which openssl encrypts a key.
+func encryptions() map[string][]string {
+	return map[string][]string{
+		"aes256": {"pkcs8", "-topk8"}, "aes128": {"pkcs8", "-topk8", "-v2", "aes128"},
+		"aes192": {"pkcs8", "-topk8", "-v2", "aes192"}, "3des": {"pkcs8", "-topk8", "-v2", "des3"},
+		"sha1":     {"pkcs8", "-topk8", "-v2", "aes256", "-v2prf", "hmacWithSHA1"},
+		"sha384":   {"pkcs8", "-topk8", "-v2", "aes256", "-v2prf", "hmacWithSHA384"},
+		"sha512":   {"pkcs8", "-topk8", "-v2", "aes256", "-v2prf", "hmacWithSHA512"},
+		"rfc1423":  {"ec", "-aes128"},
+		"rfc1423d": {"ec", "-des3"},
+	}
+}
+
+// openssl runs openssl.
+func openssl(t *testing.T, args ...string) {
+	t.Helper()
+	path, env := programs.OpenSSL(t)
+	command := exec.CommandContext(t.Context(), path, args...)
+	command.Env = append(os.Environ(), env...)
+	if out, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("openssl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// Keys that openssl has encrypted are decrypted by the right password of several.
+func TestEncryptedKeysOfOpenSSL(t *testing.T) {
+	cert, plain := testkit.SelfSign(t, x509.Certificate{})
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
+	if err := os.WriteFile(in, plain, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, args := range encryptions() {
+		openssl(t, append(args, "-in", in, "-out", out, "-passout", "pass:right one")...)
+		key, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(key), "ENCRYPTED") {
+			t.Fatalf("%s: not encrypted", name)
+		}
+		for _, c := range []struct{ passwords, fault string }{
+			{"right one", ""}, {"wrong\r\n\r\nright one\r\n", ""}, {"wrong\nright one", ""},
+			{"", "no password is configured"}, {"\n\n", "no password is configured"},
+			{"wrong\nright", "none of the passwords fits"},
+		} {
+			pair, err := keypair.Parse(cert, key, keypair.Passwords([]byte(c.passwords)))
+			switch {
+			case c.fault == "" && (err != nil || pair.PrivateKey == nil):
+				t.Errorf("%s, %q: %v", name, c.passwords, err)
+			case c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)):
+				t.Errorf("%s, %q: %v, want %q", name, c.passwords, err, c.fault)
+			}
+		}
+		// of a key that is cut or changed anywhere, an error and no panic
+		for i := 0; i < len(key); i += 7 {
+			changed := []byte(string(key))
+			changed[i] ^= 2
+			_, _ = keypair.Parse(cert, changed, "right one")
+			if _, err := keypair.Parse(cert, key[:i], "right one"); err == nil && i < len(key)-30 {
+				t.Errorf("%s: no error for %d of %d bytes", name, i, len(key))
+			}
+		}
+	}
+}
+
+// Keys without encryption need no password, and ignore one.
+func TestPlainKeys(t *testing.T) {
+	cert, key := testkit.SelfSign(t, x509.Certificate{})
+	for _, passwords := range []string{"", "any"} {
+		if _, err := keypair.Parse(cert, append([]byte("text\n"), key...), passwords); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := keypair.Parse(cert, nil, "any"); err == nil {
+		t.Error("no error without a key")
+	}
+}
+
+// A method that is not supported is an error that names it.
+func TestUnsupportedEncryption(t *testing.T) {
+	cert, plain := testkit.SelfSign(t, x509.Certificate{})
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
+	if err := os.WriteFile(in, plain, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	openssl(t, "pkcs8", "-topk8", "-scrypt", "-in", in, "-out", out, "-passout", "pass:a")
+	key, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keypair.Parse(cert, key, "a"); err == nil || !strings.Contains(err.Error(), "key derivation 1.3.6") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package nginxconf
+
+const nonblock = 0

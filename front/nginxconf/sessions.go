@@ -1,0 +1,75 @@
+package nginxconf
+
+import (
+	"crypto/sha256"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+)
+
+const (
+	// builtinSessions is the number of sessions of ssl_session_cache builtin without one, as in
+	// OpenSSL, and sessionBytes the memory that each takes.
+	builtinSessions = 20480
+	sessionBytes    = 512
+	// the sizes of a file of ssl_session_ticket_key: AES-128 and AES-256
+	ticketKeySize, longTicketKeySize = 48, 80
+)
+
+// sessions translates how TLS sessions are resumed: by tickets, or with ssl_session_tickets off
+// from ssl_session_cache, if there is one.
+func (t *translator) sessions(s *scope, l *conf.Listen) {
+	l.TicketKeys = t.ticketKeys(s)
+	if s.one("ssl_session_timeout") != nil {
+		l.SessionTimeout = s.time("ssl_session_timeout")
+	}
+	d := s.one("ssl_session_cache")
+	if d == nil || s.flag("ssl_session_tickets", true) {
+		return
+	}
+	for _, arg := range d.args {
+		kind, rest, _ := strings.Cut(arg, ":")
+		switch kind {
+		case "off", "none":
+			l.SessionCache = ""
+		case "builtin":
+			number, err := strconv.Atoi(rest)
+			if rest == "" {
+				number, err = builtinSessions, nil
+			}
+			if err != nil || number < 1 {
+				t.errorf(d, "invalid number of sessions %s (example: builtin:1000)", shown(arg))
+			}
+			if !strings.HasPrefix(l.SessionCache, "shared:") { // which has precedence
+				l.SessionCache, l.SessionCacheBytes = "builtin:"+d.where(), int64(number)*sessionBytes
+			}
+		case "shared":
+			name, size, _ := strings.Cut(rest, ":")
+			n, err := grammar.ParseSize(size)
+			if err != nil || name == "" {
+				t.errorf(d, "invalid cache %s (must be shared:NAME:SIZE, such as shared:tls:1m)", shown(arg))
+			}
+			l.SessionCache, l.SessionCacheBytes = "shared:"+name, n
+		}
+	}
+}
+
+// ticketKeys reads the keys of tickets. The first one encrypts. crypto/tls derives its own keys
+// from 32 bytes: tickets are not those of an nginx with the same files.
+func (t *translator) ticketKeys(s *scope) (keys [][32]byte) {
+	for _, d := range s.all("ssl_session_ticket_key") {
+		b, err := t.read(d)
+		if err != nil {
+			return nil
+		}
+		if len(b) != ticketKeySize && len(b) != longTicketKeySize {
+			t.errorf(d, "%s has %d bytes, but %d or %d required (openssl rand %d)", shown(d.args[0]), len(b),
+				ticketKeySize, longTicketKeySize, longTicketKeySize)
+			return nil
+		}
+		keys = append(keys, sha256.Sum256(b))
+	}
+	return keys
+}

@@ -1,0 +1,138 @@
+package server
+
+import (
+	"container/list"
+	"crypto/rand"
+	"crypto/tls"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+const (
+	// defaultSessionTime is how long a session may be resumed, as in nginx.
+	defaultSessionTime = 5 * time.Minute
+	// sessionOverhead is the memory of a session besides its state.
+	sessionOverhead = 256
+	sessionIDSize   = 32
+)
+
+// sessionCaches are the caches of TLS sessions, by name. A reload keeps those that are still named.
+type sessionCaches map[string]*sessionCache
+
+// sessionCache stores TLS sessions in memory. Instead of a ticket a client receives the session's
+// random identifier. Such sessions have forward secrecy once they are forgotten: no key decrypts
+// them later.
+type sessionCache struct {
+	mu       sync.Mutex
+	maxBytes int64
+	bytes    int64
+	byID     map[[sessionIDSize]byte]*list.Element
+	order    list.List // of *session, the least recently stored first
+}
+
+// session is a stored session.
+type session struct {
+	id      [sessionIDSize]byte
+	state   []byte
+	expires time.Time
+}
+
+// use makes a host's TLS configuration store sessions in the cache that a Listen names, instead of
+// tickets.
+func (c sessionCaches) use(config *tls.Config, l *conf.Listen) {
+	cache := c[l.SessionCache]
+	if cache == nil {
+		cache = &sessionCache{byID: make(map[[sessionIDSize]byte]*list.Element)}
+		c[l.SessionCache] = cache
+	}
+	cache.resize(l.SessionCacheBytes)
+	lifetime := l.SessionTimeout
+	if lifetime == 0 {
+		lifetime = defaultSessionTime
+	}
+	config.SessionTicketsDisabled = false
+	config.WrapSession = func(_ tls.ConnectionState, state *tls.SessionState) ([]byte, error) {
+		b, err := state.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		return cache.store(b, time.Now().Add(lifetime)), nil
+	}
+	config.UnwrapSession = func(identity []byte, _ tls.ConnectionState) (*tls.SessionState, error) {
+		b := cache.find(identity, time.Now())
+		if b == nil {
+			return nil, nil // a full handshake
+		}
+		return tls.ParseSessionState(b)
+	}
+}
+
+// retain drops the caches that no host names.
+func (c sessionCaches) retain(config *conf.Config) {
+	named := make(map[string]bool)
+	for i := range config.Hosts {
+		for _, l := range config.Hosts[i].Listen {
+			named[l.SessionCache] = true
+		}
+	}
+	for name := range c {
+		if !named[name] {
+			delete(c, name)
+		}
+	}
+}
+
+func (c *sessionCache) resize(maxBytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.maxBytes = maxBytes
+	c.evict()
+}
+
+// store stores a session and returns its identifier.
+func (c *sessionCache) store(state []byte, expires time.Time) []byte {
+	s := &session{state: state, expires: expires}
+	_, _ = rand.Read(s.id[:]) // it never fails
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.byID[s.id] = c.order.PushBack(s)
+	c.bytes += s.size()
+	c.evict()
+	return s.id[:]
+}
+
+// find returns the state of a session, or nil.
+func (c *sessionCache) find(identity []byte, now time.Time) []byte {
+	if len(identity) != sessionIDSize {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e := c.byID[[sessionIDSize]byte(identity)]
+	if e == nil {
+		return nil
+	}
+	s := e.Value.(*session) //nolint:forcetypeassert // all are
+	if now.After(s.expires) {
+		c.remove(e)
+		return nil
+	}
+	return s.state
+}
+
+// evict removes the oldest sessions while there are too many. The caller holds mu.
+func (c *sessionCache) evict() {
+	for c.bytes > c.maxBytes && c.order.Len() > 0 {
+		c.remove(c.order.Front())
+	}
+}
+
+func (c *sessionCache) remove(e *list.Element) {
+	s := c.order.Remove(e).(*session) //nolint:forcetypeassert // all are
+	delete(c.byID, s.id)
+	c.bytes -= s.size()
+}
+
+func (s *session) size() int64 { return int64(len(s.state)) + sessionOverhead }
