@@ -70,7 +70,7 @@ http {
 
 // An unsupported directive is an error, or left out and listed.
 func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
-	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nserver { listen 80;\nlocation / { access_log /l combined gzip; content_by_lua_block { if a then b = {} end }\n} }")
+	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nserver { listen 80;\nlocation / { access_log /l combined if=$ssl_ciphers; content_by_lua_block { if a then b = {} end }\n} }")
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 4 {
 		t.Errorf("%v; want 4 errors", err)
 	}

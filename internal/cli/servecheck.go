@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"strconv"
 
@@ -19,7 +20,7 @@ func (p *frontPlan) check(env Env) error {
 	var dump bytes.Buffer
 	if p.dump {
 		source.Options.Report = func(name string, text []byte) { // as nginx -T does
-			fmt.Fprintf(&dump, "# configuration file %s:\n%s\n", name, text)
+			fmt.Fprintf(&dump, "# configuration file %s:\n%s\n", filepath.Clean(name), text)
 		}
 	}
 	if p.json {
@@ -28,7 +29,7 @@ func (p *frontPlan) check(env Env) error {
 	if err := server.Check(source, options); err != nil {
 		return p.reportError(env.Stderr, err)
 	}
-	fmt.Fprintf(env.Stderr, "tare: %s: the configuration is valid\n", p.file)
+	fmt.Fprintf(env.Stderr, "tare: configuration file %s test is successful\n", filepath.Clean(p.file))
 	_, err := env.Stdout.Write(dump.Bytes())
 	return err
 }

@@ -19,13 +19,13 @@ func (r *Request) roundTripFastCGI(a *attempt, h *http.Request) (*http.Response,
 	if r.fastcgiOptions == nil {
 		r.fastcgiOptions = r.optionsOf(a)
 	}
-	r.fastcgiOptions.Addr = a.addr
+	r.fastcgiOptions.Addr, r.fastcgiOptions.StreamBody = a.addr, r.Spec.Body.IsStreamed()
 	return c.RoundTripFastCGI(m, h, r.fastcgiOptions)
 }
 
 // optionsOf returns the settings of the client for an attempt.
 func (r *Request) optionsOf(a *attempt) *client.FastCGIOptions {
-	return &client.FastCGIOptions{Addr: a.addr, Describe: r.addParams,
+	return &client.FastCGIOptions{Addr: a.addr, Describe: r.addParams, StreamBody: r.Spec.Body.IsStreamed(),
 		Stderr: func(text []byte) { r.reportStderr(a.addr, text) }}
 }
 
