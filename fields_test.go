@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const (
@@ -197,7 +199,7 @@ var fields = map[string]field{
 		}},
 	"ErrorLog": {[]string{plain, h1, h2}, "true",
 		func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
-			logged := new(lines)
+			logged := new(testkit.Log)
 			s := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("ouch") })}
 			if set {
 				s.ErrorLog = log.New(logged, "", 0)

@@ -54,7 +54,8 @@ func (f *fileSet) list(x *exchange, p *filePlace) outcome {
 		return x.fail(status)
 	}
 	if isCut {
-		x.errorf(levelWarn, "autoindex: %q has more names than the %d that are listed", truncateLogged(x.path), len(entries))
+		x.errorf(levelWarn, "autoindex: %q has more names than the %d that are listed", truncateLogged(x.path),
+			len(entries))
 	}
 	slices.SortFunc(entries, func(a, b files.Entry) int {
 		if a.Dir != b.Dir {
@@ -71,7 +72,7 @@ func (f *fileSet) list(x *exchange, p *filePlace) outcome {
 	case format == "xml":
 		body, media = appendXMLListing(nil, entries), "text/xml; charset=utf-8"
 	case callback != "":
-		body = append(appendJSONListing([]byte(callback+"("), entries), ");"...)
+		body = append(appendJSONListing([]byte("/* callback */\r\n"+callback+"("), entries), ");"...)
 		media = "application/javascript"
 	case format != "html":
 		body, media = appendJSONListing(nil, entries), "application/json"
@@ -93,8 +94,8 @@ func isCallback(name string) bool {
 		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.") == ""
 }
 
-// htmlListing is a listing in HTML. As in nginx its columns have characters if the charset is UTF-8,
-// otherwise bytes.
+// htmlListing is a listing in HTML. As in nginx its columns are counted in characters if the
+// charset is UTF-8, otherwise in bytes.
 type htmlListing struct {
 	settings *listing
 	isUTF8   bool

@@ -60,7 +60,8 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 		prefix + `user "other" was not found in "[^"]*"` + client + `request: "\S+ \S+ HTTP/\d+\.\d+", host: "\S+"$`,
 		prefix + `user "known": password mismatch` + client,
 	}
-	for _, path := range []string{"/none.php", "/", "/missing/", "/limited", "/limited", "/delayed", "/closed", "/secret"} {
+	for _, path := range []string{"/none.php", "/", "/missing/", "/limited", "/limited", "/delayed", "/closed",
+		"/secret"} {
 		a.get(path)
 	}
 	a.get("/secret", "Authorization", "Basic b3RoZXI6c2VjcmV0") // other:secret

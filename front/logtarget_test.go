@@ -16,7 +16,8 @@ import (
 )
 
 // loggedBy returns a front whose location / has a log with a format of $uri and $status.
-func loggedBy(t *testing.T, l conf.Log, change func(s *conf.Settings), options ...front.Option) (*testClient, *front.Handler) {
+func loggedBy(t *testing.T, l conf.Log, change func(s *conf.Settings), options ...front.Option) (*testClient,
+	*front.Handler) {
 	t.Helper()
 	l.Format = "short"
 	s := conf.Settings{Logs: []conf.Log{l}}
@@ -59,7 +60,8 @@ func TestLogPathHasVariables(t *testing.T) {
 		a, _ := loggedBy(t, conf.Log{Path: "logs/${arg_f}.log", Dir: dir}, func(s *conf.Settings) {
 			s.LogCache, s.ErrorLog = cache, &conf.ErrorLog{Path: errorLog, Level: "crit"}
 		}, quiet())
-		for _, path := range []string{"/1?f=a", "/2?f=b", "/x?f=../out", "/%00logs/y%00?f=a", "/3?f=a", "/4?f=none/a"} {
+		for _, path := range []string{"/1?f=a", "/2?f=b", "/x?f=../out", "/%00logs/y%00?f=a", "/3?f=a",
+			"/4?f=none/a"} {
 			a.get(path)
 		}
 		if got := awaitLines(t, filepath.Join(dir, "logs/a.log"), 2); got[0] != "/1:200\n" || got[1] != "/3:200" {
@@ -116,8 +118,10 @@ func TestSubrequestsAreLogged(t *testing.T) {
 	at := func(path string, s conf.Settings, status int) conf.Location {
 		return conf.Location{Path: path, Settings: s, Steps: []conf.Step{conf.Return{Status: status}}}
 	}
-	main := conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/checked"}, Mirror: &conf.Mirror{URIs: []string{"/silent"}}}
-	c := oneHost(conf.Location{Path: "/", Settings: main, Empty: true}, at("/checked", checked, 204), at("/silent", silent, 200))
+	main := conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/checked"},
+		Mirror: &conf.Mirror{URIs: []string{"/silent"}}}
+	c := oneHost(conf.Location{Path: "/", Settings: main, Empty: true}, at("/checked", checked, 204),
+		at("/silent", silent, 200))
 	c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$uri:$status"}}
 	h := newFront(t, c)
 	if got := serveHandler(t, h).get("/x").status; got != 200 {

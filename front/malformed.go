@@ -13,8 +13,8 @@ func malformed(r *http.Request) bool {
 	return !validMethod(r.Method) || repeatsField(r.Header) || r.ProtoMajor >= 2 && !namesOneHost(r)
 }
 
-// hasTooManyFields reports whether a request has more fields than max_headers allows. As in nginx the
-// Host of HTTP/1 counts, and pseudo-header fields do not.
+// hasTooManyFields reports whether a request has more fields than max_headers allows. As in nginx
+// the Host of HTTP/1 counts, and pseudo-header fields do not.
 func (x *exchange) hasTooManyFields() bool {
 	most := x.loc.settings.MaxHeaders
 	if most <= 0 {

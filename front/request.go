@@ -149,8 +149,8 @@ func remoteUser(x *exchange) string {
 	return user
 }
 
-// requestLength is $request_length: the length of the head, and Content-Length. HTTP/1's head counts
-// as it would be written again; it may have been sent with other space.
+// requestLength is $request_length: the length of the head, and Content-Length. A head of HTTP/1
+// counts as it would be written again; it may have been sent with other space.
 func requestLength(x *exchange) string {
 	info := connection.Of(x.r.Context())
 	if sent, ok := info.(interface{ HeadLength() int64 }); ok {

@@ -175,8 +175,8 @@ type Settings struct {
 
 	// MaxBody bounds a request's body, in bytes. 0 is 1 MB; a negative value is no limit.
 	MaxBody int64
-	// MaxHeaders is the maximum number of fields of a request's header; 0 is no limit. It applies in
-	// the Defaults of a Host.
+	// MaxHeaders is the maximum number of fields of a request's header; 0 is no limit. It applies
+	// in the Defaults of a Host.
 	MaxHeaders int
 	// BodyBuffer is the length up to which a body that is received for an upstream stays in memory,
 	// in bytes. 0 is 16 KB. Longer bodies are in temporary files.

@@ -122,8 +122,9 @@ func (t *translator) logCache(s *scope) *conf.LogCache {
 	if d == nil || d.args[0] == "off" {
 		return nil
 	}
-	c := &conf.LogCache{MinUses: 1, Inactive: 10 * time.Second, Valid: time.Minute} // nginx's defaults
-	for _, arg := range d.args {                                                    // the table has checked their values
+	// nginx's defaults; the table has checked the values
+	c := &conf.LogCache{MinUses: 1, Inactive: 10 * time.Second, Valid: time.Minute}
+	for _, arg := range d.args {
 		switch name, value, _ := parameter(arg); name {
 		case "max":
 			n, _ := grammar.ParseNumber(value)

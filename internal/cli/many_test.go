@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -51,27 +50,8 @@ func (m *machines) on() string {
 type manyRun struct {
 	cmd  *exec.Cmd
 	out  bytes.Buffer
-	err  lockedText
+	err  testkit.Log
 	proc *testkit.Process
-}
-
-// lockedText is a text that can be read while it is written.
-type lockedText struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (t *lockedText) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.text = append(t.text, b...)
-	return len(b), nil
-}
-
-func (t *lockedText) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.text)
 }
 
 // load starts "tare load" on the hub.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // acceptSite is a server whose connections are accepted by shards if they arrive fast.
@@ -194,15 +195,15 @@ func TestListenerMayBeServedTwice(t *testing.T) {
 
 // A deadline of the listener makes Serve wait, as net/http's Serve, and log that.
 func TestDeadlineOfListenerIsLoggedAndTriedAgain(t *testing.T) {
-	var logged lockedText
+	var logged testkit.Log
 	s := serveOn(t, tcpListener(t), &http.Server{ErrorLog: log.New(&logged, "", 0)})
 	s.reachShards()
 	if err := s.listener.(*net.TCPListener).SetDeadline(time.Now().Add(-time.Second)); err != nil {
 		t.Fatal(err)
 	}
-	for start := time.Now(); !strings.Contains(logged.text(), "Accept error: "); time.Sleep(time.Millisecond) {
+	for start := time.Now(); !strings.Contains(logged.String(), "Accept error: "); time.Sleep(time.Millisecond) {
 		if time.Since(start) > time.Minute {
-			t.Fatalf("logged: %q", logged.text())
+			t.Fatalf("logged: %q", logged.String())
 		}
 	}
 	if err := s.listener.(*net.TCPListener).SetDeadline(time.Time{}); err != nil {
@@ -234,7 +235,7 @@ func TestServersEndAfterBusyListenerIsClosed(t *testing.T) {
 
 // A deadline of the listener ends Accept also while connections arrive all the time.
 func TestDeadlineOfBusyListenerIsNoticed(t *testing.T) {
-	var logged lockedText
+	var logged testkit.Log
 	s := serveOn(t, tcpListener(t), &http.Server{ErrorLog: log.New(&logged, "", 0)})
 	s.reachShards()
 	stop := make(chan bool)
@@ -264,27 +265,10 @@ func TestDeadlineOfBusyListenerIsNoticed(t *testing.T) {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	for logged.text() == "" {
+	for logged.String() == "" {
 		if time.Since(start) > time.Minute {
 			t.Fatal("Serve accepts after the deadline of the listener")
 		}
 		time.Sleep(time.Millisecond)
 	}
-}
-
-type lockedText struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (b *lockedText) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedText) text() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // beside runs a test on net/http's server and on this engine, over every kind of connection.
@@ -25,7 +27,7 @@ func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
 // siteOf returns a site with the server of a maker.
 func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	l, dial := modes[mode](t)
-	s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
+	s := &site{T: t, mode: mode, dial: dial, logged: new(testkit.Log)}
 	set.ErrorLog = log.New(s.logged, "", 0)
 	server := makers[maker](set)
 	served := goServe(server, l)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // This file is the web server's side of FastCGI. It is written from the specification and does not
@@ -374,7 +375,7 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 			mustEnd := engineGoroutines()
 			kind, _, _ := strings.Cut(mode, ", ")
 			l, dial := modes[kind](t)
-			s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
+			s := &site{T: t, mode: mode, dial: dial, logged: new(testkit.Log)}
 			set := settings()
 			set.ErrorLog, set.DisableGeneralOptionsHandler = log.New(s.logged, "", 0), true
 			s.server = engine.New(set)

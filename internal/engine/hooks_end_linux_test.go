@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // startOnLoops starts a server whose hooks run on loops.
@@ -290,7 +291,7 @@ func TestPanicInHookEndsItsConnection(t *testing.T) {
 	for _, maker := range []string{"net/http", "loops"} {
 		for _, at := range []http.ConnState{http.StateActive, http.StateIdle} {
 			t.Run(maker+"/"+at.String(), func(t *testing.T) {
-				logged := new(lockedBuffer)
+				logged := new(testkit.Log)
 				set := &http.Server{Handler: hookHandler(t), ErrorLog: log.New(logged, "", 0)}
 				h := newHookLog(t, set)
 				var once sync.Once

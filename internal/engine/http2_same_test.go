@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // http2Modes are the kinds of connection that carry HTTP/2.
@@ -34,7 +35,7 @@ type http2Site struct {
 	mode   string
 	url    string
 	client *http.Client
-	logged *lockedBuffer
+	logged *testkit.Log
 	server server
 
 	tickets tls.ClientSessionCache // of raw clients; nil for full handshakes
@@ -73,7 +74,7 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 
 // newHTTP2Client returns a client for a server that dial connects to.
 func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *http2Site {
-	s := &http2Site{T: t, mode: mode, url: "http://a.test", logged: new(lockedBuffer)}
+	s := &http2Site{T: t, mode: mode, url: "http://a.test", logged: new(testkit.Log)}
 	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: time.Minute,
 		Protocols:   new(http.Protocols),
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}

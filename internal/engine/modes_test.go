@@ -101,24 +101,7 @@ type site struct {
 	dial   func() (net.Conn, error)
 	client *http.Client
 	served chan error
-	logged *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
+	logged *testkit.Log
 }
 
 func everyMode(t *testing.T, settings func() *http.Server, test func(*site)) {
@@ -146,7 +129,7 @@ func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *htt
 
 func inMode(t *testing.T, mode string, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site)) {
 	l, dial := modes[mode](t)
-	s := &site{T: t, mode: mode, dial: dial, logged: new(lockedBuffer)}
+	s := &site{T: t, mode: mode, dial: dial, logged: new(testkit.Log)}
 	set.ErrorLog = log.New(s.logged, "", 0)
 	s.server = engine.New(set)
 	if apply != nil {

@@ -170,7 +170,7 @@ func (l *flaky) Accept() (net.Conn, error) {
 func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var nw testkit.Network
-		var logged lockedBuffer
+		var logged testkit.Log
 		s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
 		start := time.Now()
 		served := goServe(s, &flaky{Listener: nw.Listen(), failures: 3})
@@ -197,7 +197,7 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 
 func TestTLSConnectionsAreServed(t *testing.T) {
 	listen := modes["tls"]
-	var logged lockedBuffer
+	var logged testkit.Log
 	l, dial := listen(t)
 	s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
 	served := goServe(s, l)

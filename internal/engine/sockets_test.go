@@ -28,7 +28,7 @@ import (
 func overSockets(t *testing.T, mode string, newServer func(*http.Server) server, h http.Handler,
 	pieces []string) string {
 	l, dial := modes[mode](t)
-	var logged lockedBuffer
+	var logged testkit.Log
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
 	served := goServe(s, l)
 	defer func() { s.Close(); <-served }()

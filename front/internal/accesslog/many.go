@@ -30,8 +30,8 @@ func IsPath(path string) bool { return bytes.IndexAny([]byte(path), "\x00\n") < 
 // Many returns an opener of a writer of lines to many files. AppendPath has begun each line. Files
 // are opened for appending when lines for them are written. A line that cannot be written is lost,
 // and reported.
-func Many(open func(path string) (io.WriteCloser, error), cache Cache, report func(text string)) func() (io.WriteCloser,
-	error) {
+func Many(open func(path string) (io.WriteCloser, error), cache Cache,
+	report func(text string)) func() (io.WriteCloser, error) {
 	return func() (io.WriteCloser, error) {
 		return &manyFiles{open: open, cache: cache, report: report, known: make(map[string]*knownFile)}, nil
 	}

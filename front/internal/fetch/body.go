@@ -13,8 +13,9 @@ const (
 	DefaultBodyBuffer = 16 << 10
 	// firstBuffer is the maximum memory for a body before its bytes arrive.
 	firstBuffer = 16 << 10
-	// copySize is the size of one copy to the spool file.
-	copySize = 32 << 10
+	// minCopySize and maxCopySize limit the size of one copy to a file. A client that sends slowly
+	// holds minCopySize.
+	minCopySize, maxCopySize = 4 << 10, 32 << 10
 )
 
 // Body is a request's body as upstreams receive it: either received completely and repeatable, or
@@ -59,8 +60,9 @@ func ReadBody(from io.Reader, length, inMemory int64) (*Body, error) {
 	if _, err = b.file.Write(b.memory); err != nil {
 		return b, err
 	}
-	more, err := io.CopyBuffer(b.file, from, make([]byte, copySize))
-	b.memory, b.length = nil, n+more
+	b.memory = nil
+	more, err := copyToFile(b.file, from)
+	b.length = n + more
 	if err == nil && length >= 0 && b.length != length {
 		err = io.ErrUnexpectedEOF
 	}
@@ -74,11 +76,33 @@ func ReadBodyFile(from io.Reader, length int64, dir string, isKept bool) (b *Bod
 	if b.file, err = newBodyFile(dir, isKept); err != nil {
 		return b, err
 	}
-	b.length, err = io.CopyBuffer(b.file, from, make([]byte, copySize))
+	b.length, err = copyToFile(b.file, from)
 	if err == nil && length >= 0 && b.length != length {
 		err = io.ErrUnexpectedEOF
 	}
 	return b, err
+}
+
+// copyToFile copies until EOF. Its buffer grows while reads fill it. io.Copy would have 32 KB for
+// each of thousands of slow clients.
+func copyToFile(file *spoolFile, from io.Reader) (total int64, err error) {
+	for buffer := make([]byte, minCopySize); ; {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if _, err := file.Write(buffer[:n]); err != nil {
+				return total, err
+			}
+			total += int64(n)
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return total, nil
+		case err != nil:
+			return total, err
+		case n == len(buffer) && n < maxCopySize:
+			buffer = make([]byte, 2*n)
+		}
+	}
 }
 
 // Close releases the body's file, and ends its stream.

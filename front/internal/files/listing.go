@@ -98,8 +98,8 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	}
 }
 
-// List returns the entries of a directory in any order, and whether there are more. The status is 0,
-// or describes the error.
+// List returns the entries of a directory in any order, and whether there are more. The status is
+// 0, or describes the error.
 func (h *Handler) List(path string) (all []Entry, isCut bool, status int) {
 	name, _, status := h.plan.place(path)
 	if status != 0 {

@@ -30,7 +30,8 @@ const (
 // checkHash returns why a hash is not supported, or nil.
 func checkHash(hash string) error {
 	switch {
-	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"), strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"),
+	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"),
+		strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"),
 		strings.HasPrefix(hash, "{PLAIN}"):
 		return nil
 	case strings.HasPrefix(hash, "$2"):

@@ -23,14 +23,22 @@ type worker struct {
 	threadCheck reuse.ThreadCheck
 }
 
+// maxStarting is how many connections may wait for their workers to start if there are several
+// processors. If the one that accepts waited for each, they would take turns: 16 instead of one
+// save a third of the time of connections that arrive faster than they are served.
+const maxStarting = 16
+
 // NewWorkers returns workers without a goroutine.
 func NewWorkers() *Workers {
-	return &Workers{starting: make(chan struct{}, runtime.GOMAXPROCS(0)-1)}
+	if runtime.GOMAXPROCS(0) == 1 {
+		return &Workers{starting: make(chan struct{})}
+	}
+	return &Workers{starting: make(chan struct{}, maxStarting)}
 }
 
-// Serve makes a worker serve c. It blocks while GOMAXPROCS connections wait for their workers to
-// start. If it went on accepting, a burst of clients would need a worker for each, although few
-// suffice when each is soon free again.
+// Serve makes a worker serve c. It blocks while more than maxStarting connections wait for their
+// workers to start, or more than one with a single processor. If it went on accepting, a burst of
+// clients would need a worker for each, although few suffice when each is soon free again.
 func (s *Workers) Serve(c *Conn) {
 	if w := s.free.Get(); w != nil {
 		w.next <- c

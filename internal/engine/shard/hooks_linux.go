@@ -163,7 +163,10 @@ func (h *hookConn) end() {
 	if !h.isAnnounced {
 		return
 	}
-	if h.hasInput && h.last == http.StateNew {
+	h.mu.Lock()
+	isNew := h.last == http.StateNew
+	h.mu.Unlock()
+	if h.hasInput && isNew {
 		h.setState(http.StateActive)
 	}
 	h.setState(http.StateClosed)

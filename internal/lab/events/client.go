@@ -60,12 +60,12 @@ func (c *clients) run(ctx context.Context, length time.Duration) {
 
 // request sends one request and counts its outcome. The time begins when the request was due.
 func (c *clients) request(due time.Duration) {
-	deadline := c.started.Add(due).Add(c.timeout)
-	outcome, status := c.exchange(deadline)
-	took := time.Since(c.started) - due
+	r := timeline.Request{Due: due, Late: time.Since(c.started) - due}
+	r.Outcome, r.Status = c.exchange(c.started.Add(due).Add(c.timeout))
+	r.Took = time.Since(c.started) - due
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.traffic.Add(due, outcome, status, took)
+	c.traffic.Add(r)
 }
 
 func (c *clients) exchange(deadline time.Time) (outcome timeline.Outcome, status int) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -47,7 +48,7 @@ func (c *crowd) gather(ctx context.Context) {
 		after := time.Duration(c.Over) * time.Duration(n) / time.Duration(c.Connections)
 		c.members.Go(func() {
 			if pause(ctx, after) {
-				c.member(ctx)
+				c.member(ctx, n)
 			}
 		})
 	}
@@ -73,10 +74,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// member is one client: it connects until the server does not end its connection.
-func (c *crowd) member(ctx context.Context) {
+// member is the client number n: it connects until the server does not end its connection.
+func (c *crowd) member(ctx context.Context, n int) {
 	for {
-		c.connect(ctx)
+		c.connect(ctx, n)
 		if ctx.Err() != nil {
 			return
 		}
@@ -88,11 +89,8 @@ func (c *crowd) member(ctx context.Context) {
 }
 
 // connect opens a connection, behaves slowly on it and returns when it has ended.
-func (c *crowd) connect(ctx context.Context) {
-	dialer := net.Dialer{
-		Timeout: joinTimeout, LocalAddr: &net.TCPAddr{IP: net.ParseIP(crowdAddress)}, Control: c.prepare,
-	}
-	conn, err := dialer.DialContext(ctx, "tcp", c.address)
+func (c *crowd) connect(ctx context.Context, n int) {
+	conn, err := c.dial(ctx)
 	if err != nil {
 		return
 	}
@@ -101,15 +99,31 @@ func (c *crowd) connect(ctx context.Context) {
 	defer conn.Close()
 	c.open.Add(1)
 	defer c.open.Add(-1)
-	c.behave(ctx, conn)
+	c.behave(ctx, conn, n)
 }
 
-// prepare limits what the kernel stores for a connection. Over loopback, segments of 64 KB would
-// give the server's socket a buffer of megabytes, which it has on no other network.
+func (c *crowd) dial(ctx context.Context) (net.Conn, error) {
+	dialer := net.Dialer{
+		Timeout: joinTimeout, LocalAddr: &net.TCPAddr{IP: net.ParseIP(crowdAddress)}, Control: c.prepare,
+	}
+	return dialer.DialContext(ctx, "tcp", c.address)
+}
+
+// prepare lets connect choose the port, and limits what the kernel stores for a connection.
+//
+// If bind chose the port, no other connection from the crowd's address could have it, to whichever
+// server, also not while the kernel remembers it for a minute (TIME_WAIT). The crowd of one case
+// then uses up most ports. In the next one bind searches thousands of them for each client, and
+// takes milliseconds of CPU time instead of 5 µs: other programs waited for seconds.
+//
+// Over loopback, segments of 64 KB would give the server's socket a buffer of megabytes, which it
+// has on no other network.
 func (c *crowd) prepare(_, _ string, raw syscall.RawConn) error {
 	var err error
 	controlErr := raw.Control(func(fd uintptr) {
-		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segmentBytes)
+		err = errors.Join(
+			unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1),
+			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segmentBytes))
 		if c.Behavior == Reads {
 			err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer))
 		}
@@ -117,11 +131,14 @@ func (c *crowd) prepare(_, _ string, raw syscall.RawConn) error {
 	return errors.Join(controlErr, err)
 }
 
-func (c *crowd) behave(ctx context.Context, conn net.Conn) {
+// behave sends the beginning of a request, and then writes or reads at times that its start
+// determines. After a pause of the whole machine, clients are as far apart as before.
+func (c *crowd) behave(ctx context.Context, conn net.Conn, n int) {
 	begin := map[string]string{
 		Headers: "GET / HTTP/1.1\r\nHost: localhost\r\n",
-		Uploads: fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", uploadBytes),
-		Reads:   "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		Uploads: fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", uploadBytes) +
+			strings.Repeat("x", c.First*n/c.Connections),
+		Reads: "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n",
 	}[c.Behavior]
 	if _, err := io.WriteString(conn, begin); err != nil {
 		return
@@ -143,13 +160,13 @@ func (c *crowd) behave(ctx context.Context, conn net.Conn) {
 		defer close(gone)
 		_, _ = conn.Read(make([]byte, 1))
 	}()
+	pace := time.NewTicker(time.Duration(c.Every))
+	defer pace.Stop()
 	for {
-		timer := time.NewTimer(time.Duration(c.Every))
 		select {
 		case <-gone:
-			timer.Stop()
 			return
-		case <-timer.C:
+		case <-pace.C:
 		}
 		if _, err := conn.Write(piece); err != nil {
 			conn.Close()
@@ -161,7 +178,14 @@ func (c *crowd) behave(ctx context.Context, conn net.Conn) {
 
 // read reads a piece at a time, until the response has ended.
 func (c *crowd) read(ctx context.Context, conn net.Conn, piece []byte) {
-	for pause(ctx, time.Duration(c.Every)) {
+	pace := time.NewTicker(time.Duration(c.Every))
+	defer pace.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-pace.C:
+		}
 		if _, err := conn.Read(piece); err != nil {
 			return
 		}

@@ -177,6 +177,8 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 		{head + "nginx: none.conf\n" + one(""), "nginx: "},
 		{head + strings.Replace(one(""), "contender", "replicas: 99, contender", 1), "replicas: want 0 to 16"},
 		{head + "cases:\n- &a {name: a, title: a, about: a, contender: app}\n- *a\n", `duplicate "a"`},
+		{head + "crowd: {behavior: reads, connections: 1, every: 1s, bytes: 1, first: 1}\n" +
+			one("{at: 1s, do: gather}"), "first: want"},
 		{head + "crowd: {behavior: reads, connections: 1}\n" + one("{at: 1s, do: gather}"), "want every"},
 	} {
 		text, want := test.text, test.want

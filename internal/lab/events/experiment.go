@@ -84,13 +84,14 @@ func signals() map[string]syscall.Signal {
 }
 
 // Crowd describes slow clients. Each sends the beginning of a request at once, and then a few bytes
-// at a time, or reads a few bytes at a time.
+// at a time, or reads a few bytes at a time. The n-th of N uploads begins with n/N of First bytes.
 type Crowd struct {
 	Behavior    string            `yaml:"behavior"`
 	Connections int               `yaml:"connections"`
 	Over        yamlfile.Duration `yaml:"over"`  // the time in which they are opened
 	Every       yamlfile.Duration `yaml:"every"` // between two writes or reads of one
 	Bytes       int               `yaml:"bytes"` // of each write or read
+	First       int               `yaml:"first"` // of a body, sent at once by the last client
 	Again       bool              `yaml:"again"` // a client whose connection was ended opens another one
 }
 
@@ -220,6 +221,8 @@ func (c *Crowd) fault() string {
 		return fmt.Sprintf("connections: want 1 to %d, got %d", maxConnections, c.Connections)
 	case c.Every <= 0 || c.Bytes < 1:
 		return "want every, a time, and bytes, above 0"
+	case c.First < 0 || c.First > uploadBytes/2 || c.First > 0 && c.Behavior != Uploads:
+		return fmt.Sprintf("first: want 0 to %d, of uploads", uploadBytes/2)
 	}
 	return ""
 }

@@ -29,6 +29,7 @@ type happening struct {
 	experiment *Experiment
 	plan       []Step
 	running    *contender.Running
+	cpus       []int // of the machine
 	result     *timeline.Case
 
 	started    time.Time
@@ -39,6 +40,10 @@ type happening struct {
 // run lets all clients send requests while the plan happens.
 func (h *happening) run(ctx context.Context) error {
 	if err := h.checkRoles(); err != nil {
+		return err
+	}
+	before, err := lookAt(h.running, h.cpus)
+	if err != nil {
 		return err
 	}
 	h.restarting = make(map[string]time.Time)
@@ -55,7 +60,9 @@ func (h *happening) run(ctx context.Context) error {
 		groups = append(groups, c)
 		sending.Go(func() { c.run(ctx, length) })
 	}
-	err := h.follow(ctx, length)
+	err = h.follow(ctx, length)
+	after, lookErr := lookAt(h.running, h.cpus)
+	h.result.Work = before.until(&after, len(h.cpus))
 	h.crowd.leave()
 	sending.Wait()
 	for _, c := range groups {
@@ -65,7 +72,7 @@ func (h *happening) run(ctx context.Context) error {
 	for _, role := range h.running.Roles() {
 		_ = h.running.Signal(role, syscall.SIGCONT)
 	}
-	return err
+	return errors.Join(err, lookErr)
 }
 
 // checkRoles returns an error for a step that happens to a process that the contender lacks.
@@ -165,19 +172,17 @@ func (h *happening) mark(text string) {
 
 // sample records the memory of all processes, and the crowd.
 func (h *happening) sample(now time.Duration) error {
-	all, err := h.running.Processes()
+	all, err := processes(h.running)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(all, func(a, b proc.Process) int { return a.PID - b.PID })
-	all = slices.CompactFunc(all, func(a, b proc.Process) bool { return a.PID == b.PID })
 	s := timeline.Sample{At: now, Crowd: int(h.crowd.open.Load()), Ended: int(h.crowd.ended.Load())}
-	var memErr error
-	if s.Memory, memErr = proc.Resident(all); memErr != nil {
-		return memErr
+	var errs [3]error
+	s.Memory, errs[0] = proc.Resident(all)
+	s.Sockets, errs[1] = proc.SocketMemory()
+	if now >= time.Duration(h.experiment.Length) { // thousands of descriptors take longer than a tick
+		s.Files, errs[2] = proc.TemporaryFiles(all)
 	}
-	var sockErr error
-	s.Sockets, sockErr = proc.SocketMemory()
 	h.result.Samples = append(h.result.Samples, s)
-	return errors.Join(sockErr)
+	return errors.Join(errs[:]...)
 }

@@ -73,7 +73,14 @@ func Weigh(ctx context.Context, o Options) (run *timeline.Run, dir string, err e
 			continue
 		}
 		w.progress(i)
-		if err = w.carryOut(ctx, stage, i); err != nil {
+		c := &w.run.Cases[i]
+		planned := *c
+		*c, err = undisturbed(w.run.Timeout, func() (timeline.Case, error) {
+			*c = planned
+			err := w.carryOut(ctx, stage, i)
+			return *c, err
+		}, func(why string) { w.logf("%s: %s", planned.Title, why) })
+		if err != nil {
 			break
 		}
 	}
@@ -213,7 +220,7 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 		w.logf("left out: %s: %v", c.Title, err)
 		return nil
 	}
-	happen := &happening{experiment: w.experiment, plan: c.Plan, running: running, result: result}
+	happen := &happening{experiment: w.experiment, plan: c.Plan, running: running, cpus: cpus, result: result}
 	err = happen.run(ctx)
 	if stopErr := running.Stop(); stopErr != nil {
 		w.warn("%s: stop: %v", c.Title, stopErr)

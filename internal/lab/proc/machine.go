@@ -41,6 +41,24 @@ func Busy(cpus []int) (busy time.Duration, known bool, err error) {
 	return busy, idle > 0, nil
 }
 
+// Stolen returns the time in which the given CPUs had work and the hypervisor ran other virtual
+// machines, since the machine started, as a sum. It is 0 if the hypervisor does not report it.
+func Stolen(cpus []int) (time.Duration, error) {
+	fs, err := procfs.NewDefaultFS()
+	if err != nil {
+		return 0, fmt.Errorf("proc: %w", err)
+	}
+	stat, err := fs.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("proc: %w", err)
+	}
+	seconds := 0.0
+	for _, cpu := range cpus {
+		seconds += stat.CPU[int64(cpu)].Steal
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
+}
+
 // PassiveOpens returns the number of TCP connections that all programs of the machine have
 // accepted; 0 if the kernel does not report it.
 func PassiveOpens() uint64 {

@@ -351,3 +351,37 @@ func TestMachineFigures(t *testing.T) {
 		t.Errorf("a missing setting is %q", v)
 	}
 }
+
+// A file counts while it is open and has no name, with its size.
+func TestTemporaryFilesHaveNoName(t *testing.T) {
+	own := []proc.Process{{PID: os.Getpid()}}
+	size := func() int64 {
+		t.Helper()
+		n, err := proc.TemporaryFiles(own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := size()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const length = 12345
+	if _, err := f.Write(make([]byte, length)); err != nil || size() != before {
+		t.Errorf("%v, %d bytes with a name, want %d", err, size(), before)
+	}
+	if err := os.Remove(f.Name()); err != nil || size() != before+length {
+		t.Errorf("%v, %d bytes, want %d", err, size(), before+length)
+	}
+	f.Close()
+	if n := size(); n != before {
+		t.Errorf("%d bytes of a closed file, want %d", n, before)
+	}
+	own[0].PID = 1 << 29 // above any process's number
+	if n := size(); n != 0 {
+		t.Error(n)
+	}
+}

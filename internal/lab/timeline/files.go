@@ -111,7 +111,9 @@ func (r *Report) writeEvents(w io.Writer) error {
 		name := strings.ReplaceAll(string(o), " ", "_")
 		columns = append(columns, table.Count(name, func(l row) int { return l.Outcomes[o] }))
 	}
-	columns = append(columns, table.Figure("slowest_ms", func(l row) float64 { return float64(l.Slowest) / 1e6 }))
+	columns = append(columns,
+		table.Figure("slowest_ms", func(l row) float64 { return float64(l.Slowest) / 1e6 }),
+		table.Figure("latest_ms", func(l row) float64 { return float64(l.Latest) / 1e6 }))
 	return table.WriteCSV(w, columns, slices.Values(rows))
 }
 

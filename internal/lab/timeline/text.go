@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -100,7 +101,7 @@ func memorySentence(lines []line) string {
 		most.title, megabytes(most.bytes))
 }
 
-// columns returns the table's columns: the fifth and later ones are in the details only.
+// columns returns the table's columns. Those without table.Brief are in the details only.
 func (r *Report) columns() []table.Column[line] {
 	const everywhere = table.Brief | table.Terminal | table.Page
 	count := func(name, head string, in table.Outputs, of func(line) int) table.Column[line] {
@@ -122,16 +123,46 @@ func (r *Report) columns() []table.Column[line] {
 	all = append(all,
 		table.Figure("lost_within_s", func(l line) float64 { return (l.total.LastLost - l.total.FirstLost).Seconds() }).
 			For(table.Terminal|table.Page, "lost within", lostWithin),
+		table.Figure("p99_ms", func(l line) float64 { return l.p99() }).
+			For(everywhere, "p99", func(l line) string { return r.p99Text(&l) }),
 		table.Figure("slowest_ms", func(l line) float64 { return float64(l.sum.Slowest) / 1e6 }).
-			For(everywhere, "slowest", func(l line) string { return millis(l.sum.Slowest) }))
+			For(table.Terminal|table.Page, "slowest", func(l line) string { return millis(l.sum.Slowest) }),
+		table.Figure("latest_ms", func(l line) float64 { return float64(l.sum.Latest) / 1e6 }).
+			For(table.Terminal|table.Page, "sent late by", func(l line) string { return millis(l.sum.Latest) }))
 	if r.HasCrowd() {
 		all = append(all, count("crowd", "slow clients", table.Terminal|table.Page, func(l line) int {
 			_, most := l.Peak()
 			return most.Crowd
 		}), sizes("memory_bytes", "memory", func(first, most Sample) int64 { return most.Memory }),
-			sizes("sockets_bytes", "sockets", func(first, most Sample) int64 { return most.Sockets - first.Sockets }))
+			sizes("sockets_bytes", "sockets", func(first, most Sample) int64 { return most.Sockets - first.Sockets }),
+			sizes("files_bytes", "files", func(_, most Sample) int64 { return most.Files }),
+			cores("server_cores", "cores", func(w *Work) time.Duration { return w.Server }),
+			cores("clients_cores", "of clients", func(w *Work) time.Duration { return w.Clients }))
 	}
 	return all
+}
+
+// cores returns a column about CPU time, in processors. It is in the details only.
+func cores(name, head string, of func(*Work) time.Duration) table.Column[line] {
+	value := func(l line) float64 { return l.Work.share(of(&l.Work)) * float64(l.Work.Cores) }
+	return table.Figure(name, value).
+		For(table.Terminal|table.Page, head, func(l line) string { return strconv.FormatFloat(value(l), 'f', 2, 64) })
+}
+
+// p99 returns the time in milliseconds that 99 % of the requests did not exceed, or +Inf if more
+// than 1 % were lost.
+func (l *line) p99() float64 {
+	if d, known := l.total.Quantile(0.99); known {
+		return float64(d) / 1e6
+	}
+	return math.Inf(1)
+}
+
+func (r *Report) p99Text(l *line) string {
+	if d, known := l.total.Quantile(0.99); known {
+		return millis(d)
+	}
+	return "lost"
 }
 
 // sizes returns a column about a case's samples.
@@ -223,8 +254,12 @@ func (c *Case) events() string {
 func (r *Report) Problems() (all []string) {
 	all = slices.Clone(r.Warnings)
 	for i := range r.Cases {
-		if c := &r.Cases[i]; c.Absent != "" {
+		c := &r.Cases[i]
+		if c.Absent != "" {
 			all = append(all, c.Title+": "+c.Absent)
+		}
+		if why := c.Disturbance(r.Timeout); why != "" {
+			all = append(all, c.Title+": "+why+". What was lost may not be the server's fault.")
 		}
 	}
 	return all

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/load/hist"
 )
 
 // Outcome is what a client received for a request.
@@ -69,6 +70,7 @@ type Case struct {
 	Groups  []Traffic `json:"groups"` // in the order of Run.Groups
 	Marks   []Mark    `json:"marks"`
 	Samples []Sample  `json:"samples"` // from the start on
+	Work    Work      `json:"work"`
 }
 
 // Traffic is the requests of one group.
@@ -80,12 +82,24 @@ type Traffic struct {
 	LastLost  time.Duration `json:"lastLostNs"`
 	// Statuses counts the responses by status.
 	Statuses map[int]int `json:"statuses"`
+	// Latency is of complete responses, from when the request was due; nil without any.
+	Latency *hist.Histogram `json:"latency"`
+}
+
+// Request is what happened to one request.
+type Request struct {
+	Due     time.Duration // after the start
+	Late    time.Duration // from then until its client began to send it
+	Took    time.Duration // from Due until its outcome
+	Outcome Outcome
+	Status  int // 0 without a response
 }
 
 // Second is the requests of a group that were due in one second.
 type Second struct {
 	Outcomes map[Outcome]int `json:"outcomes"`
 	Slowest  time.Duration   `json:"slowestNs"` // of complete responses
+	Latest   time.Duration   `json:"latestNs"`  // from when a request was due until its client began to send it
 }
 
 // Mark is an event.
@@ -101,6 +115,7 @@ type Sample struct {
 	Sockets int64         `json:"socketsBytes"` // of the kernel, for the TCP sockets of the whole machine
 	Crowd   int           `json:"crowd"`        // open connections of the crowd
 	Ended   int           `json:"ended"`        // its connections that the server has ended or refused
+	Files   int64         `json:"filesBytes"`   // temporary files of the processes, at the end only
 }
 
 // Complete reports whether all cases ran to their end, without warnings.
@@ -113,28 +128,44 @@ func (r *Run) Complete() bool {
 	return len(r.Warnings) == 0
 }
 
-// Add counts a request that was due at a time after the start.
-func (t *Traffic) Add(due time.Duration, o Outcome, status int, took time.Duration) {
-	for len(t.Seconds) <= int(due/time.Second) {
+// Add counts a request.
+func (t *Traffic) Add(r Request) {
+	for len(t.Seconds) <= int(r.Due/time.Second) {
 		t.Seconds = append(t.Seconds, Second{Outcomes: make(map[Outcome]int)})
 	}
-	s := &t.Seconds[due/time.Second]
+	s := &t.Seconds[r.Due/time.Second]
 	first := t.lost() == 0
-	s.Outcomes[o]++
-	if status != 0 {
+	s.Outcomes[r.Outcome]++
+	s.Latest = max(s.Latest, r.Late)
+	if r.Status != 0 {
 		if t.Statuses == nil {
 			t.Statuses = make(map[int]int)
 		}
-		t.Statuses[status]++
+		t.Statuses[r.Status]++
 	}
-	if o == Response {
-		s.Slowest = max(s.Slowest, took)
+	if r.Outcome == Response {
+		s.Slowest = max(s.Slowest, r.Took)
+		if t.Latency == nil {
+			t.Latency = hist.New()
+		}
+		t.Latency.Record(r.Took)
 		return
 	}
-	if first || due < t.FirstLost {
-		t.FirstLost = due
+	if first || r.Due < t.FirstLost {
+		t.FirstLost = r.Due
 	}
-	t.LastLost = max(t.LastLost, due)
+	t.LastLost = max(t.LastLost, r.Due)
+}
+
+// Quantile returns the time that a share q of the requests, from 0 to 1, did not exceed. It returns
+// false if more than the others were lost.
+func (t *Traffic) Quantile(q float64) (d time.Duration, known bool) {
+	sum := t.Sum()
+	responses := sum.Outcomes[Response]
+	if wanted := q * float64(sum.Sent()); responses > 0 && wanted <= float64(responses) {
+		return t.Latency.Quantile(wanted / float64(responses)), true
+	}
+	return 0, false
 }
 
 func (t *Traffic) lost() int {
@@ -170,6 +201,10 @@ func (c *Case) Total() (all Traffic) {
 				all.Seconds[at].Outcomes[o] += n
 			}
 			all.Seconds[at].Slowest = max(all.Seconds[at].Slowest, g.Seconds[at].Slowest)
+			all.Seconds[at].Latest = max(all.Seconds[at].Latest, g.Seconds[at].Latest)
+		}
+		if g.Latency != nil {
+			all.Latency = merged(all.Latency, g.Latency)
 		}
 		for status, n := range g.Statuses {
 			all.Statuses[status] += n
@@ -184,6 +219,15 @@ func (c *Case) Total() (all Traffic) {
 	return all
 }
 
+// merged adds a histogram to a sum, which is nil at first.
+func merged(sum, h *hist.Histogram) *hist.Histogram {
+	if sum == nil {
+		sum = hist.New()
+	}
+	sum.Merge(h)
+	return sum
+}
+
 // Sum returns all seconds as one.
 func (t *Traffic) Sum() Second {
 	all := Second{Outcomes: make(map[Outcome]int)}
@@ -192,11 +236,12 @@ func (t *Traffic) Sum() Second {
 			all.Outcomes[o] += n
 		}
 		all.Slowest = max(all.Slowest, t.Seconds[i].Slowest)
+		all.Latest = max(all.Latest, t.Seconds[i].Latest)
 	}
 	return all
 }
 
-// Peak returns the highest memory and crowd, and the memory at the start.
+// Peak returns the highest memory, files and crowd, and the memory at the start.
 func (c *Case) Peak() (first, most Sample) {
 	if len(c.Samples) == 0 {
 		return first, most
@@ -205,6 +250,7 @@ func (c *Case) Peak() (first, most Sample) {
 	for _, s := range c.Samples {
 		most.Memory, most.Sockets = max(most.Memory, s.Memory), max(most.Sockets, s.Sockets)
 		most.Crowd, most.Ended = max(most.Crowd, s.Crowd), max(most.Ended, s.Ended)
+		most.Files = max(most.Files, s.Files)
 	}
 	return first, most
 }

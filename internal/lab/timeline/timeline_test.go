@@ -29,7 +29,7 @@ func exampleRun() *Run {
 			} else if i == 1 && n == 4 {
 				o, status = Status, 502
 			}
-			t.Add(due, o, status, time.Duration(n+1)*time.Millisecond)
+			t.Add(Request{Due: due, Outcome: o, Status: status, Took: time.Duration(n+1) * time.Millisecond})
 		}
 		r.Cases[i].Groups = []Traffic{t}
 		r.Cases[i].Marks = []Mark{{At: time.Second, Text: "SIGTERM"}}
@@ -55,9 +55,9 @@ func TestRequestsAreCountedBySecond(t *testing.T) {
 // Outcomes arrive in any order.
 func TestLossesMayArriveLate(t *testing.T) {
 	var traffic Traffic
-	traffic.Add(2*time.Second, Timeout, 0, 0)
-	traffic.Add(time.Second, Closed, 0, 0)
-	traffic.Add(0, Response, 200, 0)
+	traffic.Add(Request{Due: 2 * time.Second, Outcome: Timeout})
+	traffic.Add(Request{Due: time.Second, Outcome: Closed})
+	traffic.Add(Request{Outcome: Response, Status: 200})
 	if traffic.FirstLost != time.Second || traffic.LastLost != 2*time.Second {
 		t.Errorf("%+v", traffic)
 	}
@@ -78,6 +78,58 @@ func TestVerdictCountsLosses(t *testing.T) {
 	}
 	if got := New(&Run{}).Verdict(); got != "Nothing was measured." {
 		t.Error(got)
+	}
+}
+
+// A case is disturbed if its clients were late, or if others had the processors. The report says
+// what the processors did.
+func TestDisturbedCasesAreReported(t *testing.T) {
+	r := exampleRun()
+	c := &r.Cases[1]
+	c.Work = Work{
+		Cores: 2, Length: 3 * time.Second, Server: time.Second, Busy: 3 * time.Second, Clients: 300 * time.Millisecond,
+	}
+	late := Request{Due: time.Second, Outcome: Response, Status: 200, Took: 120 * time.Millisecond}
+	for _, test := range []struct {
+		late, stolen time.Duration
+		want         string
+	}{
+		{100 * time.Millisecond, 300 * time.Millisecond, ""},
+		{101 * time.Millisecond, 0, "up to 101 ms late; the processors were 50 % busy: server 17 %, clients 5 %, other"},
+		{101 * time.Millisecond, 360 * time.Millisecond, "other virtual machines 6 %"},
+	} {
+		late.Late, c.Work.Stolen = test.late, test.stolen
+		c.Groups[0].Add(late)
+		got := c.Disturbance(r.Timeout)
+		if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+	if all := New(r).Problems(); len(all) != 1 || !strings.HasPrefix(all[0], "restart: clients sent") {
+		t.Errorf("%q", all)
+	}
+	c.Groups[0].Seconds[1].Latest = 0
+	if got := c.Disturbance(r.Timeout); !strings.Contains(got, "up to 0 ms late") {
+		t.Errorf("stolen time: %q", got)
+	}
+}
+
+// A quantile counts lost requests as the slowest ones.
+func TestLostRequestsHaveNoQuantile(t *testing.T) {
+	var traffic Traffic
+	if _, known := traffic.Quantile(0.5); known {
+		t.Error("no request has a quantile")
+	}
+	for n := range 99 {
+		traffic.Add(Request{Outcome: Response, Status: 200, Took: time.Duration(n+1) * time.Millisecond})
+	}
+	traffic.Add(Request{Outcome: Timeout})
+	if d, known := traffic.Quantile(0.99); !known || d.Round(time.Millisecond) != 99*time.Millisecond {
+		t.Error(d, known)
+	}
+	traffic.Add(Request{Outcome: Closed})
+	if d, known := traffic.Quantile(0.99); known {
+		t.Error(d)
 	}
 }
 
@@ -126,7 +178,7 @@ func TestFilesAreWritten(t *testing.T) {
 	for name, want := range map[string]string{
 		"report.html": "nginx &lt;b&gt;: nginx is missing", "report.md": "# A deploy",
 		"run.json":    `"experiment": "deploy"`,
-		"events.csv":  "case,clients,second,response,error_page,refused,closed,timeout,slowest_ms\na,GET,0,2,0,0,0,0,2",
+		"events.csv":  "case,clients,second,response,error_page,refused,closed,timeout,slowest_ms,latest_ms\na,GET,0,2,0,0,0,0,2,0",
 		"results.csv": "case,requests,lost", "memory.csv": "case,s,memory_bytes",
 	} {
 		text, err := os.ReadFile(filepath.Join(dir, name))

@@ -1,0 +1,44 @@
+package events
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/timeline"
+)
+
+// A disturbed case is carried out again, a few times at most, and the least disturbed one counts.
+func TestDisturbedCasesAreRepeated(t *testing.T) {
+	const timeout = time.Second
+	failure := errors.New("interrupted")
+	for _, test := range []struct {
+		late    []int // milliseconds, of one try after the other
+		err     error // of the last one
+		want    int
+		reports int
+	}{
+		{[]int{20}, nil, 20, 0},
+		{[]int{900, 30}, nil, 30, 1},
+		{[]int{900, 300, 400}, nil, 300, 3},
+		{[]int{300, 900}, failure, 900, 1},
+	} {
+		left, reports := slices.Clone(test.late), 0
+		got, err := undisturbed(timeout, func() (c timeline.Case, err error) {
+			var traffic timeline.Traffic
+			traffic.Add(timeline.Request{
+				Outcome: timeline.Response, Status: 200, Late: time.Duration(left[0]) * time.Millisecond,
+			})
+			c.Groups = []timeline.Traffic{traffic}
+			if left = left[1:]; len(left) == 0 {
+				err = test.err
+			}
+			return c, err
+		}, func(string) { reports++ })
+		if got.Latest() != time.Duration(test.want)*time.Millisecond || err != test.err || len(left) > 0 ||
+			reports != test.reports {
+			t.Errorf("%+v: %v, %v, %d tries left, %d reports", test, got.Latest(), err, len(left), reports)
+		}
+	}
+}
