@@ -70,7 +70,8 @@ func TestLogPathHasVariables(t *testing.T) {
 		if got := awaitLines(t, filepath.Join(dir, "logs/b.log"), 1); got[0] != "/2:200" {
 			t.Errorf("%q", got)
 		}
-		if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], `access_log: invalid path "`+dir+`/logs/../out.log"`) {
+		want := `access_log: invalid path "` + dir + `/logs/../out.log"`
+		if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
 			t.Errorf("%q", got)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "out.log")); err == nil {

@@ -103,6 +103,13 @@ func TestFilesOfManyStayOpen(t *testing.T) {
 		if len(reports) != 1 || !strings.HasPrefix(reports[0], "1 lines lost: ") {
 			t.Errorf("%s: %q", name, reports)
 		}
+		if opened = ""; name == "all" { // what cannot be opened takes no place
+			write("b", "b\n")
+			write("none/y", "lost\n")
+			if write("b", "b\n"); opened != "by" {
+				t.Errorf("opened %q, want b once", opened)
+			}
+		}
 		if err := out.Close(); err != nil {
 			t.Error(err)
 		}

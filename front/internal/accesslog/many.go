@@ -122,6 +122,7 @@ func (m *manyFiles) file(path string) (out io.WriteCloser, stays bool, err error
 		return k.out, true, nil
 	}
 	if out, err = m.open(path); err != nil {
+		delete(m.known, path)
 		return nil, false, err
 	}
 	if k.uses < m.cache.MinUses {
