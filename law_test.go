@@ -99,6 +99,7 @@ var mayBeVar = map[string]string{
 	"front/nginxconf.tableText":          "an embedded file",
 	"front/internal/files.reserved":      "a table of constants",
 	"internal/lab/proc.callNames":        "an embedded file",
+	"internal/lab/contender.etcFiles":    "embedded files",
 	"internal/lab.ownNginxConf":          "an embedded file",
 	"internal/lab.ownSource":             "an embedded file",
 	"internal/lab/report.pageSource":     "an embedded file",

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 )
@@ -12,14 +13,15 @@ import (
 type access struct {
 	rules      networkSet // the first match applies
 	deny       []bool
-	password   *password    // nil if none is required
-	request    *authRequest // nil if there is none
-	satisfyAny bool         // one of rules, password and request is enough
+	password   *password     // nil if none is required
+	request    *authRequest  // nil if there is none
+	satisfyAny bool          // one of rules, password and request is enough
+	delay      time.Duration // of a 401
 }
 
 // access compiles the access settings of a location.
 func (c *compiler) access(s *conf.Settings) (a access, err error) {
-	a.satisfyAny = s.SatisfyAny
+	a.satisfyAny, a.delay = s.SatisfyAny, s.AuthDelay
 	for i, r := range s.Access {
 		a.deny = append(a.deny, r.Deny)
 		switch {
@@ -78,6 +80,12 @@ func (a *access) evaluate(x *exchange) outcome {
 func (a *access) reject(x *exchange, status int) outcome {
 	if status == statusClientGone {
 		return x.endWithoutResponse(status)
+	}
+	if status == http.StatusUnauthorized && a.delay > 0 && x.plan.options.explain == nil {
+		x.errorf(levelInfo, "delaying unauthorized request")
+		if !x.wait(a.delay) {
+			return x.endWithoutResponse(statusClientGone)
+		}
 	}
 	return x.fail(status)
 }

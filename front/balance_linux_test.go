@@ -67,6 +67,10 @@ func TestServersRestAsWithNginx(t *testing.T) {
 		"server BAD weight=5 max_fails=4 fail_timeout=1h; server GOOD weight=2; server DEAD;",
 		"server DEAD; server BAD; server GOOD backup;",
 		"least_conn; server DEAD max_fails=2; server GOOD; server GOOD;",
+		"server DEAD max_fails=0; server DEAD fail_timeout=1h;",
+		"server DEAD max_fails=0; server DEAD fail_timeout=1h; server GOOD down;",
+		"hash $uri; server DEAD max_fails=0; server DEAD fail_timeout=1h;",
+		"server DEAD max_fails=0; server DEAD fail_timeout=1h backup;",
 	} {
 		outer += fmt.Sprintf("upstream u%d { %s }\n", i, lines)
 		server += fmt.Sprintf("location /u%d { proxy_pass http://u%d; add_header X-Addr $upstream_addr always; }\n", i, i)

@@ -301,6 +301,9 @@ func (r *responseRules) apply(x *exchange, header http.Header) {
 	if rate := header["X-Accel-Limit-Rate"]; len(rate) > 0 && r.mayLimitRate {
 		x.limitRate = rate[0]
 	}
+	if r.mayRecode {
+		x.accelCharset = firstValue(header["X-Accel-Charset"])
+	}
 	for name := range header {
 		if r.hidden[name] {
 			delete(header, name)

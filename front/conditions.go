@@ -22,6 +22,10 @@ func (x *exchange) withConditions(r *http.Request, lastModified string) *http.Re
 		lastModified):
 		drop = append(drop, "If-Modified-Since")
 	}
+	if most := x.loc.settings.MaxRanges; most != 0 && strings.Count(r.Header.Get("Range"), ",") >= most &&
+		x.loc.content != content(x.loc.files) { // which count only ranges within the file
+		drop = append(drop, "Range")
+	}
 	if r.Header["If-Range"] != nil && r.Header["Range"] != nil {
 		switch holds, known := x.ifRange(r.Header.Get("If-Range")); {
 		case known && holds:

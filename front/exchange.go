@@ -41,14 +41,17 @@ type exchange struct {
 	redirects         int  // internal redirects and changes of the path so far
 	errorStatus       int  // the error whose page is being sent, or 0
 
-	captures   captures
-	vars       []value       // by slot: variables of Set, Map and named groups
-	limitRate  string        // $limit_rate, if set
-	connUse    connUse       // the connection, if the plan counts its requests
-	id         string        // $request_id, once it was read
-	trace      *traceContext // once it was used
-	cacheState cache.State   // what the cache did
-	slice      *sliceState   // nil unless the response is fetched in slices
+	captures  captures
+	vars      []value // by slot: variables of Set, Map and named groups
+	limitRate string  // $limit_rate, if set
+	// accelCharset is X-Accel-Charset of an upstream, where charsets are converted.
+	accelCharset string
+	connUse      connUse       // the connection, if the plan counts its requests
+	id           string        // $request_id, once it was read
+	trace        *traceContext // once it was used
+	cacheState   cache.State   // what the cache did
+	slice        *sliceState   // nil unless the response is fetched in slices
+	userID       *clientID     // once it was used
 
 	// For filters, limits and logs.
 	out           *writer        // x.w, once the response has to be observed; nil before
@@ -63,6 +66,7 @@ type exchange struct {
 	interceptsErrors bool // statuses from 300 on are left to error pages
 	isComplete       bool // the content has returned without a panic
 	isMirrored       bool // copies of the request were sent
+	isAdded          bool // the body of this subrequest is added to the parent's
 	// The status to respond with if the request's body could not be read; 0 while it can. An
 	// upstream request may read the body in another goroutine.
 	bodyStatus   atomic.Int32
@@ -156,12 +160,8 @@ func (x *exchange) findHost() outcome {
 	if status != 0 {
 		return x.fail(status)
 	}
-	if x.method == http.MethodConnect && x.r.ProtoMajor == 1 {
-		// what follows may be meant for another server
-		x.w.Header()["Connection"] = []string{"close"}
-	}
 	if x.method == http.MethodConnect || x.method == http.MethodTrace {
-		return x.fail(http.StatusMethodNotAllowed)
+		return x.rejectMethod()
 	}
 	if !x.findPath() {
 		return x.fail(http.StatusBadRequest)

@@ -24,9 +24,11 @@ type fileSet struct {
 	roots   *fileRoots     // handlers by from; nil if from is constant
 	config  files.Config
 
-	index   []text
-	listing listing
-	types   *mediaTypes
+	index         []text
+	random        bool // a random file comes before the index
+	listing       listing
+	precompressed []precompressed
+	types         *mediaTypes
 }
 
 // filePlace is a name below the directory of a handler.
@@ -58,15 +60,19 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return out
 	}
 	defer p.leave()
-	if x.method == http.MethodPost || strings.HasSuffix(p.name, "/") { // alias may be a directory
-		return f.serveUnreadable(x, p.handler.Kind(p.name))
+	if isDir := strings.HasSuffix(p.name, "/"); isDir || x.method == http.MethodPost { // alias may be a directory
+		kind := p.handler.Kind(p.name)
+		if isDir && kind == files.File {
+			kind = files.Nothing
+		}
+		return f.serveUnreadable(x, kind)
 	}
 	f.setType(x, p.name)
 	r := x.withConditions(x.fileRequest(), "")
-	if x.substitutes() { // otherwise the type need not be known
+	if x.editsBody() { // otherwise the type need not be known
 		r = x.withoutRange(r, f.types.typeOf(x.path))
 	}
-	switch status := p.handler.ServePath(x.w, r, p.name); status {
+	switch status := f.servePath(x, r, &p); status {
 	case 0:
 		return responded
 	case http.StatusMovedPermanently:
@@ -140,6 +146,11 @@ func (f *fileSet) directory(x *exchange) outcome {
 		return out
 	}
 	defer p.leave()
+	if f.random {
+		if out := f.redirectToRandom(x, &p); out != proceed {
+			return out
+		}
+	}
 	isChecked := false
 	for i := range f.index {
 		name := f.index[i].eval(x)
@@ -192,6 +203,18 @@ func (f *fileSet) logForbidden(x *exchange) {
 	}
 }
 
+// redirectToRandom redirects internally to a random file of a directory, if it has any.
+func (f *fileSet) redirectToRandom(x *exchange, p *filePlace) outcome {
+	name, status := p.handler.RandomFile(p.name)
+	switch {
+	case status != 0:
+		return x.fail(status)
+	case name != "":
+		return x.redirect(x.path+name, x.args)
+	}
+	return proceed
+}
+
 // directoryStatus returns 200 if the place is a directory, otherwise the status of the error.
 func (p *filePlace) directoryStatus() int {
 	switch p.handler.Kind(p.name) {
@@ -210,8 +233,8 @@ func (x *exchange) fileRequest() *http.Request {
 		return x.r
 	}
 	method := x.method
-	if x.parent != nil {
-		method = http.MethodHead // the body is discarded
+	if x.discardsBody() {
+		method = http.MethodHead
 	}
 	header := make(http.Header)
 	if v := x.r.Header["Accept-Encoding"]; v != nil {
@@ -307,7 +330,11 @@ func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
 // files compiles the files of a location.
 func (c *compiler) files(loc *location, from *conf.Location) error {
 	s := &from.Files
-	f := &fileSet{types: c.mediaTypes(s)}
+	typed := *s
+	if c.recodes(&from.Settings) {
+		typed.Charset = "" // the recoding adds it
+	}
+	f := &fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s)}
 	loc.files = f
 	var err error
 	if f.listing, err = newListing(s); err != nil {
@@ -337,7 +364,7 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true,
 		Compress: files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
 		ByPath:   true, DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
-		ModifiedExact: from.ModifiedSince == "",
+		ModifiedExact: from.ModifiedSince == "", MaxRanges: from.MaxRanges,
 	}
 	if s.DisableSymlinks != "" {
 		if f.from, err = c.text(trustedPart(s, root)); err != nil {
@@ -392,8 +419,9 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	}
 	config := f.config
 	config.SymlinksFrom = f.from.literal
-	key := fmt.Sprintf("%s %v %v %q %q %v %v %v %s", config.Dir, config.Listing, config.Compress,
-		config.DisableSymlinks, config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
+	key := fmt.Sprintf("%s %v %v %q %q %v %v %d %v %s", config.Dir, config.Listing, config.Compress,
+		config.DisableSymlinks, config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.MaxRanges,
+		config.Limits, f.types.key)
 	open := func() (*files.Handler, error) { return files.New(config) }
 	at, release, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
 	if err != nil {

@@ -216,7 +216,7 @@ func TestCharsetIsAdded(t *testing.T) {
 	for query, want := range map[string]string{
 		"t=text/html": "text/html; charset=utf-8", "t=Text/HTML": "Text/HTML; charset=utf-8",
 		"t=text/html;charset=x": "text/html;charset=x", "t=image/png": "image/png",
-		"t=text/html&e=gzip": "text/html",
+		"t=text/html&e=gzip": "text/html; charset=utf-8",
 	} {
 		if got := get(t, h, "/?"+strings.ReplaceAll(query, ";", "%3B")).header.Get("Content-Type"); got != want {
 			t.Errorf("%s: %q, want %q", query, got, want)

@@ -17,8 +17,11 @@ import (
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes    // nil adds no charset
+	charset         *mediaTypes    // nil adds no constant charset
+	recoding        *recoding      // nil converts no charsets
 	sub             *subFilter     // nil replaces nothing
+	userID          *userID        // nil sets no cookie
+	addition        *addition      // nil adds no bodies
 	compressions    []*compression // in the order of preference; nil compresses nothing
 	gunzip          *compression   // nil decompresses nothing
 	trailers        []addHeader
@@ -31,8 +34,11 @@ type filters struct {
 
 // filters compiles the filters of a location. They are nil if responses are neither changed nor
 // observed. A bound handler's responses have no timeout unless the Settings set one.
-func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error) {
+func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*filters, error) {
 	f := &filters{noChunks: s.NoChunks}
+	if id != nil && s.UserID.Mode != "log" {
+		f.userID = id
+	}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
 		f.sendTimeout = defaultTimeout
@@ -45,6 +51,9 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 		return nil, err
 	}
 	if f.sub, err = c.subFilter(s.SubFilter); err != nil {
+		return nil, err
+	}
+	if f.addition, err = c.addition(s); err != nil {
 		return nil, err
 	}
 	if f.compressions, err = c.compressions(s); err != nil {
@@ -62,7 +71,10 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	if f.rateAfter, err = c.text(s.RateAfter); err != nil {
 		return nil, fmt.Errorf("rate after: %w", err)
 	}
-	if s.Files.Charset != "" {
+	if f.recoding, err = c.recoding(s); err != nil {
+		return nil, err
+	}
+	if s.Files.Charset != "" && f.recoding == nil {
 		f.charset = c.mediaTypes(&s.Files)
 	}
 	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() || f.trailers != nil ||
@@ -70,7 +82,7 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
 		pass != nil && pass.Intercept
-	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && !f.needsHeader
+	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.userID == nil && !f.needsHeader
 	if f.onlySendTimeout && f.sendTimeout == 0 {
 		return nil, nil
 	}
@@ -90,6 +102,8 @@ type writer struct {
 
 	held     *heldResponse   // the beginning of the response, until its filters are known
 	replacer *replace.Writer // nil replaces nothing
+	recoder  *recoder        // nil converts nothing
+	added    *addedBodies    // nil adds nothing
 	compress *compressWriter // nil compresses nothing
 	gunzip   *gunzipWriter   // nil decompresses nothing
 	trailers bool            // trailer fields follow the body
@@ -147,6 +161,8 @@ func (w *writer) sendHead(code int) {
 		if f.changesBody() && !f.startBodyFilters(w) {
 			return
 		}
+	} else if f != nil && w.x.isAdded && !f.startAddedFilters(w) {
+		return
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
@@ -156,7 +172,7 @@ func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
 	if f.charset != nil && code != http.StatusMovedPermanently && code != http.StatusFound {
 		f.charset.addCharset(header)
 	}
-	if f.expires == nil && f.fields == nil {
+	if f.expires == nil && f.fields == nil && f.userID == nil {
 		return
 	}
 	isDefaultStatus := getsAddedFields(code)
@@ -167,6 +183,9 @@ func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
 		if field := &f.fields[i]; isDefaultStatus || field.always {
 			field.add(x, header)
 		}
+	}
+	if f.userID != nil {
+		f.userID.setCookie(x, header)
 	}
 }
 
@@ -195,8 +214,25 @@ func (w *writer) filter(p []byte) (int, error) {
 	return w.encode(p)
 }
 
-// encode compresses a part of the body if needed, and sends it.
+// encode converts the charset of a part of the response's own body if needed, and passes it on.
 func (w *writer) encode(p []byte) (int, error) {
+	if w.recoder != nil {
+		return w.recoder.write(w, p)
+	}
+	return w.encodeOwn(p)
+}
+
+// encodeOwn passes a part of the response's own body to the encoding, after the body that precedes
+// it.
+func (w *writer) encodeOwn(p []byte) (int, error) {
+	if w.added != nil {
+		w.added.begin(w)
+	}
+	return w.encodeAdded(p)
+}
+
+// encodeAdded compresses a part of the body if needed, and sends it.
+func (w *writer) encodeAdded(p []byte) (int, error) {
 	if w.compress != nil {
 		return w.compress.Write(p)
 	}
@@ -220,7 +256,8 @@ func (w *writer) WriteString(s string) (int, error) {
 
 // changesBody reports whether the body is changed, or may be.
 func (w *writer) changesBody() bool {
-	return w.held != nil || w.replacer != nil || w.compress != nil || w.gunzip != nil
+	return w.held != nil || w.replacer != nil || w.recoder != nil || w.added != nil || w.compress != nil ||
+		w.gunzip != nil
 }
 
 // sendBody writes a part of the body to the server, within the rate limit.
@@ -345,6 +382,12 @@ func (w *writer) finish() {
 	}
 	if w.replacer != nil {
 		_ = w.replacer.Close()
+	}
+	if w.recoder != nil {
+		w.recoder.close(w)
+	}
+	if w.added != nil {
+		w.added.end(w)
 	}
 	if w.compress != nil {
 		_ = w.compress.close()

@@ -25,7 +25,8 @@ type heldResponse struct {
 
 // changesBody reports whether the filters may change bodies or their framing.
 func (f *filters) changesBody() bool {
-	return f.compressions != nil || f.gunzip != nil || f.sub != nil || f.noChunks
+	return f.compressions != nil || f.gunzip != nil || f.sub != nil || f.recoding != nil || f.addition != nil ||
+		f.noChunks
 }
 
 // startBodyFilters starts the filters of a response whose header is complete. It returns false if
@@ -33,6 +34,9 @@ func (f *filters) changesBody() bool {
 func (f *filters) startBodyFilters(w *writer) bool {
 	if f.gunzip != nil {
 		f.gunzip.startGunzip(w)
+	}
+	if f.recoding != nil {
+		f.recoding.start(w)
 	}
 	h := heldResponse{filters: f}
 	var need int64
@@ -44,6 +48,9 @@ func (f *filters) startBodyFilters(w *writer) bool {
 	}
 	if f.sub != nil {
 		need = max(need, f.sub.neededBytes(w))
+	}
+	if f.addition != nil {
+		need = max(need, f.addition.neededBytes(w))
 	}
 	if f.noChunks {
 		need = max(need, neededForLength(w))
@@ -57,18 +64,45 @@ func (f *filters) startBodyFilters(w *writer) bool {
 	return true
 }
 
+// startAddedFilters is startBodyFilters for a body that is added to another response. As in nginx
+// only the text is changed.
+func (f *filters) startAddedFilters(w *writer) bool {
+	if to, ok := w.ResponseWriter.(*addedWriter); ok && f.recoding != nil {
+		f.recoding.startAdded(w, to.to)
+	}
+	if f.sub == nil {
+		return true
+	}
+	only := filters{sub: f.sub}
+	return only.startBodyFilters(w)
+}
+
+// neededForType returns how much of the body is needed to know its type.
+func neededForType(header http.Header) int64 {
+	if _, typed := header["Content-Type"]; typed {
+		return 0
+	}
+	if length, known := declaredLength(header); known {
+		return min(sniffLen, length)
+	}
+	return sniffLen
+}
+
 // startFilters starts the filters for a content type. complete reports that
 // the whole body is held back.
 func (h *heldResponse) startFilters(w *writer, contentType string, complete bool) {
 	if h.filters.sub != nil {
 		h.filters.sub.start(w, contentType)
 	}
+	if h.filters.addition != nil {
+		h.filters.addition.start(w, contentType)
+	}
 	for i, c := range h.filters.compressions {
 		if h.mayCompress[i] && w.compress == nil && (!complete || int64(len(h.body)) >= c.minLength) {
 			c.start(w, contentType)
 		}
 	}
-	if h.filters.noChunks && (!complete || w.replacer != nil || w.compress != nil) {
+	if h.filters.noChunks && (!complete || w.changesBody()) {
 		closeAfterResponse(w)
 	}
 }
@@ -101,7 +135,7 @@ func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error
 	}
 	h.startFilters(w, contentType, complete)
 	if !typed && !encoded && contentType != "" &&
-		(w.replacer != nil || w.compress != nil || header["Transfer-Encoding"] != nil) {
+		(w.replacer != nil || w.added != nil || w.compress != nil || header["Transfer-Encoding"] != nil) {
 		// else the server would detect the type of changed bytes, or none
 		header["Content-Type"] = []string{contentType}
 	}

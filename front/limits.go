@@ -304,13 +304,21 @@ func (l *limits) delayRequest(x *exchange, by delayedBy) outcome {
 	if l.requestDryRun {
 		return proceed
 	}
-	timer := time.NewTimer(by.delay)
+	if !x.wait(by.delay) {
+		return x.endWithoutResponse(statusClientGone)
+	}
+	return proceed
+}
+
+// wait waits for a time, or returns false once the client has left.
+func (x *exchange) wait(delay time.Duration) bool {
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return proceed
+		return true
 	case <-x.r.Context().Done():
-		return x.endWithoutResponse(statusClientGone)
+		return false
 	}
 }
 

@@ -161,6 +161,26 @@ func TestBurstIsDelayed(t *testing.T) {
 	})
 }
 
+// A rejection with 401 is delayed, but not longer than its client waits.
+func TestUnauthorizedRequestIsDelayed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := oneHost(app(conf.Settings{AuthDelay: 2 * time.Second, AuthRequest: &conf.AuthRequest{URI: "/auth"}}),
+			conf.Location{Path: "/auth", Steps: []conf.Step{conf.Return{Status: 401}}})
+		f := inFakeTime(t, c, func(http.ResponseWriter, *http.Request) {})
+		start := time.Now()
+		if w := serveInMemory(t.Context(), f, "/"); w.status != 401 || time.Since(start) != 2*time.Second {
+			t.Errorf("%d after %v", w.status, time.Since(start))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start = time.Now()
+		if w := serveInMemory(ctx, f, "/"); w.status != 0 || time.Since(start) != time.Second {
+			t.Errorf("the client has left after a second: %d after %v", w.status, time.Since(start))
+		}
+		_ = f.Close()
+	})
+}
+
 // A dry run rejects no request, and logs which ones it would reject.
 func TestDryRunRejectsNothing(t *testing.T) {
 	c := oneHost(app(conf.Settings{

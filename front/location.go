@@ -41,6 +41,7 @@ type location struct {
 	isDebugged bool // errors has lines of the level debug
 	realIP     *realIP
 	keepAlive  keepAliveLimits
+	userID     *userID // nil identifies no clients
 	mirror     *mirror // nil sends no copies of requests
 	trace      *traceRules
 	earlyHints []text // one must be true to forward early hints; nil forwards all
@@ -289,8 +290,11 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.secureLink, err = c.secureLink(s.SecureLink); err != nil {
 		return err
 	}
+	if loc.userID, err = c.userID(s); err != nil {
+		return err
+	}
 	loc.sendTimeout = cmp.Or(s.SendTimeout, defaultTimeout)
-	if loc.filters, err = c.filters(s, from.Proxy); err != nil {
+	if loc.filters, err = c.filters(s, from.Proxy, loc.userID); err != nil {
 		return err
 	}
 	if loc.logs, err = c.logs(s); err != nil {

@@ -1,7 +1,9 @@
 package front
 
 import (
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -68,4 +70,27 @@ func isSingleton(name string) bool {
 func namesOneHost(r *http.Request) bool {
 	hosts := r.Header["Host"]
 	return r.Host != "" && (len(hosts) == 0 || len(hosts) == 1 && strings.EqualFold(hosts[0], r.Host))
+}
+
+// rejectMethod rejects CONNECT and TRACE, as nginx does. CONNECT must have a target of a host and a
+// port (RFC 9112, 3.2.3). The connection of HTTP/1 closes: what follows may be meant for another
+// server.
+func (x *exchange) rejectMethod() outcome {
+	if x.r.ProtoMajor == 1 {
+		x.w.Header()["Connection"] = []string{"close"}
+		if x.method == http.MethodConnect && !isAuthority(x.r.RequestURI) {
+			return x.fail(http.StatusBadRequest)
+		}
+	}
+	return x.fail(http.StatusMethodNotAllowed)
+}
+
+// isAuthority reports whether a target is HOST:PORT.
+func isAuthority(target string) bool {
+	host, port, err := net.SplitHostPort(target)
+	if err != nil || host == "" {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
@@ -63,5 +64,23 @@ func TestApplicationGetsOneHost(t *testing.T) {
 	}
 	if params["(twice)"] != "" || params["HTTP_HOST"] != "a.example" || params["HTTP_PROXY"] != "" {
 		t.Error(params)
+	}
+}
+
+// CONNECT needs a host and a port. After CONNECT and TRACE a connection of HTTP/1 closes.
+func TestConnectAndTraceAreRejected(t *testing.T) {
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}),
+		quiet())
+	for line, want := range map[string]int{
+		"TRACE /": 405, "CONNECT a.example:443": 405, "CONNECT [::1]:443": 405, "CONNECT a.example": 400,
+		"CONNECT a.example:": 400, "CONNECT a.example:0": 400, "CONNECT a.example:65536": 400, "CONNECT :443": 400,
+		"CONNECT /": 400,
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Method, r.RequestURI, _ = strings.Cut(line, " ")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != want || w.Header().Get("Connection") != "close" {
+			t.Errorf("%s: %d %v, want %d", line, w.Code, w.Header(), want)
+		}
 	}
 }

@@ -100,6 +100,7 @@ func (c *compiler) compileMap(m *mapping) error {
 	switch {
 	case m.from.Geo:
 		m.lookup, err = networks(m.from.Cases, values, &defaultValue)
+		m.lookup = m.behindProxies(m.lookup)
 	case m.from.Split:
 		m.lookup, err = percentages(m.from.Cases, values, &defaultValue)
 	default:
@@ -209,6 +210,26 @@ func networks(cases []conf.Case, values []*text, defaultValue *text) (func(*exch
 		}
 		return defaultValue
 	}, nil
+}
+
+// behindProxies returns the lookup of a geo map with proxies, for whose addresses it takes the
+// client's from X-Forwarded-For.
+func (m *mapping) behindProxies(lookup func(*exchange, string) *text) func(*exchange, string) *text {
+	if m.from.Proxies == nil {
+		return lookup
+	}
+	proxies := &realIP{header: "X-Forwarded-For", isList: true, recursive: m.from.ProxiesRecursive}
+	for i, p := range m.from.Proxies {
+		proxies.from.add(p, i)
+	}
+	return func(x *exchange, s string) *text {
+		if addr, err := netip.ParseAddr(s); err == nil {
+			if at, ok := proxies.find(netip.AddrPortFrom(addr, 0), x.r.Header); ok {
+				s = at.Addr().String()
+			}
+		}
+		return lookup(x, s)
+	}
 }
 
 // percentages compiles the cases of a split_clients map to ranges of hashes.

@@ -84,6 +84,11 @@ func (m *mirror) start(x *exchange, uri string) {
 	}
 	parent.startTime, parent.ownAddress = x.startTime, *x.clientAddress()
 	parent.address = &parent.ownAddress
+	if x.loc.userID != nil {
+		id := *x.clientID(x.loc.userID)
+		id.make(x, x.loc.userID)
+		parent.userID = &id
+	}
 	parent.requestLimit, parent.connLimit = x.requestLimit, x.connLimit
 	sub := parent.subrequest(uri)
 	sub.method, sub.args, sub.captures = x.method, x.args, x.captures

@@ -49,8 +49,8 @@ type proxy struct {
 // proxy compiles a Proxy.
 func (c *compiler) proxy(l *conf.Location) (content, error) {
 	from := l.Proxy
-	if !slices.Contains([]string{"", "https", "fastcgi", "scheme"}, from.Protocol) {
-		return nil, fmt.Errorf("invalid protocol %q (must be https, fastcgi, scheme or empty)", from.Protocol)
+	if !slices.Contains([]string{"", "https", "fastcgi", "scheme", "grpc"}, from.Protocol) {
+		return nil, fmt.Errorf("invalid protocol %q (must be https, fastcgi, scheme, grpc or empty)", from.Protocol)
 	}
 	p := &proxy{
 		from: from, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
@@ -98,7 +98,8 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 // checkProtocol rejects settings that another protocol has.
 func checkProtocol(p *conf.Proxy) error {
 	switch {
-	case p.Protocol != "https" && p.Protocol != "scheme" && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
+	case !slices.Contains([]string{"https", "scheme", "grpc"}, p.Protocol) &&
+		(p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
 		return errors.New("proxy: TLS requires HTTPS")
 	case p.Protocol != "fastcgi" && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
 		return errors.New("proxy: Params, ParamIndex, SplitPath and KeepConn require FastCGI")
@@ -335,7 +336,7 @@ func (p *proxy) serveCached(x *exchange, target destination) outcome {
 		header["Date"] = a.Header["Date"]
 	}
 	a.Mark(header)
-	if x.parent != nil {
+	if x.discardsBody() {
 		x.w.WriteHeader(a.Status)
 	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
 		firstValue(a.Header["Content-Type"]))); err != nil {

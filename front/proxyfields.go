@@ -122,7 +122,7 @@ func (x *exchange) sendRawHead(status int) {
 		}
 		w.status = status
 		if f := x.loc.filters; f != nil {
-			if f.fields != nil {
+			if f.fields != nil || f.userID != nil {
 				f.changeHeader(x, w.Header(), status)
 			}
 			w.startLimits(f)

@@ -60,3 +60,40 @@ func TestProxyHTTPVersion2IsUsed(t *testing.T) {
 		t.Errorf("a dead server: status %d", got.status)
 	}
 }
+
+// A stream that the server resets is an invalid header, and no error, as in nginx.
+func TestResetStreamIsInvalidHeader(t *testing.T) {
+	resets := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		panic(http.ErrAbortHandler)
+	}))
+	resets.Config.Protocols = new(http.Protocols)
+	resets.Config.Protocols.SetUnencryptedHTTP2(true)
+	resets.Start()
+	t.Cleanup(resets.Close)
+	a := serveConf(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s backup; }",
+		resets.Listener.Addr(), startHTTP2(t, false)), `
+		location /default { grpc_pass two; }
+		location /error { grpc_next_upstream error timeout; grpc_pass two; }
+		location /invalid { grpc_next_upstream invalid_header; grpc_pass two; }`)
+	for path, want := range map[string]int{"/default": 502, "/error": 502, "/invalid": 200} {
+		if got := a.get(path); got.status != want {
+			t.Errorf("%s: %d, want %d", path, got.status, want)
+		}
+	}
+}
+
+// The value of variables in grpc_pass may have a scheme.
+func TestGRPCSchemeMayComeFromVariables(t *testing.T) {
+	plain, secure := startHTTP2(t, false), startHTTP2(t, true)
+	a := serveConf(t, fmt.Sprintf("upstream two { server %s; }", plain), `location / { grpc_pass $arg_to; }
+		location /scheme { grpc_pass ${arg_s}two; }`)
+	for query, want := range map[string]int{
+		"/?to=" + plain: 200, "/?to=grpc://" + plain: 200, "/?to=GRPC://" + plain: 200, "/?to=grpcs://" + secure: 200,
+		"/?to=two": 200, "/?to=grpc://two": 200, "/?to=http://" + plain: 500, "/?to=": 500, "/?to=grpcs://" + plain: 502,
+		"/scheme?s=grpc://": 200, "/scheme": 200, "/scheme?s=grpcs://": 502,
+	} {
+		if got := a.get(query); got.status != want {
+			t.Errorf("%s: %d, want %d", query, got.status, want)
+		}
+	}
+}

@@ -19,7 +19,7 @@ type responseRules struct {
 	markedNames   markedNames // fields that any rule concerns
 	inspectsBound bool        // a bound handler's response has to be inspected
 	// Which of the X-Accel fields have an effect.
-	mayRedirect, mayLimitRate, mayBuffer bool
+	mayRedirect, mayLimitRate, mayBuffer, mayRecode bool
 
 	locations     []replaceRule // for Location and Refresh
 	cookieDomains []replaceRule
@@ -41,6 +41,7 @@ func (c *compiler) proxyResponse(p *proxy, l *conf.Location) (err error) {
 	ignores := func(field string) bool { return ignoresField(from.Ignore, field) }
 	r.mayRedirect, r.mayLimitRate, r.mayBuffer = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"),
 		!ignores("X-Accel-Buffering")
+	r.mayRecode = len(c.config.CharsetMaps) > 0 && !ignores("X-Accel-Charset")
 	if !from.NoRedirects {
 		if r.locations, err = c.replaceRules(redirectRules(p, l)); err != nil {
 			return fmt.Errorf("redirects: %w", err)
@@ -66,6 +67,9 @@ func (r *responseRules) markFields() {
 	names := slices.Collect(maps.Keys(r.hidden))
 	if r.mayRedirect {
 		names = append(names, "X-Accel-Redirect")
+	}
+	if r.mayRecode {
+		names = append(names, "X-Accel-Charset")
 	}
 	if r.mayLimitRate {
 		names = append(names, "X-Accel-Limit-Rate")
@@ -138,7 +142,7 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 			return out
 		}
 	}
-	if x.r.Method == http.MethodHead || x.parent != nil || !bodyAllowed(resp.StatusCode) {
+	if x.r.Method == http.MethodHead || x.discardsBody() || !bodyAllowed(resp.StatusCode) {
 		closeQuietly(resp.Body)
 		x.useFilters()
 		p.sendFields(x, resp)
@@ -162,6 +166,9 @@ func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) 
 	x.proxy.upstreamHeader = header
 	if p.response.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
 		x.limitRate = header["X-Accel-Limit-Rate"][0]
+	}
+	if p.response.mayRecode {
+		x.accelCharset = firstValue(header["X-Accel-Charset"])
 	}
 	if p.from.Intercept && status >= http.StatusMultipleChoices && x.hasErrorPage(status) {
 		if status == http.StatusUnauthorized && header["Www-Authenticate"] != nil {

@@ -16,6 +16,7 @@ import (
 type proxyTarget struct {
 	text      text
 	hasScheme bool         // text begins with http:// or https://
+	isGRPC    bool         // text may begin with grpc:// or grpcs://
 	usesTLS   bool         // unless text has a scheme
 	isFastCGI bool         // by FastCGI
 	group     *group       // nil if it depends on variables
@@ -44,15 +45,16 @@ var errNoScheme = errors.New("the URL begins neither with http:// nor with https
 func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
 	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == "scheme", protocol == "https"
-	t.isFastCGI = protocol == "fastcgi"
+	t.isFastCGI, t.isGRPC = protocol == "fastcgi", protocol == "grpc"
 	if t.text, err = c.text(l.Proxy.To); err != nil {
 		return err
 	}
 	switch {
 	case t.text.empty():
 		return errors.New("missing To: the upstream's name or address")
-	case t.text.constant() && t.hasScheme:
-		return errors.New("the protocol scheme requires variables in To: use https or none, and leave the scheme out of To")
+	case t.text.constant() && (t.hasScheme || t.isGRPC):
+		return fmt.Errorf("the protocol %s requires variables in To: use https or none, and leave the scheme out of To",
+			protocol)
 	case t.text.constant():
 		t.name = t.nameOf(t.text.literal, schemePort(t.usesTLS))
 		if t.bound = c.boundTo(t.text.literal); t.bound == nil && !c.resolvesLater(l.Proxy) {
@@ -62,7 +64,7 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 	if t.bound == nil && t.group == nil && err == nil {
 		t.dynamic, err = c.dynamicGroups(l.Proxy)
 	}
-	if err == nil && (t.usesTLS || t.hasScheme) && t.bound == nil {
+	if err == nil && (t.usesTLS || t.hasScheme || t.isGRPC) && t.bound == nil {
 		err = c.proxyTLS(p)
 	}
 	return err
@@ -139,10 +141,13 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 		return d, nil
 	}
 	addr, err := g.text.eval(x), error(nil)
-	if g.hasScheme {
+	switch {
+	case g.hasScheme:
 		if addr, d.usesTLS, err = cutScheme(addr); err != nil {
 			return d, err
 		}
+	case g.isGRPC:
+		addr, d.usesTLS = cutGRPCScheme(addr)
 	}
 	addr, d.rest = cutURI(addr)
 	port := schemePort(d.usesTLS)
@@ -181,6 +186,18 @@ func cutScheme(url string) (rest string, secure bool, err error) {
 		return rest, true, nil
 	}
 	return url, false, fmt.Errorf("%w: %q", errNoScheme, truncateLogged(url))
+}
+
+// cutGRPCScheme removes the scheme of a gRPC URL, which may have none.
+func cutGRPCScheme(url string) (rest string, secure bool) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	switch strings.ToLower(scheme) {
+	case "grpc":
+		return rest, false
+	case "grpcs":
+		return rest, true
+	}
+	return url, false
 }
 
 // cutURI splits the value of variables into an address and the rest.

@@ -2,6 +2,7 @@ package front
 
 import (
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -53,4 +54,19 @@ func (p *rateLimiter) wait(w *writer) (int64, error) {
 			return 0, w.x.r.Context().Err()
 		}
 	}
+}
+
+// limitRate is $limit_rate as it was set, in bytes.
+func limitRate(x *exchange) string {
+	rate, _ := grammar.ParseOffset(x.limitRate) // setLimitRate accepts only valid ones
+	return strconv.FormatInt(rate, 10)
+}
+
+// setLimitRate sets $limit_rate. As in nginx an invalid value leaves it unchanged.
+func setLimitRate(x *exchange, value string) {
+	if _, err := grammar.ParseOffset(value); err != nil {
+		x.errorf(levelError, "invalid $limit_rate %q", truncateLogged(value))
+		return
+	}
+	x.limitRate = value
 }

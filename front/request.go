@@ -222,9 +222,9 @@ func joinValues(values []string) string {
 }
 
 // argument returns the value of the first argument of a name in a query, undecoded. Names are
-// compared without regard to case.
+// compared without regard to case. As in nginx an argument without a name has no value.
 func argument(args, name string) string {
-	for args != "" {
+	for args != "" && name != "" {
 		var one string
 		one, args, _ = strings.Cut(args, "&")
 		if len(one) > len(name) && one[len(name)] == '=' && strings.EqualFold(one[:len(name)], name) {
@@ -255,12 +255,4 @@ func cookie(lines []string, name string) string {
 		}
 	}
 	return ""
-}
-
-// limitRate is $limit_rate as it was set.
-func limitRate(x *exchange) string {
-	if x.limitRate == "" {
-		return "0"
-	}
-	return x.limitRate
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
@@ -201,7 +202,7 @@ func (c *compiler) condition(s conf.If) (func(*exchange) bool, error) {
 		holds = func(x *exchange) bool { return x.matches(p, left.eval(x)) }
 	case "-f", "-d", "-e", "-x":
 		kind := op[1]
-		holds = func(x *exchange) bool { return fileIs(left.eval(x), kind) }
+		holds = func(x *exchange) bool { return x.fileIs(left.eval(x), kind) }
 	default:
 		return nil, fmt.Errorf("unknown operator %q", s.Op)
 	}
@@ -221,12 +222,19 @@ func (x *exchange) matches(p *pattern, s string) bool {
 	return ok
 }
 
-// fileIs reports whether a path is a file (f), a directory (d), anything (e), or executable (x).
-func fileIs(path string, kind byte) bool {
+// fileIs reports whether a path is a file (f), a directory (d), anything (e), or executable (x). As
+// in nginx, nothing exists behind a symbolic link that disable_symlinks forbids.
+func (x *exchange) fileIs(path string, kind byte) bool {
 	if path == "" || strings.IndexByte(path, 0) >= 0 {
 		return false
 	}
-	info, err := os.Stat(path)
+	stat := os.Stat
+	if f := x.loc.files; f.config.DisableSymlinks != "" {
+		stat = func(path string) (os.FileInfo, error) {
+			return files.Stat(path, f.config.DisableSymlinks, f.from.eval(x))
+		}
+	}
+	info, err := stat(path)
 	switch {
 	case err != nil:
 		return false

@@ -45,7 +45,8 @@ server { server_name ~CASE\.com$; return 200 "second regex\n"; }
 			"/img/..", "/img/.", "/%", "/%zz", "/..", "/../x",
 			"/x/../../y", "/doc/./x", "/%00", "/x%00.gif", "/%2e%2e/", "/doc/..%2fimg/x", "/doc%2fx", "/doc/x%3f.gif",
 			"/./", "/...", "/.../x", "/a/..b/.c./x.gif",
-			"OPTIONS *", "TRACE /", "HEAD /doc/", "POST /doc/", "x", "/doc//", "/doc/.//../", "/U/b%20b",
+			"OPTIONS *", "TRACE /", "CONNECT host", "HEAD /doc/", "POST /doc/", "x", "/doc//", "/doc/.//../",
+			"/U/b%20b",
 		}},
 		{name: "nested", servers: `server {
 	location /a/ {
@@ -314,6 +315,7 @@ func variableCases() []sameCase {
 	location / { return 200 "host=$host http_host=$http_host uri=$uri duri=$document_uri ruri=$request_uri args=$args is=$is_args scheme=$scheme https=$https name=$server_name proto=$server_protocol method=$request_method request=$request addr=$remote_addr sport=$server_port saddr=$server_addr user=$remote_user cl=$content_length ct=$content_type\n"; }
 	location /h { return 200 "$http_x_one|$http_x_two|$http_user_agent|$http_cookie|$cookie_a|$cookie_B|$cookie_none\n"; }
 	location /arg { return 200 "$arg_a|$arg_b|$arg_A|${arg_a}x|$query_string\n"; }
+	location /unnamed { return 200 "$arg_|$arg_a\n"; }
 	location /file/ { return 200 "$request_filename $document_root $realpath_root\n"; }
 	location /al/ { alias ROOT/a/; return 200 "$request_filename $document_root\n"; }
 	location /sent { return 200 "$sent_http_location|$limit_rate|$request_completion|$pipe|$ssl_early_data|$gzip_ratio|$proxy_protocol_addr|$proxy_protocol_port|$connections_reading\n"; }
@@ -323,7 +325,7 @@ func variableCases() []sameCase {
 			"/x |Host: CASE:80", "/x |Host: CASE.", "POST /x |Content-Length: 0 |Content-Type: text/x",
 			"/h |X-One: 1 |User-Agent: me |Cookie: a=1; b=2", "/h |Cookie: A=3;b= 4 ;c",
 			"/h |Cookie: xa=1 |Cookie: a=2", "/arg?a=1&b=2", "/arg?A=1", "/arg?a", "/arg?a=&b", "/arg?xa=1&a=2",
-			"/arg?b=%20&a=x=y", "/file/x", "/al/x", "/sent", "/c/ab", "/c/a",
+			"/arg?b=%20&a=x=y", "/unnamed?=x&a=y", "/file/x", "/al/x", "/sent", "/c/ab", "/c/a",
 		}},
 		{name: "maps", outer: `map $arg_m $mCASE { default "d"; a one; B two; "" none; ~^x(\d+)$ "x$1"; ~*^y(?<ydigCASE>\d) "y$ydigCASE"; "\~t" tilde; "\default" def; c $uri; }
 map $arg_h $hCASE { hostnames; default d; example.com e; *.example.com sub; .example.net net; www.example.* any; }

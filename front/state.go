@@ -33,6 +33,7 @@ type state struct {
 	heavyCompressing atomic.Int64
 	mirrors          atomic.Int64 // copies of requests in progress
 	connections      atomic.Int64 // the last number that a connection has received
+	userIDs          userIDSequence
 	// closing is done once the Handler is closed, and ends copies of requests.
 	closing     context.Context
 	close       context.CancelFunc
@@ -43,6 +44,7 @@ type state struct {
 
 func newState() *state {
 	s := new(state)
+	s.userIDs.begin()
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
 }

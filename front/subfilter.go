@@ -54,14 +54,10 @@ func (c *compiler) subFilter(s *conf.SubFilter) (*subFilter, error) {
 
 // neededBytes returns how much of the body is needed to decide whether anything is replaced.
 func (s *subFilter) neededBytes(w *writer) int64 {
-	header := w.Header()
-	if _, typed := header["Content-Type"]; typed || !bodyAllowed(w.status) || !s.mayReplace(header) {
+	if !bodyAllowed(w.status) || !s.mayReplace(w.Header()) {
 		return 0
 	}
-	if length, known := declaredLength(header); known {
-		return min(sniffLen, length)
-	}
-	return sniffLen
+	return neededForType(w.Header())
 }
 
 // mayReplace reports whether the response may have text to replace. nginx also searches encoded
@@ -118,13 +114,23 @@ type subOutput struct{ w *writer }
 
 func (t subOutput) Write(p []byte) (int, error) { return t.w.encode(p) }
 
-// substitutes reports whether strings are replaced in responses of some type.
-func (x *exchange) substitutes() bool { return x.loc.filters != nil && x.loc.filters.sub != nil }
+// editsBody reports whether responses of some type are edited, so that their length changes.
+func (x *exchange) editsBody() bool {
+	f := x.loc.filters
+	return f != nil && (f.sub != nil || f.addition != nil || f.recoding != nil)
+}
 
-// withoutRange returns a request for the whole response if strings are replaced in responses of a
-// type: a range would refer to the original.
+// edits reports whether responses of a type are edited.
+func (f *filters) edits(x *exchange, contentType string) bool {
+	return f.sub != nil && f.sub.types.contains(contentType) ||
+		f.addition != nil && f.addition.types.contains(contentType) ||
+		f.recoding != nil && f.recoding.changesLength(x, contentType)
+}
+
+// withoutRange returns a request for the whole response if responses of a type are edited: a range
+// would refer to the original.
 func (x *exchange) withoutRange(r *http.Request, contentType string) *http.Request {
-	if !x.substitutes() || len(r.Header["Range"]) == 0 || !x.loc.filters.sub.types.contains(contentType) {
+	if !x.editsBody() || len(r.Header["Range"]) == 0 || !x.loc.filters.edits(x, contentType) {
 		return r
 	}
 	r = r.WithContext(r.Context()) // a copy, whose header may change

@@ -49,7 +49,7 @@ func TestTextIsEvaluated(t *testing.T) {
 		"${}":   "missing variable name",
 		"${uri": "missing \"}\" after ${uri", "$none": "$none", "${1}": "$1", "$0": "$0",
 		"x$ssl_curves": "$ssl_curves is not available",
-		"$arg_":        "$arg_", "$$uri": "missing variable name",
+		"$cookie_":     "$cookie_", "$$uri": "missing variable name",
 	} {
 		if _, err := c.text(conf.Text(from)); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), from) {

@@ -1,6 +1,9 @@
 package front
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+)
 
 // addsTrailers reports whether a response with a status gets added trailer fields.
 func (f *filters) addsTrailers(w *writer, code int) bool {
@@ -40,4 +43,14 @@ func (f *filters) addTrailers(w *writer) {
 			header[name] = append(header[name], value)
 		}
 	}
+}
+
+// sentTrailer returns the values of a field in the trailer section, as far as that is known.
+func (x *exchange) sentTrailer(name string) []string {
+	header := x.w.Header()
+	values := header[http.TrailerPrefix+name]
+	if hasToken(header["Trailer"], name) {
+		values = slices.Concat(header[name], values)
+	}
+	return values
 }

@@ -30,14 +30,9 @@ type typesKey struct {
 
 // mediaTypes compiles the types of a location. Equal ones are shared.
 func (c *compiler) mediaTypes(f *conf.Files) *mediaTypes {
-	t := &mediaTypes{defaultType: f.DefaultType, charset: f.Charset, charsetTypes: f.CharsetTypes}
+	t := &mediaTypes{defaultType: f.DefaultType, charset: string(f.Charset), charsetTypes: charsetTypes(f)}
 	if t.defaultType == "" {
 		t.defaultType = "text/plain"
-	}
-	if t.charsetTypes == nil {
-		t.charsetTypes = []string{
-			"text/html", "text/xml", "text/plain", "text/vnd.wap.wml", "application/javascript", "application/rss+xml",
-		}
 	}
 	table := f.Types
 	if table == nil {
@@ -57,6 +52,16 @@ func (c *compiler) mediaTypes(f *conf.Files) *mediaTypes {
 	t.key = t.fingerprint()
 	c.types[key] = t
 	return t
+}
+
+// charsetTypes returns the types that get a charset, always text/html.
+func charsetTypes(f *conf.Files) []string {
+	if f.CharsetTypes != nil {
+		return append([]string{"text/html"}, f.CharsetTypes...)
+	}
+	return []string{
+		"text/html", "text/xml", "text/plain", "text/vnd.wap.wml", "application/javascript", "application/rss+xml",
+	}
 }
 
 // fingerprint identifies types, also across Configs.
@@ -96,10 +101,8 @@ func (t *mediaTypes) withCharset(media string) string {
 	if t.charset == "" || t.charset == "off" {
 		return media
 	}
-	name, parameters, _ := strings.Cut(media, ";")
-	name = strings.ToLower(strings.TrimSpace(name))
-	if strings.Contains(strings.ToLower(parameters), "charset=") || !slices.Contains(t.charsetTypes, name) &&
-		!slices.Contains(t.charsetTypes, "*") {
+	_, parameters, _ := strings.Cut(media, ";")
+	if strings.Contains(strings.ToLower(parameters), "charset=") || !containsType(t.charsetTypes, media) {
 		return media
 	}
 	return media + "; charset=" + t.charset
@@ -115,7 +118,7 @@ func (t *mediaTypes) pageType(status int) string {
 
 // addCharset adds the charset to the type of a response without one.
 func (t *mediaTypes) addCharset(header http.Header) {
-	if media := header["Content-Type"]; len(media) == 1 && header["Content-Encoding"] == nil {
+	if media := header["Content-Type"]; len(media) == 1 {
 		if with := t.withCharset(media[0]); with != media[0] {
 			header["Content-Type"] = []string{with}
 		}

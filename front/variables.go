@@ -43,7 +43,7 @@ func coreVariables(product string) map[string]knownVariable {
 	all := make(map[string]knownVariable)
 	for _, rows := range []map[string]knownVariable{
 		requestVariables(), clientVariables(), responseVariables(), processVariables(product), tlsVariables(),
-		certVariables(), proxyVariables(), attemptVariables(), traceVariables(),
+		certVariables(), proxyVariables(), attemptVariables(), traceVariables(), userIDVariables(),
 	} {
 		maps.Copy(all, rows)
 	}
@@ -54,8 +54,8 @@ func requestVariables() map[string]knownVariable {
 	setArgs := func(x *exchange, value string) { x.args, x.uriChanged = value, true }
 	return map[string]knownVariable{
 		"host":            {get: func(x *exchange) string { return x.hostOrServerName() }, isSetWhenEmpty: true},
-		"uri":             {get: func(x *exchange) string { return x.path }},
-		"document_uri":    {get: func(x *exchange) string { return x.path }},
+		"uri":             {get: func(x *exchange) string { return x.path }, isSetWhenEmpty: true},
+		"document_uri":    {get: func(x *exchange) string { return x.path }, isSetWhenEmpty: true},
 		"request_uri":     {get: requestURI},
 		"args":            {get: func(x *exchange) string { return x.args }, set: setArgs},
 		"query_string":    {get: func(x *exchange) string { return x.args }},
@@ -87,7 +87,7 @@ func requestVariables() map[string]knownVariable {
 		"secure_link_expires": {get: noVariable, isCached: true},
 		"limit_req_status":    {get: func(x *exchange) string { return x.requestLimit.String() }},
 		"limit_conn_status":   {get: func(x *exchange) string { return x.connLimit.String() }},
-		"limit_rate":          {get: limitRate, set: func(x *exchange, value string) { x.limitRate = value }},
+		"limit_rate":          {get: limitRate, set: setLimitRate},
 	}
 }
 
@@ -170,6 +170,10 @@ func variableFamilies() []variableFamily {
 		{"sent_http_", func(name string) knownVariable {
 			field := fieldName(name)
 			return knownVariable{get: func(x *exchange) string { return joinValues(x.sentField(field)) }}
+		}},
+		{"sent_trailer_", func(name string) knownVariable {
+			field := fieldName(name)
+			return knownVariable{get: func(x *exchange) string { return joinValues(x.sentTrailer(field)) }}
 		}},
 		{"upstream_http_", func(name string) knownVariable {
 			return knownVariable{get: upstreamFieldVariable(name), needs: needsAnyResponse}

@@ -26,7 +26,7 @@ func TestVariableHasOneRow(t *testing.T) {
 	}
 	n := len(requestVariables()) + len(clientVariables()) + len(responseVariables()) + len(processVariables("")) +
 		len(tlsVariables()) + len(certVariables()) + len(proxyVariables()) + len(attemptVariables()) +
-		len(traceVariables())
+		len(traceVariables()) + len(userIDVariables())
 	if n != len(core) {
 		t.Errorf("%d rows for %d variables", n, len(core))
 	}

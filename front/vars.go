@@ -56,7 +56,7 @@ func (c *compiler) known(name string) (knownVariable, bool) {
 		return v, true
 	}
 	for _, f := range variableFamilies() {
-		if rest, ok := strings.CutPrefix(name, f.prefix); ok && rest != "" {
+		if rest, ok := strings.CutPrefix(name, f.prefix); ok && (rest != "" || f.prefix == "arg_") {
 			return f.of(rest), true
 		}
 	}

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"crypto/tls"
+	"net/netip"
 	"time"
 )
 
@@ -27,6 +28,10 @@ type Config struct {
 	Issuers []Issuer
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
+	// CharsetMaps convert text. CharsetMaps["a"]["b"] is what each byte of the charset a becomes in
+	// the charset b, which may be utf-8. A map also applies the other way around, and ASCII needs no
+	// rows.
+	CharsetMaps map[string]map[string]map[byte]string
 	// BlankUnavailable makes variables empty that nginx has and that are not available here.
 	// Otherwise their use is an error.
 	BlankUnavailable bool
@@ -169,6 +174,16 @@ type Settings struct {
 	Trailers []AddHeader
 	// SubFilter replaces strings in bodies; nil replaces nothing.
 	SubFilter *SubFilter
+	// SourceCharset is the charset of responses without one, which are converted to Files.Charset by
+	// a map of CharsetMaps; "" converts nothing. OverrideCharset converts responses with another
+	// charset, too.
+	SourceCharset   Text
+	OverrideCharset bool
+	// AddBefore and AddAfter are paths, without variables and queries, of subrequests whose bodies
+	// are added to responses with the status 200, a type of AddTypes or text/html, and without
+	// Content-Encoding; "" adds nothing. A subrequest is like that of an AuthRequest.
+	AddBefore, AddAfter string
+	AddTypes            []string
 	// NoChunks disables chunked responses. Those of unknown length end with their connection (RFC
 	// 9112, 6.3).
 	NoChunks bool
@@ -204,6 +219,8 @@ type Settings struct {
 	Access []AccessRule
 	// Password requires a password; nil does not.
 	Password *Password
+	// AuthDelay delays rejections with 401, so that guessing takes longer.
+	AuthDelay time.Duration
 	// AuthRequest makes a subrequest that decides on access; nil does not.
 	AuthRequest *AuthRequest
 	// SatisfyAny requires only one of Access, Password and AuthRequest to grant access.
@@ -213,6 +230,24 @@ type Settings struct {
 	Referers *Referers
 	// SecureLink is how $secure_link checks links. If it is nil the variable is empty.
 	SecureLink *SecureLink
+
+	// UserID identifies clients by a cookie of 16 bytes, as nginx's module userid does.
+	UserID struct {
+		// Mode is "on", "v1" for the older form of the ID, "log" to set no cookie, or "" for none.
+		Mode string
+		// Name is the cookie's; "" is "uid". Path is "/" by default.
+		Name, Path, Domain string
+		// Expires is the cookie's lifetime: 0 is the client's session, and a negative value the
+		// longest.
+		Expires time.Duration
+		// Mark is a letter, digit or "=" in the cookie's padding: cookies without it are sent again.
+		Mark string
+		// Flags are attributes: secure, httponly, samesite=strict, samesite=lax, samesite=none.
+		Flags []string
+		// Service is the first part of IDs. Nil is the server's address, or 0 with "v1".
+		Service *uint32
+		P3P     string // the value of a field P3P; "" is none
+	}
 
 	// Mirror sends copies of requests to other locations; nil sends none.
 	Mirror *Mirror
@@ -243,6 +278,9 @@ type Settings struct {
 	// time, and "before" one that is not earlier. With "off" the field is ignored, and so is
 	// If-None-Match.
 	ModifiedSince string
+	// MaxRanges bounds the ranges of a request: with more it gets the whole response. 0 is 16, which
+	// is also the most, and a negative value disables ranges.
+	MaxRanges int
 	// NoLogNotFound keeps missing files out of the error log.
 	NoLogNotFound bool
 }
@@ -256,6 +294,9 @@ type Files struct {
 	AliasPath string
 	// Index are the names of files that are served for a directory. Nil is index.html.
 	Index []Text
+	// RandomIndex serves a random file of a directory, unless that has none. Names that begin with
+	// a dot are omitted.
+	RandomIndex bool
 	// Listing lists directories without an index.
 	Listing bool
 	// ListingFormat is "html", "json", "jsonp" or "xml"; "" is "html". Pages in HTML have exact
@@ -263,8 +304,9 @@ type Files struct {
 	ListingFormat          string
 	RoundSizes, LocalTimes bool
 	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients
-	// that accept it: "gzip", "br", "zstd".
-	Precompressed []string
+	// that accept it: "gzip", "br", "zstd". PrecompressedAlways are those for all clients. In both
+	// cases x need not exist.
+	Precompressed, PrecompressedAlways []string
 	// DisableSymlinks restricts symbolic links: "" follows all, "if_not_owner" those that have the
 	// owner of what they lead to, and "on" none. Those in SymlinksFrom, a prefix of the path, are
 	// always followed.
@@ -276,8 +318,8 @@ type Files struct {
 	Types map[string]string
 	// DefaultType is the type of other files; "" is text/plain.
 	DefaultType string
-	// Charset is added to the types of CharsetTypes; nil is nginx's list.
-	Charset      string
+	// Charset is added to text/html and the types of CharsetTypes; nil is nginx's list.
+	Charset      Text
 	CharsetTypes []string
 }
 
@@ -378,6 +420,10 @@ type Map struct {
 	Volatile bool
 	// Geo: the Cases are networks, of which the longest with the source's address applies.
 	Geo bool
+	// Proxies are networks of proxies: an address in them is replaced by the last one of
+	// X-Forwarded-For, or with ProxiesRecursive by the last one there that is not a proxy's.
+	Proxies          []netip.Prefix
+	ProxiesRecursive bool
 	// Split: the Cases are percentages, "20.5%", or "*".
 	Split bool
 }

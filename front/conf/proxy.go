@@ -8,7 +8,8 @@ import (
 // Proxy forwards requests to an upstream, as proxy_pass and fastcgi_pass do.
 type Proxy struct {
 	// Protocol is "" for HTTP, "https" or "fastcgi". With "scheme" it is HTTP or HTTPS, by the
-	// http:// or https:// that the value of To begins with.
+	// http:// or https:// that the value of To begins with. With "grpc" the value may begin with
+	// grpc:// or grpcs://.
 	Protocol string
 	// To is the name of an Upstream or of a bound handler, or HOST:PORT, or unix:PATH. A scheme
 	// precedes it if Protocol is "scheme".

@@ -58,15 +58,12 @@ func gzipOf(s *scope) *conf.Gzip {
 	return g
 }
 
-// precompressed returns the codings of files next to others.
-func (t *translator) precompressed(s *scope) (codings []string) {
+// precompressed returns the codings of files next to others whose directive has a value.
+func precompressed(s *scope, value string) (codings []string) {
 	for _, of := range []struct{ directive, coding string }{
 		{"gzip_static", "gzip"}, {"brotli_static", "br"}, {"zstd_static", "zstd"},
 	} {
-		if s.is(of.directive, "always") {
-			t.omit(s.one(of.directive), "always is not supported (use on, which respects Accept-Encoding)")
-		}
-		if s.is(of.directive, "on") {
+		if s.is(of.directive, value) {
 			codings = append(codings, of.coding)
 		}
 	}

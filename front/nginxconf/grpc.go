@@ -20,6 +20,8 @@ func (t *translator) grpcPass(d *directive, p *conf.Proxy) {
 	to, port := d.args[0], "80"
 	scheme, rest, found := strings.Cut(to, "://")
 	switch lower := strings.ToLower(scheme); {
+	case hasVariable(scheme): // the value has the scheme, or none
+		p.Protocol = "grpc"
 	case !found:
 	case lower == "grpc":
 		to = rest

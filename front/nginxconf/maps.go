@@ -1,7 +1,6 @@
 package nginxconf
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -63,112 +62,98 @@ func (t *translator) geo(d *directive) {
 	if len(d.args) == 2 {
 		m.Source = t.text(d, d.args[0])
 	}
-	ranges, seen := false, make(map[netip.Prefix]int)
+	var ranges *geoRanges
+	seen := make(map[netip.Prefix]int)
 	for i, e := range t.entries(d) {
 		switch {
 		case e.name == "ranges" && len(e.args) == 0:
 			if i > 0 {
 				t.errorf(e, "must be the first line of geo")
 			}
-			ranges = true
+			ranges = new(geoRanges)
+		case e.name == "proxy_recursive" && len(e.args) == 0:
+			m.ProxiesRecursive = true
 		case len(e.args) != 1:
 			t.errorf(e, "%s in geo, but 1 required", plural(len(e.args), "value"))
 		case e.name == "default":
 			m.Default = t.literal(e, e.args[0])
-		case e.name == "proxy", e.name == "proxy_recursive":
-			t.reject(e, "not supported in geo (use set_real_ip_from and real_ip_header)")
+		case e.name == "proxy":
+			if net, ok := t.geoNet(e, e.args[0]); ok {
+				m.Proxies = append(m.Proxies, net)
+			}
+		case ranges != nil:
+			t.geoRange(e, ranges)
 		case e.name == "delete":
-			t.geoDelete(e, &m, seen, ranges)
+			t.geoDelete(e, &m, seen)
 		default:
-			t.geoCase(e, &m, seen, ranges)
+			t.geoCase(e, &m, seen)
 		}
+	}
+	if ranges != nil {
+		m.Cases = ranges.cases()
 	}
 	m.Cases = slices.DeleteFunc(m.Cases, func(c conf.Case) bool { return c.From == "" })
 	t.config.Maps = append(t.config.Maps, m)
 }
 
-// geoNets returns the networks of a line of geo.
-func (t *translator) geoNets(e *directive, text string, ranges bool) []netip.Prefix {
-	if !ranges {
-		net, ok := parseNet(text)
-		if !ok {
-			t.errorf(e, "invalid network %s (example: 10.0.0.0/8)", shown(text))
-			return nil
-		}
-		return []netip.Prefix{net.Masked()}
+// geoNet returns the network of a line of geo.
+func (t *translator) geoNet(e *directive, text string) (netip.Prefix, bool) {
+	net, ok := parseNet(text)
+	if !ok {
+		t.errorf(e, "invalid network %s (example: 10.0.0.0/8)", shown(text))
 	}
-	nets, err := parseRange(text)
-	if err != nil {
-		t.errorf(e, "%v", err)
-	}
-	return nets
+	return net.Masked(), ok
 }
 
 // geoCase adds a line of geo. seen contains the indexes of the cases, by network.
-func (t *translator) geoCase(e *directive, m *conf.Map, seen map[netip.Prefix]int, ranges bool) {
-	for _, net := range t.geoNets(e, e.name, ranges) {
-		to := t.literal(e, e.args[0])
-		if at, ok := seen[net]; ok {
-			if !ranges {
-				t.warn(e, "duplicate network %s: the last value counts", net)
-			}
-			m.Cases[at].To = to
-			continue
-		}
-		seen[net] = len(m.Cases)
-		m.Cases = append(m.Cases, conf.Case{From: net.String(), To: to})
+func (t *translator) geoCase(e *directive, m *conf.Map, seen map[netip.Prefix]int) {
+	net, ok := t.geoNet(e, e.name)
+	if !ok {
+		return
 	}
+	to := t.literal(e, e.args[0])
+	if at, ok := seen[net]; ok {
+		t.warn(e, "duplicate network %s: the last value counts", net)
+		m.Cases[at].To = to
+		return
+	}
+	seen[net] = len(m.Cases)
+	m.Cases = append(m.Cases, conf.Case{From: net.String(), To: to})
 }
 
-// geoDelete removes networks. A deleted case stays empty until all lines are read.
-func (t *translator) geoDelete(e *directive, m *conf.Map, seen map[netip.Prefix]int, ranges bool) {
-	for _, net := range t.geoNets(e, e.args[0], ranges) {
-		at, ok := seen[net]
-		if !ok {
-			t.warn(e, "network %s does not exist", net)
-			continue
-		}
-		m.Cases[at] = conf.Case{}
-		delete(seen, net)
+// geoDelete removes a network. A deleted case stays empty until all lines are read.
+func (t *translator) geoDelete(e *directive, m *conf.Map, seen map[netip.Prefix]int) {
+	net, ok := t.geoNet(e, e.args[0])
+	if !ok {
+		return
 	}
+	at, ok := seen[net]
+	if !ok {
+		t.warn(e, "network %s does not exist", net)
+		return
+	}
+	m.Cases[at] = conf.Case{}
+	delete(seen, net)
 }
 
-// parseRange parses FIRST-LAST, and returns the networks that make up the range.
-func parseRange(text string) ([]netip.Prefix, error) {
-	from, to, _ := strings.Cut(text, "-")
-	first, err1 := netip.ParseAddr(from)
-	last, err2 := netip.ParseAddr(to)
-	if err1 != nil || err2 != nil || first.Is4() != last.Is4() || last.Less(first) {
-		return nil, fmt.Errorf("invalid range %s (example: 10.0.0.1-10.0.0.99)", shown(text))
+// geoRange adds the range of a line of geo, or removes it.
+func (t *translator) geoRange(e *directive, all *geoRanges) {
+	text, isDeleted := e.name, e.name == "delete"
+	if isDeleted {
+		text = e.args[0]
 	}
-	var nets []netip.Prefix
-	for {
-		bits := first.BitLen()
-		for bits > 0 {
-			wider := netip.PrefixFrom(first, bits-1).Masked()
-			if wider.Addr() != first || last.Less(lastOf(wider)) {
-				break
-			}
-			bits--
-		}
-		net := netip.PrefixFrom(first, bits)
-		nets = append(nets, net)
-		end := lastOf(net)
-		if end == last {
-			return nets, nil
-		}
-		first = end.Next()
+	r, err := parseRange(text)
+	if err != nil {
+		t.errorf(e, "%v", err)
+		return
 	}
-}
-
-// lastOf returns the last address of a network.
-func lastOf(net netip.Prefix) netip.Addr {
-	b := net.Addr().AsSlice()
-	for i := net.Bits(); i < len(b)*8; i++ {
-		b[i/8] |= 0x80 >> (i % 8)
+	if found := all.cut(r); isDeleted && !found {
+		t.warn(e, "no address of the range %s exists", shown(text))
 	}
-	addr, _ := netip.AddrFromSlice(b)
-	return addr
+	if !isDeleted {
+		r.to = t.literal(e, e.args[0])
+		all.insert(r)
+	}
 }
 
 // splitClients translates split_clients.

@@ -5,6 +5,7 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -32,6 +33,11 @@ func (t *translator) settings(s *scope) conf.Settings {
 		EarlyHints:        t.earlyHints(s),
 		Trace:             t.trace(s),
 		SubFilter:         t.substitution(s),
+		SourceCharset:     t.sourceCharset(s),
+		OverrideCharset:   s.flag("override_charset", false),
+		AddBefore:         t.addedPath(s, "add_before_body"),
+		AddAfter:          t.addedPath(s, "add_after_body"),
+		AddTypes:          s.words("addition_types"),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
 		Conns:             t.connLimits(s),
@@ -46,6 +52,7 @@ func (t *translator) settings(s *scope) conf.Settings {
 		Access:            t.accessRules(s),
 		Password:          t.password(s),
 		AuthRequest:       t.authRequest(s),
+		AuthDelay:         authDelay(s),
 		SatisfyAny:        s.is("satisfy", "any"),
 		Referers:          t.referers(s),
 		SecureLink:        t.completeLink(s),
@@ -57,6 +64,7 @@ func (t *translator) settings(s *scope) conf.Settings {
 		HidePort:          !s.flag("port_in_redirect", true),
 		PrimaryName:       s.flag("server_name_in_redirect", false),
 		NoLogNotFound:     !s.flag("log_not_found", true),
+		MaxRanges:         maxRanges(s),
 	}
 	set.KeepAliveRequests, set.KeepAliveTime = keepAlive(s)
 	if n, has := s.size("client_max_body_size"); has {
@@ -69,8 +77,17 @@ func (t *translator) settings(s *scope) conf.Settings {
 		set.BodyBuffer = max(n, 1) // 0 is the default
 	}
 	set.BodyFile, set.BodyDir = t.bodyFile(s)
+	t.userID(s, &set)
 	t.close(s, &set)
 	return set
+}
+
+// maxRanges translates max_ranges, whose 0 disables ranges.
+func maxRanges(s *scope) int {
+	if n := s.number("max_ranges"); n > 0 || s.one("max_ranges") == nil {
+		return n
+	}
+	return -1
 }
 
 // bodyFile translates client_body_in_file_only.
@@ -92,14 +109,15 @@ func (t *translator) bodyFile(s *scope) (file, dir string) {
 // files translates the settings of files. here is the location, if there is one.
 func (t *translator) files(s *scope, here *place) conf.Files {
 	f := conf.Files{
+		RandomIndex:   s.flag("random_index", false),
 		Listing:       s.flag("autoindex", false),
 		ListingFormat: s.word("autoindex_format"),
 		RoundSizes:    !s.flag("autoindex_exact_size", true),
 		LocalTimes:    s.flag("autoindex_localtime", false),
-		Precompressed: t.precompressed(s),
-		NoEtag:        !s.flag("etag", true),
-		DefaultType:   s.word("default_type"),
-		CharsetTypes:  s.words("charset_types"),
+		Precompressed: precompressed(s, "on"), PrecompressedAlways: precompressed(s, "always"),
+		NoEtag:       !s.flag("etag", true),
+		DefaultType:  s.word("default_type"),
+		CharsetTypes: s.words("charset_types"),
 	}
 	t.symlinks(s, &f)
 	t.where(s, here, &f)
@@ -115,11 +133,7 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 		f.Types = t.typesOf(s)
 	}
 	if d := s.one("charset"); d != nil && !strings.EqualFold(d.args[0], "off") {
-		if hasVariable(d.args[0]) {
-			t.omit(d, "variables are not supported (use a name, such as utf-8)")
-		} else {
-			f.Charset = d.args[0]
-		}
+		f.Charset = t.text(d, d.args[0])
 	}
 	return f
 }
@@ -319,6 +333,24 @@ func (t *translator) substitution(s *scope) *conf.SubFilter {
 	return out
 }
 
+// addedPath translates add_before_body or add_after_body; "" adds nothing.
+func (t *translator) addedPath(s *scope, name string) string {
+	path := s.word(name)
+	if d := s.one(name); d != nil && path != "" {
+		t.checkSubrequest(d, path)
+	}
+	return path
+}
+
+// checkSubrequest checks the path of a subrequest.
+func (t *translator) checkSubrequest(d *directive, path string) {
+	if !strings.HasPrefix(path, "/") {
+		t.errorf(d, "invalid path %s (must begin with a slash)", shown(path))
+	} else if strings.ContainsAny(path, "$?") {
+		t.warn(d, "%s is a literal path: variables and queries have no meaning", shown(path))
+	}
+}
+
 // rate is a size, or a text with variables.
 func (t *translator) rate(s *scope, name string) conf.Text {
 	d := s.one(name)
@@ -402,6 +434,12 @@ func (t *translator) authRequest(s *scope) *conf.AuthRequest {
 	return a
 }
 
+// authDelay returns the time of auth_delay, which may be 0.
+func authDelay(s *scope) time.Duration {
+	delay, _ := grammar.ParseTime(s.word("auth_delay")) // without the directive there is no delay
+	return delay
+}
+
 // checkPassword reports an auth_basic without a file: nginx would grant access to all.
 func (t *translator) checkPassword(s *scope) {
 	if d := s.one("auth_basic"); d != nil && d.args[0] != "off" && s.one("auth_basic_user_file") == nil {
@@ -416,9 +454,13 @@ func (t *translator) realIP(s *scope) conf.RealIP {
 			r.Unix = true
 		} else if net, ok := parseNet(d.args[0]); ok {
 			r.From = append(r.From, net.Masked())
+		} else if addrs, err := t.hosts.find(d.args[0]); err == nil {
+			for _, a := range addrs {
+				r.From = append(r.From, netip.PrefixFrom(a, a.BitLen()))
+			}
 		} else {
-			t.errorf(d, "invalid address %s (must be an IP address, a network such as 10.0.0.0/8, or unix:)",
-				shown(d.args[0]))
+			t.errorf(d, "invalid address %s: %v (must be an IP address, a network such as 10.0.0.0/8, a name, or unix:)",
+				shown(d.args[0]), err)
 		}
 	}
 	if name := s.word("real_ip_header"); name == "proxy_protocol" {

@@ -114,8 +114,10 @@ func samples() map[string][]sample {
 		"if":  {{"server", "if ($host) { return 200; }", ""}, {"location", "if (-f $uri) { break; }", ""}},
 		"set": at("server", "set $a b;"), "map": {{"http", "map $host $a { a b; }", ""}, {"map", "a b;", ""},
 			{"map", "default b;", ""}, {"map", "hostnames;", ""}, {"map", "volatile;", ""}},
-		"geo": at("http", "geo $a { 10.0.0.0/8 b; }"), "split_clients": at("http", "split_clients $host $a { 5% b; }"),
-		"allow": at("location", "allow all;", "allow unix:;"), "deny": at("location", "deny all;"),
+		"geo": at("http", "geo $a { 10.0.0.0/8 b; }", "geo $a { 10.0.0.0/8 b; proxy ::1; }",
+			"geo $a { 10.0.0.0/8 b; proxy ::1; proxy_recursive; }"),
+		"split_clients": at("http", "split_clients $host $a { 5% b; }"),
+		"allow":         at("location", "allow all;", "allow unix:;"), "deny": at("location", "deny all;"),
 		"valid_referers": at("location", "valid_referers a;", "valid_referers none a;", "valid_referers blocked a;",
 			"valid_referers server_names;", "valid_referers ~a;", "valid_referers a/b;"),
 		"secure_link":          at("location", "secure_link a; secure_link_md5 b;"),
@@ -126,7 +128,9 @@ func samples() map[string][]sample {
 		"auth_request":         at("location", "auth_request /a;", "auth_request /b;"),
 		"auth_request_set": {{"location", "auth_request_set $a b;", "auth_request /a;"},
 			{"location", "auth_request_set $a $status; auth_request_set $b c;", "auth_request /a;"}},
-		"set_real_ip_from":  at("location", "set_real_ip_from 10.0.0.1;", "set_real_ip_from unix:;"),
+		"set_real_ip_from": at("location", "set_real_ip_from 10.0.0.1;", "set_real_ip_from unix:;",
+			"set_real_ip_from localhost;"),
+		"auth_delay": at("location", "auth_delay 2s;"), "random_index": at("location", "random_index on;"),
 		"real_ip_header":    at("location", "real_ip_header X-Forwarded-For;"),
 		"real_ip_recursive": at("location", "real_ip_recursive on;"),
 		"limit_req_zone":    at("http", "limit_req_zone $host zone=x:1m rate=1r/s;"),
@@ -162,7 +166,7 @@ func samples() map[string][]sample {
 		"expires":        at("location", "expires 1h;", "expires modified 1h;"),
 		"charset":        at("location", "charset utf-8;"), "charset_types": at("location", "charset_types a/b;"),
 		"gzip": at("location", "gzip on;"), "chunked_transfer_encoding": at("location",
-			"chunked_transfer_encoding off;"), "gzip_static": at("location", "gzip_static on;"),
+			"chunked_transfer_encoding off;"), "gzip_static": at("location", "gzip_static on;", "gzip_static always;"),
 		"brotli_static": at("location", "brotli_static on;"), "zstd_static": at("location", "zstd_static on;"),
 		"autoindex": at("location", "autoindex on;"), "autoindex_localtime": at("location", "autoindex_localtime on;"),
 		"autoindex_exact_size": at("location", "autoindex_exact_size off;"),
@@ -253,6 +257,20 @@ func samples() map[string][]sample {
 			all[name+strings.Fields(text)[0]] = []sample{{"location", name + text + ";", name + " on;"}}
 		}
 	}
+	for _, name := range []string{"add_before_body", "add_after_body"} {
+		all[name] = at("location", name+" /a;")
+	}
+	all["addition_types"] = []sample{{"location", "addition_types a/b;", "add_after_body /a;"}}
+	all["userid"] = at("location", "userid on;", "userid v1;", "userid log;")
+	for _, text := range []string{"name a", "domain a", "path /a", "expires 1d", "expires max", "p3p a", "mark a",
+		"service 7", "flags secure", "flags samesite=lax httponly"} {
+		name := "userid_" + strings.Fields(text)[0]
+		all[name] = append(all[name], sample{"location", "userid_" + text + ";", "userid on;"})
+	}
+	all["charset_map"] = at("http", "charset_map a b { 80 81; }", "charset_map a utf-8 { 80 d0b0; }")
+	all["source_charset"] = at("location", "source_charset a;", "source_charset $host;")
+	all["override_charset"] = at("location", "override_charset on;")
+	all["max_ranges"] = at("location", "max_ranges 0;", "max_ranges 1;")
 	all["sub_filter"] = at("location", "sub_filter a b;", "sub_filter a c;", "sub_filter a b; sub_filter c d;")
 	for _, text := range []string{"sub_filter_types a/b", "sub_filter_once off", "sub_filter_last_modified on"} {
 		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "sub_filter a b;"}}

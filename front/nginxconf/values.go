@@ -105,8 +105,7 @@ func (t *translator) reportedText(d *directive, arg string) conf.Text {
 // variables that only describe a connection are empty, as in reportedText.
 func (t *translator) upstreamText(d *directive, arg string) conf.Text {
 	for _, why := range t.unavailable(d, arg) {
-		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") ||
-			strings.Contains(name, "$uid_") {
+		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") {
 			t.reject(d, "%s", why)
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
@@ -20,7 +20,7 @@ func (p *frontPlan) check(env Env) error {
 	var dump bytes.Buffer
 	if p.dump {
 		source.Options.Report = func(name string, text []byte) { // as nginx -T does
-			fmt.Fprintf(&dump, "# configuration file %s:\n%s\n", filepath.Clean(name), text)
+			fmt.Fprintf(&dump, "# configuration file %s:\n%s\n", withoutEmptyNames(name), text)
 		}
 	}
 	if p.json {
@@ -29,10 +29,13 @@ func (p *frontPlan) check(env Env) error {
 	if err := server.Check(source, options); err != nil {
 		return p.reportError(env.Stderr, err)
 	}
-	fmt.Fprintf(env.Stderr, "tare: configuration file %s test is successful\n", filepath.Clean(p.file))
+	fmt.Fprintf(env.Stderr, "tare: configuration file %s test is successful\n", withoutEmptyNames(p.file))
 	_, err := env.Stdout.Write(dump.Bytes())
 	return err
 }
+
+// withoutEmptyNames returns a path without doubled slashes, which a prefix with a final slash leaves.
+func withoutEmptyNames(path string) string { return strings.ReplaceAll(path, "//", "/") }
 
 // checkResult is what --json prints.
 type checkResult struct {

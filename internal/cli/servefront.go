@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -86,7 +85,7 @@ func (p *frontPlan) reportError(w io.Writer, err error) error {
 		fmt.Fprintln(w, "tare: serve: --lenient ignores unsupported directives")
 	}
 	if p.test {
-		fmt.Fprintf(w, "tare: configuration file %s test failed\n", filepath.Clean(p.file)) // as nginx -t does
+		fmt.Fprintf(w, "tare: configuration file %s test failed\n", withoutEmptyNames(p.file)) // as nginx -t does
 	} else {
 		fmt.Fprintf(w, "tare: serve: %s: the configuration is invalid\n", p.file)
 	}

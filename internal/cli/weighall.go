@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/labrun"
 )
 
 // listExperiments prints each experiment of the project with its question.
@@ -132,10 +132,12 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 		return usageError(errors.New("no experiment repeats a write-up: name an experiment"))
 	}
 	s := &series{started: time.Now(), of: len(all)}
+	var folder labrun.Folder
 	if !flags.prepare {
-		if s.dir, err = lab.ResultsDir(w.results, flags.outDir(env), s.started); err != nil {
+		if folder, err = lab.NewFolder(w.results, flags.outDir(env), s.started); err != nil {
 			return weighError(err)
 		}
+		s.dir = folder.Path
 	}
 	for i, e := range all {
 		if !flags.prepare {
@@ -147,9 +149,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 			fmt.Fprintln(env.Stdout)
 		}
 		if x, ok := errors.AsType[*exitError](err); ok && x.code == exitUsage && i == 0 {
-			if flags.out == "" {
-				_ = os.Remove(s.dir) // it is empty
-			}
+			folder.Discard()
 			return err // the same error for every experiment
 		}
 		s.add(e, a, err, time.Since(began))

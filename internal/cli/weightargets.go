@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/labrun"
 )
 
 // targetRows is rows of an experiment of targets.
@@ -27,14 +28,14 @@ type targetRows struct {
 
 // findTargets returns all rows of the project's targets.
 func findTargets(root string, full bool) (all []targetRows, err error) {
-	loads, err := lab.FindTargets(root)
+	loads, err := lab.FindTargets(root, lab.Targets, lab.ReadExperiment)
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range loads {
 		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(full)})
 	}
-	benchmarks, err := benchmark.FindTargets(root)
+	benchmarks, err := lab.FindTargets(root, lab.Benchmarks, benchmark.ReadExperiment)
 	if err != nil {
 		return nil, err
 	}
@@ -66,17 +67,18 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	if err != nil {
 		return usageError(err)
 	}
-	dir := ""
+	var folder labrun.Folder
 	if !flags.prepare {
-		if dir, err = lab.ResultsDir(w.results, flags.outDir(env), time.Now()); err != nil {
+		if folder, err = lab.NewFolder(w.results, flags.outDir(env), time.Now()); err != nil {
 			return weighError(err)
 		}
 	}
 	var missed []string
 	var failed error
 	for _, s := range selected {
-		a, err := weighRows(ctx, env, s, *flags, dir)
+		a, err := weighRows(ctx, env, s, *flags, folder.Path)
 		if x, ok := errors.AsType[*exitError](err); ok && x.code == exitUsage || ctx.Err() != nil {
+			folder.Discard()
 			return err
 		}
 		failed = cmp.Or(failed, err)

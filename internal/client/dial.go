@@ -23,6 +23,9 @@ func (c *Client) openConn(x *slab) error {
 	if tc, ok := nc.(*tls.Conn); ok {
 		x.conn.info = connInfoOf(tc, state)
 	}
+	if u, ok := nc.(*net.UnixConn); ok && c.config.Verbatim {
+		nc = inputOnly(u)
+	}
 	x.conn.info.raw = newRawExchange(nc)
 	x.conn.open(nc)
 	return nil

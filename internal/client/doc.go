@@ -41,6 +41,7 @@
 //	http1*, upgrade, inflate               HTTP/1.1
 //	fastcgi*, params                       FastCGI
 //	pool*, conn, probe, quiet              connections: idle, in use, awaited
+//	unixconn                               unix sockets that wake a proxy for input only
 //	address, dial, proxy, socks, http2     how connections are opened, and what they speak
 //
 // # Memory

@@ -18,8 +18,13 @@ import (
 // RawConn.Read first arms Go's poller, which then reports only what arrives later. So rawExchange
 // checks for earlier bytes after that, and not before: the poller would not report them.
 type rawExchange struct {
-	raw  syscall.RawConn
-	step func(fd uintptr) bool // allocated once, not for each request
+	raw    syscall.RawConn // waits for input
+	socket syscall.RawConn // nil if raw is the socket's, too
+
+	// Functions for raw and socket, allocated once, not for each request.
+	step    func(fd uintptr) bool
+	advance func(fd uintptr)
+	isDone  bool // result of advance
 
 	out, in        []byte
 	wasIdle        bool // the connection has served another request
@@ -31,21 +36,26 @@ type rawExchange struct {
 
 // newRawExchange returns a rawExchange for a TCP or unix socket, or nil for another connection.
 func newRawExchange(nc net.Conn) *rawExchange {
-	var raw syscall.RawConn
+	var raw, socket syscall.RawConn
 	var err error
 	switch nc := nc.(type) {
 	case *net.TCPConn:
 		raw, err = nc.SyscallConn()
 	case *net.UnixConn:
 		raw, err = nc.SyscallConn()
+	case *unixConn:
+		raw, socket = nc.input.raw, nc.raw
 	default:
 		return nil
 	}
 	if err != nil {
 		return nil
 	}
-	t := &rawExchange{raw: raw}
-	t.step = t.advance
+	t := &rawExchange{raw: raw, socket: socket}
+	t.step = t.onSocket
+	if socket != nil {
+		t.step, t.advance = t.onEpoll, func(fd uintptr) { t.isDone = t.onSocket(fd) }
+	}
 	return t
 }
 
@@ -57,8 +67,11 @@ func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received 
 	err = t.raw.Read(t.step)
 	t.waits.Store(false)
 	t.out, t.in = nil, nil
-	if err == nil {
+	switch {
+	case err == nil:
 		err = t.err
+	case t.socket != nil:
+		err = waitError(err)
 	}
 	return t.sent, t.received, err
 }
@@ -67,8 +80,16 @@ func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received 
 // be called at any time. t may be nil.
 func (t *rawExchange) isWaiting() bool { return t != nil && t.waits.Load() }
 
-// advance is called when the socket may be ready. It reports whether the exchange is done.
-func (t *rawExchange) advance(fd uintptr) bool {
+// onEpoll is onSocket for the epoll instance of a unixConn.
+func (t *rawExchange) onEpoll(uintptr) bool {
+	if t.socket.Control(t.advance) != nil {
+		t.err, t.isDone = net.ErrClosed, true
+	}
+	return t.isDone
+}
+
+// onSocket is called when the socket may be ready. It reports whether the exchange is done.
+func (t *rawExchange) onSocket(fd uintptr) bool {
 	if !t.hasSent {
 		t.hasSent = true
 		quiet := poll.Quiet(int(fd))

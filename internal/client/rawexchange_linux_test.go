@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/poll"
 )
 
 // loopback returns both ends of a connection.
@@ -32,31 +34,43 @@ func loopback(t *testing.T) (ours, theirs *net.TCPConn) {
 	return nc.(*net.TCPConn), other.(*net.TCPConn)
 }
 
+// rawSockets returns both ends of a connection for each kind of socket that has a rawExchange.
+func rawSockets(t *testing.T) map[string][2]net.Conn {
+	t.Helper()
+	a, b := loopback(t)
+	c, d := unixPair(t)
+	e, f := unixPair(t)
+	input := inputOnly(e)
+	t.Cleanup(func() { input.Close() })
+	return map[string][2]net.Conn{"tcp": {a, b}, "unix": {c, d}, "unix, input only": {input, f}}
+}
+
 // sendReceive reports the number of bytes sent, however it ends. A response that arrives before the
 // request is sent is received, too.
 func TestRawExchange(t *testing.T) {
 	question, in := []byte("question"), make([]byte, 100)
 	for name, test := range map[string]struct {
-		prepare func(ours, theirs *net.TCPConn)
+		prepare func(ours, theirs net.Conn)
 		want    string
 		err     error
 	}{
-		"responded":      {func(_, theirs *net.TCPConn) { go respond(theirs, "hello") }, "hello", nil},
-		"response first": {func(_, theirs *net.TCPConn) { _, _ = io.WriteString(theirs, "hello") }, "hello", nil},
-		"end":            {func(_, theirs *net.TCPConn) { go respond(theirs, "") }, "", io.EOF},
-		"reset": {func(_, theirs *net.TCPConn) { _ = theirs.SetLinger(0); go respond(theirs, "") }, "",
-			syscall.ECONNRESET},
-		"closed here": {func(ours, _ *net.TCPConn) { ours.Close() }, "", net.ErrClosed},
-		"late": {func(ours, _ *net.TCPConn) { _ = ours.SetReadDeadline(time.Now().Add(time.Millisecond)) }, "",
+		"responded":      {func(_, theirs net.Conn) { go respond(theirs, "hello") }, "hello", nil},
+		"response first": {func(_, theirs net.Conn) { _, _ = io.WriteString(theirs, "hello") }, "hello", nil},
+		"end":            {func(_, theirs net.Conn) { go respond(theirs, "") }, "", io.EOF},
+		"reset":          {func(_, theirs net.Conn) { go reset(theirs) }, "", syscall.ECONNRESET},
+		"closed here":    {func(ours, _ net.Conn) { ours.Close() }, "", net.ErrClosed},
+		"late": {func(ours, _ net.Conn) { _ = ours.SetReadDeadline(time.Now().Add(time.Millisecond)) }, "",
 			os.ErrDeadlineExceeded},
 	} {
-		ours, theirs := loopback(t)
-		raw := newRawExchange(ours)
-		test.prepare(ours, theirs)
-		n, got, err := raw.sendReceive(question, in, false)
-		if wantSent := name != "closed here"; (n == len(question)) != wantSent || string(in[:got]) != test.want ||
-			!errors.Is(err, test.err) {
-			t.Errorf("%s: sent %d, got %q, %v", name, n, in[:got], err)
+		for network, ends := range rawSockets(t) {
+			ours, theirs := ends[0], ends[1]
+			raw := newRawExchange(ours)
+			test.prepare(ours, theirs)
+			n, got, err := raw.sendReceive(question, in, false)
+			if wantSent := name != "closed here"; (n == len(question)) != wantSent || string(in[:got]) != test.want ||
+				!errors.Is(err, test.err) {
+				t.Errorf("%s, %s: sent %d, got %q, %v", name, network, n, in[:got], err)
+			}
 		}
 	}
 }
@@ -64,34 +78,56 @@ func TestRawExchange(t *testing.T) {
 // On a kept connection nothing is sent if bytes have arrived, whether the poller knows of them or
 // not.
 func TestRawExchangeSendsNothingOnClosedConnection(t *testing.T) {
-	for name, happen := range map[string]func(*net.TCPConn) error{
-		"byte":     func(c *net.TCPConn) error { _, err := io.WriteString(c, "x"); return err },
-		"end":      func(c *net.TCPConn) error { return c.Close() },
-		"half end": func(c *net.TCPConn) error { return c.CloseWrite() },
-		"reset":    func(c *net.TCPConn) error { return errors.Join(c.SetLinger(0), c.Close()) },
+	for name, happen := range map[string]func(net.Conn) error{
+		"byte": func(c net.Conn) error { _, err := io.WriteString(c, "x"); return err },
+		"end":  func(c net.Conn) error { return c.Close() },
+		"half end": func(c net.Conn) error {
+			return c.(interface{ CloseWrite() error }).CloseWrite()
+		},
+		"reset": func(c net.Conn) error {
+			if tcp, ok := c.(*net.TCPConn); ok {
+				return errors.Join(tcp.SetLinger(0), c.Close())
+			}
+			return c.Close()
+		},
 	} {
-		ours, theirs := loopback(t)
-		raw := newRawExchange(ours)
-		go respond(theirs, "hello")
-		if _, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
-			t.Fatal(got, err)
-		}
-		if err := happen(theirs); err != nil {
-			t.Fatal(err)
-		}
-		if n, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 ||
-			!errors.Is(err, errIdleConnClosed) {
-			t.Errorf("%s: sent %d, got %d, %v", name, n, got, err)
+		for network, ends := range rawSockets(t) {
+			ours, theirs := ends[0], ends[1]
+			raw := newRawExchange(ours)
+			go respond(theirs, "hello")
+			if _, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
+				t.Fatal(network, got, err)
+			}
+			if err := happen(theirs); err != nil {
+				t.Fatal(network, err)
+			}
+			if n, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 ||
+				!errors.Is(err, errIdleConnClosed) {
+				t.Errorf("%s, %s: sent %d, got %d, %v", name, network, n, got, err)
+			}
 		}
 	}
 }
 
 // respond reads a request and sends a response. It closes the connection if there is no response.
-func respond(c *net.TCPConn, text string) {
+func respond(c net.Conn, text string) {
 	_, _ = c.Read(make([]byte, 100))
 	if _, _ = io.WriteString(c, text); text == "" {
 		c.Close()
 	}
+}
+
+// reset waits for a request and closes the connection such that its peer reads an error.
+func reset(c net.Conn) {
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+		respond(c, "")
+		return
+	}
+	if raw, err := c.(syscall.Conn).SyscallConn(); err == nil {
+		_ = raw.Read(func(fd uintptr) bool { return !poll.Quiet(int(fd)) }) // a unix socket needs unread input
+	}
+	c.Close()
 }
 
 // Bytes for which the socket has no room are left to the caller, without waiting for a response.

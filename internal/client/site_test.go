@@ -110,8 +110,8 @@ func (s *http1Speaker) respond(text string) {
 	fmt.Fprintf(s, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
 }
 
-// networks are the kinds of connections.
-var networks = []string{"tcp", "tls", "unix", "memory"}
+// networks are the kinds of connections. "unix-input" is a unix socket as proxies use it.
+var networks = []string{"tcp", "tls", "unix", "unix-input", "memory"}
 
 // overAll runs a test for each protocol over each kind of connection.
 func overAll(t *testing.T, test func(*site)) {
@@ -156,6 +156,15 @@ func newSite(t *testing.T, protocol speaks, network string) *site {
 			return tc, tc.HandshakeContext(ctx)
 		}
 		return s
+	case "unix-input":
+		network = "unix"
+		s.config.Settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := plain(ctx, network, addr)
+			if u, ok := nc.(*net.UnixConn); ok {
+				nc = inputOnly(u)
+			}
+			return nc, err
+		}
 	}
 	s.listen = func() net.Listener {
 		at := "127.0.0.1:0"

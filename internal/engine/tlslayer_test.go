@@ -211,6 +211,7 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 func TestFailedHandshakesAreLogged(t *testing.T) {
 	for name, test := range map[string]struct{ sent, want string }{
 		"plaintext": {get, "client sent an HTTP request to an HTTPS server"},
+		"preface":   {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "client sent an HTTP request to an HTTPS server"},
 		"garbage":   {"garbage garbage", "tls: first record does not look like a TLS handshake"},
 		"nothing":   {"", "EOF"},
 		"part":      {"\x16\x03\x01\x02\x00\x01", "EOF"},

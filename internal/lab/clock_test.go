@@ -23,7 +23,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -81,11 +80,11 @@ func TestClockIsTheKernels(t *testing.T) {
 	if os.Getenv(clockCalls) == "" {
 		t.Skip("checks the generator's clock against the kernel's, for a minute: set " + clockCalls + "=1")
 	}
-	stamps, err := proc.TakeStamps(os.Getpid())
+	clock, err := takeStamps(os.Getpid())
 	if err != nil {
 		t.Skipf("the kernel's clock cannot be read: %v", err)
 	}
-	stamps.Close()
+	clock.Close()
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		t.Fatal(err)
@@ -181,24 +180,24 @@ func stepAside(t *testing.T, f clockCPUs) {
 // timeRun loads a server while the kernel records the times.
 func timeRun(t *testing.T, f clockCPUs, url string, rate float64) (r timed) {
 	t.Helper()
-	var stamps *proc.Stamps
+	var clock *stamps
 	var begin, end error
 	p := load.Plan{
 		URL: url, Connections: 64, Threads: 1, CPUs: f.generator[:1], Pace: load.Constant(rate),
 		Warmup: 500 * time.Millisecond, Duration: 3 * time.Second, Timeout: 30 * time.Second,
 		Trace: &load.Trace{
-			Started: func() { stamps, begin = proc.TakeStamps(os.Getpid()) },
+			Started: func() { clock, begin = takeStamps(os.Getpid()) },
 			Ended: func() {
 				if begin == nil {
-					r.kernel, end = stamps.Times()
+					r.kernel, end = clock.Times()
 				}
 			},
 		},
 	}
 	var err error
 	r.result, err = load.Run(context.Background(), p)
-	if stamps != nil {
-		defer func() { _ = stamps.Close() }()
+	if clock != nil {
+		defer func() { _ = clock.Close() }()
 	}
 	if err := errors.Join(err, begin, end, r.complete()); err != nil {
 		t.Fatalf("%s: %v", url, err)
@@ -238,7 +237,7 @@ func (c *timedCase) typical(figure func(timed) float64) float64 {
 	for _, r := range c.rounds {
 		all = append(all, figure(r))
 	}
-	middle, _ := stat.Median(all)
+	middle := stat.Median(all)
 	return middle.Mid
 }
 

@@ -14,7 +14,6 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tarehq/tare/internal/lab/contender"
@@ -46,16 +45,17 @@ type Experiment struct {
 	Load   Load        `yaml:"load"`
 	Expect Expectation `yaml:"expect"`
 
-	Control  string             `yaml:"control"`
-	Build    string             `yaml:"build"` // another build of the control
-	Ways     []string           `yaml:"ways"`
-	Rivals   []string           `yaml:"rivals"`
-	Ceiling  string             `yaml:"ceiling"`
-	Differs  []Differ           `yaml:"differs"`
-	Compare  []Compare          `yaml:"compare"`
-	Variants map[string]Variant `yaml:"variants"`    // contenders that differ in settings, by name
-	Small    int                `yaml:"small_files"` // number of small files in the folder that is served
-	Nginx    string             `yaml:"nginx"`       // a template, for contender.NginxConf; "" is own.conf
+	Control string   `yaml:"control"`
+	Build   string   `yaml:"build"` // another build of the control
+	Ways    []string `yaml:"ways"`
+	Rivals  []string `yaml:"rivals"`
+	Ceiling string   `yaml:"ceiling"`
+	Differs []Differ `yaml:"differs"`
+
+	Compare  []sample.Comparison `yaml:"compare"`
+	Variants map[string]Variant  `yaml:"variants"`    // contenders that differ in settings, by name
+	Small    int                 `yaml:"small_files"` // number of small files in the folder that is served
+	Nginx    string              `yaml:"nginx"`       // a template, for contender.NginxConf; "" is own.conf
 	// Upstream describes the fronts' connections to the application; "" is "with keep-alive
 	// connections".
 	Upstream string `yaml:"upstream"`
@@ -94,13 +94,6 @@ type Differ struct {
 	Why        string   `yaml:"why"`
 }
 
-// Compare names two contenders that differ in one part. The report shows what the part costs.
-type Compare struct {
-	What string `yaml:"what"` // the part, as the subject of a sentence
-	Of   string `yaml:"of"`
-	Than string `yaml:"than"`
-}
-
 // Trials determines the number, the length and the conditions of trials.
 type Trials struct {
 	Blocks      int               `yaml:"blocks"`
@@ -137,15 +130,7 @@ func ParseCores(text string) (Cores, error) {
 }
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
-func (c *Cores) UnmarshalYAML(n ast.Node) error {
-	t := n.GetToken()
-	parsed, err := ParseCores(t.Value)
-	if err != nil {
-		return &yaml.SyntaxError{Message: err.Error(), Token: t}
-	}
-	*c = parsed
-	return nil
-}
+func (c *Cores) UnmarshalYAML(n ast.Node) error { return yamlfile.Scalar(n, c, ParseCores) }
 
 // Conditions returns every combination of cores and connections, or of cores and scenarios.
 func (t *Trials) Conditions() (all []sample.Condition) {
@@ -248,9 +233,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	}
 	for i, d := range e.Differs {
 		for j, name := range d.Contenders {
-			if !slices.Contains(e.Contenders(), name) {
-				return f.Fault(fmt.Sprintf("$.differs[%d].contenders[%d]", i, j),
-					"%q is not a contender of the experiment", name)
+			if err := e.checkName(f, fmt.Sprintf("$.differs[%d].contenders[%d]", i, j), "", name); err != nil {
+				return err
 			}
 		}
 		if d.What == "" || d.Why == "" {
@@ -259,9 +243,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	}
 	for i, c := range e.Compare {
 		for _, side := range []struct{ key, name string }{{"of", c.Of}, {"than", c.Than}} {
-			if !slices.Contains(e.Contenders(), side.name) {
-				return f.Fault(fmt.Sprintf("$.compare[%d].%s", i, side.key),
-					"%q is not a contender of the experiment", side.name)
+			if err := e.checkName(f, fmt.Sprintf("$.compare[%d].%s", i, side.key), "", side.name); err != nil {
+				return err
 			}
 		}
 		if c.What == "" {
@@ -277,15 +260,14 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 	}
 	for i := range e.Sweeps {
-		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e.Contenders()); err != nil {
+		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e); err != nil {
 			return err
 		}
 	}
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Contenders)) {
-		ours := e.Published.Contenders[theirs]
-		if !slices.Contains(e.Contenders(), ours) {
-			return f.Fault("$.published.contenders",
-				"published: %q: %q is not a contender of the experiment", theirs, ours)
+		about := fmt.Sprintf("published: %q: ", theirs)
+		if err := e.checkName(f, "$.published.contenders", about, e.Published.Contenders[theirs]); err != nil {
+			return err
 		}
 	}
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Lines)) {
@@ -294,6 +276,14 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 	}
 	return nil
+}
+
+// checkName returns an error at a path, about what, for a name that no contender has.
+func (e *Experiment) checkName(f *yamlfile.File, path, about, name string) error {
+	if slices.Contains(e.Contenders(), name) {
+		return nil
+	}
+	return f.Fault(path, "%s%q is not a contender of the experiment", about, name)
 }
 
 // trialsFault is an invalid value in Trials.

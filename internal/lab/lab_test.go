@@ -12,6 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/events"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -254,7 +255,7 @@ func weighBriefly(t *testing.T, root, name string, only []string) {
 			if isSlow() {
 				all.Connections = []int{4}
 			} else { // nothing is counted at a fixed rate
-				all.Scenarios = []lab.Scenario{{Name: "briefly", Connections: 4, Rate: 200}}
+				all.Scenarios = []lab.Scenario{{Scenario: sample.Scenario{Name: "briefly"}, Connections: 4, Rate: 200}}
 			}
 		},
 		Watcher: lab.Watcher{Logf: t.Logf},

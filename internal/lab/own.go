@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +81,7 @@ func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
 	for _, front := range ownFronts() {
 		for _, network := range []string{contender.TCP, contender.Unix} {
-			if !o.hasPlaceholder(network) {
+			if !alone.HasAddress(network) {
 				continue
 			}
 			behind := o.behind(*alone, &front, network)
@@ -147,16 +146,6 @@ func (a *OwnRequest) experiment(name, question string) *Experiment {
 	return e
 }
 
-// hasPlaceholder reports whether the command or Env has a placeholder for an address of a network.
-func (o *Own) hasPlaceholder(network string) bool {
-	return slices.ContainsFunc(slices.Concat(o.Command, o.Env), func(word string) bool {
-		if network == contender.Unix {
-			return strings.Contains(word, "{socket}")
-		}
-		return strings.Contains(word, "{addr}") || strings.Contains(word, "{port}")
-	})
-}
-
 // spec returns the contender of the application alone. Its errors name the given option.
 func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 	if len(o.Command) == 0 {
@@ -172,7 +161,7 @@ func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 	}
 	s.Ready.Within = yamlfile.Duration(o.Ready)
 	s.Fit(o.Folder)
-	switch tcp, unix := o.hasPlaceholder(contender.TCP), o.hasPlaceholder(contender.Unix); {
+	switch tcp, unix := s.HasAddress(contender.TCP), s.HasAddress(contender.Unix); {
 	case !tcp && !unix:
 		return nil, usageErrorf(option, "%q has no address to listen on: write {addr}, {port} or {socket} in its arguments or environment", s.About)
 	case tcp && unix:

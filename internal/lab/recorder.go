@@ -17,42 +17,36 @@ type Recorder struct {
 	Run  *sample.Run
 	Logf func(format string, args ...any) // may be nil
 
-	dir     string          // results folder; "" before Open
-	isNew   bool            // Open made the folder
-	isOwn   bool            // it is in root/results
+	folder  labrun.Folder
 	journal *sample.Journal // nil if records cannot be written
 }
 
 // Open makes the results folder and the journal, before anything is built or started. The folder is
 // out, or if that is empty a new one in root/results. The error is a *UsageError.
 func (r *Recorder) Open(root, out string) error {
-	_, err := os.Stat(out)
-	r.isOwn = out == ""
-	r.isNew = r.isOwn || errors.Is(err, fs.ErrNotExist)
-	dir, err := ResultsDir(root, out, r.Run.Started)
+	folder, err := NewFolder(root, out, r.Run.Started)
 	if err != nil {
 		return err
 	}
-	r.journal, err = sample.NewJournal(filepath.Join(dir, sample.JournalFile))
+	r.journal, err = sample.NewJournal(filepath.Join(folder.Path, sample.JournalFile))
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		return usageErrorf(OptionOut, "%q holds the results of another run; name another folder", dir)
+		return usageErrorf(OptionOut, "%q holds the results of another run; name another folder", folder.Path)
 	case err != nil:
-		r.dir = dir
-		r.Discard()
+		folder.Discard()
 		return unwritable(err)
 	}
-	r.dir = dir
+	r.folder = folder
 	return nil
 }
 
-// ResultsDir is labrun.ResultsDir. Its error is a *UsageError.
-func ResultsDir(root, out string, started time.Time) (string, error) {
-	dir, err := labrun.ResultsDir(root, out, started)
+// NewFolder is labrun.NewFolder. Its error is a *UsageError.
+func NewFolder(root, out string, started time.Time) (labrun.Folder, error) {
+	folder, err := labrun.NewFolder(root, out, started)
 	if err != nil {
-		return "", unwritable(err)
+		return labrun.Folder{}, unwritable(err)
 	}
-	return dir, nil
+	return folder, nil
 }
 
 func unwritable(err error) error {
@@ -63,15 +57,10 @@ func unwritable(err error) error {
 func (r *Recorder) Discard() {
 	if r.journal != nil {
 		_ = r.journal.Close()
-		_ = os.Remove(filepath.Join(r.dir, sample.JournalFile))
+		_ = os.Remove(filepath.Join(r.folder.Path, sample.JournalFile))
 	}
-	if r.isNew { // folders with other files remain
-		_ = os.Remove(r.dir)
-	}
-	if r.isOwn {
-		_ = os.Remove(filepath.Dir(r.dir))
-	}
-	r.journal, r.dir = nil, ""
+	r.folder.Discard()
+	r.journal, r.folder = nil, labrun.Folder{}
 }
 
 // Close ends the run and returns it with its results folder.
@@ -80,7 +69,7 @@ func (r *Recorder) Close(err error) (*sample.Run, string, error) {
 		err = errors.Join(err, r.journal.Close())
 	}
 	r.Run.Seconds = time.Since(r.Run.Started).Seconds()
-	return r.Run, r.dir, err
+	return r.Run, r.folder.Path, err
 }
 
 // Add adds a record to the run and to the journal.

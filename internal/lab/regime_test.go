@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -143,7 +144,7 @@ func TestSweepIsLimitedByTrials(t *testing.T) {
 	if r, _ := w.swept(s); len(r.Conditions) != 0 {
 		t.Errorf("on 3 of 2 processors: %+v", r.Conditions)
 	}
-	if files := openFiles(); files < 1<<30 {
+	if files := trial.OpenFiles(); files < 1<<30 {
 		s.Cores, s.Values = 1, []SweepValue{1, SweepValue(files)}
 		if r, _ := w.swept(s); len(r.Conditions) != 1 ||
 			!strings.Contains(strings.Join(w.run.Notes, " "), "need more open files") {

@@ -12,7 +12,8 @@ import (
 // keepConfigs writes the contenders' configurations to the results folder.
 func (w *runner) keepConfigs() {
 	for _, name := range slices.Sorted(maps.Keys(w.written)) {
-		if err := keepFiles(filepath.Join(w.recorder.dir, sample.ConfigsDir, name), w.written[name]); err != nil {
+		dir := filepath.Join(w.recorder.folder.Path, sample.ConfigsDir, name)
+		if err := keepFiles(dir, w.written[name]); err != nil {
 			w.recorder.Warn("configurations cannot be written to disk: %v", err)
 			return
 		}

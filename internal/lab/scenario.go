@@ -14,50 +14,33 @@ import (
 
 // Scenario is a condition that differs from others in more than cores and connections.
 type Scenario struct {
-	Name        string  `yaml:"name"`        // as it stands after "with" in reports
-	Cores       *Cores  `yaml:"cores"`       // of the servers; nil is the trials'
-	Version     string  `yaml:"version"`     // of HTTP: "1.1" or "2"; "" is the experiment's
-	Path        string  `yaml:"path"`        // "" is the experiment's
-	Connections int     `yaml:"connections"` // of the generator
-	Streams     int     `yaml:"streams"`     // concurrent ones of each HTTP/2 connection; 0 is one
-	Handshakes  string  `yaml:"handshakes"`  // trial.Full or trial.Resumed: each request has its own TLS connection
-	Rate        float64 `yaml:"rate"`        // requests per second of all connections; 0 is saturation
+	sample.Scenario `yaml:",inline"`
 
-	Header        []string `yaml:"header"`         // "Name: value" each, in addition to the experiment's
-	PerConnection int      `yaml:"per_connection"` // requests on a connection; 0 is the experiment's
-	Spaced        bool     `yaml:"spaced"`         // idle connections lie between the busy ones
+	Cores       *Cores   `yaml:"cores"`       // of the servers; nil is the trials'
+	Connections int      `yaml:"connections"` // of the generator
+	Rate        float64  `yaml:"rate"`        // requests per second of all connections; 0 is saturation
+	Fields      []string `yaml:"header"`      // "Name: value" each, in addition to the experiment's
 
 	// Paths are requested in turn, on the same connections, instead of Path.
 	Paths []string `yaml:"paths"`
-	// Beside is load of the same server at the same time. It is not part of the figures.
-	Beside []Beside `yaml:"beside"`
-	// Fresh measures each contender alone, as new processes; with Beside that is always so.
-	Fresh bool `yaml:"fresh"`
-	// Idle measures memory and CPU time with connections that are idle after one request each.
-	Idle bool `yaml:"idle"`
+	// Beside is load of the same server at the same time. It is not part of the figures, and makes
+	// the scenario Fresh, as Idle does.
+	Beside []trial.Beside `yaml:"beside"`
 
 	// Backend is a contender that runs beside the generator. Applications find its URL in the
 	// environment variable BACKEND. A run has at most one.
 	Backend string `yaml:"backend"`
 
-	Blocks  int      `yaml:"blocks"` // 0 is the trials'
-	Targets []Target `yaml:"targets"`
-}
-
-// Beside is load beside a scenario's own.
-type Beside struct {
-	Path        string  `yaml:"path"`
-	Connections int     `yaml:"connections"`
-	Rate        float64 `yaml:"rate"` // 0 is saturation
+	Blocks  int             `yaml:"blocks"` // 0 is the trials'
+	Targets []sample.Target `yaml:"targets"`
 }
 
 // condition returns the scenario as a condition without cores.
 func (s *Scenario) condition() sample.Condition {
-	return sample.Condition{Connections: s.Connections, Rate: s.Rate, Scenario: sample.Scenario{
-		Name: s.Name, Version: s.Version, Path: s.Path, Streams: s.Streams, Handshakes: s.Handshakes,
-		Header: strings.Join(s.Header, "\n"), PerConnection: s.PerConnection, Spaced: s.Spaced,
-		Fresh: s.Fresh || len(s.Beside) > 0 || s.Idle, Idle: s.Idle,
-	}}
+	form := s.Scenario
+	form.Header = strings.Join(s.Fields, "\n")
+	form.Fresh = s.Fresh || len(s.Beside) > 0 || s.Idle
+	return sample.Condition{Connections: s.Connections, Rate: s.Rate, Scenario: form}
 }
 
 // maxStreams limits the concurrent streams of a connection. Servers allow 100 to 250.
@@ -210,11 +193,8 @@ func (s *Scenario) otherPaths() (all []string) {
 func (t *Trials) shapes() map[string]trial.Shape {
 	all := make(map[string]trial.Shape)
 	for i := range t.Scenarios {
-		shape := trial.Shape{Paths: t.Scenarios[i].Paths}
-		for _, b := range t.Scenarios[i].Beside {
-			shape.Beside = append(shape.Beside, trial.Beside(b))
-		}
-		all[t.Scenarios[i].Name] = shape
+		s := &t.Scenarios[i]
+		all[s.Name] = trial.Shape{Paths: s.Paths, Beside: s.Beside}
 	}
 	return all
 }

@@ -142,33 +142,35 @@ func (w *runner) runTrials(ctx context.Context) error {
 	return err
 }
 
-// aside carries out trials in addition to those at saturation. A contender that fails in them stays
-// in the run. After failuresToDrop failures it is left out of that condition.
+// aside carries out trials in addition to those at saturation.
 func (w *runner) aside(ctx context.Context, what string, conditions []sample.Condition,
 	members func(sample.Condition) []string, blocks int, measure time.Duration) error {
-	type key struct {
-		sample.Condition
-		contender string
-	}
-	failed := make(map[key]int)
-	return w.carryOut(ctx, &series{
+	return w.carryDropping(ctx, &series{
 		what: " " + what + ", after the trials at saturation,", conditions: conditions, contenders: w.contenders,
-		blocks: blocks, measure: measure,
-		members: func(c sample.Condition) (names []string) {
-			for _, name := range members(c) {
-				if w.contenders[name] != nil && failed[key{c, name}] < failuresToDrop {
-					names = append(names, name)
-				}
-			}
-			return names
-		},
-		keep: func(rec sample.Record) {
-			w.record(rec)
-			if rec.Failure != "" {
-				failed[key{rec.Condition, rec.Contender}]++
-				w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(),
-					rec.Block, rec.Failure)
-			}
-		},
+		blocks: blocks, measure: measure, members: members, keep: w.record,
 	})
+}
+
+// carryDropping carries out a series. A contender that fails in it stays in the run. After
+// failuresToDrop failures it is left out of that condition.
+func (w *runner) carryDropping(ctx context.Context, s *series) error {
+	failed := make(map[trial.Slot]int) // without block
+	members, keep := s.members, s.keep
+	s.members = func(c sample.Condition) (names []string) {
+		for _, name := range members(c) {
+			if w.contenders[name] != nil && failed[trial.Slot{Condition: c, Contender: name}] < failuresToDrop {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	s.keep = func(rec sample.Record) {
+		keep(rec)
+		if rec.Failure != "" {
+			failed[trial.Slot{Condition: rec.Condition, Contender: rec.Contender}]++
+			w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(),
+				rec.Block, rec.Failure)
+		}
+	}
+	return w.carryOut(ctx, s)
 }

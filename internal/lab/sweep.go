@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -36,24 +35,23 @@ type SweepValue int
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (v *SweepValue) UnmarshalYAML(n ast.Node) error {
-	t := n.GetToken()
-	if t.Value == "all" || t.Value == "auto" {
-		*v = 0
-		return nil
-	}
-	parsed, err := strconv.Atoi(t.Value)
-	if err != nil || parsed < 1 {
-		return &yaml.SyntaxError{Message: fmt.Sprintf("want a number from 1, all or auto, got %q", t.Value), Token: t}
-	}
-	*v = SweepValue(parsed)
-	return nil
+	return yamlfile.Scalar(n, v, func(text string) (SweepValue, error) {
+		if text == "all" || text == "auto" {
+			return 0, nil
+		}
+		parsed, err := strconv.Atoi(text)
+		if err != nil || parsed < 1 {
+			return 0, fmt.Errorf("want a number from 1, all or auto, got %q", text)
+		}
+		return SweepValue(parsed), nil
+	})
 }
 
 // mostProcs limits GOMAXPROCS and workers. A higher number is a typing error.
 const mostProcs = 1024
 
 // check returns a *yamlfile.Error for an invalid sweep.
-func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
+func (s *Sweep) check(f *yamlfile.File, at string, e *Experiment) error {
 	most := mostProcs
 	switch {
 	case !slices.Contains(sample.Axes(), s.Axis):
@@ -77,8 +75,8 @@ func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
 		return f.Fault(at, "sweeps: measure: want at least %v, got %v", minMeasure, time.Duration(s.Measure))
 	}
 	for i, name := range s.Contenders {
-		if !slices.Contains(contenders, name) {
-			return f.Fault(fmt.Sprintf("%s.contenders[%d]", at, i), "%q is not a contender of the experiment", name)
+		if err := e.checkName(f, fmt.Sprintf("%s.contenders[%d]", at, i), "", name); err != nil {
+			return err
 		}
 	}
 	if len(s.Contenders) == 0 {
@@ -182,7 +180,7 @@ func (w *runner) swept(s *Sweep) (r sample.Sweep, measure time.Duration) {
 		return r, measure
 	}
 	conditions, labels := s.conditions(len(w.cpus))
-	files := openFiles()
+	files := trial.OpenFiles()
 	for i, c := range conditions {
 		if uint64(c.Connections+trial.SpareFiles) > files {
 			w.recorder.Note("The sweep leaves out %d connections: they need more open files than the limit allows (ulimit -n).", c.Connections)

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml"
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
@@ -19,34 +16,6 @@ import (
 
 // TargetsDir is the subfolder of experiments/ with the experiments of kind Targets.
 const TargetsDir = "targets"
-
-// Target is a limit of a figure in a scenario. See sample.Target.
-type Target struct {
-	Contender string        `yaml:"contender"`
-	Metric    sample.Metric `yaml:"metric"`
-	Reference string        `yaml:"reference"`
-	Require   Limit         `yaml:"require"`
-	Aim       Limit         `yaml:"aim"`
-}
-
-// Limit is a sample.Limit in YAML.
-type Limit struct{ sample.Limit }
-
-// UnmarshalYAML implements yaml.NodeUnmarshaler.
-func (l *Limit) UnmarshalYAML(n ast.Node) (err error) {
-	if l.Limit, err = sample.ParseLimit(n.GetToken().Value); err != nil {
-		return &yaml.SyntaxError{Message: err.Error(), Token: n.GetToken()}
-	}
-	return nil
-}
-
-// Of returns the target as one of a run.
-func (t *Target) Of(row string) sample.Target {
-	return sample.Target{
-		Row: row, Contender: t.Contender, Metric: t.Metric, Reference: t.Reference,
-		Require: t.Require.Limit, Aim: t.Aim.Limit,
-	}
-}
 
 // targeted returns the contenders that targets name.
 func (e *Experiment) targeted() (all []string) {
@@ -82,7 +51,7 @@ func (e *Experiment) checkTargets(f *yamlfile.File) error {
 				return f.Fault(at, "scenarios: targets belong to each scenario of kind %s, and to no other", Targets)
 			}
 			for j := range t.Scenarios[i].Targets {
-				if problem := t.Scenarios[i].Targets[j].problem(); problem != "" {
+				if problem := targetProblem(&t.Scenarios[i].Targets[j]); problem != "" {
 					return f.Fault(fmt.Sprintf("%s.targets[%d]", at, j), "targets: %s", problem)
 				}
 			}
@@ -91,8 +60,8 @@ func (e *Experiment) checkTargets(f *yamlfile.File) error {
 	return nil
 }
 
-// problem describes the first invalid value, or returns "".
-func (t *Target) problem() string {
+// targetProblem describes the first invalid value, or returns "".
+func targetProblem(t *sample.Target) string {
 	switch {
 	case t.Contender == "":
 		return "contender is missing"
@@ -106,15 +75,16 @@ func (t *Target) problem() string {
 	return ""
 }
 
-// FindTargets returns the experiments of targets in the project's folder root, by name.
-func FindTargets(root string) (all []*Experiment, err error) {
+// FindTargets returns the experiments of a kind with targets, in the project's folder root. read
+// reads the one in a folder.
+func FindTargets[E any](root string, kind Kind, read func(dir string) (E, error)) (all []E, err error) {
 	dir := filepath.Join(root, "experiments", TargetsDir)
-	names, err := Experiments(dir, Targets)
+	names, err := Experiments(dir, kind)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		e, err := ReadExperiment(filepath.Join(dir, name))
+		e, err := read(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +123,8 @@ func (w *runner) runTargets(ctx context.Context) error {
 	for i := range w.trials.Scenarios {
 		s := &w.trials.Scenarios[i]
 		for _, t := range s.Targets {
-			w.run.Targets = append(w.run.Targets, t.Of(s.Name))
+			t.Row = s.Name
+			w.run.Targets = append(w.run.Targets, t)
 		}
 	}
 	for i := range w.trials.Scenarios {
@@ -177,27 +148,15 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 	if !c.Scenario.Fresh && !w.trials.areExact {
 		most = max(blocks, aloneBlocks)
 	}
-	failed, isAlone := make(map[string]int), false
-	err := w.carryOut(ctx, &series{
+	isAlone := false
+	err := w.carryDropping(ctx, &series{
 		what: " of " + s.Name, conditions: []sample.Condition{c}, contenders: w.contenders, together: true,
 		apart: true, blocks: most, measure: time.Duration(w.trials.Measure),
-		members: func(sample.Condition) (names []string) {
-			for _, name := range s.members() {
-				if w.contenders[name] != nil && failed[name] < failuresToDrop {
-					names = append(names, name)
-				}
-			}
-			return names
-		},
+		members: func(sample.Condition) []string { return s.members() },
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.record(rec)
 			isAlone = isAlone || rec.StaysAlone() != ""
-			if rec.Failure != "" {
-				failed[rec.Contender]++
-				w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), s.Name, rec.Block,
-					rec.Failure)
-			}
 		},
 		enough: func(done int, _ time.Duration) bool { return done >= blocks && !isAlone },
 	})
@@ -211,7 +170,9 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, blocks int) error {
 	source := &counted{runner: w, turns: blocks, ofTargets: true}
 	for _, name := range s.members() {
-		isCounted := func(t Target) bool { return t.Metric.IsCounted() && (t.Contender == name || t.Reference == name) }
+		isCounted := func(t sample.Target) bool {
+			return t.Metric.IsCounted() && (t.Contender == name || t.Reference == name)
+		}
 		if w.contenders[name] != nil && slices.ContainsFunc(s.Targets, isCounted) {
 			source.names = append(source.names, name)
 		}

@@ -36,11 +36,7 @@ func (w *runner) compareKernel() error {
 	if err != nil {
 		return err
 	}
-	most := 0
-	for _, c := range w.run.Conditions {
-		most = max(most, c.Connections)
-	}
-	w.run.Kernel = kernel.Compare(w.Kernel, theirs, most)
+	w.run.Kernel = kernel.Compare(w.Kernel, theirs, w.trials.mostConnections())
 	w.run.Environment.Sysctls = labrun.Sysctls(w.Kernel)
 	if !w.Tune {
 		return nil

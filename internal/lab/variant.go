@@ -33,11 +33,7 @@ func (e *Experiment) Spec(dir, name string) (*contender.Spec, error) {
 	if isVariant {
 		is.Name, is.Title, is.About = name, v.Title, cmp.Or(v.About, is.About)
 		is.Server = cmp.Or(is.Server, found.Name)
-		is.Set = maps.Clone(is.Set)
-		if is.Set == nil {
-			is.Set = make(map[string]string)
-		}
-		maps.Copy(is.Set, v.Set)
+		is.AddSettings(v.Set)
 	}
 	return &is, nil
 }

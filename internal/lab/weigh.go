@@ -6,13 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/kernel"
@@ -236,12 +233,9 @@ func prepare(o Options) (*runner, error) {
 		Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
-		Environment: labrun.Environment(len(cpus)), Published: published,
+		Environment: labrun.Environment(len(cpus)), Published: published, Compare: e.Compare,
 	}
 	w.recorder.Run = w.run
-	for _, c := range e.Compare {
-		w.run.Compare = append(w.run.Compare, sample.Comparison(c))
-	}
 	return w, w.compareKernel()
 }
 
@@ -278,21 +272,12 @@ func (w *runner) check() error {
 
 // checkFiles returns an error if the generator cannot open all its connections.
 func (w *runner) checkFiles() error {
-	files := openFiles()
+	files := trial.OpenFiles()
 	if most := w.trials.mostConnections(); uint64(most+trial.SpareFiles) > files {
 		return usageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
 			most, most+trial.SpareFiles, files)
 	}
 	return nil
-}
-
-// openFiles returns the limit of this process's open files.
-func openFiles() uint64 {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		panic("lab: BUG: " + os.NewSyscallError("getrlimit", err).Error()) // getrlimit cannot fail with these arguments
-	}
-	return limit.Cur
 }
 
 // placement describes on which processors the servers and the generator run.

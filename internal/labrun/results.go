@@ -3,32 +3,53 @@ package labrun
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 )
 
-// ResultsDir makes a results folder and returns its path: out, or if that is empty a new folder in
-// root/results whose name is the time. A number is added if that folder exists.
-func ResultsDir(root, out string, started time.Time) (string, error) {
+// Folder is a folder for the results of a run. The zero value is none.
+type Folder struct {
+	Path string
+
+	isNew bool // this process made it
+	isOwn bool // it is in root/results
+}
+
+// NewFolder makes a results folder: out, or if that is empty a new folder in root/results whose
+// name is the time. A number is added if that folder exists.
+func NewFolder(root, out string, started time.Time) (Folder, error) {
 	if out != "" {
-		return out, os.MkdirAll(out, 0o755)
+		_, err := os.Stat(out)
+		return Folder{Path: out, isNew: errors.Is(err, fs.ErrNotExist)}, os.MkdirAll(out, 0o755)
 	}
 	const attempts = 1000
 	base := filepath.Join(root, "results", started.Format("2006-01-02T15-04-05"))
 	dir := base
 	for n := 2; ; n++ {
 		if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
-			return "", err
+			return Folder{}, err
 		}
 		err := os.Mkdir(dir, 0o755)
 		switch {
 		case err == nil:
-			return dir, nil
+			return Folder{Path: dir, isNew: true, isOwn: true}, nil
 		case errors.Is(err, os.ErrExist):
 			dir = fmt.Sprintf("%s-%d", base, n)
 		case !errors.Is(err, os.ErrNotExist) || n > attempts: // another run may remove an empty folder
-			return "", err
+			return Folder{}, err
 		}
+	}
+}
+
+// Discard removes the folder of a run that measured nothing, if the run made it. Folders with files
+// remain.
+func (f Folder) Discard() {
+	if f.isNew {
+		_ = os.Remove(f.Path)
+	}
+	if f.isOwn {
+		_ = os.Remove(filepath.Dir(f.Path))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -72,10 +73,28 @@ func (r *Request) roundTripHTTP2(a *attempt, h *http.Request) (*http.Response, e
 	if err == nil || a.Err() != nil || errors.As(err, &known) {
 		return resp, err
 	}
+	var stream streamError
+	if errors.As(err, &stream) { // nginx counts this as an invalid response, too
+		return nil, &client.Error{Side: client.Server, Kind: client.Malformed,
+			During: "waiting for the response from", Addr: a.addr, Err: err}
+	}
 	var opErr *net.OpError
 	notSent := a.hasDialFailed.Load() || errors.As(err, &opErr) && opErr.Op == "dial"
 	return nil, &client.Error{Side: client.Server, Kind: client.Closed, CanRetry: notSent,
 		During: "sending the request to", Addr: a.addr, Err: err}
+}
+
+// streamError is the error with which net/http reports that a stream was reset (RFC 9113, 5.4.2):
+// by the server, or because its response is malformed. Its error converts itself to a type with
+// these fields, for errors.As.
+type streamError struct {
+	StreamID, Code uint32
+	Cause          error
+}
+
+// Error implements error.
+func (e streamError) Error() string {
+	return fmt.Sprintf("stream %d was reset: code %d", e.StreamID, e.Code)
 }
 
 // countedBody counts what HTTP/2 sends of a request's body. The connection carries the frames of

@@ -103,7 +103,7 @@ func (r *Request) Fetch(ctx context.Context) (*http.Response, error) {
 			addr, err = r.Turn.Next()
 		}
 		if err != nil {
-			if last == nil {
+			if last == nil || r.Turn.HasUntried(tries-1) {
 				last = &Error{NoServer, http.StatusBadGateway, err, true}
 				r.Attempts.addNoServer(r.Group.Name)
 				r.reportFailure(r.Group.Name, err)

@@ -106,6 +106,12 @@ func (t *pathTree) stat(name string) (os.FileInfo, error) {
 	return info, err
 }
 
+// Stat is os.Stat for an absolute path, with Config's DisableSymlinks and SymlinksFrom.
+func Stat(path, disableSymlinks, symlinksFrom string) (os.FileInfo, error) {
+	t := &pathTree{disableLinks: disableSymlinks, from: symlinksFrom}
+	return t.stat(strings.TrimPrefix(path, "/"))
+}
+
 // checks are the paths that a resource depends on, with their stamps when the resource was loaded.
 // The list is empty if files are not found by path.
 type checks struct {

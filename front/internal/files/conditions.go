@@ -28,14 +28,14 @@ func (p *plan) judge(r *http.Request, v *variant) outcome {
 	if s := p.precondition(r.Header, v); s != http.StatusOK {
 		return outcome{status: s}
 	}
-	if r.Method != http.MethodGet { // ranges are defined for GET only
+	if r.Method != http.MethodGet || p.maxRanges < 0 { // ranges are defined for GET only
 		return outcome{status: http.StatusOK}
 	}
 	wanted := joined(r.Header, "Range")
 	if wanted == "" || !ifRange(r.Header, v) {
 		return outcome{status: http.StatusOK}
 	}
-	spans, err := parseRange(wanted, v.size)
+	spans, err := parseRange(wanted, v.size, p.maxRanges)
 	switch {
 	case err != nil:
 		return outcome{status: http.StatusRequestedRangeNotSatisfiable}

@@ -56,6 +56,9 @@ type Config struct {
 	// ModifiedExact requires If-Modified-Since to be equal to the file's time, as in nginx.
 	// Otherwise it may be later, too.
 	ModifiedExact bool
+	// MaxRanges bounds the ranges of a request: with more it gets the whole file. 0 is 16, which is
+	// also the most, and a negative value disables ranges.
+	MaxRanges int
 	// CacheControl is the Cache-Control of files; "" means none.
 	CacheControl string
 	// Compress defines which encoded variants clients may receive.
@@ -125,6 +128,7 @@ type plan struct {
 	noSymlinks   bool
 	noEtag       bool
 	exact        bool // ModifiedExact
+	maxRanges    int  // negative: none
 	typeOf       func(name string) string
 	cacheControl string
 	always       []field // Header
@@ -144,10 +148,13 @@ func compile(c Config) (*plan, error) {
 		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, hideDotfiles: c.HideDotfiles,
 		cacheControl: c.CacheControl,
 		noSymlinks:   c.NoSymlinks, noEtag: c.NoEtag, exact: c.ModifiedExact, typeOf: c.TypeOf,
-		limits: c.Limits.withDefaults(), page: newPage(),
+		limits: c.Limits.withDefaults(), page: newPage(), maxRanges: c.MaxRanges,
 	}
 	if c.Root == nil && c.Dir == "" && !c.ByPath {
 		return nil, errors.New("files: missing Dir: the directory to serve")
+	}
+	if p.maxRanges == 0 {
+		p.maxRanges = maxRanges
 	}
 	if c.Index == nil {
 		p.index = []string{"index.html"}

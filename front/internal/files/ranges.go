@@ -23,15 +23,16 @@ func (s span) contentRange(size int64) string {
 var errRange = errors.New("range not satisfiable")
 
 // parseRange parses a Range field. Nil means the whole file: the unit is unknown, there are more
-// than maxRanges ranges, or the file is empty. As RFC 9110, 14.2 suggests, ranges that overlap or
-// touch are joined. Thus no response is much longer than the file.
-func parseRange(value string, size int64) ([]span, error) {
+// than most ranges within the file, or maxRanges at all, they are longer than the file, or that is
+// empty. As RFC 9110, 14.2 suggests, ranges that overlap or touch are joined. Thus no response is
+// much longer than the file.
+func parseRange(value string, size int64, most int) ([]span, error) {
 	unit, list, ok := strings.Cut(value, "=")
 	if !ok || !strings.EqualFold(strings.TrimSpace(unit), "bytes") || strings.Count(list, ",") >= 2*maxRanges {
 		return nil, nil
 	}
 	var spans []span
-	given := 0
+	given, total := 0, int64(0)
 	for element := range strings.SplitSeq(list, ",") {
 		if element = strings.Trim(element, " \t"); element == "" {
 			continue
@@ -42,12 +43,14 @@ func parseRange(value string, size int64) ([]span, error) {
 		}
 		if given++; s.length > 0 {
 			spans = append(spans, s)
+			total += min(s.length, math.MaxInt64-total)
 		}
 	}
 	switch {
 	case given == 0:
 		return nil, errRange
-	case size == 0 || given > maxRanges: // many clients request a range only to limit the length
+	case size == 0, given > maxRanges, len(spans) > most, len(spans) > 1 && total > size:
+		// many clients request a range only to limit the length
 		return nil, nil
 	case len(spans) == 0:
 		return nil, errRange

@@ -2,6 +2,7 @@ package files
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -59,7 +60,9 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 			v.fields = append(v.fields, field{name, []string{value}})
 		}
 	}
-	add("Accept-Ranges", "bytes")
+	if p.maxRanges >= 0 {
+		add("Accept-Ranges", "bytes")
+	}
 	add("Cache-Control", p.cacheControl)
 	add("Content-Encoding", coding)
 	add("Content-Length", strconv.FormatInt(v.size, 10))
@@ -98,7 +101,9 @@ func (v *variant) set(header http.Header) {
 	if theirType != nil {
 		header["Content-Type"] = theirType
 	}
-	if theirVary != nil {
+	if slices.Contains(theirVary, "Accept-Encoding") {
+		header["Vary"] = theirVary
+	} else if theirVary != nil {
 		header["Vary"] = append(theirVary[:len(theirVary):len(theirVary)], header["Vary"]...)
 	}
 }

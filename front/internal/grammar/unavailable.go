@@ -18,17 +18,14 @@ type unavailableVariable struct{ name, why string }
 
 func unavailable() []unavailableVariable {
 	const (
-		conns  = "the handler sees requests, not connections"
-		tls    = "package tls does not report it"
-		userid = "userid is not supported: set cookies in the application"
+		conns = "the handler sees requests, not connections"
+		tls   = "package tls does not report it"
 	)
 	return []unavailableVariable{
 		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
 		{"tcpinfo_snd_cwnd", conns}, {"tcpinfo_rcv_space", conns},
 		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},
-		{"uid_got", userid}, {"uid_set", userid}, {"uid_reset", userid},
 		{"proxy_protocol_tlv_", "TLVs of the PROXY protocol are not kept"},
-		{"sent_trailer_", "trailer sections are not kept"},
 		{"upstream_trailer_", "trailer sections are not kept"},
 	}
 }

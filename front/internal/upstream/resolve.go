@@ -251,7 +251,10 @@ func (n *names) find(h *host) ([]string, time.Duration, error) {
 		ips[i] = ips[i].Unmap()
 	}
 	slices.SortFunc(ips, netip.Addr.Compare) // DNS servers rotate them
-	ips = slices.Compact(ips)
+	// /etc/hosts may have a name twice. Two equal records of DNS are two servers, as in nginx.
+	if !h.follows {
+		ips = slices.Compact(ips)
+	}
 	addresses := make([]string, 0, min(len(ips), maxAddresses))
 	for _, ip := range ips[:min(len(ips), maxAddresses)] {
 		addresses = append(addresses, net.JoinHostPort(ip.String(), h.port))

@@ -273,3 +273,34 @@ func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 		check(t, "with old addresses", tryAll(g, "1"), "1")
 	})
 }
+
+// Equal records of DNS are several servers, as in nginx. Those that are unavailable count as not
+// tried; a server that is down does not.
+func TestEqualRecordsAreServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ip := netip.MustParseAddr("10.0.0.1")
+		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "a.example:1", Resolve: true, FailTimeout: time.Hour},
+			{Addr: "10.0.0.2:1", Down: true}}}, new(State), Options{
+			Lookup: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
+				return []netip.Addr{ip, ip}, time.Hour, nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		turn := g.Turn("", netip.Addr{})
+		for tried := range 2 {
+			if addr, err := turn.Next(); addr != "10.0.0.1:1" || err != nil || !turn.HasUntried(tried) {
+				t.Errorf("tried %q, %v", addr, err)
+			}
+			turn.Done(true)
+		}
+		if addr, err := turn.Next(); !errors.Is(err, ErrNone) || turn.HasUntried(2) {
+			t.Errorf("a third server: %q", addr)
+		}
+		turn = g.Turn("", netip.Addr{})
+		if addr, err := turn.Next(); !errors.Is(err, ErrNone) || !turn.HasUntried(0) {
+			t.Errorf("both rest: %q", addr)
+		}
+	})
+}

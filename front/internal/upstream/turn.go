@@ -123,6 +123,23 @@ func (t *Turn) More() bool {
 	return false
 }
 
+// HasUntried reports whether the group has more servers than were tried: the others are unavailable
+// now. Those that are down by the configuration do not count.
+func (t *Turn) HasUntried(tried int) bool {
+	s := t.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, l := range []*list{t.group.primary, t.group.backup} {
+		for i := range l.members {
+			if m := &l.members[i]; !m.server.Down && !m.server.Drain {
+				n++
+			}
+		}
+	}
+	return n > tried
+}
+
 // Refresh resolves names with Resolve again after servers have failed, and reports whether Next has
 // new addresses to try. It waits no longer than refreshTime.
 func (t *Turn) Refresh(ctx context.Context) bool {

@@ -161,9 +161,6 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	x.Prepare(st, s.template)
 	r := &x.Request
 	r.Method, r.Host, r.RequestURI = text.Of(b.Method), text.Of(b.Authority), text.Of(b.Path)
-	if text.Of(b.Scheme) != "https" {
-		r.TLS = nil
-	}
 	protocol := text.Of(b.Protocol)
 	if r.Method == http.MethodConnect && protocol == "" {
 		r.RequestURI = r.Host

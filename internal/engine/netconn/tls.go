@@ -68,10 +68,10 @@ func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err erro
 	return err
 }
 
-// looksLikeHTTP reports whether the first record begins like an HTTP request.
+// looksLikeHTTP reports whether the first record begins like an HTTP request, or HTTP/2's preface.
 func looksLikeHTTP(record [5]byte) bool {
 	switch string(record[:]) {
-	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET", "PRI *":
 		return true
 	}
 	return false

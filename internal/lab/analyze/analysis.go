@@ -9,6 +9,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/load/hist"
@@ -152,8 +153,8 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	}
 	row.weights = values(blocks, (*sample.Record).WeightUs)
 	rate := values(blocks, func(r *sample.Record) float64 { return r.Load.PerSecond() })
-	row.WeightUs, _ = stat.Median(stat.Known(row.weights))
-	row.PerSecond, _ = stat.Median(stat.Known(rate))
+	row.WeightUs = stat.Median(stat.Known(row.weights))
+	row.PerSecond = stat.Median(stat.Known(rate))
 	control := recordsLike(run, run.Control(), c, blocks)
 	weight := Weights(blocks, control, Weight)
 	row.Ratio, row.Disturbed, row.shifted = weight.Interval, weight.Disturbed, weight.Shifted
@@ -161,11 +162,11 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.RateRatio = Rates(blocks, control).Interval
 	row.Finding = row.Ratio.Finding()
 	row.Parts = parts(blocks)
-	row.Voluntary = median(blocks, func(r *sample.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })
-	row.Involuntary = median(blocks, func(r *sample.Record) float64 { _, i := r.SwitchesPerRequest(); return i })
-	row.RSS = median(blocks, func(r *sample.Record) float64 { return float64(r.RSS()) })
+	row.Voluntary = perRequest(blocks, "", sample.Voluntary)
+	row.Involuntary = perRequest(blocks, "", sample.Involuntary)
+	row.RSS = median(blocks, func(r *sample.Record) float64 { return r.Sum("", sample.RSS) })
 	row.BodyBytes = median(blocks,
-		func(r *sample.Record) float64 { return float64(r.Load.BodyBytes) / float64(max(1, r.Load.Requests)) })
+		func(r *sample.Record) float64 { return over(r, r.Load.BodyBytes) })
 	row.OtherAccepts = median(blocks,
 		func(r *sample.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
 	return row, true
@@ -174,9 +175,11 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 func parts(blocks []*sample.Record) []Part {
 	var all []Part
 	for _, role := range sample.Roles() {
-		p := Part{Role: role}
-		p.UserUs = median(blocks, func(r *sample.Record) float64 { u, _ := r.CPUPerRequest(role); return us(u) })
-		p.SysUs = median(blocks, func(r *sample.Record) float64 { _, s := r.CPUPerRequest(role); return us(s) })
+		p := Part{
+			Role:   role,
+			UserUs: median(blocks, func(r *sample.Record) float64 { return r.UserUs(role) }),
+			SysUs:  median(blocks, func(r *sample.Record) float64 { return r.SysUs(role) }),
+		}
 		if p.Us() > 0 {
 			all = append(all, p)
 		}
@@ -199,9 +202,16 @@ func values(blocks []*sample.Record, f func(*sample.Record) float64) []float64 {
 }
 
 func median(blocks []*sample.Record, f func(*sample.Record) float64) float64 {
-	m, _ := stat.Median(stat.Known(values(blocks, f)))
-	return m.Mid
+	return stat.Median(stat.Known(values(blocks, f))).Mid
 }
+
+// perRequest returns the median of a figure of a role's processes per request.
+func perRequest(blocks []*sample.Record, role string, figure func(proc.Cost) float64) float64 {
+	return median(blocks, func(r *sample.Record) float64 { return r.PerRequest(role, figure) })
+}
+
+// over divides a number by that of a record's requests.
+func over(r *sample.Record, n uint64) float64 { return float64(n) / float64(max(1, r.Load.Requests)) }
 
 // Row returns the row of the first entrant of a kind, or nil.
 func (t *Table) Row(kind sample.Kind) *Row {

@@ -64,12 +64,12 @@ func benchmarks(run *sample.Run) (tables []EngineTable) {
 func benchmark(run *sample.Run, e *sample.Entrant, name string, procs int) EngineRow {
 	c := sample.Condition{Procs: procs, Scenario: sample.Scenario{Name: name}}
 	of, than := perBlock(run, e, c), perBlock(run, run.Control(), c)
+	ns := stat.Known(values(of, sample.Ns.Of))
 	row := EngineRow{
-		Entrant: e, Benchmark: name, Procs: procs, Trials: len(stat.Known(values(of, sample.Ns.Of))),
+		Entrant: e, Benchmark: name, Procs: procs, Trials: len(ns), Ns: stat.Median(ns),
 		Bytes: median(of, sample.BytesAllocated.Of), Allocs: median(of, sample.Allocations.Of),
 		Ratio: stat.Interval{Mid: math.NaN()}, PublishedRatio: math.NaN(),
 	}
-	row.Ns, _ = stat.Median(stat.Known(values(of, sample.Ns.Of)))
 	for i := range run.Records {
 		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" {
 			row.Failure = r.Failure

@@ -8,14 +8,10 @@ import (
 // compareBuilds returns the ratio of two builds, by slices if slices have the figure and otherwise
 // by blocks.
 func compareBuilds(m sample.Metric, of, than []*sample.Record) stat.Interval {
-	switch m {
-	case sample.CPU:
-		return Weights(of, than, Weight).Interval
-	case sample.Rate:
-		return Rates(of, than).Interval
+	if m == sample.CPU || m == sample.Rate {
+		return metricRatio(m, of, than)
 	}
-	byBlock, _ := stat.Ratio(values(of, m.Of), values(than, m.Of))
-	return byBlock
+	return stat.Ratio(values(of, m.Of), values(than, m.Of))
 }
 
 // Change is the difference of the second of two builds from the first in one metric.

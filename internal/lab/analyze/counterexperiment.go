@@ -25,12 +25,11 @@ const (
 // CounterDifferences returns the medians of the contender's difference from the control, without
 // and with the setting changed.
 func CounterDifferences(x *sample.CounterExperiment) (before, after float64) {
-	b, _ := stat.Difference(x.Of, x.Control)
-	a, _ := stat.Difference(x.Toggled, x.Control)
+	before = stat.Difference(x.Of, x.Control).Mid
 	if x.ChangesControl {
-		a, _ = stat.Difference(x.Of, x.Toggled)
+		return before, stat.Difference(x.Of, x.Toggled).Mid
 	}
-	return b.Mid, a.Mid
+	return before, stat.Difference(x.Toggled, x.Control).Mid
 }
 
 // OutcomeOf returns what became of the difference. It is meaningless for a failed test.

@@ -98,7 +98,7 @@ func decompose(run *sample.Run, t *Table) (all []Decomposition) {
 
 // divide computes the total, the parts and the residual from the records of both, by block.
 func (d *Decomposition) divide(of, than []*sample.Record) {
-	d.TotalUs, _ = stat.Difference(values(of, (*sample.Record).WeightUs), values(than, (*sample.Record).WeightUs))
+	d.TotalUs = stat.Difference(values(of, (*sample.Record).WeightUs), values(than, (*sample.Record).WeightUs))
 	d.ResidualUs = d.TotalUs.Mid
 	for _, role := range sample.Roles() {
 		with, without := hasRole(of, role), hasRole(than, role)
@@ -107,14 +107,13 @@ func (d *Decomposition) divide(of, than []*sample.Record) {
 		}
 		for _, sys := range []bool{false, true} {
 			us := func(r *sample.Record) float64 {
-				user, inKernel := r.CPUUsPerRequest(role)
 				if sys {
-					return inKernel
+					return r.SysUs(role)
 				}
-				return user
+				return r.UserUs(role)
 			}
 			p := PartDifference{Role: role, Sys: sys, OneSided: with != without}
-			p.Us, _ = stat.Difference(values(of, us), values(than, us))
+			p.Us = stat.Difference(values(of, us), values(than, us))
 			d.Parts = append(d.Parts, p)
 			d.ResidualUs -= p.Us.Mid
 		}
@@ -142,10 +141,10 @@ func callDifferences(of, than *sample.Record) (all []CallDifference) {
 	for _, role := range sample.Roles() {
 		more := make(map[string]float64)
 		for name, n := range of.Attribution.Calls[role] {
-			more[name] += perRequest(of, n)
+			more[name] += over(of, n)
 		}
 		for name, n := range than.Attribution.Calls[role] {
-			more[name] -= perRequest(than, n)
+			more[name] -= over(than, n)
 		}
 		for name, n := range more {
 			if math.Abs(n) >= LeastCalls {

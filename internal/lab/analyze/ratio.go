@@ -59,7 +59,7 @@ func Rates(of, than []*sample.Record) Ratio {
 func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 	p := compare(of, than, figure, correct)
 	if p.areTrials() {
-		c.Interval, _ = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
+		c.Interval = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
 		return c
 	}
 	c.Estimate, c.Disturbed, c.Shifted = stat.Ratios(p.of, p.than), p.disturbed, p.shifted
@@ -74,8 +74,7 @@ func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 func Excess(of, than []*sample.Record, figure Figure) (i stat.Interval) {
 	p := compare(of, than, figure, true)
 	if p.areTrials() {
-		i, _ = stat.Difference(slices.Concat(p.of...), slices.Concat(p.than...))
-		return i
+		return stat.Difference(slices.Concat(p.of...), slices.Concat(p.than...))
 	}
 	i = stat.Differences(p.of, p.than).Interval
 	if p.disturbed {

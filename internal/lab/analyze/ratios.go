@@ -40,10 +40,15 @@ func perBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.
 }
 
 func kindOfBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, alone bool) []*sample.Record {
+	return inBlocks(run, e, c, func(r *sample.Record) bool { return r.Timed() && (r.Alone != "") == alone })
+}
+
+// inBlocks returns those of a contender's records under a condition, by block.
+func inBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, is func(*sample.Record) bool) []*sample.Record {
 	blocks := make([]*sample.Record, run.Blocks)
 	for i := range run.Records {
 		r := &run.Records[i]
-		if e != nil && r.Contender == e.Name && r.Condition == c && r.Timed() && (r.Alone != "") == alone {
+		if e != nil && r.Contender == e.Name && r.Condition == c && is(r) {
 			blocks[r.Block-1] = r
 		}
 	}

@@ -36,8 +36,7 @@ func newRange(v []float64) (r Range) {
 	if len(v) == 0 {
 		return r
 	}
-	m, _ := stat.Median(v)
-	return Range{m.Mid, slices.Min(v), slices.Max(v)}
+	return Range{stat.Median(v).Mid, slices.Min(v), slices.Max(v)}
 }
 
 // Below reports whether all trials of r were below all of s.

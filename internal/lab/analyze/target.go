@@ -118,21 +118,15 @@ func pairOf(run *sample.Run, c sample.Condition, t sample.Target) (of, than []*s
 
 // countsPerBlock returns the records in which the kernel counted, by block.
 func countsPerBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.Record {
-	blocks := make([]*sample.Record, run.Blocks)
-	for i := range run.Records {
-		r := &run.Records[i]
-		isCounted := r.Attribution != nil && r.Attribution.Calls != nil && r.Failure == "" && r.Block > 0
-		if e != nil && r.Contender == e.Name && r.Condition == c && isCounted {
-			blocks[r.Block-1] = r
-		}
-	}
-	return blocks
+	return inBlocks(run, e, c, func(r *sample.Record) bool {
+		return r.Attribution != nil && r.Attribution.Calls != nil && r.Failure == "" && r.Block > 0
+	})
 }
 
 // compare fills in the figures and the value.
 func (r *TargetResult) compare(of, than []*sample.Record) {
 	mine := values(of, r.Metric.Of)
-	own, _ := stat.Median(stat.Known(mine))
+	own := stat.Median(stat.Known(mine))
 	r.Of, r.Starts = own.Mid, len(stat.Known(mine))
 	if r.Reference == "" {
 		r.Value = own

@@ -91,22 +91,14 @@ func usage(run *sample.Run, t *Table) (all Usage) {
 }
 
 func usageRow(row *Row, role string, blocks []*sample.Record, count *sample.Record) UsageRow {
-	per := func(f func(proc.Cost) float64) float64 {
-		return median(blocks, func(r *sample.Record) (sum float64) {
-			for _, c := range costsOf(r, role) {
-				sum += f(c)
-			}
-			return sum / float64(max(1, r.Load.Requests))
-		})
-	}
 	used := UsageRow{
 		Row: row, Role: role,
-		UserUs:      per(func(c proc.Cost) float64 { return c.User.Seconds() * 1e6 }),
-		SysUs:       per(func(c proc.Cost) float64 { return c.Sys.Seconds() * 1e6 }),
-		Voluntary:   per(func(c proc.Cost) float64 { return float64(c.Voluntary) }),
-		Involuntary: per(func(c proc.Cost) float64 { return float64(c.Involuntary) }),
-		MinorFaults: per(func(c proc.Cost) float64 { return float64(c.MinorFaults) }),
-		MajorFaults: per(func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
+		UserUs:      median(blocks, func(r *sample.Record) float64 { return r.UserUs(role) }),
+		SysUs:       median(blocks, func(r *sample.Record) float64 { return r.SysUs(role) }),
+		Voluntary:   perRequest(blocks, role, sample.Voluntary),
+		Involuntary: perRequest(blocks, role, sample.Involuntary),
+		MinorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MinorFaults) }),
+		MajorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
 	}
 	if count != nil {
 		used.Calls = callsPerRequest([]*sample.Record{count}, role)
@@ -114,23 +106,13 @@ func usageRow(row *Row, role string, blocks []*sample.Record, count *sample.Reco
 	return used
 }
 
-func costsOf(r *sample.Record, role string) []proc.Cost {
-	if role != sample.RoleGenerator {
-		return r.Costs[role]
-	}
-	if r.Generator == nil {
-		return nil
-	}
-	return []proc.Cost{*r.Generator}
-}
-
 func hopRows(row *Row, r *sample.Record) (all []HopRow) {
 	for i := range r.Attribution.Hops {
 		h := &r.Attribution.Hops[i]
 		all = append(all, HopRow{
-			Row: row, Hop: h.Name, Network: h.Network, Opened: perRequest(r, h.Opened),
-			ToSegments: perRequest(r, h.To.Segments), FromSegments: perRequest(r, h.From.Segments),
-			ToBytes: perRequest(r, h.To.Bytes), FromBytes: perRequest(r, h.From.Bytes),
+			Row: row, Hop: h.Name, Network: h.Network, Opened: over(r, h.Opened),
+			ToSegments: over(r, h.To.Segments), FromSegments: over(r, h.From.Segments),
+			ToBytes: over(r, h.To.Bytes), FromBytes: over(r, h.From.Bytes),
 		})
 	}
 	return all

@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"slices"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/explain"
@@ -80,8 +79,8 @@ func Evidence(run *sample.Run, name string, c sample.Condition) explain.Evidence
 	e.P50Us = of(func(r *sample.Record) float64 { return us(r.Load.Latency.Quantile(0.5)) })
 	e.DelayedShare = of(func(r *sample.Record) float64 { return shareOf(r.Load.Latency, explain.DelayedACKs()) })
 	e.RetriedShare = of(func(r *sample.Record) float64 { return shareOf(r.Load.Connect, explain.RetriedConnects()) })
-	e.Connects = of(func(r *sample.Record) float64 { return perRequest(r, r.Load.Connects) })
-	e.Errors = of(func(r *sample.Record) float64 { return perRequest(r, r.Load.Errors.Total()) })
+	e.Connects = of(func(r *sample.Record) float64 { return over(r, r.Load.Connects) })
+	e.Errors = of(func(r *sample.Record) float64 { return over(r, r.Load.Errors.Total()) })
 	e.GeneratorBusy = of(func(r *sample.Record) float64 { return r.Load.Generator.Busy })
 	e.OthersCPUs = of(func(r *sample.Record) float64 { return r.Others.Seconds() / r.Load.Seconds })
 	e.Demand = of(demand)
@@ -91,7 +90,7 @@ func Evidence(run *sample.Run, name string, c sample.Condition) explain.Evidence
 			e.ErrorTexts = append(e.ErrorTexts, r.Load.Errors.First)
 		}
 		for status, n := range r.Load.Statuses {
-			e.Statuses[status] += perRequest(r, n) / float64(len(timed))
+			e.Statuses[status] += over(r, n) / float64(len(timed))
 		}
 	}
 	return e
@@ -120,10 +119,6 @@ func recordsOf(run *sample.Run, name string, c sample.Condition) (timed, counted
 	return timed, counted
 }
 
-func perRequest(r *sample.Record, n uint64) float64 {
-	return float64(n) / float64(max(1, r.Load.Requests))
-}
-
 // shareOf returns the share of durations in a band.
 func shareOf(h *hist.Histogram, in explain.Band) float64 {
 	if h == nil || us(h.Max()) < in.FromUs { // true of nearly all, and iterating is slow
@@ -140,13 +135,8 @@ func shareOf(h *hist.Histogram, in explain.Band) float64 {
 
 // demand returns how many processors the servers' threads were running on or ready for.
 func demand(r *sample.Record) float64 {
-	var ready time.Duration
-	for _, costs := range r.Costs {
-		for _, c := range costs {
-			ready += c.CPU() + c.Waited
-		}
-	}
-	return ready.Seconds() / r.Load.Seconds
+	ready := r.Sum("", func(c proc.Cost) float64 { return float64(c.CPU() + c.Waited) })
+	return ready / 1e9 / r.Load.Seconds
 }
 
 // backendConnects returns the connections per request from the front to the application. If the
@@ -154,10 +144,10 @@ func demand(r *sample.Record) float64 {
 func backendConnects(timed, counted []*sample.Record) float64 {
 	for _, r := range counted {
 		if h := r.Attribution.Hop(sample.HopApplication); h != nil {
-			return perRequest(r, h.Opened)
+			return over(r, h.Opened)
 		}
 	}
-	return median(timed, func(r *sample.Record) float64 { return perRequest(r, r.OtherAccepts()) })
+	return median(timed, func(r *sample.Record) float64 { return over(r, r.OtherAccepts()) })
 }
 
 // evidenceParts returns the roles of a contender.
@@ -167,32 +157,18 @@ func evidenceParts(timed, counted []*sample.Record) (parts []explain.Part) {
 		if len(costs) == 0 {
 			continue
 		}
-		sum := func(of func(i int, r *sample.Record) float64) float64 {
-			return median(timed, func(r *sample.Record) (total float64) {
-				for i := range r.Costs[role] {
-					total += of(i, r)
-				}
-				return total
-			})
-		}
-		each := func(of func(i int, r *sample.Record) uint64) float64 {
-			return sum(func(i int, r *sample.Record) float64 { return perRequest(r, of(i, r)) })
+		used := usageRow(nil, role, timed, nil)
+		sum := func(figure func(proc.Cost) float64) float64 {
+			return median(timed, func(r *sample.Record) float64 { return r.Sum(role, figure) })
 		}
 		parts = append(parts, explain.Part{
-			Role: role, Processes: len(costs),
-			UserUs: sum(func(i int, r *sample.Record) float64 {
-				return us(r.Costs[role][i].User) / float64(max(1, r.Load.Requests))
-			}),
-			SysUs: sum(func(i int, r *sample.Record) float64 {
-				return us(r.Costs[role][i].Sys) / float64(max(1, r.Load.Requests))
-			}),
-			Voluntary:   each(func(i int, r *sample.Record) uint64 { return r.Costs[role][i].Voluntary }),
-			Involuntary: each(func(i int, r *sample.Record) uint64 { return r.Costs[role][i].Involuntary }),
-			PageFaults:  each(func(i int, r *sample.Record) uint64 { return recycledFaults(r.Costs[role][i]) }),
-			FileBytes:   each(func(i int, r *sample.Record) uint64 { return r.Costs[role][i].FileBytes }),
-			RSS:         sum(func(i int, r *sample.Record) float64 { return float64(r.Costs[role][i].RSS) }),
-			Threads:     int(sum(func(i int, r *sample.Record) float64 { return float64(r.Costs[role][i].Threads) })),
-			Calls:       callsPerRequest(counted, role),
+			Role: role, Processes: len(costs), UserUs: used.UserUs, SysUs: used.SysUs,
+			Voluntary: used.Voluntary, Involuntary: used.Involuntary,
+			PageFaults: perRequest(timed, role, recycledFaults),
+			FileBytes:  perRequest(timed, role, func(c proc.Cost) float64 { return float64(c.FileBytes) }),
+			RSS:        sum(sample.RSS),
+			Threads:    int(sum(func(c proc.Cost) float64 { return float64(c.Threads) })),
+			Calls:      callsPerRequest(counted, role),
 		})
 	}
 	if i := slices.IndexFunc(parts, func(p explain.Part) bool { return p.Role == contender.RoleApplication }); i >= 0 {
@@ -203,8 +179,8 @@ func evidenceParts(timed, counted []*sample.Record) (parts []explain.Part) {
 
 // recycledFaults returns the page faults beyond those for pages by which a process grew. A process
 // grows once, however many requests it serves.
-func recycledFaults(c proc.Cost) uint64 {
-	return c.MinorFaults - min(c.GrewPages, c.MinorFaults)
+func recycledFaults(c proc.Cost) float64 {
+	return float64(c.MinorFaults - min(c.GrewPages, c.MinorFaults))
 }
 
 // addCollector adds the statistics of a Go program's garbage collector. Its share of CPU time is
@@ -216,8 +192,8 @@ func addCollector(p *explain.Part, counted []*sample.Record) {
 			continue
 		}
 		p.AllocBytes = c.BytesPerSecond / r.Load.PerSecond()
-		user, sys := r.CPUPerRequest(contender.RoleApplication)
-		p.GCShare = min(1, c.CPUPerSecond/((user+sys).Seconds()*r.Load.PerSecond()))
+		us := r.UserUs(contender.RoleApplication) + r.SysUs(contender.RoleApplication)
+		p.GCShare = min(1, c.CPUPerSecond/(us/1e6*r.Load.PerSecond()))
 		return
 	}
 }
@@ -230,7 +206,7 @@ func callsPerRequest(counted []*sample.Record, role string) map[string]float64 {
 		}
 		calls := make(map[string]float64)
 		for name, n := range r.Attribution.Calls[role] {
-			calls[name] = perRequest(r, n)
+			calls[name] = over(r, n)
 		}
 		return calls
 	}

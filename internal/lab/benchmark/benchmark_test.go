@@ -384,7 +384,7 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 // The rows of the project are benchmarks.
 func TestTargetsOfTheProjectAreBenchmarks(t *testing.T) {
 	root := programs.Root(t)
-	all, err := benchmark.FindTargets(root)
+	all, err := lab.FindTargets(root, lab.Benchmarks, benchmark.ReadExperiment)
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}

@@ -31,18 +31,19 @@ type Experiment struct {
 	Name string `yaml:"-"` // the folder's
 	Dir  string `yaml:"-"`
 
-	Kind     lab.Kind    `yaml:"kind"` // lab.Benchmarks
-	Title    string      `yaml:"title"`
-	Question string      `yaml:"question"`
-	Source   string      `yaml:"source"` // the write-up that it repeats
-	Module   string      `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
-	Server   string      `yaml:"server"` // the contender to which load generators send requests
-	Nginx    string      `yaml:"nginx"`  // a template of its nginx.conf; "" if it needs none
-	Control  string      `yaml:"control"`
-	Engines  []Engine    `yaml:"engines"`
-	Groups   []Group     `yaml:"groups"`
-	Targets  []TargetRow `yaml:"targets"` // instead of groups
-	Counts   []Count     `yaml:"counts"`  // of targets
+	Kind     lab.Kind `yaml:"kind"` // lab.Benchmarks
+	Title    string   `yaml:"title"`
+	Question string   `yaml:"question"`
+	Source   string   `yaml:"source"` // the write-up that it repeats
+	Module   string   `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
+	Server   string   `yaml:"server"` // the contender to which load generators send requests
+	Nginx    string   `yaml:"nginx"`  // a template of its nginx.conf; "" if it needs none
+	Control  string   `yaml:"control"`
+	Engines  []Engine `yaml:"engines"`
+
+	Groups  []sample.Group `yaml:"groups"`
+	Targets []TargetRow    `yaml:"targets"` // instead of groups
+	Counts  []Count        `yaml:"counts"`  // of targets
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
@@ -68,13 +69,6 @@ type Engine struct {
 	Needs    string `yaml:"needs"`
 	Requests string `yaml:"requests"`
 	Errors   string `yaml:"errors"`
-}
-
-// Group is rows that the report shows together.
-type Group struct {
-	Title string   `yaml:"title"`
-	About string   `yaml:"about"`
-	Rows  []string `yaml:"rows"` // names of benchmarks without "Benchmark" and the prefix
 }
 
 // Trials determines how often each benchmark runs, how long, and with which values of GOMAXPROCS.

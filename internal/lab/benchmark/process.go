@@ -225,7 +225,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 // last returns the last lines of an output. After a panic it returns the first lines of the panic,
 // because a list of goroutines follows.
 func last(output []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
+	lines := strings.Split(strings.TrimSpace(contender.Printable(output)), "\n")
 	from := max(0, len(lines)-shownLines)
 	if i := slices.IndexFunc(lines, func(s string) bool { return strings.HasPrefix(s, "panic: ") }); i >= 0 {
 		from = i

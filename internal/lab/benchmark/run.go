@@ -138,7 +138,7 @@ func newRunner(o Options) (*runner, error) {
 		Question: e.Question, Source: e.Source, Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks,
 		Measure: time.Duration(trials.Time), Environment: labrun.Environment(runtime.NumCPU()),
 		Benchmarks: &sample.Benchmarks{
-			Groups: e.groups(), Procs: threads(trials.Procs), Published: published, Why: e.Published.Why,
+			Groups: e.Groups, Procs: threads(trials.Procs), Published: published, Why: e.Published.Why,
 		},
 	}
 	w.recorder = lab.Recorder{Run: w.run, Logf: o.Logf}
@@ -192,18 +192,10 @@ func (e *Experiment) choose(only []string) error {
 	for i := range e.Groups {
 		e.Groups[i].Rows = slices.DeleteFunc(slices.Clone(e.Groups[i].Rows), isOther)
 	}
-	e.Groups = slices.DeleteFunc(e.Groups, func(g Group) bool { return len(g.Rows) == 0 })
+	e.Groups = slices.DeleteFunc(e.Groups, func(g sample.Group) bool { return len(g.Rows) == 0 })
 	e.Targets = slices.DeleteFunc(e.Targets, func(r TargetRow) bool { return isOther(r.Name) })
 	e.Counts = slices.DeleteFunc(e.Counts, func(c Count) bool { return slices.ContainsFunc(c.of(rows), isOther) })
 	return nil
-}
-
-// groups returns the groups as a run holds them.
-func (e *Experiment) groups() (all []sample.Group) {
-	for _, g := range e.Groups {
-		all = append(all, sample.Group(g))
-	}
-	return all
 }
 
 // addConditions adds a condition for each row, with each number of threads unless the row has its
@@ -229,7 +221,8 @@ func (w *runner) addConditions(areExact bool) {
 		w.run.Blocks = max(w.run.Blocks, row.Blocks)
 		add(row, cmp.Or(row.Procs, runtime.NumCPU()))
 		for _, t := range row.Targets {
-			w.run.Targets = append(w.run.Targets, t.Of(row.Name))
+			t.Row = row.Name
+			w.run.Targets = append(w.run.Targets, t)
 		}
 	}
 	for _, c := range w.experiment.Counts {

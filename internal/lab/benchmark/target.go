@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"path/filepath"
 	"slices"
 
-	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
@@ -24,26 +22,22 @@ type TargetRow struct {
 	Run map[string]string `yaml:"run"`
 	Set map[string]string `yaml:"set"`
 
-	Blocks  int          `yaml:"blocks"`  // 0 is the trials'
-	Targets []lab.Target `yaml:"targets"` // their metrics are units, such as ns/op
+	Blocks  int             `yaml:"blocks"`  // 0 is the trials'
+	Targets []sample.Target `yaml:"targets"` // their metrics are units, such as ns/op
 }
 
 // Count is a target of several rows together: in how many of them the ratio of a metric is at most
 // Within.
 type Count struct {
-	Name      string        `yaml:"name"`
-	Rows      string        `yaml:"rows"` // a pattern of names
-	Contender string        `yaml:"contender"`
-	Metric    sample.Metric `yaml:"metric"`
-	Reference string        `yaml:"reference"`
-	Within    float64       `yaml:"within"`
-	Require   lab.Limit     `yaml:"require"`
-	Aim       lab.Limit     `yaml:"aim"`
+	Name          string  `yaml:"name"`
+	Rows          string  `yaml:"rows"` // a pattern of names
+	Within        float64 `yaml:"within"`
+	sample.Target `yaml:",inline"`
 }
 
 // concerns reports whether an engine takes part in the row.
 func (r *TargetRow) concerns(engine string) bool {
-	return len(r.Targets) == 0 || slices.ContainsFunc(r.Targets, func(t lab.Target) bool {
+	return len(r.Targets) == 0 || slices.ContainsFunc(r.Targets, func(t sample.Target) bool {
 		return t.Contender == engine || t.Reference == engine
 	})
 }
@@ -60,10 +54,9 @@ func (c *Count) of(rows []string) (all []string) {
 
 // target returns the count as a target of a run with these rows.
 func (c *Count) target(rows []string) sample.Target {
-	return sample.Target{
-		Row: c.Name, Contender: c.Contender, Metric: c.Metric, Reference: c.Reference,
-		Require: c.Require.Limit, Aim: c.Aim.Limit, Rows: c.of(rows), Within: c.Within,
-	}
+	t := c.Target
+	t.Row, t.Rows, t.Within = c.Name, c.of(rows), c.Within
+	return t
 }
 
 // SetBlocks sets the number of blocks, of rows with their own, too.
@@ -78,7 +71,7 @@ func (e *Experiment) checkTargets(f *yamlfile.File) error {
 	}
 	for i := range e.Counts {
 		c := &e.Counts[i]
-		what := e.faultOfPair(c.Contender, c.Reference, c.Metric)
+		what := e.faultOfTarget(&c.Target)
 		if _, err := path.Match(c.Rows, ""); err != nil || len(c.of(e.Rows())) == 0 || c.Name == "" || !(c.Within > 0) {
 			what = "want name, rows, a pattern, and within, a ratio above 0"
 		}
@@ -106,38 +99,21 @@ func (e *Experiment) faultOf(r *TargetRow) string {
 			return fmt.Sprintf("run: want names of engines, got %q", name)
 		}
 	}
-	for _, t := range r.Targets {
-		if what := e.faultOfPair(t.Contender, t.Reference, t.Metric); what != "" {
+	for i := range r.Targets {
+		if what := e.faultOfTarget(&r.Targets[i]); what != "" {
 			return what
 		}
 	}
 	return ""
 }
 
-// faultOfPair describes an invalid contender, reference or metric of a target.
-func (e *Experiment) faultOfPair(of, reference string, metric sample.Metric) string {
+// faultOfTarget describes an invalid contender, reference or metric.
+func (e *Experiment) faultOfTarget(t *sample.Target) string {
 	switch {
-	case e.engine(of) == nil || reference != "" && e.engine(reference) == nil:
-		return fmt.Sprintf("want names of engines, got %q and %q", of, reference)
-	case metric == "":
+	case e.engine(t.Contender) == nil || t.Reference != "" && e.engine(t.Reference) == nil:
+		return fmt.Sprintf("want names of engines, got %q and %q", t.Contender, t.Reference)
+	case t.Metric == "":
 		return "metric is missing (a unit such as ns/op)"
 	}
 	return ""
-}
-
-// FindTargets returns the experiments with targets in the project's folder root.
-func FindTargets(root string) (all []*Experiment, err error) {
-	dir := filepath.Join(root, "experiments", lab.TargetsDir)
-	names, err := lab.Experiments(dir, lab.Benchmarks)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		e, err := ReadExperiment(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, nil
 }

@@ -53,7 +53,7 @@ func play(role string, args []string) {
 		serve(http.Serve, args[0])
 	case "crash":
 		fmt.Println("first line")
-		fmt.Fprintln(os.Stderr, "cannot find my configuration")
+		fmt.Fprintln(os.Stderr, "\x1b[31mcannot find my configuration")
 		os.Exit(3)
 	case "silent":
 		time.Sleep(time.Minute)
@@ -188,7 +188,8 @@ func TestStartReportsFailures(t *testing.T) {
 		ports func() (int, error)
 		want  []string
 	}{
-		{"crash", nil, []string{"its application ended by itself (exit status 3)", "cannot find my configuration"}},
+		{"crash", nil,
+			[]string{"its application ended by itself (exit status 3)", `\x1b[31mcannot find my configuration`}},
 		{"silent", nil, []string{"no response after 3s", "connection refused"}},
 		// The response comes from another program that holds the port.
 		{"silent", takenPort, []string{

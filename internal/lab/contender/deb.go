@@ -193,6 +193,6 @@ func lacksLibrary(ctx context.Context, tree Tree) bool {
 }
 
 func lastLine(out []byte) string {
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	lines := strings.Split(strings.TrimSpace(Printable(out)), "\n")
 	return lines[len(lines)-1]
 }

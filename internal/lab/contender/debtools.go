@@ -11,12 +11,6 @@ import (
 	"strings"
 )
 
-// program is an executable with the environment that it needs.
-type program struct {
-	path string
-	env  []string
-}
-
 // debianTool is a program with its Debian packages.
 type debianTool struct {
 	packages []string
@@ -51,11 +45,11 @@ func debianTools() map[string]debianTool {
 }
 
 // fromDebian finds a program on the machine, or unpacks its Debian packages.
-func (t *Tools) fromDebian(ctx context.Context, need string) (program, error) {
+func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 	tool := debianTools()[need]
-	p := program{path: "/usr/sbin/" + tool.program, env: tool.env}
+	p := Program{Path: "/usr/sbin/" + tool.program, Env: tool.env}
 	if path, err := exec.LookPath(tool.program); err == nil {
-		p.path = path
+		p.Path = path
 	}
 	err := p.works(ctx, &tool)
 	if err == nil || ctx.Err() != nil {
@@ -63,9 +57,9 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (program, error) {
 	}
 	tree, err := t.Packages(ctx, need, tool.packages)
 	if err == nil {
-		p.env = slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
+		p.Env = slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
 		if path := tree.program(tool.program); path != "" {
-			p.path = path
+			p.Path = path
 		}
 		err = p.works(ctx, &tool)
 	}
@@ -98,16 +92,15 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 	if err != nil {
 		return Program{}, err
 	}
-	found := Program{Path: p.path, Env: p.env}
 	out, _ := p.run(ctx, debianTools()[name].probe...) // it has succeeded before
 	if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
-		found.Versions = []string{string(line)}
+		p.Versions = []string{Printable(line)}
 	}
-	return found, nil
+	return p, nil
 }
 
 // works returns an error if the program is incomplete.
-func (p program) works(ctx context.Context, tool *debianTool) error {
+func (p Program) works(ctx context.Context, tool *debianTool) error {
 	_, err := p.run(ctx, tool.probe...)
 	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() == tool.status {
 		return nil
@@ -115,10 +108,10 @@ func (p program) works(ctx context.Context, tool *debianTool) error {
 	return err
 }
 
-func (p program) run(ctx context.Context, args ...string) ([]byte, error) {
-	out, err := commandWith(ctx, p.env, "/", p.path, args...)
+func (p Program) run(ctx context.Context, args ...string) ([]byte, error) {
+	out, err := commandWith(ctx, p.Env, "/", p.Path, args...)
 	if err != nil {
-		return out, errors.Join(fmt.Errorf("%s %s: %w", p.path, strings.Join(args, " "), err), lastLineOf(out))
+		return out, errors.Join(fmt.Errorf("%s %s: %w", p.Path, strings.Join(args, " "), err), lastLineOf(out))
 	}
 	return out, nil
 }

@@ -3,6 +3,10 @@ package contender
 import (
 	"errors"
 	"io"
+	"os"
+	"strconv"
+	"strings"
+	"unicode"
 )
 
 // maxOutput is the maximum of Output, in bytes.
@@ -15,16 +19,35 @@ func (r *Running) Output(role string) ([]byte, error) {
 		if p.role != role {
 			continue
 		}
-		info, err := p.log.Stat()
-		if err != nil {
-			return nil, err
-		}
-		b := make([]byte, min(maxOutput, info.Size()))
-		n, err := p.log.ReadAt(b, info.Size()-int64(len(b)))
-		if errors.Is(err, io.EOF) {
-			err = nil
-		}
-		return b[:n], err
+		return lastBytes(p.log, maxOutput)
 	}
 	return nil, nil
+}
+
+// Printable escapes the control characters of a program's output, except for line breaks and tabs:
+// on a terminal they would act.
+func Printable(output []byte) string {
+	var b strings.Builder
+	for _, c := range string(output) {
+		if c == '\n' || c == '\t' || !unicode.IsControl(c) {
+			b.WriteRune(c)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
+		}
+	}
+	return b.String()
+}
+
+// lastBytes returns the end of a file, at most so many bytes.
+func lastBytes(f *os.File, most int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(most, info.Size()))
+	n, err := f.ReadAt(b, info.Size()-int64(len(b)))
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return b[:n], err
 }

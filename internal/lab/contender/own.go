@@ -40,6 +40,15 @@ func (s *Spec) hasPlaceholder(placeholders ...string) bool {
 	return false
 }
 
+// HasAddress reports whether the application's command or environment has a placeholder for an
+// address of a network.
+func (s *Spec) HasAddress(network string) bool {
+	if network == Unix {
+		return s.hasPlaceholder("{socket}")
+	}
+	return s.hasPlaceholder("{addr}", "{port}")
+}
+
 // onSocket reports whether the application listens on a unix socket.
 func (s *Spec) onSocket() bool {
 	return s.Network == Unix || s.Network == "" && s.hasPlaceholder("{socket}")

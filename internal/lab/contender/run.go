@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -401,15 +400,11 @@ func (r *Running) printed() string {
 // tail returns the last lines of a log.
 func tail(f *os.File) string {
 	const most = 4 << 10
-	info, err := f.Stat()
+	b, err := lastBytes(f, most)
 	if err != nil {
 		return ""
 	}
-	b := make([]byte, min(most, info.Size()))
-	if _, err := f.ReadAt(b, info.Size()-int64(len(b))); err != nil && err != io.EOF {
-		return ""
-	}
-	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	lines := strings.Split(strings.TrimSpace(Printable(b)), "\n")
 	return strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
 }
 

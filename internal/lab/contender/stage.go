@@ -145,12 +145,15 @@ func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
 }
 
 // Bind sets the processors of the calling thread.
-func Bind(cpus []int) error {
+func Bind(cpus []int) error { return BindTask(0, cpus) }
+
+// BindTask is Bind for a thread of this process, given by its ID.
+func BindTask(tid int, cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)
 	}
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
+	if err := unix.SchedSetaffinity(tid, &set); err != nil {
 		return fmt.Errorf("contender: cannot bind a thread to processors %v: %w", cpus,
 			os.NewSyscallError("sched_setaffinity", err))
 	}

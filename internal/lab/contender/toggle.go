@@ -31,12 +31,16 @@ func (s *Spec) Toggled(t *Toggle) *Spec {
 		is.Run = t.Run
 	}
 	is.Env = slices.Concat(s.Env, t.Env)
-	is.Set = maps.Clone(s.Set)
-	if is.Set == nil {
-		is.Set = make(map[string]string)
-	}
-	maps.Copy(is.Set, t.Set)
+	is.AddSettings(t.Set)
 	return &is
+}
+
+// AddSettings adds settings to a copy of Set, which other contenders may have.
+func (s *Spec) AddSettings(set map[string]string) {
+	all := make(map[string]string)
+	maps.Copy(all, s.Set)
+	maps.Copy(all, set)
+	s.Set = all
 }
 
 // checkToggles returns a *yamlfile.Error for the first invalid toggle.

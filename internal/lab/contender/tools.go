@@ -146,10 +146,10 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 		// Python must not write bytecode into the folder of the sources.
 		c.env = append(c.env, "PYTHONPATH="+shared, "PYTHONDONTWRITEBYTECODE=1")
 	case Ruby, MiniHTTPD, H2O, Caddy, HAProxy, MariaDB:
-		var p program
+		var p Program
 		p, err = t.fromDebian(ctx, need)
-		c.values = append(c.values, "{"+need+"}", p.path)
-		c.env = append(c.env, p.env...)
+		c.values = append(c.values, "{"+need+"}", p.Path)
+		c.env = append(c.env, p.Env...)
 	}
 	return err
 }
@@ -169,7 +169,7 @@ func (c *Contender) findCompiler(ctx context.Context) error {
 	if err != nil {
 		return missing("cc", err.Error(), "apt-get install gcc libc6-dev")
 	}
-	version, _, _ := strings.Cut(string(out), "\n")
+	version, _, _ := strings.Cut(Printable(out), "\n")
 	c.Versions = append(c.Versions, version)
 	return nil
 }
@@ -202,7 +202,7 @@ func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
 			return err
 		}
 	}
-	return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
+	return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, Printable(bytes.TrimSpace(out)))
 }
 
 // fill returns words with placeholders replaced. pairs are placeholders, each followed by its
@@ -272,9 +272,9 @@ func (c *Contender) readVersions(ctx context.Context) error {
 		words := c.fill(strings.Fields(c.Version))
 		out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
 		if err != nil {
-			return fmt.Errorf("version: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
+			return fmt.Errorf("version: %s: %w\n%s", strings.Join(words, " "), err, Printable(bytes.TrimSpace(out)))
 		}
-		c.Versions = append(c.Versions, strings.Split(string(bytes.TrimSpace(out)), "\n")...)
+		c.Versions = append(c.Versions, strings.Split(Printable(bytes.TrimSpace(out)), "\n")...)
 	}
 	if c.FrontVersion != "" {
 		words := c.fill(strings.Fields(c.FrontVersion))
@@ -282,7 +282,7 @@ func (c *Contender) readVersions(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
 		}
-		first, _, _ := strings.Cut(string(out), "\n")
+		first, _, _ := strings.Cut(Printable(out), "\n")
 		c.Versions = append(c.Versions, c.Front+": "+first)
 	}
 	if c.Nginx != nil && c.Front == Nginx {
@@ -343,9 +343,9 @@ func (n *NginxTool) usable(ctx context.Context) error {
 	c.Env = slices.Concat(os.Environ(), n.Env)
 	out, err := c.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("nginx -v: %w: %s", err, bytes.TrimSpace(out))
+		return fmt.Errorf("nginx -v: %w: %s", err, Printable(bytes.TrimSpace(out)))
 	}
-	_, version, ok := strings.Cut(string(bytes.TrimSpace(out)), "nginx version: ")
+	_, version, ok := strings.Cut(Printable(bytes.TrimSpace(out)), "nginx version: ")
 	if !ok {
 		return errors.New("no version in the output of nginx -v")
 	}

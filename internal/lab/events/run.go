@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/labrun"
@@ -50,7 +51,6 @@ type runner struct {
 	contenders map[string]*contender.Contender // by case
 	conf       *template.Template              // nil without a front
 	run        *timeline.Run
-	dir        string
 }
 
 // Weigh runs an experiment and writes its results when it ends. It returns what was measured even
@@ -61,11 +61,13 @@ func Weigh(ctx context.Context, o Options) (run *timeline.Run, dir string, err e
 	if err != nil {
 		return nil, "", err
 	}
-	if w.dir, err = lab.ResultsDir(cmp.Or(o.Results, o.Root), o.Out, w.run.Started); err != nil {
+	folder, err := lab.NewFolder(cmp.Or(o.Results, o.Root), o.Out, w.run.Started)
+	if err != nil {
 		return nil, "", err
 	}
 	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard})
 	if err != nil {
+		folder.Discard()
 		return nil, "", err
 	}
 	for i := range w.run.Cases {
@@ -88,7 +90,7 @@ func Weigh(ctx context.Context, o Options) (run *timeline.Run, dir string, err e
 		w.warn("cleaning up: %v", closeErr)
 	}
 	w.run.Seconds = time.Since(w.run.Started).Seconds()
-	return w.run, w.dir, err
+	return w.run, folder.Path, err
 }
 
 // Prepare checks an experiment, and unpacks and builds its contenders. It does not start them.
@@ -211,7 +213,9 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 	running, err := stage.Start(ctx, built, contender.Setting{
 		Cores: len(cpus), Host: "localhost", Conf: w.conf, Replicas: c.Replicas, Activated: c.Activated,
 		Files: w.experiment.Files,
-	}, ready)
+	}, func(ctx context.Context, address string) error {
+		return equal.Ready(ctx, built.At(address), equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
+	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -231,29 +235,6 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 		return nil
 	}
 	return err
-}
-
-var errNotReady = errors.New("the front responds, but the application behind it does not")
-
-// ready returns nil once a starting contender responds.
-func ready(ctx context.Context, address string) error {
-	const patience = 2 * time.Second
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
-	if err != nil {
-		return err
-	}
-	t := &http.Transport{DisableKeepAlives: true}
-	resp, err := t.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	resp.Body.Close()
-	if resp.StatusCode >= http.StatusInternalServerError {
-		return errNotReady
-	}
-	return nil
 }
 
 func (w *runner) progress(i int) {

@@ -60,16 +60,11 @@ func noBackendKeepAlive(c *Case) Finding {
 	if front == nil || more < fewConnections {
 		return Finding{}
 	}
-	us := more * connectionUs
-	return Finding{
-		Sentence: fmt.Sprintf("its %s opens %s connections to the application per request (%s: %s)%s",
-			front.Role, count(c.Of.BackendConnects), c.Control.Title, count(c.Control.BackendConnects),
-			c.shareClause(us)),
-		Numbers: []Number{{"connections to the application per request", c.Of.BackendConnects,
-			c.Control.BackendConnects}},
-		Explains: Weight, Share: c.share(us), IsCounted: true,
-		Counter: Counter{Setting: BackendKeepAlive, To: "keep-alive to the application"},
-	}
+	return c.extra(more*connectionUs,
+		fmt.Sprintf("its %s opens %s connections to the application per request (%s: %s)", front.Role,
+			count(c.Of.BackendConnects), c.Control.Title, count(c.Control.BackendConnects)),
+		Counter{Setting: BackendKeepAlive, To: "keep-alive to the application"},
+		Number{"connections to the application per request", c.Of.BackendConnects, c.Control.BackendConnects})
 }
 
 func noClientKeepAlive(c *Case) Finding {
@@ -77,14 +72,11 @@ func noClientKeepAlive(c *Case) Finding {
 	if more < fewConnections {
 		return Finding{}
 	}
-	us := more * connectionUs
-	return Finding{
-		Sentence: fmt.Sprintf("clients open %s connections per request (%s: %s)%s",
-			count(c.Of.Connects), c.Control.Title, count(c.Control.Connects), c.shareClause(us)),
-		Numbers:  []Number{{"client connections per request", c.Of.Connects, c.Control.Connects}},
-		Explains: Weight, Share: c.share(us), IsCounted: true,
-		Counter: Counter{Setting: ClientKeepAlive, To: "keep-alive to clients"},
-	}
+	return c.extra(more*connectionUs,
+		fmt.Sprintf("clients open %s connections per request (%s: %s)", count(c.Of.Connects), c.Control.Title,
+			count(c.Control.Connects)),
+		Counter{Setting: ClientKeepAlive, To: "keep-alive to clients"},
+		Number{"client connections per request", c.Of.Connects, c.Control.Connects})
 }
 
 // connectFailures detects a listen queue that is too short and a lack of local ports.

@@ -156,6 +156,15 @@ func (c *Case) rateShare(factor float64) float64 {
 	return clamp(math.Log(factor) / math.Log(c.Control.PerSecond/c.Of.PerSecond))
 }
 
+// extra returns a finding of CPU time that the contender uses more, counted unless the caller says
+// otherwise.
+func (c *Case) extra(us float64, sentence string, counter Counter, numbers ...Number) Finding {
+	return Finding{
+		Sentence: sentence + c.shareClause(us), Numbers: numbers, Explains: Weight, Share: c.share(us),
+		IsCounted: true, Counter: counter,
+	}
+}
+
 func clamp(share float64) float64 {
 	if math.IsNaN(share) {
 		return 0

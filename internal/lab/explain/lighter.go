@@ -92,11 +92,8 @@ func moreCode(c *Case) Finding {
 	if c.Of.Interpreter != "" {
 		how = ", as it is interpreted by " + c.Of.Interpreter
 	}
-	return Finding{
-		Sentence: ownCode(c) + how + c.shareClause(us),
-		Numbers:  []Number{{"user time in µs per request", c.Of.serving().UserUs, c.Control.serving().UserUs}},
-		Explains: Weight, Share: c.share(us), IsCounted: true,
-	}
+	return c.extra(us, ownCode(c)+how, Counter{},
+		Number{"user time in µs per request", c.Of.serving().UserUs, c.Control.serving().UserUs})
 }
 
 // lessKernel compares system time and names the system calls that the contender saves.

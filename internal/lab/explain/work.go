@@ -43,13 +43,10 @@ func extraHop(c *Case) Finding {
 		calls = fmt.Sprintf(", with %s reads and %s writes", count(front.calls(readCalls())),
 			count(front.calls(writeCalls())))
 	}
-	return Finding{
-		Sentence: fmt.Sprintf("its %s receives and forwards each request, which costs %s%s%s", front.Role,
-			micros(front.Us()), calls, c.shareClause(front.Us())),
-		Numbers:  []Number{{"CPU time of " + front.Role + " in µs per request", front.Us(), 0}},
-		Explains: Weight, Share: c.share(front.Us()), IsCounted: true,
-		Counter: Counter{Setting: Hop, To: "no front before the application"},
-	}
+	return c.extra(front.Us(),
+		fmt.Sprintf("its %s receives and forwards each request, which costs %s%s", front.Role, micros(front.Us()), calls),
+		Counter{Setting: Hop, To: "no front before the application"},
+		Number{"CPU time of " + front.Role + " in µs per request", front.Us(), 0})
 }
 
 func fastCGIRecords(c *Case) Finding {
@@ -100,14 +97,9 @@ func smallWrites(c *Case) Finding {
 		c.Of.Protocol != c.Control.Protocol {
 		return Finding{}
 	}
-	us := (of - control) * writeUs
-	return Finding{
-		Sentence: fmt.Sprintf("the %s sends a response in %s writes (%s: %s)%s", role, count(of), c.Control.Title,
-			count(control), c.shareClause(us)),
-		Numbers:  []Number{{"writes per request", of, control}},
-		Explains: Weight, Share: c.share(us), IsCounted: true,
-		Counter: Counter{Setting: Writes, To: "one write per response"},
-	}
+	return c.extra((of-control)*writeUs,
+		fmt.Sprintf("the %s sends a response in %s writes (%s: %s)", role, count(of), c.Control.Title, count(control)),
+		Counter{Setting: Writes, To: "one write per response"}, Number{"writes per request", of, control})
 }
 
 func allWrites(e *Evidence) float64 { return e.calls(writeCalls()) }
@@ -124,13 +116,10 @@ func accessLog(c *Case) Finding {
 	if c.Of.counted() {
 		n = fmt.Sprintf(" with %s more writes", count(writes))
 	}
-	return Finding{
-		Sentence: fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does%s", more, n,
-			c.shareClause(logUs)),
-		Numbers:  []Number{{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)}},
-		Explains: Weight, Share: c.share(logUs), IsCounted: true,
-		Counter: Counter{Setting: Log, To: "no access log"},
-	}
+	return c.extra(logUs,
+		fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does", more, n),
+		Counter{Setting: Log, To: "no access log"},
+		Number{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)})
 }
 
 func bufferedToDisk(c *Case) Finding {
@@ -143,7 +132,6 @@ func bufferedToDisk(c *Case) Finding {
 	if front := c.Of.front(); front != nil {
 		part = *front
 	}
-	us := part.Us() - c.Control.part(part.Role).Us()
 	how := bytesText(bytes)
 	if writes >= spilledWrites {
 		how = fmt.Sprintf("%s in %s writes", how, count(writes))
@@ -151,16 +139,11 @@ func bufferedToDisk(c *Case) Finding {
 	if bytes < 1 {
 		how = count(writes) + " writes"
 	}
-	return Finding{
-		Sentence: fmt.Sprintf("its %s writes responses to temporary files before it sends them, %s per request%s",
-			part.Role, how, c.shareClause(us)),
-		Numbers: []Number{
-			{"writes to files per request", c.Of.calls(fileCalls()), c.Control.calls(fileCalls())},
-			{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)},
-		},
-		Explains: Weight, Share: c.share(us), IsCounted: true,
-		Counter: Counter{Setting: Buffers, To: "buffers as large as a response"},
-	}
+	return c.extra(part.Us()-c.Control.part(part.Role).Us(),
+		fmt.Sprintf("its %s writes responses to temporary files before it sends them, %s per request", part.Role, how),
+		Counter{Setting: Buffers, To: "buffers as large as a response"},
+		Number{"writes to files per request", c.Of.calls(fileCalls()), c.Control.calls(fileCalls())},
+		Number{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)})
 }
 
 // longerHead compares the lengths of responses, which may differ in declared fields, such as Date.
@@ -169,11 +152,9 @@ func longerHead(c *Case) Finding {
 	if c.Of.Protocol != c.Control.Protocol || more < fieldBytes || c.Control.Bytes == 0 {
 		return Finding{}
 	}
-	return Finding{
-		Sentence: fmt.Sprintf("its responses are %s longer than the %s of %s%s", bytesText(more),
-			bytesText(c.Control.Bytes), c.Control.Title, c.shareClause(more*byteUs)),
-		Numbers:  []Number{{"bytes of a response", c.Of.Bytes, c.Control.Bytes}},
-		Explains: Weight, Share: c.share(more * byteUs), IsCounted: true,
-		Counter: Counter{Setting: Header, To: "the control's header fields"},
-	}
+	return c.extra(more*byteUs,
+		fmt.Sprintf("its responses are %s longer than the %s of %s", bytesText(more), bytesText(c.Control.Bytes),
+			c.Control.Title),
+		Counter{Setting: Header, To: "the control's header fields"},
+		Number{"bytes of a response", c.Of.Bytes, c.Control.Bytes})
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -37,14 +38,7 @@ func CountCalls() (*Calls, error) {
 		return nil, fmt.Errorf("proc: counting system calls: %w", err)
 	}
 	c := &Calls{counts: counts}
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "count_calls", Type: ebpf.RawTracepoint, License: "GPL", Instructions: counting(counts.FD()),
-	})
-	if err == nil {
-		defer func() { _ = program.Close() }()
-		c.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sys_enter", Program: program})
-	}
-	if err == nil {
+	if c.link, err = attach("sys_enter", counting(counts)); err == nil {
 		err = c.checkNamespace()
 	}
 	if err != nil {
@@ -68,36 +62,28 @@ func (c *Calls) checkNamespace() error {
 
 // counting returns a program that adds 1 to the map's counter of the process and the call. The
 // tracepoint's arguments are the registers and the call's number.
-func counting(fd int) asm.Instructions {
+func counting(counts *ebpf.Map) asm.Instructions {
 	const key, number, one = -8, -4, -16 // on the stack
-	return asm.Instructions{
-		asm.LoadMem(asm.R1, asm.R1, 8, asm.DWord),
-		asm.StoreMem(asm.RFP, number, asm.R1, asm.Word),
-		asm.FnGetCurrentPidTgid.Call(),
-		asm.RSh.Imm(asm.R0, 32),
-		asm.StoreMem(asm.RFP, key, asm.R0, asm.Word),
-		asm.LoadMapPtr(asm.R1, fd),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, key),
-		asm.FnMapLookupElem.Call(),
-		asm.JEq.Imm(asm.R0, 0, "first"),
-		asm.Mov.Imm(asm.R1, 1),
-		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
-		asm.Ja.Label("end"),
-
-		asm.Mov.Imm(asm.R1, 1).WithSymbol("first"),
-		asm.StoreMem(asm.RFP, one, asm.R1, asm.DWord),
-		asm.LoadMapPtr(asm.R1, fd),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, key),
-		asm.Mov.Reg(asm.R3, asm.RFP),
-		asm.Add.Imm(asm.R3, one),
-		asm.Mov.Imm(asm.R4, 0),
-		asm.FnMapUpdateElem.Call(),
-
-		asm.Mov.Imm(asm.R0, 0).WithSymbol("end"),
-		asm.Return(),
-	}
+	return slices.Concat(
+		asm.Instructions{
+			asm.LoadMem(asm.R1, asm.R1, 8, asm.DWord),
+			asm.StoreMem(asm.RFP, number, asm.R1, asm.Word),
+			asm.FnGetCurrentPidTgid.Call(),
+			asm.RSh.Imm(asm.R0, 32),
+			asm.StoreMem(asm.RFP, key, asm.R0, asm.Word),
+		},
+		keyed(asm.FnMapLookupElem, counts, key),
+		asm.Instructions{
+			asm.JEq.Imm(asm.R0, 0, "first"),
+			asm.Mov.Imm(asm.R1, 1),
+			asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
+			asm.Ja.Label("end"),
+			asm.Mov.Imm(asm.R1, 1).WithSymbol("first"),
+			asm.StoreMem(asm.RFP, one, asm.R1, asm.DWord),
+		},
+		put(counts, key, one),
+		end(),
+	)
 }
 
 // CallCounts are numbers of calls by PID and by number of the call.
@@ -118,21 +104,6 @@ func (c *Calls) Counts() (CallCounts, error) {
 			made[int(o.PID)] = make(map[int]uint64)
 		}
 		made[int(o.PID)][int(o.Number)] = times[i]
-	}
-	return made, nil
-}
-
-// Of returns the number of calls that processes have made since CountCalls, by number of the call.
-func (c *Calls) Of(processes []Process) (map[int]uint64, error) {
-	counts, err := c.Counts()
-	if err != nil {
-		return nil, err
-	}
-	made := make(map[int]uint64)
-	for _, p := range processes {
-		for number, n := range counts[p.PID] {
-			made[number] += n
-		}
 	}
 	return made, nil
 }

@@ -87,29 +87,24 @@ func CPUModel() string {
 }
 
 // MemoryTotal returns the machine's memory in bytes, or 0.
-func MemoryTotal() uint64 {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0
-	}
-	m, err := fs.Meminfo()
-	if err != nil || m.MemTotalBytes == nil {
-		return 0
-	}
-	return *m.MemTotalBytes
-}
+func MemoryTotal() uint64 { return memory(func(m procfs.Meminfo) *uint64 { return m.MemTotalBytes }) }
 
 // MemoryAvailable returns the bytes that programs can still allocate without swapping, or 0.
 func MemoryAvailable() uint64 {
+	return memory(func(m procfs.Meminfo) *uint64 { return m.MemAvailableBytes })
+}
+
+// memory returns one of the numbers in /proc/meminfo, or 0.
+func memory(of func(procfs.Meminfo) *uint64) uint64 {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0
 	}
 	m, err := fs.Meminfo()
-	if err != nil || m.MemAvailableBytes == nil {
-		return 0
+	if n := of(m); err == nil && n != nil {
+		return *n
 	}
-	return *m.MemAvailableBytes
+	return 0
 }
 
 // Sysctl returns the value of a kernel setting such as net.core.somaxconn, or "".

@@ -6,7 +6,6 @@
 //   - A Usage is what a process has used since it started; a Cost is the difference of two Usages.
 //   - A family is the processes of a process group with all their descendants.
 //   - Segments are the packets of TCP, or the calls that send on a unix socket.
-//   - A stamp is the time between a call that sends and the call that receives the response.
 package proc
 
 import (

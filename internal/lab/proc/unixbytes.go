@@ -3,6 +3,7 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
@@ -46,14 +47,7 @@ func (u *UnixBytes) begin() error {
 			return err
 		}
 		*side.to = m
-		program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-			Name: "unix_bytes", Type: ebpf.RawTracepoint, License: "GPL", Instructions: countingUnix(m),
-		})
-		if err != nil {
-			return err
-		}
-		l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: side.tracepoint, Program: program})
-		_ = program.Close() // the link holds it
+		l, err := attach(side.tracepoint, countingUnix(m))
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.tracepoint, err)
 		}
@@ -69,7 +63,7 @@ func countingUnix(m *ebpf.Map) asm.Instructions {
 		familyInSock                    = 16 // skc_family in struct sock_common, unchanged since Linux 3.8
 		family, process, bytes, segment = -8, -16, -24, -32
 	)
-	all := asm.Instructions{
+	return slices.Concat(asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMem(asm.R7, asm.R6, 8, asm.DWord),
 		asm.LSh.Imm(asm.R7, 32), // sign-extends the int
@@ -90,9 +84,7 @@ func countingUnix(m *ebpf.Map) asm.Instructions {
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.RSh.Imm(asm.R0, 32),
 		asm.StoreMem(asm.RFP, process, asm.R0, asm.Word),
-	}
-	all = append(all, keyed(asm.FnMapLookupElem, m, process)...)
-	all = append(all,
+	}, keyed(asm.FnMapLookupElem, m, process), asm.Instructions{
 		asm.JEq.Imm(asm.R0, 0, "first"),
 		asm.Mov.Imm(asm.R1, 1),
 		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
@@ -102,8 +94,7 @@ func countingUnix(m *ebpf.Map) asm.Instructions {
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("first"),
 		asm.StoreMem(asm.RFP, segment, asm.R1, asm.DWord),
 		asm.StoreMem(asm.RFP, bytes, asm.R7, asm.DWord),
-	)
-	return append(append(all, put(m, process, segment)...), end()...)
+	}, put(m, process, segment), end())
 }
 
 // Of returns what the processes have sent and received on unix sockets since CountUnixBytes. The

@@ -89,7 +89,7 @@ func (s *Stack) Area() string {
 	return "unknown"
 }
 
-// call returns the system call in which the kernel works, or what else it does.
+// call returns the system calls in which the kernel works, or what else it does.
 func (s *Stack) call() string {
 	for i := range s.Frames {
 		f := &s.Frames[i]
@@ -99,12 +99,12 @@ func (s *Stack) call() string {
 		// The function of a call may end in a jump, and then is not on the stack.
 		for _, prefix := range []string{"__x64_sys_", "__arm64_sys_", "__se_sys_", "ksys_", "__sys_"} {
 			if name, ok := strings.CutPrefix(f.Name, prefix); ok {
-				return name
+				return callGroup(name)
 			}
 		}
 		switch f.Name {
 		case "do_writev", "do_readv", "do_futex", "do_epoll_wait":
-			return strings.TrimPrefix(f.Name, "do_")
+			return callGroup(strings.TrimPrefix(f.Name, "do_"))
 		}
 		switch {
 		case strings.Contains(f.Name, "page_fault"):
@@ -114,6 +114,18 @@ func (s *Stack) call() string {
 		}
 	}
 	return "other work"
+}
+
+// callGroup returns the area of a system call. Servers read and write by calls of several names, so
+// that without groups one name would seem to cost all and another to save it.
+func callGroup(name string) string {
+	switch name {
+	case "read", "readv", "recvfrom", "recvmsg":
+		return "reads"
+	case "write", "writev", "sendto", "sendmsg":
+		return "writes"
+	}
+	return name
 }
 
 // isGoName reports whether a symbol is one of the Go linker's: a package path, a dot, a name.

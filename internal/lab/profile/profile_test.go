@@ -47,9 +47,9 @@ func TestAreas(t *testing.T) {
 		"net/http":                   stack("app", 1, "net/http.(*conn).serve", "net/http.readRequest"),
 		"net/textproto":              stack("app", 1, serve, "net/textproto.(*Reader).readLine"),
 		"github.com/a/b.c/d":         stack("app", 1, "github.com/a/b.c/d.(*T).f"),
-		"kernel: write":              stack("app", 1, serve, "k:do_syscall_64", "k:__x64_sys_write", "k:tcp_send"),
-		"kernel: read":               stack("app", 1, serve, "k:do_syscall_64", "k:ksys_read", "k:tcp_recvmsg"),
-		"kernel: writev":             stack("app", 1, "", "k:do_syscall_64", "k:do_writev"),
+		"kernel: writes":             stack("app", 1, serve, "k:do_syscall_64", "k:__x64_sys_sendto", "k:tcp_send"),
+		"kernel: reads":              stack("app", 1, serve, "k:do_syscall_64", "k:ksys_read", "k:tcp_recvmsg"),
+		"kernel: futex":              stack("app", 1, "", "k:do_syscall_64", "k:do_futex"),
 		"kernel: page faults":        stack("app", 1, "k:asm_exc_page_fault", "k:clear_page"),
 		"kernel: other work":         stack("app", 1, "k:finish_task_switch"),
 		"Go: garbage collection":     stack("app", 1, "runtime.gcBgMarkWorker", "runtime.scanobject"),
@@ -95,7 +95,7 @@ func TestExplanationNamesFunctions(t *testing.T) {
 	}
 	front := of("nginx", 1000, stack("app", 30, "net/http.serve"), stack("nginx", 40, "k:entry", "k:__x64_sys_writev"))
 	got := Explain(front, control)
-	if !strings.Contains(got, "nginx spends 40.0 µs more") || !strings.Contains(got, "kernel: writev") {
+	if !strings.Contains(got, "nginx spends 40.0 µs more") || !strings.Contains(got, "kernel: writes") {
 		t.Error(got)
 	}
 }

@@ -97,21 +97,12 @@ func benchmarkTitle(t *analyze.EngineTable) string {
 	return fmt.Sprintf("%s, GOMAXPROCS %d", t.Group.Title, t.Procs)
 }
 
-// benchmarkCells returns the heads and the lines of a table for people.
-func (a *Report) benchmarkCells(out table.Outputs, t *analyze.EngineTable) (heads []string, lines [][]string) {
-	shown := table.In(out, a.benchmarkColumns())
-	for _, row := range t.Rows {
-		lines = append(lines, table.Cells(shown, row))
-	}
-	return table.Heads(shown), lines
-}
-
 // writeBenchmarks writes the tables of benchmarks.
 func (a *Report) writeBenchmarks(d *table.Document) {
 	for i := range a.EngineTables {
 		t := &a.EngineTables[i]
 		d.Heading("%s: for each operation; times is its time divided by %s's", benchmarkTitle(t), a.Control().Title)
-		heads, lines := a.benchmarkCells(table.Terminal, t)
+		heads, lines := table.Shown(table.Terminal, a.benchmarkColumns(), slices.Values(t.Rows))
 		d.Table(benchmarkLeft, heads, lines)
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -49,22 +50,18 @@ func (a *Report) briefTables(room int) string {
 	case len(a.EngineTables) > 0:
 		t := &a.EngineTables[0]
 		d.Heading("%s:", benchmarkTitle(t))
-		heads, lines := a.benchmarkCells(table.Brief, t)
+		heads, lines := table.Shown(table.Brief, a.benchmarkColumns(), slices.Values(t.Rows))
 		writeFirst(d, benchmarkLeft, heads, lines, room-d.Lines(), "results")
 	case len(a.Tables) == 0:
 	case a.Changes(a.Tables[0].Table) != nil:
 		a.writeBuilds(d, &a.Tables[0])
 	default:
-		foot, shown := newScreen(), table.In(table.Brief, a.resultColumns())
+		foot := newScreen()
 		foot.Paragraph(a.Shares())
 		d.Heading("With %s:", a.Tables[0].Text())
-		var lines [][]string
-		for _, line := range a.Tables[0].lines() {
-			if !isAside(line.Kind) {
-				lines = append(lines, table.Cells(shown, line))
-			}
-		}
-		writeFirst(d, 1, table.Heads(shown), lines, room-d.Lines()-foot.Lines(), "contenders")
+		rows := slices.DeleteFunc(a.Tables[0].lines(), func(l rowLine) bool { return isAside(l.Kind) })
+		heads, lines := table.Shown(table.Brief, a.resultColumns(), slices.Values(rows))
+		writeFirst(d, 1, heads, lines, room-d.Lines()-foot.Lines(), "contenders")
 		return d.String() + foot.String()
 	}
 	return d.String()

@@ -60,7 +60,7 @@ func TestDecompositionsMatchReportedDifferences(t *testing.T) {
 		}
 		for _, d := range a.Tables[i].Decompositions {
 			c := a.Tables[i].Condition
-			extra, _ := stat.Difference(weightsOf(a.Run, d.Of.Name, c), weightsOf(a.Run, d.Than.Name, c))
+			extra := stat.Difference(weightsOf(a.Run, d.Of.Name, c), weightsOf(a.Run, d.Than.Name, c))
 			if extra != d.TotalUs {
 				t.Errorf("%s: the total is %v, and the difference of the weights %v", differenceSentence(&d), d.TotalUs,
 					extra)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
@@ -33,57 +34,33 @@ type File struct {
 // Files returns the files that WriteFiles writes, and the journal and the configurations, the most
 // useful first.
 func (a *Report) Files() []File {
-	if len(a.Run.Targets) > 0 {
-		return a.targetFiles()
+	all := []File{{PageFile, "this page", a.writePage}, {textFile, "the report as Markdown", a.writeMarkdown}}
+	journal := File{sample.JournalFile, "all trials with their times, one JSON object per line", nil}
+	run := File{sample.RunFile, "everything else about the run", a.writeRun}
+	configs := File{sample.ConfigsDir + "/", "the nginx configurations of the run", nil}
+	entrants := File{contendersFile,
+		"contenders: versions, lines of source, and responses before the load", a.writeContenders}
+	responses := File{responsesFile, "differences of responses from the control's", a.writeResponses}
+	switch {
+	case len(a.Run.Targets) > 0:
+		targets := File{targetsFile, "the targets, with the figures that they limit", a.writeTargets}
+		return append(all, targets, entrants, responses, journal, run, configs)
+	case a.Benchmarks != nil:
+		journal.Content = "all results with their times, one JSON object per line"
+		return append(all, File{csvFile, "results of each benchmark", func(w io.Writer) error {
+			return table.WriteCSV(w, a.benchmarkColumns(), a.benchmarkRows())
+		}}, File{benchFile, "all results in Go's benchmark format, for benchstat", a.writeBench}, journal, run)
 	}
-	if a.Benchmarks != nil {
-		return a.benchmarkFiles()
-	}
-	return append([]File{
-		{PageFile, "this page", a.writePage},
-		{textFile, "the report as Markdown", a.writeMarkdown},
-		{csvFile, "results of each contender under each condition", a.writeCSV},
-		{contendersFile, "contenders: versions, lines of source, and responses before the load", a.writeContenders},
-		{responsesFile, "differences of responses from the control's", a.writeResponses},
+	return slices.Concat(all, []File{
+		{csvFile, "results of each contender under each condition", a.writeCSV}, entrants, responses,
 		{latencyFile, "percentiles of latency", a.writeLatency},
 		{pairsFile, "costs of the parts", a.writePairs},
 		{differencesFile, "differences from the control, by part", a.writeDifferences},
 		{countsFile, "counted resources per request", a.writeCounts},
 		{shapeFile, "requests per second, published and here", a.writeShape},
-		{sweepsFile, "results along the axes of sweeps", a.writeSweeps},
-		{sample.JournalFile, "all trials with their times, one JSON object per line", nil},
-		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench},
-		{sample.RunFile, "everything else about the run", a.writeRun},
-		{sample.ConfigsDir + "/", "the nginx configurations of the run", nil},
-	}, a.profileFiles()...)
-}
-
-// targetFiles returns the files of an experiment of targets.
-func (a *Report) targetFiles() []File {
-	return []File{
-		{PageFile, "this page", a.writePage},
-		{textFile, "the report as Markdown", a.writeMarkdown},
-		{targetsFile, "the targets, with the figures that they limit", a.writeTargets},
-		{contendersFile, "contenders: versions, lines of source, and responses before the load", a.writeContenders},
-		{responsesFile, "differences of responses from the control's", a.writeResponses},
-		{sample.JournalFile, "all trials with their times, one JSON object per line", nil},
-		{sample.RunFile, "everything else about the run", a.writeRun},
-		{sample.ConfigsDir + "/", "the nginx configurations of the run", nil},
-	}
-}
-
-// benchmarkFiles returns the files of an experiment of benchmarks without targets.
-func (a *Report) benchmarkFiles() []File {
-	return []File{
-		{PageFile, "this page", a.writePage},
-		{textFile, "the report as Markdown", a.writeMarkdown},
-		{csvFile, "results of each benchmark", func(w io.Writer) error {
-			return table.WriteCSV(w, a.benchmarkColumns(), a.benchmarkRows())
-		}},
-		{benchFile, "all results in Go's benchmark format, for benchstat", a.writeBench},
-		{sample.JournalFile, "all results with their times, one JSON object per line", nil},
-		{sample.RunFile, "everything else about the run", a.writeRun},
-	}
+		{sweepsFile, "results along the axes of sweeps", a.writeSweeps}, journal,
+		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench}, run, configs,
+	}, a.profileFiles())
 }
 
 // WriteFiles writes everything but the journal and the configurations into a results folder. It
@@ -189,7 +166,6 @@ func (a *Report) writeBench(w io.Writer) error {
 
 // loadResult returns the figures of a timed trial under load in Go's benchmark format.
 func (a *Report) loadResult(r *sample.Record) *benchfmt.Result {
-	voluntary, involuntary := r.SwitchesPerRequest()
 	return &benchfmt.Result{
 		Name: benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender,
 			benchCondition(r.Condition))),
@@ -199,9 +175,9 @@ func (a *Report) loadResult(r *sample.Record) *benchfmt.Result {
 			{Value: r.Load.PerSecond(), Unit: "req/s"},
 			{Value: ms(r.Load.Latency.Quantile(0.5)), Unit: "p50-ms"},
 			{Value: ms(r.Load.Latency.Quantile(0.99)), Unit: "p99-ms"},
-			{Value: voluntary, Unit: "waits/req"},
-			{Value: involuntary, Unit: "preemptions/req"},
-			{Value: float64(r.RSS()), Unit: "rss-B"},
+			{Value: r.PerRequest("", sample.Voluntary), Unit: "waits/req"},
+			{Value: r.PerRequest("", sample.Involuntary), Unit: "preemptions/req"},
+			{Value: r.Sum("", sample.RSS), Unit: "rss-B"},
 		},
 	}
 }

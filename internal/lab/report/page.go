@@ -55,26 +55,18 @@ func pageFuncs() template.FuncMap {
 			return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 		},
 		"join":        func(words []string) string { return strings.Join(words, ", ") },
-		"resultHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.resultColumns())) },
-		"resultCells": func(a *Report, t *Table, i int) []cell {
-			return pageCells(a.resultColumns(), rowLine{t, &t.Rows[i]})
-		},
-		"shares":   newSharesView,
-		"profiles": newProfileViews,
+		"resultTable": func(a *Report, t *Table) pageTable { return newPageTable(a.resultColumns(), t.lines()) },
+		"shares":      newSharesView,
+		"profiles":    newProfileViews,
 		"flameLegend": func() []flameKind {
 			return []flameKind{{"flame-go", "Go code"}, {"flame-runtime", "Go's runtime"}, {"flame-kernel", "kernel"},
 				{"flame-other", "other programs and libraries"}}
 		},
-		"targetHeads":    func(a *Report) []string { return table.Heads(table.In(table.Page, a.targetColumns())) },
-		"targetCells":    func(a *Report, i int) []cell { return pageCells(a.targetColumns(), a.Targets[i]) },
+		"targetTable":    func(a *Report) pageTable { return newPageTable(a.targetColumns(), a.Targets) },
 		"benchmarkTitle": benchmarkTitle,
 		"benchmarkChart": func(a *Report, i int) *chart { return a.EngineChart(&a.EngineTables[i]) },
-		"benchmarkHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.benchmarkColumns())) },
-		"benchmarkLines": func(a *Report, i int) (lines [][]cell) {
-			for _, row := range a.EngineTables[i].Rows {
-				lines = append(lines, pageCells(a.benchmarkColumns(), row))
-			}
-			return lines
+		"benchmarkTable": func(a *Report, i int) pageTable {
+			return newPageTable(a.benchmarkColumns(), a.EngineTables[i].Rows)
 		},
 		"sorted": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 		"names":  func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
@@ -99,16 +91,27 @@ func newSharesView(a *Report) *sharesView {
 // cell is a cell of a table on the page.
 type cell struct{ Class, Text string }
 
-// pageCells returns the cells of a line.
-func pageCells[T any](columns []table.Column[T], line T) (cells []cell) {
-	for _, c := range table.In(table.Page, columns) {
-		shown := cell{Text: c.Text(line)}
-		if c.Class != nil {
-			shown.Class = c.Class(line)
+// pageTable is a table on the page.
+type pageTable struct {
+	Heads []string
+	Lines [][]cell
+}
+
+func newPageTable[T any](columns []table.Column[T], rows []T) pageTable {
+	columns = table.In(table.Page, columns)
+	t := pageTable{Heads: table.Heads(columns)}
+	for _, row := range rows {
+		var cells []cell
+		for _, c := range columns {
+			shown := cell{Text: c.Text(row)}
+			if c.Class != nil {
+				shown.Class = c.Class(row)
+			}
+			cells = append(cells, shown)
 		}
-		cells = append(cells, shown)
+		t.Lines = append(t.Lines, cells)
 	}
-	return cells
+	return t
 }
 
 // section is the page's part about one condition.

@@ -116,14 +116,9 @@ func (a *Report) targetTable(d *table.Document) {
 	if len(a.Targets) == 0 {
 		return
 	}
-	columns := a.targetColumns()
-	shown := table.In(table.Terminal, columns)
-	lines := make([][]string, len(a.Targets))
-	for i, r := range a.Targets {
-		lines[i] = table.Cells(shown, r)
-	}
 	const left = 3
-	d.Table(left, table.Heads(shown), lines)
+	heads, lines := table.Shown(table.Terminal, a.targetColumns(), slices.Values(a.Targets))
+	d.Table(left, heads, lines)
 }
 
 // targetsVerdict returns how many required targets are met, and which are not.

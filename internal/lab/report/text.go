@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,7 +50,8 @@ func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 func (a *Report) writeTable(d *table.Document, t *Table) {
 	d.Heading("With %s: CPU time per request of all server processes, %s of %v", t.Text(),
 		sample.BlocksText(a.Blocks), a.MeasuredTime(t.Table))
-	t.writeResults(d, table.In(table.Terminal, a.resultColumns()), t.lines())
+	heads, lines := table.Shown(table.Terminal, a.resultColumns(), slices.Values(t.lines()))
+	d.Table(1, heads, lines)
 	d.Paragraph(t.ScenarioNote())
 	if t.Table == a.Tables[0].Table {
 		d.Paragraph(t.VariationNote())
@@ -63,15 +65,6 @@ func (a *Report) writeTable(d *table.Document, t *Table) {
 		warnings = append(warnings, w.Contenders()+": "+w.Text)
 	}
 	d.Items(warnings)
-}
-
-// writeResults writes columns of rows.
-func (t *Table) writeResults(d *table.Document, columns []table.Column[rowLine], lines []rowLine) {
-	cells := make([][]string, len(lines))
-	for i, line := range lines {
-		cells[i] = table.Cells(columns, line)
-	}
-	d.Table(1, table.Heads(columns), cells)
 }
 
 func intervalText(i stat.Interval) string {

@@ -71,8 +71,7 @@ func (a *Report) relative() []float64 {
 	}
 	medians := make(map[seriesKey]float64)
 	for key, weights := range all {
-		m, _ := stat.Median(weights)
-		medians[key] = m.Mid
+		medians[key] = stat.Median(weights).Mid
 	}
 	relative := make([]float64, len(a.Records))
 	for i := range a.Records {
@@ -234,8 +233,6 @@ func (a *Report) Drift() string {
 	if len(early) < fewest || len(late) < fewest {
 		return "There are too few trials of the control to estimate the drift of the machine."
 	}
-	before, _ := stat.Median(early)
-	after, _ := stat.Median(late)
 	return fmt.Sprintf("Between the first and the last third of the run, CPU time per request of %s changed by %+.1f %% (medians of %d and %d trials).",
-		control.Title, 100*(after.Mid/before.Mid-1), len(early), len(late))
+		control.Title, 100*(stat.Median(late).Mid/stat.Median(early).Mid-1), len(early), len(late))
 }

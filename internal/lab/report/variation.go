@@ -21,8 +21,6 @@ func (t *Table) VariationNote() string {
 	if len(ofSlices) == 0 {
 		return ""
 	}
-	slice, _ := stat.Median(ofSlices)
-	start, _ := stat.Median(ofStarts)
 	return fmt.Sprintf("Each ratio comes from up to %d slices of load, each divided by the control's slice of the same round and corrected for the speed of the CPU. Ratios vary by %.1f %% between slices and by %.1f %% between starts (standard deviations, medians of the rows).",
-		n, 100*slice.Mid, 100*start.Mid)
+		n, 100*stat.Median(ofSlices).Mid, 100*stat.Median(ofStarts).Mid)
 }

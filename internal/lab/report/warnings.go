@@ -35,9 +35,5 @@ func (w *Warning) Contenders() string {
 	if len(w.Of) > 1 && len(w.Of) == w.all {
 		return "All contenders"
 	}
-	titles := make([]string, len(w.Of))
-	for i, row := range w.Of {
-		titles[i] = row.Title
-	}
-	return sample.List(titles)
+	return sample.List(titles(w.Of))
 }

@@ -11,9 +11,9 @@ type Benchmarks struct {
 
 // Group is benchmarks that the report shows together.
 type Group struct {
-	Title string   `json:"title"`
-	About string   `json:"about"`
-	Rows  []string `json:"rows"` // names without "Benchmark" and the engine's prefix
+	Title string   `json:"title" yaml:"title"`
+	About string   `json:"about" yaml:"about"`
+	Rows  []string `json:"rows" yaml:"rows"` // names without "Benchmark" and the engine's prefix
 }
 
 // PublishedBenchmark is a benchmark's figures in the write-up, for each operation.

@@ -83,9 +83,9 @@ func (m Metric) Of(r *Record) float64 {
 	case CPU:
 		return r.WeightUs()
 	case ApplicationCPU:
-		return r.roleUs(contender.RoleApplication)
+		return r.PerRequest(contender.RoleApplication, cpu) / 1e3
 	case FrontCPU:
-		return r.roleUs(contender.RoleNginx) + r.roleUs(contender.RoleFront)
+		return (r.PerRequest(contender.RoleNginx, cpu) + r.PerRequest(contender.RoleFront, cpu)) / 1e3
 	case Rate:
 		return r.Load.PerSecond()
 	case Bytes:
@@ -102,12 +102,6 @@ func (m Metric) Of(r *Record) float64 {
 		return r.callsPerRequest(m == Transfers)
 	}
 	return math.NaN()
-}
-
-// roleUs returns the CPU time per request of a role's processes, in microseconds.
-func (r *Record) roleUs(role string) float64 {
-	user, sys := r.CPUUsPerRequest(role)
-	return user + sys
 }
 
 // Idle is the memory of a contender with idle connections, each of which carried one request.

@@ -1,6 +1,8 @@
 package sample
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
@@ -80,10 +82,8 @@ func (r *Record) Parts() []Slice {
 	whole := Slice{
 		Elapsed: r.LoadTime(), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others,
 	}
-	for role, costs := range r.Costs {
-		for _, c := range costs {
-			whole.CPU[role] += c.CPU()
-		}
+	for role := range r.Costs {
+		whole.CPU[role] = time.Duration(r.Sum(role, cpu))
 	}
 	return []Slice{whole}
 }
@@ -103,21 +103,6 @@ func (s *Slice) WeightUs(role string) float64 {
 // PerSecond returns the rate of requests.
 func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Elapsed.Seconds(), 1e-9) }
 
-// CPUPerRequest returns the CPU time per request of a role's processes; "" is all roles.
-func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
-	for of, costs := range r.Costs {
-		if role != "" && role != of {
-			continue
-		}
-		for _, c := range costs {
-			user += c.User
-			sys += c.Sys
-		}
-	}
-	n := time.Duration(max(1, r.Load.Requests))
-	return user / n, sys / n
-}
-
 // Timed reports whether the trial succeeded and its times are valid: it counted nothing.
 func (r *Record) Timed() bool {
 	return r.Failure == "" && (r.Load != nil || r.Values != nil) && r.Attribution == nil
@@ -131,61 +116,50 @@ func (r *Record) LoadTime() time.Duration {
 	return time.Duration(r.Load.Seconds * float64(time.Second))
 }
 
-// CPUUsPerRequest returns the CPU time per request of a role's processes in microseconds. The sum
-// over all roles is WeightUs.
-func (r *Record) CPUUsPerRequest(role string) (user, sys float64) {
-	n := float64(max(1, r.Load.Requests))
-	for _, c := range r.Costs[role] {
-		user += c.User.Seconds() * 1e6 / n
-		sys += c.Sys.Seconds() * 1e6 / n
+// Sum adds up a figure of all processes of a role; "" is all the servers'. Figures are whole
+// numbers, so that their order does not matter.
+func (r *Record) Sum(role string, figure func(proc.Cost) float64) (sum float64) {
+	costs := r.Costs[role]
+	switch {
+	case role == "":
+		costs = slices.Concat(slices.Collect(maps.Values(r.Costs))...)
+	case role == RoleGenerator && r.Generator != nil:
+		costs = []proc.Cost{*r.Generator}
 	}
-	return user, sys
+	for _, c := range costs {
+		sum += figure(c)
+	}
+	return sum
 }
 
-// FaultsPerRequest returns the page faults of the servers' processes per request.
-func (r *Record) FaultsPerRequest() (minor, major float64) {
-	n := float64(max(1, r.Load.Requests))
-	for _, costs := range r.Costs {
-		for _, c := range costs {
-			minor += float64(c.MinorFaults) / n
-			major += float64(c.MajorFaults) / n
-		}
-	}
-	return minor, major
+// PerRequest divides a Sum by the number of requests.
+func (r *Record) PerRequest(role string, figure func(proc.Cost) float64) float64 {
+	return r.Sum(role, figure) / float64(max(1, r.Load.Requests))
+}
+
+func cpu(c proc.Cost) float64 { return float64(c.CPU()) }
+
+// Voluntary is a figure: context switches because a thread waited.
+func Voluntary(c proc.Cost) float64 { return float64(c.Voluntary) }
+
+// Involuntary is a figure: context switches because another thread had its turn.
+func Involuntary(c proc.Cost) float64 { return float64(c.Involuntary) }
+
+// RSS is a figure: resident memory in bytes.
+func RSS(c proc.Cost) float64 { return float64(c.RSS) }
+
+// UserUs returns the user time of a role's processes per request, in microseconds.
+func (r *Record) UserUs(role string) float64 {
+	return r.PerRequest(role, func(c proc.Cost) float64 { return float64(c.User) }) / 1e3
+}
+
+// SysUs returns the system time, as UserUs.
+func (r *Record) SysUs(role string) float64 {
+	return r.PerRequest(role, func(c proc.Cost) float64 { return float64(c.Sys) }) / 1e3
 }
 
 // WeightUs returns the CPU time of all the servers' processes per request, in microseconds.
-func (r *Record) WeightUs() float64 {
-	var total time.Duration
-	for _, costs := range r.Costs {
-		for _, c := range costs {
-			total += c.CPU()
-		}
-	}
-	return total.Seconds() * 1e6 / float64(max(1, r.Load.Requests))
-}
-
-// SwitchesPerRequest returns the context switches of the servers' processes per request.
-func (r *Record) SwitchesPerRequest() (voluntary, involuntary float64) {
-	n := float64(max(1, r.Load.Requests))
-	for _, costs := range r.Costs {
-		for _, c := range costs {
-			voluntary += float64(c.Voluntary) / n
-			involuntary += float64(c.Involuntary) / n
-		}
-	}
-	return voluntary, involuntary
-}
-
-// RSS returns the resident memory of the servers' processes, in bytes.
-func (r *Record) RSS() (bytes int64) {
-	for _, costs := range r.Costs {
-		for _, c := range costs {
-			bytes += c.RSS
-		}
-	}
-	return bytes
-}
+func (r *Record) WeightUs() float64 { return r.PerRequest("", cpu) / 1e3 }
 
 // OtherAccepts returns the number of TCP connections that the machine accepted and the generator
 // did not open: a front's to its application, and those of other programs.

@@ -122,9 +122,9 @@ type Entrant struct {
 // Comparison is a pair of contenders that differ in one part. Their difference is the cost of the
 // part.
 type Comparison struct {
-	What string `json:"what"` // the part
-	Of   string `json:"of"`   // name of the contender with the part
-	Than string `json:"than"` // name of the contender without it, or with another
+	What string `json:"what" yaml:"what"` // the part, as the subject of a sentence
+	Of   string `json:"of" yaml:"of"`     // name of the contender with the part
+	Than string `json:"than" yaml:"than"` // name of the contender without it, or with another
 }
 
 // DeclaredDifference is a difference that the experiment expects.

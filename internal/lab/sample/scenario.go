@@ -11,19 +11,24 @@ import (
 // Scenario is the form of a condition's load where it differs from the experiment's request. It is
 // comparable, as a part of Condition.
 type Scenario struct {
-	Name    string `json:"name,omitempty"`    // in reports, as it stands after "with"
-	Version string `json:"version,omitempty"` // of HTTP: equal.HTTP2; "" is the request's
-	Path    string `json:"path,omitempty"`    // "" is the request's
-	Streams int    `json:"streams,omitempty"` // concurrent ones of an HTTP/2 connection; 0 is one
+	Name    string `json:"name,omitempty" yaml:"name"`       // in reports, as it stands after "with"
+	Version string `json:"version,omitempty" yaml:"version"` // of HTTP: "1.1" or equal.HTTP2; "" is the request's
+	Path    string `json:"path,omitempty" yaml:"path"`       // "" is the request's
+	Streams int    `json:"streams,omitempty" yaml:"streams"` // concurrent ones of an HTTP/2 connection; 0 is one
 
 	// Handshakes is Full or Resumed if each request has its own TLS connection.
-	Handshakes string `json:"handshakes,omitempty"`
-
-	Header        string `json:"header,omitempty"`        // more fields, "Name: value", one a line
-	PerConnection int    `json:"perConnection,omitempty"` // requests on a connection; 0 is the request's
-	Spaced        bool   `json:"spaced,omitempty"`        // idle connections lie between the busy ones
-	Fresh         bool   `json:"fresh,omitempty"`         // each contender is measured alone, as new processes
-	Idle          bool   `json:"idle,omitempty"`          // connections carry one request, and are idle then
+	Handshakes string `json:"handshakes,omitempty" yaml:"handshakes"`
+	// Header has more fields, "Name: value", one a line.
+	Header string `json:"header,omitempty" yaml:"-"`
+	// PerConnection is the number of requests on a connection; 0 is the request's.
+	PerConnection int `json:"perConnection,omitempty" yaml:"per_connection"`
+	// Spaced is set if idle connections lie between the busy ones.
+	Spaced bool `json:"spaced,omitempty" yaml:"spaced"`
+	// Fresh is set if each contender is measured alone, as new processes.
+	Fresh bool `json:"fresh,omitempty" yaml:"fresh"`
+	// Idle is set if connections carry one request and are idle then. Memory and CPU time are
+	// measured.
+	Idle bool `json:"idle,omitempty" yaml:"idle"`
 }
 
 // Values of Scenario.Handshakes.

@@ -5,22 +5,26 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
 // Target is a limit of a contender's figure, or of its ratio to another contender's figure.
 type Target struct {
-	Row       string `json:"row"` // the scenario, or the benchmark
-	Contender string `json:"contender"`
-	Metric    Metric `json:"metric"`
-	Reference string `json:"reference,omitempty"` // "" limits the figure itself
+	Row       string `json:"row" yaml:"-"` // the scenario, or the benchmark
+	Contender string `json:"contender" yaml:"contender"`
+	Metric    Metric `json:"metric" yaml:"metric"`
+	Reference string `json:"reference,omitempty" yaml:"reference"` // "" limits the figure itself
 
-	Require Limit `json:"require,omitzero"` // has to be met
-	Aim     Limit `json:"aim,omitzero"`     // is intended; missing it is no fault
+	Require Limit `json:"require,omitzero" yaml:"require"` // has to be met
+	Aim     Limit `json:"aim,omitzero" yaml:"aim"`         // is intended; missing it is no fault
 
 	// Rows makes the figure a number of rows: those in which the ratio of the metric is at most
 	// Within.
-	Rows   []string `json:"rows,omitempty"`
-	Within float64  `json:"within,omitempty"`
+	Rows   []string `json:"rows,omitempty" yaml:"-"`
+	Within float64  `json:"within,omitempty" yaml:"-"`
 }
 
 // Limit is the bound of a figure. The zero value is no bound.
@@ -61,6 +65,9 @@ func (l Limit) String() string {
 
 // MarshalText implements encoding.TextMarshaler.
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (l *Limit) UnmarshalYAML(n ast.Node) error { return yamlfile.Scalar(n, l, ParseLimit) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (l *Limit) UnmarshalText(text []byte) (err error) {

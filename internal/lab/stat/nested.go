@@ -57,8 +57,10 @@ func Ratios(a, b Starts) Estimate {
 
 // Differences returns by how much a exceeds b, in the unit of the values, in pairs as for Ratios.
 func Differences(a, b Starts) Estimate {
-	return estimate(pairs(a, b, func(a, b float64) float64 { return a - b }))
+	return estimate(pairs(a, b, minus))
 }
+
+func minus(a, b float64) float64 { return a - b }
 
 // pairs compares values that were measured side by side. It leaves out starts without values.
 func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
@@ -72,7 +74,7 @@ func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 		}
 		var rounds []float64
 		for r := range a[s] {
-			if v := compare(a[s][r], b[s][r]); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			if v := compare(a[s][r], b[s][r]); isFinite(v) {
 				rounds = append(rounds, v)
 			}
 		}

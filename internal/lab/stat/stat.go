@@ -7,7 +7,6 @@
 package stat
 
 import (
-	"errors"
 	"math"
 	"slices"
 
@@ -45,14 +44,13 @@ func (i Interval) Known() bool {
 func (i Interval) Contains(v float64) bool { return i.Lo <= v && v <= i.Hi }
 
 // Median returns the median of the values and its interval. It assumes no distribution: the bounds
-// are order statistics, which require at least six values. The errors are warnings for the reader,
-// such as that there were too few values.
-func Median(values []float64) (Interval, []error) {
+// are order statistics, which require at least six values.
+func Median(values []float64) Interval {
 	if len(values) == 0 {
-		return Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, []error{errors.New("no values")}
+		return Interval{math.Inf(-1), math.NaN(), math.Inf(1)}
 	}
-	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), Confidence)
-	return Interval{s.Lo, s.Center, s.Hi}, s.Warnings
+	s := benchmath.AssumeNothing.Summary(&benchmath.Sample{Values: slices.Sorted(slices.Values(values))}, Confidence)
+	return Interval{s.Lo, s.Center, s.Hi}
 }
 
 // Known returns the values without NaN.
@@ -62,31 +60,13 @@ func Known(values []float64) []float64 {
 
 // Ratio returns the median ratio of a to b. a[i] and b[i] were measured side by side, so
 // disturbances of both cancel out. Pairs with NaN are left out.
-func Ratio(a, b []float64) (Interval, []error) {
-	if len(a) != len(b) {
-		panic("stat: BUG: values are not in pairs")
-	}
-	var ratios []float64
-	for i := range a {
-		if r := a[i] / b[i]; !math.IsNaN(r) && !math.IsInf(r, 0) {
-			ratios = append(ratios, r)
-		}
-	}
-	return Median(ratios)
+func Ratio(a, b []float64) Interval {
+	return Median(slices.Concat(pairs(Starts{a}, Starts{b}, func(a, b float64) float64 { return a / b })...))
 }
 
 // Difference returns the median difference of a and b, in pairs as for Ratio.
-func Difference(a, b []float64) (Interval, []error) {
-	if len(a) != len(b) {
-		panic("stat: BUG: values are not in pairs")
-	}
-	var differences []float64
-	for i := range a {
-		if d := a[i] - b[i]; !math.IsNaN(d) && !math.IsInf(d, 0) {
-			differences = append(differences, d)
-		}
-	}
-	return Median(differences)
+func Difference(a, b []float64) Interval {
+	return Median(slices.Concat(pairs(Starts{a}, Starts{b}, minus)...))
 }
 
 // Finding is the meaning of the interval of a ratio.

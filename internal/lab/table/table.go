@@ -107,11 +107,15 @@ func Heads[T any](columns []Column[T]) []string {
 	return heads
 }
 
-// Cells returns the cells of a line for people.
-func Cells[T any](columns []Column[T], line T) []string {
-	cells := make([]string, len(columns))
-	for i := range columns {
-		cells[i] = columns[i].Text(line)
+// Shown returns the heads and the cells of an output for people.
+func Shown[T any](out Outputs, columns []Column[T], lines iter.Seq[T]) (heads []string, cells [][]string) {
+	columns = In(out, columns)
+	for line := range lines {
+		row := make([]string, len(columns))
+		for i := range columns {
+			row[i] = columns[i].Text(line)
+		}
+		cells = append(cells, row)
 	}
-	return cells
+	return Heads(columns), cells
 }

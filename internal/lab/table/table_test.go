@@ -47,8 +47,8 @@ func TestOutputsHaveTheirColumns(t *testing.T) {
 		table.Brief: "|µs\nper request; abc|some", table.Terminal: "|length; abc|xxx",
 		table.Page: "|µs\nper request; abc|some",
 	} {
-		shown := table.In(in, columns())
-		got := strings.Join(table.Heads(shown), "|") + "; " + strings.Join(table.Cells(shown, line{name: "abc"}), "|")
+		heads, cells := table.Shown(in, columns(), slices.Values([]line{{name: "abc"}}))
+		got := strings.Join(heads, "|") + "; " + strings.Join(cells[0], "|")
 		if got != want {
 			t.Errorf("%d: got %q, want %q", in, got, want)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,15 +31,10 @@ var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
 func (r *Report) writePage(w io.Writer) error {
-	shown := table.In(table.Page, r.columns())
+	heads, rows := table.Shown(table.Page, r.columns(), slices.Values(r.lines()))
 	return page.Write(w, pageSource, template.FuncMap{
-		"heads": func() []string { return table.Heads(shown) },
-		"rows": func() (rows [][]string) {
-			for _, l := range r.lines() {
-				rows = append(rows, table.Cells(shown, l))
-			}
-			return rows
-		},
+		"heads": func() []string { return heads },
+		"rows":  func() [][]string { return rows },
 		"charts": func() (all []*Chart) {
 			for i := range r.Cases {
 				if c := r.Chart(&r.Cases[i]); c != nil {
@@ -63,17 +57,9 @@ func (r *Report) WriteFiles(dir string) error {
 		report.PageFile: r.writePage, textFile: r.writeMarkdown, RunFile: r.writeRun, eventsFile: r.writeEvents,
 		resultFile: r.writeResults, memoryFile: r.writeMemory,
 	} {
-		errs = append(errs, writeFile(filepath.Join(dir, name), write))
+		errs = append(errs, report.WriteFile(filepath.Join(dir, name), write))
 	}
 	return errors.Join(errs...)
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }
 
 func (r *Report) writeRun(w io.Writer) error {

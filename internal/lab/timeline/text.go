@@ -214,12 +214,8 @@ func (r *Report) write(w io.Writer, d *table.Document) error {
 }
 
 func (r *Report) writeTable(d *table.Document, out table.Outputs) {
-	columns := table.In(out, r.columns())
-	var cells [][]string
-	for _, l := range r.lines() {
-		cells = append(cells, table.Cells(columns, l))
-	}
-	d.Table(1, table.Heads(columns), cells)
+	heads, cells := table.Shown(out, r.columns(), slices.Values(r.lines()))
+	d.Table(1, heads, cells)
 }
 
 // strip returns a character for each second.

@@ -187,6 +187,14 @@ func (s *Second) Sent() (n int) {
 // Lost returns the number of requests without a complete response whose status is below 400.
 func (s *Second) Lost() int { return s.Sent() - s.Outcomes[Response] }
 
+func (s *Second) add(other *Second) {
+	for o, n := range other.Outcomes {
+		s.Outcomes[o] += n
+	}
+	s.Slowest = max(s.Slowest, other.Slowest)
+	s.Latest = max(s.Latest, other.Latest)
+}
+
 // Total sums all groups of a case.
 func (c *Case) Total() (all Traffic) {
 	first := true
@@ -197,11 +205,7 @@ func (c *Case) Total() (all Traffic) {
 			if at == len(all.Seconds) {
 				all.Seconds = append(all.Seconds, Second{Outcomes: make(map[Outcome]int)})
 			}
-			for o, n := range g.Seconds[at].Outcomes {
-				all.Seconds[at].Outcomes[o] += n
-			}
-			all.Seconds[at].Slowest = max(all.Seconds[at].Slowest, g.Seconds[at].Slowest)
-			all.Seconds[at].Latest = max(all.Seconds[at].Latest, g.Seconds[at].Latest)
+			all.Seconds[at].add(&g.Seconds[at])
 		}
 		if g.Latency != nil {
 			all.Latency = merged(all.Latency, g.Latency)
@@ -232,11 +236,7 @@ func merged(sum, h *hist.Histogram) *hist.Histogram {
 func (t *Traffic) Sum() Second {
 	all := Second{Outcomes: make(map[Outcome]int)}
 	for i := range t.Seconds {
-		for o, n := range t.Seconds[i].Outcomes {
-			all.Outcomes[o] += n
-		}
-		all.Slowest = max(all.Slowest, t.Seconds[i].Slowest)
-		all.Latest = max(all.Latest, t.Seconds[i].Latest)
+		all.add(&t.Seconds[i])
 	}
 	return all
 }

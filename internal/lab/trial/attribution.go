@@ -5,6 +5,7 @@ import (
 	"debug/buildinfo"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -60,6 +61,7 @@ type counters struct {
 	calls   *proc.Calls
 	tcp     *proc.Segments
 	unix    *proc.UnixBytes
+	open    []io.Closer // those that are not nil
 }
 
 // count starts the counters. It returns nil if the trial counts nothing.
@@ -70,9 +72,8 @@ func count(running *contender.Running, to *counting) *counters {
 	c := &counters{to: to, running: running}
 	to.Missing = nil // an earlier measurement of the same trial may have set it
 	var err error
-	if c.calls, err = proc.CountCalls(); err != nil {
-		c.missing("system calls", err)
-	}
+	c.calls, err = proc.CountCalls()
+	c.opened(c.calls, "system calls", err)
 	var ports []int
 	onUnix := false
 	for _, h := range c.hops() {
@@ -80,20 +81,23 @@ func count(running *contender.Running, to *counting) *counters {
 		onUnix = onUnix || h.onUnix()
 	}
 	if len(ports) > 0 {
-		if c.tcp, err = proc.CountSegments(ports...); err != nil {
-			c.missing("TCP connections and segments", err)
-		}
+		c.tcp, err = proc.CountSegments(ports...)
+		c.opened(c.tcp, "TCP connections and segments", err)
 	}
 	if onUnix {
-		if c.unix, err = proc.CountUnixBytes(); err != nil {
-			c.missing("bytes on unix sockets", err)
-		}
+		c.unix, err = proc.CountUnixBytes()
+		c.opened(c.unix, "bytes on unix sockets", err)
 	}
 	return c
 }
 
-func (c *counters) missing(what string, err error) {
-	c.to.Missing = append(c.to.Missing, fmt.Sprintf("%s were not counted: %v", what, err))
+// opened keeps a counter of what, or the reason why there is none.
+func (c *counters) opened(counter io.Closer, what string, err error) {
+	if err != nil {
+		c.to.Missing = append(c.to.Missing, fmt.Sprintf("%s were not counted: %v", what, err))
+		return
+	}
+	c.open = append(c.open, counter)
 }
 
 func (c *counters) close() error {
@@ -101,14 +105,8 @@ func (c *counters) close() error {
 		return nil
 	}
 	var errs []error
-	if c.calls != nil {
-		errs = append(errs, c.calls.Close())
-	}
-	if c.tcp != nil {
-		errs = append(errs, c.tcp.Close())
-	}
-	if c.unix != nil {
-		errs = append(errs, c.unix.Close())
+	for _, counter := range c.open {
+		errs = append(errs, counter.Close())
 	}
 	return errors.Join(errs...)
 }

@@ -108,8 +108,8 @@ func callsPerRequest(plain, chatty *sample.Record) error {
 	if g := plain.Generator; g == nil || g.CPU() <= 0 || g.PID != os.Getpid() {
 		return fmt.Errorf("the generator cost %+v", g)
 	}
-	if minor, _ := plain.FaultsPerRequest(); minor <= 0 {
-		return fmt.Errorf("%v page faults a request", minor)
+	if minor := plain.Sum("", func(c proc.Cost) float64 { return float64(c.MinorFaults) }); minor <= 0 {
+		return fmt.Errorf("%v page faults", minor)
 	}
 	if plain.Timed() || plain.Load.Seconds > 1.5 {
 		return fmt.Errorf("it counts as a timed trial, of %v s", plain.Load.Seconds)
@@ -269,7 +269,7 @@ func TestJournalHoldsAttribution(t *testing.T) {
 	if err := json.Unmarshal([]byte(old), &before); err != nil {
 		t.Fatal(err)
 	}
-	user, sys := before.CPUUsPerRequest(contender.RoleApplication)
+	user, sys := before.UserUs(contender.RoleApplication), before.SysUs(contender.RoleApplication)
 	if !before.Timed() || before.Generator != nil || before.WeightUs() != 3 || user != 1 || sys != 2 ||
 		before.Start.Equal(time.Time{}) {
 		t.Errorf("an old line becomes %+v", before)

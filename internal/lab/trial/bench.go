@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -307,10 +306,6 @@ func (b *Bench) moveAside(c sample.Condition) (restore func(), generator []int, 
 
 // bindProcess sets the processors of all threads of this process. New threads inherit them.
 func bindProcess(cpus []int) error {
-	var set unix.CPUSet
-	for _, cpu := range cpus {
-		set.Set(cpu)
-	}
 	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
 	if err != nil {
 		return err
@@ -320,8 +315,8 @@ func bindProcess(cpus []int) error {
 		if err != nil {
 			return err
 		}
-		if err := unix.SchedSetaffinity(tid, &set); err != nil && !errors.Is(err, unix.ESRCH) {
-			return fmt.Errorf("trial: %w", os.NewSyscallError("sched_setaffinity", err))
+		if err := contender.BindTask(tid, cpus); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
 		}
 	}
 	return nil

@@ -86,13 +86,13 @@ func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 				spent += cpu
 			}
 		}
-		user, sys := r.CPUUsPerRequest(contender.RoleApplication)
+		user, sys := r.UserUs(contender.RoleApplication), r.SysUs(contender.RoleApplication)
 		if total := spent.Seconds() * 1e6 / float64(requests); math.Abs(total/(user+sys)-1) > 0.01 ||
 			math.Abs(total/r.WeightUs()-1) > 0.01 {
 			t.Errorf("%s: %v µs in slices, %v + %v in the record", name, total, user, sys)
 		}
 		if r.Load.Requests != requests || math.Abs(r.Load.Seconds-took.Seconds()) > 1e-6 ||
-			r.Load.Errors.Total() != 0 || r.RSS() < 1<<20 || r.Generator == nil {
+			r.Load.Errors.Total() != 0 || r.Sum("", sample.RSS) < 1<<20 || r.Generator == nil {
 			t.Errorf("%s: %+v", name, r.Load)
 		}
 		if r.Asleep.For < 200*time.Millisecond || r.Asleep.CPU < 0 {

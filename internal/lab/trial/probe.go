@@ -1,8 +1,6 @@
 package trial
 
 import (
-	"fmt"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -10,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/lab/contender"
 )
 
 // probe measures how fast the servers' processors are during a slice: every few milliseconds it
@@ -61,7 +61,7 @@ func newProbe(cpus []int) (*probe, error) {
 		p.over.Go(func() { t.run(cpu, bound) })
 		if err := <-bound; err != nil {
 			p.close()
-			return nil, fmt.Errorf("trial: processor %d: %w", cpu, err)
+			return nil, err
 		}
 	}
 	return p, nil
@@ -112,10 +112,8 @@ func (p *probe) close() {
 // run is the body of the thread. The goroutine does not unlock its thread, which ends with it.
 func (t *probeThread) run(cpu int, bound chan<- error) {
 	runtime.LockOSThread()
-	var set unix.CPUSet
-	set.Set(cpu)
-	err := unix.SchedSetaffinity(0, &set)
-	bound <- os.NewSyscallError("sched_setaffinity", err)
+	err := contender.Bind([]int{cpu})
+	bound <- err
 	if err != nil {
 		return
 	}

@@ -20,9 +20,9 @@ type Shape struct {
 
 // Beside is load beside a scenario's own. Its figures are not recorded.
 type Beside struct {
-	Path        string
-	Connections int
-	Rate        float64 // requests per second; 0 is saturation
+	Path        string  `yaml:"path"`
+	Connections int     `yaml:"connections"`
+	Rate        float64 `yaml:"rate"` // requests per second; 0 is saturation
 }
 
 // loadAll runs a plan, with the scenario's other load beside it. If that fails, so does the trial.

@@ -176,13 +176,12 @@ func TestTrialMeasuresContender(t *testing.T) {
 	before := allCPUs(t)
 	for _, cores := range []int{1, 0} {
 		weigh(t, bench(t), actor("server"), cores, func(r *sample.Record) error {
-			user, sys := r.CPUPerRequest("")
-			appUser, appSys := r.CPUPerRequest(contender.RoleApplication)
-			if r.Load.Requests == 0 || user <= 0 || sys <= 0 || user != appUser || sys != appSys {
-				return fmt.Errorf("%d requests, %v user, %v system", r.Load.Requests, user, sys)
+			user, sys, role := r.UserUs(""), r.SysUs(""), contender.RoleApplication
+			if r.Load.Requests == 0 || user <= 0 || sys <= 0 || user != r.UserUs(role) || sys != r.SysUs(role) {
+				return fmt.Errorf("%d requests, %v µs user, %v µs system", r.Load.Requests, user, sys)
 			}
-			if w := r.WeightUs(); w < 1 || w > 1000 || r.RSS() < 1<<20 {
-				return fmt.Errorf("%v µs per request, %d bytes resident", w, r.RSS())
+			if w := r.WeightUs(); w < 1 || w > 1000 || r.Sum("", sample.RSS) < 1<<20 {
+				return fmt.Errorf("%v µs per request, %v bytes resident", w, r.Sum("", sample.RSS))
 			}
 			if r.Load.Seconds < 0.35 || r.Others < 0 {
 				return fmt.Errorf("measured for %v s, others %v", r.Load.Seconds, r.Others)
@@ -292,18 +291,17 @@ func TestRecordSumsProcesses(t *testing.T) {
 	if w := r.WeightUs(); w != 10 {
 		t.Errorf("%v µs per request", w)
 	}
-	if user, sys := r.CPUPerRequest(contender.RoleNginx); user != 2*time.Microsecond || sys != 2*time.Microsecond {
+	if user, sys := r.UserUs(contender.RoleNginx), r.SysUs(contender.RoleNginx); user != 2 || sys != 2 {
 		t.Errorf("nginx: %v user, %v system", user, sys)
 	}
-	if user, sys := r.CPUPerRequest(""); user != 5*time.Microsecond || sys != 5*time.Microsecond {
+	if user, sys := r.UserUs(""), r.SysUs(""); user != 5 || sys != 5 {
 		t.Errorf("all: %v user, %v system", user, sys)
 	}
-	if voluntary, involuntary := r.SwitchesPerRequest(); voluntary < 0.3499 || voluntary > 0.3501 ||
-		involuntary != 0.05 {
-		t.Errorf("%v and %v switches", voluntary, involuntary)
+	if v, i := r.PerRequest("", sample.Voluntary), r.PerRequest("", sample.Involuntary); v != 0.35 || i != 0.05 {
+		t.Errorf("%v and %v switches", v, i)
 	}
-	if r.RSS() != 3500 {
-		t.Errorf("%d bytes resident", r.RSS())
+	if rss := r.Sum("", sample.RSS); rss != 3500 {
+		t.Errorf("%v bytes resident", rss)
 	}
 	if r.OtherAccepts() != 10 {
 		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())

@@ -130,13 +130,23 @@ type Duration time.Duration
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (d *Duration) UnmarshalYAML(n ast.Node) error {
+	return Scalar(n, d, func(text string) (Duration, error) {
+		parsed, err := time.ParseDuration(text)
+		if err != nil || parsed < 0 {
+			return 0, fmt.Errorf("invalid duration %q: want a time such as 500ms or 30s", text)
+		}
+		return Duration(parsed), nil
+	})
+}
+
+// Scalar parses a value of a file. An error of parse becomes one at the value's line.
+func Scalar[T any](n ast.Node, into *T, parse func(string) (T, error)) error {
 	t := n.GetToken()
-	parsed, err := time.ParseDuration(t.Value)
-	if err != nil || parsed < 0 {
-		return &yaml.SyntaxError{Message: fmt.Sprintf("invalid duration %q: want a time such as 500ms or 30s",
-			t.Value), Token: t}
+	parsed, err := parse(t.Value)
+	if err != nil {
+		return &yaml.SyntaxError{Message: err.Error(), Token: t}
 	}
-	*d = Duration(parsed)
+	*into = parsed
 	return nil
 }
 

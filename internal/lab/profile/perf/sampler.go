@@ -20,6 +20,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -109,12 +110,13 @@ func (r *ring) follow(stop chan struct{}) {
 	}
 }
 
-// read counts all new samples.
+// read counts all new samples. The first page of the ring buffer has the positions at which the
+// kernel writes next and this process reads next, in bytes since the start. Atomic access orders
+// them with the samples.
 func (r *ring) read() {
-	head, tail := r.positions()
+	page := (*unix.PerfEventMmapPage)(unsafe.Pointer(&r.memory[0]))
 	data := r.memory[os.Getpagesize():]
-	end := load(head)
-	at := load(tail)
+	end, at := atomic.LoadUint64(&page.Data_head), atomic.LoadUint64(&page.Data_tail)
 	for at < end {
 		record := fromRing(data, at, recordHeader)
 		size := uint64(binary.NativeEndian.Uint16(record[6:]))
@@ -124,7 +126,7 @@ func (r *ring) read() {
 		r.count(fromRing(data, at, size))
 		at += size
 	}
-	store(tail, end)
+	atomic.StoreUint64(&page.Data_tail, end)
 }
 
 // recordHeader is the size of struct perf_event_header: type, misc, size.

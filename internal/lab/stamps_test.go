@@ -1,10 +1,13 @@
-package proc
+package lab_test
 
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
+	"syscall"
+	"testing"
 	"time"
 
 	"github.com/cilium/ebpf"
@@ -14,11 +17,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stamps are response times of a process by the kernel's clock: from the start of sendto or sendmsg
+// stamps are response times of a process by the kernel's clock: from the start of sendto or sendmsg
 // to the end of the next recvfrom or recvmsg that received bytes on the same descriptor. A response
 // in several pieces ends with its first piece. Of pipelined requests only the last one is timed.
 // Calls of read and write are ignored, because runtimes use them to wake threads.
-type Stamps struct {
+type stamps struct {
 	reading *ebpf.Map // the descriptor that a thread receives on, by thread
 	sent    *ebpf.Map // when a send began, by descriptor
 	times   *ebpf.Map // a queue of response times
@@ -32,10 +35,10 @@ const (
 	maxStamps             = 1 << 20
 )
 
-// TakeStamps starts to time the exchanges of a process. Close ends it. It requires the same right
-// as CountCalls, and a process outside of PID namespaces, whose PID is the kernel's.
-func TakeStamps(pid int) (*Stamps, error) {
-	s := new(Stamps)
+// takeStamps starts to time the exchanges of a process. Close ends it. It requires the same right
+// as proc.CountCalls, and a process outside of PID namespaces, whose PID is the kernel's.
+func takeStamps(pid int) (*stamps, error) {
+	s := new(stamps)
 	err := rlimit.RemoveMemlock()
 	for _, m := range []struct {
 		to   **ebpf.Map
@@ -58,13 +61,13 @@ func TakeStamps(pid int) (*Stamps, error) {
 		err = s.attach("sys_enter", s.entering(pid))
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("proc: timing system calls: %w", err), s.Close())
+		return nil, errors.Join(fmt.Errorf("timing system calls: %w", err), s.Close())
 	}
 	return s, nil
 }
 
 // attach attaches a program to a tracepoint.
-func (s *Stamps) attach(tracepoint string, instructions asm.Instructions) error {
+func (s *stamps) attach(tracepoint string, instructions asm.Instructions) error {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Name: "stamps", Type: ebpf.RawTracepoint, License: "GPL", Instructions: instructions,
 	})
@@ -98,6 +101,7 @@ func ofProcess(pid int) asm.Instructions {
 	}
 }
 
+// end ends a program.
 func end() asm.Instructions {
 	return asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return()}
 }
@@ -132,7 +136,7 @@ func firstArgument() int32 {
 // entering returns the program for the start of calls. It stores the time of calls that send, and
 // the descriptor of calls that receive. The tracepoint's arguments are the registers and the call's
 // number.
-func (s *Stamps) entering(pid int) asm.Instructions {
+func (s *stamps) entering(pid int) asm.Instructions {
 	return slices.Concat(
 		ofProcess(pid),
 		asm.Instructions{
@@ -166,7 +170,7 @@ func (s *Stamps) entering(pid int) asm.Instructions {
 
 // leaving returns the program for the end of calls. If a call has received bytes, it stores the
 // time since the send. The tracepoint's arguments are the registers and the call's result.
-func (s *Stamps) leaving(pid int) asm.Instructions {
+func (s *stamps) leaving(pid int) asm.Instructions {
 	return slices.Concat(
 		ofProcess(pid),
 		asm.Instructions{
@@ -201,7 +205,7 @@ func (s *Stamps) leaving(pid int) asm.Instructions {
 }
 
 // Times ends the timing and returns the times in ascending order.
-func (s *Stamps) Times() ([]time.Duration, error) {
+func (s *stamps) Times() ([]time.Duration, error) {
 	if err := s.detach(); err != nil {
 		return nil, err
 	}
@@ -214,15 +218,15 @@ func (s *Stamps) Times() ([]time.Duration, error) {
 			slices.Sort(times)
 			return times, nil
 		case err != nil:
-			return nil, fmt.Errorf("proc: timed system calls: %w", err)
+			return nil, fmt.Errorf("timed system calls: %w", err)
 		case len(times) == maxStamps-1:
-			return nil, fmt.Errorf("proc: timed system calls: more than %d; time fewer", maxStamps-1)
+			return nil, fmt.Errorf("timed system calls: more than %d; time fewer", maxStamps-1)
 		}
 		times = append(times, t)
 	}
 }
 
-func (s *Stamps) detach() error {
+func (s *stamps) detach() error {
 	var errs []error
 	for _, l := range s.links {
 		errs = append(errs, l.Close())
@@ -232,7 +236,7 @@ func (s *Stamps) detach() error {
 }
 
 // Close ends the timing and discards the times.
-func (s *Stamps) Close() error {
+func (s *stamps) Close() error {
 	errs := []error{s.detach()}
 	for _, m := range []*ebpf.Map{s.reading, s.sent, s.times} {
 		if m != nil {
@@ -240,4 +244,60 @@ func (s *Stamps) Close() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// Each exchange on a socket is timed, from the start of the call that sends to the end of the call
+// that receives. Calls that receive nothing are ignored.
+func TestStampsTimeExchanges(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("timing system calls requires root")
+	}
+	s, err := takeStamps(os.Getpid())
+	if errors.Is(err, os.ErrPermission) {
+		t.Skip(err) // containers and locked-down kernels do not allow it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := pair[0], pair[1]
+	defer syscall.Close(here)
+	defer syscall.Close(there)
+	const exchanges, nap = 20, 2 * time.Millisecond
+	buffer := make([]byte, 10)
+	var longest time.Duration
+	for range exchanges {
+		began := time.Now()
+		if err := syscall.Sendto(here, []byte("request"), 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := syscall.Recvfrom(here, buffer, syscall.MSG_DONTWAIT); err != syscall.EAGAIN {
+			t.Fatal(err)
+		}
+		time.Sleep(nap)
+		if _, err := syscall.Write(there, []byte("response")); err != nil { // write is ignored
+			t.Fatal(err)
+		}
+		if _, _, err := syscall.Recvfrom(here, buffer, 0); err != nil {
+			t.Fatal(err)
+		}
+		longest = max(longest, time.Since(began))
+		if _, err := syscall.Read(there, buffer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	times, err := s.Times()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(times) != exchanges {
+		t.Fatalf("%d times, want %d: %v", len(times), exchanges, times)
+	}
+	if times[0] < nap || times[exchanges-1] > longest {
+		t.Errorf("from %v to %v, want from %v to %v", times[0], times[exchanges-1], nap, longest)
+	}
 }

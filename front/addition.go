@@ -1,0 +1,134 @@
+package front
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// An added body is that of a subrequest. As in nginx it is not searched for the strings of the
+// response's own sub_filter, and it is compressed with the response:
+//
+//	content -> gunzip -> substitution -> before + body + after -> compression
+
+// addition is what a location adds to bodies.
+type addition struct {
+	before, after string // paths of subrequests, or ""
+	types         bodyTypes
+}
+
+// addition compiles AddBefore and AddAfter; nil adds nothing.
+func (c *compiler) addition(s *conf.Settings) (*addition, error) {
+	if s.AddBefore == "" && s.AddAfter == "" {
+		return nil, nil
+	}
+	for _, path := range []string{s.AddBefore, s.AddAfter} {
+		if path != "" && !strings.HasPrefix(path, "/") {
+			return nil, fmt.Errorf("added body: invalid path %q: want a leading slash", path)
+		}
+	}
+	return &addition{s.AddBefore, s.AddAfter, newBodyTypes(s.AddTypes)}, nil
+}
+
+// mayAdd reports whether a response may get added bodies, apart from its type. nginx also adds them
+// to encoded bodies, which no client can decode then.
+func (a *addition) mayAdd(w *writer) bool {
+	return w.status == http.StatusOK && w.Header().Get("Content-Encoding") == ""
+}
+
+// neededBytes returns how much of the body is needed to decide whether bodies are added.
+func (a *addition) neededBytes(w *writer) int64 {
+	if !a.mayAdd(w) {
+		return 0
+	}
+	return neededForType(w.Header())
+}
+
+// start changes the header of a response of a type, and prepares to add the bodies.
+func (a *addition) start(w *writer, contentType string) {
+	if !a.mayAdd(w) || !a.types.contains(contentType) {
+		return
+	}
+	header := w.Header()
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
+	weakenEtag(header)
+	if w.x.r.Method != http.MethodHead {
+		w.added = &addedBodies{from: a}
+	}
+}
+
+// addedBodies are the bodies that are added to a response.
+type addedBodies struct {
+	from     *addition
+	hasBegun bool
+}
+
+// begin adds the first body, once, before the first byte of the response's own.
+func (a *addedBodies) begin(w *writer) {
+	if !a.hasBegun {
+		a.hasBegun = true
+		w.insert(a.from.before)
+	}
+}
+
+// end adds the last body.
+func (a *addedBodies) end(w *writer) {
+	a.begin(w)
+	w.insert(a.from.after)
+}
+
+// insert makes a subrequest for a path, and writes the body of its response. It panics if the
+// client has gone, or if that body is incomplete: the response is, too.
+func (w *writer) insert(path string) {
+	if path == "" {
+		return
+	}
+	sub := w.x.subrequest(path)
+	sub.isAdded = true
+	if sub.r.Header["Accept-Encoding"] != nil {
+		sub.r.Header = sub.r.Header.Clone()
+		delete(sub.r.Header, "Accept-Encoding")
+	}
+	sub.out.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
+	defer sub.endSubrequest()
+	sub.runSubrequest()
+	w.x.regexTimedOut = w.x.regexTimedOut || sub.regexTimedOut
+}
+
+// discardsBody reports whether the body of the response is not needed.
+func (x *exchange) discardsBody() bool { return x.parent != nil && !x.isAdded }
+
+// addedWriter is the http.ResponseWriter of a subrequest whose body is added to a response. As in
+// nginx the body of an error is added, too.
+type addedWriter struct {
+	header http.Header
+	to     *writer
+	sub    *exchange
+
+	isDropped bool // the body is encoded
+}
+
+// Header implements http.ResponseWriter.
+func (u *addedWriter) Header() http.Header { return u.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (u *addedWriter) WriteHeader(int) {
+	if coding := u.header.Get("Content-Encoding"); coding != "" {
+		u.isDropped = true
+		u.sub.errorf(levelError, "a response with the Content-Encoding %q cannot be added to another", coding)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (u *addedWriter) Write(p []byte) (int, error) {
+	if u.isDropped {
+		return len(p), nil
+	}
+	return u.to.encodeAdded(p)
+}
+
+// FlushError implements what http.ResponseController needs.
+func (u *addedWriter) FlushError() error { return u.to.FlushError() }

@@ -1,0 +1,75 @@
+package nginxconf
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+)
+
+// userID translates userid and the directives with that prefix.
+func (t *translator) userID(s *scope, set *conf.Settings) {
+	u := &set.UserID
+	if u.Mode = strings.ToLower(s.word("userid")); u.Mode == "off" {
+		u.Mode = ""
+	}
+	if u.Mode == "" {
+		return // the others have no effect
+	}
+	u.Name, u.Path = s.word("userid_name"), s.word("userid_path")
+	if u.Domain = s.word("userid_domain"); u.Domain == "none" {
+		u.Domain = ""
+	}
+	if u.P3P = s.word("userid_p3p"); u.P3P == "none" {
+		u.P3P = ""
+	}
+	if s.one("userid_service") != nil {
+		n := uint32(s.number("userid_service"))
+		u.Service = &n
+	}
+	u.Flags = t.cookieFlags(s)
+	if d := s.one("userid_mark"); d != nil && d.args[0] != "off" {
+		if u.Mark = d.args[0]; len(u.Mark) != 1 || !isMark(u.Mark[0]) {
+			t.errorf(d, "invalid value %s (must be a letter, a digit, = or off)", shown(u.Mark))
+		}
+	}
+	switch d := s.one("userid_expires"); {
+	case d == nil || d.args[0] == "off":
+	case d.args[0] == "max":
+		u.Expires = -1
+	default:
+		var err error
+		if u.Expires, err = grammar.ParseSeconds(d.args[0]); err != nil {
+			t.errorf(d, "%v", err)
+		}
+	}
+}
+
+func isMark(c byte) bool {
+	return c == '=' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
+}
+
+// cookieFlags returns the flags of userid_flags in nginx's order.
+func (t *translator) cookieFlags(s *scope) (flags []string) {
+	d := s.one("userid_flags")
+	if d == nil || len(d.args) == 1 && d.args[0] == "off" {
+		return nil
+	}
+	args := make([]string, len(d.args))
+	sites := 0
+	for i, arg := range d.args {
+		if args[i] = strings.ToLower(arg); strings.HasPrefix(args[i], "samesite=") {
+			sites++
+		}
+	}
+	if sites > 1 || slices.Contains(args, "off") {
+		t.errorf(d, "invalid flags (must be off, or secure, httponly and one samesite)")
+	}
+	for _, flag := range []string{"secure", "httponly", "samesite=strict", "samesite=lax", "samesite=none"} {
+		if slices.Contains(args, flag) {
+			flags = append(flags, flag)
+		}
+	}
+	return flags
+}

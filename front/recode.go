@@ -1,0 +1,245 @@
+package front
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"mime"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// recodeTable converts text from one charset to another. One of its fields is set.
+type recodeTable struct {
+	bytes    *[256]byte
+	toUTF8   *[256]string
+	fromUTF8 map[rune]byte
+}
+
+// unmapped stands for characters that a table does not have.
+const unmapped = '?'
+
+// newRecodeTable returns the table of a charset_map, and the one for the other direction. ASCII
+// remains as it is, and other characters need a row.
+func newRecodeTable(rows map[byte]string, toUTF8 bool) (there, back recodeTable, err error) {
+	if toUTF8 {
+		there.toUTF8, back.fromUTF8 = new([256]string), make(map[rune]byte)
+	} else {
+		there.bytes, back.bytes = new([256]byte), new([256]byte)
+	}
+	set := func(from byte, to string) error {
+		if !toUTF8 {
+			if len(to) != 1 {
+				return fmt.Errorf("%02X: want one byte instead of %q", from, to)
+			}
+			there.bytes[from], back.bytes[to[0]] = to[0], from
+			return nil
+		}
+		r, n := utf8.DecodeRuneInString(to)
+		if n != len(to) || r == utf8.RuneError {
+			return fmt.Errorf("%02X: want the UTF-8 of one character instead of %q", from, to)
+		}
+		there.toUTF8[from], back.fromUTF8[r] = to, from
+		return nil
+	}
+	for i := range 256 {
+		to := byte(i)
+		if i >= utf8.RuneSelf {
+			to = unmapped
+		}
+		if toUTF8 {
+			there.toUTF8[i] = string(rune(to))
+		} else {
+			there.bytes[i], back.bytes[i] = to, to
+		}
+	}
+	for from, to := range rows {
+		if err := set(from, to); err != nil {
+			return there, back, err
+		}
+	}
+	return there, back, nil
+}
+
+// keepsLength reports whether each byte becomes one byte.
+func (t *recodeTable) keepsLength() bool { return t.bytes != nil }
+
+// append appends the converted text to b. It returns how much of the text it has converted: an
+// incomplete character remains, unless last is set.
+func (t *recodeTable) append(b, text []byte, last bool) (out []byte, n int) {
+	switch {
+	case t.bytes != nil:
+		for _, c := range text {
+			b = append(b, t.bytes[c])
+		}
+		return b, len(text)
+	case t.toUTF8 != nil:
+		for _, c := range text {
+			b = append(b, t.toUTF8[c]...)
+		}
+		return b, len(text)
+	}
+	for n < len(text) {
+		c := text[n]
+		if c < utf8.RuneSelf {
+			if to, ok := t.fromUTF8[rune(c)]; ok {
+				c = to
+			}
+			b = append(b, c)
+			n++
+			continue
+		}
+		if !last && !utf8.FullRune(text[n:]) {
+			break
+		}
+		r, size := utf8.DecodeRune(text[n:])
+		b = t.appendRune(b, r, size)
+		n += size
+	}
+	return b, n
+}
+
+// appendRune appends a character. As in nginx a character without a row becomes a reference of
+// HTML.
+func (t *recodeTable) appendRune(b []byte, r rune, size int) []byte {
+	to, ok := t.fromUTF8[r]
+	switch {
+	case ok:
+		return append(b, to)
+	case r == utf8.RuneError && size == 1:
+		return append(b, unmapped)
+	}
+	return append(strconv.AppendInt(append(b, "&#"...), int64(r), 10), ';')
+}
+
+// recoder converts the body of a response.
+type recoder struct {
+	table *recodeTable
+	rest  []byte // an incomplete character
+	parts *recodedParts
+}
+
+// write converts a part of the body, and passes it on.
+func (c *recoder) write(w *writer, p []byte) (int, error) {
+	if c.parts != nil {
+		return len(p), c.parts.write(w, p)
+	}
+	text := p
+	if len(c.rest) > 0 {
+		text = append(c.rest, p...)
+	}
+	out, n := c.table.append(make([]byte, 0, len(text)), text, false)
+	c.rest = append([]byte(nil), text[n:]...)
+	if len(out) == 0 {
+		return len(p), nil
+	}
+	_, err := w.encodeOwn(out)
+	return len(p), err
+}
+
+// close passes on what remains.
+func (c *recoder) close(w *writer) {
+	out := c.rest
+	if c.parts != nil {
+		out = c.parts.header
+	} else if len(out) > 0 {
+		out, _ = c.table.append(nil, out, true)
+	}
+	if len(out) > 0 {
+		_, _ = w.encodeOwn(out) // an error means that the client has gone
+	}
+}
+
+// recodedParts converts the parts of a multipart/byteranges (RFC 9110, 14.6):
+//
+//	header   the delimiter and the fields of a part, up to an empty line
+//	text     as many bytes as its Content-Range has
+//
+//	header -> text     a Content-Type whose text is converted, and a valid Content-Range
+//	text   -> header   at the end of the part
+type recodedParts struct {
+	rules  *recoding
+	header []byte
+	left   int64 // bytes of the part; 0 in a header
+	table  *recodeTable
+}
+
+// maxPartHeader bounds the header of a part.
+const maxPartHeader = 4 << 10
+
+// write converts a piece of the body.
+func (c *recodedParts) write(w *writer, p []byte) error {
+	for len(p) > 0 {
+		if c.left == 0 {
+			c.header = append(c.header, p...)
+			end := bytes.Index(c.header, []byte("\r\n\r\n"))
+			if end < 0 {
+				if len(c.header) > maxPartHeader {
+					return fmt.Errorf("the header of a part exceeds %d bytes", maxPartHeader)
+				}
+				return nil
+			}
+			end += len("\r\n\r\n")
+			p = append([]byte(nil), c.header[end:]...)
+			header := c.begin(w.x, c.header[:end])
+			c.header = nil
+			if _, err := w.encodeOwn(header); err != nil {
+				return err
+			}
+			continue
+		}
+		text := p[:min(int64(len(p)), c.left)]
+		p, c.left = p[len(text):], c.left-int64(len(text))
+		if c.table != nil {
+			text, _ = c.table.append(make([]byte, 0, len(text)), text, true)
+		}
+		if _, err := w.encodeOwn(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin begins a part, and returns the header that it has now.
+func (c *recodedParts) begin(x *exchange, header []byte) []byte {
+	const contentType = "Content-Type"
+	var out []byte
+	c.table = nil
+	for line := range bytes.Lines(header) {
+		name, value, _ := strings.Cut(strings.TrimRight(string(line), "\r\n"), ":")
+		value = strings.TrimSpace(value)
+		switch textproto.CanonicalMIMEHeaderKey(name) {
+		case contentType:
+			f := c.rules.find(x, value)
+			if f.err == nil && f.to != "" && (f.table == nil || f.table.keepsLength()) {
+				c.table = f.table
+				line = []byte(contentType + ": " + f.contentType() + "\r\n")
+			}
+		case "Content-Range":
+			c.left = rangeLength(value)
+		}
+		out = append(out, line...)
+	}
+	return out
+}
+
+// rangeLength returns the length that a Content-Range has, or 0 if it is invalid.
+func rangeLength(value string) int64 {
+	bounds, _, _ := strings.Cut(strings.TrimPrefix(value, "bytes "), "/")
+	from, to, _ := strings.Cut(bounds, "-")
+	first, firstErr := strconv.ParseInt(from, 10, 64)
+	last, lastErr := strconv.ParseInt(to, 10, 64)
+	if firstErr != nil || lastErr != nil || first < 0 || last < first || last == math.MaxInt64 {
+		return 0
+	}
+	return last - first + 1
+}
+
+// isMultipart reports whether a response consists of several ranges.
+func isMultipart(status int, contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && status == http.StatusPartialContent && media == "multipart/byteranges"
+}
