@@ -34,7 +34,8 @@ func (p *frontPlan) check(env Env) error {
 	return err
 }
 
-// withoutEmptyNames returns a path without doubled slashes, which a prefix with a final slash leaves.
+// withoutEmptyNames returns a path without doubled slashes, which a prefix with a final slash
+// leaves.
 func withoutEmptyNames(path string) string { return strings.ReplaceAll(path, "//", "/") }
 
 // checkResult is what --json prints.
