@@ -88,6 +88,13 @@ var bans = []ban{
 	{"front/internal/spool", "net/http", "a spool is independent of what its lines are about"},
 	{"internal/privilege", "net", "privileges are independent of networks"},
 	{"internal/certs", "net/http", "certificates are independent of HTTP"},
+	{"front/...", "html/template", "templates keep all exported methods in the program: see internal/template"},
+	{"front/...", "text/template", "templates keep all exported methods in the program: see internal/template"},
+	{"internal/...", "html/template", "templates keep all exported methods in the program: see internal/template"},
+	{"internal/...", "text/template", "templates keep all exported methods in the program: see internal/template"},
+	{"load/...", "html/template", "templates keep all exported methods in the program: see internal/template"},
+	{"load/...", "text/template", "templates keep all exported methods in the program: see internal/template"},
+
 	{"internal/acme", "front", "certificates do not depend on what is served"},
 	{"internal/acme", ".", "certificates do not depend on what is served"},
 	{".", "internal/acme", "the library does not grow by what some programs need"},
@@ -232,7 +239,11 @@ var only = []struct {
 		"clients in memory do not depend on their servers",
 	},
 	{
-		"internal/page", nil, true,
+		"internal/template", nil, true,
+		"templates are independent of what they draw",
+	},
+	{
+		"internal/page", []string{module + "/internal/template"}, true,
 		"it is below all packages that write pages",
 	},
 	{

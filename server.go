@@ -50,11 +50,12 @@ type Server struct {
 	// first called.
 	ExtendedConnect bool
 
-	// Refused, if not nil, is called for each HTTP/1 request that is rejected before a handler
-	// runs: because it is malformed, too large, or its head did not arrive in time. It is meant for
-	// logs. It must not block, because it may run in a goroutine that serves other connections. A
-	// panic in it is logged. It is not called for a connection on which the client has sent
-	// nothing. It is read when Serve is first called.
+	// Refused, if not nil, is called for each request that is rejected before a handler runs:
+	// because it is malformed, too large, or its head did not arrive in time. It is meant for logs.
+	// It must not block, because it may run in a goroutine that serves other connections. A panic
+	// in it is logged. It is not called for a connection on which the client has sent nothing, nor
+	// for a request of HTTP/2 whose head has not arrived completely when its client leaves, or
+	// whose stream is one too many. It is read when Serve is first called.
 	Refused func(Refusal)
 
 	// HooksOnLoops serves connections on event loops even if ConnState or ConnContext is set.

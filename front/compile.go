@@ -9,6 +9,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // compiler makes a plan of a Config.
@@ -117,20 +118,5 @@ func productName() string {
 	return name + "/" + strings.TrimPrefix(version, "v")
 }
 
-// posError is an error with its position in the configuration.
-type posError struct {
-	pos string
-	err error
-}
-
-func (e *posError) Error() string { return e.pos + ": " + e.err.Error() }
-func (e *posError) Unwrap() error { return e.err }
-
 // withPos adds a position to an error, unless it has one or pos is empty.
-func withPos(pos string, err error) error {
-	var inner *posError
-	if err == nil || pos == "" || errors.As(err, &inner) {
-		return err
-	}
-	return &posError{pos, err}
-}
+func withPos(pos string, err error) error { return places.At(pos, err) }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
@@ -87,7 +88,7 @@ func (e *explanation) add(x *exchange, phase, pos, format string, args ...any) {
 	if x != nil && x.parent != nil {
 		phase = "subrequest: " + phase
 	}
-	e.findings = append(e.findings, Finding{phase, pos, text})
+	e.findings = append(e.findings, Finding{phase, places.Line(pos), text})
 }
 
 // explainEnd adds a finding if a phase has ended the request.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // host compiles a Host.
@@ -106,7 +107,8 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 			}
 			here = true
 			if l.Default && declared != nil && declared != h {
-				return nil, withPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr, declared.pos))
+				return nil, withPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr,
+					places.Line(declared.pos)))
 			}
 			if l.Default {
 				declared = h

@@ -263,7 +263,14 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	if n, _ := s.Queries("app.example"); n > requests/2 {
+	n, _ := s.Queries("app.example")
+	if n > requests/2 {
 		t.Errorf("%d queries for %d requests", n, requests)
+	}
+	url = "http://front.test/?host=APP.Example:" + port
+	go get(t.Context())
+	got := await(t, results)
+	if again, _ := s.Queries("app.example"); got != "200ok" || again != n {
+		t.Errorf("the name in another case: %s, %d queries", got, again-n)
 	}
 }

@@ -257,9 +257,6 @@ func (u *Upgrader) handover() (files []*os.File, text string, err error) {
 		}
 	}
 	for _, s := range u.packets {
-		if s.isWithheld {
-			continue
-		}
 		file, err := listen.DuplicateConn(s.conn, s.name)
 		if isClosed(err) {
 			continue

@@ -13,9 +13,8 @@ import (
 
 // packetSocket is a UDP socket of this process.
 type packetSocket struct {
-	conn       *net.UDPConn
-	name       string // under which it is passed on
-	isWithheld bool   // it is not passed on
+	conn *net.UDPConn
+	name string // under which it is passed on
 }
 
 // ListenPacket is Listen for UDP: network is "udp", "udp4" or "udp6".
@@ -42,16 +41,20 @@ func (u *Upgrader) ListenPacket(network, address string) (*net.UDPConn, error) {
 	return conn, nil
 }
 
-// PassOn sets whether new processes receive a socket of ListenPacket. If they do not, they cannot
-// listen on its address as long as it is open.
-func (u *Upgrader) PassOn(conn *net.UDPConn, isPassed bool) {
+// PassedPackets returns the UDP sockets that the process that this one replaces has passed, and
+// that ListenPacket has not returned. That process has stopped reading from them, so this one must
+// forward its packets. They are passed on like those of ListenPacket. It is called before Ready,
+// which closes the rest.
+func (u *Upgrader) PassedPackets() (all []*net.UDPConn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	for i := range u.packets {
-		if u.packets[i].conn == conn {
-			u.packets[i].isWithheld = !isPassed
+	for _, s := range u.passedPackets.TakePackets() {
+		if conn, ok := s.Packets.(*net.UDPConn); ok {
+			all = append(all, conn)
+			u.packets = append(u.packets, packetSocket{conn, s.Name})
 		}
 	}
+	return all
 }
 
 // isClosedConn reports whether the program has closed a socket.

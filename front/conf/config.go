@@ -68,7 +68,8 @@ type Host struct {
 	// ClientCerts configures client certificates; nil leaves them to the server. The handler
 	// verifies them, and the server must request them by tls.RequestClientCert.
 	ClientCerts *ClientCerts
-	// Pos is its position in the configuration, for messages: "nginx.conf:12".
+	// Pos is its position in the configuration, for messages: "nginx.conf:12", or "nginx.conf:12:5"
+	// with the column.
 	Pos string
 }
 

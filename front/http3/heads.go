@@ -24,17 +24,23 @@ import (
 //
 //	waiting    an event has the first head of a stream
 //	served     the handler of the stream has been called
-//	rejected   an event has the head of a response, or no handler was called for rejectedAfter
+//	rejected   the head is malformed, an event has the head of a response, or no handler was called
+//
+// On a busy machine a handler may start late. Time therefore rejects only the requests whose faults
+// quic-go does not report: those whose QPACK ends in an error.
 
 const (
 	// rejectedAfter is how long after its head a request without a handler is rejected. quic-go
 	// calls a handler at once.
-	rejectedAfter = time.Second
-	// maxWaiting is how many heads of a connection wait. With more, the first one is rejected: other
-	// requests have reached their handlers meanwhile.
-	maxWaiting = 16
-	// maxKeptBytes limits what is kept of a head.
+	rejectedAfter = 10 * time.Second
+	// leastWaiting is how many heads of a connection may wait at least. At most this is twice the
+	// number of its streams, each of which has one goroutine on the way to a handler. With more,
+	// the first one is rejected.
+	leastWaiting = 16
+	// maxKeptBytes limits what is kept of a head, and what is logged of it.
 	maxKeptBytes = 4 << 10
+	// fieldOverhead is what a field counts besides its name and value (RFC 9114, 4.2.2).
+	fieldOverhead = 32
 )
 
 // trace is the qlogwriter.Trace of a connection. QUIC itself produces no events: quic-go requests
@@ -81,7 +87,7 @@ func (h *heads) RecordEvent(e qlogwriter.Event) {
 	switch e := e.(type) {
 	case qlog.FrameParsed:
 		if frame, ok := e.Frame.Frame.(qlog.HeadersFrame); ok {
-			h.arrive(e.StreamID, frame.HeaderFields)
+			h.arrive(e.StreamID, e.Raw.PayloadLength, frame.HeaderFields)
 		}
 	case qlog.FrameCreated:
 		if frame, ok := e.Frame.Frame.(qlog.HeadersFrame); ok {
@@ -93,23 +99,62 @@ func (h *heads) RecordEvent(e qlogwriter.Event) {
 // Close implements qlogwriter.Recorder.
 func (*heads) Close() error { return nil }
 
-// arrive adds a head, unless it is the trailer section of a request that is served.
-func (h *heads) arrive(stream quic.StreamID, fields []qlog.HeaderField) {
+// arrive adds a head of size bytes, unless it is malformed, or the trailer section of a request
+// that is served.
+func (h *heads) arrive(stream quic.StreamID, size int, fields []qlog.HeaderField) {
 	h.mu.Lock()
 	if _, isServed := h.served[stream]; isServed {
 		h.mu.Unlock()
 		return
 	}
-	var first []head
-	if len(h.waiting) >= maxWaiting {
+	arrived := head{stream, time.Now(), fields}
+	var rejected []head
+	if !h.isTooLarge(size, fields) && isMalformed(fields) {
+		rejected = []head{arrived}
+	} else {
+		arrived.fields = firstFields(fields)
+		rejected = h.wait(arrived)
+	}
+	h.mu.Unlock()
+	h.connection.logRejected(rejected, http.StatusBadRequest)
+}
+
+// isTooLarge reports whether quic-go responds to a head with 431. It reports no field after the one
+// that exceeds the limit.
+func (h *heads) isTooLarge(size int, fields []qlog.HeaderField) bool {
+	limit := h.connection.server.MaxHeaderBytes
+	if limit <= 0 {
+		limit = http.DefaultMaxHeaderBytes
+	}
+	list := 0
+	for _, f := range fields {
+		list += len(f.Name) + len(f.Value) + fieldOverhead
+	}
+	return max(size, list) > limit
+}
+
+// firstFields returns the fields that the log may need.
+func firstFields(fields []qlog.HeaderField) []qlog.HeaderField {
+	rest := maxKeptBytes
+	for i, f := range fields {
+		if rest -= len(f.Name) + len(f.Value); rest < 0 {
+			return slices.Clone(fields[:i])
+		}
+	}
+	return fields
+}
+
+// wait makes a head wait for its handler. If too many do, it returns the first one. The caller
+// holds mu.
+func (h *heads) wait(arrived head) (first []head) {
+	if len(h.waiting) >= max(leastWaiting, 2*h.connection.config.QUIC.Streams) {
 		first, h.waiting = slices.Clone(h.waiting[:1]), slices.Delete(h.waiting, 0, 1)
 	}
 	if len(h.waiting) == 0 {
 		h.check.Reset(rejectedAfter)
 	}
-	h.waiting = append(h.waiting, head{stream, time.Now(), fields})
-	h.mu.Unlock()
-	h.connection.logRejected(first, http.StatusBadRequest)
+	h.waiting = append(h.waiting, arrived)
+	return first
 }
 
 // serve is called by a request's handler. Its result is called at the end.
@@ -214,11 +259,7 @@ func (h head) request() (r *http.Request, line string) {
 	r = &http.Request{
 		Proto: "HTTP/3.0", ProtoMajor: 3, Header: make(http.Header), URL: new(url.URL), Body: http.NoBody,
 	}
-	rest := maxKeptBytes
-	for _, f := range h.fields {
-		if rest -= len(f.Name) + len(f.Value); rest < 0 {
-			break
-		}
+	for _, f := range firstFields(h.fields) {
 		switch f.Name {
 		case ":method":
 			r.Method = f.Value

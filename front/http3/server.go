@@ -97,6 +97,7 @@ type socketServer struct {
 	accepted  int64
 	open      map[*connection]bool
 	isRetired bool
+	forOthers bool          // Shutdown waits for older processes
 	isEnding  bool          // Shutdown closes the socket
 	resumed   chan struct{} // closed and replaced by Resume
 }
@@ -211,7 +212,6 @@ func (s *socketServer) Resume() bool {
 	s.isRetired = false
 	close(s.resumed)
 	s.resumed = make(chan struct{})
-	s.conn.join()
 	return true
 }
 
@@ -245,14 +245,14 @@ func (s *socketServer) Retire(isReplaced bool) {
 	if l != nil { // nil after Resume
 		_ = l.Close()
 	}
-	s.conn.leave()
 }
 
 // Shutdown implements quicserver.Server.
-func (s *socketServer) Shutdown() (wait func(context.Context) error) {
+func (s *socketServer) Shutdown(forOthers bool) (wait func(context.Context) error) {
 	s.Retire(false)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.forOthers = forOthers
 	resumed := s.resumed
 	return func(ctx context.Context) error { return s.finish(ctx, resumed) }
 }
@@ -276,8 +276,8 @@ func (s *socketServer) finish(ctx context.Context, resumed <-chan struct{}) erro
 	return errors.Join(err, s.Close())
 }
 
-// mayEnd reports whether no connection is open and no handshake is in progress. Then the server
-// cannot be resumed any more.
+// mayEnd reports whether no connection is open, no handshake is in progress, and no older process
+// needs the socket. Then the server cannot be resumed any more.
 func (s *socketServer) mayEnd(resumed <-chan struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,7 +286,7 @@ func (s *socketServer) mayEnd(resumed <-chan struct{}) bool {
 		return false
 	default:
 	}
-	s.isEnding = s.isEnding || s.counted.Load() <= 0 && len(s.open) == 0
+	s.isEnding = s.isEnding || s.counted.Load() <= 0 && len(s.open) == 0 && !(s.forOthers && s.conn.servesPeers())
 	return s.isEnding
 }
 

@@ -57,9 +57,10 @@ type sharedConn struct {
 	closeOnce sync.Once
 	receiving sync.WaitGroup
 
-	mu         sync.Mutex
-	peers      map[tag]*peer // older processes
-	removeHook func()        // undoes OnHandover; nil unless a new process would read from the socket
+	mu           sync.Mutex
+	peers        map[tag]*peer // older processes
+	peersChecked time.Time     // when servesPeers has looked for their ends
+	removeHook   func()        // undoes OnHandover
 }
 
 // peer is an older process.
@@ -95,33 +96,9 @@ func newSharedConn(conn *net.UDPConn, files quicserver.Files) (*sharedConn, erro
 		return nil, err
 	}
 	files.AddFile(c.far)
-	c.join()
+	c.removeHook = files.OnHandover(c.pause, c.resume)
 	c.receiving.Go(c.receive)
 	return c, nil
-}
-
-// join makes a new process read from the socket in place of this one. newSharedConn calls it.
-func (c *sharedConn) join() {
-	if c.files == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.removeHook == nil {
-		c.removeHook = c.files.OnHandover(c.pause, c.resume)
-		c.files.PassOn(c.UDPConn, true)
-	}
-}
-
-// leave undoes join: new processes do not receive the socket.
-func (c *sharedConn) leave() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.removeHook != nil {
-		c.removeHook()
-		c.removeHook = nil
-		c.files.PassOn(c.UDPConn, false)
-	}
 }
 
 // addPeer adds an older process by the far end of its pair.
@@ -286,15 +263,41 @@ func (c *sharedConn) forward(m *ipv4.Message) bool {
 	if p == nil {
 		return false
 	}
-	err := sendNow(p.conn, append(appendSender(nil, from.AddrPort()), m.Buffers[0][:m.N]...))
+	return c.sendTo(id, p, append(appendSender(nil, from.AddrPort()), m.Buffers[0][:m.N]...))
+}
+
+// sendTo sends a message to an older process, and removes one that has closed the socket. It
+// reports false then. The caller holds mu.
+func (c *sharedConn) sendTo(id tag, p *peer, message []byte) bool {
+	err := sendNow(p.conn, message)
 	if err == nil || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOBUFS) {
-		return true // without room the packet is lost
+		return true // without room the message is lost
 	}
 	p.conn.Close()
 	c.files.RemoveFile(p.file)
 	delete(c.peers, id)
 	c.hasPeers.Store(len(c.peers) > 0)
 	return false
+}
+
+// peerCheckInterval is how often servesPeers looks for the ends of older processes.
+const peerCheckInterval = 100 * time.Millisecond
+
+// servesPeers reports whether older processes need this one for their packets: they have the socket
+// open, and no newer process reads from it.
+func (c *sharedConn) servesPeers() bool {
+	if c.isPaused.Load() || !c.hasPeers.Load() {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now := time.Now(); now.Sub(c.peersChecked) >= peerCheckInterval {
+		c.peersChecked = now
+		for id, p := range c.peers {
+			c.sendTo(id, p, []byte{0}) // an empty address, which processes ignore
+		}
+	}
+	return len(c.peers) > 0
 }
 
 // sendNow sends a datagram, or fails with EAGAIN: it never waits for a process that does not read.
@@ -368,7 +371,7 @@ func (c *sharedConn) Close() error {
 	if c.files == nil {
 		return err
 	}
-	c.leave()
+	c.removeHook()
 	c.near.Close()
 	c.receiving.Wait()
 	c.files.RemoveFile(c.far)

@@ -4,6 +4,7 @@ package http3
 
 import (
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go/http3"
+
+	quicserver "github.com/tarehq/tare/front/internal/quic"
 )
 
 // passedFiles are the files that a process passes to the next one, in one process.
@@ -34,48 +37,64 @@ func (p *passedFiles) AddFile(f *os.File) {
 
 func (p *passedFiles) RemoveFile(f *os.File) { f.Close() }
 
-func (*passedFiles) PassOn(*net.UDPConn, bool) {}
-
 func (p *passedFiles) OnHandover(stop, _ func()) (remove func()) {
 	p.stop = stop
 	return func() {}
 }
 
-// passing records whether new processes receive the socket.
-type passing struct {
-	*passedFiles // for its other methods
-	isPassed     bool
-	hooks        int
-}
-
-func (p *passing) PassOn(_ *net.UDPConn, isPassed bool) { p.isPassed = isPassed }
-
-func (p *passing) OnHandover(_, _ func()) (remove func()) {
-	p.hooks++
-	return func() { p.hooks-- }
-}
-
-// A reload that fails ends a server again that it had resumed, and has not replaced yet. A new
-// process then must not receive the socket: it would not read from it, and this one would pause.
-func TestResumedServerEndsAgain(t *testing.T) {
+// A server whose address was removed goes on forwarding until the older process has ended. One that
+// stops does not wait for it.
+func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	t.Parallel()
-	files := &passing{passedFiles: &passedFiles{t: t}}
-	s := start(t, files, listenUDP(t))
-	for range 2 {
-		if !files.isPassed || files.hooks != 1 {
-			t.Fatalf("served: is passed on: %t, with %d hooks", files.isPassed, files.hooks)
+	files, conn := &passedFiles{t: t}, listenUDP(t)
+	old := start(t, files, conn)
+	request := newEchoing(t, conn.LocalAddr())
+	files.stop()
+	next := start(t, &passedFiles{t: t, from: files}, duplicateUDP(t, conn))
+	old.Retire(true)
+	ended := make(chan error, 1)
+	wait := next.Shutdown(true)
+	go func() { ended <- wait(t.Context()) }()
+	for range 20 {
+		time.Sleep(2 * peerCheckInterval / 20)
+		if err := request.check(); err != nil {
+			t.Fatalf("a request of the older process: %v", err)
 		}
-		s.Shutdown()
-		if !s.Resume() {
-			t.Fatal("the server cannot be resumed")
-		}
-		s.Shutdown()
-		if files.isPassed || files.hooks != 0 {
-			t.Errorf("ended again: is passed on: %t, with %d hooks", files.isPassed, files.hooks)
-		}
-		if !s.Resume() {
-			t.Fatal("the server cannot be resumed again")
-		}
+	}
+	select {
+	case err := <-ended:
+		t.Fatalf("the server has ended before the older process: %v", err)
+	default:
+	}
+	if !next.Resume() {
+		t.Error("the server cannot be resumed")
+	}
+	if err := <-ended; !errors.Is(err, quicserver.ErrResumed) {
+		t.Error(err)
+	}
+	wait = next.Shutdown(true)
+	go func() { ended <- wait(t.Context()) }()
+	request.send.Close()
+	if err := old.Shutdown(false)(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// A server that stops does not wait for older processes.
+func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
+	t.Parallel()
+	files, conn := &passedFiles{t: t}, listenUDP(t)
+	start(t, files, conn)
+	newEchoing(t, conn.LocalAddr())
+	files.stop()
+	next := start(t, &passedFiles{t: t, from: files}, duplicateUDP(t, conn))
+	wait := next.Shutdown(true)
+	next.Shutdown(false)
+	if err := wait(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -157,7 +176,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		}
 	}
 	requests[0].send.Close()
-	if err := servers[0].Shutdown()(t.Context()); err != nil { // after its request
+	if err := servers[0].Shutdown(false)(t.Context()); err != nil { // after its request
 		t.Error(err)
 	}
 	requests = append(requests[1:], newEchoing(t, conn.LocalAddr()))

@@ -21,9 +21,8 @@ func newSharedConn(conn *net.UDPConn, _ quicserver.Files) (*sharedConn, error) {
 	return &sharedConn{conn}, nil
 }
 
-func (*sharedConn) pause() {}
-func (*sharedConn) join()  {}
-func (*sharedConn) leave() {}
+func (*sharedConn) pause()            {}
+func (*sharedConn) servesPeers() bool { return false }
 
 // GenerateConnectionID implements quic.ConnectionIDGenerator.
 func (*sharedConn) GenerateConnectionID() (quic.ConnectionID, error) {

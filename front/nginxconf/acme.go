@@ -25,7 +25,7 @@ func (t *translator) issuer(d *directive) {
 	}
 	s := newScope(nil, levelIssuer, d.block)
 	i := conf.Issuer{
-		Name: name, Pos: d.where(), Challenge: "http-01", AcceptTerms: s.own("accept_terms_of_service") != nil,
+		Name: name, Pos: d.place(), Challenge: "http-01", AcceptTerms: s.own("accept_terms_of_service") != nil,
 		Insecure: !s.flag("ssl_verify", true), Trusted: t.trusted(s.own("ssl_trusted_certificate")),
 		StateDir: t.path("acme_" + name)}
 	if uri := s.one("uri"); uri != nil {

@@ -145,7 +145,7 @@ func TestExampleOfNginxIsAccepted(t *testing.T) {
 	}
 	want := conf.Issuer{Name: "example", Directory: "https://acme.example.com/directory", Challenge: "http-01",
 		Contacts: []string{"mailto:admin@example.test"}, StateDir: "/var/cache/nginx/acme-example", AcceptTerms: true,
-		Pos: "nginx.conf:3"}
+		Pos: "nginx.conf:3:2"}
 	if got := r.Config.Issuers; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("issuers %+v\nwant %+v", got, want)
 	}

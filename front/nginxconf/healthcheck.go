@@ -72,7 +72,7 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			t.errorf(d, "requires proxy_pass")
 			return
 		}
-		p.Check = &conf.HealthCheck{Pos: d.where()}
+		p.Check = &conf.HealthCheck{Pos: d.place()}
 		for _, arg := range d.args {
 			if err := t.checkParameter(arg, p.Check); err != nil {
 				t.errorf(d, "%v", err)

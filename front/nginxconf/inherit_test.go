@@ -263,17 +263,17 @@ func TestStepsKeepTheirOrder(t *testing.T) {
 		return https://x/;
 	}`))
 	want := []conf.Step{
-		conf.Set{Name: "a", Value: "b", Pos: "nginx.conf:4"},
-		conf.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Pos: "nginx.conf:5", Then: []conf.Step{
-			conf.Set{Name: "c", Value: "$1", Pos: "nginx.conf:5"},
-			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: "permanent", Pos: "nginx.conf:5"},
+		conf.Set{Name: "a", Value: "b", Pos: "nginx.conf:4:3"},
+		conf.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Pos: "nginx.conf:5:3", Then: []conf.Step{
+			conf.Set{Name: "c", Value: "$1", Pos: "nginx.conf:5:33"},
+			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: "permanent", Pos: "nginx.conf:5:44"},
 		}},
-		conf.Rewrite{Pattern: "a", To: "b", Flag: "last", Pos: "nginx.conf:6"},
-		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: "redirect", Pos: "nginx.conf:7"},
-		conf.If{Op: "!-f", Left: "$uri", Pos: "nginx.conf:8",
-			Then: []conf.Step{conf.Return{Status: 404, Text: "no $uri", Pos: "nginx.conf:8"}}},
-		conf.If{Left: "$a", Pos: "nginx.conf:9", Then: []conf.Step{conf.Break{}}},
-		conf.Return{Status: 302, Text: "https://x/", Pos: "nginx.conf:10"},
+		conf.Rewrite{Pattern: "a", To: "b", Flag: "last", Pos: "nginx.conf:6:3"},
+		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: "redirect", Pos: "nginx.conf:7:3"},
+		conf.If{Op: "!-f", Left: "$uri", Pos: "nginx.conf:8:3",
+			Then: []conf.Step{conf.Return{Status: 404, Text: "no $uri", Pos: "nginx.conf:8:21"}}},
+		conf.If{Left: "$a", Pos: "nginx.conf:9:3", Then: []conf.Step{conf.Break{}}},
+		conf.Return{Status: 302, Text: "https://x/", Pos: "nginx.conf:10:3"},
 	}
 	if got := fmt.Sprintf("%+v", r.Config.Hosts[0].Steps); got != fmt.Sprintf("%+v", want) {
 		t.Errorf("%s; want\n%+v", got, want)

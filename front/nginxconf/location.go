@@ -44,7 +44,7 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 		if match != "~" && match != "~*" { // of equal ones the first counts
 			seen[locationKey(match, path)] = d
 		}
-		l := conf.Location{Match: match, Path: path, Pos: d.where()}
+		l := conf.Location{Match: match, Path: path, Pos: d.place()}
 		t.location(d, newScope(s, levelLocation, d.block), &l, outer)
 		all = append(all, l)
 	}

@@ -206,10 +206,11 @@ func TestIncludes(t *testing.T) {
 	for _, h := range r.Config.Hosts {
 		names = append(names, h.Names[0]+" "+h.Pos)
 	}
-	if want := []string{"a conf/sites/a.conf:1", "b conf/sites/b.conf:1", "x /abs/x:1"}; !slices.Equal(names, want) {
+	want := []string{"a conf/sites/a.conf:1:1", "b conf/sites/b.conf:1:1", "x /abs/x:1:1"}
+	if !slices.Equal(names, want) {
 		t.Errorf("%q; want %q", names, want)
 	}
-	if pos := at(t, r, "/p").Pos; pos != "conf/part:1" {
+	if pos := at(t, r, "/p").Pos; pos != "conf/part:1:1" {
 		t.Errorf("position of /p: %s", pos)
 	}
 }

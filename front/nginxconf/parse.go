@@ -20,8 +20,11 @@ type directive struct {
 	closes   bool // was left out, and closes what it is in
 }
 
-// where returns the directive's position for a Pos field.
+// where returns the directive's position for messages.
 func (d *directive) where() string { return fmt.Sprintf("%s:%d", d.pos.file, d.pos.line) }
+
+// place returns the directive's position for a Pos field.
+func (d *directive) place() string { return fmt.Sprintf("%s:%d", d.where(), d.pos.column) }
 
 const (
 	// maxDepth limits nested blocks, maxNesting nested includes.

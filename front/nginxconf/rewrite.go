@@ -24,7 +24,7 @@ func (t *translator) steps(s *scope, here *place) []conf.Step {
 func (t *translator) step(d *directive, s *scope, here *place) conf.Step {
 	switch d.name {
 	case "set":
-		return conf.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1]), Pos: d.where()}
+		return conf.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1]), Pos: d.place()}
 	case "break":
 		return conf.Break{}
 	case "return":
@@ -45,14 +45,14 @@ func isRedirect(text string) bool {
 
 func (t *translator) returnStep(d *directive) conf.Step {
 	if len(d.args) == 1 && isRedirect(d.args[0]) {
-		return conf.Return{Status: 302, Text: t.text(d, d.args[0]), Pos: d.where()}
+		return conf.Return{Status: 302, Text: t.text(d, d.args[0]), Pos: d.place()}
 	}
 	n, err := grammar.ParseNumber(d.args[0])
 	if err != nil || n > 999 {
 		t.errorf(d, "invalid status %s (must be a number, or a URL with http://, https:// or $scheme)",
 			shown(d.args[0]))
 	}
-	r := conf.Return{Status: int(n), Pos: d.where()}
+	r := conf.Return{Status: int(n), Pos: d.place()}
 	if len(d.args) == 2 {
 		r.Text = t.text(d, d.args[1])
 	}
@@ -60,7 +60,7 @@ func (t *translator) returnStep(d *directive) conf.Step {
 }
 
 func (t *translator) rewrite(d *directive) conf.Step {
-	r := conf.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1]), Pos: d.where()}
+	r := conf.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1]), Pos: d.place()}
 	if isRedirect(d.args[1]) {
 		r.Flag = "redirect"
 	}
@@ -82,7 +82,7 @@ func (t *translator) condition(d *directive, s *scope, here *place) conf.Step {
 	if !ok {
 		return nil
 	}
-	c.Pos = d.where()
+	c.Pos = d.place()
 	inner, others := newScope(s, s.level, d.block), false
 	for _, i := range d.block {
 		if step := t.step(i, inner, here); step != nil {
@@ -100,7 +100,7 @@ func (t *translator) condition(d *directive, s *scope, here *place) conf.Step {
 // locationOfIf returns the location that an if in a location defines: the location's settings, with
 // those of the if.
 func (t *translator) locationOfIf(d *directive, s *scope, here *place) *conf.Location {
-	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.where(), Settings: t.settings(s)}
+	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.place(), Settings: t.settings(s)}
 	l.Files = t.files(s, here)
 	from := s
 	if s.own("proxy_pass") == nil && s.own("fastcgi_pass") == nil {

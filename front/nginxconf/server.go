@@ -19,7 +19,7 @@ type server struct {
 // server translates a server block.
 func (t *translator) server(d *directive, http *scope) {
 	s := newScope(http, levelServer, d.block)
-	h := conf.Host{Pos: d.where(), Names: t.names(s)}
+	h := conf.Host{Pos: d.place(), Names: t.names(s)}
 	srv := server{scope: s, host: len(t.config.Hosts), listens: t.listens(s, d)}
 	h.KeepSlashes = !s.flag("merge_slashes", true)
 	h.UnderscoreFields, h.AnyFields = s.flag("underscores_in_headers", false), !s.flag("ignore_invalid_headers", true)
@@ -114,7 +114,7 @@ func (t *translator) serverTryFiles(s *scope, h *conf.Host) {
 		return
 	}
 	h.Locations = append(h.Locations, conf.Location{
-		Path: "/", TryFiles: t.tryFiles(s), Settings: h.Defaults, Pos: own[0].where(),
+		Path: "/", TryFiles: t.tryFiles(s), Settings: h.Defaults, Pos: own[0].place(),
 	})
 }
 

@@ -12,7 +12,7 @@ import (
 
 // upstream translates an upstream block of http.
 func (t *translator) upstream(d *directive, http *scope) {
-	u := conf.Upstream{Name: d.args[0], Pos: d.where()}
+	u := conf.Upstream{Name: d.args[0], Pos: d.place()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
 		t.errorf(d, "duplicate upstream %s (first one at %s)", shown(u.Name), other.where())
 		return

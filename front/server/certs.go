@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/certs"
@@ -54,7 +55,7 @@ func (c *certStore) load(config *conf.Config, add func(string)) error {
 					for _, pair := range added {
 						c.drop(pair)
 					}
-					return fmt.Errorf("%s: %w", host.Pos, err)
+					return places.At(host.Pos, err)
 				}
 				c.served[pair] = held
 				added = append(added, pair)

@@ -29,9 +29,9 @@ const quicPrefix = "quic:"
 func isQUIC(l *nginxconf.Listener) bool { return strings.HasPrefix(l.Addr, quicPrefix) }
 
 // quicSocket is a UDP socket, open while the configuration names its address and while connections
-// of an earlier configuration end.
+// of an earlier configuration end. These may be of older processes.
 type quicSocket struct {
-	config nginxconf.Listener
+	config nginxconf.Listener // empty if no configuration of this process has named it
 	conn   *net.UDPConn
 	server quic.Server // nil until it is served
 
@@ -60,6 +60,19 @@ func (s *Server) openQUIC(l *nginxconf.Listener, inherited *listen.Passed) (q *q
 	s.passedFiles.all = append(s.passedFiles.all, s.upgrader.Files(http3FilePrefix)...)
 	q.conn, err = s.upgrader.ListenPacket(spec.Network, spec.Address)
 	return q, err
+}
+
+// keepPassedQUIC keeps the UDP sockets of the process that this one replaces whose addresses the
+// configuration does not name, until the connections of that process have ended. Only the newest
+// process reads from a socket, and it can serve the address again.
+func (s *Server) keepPassedQUIC() {
+	if s.upgrader == nil || s.options.HTTP3 == nil {
+		return
+	}
+	s.passedFiles.all = append(s.passedFiles.all, s.upgrader.Files(http3FilePrefix)...)
+	for _, conn := range s.upgrader.PassedPackets() {
+		s.removedQUIC = append(s.removedQUIC, &quicSocket{conn: conn})
+	}
 }
 
 // http3FilePrefix starts the names of the files that servers for HTTP/3 pass on.
@@ -108,7 +121,7 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 
 // startQUIC serves the UDP sockets that are not served yet.
 func (s *Server) startQUIC() {
-	for _, q := range s.quicSockets {
+	for _, q := range slices.Concat(s.quicSockets, s.removedQUIC) {
 		if q.server != nil {
 			continue
 		}
@@ -124,7 +137,11 @@ func (s *Server) startQUIC() {
 		s.mu.Lock()
 		s.activeQUIC[server] = true
 		s.mu.Unlock()
-		s.log.print("listening on " + q.url())
+		if q.config.Addr == "" {
+			s.drainQUIC(q, true)
+		} else {
+			s.log.print("listening on " + q.url())
+		}
 	}
 	s.passedFiles.closeRest()
 }
@@ -159,7 +176,9 @@ func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 // resumeQUIC returns the socket that an earlier reload has removed, if its connections have not
 // ended yet. Otherwise the address is free.
 func (s *Server) resumeQUIC(l *nginxconf.Listener) *quicSocket {
-	at := slices.IndexFunc(s.removedQUIC, func(q *quicSocket) bool { return q.config.Addr == l.Addr })
+	at := slices.IndexFunc(s.removedQUIC, func(q *quicSocket) bool {
+		return q.config.Addr == l.Addr || q.config.Addr == "" && specOf(l).Matches(q.conn.LocalAddr())
+	})
 	if at < 0 {
 		return nil
 	}
@@ -209,7 +228,7 @@ func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 
 // removeQUIC ends a socket that the configuration does not have.
 func (s *Server) removeQUIC(q *quicSocket) {
-	s.drainQUIC(q)
+	s.drainQUIC(q, true)
 	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, (*quicSocket).hasEnded)
 	s.removedQUIC = append(s.removedQUIC, q)
 }
@@ -223,9 +242,10 @@ func (q *quicSocket) hasEnded() bool {
 	}
 }
 
-// drainQUIC ends the server of a socket when its requests have ended.
-func (s *Server) drainQUIC(q *quicSocket) {
-	wait, ended := q.server.Shutdown(), make(chan struct{})
+// drainQUIC ends the server of a socket when its requests have ended. With forOthers, those of
+// older processes must have ended, too.
+func (s *Server) drainQUIC(q *quicSocket, forOthers bool) {
+	wait, ended := q.server.Shutdown(forOthers), make(chan struct{})
 	q.ended = ended
 	s.draining.Go(func() {
 		// It returns when all requests are done, or the server is closed or resumed.
@@ -251,7 +271,7 @@ func (failedHTTP3) Replace(quic.Config) {}
 func (failedHTTP3) Retire(bool) {}
 
 // Shutdown implements quic.Server.
-func (failedHTTP3) Shutdown() (wait func(context.Context) error) {
+func (failedHTTP3) Shutdown(bool) (wait func(context.Context) error) {
 	return func(context.Context) error { return nil }
 }
 

@@ -41,11 +41,14 @@ func (s *Server) Reload() error {
 	if !s.isServing() {
 		return ErrNotServing
 	}
+	// The service manager waits for both states, also if the reload fails: see Type=notify-reload in
+	// systemd.service(5).
+	s.notifyManager(sdnotify.Reloading, sdnotify.MonotonicUsec())
 	if s.hasChild.Load() { // it may have read the old file already
 		s.log.print("reload: failed: an upgrade is in progress (reload when it has ended)")
+		s.notifyManager(sdnotify.Ready)
 		return upgrade.ErrInProgress
 	}
-	s.notifyManager(sdnotify.Reloading, sdnotify.MonotonicUsec())
 	call(s.options.Reloading)
 	err := s.reload()
 	if !errors.Is(err, ErrNotServing) {

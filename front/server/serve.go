@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -94,7 +95,7 @@ func (s *Server) close() error {
 	for _, socket := range s.sockets {
 		socket.base.Close()
 	}
-	for _, socket := range s.quicSockets {
+	for _, socket := range slices.Concat(s.quicSockets, s.removedQUIC) {
 		socket.conn.Close()
 	}
 	s.removePID()

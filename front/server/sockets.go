@@ -80,6 +80,9 @@ func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed)
 		s.sockets = append(s.sockets, opened)
 		s.changes.Unlock()
 	}
+	s.changes.Lock()
+	s.keepPassedQUIC()
+	s.changes.Unlock()
 	return s.checkUnused(inherited)
 }
 
@@ -300,7 +303,10 @@ func (s *Server) finish(ctx context.Context) error {
 		s.shutdownInBackground(socket.active)
 	}
 	for _, socket := range s.quicSockets {
-		s.drainQUIC(socket)
+		s.drainQUIC(socket, false)
+	}
+	for _, socket := range s.removedQUIC {
+		socket.server.Shutdown(false) // which drains already: it need not wait for older processes
 	}
 	done := make(chan error, 1)
 	go func() {

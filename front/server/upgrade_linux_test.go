@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -279,42 +278,6 @@ func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
 		t.Errorf("exit code %d, want 1 because a connection was aborted", code)
 	}
 	s.end()
-}
-
-// The service manager learns which process serves, and about reloads.
-func TestServiceManagerIsNotified(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer manager.Close()
-	receive := func(want ...string) {
-		t.Helper()
-		b := make([]byte, 4096)
-		if err := manager.SetReadDeadline(time.Now().Add(upgrades.Patience)); err != nil {
-			t.Fatal(err)
-		}
-		n, err := manager.Read(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, state := range want {
-			if !strings.Contains("\n"+string(b[:n])+"\n", "\n"+state) {
-				t.Errorf("got %q, want %q", b[:n], state)
-			}
-		}
-	}
-	s := newSite(t, time.Hour, "NOTIFY_SOCKET="+path)
-	receive(fmt.Sprintf("MAINPID=%d\n", s.PID()), "READY=1\n")
-	s.Signal(s.PID(), syscall.SIGHUP)
-	receive("RELOADING=1\n", "MONOTONIC_USEC=")
-	receive("READY=1\n")
-	old := s.upgrade()
-	receive("RELOADING=1\n", "MONOTONIC_USEC=")
-	receive(fmt.Sprintf("MAINPID=%d\n", s.PID()), "READY=1\n")
-	s.end(old)
-	receive("STOPPING=1\n")
 }
 
 // A process that is confined to a folder cannot start another one, and says so.

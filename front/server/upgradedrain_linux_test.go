@@ -99,23 +99,90 @@ func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
 	}
 }
 
-// A UDP socket that a reload has removed is not passed on: its requests finish in the old process,
-// which goes on reading from it.
-func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
-	config := strings.Replace(upgradable, "location / {", "location /large { alias DIR/large; } location / {", 1)
-	s := newSiteWith(t, config, time.Hour)
-	const size = 1 << 20
+// withLarge is upgradable with a large file.
+func withLarge() string {
+	return strings.Replace(upgradable, "location / {", "location /large { alias DIR/large; } location / {", 1)
+}
+
+// without is a configuration without HTTP/3.
+func without(config string) string { return strings.Replace(config, "listen HOST:8443 quic;", "", 1) }
+
+// largeBytes is the size of that file.
+const largeBytes = 1 << 20
+
+// newLargeSite is newSite with a large file.
+func newLargeSite(t *testing.T) *site {
+	t.Helper()
+	s := newSiteWith(t, withLarge(), time.Hour)
 	s.write("large", "")
-	if err := os.Truncate(s.Path("large"), size); err != nil {
+	if err := os.Truncate(s.Path("large"), largeBytes); err != nil {
 		t.Fatal(err)
 	}
-	body := s.largeByHTTP3()
-	s.write("nginx.conf", strings.Replace(config, "listen HOST:8443 quic;", "", 1))
+	return s
+}
+
+// reload reloads a configuration, and waits for a line about the address of HTTP/3 in the log.
+func (s *site) reload(config, line string, times int) {
+	s.Helper()
+	s.write("nginx.conf", config)
 	s.Signal(s.PID(), syscall.SIGHUP)
-	s.AwaitLog("no longer listening on https://"+s.host+":8443/, by HTTP/3", 1)
-	old := s.upgrade()
-	if n, err := io.Copy(io.Discard, body); n != size || err != nil {
-		t.Errorf("%d bytes of %d, %v", n, size, err)
+	s.AwaitLog(line+" https://"+s.host+":8443/, by HTTP/3", times)
+}
+
+// finish requires the rest of the download.
+func (s *site) finish(body io.Reader) {
+	s.Helper()
+	if n, err := io.Copy(io.Discard, body); n != largeBytes || err != nil {
+		s.Errorf("%d bytes of %d, %v", n, largeBytes, err)
 	}
+}
+
+// A UDP socket that a reload has removed is passed on: its requests finish in the old process,
+// whose packets the new one forwards. If the new configuration has the address again, it is served.
+func TestRemovedAddressIsServedAgainByUpgrade(t *testing.T) {
+	s := newLargeSite(t)
+	first := s.largeByHTTP3()
+	s.reload(without(withLarge()), "no longer listening on", 1)
+	s.write("nginx.conf", withLarge())
+	old := s.upgrade()
+	second := s.largeByHTTP3()
+	s.finish(second)
+	s.finish(first)
+	s.end(old)
+}
+
+// The same socket can be served again after the upgrade, by a reload or by a further upgrade, also
+// if it was the first upgrade that has removed it.
+func TestRemovedAddressIsServedAgainAfterUpgrade(t *testing.T) {
+	s := newLargeSite(t)
+	first := s.largeByHTTP3()
+	s.write("nginx.conf", without(withLarge()))
+	old := s.upgrade()
+	s.reload(withLarge(), "listening on", 2)
+	second := s.largeByHTTP3()
+	s.reload(without(withLarge()), "no longer listening on", 1)
+	older := s.upgrade()
+	s.write("nginx.conf", withLarge())
+	oldest := s.upgrade()
+	s.finish(s.largeByHTTP3())
+	s.finish(second)
+	s.finish(first)
+	s.end(old, older, oldest)
+}
+
+// A UDP socket that a reload has removed is closed when the requests of the old process have ended.
+func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
+	s := newLargeSite(t)
+	body := s.largeByHTTP3()
+	s.reload(without(withLarge()), "no longer listening on", 1)
+	old := s.upgrade()
+	s.finish(body)
+	s.Eventually("the address is free", func() bool {
+		c, err := net.ListenPacket("udp", s.host+":8443")
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 	s.end(old)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -46,7 +47,7 @@ func (m *Manager) Check(config *conf.Config) error {
 		for l := range host.Listen {
 			if issued := host.Listen[l].Issued; issued != nil {
 				if err := checkIssued(config, issued); err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", host.Pos, err))
+					errs = append(errs, &hostError{host, err})
 					break // it is the same one at each address
 				}
 			}
@@ -128,10 +129,25 @@ func checkName(name string) error {
 	return nil
 }
 
+// hostError is an error about a host. Its text has the line of the host, without the column.
+type hostError struct {
+	host *conf.Host
+	err  error
+}
+
+func (e *hostError) Error() string    { return lineOf(e.host.Pos) + ": " + e.err.Error() }
+func (e *hostError) Unwrap() error    { return e.err }
+func (e *hostError) Position() string { return e.host.Pos }
+
+// lineOf returns a position without its column.
+func lineOf(pos string) string {
+	return regexp.MustCompile(`(:\d+):\d+$`).ReplaceAllString(pos, "$1")
+}
+
 // positionOf returns where an issuer is configured, for messages.
 func positionOf(ic *conf.Issuer) string {
 	if ic.Pos != "" {
-		return ic.Pos + ": acme_issuer " + ic.Name
+		return lineOf(ic.Pos) + ": acme_issuer " + ic.Name
 	}
 	return "acme_issuer " + ic.Name
 }

@@ -56,14 +56,16 @@ command line or FILE is invalid.`,
 			return nil
 		},
 		RunE: run(func(ctx context.Context, args []string) error {
+			if flags.version {
+				fmt.Fprintln(env.Stdout, versionLine())
+				return nil
+			}
 			if err := flags.serve(ctx, env, args); err != nil {
 				return serveFailure(err)
 			}
 			return nil
 		}),
 	}
-	c.Version = "tare" // the template below replaces it
-	c.SetVersionTemplate(versionLine() + "\n")
 	c.Flags().SortFlags = false
 	flags.define(c)
 	return c

@@ -133,7 +133,16 @@ func errorMessages(err error) []checkMessage {
 	place := regexp.MustCompile(`(?s)^(?:front: )?([^\n]+?):(\d+): (.*)$`) // file and line, if it begins with them
 	if m := place.FindStringSubmatch(err.Error()); m != nil {
 		if line, numErr := strconv.Atoi(m[2]); numErr == nil {
-			return []checkMessage{{File: m[1], Line: line, Text: m[3]}}
+			column := 0
+			var placed interface {
+				error
+				Position() string
+			}
+			if errors.As(err, &placed) {
+				text, _ := strings.CutPrefix(placed.Position(), m[1]+":"+m[2]+":")
+				column, _ = strconv.Atoi(text) // 0 if it is unknown
+			}
+			return []checkMessage{{File: m[1], Line: line, Column: column, Text: m[3]}}
 		}
 	}
 	return []checkMessage{{Text: err.Error()}}

@@ -97,8 +97,8 @@ func checkJSON(t *testing.T, conf string, args ...string) (report checkReport) {
 	return report
 }
 
-// Each kind of error is reported as JSON with the file and line that it is about. Errors of the
-// parser have the column, too.
+// Each kind of error is reported as JSON with the file and line that it is about. Errors that
+// concern a directive have its column, too.
 func TestErrorsHaveTheirPlacesInJSON(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
@@ -121,14 +121,14 @@ func TestErrorsHaveTheirPlacesInJSON(t *testing.T) {
 		{inServer("include [;"), 4, 1, ""},
 		{inServer("listen unix:/x;"), 4, 1, "duplicate"},
 		{inServer("location /a { } location /a { }"), 4, 17, "duplicate location"},
-		{inServer("location ~ ( { }"), 4, 0, "missing"},
-		{inServer("location / {\nset $a b;\nrewrite ( /x; }"), 6, 0, "missing"},
-		{inServer("location / {\nif ($a ~ [) { }\n}"), 5, 0, ""},
-		{inServer("location / {\n\nreturn 200 $nosuch; }"), 6, 0, "nosuch"},
-		{inServer("location / {\nif ($host) {\nset $a $nosuch; } }"), 6, 0, "nosuch"},
-		{inServer("error_page 404 @none;"), 3, 0, "@none"},
-		{inServer("listen unix:/y ssl; ssl_certificate none.pem; ssl_certificate_key none.pem;"), 3, 0, "no such file"},
-		{inServer("access_log none/x;"), 3, 0, "no such file"},
+		{inServer("location ~ ( { }"), 4, 1, "missing"},
+		{inServer("location / {\nset $a b;\nrewrite ( /x; }"), 6, 1, "missing"},
+		{inServer("location / {\nif ($a ~ [) { }\n}"), 5, 1, ""},
+		{inServer("location / {\n\n  return 200 $nosuch; }"), 6, 3, "nosuch"},
+		{inServer("location / {\nif ($host) {\nset $a b; set $a $nosuch; } }"), 6, 11, "nosuch"},
+		{inServer("error_page 404 @none;"), 3, 1, "@none"},
+		{inServer("listen unix:/y ssl; ssl_certificate none.pem; ssl_certificate_key none.pem;"), 3, 1, "no such file"},
+		{inServer("access_log none/x;"), 3, 1, "no such file"},
 		{"user nosuchuser;\nevents {}\n" + "http { server { listen unix:/x; } }", 0, 0, "nosuchuser"},
 	} {
 		write(t, conf, c.conf)

@@ -52,6 +52,7 @@ type serveFlags struct {
 	index, headers, compress     []string
 	cacheControl                 string
 	listing, dotfiles, unsafeDir bool
+	version                      bool
 	grace                        time.Duration
 }
 
@@ -107,7 +108,7 @@ func (f *serveFlags) define(c *cobra.Command) {
 		"compress responses by these `METHODS`: siblings (x.br, x.zst or x.gz beside x), zstd and gzip on the fly, or none")
 	s.BoolVar(&f.unsafeDir, "unsafe-dir", false, "serve even /, your home, or a folder that holds the key or the log")
 	s.DurationVar(&f.grace, "grace", defaultGrace, "let active requests finish within `TIME` at the end")
-	s.BoolP("version", "v", false, "print the version")
+	s.BoolVarP(&f.version, "version", "v", false, "print the version")
 }
 
 // plan parses the flags. Its errors are usage errors.

@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/template"
 )
 
 //go:embed page.html
@@ -117,7 +118,10 @@ func (s *series) writePage() (file string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = page.Write(f, seriesSource, nil, s)
+	err = page.Write(f, seriesSource, template.Options{Methods: map[string][]any{
+		"Started": {(*series).Started}, "Complete": {(*series).Complete}, "Done": {(*series).Done},
+		"Left": {(*series).Left}, "Outcome": {(*seriesEntry).Outcome},
+	}}, s)
 	return file, errors.Join(err, f.Close())
 }
 

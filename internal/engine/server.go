@@ -47,7 +47,7 @@ type Server struct {
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
 
-	// Refused, if not nil, is called for each HTTP/1 request that no handler sees. It must not
+	// Refused, if not nil, is called for each request that no handler sees. It must not
 	// block: the same goroutine serves other requests. Serve reads it.
 	Refused func(Refusal)
 

@@ -6,6 +6,16 @@ import (
 	"net"
 )
 
+// TakePackets returns the UDP sockets that are not in use. From now on they are.
+func (p *Passed) TakePackets() (all []Socket) {
+	for i := range p.sockets {
+		if p.sockets[i].Packets != nil {
+			all = append(all, p.use(i))
+		}
+	}
+	return all
+}
+
 // Packets opens a UDP socket, or returns one that was passed. The network of the Spec is "udp",
 // "udp4" or "udp6".
 func Packets(s Spec, passed ...*Passed) (*net.UDPConn, error) {

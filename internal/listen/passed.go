@@ -182,7 +182,7 @@ func (p *Passed) Named(name string) (all []Socket, err error) {
 // At returns the socket that was passed for an address. If there is none, the Socket is empty.
 func (p *Passed) At(s Spec) Socket {
 	for i := range p.sockets {
-		if addr := p.sockets[i].address(); addr != nil && s.matches(addr) {
+		if addr := p.sockets[i].address(); addr != nil && s.Matches(addr) {
 			return p.use(i)
 		}
 	}
@@ -199,8 +199,8 @@ func (p *Passed) Has(name string) bool {
 	return false
 }
 
-// matches reports whether a socket's address is that of the Spec.
-func (s Spec) matches(addr net.Addr) bool {
+// Matches reports whether a socket's address is that of the Spec.
+func (s Spec) Matches(addr net.Addr) bool {
 	switch a := addr.(type) {
 	case *net.UnixAddr:
 		return s.Network == "unix" && s.Address == a.Name

@@ -6,9 +6,12 @@ import (
 	"bytes"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"io/fs"
+	"maps"
+	"time"
+
+	"github.com/tarehq/tare/internal/template"
 )
 
 //go:embed style.css
@@ -17,22 +20,53 @@ var style string
 //go:embed plot.html
 var plotSource string
 
+// mainFile is the template that is the page.
+const mainFile = "page.html"
+
 // Write writes a self-contained HTML page. The template page.html in sources is the page. It may
-// use the other templates there and funcs, the function style, which returns the style sheet, and
-// the template plot, which draws a Plot. If rendering fails, nothing is written.
-func Write(w io.Writer, sources fs.FS, funcs template.FuncMap, data any) error {
-	common := template.FuncMap{"style": func() template.CSS { return template.CSS(style) }}
-	parsed, err := template.New("plot.html").Funcs(common).Funcs(funcs).Parse(plotSource)
-	if err == nil {
-		parsed, err = parsed.ParseFS(sources, "*.html")
+// use the other templates there, what o has, the function style, which returns the style sheet, the
+// template plot, which draws a Plot, and the method Format of times. If rendering fails, nothing is
+// written.
+func Write(w io.Writer, sources fs.FS, o template.Options, data any) error {
+	o.HTML, o.Funcs, o.Methods = true, maps.Clone(o.Funcs), maps.Clone(o.Methods)
+	if o.Funcs == nil {
+		o.Funcs = make(map[string]any)
 	}
+	if o.Methods == nil {
+		o.Methods = make(map[string][]any)
+	}
+	o.Funcs["style"] = func() template.HTML { return template.HTML(style) }
+	o.Methods["Format"] = append(o.Methods["Format"], time.Time.Format)
+	parsed, err := parse(sources, o)
 	if err != nil {
 		panic(fmt.Sprintf("page: BUG: %v", err))
 	}
 	var b bytes.Buffer
-	if err := parsed.ExecuteTemplate(&b, "page.html", data); err != nil {
+	if err := parsed.Execute(&b, data); err != nil {
 		panic(fmt.Sprintf("page: BUG: %v", err))
 	}
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+// parse parses the templates of a page.
+func parse(sources fs.FS, o template.Options) (*template.Template, error) {
+	names, err := fs.Glob(sources, "*.html")
+	if err != nil {
+		return nil, err
+	}
+	first, more := template.Source{}, []template.Source{{Name: "plot.html", Text: plotSource}}
+	for _, name := range names {
+		text, err := fs.ReadFile(sources, name)
+		if err != nil {
+			return nil, err
+		}
+		source := template.Source{Name: name, Text: string(text)}
+		if name == mainFile {
+			first = source
+		} else {
+			more = append(more, source)
+		}
+	}
+	return template.New(o, first, more...)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/tarehq/tare/internal/template"
 )
 
 func TestSharesDependOnTheCount(t *testing.T) {
@@ -62,7 +64,7 @@ func TestPlotHasNamesOrLegend(t *testing.T) {
 	const source = `<style>{{style}}</style>{{template "plot" .}}`
 	draw := func() string {
 		var b strings.Builder
-		if err := Write(&b, fstest.MapFS{"page.html": {Data: []byte(source)}}, nil, p); err != nil {
+		if err := Write(&b, fstest.MapFS{"page.html": {Data: []byte(source)}}, template.Options{}, p); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

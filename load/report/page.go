@@ -3,7 +3,6 @@ package report
 import (
 	"embed"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -11,6 +10,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/template"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
 )
 
 //go:embed page.html
@@ -18,12 +20,12 @@ var pageSource embed.FS
 
 // WritePage writes the run as one self-contained HTML file.
 func (r *Run) WritePage(w io.Writer) error {
-	return page.Write(w, pageSource, pageFuncs(), r)
+	return page.Write(w, pageSource, template.Options{Funcs: pageFuncs(), Methods: pageMethods()}, r)
 }
 
 // pageFuncs returns the functions of the page's template.
-func pageFuncs() template.FuncMap {
-	return template.FuncMap{
+func pageFuncs() map[string]any {
+	return map[string]any{
 		"duration": Duration,
 		"due":      Count,
 		"count":    func(n uint64) string { return Count(float64(n)) },
@@ -36,6 +38,20 @@ func pageFuncs() template.FuncMap {
 		"sentence": sentence,
 		"codes":    func(m map[int]uint64) []int { return slices.Sorted(maps.Keys(m)) },
 		"names":    func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+	}
+}
+
+// pageMethods returns the methods that the page's template calls.
+func pageMethods() map[string][]any {
+	return map[string][]any{
+		"Verdict": {(*Run).Verdict}, "Circumstances": {(*Run).Circumstances}, "Warnings": {(*Run).Warnings},
+		"Open": {(*Run).Open}, "CPUPerRequest": {(*Run).CPUPerRequest}, "BodyPerRequest": {(*Run).BodyPerRequest},
+		"HeadLines": {(*Run).HeadLines}, "Times": {(*Run).Times}, "SpanSeconds": {(*Run).SpanSeconds},
+		"CurvePlot": {(*Run).CurvePlot}, "RatePlot": {(*Run).RatePlot}, "LatencyPlot": {(*Run).LatencyPlot},
+		"Agents": {(*Run).Agents}, "AgentPlots": {(*Run).AgentPlots},
+		"PerSecond": {Agent.PerSecond}, "Late": {Agent.Late}, "Began": {Agent.Began}, "State": {Agent.State},
+		"Quantile": {(*hist.Histogram).Quantile}, "Mean": {(*hist.Histogram).Mean},
+		"Stdev": {(*hist.Histogram).Stdev}, "Max": {(*hist.Histogram).Max}, "Total": {load.Errors.Total},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"sync"
 	"time"
 
@@ -74,8 +75,12 @@ func (d *Groups) lookup(ctx context.Context, host string) ([]netip.Addr, time.Du
 	return d.find(ctx, host)
 }
 
-// Group returns the group for an address HOST:PORT or unix:PATH, whose name is resolved.
+// Group returns the group for an address HOST:PORT or unix:PATH, whose name is resolved. The case
+// of names does not matter.
 func (d *Groups) Group(ctx context.Context, to string) (*Group, error) {
+	if !strings.HasPrefix(to, "unix:") {
+		to = strings.ToLower(to)
+	}
 	g, pending, err := d.acquire(to)
 	if err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package files
 import (
 	"errors"
 	"fmt"
-	"html/template"
 	"net/http"
 	"os"
 	"runtime"
@@ -134,7 +133,6 @@ type plan struct {
 	always       []field // Header
 	codings      [numCodings]coding
 	limits       Limits
-	page         *template.Template
 }
 
 // reserved are the fields that the handler or the server sets.
@@ -148,7 +146,7 @@ func compile(c Config) (*plan, error) {
 		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, hideDotfiles: c.HideDotfiles,
 		cacheControl: c.CacheControl,
 		noSymlinks:   c.NoSymlinks, noEtag: c.NoEtag, exact: c.ModifiedExact, typeOf: c.TypeOf,
-		limits: c.Limits.withDefaults(), page: newPage(), maxRanges: c.MaxRanges,
+		limits: c.Limits.withDefaults(), maxRanges: c.MaxRanges,
 	}
 	if c.Root == nil && c.Dir == "" && !c.ByPath {
 		return nil, errors.New("files: missing Dir: the directory to serve")

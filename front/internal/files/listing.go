@@ -2,10 +2,8 @@ package files
 
 import (
 	"bytes"
-	_ "embed"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"io/fs"
 	"net/http"
@@ -16,9 +14,6 @@ import (
 	"strings"
 	"time"
 )
-
-//go:embed listing.html
-var listingSource string
 
 // listedDir is the data of a page.
 type listedDir struct {
@@ -65,10 +60,6 @@ func (e Entry) Bytes() string {
 	return fmt.Sprintf("%.*f %cB", precision, size, "kMGTPE"[unit-1])
 }
 
-func newPage() *template.Template {
-	return template.Must(template.New("listing").Parse(listingSource))
-}
-
 // list sends a page for a directory.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	entries, cut, err := h.entries(dir)
@@ -84,9 +75,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 		Entries: entries, Cut: cut, Most: maxListed,
 	}
 	var b bytes.Buffer
-	if err := h.plan.page.Execute(&b, page); err != nil {
-		panic(fmt.Sprintf("files: BUG: %v", err))
-	}
+	page.write(&b)
 	header := w.Header()
 	header.Set("Content-Security-Policy",
 		"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'")

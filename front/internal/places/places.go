@@ -1,5 +1,5 @@
-// Package places visits the hosts and locations of a conf.Config. Code that searches a Config must
-// use it, so that it misses no place.
+// Package places visits the hosts and locations of a conf.Config, and adds their positions to
+// errors. Code that searches a Config must use it, so that it misses no place.
 package places
 
 import (

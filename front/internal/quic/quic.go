@@ -39,7 +39,6 @@ type Files interface {
 	RemoveFile(*os.File)
 	Files(prefix string) []*os.File
 	OnHandover(stop, resume func()) (remove func())
-	PassOn(conn *net.UDPConn, isPassed bool)
 }
 
 // ErrResumed means that a Server goes on serving after Shutdown.
@@ -55,8 +54,9 @@ type Server interface {
 	Retire(isReplaced bool)
 	// Shutdown retires the server. wait returns when all connections have ended and the socket is
 	// closed. It closes the connections when ctx ends. If Resume is called before, it returns
-	// ErrResumed.
-	Shutdown() (wait func(ctx context.Context) error)
+	// ErrResumed. With forOthers it also waits for the connections of older processes, whose packets
+	// this server forwards. A later call changes that.
+	Shutdown(forOthers bool) (wait func(ctx context.Context) error)
 	// Resume undoes Shutdown. It reports false if that closes the socket already. The server accepts
 	// connections again after Replace.
 	Resume() bool

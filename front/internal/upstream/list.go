@@ -147,10 +147,15 @@ func (l *list) startSlowly(i int, now time.Time) {
 	p.effective = min(p.effective, p.weight)
 }
 
-// isOut reports whether a server is unavailable.
-func (l *list) isOut(i int, now time.Time) bool {
+// isUnusable reports whether a server is unavailable, apart from failures of requests.
+func (l *list) isUnusable(i int) bool {
 	m := &l.members[i]
 	return m.server.Down || len(l.state.bad) > 0 && l.state.bad[m.addr] > 0 ||
-		m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns ||
-		!l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now)
+		m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns
+}
+
+// rests reports whether a server rests after failures.
+func (l *list) rests(i int, now time.Time) bool {
+	m := &l.members[i]
+	return !l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now)
 }

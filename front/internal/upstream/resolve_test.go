@@ -304,3 +304,43 @@ func TestEqualRecordsAreServers(t *testing.T) {
 		}
 	})
 }
+
+// If all servers of a group on demand rest after failures, requests try them nevertheless.
+func TestRestingServersOnDemandAreTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "a.example:1", Resolve: true}}}, new(State), Options{
+			OnDemand: true,
+			Lookup: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
+				return []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, time.Hour, nil
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		if err := g.Renew(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		both := []string{"10.0.0.1:1", "10.0.0.2:1"}
+		fail := func() []string {
+			turn, tried := g.Turn("", netip.Addr{}), []string(nil)
+			for {
+				addr, err := turn.Next()
+				if err != nil {
+					return tried
+				}
+				tried = append(tried, addr)
+				if turn.More() != (len(tried) < 2) {
+					t.Errorf("after %v: more %v", tried, turn.More())
+				}
+				turn.Done(true)
+			}
+		}
+		for range 3 {
+			tried := fail()
+			slices.Sort(tried)
+			if !slices.Equal(tried, both) {
+				t.Errorf("tried %v, want %v", tried, both)
+			}
+		}
+	})
+}

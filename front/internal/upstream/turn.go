@@ -75,13 +75,24 @@ func (t *Turn) markTried() {
 	}
 }
 
-// choose returns the index of a peer, or -1.
+// choose returns the index of a peer, or -1. A group on demand also has requests try servers that
+// rest after failures, if there are no others: its addresses may be the first ones of a container
+// that is starting. nginx makes such a group for each request, without a memory of failures.
 func (t *Turn) choose() int {
+	i := t.chooseBut(false)
+	if i < 0 && t.group.names.options.OnDemand {
+		i = t.chooseBut(true)
+	}
+	return i
+}
+
+// chooseBut chooses among the servers that do not rest, or among all.
+func (t *Turn) chooseBut(includesResting bool) int {
 	l := t.list
 	for i := range l.peers {
 		p := &l.peers[i]
 		p.conns = l.members[i].health.conns
-		p.out = t.tried != nil && t.tried[i] || l.isOut(i, t.now)
+		p.out = t.tried != nil && t.tried[i] || l.isUnusable(i) || !includesResting && l.rests(i, t.now)
 		if t.group.slowStarts {
 			l.startSlowly(i, t.now)
 		}
@@ -115,7 +126,8 @@ func (t *Turn) More() bool {
 	for n, l := range lists {
 		for i := range l.peers {
 			tried := n == 0 && (i == t.last || t.tried != nil && t.tried[i])
-			if !tried && !l.members[i].server.Drain && !l.isOut(i, now) {
+			if !tried && !l.members[i].server.Drain && !l.isUnusable(i) &&
+				(t.group.names.options.OnDemand || !l.rests(i, now)) {
 				return true
 			}
 		}

@@ -25,8 +25,8 @@ type Refusal struct {
 	Sent int64
 }
 
-// maxRefusedLine limits Refusal.Line.
-const maxRefusedLine = 8 << 10
+// MaxRefusedLine limits Refusal.Line.
+const MaxRefusedLine = 8 << 10
 
 // ReportRefusal calls the server's hook with the request that c is reading.
 func (c *Conn) ReportRefusal(status int, sent int64) {
@@ -69,13 +69,13 @@ func (p *Config) ReportRequest(h RefusedHead, status int, sent int64) {
 		return
 	}
 	ctx := context.WithValue(p.BaseContext, http.LocalAddrContextKey, h.Local)
-	text := string(line[:min(len(line), maxRefusedLine)])
-	p.callRefusedHook(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
+	text := string(line[:min(len(line), MaxRefusedLine)])
+	p.CallRefused(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
 }
 
-// callRefusedHook calls the hook. A panic is logged as a handler's is. It must not end the process,
-// and other requests of the connection must receive their responses.
-func (p *Config) callRefusedHook(r Refusal) {
+// CallRefused calls the hook, which is not nil. A panic is logged as a handler's is. It must not
+// end the process, and other requests of the connection must receive their responses.
+func (p *Config) CallRefused(r Refusal) {
 	defer func() {
 		if err := recover(); err != nil {
 			stack := make([]byte, 64<<10)

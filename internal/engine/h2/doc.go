@@ -14,6 +14,9 @@
 // arrived to Receive, and then runs the streams that Next returns, either itself or in other
 // goroutines. In the end it flushes the output. One write thus carries the responses of a turn.
 //
+// A handler that runs in another goroutine sends its response when it returns. If others still run,
+// its goroutine first gathers what they append (Stream.Settle).
+//
 // A handler that the holder runs itself may block. The turn can then be taken over (Turn): another
 // goroutine continues with the streams that are ready, and the first one only finishes its stream.
 //

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // IsWaiting reports whether a response waits for windows or room.
@@ -101,3 +102,17 @@ func (s *Session) HoldsLargeTable() bool {
 	defer s.mu.Unlock()
 	return s.mostStreams > keptStreams
 }
+
+// Gathers begins to gather responses, and describes what the caller does.
+func (s *Session) Gathers() string {
+	return [...]string{"not", "here", "elsewhere"}[s.beginGathering()]
+}
+
+// EndGathering ends to gather responses after a time.
+func (s *Session) EndGathering(elapsed time.Duration) { s.endGathering(elapsed) }
+
+// MaxGathering and Ungathered are limits.
+const (
+	MaxGathering = maxGathering
+	Ungathered   = ungathered
+)

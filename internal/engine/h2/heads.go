@@ -45,6 +45,7 @@ func (s *Session) onContinuation(fr frame) *wire.Error {
 	}
 	i.fragments++
 	if len(i.block)+len(fr.content) > int(s.config.maxHeadList) || i.fragments > maxFragments {
+		s.reportPartial(http.StatusRequestHeaderFieldsTooLarge)
 		return connError(wire.EnhanceYourCalm, "head block too large")
 	}
 	i.block = append(i.block, fr.content...)
@@ -59,12 +60,30 @@ func (s *Session) onContinuation(fr frame) *wire.Error {
 	return s.onBlock(first, block)
 }
 
+// reportPartial reports the request whose head block is incomplete, as far as it can be decoded.
+// The session is about to end.
+func (s *Session) reportPartial(status int) {
+	i := &s.input
+	if i.block == nil || s.config.Exchanges.OnRefused == nil {
+		return
+	}
+	b := s.config.headBlock()
+	defer s.config.keepHeadBlock(b)
+	_ = s.decoder.Decode(i.block, s.limits(), b) // the block ends anywhere
+	i.block = nil
+	s.report(b, status, 0)
+}
+
+func (s *Session) limits() http1.Limits {
+	return http1.Limits{Bytes: int(s.config.maxHeadList), Fields: s.config.Exchanges.Limits.Fields}
+}
+
 // onBlock decodes a complete head block: that of a request, or a trailer section.
 func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	b := s.config.headBlock()
 	defer s.config.keepHeadBlock(b)
-	limits := http1.Limits{Bytes: int(s.config.maxHeadList), Fields: s.config.Exchanges.Limits.Fields}
-	if err := s.decoder.Decode(block, limits, b); err != nil {
+	if err := s.decoder.Decode(block, s.limits(), b); err != nil {
+		s.report(b, http.StatusBadRequest, 0)
 		return err
 	}
 	if err := s.debitAmplified(len(b.Text), len(block)); err != nil {
@@ -115,18 +134,19 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	case isFull || isBusy || isLarge: // the handlers of reset streams still run
 		return streamError(h.StreamID, wire.RefusedStream, "too many streams")
 	case b.CheckRequest() != "":
-		return streamError(h.StreamID, wire.ProtocolError, "malformed head")
+		return s.rejectRequest(h, b, "malformed head")
 	case b.Protocol.End > b.Protocol.Start && !s.config.ExtendedConnect:
-		return streamError(h.StreamID, wire.ProtocolError, "extended CONNECT was not offered")
+		return s.rejectRequest(h, b, "extended CONNECT was not offered")
 	case b.IsTooLarge:
-		s.refuse(h, http.StatusRequestHeaderFieldsTooLarge, "head too large")
+		s.report(b, http.StatusRequestHeaderFieldsTooLarge, s.refuse(h, http.StatusRequestHeaderFieldsTooLarge,
+			"head too large"))
 		return s.debit(1)
 	case h.Flags.Has(wire.EndStream) && b.Length > 0:
-		return streamError(h.StreamID, wire.ProtocolError, "body shorter than Content-Length")
+		return s.rejectRequest(h, b, "body shorter than Content-Length")
 	}
 	st, err := s.newStream(h, b)
 	if err != nil {
-		s.refuse(h, http.StatusBadRequest, err.Error())
+		s.report(b, http.StatusBadRequest, s.refuse(h, http.StatusBadRequest, err.Error()))
 		return s.debit(1)
 	}
 	st.blockBytes = blockBytes
@@ -143,6 +163,12 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 		s.carrier.Activate()
 	}
 	return nil
+}
+
+// rejectRequest reports a malformed request, and resets its stream.
+func (s *Session) rejectRequest(h wire.FrameHeader, b *wire.HeaderBlock, what string) *wire.Error {
+	s.report(b, http.StatusBadRequest, 0)
+	return streamError(h.StreamID, wire.ProtocolError, what)
 }
 
 // protocolField is where handlers find the protocol of an extended CONNECT request (RFC 8441, 4),
@@ -236,8 +262,9 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 	return s.endInputLocked(st)
 }
 
-// refuse responds to a request that no handler sees. why is never text of the client's.
-func (s *Session) refuse(h wire.FrameHeader, status int, why string) {
+// refuse responds to a request that no handler sees, and returns the length of the response's body.
+// why is never text of the client's.
+func (s *Session) refuse(h wire.FrameHeader, status int, why string) (sent int64) {
 	text := exchange.RefusalText(status, why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -259,12 +286,14 @@ func (s *Session) refuse(h wire.FrameHeader, status int, why string) {
 			Length: uint32(len(text)), Type: wire.Data, Flags: wire.EndStream, StreamID: h.StreamID,
 		})
 		out = append(out, text...)
+		sent = int64(len(text))
 	}
 	if !h.Flags.Has(wire.EndStream) {
 		out = wire.AppendRSTStream(out, h.StreamID, wire.NoError)
 		s.resets.add(h.StreamID, s.config.streamWindow)
 	}
 	s.output.out = out
+	return sent
 }
 
 // Next returns a stream whose handler must run, or nil. The caller holds the turn.

@@ -33,6 +33,7 @@ type peer struct {
 
 	output  bytes.Buffer
 	accepts int // bytes of output that the carrier accepts; -1 for all
+	sends   int // calls of the carrier
 	ended   bool
 	logged  []string
 	started atomic.Int32 // handlers
@@ -170,6 +171,7 @@ func (p *peer) wantRest(want string) {
 type carrier struct{ p *peer }
 
 func (c carrier) Send(b []byte) (int, error) {
+	c.p.sends++
 	n := len(b)
 	if c.p.accepts >= 0 {
 		n = min(n, c.p.accepts)

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"net/http"
 	"time"
 
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -93,6 +94,7 @@ func (s *Session) beginReceive() bool {
 // reject handles the error of a frame. It reports whether the session continues.
 func (s *Session) reject(f *wire.Error) bool {
 	if f.StreamID == 0 {
+		s.reportPartial(http.StatusBadRequest)
 		s.fail(f)
 		return false
 	}

@@ -52,11 +52,13 @@ type Session struct {
 	windows     connWindows
 	peer        peerSettings
 	output      outputState
+	gathering   gathering
 	idleAt      time.Time // since when there has been no stream
 	ping        pingState
 	isOpen      bool      // the preface and SETTINGS have arrived
 	headStarted time.Time // when the incomplete frame or block began; zero if there is none
 	requests    atomic.Int64
+	reports     atomic.Int32 // that have not returned
 }
 
 // phase is a session's state.

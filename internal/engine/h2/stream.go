@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -155,9 +156,22 @@ func (s *Session) checkIdleLocked() {
 	}
 }
 
-// Settle sends what is left of a response whose handler has run outside a turn.
+// Settle sends what is left of a response whose handler has run outside a turn, soon.
+//
+// If other handlers of the session run, it first lets the goroutines run that are ready. Handlers
+// of a proxy that wait for the same server often continue together, and the responses of those that
+// return meanwhile leave in one write.
 func (st *Stream) Settle() {
 	s := st.session
+	switch s.beginGathering() {
+	case gathersNot:
+	case gathersElsewhere:
+		return
+	case gathersHere:
+		began := time.Now()
+		runtime.Gosched()
+		s.endGathering(time.Since(began))
+	}
 	s.Flush()
 	if s.IsIdle() {
 		s.carrier.Update()

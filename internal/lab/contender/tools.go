@@ -13,7 +13,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/template"
+
+	"github.com/tarehq/tare/internal/template"
 )
 
 // Tools prepares contenders. It keeps built and unpacked programs in Cache.

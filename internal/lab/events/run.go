@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/template"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
@@ -18,6 +17,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/labrun"
+	"github.com/tarehq/tare/internal/template"
 )
 
 // Options configure a run.

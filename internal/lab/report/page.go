@@ -3,7 +3,6 @@ package report
 import (
 	"embed"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/template"
 )
 
 //go:embed *.html
@@ -21,15 +21,15 @@ var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
 func (a *Report) writePage(w io.Writer) error {
-	return page.Write(w, pageSource, pageFuncs(), a)
+	return page.Write(w, pageSource, template.Options{Funcs: pageFuncs(), Methods: pageMethods()}, a)
 }
 
 // pageFuncs returns the functions of the page's templates.
-func pageFuncs() template.FuncMap {
+func pageFuncs() map[string]any {
 	percent := func(share float64) func() string {
 		return func() string { return fmt.Sprintf("%.0f %%", 100*share) }
 	}
-	return template.FuncMap{
+	return map[string]any{
 		"section":   newSection,
 		"micros":    micros,
 		"times":     times,
@@ -45,7 +45,7 @@ func pageFuncs() template.FuncMap {
 		"calls":     callList,
 		"cells":     sweepCells,
 		"lines": func(text string) template.HTML {
-			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(text), "\n", "<br>"))
+			return template.HTML(strings.ReplaceAll(template.Escape(text), "\n", "<br>"))
 		},
 		"margin":     percent(stat.SameWithin),
 		"confidence": percent(stat.Confidence),

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/template"
 )
 
 // Names of the files in a results folder, in addition to the page.
@@ -32,7 +32,10 @@ var pageSource embed.FS
 // writePage writes the report as one HTML file without external resources.
 func (r *Report) writePage(w io.Writer) error {
 	heads, rows := table.Shown(table.Page, r.columns(), slices.Values(r.lines()))
-	return page.Write(w, pageSource, template.FuncMap{
+	methods := map[string][]any{
+		"Verdict": {(*Report).Verdict}, "Problems": {(*Report).Problems}, "Command": {(*Report).Command},
+	}
+	return page.Write(w, pageSource, template.Options{Methods: methods, Funcs: map[string]any{
 		"heads": func() []string { return heads },
 		"rows":  func() [][]string { return rows },
 		"charts": func() (all []*Chart) {
@@ -47,7 +50,7 @@ func (r *Report) writePage(w io.Writer) error {
 		"lasted":  r.lasted,
 		"join":    func(words []string) string { return strings.Join(words, ", ") },
 		"gb":      func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
-	}, r)
+	}}, r)
 }
 
 // WriteFiles writes all files of the report to a folder. It continues after a file that fails.

@@ -1,0 +1,65 @@
+//go:build linux
+
+package http3
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3/qlog"
+
+	quicserver "github.com/tarehq/tare/front/internal/quic"
+)
+
+// streamBody is a request's body, as quic-go has it.
+type streamBody struct {
+	io.ReadCloser
+	id quic.StreamID
+}
+
+func (b streamBody) StreamID() quic.StreamID { return b.id }
+
+// However late handlers start on a busy machine, their requests are not reported as rejected, too.
+// A client may have as many as the connection has streams, and once more after it has canceled
+// them.
+func TestLateHandlersAreNoRejections(t *testing.T) {
+	t.Parallel()
+	const streams, late = 100, 8 * time.Second
+	s := start(t, nil, listenUDP(t))
+	if err := newEchoing(t, s.conn.LocalAddr()).check(); err != nil {
+		t.Fatal(err)
+	}
+	open, rejected := s.one(t), 0
+	c := &connection{quic: open.quic, server: open.server, config: &quicserver.Config{
+		Rejected: func(*http.Request, string, int, int64) { rejected++ }}}
+	c.config.QUIC.Streams = streams
+	c.heads.init(c)
+	fields := []qlog.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"},
+		{Name: ":authority", Value: "localhost"}, {Name: ":path", Value: "/"}}
+	for n := range 2 * streams {
+		c.heads.arrive(quic.StreamID(4*n), 100, fields)
+	}
+	for i := range c.heads.waiting {
+		c.heads.waiting[i].arrived = time.Now().Add(-late)
+	}
+	c.heads.rejectOld()
+	for n := range 2 * streams {
+		c.heads.serve(&http.Request{Body: streamBody{http.NoBody, quic.StreamID(4 * n)}})()
+	}
+	c.heads.end()
+	if rejected > 0 {
+		t.Errorf("%d requests with a handler are reported as rejected", rejected)
+	}
+	for n := range 2*streams + 1 {
+		c.heads.arrive(quic.StreamID(4*n), 100, fields)
+	}
+	if rejected != 1 || len(c.heads.waiting) != 2*streams {
+		t.Errorf("%d of %d heads wait, and %d are rejected", len(c.heads.waiting), 2*streams+1, rejected)
+	}
+	if c.heads.end(); rejected != 2*streams+1 {
+		t.Errorf("at the end of the connection, %d of %d are rejected", rejected, 2*streams+1)
+	}
+}

@@ -1,0 +1,65 @@
+package h2
+
+import (
+	"context"
+	"net/http"
+	"net/textproto"
+	"net/url"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/wire/http1"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// maxReports is how many rejected requests of a session are being reported. More are not reported:
+// the hook hangs, and the client must not collect goroutines.
+const maxReports = 64
+
+// report calls the server's hook with a request that no handler sees, as far as it was decoded. The
+// hook may block in spite of its doc, so it has a goroutine: the turn must not wait for a log.
+func (s *Session) report(b *wire.HeaderBlock, status int, sent int64) {
+	hook := s.config.Exchanges.OnRefused
+	if hook == nil {
+		return
+	}
+	if s.reports.Add(1) > maxReports {
+		s.reports.Add(-1)
+		return
+	}
+	r, line := s.describe(b)
+	go func() {
+		defer s.reports.Add(-1)
+		s.config.Exchanges.CallRefused(exchange.Refusal{Request: r, Line: line, Status: status, Sent: sent})
+	}()
+}
+
+// describe returns what is known of a request, and its request line as HTTP/1 has it. The line is
+// empty if the method or the path is missing.
+func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
+	text := http1.TextOf(b.Text)
+	r = &http.Request{
+		Proto: s.template.Proto, ProtoMajor: s.template.ProtoMajor, Header: make(http.Header), URL: new(url.URL),
+		Body: http.NoBody, RemoteAddr: s.template.RemoteAddr, TLS: s.template.TLS,
+		Method: text.Of(b.Method), RequestURI: text.Of(b.Path), Host: text.Of(b.Authority),
+	}
+	for _, f := range b.Fields {
+		name := f.Known.String()
+		if f.Known == http1.NameUnknown {
+			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
+		}
+		r.Header[name] = append(r.Header[name], text.Of(f.Value))
+	}
+	if r.Host == "" {
+		r.Host = r.Header.Get("Host")
+	}
+	delete(r.Header, "Host")
+	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
+		r.URL = u
+	}
+	if r.Method != "" && r.RequestURI != "" {
+		line = r.Method + " " + r.RequestURI + " " + r.Proto
+		line = line[:min(len(line), exchange.MaxRefusedLine)]
+	}
+	ctx := context.WithValue(s.carrier.Context(), http.LocalAddrContextKey, s.carrier.Raw().LocalAddr())
+	return r.WithContext(context.WithoutCancel(ctx)), line
+}
