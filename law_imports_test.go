@@ -172,7 +172,8 @@ var only = []struct {
 	{
 		"internal/engine/shard", []string{module + "/internal/engine/exchange", module + "/internal/engine/h2",
 			module + "/internal/engine/netconn", module + "/internal/engine/predict",
-			module + "/internal/engine/reuse", module + "/internal/poll", module + "/internal/wire/http2"}, true,
+			module + "/internal/engine/reuse", module + "/internal/connection", module + "/internal/poll",
+			module + "/internal/wire/http2"}, true,
 		"shards know neither the server nor the codecs of exchanges",
 	},
 	{

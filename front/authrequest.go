@@ -111,6 +111,7 @@ func (x *exchange) runSubrequest() {
 func (x *exchange) endSubrequest() {
 	x.closeProxyState()
 	x.out.release()
+	x.logSubrequest()
 	p := x.parent
 	p.limitReleases, p.requestLimit, p.connLimit = append(p.limitReleases, x.limitReleases...), x.requestLimit,
 		x.connLimit

@@ -69,7 +69,7 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 				t.Errorf("%s of %s: %d %.40q", target, release, got.status, got.body)
 			}
 		}
-		if got := get(t, h, "/list/"); !strings.Contains(got.body, `href="./`+n+`"`) {
+		if got := get(t, h, "/list/"); !strings.Contains(got.body, `href="`+n+`"`) {
 			t.Errorf("list of %s: %d %.40q", release, got.status, got.body)
 		}
 		if got := get(t, h, "/only"+n); got.status != 200 {

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/syslog"
 )
 
 // level is the severity of an error log line.
@@ -44,9 +46,10 @@ func parseLevel(s string) (level, error) {
 // errorLog is an ErrorLog, compiled.
 type errorLog struct {
 	minLevel level
-	out      io.Writer   // nil writes to logger
-	logger   *log.Logger // of the program
-	next     *errorLog   // a second log, or nil
+	out      io.Writer      // nil writes to logger
+	syslog   *syslog.Target // of out; nil for a file
+	logger   *log.Logger    // of the program
+	next     *errorLog      // a second log, or nil
 }
 
 // isEnabled reports whether this log or the next one writes lines of a level.
@@ -69,12 +72,16 @@ func (c *compiler) errorLog(e *conf.ErrorLog) (*errorLog, error) {
 			return nil, err
 		}
 	}
-	if e.Path == "stderr" {
-		out.out = os.Stderr
-		return out, nil
+	path := e.Path
+	if path == "stderr" {
+		path = "/dev/stderr"
 	}
-	out.out, err = c.logFile(e.Path, lostLines)
+	to, err := newLogTarget(path)
 	if err != nil {
+		return nil, fmt.Errorf("error_log: %w", err)
+	}
+	out.syslog, to.atOnce = to.syslog, true
+	if out.out, err = c.logFile(to, lostLines); err != nil {
 		return nil, fmt.Errorf("error_log: %w", err)
 	}
 	return out, nil
@@ -87,39 +94,53 @@ func (x *exchange) errorf(l level, format string, args ...any) {
 		return
 	}
 	b := fmt.Appendf(nil, format, args...)
-	to.write(l, x.appendRequest(b))
+	to.write(l, x.connectionNumber(), x.appendRequest(b))
+}
+
+// logLocation logs the location that was found.
+func (x *exchange) logLocation() {
+	x.errorf(levelDebug, "using configuration %q for %q", x.loc.path, truncateLogged(x.path))
 }
 
 // logf logs an error that concerns no request.
 func (to *errorLog) logf(l level, format string, args ...any) {
 	if to.isEnabled(l) {
-		to.write(l, fmt.Appendf(nil, format, args...))
+		to.write(l, 0, fmt.Appendf(nil, format, args...))
 	}
 }
 
-func (to *errorLog) write(l level, b []byte) {
+// write writes a line. connection is the number of the request's connection, or 0.
+func (to *errorLog) write(l level, connection int64, b []byte) {
 	for ; to != nil; to = to.next {
 		switch {
 		case l < to.minLevel:
 		case to.out == nil:
 			to.logger.Printf("front: [%v] %s", l, b)
+		case to.syslog != nil:
+			line := errorLine(l, connection, bytes.ReplaceAll(b, []byte("\n"), []byte(" ")))
+			start := to.syslog.AppendStart(nil, syslog.Severity(levelEmerg-l), time.Now())
+			_, _ = to.out.Write(append(start, line...))
 		default:
-			_, _ = to.out.Write(errorLine(l, b)) // there is nowhere to report an error
+			_, _ = to.out.Write(errorLine(l, connection, b)) // there is nowhere to report an error
 		}
 	}
 }
 
-// errorLine formats a line of an error log as nginx does.
-func errorLine(l level, text []byte) []byte {
+// errorLine formats a line of an error log as nginx does, so that programs that search nginx's logs
+// understand it.
+func errorLine(l level, connection int64, text []byte) []byte {
 	line := time.Now().AppendFormat(make([]byte, 0, len(text)+64), "2006/01/02 15:04:05")
 	line = append(append(append(line, " ["...), l.String()...), "] "...)
 	line = append(strconv.AppendInt(line, int64(os.Getpid()), 10), "#0: "...)
+	if connection != 0 {
+		line = append(strconv.AppendInt(append(line, '*'), connection, 10), ' ')
+	}
 	return append(append(line, text...), '\n')
 }
 
 // lostLines returns the line that reports lost lines.
 func lostLines(lines int, why error) []byte {
-	return errorLine(levelAlert, fmt.Appendf(nil, "%d lines lost: %v", lines, why))
+	return errorLine(levelAlert, 0, fmt.Appendf(nil, "%d lines lost: %v", lines, why))
 }
 
 // errorLog returns the error log of the exchange's location.

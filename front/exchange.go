@@ -151,7 +151,7 @@ func (x *exchange) findHost() outcome {
 	x.start()
 	x.applyLocation()
 	switch {
-	case !ok, malformed(x.r):
+	case !ok, malformed(x.r), x.hasTooManyFields():
 		return x.fail(http.StatusBadRequest)
 	case x.regexTimedOut:
 		x.errorf(levelError, "the regular expressions of server names exceed %d steps", maxRegexSteps)
@@ -185,6 +185,9 @@ func (x *exchange) runPhases() outcome {
 	case atNamed:
 		x.loc = x.named
 		x.applyLocation()
+	}
+	if x.loc.isDebugged {
+		x.logLocation()
 	}
 	if x.loc.keepAlive != (keepAliveLimits{}) {
 		x.limitKeepAlive()
@@ -224,7 +227,7 @@ func (x *exchange) runPhases() outcome {
 func (x *exchange) restart(next entry) outcome {
 	x.entry, x.needsLocation = next, false
 	if x.redirects++; x.redirects > maxRedirects {
-		x.errorf(levelError, "more than %d internal redirects, the last one to %q", maxRedirects, x.path)
+		x.errorf(levelError, "rewrite or internal redirection cycle while processing %q", truncateLogged(x.path))
 		x.explainCycle()
 		return x.fail(http.StatusInternalServerError)
 	}

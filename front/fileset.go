@@ -26,7 +26,7 @@ type fileSet struct {
 
 	index         []text
 	random        bool // a random file comes before the index
-	listing       bool
+	listing       listing
 	precompressed []precompressed
 	types         *mediaTypes
 }
@@ -81,19 +81,44 @@ func (f *fileSet) serve(x *exchange) outcome {
 		status = http.StatusNotFound
 		fallthrough
 	default:
-		if status == http.StatusNotFound {
-			f.logMissing(x)
-		}
+		f.logUnreadable(x, status)
 		return x.fail(status)
 	}
 }
 
-// logMissing logs a missing file.
-func (f *fileSet) logMissing(x *exchange) {
-	if !x.loc.settings.NoLogNotFound && x.errorLog().isEnabled(levelError) {
-		full, _ := f.fullName(x, x.path)
-		x.errorf(levelError, "there is no file %q", full)
+// logUnreadable logs, in nginx's words, why a file is not sent.
+func (f *fileSet) logUnreadable(x *exchange, status int) {
+	why := unreadable(x, status)
+	if why == "" || !x.errorLog().isEnabled(levelError) {
+		return
 	}
+	full, _ := f.fullName(x, x.path)
+	x.errorf(levelError, "open() %q failed %s", full, why)
+}
+
+// logNoIndex logs, in nginx's words, why an index is not sent.
+func (f *fileSet) logNoIndex(x *exchange, index string, status int) {
+	why := unreadable(x, status)
+	if why == "" || !x.errorLog().isEnabled(levelError) {
+		return
+	}
+	full, _ := f.fullName(x, x.path+index)
+	what := "is not found"
+	if status == http.StatusForbidden {
+		what = "is forbidden"
+	}
+	x.errorf(levelError, "%q %s %s", full, what, why)
+}
+
+// unreadable returns the system's error for a status, or "" if it is not logged.
+func unreadable(x *exchange, status int) string {
+	switch {
+	case status == http.StatusForbidden:
+		return "(13: Permission denied)"
+	case status == http.StatusNotFound && !x.loc.settings.NoLogNotFound:
+		return "(2: No such file or directory)"
+	}
+	return ""
 }
 
 // serveUnreadable responds where a file is not sent.
@@ -147,26 +172,35 @@ func (f *fileSet) directory(x *exchange) outcome {
 		case files.File:
 			return x.redirect(to, x.args)
 		case files.Denied:
+			f.logNoIndex(x, name, http.StatusForbidden)
 			return x.fail(http.StatusForbidden)
 		}
 		// the directory has no index by another name either
 		if !isChecked && p.directoryStatus() != http.StatusOK {
+			f.logNoIndex(x, name, http.StatusNotFound)
 			return x.fail(http.StatusNotFound)
 		}
 		isChecked = true
 	}
 	if !isChecked {
 		if status := p.directoryStatus(); status != http.StatusOK {
+			f.logUnreadable(x, status)
 			return x.fail(status)
 		}
 	}
-	if !f.listing || x.method == http.MethodPost {
+	if !f.listing.isOn || x.method == http.MethodPost {
+		f.logForbidden(x)
 		return x.fail(http.StatusForbidden)
 	}
-	if status := p.handler.ServePath(x.w, x.fileRequest(), p.name); status != 0 {
-		return x.fail(status)
+	return f.list(x, &p)
+}
+
+// logForbidden logs that a directory is neither listed nor has an index.
+func (f *fileSet) logForbidden(x *exchange) {
+	if x.errorLog().isEnabled(levelError) {
+		full, _ := f.fullName(x, x.path)
+		x.errorf(levelError, "directory index of %q is forbidden", full)
 	}
-	return responded
 }
 
 // redirectToRandom redirects internally to a random file of a directory, if it has any.
@@ -300,11 +334,12 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 	if c.recodes(&from.Settings) {
 		typed.Charset = "" // the recoding adds it
 	}
-	f := &fileSet{
-		random: s.RandomIndex, listing: s.Listing, types: c.mediaTypes(&typed), precompressed: precompressedOf(s),
-	}
+	f := &fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s)}
 	loc.files = f
 	var err error
+	if f.listing, err = newListing(s); err != nil {
+		return err
+	}
 	index := s.Index
 	if index == nil {
 		index = []conf.Text{"index.html"}

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"hash/fnv"
 	"strconv"
 	"time"
 
@@ -48,15 +47,21 @@ func (c *compiler) setKeepAlive(loc *location, s *conf.Settings) {
 	}
 }
 
-// connectionNumber is $connection: a number that identifies the connection. nginx counts
-// connections; here it is a hash of the client's address and the time of accepting.
+// connectionNumber is $connection, "" if the server does not provide it.
 func connectionNumber(x *exchange) string {
-	if x.connUse.info == nil {
-		return ""
+	if number := x.connectionNumber(); number != 0 {
+		return strconv.FormatInt(number, 10)
 	}
-	h := fnv.New64a()
-	_, _ = h.Write(x.connUse.info.Opened().AppendFormat([]byte(x.r.RemoteAddr), time.RFC3339Nano))
-	return strconv.FormatUint(h.Sum64(), 10)
+	return ""
+}
+
+// connectionNumber returns the number of the request's connection, or 0 if the server does not
+// provide it. Connections are counted when their number is needed first.
+func (x *exchange) connectionNumber() int64 {
+	if info := connection.Of(x.r.Context()); info != nil {
+		return info.Number(&x.plan.state.connections)
+	}
+	return 0
 }
 
 func connectionRequests(x *exchange) string {

@@ -26,6 +26,7 @@ type limits struct {
 	conns       []connLimit
 
 	requestStatus, connStatus int
+	requestLevel, connLevel   level // of rejected requests
 	requestDryRun, connDryRun bool
 }
 
@@ -66,6 +67,13 @@ func (c *compiler) limits(s *conf.Settings) (limits, error) {
 		if *status < 400 || *status > 599 {
 			return l, fmt.Errorf("limits: invalid status %d: want 400 to 599", *status)
 		}
+	}
+	var err error
+	if l.requestLevel, err = parseLevel(s.RequestLogLevel); err != nil {
+		return l, fmt.Errorf("limit_req_log_level: %w", err)
+	}
+	if l.connLevel, err = parseLevel(s.ConnLogLevel); err != nil {
+		return l, fmt.Errorf("limit_conn_log_level: %w", err)
 	}
 	for _, r := range s.Requests {
 		compiled, err := c.requestLimit(r)
@@ -212,10 +220,10 @@ func (r limitResult) String() string {
 // slowest zone requires.
 func (l *limits) countRequest(x *exchange) outcome {
 	now := time.Now()
-	delay, slowest := time.Duration(0), (*requestLimit)(nil)
+	var slowest delayedBy
 	consider := func(r *requestLimit, excess int64) {
-		if d := r.zone.Delay(excess, r.noDelay); d > delay {
-			delay, slowest = d, r
+		if d := r.zone.Delay(excess, r.noDelay); d > slowest.delay {
+			slowest = delayedBy{r, excess, d}
 		}
 	}
 	var keys [8]string // avoids an allocation for up to 8 limits
@@ -247,10 +255,17 @@ func (l *limits) countRequest(x *exchange) outcome {
 			consider(r, excess)
 		}
 	}
-	if delay == 0 {
+	if slowest.delay == 0 {
 		return proceed
 	}
-	return l.delayRequest(x, slowest, delay)
+	return l.delayRequest(x, slowest)
+}
+
+// delayedBy is a limit that delays a request.
+type delayedBy struct {
+	limit  *requestLimit
+	excess int64 // in thousandths of a request
+	delay  time.Duration
 }
 
 // limitKey returns the key of the request in a zone, "" if it is not limited.
@@ -269,8 +284,8 @@ func (l *limits) rejectRequest(x *exchange, r *requestLimit, excess int64) outco
 	if x.requestLimit = limitRejected; l.requestDryRun {
 		x.requestLimit, dry = limitRejectedDry, ", dry run"
 	}
-	x.errorf(levelError, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit, excess%limit.Unit,
-		r.name)
+	x.errorf(l.requestLevel, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit,
+		excess%limit.Unit, r.name)
 	if l.requestDryRun {
 		return proceed
 	}
@@ -278,15 +293,18 @@ func (l *limits) rejectRequest(x *exchange, r *requestLimit, excess int64) outco
 }
 
 // delayRequest delays a request until its time, or until its client leaves.
-func (l *limits) delayRequest(x *exchange, r *requestLimit, delay time.Duration) outcome {
-	r.counts.delayed.Add(1)
+func (l *limits) delayRequest(x *exchange, by delayedBy) outcome {
+	by.limit.counts.delayed.Add(1)
+	dry := ""
 	if x.requestLimit = limitDelayed; l.requestDryRun {
-		x.requestLimit = limitDelayedDry
-		x.errorf(levelWarn, "delaying request, dry run, by zone %q", r.name)
+		x.requestLimit, dry = limitDelayedDry, ", dry run"
+	}
+	x.errorf(max(l.requestLevel-1, levelInfo), "delaying request%s, excess: %d.%03d, by zone %q", dry,
+		by.excess/limit.Unit, by.excess%limit.Unit, by.limit.name)
+	if l.requestDryRun {
 		return proceed
 	}
-	x.errorf(levelWarn, "delaying request, for %d ms, by zone %q", delay.Milliseconds(), r.name)
-	if !x.wait(delay) {
+	if !x.wait(by.delay) {
 		return x.endWithoutResponse(statusClientGone)
 	}
 	return proceed
@@ -321,11 +339,11 @@ func (l *limits) countConn(x *exchange) outcome {
 		x.releaseLimits()
 		if l.connDryRun {
 			x.connLimit = limitRejectedDry
-			x.errorf(levelError, "limiting connections, dry run, by zone %q", n.name)
+			x.errorf(l.connLevel, "limiting connections, dry run, by zone %q", n.name)
 			return proceed
 		}
 		x.connLimit = limitRejected
-		x.errorf(levelError, "limiting connections by zone %q", n.name)
+		x.errorf(l.connLevel, "limiting connections by zone %q", n.name)
 		return x.fail(l.connStatus)
 	}
 	return proceed

@@ -38,6 +38,7 @@ type location struct {
 	filters    *filters    // nil if responses are neither changed nor observed
 	logs       []accessLog
 	errors     *errorLog
+	isDebugged bool // errors has lines of the level debug
 	realIP     *realIP
 	keepAlive  keepAliveLimits
 	userID     *userID // nil identifies no clients
@@ -302,6 +303,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.errors, err = c.errorLog(s.ErrorLog); err != nil {
 		return err
 	}
+	loc.isDebugged = loc.errors.isEnabled(levelDebug)
 	if err = c.copies(loc, s); err != nil {
 		return err
 	}

@@ -2,11 +2,7 @@ package front
 
 import (
 	"cmp"
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -30,6 +26,9 @@ const (
 
 // accessLog is a Log, compiled.
 type accessLog struct {
+	target        logTarget
+	path          text   // if target has many files
+	dir           string // of relative paths
 	file          *accesslog.File
 	line          []logPiece
 	buffers       *accesslog.Buffers
@@ -48,6 +47,9 @@ func (x *exchange) log() {
 	if x.loc == nil {
 		return
 	}
+	if x.loc.isDebugged {
+		x.errorf(levelDebug, "http finalize request: %d, %q", x.responseStatus(), truncateLogged(x.path))
+	}
 	for i := range x.loc.logs {
 		if l := &x.loc.logs[i]; !l.isConditional || l.condition.isTrue(x) {
 			l.write(x)
@@ -55,9 +57,21 @@ func (x *exchange) log() {
 	}
 }
 
+// logSubrequest logs a subrequest, if its location says so.
+func (x *exchange) logSubrequest() {
+	if x.loc != nil && x.loc.settings.LogSubrequest {
+		x.log()
+	}
+}
+
 func (l *accessLog) write(x *exchange) {
 	buffer := l.buffers.Get()
-	b := (*buffer)[:0]
+	b, ok := l.appendStart((*buffer)[:0], x)
+	if !ok {
+		l.buffers.Put(buffer, b)
+		return
+	}
+	start := len(b)
 	for i := range l.line {
 		if p := &l.line[i]; p.appendValue == nil {
 			b = append(b, p.literal...)
@@ -65,7 +79,7 @@ func (l *accessLog) write(x *exchange) {
 			b = p.appendValue(b, x)
 		}
 	}
-	b = append(b, '\n')
+	b = l.endLine(b, start)
 	_, _ = l.file.Write(b) // Write returns no error: lost lines are counted
 	l.buffers.Put(buffer, b)
 }
@@ -77,7 +91,7 @@ func (c *compiler) logs(s *conf.Settings) ([]accessLog, error) {
 		if from.Path == "" {
 			continue
 		}
-		l, err := c.accessLog(from)
+		l, err := c.accessLog(from, s.LogCache)
 		if err != nil {
 			return nil, fmt.Errorf("access_log: %w", err)
 		}
@@ -86,7 +100,7 @@ func (c *compiler) logs(s *conf.Settings) ([]accessLog, error) {
 	return all, nil
 }
 
-func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
+func (c *compiler) accessLog(from conf.Log, cache *conf.LogCache) (l accessLog, err error) {
 	format, err := c.logFormat(cmp.Or(from.Format, "combined"))
 	if err != nil {
 		return l, err
@@ -105,7 +119,15 @@ func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
 	if format.Escape == "json" {
 		lost = accesslog.JSON.Lost
 	}
-	l.file, err = c.logFile(from.Path, lost)
+	if l.target, err = c.accessLogTarget(&from, cache); err != nil {
+		return l, err
+	}
+	if l.dir = from.Dir; l.target.hasMany {
+		if l.path, err = c.text(conf.Text(from.Path)); err != nil {
+			return l, err
+		}
+	}
+	l.file, err = c.logFile(l.target, lost)
 	return l, err
 }
 
@@ -235,69 +257,4 @@ func appendJSON(b []byte, s string) []byte {
 		}
 	}
 	return b
-}
-
-// logFile returns the file of a path, which all plans share. lost makes the line about lost lines.
-func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) (*accesslog.File, error) {
-	if f := c.logFiles[path]; f != nil {
-		return f, nil
-	}
-	if strings.Contains(path, "$") {
-		return nil, fmt.Errorf("%q: variables are not supported in the path of a log", path)
-	}
-	if strings.HasPrefix(path, "syslog:") || strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
-		return nil, fmt.Errorf("%q: unsupported log: want a file", path)
-	}
-	f, release, err := acquire(&c.state.logs, path,
-		func() (*accesslog.File, error) { return openLog(path, c.options, lost) }, closeLog)
-	if err != nil {
-		return nil, err
-	}
-	c.plan.releases = append(c.plan.releases, release)
-	if c.logFiles == nil {
-		c.logFiles = make(map[string]*accesslog.File)
-	}
-	c.logFiles[path] = f
-	return f, nil
-}
-
-func openLog(path string, o *options, lost func(lines int, why error) []byte) (*accesslog.File, error) {
-	open := func() (io.WriteCloser, error) { return openLogFile(path) }
-	if o.openLog != nil {
-		open = func() (io.WriteCloser, error) { return o.openLog(path) }
-	}
-	return accesslog.Open(open, false, lost, func(text string) { o.logger().Printf("front: %s: %s", path, text) })
-}
-
-func openLogFile(path string) (io.WriteCloser, error) {
-	switch path { // they can be opened by name only if they are files
-	case "/dev/stdout":
-		return sharedOutput{os.Stdout}, nil
-	case "/dev/stderr":
-		return sharedOutput{os.Stderr}, nil
-	}
-	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-}
-
-// sharedOutput is a file that others use, too: it is not closed.
-type sharedOutput struct{ io.Writer }
-
-func (sharedOutput) Close() error { return nil }
-
-func closeLog(f *accesslog.File) {
-	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
-	defer cancel()
-	_ = f.Close(ctx) // the spool has reported lost lines
-}
-
-// ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
-// file cannot be opened keeps the old one.
-func (h *Handler) ReopenLogs(ctx context.Context) error {
-	var all []error
-	for path, f := range inUse[*accesslog.File](&h.state.logs) {
-		if err := f.Reopen(ctx); err != nil {
-			all = append(all, fmt.Errorf("%s: %w", path, err))
-		}
-	}
-	return errors.Join(all...)
 }

@@ -189,7 +189,8 @@ func TestRenamedLogIsReopened(t *testing.T) {
 
 func TestInvalidLogsAreRejected(t *testing.T) {
 	for _, l := range []conf.Log{
-		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host"}, {Path: "syslog:server=x"},
+		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host", Gzip: 1},
+		{Path: "syslog:tag=x"}, {Path: "/var/$nothing"}, {Path: "memory:1m"},
 		{Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
 	} {
 		c := oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: conf.Settings{Logs: []conf.Log{l}}})

@@ -15,6 +15,26 @@ func malformed(r *http.Request) bool {
 	return !validMethod(r.Method) || repeatsField(r.Header) || r.ProtoMajor >= 2 && !namesOneHost(r)
 }
 
+// hasTooManyFields reports whether a request has more fields than max_headers allows. As in nginx
+// the Host of HTTP/1 counts, and pseudo-header fields do not.
+func (x *exchange) hasTooManyFields() bool {
+	most := x.loc.settings.MaxHeaders
+	if most <= 0 {
+		return false
+	}
+	n := len(x.r.TransferEncoding)
+	if x.r.ProtoMajor < 2 && x.hostHeader != "" {
+		n++
+	}
+	for _, values := range x.r.Header {
+		n += len(values)
+	}
+	if n > most {
+		x.errorf(levelInfo, "client sent too many header lines: %d", n)
+	}
+	return n > most
+}
+
 // validMethod reports whether nginx accepts a method.
 func validMethod(method string) bool {
 	for i := range len(method) {

@@ -121,6 +121,7 @@ func (x *exchange) runMirror(release func()) {
 		}
 		x.closeProxyState()
 		x.out.release()
+		x.logSubrequest()
 		x.releaseLimits()
 		x.recycleProxyState()
 		release()

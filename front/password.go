@@ -56,6 +56,9 @@ func (p *password) check(x *exchange) int {
 		return 0
 	}
 	name, userPassword, ok := basicAuth(x.r)
+	if !ok {
+		x.errorf(levelInfo, "no user/password was provided for basic authentication")
+	}
 	if !ok || name == "" || len(name) > maxCredentialLen || len(userPassword) > maxCredentialLen {
 		return p.challenge(x, realm)
 	}
@@ -74,10 +77,14 @@ func (p *password) check(x *exchange) int {
 	case err != nil && x.r.Context().Err() != nil:
 		return statusClientGone
 	case err != nil:
-		x.errorf(levelError, "user %q: %v", truncateLogged(name), err)
+		x.errorf(levelError, "user %q: %v", name, err)
 		return http.StatusServiceUnavailable
 	case !isRight:
-		x.errorf(levelError, "user %q: unknown user or wrong password", truncateLogged(name))
+		if f.Has(name) {
+			x.errorf(levelError, "user %q: password mismatch", name)
+		} else {
+			x.errorf(levelError, "user %q was not found in %q", name, path)
+		}
 		return p.challenge(x, realm)
 	}
 	return granted

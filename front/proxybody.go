@@ -1,9 +1,11 @@
 package front
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 )
 
@@ -14,7 +16,7 @@ func (p *proxy) receiveBody(x *exchange) outcome {
 	if x.proxy.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 && !inFile || !hasBody(x) {
 		return proceed
 	}
-	if p.from.StreamRequest && !isUnused && !inFile {
+	if p.from.StreamRequest && !isUnused && !inFile && !x.bodyHasArrived() {
 		x.proxy.clientBody = streamBody(x)
 		return proceed
 	}
@@ -28,7 +30,7 @@ func (x *exchange) receiveWhole() outcome {
 	if s := x.loc.settings; s.BodyFile != "" {
 		b, err = fetch.ReadBodyFile(x.r.Body, x.r.ContentLength, s.BodyDir, s.BodyFile == "on")
 	} else {
-		b, err = fetch.ReadBody(x.r.Body, x.r.ContentLength)
+		b, err = fetch.ReadBody(x.r.Body, x.r.ContentLength, bodyBuffer(s))
 	}
 	if err != nil {
 		b.Close()
@@ -48,6 +50,19 @@ func (x *exchange) receiveWhole() outcome {
 		x.r = r
 	}
 	return proceed
+}
+
+// bodyBuffer returns the length up to which bodies stay in memory.
+func bodyBuffer(s *conf.Settings) int64 { return cmp.Or(s.BodyBuffer, fetch.DefaultBodyBuffer) }
+
+// bodyHasArrived reports whether a body that would be streamed has arrived whole and stays in
+// memory. As in nginx it is then received before: it can be sent again, together with the head.
+func (x *exchange) bodyHasArrived() bool {
+	if x.body == nil || x.r.ContentLength > bodyBuffer(x.loc.settings) || x.r.ContentLength < 0 && x.r.ProtoMajor > 1 {
+		return false // an HTTP/2 body of unknown length may be larger than the buffer
+	}
+	b, ok := x.body.original.(interface{ HasWhole() bool })
+	return ok && b.HasWhole()
 }
 
 // requestBodyValue is $request_body: the body if it was received completely and is in memory.

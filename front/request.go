@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // hostName returns the normalized name in Host; empty if it has none.
@@ -148,9 +149,13 @@ func remoteUser(x *exchange) string {
 	return user
 }
 
-// requestLength is $request_length, approximately: the length of the head as HTTP/1 would write it,
-// and Content-Length.
+// requestLength is $request_length: the length of the head, and Content-Length. A head of HTTP/1
+// counts as it would be written again; it may have been sent with other space.
 func requestLength(x *exchange) string {
+	info := connection.Of(x.r.Context())
+	if sent, ok := info.(interface{ HeadLength() int64 }); ok {
+		return strconv.FormatInt(sent.HeadLength()+max(x.r.ContentLength, 0), 10)
+	}
 	const line, field = len("  \r\n\r\n"), len(": \r\n")
 	n := int64(len(x.r.Method) + len(x.r.RequestURI) + len(x.r.Proto) + line)
 	if x.hostHeader != "" {

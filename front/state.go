@@ -32,6 +32,7 @@ type state struct {
 	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.
 	heavyCompressing atomic.Int64
 	mirrors          atomic.Int64 // copies of requests in progress
+	connections      atomic.Int64 // the last number that a connection has received
 	userIDs          userIDSequence
 	// closing is done once the Handler is closed, and ends copies of requests.
 	closing     context.Context

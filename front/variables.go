@@ -113,7 +113,7 @@ func clientVariables() map[string]knownVariable {
 			get: func(x *exchange) string { return portString(x.proxyHeader().Destination) },
 		},
 
-		"connection":          {get: connectionNumber, needs: needsConnection},
+		"connection":          {get: connectionNumber},
 		"connection_requests": {get: connectionRequests, needs: needsConnection},
 		"connection_time":     {get: connectionTime, needs: needsConnection},
 		"connections_active":  {get: connectionsActive, needs: needsCounts},

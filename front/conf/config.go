@@ -170,6 +170,10 @@ type Settings struct {
 	RecursiveErrors bool
 	// Logs are the access logs.
 	Logs []Log
+	// LogCache is about logs with variables in their paths; nil keeps no file open.
+	LogCache *LogCache
+	// LogSubrequest also logs copies of requests, and requests for AuthRequest.
+	LogSubrequest bool
 	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
@@ -200,6 +204,12 @@ type Settings struct {
 
 	// MaxBody bounds a request's body, in bytes. 0 is 1 MB; a negative value is no limit.
 	MaxBody int64
+	// MaxHeaders is the maximum number of fields of a request's header; 0 is no limit. It applies
+	// in the Defaults of a Host.
+	MaxHeaders int
+	// BodyBuffer is the length up to which a body that is received for an upstream stays in memory,
+	// in bytes. 0 is 16 KB. Longer bodies are in temporary files.
+	BodyBuffer int64
 	// BodyFile puts bodies that are received for an upstream into files with names, which
 	// $request_body_file shows. With "on" a file stays, with "clean" it is removed at the end of
 	// the request, and "" makes none. BodyDir is their folder; "" is the system's temporary folder.
@@ -212,6 +222,9 @@ type Settings struct {
 	// limit only logs.
 	RequestStatus, ConnStatus int
 	RequestDryRun, ConnDryRun bool
+	// RequestLogLevel and ConnLogLevel are the levels of the lines about rejected requests in the
+	// error log; "" is "error". Lines about delayed requests are one level less severe.
+	RequestLogLevel, ConnLogLevel string
 	// Rate bounds a response in bytes per second, after its first RateAfter bytes. Both may have
 	// variables; "" is no limit.
 	Rate, RateAfter Text
@@ -300,6 +313,10 @@ type Files struct {
 	RandomIndex bool
 	// Listing lists directories without an index.
 	Listing bool
+	// ListingFormat is "html", "json", "jsonp" or "xml"; "" is "html". Pages in HTML have exact
+	// sizes unless RoundSizes is set, and times of UTC unless LocalTimes is set.
+	ListingFormat          string
+	RoundSizes, LocalTimes bool
 	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients
 	// that accept it: "gzip", "br", "zstd". PrecompressedAlways are those for all clients. In both
 	// cases x need not exist.
@@ -348,10 +365,26 @@ type ErrorPage struct {
 
 // Log is an access log.
 type Log struct {
-	Path   string // without variables; "" disables logging
+	// Path is a file, in a folder that exists, or "syslog:server=…" as in nginx. Variables in it
+	// choose the file of each line. "" disables logging.
+	Path string
+	// Dir is the folder of paths that are relative once their variables have values.
+	Dir    string
 	Format string // the name of a LogFormat; "" is combined
+	// Gzip compresses the file, with a level from 1 to 9; 0 does not. Lines are compressed together
+	// that are written within Flush; 0 is a second.
+	Gzip  int
+	Flush time.Duration
 	// If restricts the log to requests for which it is neither empty nor "0"; "" logs all.
 	If Text
+}
+
+// LogCache says which files of logs with variables in their paths stay open.
+type LogCache struct {
+	Max      int           // number of files that are remembered
+	MinUses  int           // lines after which a file stays open
+	Inactive time.Duration // time without a line after which a file is closed
+	Valid    time.Duration // time after which it is checked whether the path still leads to the file
 }
 
 // LogFormat is the format of a log's lines.

@@ -24,6 +24,7 @@ type connection struct {
 	server *http3.Server
 	opened time.Time
 	count  atomic.Int64 // of requests, for the handler
+	number connectioninfo.Number
 
 	heads heads
 
@@ -201,3 +202,6 @@ func (c *connection) Opened() time.Time { return c.opened }
 
 // CountRequest implements connection.Info.
 func (c *connection) CountRequest() int { return int(c.count.Add(1)) }
+
+// Number implements connection.Info.
+func (c *connection) Number(counter *atomic.Int64) int64 { return c.number.Of(counter) }

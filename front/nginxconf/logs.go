@@ -2,9 +2,11 @@ package nginxconf
 
 import (
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/syslog"
 )
 
 // logFormat translates log_format NAME [escape=HOW] TEXT....
@@ -53,13 +55,15 @@ func (t *translator) accessLogs(s *scope) []conf.Log {
 func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 	log := conf.Log{Path: t.path(d.args[0])}
 	switch {
-	case strings.HasPrefix(d.args[0], "syslog:"):
-		t.omit(d, "syslog: is not supported (use a file)")
-		return log, false
+	case strings.HasPrefix(d.args[0], syslog.Prefix):
+		log.Path = d.args[0]
+		if _, err := syslog.Parse(log.Path); err != nil {
+			t.errorf(d, "%v", err)
+		}
 	case hasVariable(d.args[0]):
-		t.omit(d, "variables in the path of a log are not supported")
-		return log, false
+		log.Path, log.Dir = string(t.reportedText(d, log.Path)), t.prefix
 	}
+	buffers := false
 	for i, arg := range d.args[1:] {
 		name, value, has := parameter(arg)
 		switch {
@@ -69,24 +73,73 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 			}
 		case name == "if" && has:
 			log.If = t.text(d, value)
-		case arg == "gzip", name == "gzip":
-			t.omit(d, "gzip is not supported (compress logs when you rotate them)")
+		case arg == "gzip", name == "gzip" && has:
+			log.Gzip, buffers = t.gzipLevel(d, arg), true
 		case name == "buffer" && has:
 			if n, err := grammar.ParseSize(value); err != nil || n == 0 {
 				t.errorf(d, "invalid size %s (example: buffer=32k)", shown(arg))
 			}
 			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")
+			buffers = true
 		case name == "flush" && has:
-			if _, err := grammar.ParseTime(value); err != nil {
+			var err error
+			if log.Flush, err = grammar.ParseTime(value); err != nil || log.Flush == 0 {
 				t.errorf(d, "invalid time %s (example: flush=1s)", shown(arg))
 			}
-			t.remark(d, "flush is ignored: lines are written as soon as possible")
 		default:
-			t.errorf(d, "unknown parameter %s (must be buffer=, flush= or if=)", shown(arg))
+			t.errorf(d, "unknown parameter %s (must be gzip, gzip=LEVEL, buffer=, flush= or if=)", shown(arg))
 		}
+	}
+	if buffers && hasVariable(d.args[0]) {
+		t.errorf(d, "a log with variables in its path cannot have gzip or buffer=")
+	}
+	if log.Flush > 0 && log.Gzip == 0 {
+		t.remark(d, "flush is ignored: lines are written as soon as possible")
+		log.Flush = 0
 	}
 	if log.Format == "combined" {
 		log.Format = ""
 	}
 	return log, true
+}
+
+// gzipLevel parses gzip or gzip=LEVEL.
+func (t *translator) gzipLevel(d *directive, arg string) int {
+	_, level, has := parameter(arg)
+	if !has {
+		return 1
+	}
+	n, err := grammar.ParseNumber(level)
+	if err != nil || n < 1 || n > 9 {
+		t.errorf(d, "invalid level %s (must be 1 to 9)", shown(arg))
+	}
+	return int(n)
+}
+
+// logCache translates open_log_file_cache.
+func (t *translator) logCache(s *scope) *conf.LogCache {
+	d := s.one("open_log_file_cache")
+	if d == nil || d.args[0] == "off" {
+		return nil
+	}
+	// nginx's defaults; the table has checked the values
+	c := &conf.LogCache{MinUses: 1, Inactive: 10 * time.Second, Valid: time.Minute}
+	for _, arg := range d.args {
+		switch name, value, _ := parameter(arg); name {
+		case "max":
+			n, _ := grammar.ParseNumber(value)
+			c.Max = int(n)
+		case "min_uses":
+			n, _ := grammar.ParseNumber(value)
+			c.MinUses = int(n)
+		case "inactive":
+			c.Inactive, _ = grammar.ParseTime(value)
+		case "valid":
+			c.Valid, _ = grammar.ParseTime(value)
+		}
+	}
+	if c.Max == 0 {
+		t.errorf(d, "missing max=NUMBER")
+	}
+	return c
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/syslog"
 )
 
 // processOf translates the directives that concern the process.
@@ -57,6 +58,15 @@ func (t *translator) errorLog(s *scope) *conf.ErrorLog {
 	return first
 }
 
+// requestErrorLog translates the error logs of requests: as in nginx those of the process, unless
+// others are set.
+func (t *translator) requestErrorLog(s *scope) *conf.ErrorLog {
+	if s.all("error_log") != nil {
+		return t.errorLog(s)
+	}
+	return t.process.ErrorLog
+}
+
 func (t *translator) oneErrorLog(d *directive) *conf.ErrorLog {
 	if len(d.args) > 2 {
 		t.errorf(d, "%s, but at most 2 allowed (a file and a level)", plural(len(d.args), "argument"))
@@ -66,18 +76,19 @@ func (t *translator) oneErrorLog(d *directive) *conf.ErrorLog {
 		log.Level = d.args[1]
 	}
 	switch log.Level {
-	case "debug":
-		t.remark(d, "level debug is not supported: the level is info")
-		log.Level = "info"
-	case "info", "notice", "warn", "error", "crit", "alert", "emerg":
+	case "debug", "info", "notice", "warn", "error", "crit", "alert", "emerg":
 	default:
 		t.errorf(d, "invalid level %s (must be debug, info, notice, warn, error, crit, alert or emerg)",
 			shown(log.Level))
 	}
 	switch {
-	case strings.HasPrefix(log.Path, "syslog:"), strings.HasPrefix(log.Path, "memory:"):
-		t.omit(d, "%s is not supported (use a file or stderr)", shown(log.Path))
+	case strings.HasPrefix(log.Path, "memory:"):
+		t.omit(d, "%s is not supported (use a file, stderr or syslog:)", shown(log.Path))
 		return nil
+	case strings.HasPrefix(log.Path, syslog.Prefix):
+		if _, err := syslog.Parse(log.Path); err != nil {
+			t.errorf(d, "%v", err)
+		}
 	case log.Path != "stderr":
 		log.Path = t.path(log.Path)
 	}

@@ -20,7 +20,9 @@ func (t *translator) settings(s *scope) conf.Settings {
 		ErrorPages:        t.errorPages(s),
 		RecursiveErrors:   s.flag("recursive_error_pages", false),
 		Logs:              t.accessLogs(s),
-		ErrorLog:          t.errorLog(s),
+		LogCache:          t.logCache(s),
+		LogSubrequest:     s.flag("log_subrequest", false),
+		ErrorLog:          t.requestErrorLog(s),
 		ModifiedSince:     modifiedSince(s),
 		Gzip:              t.gzip(s),
 		Brotli:            compression(s, "brotli"),
@@ -43,6 +45,8 @@ func (t *translator) settings(s *scope) conf.Settings {
 		ConnStatus:        s.number("limit_conn_status"),
 		RequestDryRun:     s.flag("limit_req_dry_run", false),
 		ConnDryRun:        s.flag("limit_conn_dry_run", false),
+		RequestLogLevel:   s.word("limit_req_log_level"),
+		ConnLogLevel:      s.word("limit_conn_log_level"),
 		Rate:              t.rate(s, "limit_rate"),
 		RateAfter:         t.rate(s, "limit_rate_after"),
 		Access:            t.accessRules(s),
@@ -67,6 +71,10 @@ func (t *translator) settings(s *scope) conf.Settings {
 		if set.MaxBody = n; n == 0 {
 			set.MaxBody = -1
 		}
+	}
+	set.MaxHeaders = s.number("max_headers")
+	if n, has := s.size("client_body_buffer_size"); has {
+		set.BodyBuffer = max(n, 1) // 0 is the default
 	}
 	set.BodyFile, set.BodyDir = t.bodyFile(s)
 	t.userID(s, &set)
@@ -103,6 +111,9 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 	f := conf.Files{
 		RandomIndex:   s.flag("random_index", false),
 		Listing:       s.flag("autoindex", false),
+		ListingFormat: s.word("autoindex_format"),
+		RoundSizes:    !s.flag("autoindex_exact_size", true),
+		LocalTimes:    s.flag("autoindex_localtime", false),
 		Precompressed: precompressed(s, "on"), PrecompressedAlways: precompressed(s, "always"),
 		NoEtag:       !s.flag("etag", true),
 		DefaultType:  s.word("default_type"),

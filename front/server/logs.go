@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/spool"
+	"github.com/tarehq/tare/front/internal/syslog"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
 	"github.com/tarehq/tare/internal/safefile"
@@ -37,19 +38,20 @@ const (
 	logCloseTimeout = 2 * time.Second
 )
 
-// logFiles opens log files. prepared holds those that were opened while the process had privileges.
+// logFiles opens log files. prepared holds those that were opened while the process had privileges,
+// by path: a log of the process may also be one of requests, and is then opened twice.
 type logFiles struct {
 	stdout, stderr io.Writer
 	anchored       bool // paths will become inaccessible: files are found again by their directories
 
 	mu       sync.Mutex
-	prepared map[string]*os.File
+	prepared map[string][]*os.File
 	anchors  map[string]*anchor.File // of regular files
 	devices  map[string]*os.File     // other files, which stay open
 }
 
 func newLogFiles(stdout, stderr io.Writer, anchored bool) *logFiles {
-	return &logFiles{stdout: stdout, stderr: stderr, anchored: anchored, prepared: make(map[string]*os.File),
+	return &logFiles{stdout: stdout, stderr: stderr, anchored: anchored, prepared: make(map[string][]*os.File),
 		anchors: make(map[string]*anchor.File), devices: make(map[string]*os.File)}
 }
 
@@ -63,15 +65,20 @@ func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return err
 		case err == nil && !info.Mode().IsRegular():
+			if b.devices[path] != nil {
+				continue
+			}
 			if b.devices[path], err = openLogFile(path); err != nil {
 				return err
 			}
 			continue
 		}
-		if b.prepared[path], err = createLog(path, privileges); err != nil {
+		file, err := createLog(path, privileges)
+		if err != nil {
 			return err
 		}
-		if b.anchored {
+		b.prepared[path] = append(b.prepared[path], file)
+		if b.anchored && b.anchors[path] == nil {
 			if b.anchors[path], err = anchor.New(path); err != nil {
 				return err
 			}
@@ -126,9 +133,9 @@ func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if file := b.prepared[path]; file != nil {
-		delete(b.prepared, path)
-		return file, nil
+	if files := b.prepared[path]; len(files) > 0 {
+		b.prepared[path] = files[1:]
+		return files[0], nil
 	}
 	if file := b.devices[path]; file != nil {
 		return nopCloser{file}, nil
@@ -173,36 +180,41 @@ func (b *logFiles) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.releaseAnchors()
-	for _, files := range []map[string]*os.File{b.prepared, b.devices} {
+	for _, files := range b.prepared {
 		for _, file := range files {
 			file.Close()
 		}
-		clear(files)
 	}
+	for _, file := range b.devices {
+		file.Close()
+	}
+	clear(b.prepared)
+	clear(b.devices)
 }
 
-// logPaths returns the paths of logs that are known at the start, without duplicates.
+// logPaths returns the paths of logs that are known at the start: those of the process and those of
+// requests, each without duplicates.
 func logPaths(c *Config) []string {
-	var paths []string
-	add := func(path string) {
+	var ofProcess, ofRequests []string
+	add := func(paths *[]string, path string) {
 		if path != "" && path != stdio && path != "stderr" && path != "/dev/stdout" && path != "/dev/stderr" &&
-			!strings.Contains(path, "$") && !slices.Contains(paths, path) {
-			paths = append(paths, path)
+			!strings.Contains(path, "$") && !strings.HasPrefix(path, syslog.Prefix) && !slices.Contains(*paths, path) {
+			*paths = append(*paths, path)
 		}
 	}
-	errorLog := func(l *conf.ErrorLog) {
+	addErrors := func(paths *[]string, l *conf.ErrorLog) {
 		for ; l != nil; l = l.Next {
-			add(l.Path)
+			add(paths, l.Path)
 		}
 	}
-	errorLog(c.Process.ErrorLog)
+	addErrors(&ofProcess, c.Process.ErrorLog)
 	for p := range places.Of(&c.Front) {
 		for _, l := range p.Settings.Logs {
-			add(l.Path)
+			add(&ofRequests, l.Path)
 		}
-		errorLog(p.Settings.ErrorLog)
+		addErrors(&ofRequests, p.Settings.ErrorLog)
 	}
-	return paths
+	return slices.Concat(ofProcess, ofRequests)
 }
 
 // cacheMode is the mode of new folders of caches and bodies.
@@ -248,7 +260,8 @@ type errorFile struct {
 // leveledFile is a file for errors of a minimum severity.
 type leveledFile struct {
 	spool      *spool.Spool
-	severeOnly bool // only errors more severe than "error"
+	syslog     *syslog.Target // nil for a file
+	severeOnly bool           // only errors more severe than "error"
 }
 
 // isSevere reports whether a level excludes errors of requests.
@@ -261,22 +274,33 @@ func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (*errorFile,
 			e.toStderr = true
 			continue
 		}
-		path := l.Path
-		file, err := logs.open(path)
+		file, err := openLeveledFile(l, logs, log)
 		if err != nil {
 			_ = e.close(context.Background()) // nothing has been written
 			return nil, err
 		}
-		e.files = append(e.files, leveledFile{severeOnly: isSevere(l.Level), spool: spool.New(file, spool.Config{
-			Patience: logWriteTimeout,
-			Open:     func() (io.WriteCloser, error) { return logs.open(path) },
-			Lost: func(n int, why error) []byte {
-				return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why)
-			},
-			Report: func(text string) { log.print("error log: " + text) },
-		})})
+		e.files = append(e.files, file)
 	}
 	return e, nil
+}
+
+func openLeveledFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (f leveledFile, err error) {
+	f.severeOnly = isSevere(l.Level)
+	report := func(text string) { log.print("error log: " + text) }
+	open := func() (io.WriteCloser, error) { return logs.open(l.Path) }
+	lost := func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why) }
+	if strings.HasPrefix(l.Path, syslog.Prefix) {
+		if f.syslog, err = syslog.Parse(l.Path); err != nil {
+			return f, err
+		}
+		open, lost = func() (io.WriteCloser, error) { return f.syslog.Open(report), nil }, nil
+	}
+	out, err := open()
+	if err != nil {
+		return f, err
+	}
+	f.spool = spool.New(out, spool.Config{Patience: logWriteTimeout, Open: open, Lost: lost, Report: report})
+	return f, nil
 }
 
 func (e *errorFile) logger() *log.Logger {
@@ -291,7 +315,13 @@ func (e *errorFile) logger() *log.Logger {
 func (e *errorFile) Write(line []byte) (int, error) {
 	ordinary := bytes.Contains(line, []byte(" front: [error] "))
 	for _, f := range e.files {
-		if !ordinary || !f.severeOnly {
+		switch {
+		case ordinary && f.severeOnly:
+		case f.syslog != nil:
+			text := bytes.ReplaceAll(bytes.TrimRight(line, "\n"), []byte("\n"), []byte(" "))
+			message := append(f.syslog.AppendStart(nil, syslog.Error, time.Now()), text...)
+			_, _ = f.spool.Write(append(message, '\n'))
+		default:
 			_, _ = f.spool.Write(line) // a Spool's Write never fails
 		}
 	}

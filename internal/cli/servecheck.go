@@ -20,7 +20,7 @@ func (p *frontPlan) check(env Env) error {
 	var dump bytes.Buffer
 	if p.dump {
 		source.Options.Report = func(name string, text []byte) { // as nginx -T does
-			fmt.Fprintf(&dump, "# configuration file %s:\n%s\n", name, text)
+			fmt.Fprintf(&dump, "# configuration file %s:\n%s\n", withoutEmptyNames(name), text)
 		}
 	}
 	if p.json {
@@ -29,10 +29,14 @@ func (p *frontPlan) check(env Env) error {
 	if err := server.Check(source, options); err != nil {
 		return p.reportError(env.Stderr, err)
 	}
-	fmt.Fprintf(env.Stderr, "tare: %s: the configuration is valid\n", p.file)
+	fmt.Fprintf(env.Stderr, "tare: configuration file %s test is successful\n", withoutEmptyNames(p.file))
 	_, err := env.Stdout.Write(dump.Bytes())
 	return err
 }
+
+// withoutEmptyNames returns a path without doubled slashes, which a prefix with a final slash
+// leaves.
+func withoutEmptyNames(path string) string { return strings.ReplaceAll(path, "//", "/") }
 
 // checkResult is what --json prints.
 type checkResult struct {

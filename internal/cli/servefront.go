@@ -84,6 +84,10 @@ func (p *frontPlan) reportError(w io.Writer, err error) error {
 	if !p.lenient && errors.Is(err, nginxconf.ErrUnsupported) {
 		fmt.Fprintln(w, "tare: serve: --lenient ignores unsupported directives")
 	}
-	fmt.Fprintf(w, "tare: serve: %s: the configuration is invalid\n", p.file)
+	if p.test {
+		fmt.Fprintf(w, "tare: configuration file %s test failed\n", withoutEmptyNames(p.file)) // as nginx -t does
+	} else {
+		fmt.Fprintf(w, "tare: serve: %s: the configuration is invalid\n", p.file)
+	}
 	return &exitError{code: exitUsage}
 }

@@ -29,7 +29,7 @@ func TestStockConfigurationIsServed(t *testing.T) {
 	} else {
 		resp.Body.Close()
 	}
-	awaitText(t, f.path("all.log"), "there is no file")
+	awaitText(t, f.path("all.log"), "No such file or directory")
 	if code := f.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -40,6 +40,9 @@ type FastCGIOptions struct {
 	Describe func(p *Params, length int64) error
 	// Stderr receives what the application writes to STDERR. nil selects the Client's.
 	Stderr func(text []byte)
+	// StreamBody sends a body of known length while it is read, however short it is. Otherwise a
+	// short one is read first.
+	StreamBody bool
 }
 
 // Errors of an application that rejects a request (FastCGI 1.0, section 5.5).

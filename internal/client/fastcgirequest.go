@@ -63,7 +63,8 @@ func (f *fastcgiCodec) bufferBody(x *exchange) error {
 		length = -1 // as net/http interprets it
 	}
 	x.bodyLength = length
-	if length > smallBody || length < 0 && f.config.BufferBody <= 0 {
+	isStreamed := f.options != nil && f.options.StreamBody
+	if length > smallBody || length > 0 && isStreamed || length < 0 && f.config.BufferBody <= 0 {
 		return nil
 	}
 	b, err := f.readWithContext(x)

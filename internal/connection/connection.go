@@ -4,6 +4,7 @@ package connection
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,23 @@ type Info interface {
 	// CountRequest counts a request, and returns the number of requests so far. Servers do not call
 	// it: a handler calls it once for each request.
 	CountRequest() int
+	// Number returns the connection's number: the next one of a counter at the first call, and the
+	// same one later. Any goroutine of a handler may call it.
+	Number(counter *atomic.Int64) int64
+}
+
+// Number is what a server keeps for Info.Number. The zero value has no number yet.
+type Number struct{ n atomic.Int64 }
+
+// Of returns the number, and takes the next one of a counter if there is none.
+func (n *Number) Of(counter *atomic.Int64) int64 {
+	if number := n.n.Load(); number != 0 {
+		return number
+	}
+	if next := counter.Add(1); n.n.CompareAndSwap(0, next) {
+		return next
+	}
+	return n.n.Load()
 }
 
 type key struct{}

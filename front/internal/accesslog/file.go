@@ -31,13 +31,19 @@ type File struct {
 // isFixed is set. lost makes a line about lost lines. report receives messages about the file.
 func Open(open func() (io.WriteCloser, error), isFixed bool, lost func(lines int, why error) []byte,
 	report func(text string)) (*File, error) {
+	return OpenEvery(flushInterval, open, isFixed, lost, report)
+}
+
+// OpenEvery is Open with another time between two writes.
+func OpenEvery(gather time.Duration, open func() (io.WriteCloser, error), isFixed bool,
+	lost func(lines int, why error) []byte, report func(text string)) (*File, error) {
 	out, err := open()
 	if err != nil {
 		return nil, err
 	}
 	f := new(File)
 	config := spool.Config{
-		Gather: flushInterval, Patience: writeTimeout, Open: open, Report: report,
+		Gather: gather, Patience: writeTimeout, Open: open, Report: report,
 		Lost: func(lines int, why error) []byte {
 			f.lost.Add(int64(lines))
 			return lost(lines, why)

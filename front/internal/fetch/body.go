@@ -8,9 +8,11 @@ import (
 )
 
 const (
-	// maxInMemory is the length up to which a request's body stays in memory. Longer ones are
-	// spooled. nginx's default is two memory pages, 8 or 16 KB.
-	maxInMemory = 16 << 10
+	// DefaultBodyBuffer is the length up to which a request's body stays in memory by default.
+	// Longer ones are spooled. nginx's default is two memory pages, 8 or 16 KB.
+	DefaultBodyBuffer = 16 << 10
+	// firstBuffer is the maximum memory for a body before its bytes arrive.
+	firstBuffer = 16 << 10
 	// minCopySize and maxCopySize limit the size of one copy to a file. A client that sends slowly
 	// holds minCopySize.
 	minCopySize, maxCopySize = 4 << 10, 32 << 10
@@ -31,19 +33,25 @@ func NewBody(text string) *Body {
 	return &Body{memory: []byte(text), length: int64(len(text))}
 }
 
-// ReadBody reads a body of a length, -1 if it is unknown. The caller must close what it returns,
-// also after an error.
-func ReadBody(from io.Reader, length int64) (*Body, error) {
+// ReadBody reads a body of a length, -1 if it is unknown. A body of up to inMemory bytes stays in
+// memory. The caller must close what ReadBody returns, also after an error.
+func ReadBody(from io.Reader, length, inMemory int64) (*Body, error) {
 	b := &Body{}
-	if length > 0 && length <= maxInMemory {
+	if length > 0 && length <= min(inMemory, firstBuffer) {
 		b.memory = make([]byte, length)
 		n, err := io.ReadFull(from, b.memory)
 		b.length = int64(n)
 		return b, err
 	}
 	memory := bytes.NewBuffer(make([]byte, 0, bytes.MinRead))
-	n, err := io.Copy(memory, io.LimitReader(from, maxInMemory+1))
-	if b.memory, b.length = memory.Bytes(), n; err != nil || n <= maxInMemory {
+	n, err := io.Copy(memory, io.LimitReader(from, max(inMemory, inMemory+1)))
+	if b.memory, b.length = memory.Bytes(), n; err != nil {
+		return b, err
+	}
+	if n <= inMemory {
+		if length >= 0 && n != length {
+			err = io.ErrUnexpectedEOF
+		}
 		return b, err
 	}
 	if b.file, err = newSpoolFile(); err != nil {
@@ -150,15 +158,16 @@ var ErrBodyConsumed = errors.New("the request's body was already sent and is not
 // Length returns the length, -1 if it is unknown.
 func (b *Body) Length() int64 { return b.length }
 
-// IsStreamed reports whether the body is forwarded while it arrives.
-func (b *Body) IsStreamed() bool { return b.stream != nil }
+// IsStreamed reports whether the body is forwarded while it arrives. b may be nil.
+func (b *Body) IsStreamed() bool { return b != nil && b.stream != nil }
 
 // Text returns the body if it was received completely and is in memory, else "".
 func (b *Body) Text() string { return string(b.memory) }
 
-// FileName returns the name of the body's file, "" if it has none.
+// FileName returns the name of the body's file, "" if it is in memory. As in nginx nothing has the
+// name of a file that ReadBody has made: it was removed when it was opened.
 func (b *Body) FileName() string {
-	if b.file == nil || !b.file.named {
+	if b.file == nil {
 		return ""
 	}
 	return b.file.Name()

@@ -33,7 +33,7 @@ func TestSlowBodiesHaveSmallBuffers(t *testing.T) {
 	for i := range sent {
 		sent[i] = byte(i * 31 >> 3)
 	}
-	spooled := func(r io.Reader) (*fetch.Body, error) { return fetch.ReadBody(r, length) }
+	spooled := func(r io.Reader) (*fetch.Body, error) { return fetch.ReadBody(r, length, fetch.DefaultBodyBuffer) }
 	inFile := func(r io.Reader) (*fetch.Body, error) { return fetch.ReadBodyFile(r, -1, t.TempDir(), false) }
 	for _, test := range []struct {
 		piece, last int

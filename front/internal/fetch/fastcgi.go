@@ -21,7 +21,7 @@ func (r *Request) roundTripFastCGI(a *attempt, h *http.Request) (*http.Response,
 		options = r.optionsOf(a)
 		r.fastcgiOptions = options
 	}
-	options.Addr = a.addr
+	options.Addr, options.StreamBody = a.addr, r.Spec.Body.IsStreamed()
 	resp, err := r.transport().fcgi.RoundTripFastCGI(m, h, options)
 	if err != nil || a.caught == "" {
 		return resp, err
@@ -33,7 +33,7 @@ func (r *Request) roundTripFastCGI(a *attempt, h *http.Request) (*http.Response,
 
 // optionsOf returns the settings of the client for an attempt.
 func (r *Request) optionsOf(a *attempt) *client.FastCGIOptions {
-	return &client.FastCGIOptions{Addr: a.addr, Describe: r.addParams,
+	return &client.FastCGIOptions{Addr: a.addr, Describe: r.addParams, StreamBody: r.Spec.Body.IsStreamed(),
 		Stderr: func(text []byte) { r.reportStderr(a, text) }}
 }
 

@@ -15,6 +15,9 @@ type spoolFile struct {
 	users atomic.Int32 // each calls discard
 }
 
+// spoolPrefix is how the names of spool files begin.
+const spoolPrefix = "tare-front-"
+
 func newSpoolFile() (*spoolFile, error) {
 	t := new(spoolFile)
 	t.users.Store(1)
@@ -22,7 +25,7 @@ func newSpoolFile() (*spoolFile, error) {
 	if t.File, err = openUnnamed(os.TempDir()); err == nil {
 		return t, nil
 	}
-	if t.File, err = os.CreateTemp("", "tare-front-"); err != nil {
+	if t.File, err = os.CreateTemp("", spoolPrefix); err != nil {
 		return nil, fmt.Errorf("creating a temporary file: %w", err)
 	}
 	t.named = os.Remove(t.Name()) != nil

@@ -22,7 +22,7 @@ type listedDir struct {
 	Parents []crumb // from the root down
 	Up      bool
 	Columns []column
-	Entries []entry
+	Entries []Entry
 	Cut     bool // the list is incomplete
 	Most    int
 }
@@ -33,16 +33,16 @@ type crumb struct{ Name, Href string }
 // column is a heading with its link.
 type column struct{ Name, Href, Sorted string }
 
-// entry is a file or directory.
-type entry struct {
-	Name, Href string
-	Dir        bool
-	Size       int64
-	Modified   time.Time
+// Entry is a file or directory in a listing.
+type Entry struct {
+	Name, Href   string
+	Dir, Regular bool // neither for a device, and for a link that leads nowhere
+	Size         int64
+	Modified     time.Time
 }
 
 // Bytes returns a size for people.
-func (e entry) Bytes() string {
+func (e Entry) Bytes() string {
 	if e.Dir {
 		return ""
 	}
@@ -87,9 +87,23 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	}
 }
 
+// List returns the entries of a directory in any order, and whether there are more. The status is
+// 0, or describes the error.
+func (h *Handler) List(path string) (all []Entry, isCut bool, status int) {
+	name, _, status := h.plan.place(path)
+	if status != 0 {
+		return nil, false, status
+	}
+	all, isCut, err := h.entries(name)
+	if err != nil {
+		return nil, false, statusOf(err)
+	}
+	return all, isCut, 0
+}
+
 // entries reads a directory. It omits what would not be served, unless files are found by path:
 // then it lists what nginx lists.
-func (h *Handler) entries(dir string) (all []entry, cut bool, err error) {
+func (h *Handler) entries(dir string) (all []Entry, cut bool, err error) {
 	o, err := h.tree.open(dir)
 	if err != nil {
 		return nil, false, err
@@ -119,9 +133,9 @@ func (h *Handler) entries(dir string) (all []entry, cut bool, err error) {
 }
 
 // entry returns the entry of a name in a directory. A link counts as its target.
-func (h *Handler) entry(dir, name string) (entry, bool) {
+func (h *Handler) entry(dir, name string) (Entry, bool) {
 	if !h.plan.mayServe(name, dir == "") || h.plan.hideDotfiles && name[0] == '.' {
-		return entry{}, false
+		return Entry{}, false
 	}
 	info, err := h.tree.stat(join(dir, name))
 	if h.tree.paths != nil {
@@ -132,20 +146,20 @@ func (h *Handler) entry(dir, name string) (entry, bool) {
 		return newEntry(name, info), err == nil
 	}
 	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
-		return entry{}, false
+		return Entry{}, false
 	}
 	if info.Mode()&fs.ModePerm == 0 {
-		return entry{}, false // no user may read it
+		return Entry{}, false // no user may read it
 	}
 	return newEntry(name, info), true
 }
 
-func newEntry(name string, info fs.FileInfo) entry {
+func newEntry(name string, info fs.FileInfo) Entry {
 	if info == nil {
-		return entry{}
+		return Entry{}
 	}
-	e := entry{Name: name, Href: (&url.URL{Path: name}).EscapedPath(), Dir: info.IsDir(), Size: info.Size(),
-		Modified: info.ModTime()}
+	e := Entry{Name: name, Href: (&url.URL{Path: name}).EscapedPath(), Dir: info.IsDir(),
+		Regular: info.Mode().IsRegular(), Size: info.Size(), Modified: info.ModTime()}
 	if e.Dir {
 		e.Href += "/"
 	}
@@ -162,8 +176,8 @@ func order(query url.Values) (by string, down bool) {
 }
 
 // sortEntries sorts directories first, and equal entries by name.
-func sortEntries(entries []entry, by string, down bool) {
-	slices.SortFunc(entries, func(a, b entry) int {
+func sortEntries(entries []Entry, by string, down bool) {
+	slices.SortFunc(entries, func(a, b Entry) int {
 		if a.Dir != b.Dir {
 			if a.Dir {
 				return -1

@@ -1,7 +1,7 @@
 package htpasswd
 
 import (
-	"crypto/md5"  // for $apr1$
+	"crypto/md5"  // for $apr1$ and $1$
 	"crypto/sha1" // for {SHA} and {SSHA}
 	"crypto/sha256"
 	"crypto/sha512"
@@ -30,7 +30,8 @@ const (
 // checkHash returns why a hash is not supported, or nil.
 func checkHash(hash string) error {
 	switch {
-	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"),
+	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "$1$"),
+		strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"),
 		strings.HasPrefix(hash, "{PLAIN}"):
 		return nil
 	case strings.HasPrefix(hash, "$2"):
@@ -81,8 +82,9 @@ func hashMatches(hash, password string) bool {
 	case "PLAIN":
 		return same([]byte(password), []byte(rest))
 	}
-	salt, _, _ := strings.Cut(strings.TrimPrefix(hash, "$apr1$"), "$")
-	return same([]byte(apr1(password, salt)), []byte(hash))
+	kind, rest, _ = strings.Cut(hash[1:], "$")
+	salt, _, _ := strings.Cut(rest, "$")
+	return same([]byte(md5Crypt("$"+kind+"$", password, salt)), []byte(hash))
 }
 
 // shaCrypt is a hash of crypt's by SHA-256 or SHA-512: "$6$rounds=5000$salt$key".
@@ -118,9 +120,10 @@ func (c *shaCrypt) key(password string) []byte {
 	return crypt.KeySHACrypt(c.make, []byte(password), []byte(c.salt), c.rounds)
 }
 
-// apr1 returns Apache's hash of a password: MD5 in a thousand rounds.
-func apr1(password, salt string) string {
-	const magic, rounds, maxSalt = "$apr1$", 1000, 8
+// md5Crypt returns crypt's hash of a password by MD5 in a thousand rounds. magic is "$1$", or
+// "$apr1$" for Apache's variant.
+func md5Crypt(magic, password, salt string) string {
+	const rounds, maxSalt = 1000, 8
 	salt = salt[:min(len(salt), maxSalt)]
 	inner := md5.Sum([]byte(password + salt + password))
 	first := []byte(password + magic + salt)
@@ -154,11 +157,11 @@ func apr1(password, salt string) string {
 		add(i&1 == 0)
 		sum = md5.Sum(b)
 	}
-	return magic + salt + "$" + apr1Digits(sum)
+	return magic + salt + "$" + md5Digits(sum)
 }
 
-// apr1Digits returns a sum in crypt's digits and byte order.
-func apr1Digits(sum [md5.Size]byte) string {
+// md5Digits returns a sum in crypt's digits and byte order.
+func md5Digits(sum [md5.Size]byte) string {
 	const digits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	var out []byte
 	write := func(v uint, n int) {

@@ -11,6 +11,8 @@ func TestKnownHashesMatch(t *testing.T) {
 		{"$apr1$abcdefgh$cy3DSYyOwfhsyu7QOMQzd.", "hello"},
 		{"$apr1$MDpWqFDF$IlOkiqUYpkotKAohanKJN0", ""},
 		{"$apr1$x$MAXlATTZh0qXldws2JUsQ0", "a longer password than sixteen bytes, and more"},
+		{"$1$salt$qJH7.N4xYta3aEG/dfqo/0", "password"},
+		{"$1$abcdefgh$tG/BCSXBn.FDxuUQBJf7Q.", "a longer pass word with more than sixteen bytes"},
 		{"{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=", "hello"},
 		{"{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0", "x"},
 		{"{PLAIN}a:b", "a:b"},
@@ -28,7 +30,7 @@ func TestKnownHashesMatch(t *testing.T) {
 	}
 	for hash, why := range map[string]string{
 		"$6$salt": "incomplete", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds",
-		"$1$salt$hash": "$1$", "rqXexS6ZhobKA": "crypt", "": "unsupported hash", "$2y$31$" +
+		"$7$salt$hash": "$7$", "rqXexS6ZhobKA": "crypt", "": "unsupported hash", "$2y$31$" +
 			strings.Repeat("a", 53): "bcrypt cost 31", "$2": "bcrypt",
 	} {
 		if err := checkHash(hash); err == nil || !strings.Contains(err.Error(), why) {

@@ -45,6 +45,12 @@ type File struct {
 	sum         [sha256.Size]byte
 }
 
+// Has reports whether the file has a line for a name.
+func (f *File) Has(name string) bool {
+	_, has := f.hashes[name]
+	return has
+}
+
 // Open returns the current file. If it was read anew, warn receives an error about its unsupported
 // hashes. As in nginx users with such a hash cannot log in.
 func (p *Files) Open(path string, warn func(error)) (*File, error) {

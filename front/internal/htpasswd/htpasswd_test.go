@@ -45,7 +45,7 @@ func TestChangedPasswordFileIsRead(t *testing.T) {
 			t.Fatal("the file is not read again")
 		}
 	}
-	write("b:{PLAIN}x\na:$1$x$y\na:{PLAIN}two and longer\nc:\n")
+	write("b:{PLAIN}x\na:$7$x$y\na:{PLAIN}two and longer\nc:\n")
 	for late := time.Now().Add(time.Minute); right("two and longer"); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("a user with an unsupported hash can log in")

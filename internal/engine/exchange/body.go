@@ -286,6 +286,22 @@ func (b *Body) HasArrived() bool {
 	return b.Exchange.Conn().Codec.BodyHasArrived(b)
 }
 
+// HasWhole is HasArrived for handlers: it takes the time to look at the chunks. Package front finds
+// it by its name.
+func (b *Body) HasWhole() bool {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.flags.Has(bodyClosed|bodyInterrupted) || b.Err != nil {
+		return false
+	}
+	if b.Mode == ByCodec {
+		if c, ok := b.Exchange.Conn().Codec.(interface{ HoldsBody(*Body) bool }); ok {
+			return c.HoldsBody(b)
+		}
+	}
+	return b.HasArrived()
+}
+
 // AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds
 // reading.
 func (b *Body) AtEnd() bool {

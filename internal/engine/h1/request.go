@@ -71,34 +71,58 @@ func (h *codec) setFraming(x *exchange.Exchange) error {
 	return nil
 }
 
-// ReadBody reads a chunked body.
-func (h *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
+// ReadBody reads a chunked body: the data of all chunks that have arrived, as far as it fits p.
+func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 	c := b.Exchange.Conn()
-	for {
+	for total < len(p) {
 		if h.chunks.Done() {
+			if total > 0 {
+				return total, nil
+			}
 			if err := readTrailer(b); err != nil {
 				return 0, err
 			}
 			return 0, io.EOF
 		}
-		in := c.In[c.Next:c.End]
-		if len(in) > len(p) { // so that all data of one call fits p
-			in = in[:len(p)]
-		}
-		data, n, err := h.chunks.Next(in)
-		c.Next += n
-		if err != nil {
-			return 0, err
-		}
-		if len(data) > 0 {
-			return copy(p, data), nil
-		}
 		if c.Next == c.End {
+			if total > 0 {
+				return total, nil
+			}
 			if err := b.Fill(); err != nil {
 				return 0, err
 			}
 		}
+		in := c.In[c.Next:c.End]
+		if room := len(p) - total; len(in) > room { // so that all data of one call fits p
+			in = in[:room]
+		}
+		data, n, err := h.chunks.Next(in)
+		c.Next += n
+		if err != nil {
+			return total, err
+		}
+		total += copy(p[total:], data)
 	}
+	return total, nil
+}
+
+// HoldsBody reports whether the rest of the body is in the input buffer, or a fault of it.
+func (h *codec) HoldsBody(b *exchange.Body) bool {
+	c := b.Exchange.Conn()
+	chunks, in := h.chunks, c.In[c.Next:c.End]
+	for !chunks.Done() {
+		if len(in) == 0 {
+			return false
+		}
+		_, n, err := chunks.Next(in)
+		if err != nil {
+			return true
+		}
+		in = in[n:]
+	}
+	var t http1.Trailer
+	complete, err := t.Parse(in, http1.Limits{Bytes: exchange.MaxTrailerBytes, Fields: exchange.MaxTrailerFields})
+	return complete || err != nil
 }
 
 // readTrailer reads the trailer section into Request.Trailer.

@@ -104,7 +104,7 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	case !isNew:
 		return connError(wire.StreamClosed, "HEADERS on a closed stream")
 	}
-	return s.onRequest(h, b)
+	return s.onRequest(h, b, len(block))
 }
 
 // debitAmplified takes units for a decoded head of size bytes whose block refers to the same fields
@@ -122,8 +122,8 @@ func (s *Session) debitAmplified(size, block int) *wire.Error {
 // An honest client refers to each field of the dynamic table once in a head.
 const unitAmplified = 4 << 10
 
-// onRequest opens a stream for a request.
-func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error {
+// onRequest opens a stream for a request, whose head was encoded in blockBytes.
+func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes int) *wire.Error {
 	s.mu.Lock()
 	isFull := len(s.streams) >= int(s.config.maxStreams)
 	isBusy := s.running >= int(s.config.maxStreams)
@@ -149,6 +149,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error
 		s.report(b, http.StatusBadRequest, s.refuse(h, http.StatusBadRequest, err.Error()))
 		return s.debit(1)
 	}
+	st.blockBytes = blockBytes
 	s.mu.Lock()
 	st.sendWindow = s.peer.initialWindow
 	s.streams[st.id] = st

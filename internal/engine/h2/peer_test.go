@@ -191,6 +191,8 @@ func (c carrier) Raw() net.Conn            { return addressed{} }
 func (c carrier) Opened() time.Time        { return time.Time{} }
 func (c carrier) CountRequest() int        { return 0 }
 
+func (c carrier) Number(*atomic.Int64) int64 { return 0 }
+
 type addressed struct{ net.Conn }
 
 func (addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
@@ -21,12 +22,13 @@ import (
 // Its states are those of RFC 9113, 5.1, as seen by the server. It is in Session.streams while it
 // is open or half-closed, and isClosed afterwards. Its handler may still run then.
 type Stream struct {
-	session   *Session
-	exchange  *exchange.Exchange
-	id        uint32
-	headBytes int    // of the decoded head
-	host      Host   // of the handler, or nil
-	token     uint64 // of the turn during which the handler runs; 0 if it runs elsewhere
+	session    *Session
+	exchange   *exchange.Exchange
+	id         uint32
+	headBytes  int    // of the decoded head
+	blockBytes int    // of the encoded head
+	host       Host   // of the handler, or nil
+	token      uint64 // of the turn during which the handler runs; 0 if it runs elsewhere
 
 	// The session's mutex guards the rest.
 	urgency     uint8
@@ -339,6 +341,13 @@ func (st *Stream) Opened() time.Time { return st.session.carrier.Opened() }
 
 // CountRequest implements connection.Info.
 func (st *Stream) CountRequest() int { return int(st.session.requests.Add(1)) }
+
+// Number implements connection.Info.
+func (st *Stream) Number(counter *atomic.Int64) int64 { return st.session.carrier.Number(counter) }
+
+// HeadLength returns the length of the request's head as it was sent. Package front finds it by its
+// name.
+func (st *Stream) HeadLength() int64 { return int64(st.blockBytes) }
 
 // LocalAddr implements net.Conn.
 func (st *Stream) LocalAddr() net.Addr { return st.session.carrier.Raw().LocalAddr() }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 )
@@ -52,8 +53,9 @@ type Conn struct {
 	prevConn, NextConn *Conn // of the server's list; guarded by its mu
 
 	opened        time.Time
-	secured       time.Time     // when the TLS handshake ended; zero without one
-	requests      int           // counted by CountRequest
+	secured       time.Time // when the TLS handshake ended; zero without one
+	requests      int       // counted by CountRequest
+	number        connection.Number
 	state         atomic.Uint32 // an http.ConnState; see state.go
 	inEndHook     atomic.Bool   // the ConnState hook runs for StateIdle or StateClosed
 	isOverdue     atomic.Bool   // it also did when Shutdown last looked
@@ -142,6 +144,9 @@ func (c *Conn) CountRequest() int {
 	c.requests++
 	return c.requests
 }
+
+// Number implements connection.Info.
+func (c *Conn) Number(counter *atomic.Int64) int64 { return c.number.Of(counter) }
 
 // Raw implements exchange.Transport.
 func (c *Conn) Raw() net.Conn { return c.NetConn }

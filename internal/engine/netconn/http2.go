@@ -47,6 +47,7 @@ func (c *Conn) hasPreface() bool {
 type http2Conn struct {
 	opened   time.Time
 	requests atomic.Int64
+	number   connection.Number
 }
 
 // Opened implements connection.Info.
@@ -54,6 +55,9 @@ func (c *http2Conn) Opened() time.Time { return c.opened }
 
 // CountRequest implements connection.Info.
 func (c *http2Conn) CountRequest() int { return int(c.requests.Add(1)) }
+
+// Number implements connection.Info.
+func (c *http2Conn) Number(counter *atomic.Int64) int64 { return c.number.Of(counter) }
 
 // PrereadConn is a connection whose first bytes have been read. Read returns them again.
 type PrereadConn struct {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -188,3 +189,6 @@ func (h *http2Carrier) Opened() time.Time { return h.conn.opened }
 
 // CountRequest implements connection.Info. Sessions count requests themselves.
 func (h *http2Carrier) CountRequest() int { return h.conn.CountRequest() }
+
+// Number implements connection.Info.
+func (h *http2Carrier) Number(counter *atomic.Int64) int64 { return h.conn.Number(counter) }

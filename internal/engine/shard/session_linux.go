@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -394,6 +395,9 @@ func (h *shardSession) Opened() time.Time { return h.conn.Opened() }
 
 // CountRequest implements connection.Info. Sessions count requests themselves.
 func (h *shardSession) CountRequest() int { return h.conn.CountRequest() }
+
+// Number implements connection.Info.
+func (h *shardSession) Number(counter *atomic.Int64) int64 { return h.conn.Number(counter) }
 
 // shutDown begins the orderly end of the session, or continues it.
 func (h *shardSession) shutDown() {

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -45,6 +46,7 @@ type shardConn struct {
 	waiters       *waiters // made by the first call that waits
 
 	requests uint32 // counted by CountRequest
+	number   connection.Number
 }
 
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
@@ -413,6 +415,9 @@ func (k *shardConn) CountRequest() int {
 	}
 	return int(k.requests)
 }
+
+// Number implements connection.Info.
+func (k *shardConn) Number(counter *atomic.Int64) int64 { return k.number.Of(counter) }
 
 // Context implements exchange.Transport.
 func (k *shardConn) Context() context.Context {

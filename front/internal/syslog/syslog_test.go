@@ -1,0 +1,105 @@
+package syslog_test
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/syslog"
+)
+
+// A message begins as nginx's do.
+func TestStartOfMessage(t *testing.T) {
+	host, _ := os.Hostname()
+	host = strings.ToLower(host)
+	at := time.Date(2024, 5, 1, 2, 3, 4, 0, time.UTC)
+	for text, want := range map[string]string{
+		"syslog:server=127.0.0.1":                                   "<187>May  1 02:03:04 " + host + " nginx: ",
+		"syslog:facility=user,server=[::1]:5140,tag=a_1,nohostname": "<11>May  1 02:03:04 a_1: ",
+	} {
+		to, err := syslog.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := string(to.AppendStart(nil, syslog.Error, at)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	if to, err := syslog.Parse("syslog:severity=alert,server=x"); err != nil || to.Severity() != syslog.Alert {
+		t.Error(to, err)
+	}
+}
+
+func TestInvalidTargets(t *testing.T) {
+	for text, want := range map[string]string{
+		"syslog:":                                        "unknown parameter",
+		"syslog:tag=x":                                   "missing server=",
+		"syslog:server=":                                 "invalid server",
+		"syslog:server=x:http":                           "invalid server",
+		"syslog:server=unix:":                            "lacks a path",
+		"syslog:server=x,facility=local8":                "unknown facility",
+		"syslog:server=x,severity=fatal":                 "unknown severity",
+		"syslog:server=x,tag=a-b":                        "invalid tag",
+		"syslog:server=x,hostname":                       "unknown parameter",
+		"syslog:server=x,tag=" + strings.Repeat("a", 33): "invalid tag",
+	} {
+		if _, err := syslog.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// received returns the next message of a server.
+func received(t *testing.T, server net.PacketConn) string {
+	t.Helper()
+	b := make([]byte, 64<<10)
+	if err := server.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	n, _, err := server.ReadFrom(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b[:n])
+}
+
+// Each line is a message, a long one is cut, and messages arrive again once a server has returned.
+func TestMessagesAreSent(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	listen := func() net.PacketConn {
+		_ = os.Remove(path) // it may not exist
+		server, err := net.ListenPacket("unixgram", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return server
+	}
+	to, err := syslog.Parse("syslog:server=unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var reports []string
+	out := to.Open(func(text string) { reports = append(reports, text) })
+	defer out.Close()
+	write := func(text string) {
+		if n, err := out.Write([]byte(text)); n != len(text) || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	write("before\n")
+	write("before, too\n")
+	if len(reports) != 1 || !strings.HasPrefix(reports[0], "1 messages lost: ") {
+		t.Errorf("%q", reports)
+	}
+	for range 2 {
+		server := listen()
+		write("one\n" + strings.Repeat("x", 20<<10) + "\n")
+		if one, two := received(t, server), received(t, server); one != "one" || two != strings.Repeat("x", 16<<10) {
+			t.Errorf("%.20q, then %d bytes", one, len(two))
+		}
+		server.Close()
+	}
+}
