@@ -134,7 +134,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	s := &series{started: time.Now(), of: len(all)}
 	var folder labrun.Folder
 	if !flags.prepare {
-		if folder, err = lab.NewFolder(w.results, flags.outDir(env), s.started); err != nil {
+		if folder, err = lab.NewFolder(w.results, flags.outDir(env), s.started, seriesFile); err != nil {
 			return weighError(err)
 		}
 		s.dir = folder.Path

@@ -29,10 +29,7 @@ func (r *Recorder) Open(root, out string) error {
 		return err
 	}
 	r.journal, err = sample.NewJournal(filepath.Join(folder.Path, sample.JournalFile))
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		return usageErrorf(OptionOut, "%q holds the results of another run; name another folder", folder.Path)
-	case err != nil:
+	if err != nil {
 		folder.Discard()
 		return unwritable(err)
 	}
@@ -40,11 +37,20 @@ func (r *Recorder) Open(root, out string) error {
 	return nil
 }
 
-// NewFolder is labrun.NewFolder. Its error is a *UsageError.
-func NewFolder(root, out string, started time.Time) (labrun.Folder, error) {
+// NewFolder is labrun.NewFolder. A folder with the results of another run, or with the file that is
+// named, is an error: a run would replace them. The error is a *UsageError.
+func NewFolder(root, out string, started time.Time, files ...string) (labrun.Folder, error) {
 	folder, err := labrun.NewFolder(root, out, started)
 	if err != nil {
 		return labrun.Folder{}, unwritable(err)
+	}
+	for _, name := range append(files, sample.JournalFile, sample.RunFile) {
+		if _, err := os.Lstat(filepath.Join(folder.Path, name)); err == nil {
+			return labrun.Folder{}, usageErrorf(OptionOut, "%q has the file %s, of another run; name another folder",
+				folder.Path, name)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return labrun.Folder{}, unwritable(err)
+		}
 	}
 	return folder, nil
 }

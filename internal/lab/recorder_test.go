@@ -52,3 +52,42 @@ func TestResultsFolderIsCheckedFirst(t *testing.T) {
 		t.Errorf("left %q in %v, %v", left, entries, err)
 	}
 }
+
+// A symbolic link in place of the folder "results" stays, with or without results behind it.
+func TestDiscardKeepsALinkToResults(t *testing.T) {
+	root, elsewhere := t.TempDir(), t.TempDir()
+	link := filepath.Join(root, "results")
+	if err := os.Symlink(elsewhere, link); err != nil {
+		t.Fatal(err)
+	}
+	r := &lab.Recorder{Run: &sample.Run{Started: time.Unix(1_000_000_000, 0)}}
+	if err := r.Open(root, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.Discard()
+	left, err := os.ReadDir(elsewhere)
+	if to, linkErr := os.Readlink(link); err != nil || linkErr != nil || to != elsewhere || len(left) > 0 {
+		t.Errorf("the link leads to %q, %v; left %v, %v", to, linkErr, left, err)
+	}
+}
+
+// A folder with a file that the run would replace is an error, also if the file is a link.
+func TestResultsReplaceNoFile(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{sample.RunFile, "index.html"} {
+		if _, err := lab.NewFolder("", dir, time.Now(), "index.html"); err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(dir, name)
+		if err := os.Symlink("nowhere", file); err != nil {
+			t.Fatal(err)
+		}
+		_, err := lab.NewFolder("", dir, time.Now(), "index.html")
+		if e, ok := errors.AsType[*lab.UsageError](err); !ok || e.Option != lab.OptionOut {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Folder is a folder for the results of a run. The zero value is none.
@@ -44,12 +46,13 @@ func NewFolder(root, out string, started time.Time) (Folder, error) {
 }
 
 // Discard removes the folder of a run that measured nothing, if the run made it. Folders with files
-// remain.
+// remain, and so does a symbolic link in place of root/results, which os.Remove would remove
+// whatever its folder contains.
 func (f Folder) Discard() {
 	if f.isNew {
-		_ = os.Remove(f.Path)
+		_ = unix.Rmdir(f.Path)
 	}
 	if f.isOwn {
-		_ = os.Remove(filepath.Dir(f.Path))
+		_ = unix.Rmdir(filepath.Dir(f.Path))
 	}
 }
