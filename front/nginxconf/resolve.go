@@ -23,16 +23,14 @@ const (
 	maxName = 253
 )
 
-// Resolver resolves names. net.Resolver implements it.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
+// lookupFunc resolves a name, as the method LookupNetIP of net.Resolver does.
+type lookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
 // resolver resolves each name once.
 type resolver struct {
-	resolver Resolver
-	until    time.Time // set by the first name
-	known    map[string]lookupResult
+	lookupNetIP lookupFunc
+	until       time.Time // set by the first name
+	known       map[string]lookupResult
 }
 
 type lookupResult struct {
@@ -40,11 +38,11 @@ type lookupResult struct {
 	err   error
 }
 
-func newResolver(r Resolver) *resolver {
-	if r == nil {
-		r = reachable{net.DefaultResolver}
+func newResolver(lookup lookupFunc) *resolver {
+	if lookup == nil {
+		lookup = lookupReachable
 	}
-	return &resolver{resolver: r, known: make(map[string]lookupResult)}
+	return &resolver{lookupNetIP: lookup, known: make(map[string]lookupResult)}
 }
 
 // find returns the addresses of a name, IPv4 first.
@@ -71,7 +69,7 @@ func (r *resolver) lookup(name string) ([]netip.Addr, error) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	found, err := r.resolver.LookupNetIP(ctx, "ip", name)
+	found, err := r.lookupNetIP(ctx, "ip", name)
 	switch {
 	case local && (err != nil || len(found) == 0):
 		found = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
@@ -106,12 +104,10 @@ func checkHost(name string) error {
 	return nil
 }
 
-// reachable leaves out IPv6 addresses on machines without IPv6, as getaddrinfo does for nginx.
-// Hosts files list ::1 even there.
-type reachable struct{ resolver Resolver }
-
-func (r reachable) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	found, err := r.resolver.LookupNetIP(ctx, network, host)
+// lookupReachable resolves a name by the system. It leaves out IPv6 addresses on machines without
+// IPv6, as getaddrinfo does for nginx. Hosts files list ::1 even there.
+func lookupReachable(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	found, err := net.DefaultResolver.LookupNetIP(ctx, network, host)
 	if err != nil || hasIPv6() {
 		return found, err
 	}
