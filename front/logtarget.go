@@ -43,7 +43,7 @@ func newLogTarget(path string) (to logTarget, err error) {
 }
 
 // accessLogTarget returns the target of a Log.
-func (c *compiler) accessLogTarget(from *conf.Log, cache *conf.LogCache) (to logTarget, err error) {
+func (c *compiler) accessLogTarget(from *conf.Log, cache accesslog.Cache) (to logTarget, err error) {
 	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
 		if to, err = newLogTarget(from.Path); err != nil {
 			return to, err
@@ -58,11 +58,7 @@ func (c *compiler) accessLogTarget(from *conf.Log, cache *conf.LogCache) (to log
 	if from.Gzip > 0 {
 		return to, fmt.Errorf("%q: a log with variables in its path cannot be compressed", from.Path)
 	}
-	to = logTarget{path: "logs by variables", hasMany: true}
-	if cache != nil {
-		to.manyOpen = accesslog.Cache(*cache)
-	}
-	return to, nil
+	return logTarget{path: "logs by variables", hasMany: true, manyOpen: cache}, nil
 }
 
 // key identifies the target among those that plans share.

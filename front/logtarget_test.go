@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 )
 
 // loggedBy returns a front whose location / has a log with a format of $uri and $status.
@@ -53,7 +54,7 @@ func TestLogIsCompressed(t *testing.T) {
 
 // Variables in the path choose the file of a line, and no value leads elsewhere.
 func TestLogPathHasVariables(t *testing.T) {
-	for _, cache := range []*conf.LogCache{nil, {Max: 1, MinUses: 1, Inactive: time.Hour, Valid: time.Hour}} {
+	for _, cache := range []accesslog.Cache{{}, {Max: 1, MinUses: 1, Inactive: time.Hour, Valid: time.Hour}} {
 		dir := t.TempDir()
 		must(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o700))
 		errorLog := filepath.Join(dir, "errors")

@@ -117,13 +117,13 @@ func (t *translator) gzipLevel(d *directive, arg string) int {
 }
 
 // logCache translates open_log_file_cache.
-func (t *translator) logCache(s *scope) *conf.LogCache {
-	d := s.one("open_log_file_cache")
+func (t *translator) logCache(s *scope, to *conf.Settings) {
+	d, c := s.one("open_log_file_cache"), &to.LogCache
 	if d == nil || d.args[0] == "off" {
-		return nil
+		return
 	}
 	// nginx's defaults; the table has checked the values
-	c := &conf.LogCache{MinUses: 1, Inactive: 10 * time.Second, Valid: time.Minute}
+	c.MinUses, c.Inactive, c.Valid = 1, 10*time.Second, time.Minute
 	for _, arg := range d.args {
 		switch name, value, _ := parameter(arg); name {
 		case "max":
@@ -141,5 +141,4 @@ func (t *translator) logCache(s *scope) *conf.LogCache {
 	if c.Max == 0 {
 		t.errorf(d, "missing max=NUMBER")
 	}
-	return c
 }
