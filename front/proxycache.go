@@ -224,8 +224,8 @@ func anyTrue(texts []text, x *exchange) bool {
 }
 
 // Purge removes the cached responses of a key from a cache, and returns how many there were. The
-// key is as ProxyCache.Key evaluates for a request. As in ProxyCache.Purge, one that ends in a star
-// purges all keys with that prefix, which may require reading the cache's directory; "*" purges all.
+// key is as ProxyCache.Key evaluates for a request. As in ProxyCache.Purge, a key that ends in a
+// star purges all keys with that prefix; to find them, it may have to read the cache's directory.
 func (h *Handler) Purge(zone, key string) (int, error) {
 	p := h.enter()
 	if p == nil {

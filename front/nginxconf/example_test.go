@@ -55,8 +55,8 @@ func ExampleParse() {
 	// 301 https://example.org/a
 }
 
-// Parse returns all errors at once. Those of unsupported directives match errors.ErrUnsupported; with
-// Options.Lenient they become Result.Ignored.
+// Parse returns all errors at once. Those of unsupported directives match errors.ErrUnsupported;
+// with Options.Lenient they become Result.Ignored.
 func ExampleParse_errors() {
 	files := fstest.MapFS{"nginx.conf": {Data: []byte(`events {}
 http {

@@ -40,7 +40,7 @@ type lookupResult struct {
 
 func newResolver(lookup lookupFunc) *resolver {
 	if lookup == nil {
-		lookup = lookupReachable
+		lookup = reachable(net.DefaultResolver.LookupNetIP)
 	}
 	return &resolver{lookupNetIP: lookup, known: make(map[string]lookupResult)}
 }
@@ -104,14 +104,16 @@ func checkHost(name string) error {
 	return nil
 }
 
-// lookupReachable resolves a name by the system. It leaves out IPv6 addresses on machines without
-// IPv6, as getaddrinfo does for nginx. Hosts files list ::1 even there.
-func lookupReachable(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	found, err := net.DefaultResolver.LookupNetIP(ctx, network, host)
-	if err != nil || hasIPv6() {
-		return found, err
+// reachable leaves out IPv6 addresses on machines without IPv6, as getaddrinfo does for nginx.
+// Hosts files list ::1 even there.
+func reachable(lookup lookupFunc) lookupFunc {
+	return func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+		found, err := lookup(ctx, network, host)
+		if err != nil || hasIPv6() {
+			return found, err
+		}
+		return slices.DeleteFunc(found, func(a netip.Addr) bool { return a.Unmap().Is6() }), nil
 	}
-	return slices.DeleteFunc(found, func(a netip.Addr) bool { return a.Unmap().Is6() }), nil
 }
 
 // hasIPv6 reports whether an interface has an IPv6 address. If that is unknown, it returns true.
