@@ -36,7 +36,7 @@ type translator struct {
 
 func newTranslator(s *source, file string, o Options, r *report) *translator {
 	t := &translator{
-		report: r, options: o, source: s, hosts: newResolver(o.Resolver), file: file, confDir: filepath.Dir(file),
+		report: r, options: o, source: s, hosts: newResolver(o.LookupNetIP), file: file, confDir: filepath.Dir(file),
 		prefix:    o.Prefix,
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
 		zones: make(map[string]*directive), caches: make(map[string]string),

@@ -105,10 +105,10 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 		return config, nil
 	}
 	local, table := hello.Conn.LocalAddr(), *s.tlsTable.Load()
-	host := s.site.HostAt(local, hello.ServerName)
+	host, defaultHost := s.site.HostAt(local, hello.ServerName)
 	choice := table[host]
 	if choice == nil {
-		choice = table[s.site.DefaultAt(local)]
+		choice = table[defaultHost]
 	}
 	switch {
 	case choice == nil:
