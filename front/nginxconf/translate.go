@@ -42,7 +42,8 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		prefix:    o.Prefix,
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
 		zones: make(map[string]*directive), caches: make(map[string]string),
-		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int), passwordFiles: make(map[string]string),
+		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
+		passwordFiles: make(map[string]string),
 	}
 	if o.FS == nil {
 		t.confDir = absolute(t.confDir)
