@@ -90,8 +90,15 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 			t.errorf(d, "unknown parameter %s (must be gzip, gzip=LEVEL, buffer=, flush= or if=)", shown(arg))
 		}
 	}
-	if buffers && hasVariable(d.args[0]) {
+	switch level, known := t.logLevels[log.Path]; {
+	case buffers && strings.HasPrefix(log.Path, syslog.Prefix):
+		t.errorf(d, "a log to syslog cannot have gzip or buffer=")
+	case buffers && hasVariable(d.args[0]):
 		t.errorf(d, "a log with variables in its path cannot have gzip or buffer=")
+	case known && level != log.Gzip:
+		t.errorf(d, "%s is already a log with another gzip (use the same everywhere, or two files)", shown(log.Path))
+	case !known:
+		t.logLevels[log.Path] = log.Gzip
 	}
 	if log.Flush > 0 && log.Gzip == 0 {
 		t.remark(d, "flush is ignored: lines are written as soon as possible")
