@@ -148,6 +148,8 @@ func directiveCases() []aCase {
 		{"http", neither, "add_before_body /a; add_before_body /b;", ""},
 		{"http", both, "charset_map a b { 80 81; ff 7f; } charset a; source_charset b; override_charset on;", ""},
 		{"http", both, "charset_map a utf-8 { 80 d0b0; } charset $host; source_charset a;", ""},
+		{"http", neither, "charset_map a utf-8 { 80 65; }", ""},
+		{"http", neither, "charset_map a utf-8 { 80 f09f9880; }", ""},
 		{"http", neither, "charset_map a b { 80; }", ""},
 		{"http", neither, "charset_map a b { } charset c; source_charset b; server { }", ""},
 		{"http", neither, "charset_map a b { 80 1234; }", ""},
