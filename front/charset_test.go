@@ -90,7 +90,7 @@ func TestOnlyPartsAreRecoded(t *testing.T) {
 	}
 }
 
-// Parts that cannot be told apart, or that are encoded, remain as they are.
+// These parts stay as they are: those that cannot be told apart, and encoded ones.
 func TestOtherPartsAreNotRecoded(t *testing.T) {
 	long := strings.Repeat("p", 10_000)
 	const delimiter, header = "\r\n--b\r\n", "Content-Type: text/plain\r\nContent-Range: bytes 0-0/9\r\n\r\n"
