@@ -90,7 +90,7 @@ func TestOnlyPartsAreRecoded(t *testing.T) {
 	}
 }
 
-// These parts stay as they are: those that cannot be told apart, and encoded ones.
+// Parts whose ends are unclear, and encoded ones, remain unchanged.
 func TestOtherPartsAreNotRecoded(t *testing.T) {
 	long := strings.Repeat("p", 10_000)
 	const delimiter, header = "\r\n--b\r\n", "Content-Type: text/plain\r\nContent-Range: bytes 0-0/9\r\n\r\n"

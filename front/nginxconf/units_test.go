@@ -53,8 +53,8 @@ func TestRangesBecomePrefixes(t *testing.T) {
 	}
 }
 
-// Ranges that overlap others replace their addresses. A range is deleted only as a whole, but in each
-// network of 65,536 addresses on its own.
+// Ranges that overlap others replace their addresses. A range is deleted only as a whole, but in
+// each network of 65,536 addresses on its own.
 func TestRangesReplaceAndDelete(t *testing.T) {
 	const last, second = 9, 5 // second is the first address of the second network
 	addr := func(i int) netip.Addr {
