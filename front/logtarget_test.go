@@ -166,7 +166,8 @@ func TestReopeningHangsForOneLogOnly(t *testing.T) {
 		awaitFile(t, l.Path, func([]byte) bool { return true })
 	}
 	cancel()
-	if err := <-result; !errors.Is(err, context.Canceled) || strings.Count(err.Error(), dir) != 1 {
+	// the others are open, but some may not have reported it before the cancellation
+	if err := <-result; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), s.Logs[0].Path) {
 		t.Errorf("%v", err)
 	}
 }
