@@ -32,7 +32,8 @@ func (w *writer) path() string {
 	}
 	return strings.TrimSuffix(path, ".") + "." + w.one("Text", "Empty", "N", "U", "F", "Yes", "No", "List", "Map",
 		"Numbers", "Any", "Nil", "Next", "When", "Err", "Lists", "Inner", "Shout", "Sum", "Base", "k", "Missing",
-		"Text", "N", "List", "Lists", "Structs", "Values", "Deep", "Name", "Pointers", "Array", "NilMap", "NaN", "Minus0")
+		"Text", "N", "List", "Lists", "Structs", "Values", "Deep", "Name", "Pointers", "Array", "NilMap",
+		"NaN", "Minus0")
 }
 
 // operand returns an argument.
@@ -142,8 +143,8 @@ func (w *writer) loop(depth int) string {
 	outer, declared := w.vars, ""
 	over := w.pipe(0)
 	if w.IntN(3) > 0 {
-		over = w.one(".List", "$.Lists", ".Map", "$.Numbers", "3", ".Any", "$.Structs", "$.Values", "$.Pointers", ".Array",
-			".NilMap")
+		over = w.one(".List", "$.Lists", ".Map", "$.Numbers", "3", ".Any", "$.Structs", "$.Values", "$.Pointers",
+			".Array", ".NilMap")
 	}
 	switch w.IntN(3) {
 	case 0:

@@ -231,7 +231,7 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 		`{{$x := .Next}}{{range $x = .List}}{{$x.Whatever}}{{end}}`:                                             "",
 		`{{if .No}}{{.Missing}}{{end}}`:                                          "data has no field Missing",
 		`{{if .Yes}}{{else if .No}}{{.Next.When.Missing}}{{end}}`:                "Time has no field Missing",
-		`{{with .Nil}}{{.When.String}}{{end}}`:                                   "method String of time.Time is not in",
+		`{{with .Nil}}{{.When.String}}{{end}}`:                                   "method String of time.Time",
 		`{{range .Structs}}{{else}}{{range $.Structs}}{{.String}}{{end}}{{end}}`: "method String of template_test.item is not in",
 		`{{range .Values}}{{.String}}{{end}}`:                                    "item has no field String",
 		`{{range .NilMap}}{{.Name}}{{end}}`:                                      "int has no field Name",
