@@ -183,7 +183,7 @@ func roundedSize(size int64) string {
 
 // escapeListed escapes a text for HTML and XML.
 func escapeListed(s string) string {
-	return strings.NewReplacer("&#34;", "&quot;", "&#39;", "'").Replace(html.EscapeString(s))
+	return strings.ReplaceAll(strings.ReplaceAll(html.EscapeString(s), "&#34;", "&quot;"), "&#39;", "'")
 }
 
 // appendComponent appends a name, percent-encoded but for what RFC 3986 calls unreserved.

@@ -115,13 +115,18 @@ func (r *recoding) find(x *exchange, contentType string) (f foundCharset) {
 // cutCharset splits a type into what precedes its charset, and the charset.
 func cutCharset(contentType string) (media, charset string) {
 	const parameter = "charset="
-	for i := range contentType {
-		rest := strings.TrimLeft(contentType[i:], "; ")
-		if contentType[i] == ';' && len(rest) >= len(parameter) && strings.EqualFold(rest[:len(parameter)], parameter) {
-			return contentType[:i], strings.Trim(rest[len(parameter):], `"`)
+	for at := 0; ; {
+		i := strings.IndexByte(contentType[at:], ';')
+		if i < 0 {
+			return contentType, ""
 		}
+		at += i
+		rest := strings.TrimLeft(contentType[at:], "; ")
+		if len(rest) >= len(parameter) && strings.EqualFold(rest[:len(parameter)], parameter) {
+			return contentType[:at], strings.Trim(rest[len(parameter):], `"`)
+		}
+		at = len(contentType) - len(rest)
 	}
-	return contentType, ""
 }
 
 // containsType reports whether a list has a media type.
@@ -140,7 +145,7 @@ func (r *recoding) start(w *writer) {
 	if isMultipart(w.status, contentType) {
 		if w.x.accelCharset != "" || !r.to.empty() {
 			delete(header, "Content-Length") // the types of the parts become longer
-			w.recoder = &recoder{parts: &recodedParts{rules: r}}
+			w.recoder = &recoder{parts: &recodedParts{rules: r, isEncoded: header.Get("Content-Encoding") != ""}}
 		}
 		return
 	}

@@ -1,10 +1,12 @@
 package front_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,6 +87,66 @@ func TestOnlyPartsAreRecoded(t *testing.T) {
 		if got := us.get("/"); got.body != want || strings.Contains(got.header.Get("Content-Type"), "charset") {
 			t.Errorf("%d bytes at a time: %q, %q", size, got.body, got.header)
 		}
+	}
+}
+
+// Parts whose ends are unclear, and encoded ones, remain unchanged.
+func TestOtherPartsAreNotRecoded(t *testing.T) {
+	long := strings.Repeat("p", 10_000)
+	const delimiter, header = "\r\n--b\r\n", "Content-Type: text/plain\r\nContent-Range: bytes 0-0/9\r\n\r\n"
+	for name, c := range map[string]struct{ coding, sent, want string }{
+		"no range": {"", delimiter + "Content-Type: text/plain\r\n\r\np\r\nContent-Type: text/plain\r\n\r\np", ""},
+		"invalid range": {"", delimiter + "Content-Type: text/plain\r\nContent-Range: bytes x\r\n\r\np" +
+			delimiter + header + "p", ""},
+		"no empty line": {"", delimiter + long + "\r\n\r\n" + delimiter + header + "p", ""},
+		"long preamble": {"", long, ""},
+		"encoded":       {"gzip", delimiter + header + "p" + delimiter + header + "p" + delimiter, ""},
+		"many": {"", strings.Repeat(delimiter+header+"p", 5000),
+			strings.Repeat(delimiter+strings.Replace(header, "plain", "plain; charset=b", 1)+"P", 5000)},
+	} {
+		us := recoded(t, conf.Settings{SourceCharset: "a", Files: conf.Files{Charset: "b"}},
+			func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "multipart/byteranges; boundary=b")
+				if c.coding != "" {
+					w.Header().Set("Content-Encoding", c.coding)
+				}
+				w.WriteHeader(http.StatusPartialContent)
+				n := len(c.sent)
+				if r.URL.RawQuery != "" {
+					n = 1
+				}
+				for piece := range slices.Chunk([]byte(c.sent), n) {
+					_, _ = w.Write(piece)
+				}
+			})
+		for _, target := range []string{"/", "/?bytes"} {
+			if got := us.get(target); got.body != cmp.Or(c.want, c.sent) {
+				t.Errorf("%s%s: %d bytes, want %d", name, target, len(got.body), len(cmp.Or(c.want, c.sent)))
+			}
+		}
+	}
+}
+
+// If several bytes stand for a character it becomes the last of them, as in nginx's files.
+func TestLastByteOfACharacterIsUsed(t *testing.T) {
+	rows, text := make(map[byte]string), ""
+	for i := range 20 {
+		rows[byte(0x80+i)], rows[byte(0xa0+i)] = string(rune(0x400+i)), string(rune(0x400+i))
+		text += string(rune(0x400 + i))
+	}
+	c := oneHost(app(conf.Settings{SourceCharset: "utf-8", Files: conf.Files{Charset: "a"}}))
+	c.CharsetMaps = map[string]map[string]map[byte]string{"a": {"utf-8": rows}}
+	us := serveHandler(t, newFront(t, c, quiet(), front.Bind("app",
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = io.WriteString(w, text)
+		}))))
+	want := ""
+	for i := range 20 {
+		want += string([]byte{byte(0xa0 + i)})
+	}
+	if got := us.get("/"); got.body != want {
+		t.Errorf("%q, want %q", got.body, want)
 	}
 }
 

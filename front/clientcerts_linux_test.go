@@ -240,7 +240,8 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		c := &tls.Config{}
-		if own := h.HostAt(hello.Conn.LocalAddr(), hello.ServerName).Listen[0].TLSConfig; own != nil {
+		host, _ := h.HostAt(hello.Conn.LocalAddr(), hello.ServerName)
+		if own := host.Listen[0].TLSConfig; own != nil {
 			c = own.Clone()
 		}
 		c.Certificates = []tls.Certificate{pair}

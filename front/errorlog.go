@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/syslog"
@@ -87,14 +88,17 @@ func (c *compiler) errorLog(e *conf.ErrorLog) (*errorLog, error) {
 	return out, nil
 }
 
-// errorf logs an error about the request, in a line like nginx's. Foreign strings must be quoted.
+// errorf logs an error about the request, in a line like nginx's. Foreign strings should be quoted.
+// What would forge a line or control a terminal is escaped: an error may contain a client's path.
 func (x *exchange) errorf(l level, format string, args ...any) {
-	to := x.errorLog()
-	if !to.isEnabled(l) {
-		return
+	if x.errorLog().isEnabled(l) {
+		x.logError(l, printable(fmt.Appendf(nil, format, args...)))
 	}
-	b := fmt.Appendf(nil, format, args...)
-	to.write(l, x.connectionNumber(), x.appendRequest(b))
+}
+
+// logError logs a printable error about the request.
+func (x *exchange) logError(l level, text []byte) {
+	x.errorLog().write(l, x.connectionNumber(), x.appendRequest(text))
 }
 
 // logLocation logs the location that was found.
@@ -105,7 +109,7 @@ func (x *exchange) logLocation() {
 // logf logs an error that concerns no request.
 func (to *errorLog) logf(l level, format string, args ...any) {
 	if to.isEnabled(l) {
-		to.write(l, 0, fmt.Appendf(nil, format, args...))
+		to.write(l, 0, printable(fmt.Appendf(nil, format, args...)))
 	}
 }
 
@@ -173,3 +177,26 @@ func (x *exchange) appendRequest(b []byte) []byte {
 
 // truncateLogged truncates a foreign string to what a line may have.
 func truncateLogged(s string) string { return s[:min(len(s), maxLogged)] }
+
+// printable escapes control characters and invalid UTF-8 as Go does in a string.
+func printable(text []byte) []byte {
+	const first, last = ' ', '~'
+	if !bytes.ContainsFunc(text, func(r rune) bool { return r < first || r > last }) {
+		return text
+	}
+	b := make([]byte, 0, 2*len(text))
+	for rest := text; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			b = fmt.Appendf(b, `\x%02x`, rest[0])
+		case strconv.IsPrint(r):
+			b = append(b, rest[:n]...)
+		default:
+			quoted := strconv.QuoteRune(r)
+			b = append(b, quoted[1:len(quoted)-1]...)
+		}
+		rest = rest[n:]
+	}
+	return b
+}

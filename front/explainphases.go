@@ -16,7 +16,7 @@ func (e *explanation) handshake(h *Handler, r *http.Request) (rejected bool) {
 	if r.TLS == nil || local == nil {
 		return false
 	}
-	host := h.HostAt(local, r.TLS.ServerName)
+	host, defaultHost := h.HostAt(local, r.TLS.ServerName)
 	if host == nil {
 		return false
 	}
@@ -24,7 +24,7 @@ func (e *explanation) handshake(h *Handler, r *http.Request) (rejected bool) {
 		e.add(nil, "tls", host.Pos, "rejects the handshake")
 		return true
 	}
-	for _, at := range []*conf.Host{host, h.DefaultAt(local)} {
+	for _, at := range []*conf.Host{host, defaultHost} {
 		if names := certificateNames(at); names != "" {
 			e.add(nil, "tls", at.Pos, "%s", names)
 			return false

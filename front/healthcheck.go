@@ -274,7 +274,7 @@ func (m *healthMatch) check(resp *http.Response) error {
 
 func (m *healthMatch) hasStatus(status int) bool {
 	for _, r := range m.from.Statuses {
-		if status >= r.From && status <= r.To {
+		if status >= r[0] && status <= r[1] {
 			return true
 		}
 	}

@@ -91,7 +91,7 @@ func (c *compiler) logs(s *conf.Settings) ([]accessLog, error) {
 		if from.Path == "" {
 			continue
 		}
-		l, err := c.accessLog(from, s.LogCache)
+		l, err := c.accessLog(from, accesslog.Cache(s.LogCache))
 		if err != nil {
 			return nil, fmt.Errorf("access_log: %w", err)
 		}
@@ -100,7 +100,7 @@ func (c *compiler) logs(s *conf.Settings) ([]accessLog, error) {
 	return all, nil
 }
 
-func (c *compiler) accessLog(from conf.Log, cache *conf.LogCache) (l accessLog, err error) {
+func (c *compiler) accessLog(from conf.Log, cache accesslog.Cache) (l accessLog, err error) {
 	format, err := c.logFormat(cmp.Or(from.Format, "combined"))
 	if err != nil {
 		return l, err

@@ -43,7 +43,7 @@ func newLogTarget(path string) (to logTarget, err error) {
 }
 
 // accessLogTarget returns the target of a Log.
-func (c *compiler) accessLogTarget(from *conf.Log, cache *conf.LogCache) (to logTarget, err error) {
+func (c *compiler) accessLogTarget(from *conf.Log, cache accesslog.Cache) (to logTarget, err error) {
 	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
 		if to, err = newLogTarget(from.Path); err != nil {
 			return to, err
@@ -58,11 +58,7 @@ func (c *compiler) accessLogTarget(from *conf.Log, cache *conf.LogCache) (to log
 	if from.Gzip > 0 {
 		return to, fmt.Errorf("%q: a log with variables in its path cannot be compressed", from.Path)
 	}
-	to = logTarget{path: "logs by variables", hasMany: true}
-	if cache != nil {
-		to.manyOpen = accesslog.Cache(*cache)
-	}
-	return to, nil
+	return logTarget{path: "logs by variables", hasMany: true, manyOpen: cache}, nil
 }
 
 // key identifies the target among those that plans share.
@@ -98,16 +94,18 @@ func (c *compiler) logFile(to logTarget, lost func(lines int, why error) []byte)
 
 // open opens the target.
 func (to *logTarget) open(o *options, lost func(lines int, why error) []byte) (*accesslog.File, error) {
-	report := func(text string) { o.logger().Printf("front: %s: %s", to.path, text) }
+	report := func(text string) { o.logger().Printf("front: %s: %s", to.path, printable([]byte(text))) }
 	openFile := openLogFile
 	if o.openLog != nil {
 		openFile = o.openLog
 	}
 	open := func() (io.WriteCloser, error) { return openFile(to.path) }
+	if to.syslog != nil || to.hasMany { // such a line would have no start of a message, and no file
+		lost = func(int, error) []byte { return nil }
+	}
 	switch {
 	case to.syslog != nil:
 		open = func() (io.WriteCloser, error) { return to.syslog.Open(report), nil }
-		lost = func(int, error) []byte { return nil } // it would have no start of a message
 	case to.hasMany:
 		open = accesslog.Many(openFile, to.manyOpen, report)
 	case to.gzip > 0:
@@ -140,12 +138,15 @@ func closeLog(f *accesslog.File) {
 }
 
 // appendStart appends what precedes a line of an access log: nothing, the start of a message, or
-// the path of the line's file. It reports false if that path is invalid.
+// the path of the line's file. It reports false if there is none.
 func (l *accessLog) appendStart(b []byte, x *exchange) ([]byte, bool) {
 	switch to := &l.target; {
 	case to.syslog != nil:
 		return to.syslog.AppendStart(b, to.syslog.Severity(), time.Now()), true
 	case to.hasMany:
+		if !x.hasRoot() {
+			return b, false
+		}
 		path := l.path.eval(x)
 		if !filepath.IsAbs(path) {
 			path = l.dir + "/" + path
@@ -158,6 +159,21 @@ func (l *accessLog) appendStart(b []byte, x *exchange) ([]byte, bool) {
 		return accesslog.AppendPath(b, path), true
 	}
 	return b, true
+}
+
+// hasRoot reports whether a root with variables exists. As in nginx there is no file of a log
+// without it: otherwise clients would create files of names that they invent.
+func (x *exchange) hasRoot() bool {
+	f := x.loc.files
+	if f.alias || f.root.constant() {
+		return true
+	}
+	root := f.root.eval(x)
+	if info, err := os.Stat(root); err == nil && info.IsDir() {
+		return true
+	}
+	x.errorf(levelError, "access_log: testing %q existence failed", truncateLogged(root))
+	return false
 }
 
 // endLine ends a line, which begins at an offset. Bytes that would be taken for the start of
@@ -182,13 +198,22 @@ func (l *accessLog) endLine(b []byte, start int) []byte {
 }
 
 // ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
-// file cannot be opened keeps the old one.
+// file cannot be opened keeps the old one. One that hangs does not delay the others.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
+	logs := inUse[*accesslog.File](&h.state.logs)
+	results := make(chan error, len(logs))
+	for path, f := range logs {
+		go func() {
+			err := f.Reopen(ctx)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+			results <- err
+		}()
+	}
 	var all []error
-	for path, f := range inUse[*accesslog.File](&h.state.logs) {
-		if err := f.Reopen(ctx); err != nil {
-			all = append(all, fmt.Errorf("%s: %w", path, err))
-		}
+	for range logs {
+		all = append(all, <-results)
 	}
 	return errors.Join(all...)
 }

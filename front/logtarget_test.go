@@ -1,18 +1,25 @@
 package front_test
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"io"
+	"log"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 )
 
 // loggedBy returns a front whose location / has a log with a format of $uri and $status.
@@ -53,7 +60,7 @@ func TestLogIsCompressed(t *testing.T) {
 
 // Variables in the path choose the file of a line, and no value leads elsewhere.
 func TestLogPathHasVariables(t *testing.T) {
-	for _, cache := range []*conf.LogCache{nil, {Max: 1, MinUses: 1, Inactive: time.Hour, Valid: time.Hour}} {
+	for _, cache := range []accesslog.Cache{{}, {Max: 1, MinUses: 1, Inactive: time.Hour, Valid: time.Hour}} {
 		dir := t.TempDir()
 		must(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o700))
 		errorLog := filepath.Join(dir, "errors")
@@ -131,4 +138,104 @@ func TestSubrequestsAreLogged(t *testing.T) {
 	if got := awaitLines(t, name, 1); len(got) != 1 || got[0] != "/checked:204" {
 		t.Errorf("%q", got)
 	}
+}
+
+// A log whose file does not open does not keep others from being reopened.
+func TestReopeningHangsForOneLogOnly(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	var hangs atomic.Bool
+	open := func(path string) (io.WriteCloser, error) {
+		if hangs.Load() && filepath.Base(path) == "hangs" {
+			<-ctx.Done()
+		}
+		return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	}
+	s := conf.Settings{Logs: []conf.Log{{Path: filepath.Join(dir, "hangs")}}}
+	for i := range 9 {
+		s.Logs = append(s.Logs, conf.Log{Path: filepath.Join(dir, strconv.Itoa(i))})
+	}
+	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: s, Empty: true}), front.OpenLogs(open))
+	for _, l := range s.Logs {
+		must(t, os.Rename(l.Path, l.Path+".old"))
+	}
+	hangs.Store(true)
+	waits, cancel := context.WithCancel(ctx)
+	result := make(chan error)
+	go func() { result <- h.ReopenLogs(waits) }()
+	for _, l := range s.Logs[1:] {
+		awaitFile(t, l.Path, func([]byte) bool { return true })
+	}
+	cancel()
+	if err := <-result; !errors.Is(err, context.Canceled) || strings.Count(err.Error(), dir) != 1 {
+		t.Errorf("%v", err)
+	}
+}
+
+// No client forges a line of an error log, or controls the terminal that shows it.
+func TestErrorLogIsPrintable(t *testing.T) {
+	dir := t.TempDir()
+	program := new(syncBuffer)
+	name := filepath.Join(dir, "errors")
+	s := conf.Settings{ErrorLog: &conf.ErrorLog{Path: name, Level: "info"}}
+	s.Password = &conf.Password{Realm: "r", File: conf.Text(dir + "/none$uri")}
+	s.Logs = []conf.Log{{Path: dir + "/none$uri.log"}}
+	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: s, Empty: true}),
+		front.LogErrors(log.New(program, "", 0)))
+	a := serveHandler(t, h)
+	a.get("/%0dforged%1b%5b2J%7f%ffé%c2%9b", "Authorization", "Basic YTpi")
+	a.get("/%0aforged", "Authorization", "Basic YTpi")
+	const path = `/none/\rforged\x1b[2J\x7f\xffé\u009b`
+	all := awaitLines(t, name, 3) // the second path is not one of a log
+	for i, want := range []string{path + ": no such file", `/none/\nforged: no such file`,
+		`invalid path "` + dir + `/none/\nforged.log"`} {
+		if !strings.Contains(all[i], want) {
+			t.Errorf("no %q in %q", want, all[i])
+		}
+	}
+	for late := time.Now().Add(maxWait); !strings.Contains(program.String(), path+".log: no such file"); {
+		if time.Now().After(late) {
+			t.Fatalf("%q", program.String())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// As in nginx a file of a log is only made where there is a root for it.
+func TestLogsAreMadeForRootsOnly(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "sites/a"), 0o700))
+	errorLog := filepath.Join(dir, "errors")
+	a, _ := loggedBy(t, conf.Log{Path: dir + "/${arg_f}.log"}, func(s *conf.Settings) {
+		s.Files.Root = conf.Text(dir + "/sites/$arg_f")
+		s.ErrorLog = &conf.ErrorLog{Path: errorLog}
+	})
+	a.get("/1?f=invented")
+	a.get("/2?f=a")
+	awaitLines(t, filepath.Join(dir, "a.log"), 1)
+	want := `access_log: testing "` + dir + `/sites/invented" existence failed`
+	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "invented.log")); err == nil {
+		t.Error("a client has made a file")
+	}
+}
+
+// syncBuffer is a buffer for several goroutines.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
 }

@@ -117,7 +117,8 @@ func (*errorBody) Close() error { return nil }
 func (x *exchange) runMirror(release func()) {
 	defer func() {
 		if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
-			x.errorf(levelError, "panic in a mirrored request: %v\n%s", why, debug.Stack())
+			text := printable(fmt.Appendf(nil, "panic in a mirrored request: %v", why))
+			x.logError(levelError, append(append(text, '\n'), debug.Stack()...))
 		}
 		x.closeProxyState()
 		x.out.release()

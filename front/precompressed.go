@@ -2,6 +2,7 @@ package front
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/files"
@@ -38,6 +39,13 @@ func (f *fileSet) findPrecompressed(r *http.Request, p *filePlace, always bool) 
 	return nil
 }
 
+// existsPrecompressed reports whether the file exists in any coding.
+func (f *fileSet) existsPrecompressed(p *filePlace) bool {
+	return slices.ContainsFunc(f.precompressed, func(c precompressed) bool {
+		return p.handler.Kind(p.name+c.suffix) == files.File
+	})
+}
+
 // servePrecompressed serves a file that findPrecompressed has found, like ServePath.
 func (f *fileSet) servePrecompressed(x *exchange, r *http.Request, p *filePlace, c *precompressed) (status int) {
 	header := x.w.Header()
@@ -68,6 +76,9 @@ func (f *fileSet) servePath(x *exchange, r *http.Request, p *filePlace) (status 
 	if status == http.StatusNotFound {
 		if c := f.findPrecompressed(r, p, false); c != nil {
 			return f.servePrecompressed(x, r, p, c)
+		}
+		if f.existsPrecompressed(p) {
+			addVary(x.w.Header()) // other clients get the file
 		}
 	}
 	return status

@@ -3,6 +3,7 @@ package front_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
@@ -66,6 +67,18 @@ func TestPrecompressedFileNeedsNoOther(t *testing.T) {
 		if got.status != test.status || got.header.Get("Content-Encoding") != test.coding ||
 			test.status == 200 && (got.body != test.body || len(got.header["Vary"]) > 1) {
 			t.Errorf("%d: %v, want %d %q", i, got, test.status, test.body)
+		}
+		if others := test.path == "/b.txt" && test.files.PrecompressedAlways == nil; others &&
+			got.header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%d: a cache may send %v to clients that accept gzip", i, got)
+		}
+		if got.status != 200 || test.gunzip || test.coding == "" {
+			continue
+		}
+		line := "\r\nContent-Type: " + got.header.Get("Content-Type") + "\r\n"
+		got = a.get(test.path, "Accept-Encoding", test.accepted, "Range", "bytes=0-0,2-2")
+		if got.status != 206 || strings.Count(got.body, line) != 2 {
+			t.Errorf("%d: the parts have another type: %v", i, got)
 		}
 	}
 }

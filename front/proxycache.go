@@ -205,15 +205,9 @@ func errRegexTimeout() error {
 		Err: errors.New("a regular expression exceeded its steps")}
 }
 
-// purgeKey purges a key, or all keys with a prefix if it ends in a star.
+// purgeKey purges a key for a request.
 func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
-	n := 0
-	if prefix, ok := strings.CutSuffix(key, "*"); ok {
-		n = pc.cache.PurgePrefix(prefix)
-	} else {
-		n = pc.cache.Purge(key)
-	}
-	if n == 0 {
+	if purge(pc.cache, key) == 0 {
 		return nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: errors.New("nothing to purge")}
 	}
 	return &cache.Response{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
@@ -230,18 +224,9 @@ func anyTrue(texts []text, x *exchange) bool {
 }
 
 // Purge removes the cached responses of a key from a cache, and returns how many there were. The
-// key is as ProxyCache.Key evaluates for a request.
+// key is as ProxyCache.Key evaluates for a request. As in ProxyCache.Purge, a key that ends in a
+// star purges all keys with that prefix; to find them, it may have to read the cache's directory.
 func (h *Handler) Purge(zone, key string) (int, error) {
-	return h.purge(zone, func(c *cache.Cache) int { return c.Purge(key) })
-}
-
-// PurgePrefix removes the cached responses of all keys with a prefix; an empty prefix removes all.
-// It may have to read the cache's directory.
-func (h *Handler) PurgePrefix(zone, prefix string) (int, error) {
-	return h.purge(zone, func(c *cache.Cache) int { return c.PurgePrefix(prefix) })
-}
-
-func (h *Handler) purge(zone string, f func(*cache.Cache) int) (int, error) {
 	p := h.enter()
 	if p == nil {
 		return 0, http.ErrServerClosed
@@ -251,5 +236,13 @@ func (h *Handler) purge(zone string, f func(*cache.Cache) int) (int, error) {
 	if c == nil {
 		return 0, fmt.Errorf("front: unknown cache %q", zone)
 	}
-	return f(c), nil
+	return purge(c, key), nil
+}
+
+// purge purges a key, or all keys with a prefix if it ends in a star.
+func purge(c *cache.Cache, key string) int {
+	if prefix, ok := strings.CutSuffix(key, "*"); ok {
+		return c.PurgePrefix(prefix)
+	}
+	return c.Purge(key)
 }

@@ -39,6 +39,8 @@ func TestCertificateForUpstreamsFromVariables(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(dir, "bad.pem"), []byte("x"), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "bad.key"), []byte("x"), 0o600))
 	must(t, os.Mkdir(filepath.Join(dir, "folder.pem"), 0o700))
+	// a file that never ends, and that Linux reports to be a regular one
+	_ = os.Symlink("/proc/kmsg", filepath.Join(dir, "endless.pem"))
 	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{
 		Protocol: "https", To: conf.Text(s.Listener.Addr().String()),
 		TLS: conf.ProxyTLS{Cert: "$arg_cert$arg_pem", Key: "$arg_cert.key", Dir: dir, NoResumption: true},
@@ -50,6 +52,7 @@ func TestCertificateForUpstreamsFromVariables(t *testing.T) {
 	}{
 		{"", 200, ""}, {"cert=a&pem=.pem", 200, "first"}, {"cert=b&pem=.pem", 200, "second"},
 		{"cert=missing&pem=.pem", 500, ""}, {"cert=bad&pem=.pem", 500, ""}, {"cert=folder&pem=.pem", 500, ""},
+		{"cert=endless&pem=.pem", 500, ""},
 		{"cert=" + filepath.Join(dir, "b") + "&pem=.pem", 200, "second"}, {"cert=a&pem=.pem", 200, "first"},
 	} {
 		if got := a.get("/?" + test.query); got.status != test.status || got.status == 200 && got.body != test.body {

@@ -5,26 +5,38 @@ import (
 	"net/netip"
 )
 
-// ProxyHeader is the header of the PROXY protocol: the client's address, and the address that the
-// client connected to. They are invalid if the header has none.
-type ProxyHeader struct{ Source, Destination netip.AddrPort }
+// proxyHeaderFunc returns the addresses of a PROXY protocol header.
+type proxyHeaderFunc func() (source, destination netip.AddrPort)
 
 type proxyHeaderKey struct{}
 
 // WithProxyHeader returns a context for the requests of a connection that begins with a PROXY
-// protocol header. A server's ConnContext can call it: h may be filled in until the connection's
-// first request is received. Request.RemoteAddr must be the proxy's address; RealIP defines
-// which proxies are trusted.
-func WithProxyHeader(ctx context.Context, h *ProxyHeader) context.Context {
-	return context.WithValue(ctx, proxyHeaderKey{}, h)
+// protocol header. header returns the client's address, and the address that the client connected
+// to; they are invalid if the header has none. Any goroutine may call it, but only for a request,
+// so a server's ConnContext may call WithProxyHeader before the header has arrived.
+// Request.RemoteAddr must be the proxy's address; RealIP defines which proxies are trusted.
+func WithProxyHeader(ctx context.Context, header func() (source, destination netip.AddrPort)) context.Context {
+	return context.WithValue(ctx, proxyHeaderKey{}, proxyHeaderFunc(header))
 }
 
-// proxyHeader returns the PROXY protocol header of the request's connection.
-func (x *exchange) proxyHeader() ProxyHeader {
-	if h, ok := x.r.Context().Value(proxyHeaderKey{}).(*ProxyHeader); ok {
-		return *h
+// proxyHeader returns the addresses of the PROXY protocol header of the request's connection.
+func (x *exchange) proxyHeader() (source, destination netip.AddrPort) {
+	if header, ok := x.r.Context().Value(proxyHeaderKey{}).(proxyHeaderFunc); ok {
+		return header()
 	}
-	return ProxyHeader{}
+	return source, destination
+}
+
+// proxySource returns the client's address of the header.
+func (x *exchange) proxySource() netip.AddrPort {
+	source, _ := x.proxyHeader()
+	return source
+}
+
+// proxyDestination returns the address of the header that the client connected to.
+func (x *exchange) proxyDestination() netip.AddrPort {
+	_, destination := x.proxyHeader()
+	return destination
 }
 
 func proxyAddr(a netip.AddrPort) string {

@@ -21,22 +21,24 @@ func TestProxyProtocolRequiresTrust(t *testing.T) {
 	trusting := conf.Location{Path: "/trusting", Settings: settings, Empty: true}
 	settings.RealIP = conf.RealIP{}
 	h := newFront(t, oneHost(trusting, conf.Location{Path: "/", Settings: settings, Empty: true}), quiet())
-	value := &front.ProxyHeader{Source: netip.MustParseAddrPort("192.0.2.1:1000")}
+	value, without := netip.MustParseAddrPort("192.0.2.1:1000"), netip.AddrPort{}
 	for _, test := range []struct {
 		path, peer string
-		header     *front.ProxyHeader
+		header     *netip.AddrPort // nil: the connection has no header
 		status     int
 	}{
-		{"/trusting", "10.0.0.1:1", value, 200}, {"/trusting", "@", value, 200},
-		{"/trusting", "10.0.0.1:1", &front.ProxyHeader{}, 403},
+		{"/trusting", "10.0.0.1:1", &value, 200}, {"/trusting", "@", &value, 200},
+		{"/trusting", "10.0.0.1:1", &without, 403},
 		{"/trusting", "10.0.0.1:1", nil, 403}, {"/trusting", "@", nil, 403},
-		{"/trusting", "@", &front.ProxyHeader{}, 403},
-		{"/trusting", "198.51.100.1:1", value, 403}, {"/trusting", "192.0.2.9:1", nil, 200},
-		{"/", "10.0.0.1:1", value, 403}, {"/", "@", value, 403}, {"/", "192.0.2.9:1", value, 200},
+		{"/trusting", "@", &without, 403},
+		{"/trusting", "198.51.100.1:1", &value, 403}, {"/trusting", "192.0.2.9:1", nil, 200},
+		{"/", "10.0.0.1:1", &value, 403}, {"/", "@", &value, 403}, {"/", "192.0.2.9:1", &value, 200},
 	} {
 		r := httptest.NewRequest("GET", test.path, nil)
 		if r.RemoteAddr = test.peer; test.header != nil {
-			r = r.WithContext(front.WithProxyHeader(r.Context(), test.header))
+			r = r.WithContext(front.WithProxyHeader(r.Context(), func() (source, destination netip.AddrPort) {
+				return *test.header, netip.AddrPort{}
+			}))
 		}
 		w := httptest.NewRecorder()
 		if h.ServeHTTP(w, r); w.Code != test.status {

@@ -76,7 +76,7 @@ func (c *clientAddress) update(x *exchange, f *realIP) bool {
 	var addr netip.AddrPort
 	var ok bool
 	if f.fromProxyProtocol {
-		addr, ok = f.findProxyProtocol(c.peer, x.proxyHeader())
+		addr, ok = f.findProxyProtocol(c.peer, x.proxySource())
 	} else {
 		addr, ok = f.find(c.peer, x.r.Header)
 	}
@@ -87,11 +87,11 @@ func (c *clientAddress) update(x *exchange, f *realIP) bool {
 }
 
 // findProxyProtocol returns the client's address of the PROXY protocol, if the peer is trusted.
-func (f *realIP) findProxyProtocol(peer netip.AddrPort, h ProxyHeader) (netip.AddrPort, bool) {
-	if _, trusted := f.from.find(peer.Addr()); !trusted || !h.Source.IsValid() {
+func (f *realIP) findProxyProtocol(peer, source netip.AddrPort) (netip.AddrPort, bool) {
+	if _, trusted := f.from.find(peer.Addr()); !trusted || !source.IsValid() {
 		return peer, false
 	}
-	return h.Source, true
+	return source, true
 }
 
 // find returns the address in the header, if the peer is trusted.

@@ -56,9 +56,11 @@ func newRecodeTable(rows map[byte]string, toUTF8 bool) (there, back recodeTable,
 			there.bytes[i], back.bytes[i] = to, to
 		}
 	}
-	for from, to := range rows {
-		if err := set(from, to); err != nil {
-			return there, back, err
+	for i := range 256 { // in order: of bytes with the same character the last one is used
+		if to, ok := rows[byte(i)]; ok {
+			if err := set(byte(i), to); err != nil {
+				return there, back, err
+			}
 		}
 	}
 	return there, back, nil
@@ -83,11 +85,7 @@ func (t *recodeTable) append(b, text []byte, last bool) (out []byte, n int) {
 		return b, len(text)
 	}
 	for n < len(text) {
-		c := text[n]
-		if c < utf8.RuneSelf {
-			if to, ok := t.fromUTF8[rune(c)]; ok {
-				c = to
-			}
+		if c := text[n]; c < utf8.RuneSelf { // as in nginx without a look at the table
 			b = append(b, c)
 			n++
 			continue
@@ -158,13 +156,17 @@ func (c *recoder) close(w *writer) {
 //	header   the delimiter and the fields of a part, up to an empty line
 //	text     as many bytes as its Content-Range has
 //
-//	header -> text     a Content-Type whose text is converted, and a valid Content-Range
+//	header -> text     a valid Content-Range
 //	text   -> header   at the end of the part
+//
+// After a header that is too long or has no valid Content-Range everything is text, which remains
+// as it is.
 type recodedParts struct {
-	rules  *recoding
-	header []byte
-	left   int64 // bytes of the part; 0 in a header
-	table  *recodeTable
+	rules     *recoding
+	isEncoded bool // the text has a Content-Encoding, and remains as it is
+	header    []byte
+	left      int64 // bytes of the part; 0 in a header
+	table     *recodeTable
 }
 
 // maxPartHeader bounds the header of a part.
@@ -173,48 +175,58 @@ const maxPartHeader = 4 << 10
 // write converts a piece of the body.
 func (c *recodedParts) write(w *writer, p []byte) error {
 	for len(p) > 0 {
+		var out []byte
 		if c.left == 0 {
-			c.header = append(c.header, p...)
-			end := bytes.Index(c.header, []byte("\r\n\r\n"))
-			if end < 0 {
-				if len(c.header) > maxPartHeader {
-					return fmt.Errorf("the header of a part exceeds %d bytes", maxPartHeader)
-				}
+			if out, p = c.readHeader(w.x, p); out == nil {
 				return nil
 			}
-			end += len("\r\n\r\n")
-			p = append([]byte(nil), c.header[end:]...)
-			header := c.begin(w.x, c.header[:end])
-			c.header = nil
-			if _, err := w.encodeOwn(header); err != nil {
-				return err
+		} else {
+			n := min(int64(len(p)), c.left)
+			out, p, c.left = p[:n], p[n:], c.left-n
+			if c.table != nil {
+				out, _ = c.table.append(make([]byte, 0, len(out)), out, true)
 			}
-			continue
 		}
-		text := p[:min(int64(len(p)), c.left)]
-		p, c.left = p[len(text):], c.left-int64(len(text))
-		if c.table != nil {
-			text, _ = c.table.append(make([]byte, 0, len(text)), text, true)
-		}
-		if _, err := w.encodeOwn(text); err != nil {
+		if _, err := w.encodeOwn(out); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// readHeader reads the header of a part. Once it is complete readHeader returns the one that the
+// part has now, and the rest of p.
+func (c *recodedParts) readHeader(x *exchange, p []byte) (header, rest []byte) {
+	const emptyLine = "\r\n\r\n"
+	before := len(c.header)
+	header = append(c.header, p[:min(len(p), maxPartHeader-before)]...)
+	end := bytes.Index(header, []byte(emptyLine))
+	switch {
+	case end >= 0:
+		end += len(emptyLine)
+		rest, header = p[end-before:], c.begin(x, header[:end])
+	case len(header) == maxPartHeader:
+		rest, c.left, c.table = p[len(header)-before:], math.MaxInt64, nil
+	default:
+		c.header = header
+		return nil, nil
+	}
+	c.header = nil
+	return header, rest
+}
+
 // begin begins a part, and returns the header that it has now.
 func (c *recodedParts) begin(x *exchange, header []byte) []byte {
 	const contentType = "Content-Type"
 	var out []byte
-	c.table = nil
+	c.table, c.left = nil, math.MaxInt64
 	for line := range bytes.Lines(header) {
 		name, value, _ := strings.Cut(strings.TrimRight(string(line), "\r\n"), ":")
 		value = strings.TrimSpace(value)
 		switch textproto.CanonicalMIMEHeaderKey(name) {
 		case contentType:
 			f := c.rules.find(x, value)
-			if f.err == nil && f.to != "" && (f.table == nil || f.table.keepsLength()) {
+			if f.err == nil && f.to != "" && (f.table == nil || f.table.keepsLength() && !c.isEncoded) {
 				c.table = f.table
 				line = []byte(contentType + ": " + f.contentType() + "\r\n")
 			}
@@ -223,23 +235,30 @@ func (c *recodedParts) begin(x *exchange, header []byte) []byte {
 		}
 		out = append(out, line...)
 	}
+	if c.left == math.MaxInt64 {
+		c.table = nil
+		return header
+	}
 	return out
 }
 
-// rangeLength returns the length that a Content-Range has, or 0 if it is invalid.
+// rangeLength returns the length that a Content-Range has, or the largest one if it is invalid.
 func rangeLength(value string) int64 {
 	bounds, _, _ := strings.Cut(strings.TrimPrefix(value, "bytes "), "/")
 	from, to, _ := strings.Cut(bounds, "-")
 	first, firstErr := strconv.ParseInt(from, 10, 64)
 	last, lastErr := strconv.ParseInt(to, 10, 64)
 	if firstErr != nil || lastErr != nil || first < 0 || last < first || last == math.MaxInt64 {
-		return 0
+		return math.MaxInt64
 	}
 	return last - first + 1
 }
 
 // isMultipart reports whether a response consists of several ranges.
 func isMultipart(status int, contentType string) bool {
+	if status != http.StatusPartialContent {
+		return false
+	}
 	media, _, err := mime.ParseMediaType(contentType)
-	return err == nil && status == http.StatusPartialContent && media == "multipart/byteranges"
+	return err == nil && media == "multipart/byteranges"
 }

@@ -9,32 +9,21 @@ import (
 	"github.com/tarehq/tare/front/internal/hostname"
 )
 
-// HostAt returns the Host for a name at a local address, in the Config that is in use now. TLS
-// needs it before there is a request. It is one of the Config's Hosts; nil if none listens there,
-// or the Handler is closed.
-func (h *Handler) HostAt(local net.Addr, name string) *conf.Host {
+// HostAt returns the Host for a name at a local address, in the Config that is in use now, and the
+// one for unknown names there. TLS needs them before there is a request. They are of the Config's
+// Hosts; nil if none listens there, or the Handler is closed.
+func (h *Handler) HostAt(local net.Addr, name string) (host, defaultHost *conf.Host) {
 	p := h.enter()
 	if p == nil {
-		return nil
+		return nil, nil
 	}
 	defer p.leave()
 	group := p.hosts.groupAt(local)
-	folded, ok := hostname.Parse(name)
-	if !ok {
-		return group.defaultHost.from
+	host, defaultHost = group.defaultHost.from, group.defaultHost.from
+	if folded, ok := hostname.Parse(name); ok {
+		host = group.hostFor(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
 	}
-	return group.hostFor(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
-}
-
-// DefaultAt returns the Host for unknown names at a local address; nil if none listens there, or
-// the Handler is closed.
-func (h *Handler) DefaultAt(local net.Addr) *conf.Host {
-	p := h.enter()
-	if p == nil {
-		return nil
-	}
-	defer p.leave()
-	return p.hosts.groupAt(local).defaultHost.from
+	return host, defaultHost
 }
 
 // sniHost is the host of a connection's TLS handshake.

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -164,11 +165,9 @@ type Span struct {
 	State           string // tracestate
 	Name            string
 	Start, End      time.Time
-	Attributes      []SpanAttribute
+	// Attributes are strings, with the names of OpenTelemetry's semantic conventions for HTTP.
+	Attributes []slog.Attr
 }
-
-// SpanAttribute is an attribute of a Span, by OpenTelemetry's semantic conventions for HTTP.
-type SpanAttribute struct{ Name, Value string }
 
 // exportSpan gives the request's span to the exporter.
 func (x *exchange) exportSpan(export func(Span)) {
@@ -179,12 +178,14 @@ func (x *exchange) exportSpan(export func(Span)) {
 	s := Span{
 		TraceID: t.traceID, SpanID: t.spanID, ParentID: t.parentID, State: t.state, Name: rules.name.eval(x),
 		Start: x.startTime, End: time.Now(),
-		Attributes: []SpanAttribute{
-			{"http.request.method", x.r.Method}, {"url.scheme", scheme(x)}, {"url.path", x.r.URL.Path},
-			{"url.query", x.r.URL.RawQuery}, {"http.route", x.loc.path}, {"server.address", x.hostOrServerName()},
-			{"client.address", x.clientAddr()}, {"user_agent.original", x.r.UserAgent()},
-			{"network.protocol.version", strings.TrimPrefix(x.r.Proto, "HTTP/")},
-			{"http.response.status_code", statusVariable(x)}, {"http.response.body.size", bodyBytesSent(x)},
+		Attributes: []slog.Attr{
+			slog.String("http.request.method", x.r.Method), slog.String("url.scheme", scheme(x)),
+			slog.String("url.path", x.r.URL.Path), slog.String("url.query", x.r.URL.RawQuery),
+			slog.String("http.route", x.loc.path), slog.String("server.address", x.hostOrServerName()),
+			slog.String("client.address", x.clientAddr()), slog.String("user_agent.original", x.r.UserAgent()),
+			slog.String("network.protocol.version", strings.TrimPrefix(x.r.Proto, "HTTP/")),
+			slog.String("http.response.status_code", statusVariable(x)),
+			slog.String("http.response.body.size", bodyBytesSent(x)),
 		},
 	}
 	if s.Name == "" {
@@ -192,7 +193,7 @@ func (x *exchange) exportSpan(export func(Span)) {
 	}
 	for i := range rules.attributes {
 		a := &rules.attributes[i]
-		s.Attributes = append(s.Attributes, SpanAttribute{a.name, a.value.eval(x)})
+		s.Attributes = append(s.Attributes, slog.String(a.name, a.value.eval(x)))
 	}
 	export(s)
 }

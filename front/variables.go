@@ -104,13 +104,13 @@ func clientVariables() map[string]knownVariable {
 		"realip_remote_addr": {get: realipRemoteAddr},
 		"realip_remote_port": {get: realipRemotePort},
 
-		"proxy_protocol_addr": {get: func(x *exchange) string { return proxyAddr(x.proxyHeader().Source) }},
-		"proxy_protocol_port": {get: func(x *exchange) string { return portString(x.proxyHeader().Source) }},
+		"proxy_protocol_addr": {get: func(x *exchange) string { return proxyAddr(x.proxySource()) }},
+		"proxy_protocol_port": {get: func(x *exchange) string { return portString(x.proxySource()) }},
 		"proxy_protocol_server_addr": {
-			get: func(x *exchange) string { return proxyAddr(x.proxyHeader().Destination) },
+			get: func(x *exchange) string { return proxyAddr(x.proxyDestination()) },
 		},
 		"proxy_protocol_server_port": {
-			get: func(x *exchange) string { return portString(x.proxyHeader().Destination) },
+			get: func(x *exchange) string { return portString(x.proxyDestination()) },
 		},
 
 		"connection":          {get: connectionNumber},

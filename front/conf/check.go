@@ -26,9 +26,9 @@ type HealthCheck struct {
 // HealthMatch is what the response to a HealthCheck must be: a match block. All of it must be met.
 type HealthMatch struct {
 	Name string
-	// Statuses are ranges of the status; with NotStatus none of them may contain it. Nil is any
-	// status.
-	Statuses  []StatusRange
+	// Statuses are ranges of the status, as the first and the last one; with NotStatus none of them
+	// may contain it. Nil is any status.
+	Statuses  [][2]int
 	NotStatus bool
 	Header    []HeaderMatch
 	// Body is a regular expression for the first 256 KB of the body, "" for none. With NotBody it
@@ -36,9 +36,6 @@ type HealthMatch struct {
 	Body    string
 	NotBody bool
 }
-
-// StatusRange is a range of statuses, with both ends.
-type StatusRange struct{ From, To int }
 
 // HeaderMatch is a condition about a field of a response.
 type HeaderMatch struct {

@@ -170,8 +170,13 @@ type Settings struct {
 	RecursiveErrors bool
 	// Logs are the access logs.
 	Logs []Log
-	// LogCache is about logs with variables in their paths; nil keeps no file open.
-	LogCache *LogCache
+	// LogCache says which files of logs with variables in their paths stay open.
+	LogCache struct {
+		Max      int           // number of files that are remembered
+		MinUses  int           // lines after which a file stays open
+		Inactive time.Duration // time without a line after which a file is closed
+		Valid    time.Duration // time after which it is checked whether the path still leads to the file
+	}
 	// LogSubrequest also logs copies of requests, and requests for AuthRequest.
 	LogSubrequest bool
 	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
@@ -361,47 +366,6 @@ type ErrorPage struct {
 	Status int
 	// Target is a path, a named location with its @, or a URL to redirect to.
 	Target Text
-}
-
-// Log is an access log.
-type Log struct {
-	// Path is a file, in a folder that exists, or "syslog:server=…" as in nginx. Variables in it
-	// choose the file of each line. "" disables logging.
-	Path string
-	// Dir is the folder of paths that are relative once their variables have values.
-	Dir    string
-	Format string // the name of a LogFormat; "" is combined
-	// Gzip compresses the file, with a level from 1 to 9; 0 does not. Lines are compressed together
-	// that are written within Flush; 0 is a second.
-	Gzip  int
-	Flush time.Duration
-	// If restricts the log to requests for which it is neither empty nor "0"; "" logs all.
-	If Text
-}
-
-// LogCache says which files of logs with variables in their paths stay open.
-type LogCache struct {
-	Max      int           // number of files that are remembered
-	MinUses  int           // lines after which a file stays open
-	Inactive time.Duration // time without a line after which a file is closed
-	Valid    time.Duration // time after which it is checked whether the path still leads to the file
-}
-
-// LogFormat is the format of a log's lines.
-type LogFormat struct {
-	Name string
-	// Escape is how variables are escaped, so that none ends a line: "" by \xHH, "json" as in a
-	// JSON string, and with "none" only line ends.
-	Escape string
-	Text   Text
-}
-
-// ErrorLog is a log for errors.
-type ErrorLog struct {
-	Path  string // "stderr" is standard error
-	Level string // "" is "error"
-	// Next is a second log for the same errors, with its own level; nil means none.
-	Next *ErrorLog
 }
 
 // RequestLimit is limit_req.

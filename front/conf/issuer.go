@@ -16,8 +16,10 @@ type Issuer struct {
 	// "ecdsa:256". AccountKeyFile is a file with a key in PEM, which is used instead.
 	AccountKey     string
 	AccountKeyFile string
-	// ExternalAccount binds the account to one that the authority knows; nil binds none.
-	ExternalAccount *ExternalAccount
+	// ExternalAccount is the ID of an account outside of ACME to which the account is bound (RFC
+	// 8555, 7.3.4); "" is none. ExternalKey is its MAC key in base64url, and ExternalKeyFile a file
+	// with that. One of them is set.
+	ExternalAccount, ExternalKey, ExternalKeyFile string
 	// AcceptTerms agrees to the authority's terms of service.
 	AcceptTerms bool
 
@@ -44,13 +46,6 @@ type Issuer struct {
 	Fallback string
 	// Pos is its position in the configuration, for messages.
 	Pos string
-}
-
-// ExternalAccount is the key of an account that exists outside of ACME (RFC 8555, 7.3.4).
-type ExternalAccount struct {
-	ID string
-	// Key is the MAC key in base64url, and File a file with it. One of them is set.
-	Key, File string
 }
 
 // Issued is a certificate that an Issuer issues: an acme_certificate directive.

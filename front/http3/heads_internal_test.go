@@ -35,7 +35,7 @@ func TestLateHandlersAreNoRejections(t *testing.T) {
 	open, rejected := s.one(t), 0
 	c := &connection{quic: open.quic, server: open.server, config: &quicserver.Config{
 		Rejected: func(*http.Request, string, int, int64) { rejected++ }}}
-	c.config.QUIC.Streams = streams
+	c.config.Streams = streams
 	c.heads.init(c)
 	fields := []qlog.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"},
 		{Name: ":authority", Value: "localhost"}, {Name: ":path", Value: "/"}}

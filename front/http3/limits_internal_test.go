@@ -15,7 +15,6 @@ import (
 	"github.com/quic-go/quic-go"
 
 	quicserver "github.com/tarehq/tare/front/internal/quic"
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -44,7 +43,7 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 	s, err := New().Serve(quicserver.Config{
 		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0), HeaderBytes: 32 << 10,
 		TLS:         &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
-		IdleTimeout: time.Minute, QUIC: nginxconf.QUIC{Streams: 10, StreamBytes: 64 << 10}, Files: files,
+		IdleTimeout: time.Minute, Streams: 10, Window: 64 << 10, Files: files,
 	})
 	if err != nil {
 		t.Fatal(err)

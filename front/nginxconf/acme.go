@@ -47,11 +47,13 @@ func (t *translator) issuer(d *directive) {
 		}
 	}
 	if k := s.one("external_account_key"); k != nil {
-		i.ExternalAccount = &conf.ExternalAccount{ID: k.args[0]}
+		if i.ExternalAccount = k.args[0]; i.ExternalAccount == "" {
+			t.errorf(k, "missing ID of the account")
+		}
 		if data, ok := strings.CutPrefix(k.args[1], "data:"); ok {
-			i.ExternalAccount.Key = data
+			i.ExternalKey = data
 		} else {
-			i.ExternalAccount.File = t.confPath(k.args[1])
+			i.ExternalKeyFile = t.confPath(k.args[1])
 		}
 	}
 	if p := s.one("state_path"); p != nil && p.args[0] == "off" {

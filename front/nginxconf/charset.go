@@ -53,8 +53,10 @@ func (t *translator) charsetMap(d *directive) {
 		}
 		text, err := hex.DecodeString(e.args[0])
 		switch {
-		case to == "utf-8" && (err != nil || utf8.RuneCount(text) != 1 || !utf8.Valid(text)):
-			t.errorf(e, "invalid code %s (must be the UTF-8 of one character in hexadecimal digits)", shown(e.args[0]))
+		case to == "utf-8" && (err != nil || utf8.RuneCount(text) != 1 || !utf8.Valid(text) || len(text) < 2 ||
+			len(text) > 3): // ASCII is never converted
+			t.errorf(e, "invalid code %s (must be the UTF-8 of one character from U+0080 to U+FFFF in hexadecimal digits)",
+				shown(e.args[0]))
 		case to != "utf-8" && (err != nil || len(text) != 1):
 			t.errorf(e, "invalid code %s (must be two hexadecimal digits)", shown(e.args[0]))
 		default:

@@ -126,7 +126,7 @@ func TestKnownModuleIsAccepted(t *testing.T) {
 	}
 	text = "load_module ngx_http_auth_pam_module.so;" + text
 	_, err = Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv"})
-	if !errors.Is(err, ErrUnsupported) {
+	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("unknown module: %v", err)
 	}
 }

@@ -55,8 +55,8 @@ func ExampleParse() {
 	// 301 https://example.org/a
 }
 
-// Parse returns all errors at once. Those of unsupported directives match ErrUnsupported; with
-// Options.Lenient they become Result.Ignored.
+// Parse returns all errors at once. Those of unsupported directives match errors.ErrUnsupported;
+// with Options.Lenient they become Result.Ignored.
 func ExampleParse_errors() {
 	files := fstest.MapFS{"nginx.conf": {Data: []byte(`events {}
 http {
@@ -68,7 +68,7 @@ http {
 }`)}}
 	_, err := nginxconf.Parse("nginx.conf", nginxconf.Options{FS: files})
 	fmt.Println(err)
-	fmt.Println(errors.Is(err, nginxconf.ErrUnsupported))
+	fmt.Println(errors.Is(err, errors.ErrUnsupported))
 	// Output:
 	// nginx.conf:3: directive "gzip": invalid value "maybe" (must be on or off)
 	// nginx.conf:5: unknown directive "listn"

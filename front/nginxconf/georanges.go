@@ -36,16 +36,16 @@ func (g *geoRanges) find(a netip.Addr) int {
 	return i
 }
 
-// cut removes the addresses of a range, and reports whether there were any. Ranges that begin
-// before it or end after it are shortened or split.
-func (g *geoRanges) cut(r geoRange) bool {
+// cut removes the addresses of a range. Ranges that begin before it or end after it are shortened
+// or split.
+func (g *geoRanges) cut(r geoRange) {
 	from := g.find(r.first)
 	to := from
 	for to < len(g.all) && !r.last.Less(g.all[to].first) {
 		to++
 	}
 	if from == to {
-		return false
+		return
 	}
 	var rest []geoRange
 	if head := g.all[from]; head.first.Less(r.first) {
@@ -57,7 +57,52 @@ func (g *geoRanges) cut(r geoRange) bool {
 		rest = append(rest, tail)
 	}
 	g.all = slices.Replace(g.all, from, to, rest...)
-	return true
+}
+
+// remove removes the addresses of ranges that begin and end where the parts of r do, and reports
+// whether those are all of r. As in nginx the parts are those in the networks of 65,536 addresses:
+// a part that is within a longer range is not removed.
+func (g *geoRanges) remove(r geoRange) bool {
+	isComplete := true
+	for part := r; ; part.first = part.last.Next() {
+		part.last = r.last
+		if end := lastOf(netBlock(part.first)); end.Less(r.last) {
+			part.last = end
+		}
+		if g.has(part) {
+			g.cut(part)
+		} else {
+			isComplete = false
+		}
+		if part.last == r.last {
+			return isComplete
+		}
+	}
+}
+
+// has reports whether there is a range with the same bounds, as far as it is in the same netBlock.
+func (g *geoRanges) has(r geoRange) bool {
+	i := g.find(r.first)
+	if i == len(g.all) || r.first.Less(g.all[i].first) {
+		return false
+	}
+	found, block := g.all[i], netBlock(r.first)
+	if found.first.Less(block.Addr()) {
+		found.first = block.Addr()
+	}
+	if end := lastOf(block); end.Less(found.last) {
+		found.last = end
+	}
+	return found.first == r.first && found.last == r.last
+}
+
+// netBlock returns the network of 65,536 IPv4 addresses with an address, or all IPv6 addresses.
+func netBlock(a netip.Addr) netip.Prefix {
+	bits := 0
+	if a.Is4() {
+		bits = 16
+	}
+	return netip.PrefixFrom(a, bits).Masked()
 }
 
 // insert adds a range, whose addresses were cut out before.

@@ -34,7 +34,7 @@ func (t *translator) healthMatch(d *directive) {
 			if err != nil || err2 != nil || first < 100 || last > 999 || first > last {
 				t.errorf(status, "invalid status %s (must be a number or a range)", shown(arg))
 			}
-			m.Statuses = append(m.Statuses, conf.StatusRange{From: int(first), To: int(last)})
+			m.Statuses = append(m.Statuses, [2]int{int(first), int(last)})
 		}
 	}
 	for _, header := range s.own("header") {

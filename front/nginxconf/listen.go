@@ -448,7 +448,7 @@ func (t *translator) connection(s *scope, l *Listener) {
 		l.HTTP2Window = max(leastHTTP2Window, n)
 	}
 	if isQUIC(l.Addr) {
-		l.QUIC = t.quic(s)
+		t.quic(s, l)
 	}
 }
 

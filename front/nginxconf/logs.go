@@ -90,8 +90,15 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 			t.errorf(d, "unknown parameter %s (must be gzip, gzip=LEVEL, buffer=, flush= or if=)", shown(arg))
 		}
 	}
-	if buffers && hasVariable(d.args[0]) {
+	switch level, known := t.logLevels[log.Path]; {
+	case buffers && strings.HasPrefix(log.Path, syslog.Prefix):
+		t.errorf(d, "a log to syslog cannot have gzip or buffer=")
+	case buffers && hasVariable(d.args[0]):
 		t.errorf(d, "a log with variables in its path cannot have gzip or buffer=")
+	case known && level != log.Gzip:
+		t.errorf(d, "%s is already a log with another gzip (use the same everywhere, or two files)", shown(log.Path))
+	case !known:
+		t.logLevels[log.Path] = log.Gzip
 	}
 	if log.Flush > 0 && log.Gzip == 0 {
 		t.remark(d, "flush is ignored: lines are written as soon as possible")
@@ -117,13 +124,13 @@ func (t *translator) gzipLevel(d *directive, arg string) int {
 }
 
 // logCache translates open_log_file_cache.
-func (t *translator) logCache(s *scope) *conf.LogCache {
-	d := s.one("open_log_file_cache")
+func (t *translator) logCache(s *scope, to *conf.Settings) {
+	d, c := s.one("open_log_file_cache"), &to.LogCache
 	if d == nil || d.args[0] == "off" {
-		return nil
+		return
 	}
 	// nginx's defaults; the table has checked the values
-	c := &conf.LogCache{MinUses: 1, Inactive: 10 * time.Second, Valid: time.Minute}
+	c.MinUses, c.Inactive, c.Valid = 1, 10*time.Second, time.Minute
 	for _, arg := range d.args {
 		switch name, value, _ := parameter(arg); name {
 		case "max":
@@ -141,5 +148,4 @@ func (t *translator) logCache(s *scope) *conf.LogCache {
 	if c.Max == 0 {
 		t.errorf(d, "missing max=NUMBER")
 	}
-	return c
 }

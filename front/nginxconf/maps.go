@@ -147,13 +147,15 @@ func (t *translator) geoRange(e *directive, all *geoRanges) {
 		t.errorf(e, "%v", err)
 		return
 	}
-	if found := all.cut(r); isDeleted && !found {
-		t.warn(e, "no address of the range %s exists", shown(text))
+	if isDeleted {
+		if !all.remove(r) {
+			t.warn(e, "no range %s exists", shown(text))
+		}
+		return
 	}
-	if !isDeleted {
-		r.to = t.literal(e, e.args[0])
-		all.insert(r)
-	}
+	r.to = t.literal(e, e.args[0])
+	all.cut(r)
+	all.insert(r)
 }
 
 // splitClients translates split_clients.

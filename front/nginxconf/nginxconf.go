@@ -2,9 +2,11 @@ package nginxconf
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"time"
@@ -39,9 +41,9 @@ type Options struct {
 	// DefaultPort is the port of servers without listen; as in nginx, 0 is 80 for root and 8000 for
 	// other users.
 	DefaultPort int
-	// Resolver resolves the names in listen during Parse. nil is the system's resolver, without
-	// IPv6 addresses on machines without IPv6.
-	Resolver Resolver
+	// LookupNetIP resolves the names in listen during Parse, as the method of net.Resolver does. Nil
+	// is the system's resolver, without IPv6 addresses on machines without IPv6.
+	LookupNetIP func(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
 // Result is the result of Parse.
@@ -105,22 +107,18 @@ type Listener struct {
 	// HTTP2Window is how many bytes of a body a client of HTTP/2 may send before they are read; 0
 	// is the default of the server.
 	HTTP2Window int64
-	// QUIC are settings of an address that starts with quic:.
-	QUIC QUIC
-}
 
-// QUIC holds the settings of a socket for HTTP/3.
-type QUIC struct {
-	// Retry makes each client prove that it receives packets at its address (RFC 9000, 8.1.2).
-	Retry bool
-	// Streams limits the concurrent requests of a connection; the default is 128.
-	Streams int
-	// StreamBytes is how many bytes of a body a client may send before they are read; the default
-	// is 64 KB.
-	StreamBytes int64
-	// HostKey is the content of a secret file, from which the keys of tokens and of stateless
+	// HTTP3Retry, at an address that starts with quic:, makes each client prove that it receives
+	// packets at its address (RFC 9000, 8.1.2).
+	HTTP3Retry bool
+	// HTTP3Streams limits the concurrent requests of an HTTP/3 connection; the default is 128.
+	HTTP3Streams int
+	// HTTP3Window is how many bytes of a body a client of HTTP/3 may send before they are read; the
+	// default is 64 KB.
+	HTTP3Window int64
+	// HTTP3HostKey is the content of a secret file, from which the keys of tokens and of stateless
 	// resets are derived. If it is empty, each process has random ones.
-	HostKey []byte
+	HTTP3HostKey []byte
 }
 
 // Message is an error or a remark about a place in the configuration. Parse returns its errors as
@@ -131,17 +129,14 @@ type Message struct {
 	Directive    string // "" if the message is not about a directive
 	Text         string
 	// Unsupported reports that nginx supports the directive and this package does not:
-	// Options.Lenient leaves it out. errors.Is(m, ErrUnsupported) is then true.
+	// Options.Lenient leaves it out. errors.Is(m, errors.ErrUnsupported) is then true.
 	Unsupported bool
 
 	number int // of the directive, in the order of reading
 }
 
-// ErrUnsupported matches the Messages among Parse's errors that are Unsupported.
-var ErrUnsupported = errors.New("supported by nginx, but not here")
-
-// Is implements the interface of errors.Is.
-func (m Message) Is(target error) bool { return m.Unsupported && target == ErrUnsupported }
+// Is makes errors.ErrUnsupported match the Messages among Parse's errors that are Unsupported.
+func (m Message) Is(target error) bool { return m.Unsupported && target == errors.ErrUnsupported }
 
 // Error returns FILE:LINE: directive "NAME": TEXT.
 func (m Message) Error() string {

@@ -90,19 +90,18 @@ const (
 )
 
 // quic translates the settings of a UDP socket.
-func (t *translator) quic(s *scope) QUIC {
-	q := QUIC{Retry: s.flag("quic_retry", false), Streams: defaultQUICStreams, StreamBytes: defaultQUICBytes}
+func (t *translator) quic(s *scope, l *Listener) {
+	l.HTTP3Retry, l.HTTP3Streams, l.HTTP3Window = s.flag("quic_retry", false), defaultQUICStreams, defaultQUICBytes
 	if s.one("http3_max_concurrent_streams") != nil {
-		q.Streams = max(1, s.number("http3_max_concurrent_streams"))
+		l.HTTP3Streams = max(1, s.number("http3_max_concurrent_streams"))
 	}
 	if n, ok := s.size("http3_stream_buffer_size"); ok {
-		q.StreamBytes = max(1, n)
+		l.HTTP3Window = max(1, n)
 	}
 	if d := s.one("quic_host_key"); d != nil {
-		q.HostKey, _ = t.read(d) // it reports errors
-		if len(q.HostKey) == 0 {
+		l.HTTP3HostKey, _ = t.read(d) // it reports errors
+		if len(l.HTTP3HostKey) == 0 {
 			t.errorf(d, "the file is empty: it must contain random bytes")
 		}
 	}
-	return q
 }

@@ -1,7 +1,6 @@
 package nginxconf
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -51,12 +50,18 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defaults := QUIC{Streams: 128, StreamBytes: 64 << 10}
-	want := map[string]QUIC{"*:443": {}, "quic:*:443": defaults,
-		"quic:[::1]:443": {Retry: true, Streams: 7, StreamBytes: 10 << 10, HostKey: []byte("secret")}}
+	type settings struct {
+		retry   bool
+		streams int
+		window  int64
+		hostKey string
+	}
+	want := map[string]settings{"*:443": {}, "quic:*:443": {streams: 128, window: 64 << 10},
+		"quic:[::1]:443": {true, 7, 10 << 10, "secret"}}
 	for i := range r.Process.Listeners {
 		l := &r.Process.Listeners[i]
-		if got, ok := want[l.Addr]; !ok || !reflect.DeepEqual(got, l.QUIC) || !l.TLS || l.HTTP2 != (l.Addr == "*:443") {
+		got := settings{l.HTTP3Retry, l.HTTP3Streams, l.HTTP3Window, string(l.HTTP3HostKey)}
+		if s, ok := want[l.Addr]; !ok || s != got || !l.TLS || l.HTTP2 != (l.Addr == "*:443") {
 			t.Errorf("%s: %+v", l.Addr, l)
 		}
 		delete(want, l.Addr)

@@ -23,16 +23,14 @@ const (
 	maxName = 253
 )
 
-// Resolver resolves names. net.Resolver implements it.
-type Resolver interface {
-	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
-}
+// lookupFunc resolves a name, as the method LookupNetIP of net.Resolver does.
+type lookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
 // resolver resolves each name once.
 type resolver struct {
-	resolver Resolver
-	until    time.Time // set by the first name
-	known    map[string]lookupResult
+	lookupNetIP lookupFunc
+	until       time.Time // set by the first name
+	known       map[string]lookupResult
 }
 
 type lookupResult struct {
@@ -40,11 +38,11 @@ type lookupResult struct {
 	err   error
 }
 
-func newResolver(r Resolver) *resolver {
-	if r == nil {
-		r = reachable{net.DefaultResolver}
+func newResolver(lookup lookupFunc) *resolver {
+	if lookup == nil {
+		lookup = reachable(net.DefaultResolver.LookupNetIP)
 	}
-	return &resolver{resolver: r, known: make(map[string]lookupResult)}
+	return &resolver{lookupNetIP: lookup, known: make(map[string]lookupResult)}
 }
 
 // find returns the addresses of a name, IPv4 first.
@@ -71,7 +69,7 @@ func (r *resolver) lookup(name string) ([]netip.Addr, error) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	found, err := r.resolver.LookupNetIP(ctx, "ip", name)
+	found, err := r.lookupNetIP(ctx, "ip", name)
 	switch {
 	case local && (err != nil || len(found) == 0):
 		found = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
@@ -108,14 +106,14 @@ func checkHost(name string) error {
 
 // reachable leaves out IPv6 addresses on machines without IPv6, as getaddrinfo does for nginx.
 // Hosts files list ::1 even there.
-type reachable struct{ resolver Resolver }
-
-func (r reachable) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	found, err := r.resolver.LookupNetIP(ctx, network, host)
-	if err != nil || hasIPv6() {
-		return found, err
+func reachable(lookup lookupFunc) lookupFunc {
+	return func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+		found, err := lookup(ctx, network, host)
+		if err != nil || hasIPv6() {
+			return found, err
+		}
+		return slices.DeleteFunc(found, func(a netip.Addr) bool { return a.Unmap().Is6() }), nil
 	}
-	return slices.DeleteFunc(found, func(a netip.Addr) bool { return a.Unmap().Is6() }), nil
 }
 
 // hasIPv6 reports whether an interface has an IPv6 address. If that is unknown, it returns true.

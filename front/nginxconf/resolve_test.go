@@ -9,13 +9,13 @@ import (
 	"testing"
 )
 
-// book is a Resolver with given names. It counts lookups.
+// book resolves given names. It counts lookups.
 type book struct {
 	names   map[string]string
 	lookups map[string]int
 }
 
-func (b *book) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
+func (b *book) lookup(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	if _, ok := ctx.Deadline(); !ok || network != "ip" {
 		return nil, errors.New("lookup of " + network + ", or without a deadline")
 	}
@@ -37,7 +37,7 @@ func newBook(names map[string]string) *book {
 
 // listening returns the addresses of a configuration's sockets.
 func listening(b *book, text string) (addrs []string, err error) {
-	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), DefaultPort: 80, Resolver: b})
+	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), DefaultPort: 80, LookupNetIP: b.lookup})
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +106,8 @@ func TestNamesAreResolvedByEachParse(t *testing.T) {
 // The parameters of a name apply to each of its addresses.
 func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
 	r, err := Parse("nginx.conf", Options{
-		FS:       oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
-		Resolver: newBook(map[string]string{"a.test": "10.0.0.1 10.0.0.2"}),
+		FS:          oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
+		LookupNetIP: newBook(map[string]string{"a.test": "10.0.0.1 10.0.0.2"}).lookup,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -133,8 +133,8 @@ func TestLocalhostNeedsNoResolver(t *testing.T) {
 
 // On machines without IPv6, a name's IPv6 addresses are left out.
 func TestUnreachableAddressesAreLeftOut(t *testing.T) {
-	found, err := reachable{newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})}.LookupNetIP(
-		timeBound(t), "ip", "a.test")
+	b := newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})
+	found, err := reachable(b.lookup)(timeBound(t), "ip", "a.test")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,6 @@ func (t *translator) settings(s *scope) conf.Settings {
 		ErrorPages:        t.errorPages(s),
 		RecursiveErrors:   s.flag("recursive_error_pages", false),
 		Logs:              t.accessLogs(s),
-		LogCache:          t.logCache(s),
 		LogSubrequest:     s.flag("log_subrequest", false),
 		ErrorLog:          t.requestErrorLog(s),
 		ModifiedSince:     modifiedSince(s),
@@ -66,6 +65,7 @@ func (t *translator) settings(s *scope) conf.Settings {
 		NoLogNotFound:     !s.flag("log_not_found", true),
 		MaxRanges:         maxRanges(s),
 	}
+	t.logCache(s, &set)
 	set.KeepAliveRequests, set.KeepAliveTime = keepAlive(s)
 	if n, has := s.size("client_max_body_size"); has {
 		if set.MaxBody = n; n == 0 {

@@ -27,6 +27,8 @@ type translator struct {
 	// the name of the directive that defines a cache, by the cache's name
 	caches  map[string]string
 	formats map[string]bool // names of log formats
+	// levels of compression of access logs, 0 for none, by path
+	logLevels map[string]int
 	// the contents of files of passwords that were read, by path
 	passwordFiles map[string]string
 	servers       []server
@@ -36,11 +38,12 @@ type translator struct {
 
 func newTranslator(s *source, file string, o Options, r *report) *translator {
 	t := &translator{
-		report: r, options: o, source: s, hosts: newResolver(o.Resolver), file: file, confDir: filepath.Dir(file),
+		report: r, options: o, source: s, hosts: newResolver(o.LookupNetIP), file: file, confDir: filepath.Dir(file),
 		prefix:    o.Prefix,
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
 		zones: make(map[string]*directive), caches: make(map[string]string),
-		formats: map[string]bool{"combined": true}, passwordFiles: make(map[string]string),
+		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
+		passwordFiles: make(map[string]string),
 	}
 	if o.FS == nil {
 		t.confDir = absolute(t.confDir)

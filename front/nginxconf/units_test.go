@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"encoding/binary"
 	"maps"
 	"math/rand/v2"
 	"net/netip"
@@ -52,41 +53,70 @@ func TestRangesBecomePrefixes(t *testing.T) {
 	}
 }
 
-// Ranges that overlap others replace their addresses, and deleted ones leave the rest.
+// Ranges that overlap others replace their addresses. A range is deleted only as a whole, but in
+// each network of 65,536 addresses on its own.
 func TestRangesReplaceAndDelete(t *testing.T) {
-	const last = 40
-	for round := range 200 {
+	const last, second = 9, 5 // second is the first address of the second network
+	addr := func(i int) netip.Addr {
+		n := uint32(10<<24+1<<16) + uint32(i) - second
+		return netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, n)))
+	}
+	deleted := 0
+	for round := range 500 {
 		var ranges geoRanges
-		want := make(map[int]conf.Text)
+		want := make(map[netip.Addr]conf.Text)
+		remove := func(first, end int) bool { // in one network
+			to := want[addr(first)]
+			if to == "" || first != 0 && first != second && want[addr(first-1)] == to ||
+				end+1 != second && want[addr(end+1)] == to {
+				return false
+			}
+			for i := first; i <= end; i++ {
+				if want[addr(i)] != to {
+					return false
+				}
+			}
+			for i := first; i <= end; i++ {
+				delete(want, addr(i))
+			}
+			deleted++
+			return true
+		}
 		for i := range 12 {
 			first := rand.IntN(last)
 			end := first + rand.IntN(last-first)
-			r := geoRange{netip.AddrFrom4([4]byte{10, 0, 0, byte(first)}),
-				netip.AddrFrom4([4]byte{10, 0, 0, byte(end)}), conf.Text(strconv.Itoa(i))}
-			isDeleted, had := i%3 == 2, false
-			for a := first; a <= end; a++ {
-				_, ok := want[a]
-				had = had || ok
-				if want[a] = r.to; isDeleted {
-					delete(want, a)
-				}
-			}
-			if found := ranges.cut(r); found != had {
-				t.Fatalf("round %d: an address of %v existed: %v", round, r, had)
-			}
-			if !isDeleted {
+			r := geoRange{addr(first), addr(end), conf.Text(strconv.Itoa(i))}
+			if i%2 == 0 {
+				ranges.cut(r)
 				ranges.insert(r)
+				for a := first; a <= end; a++ {
+					want[addr(a)] = r.to
+				}
+				continue
+			}
+			had := true
+			if first < second {
+				had = remove(first, min(end, second-1))
+			}
+			if end >= second {
+				had = remove(max(first, second), end) && had
+			}
+			if found := ranges.remove(r); found != had {
+				t.Fatalf("round %d: %v was deleted: %v", round, r, found)
 			}
 		}
-		got := make(map[int]conf.Text)
+		got := make(map[netip.Addr]conf.Text)
 		for _, c := range ranges.cases() {
 			net := netip.MustParsePrefix(c.From)
 			for a := net.Addr(); net.Contains(a); a = a.Next() {
-				got[int(a.As4()[3])] = c.To
+				got[a] = c.To
 			}
 		}
 		if !maps.Equal(got, want) {
 			t.Fatalf("round %d: %v, want %v", round, got, want)
 		}
+	}
+	if deleted == 0 {
+		t.Error("nothing was deleted")
 	}
 }

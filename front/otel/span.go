@@ -3,6 +3,7 @@ package otel
 import (
 	"context"
 	"encoding/hex"
+	"log/slog"
 	"strconv"
 	"strings"
 
@@ -58,14 +59,14 @@ func start(t trace.Tracer, s *front.Span) trace.Span {
 	}
 	attributes := make([]attribute.KeyValue, 0, len(s.Attributes))
 	for _, a := range s.Attributes {
-		if a.Value != "" {
+		if a.Value.String() != "" {
 			attributes = append(attributes, attributeOf(a))
 		}
 	}
 	_, span := t.Start(ctx, textOf(s.Name), trace.WithTimestamp(s.Start), trace.WithSpanKind(trace.SpanKindServer),
 		trace.WithAttributes(attributes...))
 	for _, a := range s.Attributes {
-		if a.Name == statusAttribute && len(a.Value) == 3 && a.Value[0] == '5' {
+		if s := a.Value.String(); a.Key == statusAttribute && len(s) == 3 && s[0] == '5' {
 			span.SetStatus(codes.Error, "")
 		}
 	}
@@ -76,13 +77,14 @@ func start(t trace.Tracer, s *front.Span) trace.Span {
 const statusAttribute = "http.response.status_code"
 
 // attributeOf returns an attribute. By the semantic conventions two of the front's are numbers.
-func attributeOf(a front.SpanAttribute) attribute.KeyValue {
-	if a.Name == statusAttribute || a.Name == "http.response.body.size" {
-		if n, err := strconv.ParseInt(a.Value, 10, 64); err == nil {
-			return attribute.Int64(a.Name, n)
+func attributeOf(a slog.Attr) attribute.KeyValue {
+	value := a.Value.String()
+	if a.Key == statusAttribute || a.Key == "http.response.body.size" {
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			return attribute.Int64(a.Key, n)
 		}
 	}
-	return attribute.String(textOf(a.Name), textOf(a.Value))
+	return attribute.String(textOf(a.Key), textOf(value))
 }
 
 // textOf returns a text that every collector accepts: valid UTF-8, without which a batch cannot be

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"net/netip"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/internal/proxyproto"
@@ -18,7 +19,9 @@ func withProxyHeader(ctx context.Context, nc net.Conn) context.Context {
 		nc = above.NetConn()
 	}
 	if proxied, ok := nc.(*proxyproto.Conn); ok {
-		return front.WithProxyHeader(ctx, (*front.ProxyHeader)(&proxied.Header))
+		return front.WithProxyHeader(ctx, func() (source, destination netip.AddrPort) {
+			return proxied.Header.Source, proxied.Header.Destination
+		})
 	}
 	return ctx
 }

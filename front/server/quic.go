@@ -108,7 +108,9 @@ func (p *passedFiles) closeRest() {
 func (s *Server) http3Config(q *quicSocket) quic.Config {
 	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
-			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(), QUIC: q.config.QUIC,
+			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(),
+		Retry: q.config.HTTP3Retry, Streams: q.config.HTTP3Streams, Window: q.config.HTTP3Window,
+		HostKey:       q.config.HTTP3HostKey,
 		HeaderTimeout: q.config.HeaderTimeout, IdleTimeout: q.config.IdleTimeout, HeaderBytes: q.config.HeaderBytes,
 		Rejected: s.site.LogRejected,
 	}

@@ -26,7 +26,9 @@ func (s *Server) Reopen() error {
 	if s.config.Handler != nil {
 		return s.reopenHandlerLog(ctx)
 	}
-	if err := errors.Join(s.site.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
+	ofProcess := make(chan error, 1) // a log that hangs does not delay the others
+	go func() { ofProcess <- s.errors.reopen(ctx) }()
+	if err := errors.Join(s.site.ReopenLogs(ctx), <-ofProcess); err != nil {
 		s.printErrors("logs: reopening failed, still writing an old file: ", err)
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
+	"net"
 	"testing"
 	"time"
 
@@ -141,6 +142,30 @@ func TestTicketKeysAreShared(t *testing.T) {
 	for i, want := range []bool{false, true, true, true, false} { // the third renews the ticket by key 2
 		if got := resumes(t, hosts[i], client); got != want {
 			t.Errorf("host %d: resumed %v", i, got)
+		}
+	}
+}
+
+// A host that rejects handshakes resumes no session of another host with the same keys or cache.
+func TestRejectedHandshakesAreNotResumed(t *testing.T) {
+	keys := conf.Listen{TicketKeys: [][32]byte{{1}}}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for i, l := range []conf.Listen{keys, without("shared:a", 1<<20, time.Hour)} {
+			caches := make(sessionCaches)
+			hosts, client := tlsConfigs(t, version, caches, l)
+			if resumes(t, hosts[0], client) || !resumes(t, hosts[0], client) {
+				t.Fatal("sessions are not resumed at all")
+			}
+			rejects := tlsConfig(&conf.Config{}, &conf.Host{RejectHandshake: true}, &l, &certStore{sessions: caches})
+			ours, theirs := net.Pipe()
+			go func() {
+				_ = tls.Server(theirs, rejects).Handshake() // the client has the error, too
+				theirs.Close()
+			}()
+			if err := tls.Client(ours, client).Handshake(); err == nil {
+				t.Errorf("%s, %d: no error", tls.VersionName(version), i)
+			}
+			ours.Close()
 		}
 	}
 }

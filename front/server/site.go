@@ -20,9 +20,8 @@ type site interface {
 	LogRejected(r *http.Request, line string, status int, sent int64)
 	ReopenLogs(ctx context.Context) error
 	Close() error
-	// HostAt and DefaultAt return the hosts of an address, for TLS.
-	HostAt(local net.Addr, name string) *conf.Host
-	DefaultAt(local net.Addr) *conf.Host
+	// HostAt returns the hosts of a name and of unknown names at an address, for TLS.
+	HostAt(local net.Addr, name string) (host, defaultHost *conf.Host)
 }
 
 // openSite makes what is served, after the privileges have been given up.
@@ -116,10 +115,7 @@ func (h *handlerSite) Close() error {
 }
 
 // HostAt implements site.
-func (h *handlerSite) HostAt(net.Addr, string) *conf.Host { return h.host }
-
-// DefaultAt implements site.
-func (h *handlerSite) DefaultAt(net.Addr) *conf.Host { return h.host }
+func (h *handlerSite) HostAt(net.Addr, string) (host, defaultHost *conf.Host) { return h.host, h.host }
 
 var errNoLogFile = errors.New("there is no file to reopen")
 

@@ -43,6 +43,12 @@ func tlsConfig(config *conf.Config, host *conf.Host, l *conf.Listen, store *cert
 	if l.TLSConfig != nil {
 		c = l.TLSConfig.Clone()
 	}
+	if host.RejectHandshake {
+		// crypto/tls requires no certificate to resume a session of TLS 1.3, and other hosts may
+		// have the same keys
+		c.SessionTicketsDisabled = true
+		return c
+	}
 	if c.ClientAuth != tls.NoClientCert {
 		// a ticket of this host must not admit a client to a host that requires other
 		// certificates
@@ -53,9 +59,6 @@ func tlsConfig(config *conf.Config, host *conf.Host, l *conf.Listen, store *cert
 	}
 	if c.SessionTicketsDisabled && c.ClientAuth == tls.NoClientCert && l.SessionCache != "" {
 		store.sessions.use(c, l)
-	}
-	if host.RejectHandshake {
-		return c
 	}
 	var all []*certs.Store
 	for _, pair := range l.Certs {
@@ -102,10 +105,10 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 		return config, nil
 	}
 	local, table := hello.Conn.LocalAddr(), *s.tlsTable.Load()
-	host := s.site.HostAt(local, hello.ServerName)
+	host, defaultHost := s.site.HostAt(local, hello.ServerName)
 	choice := table[host]
 	if choice == nil {
-		choice = table[s.site.DefaultAt(local)]
+		choice = table[defaultHost]
 	}
 	switch {
 	case choice == nil:

@@ -189,11 +189,8 @@ func identify(config *conf.Config, issued *conf.Issued) string {
 	fmt.Fprintf(&b, "%s %s", fileName(issued), issued.Names)
 	for _, ic := range issuersOf(config, issued) {
 		plain := *ic
-		plain.Pos, plain.Trusted, plain.ExternalAccount = "", nil, nil
+		plain.Pos, plain.Trusted = "", nil
 		fmt.Fprintf(&b, "\n%+v", plain)
-		if ic.ExternalAccount != nil {
-			fmt.Fprintf(&b, " %+v", *ic.ExternalAccount)
-		}
 		for _, cert := range ic.Trusted {
 			fmt.Fprintf(&b, " %x", sha256.Sum256(cert.Raw))
 		}

@@ -156,10 +156,10 @@ func TestExternalAccountIsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	issuer := s.issuer(filepath.Join(dir, "wrong"))
-	issuer.ExternalAccount = &conf.ExternalAccount{ID: "kid-1", Key: "AAAA" + key[4:]}
+	issuer.ExternalAccount, issuer.ExternalKey = "kid-1", "AAAA"+key[4:]
 	s.run(configOf("a.test", issuer), Config{})
 	s.lines.await(t, "acme: a.test: pebble: account: .*", 1)
-	issuer.ExternalAccount = &conf.ExternalAccount{ID: "kid-1", File: file}
+	issuer.ExternalKey, issuer.ExternalKeyFile = "", file
 	issuer.StateDir = filepath.Join(dir, "right")
 	s.run(configOf("a.test", issuer), Config{})
 	s.awaitIssued(1)

@@ -190,12 +190,12 @@ func (i *issuer) registration(public []byte) (r registration) {
 
 // newAccount registers an account. If the key has one, the issuer returns that.
 func (i *issuer) newAccount(ctx context.Context, account acme.Account) (acme.Account, error) {
-	if e := i.conf.ExternalAccount; e != nil {
-		text := e.Key
-		if e.File != "" {
+	if id := i.conf.ExternalAccount; id != "" {
+		text := i.conf.ExternalKey
+		if i.conf.ExternalKeyFile != "" {
 			text = string(i.secrets.externalKey)
 		}
-		err := account.SetExternalAccountBinding(ctx, i.client.Client, acme.EAB{KeyID: e.ID,
+		err := account.SetExternalAccountBinding(ctx, i.client.Client, acme.EAB{KeyID: id,
 			MACKey: strings.TrimRight(strings.TrimSpace(text), "=")})
 		if err != nil {
 			return account, fmt.Errorf("external_account_key: %w", err)

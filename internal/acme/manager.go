@@ -157,8 +157,8 @@ func (m *Manager) readSecrets(ic *conf.Issuer) (keys secrets, err error) {
 			return keys, fmt.Errorf("%s: account_key %s: %w", positionOf(ic), ic.AccountKeyFile, err)
 		}
 	}
-	if e := ic.ExternalAccount; e != nil && e.File != "" {
-		if keys.externalKey, err = m.readSecret(e.File); err != nil {
+	if ic.ExternalKeyFile != "" {
+		if keys.externalKey, err = m.readSecret(ic.ExternalKeyFile); err != nil {
 			return keys, fmt.Errorf("%s: external_account_key: %w", positionOf(ic), withoutPath(err))
 		}
 	}

@@ -90,7 +90,7 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 func TestExternalKeyIsNotPrinted(t *testing.T) {
 	for _, key := range []string{"c2VjcmV0", strings.Repeat("c2VjcmV0", 1000)} {
 		issuer := conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: t.TempDir(),
-			ExternalAccount: &conf.ExternalAccount{ID: "kid", File: "/etc/nginx/" + key}}
+			ExternalAccount: "kid", ExternalKeyFile: "/etc/nginx/" + key}
 		err := New(Config{}).Check(configOf("a.test", issuer))
 		if err == nil || strings.Contains(err.Error(), "c2VjcmV0") || !strings.Contains(err.Error(), "data:KEY") {
 			t.Errorf("%v", err)

@@ -261,9 +261,9 @@ func brokenHandler(fault string) http.Handler {
 		case fault == "crashes" && loaded:
 			fmt.Println("out of luck")
 			syscall.Exit(9)
-		case fault == "garbles" && loaded && n%100 == 0:
+		case fault == "garbles" && loaded && n%10 == 0:
 			body = "hallo"
-		case fault == "falters" && loaded && n%100 == 0:
+		case fault == "falters" && loaded && n%10 == 0:
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 		fmt.Fprint(w, body)

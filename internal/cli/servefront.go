@@ -81,7 +81,7 @@ func (p *frontPlan) reportError(w io.Writer, err error) error {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w, "tare: serve: %s\n", strings.TrimRight(line, "\n"))
 	}
-	if !p.lenient && errors.Is(err, nginxconf.ErrUnsupported) {
+	if !p.lenient && errors.Is(err, errors.ErrUnsupported) {
 		fmt.Fprintln(w, "tare: serve: --lenient ignores unsupported directives")
 	}
 	if p.test {

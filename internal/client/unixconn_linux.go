@@ -153,9 +153,30 @@ func (c *unixConn) Write(p []byte) (n int, err error) {
 		if e, err = c.watchOutput(); err == nil {
 			err = c.transfer(e, send)
 			c.endOutput()
+		} else if !errors.Is(err, net.ErrClosed) { // no descriptor is left, and the connection is fine
+			err = c.sendInIntervals(send)
 		}
 	}
 	return n, c.opError("write", err)
+}
+
+// outputInterval is the time between two attempts to send of a Write that has no epoll instance.
+const outputInterval = 5 * time.Millisecond
+
+// sendInIntervals calls send until it does not return poll.ErrAgain.
+func (c *unixConn) sendInIntervals(send func(fd int) error) error {
+	for err := error(poll.ErrAgain); ; {
+		switch {
+		case err != poll.ErrAgain: //nolint:errorlint // never wrapped
+			return err
+		case c.isWriteLate():
+			return os.ErrDeadlineExceeded
+		}
+		time.Sleep(outputInterval)
+		if c.raw.Control(func(fd uintptr) { err = send(int(fd)) }) != nil {
+			return net.ErrClosed
+		}
+	}
 }
 
 func (c *unixConn) isWriteLate() bool {

@@ -243,6 +243,42 @@ func TestUnixConnLeavesNoDescriptor(t *testing.T) {
 	}
 }
 
+// Without descriptors a Write that must wait continues nevertheless, until the deadline.
+func TestUnixConnWritesWithoutDescriptors(t *testing.T) {
+	ours, theirs := unixPair(t)
+	c := inputOnly(ours)
+	defer c.Close()
+	if c == net.Conn(ours) {
+		t.Fatal("the connection was not replaced")
+	}
+	noDescriptors(t)
+	large := make([]byte, 1<<20)
+	done := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(theirs, make([]byte, len(large)))
+		done <- err
+	}()
+	if n, err := c.Write(large); n != len(large) || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	_ = c.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
+	if n, err := c.Write(large); n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	_ = c.SetWriteDeadline(time.Time{})
+	go func() {
+		_, err := c.Write(large)
+		done <- err
+	}()
+	c.Close()
+	if err := <-done; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")

@@ -144,3 +144,43 @@ func TestRenamedFileOfManyIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// Files can be closed while a line is written, which may block, and no other line is written then.
+func TestManyFilesCloseWhileWriting(t *testing.T) {
+	dir, opening, goOn := t.TempDir(), make(chan string), make(chan bool)
+	var reports []string
+	out, err := accesslog.Many(func(path string) (io.WriteCloser, error) {
+		opening <- filepath.Base(path)
+		<-goOn
+		return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	}, accesslog.Cache{Max: 9, MinUses: 1, Inactive: time.Hour, Valid: time.Hour},
+		func(text string) { reports = append(reports, text) })()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error)
+	go func() {
+		lines := append(accesslog.AppendPath(nil, filepath.Join(dir, "a")), "1\n"...)
+		lines = append(accesslog.AppendPath(lines, filepath.Join(dir, "b")), "2\n"...)
+		_, err := out.Write(lines)
+		written <- err
+	}()
+	if got := <-opening; got != "a" {
+		t.Fatal(got)
+	}
+	if err := out.Close(); err != nil {
+		t.Error(err)
+	}
+	close(goOn)
+	select {
+	case err := <-written:
+		if len(reports) != 1 || !strings.HasPrefix(reports[0], "1 lines lost: ") || err != nil {
+			t.Errorf("%q, %v", reports, err)
+		}
+	case path := <-opening:
+		t.Errorf("%s was opened", path)
+	}
+	if err := out.Close(); err != nil {
+		t.Error(err)
+	}
+}

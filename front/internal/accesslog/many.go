@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -37,11 +39,14 @@ func Many(open func(path string) (io.WriteCloser, error), cache Cache,
 	}
 }
 
-// manyFiles writes lines to the files that they name. One goroutine uses it at a time.
+// manyFiles writes lines to the files that they name. One goroutine writes, and any one closes.
 type manyFiles struct {
-	open       func(path string) (io.WriteCloser, error)
-	cache      Cache
-	report     func(text string)
+	open     func(path string) (io.WriteCloser, error)
+	cache    Cache
+	report   func(text string)
+	isClosed atomic.Bool
+
+	mu         sync.Mutex // guards the rest; held while lines are written, which may block
 	known      map[string]*knownFile
 	lost       int // writes that were not reported
 	lastReport time.Time
@@ -59,6 +64,8 @@ const reportEvery = 10 * time.Second
 
 // Write implements io.Writer. It never fails.
 func (m *manyFiles) Write(lines []byte) (int, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.closeInactive()
 	for rest := lines; len(rest) > 0; {
 		end := bytes.Index(rest, []byte("\n\x00")) + 1 // where the next line with a path begins
@@ -67,9 +74,13 @@ func (m *manyFiles) Write(lines []byte) (int, error) {
 		}
 		path, line, ok := bytes.Cut(bytes.TrimPrefix(rest[:end], []byte{marker}), []byte{marker})
 		if rest = rest[end:]; !ok {
-			continue // about lost lines, which are reported, too
+			continue // AppendPath has not begun it
 		}
-		if err := m.write(string(path), line); err != nil {
+		err := os.ErrClosed
+		if !m.isClosed.Load() {
+			err = m.write(string(path), line)
+		}
+		if err != nil {
 			m.lose(err)
 		}
 	}
@@ -177,8 +188,14 @@ func (k *knownFile) close() {
 	}
 }
 
-// Close implements io.Closer.
+// Close implements io.Closer. A Write of another goroutine ends after its line. Its caller calls
+// Close, too.
 func (m *manyFiles) Close() error {
+	m.isClosed.Store(true)
+	if !m.mu.TryLock() {
+		return nil
+	}
+	defer m.mu.Unlock()
 	for _, k := range m.known {
 		k.close()
 	}

@@ -8,7 +8,9 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -60,11 +62,19 @@ func check(lists []*x509.RevocationList, c, issuer *x509.Certificate, now time.T
 func Parse(der []byte) (*x509.RevocationList, error) {
 	list, err := x509.ParseRevocationList(der)
 	if err == nil {
+		for i := range list.RevokedCertificateEntries {
+			if slices.ContainsFunc(list.RevokedCertificateEntries[i].Extensions, isCritical) {
+				return nil, errEntryExtension
+			}
+		}
 		return list, nil
 	}
 	var first firstVersion
 	if rest, firstErr := asn1.Unmarshal(der, &first); firstErr != nil || len(rest) > 0 {
 		return nil, err
+	}
+	if len(first.List.Extensions) > 0 {
+		return nil, errFirstExtensions
 	}
 	algorithm := signatureAlgorithm(first.Algorithm.Algorithm.String())
 	if algorithm == x509.UnknownSignatureAlgorithm {
@@ -76,11 +86,23 @@ func Parse(der []byte) (*x509.RevocationList, error) {
 		ThisUpdate: first.List.ThisUpdate, NextUpdate: first.List.NextUpdate,
 	}
 	for _, c := range first.List.Revoked {
+		if len(c.Extensions) > 0 {
+			return nil, errFirstExtensions
+		}
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
 			x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: c.RevocationTime})
 	}
 	return list, nil
 }
+
+// Extensions may restrict what a list is about. A list that is taken for a complete one would make
+// revoked certificates valid.
+var (
+	errEntryExtension  = errors.New("unsupported critical extension of an entry")
+	errFirstExtensions = errors.New("a list of version 1 must not have extensions")
+)
+
+func isCritical(e pkix.Extension) bool { return e.Critical }
 
 // firstVersion is a CertificateList of version 1 (RFC 5280, 5.1): without a version and extensions.
 type firstVersion struct {
@@ -91,6 +113,7 @@ type firstVersion struct {
 		ThisUpdate time.Time
 		NextUpdate time.Time                 `asn1:"optional"`
 		Revoked    []pkix.RevokedCertificate `asn1:"optional"`
+		Extensions []pkix.Extension          `asn1:"optional,explicit,tag:0"` // must be empty
 	}
 	Algorithm pkix.AlgorithmIdentifier
 	Signature asn1.BitString

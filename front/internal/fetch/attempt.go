@@ -52,7 +52,7 @@ type attempt struct {
 	needsExactTime atomic.Bool  // timers run: waitingSince must be exact
 	hasDialFailed  atomic.Bool  // no connection could be opened
 
-	caught string // of Settings.CatchStderr: what the application wrote; "" without
+	stderr *stderrSearch // nil unless the application wrote to STDERR, and Settings.CatchStderr is set
 
 	wasUnobserved bool // it is stopped, and neither had timers nor a waiter
 	isPending     bool // it is in Pending, whose mu guards this and the next line

@@ -95,11 +95,13 @@ func (c *certFile) read() error {
 // name, and must not make the server wait.
 func statCertFile(name string) (fileStamp, error) {
 	info, err := os.Stat(name)
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New(name + ": not a regular file")
-	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return fileStamp{}, err
+	case !info.Mode().IsRegular():
+		return fileStamp{}, errors.New(name + ": not a regular file")
+	case info.Size() == 0: // as some files of the kernel, which never end, such as /proc/kmsg
+		return fileStamp{}, errors.New(name + ": the file is empty")
 	}
 	return fileStamp{info.ModTime(), info.Size()}, nil
 }

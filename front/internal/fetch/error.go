@@ -3,7 +3,9 @@ package fetch
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
+	"os"
 
 	"github.com/tarehq/tare/internal/client"
 )
@@ -52,6 +54,8 @@ func (r *Request) classify(ctx context.Context, a *attempt, err error) *Error {
 		f.Kind = Timeout
 	case ctx.Err() != nil:
 		f.Kind = Canceled
+	case isLocal(err): // as in nginx no server has failed, and no other is tried
+		f.Kind, f.Status = NoServer, http.StatusInternalServerError
 	case errors.As(err, &clientErr):
 		// a request that must not be repeated can be retried only if nothing of it was sent
 		f.notSent = clientErr.CanRetry && !a.canRepeat()
@@ -72,4 +76,12 @@ func (r *Request) classify(ctx context.Context, a *attempt, err error) *Error {
 		f.Status = http.StatusGatewayTimeout
 	}
 	return f
+}
+
+// isLocal reports whether an attempt failed before a server could: there was no descriptor, or the
+// local address cannot be used. Clients may choose that address.
+func isLocal(err error) bool {
+	var call *os.SyscallError
+	var address *net.AddrError
+	return errors.As(err, &call) && (call.Syscall == "socket" || call.Syscall == "bind") || errors.As(err, &address)
 }

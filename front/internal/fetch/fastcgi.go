@@ -23,12 +23,12 @@ func (r *Request) roundTripFastCGI(a *attempt, h *http.Request) (*http.Response,
 	}
 	options.Addr, options.StreamBody = a.addr, r.Spec.Body.IsStreamed()
 	resp, err := r.transport().fcgi.RoundTripFastCGI(m, h, options)
-	if err != nil || a.caught == "" {
+	if err != nil || a.stderr == nil || a.stderr.caught == "" {
 		return resp, err
 	}
 	_ = resp.Body.Close() // there is an error already
 	return nil, &client.Error{Side: client.Server, Kind: client.Malformed, During: "reading the response of",
-		Addr: a.addr, Err: fmt.Errorf("it wrote %q to STDERR", a.caught)}
+		Addr: a.addr, Err: fmt.Errorf("it wrote %q to STDERR", a.stderr.caught)}
 }
 
 // optionsOf returns the settings of the client for an attempt.
@@ -44,14 +44,33 @@ func (r *Request) addParams(p *client.Params, _ int64) error {
 
 // reportStderr reports what an application writes to STDERR.
 func (r *Request) reportStderr(a *attempt, text []byte) {
-	for _, caught := range r.Settings.CatchStderr {
-		if bytes.Contains(text, []byte(caught)) {
-			a.caught = caught
+	if texts := r.Settings.CatchStderr; len(texts) > 0 {
+		if a.stderr == nil {
+			a.stderr = new(stderrSearch)
 		}
+		a.stderr.add(text, texts)
 	}
 	for len(text) > 0 {
 		part := text[:min(len(text), maxStderr)]
 		text = text[len(part):]
 		r.reportFailure(a.addr, fmt.Errorf("FastCGI sent in stderr: %q", part))
 	}
+}
+
+// stderrSearch looks for the texts of Settings.CatchStderr in what an application writes.
+type stderrSearch struct {
+	caught string // what was found; "" without
+	end    []byte // of the earlier pieces: a text may begin there
+}
+
+// add looks for texts in a piece.
+func (s *stderrSearch) add(piece []byte, texts []string) {
+	all, longest := append(s.end, piece...), 1
+	for _, text := range texts {
+		longest = max(longest, len(text))
+		if bytes.Contains(all, []byte(text)) {
+			s.caught = text
+		}
+	}
+	s.end = bytes.Clone(all[max(len(all)-longest+1, 0):])
 }

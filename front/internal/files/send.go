@@ -110,15 +110,15 @@ func (o outcome) setParts(header http.Header, v *variant) []part {
 		header["Content-Length"] = []string{strconv.FormatInt(s.length, 10)}
 		return []part{{span: s}}
 	}
-	boundary := rand.Text()
+	boundary, contentType := rand.Text(), header.Get("Content-Type") // the caller may have set it
 	parts, length := make([]part, len(o.spans)), int64(0)
 	for i, s := range o.spans {
 		before := "--" + boundary + "\r\n"
 		if i > 0 {
 			before = "\r\n" + before
 		}
-		if v.contentType != "" {
-			before += "Content-Type: " + v.contentType + "\r\n"
+		if contentType != "" {
+			before += "Content-Type: " + contentType + "\r\n"
 		}
 		parts[i] = part{span: s, before: before + "Content-Range: " + s.contentRange(v.size) + "\r\n\r\n"}
 		length += int64(len(parts[i].before)) + s.length

@@ -11,8 +11,6 @@ import (
 	"net/http"
 	"os"
 	"time"
-
-	"github.com/tarehq/tare/front/nginxconf"
 )
 
 // Config is what a server for HTTP/3 needs.
@@ -21,8 +19,12 @@ type Config struct {
 	Handler  http.Handler
 	TLS      *tls.Config
 	ErrorLog *log.Logger
-	// QUIC, HeaderTimeout, IdleTimeout and HeaderBytes are those of nginxconf.Listener.
-	QUIC                       nginxconf.QUIC
+	// Retry, Streams, Window and HostKey are nginxconf.Listener's HTTP3Retry and so on. The timeouts
+	// and HeaderBytes have its names.
+	Retry                      bool
+	Streams                    int
+	Window                     int64
+	HostKey                    []byte
 	HeaderTimeout, IdleTimeout time.Duration
 	HeaderBytes                int64
 	// Rejected logs requests that the server rejects without the Handler: see

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -27,6 +30,8 @@ const (
 	maxMessage = 16 << 10
 	// sendTimeout limits how long a full socket of a local server holds up the other lines.
 	sendTimeout = time.Second
+	// writeTimeout limits how long all lines of one Write are held up.
+	writeTimeout = 3 * time.Second
 	// reportEvery is the minimum time between two reports of lost messages.
 	reportEvery = 10 * time.Second
 )
@@ -58,13 +63,16 @@ type Target struct {
 // tag=nginx,nohostname". Only the server is required. It may be a name, or "unix:" and a path.
 func Parse(text string) (*Target, error) {
 	t := &Target{severity: Info, facility: facilityOf(defaultFacility)}
-	tag, hasHostname := defaultTag, true
+	tag, hasHostname, hasServer := defaultTag, true, false
 	for parameter := range strings.SplitSeq(strings.TrimPrefix(text, Prefix), ",") {
 		name, value, _ := strings.Cut(parameter, "=")
 		var err error
 		switch name {
 		case "server":
-			err = t.setServer(value)
+			if err = t.setServer(value); hasServer {
+				err = fmt.Errorf("a second server %q: want one (use a second log)", value)
+			}
+			hasServer = true
 		case "facility":
 			if t.facility = facilityOf(value); t.facility < 0 {
 				err = fmt.Errorf("unknown facility %q", value)
@@ -86,7 +94,7 @@ func Parse(text string) (*Target, error) {
 			return nil, fmt.Errorf("syslog: %w", err)
 		}
 	}
-	if t.address == "" {
+	if !hasServer {
 		return nil, errors.New("syslog: missing server=")
 	}
 	t.start = " "
@@ -111,10 +119,18 @@ func (t *Target) setServer(value string) error {
 		host, port = strings.TrimSuffix(strings.TrimPrefix(value, "["), "]"), defaultPort
 		t.address = net.JoinHostPort(host, port)
 	}
-	if n, err := strconv.ParseUint(port, 10, 16); host == "" || err != nil || n == 0 {
+	if n, err := strconv.ParseUint(port, 10, 16); !isHost(host) || err != nil || n == 0 {
 		return fmt.Errorf("invalid server %q: want an address and perhaps a port, or unix: and a path", value)
 	}
 	return nil
+}
+
+// isHost reports whether a server is an IP address, or may be a name.
+func isHost(host string) bool {
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return host != "" && !strings.ContainsAny(host, ":[]$/ ")
 }
 
 func isTag(tag string) bool {
@@ -153,62 +169,100 @@ func (t *Target) Open(report func(text string)) io.WriteCloser {
 	return &sender{target: t, report: report}
 }
 
-// sender sends messages. One goroutine uses it at a time.
+// sender sends messages. One goroutine writes, and any one closes.
 type sender struct {
-	target     *Target
-	report     func(text string)
-	conn       net.Conn // nil until it is needed, and after an error
-	lost       int      // messages that were not reported
+	target   *Target
+	report   func(text string)
+	isClosed atomic.Bool
+
+	mu         sync.Mutex // guards the rest; held while messages are sent
+	conn       net.Conn   // nil until it is needed, and after an error
+	lost       int        // messages that were not reported
+	cause      error      // of the last one
 	lastReport time.Time
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. It takes at most writeTimeout: a server that accepts nothing would
+// otherwise delay reopening and closing by a second for each line that waits.
 func (s *sender) Write(lines []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	end, isStuck := time.Now().Add(writeTimeout), false
 	for line := range bytes.Lines(lines) {
+		if s.isClosed.Load() {
+			s.cause, isStuck = net.ErrClosed, true
+		}
+		if isStuck {
+			s.lost++
+			continue
+		}
 		line = bytes.TrimSuffix(line, []byte("\n"))
-		s.send(line[:min(len(line), maxMessage)])
+		if err := s.send(line[:min(len(line), maxMessage)], end); err != nil {
+			s.lost, s.cause, isStuck = s.lost+1, err, isTimeout(err)
+		}
+	}
+	if s.lost > 0 && time.Since(s.lastReport) >= reportEvery {
+		s.reportLost()
 	}
 	return len(lines), nil
 }
 
-// send sends a message. A connected socket reports with a later message that nobody has received an
-// earlier one, so it tries twice.
-func (s *sender) send(message []byte) {
-	err := s.try(message)
-	if err != nil {
-		err = s.try(message)
-	}
-	if err == nil {
-		return
-	}
-	if s.lost++; time.Since(s.lastReport) >= reportEvery {
-		s.report(fmt.Sprintf("%d messages lost: %v", s.lost, err))
-		s.lost, s.lastReport = 0, time.Now()
-	}
+func (s *sender) reportLost() {
+	s.report(fmt.Sprintf("%d messages lost: %v", s.lost, s.cause))
+	s.lost, s.lastReport = 0, time.Now()
 }
 
-func (s *sender) try(message []byte) (err error) {
+// send sends a message. A connected socket reports with a later message that nobody has received an
+// earlier one, so it tries twice.
+func (s *sender) send(message []byte, end time.Time) error {
+	err := s.try(message, end)
+	if err != nil && !isTimeout(err) {
+		err = s.try(message, end)
+	}
+	return err
+}
+
+func (s *sender) try(message []byte, end time.Time) (err error) {
 	if s.conn == nil {
-		if s.conn, err = net.DialTimeout(s.target.network, s.target.address, sendTimeout); err != nil {
+		dialer := net.Dialer{Timeout: sendTimeout, Deadline: end}
+		if s.conn, err = dialer.Dial(s.target.network, s.target.address); err != nil {
 			s.conn = nil
 			return err
 		}
 	}
-	if err = s.conn.SetWriteDeadline(time.Now().Add(sendTimeout)); err == nil {
+	deadline := time.Now().Add(sendTimeout)
+	if end.Before(deadline) {
+		deadline = end
+	}
+	if err = s.conn.SetWriteDeadline(deadline); err == nil {
 		_, err = s.conn.Write(message)
 	}
 	if err != nil {
-		_ = s.Close()
+		s.disconnect()
 	}
 	return err
 }
 
-// Close implements io.Closer.
-func (s *sender) Close() error {
-	if s.conn == nil {
-		return nil
+func isTimeout(err error) bool {
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}
+
+func (s *sender) disconnect() {
+	if s.conn != nil {
+		_ = s.conn.Close() // datagrams are sent at once
+		s.conn = nil
 	}
-	err := s.conn.Close()
-	s.conn = nil
-	return err
+}
+
+// Close implements io.Closer. A Write of another goroutine ends soon. Its caller calls Close, too.
+func (s *sender) Close() error {
+	s.isClosed.Store(true)
+	if s.mu.TryLock() {
+		defer s.mu.Unlock()
+		if s.disconnect(); s.lost > 0 {
+			s.reportLost()
+		}
+	}
+	return nil
 }

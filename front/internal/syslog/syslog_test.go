@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,9 @@ func TestStartOfMessage(t *testing.T) {
 	host = strings.ToLower(host)
 	at := time.Date(2024, 5, 1, 2, 3, 4, 0, time.UTC)
 	for text, want := range map[string]string{
-		"syslog:server=127.0.0.1":                                   "<187>May  1 02:03:04 " + host + " nginx: ",
+		"syslog:server=127.0.0.1": "<187>May  1 02:03:04 " + host + " nginx: ",
+		"syslog:server=[::1]":     "<187>May  1 02:03:04 " + host + " nginx: ",
+		"syslog:server=log.a-b":   "<187>May  1 02:03:04 " + host + " nginx: ",
 		"syslog:facility=user,server=[::1]:5140,tag=a_1,nohostname": "<11>May  1 02:03:04 a_1: ",
 	} {
 		to, err := syslog.Parse(text)
@@ -39,6 +42,9 @@ func TestInvalidTargets(t *testing.T) {
 		"syslog:tag=x":                                   "missing server=",
 		"syslog:server=":                                 "invalid server",
 		"syslog:server=x:http":                           "invalid server",
+		"syslog:server=127.0.0.1:514:514":                "invalid server",
+		"syslog:server=$host":                            "invalid server",
+		"syslog:server=a,server=b":                       "a second server",
 		"syslog:server=unix:":                            "lacks a path",
 		"syslog:server=x,facility=local8":                "unknown facility",
 		"syslog:server=x,severity=fatal":                 "unknown severity",
@@ -101,5 +107,47 @@ func TestMessagesAreSent(t *testing.T) {
 			t.Errorf("%.20q, then %d bytes", one, len(two))
 		}
 		server.Close()
+	}
+}
+
+// A server that receives nothing costs one wait for all lines of a Write, and Close ends it.
+func TestStuckServerDoesNotHoldLinesUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	server, err := net.ListenPacket("unixgram", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	to, err := syslog.Parse("syslog:server=unix:" + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lines = 20_000 // each of which could wait for a second
+	lost := 0
+	out := to.Open(func(text string) {
+		n, why, _ := strings.Cut(text, " messages lost: ")
+		if !strings.Contains(why, "timeout") && !strings.Contains(why, net.ErrClosed.Error()) {
+			t.Errorf("%q", text)
+		}
+		more, _ := strconv.Atoi(n)
+		lost += more
+	})
+	written := make(chan int)
+	go func() {
+		n, _ := out.Write([]byte(strings.Repeat("line\n", lines)))
+		written <- n
+		n, _ = out.Write([]byte("another\n"))
+		written <- n
+	}()
+	for _, want := range []int{5 * lines, len("another\n")} {
+		if n := <-written; n != want {
+			t.Errorf("%d bytes, want %d", n, want)
+		}
+		if err := out.Close(); err != nil { // perhaps while the second Write waits
+			t.Error(err)
+		}
+	}
+	if lost == 0 || lost > lines+1 {
+		t.Errorf("%d lines were lost", lost)
 	}
 }

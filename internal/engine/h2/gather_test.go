@@ -109,3 +109,29 @@ func TestGathering(t *testing.T) {
 	wait()
 	want("not")
 }
+
+// No response is lost that another goroutine gathers, with any number of threads.
+func TestNoGatheredResponseIsLost(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	const streams = 16
+	for _, threads := range []int{1, 2, 8} {
+		runtime.GOMAXPROCS(threads)
+		for round := range 20 {
+			release := make(chan struct{})
+			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+				<-release
+				for range len(r.URL.Path) + round {
+					runtime.Gosched()
+				}
+				hello(w, r)
+			})
+			wait := p.openStreams(streams)
+			p.rest()
+			close(release)
+			wait()
+			if n := strings.Count(p.rest(), "DATA hello end"); n != streams {
+				t.Fatalf("%d threads: %d responses of %d", threads, n, streams)
+			}
+		}
+	}
+}
