@@ -68,6 +68,9 @@ func sandboxOption(s privilege.Sandbox) string {
 
 // openDir opens the served folder once, so all later checks apply to the same folder.
 func (p *servePlan) openDir() (*os.Root, error) {
+	if info, err := os.Stat(p.dir); err == nil && !info.IsDir() { // opening a named pipe would block
+		return nil, dirError(p.dir, syscall.ENOTDIR)
+	}
 	root, err := os.OpenRoot(p.dir)
 	if err != nil {
 		return nil, dirError(p.dir, err)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,6 +43,9 @@ func (*portFlag) Type() string { return "port" }
 
 // serve runs the command line: for files, or for an nginx.conf.
 func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
+	if err := f.checkEmpty(args); err != nil {
+		return usageError(err)
+	}
 	if f.config != "" && (len(args) > 0 || f.key != "") { // -c meant the certificate before nginx.conf was supported
 		if f.cert != "" {
 			return usageError(fmt.Errorf("-c means --cert with a DIR or --key: set only one of them"))
@@ -66,6 +70,22 @@ func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
 		return usageError(err)
 	}
 	return runServe(ctx, env, plan)
+}
+
+// checkEmpty rejects arguments that are empty, as those of a script whose variable is not set.
+// Without them, the command would serve the current folder, or serve it without TLS.
+func (f *serveFlags) checkEmpty(args []string) error {
+	if len(args) > 0 && args[0] == "" {
+		return errors.New("DIR is empty (for the current folder, leave it out)")
+	}
+	for _, flag := range []struct{ name, value string }{
+		{"config", f.config}, {"explain", f.explain}, {"cert", f.cert}, {"key", f.key},
+	} {
+		if f.changed(flag.name) && flag.value == "" {
+			return fmt.Errorf("--%s: the value is empty", flag.name)
+		}
+	}
+	return nil
 }
 
 // frontPlan parses the flags for an nginx.conf.

@@ -118,11 +118,16 @@ func (s *series) writePage() (file string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = page.Write(f, seriesSource, template.Options{Methods: map[string][]any{
+	err = page.Write(f, seriesSource, seriesOptions(), s)
+	return file, errors.Join(err, f.Close())
+}
+
+// seriesOptions returns what the page's template uses.
+func seriesOptions() template.Options {
+	return template.Options{Methods: map[string][]any{
 		"Started": {(*series).Started}, "Complete": {(*series).Complete}, "Done": {(*series).Done},
 		"Left": {(*series).Left}, "Outcome": {(*seriesEntry).Outcome},
-	}}, s)
-	return file, errors.Join(err, f.Close())
+	}}
 }
 
 // Started returns the start of the series, for the page.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"reflect"
 	"time"
 
 	"github.com/tarehq/tare/internal/template"
@@ -28,15 +29,6 @@ const mainFile = "page.html"
 // template plot, which draws a Plot, and the method Format of times. If rendering fails, nothing is
 // written.
 func Write(w io.Writer, sources fs.FS, o template.Options, data any) error {
-	o.HTML, o.Funcs, o.Methods = true, maps.Clone(o.Funcs), maps.Clone(o.Methods)
-	if o.Funcs == nil {
-		o.Funcs = make(map[string]any)
-	}
-	if o.Methods == nil {
-		o.Methods = make(map[string][]any)
-	}
-	o.Funcs["style"] = func() template.HTML { return template.HTML(style) }
-	o.Methods["Format"] = append(o.Methods["Format"], time.Time.Format)
 	parsed, err := parse(sources, o)
 	if err != nil {
 		panic(fmt.Sprintf("page: BUG: %v", err))
@@ -47,6 +39,30 @@ func Write(w io.Writer, sources fs.FS, o template.Options, data any) error {
 	}
 	_, err = w.Write(b.Bytes())
 	return err
+}
+
+// Check returns the errors with which Write would panic, in all branches: see template.Check. It is
+// for tests.
+func Check(sources fs.FS, o template.Options, data any) error {
+	parsed, err := parse(sources, o)
+	if err != nil {
+		return err
+	}
+	return parsed.Check(reflect.TypeOf(data))
+}
+
+// pageOptions adds to o what every page may use.
+func pageOptions(o template.Options) template.Options {
+	o.HTML, o.Funcs, o.Methods = true, maps.Clone(o.Funcs), maps.Clone(o.Methods)
+	if o.Funcs == nil {
+		o.Funcs = make(map[string]any)
+	}
+	if o.Methods == nil {
+		o.Methods = make(map[string][]any)
+	}
+	o.Funcs["style"] = func() template.HTML { return template.HTML(style) }
+	o.Methods["Format"] = append(o.Methods["Format"], time.Time.Format)
+	return o
 }
 
 // parse parses the templates of a page.
@@ -68,5 +84,5 @@ func parse(sources fs.FS, o template.Options) (*template.Template, error) {
 			more = append(more, source)
 		}
 	}
-	return template.New(o, first, more...)
+	return template.New(pageOptions(o), first, more...)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 )
@@ -23,11 +24,11 @@ func builtins() map[string]func(args []reflect.Value) (reflect.Value, error) {
 		"println": text(fmt.Sprintln),
 		"printf":  printf,
 		"eq":      equalsAny,
-		"ne":      ordered(func(c int) bool { return c != 0 }),
+		"ne":      notEqual,
 		"lt":      ordered(func(c int) bool { return c < 0 }),
 		"le":      ordered(func(c int) bool { return c <= 0 }),
-		"gt":      ordered(func(c int) bool { return c > 0 }),
-		"ge":      ordered(func(c int) bool { return c >= 0 }),
+		"gt":      negated(ordered(func(c int) bool { return c <= 0 })),
+		"ge":      negated(ordered(func(c int) bool { return c < 0 })),
 	}
 }
 
@@ -45,6 +46,8 @@ func isTrue(v reflect.Value) bool {
 		return v.Len() > 0
 	case reflect.Struct:
 		return true
+	case reflect.Float32, reflect.Float64: // IsZero is false for -0
+		return v.Float() != 0
 	}
 	return !v.IsZero()
 }
@@ -137,37 +140,86 @@ func equalsAny(args []reflect.Value) (reflect.Value, error) {
 		return reflect.Value{}, errTwoArguments
 	}
 	for _, other := range args[1:] {
-		c, err := compare(args[0], other)
-		if err != nil || c == 0 {
-			return reflect.ValueOf(true), err
+		same, err := equal(args[0], other)
+		if err != nil || same {
+			return reflect.ValueOf(same), err
 		}
 	}
 	return reflect.ValueOf(false), nil
 }
 
-// ordered returns a function of two arguments that compares them.
+func notEqual(args []reflect.Value) (reflect.Value, error) {
+	if len(args) != 2 {
+		return reflect.Value{}, errTwoArguments
+	}
+	same, err := equal(args[0], args[1])
+	return reflect.ValueOf(!same), err
+}
+
+// negated returns a function with the opposite result.
+func negated(f func([]reflect.Value) (reflect.Value, error)) func([]reflect.Value) (reflect.Value, error) {
+	return func(args []reflect.Value) (reflect.Value, error) {
+		holds, err := f(args)
+		if err != nil {
+			return holds, err
+		}
+		return reflect.ValueOf(!holds.Bool()), nil
+	}
+}
+
+// equal compares what compare does, and other values of the same kind. A nil of any type equals the
+// constant.
+func equal(a, b reflect.Value) (bool, error) {
+	a, _ = indirectInterface(a)
+	b, _ = indirectInterface(b)
+	switch {
+	case !a.IsValid() || !b.IsValid():
+		return isNil(a) == isNil(b), nil
+	case a.Kind() == reflect.String || isNumber(a.Type()):
+		c, err := compare(a, b)
+		return c == 0 && !isNaN(a) && !isNaN(b), err
+	case a.Kind() != b.Kind():
+	case isNil(a) || isNil(b):
+		return isNil(a) == isNil(b), nil
+	case a.Comparable() && b.Comparable():
+		return a.Interface() == b.Interface(), nil
+	}
+	return false, fmt.Errorf("incompatible types for comparison: %s and %s", a.Type(), b.Type())
+}
+
+func isNil(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Invalid:
+		return true
+	case reflect.Chan, reflect.Func, reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice:
+		return v.IsNil()
+	}
+	return false
+}
+
+func isNaN(v reflect.Value) bool { return v.CanFloat() && math.IsNaN(v.Float()) }
+
+// ordered returns a function of two arguments that compares them. It does not hold for NaN.
 func ordered(holds func(c int) bool) func([]reflect.Value) (reflect.Value, error) {
 	return func(args []reflect.Value) (reflect.Value, error) {
 		if len(args) != 2 {
 			return reflect.Value{}, errTwoArguments
 		}
-		c, err := compare(args[0], args[1])
-		return reflect.ValueOf(holds(c)), err
+		a, _ := indirectInterface(args[0])
+		b, _ := indirectInterface(args[1])
+		if !a.IsValid() || !b.IsValid() {
+			return reflect.Value{}, errors.New("nil has no order")
+		}
+		c, err := compare(a, b)
+		return reflect.ValueOf(holds(c) && !isNaN(a) && !isNaN(b)), err
 	}
 }
 
-// compare compares strings, booleans, or numbers of the same kind. Whether they are signed does not
-// matter.
+// compare compares strings, or numbers of the same kind. Whether they are signed does not matter.
 func compare(a, b reflect.Value) (int, error) {
-	a, _ = indirectInterface(a)
-	b, _ = indirectInterface(b)
 	switch {
-	case !a.IsValid() || !b.IsValid():
-		return cmp.Compare(fmt.Sprint(a.IsValid()), fmt.Sprint(b.IsValid())), nil
 	case a.Kind() == reflect.String && b.Kind() == reflect.String:
 		return strings.Compare(a.String(), b.String()), nil
-	case a.Kind() == reflect.Bool && b.Kind() == reflect.Bool:
-		return strings.Compare(fmt.Sprint(a.Bool()), fmt.Sprint(b.Bool())), nil
 	case a.CanInt() && b.CanInt():
 		return cmp.Compare(a.Int(), b.Int()), nil
 	case a.CanUint() && b.CanUint():

@@ -278,9 +278,22 @@ func (x *execution) call(dot reflect.Value, name string, f reflect.Value, in []r
 			return value, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	out := f.Call(values)
+	if value, err = result(f, values); err != nil {
+		return value, fmt.Errorf("%s: %w", name, err)
+	}
+	return value, nil
+}
+
+// result calls a function. As in text/template, a panic becomes an error.
+func result(f reflect.Value, in []reflect.Value) (value reflect.Value, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	out := f.Call(in)
 	if len(out) > 1 && !out[1].IsNil() {
-		return value, fmt.Errorf("%s: %w", name, out[1].Interface().(error))
+		return value, out[1].Interface().(error)
 	}
 	return out[0], nil
 }

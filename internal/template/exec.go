@@ -114,6 +114,9 @@ func (x *execution) iterate(dot reflect.Value, n *parse.RangeNode) error {
 		return err
 	}
 	value, _ = indirect(value)
+	if len(n.Pipe.Decl) > 1 && (value.CanInt() || value.CanUint()) {
+		return fmt.Errorf("range over a %s sets one variable", value.Type())
+	}
 	outer, count := len(x.vars), 0
 	one := func(key, element reflect.Value) error {
 		count++
@@ -170,8 +173,9 @@ func each(value reflect.Value, f func(key, element reflect.Value) error) error {
 				return err
 			}
 		}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		for i := range value.Int() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		for i := range value.Convert(reflect.TypeFor[int64]()).Int() {
 			n := reflect.ValueOf(i).Convert(value.Type())
 			if err := f(n, n); err != nil {
 				return err
@@ -204,7 +208,7 @@ func (x *execution) print(value reflect.Value) {
 	switch {
 	case !x.template.isHTML:
 		x.out.WriteString(textOf(value))
-	case !value.IsValid():
+	case !value.IsValid(), value.Kind() == reflect.Interface && value.IsNil():
 	case value.Type() == reflect.TypeFor[HTML]():
 		x.out.WriteString(value.String())
 	default:

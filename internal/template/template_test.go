@@ -6,6 +6,7 @@ import (
 	"fmt"
 	html "html/template"
 	"math"
+	"reflect"
 	"strings"
 	"testing"
 	text "text/template"
@@ -38,7 +39,22 @@ type data struct {
 	When        time.Time
 	Err         error
 	Lists       [][]int
+	Structs     []item
+	Values      map[string]item
+	Pointers    []*item
+	Array       [2]int
+	NilMap      map[string]int
+	NaN, Minus0 float64
 }
+
+// item has methods of a pointer and of a value, and prints itself.
+type item struct {
+	Name string
+	Deep *item
+}
+
+// String implements fmt.Stringer.
+func (i *item) String() string { return "item " + i.Name }
 
 // Sum adds numbers.
 func (d *data) Sum(all ...int) (sum int) {
@@ -66,6 +82,10 @@ func newData() *data {
 		Numbers: map[int]string{10: "ten", 9: "nine"},
 		Any:     map[string]any{"k": []int{7, 8}}, Next: &data{Text: "next", Base: &Base{}},
 		When: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Err: errors.New("<error>"), Lists: [][]int{{1, 2}, {}, {3}},
+		Structs:  []item{{Name: "<one>"}, {Name: "two", Deep: &item{Name: "deep"}}},
+		Values:   map[string]item{"k": {Name: "value"}},
+		Pointers: []*item{{Name: "p"}, nil}, Array: [2]int{5, 6},
+		NaN: math.NaN(), Minus0: math.Copysign(0, -1),
 	}
 }
 
@@ -100,6 +120,9 @@ var sources = []string{
 	`{{range .Nil.List}}{{end}}`, `{{range .Lists}}{{range .}}{{.}}{{else}}none{{end}},{{end}}`,
 	`{{range 3}}{{.}}{{end}}{{range $i := 2}}{{$i}}{{end}}`, `{{range .N}}{{if eq . 1}}{{continue}}{{end}}{{.}}{{end}}`,
 	`{{range .List}}{{if eq . "<y>"}}{{break}}{{end}}{{.}}{{end}}`, `{{range .Text}}{{end}}`,
+	`{{range .U}}{{if gt . 2}}{{break}}{{end}}{{.}}{{end}}{{range $x := -1}}{{else}}none{{end}}`,
+	`{{range $i, $x := .N}}{{end}}`,
+	`{{$x := 1}}{{range $x = .Lists}}{{len $x}}{{end}}{{$x}}{{$i := 0}}{{range $i, $x = .List}}{{end}}{{$i}}{{$x}}`,
 	`{{$x := 1}}{{range .List}}{{$x = .}}{{end}}{{$x}}`, `{{$x := 1}}{{if .Yes}}{{$x := 2}}{{$x}}{{end}}{{$x}}`,
 	`{{.Sum}} {{.Sum 1 2}} {{1 | .Sum 2}} {{.Shout}} {{.Next.Shout}} {{.Promoted 4}} {{(.Sum 1) | twice2}}`,
 	`{{.Fail 0}}`, `{{.Fail 1}}`, `{{.Fail "x"}}`, `{{.Fail}}`, `{{fails .Yes}}`, `{{.Missing}}`, `{{.Nil.Text}}`,
@@ -110,6 +133,12 @@ var sources = []string{
 	`{{len .List}} {{len .Map}} {{len "abc"}} {{len .N}}`, `{{index .List 1}} {{index .Map "a"}} {{index .Map "no"}}`,
 	`{{index .List 3}}`, `{{index .Numbers 9}} {{index .Any "k" 1}} {{index .Lists 0 1}}`, `{{index .N 1}}`,
 	`{{eq .N 3}} {{eq .Text "a" "b"}} {{eq .U 200}} {{ne .N 3}} {{lt .N 4}} {{le 3 .N}} {{gt .U 100}} {{ge .F 1.5}}`,
+	`{{eq .Nil nil}} {{ne .Nil nil}} {{eq nil .Next}} {{eq nil nil}} {{eq 1 nil}} {{eq .Next .Next}} {{ne .Next .Nil}}`,
+	`{{eq .NaN .NaN}} {{ne .NaN .NaN}} {{lt .NaN 1.0}} {{le .NaN .NaN}} {{gt .F .NaN}}`,
+	`{{if .NaN}}a{{end}}{{if .Minus0}}b{{end}}`,
+	`{{eq .When .When}} {{eq .Array .Array}} {{eq .NilMap nil}}`, `{{eq .List .List}}`, `{{lt nil 1}}`, `{{lt .Yes .No}}`,
+	`{{eq .Nil 1}}`, `{{ne .Nil .NilMap}}`, `{{eq .Err .Err}} {{eq .Any .NilMap}}`, `{{eq 1i 1i}}`,
+	`{{ge .NaN 1.0}} [{{.Next.Err}}] [{{.Next.Any}}] [{{.Nil}}]`, `{{.Nil.Sum 1}}`, `{{.Nil.Shout}}`,
 	`{{lt .U 300}} {{gt -1 .U}} {{eq .Text .N}}`, `{{eq .Yes true}} {{eq .No .Yes}}`,
 	`{{and .Yes .N}} {{or .Empty .Text}} {{or .No .Empty}} {{and .No (.Fail 1)}} {{or .Yes (.Fail 1)}} {{not 0}}`,
 	`{{and .Yes (.Fail 1)}}`, `{{print 1 "a" 2 3 .N}}|{{println "x"}}|{{printf "%05d %v %s" .N .Any .Text}}`, `{{printf}}`,
@@ -188,6 +217,36 @@ func TestEveryCharacterIsEscaped(t *testing.T) {
 			if got.String() != want.String() {
 				t.Errorf("%q: got %q, want %q", value, got.String(), want.String())
 			}
+		}
+	}
+}
+
+// Check finds in all branches what Execute finds in those that it reaches.
+func TestCheckFindsWhatIsMissing(t *testing.T) {
+	for source, want := range map[string]string{
+		`{{.Sum 1}} {{.Next.Fail 0}} {{.Text}} {{.Inner}} {{.Promoted 1}} {{.When.UTC.Format ""}} {{.Any.k.x}}`: "",
+		`{{range $i, $x := .Structs}}{{$x.Name}}{{$x.Deep.Deep.Name}}{{end}}{{index .Values "k" | print}}`:      "",
+		`{{range .Values}}{{.Name}}{{end}}{{with index .Pointers 1}}{{.Name}}{{end}}{{.Map.none}}`:              "",
+		`{{$x := .N}}{{if .No}}{{$x = .Next}}{{else}}{{$x.Text}}{{end}}{{range 3}}{{.}}{{end}}`:                 "",
+		`{{$x := .Next}}{{range $x = .List}}{{$x.Whatever}}{{end}}`:                                             "",
+		`{{if .No}}{{.Missing}}{{end}}`:                                          "data has no field Missing",
+		`{{if .Yes}}{{else if .No}}{{.Next.When.Missing}}{{end}}`:                "Time has no field Missing",
+		`{{with .Nil}}{{.When.String}}{{end}}`:                                   "method String of time.Time",
+		`{{range .Structs}}{{else}}{{range $.Structs}}{{.String}}{{end}}{{end}}`: "method String of template_test.item is not in",
+		`{{range .Values}}{{.String}}{{end}}`:                                    "item has no field String",
+		`{{range .NilMap}}{{.Name}}{{end}}`:                                      "int has no field Name",
+		`{{define "t"}}{{.Name}}{{end}}{{if .No}}{{template "t" .}}{{end}}`:      "data has no field Name",
+		`{{if .No}}{{template "none"}}{{end}}`:                                   "no template",
+		`{{if .No}}{{range .Text}}{{end}}{{end}}`:                                "cannot iterate over a string",
+		`{{$x := .Next}}{{if .No}}{{printf "" (len $x.Lost)}}{{end}}`:            "data has no field Lost",
+	} {
+		parsed, err := template.New(options(true), template.Source{Name: "x", Text: source})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = parsed.Check(reflect.TypeFor[*data]())
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", source, err, want)
 		}
 	}
 }

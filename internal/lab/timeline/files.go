@@ -30,12 +30,15 @@ const (
 var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
-func (r *Report) writePage(w io.Writer) error {
+func (r *Report) writePage(w io.Writer) error { return page.Write(w, pageSource, r.pageOptions(), r) }
+
+// pageOptions returns what the page's template uses.
+func (r *Report) pageOptions() template.Options {
 	heads, rows := table.Shown(table.Page, r.columns(), slices.Values(r.lines()))
 	methods := map[string][]any{
 		"Verdict": {(*Report).Verdict}, "Problems": {(*Report).Problems}, "Command": {(*Report).Command},
 	}
-	return page.Write(w, pageSource, template.Options{Methods: methods, Funcs: map[string]any{
+	return template.Options{Methods: methods, Funcs: map[string]any{
 		"heads": func() []string { return heads },
 		"rows":  func() [][]string { return rows },
 		"charts": func() (all []*Chart) {
@@ -50,7 +53,7 @@ func (r *Report) writePage(w io.Writer) error {
 		"lasted":  r.lasted,
 		"join":    func(words []string) string { return strings.Join(words, ", ") },
 		"gb":      func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
-	}}, r)
+	}}
 }
 
 // WriteFiles writes all files of the report to a folder. It continues after a file that fails.

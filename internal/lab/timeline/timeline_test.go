@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -188,5 +189,13 @@ func TestFilesAreWritten(t *testing.T) {
 	}
 	if New(r).Complete() {
 		t.Error("a run without a case is complete")
+	}
+}
+
+// The template uses only fields and methods that exist, in all branches.
+func TestTemplateUsesWhatExists(t *testing.T) {
+	r := New(exampleRun())
+	if err := page.Check(pageSource, r.pageOptions(), r); err != nil {
+		t.Error(err)
 	}
 }
