@@ -16,7 +16,7 @@ import (
 // internal.
 var maxPublic = map[string]int{
 	"front":           21,
-	"front/conf":      62,
+	"front/conf":      63,
 	"front/files":     8,
 	"front/nginxconf": 7,
 	"front/http3":     1,

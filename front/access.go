@@ -14,7 +14,7 @@ type access struct {
 	rules      networkSet // the first match applies
 	deny       []bool
 	password   *password     // nil if none is required
-	request    *authRequest  // nil if there is none
+	request    *authRequest  // nil asks no application
 	satisfyAny bool          // one of rules, password and request is enough
 	delay      time.Duration // of a 401
 }

@@ -186,7 +186,8 @@ func escapeListed(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(html.EscapeString(s), "&#34;", "&quot;"), "&#39;", "'")
 }
 
-// appendComponent appends a name, percent-encoded but for what RFC 3986 calls unreserved.
+// appendComponent appends a name. All characters that RFC 3986 does not call unreserved are
+// percent-encoded.
 func appendComponent(b []byte, name string) []byte {
 	for i := range len(name) {
 		switch c := name[i]; {

@@ -36,7 +36,7 @@ type filters struct {
 // observed. A bound handler's responses have no timeout unless the Settings set one.
 func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*filters, error) {
 	f := &filters{noChunks: s.NoChunks}
-	if id != nil && s.UserID.Mode != "log" {
+	if id != nil && id.from.Mode != "log" {
 		f.userID = id
 	}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil

@@ -290,7 +290,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.secureLink, err = c.secureLink(s.SecureLink); err != nil {
 		return err
 	}
-	if loc.userID, err = c.userID(s); err != nil {
+	if loc.userID, err = c.userID(s.UserID); err != nil {
 		return err
 	}
 	loc.sendTimeout = cmp.Or(s.SendTimeout, defaultTimeout)

@@ -138,7 +138,7 @@ func closeLog(f *accesslog.File) {
 }
 
 // appendStart appends what precedes a line of an access log: nothing, the start of a message, or
-// the path of the line's file. It reports false if there is none.
+// the path of the line's file. It reports false if the line must not be written.
 func (l *accessLog) appendStart(b []byte, x *exchange) ([]byte, bool) {
 	switch to := &l.target; {
 	case to.syslog != nil:

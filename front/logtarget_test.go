@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bytes"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // loggedBy returns a front whose location / has a log with a format of $uri and $status.
@@ -175,7 +174,7 @@ func TestReopeningHangsForOneLogOnly(t *testing.T) {
 // No client forges a line of an error log, or controls the terminal that shows it.
 func TestErrorLogIsPrintable(t *testing.T) {
 	dir := t.TempDir()
-	program := new(syncBuffer)
+	program := new(testkit.Log)
 	name := filepath.Join(dir, "errors")
 	s := conf.Settings{ErrorLog: &conf.ErrorLog{Path: name, Level: "info"}}
 	s.Password = &conf.Password{Realm: "r", File: conf.Text(dir + "/none$uri")}
@@ -220,23 +219,4 @@ func TestLogsAreMadeForRootsOnly(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "invented.log")); err == nil {
 		t.Error("a client has made a file")
 	}
-}
-
-// syncBuffer is a buffer for several goroutines.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-// Write implements io.Writer.
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

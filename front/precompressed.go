@@ -27,7 +27,7 @@ func precompressedOf(s *conf.Files) (all []precompressed) {
 }
 
 // findPrecompressed returns a coding in which the file exists: one that is always served, or else
-// one that the client accepts. It returns nil if there is none.
+// one that the client accepts. Otherwise it returns nil.
 func (f *fileSet) findPrecompressed(r *http.Request, p *filePlace, always bool) *precompressed {
 	for i := range f.precompressed {
 		c := &f.precompressed[i]

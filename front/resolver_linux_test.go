@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/internal/dns/dnstest"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // container is a server that moves from one loopback address to another, like a container that is
@@ -147,24 +146,6 @@ func TestServersWithResolveAreFollowed(t *testing.T) {
 	a.until("/late", "127.0.0.3", func(response) {})
 }
 
-// logBuffer is a log that tests read while it is written.
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), text)
-}
-
 // While DNS fails, old addresses stay in use, and one line of the log reports it. A reload changes
 // nothing about that.
 func TestOldAddressesStayWhileDNSFails(t *testing.T) {
@@ -175,7 +156,8 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 	c := parseConf(t, fmt.Sprintf(`resolver %s ipv6=off; upstream app { server app.example:%s resolve; }`, s.Addr(),
 		app.port), `location / { proxy_pass http://app; }
 		location /var { set $to app.example; proxy_pass http://$to:`+app.port+`; }`)
-	var lines logBuffer
+	var lines testkit.Log
+	count := func(text string) int { return strings.Count(lines.String(), text) }
 	h := newFront(t, c, front.LogErrors(log.New(&lines, "", 0)))
 	a := serveHandler(t, h)
 	for _, path := range []string{"/", "/var"} {
@@ -200,19 +182,19 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 			}
 		}
 	}
-	before := lines.count("cannot resolve app.example")
+	before := count("cannot resolve app.example")
 	must(t, h.Reload(c))
-	for end := time.Now().Add(maxWait); lines.count("cannot resolve app.example") == before; {
+	for end := time.Now().Add(maxWait); count("cannot resolve app.example") == before; {
 		a.until("/var", "127.0.0.2", noError(t))
 		if a.until("/", "127.0.0.2", noError(t)); time.Now().After(end) {
 			t.Fatal("the new configuration does not resolve the name")
 		}
 	}
-	if n := lines.count("cannot resolve app.example"); before > 2 || n > 4 { // one of each group, and configuration
+	if n := count("cannot resolve app.example"); before > 2 || n > 4 { // one of each group, and configuration
 		t.Errorf("%d lines, then %d", before, n)
 	}
 	s.Set("app.example", good)
-	for end := time.Now().Add(maxWait); lines.count("can be resolved again") == 0; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(maxWait); count("can be resolved again") == 0; time.Sleep(5 * time.Millisecond) {
 		if a.until("/var", "127.0.0.2", noError(t)); time.Now().After(end) {
 			t.Fatal("the end of the failure is not logged")
 		}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,7 @@ const (
 
 // userID is a UserID, compiled.
 type userID struct {
-	from       *conf.Settings
+	from       *conf.UserID
 	name       string
 	attributes string // what follows the expiry in the cookie
 	reset      text   // $uid_reset
@@ -59,16 +60,14 @@ type clientID struct {
 }
 
 // userID compiles a UserID; nil has no variables and sets no cookies.
-func (c *compiler) userID(s *conf.Settings) (*userID, error) {
-	from := &s.UserID
-	switch from.Mode {
-	case "", "off":
+func (c *compiler) userID(from *conf.UserID) (*userID, error) {
+	if from == nil {
 		return nil, nil
-	case "on", "v1", "log":
-	default:
-		return nil, fmt.Errorf("userid: invalid mode %q: want on, v1, log or off", from.Mode)
 	}
-	u := &userID{from: s, name: from.Name}
+	if !slices.Contains([]string{"on", "v1", "log"}, from.Mode) {
+		return nil, fmt.Errorf("userid: invalid mode %q: want on, v1 or log", from.Mode)
+	}
+	u := &userID{from: from, name: from.Name}
 	if u.name == "" {
 		u.name = "uid"
 	}
@@ -104,7 +103,7 @@ func (u *userID) setCookie(x *exchange, header http.Header) {
 	if id.set[3] == 0 {
 		return
 	}
-	from := &u.from.UserID
+	from := u.from
 	value := id.cookie
 	if id.got[3] == 0 || id.isReset {
 		value = base64.RawStdEncoding.EncodeToString(id.bytes())
@@ -174,7 +173,7 @@ func (id *clientID) make(x *exchange, u *userID) {
 		return
 	}
 	id.isMade = true
-	from := &u.from.UserID
+	from := u.from
 	if id.got[3] != 0 {
 		reset := u.reset.eval(x)
 		if reset == "" || reset == "0" {
@@ -245,7 +244,7 @@ func userIDVariables() map[string]knownVariable {
 	return map[string]knownVariable{
 		"uid_got": {get: of(func(x *exchange, u *userID) *[4]uint32 { return &x.clientID(u).got })},
 		"uid_set": {get: of(func(x *exchange, u *userID) *[4]uint32 {
-			if u.from.UserID.Mode == "log" {
+			if u.from.Mode == "log" {
 				return nil
 			}
 			id := x.clientID(u)

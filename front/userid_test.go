@@ -13,17 +13,20 @@ import (
 )
 
 // identified serves a handler with a userid.
-func identified(t *testing.T, change func(s *conf.Settings)) *testClient {
+func identified(t *testing.T, change func(u *conf.UserID)) *testClient {
 	t.Helper()
-	s := conf.Settings{Header: []conf.AddHeader{{Name: "X-Got", Value: "$uid_got"}, {Name: "X-Set", Value: "$uid_set"}}}
-	change(&s)
+	s := conf.Settings{
+		UserID: new(conf.UserID),
+		Header: []conf.AddHeader{{Name: "X-Got", Value: "$uid_got"}, {Name: "X-Set", Value: "$uid_set"}},
+	}
+	change(s.UserID)
 	return frontOf(t, s, func(http.ResponseWriter, *http.Request) {})
 }
 
 // Each new client has an ID of its own, which is found in its next request.
 func TestEachClientHasAnID(t *testing.T) {
 	for _, mode := range []string{"on", "v1"} {
-		us := identified(t, func(s *conf.Settings) { s.UserID.Mode = mode })
+		us := identified(t, func(u *conf.UserID) { u.Mode = mode })
 		seen := make(map[string]bool)
 		for range 300 {
 			got := us.get("/")
@@ -45,26 +48,26 @@ func TestEachClientHasAnID(t *testing.T) {
 // The attributes are in nginx's order.
 func TestAttributesOfUserID(t *testing.T) {
 	service := uint32(65534)
-	for want, change := range map[string]func(s *conf.Settings){
-		`^n=.{22}==; domain=\.x; path=/p; secure; httponly; samesite=lax$`: func(s *conf.Settings) {
-			s.UserID.Name, s.UserID.Path, s.UserID.Domain = "n", "/p", ".x"
-			s.UserID.Flags = []string{"secure", "httponly", "samesite=lax"}
+	for want, change := range map[string]func(u *conf.UserID){
+		`^n=.{22}==; domain=\.x; path=/p; secure; httponly; samesite=lax$`: func(u *conf.UserID) {
+			u.Name, u.Path, u.Domain = "n", "/p", ".x"
+			u.Flags = []string{"secure", "httponly", "samesite=lax"}
 		},
-		`^uid=.{22}t=; expires=Thu, 31-Dec-37 23:55:55 GMT; path=/$`: func(s *conf.Settings) {
-			s.UserID.Expires, s.UserID.Mark = -1, "t"
+		`^uid=.{22}t=; expires=Thu, 31-Dec-37 23:55:55 GMT; path=/$`: func(u *conf.UserID) {
+			u.Expires, u.Mark = -1, "t"
 		},
-		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT; path=/$`: func(s *conf.Settings) {
-			s.UserID.Expires = time.Hour
+		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT; path=/$`: func(u *conf.UserID) {
+			u.Expires = time.Hour
 		},
-		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d{4} \d\d:\d\d:\d\d GMT; path=/$`: func(s *conf.Settings) {
-			s.UserID.Expires = 100 * 366 * 24 * time.Hour
+		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d{4} \d\d:\d\d:\d\d GMT; path=/$`: func(u *conf.UserID) {
+			u.Expires = 100 * 366 * 24 * time.Hour
 		},
-		`^uid=AAD/`: func(s *conf.Settings) { s.UserID.Service = &service },
-		`^$`:        func(s *conf.Settings) { s.UserID.Mode = "log" },
+		`^uid=AAD/`: func(u *conf.UserID) { u.Service = &service },
+		`^$`:        func(u *conf.UserID) { u.Mode = "log" },
 	} {
-		us := identified(t, func(s *conf.Settings) {
-			s.UserID.Mode, s.UserID.P3P = "on", "x"
-			change(s)
+		us := identified(t, func(u *conf.UserID) {
+			u.Mode, u.P3P = "on", "x"
+			change(u)
 		})
 		got := us.get("/").header
 		if !regexp.MustCompile(want).MatchString(got.Get("Set-Cookie")) || (got.Get("P3P") == "x") != (want != "^$") {
@@ -76,16 +79,14 @@ func TestAttributesOfUserID(t *testing.T) {
 // An ID is sent again if its mark is missing, and replaced if the application wants it.
 func TestMarkAndResetOfUserID(t *testing.T) {
 	const id = "fwAAAWZkZWYBAgMEAgMDAw"
-	marked := identified(t, func(s *conf.Settings) { s.UserID.Mode, s.UserID.Mark = "on", "t" })
+	marked := identified(t, func(u *conf.UserID) { u.Mode, u.Mark = "on", "t" })
 	for cookie, want := range map[string]string{id + "==": id + "t=", id: id + "t=", id + "t=": ""} {
 		set, _, _ := strings.Cut(marked.get("/", "Cookie", "uid="+cookie).header.Get("Set-Cookie"), ";")
 		if strings.TrimPrefix(set, "uid=") != want {
 			t.Errorf("%s: %q, want %q", cookie, set, want)
 		}
 	}
-	s := conf.Settings{}
-	s.UserID.Mode = "on"
-	l := app(s)
+	l := app(conf.Settings{UserID: &conf.UserID{Mode: "on"}})
 	l.Steps = []conf.Step{conf.Set{Name: "uid_reset", Value: "$arg_reset"}}
 	reset := serveHandler(t, newFront(t, oneHost(l), front.Bind("app", http.NotFoundHandler()), quiet()))
 	for arg, replaced := range map[string]bool{"": false, "0": false, "1": true, "log": true} {
@@ -98,14 +99,13 @@ func TestMarkAndResetOfUserID(t *testing.T) {
 
 // Invalid settings are errors.
 func TestInvalidUserIDIsRejected(t *testing.T) {
-	for _, change := range []func(s *conf.Settings){
-		func(s *conf.Settings) { s.UserID.Mode = "yes" }, func(s *conf.Settings) { s.UserID.Name = "a b" },
-		func(s *conf.Settings) { s.UserID.Mark = "ab" }, func(s *conf.Settings) { s.UserID.Path = "/a; b" },
-		func(s *conf.Settings) { s.UserID.P3P = "a\n" },
+	for _, change := range []func(u *conf.UserID){
+		func(u *conf.UserID) { u.Mode = "yes" }, func(u *conf.UserID) { u.Name = "a b" },
+		func(u *conf.UserID) { u.Mark = "ab" }, func(u *conf.UserID) { u.Path = "/a; b" },
+		func(u *conf.UserID) { u.P3P = "a\n" },
 	} {
-		s := conf.Settings{}
-		s.UserID.Mode = "on"
-		change(&s)
+		s := conf.Settings{UserID: &conf.UserID{Mode: "on"}}
+		change(s.UserID)
 		if h, err := front.New(oneHost(conf.Location{Path: "/", Settings: s})); err == nil {
 			_ = h.Close()
 			t.Errorf("%+v is accepted", s.UserID)

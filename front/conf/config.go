@@ -250,23 +250,8 @@ type Settings struct {
 	// SecureLink is how $secure_link checks links. If it is nil the variable is empty.
 	SecureLink *SecureLink
 
-	// UserID identifies clients by a cookie of 16 bytes, as nginx's module userid does.
-	UserID struct {
-		// Mode is "on", "v1" for the older form of the ID, "log" to set no cookie, or "" for none.
-		Mode string
-		// Name is the cookie's; "" is "uid". Path is "/" by default.
-		Name, Path, Domain string
-		// Expires is the cookie's lifetime: 0 is the client's session, and a negative value the
-		// longest.
-		Expires time.Duration
-		// Mark is a letter, digit or "=" in the cookie's padding: cookies without it are sent again.
-		Mark string
-		// Flags are attributes: secure, httponly, samesite=strict, samesite=lax, samesite=none.
-		Flags []string
-		// Service is the first part of IDs. Nil is the server's address, or 0 with "v1".
-		Service *uint32
-		P3P     string // the value of a field P3P; "" is none
-	}
+	// UserID identifies clients by a cookie; nil does not.
+	UserID *UserID
 
 	// Mirror sends copies of requests to other locations; nil sends none.
 	Mirror *Mirror

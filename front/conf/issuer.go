@@ -17,7 +17,7 @@ type Issuer struct {
 	AccountKey     string
 	AccountKeyFile string
 	// ExternalAccount is the ID of an account outside of ACME to which the account is bound (RFC
-	// 8555, 7.3.4); "" is none. ExternalKey is its MAC key in base64url, and ExternalKeyFile a file
+	// 8555, 7.3.4); "" binds none. ExternalKey is its MAC key in base64url, and ExternalKeyFile a file
 	// with that. One of them is set.
 	ExternalAccount, ExternalKey, ExternalKeyFile string
 	// AcceptTerms agrees to the authority's terms of service.

@@ -16,6 +16,9 @@ import (
 // close closes the location or server whose settings are those of a scope, if a directive that was
 // left out closes it.
 func (t *translator) close(s *scope, set *conf.Settings) {
+	if t.closing == 0 { // closer looks at all directives around
+		return
+	}
 	d := s.closer()
 	if d == nil {
 		d = t.closer

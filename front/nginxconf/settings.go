@@ -55,6 +55,7 @@ func (t *translator) settings(s *scope) conf.Settings {
 		SatisfyAny:        s.is("satisfy", "any"),
 		Referers:          t.referers(s),
 		SecureLink:        t.completeLink(s),
+		UserID:            t.userID(s),
 		RealIP:            t.realIP(s),
 		BodyTimeout:       s.time("client_body_timeout"),
 		SendTimeout:       s.time("send_timeout"),
@@ -77,7 +78,6 @@ func (t *translator) settings(s *scope) conf.Settings {
 		set.BodyBuffer = max(n, 1) // 0 is the default
 	}
 	set.BodyFile, set.BodyDir = t.bodyFile(s)
-	t.userID(s, &set)
 	t.close(s, &set)
 	return set
 }

@@ -8,14 +8,11 @@ import (
 	"github.com/tarehq/tare/front/internal/grammar"
 )
 
-// userID translates userid and the directives with that prefix.
-func (t *translator) userID(s *scope, set *conf.Settings) {
-	u := &set.UserID
-	if u.Mode = strings.ToLower(s.word("userid")); u.Mode == "off" {
-		u.Mode = ""
-	}
-	if u.Mode == "" {
-		return // the others have no effect
+// userID translates userid and the directives with that prefix. Without userid they have no effect.
+func (t *translator) userID(s *scope) *conf.UserID {
+	u := &conf.UserID{Mode: strings.ToLower(s.word("userid"))}
+	if u.Mode == "" || u.Mode == "off" {
+		return nil
 	}
 	u.Name, u.Path = s.word("userid_name"), s.word("userid_path")
 	if u.Domain = s.word("userid_domain"); u.Domain == "none" {
@@ -44,6 +41,7 @@ func (t *translator) userID(s *scope, set *conf.Settings) {
 			t.errorf(d, "%v", err)
 		}
 	}
+	return u
 }
 
 func isMark(c byte) bool {

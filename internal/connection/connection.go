@@ -23,7 +23,7 @@ type Info interface {
 // Number is what a server keeps for Info.Number. The zero value has no number yet.
 type Number struct{ n atomic.Int64 }
 
-// Of returns the number, and takes the next one of a counter if there is none.
+// Of returns the number. The first call takes the next one of a counter.
 func (n *Number) Of(counter *atomic.Int64) int64 {
 	if number := n.n.Load(); number != 0 {
 		return number

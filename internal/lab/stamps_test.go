@@ -15,6 +15,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/tracepoint"
 )
 
 // stamps are response times of a process by the kernel's clock: from the start of sendto or sendmsg
@@ -67,15 +69,8 @@ func takeStamps(pid int) (*stamps, error) {
 }
 
 // attach attaches a program to a tracepoint.
-func (s *stamps) attach(tracepoint string, instructions asm.Instructions) error {
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Name: "stamps", Type: ebpf.RawTracepoint, License: "GPL", Instructions: instructions,
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = program.Close() }()
-	l, err := link.AttachRawTracepoint(link.RawTracepointOptions{Name: tracepoint, Program: program})
+func (s *stamps) attach(name string, instructions asm.Instructions) error {
+	l, err := tracepoint.Attach(name, instructions)
 	if err == nil {
 		s.links = append(s.links, l)
 	}
@@ -99,30 +94,6 @@ func ofProcess(pid int) asm.Instructions {
 		asm.RSh.Imm(asm.R0, 32),
 		asm.JNE.Imm(asm.R0, int32(pid), "end"),
 	}
-}
-
-// end ends a program.
-func end() asm.Instructions {
-	return asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return()}
-}
-
-// keyed calls a helper with a map, and a key or a value on the stack.
-func keyed(call asm.BuiltinFunc, m *ebpf.Map, key int32) asm.Instructions {
-	return asm.Instructions{
-		asm.LoadMapPtr(asm.R1, m.FD()),
-		asm.Mov.Reg(asm.R2, asm.RFP),
-		asm.Add.Imm(asm.R2, key),
-		call.Call(),
-	}
-}
-
-// put stores a value from the stack in a map.
-func put(m *ebpf.Map, key, value int32) asm.Instructions {
-	return slices.Concat(asm.Instructions{
-		asm.Mov.Reg(asm.R3, asm.RFP),
-		asm.Add.Imm(asm.R3, value),
-		asm.Mov.Imm(asm.R4, 0),
-	}, keyed(asm.FnMapUpdateElem, m, key))
 }
 
 // firstArgument returns the offset of a call's first argument in the tracepoint's registers.
@@ -158,13 +129,13 @@ func (s *stamps) entering(pid int) asm.Instructions {
 			asm.FnKtimeGetNs.Call(),
 			asm.StoreMem(asm.RFP, atTime, asm.R0, asm.DWord),
 		},
-		put(s.sent, atDescriptor, atTime),
+		tracepoint.Put(s.sent, atDescriptor, atTime),
 		asm.Instructions{
 			asm.Ja.Label("end"),
 			asm.Mov.Imm(asm.R0, 0).WithSymbol("receive"),
 		},
-		put(s.reading, atThread, atDescriptor),
-		end(),
+		tracepoint.Put(s.reading, atThread, atDescriptor),
+		tracepoint.End(),
 	)
 }
 
@@ -177,30 +148,30 @@ func (s *stamps) leaving(pid int) asm.Instructions {
 			asm.FnKtimeGetNs.Call(),
 			asm.Mov.Reg(asm.R7, asm.R0),
 		},
-		keyed(asm.FnMapLookupElem, s.reading, atThread),
+		tracepoint.Keyed(asm.FnMapLookupElem, s.reading, atThread),
 		asm.Instructions{
 			asm.JEq.Imm(asm.R0, 0, "end"),
 			asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
 			asm.StoreMem(asm.RFP, atDescriptor, asm.R1, asm.DWord),
 		},
-		keyed(asm.FnMapDeleteElem, s.reading, atThread),
+		tracepoint.Keyed(asm.FnMapDeleteElem, s.reading, atThread),
 		asm.Instructions{
 			asm.LoadMem(asm.R1, asm.R6, 8, asm.DWord),
 			asm.JSLE.Imm(asm.R1, 0, "end"),
 		},
-		keyed(asm.FnMapLookupElem, s.sent, atDescriptor),
+		tracepoint.Keyed(asm.FnMapLookupElem, s.sent, atDescriptor),
 		asm.Instructions{
 			asm.JEq.Imm(asm.R0, 0, "end"),
 			asm.LoadMem(asm.R1, asm.R0, 0, asm.DWord),
 			asm.Sub.Reg(asm.R7, asm.R1),
 		},
-		keyed(asm.FnMapDeleteElem, s.sent, atDescriptor),
+		tracepoint.Keyed(asm.FnMapDeleteElem, s.sent, atDescriptor),
 		asm.Instructions{
 			asm.StoreMem(asm.RFP, atTime, asm.R7, asm.DWord),
 			asm.Mov.Imm(asm.R3, 0),
 		},
-		keyed(asm.FnMapPushElem, s.times, atTime),
-		end(),
+		tracepoint.Keyed(asm.FnMapPushElem, s.times, atTime),
+		tracepoint.End(),
 	)
 }
 

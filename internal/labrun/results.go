@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Folder is a folder for the results of a run. The zero value is none.
+// Folder is a folder for the results of a run. The zero value has no folder.
 type Folder struct {
 	Path string
 

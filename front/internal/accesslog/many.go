@@ -183,7 +183,7 @@ func leadsTo(path string, out io.WriteCloser) bool {
 
 func (k *knownFile) close() {
 	if k.out != nil {
-		_ = k.out.Close() // what was written is in the file
+		_ = k.out.Close() // all lines are in the file already
 		k.out = nil
 	}
 }

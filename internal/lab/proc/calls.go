@@ -10,6 +10,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
+
+	"github.com/tarehq/tare/internal/tracepoint"
 )
 
 // Calls counts the system calls of all processes, by process and by number. An eBPF program in the
@@ -38,7 +40,7 @@ func CountCalls() (*Calls, error) {
 		return nil, fmt.Errorf("proc: counting system calls: %w", err)
 	}
 	c := &Calls{counts: counts}
-	if c.link, err = attach("sys_enter", counting(counts)); err == nil {
+	if c.link, err = tracepoint.Attach("sys_enter", counting(counts)); err == nil {
 		err = c.checkNamespace()
 	}
 	if err != nil {
@@ -72,7 +74,7 @@ func counting(counts *ebpf.Map) asm.Instructions {
 			asm.RSh.Imm(asm.R0, 32),
 			asm.StoreMem(asm.RFP, key, asm.R0, asm.Word),
 		},
-		keyed(asm.FnMapLookupElem, counts, key),
+		tracepoint.Keyed(asm.FnMapLookupElem, counts, key),
 		asm.Instructions{
 			asm.JEq.Imm(asm.R0, 0, "first"),
 			asm.Mov.Imm(asm.R1, 1),
@@ -81,8 +83,8 @@ func counting(counts *ebpf.Map) asm.Instructions {
 			asm.Mov.Imm(asm.R1, 1).WithSymbol("first"),
 			asm.StoreMem(asm.RFP, one, asm.R1, asm.DWord),
 		},
-		put(counts, key, one),
-		end(),
+		tracepoint.Put(counts, key, one),
+		tracepoint.End(),
 	)
 }
 

@@ -10,6 +10,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/tracepoint"
 )
 
 // Segments counts TCP traffic on the loopback interface by the servers' ports. An eBPF program is
@@ -133,7 +135,7 @@ func countingSegments(counts *ebpf.Map) asm.Instructions {
 			asm.LoadMem(asm.R1, asm.RFP, int16(atTCP+at), asm.Half),
 			asm.HostTo(asm.BE, asm.R1, asm.Half),
 			asm.StoreMem(asm.RFP, int16(atPort), asm.R1, asm.Word),
-		}, keyed(asm.FnMapLookupElem, counts, atPort)...)
+		}, tracepoint.Keyed(asm.FnMapLookupElem, counts, atPort)...)
 	}
 	all := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),

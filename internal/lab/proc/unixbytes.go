@@ -10,6 +10,8 @@ import (
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/rlimit"
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/tracepoint"
 )
 
 // UnixBytes counts what processes send and receive on unix sockets, by any system call. It requires
@@ -47,7 +49,7 @@ func (u *UnixBytes) begin() error {
 			return err
 		}
 		*side.to = m
-		l, err := attach(side.tracepoint, countingUnix(m))
+		l, err := tracepoint.Attach(side.tracepoint, countingUnix(m))
 		if err != nil {
 			return fmt.Errorf("%s: %w", side.tracepoint, err)
 		}
@@ -84,7 +86,7 @@ func countingUnix(m *ebpf.Map) asm.Instructions {
 		asm.FnGetCurrentPidTgid.Call(),
 		asm.RSh.Imm(asm.R0, 32),
 		asm.StoreMem(asm.RFP, process, asm.R0, asm.Word),
-	}, keyed(asm.FnMapLookupElem, m, process), asm.Instructions{
+	}, tracepoint.Keyed(asm.FnMapLookupElem, m, process), asm.Instructions{
 		asm.JEq.Imm(asm.R0, 0, "first"),
 		asm.Mov.Imm(asm.R1, 1),
 		asm.StoreXAdd(asm.R0, asm.R1, asm.DWord),
@@ -94,7 +96,7 @@ func countingUnix(m *ebpf.Map) asm.Instructions {
 		asm.Mov.Imm(asm.R1, 1).WithSymbol("first"),
 		asm.StoreMem(asm.RFP, segment, asm.R1, asm.DWord),
 		asm.StoreMem(asm.RFP, bytes, asm.R7, asm.DWord),
-	}, put(m, process, segment), end())
+	}, tracepoint.Put(m, process, segment), tracepoint.End())
 }
 
 // Of returns what the processes have sent and received on unix sockets since CountUnixBytes. The

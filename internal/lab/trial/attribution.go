@@ -91,7 +91,7 @@ func count(running *contender.Running, to *counting) *counters {
 	return c
 }
 
-// opened keeps a counter of what, or the reason why there is none.
+// opened keeps a counter of what, or the reason why it could not be opened.
 func (c *counters) opened(counter io.Closer, what string, err error) {
 	if err != nil {
 		c.to.Missing = append(c.to.Missing, fmt.Sprintf("%s were not counted: %v", what, err))
