@@ -140,7 +140,7 @@ func (s *Server) printMessages(c *Config, all bool) {
 	s.printEach("ignored: ", c.Ignored)
 	s.printEach("warning: ", c.Warnings)
 	if !all && len(c.Notes) > 0 {
-		s.log.print(fmt.Sprintf("%d directives have no effect or a different one: a check lists them",
+		s.log.print(fmt.Sprintf("directives without effect or with a different one: %d (a check lists them)",
 			len(c.Notes)))
 		return
 	}

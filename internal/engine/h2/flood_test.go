@@ -150,6 +150,21 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 	}
 }
 
+// Responses that a slow client has yet to receive do not make its next PING a flood.
+func TestUnsentResponsesAreNotReplies(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Large", strings.Repeat("x", 200<<10))
+	})
+	p.open()
+	p.accepts = 0
+	p.get(1)
+	p.pump()
+	p.framer.WritePing(false, [8]byte{})
+	if !p.pump() {
+		t.Error("the session has ended")
+	}
+}
+
 // Streams above the limit are refused. Handlers that still run although their streams were reset
 // count.
 func TestStreamsAboveTheLimitAreRefused(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 // outputState is what a session has yet to send. Session.mu guards it.
 type outputState struct {
 	out       []byte     // complete frames
+	replies   int        // how many of them are replies to the client's frames, or more
 	sending   []byte     // frames that a goroutine sends now; nil if none does
 	spare     []byte     // an empty buffer
 	lent      *outBuffer // from Config.buffers, while the session is not idle
@@ -25,13 +26,14 @@ type outputState struct {
 const (
 	// maxOut is how much output waits before streams that append more must wait.
 	maxOut = 64 << 10
-	// maxControl is how much more the replies to a client's frames may add. A client that sends
-	// PINGs and reads no responses exceeds it.
-	maxControl = 64 << 10
+	// maxReplies is how many replies to a client's frames may wait, none longer than a PING frame of
+	// 17 bytes. A client that sends PINGs and reads nothing exceeds it. Responses that wait for a
+	// slow client do not count.
+	maxReplies = 4000
 	// firstOut is the initial size of an output buffer, and keptOut the largest that is used again
 	// by another session. An idle connection has none.
 	firstOut = 4 << 10
-	keptOut  = maxOut + maxControl
+	keptOut  = 2 * maxOut
 )
 
 // pendingLocked returns how many bytes wait.
@@ -72,7 +74,7 @@ func (s *Session) send() {
 	for {
 		if len(o.unsent) == 0 {
 			o.base, o.out, o.spare = o.out, o.spare[:0], nil
-			o.unsent = o.base
+			o.unsent, o.replies = o.base, 0
 		}
 		if len(o.unsent) == 0 || o.failed != nil {
 			o.spare, o.base, o.unsent = o.base[:0], nil, nil

@@ -245,9 +245,9 @@ func (s *Session) debit(n int) *wire.Error {
 	return s.checkRepliesLocked()
 }
 
-// checkRepliesLocked fails if the replies to a client's frames exceed their limit.
+// checkRepliesLocked counts a frame that may have caused a reply. It fails if too many replies wait.
 func (s *Session) checkRepliesLocked() *wire.Error {
-	if s.output.pendingLocked() > maxOut+maxControl {
+	if s.output.replies++; s.output.replies > maxReplies {
 		return connError(wire.EnhanceYourCalm, "replies are not read")
 	}
 	return nil
