@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"sync"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -36,24 +37,43 @@ type message struct {
 }
 
 // rcodeError is a response with an error.
-type rcodeError struct {
-	server netip.AddrPort
-	code   dnsmessage.RCode
+type rcodeError dnsmessage.RCode
+
+func (e rcodeError) Error() string { return fmt.Sprintf("responded %v", dnsmessage.RCode(e)) }
+
+// result is what a conversation with the server of an index has ended with.
+type result struct {
+	server  int
+	message *message
+	err     error
 }
 
-func (e *rcodeError) Error() string {
-	return fmt.Sprintf("DNS server %v responded %v", e.server, e.code)
+// inquiry is a question, and the conversations with the servers that it was sent to. As in nginx, a
+// response is valid until the lookup ends, also if it arrives when another server was queried.
+type inquiry struct {
+	servers       []netip.AddrPort
+	question      dnsmessage.Question
+	conversations []*conversation // by server; nil if there is none
+	results       chan result
+	running       sync.WaitGroup
 }
 
 // query sends a question to one server after another until one of them responds with records, or
 // reports that there are none.
 func (r *Resolver) query(ctx context.Context, q dnsmessage.Question) (*message, error) {
+	servers := r.config.Servers
+	i := &inquiry{servers: servers, question: q, conversations: make([]*conversation, len(servers)),
+		results: make(chan result, len(servers))}
+	defer i.running.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var last error
 	for wait := tryTime; ; wait = min(2*wait, maxTryTime) {
 		failed := 0
-		for _, server := range r.config.Servers {
+		for server := range servers {
 			began := time.Now()
-			m, err := exchange(ctx, server, q, wait)
+			i.send(ctx, server)
+			m, err := i.await(ctx, server, wait)
 			if err == nil {
 				return m, nil
 			}
@@ -64,60 +84,140 @@ func (r *Resolver) query(ctx context.Context, q dnsmessage.Question) (*message, 
 				failed++ // at once: not by silence
 			}
 		}
-		if failed == len(r.config.Servers) {
+		if failed == len(servers) {
 			return nil, last
 		}
 	}
 }
 
-// exchange sends a question to one server: over UDP, and over TCP if the response is truncated.
-func exchange(ctx context.Context, server netip.AddrPort, q dnsmessage.Question, wait time.Duration) (*message, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	m, err := exchangeOver(ctx, "udp", server, q)
-	if err == nil && m.isTruncated {
-		m, err = exchangeOver(ctx, "tcp", server, q)
-		if err == nil && m.isTruncated { // its records are unknown, which does not mean that there are none
-			err = errors.New("the response over TCP is truncated")
+// send sends the question to a server, again if it was sent before.
+func (i *inquiry) send(ctx context.Context, server int) {
+	if c := i.conversations[server]; c != nil {
+		_, _ = c.udp.Write(c.packet) // as good as lost, if it fails
+		return
+	}
+	c, err := newConversation(ctx, i.servers[server], i.question)
+	if err != nil {
+		i.results <- result{server: server, err: err}
+		return
+	}
+	i.conversations[server] = c
+	i.running.Go(func() {
+		m, err := c.receive(ctx)
+		i.results <- result{server, m, err}
+	})
+}
+
+// await waits for a response of any server, or until the question must be sent to the next one.
+func (i *inquiry) await(ctx context.Context, server int, wait time.Duration) (*message, error) {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	for {
+		select {
+		case found := <-i.results:
+			i.conversations[found.server] = nil
+			switch {
+			case found.err == nil:
+				return found.message, nil
+			case found.server == server:
+				return nil, serverError(i.servers[server], found.err)
+			}
+		case <-ctx.Done():
+			return nil, serverError(i.servers[server], ctx.Err())
+		case <-timer.C:
+			return nil, serverError(i.servers[server], context.DeadlineExceeded)
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("DNS server %v: %w", server, err)
+}
+
+func serverError(server netip.AddrPort, err error) error {
+	return fmt.Errorf("DNS server %v: %w", server, err)
+}
+
+// conversation is a question to one server over UDP, which may be sent several times.
+type conversation struct {
+	server   netip.AddrPort
+	question dnsmessage.Question
+	udp      net.Conn // connected: it receives packets of the server's address only
+	id       uint16
+	packet   []byte
+}
+
+// newConversation sends a question to a server.
+func newConversation(ctx context.Context, server netip.AddrPort, q dnsmessage.Question) (*conversation, error) {
+	c := &conversation{server: server, question: q}
+	var err error
+	if c.packet, c.id, err = newRequest(q); err != nil {
+		return nil, err
 	}
-	if m.code != dnsmessage.RCodeSuccess && m.code != dnsmessage.RCodeNameError { // which has no records
-		return nil, &rcodeError{server, m.code}
+	c.packet = c.packet[2:]
+	if c.udp, err = new(net.Dialer).DialContext(ctx, "udp", server.String()); err != nil {
+		return nil, err
+	}
+	if _, err = c.udp.Write(c.packet); err != nil {
+		c.udp.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// receive waits for the response, and requests it over TCP if it is truncated.
+func (c *conversation) receive(ctx context.Context) (*message, error) {
+	m, err := receiveOver(ctx, c.udp, "udp", c.id, &c.question)
+	if err == nil && m.isTruncated {
+		m, err = c.exchangeOverTCP(ctx)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case m.code != dnsmessage.RCodeSuccess && m.code != dnsmessage.RCodeNameError: // which has no records
+		return nil, rcodeError(m.code)
 	}
 	return m, nil
 }
 
-// exchangeOver sends a question over one connection and waits for the response.
-func exchangeOver(ctx context.Context, network string, server netip.AddrPort, q dnsmessage.Question) (*message, error) {
-	var id [2]byte
-	_, _ = rand.Read(id[:]) // never fails
+func (c *conversation) exchangeOverTCP(ctx context.Context) (*message, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxTryTime)
+	defer cancel()
+	packet, id, err := newRequest(c.question)
+	if err != nil {
+		return nil, err
+	}
+	nc, err := new(net.Dialer).DialContext(ctx, "tcp", c.server.String())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := nc.Write(packet); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	m, err := receiveOver(ctx, nc, "tcp", id, &c.question)
+	if err == nil && m.isTruncated { // its records are unknown, which does not mean that there are none
+		err = errors.New("the response over TCP is truncated")
+	}
+	return m, err
+}
+
+// newRequest returns a message with a question, preceded by its length, and its random identifier.
+func newRequest(q dnsmessage.Question) (packet []byte, id uint16, err error) {
+	var random [2]byte
+	_, _ = rand.Read(random[:]) // never fails
 	request := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: binary.BigEndian.Uint16(id[:]), RecursionDesired: true},
+		Header:    dnsmessage.Header{ID: binary.BigEndian.Uint16(random[:]), RecursionDesired: true},
 		Questions: []dnsmessage.Question{q},
 	}
-	packet := make([]byte, 2, 512)
-	packet, err := request.AppendPack(packet)
-	if err != nil {
-		return nil, err
+	if packet, err = request.AppendPack(make([]byte, 2, 512)); err != nil {
+		return nil, 0, err
 	}
 	binary.BigEndian.PutUint16(packet, uint16(len(packet)-2)) //nolint:gosec // a question is short
-	// A connected socket receives packets of the server's address only.
-	nc, err := new(net.Dialer).DialContext(ctx, network, server.String())
-	if err != nil {
-		return nil, err
-	}
+	return packet, request.ID, nil
+}
+
+// receiveOver waits for the response to a question, and closes the connection.
+func receiveOver(ctx context.Context, nc net.Conn, network string, id uint16, q *dnsmessage.Question) (*message, error) {
 	defer nc.Close()
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	if network == "udp" {
-		packet = packet[2:]
-	}
-	if _, err := nc.Write(packet); err != nil {
-		return nil, err
-	}
 	buffer := make([]byte, maxPacket)
 	for range maxStray {
 		received, err := receive(nc, network, buffer)
@@ -127,7 +227,7 @@ func exchangeOver(ctx context.Context, network string, server netip.AddrPort, q 
 			}
 			return nil, err
 		}
-		if m := parse(received, request.ID, &q); m != nil {
+		if m := parse(received, id, q); m != nil {
 			return m, nil
 		}
 		if network == "tcp" {
