@@ -65,6 +65,15 @@ func (x *exchange) bodyHasArrived() bool {
 	return ok && b.HasWhole()
 }
 
+// bodyHasInput reports whether a part of the body has arrived, so that reading it does not wait.
+func (x *exchange) bodyHasInput() bool {
+	if x.body == nil {
+		return false
+	}
+	b, ok := x.body.original.(interface{ HasInput() bool })
+	return ok && b.HasInput()
+}
+
 // requestBodyValue is $request_body: the body if it was received completely and is in memory.
 func requestBodyValue(x *exchange) string {
 	if !x.hasReceived() {
@@ -110,7 +119,7 @@ func streamBody(x *exchange) *fetch.Body {
 		}
 		from = b
 	}
-	return fetch.StreamBody(from, x.r.ContentLength, controller)
+	return fetch.StreamBody(from, x.bodyHasInput, x.r.ContentLength, controller)
 }
 
 // lengthLimitedBody returns *http.MaxBytesError after limit bytes.

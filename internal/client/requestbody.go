@@ -55,6 +55,12 @@ func (b *requestBody) piece(p []byte, empty int) (n int, end bool, err error) {
 	return n, false, err
 }
 
+// hasInput reports whether a Read returns at once. Only bodies with such a method can tell.
+func (b *requestBody) hasInput() bool {
+	body, ok := b.Reader.(interface{ HasInput() bool })
+	return ok && body.HasInput()
+}
+
 func bodyLengthError(want, got int64) error {
 	if got < want {
 		return fmt.Errorf("http: ContentLength=%d with Body length %d", want, got)

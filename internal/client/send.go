@@ -23,6 +23,19 @@ type pieceBuffer struct {
 	b [roomBefore + pieceSize + 1 + roomAfter]byte
 }
 
+func (c *Client) takePieceBuffer() *pieceBuffer {
+	m, _ := c.pieceBuffers.Get().(*pieceBuffer)
+	if m == nil {
+		m = new(pieceBuffer)
+	}
+	return m
+}
+
+func (c *Client) returnPieceBuffer(m *pieceBuffer) {
+	poison.Fill(m.b[:])
+	c.pieceBuffers.Put(m)
+}
+
 // progress is how much of a request has been sent. It only increases.
 type progress uint8
 
@@ -40,6 +53,12 @@ func (x *exchange) send() error {
 	if x.usesRawExchange() {
 		return x.sendAndReceive(x.conn.info.raw)
 	}
+	first, isLast, err := x.encodeFirstPiece()
+	if err != nil {
+		x.traceSent(err)
+		x.sentNothing = true
+		return x.newError(Local, BadBody, whileGettingBody, err)
+	}
 	n, err := x.write(x.scratch.out)
 	switch trace := x.trace; {
 	case err != nil:
@@ -54,6 +73,11 @@ func (x *exchange) send() error {
 	switch {
 	case !x.streamsBody():
 		x.sendDone()
+	case isLast:
+		x.body.Close()
+		x.sendDone()
+	case first > 0:
+		go x.sendBody(first)
 	case x.expectsContinue:
 		if x.trace != nil && x.trace.Wait100Continue != nil {
 			x.trace.Wait100Continue()
@@ -67,6 +91,27 @@ func (x *exchange) send() error {
 		x.startBody()
 	}
 	return nil
+}
+
+// encodeFirstPiece writes the first piece of a streamed body behind the head in the scratch, if a
+// Read of the body need not wait. It returns the number of its bytes, and whether they are all.
+func (x *exchange) encodeFirstPiece() (n int64, isLast bool, err error) {
+	if !x.streamsBody() || x.expectsContinue || x.getBody != nil || !x.body.hasInput() {
+		return 0, false, nil
+	}
+	m := x.client.takePieceBuffer()
+	defer x.client.returnPieceBuffer(m)
+	k, isLast, err := x.readBody(m.b[roomBefore:roomBefore+smallBody+1], 0)
+	if err != nil {
+		return 0, false, err
+	}
+	x.scratch.out = append(x.scratch.out, x.client.protocol.framePiece(x, m, k, isLast)...)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.progress = bodySending; isLast {
+		x.progress = bodyEnding
+	}
+	return int64(k), isLast, nil
 }
 
 // usesRawExchange reports whether rawExchange sends the request and receives the response.
@@ -115,23 +160,19 @@ func (x *exchange) startBody() {
 	}
 	x.mu.Unlock()
 	if begin {
-		go x.sendBody()
+		go x.sendBody(0)
 	}
 }
 
-// sendBody sends the body. It runs in a goroutine of its own.
-func (x *exchange) sendBody() {
+// sendBody sends the body, of which total bytes were sent before. It runs in a goroutine of its
+// own.
+func (x *exchange) sendBody(total int64) {
 	defer x.body.Close()
-	m, _ := x.client.pieceBuffers.Get().(*pieceBuffer)
-	if m == nil {
-		m = new(pieceBuffer)
-	}
-	defer func() {
-		poison.Fill(m.b[:])
-		x.client.pieceBuffers.Put(m)
-	}()
-	total, err := x.sendFile()
-	x.conn.traffic.sent.Add(total)
+	m := x.client.takePieceBuffer()
+	defer x.client.returnPieceBuffer(m)
+	fileBytes, err := x.sendFile()
+	total += fileBytes
+	x.conn.traffic.sent.Add(fileBytes)
 	if err != nil {
 		x.sendFailed(err)
 		return

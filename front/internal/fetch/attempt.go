@@ -101,6 +101,12 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// HasInput lets the client send the bytes that have arrived with the head.
+func (b *upstreamBody) HasInput() bool {
+	body, ok := b.ReadCloser.(*streamedBody)
+	return ok && body.hasInput()
+}
+
 // bodyError is an error of reading the client's body.
 type bodyError struct{ error }
 

@@ -11,6 +11,7 @@ import (
 // background; end waits for that.
 type streamedBody struct {
 	from       io.Reader
+	hasInput   func() bool // a Read of from returns at once
 	controller *http.ResponseController
 
 	mu        sync.Mutex
@@ -21,8 +22,9 @@ type streamedBody struct {
 }
 
 // StreamBody returns a body that is forwarded while it arrives, from a request with a controller.
-func StreamBody(from io.Reader, length int64, c *http.ResponseController) *Body {
-	s := &streamedBody{from: from, controller: c}
+// hasInput reports whether a Read returns at once.
+func StreamBody(from io.Reader, hasInput func() bool, length int64, c *http.ResponseController) *Body {
+	s := &streamedBody{from: from, hasInput: hasInput, controller: c}
 	s.readDone.L = &s.mu
 	return &Body{length: length, stream: s}
 }

@@ -302,6 +302,24 @@ func (b *Body) HasWhole() bool {
 	return b.HasArrived()
 }
 
+// HasInput reports whether a Read returns bytes that have arrived, or an error, at once. Package
+// front finds it by its name.
+func (b *Body) HasInput() bool {
+	if !b.reading.TryLock() {
+		return false
+	}
+	defer b.unlock()
+	if b.flags.Has(bodyClosed|bodyInterrupted) || b.Err != nil {
+		return false
+	}
+	c := b.Exchange.Conn()
+	if b.Mode == ByLength {
+		return b.Remaining > 0 && c.Next < c.End
+	}
+	codec, ok := c.Codec.(interface{ HasInput(*Body) bool })
+	return ok && codec.HasInput(b)
+}
+
 // AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds
 // reading.
 func (b *Body) AtEnd() bool {

@@ -125,6 +125,20 @@ func (h *codec) HoldsBody(b *exchange.Body) bool {
 	return complete || err != nil
 }
 
+// HasInput reports whether data of the body is in the input buffer, or a fault of it.
+func (h *codec) HasInput(b *exchange.Body) bool {
+	c := b.Exchange.Conn()
+	chunks, in := h.chunks, c.In[c.Next:c.End]
+	for len(in) > 0 && !chunks.Done() {
+		data, n, err := chunks.Next(in)
+		if len(data) > 0 || err != nil {
+			return true
+		}
+		in = in[n:]
+	}
+	return false
+}
+
 // readTrailer reads the trailer section into Request.Trailer.
 func readTrailer(b *exchange.Body) error {
 	c := b.Exchange.Conn()

@@ -36,6 +36,7 @@ func (h *codec) Describe(*http.Request, []byte) (line []byte, ok bool) { return 
 
 func (h *codec) ReadBody(b *exchange.Body, p []byte) (int, error) { return h.stream.readBody(b, p) }
 func (h *codec) BodyHasArrived(*exchange.Body) bool               { return h.stream.HasArrived() }
+func (h *codec) HasInput(*exchange.Body) bool                     { return h.stream.hasInput() }
 func (h *codec) EndDrain(*exchange.Body) bool                     { return true }
 
 func (h *codec) startHead(c *exchange.Conn) {

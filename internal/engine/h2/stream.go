@@ -74,6 +74,13 @@ func (st *Stream) HasArrived() bool {
 	return st.inEnded
 }
 
+// hasInput reports whether unread bytes of the request's body have arrived.
+func (st *Stream) hasInput() bool {
+	st.session.mu.Lock()
+	defer st.session.mu.Unlock()
+	return st.bodyStart < len(st.body)
+}
+
 // NewConn returns a conn that serves streams, one after another.
 func NewConn() *exchange.Conn {
 	c := exchange.NewConn(0)

@@ -1,0 +1,149 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// pieceConn records what is written, and ends the input when the request is complete.
+type pieceConn struct {
+	scriptedConn
+	lastWrite string
+
+	mu     sync.Mutex
+	wake   sync.Cond
+	writes []string
+}
+
+func (c *pieceConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = append(c.writes, string(p))
+	c.wake.Broadcast()
+	return len(p), nil
+}
+
+func (c *pieceConn) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	for !strings.HasSuffix(strings.Join(c.writes, ""), c.lastWrite) {
+		c.wake.Wait()
+	}
+	c.mu.Unlock()
+	return c.scriptedConn.Read(p)
+}
+
+// arriving is a body whose pieces arrive one after another.
+type arriving struct {
+	pieces   []string
+	hasInput bool
+	err      error // at the end; nil is io.EOF
+}
+
+func (b *arriving) HasInput() bool { return b.hasInput }
+func (b *arriving) Close() error   { return nil }
+
+func (b *arriving) Read(p []byte) (int, error) {
+	if len(b.pieces) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		return 0, io.EOF
+	}
+	n := copy(p, b.pieces[0])
+	if b.pieces[0] = b.pieces[0][n:]; b.pieces[0] == "" {
+		b.pieces = b.pieces[1:]
+	}
+	return n, nil
+}
+
+// The part of a body that has arrived is sent together with the head. A body that must be awaited
+// does not delay the head.
+func TestFirstPieceIsSentWithHead(t *testing.T) {
+	fcgi := func(text string) string { return string(wire.AppendStream(nil, wire.Stdin, 1, []byte(text))) }
+	end := string(wire.AppendStreamEnd(nil, wire.Stdin, 1))
+	for name, test := range map[string]struct {
+		isFastCGI, hasInput bool
+		length              int64
+		want                []string // ends of writes
+	}{
+		"length":         {false, true, 5, []string{"\r\n\r\nab", "cde"}},
+		"chunks":         {false, true, -1, []string{"\r\n\r\n2\r\nab\r\n", "3\r\ncde\r\n", "0\r\n\r\n"}},
+		"awaited":        {false, false, 5, []string{"\r\n\r\n", "ab", "cde"}},
+		"fastcgi":        {true, true, 5, []string{fcgi("ab"), fcgi("cde") + end}},
+		"fastcgi, later": {true, false, 5, []string{"", fcgi("ab"), fcgi("cde") + end}},
+	} {
+		nc := &pieceConn{lastWrite: test.want[len(test.want)-1]}
+		nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+		send := New(dialing(nc)).RoundTrip
+		if test.isFastCGI {
+			send = func(r *http.Request) (*http.Response, error) {
+				return newFastCGIOf(dialing(nc)).RoundTripFastCGI(nil, r, &FastCGIOptions{StreamBody: true})
+			}
+			nc.text = string(wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\n")), 1, wire.End{}))
+		}
+		r := request(t, http.MethodPost, "http://host:9000/", &arriving{pieces: []string{"ab", "cde"}, hasInput: test.hasInput})
+		r.ContentLength = test.length
+		resp, err := send(r)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		resp.Body.Close()
+		ok := len(nc.writes) == len(test.want)
+		for i := 0; ok && i < len(test.want); i++ {
+			ok = strings.HasSuffix(nc.writes[i], test.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: %q", name, nc.writes)
+		}
+	}
+}
+
+// A body whose first piece is its last leaves the connection for the next request, and one that
+// fails is not sent at all.
+func TestWholeAndFailingFirstPiece(t *testing.T) {
+	nc := &pieceConn{lastWrite: "ab"}
+	nc.wake.L, nc.piece = &nc.mu, 38
+	nc.text = strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 2)
+	dials := 0
+	config := dialing(nc)
+	config.Settings.DialContext = func(context.Context, string, string) (net.Conn, error) { dials++; return nc, nil }
+	c := New(config)
+	for range 2 {
+		r := request(t, http.MethodPost, "http://host/", &lastPiece{arriving{pieces: []string{"ab"}, hasInput: true}})
+		r.ContentLength = 2
+		resp, err := c.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	if dials != 1 || len(nc.writes) != 2 {
+		t.Errorf("%d connections, %q", dials, nc.writes)
+	}
+	failure := errors.New("failure")
+	r := request(t, http.MethodPost, "http://host/", &arriving{hasInput: true, err: failure})
+	r.ContentLength = 2
+	if _, err := c.RoundTrip(r); !errors.Is(err, failure) || len(nc.writes) != 2 {
+		t.Errorf("%v after %q", err, nc.writes)
+	}
+}
+
+// lastPiece is a body that returns io.EOF together with its last bytes.
+type lastPiece struct{ arriving }
+
+func (b *lastPiece) Read(p []byte) (int, error) {
+	n, err := b.arriving.Read(p)
+	if len(b.pieces) == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
