@@ -78,7 +78,7 @@ func TestParseAcceptsWhatNginxAccepts(t *testing.T) {
 		}
 	}
 	for _, c := range slices.Concat(lexerCases(), directiveCases(), routingCases(), dataCases(), upstreamCases(),
-		listenCases()) {
+		listenCases(), unusedCases()) {
 		conf := filepath.Join(dir, "nginx.conf")
 		if err := os.WriteFile(conf, []byte(c.wrapped(dir)), 0o600); err != nil {
 			t.Fatal(err)

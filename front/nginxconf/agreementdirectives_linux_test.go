@@ -221,3 +221,37 @@ func directiveCases() []aCase {
 		{"http", neither, "log_format f $;", ""},
 	}
 }
+
+// unusedCases are invalid directives that would have no effect: another one switches them off, or
+// nothing in the block uses them.
+func unusedCases() []aCase {
+	var all []aCase
+	for _, text := range []string{
+		"access_log off; access_log @dir/a nosuch;", "access_log off; access_log @dir/a combined buffer=x;",
+		"access_log off; access_log syslog:nosuch=a;",
+		"error_log /dev/null emerg; error_log @dir/e loud;",
+		"proxy_cache off; proxy_cache_valid nosuch 1x;", "fastcgi_cache off; fastcgi_cache_valid nosuch 1x;",
+		"proxy_cache nosuch;", "fastcgi_cache nosuch;",
+		"proxy_redirect off; proxy_redirect a b;", "proxy_redirect a b; proxy_redirect off;",
+		"proxy_redirect off; proxy_redirect default;", "proxy_redirect off; proxy_redirect off;",
+		"proxy_cookie_domain off; proxy_cookie_domain a b;", "proxy_cookie_path a b; proxy_cookie_path off;",
+		"proxy_cookie_flags off; proxy_cookie_flags a secure;", "proxy_cookie_flags off; proxy_cookie_flags a nosuch;",
+		"expires off 1d;", "expires off; expires 1x;",
+		"userid off; userid_expires x;", "userid off; userid_mark xx;",
+		"gzip off; gzip_comp_level 10;", "auth_basic off; auth_basic a;", "autoindex off; autoindex_format nosuch;",
+		"limit_except GET { deny all; } limit_except POST { deny all; }",
+		"resolver 127.0.0.1 valid=x;", "resolver 127.0.0.1 ipv6=x;",
+		"open_file_cache off; open_file_cache max=1;", "open_log_file_cache off max=x;",
+	} {
+		all = append(all, aCase{"location", neither, text, ""})
+	}
+	return append(all,
+		aCase{"location", both, "access_log off; access_log @dir/a combined; access_log off;", ""},
+		aCase{"location", both, "userid off; userid_flags off secure;", ""},
+		aCase{"server", neither, "ssl_session_cache off shared:a:x;", ""},
+		aCase{"server", neither, "ssl_session_cache shared:a:1k;", ""},
+		aCase{"server", both, "ssl_session_cache shared:a:32k;", ""},
+		aCase{"http", neither, "proxy_cache_path @dir/x keys_zone=a:1m use_temp_path=x;", ""},
+		aCase{"http", both, "server { location / { proxy_cache a; } } proxy_cache_path @dir/x keys_zone=a:1m;", ""},
+	)
+}

@@ -74,6 +74,8 @@ func (c *checker) wellFormed(d *directive, level string, first map[string]*direc
 		c.report.errorf(d, "%s, but %s required", plural(len(d.args), "argument"), s.wanted())
 	case !s.repeats && first[d.name] != nil:
 		c.report.errorf(d, "duplicate (first one at %s)", first[d.name].where())
+	case first[d.name] != nil && standsAlone(d.name) && (d.isWord("off") || first[d.name].isWord("off")):
+		c.report.errorf(d, "off cannot be combined with other values (%s)", first[d.name].where())
 	default:
 		first[d.name] = d
 		if err := s.checkValues(d.args); err != nil {
@@ -108,6 +110,18 @@ func (c *checker) done(d *directive) bool {
 // isOff reports whether a directive's argument only states the default.
 func (d *directive) isOff() bool {
 	return len(d.args) > 0 && slices.Contains(d.spec.unless, strings.ToLower(d.args[0]))
+}
+
+// isWord reports whether a word is the only argument.
+func (d *directive) isWord(word string) bool { return len(d.args) == 1 && d.args[0] == word }
+
+// standsAlone reports whether off, as the value of a directive, allows no other in its block.
+func standsAlone(name string) bool {
+	switch name {
+	case "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags":
+		return true
+	}
+	return false
 }
 
 func plural(n int, noun string) string {

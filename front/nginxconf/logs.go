@@ -35,19 +35,25 @@ func (t *translator) logFormat(d *directive) {
 	t.config.LogFormats = append(t.config.LogFormats, f)
 }
 
-// accessLogs translates the logs of a scope. Unlike nginx there is no default log.
+// accessLogs translates the logs of a scope. Unlike nginx there is no default log. Logs beside off
+// are not written, but must be valid.
 func (t *translator) accessLogs(s *scope) []conf.Log {
 	var logs []conf.Log
+	isOff := false
 	for _, d := range s.all("access_log") {
 		if d.args[0] == "off" {
 			if len(d.args) > 1 {
 				t.errorf(d, "unexpected %s after off", shown(d.args[1]))
 			}
-			return nil
+			isOff = true
+			continue
 		}
 		if log, ok := t.accessLog(d); ok {
 			logs = append(logs, log)
 		}
+	}
+	if isOff {
+		return nil
 	}
 	return logs
 }

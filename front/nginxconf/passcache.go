@@ -47,7 +47,12 @@ func (t *translator) cachePath(d *directive) {
 			n, err := grammar.ParseOffset(value)
 			t.check(d, err)
 			c.MinFree = n
-		case "use_temp_path", "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep",
+		case "use_temp_path":
+			if value != "on" && value != "off" {
+				t.errorf(d, "invalid parameter %s (must be use_temp_path=on or use_temp_path=off)", shown(arg))
+			}
+			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
+		case "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep",
 			"loader_threshold",
 			"purger", "purger_files", "purger_sleep", "purger_threshold":
 			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
@@ -139,6 +144,19 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", shown(d.args[0]), of("cache_path"), d.args[0])
 	}
 	return c
+}
+
+// checkUnused reports errors of directives that have no effect in their block, because nothing in
+// it is proxied or looked up. nginx reports them, too.
+func (t *translator) checkUnused(s *scope) {
+	if s.own("resolver") != nil {
+		_ = t.resolver(s)
+	}
+	for _, kind := range []string{"proxy", "fastcgi"} {
+		if s.own(kind+"_cache") != nil || s.own(kind+"_cache_valid") != nil {
+			_ = t.cache(s, kind)
+		}
+	}
 }
 
 // purge translates cache_purge STRING.... A constant would make every request purge: a third-party

@@ -144,10 +144,7 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 		case len(d.args) == 2:
 			p.Redirects = append(p.Redirects, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		case d.args[0] == "off":
-			if p.Redirects, p.NoRedirects = nil, true; len(all) > 1 {
-				t.errorf(d, "off cannot be combined with other values")
-			}
-			return
+			p.NoRedirects = true
 		case d.args[0] == "default" && variables:
 			t.errorf(d, "default cannot be used if proxy_pass has variables (use a pair)")
 		case d.args[0] == "default" && len(all) > 1:

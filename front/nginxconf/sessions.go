@@ -14,6 +14,8 @@ const (
 	// OpenSSL, and sessionBytes the memory that each takes.
 	builtinSessions = 20480
 	sessionBytes    = 512
+	// the least size of ssl_session_cache shared, as in nginx
+	minSessionCache = 8 * 4096
 	// the sizes of a file of ssl_session_ticket_key: AES-128 and AES-256
 	ticketKeySize, longTicketKeySize = 48, 80
 )
@@ -26,7 +28,7 @@ func (t *translator) sessions(s *scope, l *conf.Listen) {
 		l.SessionTimeout = s.time("ssl_session_timeout")
 	}
 	d := s.one("ssl_session_cache")
-	if d == nil || s.flag("ssl_session_tickets", true) {
+	if d == nil {
 		return
 	}
 	for _, arg := range d.args {
@@ -50,9 +52,14 @@ func (t *translator) sessions(s *scope, l *conf.Listen) {
 			n, err := grammar.ParseSize(size)
 			if err != nil || name == "" {
 				t.errorf(d, "invalid cache %s (must be shared:NAME:SIZE, such as shared:tls:1m)", shown(arg))
+			} else if n < minSessionCache {
+				t.errorf(d, "%s is too small (at least shared:%s:32k)", shown(arg), name)
 			}
 			l.SessionCache, l.SessionCacheBytes = "shared:"+name, n
 		}
+	}
+	if s.flag("ssl_session_tickets", true) {
+		l.SessionCache, l.SessionCacheBytes = "", 0
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 // settings translates the settings of a scope.
 func (t *translator) settings(s *scope) conf.Settings {
+	t.checkUnused(s)
 	set := conf.Settings{
 		Files:             t.files(s, nil),
 		Header:            t.addFields(s, "add_header"),
@@ -230,7 +231,7 @@ func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 
 func (t *translator) expires(s *scope) *conf.Expires {
 	d := s.one("expires")
-	if d == nil || d.args[0] == "off" {
+	if d == nil || d.isWord("off") {
 		return nil
 	}
 	e := &conf.Expires{}

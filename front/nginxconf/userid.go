@@ -11,9 +11,6 @@ import (
 // userID translates userid and the directives with that prefix. Without userid they have no effect.
 func (t *translator) userID(s *scope) *conf.UserID {
 	u := &conf.UserID{Mode: strings.ToLower(s.word("userid"))}
-	if u.Mode == "" || u.Mode == "off" {
-		return nil
-	}
 	u.Name, u.Path = s.word("userid_name"), s.word("userid_path")
 	if u.Domain = s.word("userid_domain"); u.Domain == "none" {
 		u.Domain = ""
@@ -25,7 +22,6 @@ func (t *translator) userID(s *scope) *conf.UserID {
 		n := uint32(s.number("userid_service"))
 		u.Service = &n
 	}
-	u.Flags = t.cookieFlags(s)
 	if d := s.one("userid_mark"); d != nil && d.args[0] != "off" {
 		if u.Mark = d.args[0]; len(u.Mark) != 1 || !isMark(u.Mark[0]) {
 			t.errorf(d, "invalid value %s (must be a letter, a digit, = or off)", shown(u.Mark))
@@ -41,6 +37,10 @@ func (t *translator) userID(s *scope) *conf.UserID {
 			t.errorf(d, "%v", err)
 		}
 	}
+	if u.Mode == "" || u.Mode == "off" {
+		return nil
+	}
+	u.Flags = t.cookieFlags(s)
 	return u
 }
 
