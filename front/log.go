@@ -181,7 +181,7 @@ func (c *compiler) logVariable(name, escape string) (func([]byte, *exchange) []b
 	dash := escape == "" && !c.assigned[name] && !known.isSetWhenEmpty
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
-		if s == "" && dash && (!isGroup || !x.has(slot)) {
+		if s == "" && dash && (!isGroup || !x.has(slot)) && (!known.isOfAttempts || !x.hasAttempts()) {
 			return append(b, '-')
 		}
 		return esc(b, s)

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -169,8 +170,18 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 		d.servers = d.group.servers
 		return d, nil
 	}
-	d.servers, err = g.dynamic.Group(x.r.Context(), withPort(addr, port))
+	to := withPort(addr, port)
+	if d.servers, err = g.dynamic.Group(x.r.Context(), to); err != nil && isNameWithPort(to) {
+		err = &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: to, IsNotFound: true}
+	}
 	return d, err
+}
+
+// isNameWithPort reports whether nginx would look an address up, whatever bytes its name has.
+func isNameWithPort(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	n, badPort := strconv.ParseUint(port, 10, 16)
+	return err == nil && host != "" && addr[0] != '[' && badPort == nil && n > 0
 }
 
 // targetErrorStatus returns the status for a target that does not resolve. As in nginx an invalid

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +33,7 @@ func attemptVariables() map[string]knownVariable {
 	of := func(value func(*fetch.Record) string) knownVariable {
 		return knownVariable{
 			get:   func(x *exchange) string { return x.attemptList(value) },
-			needs: needsAttempts | needsAnyResponse,
+			needs: needsAttempts | needsAnyResponse, isOfAttempts: true,
 		}
 	}
 	return map[string]knownVariable{
@@ -68,6 +69,10 @@ func (x *exchange) attemptList(value func(*fetch.Record) string) string {
 		b.WriteString(t.List(value))
 	}
 	return b.String()
+}
+
+func (x *exchange) hasAttempts() bool {
+	return x.proxy != nil && slices.ContainsFunc(x.proxy.attempts, (*fetch.Attempts).HasAny)
 }
 
 // attemptTime formats a duration of an attempt, "-" if it is unknown.

@@ -24,6 +24,8 @@ type knownVariable struct {
 	isReplaceable bool
 	// isSetWhenEmpty: lines of logs have nothing for an empty value; otherwise they have a dash.
 	isSetWhenEmpty bool
+	// isOfAttempts: the variable is set, even if it is empty, once an upstream was tried.
+	isOfAttempts bool
 }
 
 // needs are what an exchange must collect for a variable.

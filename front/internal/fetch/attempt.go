@@ -168,6 +168,9 @@ func (a *attempt) fail(f *Error) {
 		a.request.Caller.Responded(0, a.startTime)
 	}
 	a.request.Attempts.setHead(a.record, status, -1)
+	if isLocal(f.Err) {
+		a.request.Attempts.setLocal(a.record)
+	}
 	a.end()
 }
 

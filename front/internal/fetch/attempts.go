@@ -51,6 +51,17 @@ func (t *Attempts) addNoServer(group string) {
 	t.setEnd(s, 0)
 }
 
+// setLocal records that an attempt failed before its server could: as in nginx it has neither a
+// status nor an address.
+func (t *Attempts) setLocal(s *Record) {
+	if s == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.Addr, s.Status = "", 0
+}
+
 func (t *Attempts) setConnected(s *Record, elapsed time.Duration) {
 	if s == nil {
 		return
@@ -98,6 +109,13 @@ func (t *Attempts) setEnd(s *Record, elapsed time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.ResponseTime = elapsed
+}
+
+// HasAny reports whether there is a record.
+func (t *Attempts) HasAny() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.records) > 0
 }
 
 // List joins one value of all attempts, with commas as nginx does.
