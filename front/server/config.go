@@ -94,7 +94,7 @@ func (s *Server) read() (*Config, error) {
 		file.Options.HTTP3, file.Options.Tracing = s.options.HTTP3 != nil, s.options.Tracing != nil
 		source = file
 	}
-	c, err := source.Read(names)
+	c, err := s.readSource(source, names)
 	if err == nil && c == nil {
 		err = errors.New("server: the Source returned no configuration")
 	}
@@ -115,6 +115,32 @@ func (s *Server) read() (*Config, error) {
 	}
 	return c, s.checkTracing(c)
 }
+
+// readSource reads a Source until Run must end: opening a named pipe waits for another program. The
+// goroutine that reads then stays.
+func (s *Server) readSource(source Source, names []string) (*Config, error) {
+	if s.stopped == nil {
+		return source.Read(names)
+	}
+	type result struct {
+		config *Config
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		c, err := source.Read(names)
+		done <- result{c, err}
+	}()
+	select {
+	case r := <-done:
+		return r.config, r.err
+	case <-s.stopped:
+		return nil, errStopped
+	}
+}
+
+// errStopped is returned if Run must end before the configuration was read.
+var errStopped = errors.New("reading the configuration was interrupted")
 
 // listenersOf returns the addresses of hosts, each once.
 func listenersOf(hosts []conf.Host) []nginxconf.Listener {

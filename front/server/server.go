@@ -43,6 +43,7 @@ type Server struct {
 	site       site              // what is served
 	front      *front.Handler    // the site, unless the Config has a Handler
 	failed     chan error        // receives errors of servers
+	stopped    <-chan struct{}   // closed when Run must end; nil in Check
 	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set
 	upgrading  sync.Mutex        // held while a new process starts
 	hasChild   atomic.Bool       // likewise
@@ -134,8 +135,12 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	defer inherited.Close()
 	ctx, signals := s.notify(ctx) // they may arrive once the PID file exists
 	defer signals.stop()
+	s.stopped = ctx.Done()
 	config, err := s.read()
-	if err != nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	s.printMessages(config, false)

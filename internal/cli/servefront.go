@@ -35,9 +35,9 @@ type frontPlan struct {
 func runFront(ctx context.Context, env Env, plan *frontPlan) error {
 	switch {
 	case plan.explain != "":
-		return plan.runExplain(env)
+		return interruptible(ctx, func() error { return plan.runExplain(env) })
 	case plan.test:
-		return plan.check(env)
+		return interruptible(ctx, func() error { return plan.check(env) })
 	}
 	signal.Reset(syscall.SIGHUP) // it ends other commands
 	return plan.reportError(env.Stderr, server.Run(ctx, plan.source(), plan.options(env)))

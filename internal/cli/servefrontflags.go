@@ -131,8 +131,12 @@ func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 	return p, nil
 }
 
-// isPEM reports whether a file begins like PEM, which no nginx.conf can.
+// isPEM reports whether a file begins like PEM, which no nginx.conf can. A pipe is not opened: its
+// bytes can be read only once.
 func isPEM(path string) bool {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return false
