@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,5 +152,29 @@ func TestMirrorOverTheNetwork(t *testing.T) {
 	}
 	if got := await(t, copies); got != "POST /copy?q 50000 <nil>" {
 		t.Errorf("%s", got)
+	}
+}
+
+// Each mirror receives a copy, and two of the same path receive two, as from nginx.
+func TestSeveralMirrors(t *testing.T) {
+	const block = `location / { mirror /a; mirror /b; mirror /b; proxy_pass http://%[1]s/main; }
+		location /a { internal; proxy_pass http://%[1]s/a; } location /b { internal; proxy_pass http://%[1]s/b; }`
+	for name, start := range map[string]func(server string) *testClient{
+		"tare":  func(server string) *testClient { return serveConf(t, "", server) },
+		"nginx": func(server string) *testClient { a, _ := serveNginx(t, "", server); return a },
+	} {
+		t.Run(name, func(t *testing.T) {
+			copies := make(chan string, 10)
+			to := serve(t, func(_ http.ResponseWriter, r *http.Request) { copies <- r.URL.Path })
+			start(fmt.Sprintf(block, to)).get("/")
+			var all []string
+			for range 4 {
+				all = append(all, await(t, copies))
+			}
+			slices.Sort(all)
+			if got := strings.Join(all, " "); got != "/a /b /b /main" {
+				t.Error(got)
+			}
+		})
 	}
 }

@@ -27,7 +27,7 @@ func encryptions() map[string][]string {
 }
 
 // openssl runs openssl.
-func openssl(t *testing.T, args ...string) {
+func openssl(t testing.TB, args ...string) {
 	t.Helper()
 	path, env := programs.OpenSSL(t)
 	command := exec.CommandContext(t.Context(), path, args...)
