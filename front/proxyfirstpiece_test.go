@@ -58,7 +58,8 @@ func TestFirstPieceFollowsHeadAtOnce(t *testing.T) {
 			} {
 				nc, err := net.Dial("unix", socket)
 				must(t, err)
-				_, err = io.WriteString(nc, "POST "+test.path+" HTTP/1.1\r\nHost: x\r\n"+test.field+"\r\n\r\n"+test.body)
+				_, err = io.WriteString(nc, "POST "+test.path+" HTTP/1.1\r\nHost: x\r\n"+test.field+"\r\n\r\n"+
+					test.body)
 				must(t, err)
 				got := strings.TrimRight(<-first, "\x00") // the padding of a record
 				if nc.Close(); !strings.HasSuffix(got, test.want) {

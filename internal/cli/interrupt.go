@@ -2,8 +2,8 @@ package cli
 
 import "context"
 
-// interruptible returns the error of f, or the cause of ctx as soon as that ends: f may open a named
-// pipe, which waits for another program. f then goes on until the process ends.
+// interruptible returns the error of f, or the cause of ctx as soon as that ends: f may open a
+// named pipe, which waits for another program. f then goes on until the process ends.
 func interruptible(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

@@ -87,7 +87,8 @@ func TestFirstPieceIsSentWithHead(t *testing.T) {
 			send = func(r *http.Request) (*http.Response, error) {
 				return newFastCGIOf(dialing(nc)).RoundTripFastCGI(nil, r, &FastCGIOptions{StreamBody: true})
 			}
-			nc.text = string(wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\n")), 1, wire.End{}))
+			head := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\n"))
+			nc.text = string(wire.AppendEnd(head, 1, wire.End{}))
 		}
 		r := request(t, http.MethodPost, "http://host:9000/", &arriving{pieces: []string{"ab", "cde"}, hasInput: test.hasInput})
 		r.ContentLength = test.length

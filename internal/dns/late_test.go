@@ -64,8 +64,8 @@ func (q *query) respond(t *testing.T, id uint16, address string) {
 	}
 }
 
-// A response is valid after its query was repeated, to the same server or another. One server cannot
-// respond to the query that another has received.
+// A response is valid after its query was repeated, to the same server or another. One server
+// cannot respond to the query that another has received.
 func TestLateResponseIsAccepted(t *testing.T) {
 	for _, n := range []int{1, 2} {
 		servers, received := queryServers(t, n)

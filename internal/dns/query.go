@@ -214,7 +214,8 @@ func newRequest(q dnsmessage.Question) (packet []byte, id uint16, err error) {
 }
 
 // receiveOver waits for the response to a question, and closes the connection.
-func receiveOver(ctx context.Context, nc net.Conn, network string, id uint16, q *dnsmessage.Question) (*message, error) {
+func receiveOver(ctx context.Context, nc net.Conn, network string, id uint16,
+	q *dnsmessage.Question) (*message, error) {
 	defer nc.Close()
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
