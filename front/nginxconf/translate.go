@@ -90,7 +90,7 @@ func (t *translator) http(d *directive) {
 		t.types = types[0]
 	}
 	t.config.Types = t.typesOf(s)
-	t.validate(s)
+	_ = t.validate(s)
 	for _, d := range s.own("server") {
 		t.server(d, s)
 	}
@@ -131,12 +131,13 @@ func (t *translator) shared(d *directive, http *scope) {
 }
 
 // validate translates settings that may apply to no location, so that their errors are reported
-// nevertheless.
-func (t *translator) validate(s *scope) {
-	_ = t.settings(s)
+// nevertheless. It returns those that are not of an upstream.
+func (t *translator) validate(s *scope) conf.Settings {
+	settings := t.settings(s)
 	_ = t.pass(s, "proxy")
 	_ = t.pass(s, "fastcgi")
 	_ = t.pass(s, "grpc")
+	return settings
 }
 
 // typesOf returns the media types of a scope, by file name extension.
