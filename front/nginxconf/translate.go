@@ -31,6 +31,7 @@ type translator struct {
 	logLevels map[string]int
 	// the contents of files of passwords that were read, by path
 	passwordFiles map[string]string
+	available     map[string]bool // texts whose variables are available
 	servers       []server
 	types         *directive // the first types block of http, if any
 	closer        *directive // a directive outside of http that closes everything, or nil
@@ -43,7 +44,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
 		zones: make(map[string]*directive), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
-		passwordFiles: make(map[string]string),
+		passwordFiles: make(map[string]string), available: make(map[string]bool),
 	}
 	if o.FS == nil {
 		t.confDir = absolute(t.confDir)
