@@ -338,7 +338,8 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 	if err != nil {
 		return err
 	}
-	f := fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s), listing: listing}
+	f := fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s),
+		listing: listing}
 	key, isShared := f.filesKey(from)
 	if loc.files = c.shares.files[key]; isShared && loc.files != nil {
 		return nil
