@@ -8,7 +8,7 @@ import (
 )
 
 // shares holds compiled parts by what they are compiled from. Locations with equal parts share
-// them, as most do with what they inherit: a location of a proxy takes a third less memory.
+// them: most parts are inherited.
 type shares struct {
 	files     map[filesKey]*fileSet
 	hidden    map[hiddenKey]map[string]bool

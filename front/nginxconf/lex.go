@@ -26,7 +26,7 @@ type lexer struct {
 }
 
 // memory supplies the slices of words and the directives of a configuration, of which one with many
-// servers has a hundred thousand. Allocating hundreds at once takes a tenth of the time.
+// servers has a hundred thousand. It allocates hundreds at once.
 type memory struct {
 	words      []string
 	directives []directive

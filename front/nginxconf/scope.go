@@ -42,8 +42,9 @@ func newScope(outer *scope, level string, block []*directive) *scope {
 	return s
 }
 
-// nameMarks is a superset of a set of names. Of the 300 names that each location looks for it rules
-// out nearly all without a search in five blocks, which was a third of the time of reading.
+// nameMarks is a superset of a set of names. A location looks for hundreds of names that no block
+// around it has; a mark that is missing saves the search. With a map in each scope, lookups were a
+// fifth of a check's CPU time in a profile.
 type nameMarks [4]uint64
 
 func (m *nameMarks) add(name string) {
