@@ -245,7 +245,7 @@ func (s *Session) debit(n int) *wire.Error {
 	return s.checkRepliesLocked()
 }
 
-// checkRepliesLocked counts a frame that may have caused a reply. It fails if too many replies wait.
+// checkRepliesLocked counts a frame that may have a reply. It fails if too many replies wait.
 func (s *Session) checkRepliesLocked() *wire.Error {
 	if s.output.replies++; s.output.replies > maxReplies {
 		return connError(wire.EnhanceYourCalm, "replies are not read")
