@@ -41,7 +41,7 @@ full: {blocks: %[1]d, measure: %[2]v, cores: [1], connections: [4]}
 		}
 	}
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: "twins", Watcher: lab.Watcher{Logf: t.Logf},
+		Root: root, Experiment: "twins", Logf: t.Logf,
 	})
 	if run == nil {
 		t.Fatal(err)

@@ -258,7 +258,7 @@ func weighBriefly(t *testing.T, root, name string, only []string) {
 				all.Scenarios = []lab.Scenario{{Scenario: sample.Scenario{Name: "briefly"}, Connections: 4, Rate: 200}}
 			}
 		},
-		Watcher: lab.Watcher{Logf: t.Logf},
+		Logf: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -68,7 +68,7 @@ full: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
 	}
 	out := filepath.Join(t.ArtifactDir(), strconv.Itoa(os.Getpid())+"-"+filepath.Base(root))
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: "heavier", Out: out, Watcher: lab.Watcher{Logf: t.Logf},
+		Root: root, Experiment: "heavier", Out: out, Logf: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -126,7 +126,7 @@ func TestScenariosOfTLSAreMeasured(t *testing.T) {
 				all.Scenarios[i].Connections = min(all.Scenarios[i].Connections, 8)
 			}
 		},
-		Watcher: lab.Watcher{Logf: t.Logf},
+		Logf: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

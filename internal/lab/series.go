@@ -112,13 +112,13 @@ func (w *runner) progress(turn trial.Turn, p Progress, estimate time.Duration,
 	each, start := turn.Each(estimate), time.Now()
 	p.Total = each * time.Duration(turns)
 	return func(name string, perSecond float64) {
-		if w.Watcher.Progress == nil {
+		if w.Progress == nil {
 			return
 		}
 		now := p
 		now.Done = each*time.Duration(turn.Done) + min(time.Since(start), each)
 		now.Contender, now.PerSecond = w.run.TitleOf(name), perSecond
-		w.Watcher.Progress(now)
+		w.Progress(now)
 	}
 }
 

@@ -64,7 +64,7 @@ func fileMax(t *testing.T, o lab.Options) string {
 func TestTuneChangesKernelSettingsDuringTheRun(t *testing.T) {
 	o := tuning(t)
 	during := ""
-	o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o) }
+	o.Progress = func(lab.Progress) { during = fileMax(t, o) }
 	run, _, err := lab.Weigh(context.Background(), o)
 	if err != nil || len(run.Warnings) > 0 {
 		t.Fatal(err, run.Warnings)
@@ -100,7 +100,7 @@ func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 		o := tuning(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		during := ""
-		o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o); cancel() }
+		o.Progress = func(lab.Progress) { during = fileMax(t, o); cancel() }
 		if _, _, err := lab.Weigh(ctx, o); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -111,7 +111,7 @@ func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 	t.Run("panic", func(t *testing.T) {
 		o := tuning(t)
 		during := ""
-		o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o); panic("lab_test: end of the run") }
+		o.Progress = func(lab.Progress) { during = fileMax(t, o); panic("lab_test: end of the run") }
 		func() {
 			defer func() { _ = recover() }()
 			_, _, _ = lab.Weigh(context.Background(), o)

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/labrun"
@@ -22,36 +21,9 @@ import (
 // failuresToDrop is the number of failed processes after which a benchmark is left out.
 const failuresToDrop = 2
 
-// Options configure a run.
-type Options struct {
-	Root       string // the project's folder, absolute
-	Experiment string // a folder in experiments/
-	Full       bool   // run the experiment's full trials, not its quick ones
-
-	Only    []string         // engines, rows, or both; empty means all. The control always takes part
-	Adjust  func(*Trials)    // changes the experiment's trials; may be nil
-	Seed    uint64           // of the order; 0 is a random one
-	Out     string           // results folder; "" is a new one in Results/results
-	Results string           // "" is Root
-	Tools   *contender.Tools // compile the benchmarks; nil keeps them in Root/.cache
-	Flags   []string         // the command-line arguments that the report repeats; without the seed
-	Guard   []string         // see contender.StageOptions
-
-	Logf     func(format string, args ...any) // may be nil
-	Progress func(Progress)                   // may be nil
-}
-
-// Progress is the progress of a run.
-type Progress struct {
-	Done, Total   time.Duration // Total is an estimate
-	Block, Blocks int
-	Benchmark     string
-	Procs         int
-}
-
 // runner carries out one run. It is a trial.Source.
 type runner struct {
-	Options
+	lab.Options
 	experiment *Experiment
 	run        *sample.Run
 	module     string
@@ -69,15 +41,15 @@ type slot struct {
 	engine string
 }
 
-// Weigh runs an experiment and writes each result to the journal at once. It returns what was
-// measured even after an error; run is nil if nothing was measured. The error is ctx's or the
-// reason why the run ended early.
-func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err error) {
+// Weigh runs an experiment and writes each result to the journal at once. Options.Only names
+// engines, rows, or both. Weigh returns what was measured even after an error; run is nil if nothing
+// was measured. The error is ctx's or the reason why the run ended early.
+func Weigh(ctx context.Context, o lab.Options) (run *sample.Run, dir string, err error) {
 	w, err := newRunner(o)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := w.recorder.Open(cmp.Or(w.Results, w.Root), w.Out); err != nil {
+	if err := w.recorder.Open(&w.Options); err != nil {
 		return nil, "", err
 	}
 	loop := trial.Loop{Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep}
@@ -93,7 +65,7 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 }
 
 // Prepare compiles or finds the programs of an experiment. It does not run them.
-func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
+func Prepare(ctx context.Context, o lab.Options) (*sample.Run, error) {
 	w, err := newRunner(o)
 	if err != nil {
 		return nil, err
@@ -101,7 +73,7 @@ func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
 	return w.run, w.Prepare(ctx)
 }
 
-func newRunner(o Options) (*runner, error) {
+func newRunner(o lab.Options) (*runner, error) {
 	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
 	if err != nil {
 		return nil, err
@@ -114,17 +86,12 @@ func newRunner(o Options) (*runner, error) {
 	if o.Full {
 		trials = e.Full
 	}
-	if o.Adjust != nil {
-		o.Adjust(&trials)
-	}
+	trials.adjust(o.Adjust)
 	if key, fault := trials.fault(len(e.Targets) > 0); fault != nil {
 		return nil, &lab.UsageError{Option: key, What: fault.Error()}
 	}
 	if err := e.choose(o.Only); err != nil {
 		return nil, err
-	}
-	if o.Tools == nil {
-		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
 	}
 	if o.Seed == 0 {
 		o.Seed = 1 + rand.Uint64N(1<<32)
@@ -142,7 +109,7 @@ func newRunner(o Options) (*runner, error) {
 		},
 	}
 	w.recorder = lab.Recorder{Run: w.run, Logf: o.Logf}
-	w.Tools.Logf = w.recorder.Log
+	w.UseTools(w.recorder.Log)
 	w.addConditions(trials.areExact)
 	return w, nil
 }
@@ -340,9 +307,9 @@ func (w *runner) follow(turn trial.Turn, e *sample.Entrant) {
 	}
 	// Package testing runs a benchmark several times until it takes its time.
 	each := turn.Each(2 * w.run.Measure * time.Duration(len(w.run.Entrants)))
-	w.Progress(Progress{
+	w.Progress(lab.Progress{
 		Done: each * time.Duration(turn.Done), Total: each * time.Duration(len(w.run.Conditions)*w.run.Blocks),
-		Block: turn.Block, Blocks: w.run.Blocks, Benchmark: e.Prefix + turn.Condition.Scenario.Name,
-		Procs: turn.Condition.Procs,
+		Block: turn.Block, Blocks: w.run.Blocks, Contender: e.Prefix + turn.Condition.Scenario.Name,
+		Condition: turn.Condition,
 	})
 }

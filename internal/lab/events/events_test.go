@@ -81,9 +81,9 @@ clients:
 
 func weigh(t *testing.T, experiment string) *timeline.Run {
 	t.Helper()
-	r, dir, err := events.Weigh(context.Background(), events.Options{
+	r, dir, err := events.Weigh(context.Background(), lab.Options{
 		Root: project(t, experiment), Experiment: "x", Logf: t.Logf,
-	})
+	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,12 +206,12 @@ func TestProjectsExperimentsAreValid(t *testing.T) {
 // lacks before anything happens.
 func TestUnknownNamesAreReported(t *testing.T) {
 	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
-	_, err := events.Prepare(context.Background(), events.Options{Root: project(t, text), Experiment: "x"})
+	_, err := events.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"}, 0)
 	if err == nil || !strings.Contains(err.Error(), `experiment.yaml:10: "nosuch": no such contender`) {
 		t.Error(err)
 	}
 	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"
-	r, _, err := events.Weigh(context.Background(), events.Options{Root: project(t, text), Experiment: "x"})
+	r, _, err := events.Weigh(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"}, 0)
 	if err != nil || !strings.Contains(r.Cases[0].Absent, `no process "front"; want one of: application`) ||
 		len(r.Cases[0].Marks) > 0 {
 		t.Errorf("%+v, %v", r, err)
@@ -219,10 +219,10 @@ func TestUnknownNamesAreReported(t *testing.T) {
 }
 
 func TestUnknownCasesAreUsageErrors(t *testing.T) {
-	_, err := events.Prepare(context.Background(), events.Options{
+	_, err := events.Prepare(context.Background(), lab.Options{
 		Root:       project(t, head+"cases: [{name: a, title: a, about: a, contender: app}]\n"),
 		Experiment: "x", Only: []string{"b"},
-	})
+	}, 0)
 	if err == nil || !strings.Contains(err.Error(), `"b" is not in x; want a`) {
 		t.Error(err)
 	}
@@ -233,9 +233,9 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	if os.Getenv("TARE_SLOW") == "" {
 		t.Skip("it takes 20 s; TARE_SLOW=1 runs it")
 	}
-	r, _, err := events.Weigh(context.Background(), events.Options{
+	r, _, err := events.Weigh(context.Background(), lab.Options{
 		Root: programs.Root(t), Experiment: "deploy", Only: []string{"kill", "upgrade"}, Out: t.TempDir(), Logf: t.Logf,
-	})
+	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ import (
 
 // Names of the files in a results folder, in addition to the page.
 const (
-	RunFile    = "run.json"
+	runFile    = "run.json"
 	eventsFile = "events.csv"
 	resultFile = "results.csv"
 	memoryFile = "memory.csv"
@@ -56,13 +57,20 @@ func (r *Report) pageOptions() template.Options {
 	}}
 }
 
+// FileNames returns the names of all files that WriteFiles writes.
+func FileNames() []string { return slices.Collect(maps.Keys(new(Report).files())) }
+
+func (r *Report) files() map[string]func(io.Writer) error {
+	return map[string]func(io.Writer) error{
+		report.PageFile: r.writePage, textFile: r.writeMarkdown, runFile: r.writeRun, eventsFile: r.writeEvents,
+		resultFile: r.writeResults, memoryFile: r.writeMemory,
+	}
+}
+
 // WriteFiles writes all files of the report to a folder. It continues after a file that fails.
 func (r *Report) WriteFiles(dir string) error {
 	var errs []error
-	for name, write := range map[string]func(io.Writer) error{
-		report.PageFile: r.writePage, textFile: r.writeMarkdown, RunFile: r.writeRun, eventsFile: r.writeEvents,
-		resultFile: r.writeResults, memoryFile: r.writeMemory,
-	} {
+	for name, write := range r.files() {
 		errs = append(errs, report.WriteFile(filepath.Join(dir, name), write))
 	}
 	return errors.Join(errs...)
