@@ -52,5 +52,5 @@ func weighEvents(ctx context.Context, env Env, name string, flags *weighFlags) e
 	if r == nil {
 		return weighError(err)
 	}
-	return showResults(env, timeline.New(r), &r.Warnings, dir, flags.details, err)
+	return showResults(env, r, &r.Warnings, dir, flags.details, err)
 }

@@ -48,7 +48,7 @@ func (o *Options) NewFolder(started time.Time) (labrun.Folder, error) {
 	}
 	for _, name := range slices.Concat([]string{sample.JournalFile, sample.RunFile, sample.ConfigsDir}, o.Reports) {
 		if _, err := os.Lstat(filepath.Join(folder.Path, name)); err == nil {
-			return labrun.Folder{}, usageErrorf(OptionOut, "%q has the file %s, which would be replaced; name another folder",
+			return labrun.Folder{}, UsageErrorf(OptionOut, "%q has the file %s, which would be replaced; name another folder",
 				folder.Path, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return labrun.Folder{}, unwritable(err)
@@ -58,7 +58,7 @@ func (o *Options) NewFolder(started time.Time) (labrun.Folder, error) {
 }
 
 func unwritable(err error) error {
-	return usageErrorf(OptionOut, "results cannot be written: %v; name another folder", err)
+	return UsageErrorf(OptionOut, "results cannot be written: %v; name another folder", err)
 }
 
 // Discard removes the files of a run that measured nothing.

@@ -253,16 +253,16 @@ func (w *runner) check() error {
 	}
 	for _, cores := range w.trials.Cores {
 		if int(cores) > len(w.cpus) {
-			return usageErrorf(OptionCores, "want at most %d, the number of this machine's processors, got %v",
+			return UsageErrorf(OptionCores, "want at most %d, the number of this machine's processors, got %v",
 				len(w.cpus), cores)
 		}
 	}
 	if !(w.Until.Width >= 0) || w.Until.Within < 0 {
-		return usageErrorf(OptionUntil, "want a percentage and a time above 0")
+		return UsageErrorf(OptionUntil, "want a percentage and a time above 0")
 	}
 	hasBeside := func(s Scenario) bool { return len(s.Beside) > 0 }
 	if i := slices.IndexFunc(w.trials.Scenarios, hasBeside); i >= 0 && w.Generator != nil {
-		return usageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
+		return UsageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
 			w.trials.Scenarios[i].Name)
 	}
 	if err := w.checkFiles(); err != nil {
@@ -271,7 +271,7 @@ func (w *runner) check() error {
 	all := w.experiment.Contenders()
 	for _, name := range w.Only {
 		if !slices.Contains(all, name) {
-			return usageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
+			return UsageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
 		}
 	}
 	return nil
@@ -281,7 +281,7 @@ func (w *runner) check() error {
 func (w *runner) checkFiles() error {
 	files := trial.OpenFiles()
 	if most := w.trials.mostConnections(); uint64(most+trial.SpareFiles) > files {
-		return usageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
+		return UsageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
 			most, most+trial.SpareFiles, files)
 	}
 	return nil

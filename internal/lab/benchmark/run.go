@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -143,10 +142,8 @@ func (e *Experiment) choose(only []string) error {
 		case slices.Contains(rows, name):
 			wanted = append(wanted, name)
 		default:
-			return &lab.UsageError{
-				Option: lab.OptionOnly, What: fmt.Sprintf("%q is not in %s; want engines (%s) or rows (%s)",
-					name, e.Name, strings.Join(names, ", "), strings.Join(rows, ", ")),
-			}
+			return lab.UsageErrorf(lab.OptionOnly, "%q is not in %s; want engines (%s) or rows (%s)", name, e.Name,
+				strings.Join(names, ", "), strings.Join(rows, ", "))
 		}
 	}
 	e.Engines = slices.DeleteFunc(e.Engines, func(x Engine) bool {

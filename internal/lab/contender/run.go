@@ -367,7 +367,7 @@ func (r *Running) assertOwner() error {
 func (r *Running) Dead() <-chan struct{} { return r.dead }
 
 // WhyDead returns an error that names the process that ended by itself, with its last output.
-func (r *Running) WhyDead() error { return r.explain(r.deadPart()) }
+func (r *Running) WhyDead() error { return fmt.Errorf("%w%s", r.deadPart(), r.printed()) }
 
 func (r *Running) deadPart() error {
 	for _, p := range r.parts {
@@ -383,9 +383,6 @@ func (r *Running) deadPart() error {
 	}
 	return errors.New("none of its processes ended")
 }
-
-// explain adds the last output to an error.
-func (r *Running) explain(err error) error { return fmt.Errorf("%w%s", err, r.printed()) }
 
 func (r *Running) printed() string {
 	var b strings.Builder

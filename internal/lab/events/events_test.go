@@ -92,7 +92,7 @@ func weigh(t *testing.T, experiment string) *timeline.Run {
 			t.Fatal(r.Cases[i].Absent)
 		}
 	}
-	if err := timeline.New(r).WriteFiles(dir); err != nil {
+	if err := r.WriteFiles(dir); err != nil {
 		t.Error(err)
 	}
 	return r

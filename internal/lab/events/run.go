@@ -85,9 +85,7 @@ func prepare(ctx context.Context, o lab.Options, crowd int) (*runner, error) {
 		return nil, err
 	}
 	if crowd < 0 || crowd > maxConnections {
-		return nil, &lab.UsageError{
-			Option: lab.OptionConnections, What: fmt.Sprintf("want 1 to %d, got %d", maxConnections, crowd),
-		}
+		return nil, lab.UsageErrorf(lab.OptionConnections, "want 1 to %d, got %d", maxConnections, crowd)
 	}
 	e.Crowd.Connections = cmp.Or(crowd, e.Crowd.Connections)
 	w := &runner{Options: o, experiment: e, contenders: make(map[string]*contender.Contender)}
@@ -126,10 +124,7 @@ func (e *Experiment) chosen(only []string) (cases []Case, err error) {
 	}
 	for _, name := range only {
 		if !slices.Contains(names, name) {
-			return nil, &lab.UsageError{
-				Option: lab.OptionOnly,
-				What:   fmt.Sprintf("%q is not in %s; want %s", name, e.Name, strings.Join(names, ", ")),
-			}
+			return nil, lab.UsageErrorf(lab.OptionOnly, "%q is not in %s; want %s", name, e.Name, strings.Join(names, ", "))
 		}
 	}
 	return cases, nil

@@ -46,7 +46,7 @@ const (
 )
 
 // Chart returns the strip of a case.
-func (r *Report) Chart(c *Case) *Chart {
+func (r *Run) Chart(c *Case) *Chart {
 	total := c.Total()
 	if len(total.Seconds) == 0 {
 		return nil
@@ -143,7 +143,7 @@ func (ch *Chart) addLines(x page.Axis, top int64) {
 // legend is an entry of the page's legend.
 type legend struct{ Class, Text string }
 
-func (r *Report) legends() (all []legend) {
+func (r *Run) legends() (all []legend) {
 	for _, o := range Outcomes() {
 		for i := range r.Cases {
 			total := r.Cases[i].Total()
