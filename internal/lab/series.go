@@ -152,13 +152,13 @@ func (w *runner) aside(ctx context.Context, what string, conditions []sample.Con
 }
 
 // carryDropping carries out a series. A contender that fails in it stays in the run. After
-// failuresToDrop failures it is left out of that condition.
+// FailuresToDrop failures it is left out of that condition.
 func (w *runner) carryDropping(ctx context.Context, s *series) error {
 	failed := make(map[trial.Slot]int) // without block
 	members, keep := s.members, s.keep
 	s.members = func(c sample.Condition) (names []string) {
 		for _, name := range members(c) {
-			if w.contenders[name] != nil && failed[trial.Slot{Condition: c, Contender: name}] < failuresToDrop {
+			if w.contenders[name] != nil && failed[trial.Slot{Condition: c, Contender: name}] < FailuresToDrop {
 				names = append(names, name)
 			}
 		}

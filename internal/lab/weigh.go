@@ -74,8 +74,8 @@ const (
 	overLoopback = "loopback"
 )
 
-// failuresToDrop is the number of failed trials after which a contender is left out.
-const failuresToDrop = 2
+// FailuresToDrop is the number of failed trials after which a contender is left out.
+const FailuresToDrop = 2
 
 // overhead estimates the time that a trial spends on starting, connecting and stopping.
 const overhead = 450 * time.Millisecond
@@ -370,16 +370,16 @@ func (w *runner) kind(name string) sample.Kind {
 // comparable reports whether the control takes part.
 func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
-// keep adds the record of a timed trial. After failuresToDrop failures it leaves the contender out.
+// keep adds the record of a timed trial. After FailuresToDrop failures it leaves the contender out.
 func (w *runner) keep(rec sample.Record) {
 	w.record(rec)
 	if rec.Failure != "" {
 		w.recorder.Log("failed: %s, block %d, %d connections: %s", w.run.TitleOf(rec.Contender), rec.Block,
 			rec.Connections, rec.Failure)
 		w.failures[rec.Contender]++
-		if w.failures[rec.Contender] == failuresToDrop {
+		if w.failures[rec.Contender] == FailuresToDrop {
 			w.leaveOut(w.run.Entrant(rec.Contender),
-				fmt.Sprintf("it failed %d times; the last failure: %s", failuresToDrop, rec.Failure))
+				fmt.Sprintf("it failed %d times; the last failure: %s", FailuresToDrop, rec.Failure))
 		}
 	}
 }

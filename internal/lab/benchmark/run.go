@@ -17,9 +17,6 @@ import (
 	"github.com/tarehq/tare/internal/labrun"
 )
 
-// failuresToDrop is the number of failed processes after which a benchmark is left out.
-const failuresToDrop = 2
-
 // runner carries out one run. It is a trial.Source.
 type runner struct {
 	lab.Options
@@ -29,15 +26,9 @@ type runner struct {
 	blocks     int // of rows without their own
 	rows       map[sample.Condition]*TargetRow
 	programs   map[string]program // by engine
-	failures   map[slot]int
-	server     *server // nil of Go benchmarks
+	failures   map[trial.Slot]int // by engine, without block
+	server     *server            // nil of Go benchmarks
 	recorder   lab.Recorder
-}
-
-// slot is a row of an engine under a condition.
-type slot struct {
-	sample.Condition
-	engine string
 }
 
 // Weigh runs an experiment and writes each result to the journal at once. Options.Only names
@@ -97,7 +88,7 @@ func newRunner(o lab.Options) (*runner, error) {
 	}
 	w := &runner{
 		Options: o, experiment: e, module: filepath.Join(o.Root, e.Module), blocks: trials.Blocks,
-		rows: make(map[sample.Condition]*TargetRow), programs: make(map[string]program), failures: make(map[slot]int),
+		rows: make(map[sample.Condition]*TargetRow), programs: make(map[string]program), failures: make(map[trial.Slot]int),
 	}
 	w.run = &sample.Run{
 		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,
@@ -269,8 +260,8 @@ func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Rec
 	}
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]
-		if e.Absent != "" || slices.Contains(e.Lacking, row.Name) || w.failures[slot{c, e.Name}] >= failuresToDrop ||
-			!row.concerns(e.Name) {
+		if e.Absent != "" || slices.Contains(e.Lacking, row.Name) || !row.concerns(e.Name) ||
+			w.failures[trial.Slot{Condition: c, Contender: e.Name}] >= lab.FailuresToDrop {
 			continue
 		}
 		w.follow(turn, e)
@@ -291,7 +282,7 @@ func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Rec
 func (w *runner) keep(r sample.Record) {
 	w.recorder.Add(r)
 	if r.Failure != "" {
-		w.failures[slot{r.Condition, r.Contender}]++
+		w.failures[trial.Slot{Condition: r.Condition, Contender: r.Contender}]++
 		w.recorder.Log("failed: %s of %s, GOMAXPROCS %d, block %d: %s", r.Scenario.Name, r.Contender, r.Procs, r.Block,
 			r.Failure)
 	}

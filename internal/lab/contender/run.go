@@ -210,8 +210,6 @@ func (r *Running) freePorts(cores int) ([]string, error) {
 // loopbackHost is where contenders listen, unless the load comes from another machine.
 const loopbackHost = "127.0.0.1"
 
-func loopback(port int) string { return net.JoinHostPort(loopbackHost, strconv.Itoa(port)) }
-
 // Place returns the protocol and the address of the contender for clients.
 func (r *Running) Place() Place { return r.At(r.Address) }
 
@@ -236,7 +234,7 @@ func (r *Running) addFront(set Setting, port int) error {
 		if err != nil {
 			return err
 		}
-		conf.Upstreams = []string{loopback(unused)}
+		conf.Upstreams = []string{net.JoinHostPort(loopbackHost, strconv.Itoa(unused))}
 	}
 	if err := conf.fit(); err != nil {
 		return err

@@ -3,6 +3,7 @@ package contender
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -83,14 +84,8 @@ func makeFile(name string, text []byte, age time.Time) error {
 	return os.Chtimes(name, age, age)
 }
 
-// isFolder reports whether a name is that of a folder, relative to the Spec's.
-func (s *Spec) isFolder(name string) bool {
+// has reports whether the Spec's folder has a file of a kind.
+func (s *Spec) has(name string, kind func(fs.FileMode) bool) bool {
 	info, err := os.Stat(filepath.Join(s.Dir, name))
-	return err == nil && info.IsDir()
-}
-
-// isFile reports whether a name is that of a regular file, relative to the Spec's folder.
-func (s *Spec) isFile(name string) bool {
-	info, err := os.Stat(filepath.Join(s.Dir, name))
-	return err == nil && info.Mode().IsRegular()
+	return err == nil && kind(info.Mode())
 }

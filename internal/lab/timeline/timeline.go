@@ -169,11 +169,8 @@ func (t *Traffic) Quantile(q float64) (d time.Duration, known bool) {
 }
 
 func (t *Traffic) lost() int {
-	n := 0
-	for i := range t.Seconds {
-		n += t.Seconds[i].Lost()
-	}
-	return n
+	sum := t.Sum()
+	return sum.Lost()
 }
 
 // Sent returns the number of requests.
