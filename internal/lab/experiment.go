@@ -379,8 +379,8 @@ func (p *Published) lines(contender string) int {
 	return 0
 }
 
-// ReadPublished reads a write-up's figures: the names of the columns, and at least one row. If the
-// file is invalid, the error is a *yamlfile.Error.
+// ReadPublished reads a write-up's figures: the names of the columns, and rows. If the file is
+// invalid, the error is a *yamlfile.Error.
 func ReadPublished(file string) (rows [][]string, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -388,8 +388,8 @@ func ReadPublished(file string) (rows [][]string, err error) {
 	}
 	defer f.Close()
 	rows, err = csv.NewReader(f).ReadAll()
-	if err == nil && len(rows) < 2 {
-		err = errors.New("no rows")
+	if err == nil && len(rows) == 0 {
+		err = errors.New("the file is empty")
 	}
 	if err != nil {
 		return nil, &yamlfile.Error{File: file, What: err.Error()}
@@ -407,6 +407,9 @@ func (e *Experiment) publishedRates() ([]sample.Published, error) {
 	rows, err := ReadPublished(file)
 	if err != nil {
 		return nil, err
+	}
+	if len(rows) == 1 {
+		return nil, &yamlfile.Error{File: file, What: "no rows"}
 	}
 	group, name, rate := slices.Index(rows[0], p.Group), slices.Index(rows[0], p.Name), slices.Index(rows[0], p.Rate)
 	if min(group, name, rate) < 0 {

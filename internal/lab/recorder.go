@@ -39,8 +39,8 @@ func (r *Recorder) Open(o *Options) error {
 	return nil
 }
 
-// NewFolder makes the results folder, Out or a new one in Results/results. A file in it that the run
-// or its Reports would replace is an error, whoever wrote it. The error is a *UsageError.
+// NewFolder makes the results folder: Out, or a new one in Results/results. A file in it that the
+// run or its Reports would replace is an error. The error is a *UsageError.
 func (o *Options) NewFolder(started time.Time) (labrun.Folder, error) {
 	folder, err := labrun.NewFolder(cmp.Or(o.Results, o.Root), o.Out, started)
 	if err != nil {

@@ -32,8 +32,8 @@ type runner struct {
 }
 
 // Weigh runs an experiment and writes each result to the journal at once. Options.Only names
-// engines, rows, or both. Weigh returns what was measured even after an error; run is nil if nothing
-// was measured. The error is ctx's or the reason why the run ended early.
+// engines, rows, or both. Weigh returns what was measured even after an error; run is nil if
+// nothing was measured. The error is ctx's or the reason why the run ended early.
 func Weigh(ctx context.Context, o lab.Options) (run *sample.Run, dir string, err error) {
 	w, err := newRunner(o)
 	if err != nil {
@@ -88,7 +88,8 @@ func newRunner(o lab.Options) (*runner, error) {
 	}
 	w := &runner{
 		Options: o, experiment: e, module: filepath.Join(o.Root, e.Module), blocks: trials.Blocks,
-		rows: make(map[sample.Condition]*TargetRow), programs: make(map[string]program), failures: make(map[trial.Slot]int),
+		rows: make(map[sample.Condition]*TargetRow), programs: make(map[string]program),
+		failures: make(map[trial.Slot]int),
 	}
 	w.run = &sample.Run{
 		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,

@@ -124,7 +124,8 @@ func (e *Experiment) chosen(only []string) (cases []Case, err error) {
 	}
 	for _, name := range only {
 		if !slices.Contains(names, name) {
-			return nil, lab.UsageErrorf(lab.OptionOnly, "%q is not in %s; want %s", name, e.Name, strings.Join(names, ", "))
+			return nil, lab.UsageErrorf(lab.OptionOnly, "%q is not in %s; want %s", name, e.Name,
+				strings.Join(names, ", "))
 		}
 	}
 	return cases, nil
