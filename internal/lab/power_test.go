@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // work is additional work of a handler, in steps: about stepsPerPercent steps cost 1 % of a request
@@ -47,12 +48,7 @@ func weighHeavier(t *testing.T) *sample.Run {
 	root := t.TempDir()
 	write := func(text string, path ...string) {
 		file := filepath.Join(append([]string{root}, path...)...)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	names, percents := heavier()
 	write(fmt.Sprintf(`title: heavier

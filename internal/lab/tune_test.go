@@ -11,6 +11,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fakeSettings makes a tree of kernel settings, and adds other settings to the experiment of a
@@ -23,12 +24,7 @@ func fakeSettings(t *testing.T, root string) kernel.Tree {
 		filepath.Join(tree.Root, "net/core/somaxconn"):      "4096\n",
 		filepath.Join(root, "experiments/small/kernel.txt"): "fs.file-max = 1000\nnet.core.somaxconn = 128\n",
 	} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, name, text)
 	}
 	file := filepath.Join(root, "experiments/small", lab.ExperimentFile)
 	text, err := os.ReadFile(file)
@@ -154,9 +150,7 @@ func TestTuneRequiresGuardAndPrivilege(t *testing.T) {
 func TestKernelSettingsErrorsNameFileAndLine(t *testing.T) {
 	o := tuning(t)
 	settings := filepath.Join(o.Root, "experiments/small/kernel.txt")
-	if err := os.WriteFile(settings, []byte("a.b = 1\nnonsense\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, settings, "a.b = 1\nnonsense\n")
 	if _, err := lab.Prepare(context.Background(), o); err == nil ||
 		!strings.Contains(err.Error(), `kernel.txt: line 2: "nonsense": want a setting`) {
 		t.Error(err)

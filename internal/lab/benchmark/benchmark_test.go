@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -119,12 +120,7 @@ func BenchmarkTwoD(b *testing.B) {
 		"three/a_test.go": "package a\n\nfunc f() { undefinedName() }\n",
 	} {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	return root
 }
@@ -291,9 +287,7 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		"a,b\n": "p.csv:1: want the columns",
 		"benchmark,gomaxprocs,ns_per_op,bytes_per_op,allocs_per_op\nOneA,1,fast,0,0\n": "p.csv:2: ",
 	} {
-		if err := os.WriteFile(filepath.Join(root, "experiments", "x", "p.csv"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, "experiments", "x", "p.csv"), text)
 		_, err := benchmark.Prepare(context.Background(), lab.Options{Root: root, Experiment: "x"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
@@ -328,10 +322,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 			"\tb.Run(\"other\", func(b *testing.B) { b.Fatal(\"not mine\") })\n}\n",
 	} {
 		file := filepath.Join(root, name, "a_test.go")
-		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	run, _, err := benchmark.Weigh(t.Context(), lab.Options{Root: root, Experiment: "x"})
 	if err != nil || !run.Complete() {

@@ -59,12 +59,7 @@ func project(t *testing.T, experiment string) string {
 			"run: \"" + self + " play 127.0.0.1:{port}\"\n",
 	} {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	return root
 }
