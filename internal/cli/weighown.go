@@ -163,7 +163,7 @@ func parseExpect(text string) (x lab.Expectation, err error) {
 
 // commandLine returns the flags for the report to repeat.
 func (f *ownFlags) commandLine() []string {
-	return wordsOf(f.set, f.isSet, "env", "path", "host", "expect", "ready", "a", "b", "fail-if", "fcgi")
+	return wordsOf(f.set, f.set.Changed, "env", "path", "host", "expect", "ready", "a", "b", "fail-if", "fcgi")
 }
 
 // saveSubject writes an experiment to a new file.

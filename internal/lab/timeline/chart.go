@@ -84,7 +84,7 @@ func (ch *Chart) addBars(at int, s *Second, x, y page.Axis) {
 	const gap = 1.5
 	from, to := x.At(float64(at))+gap, x.At(float64(at+1))-gap
 	foot := ch.Foot
-	for _, o := range Outcomes() {
+	for _, o := range outcomes() {
 		n := s.Outcomes[o]
 		if n == 0 || to <= from {
 			continue
@@ -102,7 +102,7 @@ func class(o Outcome) string { return "outcome-" + strings.ReplaceAll(string(o),
 
 func outcomesText(s *Second) string {
 	var texts []string
-	for _, o := range Outcomes() {
+	for _, o := range outcomes() {
 		if n := s.Outcomes[o]; n > 0 {
 			texts = append(texts, fmt.Sprintf("%s %d", o, n))
 		}
@@ -144,7 +144,7 @@ func (ch *Chart) addLines(x page.Axis, top int64) {
 type legend struct{ Class, Text string }
 
 func (r *Run) legends() (all []legend) {
-	for _, o := range Outcomes() {
+	for _, o := range outcomes() {
 		for i := range r.Cases {
 			total := r.Cases[i].Total()
 			sum := total.Sum()

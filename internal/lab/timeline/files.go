@@ -107,7 +107,7 @@ func (r *Run) writeEvents(w io.Writer) error {
 		table.Text("clients", func(l row) string { return l.group }),
 		table.Count("second", func(l row) int { return l.second }),
 	}
-	for _, o := range Outcomes() {
+	for _, o := range outcomes() {
 		name := strings.ReplaceAll(string(o), " ", "_")
 		columns = append(columns, table.Count(name, func(l row) int { return l.Outcomes[o] }))
 	}

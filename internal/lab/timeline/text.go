@@ -109,7 +109,7 @@ func (r *Run) columns() []table.Column[line] {
 		count("requests", "requests", table.Terminal|table.Page, func(l line) int { return l.sum.Sent() }),
 		count("lost", "lost", everywhere, func(l line) int { return l.sum.Lost() }),
 	}
-	for _, o := range Outcomes()[1:] {
+	for _, o := range outcomes()[1:] {
 		all = append(all, outcome(o))
 	}
 	all = append(all,

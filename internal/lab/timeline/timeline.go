@@ -29,8 +29,8 @@ const (
 	Timeout  Outcome = "timeout"    // no complete response in time
 )
 
-// Outcomes returns all outcomes in display order.
-func Outcomes() []Outcome { return []Outcome{Response, Status, Refused, Closed, Timeout} }
+// outcomes returns all outcomes in display order.
+func outcomes() []Outcome { return []Outcome{Response, Status, Refused, Closed, Timeout} }
 
 // Run is one run of an experiment of events. It is stored as run.json.
 type Run struct {
