@@ -166,7 +166,8 @@ func (w *runner) wantsSweep(axis string) bool {
 // swept returns the part of a sweep that this machine and the remaining contenders allow.
 func (w *runner) swept(s *Sweep) sample.Sweep {
 	r := sample.Sweep{
-		Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks), Measure: time.Duration(min(s.Measure, w.trials.Measure)),
+		Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks),
+		Measure: time.Duration(min(s.Measure, w.trials.Measure)),
 	}
 	if w.Full {
 		r.Blocks = w.trials.Blocks
