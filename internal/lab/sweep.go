@@ -143,7 +143,8 @@ func (w *runner) sweeps(ctx context.Context) error {
 		}
 		w.run.Sweeps = append(w.run.Sweeps, swept)
 		members := func(sample.Condition) []string { return swept.Contenders }
-		if err := w.aside(ctx, "while sweeping "+s.Axis, swept.Conditions, members, swept.Blocks, swept.Measure); err != nil {
+		err := w.aside(ctx, "while sweeping "+s.Axis, swept.Conditions, members, swept.Blocks, swept.Measure)
+		if err != nil {
 			return err
 		}
 	}
