@@ -101,7 +101,7 @@ func (t *translator) levels(d *directive, text string) []int {
 // cache translates the settings of the cache in a scope; nil if there is none.
 func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 	of := func(name string) string { return kind + "_" + name }
-	c := &conf.ProxyCache{Key: t.textOf(s, of("cache_key"))}
+	c := conf.ProxyCache{Key: t.textOf(s, of("cache_key"))}
 	c.Skip = t.texts(s, of("cache_bypass"))
 	c.NoStore = t.texts(s, of("no_cache"))
 	c.Purge = t.purge(s, of("cache_purge"))
@@ -138,12 +138,12 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		return nil
 	}
 	if c.Zone = t.text(d, d.args[0]); hasVariable(d.args[0]) {
-		return c
+		return new(c)
 	}
 	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {
 		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", shown(d.args[0]), of("cache_path"), d.args[0])
 	}
-	return c
+	return new(c)
 }
 
 // checkUnused reports errors of directives that have no effect in their block, because nothing in
@@ -152,10 +152,11 @@ func (t *translator) checkUnused(s *scope) {
 	if s.own("resolver") != nil {
 		_ = t.resolver(s)
 	}
-	for _, kind := range []string{"proxy", "fastcgi"} {
-		if s.own(kind+"_cache") != nil || s.own(kind+"_cache_valid") != nil {
-			_ = t.cache(s, kind)
-		}
+	if s.own("proxy_cache") != nil || s.own("proxy_cache_valid") != nil {
+		_ = t.cache(s, "proxy")
+	}
+	if s.own("fastcgi_cache") != nil || s.own("fastcgi_cache_valid") != nil {
+		_ = t.cache(s, "fastcgi")
 	}
 }
 

@@ -10,7 +10,12 @@ import (
 
 // userID translates userid and the directives with that prefix. Without userid they have no effect.
 func (t *translator) userID(s *scope) *conf.UserID {
-	u := &conf.UserID{Mode: strings.ToLower(s.word("userid"))}
+	mode := strings.ToLower(s.word("userid"))
+	isOff := mode == "" || mode == "off"
+	if isOff && s.own("userid_mark") == nil && s.own("userid_expires") == nil {
+		return nil // without an allocation
+	}
+	u := &conf.UserID{Mode: mode}
 	u.Name, u.Path = s.word("userid_name"), s.word("userid_path")
 	if u.Domain = s.word("userid_domain"); u.Domain == "none" {
 		u.Domain = ""
@@ -37,7 +42,7 @@ func (t *translator) userID(s *scope) *conf.UserID {
 			t.errorf(d, "%v", err)
 		}
 	}
-	if u.Mode == "" || u.Mode == "off" {
+	if isOff {
 		return nil
 	}
 	u.Flags = t.cookieFlags(s)

@@ -2,7 +2,6 @@ package lab_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -38,9 +38,7 @@ func TestMalformedScenariosAreRejected(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			text := strings.Replace(fine, "connections: [8]", "scenarios: ["+test.scenarios+"]", 1)
-			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile), text)
 			e, err := lab.ReadExperiment(dir)
 			if test.want != "" {
 				var fault *yamlfile.Error
@@ -126,7 +124,7 @@ func TestScenariosOfTLSAreMeasured(t *testing.T) {
 				all.Scenarios[i].Connections = min(all.Scenarios[i].Connections, 8)
 			}
 		},
-		Watcher: lab.Watcher{Logf: t.Logf},
+		Logf: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

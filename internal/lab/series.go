@@ -112,13 +112,13 @@ func (w *runner) progress(turn trial.Turn, p Progress, estimate time.Duration,
 	each, start := turn.Each(estimate), time.Now()
 	p.Total = each * time.Duration(turns)
 	return func(name string, perSecond float64) {
-		if w.Watcher.Progress == nil {
+		if w.Progress == nil {
 			return
 		}
 		now := p
 		now.Done = each*time.Duration(turn.Done) + min(time.Since(start), each)
 		now.Contender, now.PerSecond = w.run.TitleOf(name), perSecond
-		w.Watcher.Progress(now)
+		w.Progress(now)
 	}
 }
 
@@ -152,13 +152,13 @@ func (w *runner) aside(ctx context.Context, what string, conditions []sample.Con
 }
 
 // carryDropping carries out a series. A contender that fails in it stays in the run. After
-// failuresToDrop failures it is left out of that condition.
+// FailuresToDrop failures it is left out of that condition.
 func (w *runner) carryDropping(ctx context.Context, s *series) error {
 	failed := make(map[trial.Slot]int) // without block
 	members, keep := s.members, s.keep
 	s.members = func(c sample.Condition) (names []string) {
 		for _, name := range members(c) {
-			if w.contenders[name] != nil && failed[trial.Slot{Condition: c, Contender: name}] < failuresToDrop {
+			if w.contenders[name] != nil && failed[trial.Slot{Condition: c, Contender: name}] < FailuresToDrop {
 				names = append(names, name)
 			}
 		}

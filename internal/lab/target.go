@@ -118,6 +118,9 @@ func (t *Trials) SetBlocks(n int) {
 	}
 }
 
+// AreExact reports whether the number of blocks was set.
+func (t *Trials) AreExact() bool { return t.areExact }
+
 // runTargets measures the conditions one after another, each with the contenders of its targets.
 func (w *runner) runTargets(ctx context.Context) error {
 	for i := range w.trials.Scenarios {
@@ -207,7 +210,7 @@ func (w *runner) startBackend(ctx context.Context) (stop func() error, err error
 	if err != nil {
 		return none, err
 	}
-	c, err := w.tools().Prepare(ctx, spec)
+	c, err := w.Tools.Prepare(ctx, spec)
 	if err != nil {
 		return none, fmt.Errorf("backend: %w", err)
 	}
