@@ -5,7 +5,7 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: weigh contenders test test-race test-plain fuzz check-slow bench dist lint lint-prose help programs
+.PHONY: weigh contenders test test-race test-plain fuzz check-slow bench pgo dist lint lint-prose help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
@@ -83,6 +83,10 @@ bench: ## compare with rivals, tell which targets are met, measure the parts (ta
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/... ./front/...
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/lab
 	$(GO) run ./cmd/tare weigh targets
+
+# Its functions are found by name and line, so that an older profile is of use, too.
+pgo: ## profile the server, for the compiler to optimize the command (takes a minute)
+	$(GO) test ./front/server -run '^$$' -bench '^BenchmarkServe$$' -benchtime 8s -cpuprofile $(CURDIR)/cmd/tare/default.pgo -o /dev/null
 
 # The commit's tag is the version, or else its time and hash. Packages need modules from the Go proxy.
 dist: ## build binaries, packages and images of this commit, below dist/

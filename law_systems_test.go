@@ -33,7 +33,7 @@ func TestArchitectureBuildsOnOtherSystems(t *testing.T) {
 	} {
 		t.Run(system.os+"/"+system.arch, func(t *testing.T) {
 			t.Parallel()
-			c := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"list", "-deps", "-test",
+			c := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"list", "-deps", "-test", "-pgo=off",
 				"-json=ImportPath,Dir,GoFiles,ImportMap,Module,Error"}, system.packages)...)
 			c.Env = append(os.Environ(), "GOOS="+system.os, "GOARCH="+system.arch, "CGO_ENABLED=0")
 			out, err := c.StdoutPipe()

@@ -80,7 +80,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 		b.handler.ServeHTTP(x.w, r)
 		return responded
 	}
-	*w = boundWriter{ResponseWriter: x.w, x: x, rules: &b.proxy.response}
+	*w = boundWriter{ResponseWriter: x.w, x: x, rules: b.proxy.response}
 	b.handler.ServeHTTP(w, r)
 	w.applyRules() // applies the rules to a head that the handler leaves to the server
 	w.x = nil      // the handler may keep w, but not the exchange

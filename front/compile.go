@@ -29,6 +29,7 @@ type compiler struct {
 	setsLimitRate bool         // a Set sets $limit_rate
 	textNeeds     needs        // of the text at hand
 	namedTargets  []string     // of the host: they must exist
+	shares        shares
 
 	encoders map[encoderKey]*encoderPool
 	logFiles map[string]*accesslog.File // by path
@@ -47,8 +48,8 @@ func compile(config *conf.Config, o *options, s *state) (*plan, error) {
 		config: config, options: o, state: s,
 		slots: make(map[string]int), assigned: make(map[string]bool), core: coreVariables(product),
 		maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
-		types: make(map[typesKey]*mediaTypes),
-		plan:  &plan{options: o, state: s, product: product, released: make(chan struct{})},
+		types: make(map[typesKey]*mediaTypes), shares: newShares(),
+		plan: &plan{options: o, state: s, product: product, released: make(chan struct{})},
 	}
 	c.plan.users.Store(1)
 	if err := c.compile(); err != nil {

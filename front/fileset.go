@@ -334,12 +334,26 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 	if c.recodes(&from.Settings) {
 		typed.Charset = "" // the recoding adds it
 	}
-	f := &fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s)}
-	loc.files = f
-	var err error
-	if f.listing, err = newListing(s); err != nil {
+	listing, err := newListing(s)
+	if err != nil {
 		return err
 	}
+	f := fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s),
+		listing: listing}
+	key, isShared := f.filesKey(from)
+	if loc.files = c.shares.files[key]; isShared && loc.files != nil {
+		return nil
+	}
+	loc.files = new(f)
+	if isShared {
+		c.shares.files[key] = loc.files
+	}
+	return c.compileFiles(loc, from)
+}
+
+// compileFiles completes the files of a location.
+func (c *compiler) compileFiles(loc *location, from *conf.Location) (err error) {
+	s, f := &from.Files, loc.files
 	index := s.Index
 	if index == nil {
 		index = []conf.Text{"index.html"}

@@ -35,7 +35,7 @@ type filters struct {
 // filters compiles the filters of a location. They are nil if responses are neither changed nor
 // observed. A bound handler's responses have no timeout unless the Settings set one.
 func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*filters, error) {
-	f := &filters{noChunks: s.NoChunks}
+	f := filters{noChunks: s.NoChunks}
 	if id != nil && id.from.Mode != "log" {
 		f.userID = id
 	}
@@ -83,10 +83,23 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*fil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
 		pass != nil && pass.Intercept
 	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.userID == nil && !f.needsHeader
-	if f.onlySendTimeout && f.sendTimeout == 0 {
-		return nil, nil
+	if f.onlySendTimeout {
+		return c.timeoutFilters(f.sendTimeout), nil
 	}
-	return f, nil
+	return new(f), nil
+}
+
+// timeoutFilters returns filters that only set a timeout; nil if that is 0.
+func (c *compiler) timeoutFilters(timeout time.Duration) *filters {
+	if timeout == 0 {
+		return nil
+	}
+	f := c.shares.timeouts[timeout]
+	if f == nil {
+		f = &filters{sendTimeout: timeout, onlySendTimeout: true}
+		c.shares.timeouts[timeout] = f
+	}
+	return f
 }
 
 // writer is the content's http.ResponseWriter if the response is observed or changed. Unwrap gives

@@ -157,10 +157,11 @@ func (x *exchange) locate() outcome {
 
 // locations compiles Locations.
 func (c *compiler) locations(h *host, to *locations, from []conf.Location, parent *location) error {
+	all, prefixes := make([]location, len(from)), make(map[string]bool)
 	for i := range from {
-		f := &from[i]
-		loc := &location{parent: parent}
-		err := c.addLocation(h, to, loc, f)
+		f, loc := &from[i], &all[i]
+		loc.parent = parent
+		err := c.addLocation(h, to, loc, f, prefixes)
 		if err == nil {
 			err = c.location(loc, f)
 		}
@@ -175,14 +176,16 @@ func (c *compiler) locations(h *host, to *locations, from []conf.Location, paren
 	return nil
 }
 
-// addLocation adds a location to those that are searched.
-func (c *compiler) addLocation(h *host, to *locations, loc *location, from *conf.Location) error {
+// addLocation adds a location to those that are searched. prefixes are the paths of those before.
+func (c *compiler) addLocation(h *host, to *locations, loc *location, from *conf.Location,
+	prefixes map[string]bool) error {
 	loc.path, loc.final, loc.internal = from.Path, from.Match == "^~", from.Internal
 	switch from.Match {
 	case "", "^~":
-		if slices.ContainsFunc(to.prefixes, func(p prefix) bool { return p.path == from.Path }) {
+		if prefixes[from.Path] {
 			return fmt.Errorf("duplicate location %q", from.Path)
 		}
+		prefixes[from.Path] = true
 		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
 	case "=":
 		if to.exact[from.Path] != nil {

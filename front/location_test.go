@@ -65,8 +65,10 @@ func FuzzLocations(f *testing.F) {
 		}
 		c := newCompiler()
 		var found locations
+		prefixes := make(map[string]bool)
 		for i := range all {
-			if err := c.addLocation(&host{}, &found, &location{settings: &all[i].Settings}, &all[i]); err != nil {
+			loc := &location{settings: &all[i].Settings}
+			if err := c.addLocation(&host{}, &found, loc, &all[i], prefixes); err != nil {
 				t.Fatal(err)
 			}
 		}

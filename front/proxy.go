@@ -40,7 +40,7 @@ type proxy struct {
 	method text
 	body   *text // replaces the client's
 
-	response    responseRules
+	response    *responseRules
 	cache       *proxyCache // nil without a cache
 	bind        text        // the local address of connections
 	readRate    text

@@ -14,7 +14,7 @@ import (
 // headerRules are the rules for the header of HTTP requests to upstreams.
 type headerRules struct {
 	fields []setField
-	sets   map[string]bool // names of fields; the client's fields of these names are dropped
+	sets   map[string]bool // names of fields; the client's fields of these names are dropped; nil without any
 	host   *text           // nil is $proxy_host
 	// connection and upgrade are the values of these fields; nil if they are not set.
 	connection, upgrade *text
@@ -38,7 +38,6 @@ func (c *compiler) headerRules(h *headerRules, from *conf.Proxy) error {
 		return fmt.Errorf("invalid Version %q: want 1.0, 1.1 or 2", from.Version)
 	}
 	h.dropsHeader = from.NoHeader
-	h.sets = make(map[string]bool)
 	for _, f := range from.Header {
 		name := http.CanonicalHeaderKey(f.Name)
 		if !validToken(name) {
@@ -77,6 +76,9 @@ func (h *headerRules) set(name string, value text) error {
 			return nil
 		}
 		return fmt.Errorf("field %s: it frames the request, and cannot be set", name)
+	}
+	if h.sets == nil {
+		h.sets = make(map[string]bool)
 	}
 	if h.sets[name] = true; !value.empty() {
 		h.fields = append(h.fields, setField{name, value})

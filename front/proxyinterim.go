@@ -20,7 +20,7 @@ func (s *upstreamRequest) Interim(status int, h http.Header) {
 	header := x.w.Header()
 	before := maps.Clone(header)
 	clear(header)
-	rules := &s.proxy.response
+	rules := s.proxy.response
 	rules.copyInterim(header, h)
 	rules.rewriteFields(x, header)
 	x.w.WriteHeader(status)

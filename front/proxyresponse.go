@@ -28,9 +28,22 @@ type responseRules struct {
 }
 
 // proxyResponse compiles the rules for responses.
-func (c *compiler) proxyResponse(p *proxy, l *conf.Location) (err error) {
-	from, r := p.from, &p.response
-	r.hidden = hiddenFields(from, p.target.bound != nil)
+func (c *compiler) proxyResponse(p *proxy, l *conf.Location) error {
+	key, isShared := p.responseKey()
+	if p.response = c.shares.responses[key]; isShared && p.response != nil {
+		return nil
+	}
+	p.response = new(responseRules)
+	if isShared {
+		c.shares.responses[key] = p.response
+	}
+	return c.responseRules(p, l)
+}
+
+// responseRules completes the rules for responses.
+func (c *compiler) responseRules(p *proxy, l *conf.Location) (err error) {
+	from, r := p.from, p.response
+	r.hidden = c.hiddenFields(from, p.target.bound != nil)
 	for _, name := range from.Ignore {
 		switch http.CanonicalHeaderKey(name) {
 		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset",
@@ -68,7 +81,7 @@ func ignoresField(names []string, field string) bool {
 
 // markFields marks the fields that the rules concern, except those that concern the connection.
 func (r *responseRules) markFields() {
-	names := slices.Collect(maps.Keys(r.hidden))
+	names := slices.AppendSeq(make([]string, 0, 16), maps.Keys(r.hidden))
 	if r.mayRedirect {
 		names = append(names, "X-Accel-Redirect")
 	}
@@ -115,8 +128,13 @@ func markIndex(name string) byte {
 
 // hiddenFields returns the fields that are not forwarded. A bound handler speaks for this server,
 // so that its Date and Server are not hidden.
-func hiddenFields(from *conf.Proxy, bound bool) map[string]bool {
+func (c *compiler) hiddenFields(from *conf.Proxy, bound bool) map[string]bool {
+	key := hiddenKeyOf(from, bound)
+	if hidden := c.shares.hidden[key]; hidden != nil {
+		return hidden
+	}
 	hidden := make(map[string]bool)
+	c.shares.hidden[key] = hidden
 	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering",
 		"X-Accel-Charset"}
 	if from.Protocol != "fastcgi" && !bound {

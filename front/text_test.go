@@ -15,7 +15,7 @@ func newCompiler() *compiler {
 	c := &compiler{
 		config: &conf.Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0},
 		core: coreVariables("tare"), maps: make(map[string]*mapping),
-		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes),
+		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes), shares: newShares(),
 		plan: &plan{released: make(chan struct{})},
 	}
 	c.plan.slots = 1

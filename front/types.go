@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -26,22 +27,21 @@ type mediaTypes struct {
 type typesKey struct {
 	table                      uintptr // address of the map, which does not change within a Config
 	defaultType, charset, with string
+	isDefault                  bool // with is nil
 }
 
 // mediaTypes compiles the types of a location. Equal ones are shared.
 func (c *compiler) mediaTypes(f *conf.Files) *mediaTypes {
-	t := &mediaTypes{defaultType: f.DefaultType, charset: string(f.Charset), charsetTypes: charsetTypes(f)}
-	if t.defaultType == "" {
-		t.defaultType = "text/plain"
-	}
 	table := f.Types
 	if table == nil {
 		table = c.config.Types
 	}
-	key := typesKey{reflect.ValueOf(table).Pointer(), t.defaultType, t.charset, strings.Join(t.charsetTypes, "\n")}
+	key := typesKey{reflect.ValueOf(table).Pointer(), cmp.Or(f.DefaultType, "text/plain"), string(f.Charset),
+		joined(f.CharsetTypes), f.CharsetTypes == nil}
 	if same := c.types[key]; same != nil {
 		return same
 	}
+	t := &mediaTypes{defaultType: key.defaultType, charset: key.charset, charsetTypes: charsetTypes(f)}
 	if table != nil {
 		t.byExtension = make(map[string]string, len(table))
 		for end, media := range table {

@@ -17,7 +17,7 @@ type checker struct {
 // check returns the directives of a block to translate: known, allowed at the level, well-formed
 // and supported.
 func (c *checker) check(block []*directive, level string) []*directive {
-	var kept []*directive
+	kept := block[:0]
 	first := make(map[string]*directive)
 	for _, d := range block {
 		s, here := c.table.find(d.name, level)

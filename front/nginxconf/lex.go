@@ -1,8 +1,8 @@
 package nginxconf
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -17,10 +17,44 @@ import (
 //   - "{" after "$" is part of a word.
 type lexer struct {
 	file      string
-	text      []byte
+	text      string
 	at        int
 	line      int
-	lineStart int // offset of the line's first byte
+	lineStart int      // offset of the line's first byte
+	words     []string // of the statement that is being read
+	memory    *memory
+}
+
+// memory supplies the slices of words and the directives of a configuration, of which one with many
+// servers has a hundred thousand. It allocates hundreds at once.
+type memory struct {
+	words      []string
+	directives []directive
+}
+
+// memoryLen is how many words or directives are allocated at once.
+const memoryLen = 256
+
+// keep returns a copy of words.
+func (m *memory) keep(words []string) []string {
+	n := len(words)
+	if n > len(m.words) {
+		m.words = make([]string, max(n, memoryLen))
+	}
+	kept := m.words[:n:n]
+	m.words = m.words[n:]
+	copy(kept, words)
+	return kept
+}
+
+// directive returns a new directive.
+func (m *memory) directive() *directive {
+	if len(m.directives) == 0 {
+		m.directives = make([]directive, memoryLen)
+	}
+	d := &m.directives[0]
+	m.directives = m.directives[1:]
+	return d
 }
 
 // maxWord is the maximum length of a word: nginx's buffer for reading.
@@ -39,7 +73,10 @@ type statement struct {
 	end   byte
 }
 
-func newLexer(file string, text []byte) *lexer { return &lexer{file: file, text: text, line: 1} }
+// newLexer returns a lexer of a file. Words are parts of its text.
+func newLexer(file, text string, m *memory) *lexer {
+	return &lexer{file: file, text: text, line: 1, memory: m}
+}
 
 // here returns the position of the next character.
 func (l *lexer) here() position { return position{l.file, l.line, l.at - l.lineStart + 1} }
@@ -60,30 +97,31 @@ func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\
 // next returns the next statement.
 func (l *lexer) next() (statement, error) {
 	var s statement
+	l.words = l.words[:0]
 	for {
 		l.skip()
 		here := l.here()
-		if len(s.words) == 0 {
+		if len(l.words) == 0 {
 			s.pos = here
 		}
 		if l.at == len(l.text) {
-			if len(s.words) > 0 {
-				return s, l.errorf(here, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(s.words[0]))
+			if len(l.words) > 0 {
+				return s, l.errorf(here, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(l.words[0]))
 			}
 			return s, nil
 		}
 		switch c := l.text[l.at]; c {
 		case ';', '{':
 			l.advance()
-			if len(s.words) == 0 {
+			if len(l.words) == 0 {
 				return s, l.errorf(here, "unexpected %q: missing directive", c)
 			}
-			s.end = c
+			s.words, s.end = l.memory.keep(l.words), c
 			return s, nil
 		case '}':
 			l.advance()
-			if len(s.words) > 0 {
-				return s, l.errorf(here, "unexpected \"}\" (missing \";\" after %s?)", shown(s.words[0]))
+			if len(l.words) > 0 {
+				return s, l.errorf(here, "unexpected \"}\" (missing \";\" after %s?)", shown(l.words[0]))
 			}
 			s.end = c
 			return s, nil
@@ -92,7 +130,7 @@ func (l *lexer) next() (statement, error) {
 		if err != nil {
 			return s, err
 		}
-		s.words = append(s.words, word)
+		l.words = append(l.words, word)
 	}
 }
 
@@ -103,7 +141,7 @@ func (l *lexer) skip() {
 		case isSpace(c):
 			l.advance()
 		case c == '#':
-			if end := bytes.IndexByte(l.text[l.at:], '\n'); end >= 0 {
+			if end := strings.IndexByte(l.text[l.at:], '\n'); end >= 0 {
 				l.at += end
 			} else {
 				l.at = len(l.text)
@@ -151,7 +189,7 @@ func (l *lexer) word() (string, error) {
 	if quote != 0 {
 		return "", l.errorf(start, "unterminated quote")
 	}
-	return "", l.errorf(start, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(string(l.text[begin:])))
+	return "", l.errorf(start, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(l.text[begin:]))
 }
 
 // afterQuote checks the character after a closing quote.
@@ -160,16 +198,16 @@ func (l *lexer) afterQuote(quote byte) error {
 		return l.errorf(l.here(), "unexpected end of file after a quote (missing \";\"?)")
 	}
 	if c := l.text[l.at]; !isSpace(c) && c != ';' && c != '{' && c != ')' {
-		r, _ := utf8.DecodeRune(l.text[l.at:])
+		r, _ := utf8.DecodeRuneInString(l.text[l.at:])
 		return l.errorf(l.here(), "unexpected %q after closing %c: quotes must enclose a whole word", r, quote)
 	}
 	return nil
 }
 
 // unescape resolves the backslashes that are not kept.
-func unescape(b []byte) string {
-	if bytes.IndexByte(b, '\\') < 0 {
-		return string(b)
+func unescape(b string) string {
+	if strings.IndexByte(b, '\\') < 0 {
+		return b
 	}
 	out := make([]byte, 0, len(b))
 	for i := 0; i < len(b); i++ {

@@ -23,7 +23,7 @@ func words() map[string]string {
 
 func TestWordsAreSplit(t *testing.T) {
 	for written, want := range words() {
-		l := newLexer("nginx.conf", []byte(written+" ;"))
+		l := newLexer("nginx.conf", written+" ;", new(memory))
 		if s, err := l.next(); err != nil || len(s.words) != 1 || s.words[0] != want || s.end != ';' {
 			t.Errorf("%s: got %q ending in %q, %v; want %q", written, s.words, s.end, err, want)
 		}
@@ -31,7 +31,7 @@ func TestWordsAreSplit(t *testing.T) {
 }
 
 func TestStatementsAreSplit(t *testing.T) {
-	l := newLexer("nginx.conf", []byte("a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){"))
+	l := newLexer("nginx.conf", "a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){", new(memory))
 	for _, want := range []string{
 		`["a" "b"] 1:1 ;`, `["c" "d\ne"] 3:2 {`, `[] 5:1 }`, `["f"] 5:2 {`, `[] 5:4 }`, `["g" ""] 5:5 ;`,
 		`["if" "($a" "=" "b" ")"] 5:10 {`, "[] 5:24 \x00",

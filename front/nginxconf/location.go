@@ -30,9 +30,13 @@ func (p *place) pathOf(s *scope) string {
 
 // locations translates the locations of a server, or of another location.
 func (t *translator) locations(s *scope, outer *place) []conf.Location {
-	var all []conf.Location
-	seen := make(map[place]*directive)
-	for _, d := range s.own("location") {
+	own := s.own("location")
+	if own == nil {
+		return nil
+	}
+	all := make([]conf.Location, 0, len(own))
+	seen := make(map[[2]string]*directive)
+	for _, d := range own {
 		match, path, ok := t.locationPath(d)
 		if !ok || !t.locationFits(d, match, path, outer) {
 			continue
@@ -44,19 +48,18 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 		if match != "~" && match != "~*" { // of equal ones the first counts
 			seen[locationKey(match, path)] = d
 		}
-		l := conf.Location{Match: match, Path: path, Pos: d.place()}
-		t.location(d, newScope(s, levelLocation, d.block), &l, outer)
-		all = append(all, l)
+		all = append(all, conf.Location{Match: match, Path: path, Pos: d.place()})
+		t.location(d, newScope(s, levelLocation, d.block), &all[len(all)-1], outer)
 	}
 	return all
 }
 
 // locationKey returns a key that is equal for locations of which only one can match.
-func locationKey(match, path string) place {
+func locationKey(match, path string) [2]string {
 	if match == "^~" {
 		match = ""
 	}
-	return place{match: match, path: path}
+	return [2]string{match, path}
 }
 
 // locationPath parses a location's arguments. Its modifier may be part of the path's word.

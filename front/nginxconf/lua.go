@@ -1,6 +1,6 @@
 package nginxconf
 
-import "bytes"
+import "strings"
 
 // skipBlock skips a block of Lua after its opening brace. Braces in Lua's strings and comments do
 // not count; otherwise the block might seem to end after the directives that follow it.
@@ -59,8 +59,8 @@ func (l *lexer) skipLuaBrackets() bool {
 	if l.at+level >= len(l.text) || l.text[l.at+level] != '[' {
 		return false
 	}
-	end := "]" + string(bytes.Repeat([]byte("="), level)) + "]"
-	n := bytes.Index(l.text[l.at:], []byte(end))
+	end := "]" + strings.Repeat("=", level) + "]"
+	n := strings.Index(l.text[l.at:], end)
 	if n < 0 {
 		n = len(l.text) - l.at - len(end)
 	}

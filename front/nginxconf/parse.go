@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -24,7 +26,9 @@ type directive struct {
 func (d *directive) where() string { return fmt.Sprintf("%s:%d", d.pos.file, d.pos.line) }
 
 // place returns the directive's position for a Pos field.
-func (d *directive) place() string { return fmt.Sprintf("%s:%d", d.where(), d.pos.column) }
+func (d *directive) place() string {
+	return d.pos.file + ":" + strconv.Itoa(d.pos.line) + ":" + strconv.Itoa(d.pos.column)
+}
 
 const (
 	// maxDepth limits nested blocks, maxNesting nested includes.
@@ -39,6 +43,8 @@ type parser struct {
 	number int
 	looped bool // files include each other: no more are read
 	errs   []error
+	memory memory
+	open   []*directive // those that were read of the blocks that have not ended
 
 	report   func(name string, text []byte) // Options.Report
 	reported map[string]bool                // names
@@ -58,7 +64,7 @@ func (p *parser) file(name string, nesting, depth int) []*directive {
 		p.reported[name] = true
 		p.report(name, text)
 	}
-	l := newLexer(name, text)
+	l := newLexer(name, string(text), &p.memory)
 	tree, _ := p.block(l, false, nesting, depth)
 	return tree
 }
@@ -66,29 +72,39 @@ func (p *parser) file(name string, nesting, depth int) []*directive {
 // block reads statements up to the end of a block or a file. It reports whether reading can
 // continue after it.
 func (p *parser) block(l *lexer, inside bool, nesting, depth int) ([]*directive, bool) {
-	var tree []*directive
+	before := len(p.open)
+	ok := p.statements(l, inside, nesting, depth)
+	tree := slices.Clone(p.open[before:])
+	p.open = p.open[:before]
+	return tree, ok
+}
+
+// statements appends the statements of a block to open. It reports whether reading can continue.
+func (p *parser) statements(l *lexer, inside bool, nesting, depth int) bool {
 	for {
 		s, err := l.next()
 		switch {
 		case err != nil:
-			return tree, p.fail(err)
+			return p.fail(err)
 		case s.end == 0 && inside:
-			return tree, p.fail(l.errorf(s.pos, "unexpected end of file in a block (missing \"}\")"))
+			return p.fail(l.errorf(s.pos, "unexpected end of file in a block (missing \"}\")"))
 		case s.end == '}' && !inside:
-			return tree, p.fail(l.errorf(s.pos, "unexpected \"}\": no block is open"))
+			return p.fail(l.errorf(s.pos, "unexpected \"}\": no block is open"))
 		case s.end == 0, s.end == '}':
-			return tree, true
+			return true
 		}
-		d := &directive{name: s.words[0], args: s.words[1:], pos: s.pos, hasBlock: s.end == '{', number: p.number}
+		d := p.memory.directive()
+		*d = directive{name: s.words[0], args: s.words[1:], pos: s.pos, hasBlock: s.end == '{', number: p.number}
 		p.number++
-		if d.hasBlock && !p.open(l, d, nesting, depth) {
-			return append(tree, d), false
+		if d.hasBlock && !p.readBlock(l, d, nesting, depth) {
+			p.open = append(p.open, d)
+			return false
 		}
 		if d.name != "include" || d.hasBlock || len(d.args) != 1 {
-			tree = append(tree, d)
+			p.open = append(p.open, d)
 			continue
 		}
-		tree = append(tree, p.include(d, nesting, depth)...)
+		p.open = append(p.open, p.include(d, nesting, depth)...)
 	}
 }
 
@@ -103,8 +119,8 @@ func (p *parser) fail(err error) bool {
 	return false
 }
 
-// open reads the block of a directive.
-func (p *parser) open(l *lexer, d *directive, nesting, depth int) (ok bool) {
+// readBlock reads the block of a directive.
+func (p *parser) readBlock(l *lexer, d *directive, nesting, depth int) (ok bool) {
 	if strings.HasSuffix(d.name, "_by_lua_block") {
 		if err := l.skipBlock(); err != nil {
 			return p.fail(err)

@@ -96,7 +96,7 @@ func (t *translator) levels(d *directive, text string) []int {
 // cache translates the settings of the cache in a scope; nil if there is none.
 func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 	of := func(name string) string { return kind + "_" + name }
-	c := &conf.ProxyCache{Key: t.textOf(s, of("cache_key"))}
+	c := conf.ProxyCache{Key: t.textOf(s, of("cache_key"))}
 	c.Skip = t.texts(s, of("cache_bypass"))
 	c.NoStore = t.texts(s, of("no_cache"))
 	c.Purge = t.purge(s, of("cache_purge"))
@@ -133,12 +133,12 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		return nil
 	}
 	if c.Zone = t.text(d, d.args[0]); hasVariable(d.args[0]) {
-		return c
+		return new(c)
 	}
 	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {
 		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", shown(d.args[0]), of("cache_path"), d.args[0])
 	}
-	return c
+	return new(c)
 }
 
 // purge translates cache_purge STRING.... A constant would make every request purge: a third-party

@@ -284,7 +284,7 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 
 // mirror translates mirror; nil is off.
 func (t *translator) mirror(s *scope) *conf.Mirror {
-	m := &conf.Mirror{NoBody: !s.flag("mirror_request_body", true)}
+	m := conf.Mirror{NoBody: !s.flag("mirror_request_body", true)}
 	all := s.all("mirror")
 	for _, d := range all {
 		switch {
@@ -301,7 +301,7 @@ func (t *translator) mirror(s *scope) *conf.Mirror {
 	if m.URIs == nil {
 		return nil
 	}
-	return m
+	return new(m)
 }
 
 // earlyHints translates early_hints; nil forwards all.
@@ -316,7 +316,7 @@ func (t *translator) earlyHints(s *scope) []conf.Text {
 }
 
 func (t *translator) substitution(s *scope) *conf.SubFilter {
-	out := &conf.SubFilter{
+	out := conf.SubFilter{
 		Types: s.words("sub_filter_types"), Every: !s.flag("sub_filter_once", true),
 		KeepModified: s.flag("sub_filter_last_modified", false),
 	}
@@ -330,7 +330,7 @@ func (t *translator) substitution(s *scope) *conf.SubFilter {
 	if out.Substitutions == nil {
 		return nil
 	}
-	return out
+	return new(out)
 }
 
 // addedPath translates add_before_body or add_after_body; "" adds nothing.

@@ -9,7 +9,7 @@ import (
 
 // trace translates the directives of nginx-otel; nil traces nothing.
 func (t *translator) trace(s *scope) *conf.Trace {
-	out := &conf.Trace{Sampled: t.textOf(s, "otel_trace"), Name: t.textOf(s, "otel_span_name")}
+	out := conf.Trace{Sampled: t.textOf(s, "otel_trace"), Name: t.textOf(s, "otel_span_name")}
 	if strings.EqualFold(string(out.Sampled), "off") {
 		out.Sampled = ""
 	}
@@ -28,7 +28,7 @@ func (t *translator) trace(s *scope) *conf.Trace {
 	for _, d := range s.all("otel_span_attr") {
 		out.Attributes = append(out.Attributes, conf.Field{Name: d.args[0], Value: t.text(d, d.args[1])})
 	}
-	return out
+	return new(out)
 }
 
 // levelExporter is the level of the directives in otel_exporter.

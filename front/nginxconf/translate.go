@@ -31,6 +31,7 @@ type translator struct {
 	logLevels map[string]int
 	// the contents of files of passwords that were read, by path
 	passwordFiles map[string]string
+	available     map[string]bool // texts whose variables are available
 	servers       []server
 	types         *directive // the first types block of http, if any
 	closer        *directive // a directive outside of http that closes everything, or nil
@@ -43,7 +44,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
 		zones: make(map[string]*directive), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
-		passwordFiles: make(map[string]string),
+		passwordFiles: make(map[string]string), available: make(map[string]bool),
 	}
 	if o.FS == nil {
 		t.confDir = absolute(t.confDir)
@@ -90,7 +91,7 @@ func (t *translator) http(d *directive) {
 		t.types = types[0]
 	}
 	t.config.Types = t.typesOf(s)
-	t.validate(s)
+	_ = t.validate(s)
 	for _, d := range s.own("server") {
 		t.server(d, s)
 	}
@@ -131,12 +132,13 @@ func (t *translator) shared(d *directive, http *scope) {
 }
 
 // validate translates settings that may apply to no location, so that their errors are reported
-// nevertheless.
-func (t *translator) validate(s *scope) {
-	_ = t.settings(s)
+// nevertheless. It returns those that are not of an upstream.
+func (t *translator) validate(s *scope) conf.Settings {
+	settings := t.settings(s)
 	_ = t.pass(s, "proxy")
 	_ = t.pass(s, "fastcgi")
 	_ = t.pass(s, "grpc")
+	return settings
 }
 
 // typesOf returns the media types of a scope, by file name extension.

@@ -10,10 +10,11 @@ import (
 
 // userID translates userid and the directives with that prefix. Without userid they have no effect.
 func (t *translator) userID(s *scope) *conf.UserID {
-	u := &conf.UserID{Mode: strings.ToLower(s.word("userid"))}
-	if u.Mode == "" || u.Mode == "off" {
+	mode := strings.ToLower(s.word("userid"))
+	if mode == "" || mode == "off" {
 		return nil
 	}
+	u := &conf.UserID{Mode: mode}
 	u.Name, u.Path = s.word("userid_name"), s.word("userid_path")
 	if u.Domain = s.word("userid_domain"); u.Domain == "none" {
 		u.Domain = ""

@@ -128,6 +128,9 @@ func (t *translator) field(d *directive, arg string) string {
 // unavailable returns an error for each of nginx's variables in a text that front does not support.
 // It also checks the syntax of variables.
 func (t *translator) unavailable(d *directive, text string) (all []string) {
+	if !hasVariable(text) || t.available[text] {
+		return nil
+	}
 	pieces, err := grammar.Pieces(conf.Text(text))
 	if err != nil {
 		t.errorf(d, "%v", err)
@@ -136,6 +139,9 @@ func (t *translator) unavailable(d *directive, text string) (all []string) {
 		if why := grammar.Unavailable(p.Variable); why != "" {
 			all = append(all, fmt.Sprintf("variable $%s is not available: %s", p.Variable, why))
 		}
+	}
+	if err == nil && all == nil {
+		t.available[text] = true
 	}
 	return all
 }

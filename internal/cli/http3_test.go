@@ -20,7 +20,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
 	program := filepath.Join(dir, "tare")
-	build := exec.Command("go", "build", "-tags", "http3 otel", "-o", program, "./cmd/tare")
+	build := exec.Command("go", "build", "-pgo=off", "-tags", "http3 otel", "-o", program, "./cmd/tare")
 	build.Dir = programs.Root(t)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -126,7 +126,7 @@ func TestLoadInKubernetes(t *testing.T) {
 	k := newCluster(t)
 	tare := filepath.Join(usersTare(t), "tare")
 	static := k.file("tare")
-	build := testkit.Command(t, "go", "build", "-o", static, "github.com/tarehq/tare/cmd/tare")
+	build := testkit.Command(t, "go", "build", "-pgo=off", "-o", static, "github.com/tarehq/tare/cmd/tare")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -57,7 +57,9 @@ invalid, 3 if no connection could be opened, and 130 after an interrupt.`,
 			return nil
 		},
 		RunE: run(func(ctx context.Context, args []string) error {
-			if err := flags.complete(env, args); err != nil {
+			if err := flags.complete(ctx, env, args); err != nil && ctx.Err() != nil {
+				return &exitError{exitStop, errors.New("interrupted before the first request")}
+			} else if err != nil {
 				return usageError(err)
 			}
 			if flags.http3 {

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -165,7 +166,7 @@ func redact(field string) string {
 }
 
 // complete completes the Plan from other flags and from files.
-func (f *loadFlags) complete(env Env, args []string) error {
+func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error {
 	plan, changed := &f.plan, f.command.Flags().Changed
 	switch {
 	case f.http10 && f.http2 || f.http3 && (f.http10 || f.http2):
@@ -206,7 +207,7 @@ func (f *loadFlags) complete(env Env, args []string) error {
 	} else if changed("keep") {
 		return errors.New("load: --keep requires --samples")
 	}
-	if err := f.readFiles(env); err != nil {
+	if err := f.readFiles(ctx, env); err != nil {
 		return err
 	}
 	return f.setURL(args)

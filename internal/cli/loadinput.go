@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +17,7 @@ import (
 )
 
 // readFiles reads the files named by flags.
-func (f *loadFlags) readFiles(env Env) (err error) {
+func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
 	if f.bodyFile == stdio && f.urls == stdio {
 		return errors.New("load: standard input cannot be both --body-file and --urls")
 	}
@@ -24,12 +25,12 @@ func (f *loadFlags) readFiles(env Env) (err error) {
 		if f.command.Flags().Changed("body") {
 			return errors.New("load: --body and --body-file are mutually exclusive")
 		}
-		if f.plan.Body, err = readInput(env, f.bodyFile); err != nil {
+		if f.plan.Body, err = readInput(ctx, env, f.bodyFile); err != nil {
 			return fmt.Errorf("load: --body-file: %w", err)
 		}
 	}
 	if f.urls != "" {
-		text, err := readInput(env, f.urls)
+		text, err := readInput(ctx, env, f.urls)
 		if err == nil {
 			f.plan.List, err = parseRequests(text)
 		}
@@ -39,14 +40,33 @@ func (f *loadFlags) readFiles(env Env) (err error) {
 	} else if f.plan.Shuffle {
 		return errors.New("load: --shuffle requires --urls")
 	}
-	return f.readTLS(env)
+	return f.readTLS(ctx, env)
 }
 
 // maxInput limits the size of an input file; a larger one is probably a mistake.
 const maxInput = 1 << 30
 
-// readInput reads a file named by a flag.
-func readInput(env Env, name string) (string, error) {
+// readInput reads a file named by a flag. It ends with ctx even if the file is a named pipe without
+// a writer: then a goroutine waits for one until this process exits.
+func readInput(ctx context.Context, env Env, name string) (text string, err error) {
+	type content struct {
+		text string
+		err  error
+	}
+	read := make(chan content, 1)
+	go func() {
+		text, err := readAll(env, name)
+		read <- content{text, err}
+	}()
+	select {
+	case c := <-read:
+		return c.text, c.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+func readAll(env Env, name string) (string, error) {
 	in := env.Stdin
 	if name != stdio {
 		file, err := os.Open(env.path(name))
@@ -64,14 +84,14 @@ func readInput(env Env, name string) (string, error) {
 }
 
 // readTLS sets the Plan's TLS configuration if any flag requires one.
-func (f *loadFlags) readTLS(env Env) error {
+func (f *loadFlags) readTLS(ctx context.Context, env Env) error {
 	if !f.insecure && f.caCert == "" && f.cert == "" && f.key == "" && f.sni == "" {
 		return nil
 	}
 	f.tls = &agent.TLS{Insecure: f.insecure, ServerName: f.sni}
 	var err error
 	if f.caCert != "" {
-		if f.tls.CA, err = readInput(env, f.caCert); err != nil {
+		if f.tls.CA, err = readInput(ctx, env, f.caCert); err != nil {
 			return fmt.Errorf("load: --cacert: %w", err)
 		}
 		if _, err := (&agent.TLS{CA: f.tls.CA}).Config(); err != nil {
@@ -82,12 +102,12 @@ func (f *loadFlags) readTLS(env Env) error {
 		return errors.New("load: --key requires --cert")
 	}
 	if f.cert != "" {
-		if f.tls.Cert, err = readInput(env, f.cert); err != nil {
+		if f.tls.Cert, err = readInput(ctx, env, f.cert); err != nil {
 			return fmt.Errorf("load: --cert: %w", err)
 		}
 	}
 	if f.key != "" {
-		if f.tls.Key, err = readInput(env, f.key); err != nil {
+		if f.tls.Key, err = readInput(ctx, env, f.key); err != nil {
 			return fmt.Errorf("load: --key: %w", err)
 		}
 	}

@@ -9,13 +9,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -44,7 +45,8 @@ type weighFlags struct {
 	own                                                            ownFlags
 	generator                                                      generatorFlags
 
-	isSet func(name string) bool // reports whether a flag is on the command line
+	set   *pflag.FlagSet
+	isSet func(name string) bool // reports whether a flag is on the command line, and applies
 }
 
 func weighCommand(env Env) *cobra.Command {
@@ -94,7 +96,7 @@ an HTML report and files for other tools.`,
 
 func (f *weighFlags) define(c *cobra.Command) {
 	set := c.Flags()
-	f.isSet = set.Changed
+	f.set, f.isSet = set, set.Changed
 	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials (the default)")
 	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps; takes more than three hours")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
@@ -166,7 +168,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 		if err := flags.checkForBenchmarks(named[0]); err != nil {
 			return usageError(err)
 		}
-		_, err := weighBenchmarks(ctx, env, named[0], flags)
+		_, err := weighNamed(ctx, env, named[0], flags)
 		return err
 	case kind == lab.Events:
 		if err := flags.checkForEvents(named[0]); err != nil {
@@ -222,26 +224,32 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 		return o, err
 	}
 	words := []string{name}
-	if f.isSet("fail-if") {
-		words = append(words, "--fail-if", f.own.failIf)
-	}
-	return f.options(env, "", s, words)
+	return f.options(env, "", s, append(words, wordsOf(f.set, f.isSet, "fail-if")...))
 }
 
-// weighOne runs or prepares an experiment and shows the outcome.
-func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*report.Report, error) {
-	if self, err := os.Executable(); err == nil {
-		o.Guard = []string{self, "guard"}
+// weighNamed runs or prepares an experiment of the project. It returns nil if nothing was started.
+func weighNamed(ctx context.Context, env Env, name string, flags *weighFlags) (*report.Report, error) {
+	o, err := flags.options(env, name, nil, []string{name})
+	if err != nil {
+		return nil, usageError(err)
 	}
+	return weighOne(ctx, env, o, flags)
+}
+
+// weighOne runs or prepares an experiment and shows the outcome. It returns nil if nothing was
+// started.
+func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*report.Report, error) {
 	p := newProgress(env.Stderr, 0)
-	o.Watcher = lab.Watcher{Logf: p.print, Progress: func(g lab.Progress) { showWeighing(p, g) }}
+	o.Logf, o.Progress = p.print, func(g lab.Progress) { showWeighing(p, g) }
+	prepare, weigh := lab.Prepare, lab.Weigh
+	if o.Subject == nil && lab.KindOf(filepath.Join(o.Root, "experiments", o.Experiment)) == lab.Benchmarks {
+		prepare, weigh = benchmark.Prepare, benchmark.Weigh
+		o.Progress = func(g lab.Progress) { showBenchmark(p, g) }
+	}
 	if flags.prepare {
-		r, err := lab.Prepare(ctx, o)
+		err := prepared(prepare(ctx, o))
 		p.end()
-		if err == nil && !r.Complete() {
-			return nil, &exitError{exitFail, errors.New("the preparation is incomplete; see above")}
-		}
-		return nil, weighError(err)
+		return nil, err
 	}
 	closeGenerator, err := flags.generator.open(ctx, env, &o)
 	if err != nil {
@@ -249,12 +257,21 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 		return nil, err
 	}
 	defer closeGenerator()
-	r, dir, err := lab.Weigh(ctx, o)
+	r, dir, err := weigh(ctx, o)
 	p.end()
 	if r == nil {
 		return nil, weighError(err)
 	}
-	return showWeighed(env, r, dir, flags.details, err)
+	a := report.New(r)
+	return a, showResults(env, a, &r.Warnings, dir, flags.details, err)
+}
+
+// prepared returns the error of a preparation, or one if r is incomplete.
+func prepared[R interface{ Complete() bool }](r R, err error) error {
+	if err == nil && !r.Complete() {
+		return &exitError{exitFail, errors.New("the preparation is incomplete; see above")}
+	}
+	return weighError(err)
 }
 
 // weighError gives errors about files and options the exit code of usage errors, and names flags.
@@ -269,12 +286,6 @@ func weighError(err error) error {
 		return &exitError{exitStop, errors.New("interrupted before the first measurement")}
 	}
 	return err
-}
-
-// showWeighed writes the report of a run, complete or not.
-func showWeighed(env Env, r *sample.Run, dir string, details bool, err error) (*report.Report, error) {
-	a := report.New(r)
-	return a, showResults(env, a, &r.Warnings, dir, details, err)
 }
 
 // results is an analyzed measurement.
@@ -321,16 +332,15 @@ func showResults(env Env, a results, warnings *[]string, dir string, details boo
 // arguments that selected it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
 	o = lab.Options{Experiment: experiment, Why: f.why, Profile: f.profile, Tune: f.tune, Subject: s, Full: f.full,
-		Sweep: f.sweep,
-		Only:  f.only, Scenarios: f.scenarios, Seed: f.seed, Out: f.out,
-		Until: lab.Until{Width: f.until / 100, Within: f.within}}
+		Sweep: f.sweep, Only: f.only, Scenarios: f.scenarios, Seed: f.seed, Out: f.outDir(env),
+		Reports: report.FileNames(), Until: lab.Until{Width: f.until / 100, Within: f.within}}
 	w, err := findWorkspace(env, s == nil)
 	if err != nil {
 		return o, err
 	}
 	o.Root, o.Results, o.Tools = w.root, w.results, w.tools
-	if o.Out != "" {
-		o.Out = env.path(o.Out)
+	if self, err := os.Executable(); err == nil {
+		o.Guard = []string{self, "guard"}
 	}
 	var cores []lab.Cores
 	for _, text := range f.cores {
@@ -369,40 +379,48 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 
 // commandLine returns the flags for the report to repeat, without the seed, which the report
 // states, and the folder.
-func (f *weighFlags) commandLine() (words []string) {
-	add := func(name, value string) {
-		if f.isSet(name) {
-			words = append(words, "--"+name, value)
+func (f *weighFlags) commandLine() []string {
+	return wordsOf(f.set, f.isSet, "why", "profile", "tune", "full", "quick", "only", "scenarios", "blocks", "until",
+		"within", "warmup", "measure", "cores", "connections", "rate", "on", "address", "sweep")
+}
+
+// wordsOf returns the flags with these names that are set, as on a command line.
+func wordsOf(set *pflag.FlagSet, isSet func(name string) bool, names ...string) (words []string) {
+	for _, name := range names {
+		if !isSet(name) {
+			continue
 		}
-	}
-	for _, flag := range []struct {
-		name string
-		set  bool
-	}{{"why", f.why}, {"profile", f.profile}, {"tune", f.tune}, {"full", f.full}, {"quick", f.quick}} {
-		if flag.set {
-			words = append(words, "--"+flag.name)
+		flag := set.Lookup(name)
+		values := []string{flag.Value.String()}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			values = list.GetSlice()
 		}
-	}
-	add("only", strings.Join(f.only, ","))
-	add("scenarios", strings.Join(f.scenarios, ","))
-	add("blocks", strconv.Itoa(f.blocks))
-	add("until", strconv.FormatFloat(f.until, 'g', -1, 64))
-	add("within", f.within.String())
-	add("warmup", f.warmup.String())
-	add("measure", f.measure.String())
-	add("cores", strings.Join(f.cores, ","))
-	var connections []string
-	for _, n := range f.connections {
-		connections = append(connections, strconv.Itoa(n))
-	}
-	add("connections", strings.Join(connections, ","))
-	add("rate", f.rate)
-	add("on", f.generator.on)
-	add("address", f.generator.address)
-	if f.isSet("sweep") {
-		words = append(words, "--sweep="+strings.Join(f.sweep, ","))
+		if flag.Value.Type() != "stringArray" { // flags of this type are repeated
+			values = []string{strings.Join(values, ",")}
+		}
+		for _, value := range values {
+			switch {
+			case value == "true" && flag.Value.Type() == "bool":
+				words = append(words, "--"+name)
+			case flag.Value.Type() == "bool":
+			case flag.NoOptDefVal != "":
+				words = append(words, "--"+name+"="+value)
+			default:
+				words = append(words, "--"+name, value)
+			}
+		}
 	}
 	return words
+}
+
+// reject returns an error if one of the flags is set. what is that to which they do not apply.
+func (f *weighFlags) reject(what string, names ...string) error {
+	for _, name := range names {
+		if f.isSet(name) {
+			return fmt.Errorf("--%s does not apply to %s", name, what)
+		}
+	}
+	return nil
 }
 
 func showWeighing(p *progress, g lab.Progress) {
@@ -416,6 +434,12 @@ func showWeighing(p *progress, g lab.Progress) {
 		where = "counting"
 	}
 	p.set(g.Done, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate,
+		(g.Total - g.Done).Round(time.Second))
+}
+
+func showBenchmark(p *progress, g lab.Progress) {
+	p.total(g.Total)
+	p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Contender, g.Condition.Procs,
 		(g.Total - g.Done).Round(time.Second))
 }
 

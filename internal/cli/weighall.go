@@ -134,7 +134,8 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	s := &series{started: time.Now(), of: len(all)}
 	var folder labrun.Folder
 	if !flags.prepare {
-		if folder, err = lab.NewFolder(w.results, flags.outDir(env), s.started, seriesFile); err != nil {
+		o := lab.Options{Results: w.results, Out: flags.outDir(env), Reports: []string{seriesFile}}
+		if folder, err = o.NewFolder(s.started); err != nil {
 			return weighError(err)
 		}
 		s.dir = folder.Path
@@ -189,11 +190,6 @@ func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlag
 		if dropped := flags.dropServerFlags(); len(dropped) > 0 {
 			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.name, strings.Join(dropped, ", "))
 		}
-		return weighBenchmarks(ctx, env, e.name, &flags)
 	}
-	o, err := flags.options(env, e.name, nil, []string{e.name})
-	if err != nil {
-		return nil, usageError(err)
-	}
-	return weighOne(ctx, env, o, &flags)
+	return weighNamed(ctx, env, e.name, &flags)
 }

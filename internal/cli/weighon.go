@@ -49,7 +49,7 @@ func (f *generatorFlags) open(ctx context.Context, env Env, o *lab.Options) (clo
 	if len(hosts) != 1 {
 		return nil, usageError(errors.New("--on: want one host"))
 	}
-	g, err := remote.Open(ctx, hosts[0], f.address, func(text string) { o.Watcher.Logf("%s", text) })
+	g, err := remote.Open(ctx, hosts[0], f.address, func(text string) { o.Logf("%s", text) })
 	if err != nil {
 		return nil, withProgramFlag(err)
 	}

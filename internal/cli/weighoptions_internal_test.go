@@ -37,17 +37,8 @@ func labOptions(t *testing.T) (all []lab.Option) {
 // Each option of the lab has a flag of weigh, by which errors name it.
 func TestOptionsOfTheLabHaveFlags(t *testing.T) {
 	c := weighCommand(Env{})
-	flags := optionFlags()
-	all := labOptions(t)
-	if len(all) != len(flags) {
-		t.Errorf("%d options and %d entries of the table", len(all), len(flags))
-	}
-	for _, o := range all {
-		if flags[o] == "" {
-			t.Errorf("option %q has no flag", o)
-			continue
-		}
-		for name := range strings.SplitSeq(flags[o], ", ") {
+	for _, o := range labOptions(t) {
+		for name := range strings.SplitSeq(flagOf(o), ", ") {
 			if c.Flags().Lookup(strings.TrimPrefix(name, "--")) == nil {
 				t.Errorf("option %q: weigh has no flag %s", o, name)
 			}
@@ -91,5 +82,26 @@ func TestTargetsRejectOtherGenerators(t *testing.T) {
 		if err := flags.checkForTargets(); err == nil || !strings.Contains(err.Error(), "--"+name+" does not apply") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// The report repeats the flags that are set, in one order and form.
+func TestReportsRepeatFlags(t *testing.T) {
+	var flags weighFlags
+	c := &cobra.Command{}
+	flags.define(c)
+	if err := c.ParseFlags(strings.Fields("--fcgi --env A=b,c --out x --seed 7 --sweep=workers,gomaxprocs --rate 50% " +
+		"--connections 8,64 --within 1m --until 2.50 --blocks 3 --only a,b --quick --profile=false --why --env D=e " +
+		"--fail-if cpu>+3% --on h --cores 1,all --measure 1s")); err != nil {
+		t.Fatal(err)
+	}
+	const want = "--why --quick --only a,b --blocks 3 --until 2.5 --within 1m0s --measure 1s --cores 1,all " +
+		"--connections 8,64 --rate 50% --on h --sweep=workers,gomaxprocs"
+	if got := strings.Join(flags.commandLine(), " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	const own = "--env A=b,c --env D=e --fail-if cpu>+3% --fcgi"
+	if got := strings.Join(flags.own.commandLine(), " "); got != own {
+		t.Errorf("got  %s\nwant %s", got, own)
 	}
 }

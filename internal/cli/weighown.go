@@ -29,11 +29,12 @@ type ownFlags struct {
 	buildA, buildB     string
 	failIf             string
 
+	set   *pflag.FlagSet
 	isSet func(name string) bool // reports whether a flag is on the command line
 }
 
 func (f *ownFlags) define(set *pflag.FlagSet) {
-	f.isSet = set.Changed
+	f.set, f.isSet = set, set.Changed
 	set.StringArrayVar(&f.env, "env", nil, "own application: set `NAME=value` in its environment, with the same placeholders; may be repeated")
 	set.StringVar(&f.path, "path", "/", "own application: request this `PATH`, with an optional query")
 	set.StringVar(&f.host, "host", "localhost", "own application: send this `HOST`")
@@ -161,22 +162,8 @@ func parseExpect(text string) (x lab.Expectation, err error) {
 }
 
 // commandLine returns the flags for the report to repeat.
-func (f *ownFlags) commandLine() (words []string) {
-	for _, variable := range f.env {
-		words = append(words, "--env", variable)
-	}
-	for _, flag := range []struct{ name, value string }{
-		{"path", f.path}, {"host", f.host}, {"expect", f.expect}, {"ready", f.ready.String()}, {"a", f.buildA},
-		{"b", f.buildB}, {"fail-if", f.failIf},
-	} {
-		if f.isSet(flag.name) {
-			words = append(words, "--"+flag.name, flag.value)
-		}
-	}
-	if f.fcgi {
-		words = append(words, "--fcgi")
-	}
-	return words
+func (f *ownFlags) commandLine() []string {
+	return wordsOf(f.set, f.set.Changed, "env", "path", "host", "expect", "ready", "a", "b", "fail-if", "fcgi")
 }
 
 // saveSubject writes an experiment to a new file.

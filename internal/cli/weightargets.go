@@ -69,7 +69,8 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	}
 	var folder labrun.Folder
 	if !flags.prepare {
-		if folder, err = lab.NewFolder(w.results, flags.outDir(env), time.Now()); err != nil {
+		o := lab.Options{Results: w.results, Out: flags.outDir(env)}
+		if folder, err = o.NewFolder(time.Now()); err != nil {
 			return weighError(err)
 		}
 	}
@@ -109,11 +110,10 @@ func listTargets(env Env, all []targetRows) {
 
 // checkForTargets rejects flags that do not apply to targets.
 func (f *weighFlags) checkForTargets() error {
-	for _, name := range []string{"scenarios", "cores", "connections", "rate", "sweep", "why", "profile", "tune",
-		"until", "within", "a", "b", "fail-if", "on", "address", "agent-program"} {
-		if f.isSet(name) {
-			return fmt.Errorf("--%s does not apply to %s, whose rows determine the load", name, lab.TargetsDir)
-		}
+	if err := f.reject(lab.TargetsDir+", whose rows determine the load", "scenarios", "cores", "connections", "rate",
+		"sweep", "why", "profile", "tune", "until", "within", "a", "b", "fail-if", "on", "address",
+		"agent-program"); err != nil {
+		return err
 	}
 	return f.own.rejectFor(lab.TargetsDir)
 }
@@ -165,11 +165,8 @@ func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir
 	}
 	isSet := flags.isSet
 	flags.isSet = func(name string) bool { return isSet(name) && name != "only" }
-	if s.benchmarks {
-		if s.isPart {
-			flags.only = s.rows
-		}
-		return measureBenchmarks(ctx, env, name, append(words, flags.commandLine()...), &flags)
+	if s.benchmarks && s.isPart {
+		flags.only = s.rows
 	}
 	o, err := flags.options(env, name, nil, words)
 	if err != nil {

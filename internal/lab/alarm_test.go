@@ -33,15 +33,10 @@ full: {blocks: %[1]d, measure: %[2]v, cores: [1], connections: [4]}
 `, blocks, measure),
 		filepath.Join("contenders", "http", contender.FileName): fmt.Sprintf("title: http\nabout: a\nrun: %s play http {port}\nprotocol: http\n", os.Args[0]),
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, file)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, file), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, file), text)
 	}
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: "twins", Watcher: lab.Watcher{Logf: t.Logf},
+		Root: root, Experiment: "twins", Logf: t.Logf,
 	})
 	if run == nil {
 		t.Fatal(err)

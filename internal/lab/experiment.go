@@ -379,6 +379,24 @@ func (p *Published) lines(contender string) int {
 	return 0
 }
 
+// ReadPublished reads a write-up's figures: the names of the columns, and rows. If the file is
+// invalid, the error is a *yamlfile.Error.
+func ReadPublished(file string) (rows [][]string, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err = csv.NewReader(f).ReadAll()
+	if err == nil && len(rows) == 0 {
+		err = errors.New("the file is empty")
+	}
+	if err != nil {
+		return nil, &yamlfile.Error{File: file, What: err.Error()}
+	}
+	return rows, nil
+}
+
 // publishedRates reads the write-up's figures.
 func (e *Experiment) publishedRates() ([]sample.Published, error) {
 	p := e.Published
@@ -386,16 +404,11 @@ func (e *Experiment) publishedRates() ([]sample.Published, error) {
 		return nil, nil
 	}
 	file := filepath.Join(e.Dir, p.File)
-	f, err := os.Open(file)
+	rows, err := ReadPublished(file)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		return nil, &yamlfile.Error{File: file, What: err.Error()}
-	}
-	if len(rows) < 2 {
+	if len(rows) == 1 {
 		return nil, &yamlfile.Error{File: file, What: "no rows"}
 	}
 	group, name, rate := slices.Index(rows[0], p.Group), slices.Index(rows[0], p.Name), slices.Index(rows[0], p.Rate)

@@ -101,10 +101,8 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile),
-				[]byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile),
+				strings.Replace(fine, test.from, test.to, 1))
 			e, err := lab.ReadExperiment(dir)
 			if test.want == "" {
 				if err != nil || strings.Join(e.Contenders(), " ") != "one two three four" ||
@@ -130,9 +128,7 @@ func TestFirstOfSeveralFaultsIsReported(t *testing.T) {
 			{strings.ReplaceAll(text, "blocks: 0", "blocks: 6"), `"A": "y" is not a contender`},
 		} {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile), []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile), test.text)
 			if _, err := lab.ReadExperiment(dir); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v, want %s", err, test.want)
 			}
@@ -258,7 +254,7 @@ func weighBriefly(t *testing.T, root, name string, only []string) {
 				all.Scenarios = []lab.Scenario{{Scenario: sample.Scenario{Name: "briefly"}, Connections: 4, Rate: 200}}
 			}
 		},
-		Watcher: lab.Watcher{Logf: t.Logf},
+		Logf: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

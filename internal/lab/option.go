@@ -39,7 +39,7 @@ func (e *UsageError) Error() string {
 	return fmt.Sprintf("%s: %s", e.Option, e.What)
 }
 
-// usageErrorf returns a *UsageError.
-func usageErrorf(o Option, format string, args ...any) error {
+// UsageErrorf returns a *UsageError.
+func UsageErrorf(o Option, format string, args ...any) error {
 	return &UsageError{o, fmt.Sprintf(format, args...)}
 }

@@ -149,7 +149,7 @@ func (a *OwnRequest) experiment(name, question string) *Experiment {
 // spec returns the contender of the application alone. Its errors name the given option.
 func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 	if len(o.Command) == 0 {
-		return nil, usageErrorf(option, "no command")
+		return nil, UsageErrorf(option, "no command")
 	}
 	s := &contender.Spec{
 		Name: name, Title: filepath.Base(o.Command[0]), About: strings.Join(o.Command, " "), Protocol: contender.HTTP,
@@ -163,7 +163,7 @@ func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 	s.Fit(o.Folder)
 	switch tcp, unix := s.HasAddress(contender.TCP), s.HasAddress(contender.Unix); {
 	case !tcp && !unix:
-		return nil, usageErrorf(option, "%q has no address to listen on: write {addr}, {port} or {socket} in its arguments or environment", s.About)
+		return nil, UsageErrorf(option, "%q has no address to listen on: write {addr}, {port} or {socket} in its arguments or environment", s.About)
 	case tcp && unix:
 		s.Network = contender.TCP
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // ways returns the contenders of a subject, each with its network.
@@ -151,9 +152,7 @@ contenders:
 		{"contenders:\n", "contendrs:\n", `app.yaml:9: unknown field "contendrs"`},
 	} {
 		file := filepath.Join(t.TempDir(), "app.yaml")
-		if err := os.WriteFile(file, []byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, strings.Replace(fine, test.from, test.to, 1))
 		_, err := lab.ReadSubject(file)
 		if test.want == "" {
 			if err != nil {

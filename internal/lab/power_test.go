@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // work is additional work of a handler, in steps: about stepsPerPercent steps cost 1 % of a request
@@ -47,12 +48,7 @@ func weighHeavier(t *testing.T) *sample.Run {
 	root := t.TempDir()
 	write := func(text string, path ...string) {
 		file := filepath.Join(append([]string{root}, path...)...)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	names, percents := heavier()
 	write(fmt.Sprintf(`title: heavier
@@ -68,7 +64,7 @@ full: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
 	}
 	out := filepath.Join(t.ArtifactDir(), strconv.Itoa(os.Getpid())+"-"+filepath.Base(root))
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: "heavier", Out: out, Watcher: lab.Watcher{Logf: t.Logf},
+		Root: root, Experiment: "heavier", Out: out, Logf: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ func TestProfilesAreSampled(t *testing.T) {
 				Connections: []int{4},
 			}
 		},
-		Watcher: lab.Watcher{Logf: t.Logf},
+		Logf: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,11 +1,13 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -21,10 +23,10 @@ type Recorder struct {
 	journal *sample.Journal // nil if records cannot be written
 }
 
-// Open makes the results folder and the journal, before anything is built or started. The folder is
-// out, or if that is empty a new one in root/results. The error is a *UsageError.
-func (r *Recorder) Open(root, out string) error {
-	folder, err := NewFolder(root, out, r.Run.Started)
+// Open makes the results folder and the journal, before anything is built or started. The error is
+// a *UsageError.
+func (r *Recorder) Open(o *Options) error {
+	folder, err := o.NewFolder(r.Run.Started)
 	if err != nil {
 		return err
 	}
@@ -37,16 +39,16 @@ func (r *Recorder) Open(root, out string) error {
 	return nil
 }
 
-// NewFolder is labrun.NewFolder. A folder with the results of another run, or with the file that is
-// named, is an error: a run would replace them. The error is a *UsageError.
-func NewFolder(root, out string, started time.Time, files ...string) (labrun.Folder, error) {
-	folder, err := labrun.NewFolder(root, out, started)
+// NewFolder makes the results folder: Out, or a new one in Results/results. A file in it that the
+// run or its Reports would replace is an error. The error is a *UsageError.
+func (o *Options) NewFolder(started time.Time) (labrun.Folder, error) {
+	folder, err := labrun.NewFolder(cmp.Or(o.Results, o.Root), o.Out, started)
 	if err != nil {
 		return labrun.Folder{}, unwritable(err)
 	}
-	for _, name := range append(files, sample.JournalFile, sample.RunFile) {
+	for _, name := range slices.Concat([]string{sample.JournalFile, sample.RunFile, sample.ConfigsDir}, o.Reports) {
 		if _, err := os.Lstat(filepath.Join(folder.Path, name)); err == nil {
-			return labrun.Folder{}, usageErrorf(OptionOut, "%q has the file %s, of another run; name another folder",
+			return labrun.Folder{}, UsageErrorf(OptionOut, "%q has the file %s, which would be replaced; name another folder",
 				folder.Path, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return labrun.Folder{}, unwritable(err)
@@ -56,7 +58,7 @@ func NewFolder(root, out string, started time.Time, files ...string) (labrun.Fol
 }
 
 func unwritable(err error) error {
-	return usageErrorf(OptionOut, "results cannot be written: %v; name another folder", err)
+	return UsageErrorf(OptionOut, "results cannot be written: %v; name another folder", err)
 }
 
 // Discard removes the files of a run that measured nothing.

@@ -23,7 +23,7 @@ func TestResultsFolderIsCheckedFirst(t *testing.T) {
 	}
 	open := func(root, out string) (*lab.Recorder, error) {
 		r := &lab.Recorder{Run: &sample.Run{Started: time.Unix(1_000_000_000, 0)}}
-		return r, r.Open(root, out)
+		return r, r.Open(&lab.Options{Root: root, Out: out})
 	}
 	for _, bad := range []struct{ root, out string }{
 		{dir, file}, {file, ""}, {dir, filepath.Join(file, "x")}, {dir, used},
@@ -61,7 +61,7 @@ func TestDiscardKeepsALinkToResults(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &lab.Recorder{Run: &sample.Run{Started: time.Unix(1_000_000_000, 0)}}
-	if err := r.Open(root, ""); err != nil {
+	if err := r.Open(&lab.Options{Root: root}); err != nil {
 		t.Fatal(err)
 	}
 	r.Discard()
@@ -74,15 +74,16 @@ func TestDiscardKeepsALinkToResults(t *testing.T) {
 // A folder with a file that the run would replace is an error, also if the file is a link.
 func TestResultsReplaceNoFile(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{sample.RunFile, "index.html"} {
-		if _, err := lab.NewFolder("", dir, time.Now(), "index.html"); err != nil {
+	o := lab.Options{Out: dir, Reports: []string{"report.md"}}
+	for _, name := range []string{sample.RunFile, sample.ConfigsDir, "report.md"} {
+		if _, err := o.NewFolder(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, name)
 		if err := os.Symlink("nowhere", file); err != nil {
 			t.Fatal(err)
 		}
-		_, err := lab.NewFolder("", dir, time.Now(), "index.html")
+		_, err := o.NewFolder(time.Now())
 		if e, ok := errors.AsType[*lab.UsageError](err); !ok || e.Option != lab.OptionOut {
 			t.Errorf("%s: got %v", name, err)
 		}

@@ -132,21 +132,21 @@ func TestSweepIsLimitedByTrials(t *testing.T) {
 		Axis: sample.Connections, Values: []SweepValue{1, 9}, Contenders: []string{"control"}, Blocks: 2,
 		Measure: yamlfile.Duration(time.Second),
 	}
-	r, measure := w.swept(s)
-	if r.Blocks != 2 || measure != 300*time.Millisecond || len(r.Conditions) != 2 || len(r.Contenders) != 0 {
-		t.Errorf("%+v, %v", r, measure)
+	r := w.swept(s)
+	if r.Blocks != 2 || r.Measure != 300*time.Millisecond || len(r.Conditions) != 2 || len(r.Contenders) != 0 {
+		t.Errorf("%+v", r)
 	}
 	w.Full = true
-	if r, _ := w.swept(s); r.Blocks != w.trials.Blocks {
+	if r := w.swept(s); r.Blocks != w.trials.Blocks {
 		t.Errorf("%d blocks", r.Blocks)
 	}
 	s.Cores = 3
-	if r, _ := w.swept(s); len(r.Conditions) != 0 {
+	if r := w.swept(s); len(r.Conditions) != 0 {
 		t.Errorf("on 3 of 2 processors: %+v", r.Conditions)
 	}
 	if files := trial.OpenFiles(); files < 1<<30 {
 		s.Cores, s.Values = 1, []SweepValue{1, SweepValue(files)}
-		if r, _ := w.swept(s); len(r.Conditions) != 1 ||
+		if r := w.swept(s); len(r.Conditions) != 1 ||
 			!strings.Contains(strings.Join(w.run.Notes, " "), "need more open files") {
 			t.Errorf("%v, notes %q", r.Conditions, w.run.Notes)
 		}

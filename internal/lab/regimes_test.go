@@ -2,7 +2,6 @@ package lab_test
 
 import (
 	"context"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const regimes = `title: t
@@ -28,10 +28,8 @@ sweeps:
 // Trials at a fixed rate and sweeps follow those at saturation, and do not change their tables.
 func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 	root := project(t)
-	if err := os.WriteFile(filepath.Join(root, "experiments", "small", lab.ExperimentFile),
-		[]byte(regimes), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(root, "experiments", "small", lab.ExperimentFile),
+		regimes)
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "small", Sweep: []string{lab.SweepAll},
 	})

@@ -124,7 +124,7 @@ func (w *runner) selectScenarios() error {
 	for _, name := range names {
 		i := slices.IndexFunc(t.Scenarios, func(s Scenario) bool { return s.Name == name })
 		if i < 0 {
-			return usageErrorf(OptionScenarios, "%q is not in %s; want %s", name, w.experiment.Name, t.scenarioNames())
+			return UsageErrorf(OptionScenarios, "%q is not in %s; want %s", name, w.experiment.Name, t.scenarioNames())
 		}
 		kept = append(kept, t.Scenarios[i])
 	}

@@ -2,7 +2,6 @@ package lab_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,9 +38,7 @@ func TestMalformedScenariosAreRejected(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			text := strings.Replace(fine, "connections: [8]", "scenarios: ["+test.scenarios+"]", 1)
-			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile), text)
 			e, err := lab.ReadExperiment(dir)
 			if test.want != "" {
 				var fault *yamlfile.Error
@@ -130,7 +127,7 @@ func TestScenariosOfTLSAreMeasured(t *testing.T) {
 				all.Scenarios[i].Connections = min(all.Scenarios[i].Connections, 8)
 			}
 		},
-		Watcher: lab.Watcher{Logf: t.Logf},
+		Logf: t.Logf,
 	})
 	if err != nil {
 		t.Fatal(err)

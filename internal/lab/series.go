@@ -29,10 +29,14 @@ type series struct {
 // carryOut carries out a series. The error is ctx's or the bench's. Failures of contenders are in
 // the records.
 func (w *runner) carryOut(ctx context.Context, s *series) error {
-	loop := trial.Loop{
-		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough,
+	p := &processes{runner: w, series: s, alone: make(map[sample.Condition]map[string]string)}
+	for _, c := range s.conditions {
+		p.alone[c] = make(map[string]string)
 	}
-	last, err := loop.Run(ctx, &processes{runner: w, series: s})
+	loop := trial.Loop{
+		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough, Measure: p.measure,
+	}
+	last, err := loop.Run(ctx)
 	if ctx.Err() != nil {
 		w.recorder.Warn("interrupted%s in block %d of %d", s.what, last, w.shown(s))
 		return ctx.Err()
@@ -40,24 +44,15 @@ func (w *runner) carryOut(ctx context.Context, s *series) error {
 	return err
 }
 
-// processes are the contenders of a series, as processes under load. They are a trial.Source.
+// processes are the contenders of a series, as processes under load.
 type processes struct {
 	runner *runner
 	series *series
 	alone  map[sample.Condition]map[string]string // why members are measured alone, by name
 }
 
-// Prepare implements trial.Source. The contenders were built and compared before.
-func (p *processes) Prepare(context.Context) error {
-	p.alone = make(map[sample.Condition]map[string]string)
-	for _, c := range p.series.conditions {
-		p.alone[c] = make(map[string]string)
-	}
-	return nil
-}
-
-// Measure implements trial.Source.
-func (p *processes) Measure(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
+// measure is the Loop's Measure.
+func (p *processes) measure(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
 	w := p.runner
 	k := w.block(p.series, turn.Block, turn.Condition)
 	k.Alone = p.alone[turn.Condition]
@@ -112,13 +107,13 @@ func (w *runner) progress(turn trial.Turn, p Progress, estimate time.Duration,
 	each, start := turn.Each(estimate), time.Now()
 	p.Total = each * time.Duration(turns)
 	return func(name string, perSecond float64) {
-		if w.Watcher.Progress == nil {
+		if w.Progress == nil {
 			return
 		}
 		now := p
 		now.Done = each*time.Duration(turn.Done) + min(time.Since(start), each)
 		now.Contender, now.PerSecond = w.run.TitleOf(name), perSecond
-		w.Watcher.Progress(now)
+		w.Progress(now)
 	}
 }
 
@@ -152,13 +147,13 @@ func (w *runner) aside(ctx context.Context, what string, conditions []sample.Con
 }
 
 // carryDropping carries out a series. A contender that fails in it stays in the run. After
-// failuresToDrop failures it is left out of that condition.
+// FailuresToDrop failures it is left out of that condition.
 func (w *runner) carryDropping(ctx context.Context, s *series) error {
 	failed := make(map[trial.Slot]int) // without block
 	members, keep := s.members, s.keep
 	s.members = func(c sample.Condition) (names []string) {
 		for _, name := range members(c) {
-			if w.contenders[name] != nil && failed[trial.Slot{Condition: c, Contender: name}] < failuresToDrop {
+			if w.contenders[name] != nil && failed[trial.Slot{Condition: c, Contender: name}] < FailuresToDrop {
 				names = append(names, name)
 			}
 		}

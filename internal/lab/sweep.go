@@ -136,14 +136,15 @@ func (w *runner) sweeps(ctx context.Context) error {
 		if !w.wantsSweep(s.Axis) {
 			continue
 		}
-		swept, measure := w.swept(s)
+		swept := w.swept(s)
 		if len(swept.Conditions) == 0 || len(swept.Contenders) == 0 {
 			w.recorder.Note("There is no sweep of %s: its contenders or processors are missing.", s.Axis)
 			continue
 		}
 		w.run.Sweeps = append(w.run.Sweeps, swept)
 		members := func(sample.Condition) []string { return swept.Contenders }
-		if err := w.aside(ctx, "while sweeping "+s.Axis, swept.Conditions, members, swept.Blocks, measure); err != nil {
+		err := w.aside(ctx, "while sweeping "+s.Axis, swept.Conditions, members, swept.Blocks, swept.Measure)
+		if err != nil {
 			return err
 		}
 	}
@@ -164,20 +165,21 @@ func (w *runner) wantsSweep(axis string) bool {
 }
 
 // swept returns the part of a sweep that this machine and the remaining contenders allow.
-func (w *runner) swept(s *Sweep) (r sample.Sweep, measure time.Duration) {
-	r = sample.Sweep{Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks)}
+func (w *runner) swept(s *Sweep) sample.Sweep {
+	r := sample.Sweep{
+		Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks),
+		Measure: time.Duration(min(s.Measure, w.trials.Measure)),
+	}
 	if w.Full {
 		r.Blocks = w.trials.Blocks
 	}
-	measure = min(time.Duration(s.Measure), time.Duration(w.trials.Measure))
-	r.Measure = measure
 	for _, name := range w.present() {
 		if slices.Contains(s.Contenders, name) {
 			r.Contenders = append(r.Contenders, name)
 		}
 	}
 	if int(s.Cores) > len(w.cpus) {
-		return r, measure
+		return r
 	}
 	conditions, labels := s.conditions(len(w.cpus))
 	files := trial.OpenFiles()
@@ -188,7 +190,7 @@ func (w *runner) swept(s *Sweep) (r sample.Sweep, measure time.Duration) {
 		}
 		r.Conditions, r.Labels = append(r.Conditions, c), append(r.Labels, labels[i])
 	}
-	return r, measure
+	return r
 }
 
 // sweepsProcs reports whether a sweep runs the application with GOMAXPROCS n, on however many

@@ -118,6 +118,9 @@ func (t *Trials) SetBlocks(n int) {
 	}
 }
 
+// AreExact reports whether the number of blocks was set.
+func (t *Trials) AreExact() bool { return t.areExact }
+
 // runTargets measures the conditions one after another, each with the contenders of its targets.
 func (w *runner) runTargets(ctx context.Context) error {
 	for i := range w.trials.Scenarios {
@@ -168,7 +171,7 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 
 // countRow counts system calls of the contenders whose targets are about them.
 func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, blocks int) error {
-	source := &counted{runner: w, turns: blocks, ofTargets: true}
+	source := &counted{runner: w, ofTargets: true}
 	for _, name := range s.members() {
 		isCounted := func(t sample.Target) bool {
 			return t.Metric.IsCounted() && (t.Contender == name || t.Reference == name)
@@ -180,9 +183,7 @@ func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, 
 	if len(source.names) == 0 {
 		return nil
 	}
-	loop := trial.Loop{Conditions: []sample.Condition{c}, Blocks: blocks, Seed: w.Seed, Keep: w.record}
-	_, err := loop.Run(ctx, source)
-	return err
+	return w.count(ctx, []sample.Condition{c}, blocks, source)
 }
 
 // backend returns the backend of the scenarios, or "".
@@ -207,7 +208,7 @@ func (w *runner) startBackend(ctx context.Context) (stop func() error, err error
 	if err != nil {
 		return none, err
 	}
-	c, err := w.tools().Prepare(ctx, spec)
+	c, err := w.Tools.Prepare(ctx, spec)
 	if err != nil {
 		return none, fmt.Errorf("backend: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -55,10 +56,8 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 		{"connections", "cores: [1]", "cores: [1]\n  connections: [8]", "an experiment of targets has scenarios"},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile),
-			[]byte(strings.Replace(fineTargets, test.from, test.to, 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile),
+			strings.Replace(fineTargets, test.from, test.to, 1))
 		e, err := lab.ReadExperiment(dir)
 		if test.want == "" {
 			if err != nil || strings.Join(e.Contenders(), " ") != "http copy" {
@@ -78,10 +77,7 @@ func TestTargetsAreMeasured(t *testing.T) {
 	root := t.TempDir()
 	write := func(text string, path ...string) {
 		file := filepath.Join(append([]string{root}, path...)...)
-		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	write(fineTargets, "experiments", "targets", "small", lab.ExperimentFile)
 	for _, name := range []string{"http", "copy"} {

@@ -45,7 +45,7 @@ func (w *runner) compareKernel() error {
 		return errors.New("lab: Tune requires a Guard, which restores kernel settings if this process is killed")
 	}
 	if err := kernel.Allowed(kernel.Changes(w.Kernel, w.run.Kernel)); err != nil {
-		return usageErrorf(OptionTune, "kernel settings cannot be changed; run as root, or do not change them:\n  %s",
+		return UsageErrorf(OptionTune, "kernel settings cannot be changed; run as root, or do not change them:\n  %s",
 			strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}
 	return nil

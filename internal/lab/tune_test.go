@@ -11,6 +11,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fakeSettings makes a tree of kernel settings, and adds other settings to the experiment of a
@@ -23,12 +24,7 @@ func fakeSettings(t *testing.T, root string) kernel.Tree {
 		filepath.Join(tree.Root, "net/core/somaxconn"):      "4096\n",
 		filepath.Join(root, "experiments/small/kernel.txt"): "fs.file-max = 1000\nnet.core.somaxconn = 128\n",
 	} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, name, text)
 	}
 	file := filepath.Join(root, "experiments/small", lab.ExperimentFile)
 	text, err := os.ReadFile(file)
@@ -64,7 +60,7 @@ func fileMax(t *testing.T, o lab.Options) string {
 func TestTuneChangesKernelSettingsDuringTheRun(t *testing.T) {
 	o := tuning(t)
 	during := ""
-	o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o) }
+	o.Progress = func(lab.Progress) { during = fileMax(t, o) }
 	run, _, err := lab.Weigh(context.Background(), o)
 	if err != nil || len(run.Warnings) > 0 {
 		t.Fatal(err, run.Warnings)
@@ -100,7 +96,7 @@ func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 		o := tuning(t)
 		ctx, cancel := context.WithCancel(context.Background())
 		during := ""
-		o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o); cancel() }
+		o.Progress = func(lab.Progress) { during = fileMax(t, o); cancel() }
 		if _, _, err := lab.Weigh(ctx, o); !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
@@ -111,7 +107,7 @@ func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 	t.Run("panic", func(t *testing.T) {
 		o := tuning(t)
 		during := ""
-		o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o); panic("lab_test: end of the run") }
+		o.Progress = func(lab.Progress) { during = fileMax(t, o); panic("lab_test: end of the run") }
 		func() {
 			defer func() { _ = recover() }()
 			_, _, _ = lab.Weigh(context.Background(), o)
@@ -154,9 +150,7 @@ func TestTuneRequiresGuardAndPrivilege(t *testing.T) {
 func TestKernelSettingsErrorsNameFileAndLine(t *testing.T) {
 	o := tuning(t)
 	settings := filepath.Join(o.Root, "experiments/small/kernel.txt")
-	if err := os.WriteFile(settings, []byte("a.b = 1\nnonsense\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, settings, "a.b = 1\nnonsense\n")
 	if _, err := lab.Prepare(context.Background(), o); err == nil ||
 		!strings.Contains(err.Error(), `kernel.txt: line 2: "nonsense": want a setting`) {
 		t.Error(err)

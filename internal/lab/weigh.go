@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,37 +18,44 @@ import (
 	"github.com/tarehq/tare/internal/labrun"
 )
 
-// Options configure a run of an experiment.
+// Options configure a run of an experiment, of any kind.
 type Options struct {
-	Root       string   // absolute path of the project, which has experiments/ and contenders/; any folder with Subject
-	Experiment string   // a folder in experiments/
-	Subject    *Subject // replaces that folder; may be nil
-	Full       bool     // run the experiment's full trials, not its quick ones
+	Root       string // absolute path of the project, which has experiments/ and contenders/; any folder with Subject
+	Experiment string // a folder in experiments/
+	Full       bool   // run the experiment's full trials, not its quick ones
 
-	Only      []string          // these contenders and the control; empty means all
+	Only     []string                         // what takes part, beside the control; empty means all
+	Adjust   func(*Trials)                    // changes the experiment's trials; may be nil
+	Seed     uint64                           // of the order of trials; 0 is a random one
+	Out      string                           // results folder; "" is a new one in Results/results
+	Results  string                           // "" is Root
+	Reports  []string                         // files that the caller adds to the results folder
+	Tools    *contender.Tools                 // prepare the contenders; nil keeps their programs in Root/.cache
+	Flags    []string                         // the command-line arguments that the report repeats before the seed
+	Guard    []string                         // see contender.StageOptions
+	Logf     func(format string, args ...any) // receives messages; may be nil
+	Progress func(Progress)                   // may be nil
+
+	// The others concern only experiments under load.
+
+	Subject   *Subject          // replaces the folder of the experiment; may be nil
 	Scenarios []string          // these, by name; empty means all
 	Until     Until             // when to stop adding blocks
-	Adjust    func(*Trials)     // changes the experiment's trials; may be nil
 	Sweep     []string          // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
-	Seed      uint64            // of the order of trials; 0 is a random one
-	Out       string            // results folder; "" is a new one in Results/results
-	Results   string            // "" is Root
-	Tools     *contender.Tools  // prepare the contenders; nil keeps their programs in Root/.cache
-	Flags     []string          // the command-line arguments that the report repeats before the seed
-	Tail      []string          // the arguments after the seed
-	Guard     []string          // see contender.StageOptions
+	Tail      []string          // the command-line arguments after the seed
 	Generator *remote.Generator // the machine that generates the load; nil is this one
 	Why       bool              // carry out counter-experiments
 	Profile   bool              // sample the stacks of all processes, in trials of their own
 	Tune      bool              // during the run, apply the write-up's kernel settings that matter; requires a Guard
 	Kernel    kernel.Tree       // the kernel settings; the zero value is the machine's
-	Watcher   Watcher
 }
 
-// Watcher receives messages and the progress of a run. Each function may be nil.
-type Watcher struct {
-	Logf     func(format string, args ...any)
-	Progress func(Progress)
+// UseTools sets Tools if they are not set. They report to logf.
+func (o *Options) UseTools(logf func(format string, args ...any)) {
+	if o.Tools == nil {
+		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
+	}
+	o.Tools.Logf = logf
 }
 
 // Progress is the progress of a run.
@@ -57,7 +63,7 @@ type Progress struct {
 	Done, Total time.Duration // of the trials; Total is an estimate
 	Block       int           // 0 in trials that count and are not timed
 	Blocks      int
-	Contender   string // its title
+	Contender   string // its title; the name of a benchmark, or the title of a case of events
 	Condition   sample.Condition
 	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
@@ -68,8 +74,8 @@ const (
 	overLoopback = "loopback"
 )
 
-// failuresToDrop is the number of failed trials after which a contender is left out.
-const failuresToDrop = 2
+// FailuresToDrop is the number of failed trials after which a contender is left out.
+const FailuresToDrop = 2
 
 // overhead estimates the time that a trial spends on starting, connecting and stopping.
 const overhead = 450 * time.Millisecond
@@ -99,7 +105,7 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if err != nil {
 		return nil, "", err
 	}
-	if err := w.recorder.Open(cmp.Or(w.Results, w.Root), w.Out); err != nil {
+	if err := w.recorder.Open(&w.Options); err != nil {
 		return nil, "", err
 	}
 	defer func() {
@@ -204,8 +210,9 @@ func prepare(o Options) (*runner, error) {
 	w := &runner{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failures: make(map[string]int),
-		written: make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Watcher.Logf},
+		written: make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
+	w.UseTools(w.recorder.Log)
 	if o.Full {
 		w.trials = e.Full
 	}
@@ -246,16 +253,16 @@ func (w *runner) check() error {
 	}
 	for _, cores := range w.trials.Cores {
 		if int(cores) > len(w.cpus) {
-			return usageErrorf(OptionCores, "want at most %d, the number of this machine's processors, got %v",
+			return UsageErrorf(OptionCores, "want at most %d, the number of this machine's processors, got %v",
 				len(w.cpus), cores)
 		}
 	}
 	if !(w.Until.Width >= 0) || w.Until.Within < 0 {
-		return usageErrorf(OptionUntil, "want a percentage and a time above 0")
+		return UsageErrorf(OptionUntil, "want a percentage and a time above 0")
 	}
 	hasBeside := func(s Scenario) bool { return len(s.Beside) > 0 }
 	if i := slices.IndexFunc(w.trials.Scenarios, hasBeside); i >= 0 && w.Generator != nil {
-		return usageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
+		return UsageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
 			w.trials.Scenarios[i].Name)
 	}
 	if err := w.checkFiles(); err != nil {
@@ -264,7 +271,7 @@ func (w *runner) check() error {
 	all := w.experiment.Contenders()
 	for _, name := range w.Only {
 		if !slices.Contains(all, name) {
-			return usageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
+			return UsageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
 		}
 	}
 	return nil
@@ -274,7 +281,7 @@ func (w *runner) check() error {
 func (w *runner) checkFiles() error {
 	files := trial.OpenFiles()
 	if most := w.trials.mostConnections(); uint64(most+trial.SpareFiles) > files {
-		return usageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
+		return UsageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
 			most, most+trial.SpareFiles, files)
 	}
 	return nil
@@ -297,18 +304,9 @@ func placement(cpus []int, all []Cores) string {
 	return strings.Join(parts, "; ")
 }
 
-func (w *runner) tools() *contender.Tools {
-	if w.Tools == nil {
-		w.Tools = &contender.Tools{Cache: filepath.Join(w.Root, ".cache")}
-	}
-	w.Tools.Logf = w.recorder.Log
-	return w.Tools
-}
-
 // gather reads and builds the contenders. It leaves out contenders that cannot be built, and
 // returns an error for a malformed file.
 func (w *runner) gather(ctx context.Context) error {
-	tools := w.tools()
 	for _, name := range w.experiment.Contenders() {
 		if !w.takesPart(name) {
 			continue
@@ -322,7 +320,7 @@ func (w *runner) gather(ctx context.Context) error {
 			Kind:           w.kind(name),
 			PublishedLines: w.experiment.Published.lines(name),
 		}
-		c, err := tools.Prepare(ctx, spec)
+		c, err := w.Tools.Prepare(ctx, spec)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -372,16 +370,16 @@ func (w *runner) kind(name string) sample.Kind {
 // comparable reports whether the control takes part.
 func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
-// keep adds the record of a timed trial. After failuresToDrop failures it leaves the contender out.
+// keep adds the record of a timed trial. After FailuresToDrop failures it leaves the contender out.
 func (w *runner) keep(rec sample.Record) {
 	w.record(rec)
 	if rec.Failure != "" {
 		w.recorder.Log("failed: %s, block %d, %d connections: %s", w.run.TitleOf(rec.Contender), rec.Block,
 			rec.Connections, rec.Failure)
 		w.failures[rec.Contender]++
-		if w.failures[rec.Contender] == failuresToDrop {
+		if w.failures[rec.Contender] == FailuresToDrop {
 			w.leaveOut(w.run.Entrant(rec.Contender),
-				fmt.Sprintf("it failed %d times; the last failure: %s", failuresToDrop, rec.Failure))
+				fmt.Sprintf("it failed %d times; the last failure: %s", FailuresToDrop, rec.Failure))
 		}
 	}
 }

@@ -96,12 +96,7 @@ func project(t *testing.T) string {
 	root := t.TempDir()
 	write := func(text string, path ...string) {
 		file := filepath.Join(append([]string{root}, path...)...)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	write(byFastCGI, "experiments", "small", lab.ExperimentFile)
 	for _, c := range []struct{ name, run, more string }{

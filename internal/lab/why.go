@@ -112,7 +112,7 @@ func (w *runner) other(ctx context.Context, name string) (*contender.Contender, 
 	if err != nil {
 		return nil, err
 	}
-	c, err := w.tools().Prepare(ctx, spec)
+	c, err := w.Tools.Prepare(ctx, spec)
 	if err != nil && ctx.Err() == nil {
 		w.recorder.Note("%s cannot be measured: %v.", spec.Title, err)
 		return nil, nil

@@ -20,9 +20,9 @@ const (
 	// both contenders, but not to the same degree: nginx's cost was 0.44 of net/http's on a quiet
 	// machine and up to 0.56 on a busy one.
 	disturbedFactor = 1.5
-	// ProbeShift is the allowed average difference of the probe between two contenders. Noise
+	// probeShift is the allowed average difference of the probe between two contenders. Noise
 	// affects both alike, so a larger difference is the contenders' own effect on the caches.
-	ProbeShift = 0.01
+	probeShift = 0.01
 )
 
 // Ratio is the ratio of a figure of two contenders.
@@ -121,7 +121,7 @@ func pair(of, than []*sample.Record, figure Figure, onlyCalm bool) (p pairing) {
 		var a, b, probeA, probeB []float64
 		own, other := r.Parts(), than[i].Parts()
 		for j := range own {
-			with := Partner(&own[j], other)
+			with := partner(&own[j], other)
 			if with == nil {
 				continue
 			}
@@ -140,7 +140,7 @@ func pair(of, than []*sample.Record, figure Figure, onlyCalm bool) (p pairing) {
 // isShifted reports whether the probe surely took longer beside one of the two.
 func (p *pairing) isShifted() bool {
 	probe := stat.Ratios(p.probes[0], p.probes[1])
-	return probe.Known() && (probe.Lo > 1+ProbeShift || probe.Hi < 1-ProbeShift)
+	return probe.Known() && (probe.Lo > 1+probeShift || probe.Hi < 1-probeShift)
 }
 
 // count adds a pair to the totals and reports whether it is calm.
@@ -168,8 +168,8 @@ func (p *pairing) isDisturbed() bool {
 	return float64(p.n-p.calm) > disturbedRun*float64(p.n) || p.othersCPU/2 > disturbedMean*float64(p.n)
 }
 
-// Partner returns the slice of the same round, or nil.
-func Partner(s *sample.Slice, among []sample.Slice) *sample.Slice {
+// partner returns the slice of the same round, or nil.
+func partner(s *sample.Slice, among []sample.Slice) *sample.Slice {
 	for i := range among {
 		if among[i].Round == s.Round {
 			return &among[i]

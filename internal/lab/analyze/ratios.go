@@ -68,7 +68,7 @@ func probeDiffered(_ *Analysis, _ *Table, row *Row) string {
 	if !row.shifted || row.Kind == sample.Control {
 		return ""
 	}
-	return fmt.Sprintf("the probe of the CPU's speed differed from the control's by more than %.0f %%, so the ratio is not corrected by it", 100*ProbeShift)
+	return fmt.Sprintf("the probe of the CPU's speed differed from the control's by more than %.0f %%, so the ratio is not corrected by it", 100*probeShift)
 }
 
 // usedAsleep warns of CPU time that a contender used during the slices of others.
@@ -119,7 +119,7 @@ func stillWarming(a *Analysis, t *Table, row *Row) string {
 		var ratios []float64
 		other := control[i].Parts()
 		for j := range r.Slices {
-			if with := Partner(&r.Slices[j], other); with != nil {
+			if with := partner(&r.Slices[j], other); with != nil {
 				ratios = append(ratios, Weight(&r.Slices[j])/Weight(with))
 			}
 		}

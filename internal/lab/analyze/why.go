@@ -76,7 +76,6 @@ func Evidence(run *sample.Run, name string, c sample.Condition) explain.Evidence
 	e.Parts = evidenceParts(timed, counted)
 	e.PerSecond = of(func(r *sample.Record) float64 { return r.Load.PerSecond() })
 	e.MeanUs = of(func(r *sample.Record) float64 { return us(r.Load.Latency.Mean()) })
-	e.P50Us = of(func(r *sample.Record) float64 { return us(r.Load.Latency.Quantile(0.5)) })
 	e.DelayedShare = of(func(r *sample.Record) float64 { return shareOf(r.Load.Latency, explain.DelayedACKs()) })
 	e.RetriedShare = of(func(r *sample.Record) float64 { return shareOf(r.Load.Connect, explain.RetriedConnects()) })
 	e.Connects = of(func(r *sample.Record) float64 { return over(r, r.Load.Connects) })
@@ -153,21 +152,15 @@ func backendConnects(timed, counted []*sample.Record) float64 {
 // evidenceParts returns the roles of a contender.
 func evidenceParts(timed, counted []*sample.Record) (parts []explain.Part) {
 	for _, role := range sample.Roles() {
-		costs := timed[0].Costs[role]
-		if len(costs) == 0 {
+		if len(timed[0].Costs[role]) == 0 {
 			continue
 		}
 		used := usageRow(nil, role, timed, nil)
-		sum := func(figure func(proc.Cost) float64) float64 {
-			return median(timed, func(r *sample.Record) float64 { return r.Sum(role, figure) })
-		}
 		parts = append(parts, explain.Part{
-			Role: role, Processes: len(costs), UserUs: used.UserUs, SysUs: used.SysUs,
+			Role: role, UserUs: used.UserUs, SysUs: used.SysUs,
 			Voluntary: used.Voluntary, Involuntary: used.Involuntary,
 			PageFaults: perRequest(timed, role, recycledFaults),
 			FileBytes:  perRequest(timed, role, func(c proc.Cost) float64 { return float64(c.FileBytes) }),
-			RSS:        sum(sample.RSS),
-			Threads:    int(sum(func(c proc.Cost) float64 { return float64(c.Threads) })),
 			Calls:      callsPerRequest(counted, role),
 		})
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -32,9 +33,9 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, _, err := benchmark.Weigh(context.Background(), benchmark.Options{
-			Root: root, Experiment: name, Out: t.TempDir(), Adjust: func(trials *benchmark.Trials) {
-				*trials = benchmark.Trials{Blocks: 1, Time: yamlfile.Duration(time.Millisecond), Procs: []lab.Cores{0}}
+		run, _, err := benchmark.Weigh(context.Background(), lab.Options{
+			Root: root, Experiment: name, Out: t.TempDir(), Adjust: func(trials *lab.Trials) {
+				*trials = lab.Trials{Blocks: 1, Measure: yamlfile.Duration(time.Millisecond), Cores: []lab.Cores{0}}
 			},
 		})
 		if err != nil {
@@ -119,12 +120,7 @@ func BenchmarkTwoD(b *testing.B) {
 		"three/a_test.go": "package a\n\nfunc f() { undefinedName() }\n",
 	} {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	return root
 }
@@ -151,7 +147,7 @@ published: {file: p.csv, why: because}
 func TestFailuresAreIsolated(t *testing.T) {
 	root := project(t, small)
 	var messages []string
-	run, dir, err := benchmark.Weigh(context.Background(), benchmark.Options{
+	run, dir, err := benchmark.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "x", Logf: func(format string, _ ...any) { messages = append(messages, format) },
 	})
 	if err != nil {
@@ -212,7 +208,7 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	run, _, err := benchmark.Weigh(ctx, benchmark.Options{Root: root, Experiment: "x", Only: []string{"two", "D"}})
+	run, _, err := benchmark.Weigh(ctx, lab.Options{Root: root, Experiment: "x", Only: []string{"two", "D"}})
 	if !errors.Is(err, context.Canceled) || run == nil || run.Complete() {
 		t.Errorf("got %v, want the run until then and %v", err, context.Canceled)
 	}
@@ -233,9 +229,9 @@ func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 	root := project(t, small)
 	var orders [3][]string
 	for i, seed := range []uint64{7, 7, 8} {
-		run, _, err := benchmark.Weigh(context.Background(), benchmark.Options{
+		run, _, err := benchmark.Weigh(context.Background(), lab.Options{
 			Root: root, Experiment: "x", Only: []string{"A", "B", "C"}, Seed: seed,
-			Out: filepath.Join(root, strconv.Itoa(i)), Adjust: func(trials *benchmark.Trials) { trials.Blocks = 1 },
+			Out: filepath.Join(root, strconv.Itoa(i)), Adjust: func(trials *lab.Trials) { trials.Blocks = 1 },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -283,7 +279,7 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 	}
 	root := project(t, small)
 	if _, err := benchmark.Prepare(context.Background(),
-		benchmark.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
+		lab.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
 		err.Error() != `only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
 		t.Errorf("an unknown row: %v", err)
 	}
@@ -291,10 +287,8 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		"a,b\n": "p.csv:1: want the columns",
 		"benchmark,gomaxprocs,ns_per_op,bytes_per_op,allocs_per_op\nOneA,1,fast,0,0\n": "p.csv:2: ",
 	} {
-		if err := os.WriteFile(filepath.Join(root, "experiments", "x", "p.csv"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		_, err := benchmark.Prepare(context.Background(), benchmark.Options{Root: root, Experiment: "x"})
+		testkit.WriteFile(t, filepath.Join(root, "experiments", "x", "p.csv"), text)
+		_, err := benchmark.Prepare(context.Background(), lab.Options{Root: root, Experiment: "x"})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
@@ -328,12 +322,9 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 			"\tb.Run(\"other\", func(b *testing.B) { b.Fatal(\"not mine\") })\n}\n",
 	} {
 		file := filepath.Join(root, name, "a_test.go")
-		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
-	run, _, err := benchmark.Weigh(t.Context(), benchmark.Options{Root: root, Experiment: "x"})
+	run, _, err := benchmark.Weigh(t.Context(), lab.Options{Root: root, Experiment: "x"})
 	if err != nil || !run.Complete() {
 		t.Fatal(run, err)
 	}
@@ -348,7 +339,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	run, _, err = benchmark.Weigh(t.Context(), benchmark.Options{
+	run, _, err = benchmark.Weigh(t.Context(), lab.Options{
 		Root: root, Experiment: "x", Only: []string{"row-2"}, Out: filepath.Join(root, "out"),
 	})
 	if err != nil || len(run.Targets) != 1 { // a count of other rows is left out
@@ -389,7 +380,7 @@ func TestTargetsOfTheProjectAreBenchmarks(t *testing.T) {
 		t.Fatal(all, err)
 	}
 	for _, e := range all {
-		run, err := benchmark.Prepare(t.Context(), benchmark.Options{
+		run, err := benchmark.Prepare(t.Context(), lab.Options{
 			Root: root, Experiment: "targets/" + e.Name, Tools: programs.Tools(t),
 		})
 		if err != nil {

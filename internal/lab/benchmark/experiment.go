@@ -1,10 +1,8 @@
 package benchmark
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -201,17 +199,12 @@ func (e *Experiment) publishedFigures() (all []sample.PublishedBenchmark, err er
 		return nil, nil
 	}
 	file := filepath.Join(e.Dir, e.Published.File)
-	f, err := os.Open(file)
+	rows, err := lab.ReadPublished(file)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		return nil, &yamlfile.Error{File: file, What: err.Error()}
-	}
 	want := []string{"benchmark", "gomaxprocs", "ns_per_op", "bytes_per_op", "allocs_per_op"}
-	if len(rows) == 0 || !slices.Equal(rows[0], want) {
+	if !slices.Equal(rows[0], want) {
 		return nil, &yamlfile.Error{File: file, Line: 1, What: fmt.Sprintf("want the columns %q", want)}
 	}
 	for i, row := range rows[1:] {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -13,79 +12,44 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/labrun"
 )
 
-// failuresToDrop is the number of failed processes after which a benchmark is left out.
-const failuresToDrop = 2
-
-// Options configure a run.
-type Options struct {
-	Root       string // the project's folder, absolute
-	Experiment string // a folder in experiments/
-	Full       bool   // run the experiment's full trials, not its quick ones
-
-	Only    []string         // engines, rows, or both; empty means all. The control always takes part
-	Adjust  func(*Trials)    // changes the experiment's trials; may be nil
-	Seed    uint64           // of the order; 0 is a random one
-	Out     string           // results folder; "" is a new one in Results/results
-	Results string           // "" is Root
-	Tools   *contender.Tools // compile the benchmarks; nil keeps them in Root/.cache
-	Flags   []string         // the command-line arguments that the report repeats; without the seed
-	Guard   []string         // see contender.StageOptions
-
-	Logf     func(format string, args ...any) // may be nil
-	Progress func(Progress)                   // may be nil
-}
-
-// Progress is the progress of a run.
-type Progress struct {
-	Done, Total   time.Duration // Total is an estimate
-	Block, Blocks int
-	Benchmark     string
-	Procs         int
-}
-
-// runner carries out one run. It is a trial.Source.
+// runner carries out one run.
 type runner struct {
-	Options
+	lab.Options
 	experiment *Experiment
 	run        *sample.Run
 	module     string
 	blocks     int // of rows without their own
 	rows       map[sample.Condition]*TargetRow
 	programs   map[string]program // by engine
-	failures   map[slot]int
-	server     *server // nil of Go benchmarks
+	failures   map[trial.Slot]int // by engine, without block
+	server     *server            // nil of Go benchmarks
 	recorder   lab.Recorder
 }
 
-// slot is a row of an engine under a condition.
-type slot struct {
-	sample.Condition
-	engine string
-}
-
-// Weigh runs an experiment and writes each result to the journal at once. It returns what was
-// measured even after an error; run is nil if nothing was measured. The error is ctx's or the
-// reason why the run ended early.
-func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err error) {
+// Weigh runs an experiment and writes each result to the journal at once. Options.Only names
+// engines, rows, or both. Weigh returns what was measured even after an error; run is nil if
+// nothing was measured. The error is ctx's or the reason why the run ended early.
+func Weigh(ctx context.Context, o lab.Options) (run *sample.Run, dir string, err error) {
 	w, err := newRunner(o)
 	if err != nil {
 		return nil, "", err
 	}
-	if err := w.recorder.Open(cmp.Or(w.Results, w.Root), w.Out); err != nil {
+	if err := w.recorder.Open(&w.Options); err != nil {
 		return nil, "", err
 	}
-	loop := trial.Loop{Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep}
-	last, err := loop.Run(ctx, w)
-	if err != nil && last == 0 {
+	if err := w.prepare(ctx); err != nil {
 		w.recorder.Discard()
 		return nil, "", err
 	}
+	loop := trial.Loop{
+		Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep, Measure: w.measure,
+	}
+	last, err := loop.Run(ctx)
 	if err != nil {
 		w.recorder.Warn("interrupted in block %d of %d", last, w.run.Blocks)
 	}
@@ -93,15 +57,15 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 }
 
 // Prepare compiles or finds the programs of an experiment. It does not run them.
-func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
+func Prepare(ctx context.Context, o lab.Options) (*sample.Run, error) {
 	w, err := newRunner(o)
 	if err != nil {
 		return nil, err
 	}
-	return w.run, w.Prepare(ctx)
+	return w.run, w.prepare(ctx)
 }
 
-func newRunner(o Options) (*runner, error) {
+func newRunner(o lab.Options) (*runner, error) {
 	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
 	if err != nil {
 		return nil, err
@@ -114,24 +78,20 @@ func newRunner(o Options) (*runner, error) {
 	if o.Full {
 		trials = e.Full
 	}
-	if o.Adjust != nil {
-		o.Adjust(&trials)
-	}
+	trials.adjust(o.Adjust)
 	if key, fault := trials.fault(len(e.Targets) > 0); fault != nil {
 		return nil, &lab.UsageError{Option: key, What: fault.Error()}
 	}
 	if err := e.choose(o.Only); err != nil {
 		return nil, err
 	}
-	if o.Tools == nil {
-		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
-	}
 	if o.Seed == 0 {
 		o.Seed = 1 + rand.Uint64N(1<<32)
 	}
 	w := &runner{
 		Options: o, experiment: e, module: filepath.Join(o.Root, e.Module), blocks: trials.Blocks,
-		rows: make(map[sample.Condition]*TargetRow), programs: make(map[string]program), failures: make(map[slot]int),
+		rows: make(map[sample.Condition]*TargetRow), programs: make(map[string]program),
+		failures: make(map[trial.Slot]int),
 	}
 	w.run = &sample.Run{
 		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,
@@ -142,7 +102,7 @@ func newRunner(o Options) (*runner, error) {
 		},
 	}
 	w.recorder = lab.Recorder{Run: w.run, Logf: o.Logf}
-	w.Tools.Logf = w.recorder.Log
+	w.UseTools(w.recorder.Log)
 	w.addConditions(trials.areExact)
 	return w, nil
 }
@@ -176,10 +136,8 @@ func (e *Experiment) choose(only []string) error {
 		case slices.Contains(rows, name):
 			wanted = append(wanted, name)
 		default:
-			return &lab.UsageError{
-				Option: lab.OptionOnly, What: fmt.Sprintf("%q is not in %s; want engines (%s) or rows (%s)",
-					name, e.Name, strings.Join(names, ", "), strings.Join(rows, ", ")),
-			}
+			return lab.UsageErrorf(lab.OptionOnly, "%q is not in %s; want engines (%s) or rows (%s)", name, e.Name,
+				strings.Join(names, ", "), strings.Join(rows, ", "))
 		}
 	}
 	e.Engines = slices.DeleteFunc(e.Engines, func(x Engine) bool {
@@ -230,9 +188,8 @@ func (w *runner) addConditions(areExact bool) {
 	}
 }
 
-// Prepare implements trial.Source: it compiles or finds the engines' programs. An engine without a
-// program is left out.
-func (w *runner) Prepare(ctx context.Context) error {
+// prepare compiles or finds the engines' programs. An engine without a program is left out.
+func (w *runner) prepare(ctx context.Context) error {
 	if w.experiment.Server != "" {
 		if err := w.openServer(ctx); err != nil {
 			return err
@@ -286,9 +243,9 @@ func (w *runner) program(ctx context.Context, e *Engine) (program, error) {
 	return compile(ctx, w.Tools, w.module, filepath.Base(w.Experiment), e)
 }
 
-// Measure implements trial.Source: it runs the row of each engine, in random order. These processes
+// measure is the Loop's Measure: it runs the row of each engine, in random order. These processes
 // follow each other, because they are compared.
-func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
+func (w *runner) measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
 	random := rand.New(rand.NewPCG(w.Seed, uint64(turn.Done)))
 	c, row := turn.Condition, w.rows[turn.Condition]
 	if turn.Block > cmp.Or(row.Blocks, w.blocks) {
@@ -305,8 +262,8 @@ func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Rec
 	}
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]
-		if e.Absent != "" || slices.Contains(e.Lacking, row.Name) || w.failures[slot{c, e.Name}] >= failuresToDrop ||
-			!row.concerns(e.Name) {
+		if e.Absent != "" || slices.Contains(e.Lacking, row.Name) || !row.concerns(e.Name) ||
+			w.failures[trial.Slot{Condition: c, Contender: e.Name}] >= lab.FailuresToDrop {
 			continue
 		}
 		w.follow(turn, e)
@@ -327,7 +284,7 @@ func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Rec
 func (w *runner) keep(r sample.Record) {
 	w.recorder.Add(r)
 	if r.Failure != "" {
-		w.failures[slot{r.Condition, r.Contender}]++
+		w.failures[trial.Slot{Condition: r.Condition, Contender: r.Contender}]++
 		w.recorder.Log("failed: %s of %s, GOMAXPROCS %d, block %d: %s", r.Scenario.Name, r.Contender, r.Procs, r.Block,
 			r.Failure)
 	}
@@ -340,9 +297,9 @@ func (w *runner) follow(turn trial.Turn, e *sample.Entrant) {
 	}
 	// Package testing runs a benchmark several times until it takes its time.
 	each := turn.Each(2 * w.run.Measure * time.Duration(len(w.run.Entrants)))
-	w.Progress(Progress{
+	w.Progress(lab.Progress{
 		Done: each * time.Duration(turn.Done), Total: each * time.Duration(len(w.run.Conditions)*w.run.Blocks),
-		Block: turn.Block, Blocks: w.run.Blocks, Benchmark: e.Prefix + turn.Condition.Scenario.Name,
-		Procs: turn.Condition.Procs,
+		Block: turn.Block, Blocks: w.run.Blocks, Contender: e.Prefix + turn.Condition.Scenario.Name,
+		Condition: turn.Condition,
 	})
 }

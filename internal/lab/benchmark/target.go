@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
@@ -59,8 +60,16 @@ func (c *Count) target(rows []string) sample.Target {
 	return t
 }
 
-// SetBlocks sets the number of blocks, of rows with their own, too.
-func (t *Trials) SetBlocks(n int) { t.Blocks, t.areExact = n, true }
+// adjust applies a change of trials under load, whose measured time and cores stand for the time
+// and GOMAXPROCS. f may be nil.
+func (t *Trials) adjust(f func(*lab.Trials)) {
+	if f == nil {
+		return
+	}
+	under := lab.Trials{Blocks: t.Blocks, Measure: t.Time, Cores: t.Procs}
+	f(&under)
+	t.Blocks, t.Time, t.Procs, t.areExact = under.Blocks, under.Measure, under.Cores, under.AreExact()
+}
 
 // checkTargets returns a *yamlfile.Error for the first invalid target.
 func (e *Experiment) checkTargets(f *yamlfile.File) error {

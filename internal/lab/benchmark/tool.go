@@ -18,9 +18,9 @@ import (
 	"github.com/tarehq/tare/internal/template"
 )
 
-// RequestsPerCPU is the unit of a load generator's figure: requests per second of its CPU time,
+// requestsPerCPU is the unit of a load generator's figure: requests per second of its CPU time,
 // including that of its start.
-const RequestsPerCPU = "requests/cpu-s"
+const requestsPerCPU = "requests/cpu-s"
 
 // tool is a load generator.
 type tool struct {
@@ -87,7 +87,7 @@ func (t *tool) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[strin
 	if c.used == 0 {
 		return nil, 0, errors.New("the kernel reports no CPU time of it")
 	}
-	return map[string]float64{RequestsPerCPU: float64(n) / c.used.Seconds()}, n, nil
+	return map[string]float64{requestsPerCPU: float64(n) / c.used.Seconds()}, n, nil
 }
 
 // server is the server that load generators use.

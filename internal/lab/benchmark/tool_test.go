@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/report"
@@ -19,10 +20,10 @@ func TestLoadGeneratorsAreCompared(t *testing.T) {
 	programs.Nginx(t)
 	programs.Wrk(t)
 	root := programs.Root(t)
-	o := benchmark.Options{
+	o := lab.Options{
 		Root: root, Experiment: "targets/generators", Only: []string{"generator-wrk-64", "generator-siege-64"},
 		Out: t.TempDir(), Logf: t.Logf, Tools: programs.Tools(t),
-		Adjust: func(trials *benchmark.Trials) { trials.SetBlocks(1); trials.Time = yamlfile.Duration(time.Second) },
+		Adjust: func(trials *lab.Trials) { trials.SetBlocks(1); trials.Measure = yamlfile.Duration(time.Second) },
 	}
 	if os.Getenv("TARE_SLOW") != "" {
 		o.Only = nil
@@ -73,7 +74,7 @@ func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		run, _, err := benchmark.Weigh(t.Context(),
-			benchmark.Options{Root: dir, Experiment: "x", Tools: programs.Tools(t)})
+			lab.Options{Root: dir, Experiment: "x", Tools: programs.Tools(t)})
 		if err != nil || len(run.Records) != 1 || !strings.Contains(run.Records[0].Failure, test.want) {
 			t.Errorf("%s: %+v, %v", test.name, run, err)
 		}

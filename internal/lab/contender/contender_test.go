@@ -435,10 +435,8 @@ func TestMalformedSpecsAreRejected(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, contender.FileName),
-				[]byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, filepath.Join(dir, contender.FileName),
+				strings.Replace(fine, test.from, test.to, 1))
 			_, err := contender.ReadSpec(dir)
 			if test.want == "" {
 				if err != nil {

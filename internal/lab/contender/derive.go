@@ -41,8 +41,8 @@ type Application struct {
 	Source []string `yaml:"source"`
 }
 
-// FrontFile is the name of a front's file, in a subfolder of fronts/ beside the contenders.
-const FrontFile = "front.yaml"
+// frontFile is the name of a front's file, in a subfolder of fronts/ beside the contenders.
+const frontFile = "front.yaml"
 
 // Front is the content of a front.yaml: a server that stands in front of others.
 type Front struct {
@@ -108,7 +108,7 @@ func parseWay(dir, name string) (w way, err error) {
 		}
 	}
 	rest, w.fastCGI = strings.CutSuffix(rest, "-fcgi")
-	fronts, err := filepath.Glob(filepath.Join(dir, "fronts", "*", FrontFile))
+	fronts, err := filepath.Glob(filepath.Join(dir, "fronts", "*", frontFile))
 	if err != nil {
 		return w, err
 	}

@@ -15,13 +15,11 @@ const maxOutput = 1 << 20
 // Output returns the output of a role's process, at most the last maxOutput bytes. If the contender
 // has no such role, it returns nil.
 func (r *Running) Output(role string) ([]byte, error) {
-	for _, p := range r.parts {
-		if p.role != role {
-			continue
-		}
-		return lastBytes(p.log, maxOutput)
+	p, err := r.part(role)
+	if err != nil {
+		return nil, nil
 	}
-	return nil, nil
+	return lastBytes(p.log, maxOutput)
 }
 
 // Printable escapes the control characters of a program's output, except for line breaks and tabs:

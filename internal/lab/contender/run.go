@@ -210,8 +210,6 @@ func (r *Running) freePorts(cores int) ([]string, error) {
 // loopbackHost is where contenders listen, unless the load comes from another machine.
 const loopbackHost = "127.0.0.1"
 
-func loopback(port int) string { return net.JoinHostPort(loopbackHost, strconv.Itoa(port)) }
-
 // Place returns the protocol and the address of the contender for clients.
 func (r *Running) Place() Place { return r.At(r.Address) }
 
@@ -236,7 +234,7 @@ func (r *Running) addFront(set Setting, port int) error {
 		if err != nil {
 			return err
 		}
-		conf.Upstreams = []string{loopback(unused)}
+		conf.Upstreams = []string{net.JoinHostPort(loopbackHost, strconv.Itoa(unused))}
 	}
 	if err := conf.fit(); err != nil {
 		return err
@@ -367,7 +365,7 @@ func (r *Running) assertOwner() error {
 func (r *Running) Dead() <-chan struct{} { return r.dead }
 
 // WhyDead returns an error that names the process that ended by itself, with its last output.
-func (r *Running) WhyDead() error { return r.explain(r.deadPart()) }
+func (r *Running) WhyDead() error { return fmt.Errorf("%w%s", r.deadPart(), r.printed()) }
 
 func (r *Running) deadPart() error {
 	for _, p := range r.parts {
@@ -383,9 +381,6 @@ func (r *Running) deadPart() error {
 	}
 	return errors.New("none of its processes ended")
 }
-
-// explain adds the last output to an error.
-func (r *Running) explain(err error) error { return fmt.Errorf("%w%s", err, r.printed()) }
 
 func (r *Running) printed() string {
 	var b strings.Builder

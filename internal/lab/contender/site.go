@@ -3,13 +3,14 @@ package contender
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
 )
 
-// Sizes of the files that MakeSite generates. Their content is the same on all machines and cannot
+// Sizes of the files that makeSite generates. Their content is the same on all machines and cannot
 // be compressed.
 const (
 	largeBytes = 100 << 10 // of 100k.bin
@@ -27,16 +28,16 @@ func (s *Stage) site(from string) (string, error) {
 		return dir, nil
 	}
 	dir := filepath.Join(s.dir, fmt.Sprintf("site-%d", len(s.sites)+1))
-	if err := MakeSite(from, dir, s.small); err != nil {
+	if err := makeSite(from, dir, s.small); err != nil {
 		return "", fmt.Errorf("copying site %s: %w", from, errors.Join(err, os.RemoveAll(dir)))
 	}
 	s.sites[from] = dir
 	return dir, nil
 }
 
-// MakeSite copies the files of a folder into another and generates more: small is the number of
+// makeSite copies the files of a folder into another and generates more: small is the number of
 // small files. All have the modification time of the first one, because servers send it to clients.
-func MakeSite(from, to string, small int) error {
+func makeSite(from, to string, small int) error {
 	if err := os.MkdirAll(filepath.Join(to, "small"), 0o755); err != nil {
 		return err
 	}
@@ -83,14 +84,8 @@ func makeFile(name string, text []byte, age time.Time) error {
 	return os.Chtimes(name, age, age)
 }
 
-// isFolder reports whether a name is that of a folder, relative to the Spec's.
-func (s *Spec) isFolder(name string) bool {
+// has reports whether the Spec's folder has a file of a kind.
+func (s *Spec) has(name string, kind func(fs.FileMode) bool) bool {
 	info, err := os.Stat(filepath.Join(s.Dir, name))
-	return err == nil && info.IsDir()
-}
-
-// isFile reports whether a name is that of a regular file, relative to the Spec's folder.
-func (s *Spec) isFile(name string) bool {
-	info, err := os.Stat(filepath.Join(s.Dir, name))
-	return err == nil && info.Mode().IsRegular()
+	return err == nil && kind(info.Mode())
 }

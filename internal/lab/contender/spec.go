@@ -2,6 +2,7 @@ package contender
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,14 +268,14 @@ func (s *Spec) checkFront(f *yamlfile.File) error {
 
 func (s *Spec) checkFiles(f *yamlfile.File) error {
 	for i, name := range s.Source {
-		if !s.isFile(name) {
+		if !s.has(name, fs.FileMode.IsRegular) {
 			return f.Fault(fmt.Sprintf("$.source[%d]", i), "source: no file %q", name)
 		}
 	}
-	if s.Config != "" && !s.isFile(s.Config) {
+	if s.Config != "" && !s.has(s.Config, fs.FileMode.IsRegular) {
 		return f.Fault("$.config", "config: no file %q", s.Config)
 	}
-	if s.Site != "" && !s.isFolder(s.Site) {
+	if s.Site != "" && !s.has(s.Site, fs.FileMode.IsDir) {
 		return f.Fault("$.site", "site: no folder %q", s.Site)
 	}
 	return nil

@@ -32,7 +32,8 @@ type Stage struct {
 	siteMu sync.Mutex        // guards sites
 	sites  map[string]string // copies of sites by their source folder
 
-	makeCert func() (certFiles, error) // on the first call
+	// certificate makes the certificate of all contenders that serve TLS, on the first call.
+	certificate func() (certFiles, error)
 
 	mark string // in the environment of all processes of the stage
 	runs atomic.Int64
@@ -73,7 +74,7 @@ func NewStage(o StageOptions) (*Stage, error) {
 		do:    make(chan func()),
 		sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir),
 	}
-	s.makeCert = sync.OnceValues(func() (certFiles, error) { return newCertificate(dir) })
+	s.certificate = sync.OnceValues(func() (certFiles, error) { return newCertificate(dir) })
 	if s.ports == nil {
 		s.ports = FreePort
 	}

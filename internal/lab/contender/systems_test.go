@@ -14,17 +14,13 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func write(t *testing.T, text string, path ...string) {
 	t.Helper()
 	file := filepath.Join(path...)
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, file, text)
 }
 
 // prepare builds the contender in a folder, with a cache of the test's own.

@@ -19,10 +19,6 @@ import (
 // certFiles are the PEM files of a certificate.
 type certFiles struct{ certFile, keyFile string }
 
-// certificate returns the stage's certificate, and makes it on first use. All contenders that serve
-// TLS have the same one.
-func (s *Stage) certificate() (certFiles, error) { return s.makeCert() }
-
 // certLifetime is longer than any run.
 const certLifetime = 365 * 24 * time.Hour
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // listens returns nil if a server accepts connections at an address.
@@ -24,9 +24,7 @@ func listens(_ context.Context, address string) error {
 // A contender gets its filled configuration, and the certificate of all contenders of the stage.
 func TestConfigAndCertificateAreWritten(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "a.conf"), []byte("{port} {cert} {key}"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(dir, "a.conf"), "{port} {cert} {key}")
 	s := stage(t, contender.StageOptions{})
 	var pairs []string
 	for range 2 {

@@ -1,13 +1,13 @@
 package contender_test
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestToggledChangesOneSetting(t *testing.T) {
@@ -21,9 +21,7 @@ func TestToggledChangesOneSetting(t *testing.T) {
 		{"  - {setting: s, run: \"y 80\"}\n", "toggles: \"s\" makes an invalid contender: "},
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, contender.FileName), []byte(base+test.toggle), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, contender.FileName), base+test.toggle)
 		s, err := contender.ReadSpec(dir)
 		if test.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), test.fault) {

@@ -269,27 +269,37 @@ func (c *Contender) readVersions(ctx context.Context) error {
 			}
 		}
 	}
-	if c.Version != "" {
-		words := c.fill(strings.Fields(c.Version))
-		out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
-		if err != nil {
-			return fmt.Errorf("version: %s: %w\n%s", strings.Join(words, " "), err, Printable(bytes.TrimSpace(out)))
-		}
-		c.Versions = append(c.Versions, strings.Split(Printable(bytes.TrimSpace(out)), "\n")...)
+	own, err := c.printedBy(ctx, c.Version)
+	if err != nil {
+		return err
 	}
-	if c.FrontVersion != "" {
-		words := c.fill(strings.Fields(c.FrontVersion))
-		out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
-		if err != nil {
-			return fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
-		}
-		first, _, _ := strings.Cut(Printable(out), "\n")
-		c.Versions = append(c.Versions, c.Front+": "+first)
+	c.Versions = append(c.Versions, own...)
+	front, err := c.printedBy(ctx, c.FrontVersion)
+	if err != nil {
+		return err
+	}
+	if len(front) > 0 {
+		c.Versions = append(c.Versions, c.Front+": "+front[0])
 	}
 	if c.Nginx != nil && c.Front == Nginx {
 		c.Versions = append(c.Versions, c.Nginx.Version)
 	}
 	return nil
+}
+
+// printedBy runs one of the contender's version lines and returns the lines of the output; none
+// without a line.
+func (c *Contender) printedBy(ctx context.Context, line string) ([]string, error) {
+	if line == "" {
+		return nil, nil
+	}
+	words := c.fill(strings.Fields(line))
+	out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
+	text := Printable(bytes.TrimSpace(out))
+	if err != nil {
+		return nil, fmt.Errorf("version: %s: %w\n%s", strings.Join(words, " "), err, text)
+	}
+	return strings.Split(text, "\n"), nil
 }
 
 // NginxTool is an installed or unpacked nginx.

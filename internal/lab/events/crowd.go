@@ -64,12 +64,10 @@ func (c *crowd) leave() {
 
 // pause waits and reports whether ctx has not ended.
 func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	}
 }

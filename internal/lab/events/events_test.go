@@ -59,12 +59,7 @@ func project(t *testing.T, experiment string) string {
 			"run: \"" + self + " play 127.0.0.1:{port}\"\n",
 	} {
 		file := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, text)
 	}
 	return root
 }
@@ -81,9 +76,9 @@ clients:
 
 func weigh(t *testing.T, experiment string) *timeline.Run {
 	t.Helper()
-	r, dir, err := events.Weigh(context.Background(), events.Options{
+	r, dir, err := events.Weigh(context.Background(), lab.Options{
 		Root: project(t, experiment), Experiment: "x", Logf: t.Logf,
-	})
+	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +87,7 @@ func weigh(t *testing.T, experiment string) *timeline.Run {
 			t.Fatal(r.Cases[i].Absent)
 		}
 	}
-	if err := timeline.New(r).WriteFiles(dir); err != nil {
+	if err := r.WriteFiles(dir); err != nil {
 		t.Error(err)
 	}
 	return r
@@ -206,12 +201,12 @@ func TestProjectsExperimentsAreValid(t *testing.T) {
 // lacks before anything happens.
 func TestUnknownNamesAreReported(t *testing.T) {
 	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
-	_, err := events.Prepare(context.Background(), events.Options{Root: project(t, text), Experiment: "x"})
+	_, err := events.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"}, 0)
 	if err == nil || !strings.Contains(err.Error(), `experiment.yaml:10: "nosuch": no such contender`) {
 		t.Error(err)
 	}
 	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"
-	r, _, err := events.Weigh(context.Background(), events.Options{Root: project(t, text), Experiment: "x"})
+	r, _, err := events.Weigh(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"}, 0)
 	if err != nil || !strings.Contains(r.Cases[0].Absent, `no process "front"; want one of: application`) ||
 		len(r.Cases[0].Marks) > 0 {
 		t.Errorf("%+v, %v", r, err)
@@ -219,10 +214,10 @@ func TestUnknownNamesAreReported(t *testing.T) {
 }
 
 func TestUnknownCasesAreUsageErrors(t *testing.T) {
-	_, err := events.Prepare(context.Background(), events.Options{
+	_, err := events.Prepare(context.Background(), lab.Options{
 		Root:       project(t, head+"cases: [{name: a, title: a, about: a, contender: app}]\n"),
 		Experiment: "x", Only: []string{"b"},
-	})
+	}, 0)
 	if err == nil || !strings.Contains(err.Error(), `"b" is not in x; want a`) {
 		t.Error(err)
 	}
@@ -233,9 +228,9 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	if os.Getenv("TARE_SLOW") == "" {
 		t.Skip("it takes 20 s; TARE_SLOW=1 runs it")
 	}
-	r, _, err := events.Weigh(context.Background(), events.Options{
+	r, _, err := events.Weigh(context.Background(), lab.Options{
 		Root: programs.Root(t), Experiment: "deploy", Only: []string{"kill", "upgrade"}, Out: t.TempDir(), Logf: t.Logf,
-	})
+	}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

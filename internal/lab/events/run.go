@@ -20,32 +20,9 @@ import (
 	"github.com/tarehq/tare/internal/template"
 )
 
-// Options configure a run.
-type Options struct {
-	Root       string // the project's folder, absolute
-	Experiment string // a folder in experiments/
-
-	Only    []string         // these cases, by name; empty means all
-	Crowd   int              // connections of the crowd; 0 is the experiment's
-	Out     string           // results folder; "" is a new one in Results/results
-	Results string           // "" is Root
-	Tools   *contender.Tools // prepare the contenders; nil keeps their programs in Root/.cache
-	Flags   []string         // the command-line arguments that the report repeats
-	Guard   []string         // see contender.StageOptions
-
-	Logf     func(format string, args ...any) // may be nil
-	Progress func(Progress)                   // may be nil
-}
-
-// Progress is the progress of a run.
-type Progress struct {
-	Done, Total time.Duration
-	Case        string // its title
-}
-
 // runner carries out one run.
 type runner struct {
-	Options
+	lab.Options
 	experiment *Experiment
 	cases      []Case
 	contenders map[string]*contender.Contender // by case
@@ -53,15 +30,15 @@ type runner struct {
 	run        *timeline.Run
 }
 
-// Weigh runs an experiment and writes its results when it ends. It returns what was measured even
-// after an error; run is nil if nothing was started. The error is ctx's or the reason why the run
-// ended early.
-func Weigh(ctx context.Context, o Options) (run *timeline.Run, dir string, err error) {
-	w, err := prepare(ctx, o)
+// Weigh runs an experiment; Options.Only names cases. crowd is the number of slow clients; 0 is the
+// experiment's. Weigh returns what was measured even after an error; run is nil if nothing was
+// started. The error is ctx's or the reason why the run ended early.
+func Weigh(ctx context.Context, o lab.Options, crowd int) (run *timeline.Run, dir string, err error) {
+	w, err := prepare(ctx, o, crowd)
 	if err != nil {
 		return nil, "", err
 	}
-	folder, err := lab.NewFolder(cmp.Or(o.Results, o.Root), o.Out, w.run.Started)
+	folder, err := o.NewFolder(w.run.Started)
 	if err != nil {
 		return nil, "", err
 	}
@@ -94,30 +71,25 @@ func Weigh(ctx context.Context, o Options) (run *timeline.Run, dir string, err e
 }
 
 // Prepare checks an experiment, and unpacks and builds its contenders. It does not start them.
-func Prepare(ctx context.Context, o Options) (*timeline.Run, error) {
-	w, err := prepare(ctx, o)
+func Prepare(ctx context.Context, o lab.Options, crowd int) (*timeline.Run, error) {
+	w, err := prepare(ctx, o, crowd)
 	if err != nil {
 		return nil, err
 	}
 	return w.run, nil
 }
 
-func prepare(ctx context.Context, o Options) (*runner, error) {
+func prepare(ctx context.Context, o lab.Options, crowd int) (*runner, error) {
 	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
 	if err != nil {
 		return nil, err
 	}
-	if o.Crowd < 0 || o.Crowd > maxConnections {
-		return nil, &lab.UsageError{
-			Option: lab.OptionConnections, What: fmt.Sprintf("want 1 to %d, got %d", maxConnections, o.Crowd),
-		}
+	if crowd < 0 || crowd > maxConnections {
+		return nil, lab.UsageErrorf(lab.OptionConnections, "want 1 to %d, got %d", maxConnections, crowd)
 	}
-	e.Crowd.Connections = cmp.Or(o.Crowd, e.Crowd.Connections)
-	if o.Tools == nil {
-		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
-	}
+	e.Crowd.Connections = cmp.Or(crowd, e.Crowd.Connections)
 	w := &runner{Options: o, experiment: e, contenders: make(map[string]*contender.Contender)}
-	w.Tools.Logf = w.logf
+	w.UseTools(w.logf)
 	if w.cases, err = e.chosen(o.Only); err != nil {
 		return nil, err
 	}
@@ -152,10 +124,8 @@ func (e *Experiment) chosen(only []string) (cases []Case, err error) {
 	}
 	for _, name := range only {
 		if !slices.Contains(names, name) {
-			return nil, &lab.UsageError{
-				Option: lab.OptionOnly,
-				What:   fmt.Sprintf("%q is not in %s; want %s", name, e.Name, strings.Join(names, ", ")),
-			}
+			return nil, lab.UsageErrorf(lab.OptionOnly, "%q is not in %s; want %s", name, e.Name,
+				strings.Join(names, ", "))
 		}
 	}
 	return cases, nil
@@ -240,8 +210,8 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 func (w *runner) progress(i int) {
 	if w.Progress != nil {
 		length := time.Duration(w.experiment.Length)
-		w.Progress(Progress{
-			Done: time.Duration(i) * length, Total: time.Duration(len(w.cases)) * length, Case: w.cases[i].Title,
+		w.Progress(lab.Progress{
+			Done: time.Duration(i) * length, Total: time.Duration(len(w.cases)) * length, Contender: w.cases[i].Title,
 		})
 	}
 }

@@ -45,13 +45,9 @@ func connectionWork(c *Case) Finding {
 		control.Calls == nil || n-m < connectionCalls {
 		return Finding{}
 	}
-	us := (n - m) * callUs
-	return Finding{
-		Sentence: fmt.Sprintf("each request uses a new connection, for which it makes %s system calls (%s: %s)%s",
-			count(n), c.Control.Title, count(m), c.shareClause(us)),
-		Numbers:  []Number{{"system calls for a connection", n, m}},
-		Explains: Weight, Share: c.share(us),
-	}
+	return c.extra((n-m)*callUs,
+		fmt.Sprintf("each request uses a new connection, for which it makes %s system calls (%s: %s)", count(n),
+			c.Control.Title, count(m)), Counter{})
 }
 
 func noBackendKeepAlive(c *Case) Finding {
@@ -63,8 +59,7 @@ func noBackendKeepAlive(c *Case) Finding {
 	return c.extra(more*connectionUs,
 		fmt.Sprintf("its %s opens %s connections to the application per request (%s: %s)", front.Role,
 			count(c.Of.BackendConnects), c.Control.Title, count(c.Control.BackendConnects)),
-		Counter{Setting: BackendKeepAlive, To: "keep-alive to the application"},
-		Number{"connections to the application per request", c.Of.BackendConnects, c.Control.BackendConnects})
+		Counter{Setting: BackendKeepAlive, To: "keep-alive to the application"})
 }
 
 func noClientKeepAlive(c *Case) Finding {
@@ -75,15 +70,12 @@ func noClientKeepAlive(c *Case) Finding {
 	return c.extra(more*connectionUs,
 		fmt.Sprintf("clients open %s connections per request (%s: %s)", count(c.Of.Connects), c.Control.Title,
 			count(c.Control.Connects)),
-		Counter{Setting: ClientKeepAlive, To: "keep-alive to clients"},
-		Number{"client connections per request", c.Of.Connects, c.Control.Connects})
+		Counter{Setting: ClientKeepAlive, To: "keep-alive to clients"})
 }
 
 // connectFailures detects a listen queue that is too short and a lack of local ports.
 func connectFailures(c *Case) Finding {
-	numbers := []Number{{"errors per request", c.Of.Errors, c.Control.Errors},
-		{"share of connections retried", c.Of.RetriedShare, c.Control.RetriedShare}}
-	f := Finding{Numbers: numbers, Explains: Latency, Share: 1, IsCounted: true,
+	f := Finding{Explains: Latency, Share: 1,
 		Counter: Counter{Setting: Backlog, To: "a longer listen queue and keep-alive"}}
 	const noPorts = "cannot assign requested address"
 	lacksPorts := func(text string) bool { return strings.Contains(text, noPorts) }

@@ -46,7 +46,6 @@ func oneCore(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("its threads can use %.1f of %d processors (%s: %.1f)%s", ready, c.Of.Cores,
 			c.Control.Title, control, how),
-		Numbers:  []Number{{"processors that threads were running on or ready for", ready, control}},
 		Explains: Rate, Share: c.rateShare(min(control, float64(c.Of.Cores)) / ready),
 		Counter: Counter{Setting: Workers, To: "a worker for each core"},
 	}
@@ -71,11 +70,7 @@ func oversubscribed(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("%.1f of its threads at a time are running or ready to run on %s (%s: %.1f)%s",
 			c.Of.Demand, processors(c.Of.Cores), c.Control.Title, c.Control.Demand, how),
-		Numbers: []Number{
-			{"processors that threads were running on or ready for", c.Of.Demand, c.Control.Demand},
-			{"context switches per request", switches(&c.Of), switches(&c.Control)},
-		},
-		Explains: Weight, Share: c.share(us), IsCounted: true,
+		Explains: Weight, Share: c.share(us),
 		Counter: Counter{Setting: Workers, To: "a worker for each core"},
 	}
 }
@@ -93,8 +88,6 @@ func generatorBound(c *Case) Finding {
 	}
 	return Finding{
 		Sentence: fmt.Sprintf("the load generator was %s busy while the servers used %.1f of %s: the generator limits the rate", percent(c.Of.GeneratorBusy), c.Of.used(), processors(c.Of.Cores)),
-		Numbers: []Number{{"share of a CPU that the generator used", c.Of.GeneratorBusy, c.Control.GeneratorBusy},
-			{"processors busy", c.Of.used(), c.Control.used()}},
 		Explains: Rate, Share: 1,
 		Counter: Counter{Setting: Generator, To: "more cores for the generator"},
 	}

@@ -19,7 +19,6 @@ type Evidence struct {
 
 	PerSecond    float64 // requests
 	MeanUs       float64 // latency
-	P50Us        float64
 	DelayedShare float64 // responses that took as long as a delayed acknowledgment
 	Connects     float64 // opened by clients
 	RetriedShare float64 // client connections that took as long as a retransmitted SYN
@@ -51,11 +50,8 @@ type Part struct {
 	UserUs float64
 	SysUs  float64
 
-	Voluntary   float64 // context switches to wait
-	Involuntary float64 // context switches forced by the scheduler
-	Processes   int
-	Threads     int // of all processes; 0 if not counted
-	RSS         float64
+	Voluntary   float64            // context switches to wait
+	Involuntary float64            // context switches forced by the scheduler
 	PageFaults  float64            // without those for pages by which it grew
 	FileBytes   float64            // written to files
 	Calls       map[string]float64 // system calls by name; nil if not counted
@@ -156,13 +152,9 @@ func (c *Case) rateShare(factor float64) float64 {
 	return clamp(math.Log(factor) / math.Log(c.Control.PerSecond/c.Of.PerSecond))
 }
 
-// extra returns a finding of CPU time that the contender uses more, counted unless the caller says
-// otherwise.
-func (c *Case) extra(us float64, sentence string, counter Counter, numbers ...Number) Finding {
-	return Finding{
-		Sentence: sentence + c.shareClause(us), Numbers: numbers, Explains: Weight, Share: c.share(us),
-		IsCounted: true, Counter: counter,
-	}
+// extra returns a finding of CPU time that the contender uses more.
+func (c *Case) extra(us float64, sentence string, counter Counter) Finding {
+	return Finding{Sentence: sentence + c.shareClause(us), Explains: Weight, Share: c.share(us), Counter: counter}
 }
 
 func clamp(share float64) float64 {

@@ -28,21 +28,12 @@ type Case struct {
 // Finding is a cause that the evidence supports.
 type Finding struct {
 	Cause    Cause
-	Sentence string   // with the figures, for a reader
-	Numbers  []Number // the same figures for programs
+	Sentence string // with the figures, for a reader
 
-	Explains  Quantity // what the cause changes
-	Share     float64  // estimated share of the difference, 0 to 1
-	IsCounted bool     // the cause was counted; otherwise it is inferred from its effects
+	Explains Quantity // what the cause changes
+	Share    float64  // estimated share of the difference, 0 to 1
 
 	Counter Counter
-}
-
-// Number is one figure of a finding.
-type Number struct {
-	What    string // name and unit, such as "connections to the application per request"
-	Of      float64
-	Control float64
 }
 
 // Quantity is what can differ between two contenders.

@@ -55,7 +55,7 @@ func (p Part) collectorUs() float64 { return p.GCShare * p.Us() }
 
 // savingFinding returns a finding of CPU time that a lighter contender saves, measured or
 // estimated. It returns none if the share is below ownShare.
-func (c *Case) savingFinding(us float64, measured bool, sentence string, numbers ...Number) Finding {
+func (c *Case) savingFinding(us float64, measured bool, sentence string) Finding {
 	saved := c.saved()
 	if saved == 0 || us < ownShare*saved {
 		return Finding{}
@@ -66,7 +66,7 @@ func (c *Case) savingFinding(us float64, measured bool, sentence string, numbers
 	}
 	return Finding{
 		Sentence: sentence + ": " + shareText(about, us, saved, "difference"),
-		Numbers:  numbers, Explains: Weight, Share: clamp(us / saved), IsCounted: measured,
+		Explains: Weight, Share: clamp(us / saved),
 	}
 }
 
@@ -74,7 +74,7 @@ func (c *Case) savingFinding(us float64, measured bool, sentence string, numbers
 func lessCode(c *Case) Finding {
 	of, control := c.Of.serving(), c.Control.serving()
 	us := control.UserUs - of.UserUs - max(0, control.collectorUs()-of.collectorUs())
-	return c.savingFinding(us, true, ownCode(c), Number{"user time in µs per request", of.UserUs, control.UserUs})
+	return c.savingFinding(us, true, ownCode(c))
 }
 
 func ownCode(c *Case) string {
@@ -92,8 +92,7 @@ func moreCode(c *Case) Finding {
 	if c.Of.Interpreter != "" {
 		how = ", as it is interpreted by " + c.Of.Interpreter
 	}
-	return c.extra(us, ownCode(c)+how, Counter{},
-		Number{"user time in µs per request", c.Of.serving().UserUs, c.Control.serving().UserUs})
+	return c.extra(us, ownCode(c)+how, Counter{})
 }
 
 // lessKernel compares system time and names the system calls that the contender saves.
@@ -103,8 +102,7 @@ func lessKernel(c *Case) Finding {
 	if of.Calls == nil || control.Calls == nil {
 		return c.savingFinding(us, true,
 			fmt.Sprintf("the kernel uses %s of system time per request (%s: %s; system calls were not counted)",
-				micros(of.SysUs), c.Control.Title, micros(control.SysUs)),
-			Number{"system time in µs per request", of.SysUs, control.SysUs})
+				micros(of.SysUs), c.Control.Title, micros(control.SysUs)))
 	}
 	n, m := total(of.Calls), total(control.Calls)
 	if m-n < fewerCalls {
@@ -112,8 +110,7 @@ func lessKernel(c *Case) Finding {
 	}
 	return c.savingFinding(us, true,
 		fmt.Sprintf("it makes %s system calls per request (%s: %s; %s), and the kernel uses %s instead of %s",
-			count(n), c.Control.Title, count(m), c.savedCalls(), micros(of.SysUs), micros(control.SysUs)),
-		Number{"system calls per request", n, m}, Number{"system time in µs per request", of.SysUs, control.SysUs})
+			count(n), c.Control.Title, count(m), c.savedCalls(), micros(of.SysUs), micros(control.SysUs)))
 }
 
 func total(calls map[string]float64) (n float64) {
@@ -176,8 +173,7 @@ func lessSwitching(c *Case) Finding {
 		return Finding{}
 	}
 	return c.savingFinding((control-of)*switchUs, false,
-		fmt.Sprintf("a request causes %s context switches (%s: %s)", count(of), c.Control.Title, count(control)),
-		Number{"context switches per request", of, control})
+		fmt.Sprintf("a request causes %s context switches (%s: %s)", count(of), c.Control.Title, count(control)))
 }
 
 // lessMemory compares the statistics of Go's garbage collectors. Nothing is known of a collector
@@ -193,9 +189,7 @@ func lessMemory(c *Case) Finding {
 	}
 	f := c.savingFinding(control.collectorUs()-of.collectorUs(), false,
 		fmt.Sprintf("the garbage collector of %s uses %s of the application's CPU time, for %s allocated per request; %s",
-			c.Control.Title, percent(control.GCShare), bytesText(control.AllocBytes), its),
-		Number{"share of CPU time that the garbage collector used", of.GCShare, control.GCShare},
-		Number{"bytes allocated per request", of.AllocBytes, control.AllocBytes})
+			c.Control.Title, percent(control.GCShare), bytesText(control.AllocBytes), its))
 	f.Counter = Counter{Setting: Memory, To: "a garbage collector that runs a quarter as often in " + c.Control.Title,
 		ChangesControl: true}
 	return f

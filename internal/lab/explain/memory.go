@@ -26,13 +26,8 @@ func allocation(c *Case) Finding {
 		gcUs = 0
 	}
 	f := Finding{
-		Numbers: []Number{
-			{"bytes allocated per request", of.AllocBytes, control.AllocBytes},
-			{"share of CPU time that the garbage collector used", of.GCShare, control.GCShare},
-			{"page faults per request", of.PageFaults, control.PageFaults},
-		},
-		Explains: Weight, IsCounted: true,
-		Counter: Counter{Setting: Memory, To: "a garbage collector that runs a quarter as often"},
+		Explains: Weight,
+		Counter:  Counter{Setting: Memory, To: "a garbage collector that runs a quarter as often"},
 	}
 	us := max(gcUs, bytes/1024*allocatedUs, faulted*faultUs)
 	switch {

@@ -27,7 +27,6 @@ func noise(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("the twin, a second copy of the control, differs from it by %s, and other programs used %.1f processors: a difference of %s may be chance",
 			percent(math.Abs(moved)), c.Of.OthersCPUs, percent(math.Abs(differs))),
-		Numbers:  []Number{{"weight as a multiple of the control's", 1 + differs, 1}, {"the twin's", 1 + moved, 1}},
 		Explains: Weight, Share: 1,
 		Counter: Counter{Setting: Repeat, To: "another run on a quiet machine"},
 	}

@@ -46,10 +46,6 @@ func delayedACK(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("%s of responses take about 40 ms while the processors are %s idle%s: the second write of a response waits for the acknowledgment of the first, which clients delay",
 			percent(c.Of.DelayedShare), percent(1-c.Of.used()/float64(c.Of.Cores)), writes),
-		Numbers: []Number{
-			{"share of responses that take about 40 ms", c.Of.DelayedShare, c.Control.DelayedShare},
-			{"processors busy", c.Of.used(), c.Control.used()},
-		},
 		Explains: Latency, Share: clamp(c.Of.DelayedShare * delayedUs / (c.Of.MeanUs - c.Control.MeanUs)),
 		Counter: Counter{Setting: NoDelay, To: "TCP_NODELAY"},
 	}
@@ -77,8 +73,6 @@ func queueing(c *Case) Finding {
 	return Finding{
 		Sentence: fmt.Sprintf("its mean latency is %s, but a request uses only %s of CPU time: the rest is queueing, because %d connections share busy processors",
 			micros(c.Of.MeanUs), micros(c.Of.WeightUs()), c.Of.Connections),
-		Numbers: []Number{{"mean latency in µs", c.Of.MeanUs, c.Control.MeanUs},
-			{"connections divided by rate, in µs", expected, 0}},
 		Explains: Latency, Share: 1 - c.Of.WeightUs()/c.Of.MeanUs,
 		Counter: Counter{Setting: Connections, To: "one connection for each core"},
 	}

@@ -45,8 +45,7 @@ func extraHop(c *Case) Finding {
 	}
 	return c.extra(front.Us(),
 		fmt.Sprintf("its %s receives and forwards each request, which costs %s%s", front.Role, micros(front.Us()), calls),
-		Counter{Setting: Hop, To: "no front before the application"},
-		Number{"CPU time of " + front.Role + " in µs per request", front.Us(), 0})
+		Counter{Setting: Hop, To: "no front before the application"})
 }
 
 func fastCGIRecords(c *Case) Finding {
@@ -61,17 +60,8 @@ func fastCGIRecords(c *Case) Finding {
 			count(of.calls(writeCalls())),
 			count(control.calls(readCalls())), count(control.calls(writeCalls())))
 	}
-	return Finding{
-		Sentence: fmt.Sprintf("the application speaks FastCGI, which costs it %s more%s%s", micros(more), calls,
-			c.shareClause(more)),
-		Numbers: []Number{
-			{"CPU time of the application in µs per request", of.Us(), control.Us()},
-			{"reads per request", of.calls(readCalls()), control.calls(readCalls())},
-			{"writes per request", of.calls(writeCalls()), control.calls(writeCalls())},
-		},
-		Explains: Weight, Share: c.share(more),
-		Counter: Counter{Setting: Protocol, To: "HTTP to the application"},
-	}
+	return c.extra(more, fmt.Sprintf("the application speaks FastCGI, which costs it %s more%s", micros(more), calls),
+		Counter{Setting: Protocol, To: "HTTP to the application"})
 }
 
 // writesMore returns the role whose writes exceed its counterpart's most, and both numbers. A front
@@ -99,7 +89,7 @@ func smallWrites(c *Case) Finding {
 	}
 	return c.extra((of-control)*writeUs,
 		fmt.Sprintf("the %s sends a response in %s writes (%s: %s)", role, count(of), c.Control.Title, count(control)),
-		Counter{Setting: Writes, To: "one write per response"}, Number{"writes per request", of, control})
+		Counter{Setting: Writes, To: "one write per response"})
 }
 
 func allWrites(e *Evidence) float64 { return e.calls(writeCalls()) }
@@ -118,8 +108,7 @@ func accessLog(c *Case) Finding {
 	}
 	return c.extra(logUs,
 		fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does", more, n),
-		Counter{Setting: Log, To: "no access log"},
-		Number{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)})
+		Counter{Setting: Log, To: "no access log"})
 }
 
 func bufferedToDisk(c *Case) Finding {
@@ -141,9 +130,7 @@ func bufferedToDisk(c *Case) Finding {
 	}
 	return c.extra(part.Us()-c.Control.part(part.Role).Us(),
 		fmt.Sprintf("its %s writes responses to temporary files before it sends them, %s per request", part.Role, how),
-		Counter{Setting: Buffers, To: "buffers as large as a response"},
-		Number{"writes to files per request", c.Of.calls(fileCalls()), c.Control.calls(fileCalls())},
-		Number{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)})
+		Counter{Setting: Buffers, To: "buffers as large as a response"})
 }
 
 // longerHead compares the lengths of responses, which may differ in declared fields, such as Date.
@@ -155,6 +142,5 @@ func longerHead(c *Case) Finding {
 	return c.extra(more*byteUs,
 		fmt.Sprintf("its responses are %s longer than the %s of %s", bytesText(more), bytesText(c.Control.Bytes),
 			c.Control.Title),
-		Counter{Setting: Header, To: "the control's header fields"},
-		Number{"bytes of a response", c.Of.Bytes, c.Control.Bytes})
+		Counter{Setting: Header, To: "the control's header fields"})
 }

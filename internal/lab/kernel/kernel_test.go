@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/kernel"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fake makes a tree of settings.
@@ -28,12 +29,7 @@ func fake(t *testing.T, settings map[string]string) kernel.Tree {
 func set(t *testing.T, tree kernel.Tree, name, value string) {
 	t.Helper()
 	file := filepath.Join(tree.Root, strings.ReplaceAll(name, ".", "/"))
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(value+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, file, value+"\n")
 }
 
 // unwritable makes a setting that cannot be written, not even by root.

@@ -28,9 +28,7 @@ func TestCallNames(t *testing.T) {
 		want := callTable(t, filepath.Join(strings.TrimSpace(string(out)), "unix", "zsysnum_linux_"+arch+".go"))
 		file := "callnames_" + arch + ".txt"
 		if *update {
-			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, file, want)
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
 			t.Errorf("%s differs from golang.org/x/sys/unix, %v (go test -update writes it)", file, err)

@@ -2,7 +2,6 @@ package proc
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -14,21 +13,17 @@ import (
 
 // tcpListening returns the listening TCP sockets, IPv4 and IPv6.
 func tcpListening() (procfs.NetTCP, error) {
-	const listen = 0x0a // TCP_LISTEN
-	fs, err := procfs.NewDefaultFS()
+	const listen = 0x0a                 // TCP_LISTEN
+	four, err := read(procfs.FS.NetTCP) //nolint:staticcheck // netlink would be another dependency for one table
 	if err != nil {
-		return nil, fmt.Errorf("proc: %w", err)
+		return nil, err
 	}
-	four, err := fs.NetTCP() //nolint:staticcheck // netlink would be another dependency for one table
-	if err != nil {
-		return nil, fmt.Errorf("proc: %w", err)
-	}
-	six, err := fs.NetTCP6() //nolint:staticcheck // likewise
+	six, err := read(procfs.FS.NetTCP6) //nolint:staticcheck // likewise
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("proc: %w", err)
+		return nil, err
 	}
 	all := slices.Concat(four, six)
-	for i := len(all) - 1; i >= 0; i-- {
+	for i := len(all) - 1; i >= 0; i-- { // the type of a line has no name for slices.DeleteFunc
 		if all[i].St != listen {
 			all = slices.Delete(all, i, i+1)
 		}
@@ -47,13 +42,9 @@ func Listening(family []Process) ([]string, error) {
 	for _, line := range tcp {
 		places[line.Inode] = net.JoinHostPort(line.LocalAddr.String(), strconv.FormatUint(line.LocalPort, 10))
 	}
-	fs, err := procfs.NewDefaultFS()
+	unix, err := read(procfs.FS.NetUNIX)
 	if err != nil {
-		return nil, fmt.Errorf("proc: %w", err)
-	}
-	unix, err := fs.NetUNIX()
-	if err != nil {
-		return nil, fmt.Errorf("proc: %w", err)
+		return nil, err
 	}
 	const accepts = 1 << 16 // __SO_ACCEPTCON
 	for _, line := range unix.Rows {

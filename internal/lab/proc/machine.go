@@ -10,6 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// read reads a file of /proc.
+func read[T any](file func(procfs.FS) (T, error)) (content T, err error) {
+	fs, err := procfs.NewDefaultFS()
+	if err == nil {
+		content, err = file(fs)
+	}
+	if err != nil {
+		err = fmt.Errorf("proc: %w", err)
+	}
+	return content, err
+}
+
 // Busy returns the time in which the given CPUs were not idle since the machine started, as a sum.
 // It includes interrupts and time of other virtual machines (steal). known is false if the kernel
 // does not report idle time, as in some sandboxes.
@@ -17,17 +29,13 @@ import (
 // Busy subtracts idle time from the time since the start. The kernel counts idle time exactly, but
 // samples busy time at clock ticks, and misses up to half of it if programs run often and briefly.
 func Busy(cpus []int) (busy time.Duration, known bool, err error) {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0, false, fmt.Errorf("proc: %w", err)
-	}
 	var up unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
 		return 0, false, fmt.Errorf("proc: %w", os.NewSyscallError("clock_gettime", err))
 	}
-	stat, err := fs.Stat()
+	stat, err := read(procfs.FS.Stat)
 	if err != nil {
-		return 0, false, fmt.Errorf("proc: %w", err)
+		return 0, false, err
 	}
 	idle := 0.0
 	for _, cpu := range cpus {
@@ -44,13 +52,9 @@ func Busy(cpus []int) (busy time.Duration, known bool, err error) {
 // Stolen returns the time in which the given CPUs had work and the hypervisor ran other virtual
 // machines, since the machine started, as a sum. It is 0 if the hypervisor does not report it.
 func Stolen(cpus []int) (time.Duration, error) {
-	fs, err := procfs.NewDefaultFS()
+	stat, err := read(procfs.FS.Stat)
 	if err != nil {
-		return 0, fmt.Errorf("proc: %w", err)
-	}
-	stat, err := fs.Stat()
-	if err != nil {
-		return 0, fmt.Errorf("proc: %w", err)
+		return 0, err
 	}
 	seconds := 0.0
 	for _, cpu := range cpus {
@@ -75,11 +79,7 @@ func PassiveOpens() uint64 {
 
 // CPUModel returns the name of the processor, or "unknown".
 func CPUModel() string {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return "unknown"
-	}
-	info, err := fs.CPUInfo()
+	info, err := read(procfs.FS.CPUInfo)
 	if err != nil || len(info) == 0 || info[0].ModelName == "" {
 		return "unknown"
 	}
@@ -96,11 +96,7 @@ func MemoryAvailable() uint64 {
 
 // memory returns one of the numbers in /proc/meminfo, or 0.
 func memory(of func(procfs.Meminfo) *uint64) uint64 {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return 0
-	}
-	m, err := fs.Meminfo()
+	m, err := read(procfs.FS.Meminfo)
 	if n := of(m); err == nil && n != nil {
 		return *n
 	}
@@ -109,11 +105,7 @@ func memory(of func(procfs.Meminfo) *uint64) uint64 {
 
 // Sysctl returns the value of a kernel setting such as net.core.somaxconn, or "".
 func Sysctl(name string) string {
-	fs, err := procfs.NewDefaultFS()
-	if err != nil {
-		return ""
-	}
-	values, err := fs.SysctlStrings(name)
+	values, err := read(func(fs procfs.FS) ([]string, error) { return fs.SysctlStrings(name) })
 	if err != nil {
 		return ""
 	}

@@ -9,7 +9,6 @@ import (
 type Node struct {
 	Frame
 	Count    int     // samples of the function and of those that it called
-	Own      int     // samples of the function itself
 	Children []*Node // by name, so that equal trees are drawn alike
 }
 
@@ -25,7 +24,6 @@ func Fold(stacks []Stack) *Node {
 			at = at.child(f)
 			at.Count += s.Count
 		}
-		at.Own += s.Count
 	}
 	root.sort()
 	return root

@@ -32,7 +32,7 @@ func TestFoldJoinsStacks(t *testing.T) {
 		t.Fatalf("%+v", root)
 	}
 	a := root.find([]Frame{{Name: "app"}, {Name: "a"}})
-	if a == nil || a.Count != 6 || a.Own != 2 || len(a.Children) != 2 || a.Children[0].Name != "b" {
+	if a == nil || a.Count != 6 || len(a.Children) != 2 || a.Children[0].Name != "b" {
 		t.Errorf("%+v", a)
 	}
 	if root.Depth(1) != 3 || root.Depth(4) != 2 || root.find([]Frame{{Name: "none"}}) != nil {

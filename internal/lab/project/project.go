@@ -157,11 +157,11 @@ func flush(dir string) error {
 	return os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd())))
 }
 
-// Module is the path of this program's module.
-const Module = "github.com/tarehq/tare"
+// modulePath is the path of this program's module.
+const modulePath = "github.com/tarehq/tare"
 
 // IsModule reports whether a folder is the root of this program's module.
 func IsModule(dir string) bool {
 	text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-	return err == nil && strings.HasPrefix(string(text), "module "+Module+"\n")
+	return err == nil && strings.HasPrefix(string(text), "module "+modulePath+"\n")
 }

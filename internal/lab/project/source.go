@@ -23,7 +23,7 @@ type Source struct {
 // built for a release; "" if unknown.
 func Self(release string) Source {
 	info, ok := debug.ReadBuildInfo()
-	if ok && info.Main.Path == Module && info.Main.Sum != "" {
+	if ok && info.Main.Path == modulePath && info.Main.Sum != "" {
 		return Source{Version: info.Main.Version} // it was downloaded as a module
 	}
 	// Unless the compiler trims paths, it records that of this file.
@@ -58,16 +58,16 @@ func (s Source) apply(f file) ([]byte, error) {
 	if path.Base(f.name) != "go.mod" || s.Unknown() {
 		return f.text, nil
 	}
-	up := "replace " + Module + " => " + strings.Repeat("../", strings.Count(f.name, "/")) + "\n"
-	const require = Module + " v0.0.0\n"
+	up := "replace " + modulePath + " => " + strings.Repeat("../", strings.Count(f.name, "/")) + "\n"
+	const require = modulePath + " v0.0.0\n"
 	if bytes.Count(f.text, []byte(up)) != 1 || bytes.Count(f.text, []byte(require)) != 1 {
 		return nil, fmt.Errorf("%s: want one line %q and one line %q", f.name, up, require)
 	}
 	if s.Version != "" {
 		text := bytes.Replace(f.text, []byte(up), nil, 1)
-		return bytes.Replace(text, []byte(require), []byte(Module+" "+s.Version+"\n"), 1), nil
+		return bytes.Replace(text, []byte(require), []byte(modulePath+" "+s.Version+"\n"), 1), nil
 	}
-	return bytes.Replace(f.text, []byte(up), []byte("replace "+Module+" => "+strconv.Quote(s.Folder)+"\n"), 1), nil
+	return bytes.Replace(f.text, []byte(up), []byte("replace "+modulePath+" => "+strconv.Quote(s.Folder)+"\n"), 1), nil
 }
 
 // sum returns a short name for files: the same for equal files.

@@ -65,9 +65,6 @@ func ownAddress(wanted, caller string) (string, error) {
 
 const loopback = "127.0.0.1"
 
-// IsLoopback reports whether the load does not pass a network.
-func (g *Generator) IsLoopback() bool { return g.Address == loopback }
-
 // Close ends the agent.
 func (g *Generator) Close() { g.fleet.Close() }
 

@@ -92,7 +92,6 @@ func (b Bound) beyond(ratio stat.Interval) bool {
 
 // Judgment is the result of a bound under one condition.
 type Judgment struct {
-	Bound  Bound
 	Broken bool
 	Text   string // a line for the reader
 }
@@ -121,7 +120,7 @@ func (a *Report) Judge(bounds []Bound) (all []Judgment, err error) {
 }
 
 func (b Bound) judge(c analyze.Change, t *Table) Judgment {
-	j := Judgment{Bound: b, Broken: b.Broken(c)}
+	j := Judgment{Broken: b.Broken(c)}
 	verdict := "not shown"
 	if j.Broken {
 		verdict = "FAILED"

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // resultsFolder writes a run into a results folder.
@@ -64,9 +65,7 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	}
 	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most",
 		`{"blocks":1}`: "block"} {
-		if err := os.WriteFile(filepath.Join(dir, sample.RunFile), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(dir, sample.RunFile), text)
 		if _, err := sample.Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}

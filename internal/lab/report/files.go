@@ -24,6 +24,15 @@ const (
 	benchFile = "results.txt"
 )
 
+// FileNames returns the names of the files and folders of results folders, whatever the run.
+func FileNames() []string {
+	names := []string{targetsFile, profilesDir}
+	for _, f := range New(new(sample.Run)).Files() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
 // File is a file of a results folder.
 type File struct {
 	Name    string

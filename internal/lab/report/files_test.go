@@ -4,11 +4,15 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/perf/benchfmt"
+
+	"github.com/tarehq/tare/internal/lab/profile"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 func TestFilesHaveAllResults(t *testing.T) {
@@ -83,5 +87,21 @@ func TestFilesHaveAllResults(t *testing.T) {
 	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
 	if len(left) != 0 {
 		t.Errorf("left behind: %v", left)
+	}
+}
+
+// Before a run, no file may exist that its report would replace.
+func TestFileNamesAreKnownBeforeTheRun(t *testing.T) {
+	targets, profiles := fixture(), fixture()
+	targets.Targets = []sample.Target{{Row: "r", Contender: "c", Metric: sample.CPU}}
+	profiles.Profiles = []profile.Profile{{Contender: "c"}}
+	known := FileNames()
+	for _, run := range []*sample.Run{fixture(), canned(), targets, profiles} {
+		for _, f := range New(run).Files() {
+			name, _, inFolder := strings.Cut(f.Name, "/")
+			if !slices.Contains(known, f.Name) && !(inFolder && slices.Contains(known, name)) {
+				t.Errorf("%s is not among %q", f.Name, known)
+			}
+		}
 	}
 }

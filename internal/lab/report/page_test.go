@@ -21,6 +21,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/template"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -96,9 +97,7 @@ window.onload = () => { document.getElementById("found").textContent = JSON.stri
 		fmt.Fprintf(&around, `<iframe style="border: 0; width: %dpx; height: 900px" srcdoc="%s"></iframe>`, p.width,
 			html.EscapeString(p.page))
 	}
-	if err := os.WriteFile(file, []byte(around.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, file, around.String())
 	dom, messages := programs.Browse(t, chromium, dir, "--window-size=1400,1000", "--dump-dom", "file://"+file)
 	found := regexp.MustCompile(`(?s)<pre id="found">(.*?)</pre>`).FindStringSubmatch(dom)
 	if found == nil {
@@ -159,9 +158,7 @@ func TestPrintedPageShowsAllDetails(t *testing.T) {
 	dir := t.TempDir()
 	size := func(pageText string) int64 {
 		file, paper := filepath.Join(dir, PageFile), filepath.Join(dir, "report.pdf")
-		if err := os.WriteFile(file, []byte(pageText), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, file, pageText)
 		programs.Browse(t, chromium, dir, "--no-pdf-header-footer", "--print-to-pdf="+paper, "file://"+file)
 		info, err := os.Stat(paper)
 		if err != nil {

@@ -44,21 +44,16 @@ func newProfileViews(a *Report) (all []profileView) {
 			v.Areas = first(profile.Areas(p, control), shownChanges)
 			v.Functions = first(profile.Functions(p, control), shownChanges)
 		}
-		all = append(all, v)
+		if p == control {
+			all = slices.Insert(all, 0, v)
+		} else {
+			all = append(all, v)
+		}
 	}
-	slices.SortStableFunc(all, func(x, y profileView) int { return rank(x.IsControl) - rank(y.IsControl) })
 	return all
 }
 
 func first(all []profile.Change, n int) []profile.Change { return all[:min(n, len(all))] }
-
-// rank sorts the control before others.
-func rank(isControl bool) int {
-	if isControl {
-		return 0
-	}
-	return 1
-}
 
 // controlProfile returns the profile of the control, or nil.
 func (a *Report) controlProfile() *profile.Profile {

@@ -155,11 +155,9 @@ type Published struct {
 }
 
 // Command returns the command line that repeats the same trials in the same order.
-func (r *Run) Command() string { return CommandLine(r.Flags, r.Seed, r.Tail) }
-
-// CommandLine returns the command line of a run, from its arguments before and after the seed.
-func CommandLine(flags []string, seed uint64, tail []string) string {
-	words := slices.Concat([]string{"tare", "weigh"}, flags, []string{"--seed", strconv.FormatUint(seed, 10)}, tail)
+func (r *Run) Command() string {
+	seed := []string{"--seed", strconv.FormatUint(r.Seed, 10)}
+	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, seed, r.Tail)
 	for i := range words {
 		words[i] = quote(words[i])
 	}

@@ -46,7 +46,7 @@ const (
 )
 
 // Chart returns the strip of a case.
-func (r *Report) Chart(c *Case) *Chart {
+func (r *Run) Chart(c *Case) *Chart {
 	total := c.Total()
 	if len(total.Seconds) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (ch *Chart) addBars(at int, s *Second, x, y page.Axis) {
 	const gap = 1.5
 	from, to := x.At(float64(at))+gap, x.At(float64(at+1))-gap
 	foot := ch.Foot
-	for _, o := range Outcomes() {
+	for _, o := range outcomes() {
 		n := s.Outcomes[o]
 		if n == 0 || to <= from {
 			continue
@@ -102,7 +102,7 @@ func class(o Outcome) string { return "outcome-" + strings.ReplaceAll(string(o),
 
 func outcomesText(s *Second) string {
 	var texts []string
-	for _, o := range Outcomes() {
+	for _, o := range outcomes() {
 		if n := s.Outcomes[o]; n > 0 {
 			texts = append(texts, fmt.Sprintf("%s %d", o, n))
 		}
@@ -143,8 +143,8 @@ func (ch *Chart) addLines(x page.Axis, top int64) {
 // legend is an entry of the page's legend.
 type legend struct{ Class, Text string }
 
-func (r *Report) legends() (all []legend) {
-	for _, o := range Outcomes() {
+func (r *Run) legends() (all []legend) {
+	for _, o := range outcomes() {
 		for i := range r.Cases {
 			total := r.Cases[i].Total()
 			sum := total.Sum()

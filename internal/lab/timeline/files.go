@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ import (
 
 // Names of the files in a results folder, in addition to the page.
 const (
-	RunFile    = "run.json"
+	runFile    = "run.json"
 	eventsFile = "events.csv"
 	resultFile = "results.csv"
 	memoryFile = "memory.csv"
@@ -30,13 +31,13 @@ const (
 var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
-func (r *Report) writePage(w io.Writer) error { return page.Write(w, pageSource, r.pageOptions(), r) }
+func (r *Run) writePage(w io.Writer) error { return page.Write(w, pageSource, r.pageOptions(), r) }
 
 // pageOptions returns what the page's template uses.
-func (r *Report) pageOptions() template.Options {
+func (r *Run) pageOptions() template.Options {
 	heads, rows := table.Shown(table.Page, r.columns(), slices.Values(r.lines()))
 	methods := map[string][]any{
-		"Verdict": {(*Report).Verdict}, "Problems": {(*Report).Problems}, "Command": {(*Report).Command},
+		"Verdict": {(*Run).Verdict}, "Problems": {(*Run).Problems}, "Command": {(*Run).Command},
 	}
 	return template.Options{Methods: methods, Funcs: map[string]any{
 		"heads": func() []string { return heads },
@@ -56,30 +57,37 @@ func (r *Report) pageOptions() template.Options {
 	}}
 }
 
-// WriteFiles writes all files of the report to a folder. It continues after a file that fails.
-func (r *Report) WriteFiles(dir string) error {
-	var errs []error
-	for name, write := range map[string]func(io.Writer) error{
-		report.PageFile: r.writePage, textFile: r.writeMarkdown, RunFile: r.writeRun, eventsFile: r.writeEvents,
+// FileNames returns the names of all files that WriteFiles writes.
+func FileNames() []string { return slices.Collect(maps.Keys(new(Run).files())) }
+
+func (r *Run) files() map[string]func(io.Writer) error {
+	return map[string]func(io.Writer) error{
+		report.PageFile: r.writePage, textFile: r.writeMarkdown, runFile: r.writeRun, eventsFile: r.writeEvents,
 		resultFile: r.writeResults, memoryFile: r.writeMemory,
-	} {
+	}
+}
+
+// WriteFiles writes all files of the report to a folder. It continues after a file that fails.
+func (r *Run) WriteFiles(dir string) error {
+	var errs []error
+	for name, write := range r.files() {
 		errs = append(errs, report.WriteFile(filepath.Join(dir, name), write))
 	}
 	return errors.Join(errs...)
 }
 
-func (r *Report) writeRun(w io.Writer) error {
+func (r *Run) writeRun(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "\t")
-	return e.Encode(r.Run)
+	return e.Encode(r)
 }
 
-func (r *Report) writeResults(w io.Writer) error {
+func (r *Run) writeResults(w io.Writer) error {
 	return table.WriteCSV(w, r.columns(), slices.Values(r.lines()))
 }
 
 // writeEvents writes a line for each case, group and second.
-func (r *Report) writeEvents(w io.Writer) error {
+func (r *Run) writeEvents(w io.Writer) error {
 	type row struct {
 		of, group string
 		second    int
@@ -99,7 +107,7 @@ func (r *Report) writeEvents(w io.Writer) error {
 		table.Text("clients", func(l row) string { return l.group }),
 		table.Count("second", func(l row) int { return l.second }),
 	}
-	for _, o := range Outcomes() {
+	for _, o := range outcomes() {
 		name := strings.ReplaceAll(string(o), " ", "_")
 		columns = append(columns, table.Count(name, func(l row) int { return l.Outcomes[o] }))
 	}
@@ -110,7 +118,7 @@ func (r *Report) writeEvents(w io.Writer) error {
 }
 
 // writeMemory writes a line for each case and sample.
-func (r *Report) writeMemory(w io.Writer) error {
+func (r *Run) writeMemory(w io.Writer) error {
 	type row struct {
 		of string
 		Sample

@@ -14,14 +14,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/table"
 )
 
-// Report is a run with what a person reads about it.
-type Report struct {
-	*Run
-}
-
-// New returns the report of a run.
-func New(run *Run) *Report { return &Report{run} }
-
 // line is a line of the table.
 type line struct {
 	*Case
@@ -30,7 +22,7 @@ type line struct {
 }
 
 // lines returns a line for each case that ran.
-func (r *Report) lines() (all []line) {
+func (r *Run) lines() (all []line) {
 	for i := range r.Cases {
 		c := &r.Cases[i]
 		if total := c.Total(); len(total.Seconds) > 0 {
@@ -42,7 +34,7 @@ func (r *Report) lines() (all []line) {
 
 // Verdict returns the result in a few sentences: how many requests were lost, and the memory if
 // there was a crowd.
-func (r *Report) Verdict() string {
+func (r *Run) Verdict() string {
 	lines := r.lines()
 	if len(lines) == 0 {
 		return "Nothing was measured."
@@ -69,7 +61,7 @@ func (r *Report) Verdict() string {
 }
 
 // lossSentence returns how many requests of a case were lost, when, and beside which crowd.
-func (r *Report) lossSentence(l *line, isFirst bool) string {
+func (r *Run) lossSentence(l *line, isFirst bool) string {
 	of := ""
 	if isFirst {
 		of = " requests"
@@ -102,7 +94,7 @@ func memorySentence(lines []line) string {
 }
 
 // columns returns the table's columns. Those without table.Brief are in the details only.
-func (r *Report) columns() []table.Column[line] {
+func (r *Run) columns() []table.Column[line] {
 	const everywhere = table.Brief | table.Terminal | table.Page
 	count := func(name, head string, in table.Outputs, of func(line) int) table.Column[line] {
 		return table.Count(name, of).For(in, head, func(l line) string { return strconv.Itoa(of(l)) })
@@ -117,7 +109,7 @@ func (r *Report) columns() []table.Column[line] {
 		count("requests", "requests", table.Terminal|table.Page, func(l line) int { return l.sum.Sent() }),
 		count("lost", "lost", everywhere, func(l line) int { return l.sum.Lost() }),
 	}
-	for _, o := range Outcomes()[1:] {
+	for _, o := range outcomes()[1:] {
 		all = append(all, outcome(o))
 	}
 	all = append(all,
@@ -158,7 +150,7 @@ func (l *line) p99() float64 {
 	return math.Inf(1)
 }
 
-func (r *Report) p99Text(l *line) string {
+func (r *Run) p99Text(l *line) string {
 	if d, known := l.total.Quantile(0.99); known {
 		return millis(d)
 	}
@@ -180,7 +172,7 @@ func lostWithin(l line) string {
 }
 
 // WriteBrief writes what fits the first screen of a terminal.
-func (r *Report) WriteBrief(w io.Writer) error {
+func (r *Run) WriteBrief(w io.Writer) error {
 	d := new(table.Document)
 	d.Paragraph(r.Verdict())
 	r.writeTable(d, table.Brief)
@@ -190,11 +182,11 @@ func (r *Report) WriteBrief(w io.Writer) error {
 }
 
 // WriteText writes the whole report for a terminal.
-func (r *Report) WriteText(w io.Writer) error { return r.write(w, new(table.Document)) }
+func (r *Run) WriteText(w io.Writer) error { return r.write(w, new(table.Document)) }
 
-func (r *Report) writeMarkdown(w io.Writer) error { return r.write(w, &table.Document{Markdown: true}) }
+func (r *Run) writeMarkdown(w io.Writer) error { return r.write(w, &table.Document{Markdown: true}) }
 
-func (r *Report) write(w io.Writer, d *table.Document) error {
+func (r *Run) write(w io.Writer, d *table.Document) error {
 	d.Heading("%s", r.Title)
 	d.Paragraph(r.Verdict())
 	r.writeTable(d, table.Terminal)
@@ -213,7 +205,7 @@ func (r *Report) write(w io.Writer, d *table.Document) error {
 	return err
 }
 
-func (r *Report) writeTable(d *table.Document, out table.Outputs) {
+func (r *Run) writeTable(d *table.Document, out table.Outputs) {
 	heads, cells := table.Shown(out, r.columns(), slices.Values(r.lines()))
 	d.Table(1, heads, cells)
 }
@@ -247,7 +239,7 @@ func (c *Case) events() string {
 }
 
 // Problems returns what a reader should know about the run's validity.
-func (r *Report) Problems() (all []string) {
+func (r *Run) Problems() (all []string) {
 	all = slices.Clone(r.Warnings)
 	for i := range r.Cases {
 		c := &r.Cases[i]
@@ -262,7 +254,7 @@ func (r *Report) Problems() (all []string) {
 }
 
 // Command returns the command line that repeats the run.
-func (r *Report) Command() string {
+func (r *Run) Command() string {
 	return strings.Join(append([]string{"tare", "weigh", r.Experiment}, r.Flags...), " ")
 }
 

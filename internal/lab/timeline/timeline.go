@@ -29,8 +29,8 @@ const (
 	Timeout  Outcome = "timeout"    // no complete response in time
 )
 
-// Outcomes returns all outcomes in display order.
-func Outcomes() []Outcome { return []Outcome{Response, Status, Refused, Closed, Timeout} }
+// outcomes returns all outcomes in display order.
+func outcomes() []Outcome { return []Outcome{Response, Status, Refused, Closed, Timeout} }
 
 // Run is one run of an experiment of events. It is stored as run.json.
 type Run struct {
@@ -169,11 +169,8 @@ func (t *Traffic) Quantile(q float64) (d time.Duration, known bool) {
 }
 
 func (t *Traffic) lost() int {
-	n := 0
-	for i := range t.Seconds {
-		n += t.Seconds[i].Lost()
-	}
-	return n
+	sum := t.Sum()
+	return sum.Lost()
 }
 
 // Sent returns the number of requests.

@@ -67,17 +67,17 @@ func TestLossesMayArriveLate(t *testing.T) {
 func TestVerdictCountsLosses(t *testing.T) {
 	r := exampleRun()
 	want := "No request was lost with upgrade. restart lost 3 of 6 requests, within 1.0 s."
-	if got := New(r).Verdict(); got != want {
+	if got := r.Verdict(); got != want {
 		t.Errorf("got %s", got)
 	}
 	r.Cases[1].Samples = []Sample{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 9e6, Crowd: 500}}
 	r.Cases[0].Samples = []Sample{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 3e6, Crowd: 500}}
 	want = "No request was lost with upgrade. restart lost 3 of 6 requests, from 500 slow connections on. " +
 		"Memory grew least with upgrade (1 MB) and most with restart (7 MB)."
-	if got := New(r).Verdict(); got != want {
+	if got := r.Verdict(); got != want {
 		t.Errorf("got %s", got)
 	}
-	if got := New(&Run{}).Verdict(); got != "Nothing was measured." {
+	if got := new(Run).Verdict(); got != "Nothing was measured." {
 		t.Error(got)
 	}
 }
@@ -106,7 +106,7 @@ func TestDisturbedCasesAreReported(t *testing.T) {
 			t.Errorf("%+v: %q", test, got)
 		}
 	}
-	if all := New(r).Problems(); len(all) != 1 || !strings.HasPrefix(all[0], "restart: clients sent") {
+	if all := r.Problems(); len(all) != 1 || !strings.HasPrefix(all[0], "restart: clients sent") {
 		t.Errorf("%q", all)
 	}
 	c.Groups[0].Seconds[1].Latest = 0
@@ -136,7 +136,7 @@ func TestLostRequestsHaveNoQuantile(t *testing.T) {
 
 func TestTextHasTheTimeline(t *testing.T) {
 	var b bytes.Buffer
-	if err := New(exampleRun()).WriteText(&b); err != nil {
+	if err := exampleRun().WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
@@ -149,7 +149,7 @@ func TestTextHasTheTimeline(t *testing.T) {
 // The bars of a second are as high as its requests, and a loss is visible.
 func TestChartStacksOutcomes(t *testing.T) {
 	r := exampleRun()
-	c := New(r).Chart(&r.Cases[1])
+	c := r.Chart(&r.Cases[1])
 	heights := make(map[string]float64)
 	for _, b := range c.Bars {
 		heights[b.Class] += b.Height
@@ -164,7 +164,7 @@ func TestChartStacksOutcomes(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	r.Cases[1].Samples = []Sample{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
-	if c = New(r).Chart(&r.Cases[1]); c.Memory == "" || c.Crowd == "" {
+	if c = r.Chart(&r.Cases[1]); c.Memory == "" || c.Crowd == "" {
 		t.Error("a crowd has no lines")
 	}
 }
@@ -173,7 +173,7 @@ func TestFilesAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	r := exampleRun()
 	r.Cases = append(r.Cases, Case{Name: "c", Title: "nginx <b>", Absent: "nginx is missing"})
-	if err := New(r).WriteFiles(dir); err != nil {
+	if err := r.WriteFiles(dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
@@ -187,14 +187,14 @@ func TestFilesAreWritten(t *testing.T) {
 			t.Errorf("%s: no %q (%v)", name, want, err)
 		}
 	}
-	if New(r).Complete() {
+	if r.Complete() {
 		t.Error("a run without a case is complete")
 	}
 }
 
 // The template uses only fields and methods that exist, in all branches.
 func TestTemplateUsesWhatExists(t *testing.T) {
-	r := New(exampleRun())
+	r := exampleRun()
 	if err := page.Check(pageSource, r.pageOptions(), r); err != nil {
 		t.Error(err)
 	}

@@ -149,9 +149,7 @@ func TestHopsCountConnectionsAndTraffic(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "nginx.conf")
 			text := strings.NewReplacer("KEEP", test.keep, "HOW", test.how).Replace(hopConf)
-			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, file, text)
 			b, c := bench(t), actorAt("server", contender.HTTP, test.place)
 			c.Front, c.Nginx = contender.RoleNginx, nginx
 			var err error

@@ -267,7 +267,6 @@ type look struct {
 	busy      time.Duration // of cpus
 	busyKnown bool
 	accepted  uint64 // TCP connections, by any program
-	time      time.Time
 	counted   tally
 	err       error
 }
@@ -275,7 +274,6 @@ type look struct {
 // take fills in the look. Counts per request are read as close to the measured time as possible:
 // last at its start, first at its end.
 func (l *look) take() {
-	l.time = time.Now()
 	var countErr, busyErr error
 	if l.before != nil {
 		l.counted, countErr = l.counters.take(l.before.usages)

@@ -120,10 +120,8 @@ func resident(usages map[string][]proc.Usage) (bytes int64) {
 
 // sleep waits for d. The error is ctx's.
 func sleep(ctx context.Context, d time.Duration) error {
-	over := time.NewTimer(d)
-	defer over.Stop()
 	select {
-	case <-over.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

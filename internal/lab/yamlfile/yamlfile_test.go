@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestErrorsNameFileAndLine(t *testing.T) {
@@ -31,9 +33,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			t.Chdir(dir)
-			if err := os.WriteFile("f.yaml", []byte(test.text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, "f.yaml", test.text)
 			_, err := Read("f.yaml", new(file))
 			if got := errorText(err); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
@@ -54,9 +54,7 @@ func errorText(err error) string {
 
 func TestFaultHasTheLineOfItsPath(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f.yaml")
-	if err := os.WriteFile(name, []byte("a: 1\nb:\n  c: 2\n  d:\n    - 3\n    - 4\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, name, "a: 1\nb:\n  c: 2\n  d:\n    - 3\n    - 4\n")
 	f, err := Read(name, new(map[string]any))
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,17 @@
+package testkit
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// WriteFile writes a file, and makes its folder.
+func WriteFile(t testing.TB, name, text string) {
+	t.Helper()
+	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
