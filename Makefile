@@ -33,7 +33,7 @@ LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Ra
 LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial
 
 # By default a program with the race detector sleeps for a second before it exits. Tests start hundreds of them.
-test: export GORACE := atexit_sleep_ms=50
+test test-race: export GORACE := atexit_sleep_ms=50
 
 # Most tests wait for processes, timeouts and each other, so the parts run at the same time.
 test: programs ## run all tests: this is what CI runs
