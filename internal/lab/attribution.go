@@ -2,7 +2,6 @@ package lab
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -18,16 +17,20 @@ func (w *runner) attribute(ctx context.Context) error {
 			names = append(names, name)
 		}
 	}
-	fixed := func(c sample.Condition) bool { return !c.Saturated() } // explanations concern saturation
-	conditions := slices.DeleteFunc(slices.Clone(w.run.Conditions), fixed)
-	err := w.count(ctx, conditions, 1, &counted{runner: w, names: names})
+	loop := trial.Loop{Blocks: 1, Seed: w.Seed, Keep: w.record}
+	for _, c := range w.run.Conditions {
+		if c.Saturated() { // explanations concern saturation
+			loop.Conditions = append(loop.Conditions, c)
+		}
+	}
+	_, err := loop.Run(ctx, &counted{runner: w, names: names, turns: len(loop.Conditions)})
 	if ctx.Err() != nil {
 		w.recorder.Warn("interrupted while counting, after all timed trials")
 	}
 	return err
 }
 
-// counted are contenders, while the kernel counts.
+// counted are contenders, while the kernel counts. They are a trial.Source.
 type counted struct {
 	runner *runner
 	names  []string
@@ -36,16 +39,11 @@ type counted struct {
 	ofTargets bool // a record is of its block, and collectors are not traced
 }
 
-// count counts in a number of blocks under each of some conditions.
-func (w *runner) count(ctx context.Context, conditions []sample.Condition, blocks int, c *counted) error {
-	c.turns = blocks * len(conditions)
-	loop := trial.Loop{Conditions: conditions, Blocks: blocks, Seed: w.Seed, Keep: w.record, Measure: c.measure}
-	_, err := loop.Run(ctx)
-	return err
-}
+// Prepare implements trial.Source. The contenders have served before.
+func (c *counted) Prepare(context.Context) error { return nil }
 
-// measure is the Loop's Measure.
-func (c *counted) measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
+// Measure implements trial.Source.
+func (c *counted) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
 	w := c.runner
 	each := w.bench.Warmup + w.bench.Measure + overhead
 	report := w.progress(turn, Progress{Condition: turn.Condition}, each*time.Duration(len(c.names)), c.turns)

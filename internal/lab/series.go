@@ -29,14 +29,10 @@ type series struct {
 // carryOut carries out a series. The error is ctx's or the bench's. Failures of contenders are in
 // the records.
 func (w *runner) carryOut(ctx context.Context, s *series) error {
-	p := &processes{runner: w, series: s, alone: make(map[sample.Condition]map[string]string)}
-	for _, c := range s.conditions {
-		p.alone[c] = make(map[string]string)
-	}
 	loop := trial.Loop{
-		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough, Measure: p.measure,
+		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough,
 	}
-	last, err := loop.Run(ctx)
+	last, err := loop.Run(ctx, &processes{runner: w, series: s})
 	if ctx.Err() != nil {
 		w.recorder.Warn("interrupted%s in block %d of %d", s.what, last, w.shown(s))
 		return ctx.Err()
@@ -44,15 +40,24 @@ func (w *runner) carryOut(ctx context.Context, s *series) error {
 	return err
 }
 
-// processes are the contenders of a series, as processes under load.
+// processes are the contenders of a series, as processes under load. They are a trial.Source.
 type processes struct {
 	runner *runner
 	series *series
 	alone  map[sample.Condition]map[string]string // why members are measured alone, by name
 }
 
-// measure is the Loop's Measure.
-func (p *processes) measure(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
+// Prepare implements trial.Source. The contenders were built and compared before.
+func (p *processes) Prepare(context.Context) error {
+	p.alone = make(map[sample.Condition]map[string]string)
+	for _, c := range p.series.conditions {
+		p.alone[c] = make(map[string]string)
+	}
+	return nil
+}
+
+// Measure implements trial.Source.
+func (p *processes) Measure(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
 	w := p.runner
 	k := w.block(p.series, turn.Block, turn.Condition)
 	k.Alone = p.alone[turn.Condition]

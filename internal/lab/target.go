@@ -171,7 +171,7 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 
 // countRow counts system calls of the contenders whose targets are about them.
 func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, blocks int) error {
-	source := &counted{runner: w, ofTargets: true}
+	source := &counted{runner: w, turns: blocks, ofTargets: true}
 	for _, name := range s.members() {
 		isCounted := func(t sample.Target) bool {
 			return t.Metric.IsCounted() && (t.Contender == name || t.Reference == name)
@@ -183,7 +183,9 @@ func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, 
 	if len(source.names) == 0 {
 		return nil
 	}
-	return w.count(ctx, []sample.Condition{c}, blocks, source)
+	loop := trial.Loop{Conditions: []sample.Condition{c}, Blocks: blocks, Seed: w.Seed, Keep: w.record}
+	_, err := loop.Run(ctx, source)
+	return err
 }
 
 // backend returns the backend of the scenarios, or "".

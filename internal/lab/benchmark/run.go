@@ -17,7 +17,7 @@ import (
 	"github.com/tarehq/tare/internal/labrun"
 )
 
-// runner carries out one run.
+// runner carries out one run. It is a trial.Source.
 type runner struct {
 	lab.Options
 	experiment *Experiment
@@ -42,14 +42,12 @@ func Weigh(ctx context.Context, o lab.Options) (run *sample.Run, dir string, err
 	if err := w.recorder.Open(&w.Options); err != nil {
 		return nil, "", err
 	}
-	if err := w.prepare(ctx); err != nil {
+	loop := trial.Loop{Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep}
+	last, err := loop.Run(ctx, w)
+	if err != nil && last == 0 {
 		w.recorder.Discard()
 		return nil, "", err
 	}
-	loop := trial.Loop{
-		Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep, Measure: w.measure,
-	}
-	last, err := loop.Run(ctx)
 	if err != nil {
 		w.recorder.Warn("interrupted in block %d of %d", last, w.run.Blocks)
 	}
@@ -62,7 +60,7 @@ func Prepare(ctx context.Context, o lab.Options) (*sample.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.run, w.prepare(ctx)
+	return w.run, w.Prepare(ctx)
 }
 
 func newRunner(o lab.Options) (*runner, error) {
@@ -188,8 +186,9 @@ func (w *runner) addConditions(areExact bool) {
 	}
 }
 
-// prepare compiles or finds the engines' programs. An engine without a program is left out.
-func (w *runner) prepare(ctx context.Context) error {
+// Prepare implements trial.Source: it compiles or finds the engines' programs. An engine without a
+// program is left out.
+func (w *runner) Prepare(ctx context.Context) error {
 	if w.experiment.Server != "" {
 		if err := w.openServer(ctx); err != nil {
 			return err
@@ -243,9 +242,9 @@ func (w *runner) program(ctx context.Context, e *Engine) (program, error) {
 	return compile(ctx, w.Tools, w.module, filepath.Base(w.Experiment), e)
 }
 
-// measure is the Loop's Measure: it runs the row of each engine, in random order. These processes
+// Measure implements trial.Source: it runs the row of each engine, in random order. These processes
 // follow each other, because they are compared.
-func (w *runner) measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
+func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
 	random := rand.New(rand.NewPCG(w.Seed, uint64(turn.Done)))
 	c, row := turn.Condition, w.rows[turn.Condition]
 	if turn.Block > cmp.Or(row.Blocks, w.blocks) {
