@@ -49,7 +49,8 @@ func TestFilesAreSharedIfEqual(t *testing.T) {
 	first := conf.Files{Root: "/srv", Index: []conf.Text{"a.html", "b"}, CharsetTypes: []string{"a/b"}}
 	for name, other := range different(t, first, map[string]any{
 		"Root": conf.Text("/other"), "Alias": conf.Text("/b"), "Index": texts, "ListingFormat": "json",
-		"Precompressed": []string{"gzip"}, "PrecompressedAlways": []string{"br"}, "Types": map[string]string{"a": "b/c"}, "CharsetTypes": []string{"c/d"},
+		"Precompressed": []string{"gzip"}, "PrecompressedAlways": []string{"br"},
+		"Types": map[string]string{"a": "b/c"}, "CharsetTypes": []string{"c/d"},
 		"AliasPath": "", "SymlinksFrom": conf.Text(""), // without Alias and DisableSymlinks they have no effect
 	}) {
 		c := newCompiler()
