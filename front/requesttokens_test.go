@@ -191,7 +191,11 @@ func checkResponse(t *testing.T, in *bufio.Reader, want string) error {
 // No part of a request reaches the upstream's view, the response or the log line of another one,
 // although the memory of requests is reused.
 func TestNoRequestHasPartsOfAnother(t *testing.T) {
-	const clients, requests = 12, 300
+	const clients = 12
+	requests := 99 // a multiple of those that sendTokens sends at once
+	if os.Getenv("TARE_SLOW") != "" {
+		requests = 300
+	}
 	log := filepath.Join(t.TempDir(), "log")
 	var h *front.Handler
 	again := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,11 +114,12 @@ const (
 func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 	for name, f := range http2Floods() {
 		t.Run(name, func(t *testing.T) {
+			content := sync.OnceValue(func() []byte { return f.bytes(t) })
 			for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
 				t.Run(mode, func(t *testing.T) {
 					s, n := newTarget(t, "tare", mode), hostileConns(f.times)
 					begun := time.Now()
-					ours := s.attack(name, n, n, time.Hour)
+					ours := s.attack(name, content, n, n, time.Hour)
 					if got := s.state(); got.calmed != int64(n) || got.other > 0 {
 						t.Errorf("%d of %d connections have ended with ENHANCE_YOUR_CALM, and %d with other errors",
 							got.calmed, n, got.other)
@@ -135,7 +137,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 					s.wantMemory(n, memory)
 					elapsed := time.Since(begun)
 					netHTTP := newTarget(t, "net/http", mode)
-					theirs := netHTTP.attack(name, math.MaxInt32, n, min(elapsed, longestComparison))
+					theirs := netHTTP.attack(name, content, math.MaxInt32, n, min(elapsed, longestComparison))
 					t.Logf("%d connections in %v; others' p99 is %v, with net/http %v", n, elapsed, ours, theirs)
 					if ours > harmFactor*theirs+slack {
 						t.Errorf("others' p99 is %v, with net/http %v", ours, theirs)

@@ -198,8 +198,9 @@ func (s *targetSite) wantMemory(n, each int) {
 
 // attack floods the target with the frames of a class, by so many connections, so many of them at
 // the same time, for at most that long. Meanwhile another client must receive responses. attack
-// returns the 99th percentile of their durations.
-func (s *targetSite) attack(class string, all, together int, limit time.Duration) time.Duration {
+// returns the 99th percentile of their durations. In the slow form, where the attackers are another
+// process, it does not call content.
+func (s *targetSite) attack(class string, content func() []byte, all, together int, limit time.Duration) time.Duration {
 	s.Helper()
 	over := make(chan error)
 	if slow() {
@@ -213,8 +214,8 @@ func (s *targetSite) attack(class string, all, together int, limit time.Duration
 			over <- err
 		}()
 	} else {
-		content := http2Floods()[class].bytes(s.T)
-		go func() { over <- s.flood(content, all, together, limit) }()
+		frames := content()
+		go func() { over <- s.flood(frames, all, together, limit) }()
 	}
 	var durations []time.Duration
 	for {

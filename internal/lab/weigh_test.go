@@ -86,8 +86,8 @@ control: http
 ways: [http, tcp, unix, lies, dies, hangs-up]
 differs:
   - {what: bytes, contenders: [tcp, unix, dies], why: records}
-quick: {blocks: 2, measure: 500ms, cores: [1], connections: [4]}
-full: {blocks: 2, measure: 500ms, cores: [1], connections: [4]}
+quick: {blocks: 2, measure: 200ms, cores: [1], connections: [4]}
+full: {blocks: 2, measure: 200ms, cores: [1], connections: [4]}
 `
 
 // project makes a folder with an experiment of contenders that this binary plays.
