@@ -47,23 +47,17 @@ func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
 const maxInput = 1 << 30
 
 // readInput reads a file named by a flag. It ends with ctx even if the file is a named pipe without
-// a writer: then a goroutine waits for one until this process exits.
-func readInput(ctx context.Context, env Env, name string) (text string, err error) {
-	type content struct {
-		text string
-		err  error
+// a writer.
+func readInput(ctx context.Context, env Env, name string) (string, error) {
+	var text string
+	err := interruptible(ctx, func() (err error) {
+		text, err = readAll(env, name)
+		return err
+	})
+	if err != nil {
+		return "", err // text may still change
 	}
-	read := make(chan content, 1)
-	go func() {
-		text, err := readAll(env, name)
-		read <- content{text, err}
-	}()
-	select {
-	case c := <-read:
-		return c.text, c.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
+	return text, nil
 }
 
 func readAll(env Env, name string) (string, error) {
