@@ -56,21 +56,27 @@ func (h *closeHook) attach(inner *http.Server) error {
 	return withoutSettings(inner, func() error {
 		ended := make(chan error, 1)
 		go func() { ended <- inner.Serve(hookListener{h}) }()
-		select {
-		case <-h.requestRead: // net/http has read inner's settings
-		case err := <-ended:
-			if h.hasAccepted {
-				<-h.requestRead
-			}
-			return err
-		}
-		select {
-		case <-h.responseBegun:
-			return nil
-		case <-h.connClosed:
-			return http.ErrServerClosed
-		}
+		return h.awaitAttached(ended)
 	})
+}
+
+// awaitAttached waits until the hook is attached, or until inner's Serve has ended.
+func (h *closeHook) awaitAttached(ended <-chan error) error {
+	select {
+	case <-h.requestRead: // net/http has read inner's settings
+	case err := <-ended:
+		if h.hasAccepted {
+			<-h.requestRead
+		}
+		h.release() // inner's Shutdown may wait for the connection, and that in Write
+		return err
+	}
+	select {
+	case <-h.responseBegun:
+		return nil
+	case <-h.connClosed:
+		return http.ErrServerClosed
+	}
 }
 
 // hideFromConnState hides hooks from inner's ConnState. It is not undone, because net/http calls
