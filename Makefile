@@ -5,7 +5,7 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: weigh contenders test test-race test-plain fuzz check-slow bench pgo dist lint lint-prose help programs
+.PHONY: weigh contenders test fuzz check-slow bench pgo dist lint lint-prose help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
@@ -33,27 +33,21 @@ LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Ra
 LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial
 
 # By default a program with the race detector sleeps for a second before it exits. Tests start hundreds of them.
-test test-race: export GORACE := atexit_sleep_ms=50
+test: export GORACE := atexit_sleep_ms=50
 
-# Most tests wait for processes, timeouts and each other, so the parts run at the same time.
 test: programs ## run all tests: this is what CI runs
-	@$(MAKE) --no-print-directory -j 2 test-race test-plain
-
-test-race:
-	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
-	$(GO) -C internal/grpctest test $(RACE) -tags poison -vet off ./...
-
-# "go vet" checks here what "go test -vet off" above does not.
-test-plain:
-	$(GO) test -run '$(RACELESS)|$(LAW)' .
-	$(GO) test -run '$(RACELESS)' -vet off -timeout 30m $(RACELESS_PACKAGES)
 	$(GO) vet ./...
 	$(GO) -C contenders vet ./...
 	$(GO) -C contenders/engines vet ./...
-	$(GO) -C contenders/engines test -vet off -benchtime 20ms .
+	$(GO) -C contenders/engines test -benchtime 20ms .
 	$(GO) -C internal/grpctest vet ./...
+	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
 	$(GO) vet -tags 'http3 otel' ./internal/cli
+	$(GO) test -run '$(RACELESS)|$(LAW)' .
+	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
+	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.
 	$(GO) vet -tags poison ./internal/poison
+	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
 FUZZTIME ?= 3m
