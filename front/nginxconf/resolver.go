@@ -41,7 +41,7 @@ func resolverParameter(arg string, r *conf.Resolver) (err error) {
 	off := false
 	switch name {
 	case "valid":
-		if r.Valid, err = grammar.ParseSeconds(value); err != nil || r.Valid == 0 {
+		if r.Valid, err = grammar.ParseSeconds(value); err != nil {
 			return fmt.Errorf("invalid time in %s", shown(arg))
 		}
 	case "ipv4", "ipv6":

@@ -108,6 +108,37 @@ func TestFirstPieceIsSentWithHead(t *testing.T) {
 	}
 }
 
+// The end of a body may arrive after its last byte, such as END_STREAM of HTTP/2. Neither the head
+// nor the bytes wait for it.
+func TestFirstPieceDoesNotAwaitEnd(t *testing.T) {
+	nc := &pieceConn{lastWrite: "abcde"}
+	nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	r := request(t, http.MethodPost, "http://host/", &endingLate{arriving{pieces: []string{"abcde"}, hasInput: true}, nc})
+	r.ContentLength = 5
+	resp, err := New(dialing(nc)).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+}
+
+// endingLate is a body whose end arrives once its bytes were sent.
+type endingLate struct {
+	arriving
+	sent *pieceConn
+}
+
+func (b *endingLate) Read(p []byte) (int, error) {
+	if len(b.pieces) == 0 {
+		b.sent.mu.Lock()
+		defer b.sent.mu.Unlock()
+		for !strings.Contains(strings.Join(b.sent.writes, ""), "abcde") {
+			b.sent.wake.Wait()
+		}
+	}
+	return b.arriving.Read(p)
+}
+
 // A body whose first piece is its last leaves the connection for the next request, and one that
 // fails is not sent at all.
 func TestWholeAndFailingFirstPiece(t *testing.T) {

@@ -94,16 +94,22 @@ func (x *exchange) send() error {
 }
 
 // encodeFirstPiece writes the first piece of a streamed body behind the head in the scratch, if a
-// Read of the body need not wait. It returns the number of its bytes, and whether they are all.
+// Read of the body need not wait. It returns the number of its bytes, and whether they are all. It
+// does not look for the end of the body, which may arrive much later.
 func (x *exchange) encodeFirstPiece() (n int64, isLast bool, err error) {
 	if !x.streamsBody() || x.expectsContinue || x.getBody != nil || !x.body.hasInput() {
 		return 0, false, nil
 	}
 	m := x.client.takePieceBuffer()
 	defer x.client.returnPieceBuffer(m)
-	k, isLast, err := x.readBody(m.b[roomBefore:roomBefore+smallBody+1], 0)
-	if err != nil {
+	k, isLast, err := x.body.piece(m.b[roomBefore:roomBefore+smallBody], 0)
+	switch got := int64(k); {
+	case err != nil:
 		return 0, false, err
+	case k == 0 && !isLast:
+		return 0, false, nil
+	case x.bodyLength >= 0 && (got > x.bodyLength || isLast && got < x.bodyLength):
+		return 0, false, bodyLengthError(x.bodyLength, got)
 	}
 	x.scratch.out = append(x.scratch.out, x.client.protocol.framePiece(x, m, k, isLast)...)
 	x.mu.Lock()
