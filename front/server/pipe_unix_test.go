@@ -1,0 +1,37 @@
+//go:build unix
+
+package server_test
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/tarehq/tare/front/server"
+)
+
+// A configuration that is a named pipe without a writer does not keep Run from ending.
+func TestRunEndsWhileConfigurationIsAwaited(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
+		ended <- server.Run(ctx, server.File{Path: pipe}, options)
+	}()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends the wait
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer.Close()
+}
