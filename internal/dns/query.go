@@ -53,7 +53,7 @@ type result struct {
 type inquiry struct {
 	servers       []netip.AddrPort
 	question      dnsmessage.Question
-	conversations []*conversation // by server; nil if there is none
+	conversations []*conversation // by server; nil for servers that are not queried
 	results       chan result
 	last          int // the server that was queried last
 	running       sync.WaitGroup
@@ -200,7 +200,7 @@ func (c *conversation) exchangeOverTCP(ctx context.Context) (*message, error) {
 		return nil, err
 	}
 	m, err := receiveOver(ctx, nc, "tcp", id, &c.question)
-	if err == nil && m.isTruncated { // its records are unknown, which does not mean that there are none
+	if err == nil && m.isTruncated { // unknown records are not missing ones
 		err = errors.New("the response over TCP is truncated")
 	}
 	return m, err

@@ -1,6 +1,6 @@
 package keypair
 
-// IterationsOf returns the iterations of a password in an encrypted key, 0 if there are none.
+// IterationsOf returns the iterations of a password in an encrypted key, 0 for other keys.
 func IterationsOf(der []byte) int {
 	var key encryptedKey
 	var params pbes2
