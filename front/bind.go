@@ -91,7 +91,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	redirected := header.Clone()
 	clear(header)
 	// The handler may have read the client's body.
-	return x.accelRedirect(w.redirectTo, redirected,
+	return b.proxy.response.accelRedirect(x, w.redirectTo, redirected,
 		!hasBody(x) || x.hasReceived() && x.proxy.clientBody.IsAvailable())
 }
 

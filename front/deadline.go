@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 )
 
@@ -115,6 +116,7 @@ type limitedBody struct {
 	controller    *http.ResponseController
 	timeout       time.Duration // 0 means none
 	deadlineSetAt time.Time     // zero if no deadline is set
+	received      atomic.Int64  // the bytes that were read
 }
 
 // readTimeout returns 0 if the server has a ReadTimeout, else timeout.
@@ -136,6 +138,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 		}
 	}
 	n, err := b.ReadCloser.Read(p)
+	b.received.Add(int64(n))
 	if err != nil {
 		// a deadline would end the server's watch for the client's departure
 		if b.timeout > 0 && errors.Is(err, io.EOF) {

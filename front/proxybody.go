@@ -17,7 +17,11 @@ func (p *proxy) receiveBody(x *exchange) outcome {
 		return proceed
 	}
 	if p.from.StreamRequest && !isUnused && !inFile && !x.bodyHasArrived() {
-		x.proxy.clientBody = streamBody(x)
+		b, err := streamBody(x)
+		if err != nil {
+			return x.failBody(err)
+		}
+		x.proxy.clientBody = b
 		return proceed
 	}
 	return x.receiveWhole()
@@ -34,15 +38,7 @@ func (x *exchange) receiveWhole() outcome {
 	}
 	if err != nil {
 		b.Close()
-		level := levelInfo // the client has caused it
-		if bodyStatus(err) == http.StatusInternalServerError {
-			level = levelCrit // the disk has
-		}
-		x.errorf(level, "reading the request's body: %v", err)
-		if status := x.bodyStatus.Load(); status != 0 {
-			return x.fail(int(status))
-		}
-		return x.fail(int(bodyStatus(err)))
+		return x.failBody(err)
 	}
 	if x.proxy.clientBody = b; x.r.ContentLength < 0 { // its length is known now
 		r := x.r.WithContext(x.r.Context())
@@ -50,6 +46,16 @@ func (x *exchange) receiveWhole() outcome {
 		x.r = r
 	}
 	return proceed
+}
+
+// failBody responds after an error of reading the request's body.
+func (x *exchange) failBody(err error) outcome {
+	level := levelInfo // the client has caused it
+	if bodyStatus(err) == http.StatusInternalServerError {
+		level = levelCrit // the disk has
+	}
+	x.errorf(level, "reading the request's body: %v", err)
+	return x.fail(int(cmp.Or(x.bodyStatus.Load(), bodyStatus(err))))
 }
 
 // bodyBuffer returns the length up to which bodies stay in memory.
@@ -107,7 +113,7 @@ func (p *proxy) upstreamBody(x *exchange) *fetch.Body {
 }
 
 // streamBody returns a body that forwards the request's while it arrives.
-func streamBody(x *exchange) *fetch.Body {
+func streamBody(x *exchange) (*fetch.Body, error) {
 	from, controller := io.Reader(x.r.Body), http.NewResponseController(x.serverWriter())
 	// Without full duplex a response waits until the client has sent everything or times out. A
 	// server that does not support it lets the response wait.

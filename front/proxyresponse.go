@@ -204,20 +204,26 @@ func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) 
 		return x.fail(status)
 	}
 	if p.response.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
-		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.proxy.clientBody.IsAvailable())
+		to, isAvailable := header["X-Accel-Redirect"][0], x.proxy.clientBody.IsAvailable()
+		return p.response.accelRedirect(x, to, header, isAvailable)
 	}
 	return proceed
 }
 
 // accelRedirect redirects internally, as X-Accel-Redirect requests. The method becomes GET, except
 // that a named location keeps the request if its body is still available, as in nginx.
-func (x *exchange) accelRedirect(to string, header http.Header, isBodyAvailable bool) outcome {
+func (r *responseRules) accelRedirect(x *exchange, to string, header http.Header, isBodyAvailable bool) outcome {
 	own := x.w.Header()
+	earlier := takeEarlier(own)
 	for _, name := range fieldsKeptByRedirect() {
 		if v := header[name]; v != nil {
 			own[name] = v
 		}
 	}
+	if cookies := own["Set-Cookie"]; cookies != nil && r.rewritesCookies() {
+		own["Set-Cookie"] = r.rewriteCookies(x, cookies)
+	}
+	earlier.precede(own)
 	named := strings.HasPrefix(to, "@")
 	if x.method != http.MethodHead && (!named || !isBodyAvailable) {
 		x.method = http.MethodGet
@@ -234,6 +240,32 @@ func (x *exchange) accelRedirect(to string, header http.Header, isBodyAvailable 
 	return x.redirect(path, args)
 }
 
+// earlierFields are fields of a response with X-Accel-Redirect that has led to another one. They
+// precede the same fields of that one, whose location does not rewrite them.
+type earlierFields struct{ cookies, caching []string }
+
+// takeEarlier removes them from the header, which the next response will add to.
+func takeEarlier(header http.Header) earlierFields {
+	f := earlierFields{header["Set-Cookie"], header["Cache-Control"]}
+	if f.cookies != nil {
+		delete(header, "Set-Cookie")
+	}
+	if f.caching != nil {
+		delete(header, "Cache-Control")
+	}
+	return f
+}
+
+// precede puts them before the same fields of the next response.
+func (f earlierFields) precede(header http.Header) {
+	if f.cookies != nil {
+		header["Set-Cookie"] = slices.Concat(f.cookies, header["Set-Cookie"])
+	}
+	if f.caching != nil {
+		header["Cache-Control"] = slices.Concat(f.caching, header["Cache-Control"])
+	}
+}
+
 // hasDotDot reports whether a path has a segment "..".
 func hasDotDot(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
@@ -246,19 +278,16 @@ func hasDotDot(path string) bool {
 
 // copyHeader copies the header of a response, as far as the client receives it.
 func (r *responseRules) copyHeader(x *exchange, to, from http.Header) {
-	dropped := from["Connection"]
+	dropped, earlier := from["Connection"], takeEarlier(to)
 	for name, values := range from {
 		if http1.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil &&
 			hasToken(dropped, name) && name != "Content-Length" {
 			continue
 		}
-		// of a response with X-Accel-Redirect that has led here
-		if (name == "Set-Cookie" || name == "Cache-Control") && to[name] != nil {
-			values = slices.Concat(to[name], values)
-		}
 		to[name] = values[:len(values):len(values)]
 	}
 	r.rewriteFields(x, to)
+	earlier.precede(to)
 	if len(to["Content-Type"]) == 0 {
 		to["Content-Type"] = nil // keeps the server from detecting it
 	}

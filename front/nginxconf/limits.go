@@ -8,6 +8,9 @@ import (
 	"github.com/tarehq/tare/front/internal/grammar"
 )
 
+// minZone is nginx's least size of a zone of shared memory.
+const minZone = 32 << 10
+
 // zone parses zone=NAME:SIZE and registers the zone.
 func (t *translator) zone(d *directive, arg string) (name string, bytes int64, err error) {
 	value, ok := strings.CutPrefix(arg, "zone=")
@@ -18,14 +21,34 @@ func (t *translator) zone(d *directive, arg string) (name string, bytes int64, e
 	if bytes, err = grammar.ParseSize(size); err != nil {
 		return "", 0, err
 	}
-	if bytes < 32<<10 {
+	if bytes < minZone {
 		return "", 0, fmt.Errorf("%s is too small (minimum: 32k)", shown(arg))
 	}
 	if other := t.zones[name]; other != nil {
 		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", shown(name), other.where())
 	}
 	t.zones[name] = d
+	t.declareZone(d, d.name, name, bytes)
 	return name, bytes, nil
+}
+
+// sharedZone is a zone of nginx's shared memory.
+type sharedZone struct {
+	use  string // several directives of one use may declare it, with one size
+	size int64
+	by   *directive
+}
+
+// declareZone reports a zone that another directive declares with another size, or for another use.
+func (t *translator) declareZone(d *directive, use, name string, size int64) {
+	switch first, has := t.sharedZones[name]; {
+	case !has:
+		t.sharedZones[name] = sharedZone{use, size, d}
+	case first.use != use:
+		t.errorf(d, "zone %s is declared by %s at %s", shown(name), first.by.name, first.by.where())
+	case first.size != size:
+		t.errorf(d, "zone %s has another size at %s", shown(name), first.by.where())
+	}
 }
 
 func (t *translator) requestZone(d *directive) {

@@ -35,6 +35,7 @@ func (t *translator) cachePath(d *directive) {
 				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", shown(arg))
 			}
 			c.Name, c.MemoryBytes = zone, cacheMemory+perKey*min(n, maxZone)
+			t.declareZone(d, d.name, zone, n)
 		case "inactive":
 			at, err := grammar.ParseSeconds(value)
 			t.check(d, err)
@@ -149,6 +150,8 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 // checkUnused reports errors of directives that have no effect in their block, because nothing in
 // it is proxied or looked up. nginx reports them, too.
 func (t *translator) checkUnused(s *scope) {
+	t.checkBuffers(s, "proxy")
+	t.checkBuffers(s, "fastcgi")
 	if s.own("resolver") != nil {
 		_ = t.resolver(s)
 	}

@@ -14,8 +14,6 @@ const (
 	// OpenSSL, and sessionBytes the memory that each takes.
 	builtinSessions = 20480
 	sessionBytes    = 512
-	// the least size of ssl_session_cache shared, as in nginx
-	minSessionCache = 8 * 4096
 	// the sizes of a file of ssl_session_ticket_key: AES-128 and AES-256
 	ticketKeySize, longTicketKeySize = 48, 80
 )
@@ -27,22 +25,31 @@ func (t *translator) sessions(s *scope, l *conf.Listen) {
 	if s.one("ssl_session_timeout") != nil {
 		l.SessionTimeout = s.time("ssl_session_timeout")
 	}
-	d := s.one("ssl_session_cache")
-	if d == nil {
-		return
+	if d := s.one("ssl_session_cache"); d != nil {
+		t.sessionCache(d, l)
 	}
+	if s.flag("ssl_session_tickets", true) {
+		l.SessionCache, l.SessionCacheBytes = "", 0
+	}
+}
+
+// sessionCache translates ssl_session_cache.
+func (t *translator) sessionCache(d *directive, l *conf.Listen) {
 	for _, arg := range d.args {
 		kind, rest, _ := strings.Cut(arg, ":")
 		switch kind {
 		case "off", "none":
 			l.SessionCache = ""
 		case "builtin":
-			number, err := strconv.Atoi(rest)
-			if rest == "" {
-				number, err = builtinSessions, nil
+			number, err := builtinSessions, error(nil)
+			if arg != kind {
+				number, err = strconv.Atoi(rest)
 			}
-			if err != nil || number < 1 {
+			if err != nil || number < 0 {
 				t.errorf(d, "invalid number of sessions %s (example: builtin:1000)", shown(arg))
+			}
+			if number == 0 { // no limit
+				number = builtinSessions
 			}
 			if !strings.HasPrefix(l.SessionCache, "shared:") { // which has precedence
 				l.SessionCache, l.SessionCacheBytes = "builtin:"+d.where(), int64(number)*sessionBytes
@@ -50,16 +57,16 @@ func (t *translator) sessions(s *scope, l *conf.Listen) {
 		case "shared":
 			name, size, _ := strings.Cut(rest, ":")
 			n, err := grammar.ParseSize(size)
-			if err != nil || name == "" {
+			switch {
+			case err != nil || name == "":
 				t.errorf(d, "invalid cache %s (must be shared:NAME:SIZE, such as shared:tls:1m)", shown(arg))
-			} else if n < minSessionCache {
+			case n < minZone:
 				t.errorf(d, "%s is too small (at least shared:%s:32k)", shown(arg), name)
+			default:
+				t.declareZone(d, d.name, name, n)
 			}
 			l.SessionCache, l.SessionCacheBytes = "shared:"+name, n
 		}
-	}
-	if s.flag("ssl_session_tickets", true) {
-		l.SessionCache, l.SessionCacheBytes = "", 0
 	}
 }
 

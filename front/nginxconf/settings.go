@@ -218,6 +218,10 @@ func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 			t.remark(d, "Content-Length is ignored: the server sets it")
 			continue
 		}
+		if d.args[0] == "" {
+			t.warn(d, "a field without a name is not sent: it would make the response invalid")
+			continue
+		}
 		h := conf.AddHeader{Name: d.args[0], Value: t.reportedText(d, t.field(d, d.args[1]))}
 		if len(d.args) == 3 {
 			if h.Always = d.args[2] == "always"; !h.Always {

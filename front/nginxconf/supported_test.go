@@ -293,7 +293,7 @@ func samples() map[string][]sample {
 			"buffering off", "request_buffering off", "ignore_client_abort on", "connect_timeout 1s",
 			"send_timeout 1s", "intercept_errors on", "pass_request_headers off", "pass_request_body off",
 			"read_timeout 1s",
-			"buffers 2 1k", "max_temp_file_size 0", "max_temp_file_size 5", "next_upstream http_404",
+			"buffers 4 4k", "max_temp_file_size 0", "max_temp_file_size 4k", "next_upstream http_404",
 			"next_upstream off", "next_upstream non_idempotent error", "next_upstream_tries 2",
 			"next_upstream_timeout 1s", "pass_header A", "hide_header A", "ignore_headers Vary",
 			"bind 127.0.0.1", "bind [::1]:80", "bind $host:$arg_p", "limit_rate 5", "force_ranges on",

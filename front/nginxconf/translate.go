@@ -24,6 +24,8 @@ type translator struct {
 	upstreams map[string]*directive // by name
 	matches   map[string]*conf.HealthMatch
 	zones     map[string]*directive // limit_req_zone or limit_conn_zone, by name
+	// all zones, by name
+	sharedZones map[string]sharedZone
 	// the name of the directive that defines a cache, by the cache's name
 	caches  map[string]string
 	formats map[string]bool // names of log formats
@@ -42,7 +44,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		report: r, options: o, source: s, hosts: newResolver(o.LookupNetIP), file: file, confDir: filepath.Dir(file),
 		prefix:    o.Prefix,
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
-		zones: make(map[string]*directive), caches: make(map[string]string),
+		zones: make(map[string]*directive), sharedZones: make(map[string]sharedZone), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
 	}
@@ -126,6 +128,8 @@ func (t *translator) shared(d *directive, http *scope) {
 		t.issuer(d)
 	case "otel_exporter":
 		t.exporter(d, http)
+	case "ssl_session_cache":
+		t.sessionCache(d, new(conf.Listen)) // servers may replace it
 	case "proxy_cache_path", "fastcgi_cache_path":
 		t.cachePath(d)
 	}

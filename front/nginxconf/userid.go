@@ -53,21 +53,23 @@ func isMark(c byte) bool {
 	return c == '=' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// cookieFlags returns the flags of userid_flags in nginx's order.
+// cookieFlags returns the flags of userid_flags in nginx's order. As in nginx off has no effect beside
+// others, and the first samesite counts.
 func (t *translator) cookieFlags(s *scope) (flags []string) {
 	d := s.one("userid_flags")
-	if d == nil || len(d.args) == 1 && d.args[0] == "off" {
+	if d == nil {
 		return nil
 	}
-	args := make([]string, len(d.args))
-	sites := 0
-	for i, arg := range d.args {
-		if args[i] = strings.ToLower(arg); strings.HasPrefix(args[i], "samesite=") {
-			sites++
+	var args []string
+	for _, arg := range d.args {
+		arg = strings.ToLower(arg)
+		if strings.HasPrefix(arg, "samesite=") && slices.ContainsFunc(args, func(a string) bool {
+			return strings.HasPrefix(a, "samesite=")
+		}) {
+			t.warn(d, "%s has no effect: the first samesite counts", shown(arg))
+			continue
 		}
-	}
-	if sites > 1 || slices.Contains(args, "off") {
-		t.errorf(d, "invalid flags (must be off, or secure, httponly and one samesite)")
+		args = append(args, arg)
 	}
 	for _, flag := range []string{"secure", "httponly", "samesite=strict", "samesite=lax", "samesite=none"} {
 		if slices.Contains(args, flag) {

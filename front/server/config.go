@@ -116,8 +116,8 @@ func (s *Server) read() (*Config, error) {
 	return c, s.checkTracing(c)
 }
 
-// readSource reads a Source until Run must end: opening a named pipe waits for another program. The
-// goroutine that reads then stays.
+// readSource reads a Source until Run must end or drain: opening a named pipe waits for another
+// program. The goroutine that reads then stays.
 func (s *Server) readSource(source Source, names []string) (*Config, error) {
 	if s.stopped == nil {
 		return source.Read(names)
@@ -135,8 +135,9 @@ func (s *Server) readSource(source Source, names []string) (*Config, error) {
 	case r := <-done:
 		return r.config, r.err
 	case <-s.stopped:
-		return nil, errStopped
+	case <-s.drains:
 	}
+	return nil, errStopped
 }
 
 // errStopped is returned if Run must end before the configuration was read.

@@ -19,17 +19,23 @@ func TestRunEndsWhileConfigurationIsAwaited(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() {
-		options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
-		ended <- server.Run(ctx, server.File{Path: pipe}, options)
-	}()
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	for _, drains := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := server.New(server.File{Path: pipe},
+			server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true})
+		ended := make(chan error)
+		go func() { ended <- s.Run(ctx) }()
+		if drains {
+			s.Drain()
+		} else {
+			cancel()
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		cancel()
 	}
-	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends the wait
+	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends the waits
 	if err != nil {
 		t.Fatal(err)
 	}

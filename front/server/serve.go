@@ -15,6 +15,7 @@ import (
 // signals are the signals of a Server besides those that end its context.
 type signals struct {
 	c    chan os.Signal
+	quit context.Context // ends at those that end Run, while c keeps the order of them all
 	stop func()
 }
 
@@ -22,15 +23,17 @@ type signals struct {
 // have their default action: a second one ends the process.
 func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 	if s.options.NoSignals {
-		return ctx, &signals{stop: func() {}}
+		return ctx, &signals{quit: ctx, stop: func() {}}
 	}
 	c := make(chan os.Signal, 8)
 	ignored := make(chan os.Signal, 1)
 	notify(c, ignored, !s.options.NoHangup, s.upgrader != nil)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
-	return ctx, &signals{c, func() {
+	quit, stopQuit := signal.NotifyContext(ctx, quitSignal)
+	return ctx, &signals{c, quit, func() {
 		stop()
+		stopQuit()
 		signal.Stop(c)
 		signal.Stop(ignored)
 	}}

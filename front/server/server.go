@@ -43,7 +43,7 @@ type Server struct {
 	site       site              // what is served
 	front      *front.Handler    // the site, unless the Config has a Handler
 	failed     chan error        // receives errors of servers
-	stopped    <-chan struct{}   // closed when Run must end; nil in Check
+	stopped    <-chan struct{}   // closed when a signal or the context ends Run; nil in Check
 	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set
 	upgrading  sync.Mutex        // held while a new process starts
 	hasChild   atomic.Bool       // likewise
@@ -135,9 +135,9 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	defer inherited.Close()
 	ctx, signals := s.notify(ctx) // they may arrive once the PID file exists
 	defer signals.stop()
-	s.stopped = ctx.Done()
+	s.stopped = signals.quit.Done()
 	config, err := s.read()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, errStopped) {
 		return nil
 	}
 	if err != nil {

@@ -11,10 +11,13 @@ import (
 // nonBlocking are the flags for opening pipes and devices.
 const nonBlocking = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
+// quitSignal requests a drain.
+const quitSignal = syscall.SIGQUIT
+
 // notify sends the signals to handle to c, besides those that end the context. ignored receives
 // SIGPIPE: if the reader of standard output exits, writes fail and the process continues.
 func notify(c, ignored chan os.Signal, hangup, upgrade bool) {
-	signal.Notify(c, syscall.SIGQUIT, syscall.SIGUSR1)
+	signal.Notify(c, quitSignal, syscall.SIGUSR1)
 	if hangup {
 		signal.Notify(c, syscall.SIGHUP)
 	}
@@ -26,7 +29,7 @@ func notify(c, ignored chan os.Signal, hangup, upgrade bool) {
 
 func actionOf(sig os.Signal) action {
 	switch sig {
-	case syscall.SIGQUIT:
+	case quitSignal:
 		return quit
 	case syscall.SIGUSR1:
 		return reopen

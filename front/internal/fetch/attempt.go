@@ -104,7 +104,7 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 // HasInput lets the client send the bytes that have arrived with the head.
 func (b *upstreamBody) HasInput() bool {
 	body, ok := b.ReadCloser.(*streamedBody)
-	return ok && body.hasInput()
+	return ok && (len(body.first) > 0 || body.hasInput())
 }
 
 // bodyError is an error of reading the client's body.
@@ -162,7 +162,7 @@ func (a *attempt) headReceived(status int) {
 // fail stops the attempt, which has no response, and records the error.
 func (a *attempt) fail(f *Error) {
 	status := f.Status
-	if f.Kind == Canceled {
+	if f.Kind == Canceled || f.Kind == InvalidBody {
 		status = 0 // the server did not fail
 	} else {
 		a.request.Caller.Responded(0, a.startTime)

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -13,6 +14,8 @@ type streamedBody struct {
 	from       io.Reader
 	hasInput   func() bool // a Read of from returns at once
 	controller *http.ResponseController
+	first      []byte // received before an upstream was chosen
+	firstErr   error  // io.EOF if that is all
 
 	mu        sync.Mutex
 	started   bool // Read was called
@@ -21,12 +24,43 @@ type streamedBody struct {
 	readDone  sync.Cond // isReading became false
 }
 
+// maxFirstPiece bounds what is received of a streamed body before an upstream is chosen.
+const maxFirstPiece = 16 << 10
+
 // StreamBody returns a body that is forwarded while it arrives, from a request with a controller.
-// hasInput reports whether a Read returns at once.
-func StreamBody(from io.Reader, hasInput func() bool, length int64, c *http.ResponseController) *Body {
+// hasInput reports whether a Read returns at once. What has arrived is received here: an error is
+// one of it, and no upstream needs to learn of it.
+func StreamBody(from io.Reader, hasInput func() bool, length int64, c *http.ResponseController) (*Body, error) {
 	s := &streamedBody{from: from, hasInput: hasInput, controller: c}
 	s.readDone.L = &s.mu
-	return &Body{length: length, stream: s}
+	if hasInput() {
+		size := int64(maxFirstPiece)
+		if length >= 0 {
+			size = min(size, length)
+		}
+		s.first = make([]byte, size)
+		n, err := from.Read(s.first)
+		s.first, s.firstErr = s.first[:n], err
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+	}
+	return &Body{length: length, stream: s}, nil
+}
+
+// read reads what was received before, and then the rest.
+func (s *streamedBody) read(p []byte) (n int, err error) {
+	switch {
+	case len(s.first) > 0:
+		if n = copy(p, s.first); n == len(s.first) {
+			err = s.firstErr
+		}
+		s.first = s.first[n:]
+		return n, err
+	case s.firstErr != nil:
+		return 0, s.firstErr
+	}
+	return s.from.Read(p)
 }
 
 func (s *streamedBody) hasStarted() bool {
@@ -43,7 +77,7 @@ func (s *streamedBody) Read(p []byte) (int, error) {
 	}
 	s.started, s.isReading = true, true
 	s.mu.Unlock()
-	n, err := s.from.Read(p)
+	n, err := s.read(p)
 	s.mu.Lock()
 	s.isReading = false
 	s.readDone.Broadcast()

@@ -320,6 +320,15 @@ func (b *Body) HasInput() bool {
 	return ok && codec.HasInput(b)
 }
 
+// FramingLength returns the number of bytes of chunked framing that have been read. Package front
+// finds it by its name.
+func (b *Body) FramingLength() int64 {
+	if codec, ok := b.Exchange.Conn().Codec.(interface{ FramingLength() int64 }); ok && b.Mode == ByCodec {
+		return codec.FramingLength()
+	}
+	return 0
+}
+
 // AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds
 // reading.
 func (b *Body) AtEnd() bool {

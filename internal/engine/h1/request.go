@@ -63,6 +63,7 @@ func (h *codec) setFraming(x *exchange.Exchange) error {
 		return nil
 	}
 	h.chunks = http1.Chunked{}
+	h.framing.Store(0)
 	x.Body.Init(x, exchange.ByCodec, -1, expects)
 	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
 	if !exchange.AnnounceTrailer(r) {
@@ -79,10 +80,7 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 			if total > 0 {
 				return total, nil
 			}
-			if err := readTrailer(b); err != nil {
-				return 0, err
-			}
-			return 0, io.EOF
+			return 0, h.readTrailer(b)
 		}
 		if c.Next == c.End {
 			if total > 0 {
@@ -98,6 +96,7 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 		}
 		data, n, err := h.chunks.Next(in)
 		c.Next += n
+		h.framing.Add(int64(n - len(data)))
 		if err != nil {
 			return total, err
 		}
@@ -139,8 +138,11 @@ func (h *codec) HasInput(b *exchange.Body) bool {
 	return false
 }
 
-// readTrailer reads the trailer section into Request.Trailer.
-func readTrailer(b *exchange.Body) error {
+// FramingLength returns the number of bytes of chunked framing that have been read.
+func (h *codec) FramingLength() int64 { return h.framing.Load() }
+
+// readTrailer reads the trailer section into Request.Trailer, and then returns io.EOF.
+func (h *codec) readTrailer(b *exchange.Body) error {
 	c := b.Exchange.Conn()
 	r := c.HandlerRequest
 	var t http1.Trailer
@@ -153,13 +155,14 @@ func readTrailer(b *exchange.Body) error {
 		if complete {
 			section := http1.TextOf(in[:t.Size])
 			c.Next += t.Size
+			h.framing.Add(int64(t.Size))
 			for _, f := range t.Fields {
 				if r.Trailer == nil {
 					r.Trailer = make(http.Header, len(t.Fields))
 				}
 				r.Trailer.Add(section.Of(f.Name), section.Of(f.Value))
 			}
-			return nil
+			return io.EOF
 		}
 		if err := b.Fill(); err != nil {
 			return err
