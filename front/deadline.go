@@ -116,8 +116,14 @@ type limitedBody struct {
 	controller    *http.ResponseController
 	timeout       time.Duration // 0 means none
 	deadlineSetAt time.Time     // zero if no deadline is set
+	framed        framedBody    // the original, if it is one
 	received      atomic.Int64  // the bytes that were read
+	framing       atomic.Int64  // their chunk framing, if the server reports it
+	isComplete    atomic.Bool   // it was read to its end
 }
+
+// framedBody is a body that reports how many bytes of chunk framing were read.
+type framedBody interface{ FramingLength() int64 }
 
 // readTimeout returns 0 if the server has a ReadTimeout, else timeout.
 func readTimeout(r *http.Request, timeout time.Duration) time.Duration {
@@ -139,7 +145,13 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.received.Add(int64(n))
+	if b.framed != nil {
+		b.framing.Store(b.framed.FramingLength())
+	}
 	if err != nil {
+		if errors.Is(err, io.EOF) {
+			b.isComplete.Store(true)
+		}
 		// a deadline would end the server's watch for the client's departure
 		if b.timeout > 0 && errors.Is(err, io.EOF) {
 			_ = b.controller.SetReadDeadline(time.Time{})

@@ -89,6 +89,7 @@ func (x *exchange) dropBody() {
 	if x.r.ContentLength == 0 || x.hasReceived() {
 		return
 	}
+	x.originalHead = x.headLength()
 	r := x.r.WithContext(x.r.Context())
 	r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
 	r.Header = r.Header.Clone()

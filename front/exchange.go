@@ -72,6 +72,7 @@ type exchange struct {
 	bodyStatus   atomic.Int32
 	loggedStatus int              // the status to log if there is no response
 	rejected     *rejectedRequest // nil unless the server has rejected the request
+	originalHead int64            // length of the request's head before dropBody changed it; else 0
 
 	requestLimit, connLimit limitResult
 

@@ -190,6 +190,7 @@ func (l *limits) limitBody(x *exchange) outcome {
 	b := x.body
 	if b == nil {
 		b = &limitedBody{x: x, original: x.r.Body, controller: http.NewResponseController(x.serverWriter())}
+		b.framed, _ = b.original.(framedBody)
 		x.body, x.r.Body = b, b
 	}
 	x.wrapWriter() // whatever the content does after an error of reading, the response is nginx's

@@ -368,7 +368,7 @@ func (p *proxy) fail(x *exchange, err error) outcome {
 	case errors.As(err, &f) && f.Kind == fetch.InvalidBody:
 		return x.fail(int(cmp.Or(x.bodyStatus.Load(), http.StatusBadRequest)))
 	case x.r.Context().Err() != nil && !p.from.IgnoreAbort:
-		x.endWithoutResponse(statusClientGone)
+		x.endWithoutResponse(x.goneStatus())
 		// else a server that has not noticed the client's departure would send an empty response
 		panic(http.ErrAbortHandler)
 	case f == nil:

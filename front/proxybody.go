@@ -48,14 +48,27 @@ func (x *exchange) receiveWhole() outcome {
 	return proceed
 }
 
-// failBody responds after an error of reading the request's body.
+// failBody responds after an error of reading the request's body, unless the client has gone.
 func (x *exchange) failBody(err error) outcome {
 	level := levelInfo // the client has caused it
 	if bodyStatus(err) == http.StatusInternalServerError {
 		level = levelCrit // the disk has
 	}
 	x.errorf(level, "reading the request's body: %v", err)
+	if x.r.Context().Err() != nil {
+		x.endWithoutResponse(http.StatusBadRequest)
+		panic(http.ErrAbortHandler)
+	}
 	return x.fail(int(cmp.Or(x.bodyStatus.Load(), bodyStatus(err))))
+}
+
+// goneStatus is the status to log for a client that has gone: as in nginx 400 while its body, which
+// is forwarded, is incomplete.
+func (x *exchange) goneStatus() int {
+	if x.hasReceived() && x.proxy.clientBody.IsStreamed() && x.body != nil && !x.body.isComplete.Load() {
+		return http.StatusBadRequest
+	}
+	return statusClientGone
 }
 
 // bodyBuffer returns the length up to which bodies stay in memory.

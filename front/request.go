@@ -149,40 +149,38 @@ func remoteUser(x *exchange) string {
 	return user
 }
 
-// requestLength is $request_length: the lengths of the head, and of the body as far as it was read. A
-// head of HTTP/1 counts as it would be written again; it may have been sent with other space.
+// requestLength is $request_length: the lengths of the head, and of the body as far as it was read.
 func requestLength(x *exchange) string {
-	info := connection.Of(x.r.Context())
-	if sent, ok := info.(interface{ HeadLength() int64 }); ok {
-		return strconv.FormatInt(sent.HeadLength()+x.bodyReceived(), 10)
-	}
-	const line, field = len("  \r\n\r\n"), len(": \r\n")
-	n := x.bodyReceived() + int64(len(x.r.Method)+len(x.r.RequestURI)+len(x.r.Proto)+line)
-	if x.hostHeader != "" {
-		n += int64(len("Host") + len(x.hostHeader) + field)
-	}
-	for name, values := range x.r.Header {
-		for _, v := range values {
-			n += int64(len(name) + len(v) + field)
-		}
-	}
-	if x.r.ProtoMajor == 1 && x.r.Header["Content-Length"] == nil && (x.body != nil || x.r.ContentLength != 0) {
-		n += int64(len("Transfer-Encoding") + len("chunked") + field)
+	n := x.headLength()
+	if x.body != nil {
+		n += x.body.received.Load() + x.body.framing.Load()
 	}
 	return strconv.FormatInt(n, 10)
 }
 
-// bodyReceived returns the length of the body as it was sent, as far as it was read. Framing counts
-// only if the server reports it.
-func (x *exchange) bodyReceived() int64 {
-	if x.body == nil {
-		return 0
+// headLength returns the length of the request's head. A head of HTTP/1 counts as it would be
+// written again; it may have been sent with other space.
+func (x *exchange) headLength() int64 {
+	if x.originalHead > 0 {
+		return x.originalHead
 	}
-	n := x.body.received.Load()
-	if b, ok := x.body.original.(interface{ FramingLength() int64 }); ok {
-		n += b.FramingLength()
+	if sent, ok := connection.Of(x.r.Context()).(interface{ HeadLength() int64 }); ok {
+		return sent.HeadLength()
 	}
-	return n
+	const line, field = len("  \r\n\r\n"), len(": \r\n")
+	n := len(x.r.Method) + len(x.r.RequestURI) + len(x.r.Proto) + line
+	if x.hostHeader != "" {
+		n += len("Host") + len(x.hostHeader) + field
+	}
+	for name, values := range x.r.Header {
+		for _, v := range values {
+			n += len(name) + len(v) + field
+		}
+	}
+	if x.r.ProtoMajor == 1 && x.r.Header["Content-Length"] == nil && (x.body != nil || x.r.ContentLength != 0) {
+		n += len("Transfer-Encoding") + len("chunked") + field
+	}
+	return int64(n)
 }
 
 // requestID is $request_id: 16 random bytes, the same for the request and its subrequests.

@@ -9,8 +9,8 @@ import (
 // nginxPage is nginx's default size of a buffer: a page of memory.
 const nginxPage = 4 << 10
 
-// checkBuffers reports sizes of buffers that nginx rejects together. kind is proxy or fastcgi. As in
-// nginx those of http count in its servers.
+// checkBuffers reports sizes of buffers that nginx rejects together. kind is proxy or fastcgi. As
+// in nginx those of http count in its servers.
 func (t *translator) checkBuffers(s *scope, kind string) {
 	of := func(name string) string { return kind + "_" + name }
 	holder := s.holder(of("buffers"), of("buffer_size"), of("busy_buffers_size"), of("temp_file_write_size"),

@@ -53,8 +53,8 @@ func isMark(c byte) bool {
 	return c == '=' || c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
 }
 
-// cookieFlags returns the flags of userid_flags in nginx's order. As in nginx off has no effect beside
-// others, and the first samesite counts.
+// cookieFlags returns the flags of userid_flags in nginx's order. As in nginx off has no effect
+// beside others, and the first samesite counts.
 func (t *translator) cookieFlags(s *scope) (flags []string) {
 	d := s.one("userid_flags")
 	if d == nil {
