@@ -13,12 +13,12 @@ import (
 )
 
 // serveTare serves a server block by tare's own server, and returns its socket.
-func serveTare(t *testing.T, block string) string {
+func serveTare(t *testing.T, outer, block string) string {
 	t.Helper()
 	socket := filepath.Join(shortDir(t), "s")
 	l, err := net.Listen("unix", socket)
 	must(t, err)
-	s := tare.Wrap(&http.Server{Handler: newFront(t, parseConf(t, "", block), quiet())})
+	s := tare.Wrap(&http.Server{Handler: newFront(t, parseConf(t, outer, block), quiet())})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -42,7 +42,7 @@ func TestFirstPieceFollowsHeadAtOnce(t *testing.T) {
 		first <- string(b[:n])
 	})
 	servers := map[string]func() string{
-		"tare": func() string { return serveTare(t, fmt.Sprintf(block, to)) },
+		"tare": func() string { return serveTare(t, "", fmt.Sprintf(block, to)) },
 		"nginx": func() string {
 			_, dir := serveNginx(t, "", fmt.Sprintf(block, to))
 			return filepath.Join(dir, "s")
