@@ -415,7 +415,13 @@ func (t *translator) listener(a *address) Listener {
 
 // keepAlive returns the number of requests that a connection may serve, and its maximum age. A
 // conf.Config cannot express "none", so 0 becomes the minimum.
-func keepAlive(s *scope) (requests int, age time.Duration) {
+func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
+	for _, d := range s.own("keepalive_timeout") {
+		for _, arg := range d.args {
+			_, err := grammar.ParseTime(arg)
+			t.check(d, err)
+		}
+	}
 	requests, age = 1000, time.Hour
 	if s.one("keepalive_requests") != nil {
 		requests = max(1, s.number("keepalive_requests"))

@@ -51,7 +51,7 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 		Cache:          t.cache(s, kind),
 		ForceRanges:    s.flag(of("force_ranges"), false),
 		Bind:           t.bind(s, of("bind")),
-		ReadRate:       t.textOf(s, of("limit_rate")),
+		ReadRate:       t.rate(s, of("limit_rate")),
 		Resolver:       t.resolver(s),
 	}
 	p.Slice, _ = s.size("slice")
@@ -74,13 +74,16 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 // bind translates the local address of connections: "off", or IP, or IP:PORT.
 func (t *translator) bind(s *scope, name string) conf.Text {
 	d := s.one(name)
-	if d == nil || d.args[0] == "off" {
+	if d == nil || d.isWord("off") {
 		return ""
 	}
 	if len(d.args) == 2 {
-		if d.args[1] != "transparent" {
+		switch {
+		case d.args[1] != "transparent":
 			t.errorf(d, "invalid parameter %s (must be transparent)", shown(d.args[1]))
-		} else {
+		case d.args[0] == "off":
+			return ""
+		default:
 			t.reject(d, "transparent is not supported: it requires a server with privileges")
 		}
 	}

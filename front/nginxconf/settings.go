@@ -68,7 +68,7 @@ func (t *translator) settings(s *scope) conf.Settings {
 		MaxRanges:         maxRanges(s),
 	}
 	t.logCache(s, &set)
-	set.KeepAliveRequests, set.KeepAliveTime = keepAlive(s)
+	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
 	if n, has := s.size("client_max_body_size"); has {
 		if set.MaxBody = n; n == 0 {
 			set.MaxBody = -1
@@ -126,6 +126,9 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 		for i, arg := range d.args {
 			if strings.HasPrefix(arg, "/") && i != len(d.args)-1 {
 				t.warn(d, "%s is a path: files after it are never used", shown(arg))
+			}
+			if arg == "" {
+				t.errorf(d, "empty name of a file")
 			}
 			f.Index = append(f.Index, t.text(d, arg))
 		}
@@ -218,15 +221,15 @@ func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 			t.remark(d, "Content-Length is ignored: the server sets it")
 			continue
 		}
-		if d.args[0] == "" {
-			t.warn(d, "a field without a name is not sent: it would make the response invalid")
-			continue
-		}
 		h := conf.AddHeader{Name: d.args[0], Value: t.reportedText(d, t.field(d, d.args[1]))}
 		if len(d.args) == 3 {
 			if h.Always = d.args[2] == "always"; !h.Always {
 				t.errorf(d, "invalid parameter %s (must be always; quote values with spaces)", shown(d.args[2]))
 			}
+		}
+		if h.Name == "" {
+			t.warn(d, "a field without a name is not sent: it would make the response invalid")
+			continue
 		}
 		all = append(all, h)
 	}

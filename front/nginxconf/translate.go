@@ -24,8 +24,9 @@ type translator struct {
 	upstreams map[string]*directive // by name
 	matches   map[string]*conf.HealthMatch
 	zones     map[string]*directive // limit_req_zone or limit_conn_zone, by name
-	// all zones, by name
-	sharedZones map[string]sharedZone
+	// all zones, by name, and directives of upstreams that share one
+	sharedZones  map[string]sharedZone
+	unsizedZones []*directive
 	// the name of the directive that defines a cache, by the cache's name
 	caches  map[string]string
 	formats map[string]bool // names of log formats
@@ -97,6 +98,7 @@ func (t *translator) http(d *directive) {
 	for _, d := range s.own("server") {
 		t.server(d, s)
 	}
+	t.checkUnsizedZones()
 	t.listeners()
 	if len(t.servers) == 0 && t.ok() {
 		t.warn(d, "no server: nothing is served")

@@ -179,9 +179,19 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 	return nil
 }
 
+// checkUnsizedZones reports zones that no directive gives a size.
+func (t *translator) checkUnsizedZones() {
+	for _, d := range t.unsizedZones {
+		if _, has := t.sharedZones[d.args[0]]; !has {
+			t.errorf(d, "missing size of the zone (such as zone %s 64k)", d.args[0])
+		}
+	}
+}
+
 // upstreamZone checks zone NAME [SIZE], which has no effect.
 func (t *translator) upstreamZone(d *directive) {
 	if len(d.args) < 2 {
+		t.unsizedZones = append(t.unsizedZones, d)
 		return
 	}
 	n, err := grammar.ParseSize(d.args[1])
