@@ -3,7 +3,6 @@ package proc
 import (
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -101,13 +100,4 @@ func memory(of func(procfs.Meminfo) *uint64) uint64 {
 		return *n
 	}
 	return 0
-}
-
-// Sysctl returns the value of a kernel setting such as net.core.somaxconn, or "".
-func Sysctl(name string) string {
-	values, err := read(func(fs procfs.FS) ([]string, error) { return fs.SysctlStrings(name) })
-	if err != nil {
-		return ""
-	}
-	return strings.Join(values, " ")
 }
