@@ -133,7 +133,10 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}
 	defer restore()
 	defer w.watchBounds()()
-	conf, err := w.experiment.nginxConf()
+	conf, err := w.experiment.NginxConf()
+	if err == nil && conf == nil {
+		conf, err = contender.NewNginxConf("nginx.conf", ownNginxConf)
+	}
 	if err != nil {
 		return nil, "", err
 	}

@@ -93,10 +93,8 @@ func prepare(ctx context.Context, o lab.Options, crowd int) (*runner, error) {
 	if w.cases, err = e.chosen(o.Only); err != nil {
 		return nil, err
 	}
-	if e.Nginx != "" {
-		if w.conf, err = contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)); err != nil {
-			return nil, err
-		}
+	if w.conf, err = e.NginxConf(); err != nil {
+		return nil, err
 	}
 	cpus, err := contender.AllCPUs()
 	if err != nil {
