@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // listExperiments prints each experiment of the project with its question.
@@ -113,7 +112,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 		return usageError(errors.New("no experiment repeats a write-up: name an experiment"))
 	}
 	s := &series{started: time.Now(), of: len(all)}
-	var folder labrun.Folder
+	var folder lab.Folder
 	if !flags.prepare {
 		o := lab.Options{Results: w.results, Out: flags.outDir(env), Reports: []string{seriesFile}}
 		if folder, err = o.NewFolder(s.started); err != nil {
@@ -147,7 +146,7 @@ func (f *weighFlags) checkForAll() error {
 	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err
 	}
-	if f.own.builds() || f.isSet("fail-if") || len(f.only)+len(f.scenarios) > 0 {
+	if f.own.builds() || f.isSet("fail-if") || len(f.run.Only)+len(f.run.Scenarios) > 0 {
 		return errors.New("--only, --scenarios, --a, --b and --fail-if apply to one experiment, not to all")
 	}
 	return nil
