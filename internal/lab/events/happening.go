@@ -42,7 +42,8 @@ func (h *happening) run(ctx context.Context) error {
 	if err := h.checkRoles(); err != nil {
 		return err
 	}
-	before, err := lookAt(h.running, h.cpus)
+	cpus := proc.NewCPUs(h.cpus)
+	before, err := lookAt(h.running, &cpus)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (h *happening) run(ctx context.Context) error {
 		sending.Go(func() { c.run(ctx, length) })
 	}
 	err = h.follow(ctx, length)
-	after, lookErr := lookAt(h.running, h.cpus)
+	after, lookErr := lookAt(h.running, &cpus)
 	h.result.Work = before.until(&after, len(h.cpus))
 	h.crowd.leave()
 	sending.Wait()

@@ -42,7 +42,7 @@ type look struct {
 }
 
 // lookAt looks at the processors of a case.
-func lookAt(running *contender.Running, cpus []int) (look, error) {
+func lookAt(running *contender.Running, cpus *proc.CPUs) (look, error) {
 	all, err := processes(running)
 	if err != nil {
 		return look{}, err
@@ -51,8 +51,8 @@ func lookAt(running *contender.Running, cpus []int) (look, error) {
 	var errs [4]error
 	l.server, errs[0] = proc.Usages(all)
 	l.lab[0], errs[1] = proc.Self("clients")
-	l.busy, _, errs[2] = proc.Busy(cpus)
-	l.stolen, errs[3] = proc.Stolen(cpus)
+	l.busy, _, errs[2] = cpus.Busy()
+	l.stolen, errs[3] = cpus.Stolen()
 	return l, errors.Join(errs[:]...)
 }
 

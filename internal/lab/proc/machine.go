@@ -2,11 +2,8 @@ package proc
 
 import (
 	"fmt"
-	"os"
-	"time"
 
 	"github.com/prometheus/procfs"
-	"golang.org/x/sys/unix"
 )
 
 // read reads a file of /proc.
@@ -19,47 +16,6 @@ func read[T any](file func(procfs.FS) (T, error)) (content T, err error) {
 		err = fmt.Errorf("proc: %w", err)
 	}
 	return content, err
-}
-
-// Busy returns the time in which the given CPUs were not idle since the machine started, as a sum.
-// It includes interrupts and time of other virtual machines (steal). known is false if the kernel
-// does not report idle time, as in some sandboxes.
-//
-// Busy subtracts idle time from the time since the start. The kernel counts idle time exactly, but
-// samples busy time at clock ticks, and misses up to half of it if programs run often and briefly.
-func Busy(cpus []int) (busy time.Duration, known bool, err error) {
-	var up unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
-		return 0, false, fmt.Errorf("proc: %w", os.NewSyscallError("clock_gettime", err))
-	}
-	stat, err := read(procfs.FS.Stat)
-	if err != nil {
-		return 0, false, err
-	}
-	idle := 0.0
-	for _, cpu := range cpus {
-		c, ok := stat.CPU[int64(cpu)]
-		if !ok {
-			return 0, false, nil
-		}
-		idle += c.Idle + c.Iowait
-	}
-	busy = time.Duration(len(cpus))*time.Duration(up.Nano()) - time.Duration(idle*float64(time.Second))
-	return busy, idle > 0, nil
-}
-
-// Stolen returns the time in which the given CPUs had work and the hypervisor ran other virtual
-// machines, since the machine started, as a sum. It is 0 if the hypervisor does not report it.
-func Stolen(cpus []int) (time.Duration, error) {
-	stat, err := read(procfs.FS.Stat)
-	if err != nil {
-		return 0, err
-	}
-	seconds := 0.0
-	for _, cpu := range cpus {
-		seconds += stat.CPU[int64(cpu)].Steal
-	}
-	return time.Duration(seconds * float64(time.Second)), nil
 }
 
 // PassiveOpens returns the number of TCP connections that all programs of the machine have

@@ -308,11 +308,12 @@ func TestListenersOfAPort(t *testing.T) {
 }
 
 func TestMachineFigures(t *testing.T) {
-	cpus := make([]int, runtime.NumCPU())
-	for i := range cpus {
-		cpus[i] = i
+	numbers := make([]int, runtime.NumCPU())
+	for i := range numbers {
+		numbers[i] = i
 	}
-	before, known, err := proc.Busy(cpus)
+	cpus := proc.NewCPUs(numbers)
+	before, known, err := cpus.Busy()
 	if err != nil || !known {
 		t.Fatal(known, err)
 	}
@@ -331,14 +332,15 @@ func TestMachineFigures(t *testing.T) {
 	}
 	for spun := time.Now(); time.Since(spun) < 200*time.Millisecond; { // makes the machine busy
 	}
-	after, _, err := proc.Busy(cpus)
+	after, _, err := cpus.Busy()
 	if busy := after - before; err != nil || busy < 50*time.Millisecond || busy > time.Hour {
 		t.Errorf("busy for %v, %v", busy, err)
 	}
 	if now := proc.PassiveOpens(); now-opened < 3 {
 		t.Errorf("%d connections accepted before, %d after three", opened, now)
 	}
-	if _, known, err := proc.Busy([]int{1 << 20}); known || err != nil {
+	absent := proc.NewCPUs([]int{1 << 20})
+	if _, known, err := absent.Busy(); known || err != nil {
 		t.Errorf("a CPU that does not exist: %t, %v", known, err)
 	}
 	if proc.CPUModel() == "" || proc.MemoryTotal() < 1<<20 {

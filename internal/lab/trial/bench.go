@@ -157,8 +157,8 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		servers, _ := Layout(b.CPUs, rec.Cores)
 		cpus = slices.Concat(servers, generator)
 	}
-	before := look{running: running, counters: counters, cpus: cpus}
-	after := look{running: running, counters: counters, cpus: cpus, before: &before}
+	before := look{running: running, counters: counters, cpus: proc.NewCPUs(cpus)}
+	after := look{running: running, counters: counters, cpus: before.cpus, before: &before}
 	source, isOwn := b.generator(false)
 	plan := b.plan(running.Place(), rec.Condition, generator)
 	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
@@ -262,7 +262,7 @@ type look struct {
 	before   *look // the look at the start; nil in that one itself
 	usages   map[string][]proc.Usage
 	own      []proc.Usage // this process's
-	cpus     []int        // of the trial
+	cpus     proc.CPUs    // of the trial
 
 	busy      time.Duration // of cpus
 	busyKnown bool
@@ -281,7 +281,7 @@ func (l *look) take() {
 	l.usages, l.err = l.running.Usages()
 	self, ownErr := proc.Self(sample.RoleGenerator)
 	l.own = []proc.Usage{self}
-	l.busy, l.busyKnown, busyErr = proc.Busy(l.cpus)
+	l.busy, l.busyKnown, busyErr = l.cpus.Busy()
 	l.accepted = proc.PassiveOpens()
 	if l.before == nil {
 		l.counted, countErr = l.counters.take(l.usages)

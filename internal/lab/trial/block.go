@@ -131,8 +131,8 @@ type blockState struct {
 	Block
 	bench     *Bench
 	random    *rand.Rand
-	generator []int // its CPUs; none if it shares the servers'
-	cpus      []int // those that the block uses
+	generator []int     // its CPUs; none if it shares the servers'
+	cpus      proc.CPUs // those that the block uses
 	probe     *probe
 	length    time.Duration     // of each slice
 	rounds    int               // of the block
@@ -192,10 +192,11 @@ func (s *blockState) measure(ctx context.Context) error {
 	}
 	defer restore()
 	servers, _ := Layout(s.bench.CPUs, s.Cores)
-	s.generator, s.cpus = generator, s.bench.CPUs
+	cpus := s.bench.CPUs
 	if generator != nil {
-		s.cpus = slices.Concat(servers, generator)
+		cpus = slices.Concat(servers, generator)
 	}
+	s.generator, s.cpus = generator, proc.NewCPUs(cpus)
 	if s.probe, err = newProbe(servers); err != nil {
 		return err
 	}

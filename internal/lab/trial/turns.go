@@ -51,7 +51,7 @@ type machineUse struct {
 }
 
 func (s *blockState) machineUse() (machineUse, error) {
-	busy, known, err := proc.Busy(s.cpus)
+	busy, known, err := s.cpus.Busy()
 	if err != nil {
 		return machineUse{}, err
 	}
