@@ -292,7 +292,6 @@ var onlyBy = map[string][]string{
 	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",
 		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/pages",
 		"contenders/routes-fasthttp", "contenders/tare", "contenders/tare-front-bound"},
-	"internal/labrun":  {"internal/cli", "internal/lab", "internal/lab/events", "internal/lab/benchmark"},
 	"internal/textbar": {"internal/cli", "load/report"},
 	"load/agent":       {"internal/cli", "internal/lab/remote", "load/fleet"},
 	"load/fleet":       {"internal/cli", "internal/lab/remote"},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/fleet"
@@ -189,12 +190,13 @@ func showLoad(env Env, flags *loadFlags, r *report.Run) error {
 
 // about returns the circumstances of the run for its report.
 func about(flags *loadFlags) report.About {
+	release, _ := kernel.Tree{}.Read("kernel.osrelease") // "" if it is unknown
 	return report.About{
 		Tool:  version() + " " + runtime.Version(),
 		Flags: flags.setFlags(),
 		Machine: report.Machine{
 			CPU: proc.CPUModel(), Cores: runtime.NumCPU(), Memory: proc.MemoryTotal(),
-			Kernel: runtime.GOOS + " " + proc.Sysctl("kernel.osrelease"),
+			Kernel: runtime.GOOS + " " + release,
 		},
 	}
 }

@@ -30,20 +30,18 @@ const defaultExperiment = "front"
 const allExperiments = "all"
 
 type weighFlags struct {
-	full, quick, prepare, list, why, tune, details, check, profile bool
-	only, scenarios                                                []string
-	blocks                                                         int
-	warmup, measure                                                time.Duration
-	until                                                          float64 // percent
-	within                                                         time.Duration
-	cores                                                          []string
-	connections                                                    []int
-	rate                                                           string
-	sweep                                                          []string
-	seed                                                           uint64
-	out                                                            string
-	own                                                            ownFlags
-	generator                                                      generatorFlags
+	quick, prepare, list, details, check bool
+
+	run             lab.Options // what flags set as it is
+	blocks          int
+	warmup, measure time.Duration
+	until           float64 // percent
+	cores           []string
+	connections     []int
+	rate            string
+	out             string
+	own             ownFlags
+	generator       generatorFlags
 
 	set   *pflag.FlagSet
 	isSet func(name string) bool // reports whether a flag is on the command line, and applies
@@ -98,21 +96,21 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set := c.Flags()
 	f.set, f.isSet = set, set.Changed
 	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials (the default)")
-	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps; takes more than three hours")
+	set.BoolVar(&f.run.Full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps; takes more than three hours")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
-	set.BoolVar(&f.why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
-	set.BoolVar(&f.profile, "profile", false, "sample where the CPU time goes, in trials of their own, and draw flame graphs; requires privileges")
-	set.BoolVar(&f.tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
+	set.BoolVar(&f.run.Why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
+	set.BoolVar(&f.run.Profile, "profile", false, "sample where the CPU time goes, in trials of their own, and draw flame graphs; requires privileges")
+	set.BoolVar(&f.run.Tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
 	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions, or the rows of targets")
 	set.BoolVar(&f.check, "check", false, "with targets, exit with 1 if a required target is missed or cannot be measured")
-	set.StringSliceVar(&f.only, "only", nil,
+	set.StringSliceVar(&f.run.Only, "only", nil,
 		"run only these `CONTENDERS`, such as tare,fasthttp, and the control; or these rows of targets (default all)")
-	set.StringSliceVar(&f.scenarios, "scenarios", nil,
+	set.StringSliceVar(&f.run.Scenarios, "scenarios", nil,
 		"of an experiment with scenarios, such as tls, run only those with these `NAMES` (default all)")
 	set.IntVar(&f.blocks, "blocks", 0, "run `N` blocks, each of which starts every contender once; intervals need 5 (default the experiment's)")
 	set.Float64Var(&f.until, "until", 0, "add blocks until intervals are within `PERCENT` of their ratios (default none)")
-	set.DurationVar(&f.within, "within", lab.DefaultWithin, "with --until, start no block after `TIME`")
+	set.DurationVar(&f.run.Until.Within, "within", lab.DefaultWithin, "with --until, start no block after `TIME`")
 	set.DurationVar(&f.warmup, "warmup", 0, "load a contender for `TIME` before measuring, such as 300ms (default the experiment's)")
 	set.DurationVar(&f.measure, "measure", 0,
 		"measure each contender for `TIME` per block, such as 1s (default the experiment's)")
@@ -121,10 +119,10 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.IntSliceVar(&f.connections, "connections", nil,
 		"keep these `NUMBERS` of connections busy, such as 64,1000 (default the experiment's)")
 	set.StringVar(&f.rate, "rate", "", "add trials at the same `RATE` for all contenders, where latencies are comparable: a share of what the\nslowest can serve, such as 50%, a number of requests/s, or off (default the experiment's)")
-	set.StringSliceVar(&f.sweep, "sweep", nil,
+	set.StringSliceVar(&f.run.Sweep, "sweep", nil,
 		"also vary these `AXES`: --sweep=connections,workers or --sweep=gomaxprocs; --sweep alone varies all\n(default off, with --full all)")
 	set.Lookup("sweep").NoOptDefVal = lab.SweepAll
-	set.Uint64Var(&f.seed, "seed", 0, "order the trials by this `SEED`; 0 is a new one (default 0)")
+	set.Uint64Var(&f.run.Seed, "seed", 0, "order the trials by this `SEED`; 0 is a new one (default 0)")
 	set.StringVar(&f.out, "out", "", "write the results to `DIR` (default a new folder in results/)")
 	f.own.define(set)
 	f.generator.define(set)
@@ -146,7 +144,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 		return usageError(fmt.Errorf("want one experiment, got %d: %q (the command of your own application goes after --)",
 			len(named), named))
 	}
-	if flags.full && flags.quick {
+	if flags.run.Full && flags.quick {
 		return usageError(errors.New("--quick and --full are mutually exclusive"))
 	}
 	isTargets := len(named) == 1 && named[0] == lab.TargetsDir && len(command) == 0
@@ -331,9 +329,9 @@ func showResults(env Env, a results, warnings *[]string, dir string, details boo
 // options returns the options for an experiment of the project, or for a subject. words are the
 // arguments that selected it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
-	o = lab.Options{Experiment: experiment, Why: f.why, Profile: f.profile, Tune: f.tune, Subject: s, Full: f.full,
-		Sweep: f.sweep, Only: f.only, Scenarios: f.scenarios, Seed: f.seed, Out: f.outDir(env),
-		Reports: report.FileNames(), Until: lab.Until{Width: f.until / 100, Within: f.within}}
+	o = f.run
+	o.Experiment, o.Subject, o.Out, o.Reports = experiment, s, f.outDir(env), report.FileNames()
+	o.Until.Width = f.until / 100
 	w, err := findWorkspace(env, s == nil)
 	if err != nil {
 		return o, err
@@ -356,7 +354,7 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 			return o, fmt.Errorf("--rate: %w", err)
 		}
 	}
-	if err = lab.CheckSweep(f.sweep); err != nil {
+	if err = lab.CheckSweep(f.run.Sweep); err != nil {
 		return o, fmt.Errorf("--sweep: %w", err)
 	}
 	o.Adjust = func(t *lab.Trials) {

@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // listExperiments prints each experiment of the project with its question.
@@ -30,17 +29,17 @@ func listExperiments(env Env) error {
 	}
 	wide := len(allExperiments)
 	for _, e := range all {
-		wide = max(wide, len(e.name))
+		wide = max(wide, len(e.Name))
 	}
 	for _, e := range all {
-		what := e.question
+		what := e.Question
 		if what == "" {
-			what = e.title
+			what = e.Title
 		}
-		if e.kind == lab.Benchmarks {
+		if e.Kind == lab.Benchmarks {
 			what += " (Go benchmarks)"
 		}
-		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.name, what)
+		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.Name, what)
 	}
 	fmt.Fprintf(env.Stdout, "%-*s  Which of this project's targets are met?\n", wide, lab.TargetsDir)
 	fmt.Fprintf(env.Stdout, "%-*s  All experiments that repeat a write-up, one after another: %s\n", wide,
@@ -48,35 +47,28 @@ func listExperiments(env Env) error {
 	return nil
 }
 
-// experimentInfo describes an experiment of the project.
-type experimentInfo struct {
-	name, title, question string
-	source                string // the write-up that it repeats; empty if none
-	kind                  lab.Kind
-}
-
 // writeUps returns the experiments that repeat a write-up.
-func writeUps(all []experimentInfo) []experimentInfo {
-	return slices.DeleteFunc(slices.Clone(all), func(e experimentInfo) bool { return e.source == "" })
+func writeUps(all []lab.Head) []lab.Head {
+	return slices.DeleteFunc(slices.Clone(all), func(e lab.Head) bool { return e.Source == "" })
 }
 
-func namesOf(all []experimentInfo) string {
+func namesOf(all []lab.Head) string {
 	names := make([]string, len(all))
 	for i, e := range all {
-		names[i] = e.name
+		names[i] = e.Name
 	}
 	return strings.Join(names, ", ")
 }
 
 // experiments returns all experiments of the project, sorted by name.
-func experiments(root string) (all []experimentInfo, err error) {
+func experiments(root string) (all []lab.Head, err error) {
 	dir := filepath.Join(root, "experiments")
 	names, err := lab.Experiments(dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		e, err := readInfo(filepath.Join(dir, name))
+		e, err := readHead(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
@@ -88,30 +80,18 @@ func experiments(root string) (all []experimentInfo, err error) {
 	return all, nil
 }
 
-// readInfo reads the experiment in a folder.
-func readInfo(dir string) (experimentInfo, error) {
-	info := experimentInfo{name: filepath.Base(dir), kind: lab.KindOf(dir)}
-	switch info.kind {
+// readHead reads the experiment in a folder and returns what all kinds have.
+func readHead(dir string) (lab.Head, error) {
+	switch lab.KindOf(dir) {
 	case lab.Benchmarks:
 		e, err := benchmark.ReadExperiment(dir)
-		if err != nil {
-			return info, err
-		}
-		info.title, info.question, info.source = e.Title, e.Question, e.Source
+		return e.Head, err
 	case lab.Events:
 		e, err := events.ReadExperiment(dir)
-		if err != nil {
-			return info, err
-		}
-		info.title, info.question = e.Title, e.Question
-	default:
-		e, err := lab.ReadExperiment(dir)
-		if err != nil {
-			return info, err
-		}
-		info.title, info.question, info.source = e.Title, e.Question, e.Source
+		return e.Head, err
 	}
-	return info, nil
+	e, err := lab.ReadExperiment(dir)
+	return e.Head, err
 }
 
 // weighAll runs all experiments that repeat a write-up. It continues after one that fails, but not
@@ -132,7 +112,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 		return usageError(errors.New("no experiment repeats a write-up: name an experiment"))
 	}
 	s := &series{started: time.Now(), of: len(all)}
-	var folder labrun.Folder
+	var folder lab.Folder
 	if !flags.prepare {
 		o := lab.Options{Results: w.results, Out: flags.outDir(env), Reports: []string{seriesFile}}
 		if folder, err = o.NewFolder(s.started); err != nil {
@@ -142,7 +122,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	}
 	for i, e := range all {
 		if !flags.prepare {
-			fmt.Fprintf(env.Stdout, "== %s (%d of %d): %s\n\n", e.name, i+1, len(all), e.title)
+			fmt.Fprintf(env.Stdout, "== %s (%d of %d): %s\n\n", e.Name, i+1, len(all), e.Title)
 		}
 		began := time.Now()
 		a, err := weighListed(ctx, env, e, *flags, s.dir)
@@ -166,7 +146,7 @@ func (f *weighFlags) checkForAll() error {
 	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err
 	}
-	if f.own.builds() || f.isSet("fail-if") || len(f.only)+len(f.scenarios) > 0 {
+	if f.own.builds() || f.isSet("fail-if") || len(f.run.Only)+len(f.run.Scenarios) > 0 {
 		return errors.New("--only, --scenarios, --a, --b and --fail-if apply to one experiment, not to all")
 	}
 	return nil
@@ -182,14 +162,14 @@ func (f *weighFlags) outDir(env Env) string {
 
 // weighListed runs one of the experiments with its results in a subfolder of dir. It returns nil
 // results if nothing was started.
-func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlags, dir string) (*report.Report, error) {
+func weighListed(ctx context.Context, env Env, e lab.Head, flags weighFlags, dir string) (*report.Report, error) {
 	if dir != "" {
-		flags.out = filepath.Join(dir, e.name)
+		flags.out = filepath.Join(dir, e.Name)
 	}
-	if e.kind == lab.Benchmarks {
+	if e.Kind == lab.Benchmarks {
 		if dropped := flags.dropServerFlags(); len(dropped) > 0 {
-			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.name, strings.Join(dropped, ", "))
+			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.Name, strings.Join(dropped, ", "))
 		}
 	}
-	return weighNamed(ctx, env, e.name, &flags)
+	return weighNamed(ctx, env, e.Name, &flags)
 }

@@ -45,7 +45,7 @@ func (f *weighFlags) dropServerFlags() (dropped []string) {
 			dropped = append(dropped, "--"+name)
 		}
 	}
-	f.why, f.profile, f.tune = false, false, false
+	f.run.Why, f.run.Profile, f.run.Tune = false, false, false
 	f.isSet = func(name string) bool { return isSet(name) && !slices.Contains(serverFlags(), name) }
 	f.generator = generatorFlags{isSet: f.isSet}
 	return dropped

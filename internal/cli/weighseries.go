@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
@@ -55,12 +56,12 @@ func (w *seriesEntry) Outcome() string {
 	return "incomplete"
 }
 
-func (s *series) add(e experimentInfo, a *report.Report, err error, elapsed time.Duration) {
-	w := seriesEntry{Name: e.name, Title: e.title, Duration: elapsed.Round(100 * time.Millisecond), err: err}
+func (s *series) add(e lab.Head, a *report.Report, err error, elapsed time.Duration) {
+	w := seriesEntry{Name: e.Name, Title: e.Title, Duration: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()
 	}
-	file := filepath.Join(s.dir, e.name, report.PageFile)
+	file := filepath.Join(s.dir, e.Name, report.PageFile)
 	if _, statErr := os.Stat(file); s.dir != "" && statErr == nil {
 		w.Report = file
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // targetRows is rows of an experiment of targets.
@@ -55,7 +54,7 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	if err != nil {
 		return err
 	}
-	all, err := findTargets(w.root, flags.full)
+	all, err := findTargets(w.root, flags.run.Full)
 	if err != nil {
 		return weighError(err)
 	}
@@ -63,11 +62,11 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 		listTargets(env, all)
 		return nil
 	}
-	selected, err := selectRows(all, flags.only)
+	selected, err := selectRows(all, flags.run.Only)
 	if err != nil {
 		return usageError(err)
 	}
-	var folder labrun.Folder
+	var folder lab.Folder
 	if !flags.prepare {
 		o := lab.Options{Results: w.results, Out: flags.outDir(env)}
 		if folder, err = o.NewFolder(time.Now()); err != nil {
@@ -159,14 +158,14 @@ func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir
 		flags.out = filepath.Join(dir, s.experiment)
 	}
 	words := []string{lab.TargetsDir}
-	flags.only, flags.scenarios = nil, s.rows
+	flags.run.Only, flags.run.Scenarios = nil, s.rows
 	if s.isPart {
 		words = append(words, "--only", strings.Join(s.rows, ","))
 	}
 	isSet := flags.isSet
 	flags.isSet = func(name string) bool { return isSet(name) && name != "only" }
 	if s.benchmarks && s.isPart {
-		flags.only = s.rows
+		flags.run.Only = s.rows
 	}
 	o, err := flags.options(env, name, nil, words)
 	if err != nil {

@@ -15,11 +15,9 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
-	"github.com/tarehq/tare/internal/template"
 )
 
 // ExperimentFile is the name of an experiment's file.
@@ -27,13 +25,7 @@ const ExperimentFile = "experiment.yaml"
 
 // Experiment is the content of an experiment.yaml: a question, contenders, trials.
 type Experiment struct {
-	Name string `yaml:"-"` // the folder's
-	Dir  string `yaml:"-"`
-
-	Kind     Kind   `yaml:"kind"`
-	Title    string `yaml:"title"`
-	Question string `yaml:"question"`
-	Source   string `yaml:"source"` // the write-up that it repeats
+	Head `yaml:",inline"`
 
 	Request struct {
 		Method string `yaml:"method"`
@@ -55,7 +47,6 @@ type Experiment struct {
 	Compare  []sample.Comparison `yaml:"compare"`
 	Variants map[string]Variant  `yaml:"variants"`    // contenders that differ in settings, by name
 	Small    int                 `yaml:"small_files"` // number of small files in the folder that is served
-	Nginx    string              `yaml:"nginx"`       // a template, for contender.NginxConf; "" is own.conf
 	// Upstream describes the fronts' connections to the application; "" is "with keep-alive
 	// connections".
 	Upstream string `yaml:"upstream"`
@@ -75,10 +66,7 @@ type Expectation struct {
 	Status int    `yaml:"status"`
 	Body   string `yaml:"body"`
 	SHA256 string `yaml:"sha256"` // of the body, in hexadecimal digits; replaces Body
-	MD5    string `yaml:"md5"`    // likewise
 	Bytes  int    `yaml:"bytes"`  // of the whole response; 0 is any
-
-	BodyFile string `yaml:"body_file"` // a file with the body, in the experiment's folder; replaces Body
 }
 
 // Values of Expectation.By.
@@ -189,31 +177,14 @@ func (e *Experiment) Contenders() []string {
 	return all
 }
 
-// ErrNoExperiment is the error for a folder without an experiment.
-var ErrNoExperiment = errors.New("no such experiment")
-
-// ReadExperiment reads the experiment in a folder. The error is ErrNoExperiment if its file is
-// missing, and a *yamlfile.Error if it is invalid.
+// ReadExperiment reads the experiment under load in a folder. The errors are those of Read.
 func ReadExperiment(dir string) (*Experiment, error) {
-	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
-	file := filepath.Join(dir, ExperimentFile)
-	f, err := yamlfile.Read(file, e)
-	if os.IsNotExist(err) {
-		return nil, fmt.Errorf("%s: %w", file, ErrNoExperiment)
-	}
-	if f != nil {
-		err = cmp.Or(checkKind(dir, f), err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return e, e.check(f)
+	e := new(Experiment)
+	return e, Read(dir, e, &e.Head, e.check, Comparison, Targets)
 }
 
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
-	case e.Title == "":
-		return f.Fault("$.title", "title is missing")
 	case e.Control == "":
 		return f.Fault("$.control", "control is missing; ratios are relative to it")
 	case e.Kind == Comparison && !slices.Contains(e.Ways, e.Control):
@@ -225,7 +196,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
-	if err := cmp.Or(e.checkTargets(f), e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
+	if err := cmp.Or(e.checkTargets(f), e.Load.check(f), e.Expect.check(f)); err != nil {
 		return err
 	}
 	if err := e.checkVariants(f); err != nil {
@@ -354,19 +325,6 @@ func (e *Experiment) request() equal.Request {
 		Method: e.Request.Method, Path: cmp.Or(e.Request.ExamplePath, e.Request.Path), Host: e.Request.Host,
 		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
 	}
-}
-
-// nginxConf returns the template of the fronts' configuration: the experiment's, or own.conf.
-func (e *Experiment) nginxConf() (*template.Template, error) {
-	if e.Nginx == "" {
-		return contender.NewNginxConf("nginx.conf", ownNginxConf)
-	}
-	file := filepath.Join(e.Dir, e.Nginx)
-	t, err := contender.ParseNginxConf(file)
-	if err != nil {
-		return nil, &yamlfile.Error{File: file, What: err.Error()}
-	}
-	return t, nil
 }
 
 // lines returns the source lines that the write-up published for a contender; 0 if it did not.

@@ -1,13 +1,18 @@
 package lab
 
 import (
+	"cmp"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/template"
 )
 
 // Kind is what an experiment is about.
@@ -45,11 +50,58 @@ func Experiments(dir string, kinds ...Kind) (names []string, err error) {
 	return names, err
 }
 
-// checkKind returns a *yamlfile.Error for an unknown kind, whose keys are unknown, too.
-func checkKind(dir string, f *yamlfile.File) error {
-	if kind := KindOf(dir); kind != Comparison && kind != Targets {
+// Head is what experiments of all kinds have.
+type Head struct {
+	Name string `yaml:"-"` // the folder's
+	Dir  string `yaml:"-"`
+
+	Kind     Kind   `yaml:"kind"`
+	Title    string `yaml:"title"`
+	Question string `yaml:"question"`
+	Source   string `yaml:"source"` // the write-up that it repeats
+	Nginx    string `yaml:"nginx"`  // a template, for contender.NginxConf; "" is none
+}
+
+// ErrNoExperiment is the error for a folder without an experiment.
+var ErrNoExperiment = errors.New("no such experiment")
+
+// Read reads the experiment in a folder, of one of some kinds, into e, and checks it. head is the
+// one of e. The error is ErrNoExperiment if the file is missing, and a *yamlfile.Error if it is
+// invalid.
+func Read(dir string, e any, head *Head, check func(*yamlfile.File) error, kinds ...Kind) error {
+	file := filepath.Join(dir, ExperimentFile)
+	f, err := yamlfile.Read(file, e)
+	if os.IsNotExist(err) {
+		return fmt.Errorf("%s: %w", file, ErrNoExperiment)
+	}
+	if kind := KindOf(dir); f != nil && !slices.Contains(kinds, kind) { // its keys are unknown, too
 		return f.Fault("$.kind", "kind %q: want %s, %s or %s, or none for a comparison", kind, Targets, Benchmarks,
 			Events)
 	}
+	if err != nil {
+		return err
+	}
+	head.Name, head.Dir = filepath.Base(dir), dir
+	return cmp.Or(head.check(f), check(f))
+}
+
+func (h *Head) check(f *yamlfile.File) error {
+	if h.Title == "" {
+		return f.Fault("$.title", "title is missing")
+	}
 	return nil
+}
+
+// NginxConf parses the template of the fronts' configuration; nil without one. The error is a
+// *yamlfile.Error.
+func (h *Head) NginxConf() (*template.Template, error) {
+	if h.Nginx == "" {
+		return nil, nil
+	}
+	file := filepath.Join(h.Dir, h.Nginx)
+	t, err := contender.ParseNginxConf(file)
+	if err != nil {
+		return nil, &yamlfile.Error{File: file, What: err.Error()}
+	}
+	return t, nil
 }

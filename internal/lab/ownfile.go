@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -41,7 +42,8 @@ func ReadSubject(file string) (*Subject, error) {
 	}
 	e := &own.Experiment
 	e.Dir, e.Name = dir, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	if err := e.check(f.In("$.experiment")); err != nil {
+	part := f.In("$.experiment")
+	if err := cmp.Or(e.Head.check(part), e.check(part)); err != nil {
 		return nil, err
 	}
 	s := &Subject{Experiment: e}

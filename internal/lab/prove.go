@@ -138,7 +138,7 @@ func (x *Expectation) check(f *yamlfile.File) error {
 	case x.SHA256 != "" && !isSHA256(x.SHA256):
 		return f.Fault("$.expect.sha256", "sha256 %q: want %d hexadecimal digits", x.SHA256, 2*sha256.Size)
 	}
-	return x.checkMD5(f)
+	return nil
 }
 
 // isSHA256 reports whether text is a SHA-256 in hexadecimal digits.
@@ -160,9 +160,7 @@ func (x *Expectation) wrong(a *equal.Response) string {
 		return fmt.Sprintf("responds with status %d, not %d", a.Status, x.Status)
 	case x.SHA256 != "" && !strings.EqualFold(got, x.SHA256):
 		return fmt.Sprintf("responds with a body whose SHA-256 is %s, not %s: %d bytes, %.60q", got, strings.ToLower(x.SHA256), len(a.Body), a.Body)
-	case x.MD5 != "" && !strings.EqualFold(sumMD5(a.Body), x.MD5):
-		return fmt.Sprintf("responds with a body whose MD5 is %s, not %s: %d bytes, %.60q", sumMD5(a.Body), strings.ToLower(x.MD5), len(a.Body), a.Body)
-	case x.SHA256 == "" && x.MD5 == "" && x.By == "" && string(a.Body) != x.Body:
+	case x.SHA256 == "" && x.By == "" && string(a.Body) != x.Body:
 		return fmt.Sprintf("responds with body %.60q, not %.60q", a.Body, x.Body)
 	}
 	return ""

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // Recorder keeps what a run measures: in memory, in the journal and in messages.
@@ -19,7 +18,7 @@ type Recorder struct {
 	Run  *sample.Run
 	Logf func(format string, args ...any) // may be nil
 
-	folder  labrun.Folder
+	folder  Folder
 	journal *sample.Journal // nil if records cannot be written
 }
 
@@ -41,17 +40,17 @@ func (r *Recorder) Open(o *Options) error {
 
 // NewFolder makes the results folder: Out, or a new one in Results/results. A file in it that the
 // run or its Reports would replace is an error. The error is a *UsageError.
-func (o *Options) NewFolder(started time.Time) (labrun.Folder, error) {
-	folder, err := labrun.NewFolder(cmp.Or(o.Results, o.Root), o.Out, started)
+func (o *Options) NewFolder(started time.Time) (Folder, error) {
+	folder, err := newFolder(cmp.Or(o.Results, o.Root), o.Out, started)
 	if err != nil {
-		return labrun.Folder{}, unwritable(err)
+		return Folder{}, unwritable(err)
 	}
 	for _, name := range slices.Concat([]string{sample.JournalFile, sample.RunFile, sample.ConfigsDir}, o.Reports) {
 		if _, err := os.Lstat(filepath.Join(folder.Path, name)); err == nil {
-			return labrun.Folder{}, UsageErrorf(OptionOut, "%q has the file %s, which would be replaced; name another folder",
+			return Folder{}, UsageErrorf(OptionOut, "%q has the file %s, which would be replaced; name another folder",
 				folder.Path, name)
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return labrun.Folder{}, unwritable(err)
+			return Folder{}, unwritable(err)
 		}
 	}
 	return folder, nil
@@ -68,7 +67,7 @@ func (r *Recorder) Discard() {
 		_ = os.Remove(filepath.Join(r.folder.Path, sample.JournalFile))
 	}
 	r.folder.Discard()
-	r.journal, r.folder = nil, labrun.Folder{}
+	r.journal, r.folder = nil, Folder{}
 }
 
 // Close ends the run and returns it with its results folder.

@@ -1,11 +1,7 @@
 package lab
 
 import (
-	"crypto/md5" //nolint:gosec // a write-up gives this sum; it protects nothing
-	"encoding/hex"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -49,39 +45,4 @@ func (l *Load) check(f *yamlfile.File) error {
 		}
 	}
 	return nil
-}
-
-// readBody reads the expected body from BodyFile.
-func (x *Expectation) readBody(dir string, f *yamlfile.File) error {
-	if x.BodyFile == "" {
-		return nil
-	}
-	if x.Body != "" || x.SHA256 != "" || x.MD5 != "" {
-		return f.Fault("$.expect.body_file", "body_file: want one of body, body_file, sha256 and md5")
-	}
-	body, err := os.ReadFile(filepath.Join(dir, x.BodyFile))
-	if err != nil {
-		return f.Fault("$.expect.body_file", "body_file: %v", err)
-	}
-	x.Body = string(body)
-	return nil
-}
-
-// checkMD5 checks the expected MD5 sum of the body.
-func (x *Expectation) checkMD5(f *yamlfile.File) error {
-	if x.MD5 == "" {
-		return nil
-	}
-	if x.Body != "" || x.SHA256 != "" || x.By != "" {
-		return f.Fault("$.expect.md5", "md5: want only one of md5, body, sha256 and by")
-	}
-	if b, err := hex.DecodeString(x.MD5); err != nil || len(b) != md5.Size {
-		return f.Fault("$.expect.md5", "md5 %q: want %d hexadecimal digits", x.MD5, 2*md5.Size)
-	}
-	return nil
-}
-
-func sumMD5(body []byte) string {
-	sum := md5.Sum(body) //nolint:gosec // as above
-	return hex.EncodeToString(sum[:])
 }

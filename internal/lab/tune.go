@@ -9,7 +9,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // kernelSettings returns the kernel settings of the write-up's machine.
@@ -37,7 +36,7 @@ func (w *runner) compareKernel() error {
 		return err
 	}
 	w.run.Kernel = kernel.Compare(w.Kernel, theirs, w.trials.mostConnections())
-	w.run.Environment.Sysctls = labrun.Sysctls(w.Kernel)
+	w.run.Environment.Sysctls = sysctls(w.Kernel)
 	if !w.Tune {
 		return nil
 	}
@@ -67,7 +66,7 @@ func (w *runner) tune(k kernel.Keeper) (restore func(), err error) {
 		return nil, fmt.Errorf("lab: kernel settings: %w", err)
 	}
 	w.run.Tuned = changes
-	w.run.Environment.Sysctls = labrun.Sysctls(w.Kernel)
+	w.run.Environment.Sysctls = sysctls(w.Kernel)
 	texts := make([]string, len(changes))
 	for i, c := range changes {
 		texts[i] = fmt.Sprintf("%s from %s to %s", c.Name, c.From, c.To)

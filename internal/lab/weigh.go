@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // Options configure a run of an experiment, of any kind.
@@ -133,7 +132,10 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}
 	defer restore()
 	defer w.watchBounds()()
-	conf, err := w.experiment.nginxConf()
+	conf, err := w.experiment.NginxConf()
+	if err == nil && conf == nil {
+		conf, err = contender.NewNginxConf("nginx.conf", ownNginxConf)
+	}
 	if err != nil {
 		return nil, "", err
 	}
@@ -236,11 +238,11 @@ func prepare(o Options) (*runner, error) {
 		w.Seed = 1 + rand.Uint64N(1<<32)
 	}
 	w.run = &sample.Run{
-		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
+		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
 		Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
-		Environment: labrun.Environment(len(cpus)), Published: published, Compare: e.Compare,
+		Environment: Environment(len(cpus)), Published: published, Compare: e.Compare,
 	}
 	w.recorder.Run = w.run
 	return w, w.compareKernel()

@@ -47,10 +47,7 @@ func Weights(of, than []*sample.Record, figure Figure) Ratio { return ratio(of, 
 func Rates(of, than []*sample.Record) Ratio {
 	saturated := !slices.ContainsFunc(of, func(r *sample.Record) bool { return r != nil && !r.Saturated() })
 	c := ratio(of, than, func(s *sample.Slice) float64 { return 1 / s.PerSecond() }, saturated)
-	c.Mid = 1 / c.Mid
-	if c.Known() {
-		c.Lo, c.Hi = 1/c.Hi, 1/c.Lo
-	}
+	c.Interval = inverse(c.Interval)
 	return c
 }
 

@@ -26,18 +26,12 @@ const (
 // Experiment is the content of an experiment.yaml of this kind: a question, engines, groups of
 // rows, trials.
 type Experiment struct {
-	Name string `yaml:"-"` // the folder's
-	Dir  string `yaml:"-"`
+	lab.Head `yaml:",inline"`
 
-	Kind     lab.Kind `yaml:"kind"` // lab.Benchmarks
-	Title    string   `yaml:"title"`
-	Question string   `yaml:"question"`
-	Source   string   `yaml:"source"` // the write-up that it repeats
-	Module   string   `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
-	Server   string   `yaml:"server"` // the contender to which load generators send requests
-	Nginx    string   `yaml:"nginx"`  // a template of its nginx.conf; "" if it needs none
-	Control  string   `yaml:"control"`
-	Engines  []Engine `yaml:"engines"`
+	Module  string   `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
+	Server  string   `yaml:"server"` // the contender to which load generators send requests
+	Control string   `yaml:"control"`
+	Engines []Engine `yaml:"engines"`
 
 	Groups  []sample.Group `yaml:"groups"`
 	Targets []TargetRow    `yaml:"targets"` // instead of groups
@@ -78,21 +72,14 @@ type Trials struct {
 	areExact bool // rows have no blocks of their own
 }
 
-// ReadExperiment reads the experiment in a folder. If its file is invalid, the error is a
-// *yamlfile.Error.
+// ReadExperiment reads the experiment in a folder. The errors are those of lab.Read.
 func ReadExperiment(dir string) (*Experiment, error) {
-	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
-	f, err := yamlfile.Read(filepath.Join(dir, lab.ExperimentFile), e)
-	if err != nil {
-		return nil, err
-	}
-	return e, e.check(f)
+	e := new(Experiment)
+	return e, lab.Read(dir, e, &e.Head, e.check, lab.Benchmarks)
 }
 
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
-	case e.Title == "":
-		return f.Fault("$.title", "title is missing")
 	case e.Module == "" == (e.Server == ""):
 		return f.Fault("$.module", "module is missing (the folder of the benchmarks), or server (of load generators)")
 	case e.engine(e.Control) == nil:

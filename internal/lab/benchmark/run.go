@@ -14,7 +14,6 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // runner carries out one run. It is a trial.Source.
@@ -92,9 +91,9 @@ func newRunner(o lab.Options) (*runner, error) {
 		failures: make(map[trial.Slot]int),
 	}
 	w.run = &sample.Run{
-		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,
+		Tool: lab.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,
 		Question: e.Question, Source: e.Source, Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks,
-		Measure: time.Duration(trials.Time), Environment: labrun.Environment(runtime.NumCPU()),
+		Measure: time.Duration(trials.Time), Environment: lab.Environment(runtime.NumCPU()),
 		Benchmarks: &sample.Benchmarks{
 			Groups: e.Groups, Procs: threads(trials.Procs), Published: published, Why: e.Published.Why,
 		},

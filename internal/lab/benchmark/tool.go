@@ -108,10 +108,8 @@ func (w *runner) openServer(ctx context.Context) error {
 	if s.built, err = w.Tools.Prepare(ctx, spec); err != nil {
 		return fmt.Errorf("server: %w", err)
 	}
-	if e.Nginx != "" {
-		if s.conf, err = contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)); err != nil {
-			return err
-		}
+	if s.conf, err = e.NginxConf(); err != nil {
+		return err
 	}
 	all, err := contender.AllCPUs()
 	if err != nil {

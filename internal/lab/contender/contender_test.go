@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
@@ -371,8 +372,12 @@ func TestStartEndsWithItsContext(t *testing.T) {
 }
 
 func TestFreePortIsBelowPortsOfClients(t *testing.T) {
-	low, _, _ := strings.Cut(proc.Sysctl("net.ipv4.ip_local_port_range"), " ")
-	limit, _ := strconv.Atoi(low)
+	ports, err := kernel.Tree{}.Read("net.ipv4.ip_local_port_range")
+	low, _, _ := strings.Cut(ports, " ")
+	limit, atoiErr := strconv.Atoi(low)
+	if err := errors.Join(err, atoiErr); err != nil {
+		t.Fatal(err)
+	}
 	seen := map[int]bool{}
 	for range 20 {
 		port, err := contender.FreePort()
@@ -403,18 +408,18 @@ func TestMalformedSpecsAreRejected(t *testing.T) {
 		{"unknown key", "title: t", "tittle: t", `contender.yaml:1: unknown field "tittle"`},
 		{"protocol", "protocol: http", "protocol: spdy", `contender.yaml:6: protocol "spdy": want http or fastcgi`},
 		{"front", "protocol: http", "protocol: http\nfront: apache", `contender.yaml:7: front "apache": want nginx, or a front_run that starts it`},
-		{"own front", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: own\nfront_build: go build -o {front} .\nfront_run: \"{front} {conf}\"", ""},
-		{"front_run without a front", "protocol: http", "protocol: http\nfront_run: \"{front}\"",
-			"front is missing; front_build and front_run require it"},
+		{"own front", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: own\nfront_run: \"{bin} {conf}\"", ""},
+		{"front_run without a front", "protocol: http", "protocol: http\nfront_run: \"{bin}\"",
+			"front is missing; front_run requires it"},
 		{"front_run of nginx", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
-			"needs: [nginx]\nfront: nginx\nfront_run: x", `contender.yaml:4: front "nginx": excludes front_build`},
+			"needs: [nginx]\nfront: nginx\nfront_run: x", `contender.yaml:4: front "nginx": excludes front_run`},
 		{"fastcgi alone", "protocol: http", "protocol: fastcgi", ""},
 		{"on a socket alone", "{port}", "{socket}", ""},
 		{"no port", "{port}", "80", "contender.yaml:5: run: want {addr}, {port} or {socket}, the address to listen on"},
 		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": unknown tool; want go, nginx, python, ruby, cc, mini-httpd, h2o, caddy, haproxy, mariadb or tare`},
 		{"front without need", "protocol: http", "protocol: http\nfront: nginx", "contender.yaml:3: needs: nginx is missing; the front is nginx"},
 		{"quotes", "go build", "sh -c 'go build'", "contender.yaml:4: build: quotes are not supported"},
-		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {home}, {dir}, {cores}, {venv}, {ruby}, {mini-httpd}, {h2o}, {caddy}, {haproxy}, {mariadb}, {tare}, {site}, {addr}, {port}, {ports}, {socket}, {front}, {config}, {conf}, {cert} or {key}`},
+		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {home}, {dir}, {cores}, {venv}, {ruby}, {mini-httpd}, {h2o}, {caddy}, {haproxy}, {mariadb}, {tare}, {site}, {addr}, {port}, {ports}, {socket}, {config}, {conf}, {cert} or {key}`},
 		{"several ports alone", "{port}", "{ports}", "contender.yaml:5: run: {ports} requires a front"},
 		{"several ports", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
 			"needs: [nginx]\nfront: nginx\nrun: \"x {ports} {cores}\"", ""},

@@ -1,7 +1,6 @@
 package contender
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,28 +25,16 @@ func (t Tree) Env() []string {
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(dirs, ":")}
 }
 
-// Package downloads Debian packages and unpacks them into the cache, with the libraries that they
-// depend on and the machine lacks. It does not install them: it runs none of their scripts and
-// needs no privilege.
-func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
-	return t.tree(names[0], func(work string) error {
-		fresh := filepath.Join(work, "root")
-		if err := t.download(ctx, work, names); err != nil {
-			return err
-		}
-		if err := unpack(ctx, work, fresh); err != nil {
-			return err
-		}
-		return t.addLibraries(ctx, work, Tree{fresh}, names[0])
-	})
-}
-
-// Packages is like Package for the tree of that name, but adds all dependencies that the machine
-// lacks.
-func (t *Tools) Packages(ctx context.Context, name string, names []string) (Tree, error) {
+// Package downloads Debian packages and unpacks them into the cache as the tree of a name, with all
+// dependencies that the machine lacks. Without packages it is the one of that name. Package does
+// not install them: it runs none of their scripts and needs no privilege.
+func (t *Tools) Package(ctx context.Context, name string, packages ...string) (Tree, error) {
+	if len(packages) == 0 {
+		packages = []string{name}
+	}
 	return t.tree(name, func(work string) error {
 		out, err := t.apt(ctx, work,
-			slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, names)...)
+			slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, packages)...)
 		if err != nil {
 			return err
 		}
@@ -60,7 +47,7 @@ func (t *Tools) Packages(ctx context.Context, name string, names []string) (Tree
 		if len(needed) == 0 {
 			return errors.New("its Debian packages are installed, but it does not work")
 		}
-		if err := t.download(ctx, work, needed); err != nil {
+		if _, err := t.apt(ctx, work, slices.Concat([]string{"download"}, needed)...); err != nil {
 			return err
 		}
 		return unpack(ctx, work, filepath.Join(work, "root"))
@@ -96,12 +83,6 @@ func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 		err = nil // another process has made it meanwhile
 	}
 	return tree, err
-}
-
-// download fetches packages into dir.
-func (t *Tools) download(ctx context.Context, dir string, names []string) error {
-	_, err := t.apt(ctx, dir, slices.Concat([]string{"download"}, names)...)
-	return err
 }
 
 // apt runs apt-get without privilege. If that fails because the machine's package lists are empty,
@@ -144,52 +125,6 @@ func unpack(ctx context.Context, dir, root string) error {
 		}
 	}
 	return nil
-}
-
-// addLibraries unpacks the libraries that the package's programs need and the machine lacks.
-func (t *Tools) addLibraries(ctx context.Context, work string, tree Tree, name string) error {
-	if !lacksLibrary(ctx, tree) {
-		return nil
-	}
-	own, err := filepath.Glob(filepath.Join(work, name+"_*.deb"))
-	if err != nil || len(own) == 0 {
-		return fmt.Errorf("no downloaded file %s_*.deb", name)
-	}
-	out, err := command(ctx, work, "dpkg-deb", "-f", own[0], "Depends")
-	if err != nil {
-		return fmt.Errorf("dpkg-deb: %w: %s", err, lastLine(out))
-	}
-	var libraries []string
-	for depend := range strings.SplitSeq(string(out), ",") {
-		depend, _, _ = strings.Cut(depend, "|") // of alternatives, the first
-		if fields := strings.Fields(depend); len(fields) > 0 && strings.HasPrefix(fields[0], "lib") {
-			libraries = append(libraries, fields[0])
-		}
-	}
-	if len(libraries) == 0 {
-		return nil
-	}
-	sub := filepath.Join(work, "libraries")
-	if err := os.Mkdir(sub, 0o755); err != nil {
-		return err
-	}
-	if err := t.download(ctx, sub, libraries); err != nil {
-		return err
-	}
-	return unpack(ctx, sub, tree.Root)
-}
-
-// lacksLibrary reports whether the loader does not find a library of one of the tree's programs.
-func lacksLibrary(ctx context.Context, tree Tree) bool {
-	for _, dir := range []string{"usr/sbin", "usr/bin"} {
-		programs, _ := filepath.Glob(filepath.Join(tree.Root, dir, "*"))
-		for _, p := range programs {
-			if out, _ := command(ctx, tree.Root, "ldd", p); bytes.Contains(out, []byte("not found")) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func lastLine(out []byte) string {

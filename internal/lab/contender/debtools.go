@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -17,11 +18,19 @@ type debianTool struct {
 	program  string
 	probe    []string // arguments with which it succeeds if it is complete
 	status   int      // its exit status then
+	files    []string // that it needs
 	env      []string // variables that it needs
 }
 
+// nginxEtc is the folder of the files that configurations include, below the root.
+const nginxEtc = "etc/nginx"
+
 func debianTools() map[string]debianTool {
 	return map[string]debianTool{
+		Nginx: {
+			packages: []string{"nginx"}, program: "nginx", probe: []string{"-v"},
+			files: []string{nginxEtc + "/mime.types", nginxEtc + "/fastcgi_params"},
+		},
 		MiniHTTPD: {packages: []string{"mini-httpd"}, program: "mini_httpd", probe: []string{"-V"}},
 		H2O:       {packages: []string{"h2o"}, program: "h2o", probe: []string{"--version"}},
 		Caddy:     {packages: []string{"caddy"}, program: "caddy", probe: []string{"version"}},
@@ -47,7 +56,7 @@ func debianTools() map[string]debianTool {
 // fromDebian finds a program on the machine, or unpacks its Debian packages.
 func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 	tool := debianTools()[need]
-	p := Program{Path: "/usr/sbin/" + tool.program, Env: tool.env}
+	p := Program{Path: "/usr/sbin/" + tool.program, Env: tool.env, root: "/"}
 	if path, err := exec.LookPath(tool.program); err == nil {
 		p.Path = path
 	}
@@ -55,9 +64,9 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 	if err == nil || ctx.Err() != nil {
 		return p, ctx.Err()
 	}
-	tree, err := t.Packages(ctx, need, tool.packages)
+	tree, err := t.Package(ctx, need, tool.packages...)
 	if err == nil {
-		p.Env = slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
+		p.root, p.Env = tree.Root, slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
 		if path := tree.program(tool.program); path != "" {
 			p.Path = path
 		}
@@ -77,12 +86,14 @@ type Program struct {
 	Path     string
 	Env      []string // variables that it needs
 	Versions []string
+
+	root string // of the file system in which it was found
 }
 
-// LoadGenerators returns the names of the programs that Find finds.
+// LoadGenerators returns the names of the load generators that Find finds.
 func LoadGenerators() []string { return []string{Tare, Wrk, H2load, AB, Siege} }
 
-// Find finds a load generator.
+// Find finds nginx or a load generator.
 func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 	if name == Tare {
 		path, err := t.findTare(ctx)
@@ -101,6 +112,11 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 
 // works returns an error if the program is incomplete.
 func (p Program) works(ctx context.Context, tool *debianTool) error {
+	for _, name := range tool.files {
+		if _, err := os.Stat(filepath.Join(p.root, name)); err != nil {
+			return err
+		}
+	}
 	_, err := p.run(ctx, tool.probe...)
 	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() == tool.status {
 		return nil

@@ -86,8 +86,8 @@ func (t *Tools) makeTare(ctx context.Context) (string, error) {
 		return t.Program, nil
 	}
 	bin := filepath.Join(t.BinDir(), "tare-command")
-	c := &Contender{Spec: &Spec{Title: "the command tare", Dir: t.Checkout}, Bin: bin}
-	return bin, t.build(ctx, c, strings.Join([]string{Go, "build", "-o", "{bin}", "./cmd/tare"}, " "))
+	s := &Spec{Title: "the command tare", Dir: t.Checkout, Build: Go + " build -o {bin} ./cmd/tare"}
+	return bin, t.build(ctx, &Contender{Spec: s, Bin: bin})
 }
 
 // useBuiltin lets tare itself be the program of a contender if Go, or what Go needs, is missing. It

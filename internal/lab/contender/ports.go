@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/kernel"
 )
 
 // portTries limits the number of ports that are tried.
@@ -19,8 +19,9 @@ const portTries = 100
 // outgoing connections, so that no client gets it before the server listens.
 func FreePort() (int, error) {
 	low := 32768
-	if fields := strings.Fields(proc.Sysctl("net.ipv4.ip_local_port_range")); len(fields) == 2 {
-		if n, err := strconv.Atoi(fields[0]); err == nil {
+	if text, err := (kernel.Tree{}).Read("net.ipv4.ip_local_port_range"); err == nil {
+		first, _, _ := strings.Cut(text, " ")
+		if n, err := strconv.Atoi(first); err == nil {
 			low = n
 		}
 	}

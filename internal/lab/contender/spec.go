@@ -136,11 +136,10 @@ type Spec struct {
 	// clients use the application's protocol.
 	Front string `yaml:"front"`
 
-	// FrontBuild makes {front}, and FrontRun starts the front. They may have the placeholders
-	// {bin}, {front}, {tare} and {conf}, the path of the contender's nginx.conf. nginx needs
-	// neither. The nginx.conf includes files of nginx's package, or without nginx those of etc.go.
-	FrontBuild string `yaml:"front_build"`
-	FrontRun   string `yaml:"front_run"`
+	// FrontRun starts a front that is not nginx. It may have the placeholders {bin}, {tare} and
+	// {conf}, the path of the contender's nginx.conf, which includes files of nginx's package, or
+	// without nginx those of etc.go.
+	FrontRun string `yaml:"front_run"`
 
 	// FrontConfig is the path of the front's own configuration; "" is the experiment's nginx.conf.
 	FrontConfig string `yaml:"-"`
@@ -254,10 +253,10 @@ func (s *Spec) Check(f *yamlfile.File) error {
 // checkFront returns a *yamlfile.Error if the front cannot be started.
 func (s *Spec) checkFront(f *yamlfile.File) error {
 	switch own := s.FrontRun != ""; {
-	case s.Front == "" && (own || s.FrontBuild != ""):
-		return f.Fault("$.front", "front is missing; front_build and front_run require it")
-	case s.Front == Nginx && (own || s.FrontBuild != ""):
-		return f.Fault("$.front", "front %q: excludes front_build and front_run", s.Front)
+	case s.Front == "" && own:
+		return f.Fault("$.front", "front is missing; front_run requires it")
+	case s.Front == Nginx && own:
+		return f.Fault("$.front", "front %q: excludes front_run", s.Front)
 	case s.Front != "" && s.Front != Nginx && !own:
 		return f.Fault("$.front", "front %q: want %s, or a front_run that starts it", s.Front, Nginx)
 	case s.Front == Nginx && !slices.Contains(s.Needs, Nginx):
@@ -283,8 +282,7 @@ func (s *Spec) checkFiles(f *yamlfile.File) error {
 
 func (s *Spec) checkLines(f *yamlfile.File) error {
 	for _, words := range []struct{ key, line string }{
-		{"build", s.Build}, {"run", s.Run}, {"version", s.Version}, {"front_build", s.FrontBuild},
-		{"front_run", s.FrontRun},
+		{"build", s.Build}, {"run", s.Run}, {"version", s.Version}, {"front_run", s.FrontRun},
 	} {
 		key, line := words.key, words.line
 		if strings.ContainsAny(line, "\"'\\") {
@@ -307,7 +305,7 @@ func placeholders() []string {
 	return []string{
 		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{h2o}", "{caddy}", "{haproxy}",
 		"{mariadb}", "{tare}", "{site}",
-		"{addr}", "{port}", "{ports}", "{socket}", "{front}", "{config}", "{conf}", "{cert}", "{key}",
+		"{addr}", "{port}", "{ports}", "{socket}", "{config}", "{conf}", "{cert}", "{key}",
 	}
 }
 

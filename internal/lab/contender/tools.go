@@ -55,7 +55,6 @@ func missing(tool, why, remedy string) error { return &missingError{tool, why, r
 type Contender struct {
 	*Spec
 	Bin      string
-	FrontBin string             // the result of FrontBuild
 	Nginx    *NginxTool         // nil without a front
 	Conf     *template.Template // the front's nginx.conf; nil is the one of the Setting
 	Versions []string           // of its components, such as "go1.26.8", "nginx/1.22.1"
@@ -72,7 +71,6 @@ type Contender struct {
 func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	// Contenders that are derived from one server have one program.
 	c := &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
-	c.FrontBin = c.Bin + "-front"
 	for _, need := range s.Needs {
 		if err := t.find(ctx, c, need); err != nil && !t.useBuiltin(c, need, err) {
 			return nil, err
@@ -81,10 +79,8 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
 		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
 	}
-	for _, line := range []string{c.Build, c.FrontBuild} {
-		if err := t.build(ctx, c, line); err != nil && !t.useBuiltin(c, Go, err) {
-			return nil, err
-		}
+	if err := t.build(ctx, c); err != nil && !t.useBuiltin(c, Go, err) {
+		return nil, err
 	}
 	if err := s.findInterpreter(); err != nil {
 		return nil, err
@@ -160,8 +156,7 @@ func (c *Contender) fill(words []string, pairs ...string) []string {
 	if i := slices.Index(words, "{bin}"); i >= 0 && len(c.builtin) > 0 {
 		words = slices.Insert(slices.Clone(words), i+1, c.builtin...)
 	}
-	return fill(words,
-		slices.Concat(c.values, []string{"{bin}", c.Bin, "{front}", c.FrontBin, "{home}", c.Dir}, pairs)...)
+	return fill(words, slices.Concat(c.values, []string{"{bin}", c.Bin, "{home}", c.Dir}, pairs)...)
 }
 
 // findCompiler runs the C compiler and records its version.
@@ -181,16 +176,16 @@ func (t *Tools) logf(format string, args ...any) {
 	}
 }
 
-// build runs one of the contender's build lines. With Go's build cache, repeating it is cheap.
-func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
-	if line == "" || len(c.builtin) > 0 {
+// build runs the contender's build line. With Go's build cache, repeating it is cheap.
+func (t *Tools) build(ctx context.Context, c *Contender) error {
+	if c.Build == "" || len(c.builtin) > 0 {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Bin), 0o755); err != nil {
 		return err
 	}
 	t.logf("building %s", c.Title)
-	words := c.fill(strings.Fields(line))
+	words := c.fill(strings.Fields(c.Build))
 	out, err := commandWith(ctx, t.GoEnv, c.Dir, words[0], t.withFlags(words)[1:]...)
 	if err == nil || ctx.Err() != nil {
 		return err
@@ -262,7 +257,7 @@ func (c *Contender) readVersions(ctx context.Context) error {
 	if len(c.builtin) > 0 {
 		c.Versions = append(c.Versions, "built into tare")
 	}
-	for _, bin := range []string{c.Bin, c.FrontBin, c.tare} {
+	for _, bin := range []string{c.Bin, c.tare} {
 		for _, version := range c.buildVersions(bin) {
 			if !slices.Contains(c.Versions, version) {
 				c.Versions = append(c.Versions, version)
@@ -318,48 +313,12 @@ func (t *Tools) Nginx(ctx context.Context) (*NginxTool, error) {
 }
 
 func (t *Tools) findNginx(ctx context.Context) (*NginxTool, error) {
-	n := &NginxTool{Bin: "/usr/sbin/nginx", Etc: "/etc/nginx"}
-	if path, err := exec.LookPath("nginx"); err == nil {
-		n.Bin = path
-	}
-	if n.usable(ctx) == nil {
-		return n, nil
-	}
-	tree, err := t.Package(ctx, "nginx", "nginx-common")
-	if err == nil {
-		n = &NginxTool{
-			Bin: filepath.Join(tree.Root, "usr/sbin/nginx"), Etc: filepath.Join(tree.Root, "etc/nginx"),
-			Env: tree.Env(),
-		}
-		err = n.usable(ctx)
-	}
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
+	p, err := t.Find(ctx, Nginx)
 	if err != nil {
-		return nil, missing("nginx", err.Error(), "apt-get install nginx")
+		return nil, err
 	}
-	return n, nil
-}
-
-// usable runs nginx -v, and checks that the files exist that configurations include. It sets
-// Version.
-func (n *NginxTool) usable(ctx context.Context) error {
-	for _, name := range []string{"mime.types", "fastcgi_params"} {
-		if _, err := os.Stat(filepath.Join(n.Etc, name)); err != nil {
-			return err
-		}
-	}
-	c := exec.CommandContext(ctx, n.Bin, "-v")
-	c.Env = slices.Concat(os.Environ(), n.Env)
-	out, err := c.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("nginx -v: %w: %s", err, Printable(bytes.TrimSpace(out)))
-	}
-	_, version, ok := strings.Cut(Printable(bytes.TrimSpace(out)), "nginx version: ")
-	if !ok {
-		return errors.New("no version in the output of nginx -v")
-	}
-	n.Version = version
-	return nil
+	return &NginxTool{
+		Bin: p.Path, Etc: filepath.Join(p.root, nginxEtc), Env: p.Env,
+		Version: strings.TrimPrefix(strings.Join(p.Versions, ""), "nginx version: "),
+	}, nil
 }

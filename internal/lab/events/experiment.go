@@ -23,17 +23,11 @@ import (
 
 // Experiment is the content of an experiment.yaml of this kind.
 type Experiment struct {
-	Name string `yaml:"-"` // the folder's
-	Dir  string `yaml:"-"`
-
-	Kind     lab.Kind `yaml:"kind"` // lab.Events
-	Title    string   `yaml:"title"`
-	Question string   `yaml:"question"`
+	lab.Head `yaml:",inline"`
 
 	Length  yamlfile.Duration `yaml:"length"`  // of each case
 	Timeout yamlfile.Duration `yaml:"timeout"` // of a request
 	Groups  []Group           `yaml:"clients"`
-	Nginx   string            `yaml:"nginx"` // the template of the fronts' configuration
 	Files   int               `yaml:"files"` // limit of each process's open files; 0 is the lab's own
 	Crowd   Crowd             `yaml:"crowd"` // of the steps that gather one
 	Cases   []Case            `yaml:"cases"`
@@ -111,21 +105,14 @@ const (
 	maxFiles       = 1 << 20
 )
 
-// ReadExperiment reads the experiment in a folder. If its file is invalid, the error is a
-// *yamlfile.Error.
+// ReadExperiment reads the experiment in a folder. The errors are those of lab.Read.
 func ReadExperiment(dir string) (*Experiment, error) {
-	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
-	f, err := yamlfile.Read(filepath.Join(dir, lab.ExperimentFile), e)
-	if err != nil {
-		return nil, err
-	}
-	return e, e.check(f)
+	e := new(Experiment)
+	return e, lab.Read(dir, e, &e.Head, e.check, lab.Events)
 }
 
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
-	case e.Title == "":
-		return f.Fault("$.title", "title is missing")
 	case e.Length <= 0 || time.Duration(e.Length) > maxLength:
 		return f.Fault("$.length", "length: want a time up to %v", maxLength)
 	case e.Timeout <= 0 || e.Timeout > e.Length:

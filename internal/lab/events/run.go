@@ -16,7 +16,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
-	"github.com/tarehq/tare/internal/labrun"
 	"github.com/tarehq/tare/internal/template"
 )
 
@@ -93,19 +92,17 @@ func prepare(ctx context.Context, o lab.Options, crowd int) (*runner, error) {
 	if w.cases, err = e.chosen(o.Only); err != nil {
 		return nil, err
 	}
-	if e.Nginx != "" {
-		if w.conf, err = contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)); err != nil {
-			return nil, err
-		}
+	if w.conf, err = e.NginxConf(); err != nil {
+		return nil, err
 	}
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return nil, err
 	}
 	w.run = &timeline.Run{
-		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question,
+		Tool: lab.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question,
 		Started: time.Now(), Length: time.Duration(e.Length), Timeout: time.Duration(e.Timeout),
-		Environment: labrun.Environment(len(cpus)),
+		Environment: lab.Environment(len(cpus)),
 	}
 	for _, g := range e.Groups {
 		w.run.Groups = append(w.run.Groups, timeline.Group{Name: g.Name, PerSecond: g.Rate})

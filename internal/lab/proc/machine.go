@@ -2,7 +2,6 @@ package proc
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/prometheus/procfs"
 )
@@ -57,13 +56,4 @@ func memory(of func(procfs.Meminfo) *uint64) uint64 {
 		return *n
 	}
 	return 0
-}
-
-// Sysctl returns the value of a kernel setting such as net.core.somaxconn, or "".
-func Sysctl(name string) string {
-	values, err := read(func(fs procfs.FS) ([]string, error) { return fs.SysctlStrings(name) })
-	if err != nil {
-		return ""
-	}
-	return strings.Join(values, " ")
 }

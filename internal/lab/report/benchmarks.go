@@ -155,15 +155,11 @@ func (a *Report) EngineChart(t *analyze.EngineTable) *chart {
 	if len(shown) == 0 {
 		return nil
 	}
-	lo, hi := 0.9, 1.1
+	var all []float64
 	for _, r := range shown {
-		for _, v := range []float64{r.Ratio.Mid, r.Ratio.Lo, r.Ratio.Hi, r.PublishedRatio} {
-			if v = finite(v); v > 0 {
-				lo, hi = min(lo, v), max(hi, v)
-			}
-		}
+		all = append(all, r.Ratio.Lo, r.Ratio.Mid, r.Ratio.Hi, r.PublishedRatio)
 	}
-	c := newRatioChart(lo, hi, fmt.Sprintf("times %s's time (left is faster)", a.Control().Title))
+	c := newRatioChart(all, fmt.Sprintf("times %s's time (left is faster)", a.Control().Title))
 	isPublished := false
 	for _, r := range shown {
 		row := c.addRow(r.Benchmark+", "+r.Title, "", string(r.Kind))

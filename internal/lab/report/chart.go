@@ -190,15 +190,11 @@ func finite(v float64) float64 {
 // RatioChart shows the ratio of each weight to the control's, with its interval and the ratios of
 // the blocks.
 func (t *Table) RatioChart() *chart {
-	lo, hi := 0.9, 1.1
+	var all []float64
 	for _, row := range t.Rows {
-		for _, v := range []float64{row.Ratio.Mid, finite(row.Ratio.Lo), finite(row.Ratio.Hi)} {
-			if v > 0 {
-				lo, hi = min(lo, v), max(hi, v)
-			}
-		}
+		all = append(all, row.Ratio.Lo, row.Ratio.Mid, row.Ratio.Hi)
 	}
-	c := newRatioChart(lo, hi, "times the control's CPU time per request")
+	c := newRatioChart(all, "times the control's CPU time per request")
 	control := t.Row(sample.Control)
 	for i := range t.Rows {
 		row := &t.Rows[i]
@@ -219,8 +215,14 @@ func (t *Table) RatioChart() *chart {
 	return c
 }
 
-// newRatioChart returns a chart without rows for ratios between lo and hi.
-func newRatioChart(lo, hi float64, unit string) *chart {
+// newRatioChart returns a chart without rows for ratios. It ignores unknown ones.
+func newRatioChart(all []float64, unit string) *chart {
+	lo, hi := 0.9, 1.1
+	for _, v := range all {
+		if v = finite(v); v > 0 {
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
 	c := newChart(newLogAxis(lo*0.93, hi*1.07), unit)
 	c.Bands = []mark{{Class: "same", X0: c.axis.At(1 - stat.SameWithin), X1: c.axis.At(1 + stat.SameWithin),
 		Title: stat.Same.String()}}

@@ -2,8 +2,10 @@ package programs
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -36,10 +38,12 @@ func unpacked(t testing.TB, name, program string) (bin string, env []string) {
 	t.Helper()
 	unpackMu.Lock()
 	defer unpackMu.Unlock()
-	tree, err := Tools(t).Packages(context.Background(), name, []string{name})
+	tree, err := Tools(t).Package(context.Background(), name)
 	bin, env = filepath.Join(tree.Root, "usr/bin"), tree.Env()
 	if err == nil {
-		err = checkOption(filepath.Join(bin, program), env, "--version")
+		c := exec.Command(filepath.Join(bin, program), "--version")
+		c.Env = slices.Concat(os.Environ(), env)
+		err = c.Run()
 	}
 	if err != nil {
 		skipMissing(t, name+": "+err.Error())

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,6 +39,16 @@ func Kubernetes(t testing.TB) (folders, env []string) {
 		env = joinLibraryPaths(env, tree.Env())
 	}
 	return folders, env
+}
+
+// joinLibraryPaths merges the LD_LIBRARY_PATH of two environments.
+func joinLibraryPaths(a, b []string) []string {
+	const key = "LD_LIBRARY_PATH="
+	var dirs []string
+	for _, e := range slices.Concat(a, b) {
+		dirs = append(dirs, strings.TrimPrefix(e, key))
+	}
+	return []string{key + strings.Join(dirs, ":")}
 }
 
 func isFolder(path string) bool {

@@ -10,16 +10,7 @@ import (
 // SSHD returns the path of sshd and the environment it needs.
 func SSHD(t testing.TB) (path string, env []string) {
 	t.Helper()
-	if path, err := exec.LookPath("/usr/sbin/sshd"); err == nil {
-		return path, nil
-	}
-	unpackMu.Lock()
-	defer unpackMu.Unlock()
-	tree, err := Tools(t).Package(context.Background(), "openssh-server")
-	if err != nil {
-		skipMissing(t, "sshd: "+err.Error())
-	}
-	return filepath.Join(tree.Root, "usr/sbin/sshd"), tree.Env()
+	return installed(t, "sshd", "openssh-server")
 }
 
 // SSH returns the path of a program of ssh's client, such as ssh-keygen, and the environment it
@@ -50,17 +41,24 @@ func installed(t testing.TB, name, pack string) (path string, env []string) {
 			return path, nil
 		}
 	}
+	return fromPackage(t, pack, "usr/bin/"+name, "usr/sbin/"+name, "bin/"+name, "sbin/"+name)
+}
+
+// fromPackage returns the path of the first program that matches a pattern in an unpacked Debian
+// package, and the environment it needs.
+func fromPackage(t testing.TB, pack string, patterns ...string) (path string, env []string) {
+	t.Helper()
 	unpackMu.Lock()
 	defer unpackMu.Unlock()
 	tree, err := Tools(t).Package(context.Background(), pack)
 	if err != nil {
-		skipMissing(t, name+": "+err.Error())
+		skipMissing(t, pack+": "+err.Error())
 	}
-	for _, dir := range []string{"usr/bin", "usr/sbin", "bin", "sbin"} {
-		if path, err := exec.LookPath(filepath.Join(tree.Root, dir, name)); err == nil {
-			return path, tree.Env()
+	for _, pattern := range patterns {
+		if found, _ := filepath.Glob(filepath.Join(tree.Root, pattern)); len(found) > 0 {
+			return found[0], tree.Env()
 		}
 	}
-	skipMissing(t, name+": not in its Debian package")
+	skipMissing(t, pack+": not in its Debian package: "+patterns[0])
 	return "", nil
 }

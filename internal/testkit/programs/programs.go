@@ -51,21 +51,6 @@ func Nginx(t testing.TB) *contender.NginxTool {
 	return n
 }
 
-// Wrk returns the path of wrk and the environment it needs.
-func Wrk(t testing.TB) (path string, env []string) {
-	t.Helper()
-	if path, err := exec.LookPath("wrk"); err == nil {
-		return path, nil
-	}
-	unpackMu.Lock()
-	defer unpackMu.Unlock()
-	tree, err := Tools(t).Package(context.Background(), "wrk")
-	if err != nil {
-		skipMissing(t, "wrk: "+err.Error())
-	}
-	return filepath.Join(tree.Root, "usr/bin/wrk"), tree.Env()
-}
-
 // Chromium returns the path of a browser that can run without a display.
 func Chromium(t testing.TB) string {
 	t.Helper()

@@ -1,7 +1,6 @@
 package programs
 
 import (
-	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,13 +14,8 @@ func BashCompletion(t testing.TB) string {
 	if _, err := os.Stat(file); err == nil {
 		return file
 	}
-	unpackMu.Lock()
-	defer unpackMu.Unlock()
-	tree, err := Tools(t).Packages(context.Background(), "bash-completion", []string{"bash-completion"})
-	if err != nil {
-		skipMissing(t, "bash-completion: "+err.Error())
-	}
-	return filepath.Join(tree.Root, file)
+	path, _ := fromPackage(t, "bash-completion", file)
+	return path
 }
 
 // Zsh returns a working zsh, the folder of its modules, and the environment it needs.

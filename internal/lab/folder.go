@@ -1,4 +1,4 @@
-package labrun
+package lab
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ type Folder struct {
 	isOwn bool // it is in root/results
 }
 
-// NewFolder makes a results folder: out, or if that is empty a new folder in root/results whose
+// newFolder makes a results folder: out, or if that is empty a new folder in root/results whose
 // name is the time. A number is added if that folder exists.
-func NewFolder(root, out string, started time.Time) (Folder, error) {
+func newFolder(root, out string, started time.Time) (Folder, error) {
 	if out != "" {
 		_, err := os.Stat(out)
 		return Folder{Path: out, isNew: errors.Is(err, fs.ErrNotExist)}, os.MkdirAll(out, 0o755)

@@ -1,6 +1,4 @@
-// Package labrun is shared by all kinds of runs of the lab. It describes the machine and the
-// program, and makes the folder of results.
-package labrun
+package lab
 
 import (
 	"os"
@@ -15,9 +13,9 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// Sysctls returns the kernel settings that results may depend on: those that the write-ups set, and
+// sysctls returns the kernel settings that results may depend on: those that the write-ups set, and
 // a few more.
-func Sysctls(tree kernel.Tree) map[string]string {
+func sysctls(tree kernel.Tree) map[string]string {
 	names := []string{"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"}
 	for _, s := range kernel.Known() {
 		names = append(names, s.Name)
@@ -35,7 +33,7 @@ func Sysctls(tree kernel.Tree) map[string]string {
 func Environment(cores int) sample.Environment {
 	e := sample.Environment{
 		CPU: proc.CPUModel(), Cores: cores, Memory: proc.MemoryTotal(),
-		System: system(), Go: runtime.Version(), Sysctls: Sysctls(kernel.Tree{}),
+		System: system(), Go: runtime.Version(), Sysctls: sysctls(kernel.Tree{}),
 	}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
