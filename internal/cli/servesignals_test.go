@@ -52,7 +52,7 @@ func TestSignalsEndWaitForConfiguration(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := syscall.Mkfifo(conf, 0o600); err != nil {
+			if err := syscall.Mkfifo(conf, 0o644); err != nil { // as root it is read as another user
 				t.Fatal(err)
 			}
 			if reloads {
