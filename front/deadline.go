@@ -123,7 +123,7 @@ type limitedBody struct {
 }
 
 // framedBody is a body that reports how many bytes of chunk framing were read.
-type framedBody interface{ FramingLength() int64 }
+type framedBody interface{ FramingLength() (n int64, ok bool) }
 
 // readTimeout returns 0 if the server has a ReadTimeout, else timeout.
 func readTimeout(r *http.Request, timeout time.Duration) time.Duration {
@@ -146,7 +146,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.received.Add(int64(n))
 	if b.framed != nil {
-		b.framing.Store(b.framed.FramingLength())
+		if n, ok := b.framed.FramingLength(); ok {
+			b.framing.Store(n)
+		}
 	}
 	if err != nil {
 		if errors.Is(err, io.EOF) {

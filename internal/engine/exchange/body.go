@@ -320,13 +320,24 @@ func (b *Body) HasInput() bool {
 	return ok && codec.HasInput(b)
 }
 
-// FramingLength returns the number of bytes of chunked framing that have been read. Package front
-// finds it by its name.
-func (b *Body) FramingLength() int64 {
-	if codec, ok := b.Exchange.Conn().Codec.(interface{ FramingLength() int64 }); ok && b.Mode == ByCodec {
-		return codec.FramingLength()
+// FramingLength returns the number of bytes of chunked framing that have been read. ok is false
+// while another goroutine reads the body, and once it is closed. Package front finds it by its
+// name.
+func (b *Body) FramingLength() (n int64, ok bool) {
+	if b.Mode != ByCodec {
+		return 0, true
 	}
-	return 0
+	if !b.reading.TryLock() {
+		return 0, false
+	}
+	defer b.unlock()
+	if b.flags.Has(bodyClosed | bodyInterrupted) { // the connection may serve another request
+		return 0, false
+	}
+	if codec, ok := b.Exchange.Conn().Codec.(interface{ FramingLength() int64 }); ok {
+		return codec.FramingLength(), true
+	}
+	return 0, true
 }
 
 // AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -14,7 +13,7 @@ import (
 type codec struct {
 	request http1.Request
 	chunks  http1.Chunked // of the current request's body
-	framing atomic.Int64  // its received bytes that are not data
+	framing int64         // its received bytes that are not data
 }
 
 // New returns a codec for one conn.

@@ -63,7 +63,7 @@ func (h *codec) setFraming(x *exchange.Exchange) error {
 		return nil
 	}
 	h.chunks = http1.Chunked{}
-	h.framing.Store(0)
+	h.framing = 0
 	x.Body.Init(x, exchange.ByCodec, -1, expects)
 	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
 	if !exchange.AnnounceTrailer(r) {
@@ -96,7 +96,7 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 		}
 		data, n, err := h.chunks.Next(in)
 		c.Next += n
-		h.framing.Add(int64(n - len(data)))
+		h.framing += int64(n - len(data))
 		if err != nil {
 			return total, err
 		}
@@ -139,7 +139,7 @@ func (h *codec) HasInput(b *exchange.Body) bool {
 }
 
 // FramingLength returns the number of bytes of chunked framing that have been read.
-func (h *codec) FramingLength() int64 { return h.framing.Load() }
+func (h *codec) FramingLength() int64 { return h.framing }
 
 // readTrailer reads the trailer section into Request.Trailer, and then returns io.EOF.
 func (h *codec) readTrailer(b *exchange.Body) error {
@@ -155,7 +155,7 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 		if complete {
 			section := http1.TextOf(in[:t.Size])
 			c.Next += t.Size
-			h.framing.Add(int64(t.Size))
+			h.framing += int64(t.Size)
 			for _, f := range t.Fields {
 				if r.Trailer == nil {
 					r.Trailer = make(http.Header, len(t.Fields))
