@@ -1,13 +1,11 @@
 package shard
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -381,23 +379,8 @@ func (h *shardSession) closeWrite() {
 	_, _, _ = k.tls.ciphertext.send(k)
 }
 
-// Context implements h2.Carrier.
-func (h *shardSession) Context() context.Context { return h.conn.Context() }
-
-// Logf implements h2.Carrier.
-func (h *shardSession) Logf(format string, args ...any) { h.conn.Logf(format, args...) }
-
-// Raw implements h2.Carrier.
-func (h *shardSession) Raw() net.Conn { return h.conn }
-
-// Opened implements connection.Info.
-func (h *shardSession) Opened() time.Time { return h.conn.Opened() }
-
-// CountRequest implements connection.Info. Sessions count requests themselves.
-func (h *shardSession) CountRequest() int { return h.conn.CountRequest() }
-
-// Number implements connection.Info.
-func (h *shardSession) Number(counter *atomic.Int64) int64 { return h.conn.Number(counter) }
+// Connection implements h2.Carrier.
+func (h *shardSession) Connection() h2.Connection { return h.conn }
 
 // shutDown begins the orderly end of the session, or continues it.
 func (h *shardSession) shutDown() {
