@@ -154,7 +154,7 @@ func (s *Session) releaseLocked(st *Stream) {
 
 // checkIdleLocked notes that the last stream has ended.
 func (s *Session) checkIdleLocked() {
-	if s.running == 0 && len(s.streams) == 0 {
+	if s.isIdleLocked() {
 		s.idleAt = time.Now()
 		if s.mostStreams > keptStreams {
 			s.streams, s.mostStreams = make(map[uint32]*Stream), 0
@@ -195,6 +195,13 @@ func (st *Stream) closeLocked(err error) {
 	st.session.dropWaitingLocked(st)
 	signal(st.readWake)
 	signal(st.writeWake)
+}
+
+// dropStreamLocked ends a stream before its handler has. Reads and writes fail with err.
+func (s *Session) dropStreamLocked(st *Stream, err error) {
+	delete(s.streams, st.id)
+	s.discardBodyLocked(st)
+	st.closeLocked(err)
 }
 
 // writeErrorLocked returns why the response cannot be continued.
@@ -291,9 +298,7 @@ func (st *Stream) expire() {
 	if expires {
 		s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.InternalError)
 		s.resets.add(st.id, st.window.avail)
-		delete(s.streams, st.id)
-		s.discardBodyLocked(st)
-		st.closeLocked(os.ErrDeadlineExceeded)
+		s.dropStreamLocked(st, os.ErrDeadlineExceeded)
 	}
 	s.mu.Unlock()
 	if expires {
@@ -341,7 +346,9 @@ func (st *Stream) Context() context.Context { return st.session.carrier.Connecti
 func (st *Stream) Raw() net.Conn { return st }
 
 // Logf implements exchange.Transport.
-func (st *Stream) Logf(format string, args ...any) { st.session.carrier.Connection().Logf(format, args...) }
+func (st *Stream) Logf(format string, args ...any) {
+	st.session.carrier.Connection().Logf(format, args...)
+}
 
 // Opened implements connection.Info.
 func (st *Stream) Opened() time.Time { return st.session.carrier.Connection().Opened() }
@@ -350,7 +357,9 @@ func (st *Stream) Opened() time.Time { return st.session.carrier.Connection().Op
 func (st *Stream) CountRequest() int { return int(st.session.requests.Add(1)) }
 
 // Number implements connection.Info.
-func (st *Stream) Number(counter *atomic.Int64) int64 { return st.session.carrier.Connection().Number(counter) }
+func (st *Stream) Number(counter *atomic.Int64) int64 {
+	return st.session.carrier.Connection().Number(counter)
+}
 
 // HeadLength returns the length of the request's head as it was sent. Package front finds it by its
 // name.
