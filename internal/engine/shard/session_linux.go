@@ -159,7 +159,7 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 			return true, true
 		}
 		id := predict.SlotFor(st.Target())
-		if !r.leads() || !r.streamRunsOnLoop(h, st, id) {
+		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.HasArrived() {
 			r.handOffStream(st, id)
 			continue
 		}
@@ -183,18 +183,6 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 		}
 	}
 	return false, true
-}
-
-// streamRunsOnLoop reports whether a stream's handler runs on the loop.
-func (r *runner) streamRunsOnLoop(h *shardSession, st *h2.Stream, id predict.SlotID) bool {
-	switch h.conn.config().Dispatch {
-	case OnLoop:
-		return st.HasArrived()
-	case OwnGoroutine:
-		return false
-	}
-	g := r.shard.group
-	return g.predictor.At(id).IsQuick() && !g.guard.outage.Load() && st.HasArrived()
 }
 
 // runOnLoop runs a stream's handler while the runner leads. It times some runs.
