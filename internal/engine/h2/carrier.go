@@ -7,11 +7,11 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// Carrier is the connection beneath a session. Any goroutine may call its methods, except while it
-// holds the session's mutex.
+// Carrier carries the frames of a session over a connection. Any goroutine may call its methods,
+// except while it holds the session's mutex.
 type Carrier interface {
-	connection.Info
-
+	// Connection returns the connection beneath.
+	Connection() Connection
 	// Send writes p. A carrier that blocks writes all of it. Others write what the connection
 	// accepts now, and return how much that was.
 	Send(p []byte) (int, error)
@@ -28,7 +28,12 @@ type Carrier interface {
 	// Activate is called by the holder of the turn when a stream begins while there is no
 	// other.
 	Activate()
+}
 
+// Connection is what a session needs to know of its connection. It does not call CountRequest: it
+// counts requests itself.
+type Connection interface {
+	connection.Info
 	// Context returns the parent of the contexts of requests.
 	Context() context.Context
 	// Logf writes to the server's error log.

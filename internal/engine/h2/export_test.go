@@ -7,6 +7,13 @@ import (
 	"time"
 )
 
+// HasEnded reports whether the session has ended.
+func (s *Session) HasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == phaseEnded
+}
+
 // IsWaiting reports whether a response waits for windows or room.
 func (s *Session) IsWaiting() bool { return s.Waiting() > 0 }
 

@@ -116,9 +116,7 @@ func (s *Session) onRSTStream(fr frame) *wire.Error {
 	s.mu.Lock()
 	st := s.streams[fr.StreamID]
 	if st != nil {
-		delete(s.streams, fr.StreamID)
-		s.discardBodyLocked(st)
-		st.closeLocked(errStreamClosed)
+		s.dropStreamLocked(st, errStreamClosed)
 	}
 	s.mu.Unlock()
 	if st == nil {

@@ -180,6 +180,8 @@ func (c carrier) Send(b []byte) (int, error) {
 	return c.p.output.Write(b[:n])
 }
 
+func (c carrier) Connection() h2.Connection { return c }
+
 func (c carrier) Blocks() bool             { return false }
 func (c carrier) AwaitRoom()               {}
 func (c carrier) Update()                  {}

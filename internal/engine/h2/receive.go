@@ -267,9 +267,7 @@ func (s *Session) resetStream(f *wire.Error) bool {
 	s.resets.add(f.StreamID, window)
 	s.output.out = wire.AppendRSTStream(s.output.out, f.StreamID, f.Code)
 	if st != nil {
-		delete(s.streams, f.StreamID)
-		s.discardBodyLocked(st)
-		st.closeLocked(errStreamClosed)
+		s.dropStreamLocked(st, errStreamClosed)
 	}
 	s.mu.Unlock()
 	if st != nil {

@@ -60,6 +60,7 @@ func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
 		line = r.Method + " " + r.RequestURI + " " + r.Proto
 		line = line[:min(len(line), exchange.MaxRefusedLine)]
 	}
-	ctx := context.WithValue(s.carrier.Context(), http.LocalAddrContextKey, s.carrier.Raw().LocalAddr())
+	conn := s.carrier.Connection()
+	ctx := context.WithValue(conn.Context(), http.LocalAddrContextKey, conn.Raw().LocalAddr())
 	return r.WithContext(context.WithoutCancel(ctx)), line
 }

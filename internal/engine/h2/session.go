@@ -99,7 +99,7 @@ func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
 		config: p, carrier: carrier, streams: make(map[uint32]*Stream),
 		template: &http.Request{Proto: "HTTP/2.0", ProtoMajor: 2, TLS: state},
 	}
-	if a := carrier.Raw().RemoteAddr(); a != nil {
+	if a := carrier.Connection().Raw().RemoteAddr(); a != nil {
 		s.template.RemoteAddr = a.String()
 	}
 	s.started = time.Now()
@@ -122,20 +122,14 @@ func Rejection() []byte {
 	return wire.AppendGoAway(wire.AppendSettings(nil), 0, wire.InadequateSecurity)
 }
 
-// HasEnded reports whether the carrier can be closed: the session has ended, and its output was
-// sent or cannot be sent.
-func (s *Session) HasEnded() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.phase == phaseEnded
-}
-
 // IsIdle reports whether the client waits for no response.
 func (s *Session) IsIdle() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.running == 0 && len(s.streams) == 0
+	return s.isIdleLocked()
 }
+
+func (s *Session) isIdleLocked() bool { return s.running == 0 && len(s.streams) == 0 }
 
 // fail ends the session because of a connection error (RFC 9113, 5.4.1). The streams end at once.
 func (s *Session) fail(f *wire.Error) {

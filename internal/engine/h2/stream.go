@@ -94,7 +94,7 @@ func NewConn() *exchange.Conn {
 func (st *Stream) Run(c *exchange.Conn, host Host, token uint64) {
 	s, x := st.session, st.exchange
 	st.host, st.token = host, token
-	c.Config, c.Context = s.config.Exchanges, s.carrier.Context()
+	c.Config, c.Context = s.config.Exchanges, s.carrier.Connection().Context()
 	c.NetConn, c.Transport, c.Template = st, st, s.template
 	c.ReadDeadline = time.Time{}
 	c.RequestStart = time.Time{}
@@ -154,7 +154,7 @@ func (s *Session) releaseLocked(st *Stream) {
 
 // checkIdleLocked notes that the last stream has ended.
 func (s *Session) checkIdleLocked() {
-	if s.running == 0 && len(s.streams) == 0 {
+	if s.isIdleLocked() {
 		s.idleAt = time.Now()
 		if s.mostStreams > keptStreams {
 			s.streams, s.mostStreams = make(map[uint32]*Stream), 0
@@ -195,6 +195,13 @@ func (st *Stream) closeLocked(err error) {
 	st.session.dropWaitingLocked(st)
 	signal(st.readWake)
 	signal(st.writeWake)
+}
+
+// dropStreamLocked ends a stream before its handler has. Reads and writes fail with err.
+func (s *Session) dropStreamLocked(st *Stream, err error) {
+	delete(s.streams, st.id)
+	s.discardBodyLocked(st)
+	st.closeLocked(err)
 }
 
 // writeErrorLocked returns why the response cannot be continued.
@@ -291,9 +298,7 @@ func (st *Stream) expire() {
 	if expires {
 		s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.InternalError)
 		s.resets.add(st.id, st.window.avail)
-		delete(s.streams, st.id)
-		s.discardBodyLocked(st)
-		st.closeLocked(os.ErrDeadlineExceeded)
+		s.dropStreamLocked(st, os.ErrDeadlineExceeded)
 	}
 	s.mu.Unlock()
 	if expires {
@@ -335,32 +340,36 @@ func (st *Stream) StopWatch() {}
 func (st *Stream) Hijack() (net.Conn, error) { return nil, http.ErrNotSupported }
 
 // Context implements exchange.Transport.
-func (st *Stream) Context() context.Context { return st.session.carrier.Context() }
+func (st *Stream) Context() context.Context { return st.session.carrier.Connection().Context() }
 
 // Raw implements exchange.Transport.
 func (st *Stream) Raw() net.Conn { return st }
 
 // Logf implements exchange.Transport.
-func (st *Stream) Logf(format string, args ...any) { st.session.carrier.Logf(format, args...) }
+func (st *Stream) Logf(format string, args ...any) {
+	st.session.carrier.Connection().Logf(format, args...)
+}
 
 // Opened implements connection.Info.
-func (st *Stream) Opened() time.Time { return st.session.carrier.Opened() }
+func (st *Stream) Opened() time.Time { return st.session.carrier.Connection().Opened() }
 
 // CountRequest implements connection.Info.
 func (st *Stream) CountRequest() int { return int(st.session.requests.Add(1)) }
 
 // Number implements connection.Info.
-func (st *Stream) Number(counter *atomic.Int64) int64 { return st.session.carrier.Number(counter) }
+func (st *Stream) Number(counter *atomic.Int64) int64 {
+	return st.session.carrier.Connection().Number(counter)
+}
 
 // HeadLength returns the length of the request's head as it was sent. Package front finds it by its
 // name.
 func (st *Stream) HeadLength() int64 { return int64(st.blockBytes) }
 
 // LocalAddr implements net.Conn.
-func (st *Stream) LocalAddr() net.Addr { return st.session.carrier.Raw().LocalAddr() }
+func (st *Stream) LocalAddr() net.Addr { return st.session.carrier.Connection().Raw().LocalAddr() }
 
 // RemoteAddr implements net.Conn.
-func (st *Stream) RemoteAddr() net.Addr { return st.session.carrier.Raw().RemoteAddr() }
+func (st *Stream) RemoteAddr() net.Addr { return st.session.carrier.Connection().Raw().RemoteAddr() }
 
 // Read implements net.Conn. It is not called: the codec reads the body.
 func (st *Stream) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }

@@ -59,7 +59,7 @@ func (s *Session) closeDeadlineLocked() (at time.Time) {
 	case !s.headStarted.IsZero():
 		at = earliest(at, s.headStarted, p.HeadTimeout)
 	}
-	if len(s.streams) == 0 && s.running == 0 {
+	if s.isIdleLocked() {
 		at = earliest(at, s.idleAt, p.IdleTimeout)
 	}
 	if stalledAt := s.output.stalledAt; !stalledAt.IsZero() {
@@ -130,7 +130,7 @@ func (s *Session) drainLocked() {
 
 // endIfDrainedLocked ends a draining session without streams.
 func (s *Session) endIfDrainedLocked() {
-	if s.phase == phaseDraining && len(s.streams) == 0 && s.running == 0 {
+	if s.phase == phaseDraining && s.isIdleLocked() {
 		s.phase = phaseEnded
 		s.endingAt = time.Now()
 	}

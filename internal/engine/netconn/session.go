@@ -1,12 +1,9 @@
 package netconn
 
 import (
-	"context"
 	"crypto/tls"
-	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -175,20 +172,5 @@ func (h *http2Carrier) End(isClean bool) {
 	}()
 }
 
-// Context implements h2.Carrier.
-func (h *http2Carrier) Context() context.Context { return h.conn.ctx }
-
-// Logf implements h2.Carrier.
-func (h *http2Carrier) Logf(format string, args ...any) { h.conn.Logf(format, args...) }
-
-// Raw implements h2.Carrier.
-func (h *http2Carrier) Raw() net.Conn { return h.conn.NetConn }
-
-// Opened implements connection.Info.
-func (h *http2Carrier) Opened() time.Time { return h.conn.opened }
-
-// CountRequest implements connection.Info. Sessions count requests themselves.
-func (h *http2Carrier) CountRequest() int { return h.conn.CountRequest() }
-
-// Number implements connection.Info.
-func (h *http2Carrier) Number(counter *atomic.Int64) int64 { return h.conn.Number(counter) }
+// Connection implements h2.Carrier.
+func (h *http2Carrier) Connection() h2.Connection { return h.conn }

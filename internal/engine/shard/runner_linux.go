@@ -270,8 +270,8 @@ func (r *runner) closeIfEnding(k *shardConn) {
 // over: its handler does not run at all.
 func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID) (how outcome, parted bool) {
 	c, leads := r.conn, r.leads()
-	if r.turnCount++; leads && r.runsOnLoop(k, x, at) || !leads && r.turnCount <= turnRequests {
-		return 0, false
+	if r.turnCount++; r.turnCount <= turnRequests && (!leads || x.Body.HasArrived() && r.runsOnLoop(k, at)) {
+		return 0, false // a handler on the loop would otherwise wait for the request's body
 	}
 	if len(c.Out) > 0 && c.Flush() != nil {
 		return outcomeClose, true
@@ -287,12 +287,8 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID)
 	return 0, false
 }
 
-// runsOnLoop reports whether a request's handler runs on the loop. It does not if it would have to
-// wait for the request's body, or if its client has used up its turn.
-func (r *runner) runsOnLoop(k *shardConn, x *exchange.Exchange, at predict.SlotID) bool {
-	if r.turnCount > turnRequests || !x.Body.HasArrived() {
-		return false
-	}
+// runsOnLoop reports whether a handler runs on the loop if it need not wait for its request's body.
+func (r *runner) runsOnLoop(k *shardConn, at predict.SlotID) bool {
 	switch k.config().Dispatch {
 	case OnLoop:
 		return true

@@ -1,13 +1,11 @@
 package shard
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -161,7 +159,7 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 			return true, true
 		}
 		id := predict.SlotFor(st.Target())
-		if !r.leads() || !r.streamRunsOnLoop(h, st, id) {
+		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.HasArrived() {
 			r.handOffStream(st, id)
 			continue
 		}
@@ -185,18 +183,6 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 		}
 	}
 	return false, true
-}
-
-// streamRunsOnLoop reports whether a stream's handler runs on the loop.
-func (r *runner) streamRunsOnLoop(h *shardSession, st *h2.Stream, id predict.SlotID) bool {
-	switch h.conn.config().Dispatch {
-	case OnLoop:
-		return st.HasArrived()
-	case OwnGoroutine:
-		return false
-	}
-	g := r.shard.group
-	return g.predictor.At(id).IsQuick() && !g.guard.outage.Load() && st.HasArrived()
 }
 
 // runOnLoop runs a stream's handler while the runner leads. It times some runs.
@@ -381,23 +367,8 @@ func (h *shardSession) closeWrite() {
 	_, _, _ = k.tls.ciphertext.send(k)
 }
 
-// Context implements h2.Carrier.
-func (h *shardSession) Context() context.Context { return h.conn.Context() }
-
-// Logf implements h2.Carrier.
-func (h *shardSession) Logf(format string, args ...any) { h.conn.Logf(format, args...) }
-
-// Raw implements h2.Carrier.
-func (h *shardSession) Raw() net.Conn { return h.conn }
-
-// Opened implements connection.Info.
-func (h *shardSession) Opened() time.Time { return h.conn.Opened() }
-
-// CountRequest implements connection.Info. Sessions count requests themselves.
-func (h *shardSession) CountRequest() int { return h.conn.CountRequest() }
-
-// Number implements connection.Info.
-func (h *shardSession) Number(counter *atomic.Int64) int64 { return h.conn.Number(counter) }
+// Connection implements h2.Carrier.
+func (h *shardSession) Connection() h2.Connection { return h.conn }
 
 // shutDown begins the orderly end of the session, or continues it.
 func (h *shardSession) shutDown() {
