@@ -45,16 +45,16 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			transport := &tare.Transport{
-				ResponseHeaderTimeout: 20 * time.Millisecond,
-				DialContext: func(context.Context, string, string) (net.Conn, error) {
-					if test.dial != nil {
-						return nil, test.dial
-					}
-					client, server := net.Pipe()
-					go serveBytes(server, test.response)
-					return client, nil
-				},
+			transport := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+				if test.dial != nil {
+					return nil, test.dial
+				}
+				client, server := net.Pipe()
+				go serveBytes(server, test.response)
+				return client, nil
+			}}
+			if test.kind == tare.TimedOut {
+				transport.ResponseHeaderTimeout = 20 * time.Millisecond
 			}
 			if test.proxy != "" {
 				proxy, err := url.Parse(test.proxy)

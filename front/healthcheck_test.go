@@ -2,7 +2,9 @@ package front_test
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,12 +17,13 @@ type checkedServer struct {
 	health atomic.Pointer[func(http.ResponseWriter)]
 	last   atomic.Pointer[http.Request] // the last check
 	checks atomic.Int64
+	open   atomic.Int64 // accepted connections
 }
 
 func startChecked(t *testing.T, health func(http.ResponseWriter)) *checkedServer {
 	s := new(checkedServer)
 	s.set(health)
-	s.addr = serve(t, func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" {
 			fmt.Fprint(w, "ok")
 			return
@@ -28,8 +31,37 @@ func startChecked(t *testing.T, health func(http.ResponseWriter)) *checkedServer
 		s.last.Store(r)
 		s.checks.Add(1)
 		(*s.health.Load())(w)
-	})
+	}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			s.open.Add(1)
+		case http.StateClosed:
+			s.open.Add(-1)
+		}
+	}
+	server.Start()
+	t.Cleanup(server.Close)
+	s.addr = server.Listener.Addr().String()
 	return s
+}
+
+// awaitClosed waits until the server has served all connections that clients opened before. The
+// clients must not keep them.
+func (s *checkedServer) awaitClosed(t *testing.T) {
+	t.Helper()
+	// connections are accepted in order: this one after the others
+	r, err := http.NewRequest(http.MethodGet, "http://"+s.addr+"/", nil)
+	must(t, err)
+	r.Close = true
+	resp, err := http.DefaultClient.Do(r)
+	must(t, err)
+	resp.Body.Close()
+	for end := time.Now().Add(maxWait); s.open.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections stay open", s.open.Load())
+		}
+	}
 }
 
 func (s *checkedServer) set(health func(http.ResponseWriter)) { s.health.Store(&health) }
@@ -99,6 +131,7 @@ func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
 		}
 	}
 	must(t, h.Reload(parseConf(t, "", text+"}")))
+	s.awaitClosed(t) // the server may receive a check that was sent before
 	before := s.checks.Load()
 	time.Sleep(20 * time.Millisecond)
 	if n := s.checks.Load(); n != before {
