@@ -59,27 +59,31 @@ func startAttemptUpstreams(t *testing.T) *attemptUpstreams {
 	return u
 }
 
-// closedPort returns an address at which nothing listens.
+// closedPort returns an address at which nothing listens, and nothing else can.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, addr := boundPort(t)
+	return addr
+}
+
+// boundPort returns a socket that does not listen, and its address.
+func boundPort(t *testing.T) (fd int, addr string) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(func() { syscall.Close(fd) })
+	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name, err := syscall.Getsockname(fd)
+	must(t, err)
+	return fd, fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
 // fullPort returns an address to which no more connections can be opened: the queue of its listener
 // is full.
 func fullPort(t *testing.T) string {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	must(t, err)
-	t.Cleanup(func() { syscall.Close(fd) })
-	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	fd, addr := boundPort(t)
 	must(t, syscall.Listen(fd, 0))
-	name, err := syscall.Getsockname(fd)
-	must(t, err)
-	addr := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 	for {
 		nc, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
 		if err != nil {

@@ -191,7 +191,7 @@ func TestSilentUpstreamsTimeOut(t *testing.T) {
 			}
 		})
 		a := serveHandler(t, newFront(t,
-			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
+			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 300 * time.Millisecond}), quiet()))
 		resp, body, err := fetch(a, "/")
 		if _, part, cut := strings.Cut(output, "\r\n\r\n"); cut {
 			if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" ||

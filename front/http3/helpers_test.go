@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -35,18 +36,21 @@ type site struct {
 	log   testkit.Log
 }
 
-// freeAddr returns an address whose port is free, for TCP and UDP.
+// freeAddr returns an address whose port is free, for TCP and UDP. No client gets it before the
+// server listens: systems take the ports of clients from 32768 on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		addr := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(10_000))
+		l, err := net.Listen("tcp", addr)
 		if err != nil {
-			t.Fatal(err)
+			continue
 		}
-		defer l.Close()
-		if c, err := net.ListenPacket("udp", l.Addr().String()); err == nil {
+		c, err := net.ListenPacket("udp", addr)
+		l.Close()
+		if err == nil {
 			c.Close()
-			return l.Addr().String()
+			return addr
 		}
 	}
 	t.Fatal("no port is free")

@@ -18,8 +18,8 @@ func TestHTTP2TimeoutsAreThoseOfNetHTTP(t *testing.T) {
 		for mode := range http2Modes {
 			t.Run(maker+" "+mode, func(t *testing.T) {
 				seen := make(chan string, 1)
-				s := newHTTP2Site(t, maker, mode, &http.Server{ReadTimeout: 200 * time.Millisecond,
-					WriteTimeout: 500 * time.Millisecond, IdleTimeout: time.Minute,
+				s := newHTTP2Site(t, maker, mode, &http.Server{ReadTimeout: 500 * time.Millisecond,
+					WriteTimeout: time.Second, IdleTimeout: time.Minute,
 					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						if r.Method == http.MethodPost {
 							_, err := io.ReadAll(r.Body)

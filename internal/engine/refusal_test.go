@@ -91,7 +91,7 @@ func TestLateHeadsAreReported(t *testing.T) {
 			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 			someServers(t, set, func(s *engine.Server, set *http.Server) {
 				s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
-				set.ReadHeaderTimeout, set.IdleTimeout = 50*time.Millisecond, 50*time.Millisecond
+				set.ReadHeaderTimeout, set.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
 			}, func(s *site) {
 				c2 := s.connect()
 				io.WriteString(c2, c.send)

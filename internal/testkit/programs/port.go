@@ -51,8 +51,8 @@ func reserve(t testing.TB, port int) (address string, ok bool) {
 	t.Helper()
 	if runtime.GOOS == "linux" {
 		// An abstract unix socket has no file, belongs to the network namespace as ports do, and
-		// ends with its process.
-		claim, err := net.Listen("unix", fmt.Sprintf("@tare-test-port-%d", port))
+		// ends with its process. The lab claims ports by the same names.
+		claim, err := net.Listen("unix", fmt.Sprintf("@tare-port-%d", port))
 		if err != nil {
 			return "", false
 		}
