@@ -122,16 +122,14 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 
 // Each attempt has its own numbers, also if it has no response.
 func TestBytesOfAttemptsAreSeparate(t *testing.T) {
-	refused, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	refused.Close()
+	const refused = "127.0.0.1:1"
 	silent := rawUpstream(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 	ok := startRelay(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/page" {
 			w.WriteHeader(404)
 		}
 	}))
-	a, line := trafficLog(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s; }", refused.Addr(), ok.addr),
+	a, line := trafficLog(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s; }", refused, ok.addr),
 		fmt.Sprintf(`location / { proxy_pass http://two; proxy_next_upstream error timeout http_404; }
 		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }
 		location /page { proxy_pass http://%s; proxy_intercept_errors on; error_page 404 /other; }
