@@ -54,12 +54,9 @@ func (*http2Handover) Error() string { return "client: BUG: the request was not 
 func (c *Client) configureProtocols() {
 	c.http2.client = c
 	p := c.protocols()
-	c.allowsHTTP1, c.http2.isOffered = p.HTTP1(), p.HTTP2()
+	c.allowsHTTP1, c.http2.isOffered = p.HTTP1(), p.HTTP2() && supportsHTTP2()
 	if c.tls = c.settings.TLSClientConfig.Clone(); c.tls == nil {
 		c.tls = new(tls.Config)
-	}
-	if c.http2.isOffered && !c.canHTTP2() {
-		c.http2.isOffered = false
 	}
 	if c.http2.isOffered {
 		protos := []string{protoHTTP2}
@@ -90,8 +87,8 @@ func (c *Client) protocols() http.Protocols {
 	return p
 }
 
-// canHTTP2 reports whether net/http supports HTTP/2. A build tag or GODEBUG can disable it.
-func (c *Client) canHTTP2() bool {
+// supportsHTTP2 reports whether net/http supports HTTP/2. A build tag or GODEBUG can disable it.
+func supportsHTTP2() bool {
 	var p http.Protocols
 	p.SetHTTP2(true)
 	t := &http.Transport{Protocols: &p}
@@ -132,13 +129,6 @@ func (h *http2Transports) handOver(k *key, nc net.Conn) *http2Handover {
 	o.conns[k.addr()] = append(o.conns[k.addr()], nc)
 	o.mu.Unlock()
 	return &http2Handover{to: o, key: *k, conn: nc}
-}
-
-// forget removes a server from those that speak HTTP/2.
-func (h *http2Transports) forget(k *key) {
-	h.mu.Lock()
-	delete(h.servers, *k)
-	h.mu.Unlock()
 }
 
 // transport returns the transport for a proxy, or for "" the one without a proxy. The caller holds
@@ -234,7 +224,9 @@ func (h *http2Transports) forgetURL(u *url.URL, proxy string) {
 	if k.port == "" {
 		k.port = "443"
 	}
-	h.forget(&k)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.servers, k)
 }
 
 func (h *http2Transports) closeIdle() {

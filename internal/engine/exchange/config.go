@@ -3,6 +3,7 @@ package exchange
 import (
 	"context"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +54,12 @@ func (s *ServerState) KeepsConnections() bool {
 // that was accepted before has been counted by then.
 func (s *ServerState) MayStop() bool {
 	return s.Closing.Load() && (s.Aborted.Load() || s.Accepting.Load() == 0)
+}
+
+// LogPanic logs a recovered panic and the stack. It is called by the deferred function.
+func (s *ServerState) LogPanic(doing, remote string, err any) {
+	stack := make([]byte, 64<<10)
+	s.Logf("http: panic %s %v: %v\n%s", doing, remote, err, stack[:runtime.Stack(stack, false)])
 }
 
 // SignalClosed wakes Shutdown.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -161,9 +160,7 @@ func (c *Conn) AbortExchange(err any) {
 	c.Gate.Send() // the responses to earlier requests
 
 	if err != nil && err != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
-		stack := make([]byte, 64<<10)
-		stack = stack[:runtime.Stack(stack, false)]
-		c.Config.Server.Logf("http: panic serving %v: %v\n%s", c.Template.RemoteAddr, err, stack)
+		c.Config.Server.LogPanic("serving", c.Template.RemoteAddr, err)
 	}
 	x := c.current
 	if x == nil {

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime"
 )
 
 // Refusal is a request that no handler sees: it is malformed, or its head was late or incomplete.
@@ -78,9 +77,7 @@ func (p *Config) ReportRequest(h RefusedHead, status int, sent int64) {
 func (p *Config) CallRefused(r Refusal) {
 	defer func() {
 		if err := recover(); err != nil {
-			stack := make([]byte, 64<<10)
-			p.Server.Logf("http: panic reporting a rejected request of %v: %v\n%s", r.Request.RemoteAddr, err,
-				stack[:runtime.Stack(stack, false)])
+			p.Server.LogPanic("reporting a rejected request of", r.Request.RemoteAddr, err)
 		}
 	}()
 	p.OnRefused(r)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -262,8 +261,7 @@ func (h *hookConn) reportOrEnd(s http.ConnState) {
 	returned := false
 	defer func() {
 		if err := recover(); err != nil {
-			stack := make([]byte, 64<<10)
-			h.conn.Logf("http: panic serving %v: %v\n%s", h.conn.remote, err, stack[:runtime.Stack(stack, false)])
+			h.conn.group().server.LogPanic("serving", h.conn.remote, err)
 		}
 		if !returned { // or runtime.Goexit
 			h.conn.shutdown()

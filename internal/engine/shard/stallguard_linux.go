@@ -41,7 +41,7 @@ type stallGuard struct {
 // wake is called by loops that have work.
 func (w *stallGuard) wake() {
 	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
-		w.signal()
+		signal(w.wakeup)
 	}
 }
 
@@ -50,15 +50,8 @@ func (w *stallGuard) checkSoon() {
 	if !w.sawUntrusted.Load() {
 		w.sawUntrusted.Store(true)
 		if w.slow.Load() && w.slow.CompareAndSwap(true, false) {
-			w.signal()
+			signal(w.wakeup)
 		}
-	}
-}
-
-func (w *stallGuard) signal() {
-	select {
-	case w.wakeup <- struct{}{}:
-	default:
 	}
 }
 

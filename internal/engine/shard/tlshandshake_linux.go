@@ -203,8 +203,7 @@ func (h *handshake) serve() {
 	defer func() {
 		if !settled {
 			if err := recover(); err != nil {
-				stack := make([]byte, 64<<10)
-				k.Logf("http: panic serving %v: %v\n%s", k.remote, err, stack[:runtime.Stack(stack, false)])
+				k.group().server.LogPanic("serving", k.remote, err)
 			}
 			_ = k.Close()
 		}
