@@ -141,7 +141,7 @@ func (c *Certificate) attempt(ctx context.Context) {
 	}
 	defer unlock()
 	if c.unsaved != nil {
-		c.save(c.unsaved)
+		c.noteWritten(c.unsaved, c.write(c.unsaved))
 		return
 	}
 	if c.adopt() {
@@ -229,10 +229,11 @@ func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate,
 	return cert, limit.delay(), err
 }
 
-// install serves a new certificate and stores it.
+// install serves a new certificate, stores it, and then logs it: a reload after that finds it.
 func (c *Certificate) install(cert *certificate, i *issuer, failed []error) {
 	c.current.Store(cert)
 	c.advice = advice{}
+	err := c.write(cert.text)
 	for _, err := range failed {
 		c.manager.config.Log(fmt.Sprintf("acme: %s: %v", c, err))
 	}
@@ -242,12 +243,15 @@ func (c *Certificate) install(cert *certificate, i *issuer, failed []error) {
 			"is at %s: check the clock", c, cert.Leaf.NotBefore.Format(time.DateTime),
 			cert.Leaf.NotAfter.Format(time.DateTime), now.UTC().Format(time.DateTime)))
 	}
-	c.save(cert.text)
+	c.noteWritten(cert.text, err)
 }
 
-// save writes the file of a certificate that is already served.
-func (c *Certificate) save(text []byte) {
-	if err := c.store.write(c.name+".pem", text); err != nil {
+// write writes the file of a certificate that is already served.
+func (c *Certificate) write(text []byte) error { return c.store.write(c.name+".pem", text) }
+
+// noteWritten notes whether the file was written. If not, it is written later.
+func (c *Certificate) noteWritten(text []byte, err error) {
+	if err != nil {
 		c.unsaved = text
 		c.fail(fmt.Errorf("the new certificate is served but cannot be stored: %w", err), 0)
 		return
