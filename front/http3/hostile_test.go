@@ -35,7 +35,7 @@ func TestClientThatNeverReads(t *testing.T) {
 			}
 		}
 	})
-	s := serve(t, `server { listen ADDR quic; send_timeout 300ms; location / { return 200 text; }
+	s := serve(t, `server { listen ADDR quic; send_timeout 1s; location / { return 200 text; }
 		location /app { proxy_pass http://app; } }`, server.Bind("app", app))
 	c, dialed := s.http3Client(&quic.Config{InitialStreamReceiveWindow: 10 << 10, MaxStreamReceiveWindow: 10 << 10})
 	resp, err := c.Get("https://" + s.addr + "/app")

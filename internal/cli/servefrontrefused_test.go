@@ -15,7 +15,7 @@ const refusedConf = `pid DIR/pid;
 events {}
 http {
 	log_format short '$server_name|$remote_addr|$request|$status|$body_bytes_sent|$host|$request_uri|$http_user_agent';
-	access_log DIR/log short; send_timeout 100ms; client_header_timeout 300ms;
+	access_log DIR/log short; send_timeout 100ms; client_header_timeout 1s;
 	server { listen unix:DIR/s; server_name first; location / { return 200 text; } location = /none { return 404; } location = /to { return 302 /x; } }
 	server { listen unix:DIR/s; server_name second; access_log DIR/second short; return 200 second; }
 }

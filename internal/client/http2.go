@@ -183,7 +183,7 @@ func (h *http2Handover) roundTrip(x *exchange) (*http.Response, error) {
 		x.body.Close()
 		body, err := x.getBody()
 		if err != nil {
-			h.conn.Close()
+			h.withdraw()
 			return nil, err
 		}
 		r = r.WithContext(x.ctx)
@@ -193,17 +193,26 @@ func (h *http2Handover) roundTrip(x *exchange) (*http.Response, error) {
 	if resp != nil {
 		resp.Request = x.request
 	}
-	h.to.mu.Lock()
-	waiting := h.to.conns[h.key.addr()]
+	h.withdraw()
+	return resp, err
+}
+
+// withdraw closes the connection that was handed over, unless the transport has taken it.
+func (h *http2Handover) withdraw() {
+	o, addr := h.to, h.key.addr()
+	o.mu.Lock()
+	waiting := o.conns[addr]
 	i := slices.Index(waiting, h.conn)
-	if i >= 0 { // the transport did not need the connection
-		h.to.conns[h.key.addr()] = slices.Delete(waiting, i, i+1)
+	switch {
+	case i >= 0 && len(waiting) == 1:
+		delete(o.conns, addr)
+	case i >= 0:
+		o.conns[addr] = slices.Delete(waiting, i, i+1)
 	}
-	h.to.mu.Unlock()
+	o.mu.Unlock()
 	if i >= 0 {
 		h.conn.Close()
 	}
-	return resp, err
 }
 
 func (o *http2Transport) roundTrip(r *http.Request) (*http.Response, error) {

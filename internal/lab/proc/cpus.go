@@ -47,9 +47,9 @@ func softirqds(cpus []int) (pids []int) {
 
 // Busy returns the time in which the CPUs were not idle since the machine started, as a sum. It
 // includes interrupts and time of other virtual machines (steal). It does not include the threads
-// ksoftirqd, which continue the network's work for any process: a fifth of a CPU while
-// large responses pass through the loopback. known is false if the kernel does not report idle
-// time, as in some sandboxes.
+// ksoftirqd, which continue the network's work for any process: a fifth of a CPU while large
+// responses pass through the loopback. known is false if the kernel does not report idle time, as
+// in some sandboxes.
 //
 // Busy subtracts idle time from the time since the start. The kernel counts idle time exactly, but
 // samples busy time at clock ticks, and misses up to half of it if programs run often and briefly.
