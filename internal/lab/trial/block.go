@@ -115,11 +115,7 @@ func (b *Bench) Block(ctx context.Context, k Block) ([]sample.Record, error) {
 	}
 	s.followControl()
 	if len(s.alone) < len(k.Members) {
-		err := s.measure(ctx)
-		if stopErr := s.stopAll(); err == nil {
-			err = stopErr
-		}
-		if err != nil {
+		if err := s.measure(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -184,13 +180,15 @@ func (s *blockState) followControl() {
 	}
 }
 
-// measure starts all members and loads them in rounds of slices.
-func (s *blockState) measure(ctx context.Context) error {
+// measure starts all members, loads them in rounds of slices and stops them.
+func (s *blockState) measure(ctx context.Context) (err error) {
 	restore, generator, err := s.bench.moveAside(s.Condition)
 	if err != nil {
 		return err
 	}
 	defer restore()
+	// A session that ends gives its threads the processors that they had before, so it ends first.
+	defer func() { err = errors.Join(err, s.stopAll()) }()
 	servers, _ := Layout(s.bench.CPUs, s.Cores)
 	cpus := s.bench.CPUs
 	if generator != nil {

@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
@@ -177,6 +181,34 @@ func TestInterruptedBlockLeavesNoProcesses(t *testing.T) {
 	if all := allCPUs(t); !slices.Equal(all, b.CPUs) {
 		t.Errorf("this process has processors %v, had %v", all, b.CPUs)
 	}
+	_, generator := trial.Layout(b.CPUs, k.Cores)
+	if left := threadsBoundTo(t, generator); generator != nil && len(left) > 0 {
+		t.Errorf("threads %v still have only the generator's processors %v", left, generator)
+	}
+}
+
+// threadsBoundTo returns the threads of this process that have exactly the given processors.
+func threadsBoundTo(t *testing.T, cpus []int) (tids []int) {
+	t.Helper()
+	var want unix.CPUSet
+	for _, cpu := range cpus {
+		want.Set(cpu)
+	}
+	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range tasks {
+		tid, err := strconv.Atoi(filepath.Base(task))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var set unix.CPUSet
+		if unix.SchedGetaffinity(tid, &set) == nil && set == want { // it may have ended
+			tids = append(tids, tid)
+		}
+	}
+	return tids
 }
 
 // At a fixed rate, slices send the requests that are due, and no others. Fewer are due if a busy
