@@ -77,7 +77,7 @@ func (st *Stream) consumeLocked(n int) (queued bool) {
 	if !st.inEnded && !st.isClosed {
 		if more := st.window.add(n); more > 0 {
 			s.ledger.credit(1)
-			s.output.out = wire.AppendWindowUpdate(s.output.out, st.id, more)
+			s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
 			queued = true
 		}
 	}
@@ -91,7 +91,7 @@ func (s *Session) returnWindowLocked(n int) (queued bool) {
 	if more == 0 {
 		return false
 	}
-	s.output.out = wire.AppendWindowUpdate(s.output.out, 0, more)
+	s.output.reply(wire.AppendWindowUpdate(s.output.out, 0, more))
 	return true
 }
 

@@ -150,6 +150,66 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 	}
 }
 
+// A client that reads nothing cannot make the server store frames that its own frames cause, even if
+// none of them costs a unit of the ledger.
+func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
+	post := []string{":method", "POST", ":scheme", "http", ":path", "/"}
+	for name, test := range map[string]struct {
+		handler http.HandlerFunc
+		begin   func(p *peer)
+		send    func(p *peer, id uint32)
+	}{
+		"windows": {
+			handler: func(http.ResponseWriter, *http.Request) {},
+			begin: func(p *peer) { // a handler that does not read leaves a window of ten bytes
+				p.request(1, false, post...)
+				for range 63 {
+					p.framer.WriteData(1, false, make([]byte, 16384))
+				}
+				p.framer.WriteData(1, false, make([]byte, 16384-10))
+				p.session.Receive(p.input.Bytes())
+				p.input.Reset()
+				if p.session.Next() == nil {
+					t.Fatal("no stream is ready")
+				}
+				p.request(3, false, post...)
+				p.pump()
+			},
+			send: func(p *peer, _ uint32) { p.framer.WriteData(3, false, make([]byte, 5)) },
+		},
+		"aborted responses": {
+			handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+			begin:   func(*peer) {},
+			send:    func(p *peer, id uint32) { p.get(id) },
+		},
+		"refused heads": {
+			handler: hello,
+			begin:   func(*peer) {},
+			send:    func(p *peer, id uint32) { p.get(id, "x", strings.Repeat("x", 3<<19)) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, nil, test.handler)
+			p.open()
+			p.accepts = 0
+			test.begin(p)
+			for id := uint32(5); ; id += 2 {
+				test.send(p, id)
+				alive := p.pump()
+				if n := p.session.Pending(); n > 200<<10 {
+					t.Fatalf("%d bytes wait", n)
+				}
+				if !alive {
+					break
+				}
+			}
+			if p.session.WaitDeadline().IsZero() {
+				t.Error("the connection stays open")
+			}
+		})
+	}
+}
+
 // Responses that a slow client has yet to receive do not make its next PING a flood.
 func TestUnsentResponsesAreNotReplies(t *testing.T) {
 	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {

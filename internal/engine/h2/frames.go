@@ -51,7 +51,7 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 		}
 	}
 	s.isOpen = true
-	s.output.out = wire.AppendSettingsAck(s.output.out)
+	s.output.reply(wire.AppendSettingsAck(s.output.out))
 	s.grantLocked()
 	if !s.ledger.debit(cost) {
 		return connError(wire.EnhanceYourCalm, "too many SETTINGS")
@@ -91,7 +91,7 @@ func (s *Session) onPing(fr frame) *wire.Error {
 		}
 		return s.debit(1)
 	}
-	s.output.out = wire.AppendPing(s.output.out, wire.Ack, data)
+	s.output.reply(wire.AppendPing(s.output.out, wire.Ack, data))
 	s.mu.Unlock()
 	return s.debit(1)
 }

@@ -292,7 +292,7 @@ func (s *Session) refuse(h wire.FrameHeader, status int, why string) (sent int64
 		out = wire.AppendRSTStream(out, h.StreamID, wire.NoError)
 		s.resets.add(h.StreamID, s.config.streamWindow)
 	}
-	s.output.out = out
+	s.output.reply(out)
 	return sent
 }
 

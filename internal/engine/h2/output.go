@@ -9,7 +9,7 @@ import (
 // outputState is what a session has yet to send. Session.mu guards it.
 type outputState struct {
 	out       []byte     // complete frames
-	replies   int        // how many of them are replies to the client's frames, or more
+	replies   int        // how many bytes of out are not of responses, but caused by the client's frames
 	sending   []byte     // frames that a goroutine sends now; nil if none does
 	spare     []byte     // an empty buffer
 	lent      *outBuffer // from Config.buffers, while the session is not idle
@@ -26,10 +26,10 @@ type outputState struct {
 const (
 	// maxOut is how much output waits before streams that append more must wait.
 	maxOut = 64 << 10
-	// maxReplies is how many replies to a client's frames may wait, none longer than a PING frame of
-	// 17 bytes. A client that sends PINGs and reads nothing exceeds it. Responses that wait for a
-	// slow client do not count.
-	maxReplies = 4000
+	// maxReplies is how many bytes of replies to a client's frames may wait. A client that sends PINGs
+	// or small DATA frames and reads nothing exceeds it. Responses that wait for a slow client do not
+	// count. An honest client that reads nothing receives no windows either, and stops before.
+	maxReplies = 64 << 10
 	// firstOut is the initial size of an output buffer, and keptOut the largest that is used again
 	// by another session. An idle connection has none.
 	firstOut = 4 << 10
@@ -40,6 +40,9 @@ const (
 func (o *outputState) pendingLocked() int {
 	return len(o.out) + len(o.sending) + len(o.unsent) + o.reserved
 }
+
+// reply sets the output to out, which is the output with replies to the client's frames.
+func (o *outputState) reply(out []byte) { o.replies, o.out = o.replies+len(out)-len(o.out), out }
 
 // Flush sends the output. If the carrier does not block, neither does Flush: what the connection
 // does not accept is sent by a later Flush. One goroutine sends at a time; the others only append.

@@ -41,7 +41,7 @@ type frame struct {
 // Receive takes in, which has arrived, and keeps none of it. It reports false if the session has
 // ended. The caller holds the turn.
 func (s *Session) Receive(in []byte) bool {
-	if !s.beginReceive() {
+	if isOpen, f := s.beginReceive(); !isOpen || f != nil && !s.reject(f) {
 		return false
 	}
 	for len(in) > 0 {
@@ -77,18 +77,19 @@ func (s *Session) noteArrival(isWaiting bool) {
 	s.input.isWaiting = isWaiting
 }
 
-// beginReceive reports whether the session continues, and provides a buffer for replies.
-func (s *Session) beginReceive() bool {
+// beginReceive reports whether the session continues, and provides a buffer for replies. It fails
+// if too many wait.
+func (s *Session) beginReceive() (isOpen bool, f *wire.Error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.phase == phaseEnded {
-		return false
+		return false, nil
 	}
 	if o := &s.output; o.out == nil && o.lent == nil {
 		o.lent = s.config.buffer()
 		o.out = o.lent.b
 	}
-	return true
+	return true, s.checkRepliesLocked()
 }
 
 // reject handles the error of a frame. It reports whether the session continues.
@@ -245,9 +246,9 @@ func (s *Session) debit(n int) *wire.Error {
 	return s.checkRepliesLocked()
 }
 
-// checkRepliesLocked counts a frame that may have a reply. It fails if too many replies wait.
+// checkRepliesLocked fails if too many replies wait.
 func (s *Session) checkRepliesLocked() *wire.Error {
-	if s.output.replies++; s.output.replies > maxReplies {
+	if s.output.replies > maxReplies {
 		return connError(wire.EnhanceYourCalm, "replies are not read")
 	}
 	return nil
@@ -265,7 +266,7 @@ func (s *Session) resetStream(f *wire.Error) bool {
 		window = st.window.avail
 	}
 	s.resets.add(f.StreamID, window)
-	s.output.out = wire.AppendRSTStream(s.output.out, f.StreamID, f.Code)
+	s.output.reply(wire.AppendRSTStream(s.output.out, f.StreamID, f.Code))
 	if st != nil {
 		s.dropStreamLocked(st, errStreamClosed)
 	}
@@ -356,7 +357,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 		dropped -= d.left // which consumeLocked returns
 		if overhead := int(fr.Length) - d.left; overhead > 0 {
 			if more := st.window.add(overhead); more > 0 {
-				s.output.out = wire.AppendWindowUpdate(s.output.out, st.id, more)
+				s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
 			}
 		}
 		st.received += int64(d.left)

@@ -54,17 +54,22 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 100_000)) })
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			var waits []func()
+			await := func() {
+				for _, wait := range waits {
+					wait()
+				}
+			}
+			defer await()
 			if name == "SETTINGS" {
 				p.framer.WriteWindowUpdate(0, 1<<20)
 			} else { // a stream takes all of the connection's window
 				p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<16 - 1})
-				wait := p.respond(1, 1)
-				defer wait()
+				waits = append(waits, p.respond(1, 1))
 				p.awaitWaiting(1)
 				p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			}
-			wait := p.respond(3, streams)
-			defer wait()
+			waits = append(waits, p.respond(3, streams))
 			for round := uint32(1); ; round++ {
 				p.awaitWaiting(streams)
 				open(p, round)
@@ -77,6 +82,7 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 					t.Fatal("the session continues")
 				}
 			}
+			await() // handlers may send, too
 			p.session.Flush()
 			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
 				t.Errorf("the server ends with %s", got[max(0, len(got)-100):])

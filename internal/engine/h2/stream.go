@@ -127,9 +127,9 @@ func (st *Stream) finish(complete bool) {
 	if !st.isClosed {
 		switch {
 		case !complete:
-			s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.InternalError)
+			s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.InternalError))
 		case !st.inEnded: // the client need not send the rest (RFC 9113, 8.1)
-			s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.NoError)
+			s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.NoError))
 			s.resets.add(st.id, st.window.avail)
 		}
 		delete(s.streams, st.id)
@@ -296,7 +296,7 @@ func (st *Stream) expire() {
 	s.mu.Lock()
 	expires := !st.isClosed && isPast(st.writeDeadline)
 	if expires {
-		s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.InternalError)
+		s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.InternalError))
 		s.resets.add(st.id, st.window.avail)
 		s.dropStreamLocked(st, os.ErrDeadlineExceeded)
 	}
