@@ -48,8 +48,7 @@ func Main() int {
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signals = append(signals, syscall.SIGHUP)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), signals...)
-	context.AfterFunc(ctx, stop) // a second signal ends the program at once
+	ctx := notifyContext(signals...)
 	env := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	dir, err := os.Getwd()
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -79,12 +78,12 @@ var deadlineCases = func() (all []deadlineCase) {
 				[]string{first, "", half + host + "Transfer-Encoding: chunked\r\n\r\n", late,
 					"5\r\nhello\r\n0\r\n\r\n"}, reads, "hello false"},
 		)
-		want := "hello false"
+		pieces, want := []string{half + rest, late, "hello"}, "hello false"
 		if bounded {
-			want = " true" // ReadTimeout still applies
+			pieces, want = pieces[:1], " true" // ReadTimeout still applies
 		}
-		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour},
-			[]string{half + rest, late, "hello"}, reads, want})
+		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour}, pieces,
+			reads, want})
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
 		all = append(all, deadlineCase{"kept: " + name, deadlineSettings{},
 			[]string{half + rest + "hello", late, then, late, "hello"}, reads, "hello false"})
@@ -104,7 +103,7 @@ var deadlineCases = func() (all []deadlineCase) {
 			deadlineCase{"after: " + name, deadlineSettings{}, []string{get, late, then, late, "hello"}, both,
 				"hello false"},
 			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour},
-				[]string{get, late, then, late}, both, " true"},
+				[]string{get, late, then}, both, " true"},
 			deadlineCase{"pipelined: " + name, deadlineSettings{}, []string{get + get + then, late, "hello"}, both,
 				"hello false"},
 		)
@@ -112,7 +111,7 @@ var deadlineCases = func() (all []deadlineCase) {
 	all = append(all,
 		deadlineCase{"both wait", deadlineSettings{}, []string{half + rest, late, "hello"},
 			after(readAll, "write past", "read far", "write none"), "hello false"},
-		deadlineCase{"read soon", deadlineSettings{read: time.Hour}, []string{half + rest, late},
+		deadlineCase{"read soon", deadlineSettings{read: time.Hour}, []string{half + rest},
 			after(readAll, "write far", "read soon"), " true"},
 		deadlineCase{"set while reading", deadlineSettings{read: bound, idle: time.Hour},
 			[]string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
@@ -126,48 +125,120 @@ var deadlineCases = func() (all []deadlineCase) {
 }()
 
 // Read and write deadlines of a handler affect neither each other, nor server timeouts that they do
-// not replace, nor the next request. All cases wait concurrently.
+// not replace, nor the next request. All cases wait concurrently. A case whose handler was called
+// only after a timeout of the server says nothing. It is repeated with longer timeouts.
 func TestDeadlinesAreIndependent(t *testing.T) {
-	var wg sync.WaitGroup
-	defer wg.Wait()
+	var runs []*deadlineRun
 	for maker := range makers {
 		for _, mode := range []string{"tcp", "unix", "net.Conn", "tls", "ServeTLS"} {
-			sites := make(map[deadlineSettings]*site)
 			for i := range deadlineCases {
-				test := &deadlineCases[i]
-				s := sites[test.settings]
-				if s == nil {
-					s = siteOf(t, maker, mode, &http.Server{
-						ReadTimeout: test.settings.read, ReadHeaderTimeout: test.settings.head,
-						IdleTimeout: test.settings.idle,
-						Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-							i, _ := strconv.Atoi(r.Header.Get("Case"))
-							io.WriteString(w, "<"+deadlineCases[i].handler(w, r)+">")
-						}),
-					})
-					sites[test.settings] = s
-				}
-				c := s.connect()
-				wg.Go(func() {
-					lines := test.play(c, i)
-					if len(lines) == 0 || lines[len(lines)-1] != test.want {
-						t.Errorf("%s %s, %s: %q, want %q in the end", maker, mode, test.name, lines, test.want)
-					}
-				})
+				runs = append(runs, &deadlineRun{deadlineCase: &deadlineCases[i], maker: maker, mode: mode})
 			}
 		}
 	}
+	for limit := bound; len(runs) > 0; limit *= 2 {
+		playAll(t, runs, limit)
+		var again []*deadlineRun
+		for _, r := range runs {
+			if n := len(r.bodies); n > 0 && r.bodies[n-1] == r.want {
+				continue
+			}
+			if r.isLate && limit < time.Minute {
+				again = append(again, &deadlineRun{deadlineCase: r.deadlineCase, maker: r.maker, mode: r.mode})
+				continue
+			}
+			t.Errorf("%s %s, %s: %q, want %q in the end", r.maker, r.mode, r.name, r.bodies, r.want)
+		}
+		runs = again
+	}
 }
 
-// play sends the pieces of a case and returns the bodies of the responses.
-func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
-	ended := make(chan bool)
+// deadlineRun is a case that is played with a server.
+type deadlineRun struct {
+	*deadlineCase
+	maker, mode string
+	bodies      []string // of the responses
+	isLate      bool     // a handler did not set its deadlines within the timeouts of the server
+
+	mu  sync.Mutex
+	set []time.Time // by request: when its handler was called, or has set its last deadline
+}
+
+// playAll plays cases concurrently, with a limit instead of bound.
+func playAll(t *testing.T, runs []*deadlineRun, limit time.Duration) {
+	type key struct {
+		maker, mode string
+		deadlineSettings
+	}
+	sites := make(map[key]*site)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for i, r := range runs {
+		k := key{r.maker, r.mode, r.settings.within(limit)}
+		s := sites[k]
+		if s == nil {
+			s = siteOf(t, r.maker, r.mode, &http.Server{
+				ReadTimeout: k.read, ReadHeaderTimeout: k.head, IdleTimeout: k.idle,
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					i, _ := strconv.Atoi(r.Header.Get("Case"))
+					runs[i].stamp(true)
+					io.WriteString(w, "<"+runs[i].handler(deadlineWriter{w, runs[i]}, r)+">")
+				}),
+			})
+			sites[k] = s
+		}
+		wg.Go(func() { r.play(s, i, limit) })
+	}
+}
+
+// within returns settings with a limit instead of bound.
+func (s deadlineSettings) within(limit time.Duration) deadlineSettings {
+	for _, d := range []*time.Duration{&s.read, &s.head, &s.idle} {
+		if *d == bound {
+			*d = limit
+		}
+	}
+	return s
+}
+
+// stamp notes the time for a request that begins, or for the last one.
+func (d *deadlineRun) stamp(begins bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if begins {
+		d.set = append(d.set, time.Time{})
+	}
+	d.set[len(d.set)-1] = time.Now()
+}
+
+// deadlineWriter notes when a handler has set a deadline.
+type deadlineWriter struct {
+	http.ResponseWriter
+	run *deadlineRun
+}
+
+func (w deadlineWriter) SetReadDeadline(at time.Time) error {
+	defer w.run.stamp(false)
+	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(at)
+}
+
+func (w deadlineWriter) SetWriteDeadline(at time.Time) error {
+	defer w.run.stamp(false)
+	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(at)
+}
+
+// play sends the pieces of a case and receives the responses.
+func (d *deadlineRun) play(s *site, id int, limit time.Duration) {
+	start := time.Now() // no timeout begins earlier
+	var due []time.Time // by request
+	c := s.connect()
+	received := make(chan string, len(d.pieces)+1)
 	go func() {
-		defer close(ended)
+		defer close(received)
 		for in := bufio.NewReader(c); ; {
 			body, err := in.ReadString('>')
 			if _, text, ok := strings.Cut(body, "<"); ok {
-				bodies = append(bodies, strings.TrimSuffix(text, ">"))
+				received <- strings.TrimSuffix(text, ">")
 			}
 			if err != nil {
 				return
@@ -177,22 +248,35 @@ func (d *deadlineCase) play(c net.Conn, id int) (bodies []string) {
 	for _, p := range d.pieces {
 		switch p {
 		case late:
-			time.Sleep(bound * 3 / 2)
+			time.Sleep(limit * 3 / 2)
+			start = time.Now()
+			continue
 		case "":
 			time.Sleep(bound / 20)
 		}
-		if p != late {
-			if _, err := io.WriteString(c, strings.ReplaceAll(p, host,
-				fmt.Sprintf("%sCase: %d\r\n", host, id))); err != nil {
-				break // the server has closed the connection
-			}
+		for range strings.Count(p, " HTTP/1.1\r\n") {
+			due = append(due, start.Add(limit))
+		}
+		if _, err := io.WriteString(c, strings.ReplaceAll(p, host, fmt.Sprintf("%sCase: %d\r\n", host, id))); err != nil {
+			break // the server has closed the connection
+		}
+	}
+	for range due { // then the end of what is sent does not compete with a timeout
+		if body, ok := <-received; ok {
+			d.bodies = append(d.bodies, body)
 		}
 	}
 	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		half.CloseWrite()
 	}
-	<-ended
-	return bodies
+	for body := range received {
+		d.bodies = append(d.bodies, body)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, at := range due {
+		d.isLate = d.isLate || i >= len(d.set) || d.set[i].After(at)
+	}
 }
 
 // A handler's read deadline does not affect WriteTimeout; its write deadline replaces it.

@@ -125,6 +125,11 @@ func TestMandatoryCheckPrecedesRequests(t *testing.T) {
 			s, p := new(State), newProbes()
 			config := p.config()
 			config.Mandatory, config.Persistent = true, persistent
+			probe := config.Probe
+			config.Probe = func(ctx context.Context, addr string) error {
+				time.Sleep(time.Millisecond) // it ends while the test waits, and not before
+				return probe(ctx, addr)
+			}
 			g := group(t, conf.Upstream{Servers: servers("1")}, s, nil)
 			c := g.NewCheck(config)
 			c.Begin()

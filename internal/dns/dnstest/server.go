@@ -3,7 +3,6 @@ package dnstest
 
 import (
 	"encoding/binary"
-	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -262,17 +261,14 @@ func record(name dnsmessage.Name, address string, ttl uint32) dnsmessage.Resourc
 	}
 }
 
-// FreeAddr returns an address at which nothing responds. Its port was free a moment ago.
-func FreeAddr(t testing.TB) netip.AddrPort {
+// DeadAddr returns an address at which nothing responds until the end of the test. The kernel
+// rejects packets to it: the socket that occupies the port receives only those of its peer.
+func DeadAddr(t testing.TB) netip.AddrPort {
 	t.Helper()
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	c, err := net.Dial("udp", "127.0.0.1:9") // the port of the discard protocol; nothing is sent
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
-	addr, ok := c.LocalAddr().(*net.UDPAddr)
-	if !ok {
-		t.Fatal(errors.New("no UDP address"))
-	}
-	return addr.AddrPort()
+	t.Cleanup(func() { c.Close() })
+	return netip.MustParseAddrPort(c.LocalAddr().String())
 }
