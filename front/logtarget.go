@@ -37,7 +37,7 @@ func newLogTarget(path string) (to logTarget, err error) {
 	if strings.HasPrefix(path, syslog.Prefix) {
 		to.syslog, err = syslog.Parse(path)
 	} else if strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
-		err = fmt.Errorf("%q: unsupported log: want a file or syslog:", path)
+		err = fmt.Errorf("%q: unsupported log: want a file, or syslog: and options", path)
 	}
 	return to, err
 }

@@ -286,7 +286,7 @@ func (s *socketServer) mayEnd(resumed <-chan struct{}) bool {
 		return false
 	default:
 	}
-	s.isEnding = s.isEnding || s.counted.Load() <= 0 && len(s.open) == 0 && !(s.forOthers && s.conn.servesPeers())
+	s.isEnding = s.isEnding || s.counted.Load() <= 0 && len(s.open) == 0 && (!s.forOthers || !s.conn.servesPeers())
 	return s.isEnding
 }
 

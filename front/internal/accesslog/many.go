@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,7 @@ func AppendPath(b []byte, path string) []byte {
 }
 
 // IsPath reports whether AppendPath can append a path.
-func IsPath(path string) bool { return bytes.IndexAny([]byte(path), "\x00\n") < 0 }
+func IsPath(path string) bool { return !strings.ContainsAny(path, "\x00\n") }
 
 // Many returns an opener of a writer of lines to many files. AppendPath has begun each line. Files
 // are opened for appending when lines for them are written. A line that cannot be written is lost,

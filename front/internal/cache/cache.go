@@ -160,7 +160,7 @@ type Query struct {
 	// IsPart, if not nil, reports whether a response with status 206 is the part that the key
 	// stands for: only such ones are stored. It may be called after the request has ended.
 	IsPart func(*http.Response) bool
-	// PassesRange reports that the request asks for a range, and is sent to the origin as it is
+	// PassesRange reports that the request names a range, and is sent to the origin as it is
 	// unless a response is stored.
 	PassesRange bool
 	// KeyedByAuthorization reports that the key contains the Authorization that the origin

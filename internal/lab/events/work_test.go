@@ -36,7 +36,7 @@ func TestDisturbedCasesAreRepeated(t *testing.T) {
 			}
 			return c, err
 		}, func(string) { reports++ })
-		if got.Latest() != time.Duration(test.want)*time.Millisecond || err != test.err || len(left) > 0 ||
+		if got.Latest() != time.Duration(test.want)*time.Millisecond || !errors.Is(err, test.err) || len(left) > 0 ||
 			reports != test.reports {
 			t.Errorf("%+v: %v, %v, %d tries left, %d reports", test, got.Latest(), err, len(left), reports)
 		}

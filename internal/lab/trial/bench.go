@@ -302,19 +302,28 @@ func (b *Bench) moveAside(c sample.Condition) (restore func(), generator []int, 
 	return func() { _ = bindProcess(b.CPUs) }, generator, nil
 }
 
-// bindProcess sets the processors of all threads of this process. New threads inherit them.
+// bindProcess sets the processors of all threads of this process. New threads inherit them, and it
+// looks again for one that a thread began before its own were set.
 func bindProcess(cpus []int) error {
-	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
-	if err != nil {
-		return err
-	}
-	for _, task := range tasks {
-		tid, err := strconv.Atoi(filepath.Base(task))
+	bound := make(map[string]bool)
+	for isNew := true; isNew; {
+		tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
 		if err != nil {
 			return err
 		}
-		if err := contender.BindTask(tid, cpus); err != nil && !errors.Is(err, unix.ESRCH) {
-			return err
+		isNew = false
+		for _, task := range tasks {
+			if bound[task] {
+				continue
+			}
+			bound[task], isNew = true, true
+			tid, err := strconv.Atoi(filepath.Base(task))
+			if err != nil {
+				return err
+			}
+			if err := contender.BindTask(tid, cpus); err != nil && !errors.Is(err, unix.ESRCH) {
+				return err
+			}
 		}
 	}
 	return nil
