@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"fmt"
 	"io"
 	"log"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -25,15 +23,7 @@ func TestServerThatLogsToFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
-		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println("listening on", l.Addr())
+	l := listenWithFewDescriptors(t)
 	go makers[maker](&http.Server{ErrorLog: log.New(logged, "", 0)}).Serve(l)
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
 }
@@ -54,11 +44,7 @@ const slowPace = 60 * time.Millisecond
 func testLackOfDescriptorsIsLogged(t *testing.T, maker string, pace time.Duration) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
-	output := play(t, "TestServerThatLogsToFile", "TARE_LOGS_TO_FILE="+maker+":"+path)
-	_, address, found := strings.Cut(strings.TrimSpace(output), "listening on ")
-	if !found {
-		t.Fatalf("output of the server: %q", output)
-	}
+	address := playServer(t, "TestServerThatLogsToFile", "TARE_LOGS_TO_FILE="+maker+":"+path)
 	for range 3 * fewDescriptors {
 		time.Sleep(pace)
 		c, err := net.Dial("tcp", address)

@@ -16,16 +16,12 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// fewDescriptors is the limit of descriptors of the server in TestServerWithFewDescriptors.
+// fewDescriptors is the limit of descriptors of servers that are to lack them.
 const fewDescriptors = 64
 
-// TestServerWithFewDescriptors is the process that TestIdleConnectionsMakeRoomForNewOnes and
-// TestTLSConnectionsMakeRoomForNewOnes start.
-func TestServerWithFewDescriptors(t *testing.T) {
-	protocol := os.Getenv("TARE_FEW_DESCRIPTORS")
-	if protocol == "" {
-		t.Skip("is run by other tests")
-	}
+// listenWithFewDescriptors is called by a process that playServer has started.
+func listenWithFewDescriptors(t *testing.T) net.Listener {
+	t.Helper()
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
 		t.Fatal(err)
@@ -35,6 +31,28 @@ func TestServerWithFewDescriptors(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Println("listening on", l.Addr())
+	return l
+}
+
+// playServer is play for a server. It returns the server's address.
+func playServer(t *testing.T, test, variable string) string {
+	t.Helper()
+	line := play(t, test, variable)
+	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if !found {
+		t.Fatalf("output of the server: %q", line)
+	}
+	return address
+}
+
+// TestServerWithFewDescriptors is the process that TestIdleConnectionsMakeRoomForNewOnes and
+// TestTLSConnectionsMakeRoomForNewOnes start.
+func TestServerWithFewDescriptors(t *testing.T) {
+	protocol := os.Getenv("TARE_FEW_DESCRIPTORS")
+	if protocol == "" {
+		t.Skip("is run by other tests")
+	}
+	l := listenWithFewDescriptors(t)
 	s := engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "done.")
@@ -49,11 +67,7 @@ func TestServerWithFewDescriptors(t *testing.T) {
 
 // When descriptors run out, the connections that have waited longest are closed for new ones.
 func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
-	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tcp")
-	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
-	if !found {
-		t.Fatalf("output of the server: %q", line)
-	}
+	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tcp")
 	var all []net.Conn
 	for i := range 3 * fewDescriptors {
 		c, err := net.Dial("tcp", address)
@@ -80,11 +94,7 @@ func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 // that wait for their clients keep their descriptors, until their clients close them or their time
 // is over. Then the server accepts again.
 func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
-	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tls")
-	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
-	if !found {
-		t.Fatalf("output of the server: %q", line)
-	}
+	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tls")
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", address)
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,15 +20,7 @@ func TestServerWithoutDescriptors(t *testing.T) {
 	if os.Getenv("TARE_NO_DESCRIPTORS") == "" {
 		t.Skip("is run by TestHijackWithoutDescriptorsKeepsConnection")
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
-		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	fmt.Println("listening on", l.Addr())
+	l := listenWithFewDescriptors(t)
 	var s *engine.Server
 	s = engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,11 +74,7 @@ func TestServerWithoutDescriptors(t *testing.T) {
 // If Hijack fails because there are no descriptors, the connection is unchanged: its response is
 // sent, the next request is served, and its end is detected. Idle connections are closed for it.
 func TestHijackWithoutDescriptorsKeepsConnection(t *testing.T) {
-	_, address, found := strings.Cut(strings.TrimSpace(play(t, "TestServerWithoutDescriptors",
-		"TARE_NO_DESCRIPTORS=1")), "listening on ")
-	if !found {
-		t.Fatal("no address")
-	}
+	address := playServer(t, "TestServerWithoutDescriptors", "TARE_NO_DESCRIPTORS=1")
 	connect := func() net.Conn {
 		c, err := net.Dial("tcp", address)
 		if err != nil {

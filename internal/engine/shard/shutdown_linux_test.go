@@ -3,22 +3,12 @@ package shard
 import (
 	"bufio"
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"syscall"
 	"testing"
-)
 
-// pair returns both ends of a connection: a descriptor, and the client.
-func pair(t *testing.T) (fd int, client *net.UnixConn) {
-	t.Helper()
-	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ends[0], connOf(t, ends[1])
-}
+	"github.com/tarehq/tare/internal/testkit"
+)
 
 // A connection that is placed while the server shuts down is served: it was accepted before. The
 // shards stop only when no connection can arrive any more.
@@ -29,7 +19,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	if n := s.group.CloseIdle(); n != 0 || s.group.isStopped {
 		t.Fatalf("%d connections, stopped %v", n, s.group.isStopped)
 	}
-	fd, client := pair(t)
+	fd, client := testkit.SocketPair(t)
 	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd)
 	if k == nil {
 		t.Fatal("the connection was closed")
@@ -55,7 +45,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 func TestUnreadRequestIsNotIdle(t *testing.T) {
 	s := newTestServer(t, nil, nil, nil)
 	defer s.Close()
-	fd, client := pair(t)
+	fd, client := testkit.SocketPair(t)
 	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
 	k.isNew.Store(false)
 	io.WriteString(client, "G")
@@ -74,17 +64,4 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 		t.Error("Shutdown does not close an idle connection")
 	}
 	_ = k.Close()
-}
-
-// connOf returns the connection of a descriptor.
-func connOf(t *testing.T, fd int) *net.UnixConn {
-	t.Helper()
-	file := os.NewFile(uintptr(fd), "socket")
-	defer file.Close()
-	nc, err := net.FileConn(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { nc.Close() })
-	return nc.(*net.UnixConn)
 }
