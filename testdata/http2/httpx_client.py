@@ -8,7 +8,10 @@ import httpx
 
 url = sys.argv[1]
 content = b"0123456789abcdef" * (5 << 16)
-summed = "%d %s <nil> " % (len(content), hashlib.sha256(content).hexdigest())
+
+
+def sum_of(body):
+    return "%d %s <nil> " % (len(body), hashlib.sha256(body).hexdigest())
 
 
 def check(response, want):
@@ -26,8 +29,8 @@ def one_by_one():
     with httpx.Client(http1=False, http2=True, verify=False, timeout=60) as client:
         for i in range(50):
             check(client.get(url + "/a?%d" % i), "GET /a?%d" % i)
-        check(client.post(url + "/sum", content=content), summed)
-        check(client.post(url + "/sum", content=pieces()), summed)
+        check(client.post(url + "/sum", content=content), sum_of(content))
+        check(client.post(url + "/sum", content=pieces()), sum_of(content))
         check(client.post(url + "/echo", content=b"hello"), "hello")
         for _ in range(20):  # the client leaves them, without RST_STREAM
             with client.stream("GET", url + "/wait") as response:
@@ -40,10 +43,12 @@ async def together():
         responses = await asyncio.gather(*[client.get(url + "/a?%d" % i) for i in range(200)])
         for i, response in enumerate(responses):
             check(response, "GET /a?%d" % i)
+        # They fit into the connection's window. httpx sometimes waits for a window that another of its
+        # uploads has received already, and then forever: nine times in 60 with net/http's server.
         for response in await asyncio.gather(
-            *[client.post(url + "/sum", content=content) for _ in range(5)]
+            *[client.post(url + "/sum", content=content[:100_000]) for _ in range(5)]
         ):
-            check(response, summed)
+            check(response, sum_of(content[:100_000]))
 
 
 one_by_one()
