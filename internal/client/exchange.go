@@ -73,13 +73,6 @@ type exchange struct {
 	connEOF         bool // the server closed the connection without an error
 }
 
-// setRequest prepares zeroed memory for a request.
-func (x *exchange) setRequest(c *Client, r *http.Request) {
-	x.client, x.request, x.ctx = c, r, r.Context()
-	x.body, x.getBody = requestBodyOf(r), r.GetBody
-	x.scratch = c.newScratch()
-}
-
 // prepare determines where the request goes, and writes it into the scratch.
 func (x *exchange) prepare() error {
 	if !x.client.config.Verbatim {

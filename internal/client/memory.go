@@ -51,7 +51,9 @@ func (c *Client) newSlab(m *Memory, r *http.Request) (x *slab) {
 	} else {
 		x = &m.slab
 	}
-	x.setRequest(c, r)
+	x.client, x.request, x.ctx = c, r, r.Context()
+	x.body, x.getBody = requestBodyOf(r), r.GetBody
+	x.scratch = c.newScratch()
 	if c.config.Verbatim {
 		x.scratch.memory = m
 	}

@@ -66,14 +66,11 @@ func (t *trimmer) pays(heap uint64) bool {
 func (r *reserve) awaitRest() {
 	r.trimmer.look(r.last)
 	r.trimmer.isWaiting = true
-	time.AfterFunc(restTime, r.endRest)
-}
-
-// endRest trims the heap, or continues to wait.
-func (r *reserve) endRest() {
-	if r.mayTrim() {
-		debug.FreeOSMemory()
-	}
+	time.AfterFunc(restTime, func() {
+		if r.mayTrim() {
+			debug.FreeOSMemory()
+		}
+	})
 }
 
 // mayTrim reports whether the heap must be trimmed now.

@@ -54,14 +54,10 @@ type Conn struct {
 
 // NewConn returns a Conn with an input buffer of a size.
 func NewConn(inSize int) *Conn {
-	c := &Conn{InBuffer: make([]byte, inSize), Template: newTemplate()}
+	template := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+	c := &Conn{InBuffer: make([]byte, inSize), Template: template}
 	c.In = c.InBuffer
 	return c
-}
-
-// newTemplate returns a Request with what all requests have in common.
-func newTemplate() *http.Request {
-	return &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 }
 
 // Reset prepares c for another connection.

@@ -149,14 +149,9 @@ func briefProblems(problems []string, room int) string {
 			fmt.Fprintf(&b, "%d more problems are in the report.\n", len(problems)-i)
 			break
 		}
-		b.WriteString(shortened(text) + "\n")
+		b.WriteString(cut(firstLine(text), shortLine) + "\n")
 	}
 	return b.String()
-}
-
-// shortened returns the first line of a text, cut to the screen.
-func shortened(text string) string {
-	return cut(firstLine(text), shortLine)
 }
 
 // isAside reports whether contenders of a kind are no choice for a reader: the twin is the control

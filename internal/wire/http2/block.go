@@ -2,6 +2,7 @@ package http2
 
 import (
 	"bytes"
+	"math/bits"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -75,7 +76,7 @@ func (b *HeaderBlock) add(info nameInfo, isValue bool, nameSize, valueSize int) 
 		if b.seen&bit != 0 {
 			b.setFault("duplicate pseudo-header field")
 		}
-		if b.count-1 > b.pseudoFields() {
+		if b.count-1 > bits.OnesCount8(b.seen) {
 			b.setFault("pseudo-header field after a field")
 		}
 		b.seen |= bit
@@ -87,14 +88,6 @@ func (b *HeaderBlock) add(info nameInfo, isValue bool, nameSize, valueSize int) 
 		b.setFault("field of HTTP/1 connections")
 	}
 	return true
-}
-
-// pseudoFields returns how many different pseudo-header fields have occurred.
-func (b *HeaderBlock) pseudoFields() (n int) {
-	for seen := b.seen; seen != 0; seen &= seen - 1 {
-		n++
-	}
-	return n
 }
 
 // addText keeps a field.
