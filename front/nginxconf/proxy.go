@@ -15,7 +15,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	p.Version = s.word("proxy_http_version")
 	for _, d := range s.all("proxy_set_header") {
-		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(d, t.field(d, d.args[1]))})
+		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(s, d, t.field(d, d.args[1]))})
 	}
 	if d := s.one("proxy_set_body"); d != nil {
 		body := t.text(d, d.args[0])
@@ -32,6 +32,14 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	t.proxyTLS(s, "proxy", p)
 }
 
+// replaced returns what a directive replaces: a text or a regular expression.
+func (t *translator) replaced(d *directive) string {
+	if !strings.HasPrefix(d.args[0], "~") {
+		t.mention(d, d.args[0])
+	}
+	return d.args[0]
+}
+
 // replaces translates pairs of a text and its replacement; "off" means none.
 func (t *translator) replaces(s *scope, name string) []conf.Replace {
 	var all []conf.Replace
@@ -42,7 +50,7 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 		case len(d.args) == 1:
 			t.errorf(d, "missing replacement of %s (must be a pair, or off)", shown(d.args[0]))
 		default:
-			all = append(all, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
+			all = append(all, conf.Replace{From: t.replaced(d), To: t.text(d, d.args[1])})
 		}
 	}
 	return all
@@ -64,7 +72,7 @@ func (t *translator) flagRules(s *scope) []conf.Replace {
 				t.errorf(d, "unknown flag %s", shown(flag))
 			}
 		}
-		all = append(all, conf.Replace{From: d.args[0], To: t.text(d, strings.Join(d.args[1:], " "))})
+		all = append(all, conf.Replace{From: t.replaced(d), To: t.text(d, strings.Join(d.args[1:], " "))})
 	}
 	return all
 }
@@ -142,7 +150,7 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	for _, d := range all {
 		switch {
 		case len(d.args) == 2:
-			p.Redirects = append(p.Redirects, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
+			p.Redirects = append(p.Redirects, conf.Replace{From: t.replaced(d), To: t.text(d, d.args[1])})
 		case d.args[0] == "off":
 			p.NoRedirects = true
 		case d.args[0] == "default" && variables:
