@@ -80,13 +80,13 @@ func unusedTexts(server, replaced string) map[string]bool {
 		"access_log DIR/l combined if=$nosuch;", "access_log DIR/l$nosuch;", "root /a$nosuch;",
 		"error_page 404 /$nosuch;", "index $nosuch;", "expires $nosuch;", "limit_rate $nosuch;",
 		"sub_filter $nosuch a;", "sub_filter a $nosuch;", "charset $nosuch;", "secure_link $nosuch;",
-		"secure_link_md5 $nosuch;", "auth_basic $nosuch;", "auth_request_set $a $nosuch;",
-		"proxy_ssl_certificate $nosuch; proxy_ssl_certificate_key $nosuch;", "proxy_store $nosuch;",
+		"secure_link_md5 $nosuch;", "auth_basic $nosuch; auth_basic_user_file a;", "auth_request_set $a $nosuch;",
+		"proxy_ssl_certificate $nosuch; proxy_ssl_certificate_key $nosuch;",
 		"proxy_cache $nosuch;", "auth_basic a; auth_basic_user_file $nosuch;",
 	} {
 		all[text+server] = false
 	}
-	for _, text := range []string{"userid_domain $nosuch;", "fastcgi_index $nosuch;", "mirror $nosuch;"} {
+	for _, text := range []string{"userid_domain $nosuch;", "fastcgi_index $nosuch;"} {
 		all[text+server] = true
 	}
 	return all

@@ -32,12 +32,24 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	t.proxyTLS(s, "proxy", p)
 }
 
-// replaced returns what a directive replaces: a text or a regular expression.
-func (t *translator) replaced(d *directive) string {
-	if !strings.HasPrefix(d.args[0], "~") {
-		t.mention(d, d.args[0])
+// mentionForUpstreams requires that the variables of a block's texts for upstreams exist, also in a
+// block that has no upstream. Fields in the http block concern the servers that inherit them.
+func (t *translator) mentionForUpstreams(s *scope) {
+	for _, d := range s.list {
+		switch d.name {
+		case "proxy_set_header", "grpc_set_header", "fastcgi_param":
+			if s.level != levelHTTP {
+				t.mention(d, d.args[1])
+			}
+		case "proxy_method", "proxy_set_body", "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path",
+			"proxy_cookie_flags":
+			for _, arg := range d.args {
+				if !strings.HasPrefix(arg, "~") { // a regular expression
+					t.mention(d, arg)
+				}
+			}
+		}
 	}
-	return d.args[0]
 }
 
 // replaces translates pairs of a text and its replacement; "off" means none.
@@ -50,7 +62,7 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 		case len(d.args) == 1:
 			t.errorf(d, "missing replacement of %s (must be a pair, or off)", shown(d.args[0]))
 		default:
-			all = append(all, conf.Replace{From: t.replaced(d), To: t.text(d, d.args[1])})
+			all = append(all, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		}
 	}
 	return all
@@ -72,7 +84,7 @@ func (t *translator) flagRules(s *scope) []conf.Replace {
 				t.errorf(d, "unknown flag %s", shown(flag))
 			}
 		}
-		all = append(all, conf.Replace{From: t.replaced(d), To: t.text(d, strings.Join(d.args[1:], " "))})
+		all = append(all, conf.Replace{From: d.args[0], To: t.text(d, strings.Join(d.args[1:], " "))})
 	}
 	return all
 }
@@ -150,7 +162,7 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	for _, d := range all {
 		switch {
 		case len(d.args) == 2:
-			p.Redirects = append(p.Redirects, conf.Replace{From: t.replaced(d), To: t.text(d, d.args[1])})
+			p.Redirects = append(p.Redirects, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		case d.args[0] == "off":
 			p.NoRedirects = true
 		case d.args[0] == "default" && variables:
