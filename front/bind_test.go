@@ -424,7 +424,7 @@ func TestBoundRequestAllocatesLittle(t *testing.T) {
 		t.Skip("the race detector's pools lose some of what they are given, and poisoned memory is not reused")
 	}
 	for name, p := range proxyCases() {
-		if n := testing.AllocsPerRun(200, p.make(t)); n > p.most {
+		if n := testkit.Allocs(200, p.make(t)); n > p.most {
 			t.Errorf("%s: %v allocations, want at most %v", name, n, p.most)
 		}
 	}

@@ -103,7 +103,7 @@ func TestSimpleRegexDoesNotAllocate(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := &exchange{}
-	if n := testing.AllocsPerRun(100, func() { p.match(x, "/static/site.css") }); n > 0 {
+	if n := testkit.Allocs(100, func() { p.match(x, "/static/site.css") }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

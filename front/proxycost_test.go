@@ -84,7 +84,7 @@ func TestRawHeadAllocatesNothing(t *testing.T) {
 	}
 	for i, c := range rawHeadCosts(t) {
 		w := &rawSink{sink: sink{make(http.Header)}}
-		if n := testing.AllocsPerRun(200, func() { w.header = nil; c.h.ServeHTTP(w, c.r) }); n > c.most {
+		if n := testkit.Allocs(200, func() { w.header = nil; c.h.ServeHTTP(w, c.r) }); n > c.most {
 			t.Errorf("%s: %v allocations, want at most %v", c.name, n, c.most)
 		}
 		if want := 4 + 2*i; w.fields != want { // without Date and Server, which FastCGI does not hide

@@ -257,7 +257,8 @@ func (d *deadlineRun) play(s *site, id int, limit time.Duration) {
 		for range strings.Count(p, " HTTP/1.1\r\n") {
 			due = append(due, start.Add(limit))
 		}
-		if _, err := io.WriteString(c, strings.ReplaceAll(p, host, fmt.Sprintf("%sCase: %d\r\n", host, id))); err != nil {
+		text := strings.ReplaceAll(p, host, fmt.Sprintf("%sCase: %d\r\n", host, id))
+		if _, err := io.WriteString(c, text); err != nil {
 			break // the server has closed the connection
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // sink is a cheap ResponseWriter.
@@ -49,14 +50,14 @@ func TestSmallFileCostsOneAllocation(t *testing.T) {
 		browser.Header.Set(name, value)
 	}
 	var w sink
-	base := testing.AllocsPerRun(200, func() {
+	base := testkit.Allocs(200, func() {
 		w.serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Etag"] = nil
 			_, _ = w.Write(nil)
 		}), r)
 	})
 	for what, r := range map[string]*http.Request{"bare": r, "browser's": browser} {
-		if n := testing.AllocsPerRun(200, func() { w.serve(h, r) }); n > base+1 {
+		if n := testkit.Allocs(200, func() { w.serve(h, r) }); n > base+1 {
 			t.Errorf("a %s request: %v allocations in addition to the %v of a header", what, n-base, base)
 		}
 	}

@@ -5,6 +5,8 @@ package h2_test
 import (
 	"net/http"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A small GET costs the exchange, the text of its head, the map of its fields, and the stream. The
@@ -22,7 +24,7 @@ func TestAllocationsOfSmallGET(t *testing.T) {
 	}
 	run() // fills the tables
 	const budget, ofTest = 4, 1
-	if n := testing.AllocsPerRun(1000, run); n > budget+ofTest {
+	if n := testkit.Allocs(1000, run); n > budget+ofTest {
 		t.Errorf("%v allocations", n)
 	} else {
 		t.Logf("%v allocations", n)

@@ -150,8 +150,8 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 	}
 }
 
-// A client that reads nothing cannot make the server store frames that its own frames cause, even if
-// none of them costs a unit of the ledger.
+// A client that reads nothing cannot make the server store frames that its own frames cause, even
+// if none of them costs a unit of the ledger.
 func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 	post := []string{":method", "POST", ":scheme", "http", ":path", "/"}
 	for name, test := range map[string]struct {

@@ -226,11 +226,12 @@ func TestStartReportsThatPortIsInUse(t *testing.T) {
 
 // A port is not chosen again while its contender runs, even if nothing listens on it.
 func TestPortIsClaimedByOneContender(t *testing.T) {
-	candidates := []int{1, 1, 2}
+	port := 100_000 + 2*os.Getpid() // claims are the machine's; another run of this test has others
+	candidates := []int{port, port, port + 1}
 	s := stage(t, contender.StageOptions{Ports: func() (int, error) {
-		port := candidates[0]
+		next := candidates[0]
 		candidates = candidates[1:]
-		return port, nil
+		return next, nil
 	}})
 	silent := func() { // fails, because nothing responds
 		c := actor("silent")
@@ -243,7 +244,7 @@ func TestPortIsClaimedByOneContender(t *testing.T) {
 	if len(candidates) != 2 {
 		t.Fatalf("left: %d", candidates)
 	}
-	other, err := net.Listen("unix", "@tare-port-1") // the claim has ended; another process has it
+	other, err := net.Listen("unix", fmt.Sprintf("@tare-port-%d", port)) // the claim has ended; another process has it
 	if err != nil {
 		t.Fatal(err)
 	}
