@@ -2,6 +2,7 @@ package front
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,6 +38,19 @@ func (c *compiler) variable(name string) (variable, error) {
 		return func(*exchange) string { return "" }, nil
 	}
 	return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
+}
+
+// checkMentioned checks that the variables that the Config mentions exist.
+func (c *compiler) checkMentioned() error {
+	for _, name := range slices.Sorted(maps.Keys(c.config.Mentioned)) {
+		if _, isDefined := c.slots[name]; isDefined || grammar.Unavailable(name) != "" {
+			continue
+		}
+		if _, isKnown := c.known(name); !isKnown {
+			return withPos(c.config.Mentioned[name], fmt.Errorf("unknown variable $%s", name))
+		}
+	}
+	return nil
 }
 
 // cachedVariable returns a variable that is evaluated at its first use and then kept for the

@@ -35,6 +35,9 @@ type Config struct {
 	// BlankUnavailable makes variables empty that nginx has and that are not available here.
 	// Otherwise their use is an error.
 	BlankUnavailable bool
+	// Mentioned are variables that must exist even if nothing uses the texts that contain them, with
+	// their positions in the configuration for messages.
+	Mentioned map[string]string
 	// Types are media types by file name extension, without the dot. Nil is the system's table.
 	Types map[string]string
 }

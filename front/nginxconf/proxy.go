@@ -15,7 +15,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	p.Version = s.word("proxy_http_version")
 	for _, d := range s.all("proxy_set_header") {
-		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(d, t.field(d, d.args[1]))})
+		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(s, d, t.field(d, d.args[1]))})
 	}
 	if d := s.one("proxy_set_body"); d != nil {
 		body := t.text(d, d.args[0])
@@ -30,6 +30,26 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 		}
 	}
 	t.proxyTLS(s, "proxy", p)
+}
+
+// mentionForUpstreams requires that the variables of a block's texts for upstreams exist, also in a
+// block that has no upstream. Fields in the http block concern the servers that inherit them.
+func (t *translator) mentionForUpstreams(s *scope) {
+	for _, d := range s.list {
+		switch d.name {
+		case "proxy_set_header", "grpc_set_header", "fastcgi_param":
+			if s.level != levelHTTP {
+				t.mention(d, d.args[1])
+			}
+		case "proxy_method", "proxy_set_body", "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path",
+			"proxy_cookie_flags":
+			for _, arg := range d.args {
+				if !strings.HasPrefix(arg, "~") { // a regular expression
+					t.mention(d, arg)
+				}
+			}
+		}
+	}
 }
 
 // replaces translates pairs of a text and its replacement; "off" means none.

@@ -35,6 +35,7 @@ type translator struct {
 	// the contents of files of passwords that were read, by path
 	passwordFiles map[string]string
 	available     map[string]bool // texts whose variables are available
+	mentioned     map[string]bool // texts whose variables must exist
 	servers       []server
 	types         *directive // the first types block of http, if any
 	closer        *directive // a directive outside of http that closes everything, or nil
@@ -48,7 +49,9 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		zones: make(map[string]*directive), sharedZones: make(map[string]sharedZone), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
+		mentioned: make(map[string]bool),
 	}
+	t.config.Mentioned = make(map[string]string)
 	if o.FS == nil {
 		t.confDir = absolute(t.confDir)
 	}

@@ -85,15 +85,36 @@ func (s *scope) words(name string) []string {
 
 // text returns an argument that may contain variables.
 func (t *translator) text(d *directive, arg string) conf.Text {
+	t.mention(d, arg)
 	for _, why := range t.unavailable(d, arg) {
 		t.errorf(d, "%s", why)
 	}
 	return conf.Text(arg)
 }
 
+// mention requires that the variables of a text exist, even if nothing uses the text.
+func (t *translator) mention(d *directive, text string) {
+	if !hasVariable(text) || t.mentioned[text] {
+		return
+	}
+	t.mentioned[text] = true
+	pieces, _ := grammar.Pieces(conf.Text(text)) // unavailable reports the error
+	for _, p := range pieces {
+		if p.Variable != "" && t.config.Mentioned[p.Variable] == "" {
+			t.config.Mentioned[p.Variable] = d.place()
+		}
+	}
+}
+
 // reportedText returns a text for logs, clients or upstreams. With Options.Lenient, unavailable
 // variables in it are empty. Elsewhere they are errors, because they may decide about access.
 func (t *translator) reportedText(d *directive, arg string) conf.Text {
+	t.mention(d, arg)
+	return t.blankText(d, arg)
+}
+
+// blankText is reportedText for a text whose variables need not exist.
+func (t *translator) blankText(d *directive, arg string) conf.Text {
 	for _, why := range t.unavailable(d, arg) {
 		t.omit(d, "%s", why)
 		t.config.BlankUnavailable = t.lenient
@@ -102,14 +123,18 @@ func (t *translator) reportedText(d *directive, arg string) conf.Text {
 }
 
 // upstreamText returns a text for an upstream, which may decide about access by it. Unavailable
-// variables that only describe a connection are empty, as in reportedText.
-func (t *translator) upstreamText(d *directive, arg string) conf.Text {
+// variables that only describe a connection are empty, as in reportedText. Like nginx it does not
+// require that the variables exist if every server replaces the text of the http block s.
+func (t *translator) upstreamText(s *scope, d *directive, arg string) conf.Text {
+	if s.level != levelHTTP {
+		t.mention(d, arg)
+	}
 	for _, why := range t.unavailable(d, arg) {
 		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") {
 			t.reject(d, "%s", why)
 		}
 	}
-	return t.reportedText(d, arg)
+	return t.blankText(d, arg)
 }
 
 // field returns the value of a header field. It joins the lines of a value.
