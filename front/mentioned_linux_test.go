@@ -86,7 +86,10 @@ func unusedTexts(server, replaced string) map[string]bool {
 	} {
 		all[text+server] = false
 	}
-	for _, text := range []string{"userid_domain $nosuch;", "fastcgi_index $nosuch;"} {
+	for _, text := range []string{
+		"userid_domain $nosuch;", "fastcgi_index $nosuch;", "proxy_redirect ~^http://a/(?<rest>.*) /$rest;",
+		"proxy_cookie_path ~^/(?<rest>.*) /$rest;",
+	} {
 		all[text+server] = true
 	}
 	return all

@@ -44,9 +44,7 @@ func (t *translator) mentionForUpstreams(s *scope) {
 		case "proxy_method", "proxy_set_body", "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path",
 			"proxy_cookie_flags":
 			for _, arg := range d.args {
-				if !strings.HasPrefix(arg, "~") { // a regular expression
-					t.mention(d, arg)
-				}
+				t.mention(d, arg)
 			}
 		}
 	}

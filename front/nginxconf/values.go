@@ -92,9 +92,10 @@ func (t *translator) text(d *directive, arg string) conf.Text {
 	return conf.Text(arg)
 }
 
-// mention requires that the variables of a text exist, even if nothing uses the text.
+// mention requires that the variables of a text exist, even if nothing uses the text. Those of a
+// directive that begins with a regular expression may be its groups.
 func (t *translator) mention(d *directive, text string) {
-	if !hasVariable(text) || t.mentioned[text] {
+	if !hasVariable(text) || t.mentioned[text] || len(d.args) > 0 && strings.HasPrefix(d.args[0], "~") {
 		return
 	}
 	t.mentioned[text] = true
