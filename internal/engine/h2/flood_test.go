@@ -45,7 +45,7 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		"PRIORITY_UPDATE": func(p *peer, _ uint32) {
 			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"))
 		},
-		"head too large, of stream": func(p *peer, id uint32) { p.get(id, "x", strings.Repeat("x", 3<<19)) },
+		"refused heads": func(p *peer, id uint32) { p.request(id, true, refusedHead()...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, nil, hello)
@@ -61,7 +61,7 @@ func TestFloodsEndTheConnection(t *testing.T) {
 				}
 			}
 			frames := p.rest()
-			if !strings.HasSuffix(frames, "GOAWAY ENHANCE_YOUR_CALM") && name != "head too large, of stream" {
+			if !strings.HasSuffix(frames, "GOAWAY ENHANCE_YOUR_CALM") {
 				t.Errorf("after %d the server has sent %s", sent, frames[max(0, len(frames)-100):])
 			}
 			if !p.ended {
@@ -185,7 +185,7 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 		"refused heads": {
 			handler: hello,
 			begin:   func(*peer) {},
-			send:    func(p *peer, id uint32) { p.get(id, "x", strings.Repeat("x", 3<<19)) },
+			send:    func(p *peer, id uint32) { p.request(id, true, refusedHead()...) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +206,38 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 			if p.session.WaitDeadline().IsZero() {
 				t.Error("the connection stays open")
 			}
+			p.accepts = -1
+			p.session.Flush()
+			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
+				t.Errorf("the server ends with %s", got[max(0, len(got)-100):])
+			}
 		})
+	}
+}
+
+// refusedHead is a head that the server responds to with 400, without a handler.
+func refusedHead() []string {
+	return []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/%zz"}
+}
+
+// A PRIORITY frame of a wrong size is an error of its stream, once, however it arrives.
+func TestPriorityOfWrongSizeIsOneError(t *testing.T) {
+	for _, size := range []int{0, 4, 6, 1000} {
+		for _, isSplit := range []bool{false, true} {
+			p := newPeer(t, nil, hello)
+			p.open()
+			p.framer.WriteRawFrame(http2.FramePriority, 0, 1, make([]byte, size))
+			p.get(3)
+			if all := strings.Clone(p.input.String()); isSplit {
+				p.input.Reset()
+				for i := range len(all) {
+					p.input.WriteByte(all[i])
+					p.pump()
+				}
+			}
+			p.pump()
+			p.wantRest("RST_STREAM FRAME_SIZE_ERROR, HEADERS 200, DATA hello end")
+		}
 	}
 }
 

@@ -136,7 +136,7 @@ func (s *Session) receiveFrame(in []byte) (rest []byte, f *wire.Error) {
 		if ok {
 			if len(have) == wire.FrameHeaderSize || len(i.partial) == 0 {
 				if f := s.checkHeader(h); f != nil {
-					return in, f
+					return s.skipFrame(in, h), f
 				}
 			}
 			size += bufferedSize(h)
@@ -155,6 +155,18 @@ func (s *Session) receiveFrame(in []byte) (rest []byte, f *wire.Error) {
 		}
 		return in[size:], s.process(fr)
 	}
+}
+
+// skipFrame ignores the frame whose header has arrived and was wrong, and returns what follows the
+// header. An error of a stream does not end the connection.
+func (s *Session) skipFrame(in []byte, h wire.FrameHeader) (rest []byte) {
+	i := &s.input
+	i.skip, i.hasCompleted = int(h.Length), true
+	if len(i.partial) > 0 { // it is the header
+		i.partial = i.partial[:0]
+		return in
+	}
+	return in[wire.FrameHeaderSize:]
 }
 
 // bufferedSize returns how much of a frame's payload must have arrived before it is processed. The
