@@ -33,7 +33,6 @@ type needs uint8
 
 const (
 	needsStartTime   needs = 1 << iota // when the request began
-	needsBody                          // the request's body, even if it is not forwarded
 	needsConnection                    // the connection, and the number of its requests
 	needsCounts                        // numbers of all requests and connections
 	needsAttempts                      // attempts of upstream requests
@@ -74,7 +73,7 @@ func requestVariables() map[string]knownVariable {
 		"request_id":         {get: requestID},
 		"request_time":       {get: requestTime, needs: needsStartTime},
 		"request_completion": {get: requestCompletion, isSetWhenEmpty: true},
-		"request_body":       {get: requestBodyValue, needs: needsBody},
+		"request_body":       {get: requestBodyValue},
 		"request_body_file":  {get: requestBodyFile},
 		"content_length":     {get: func(x *exchange) string { return contentLength(x.clientRequest()) }},
 		"content_type":       {get: func(x *exchange) string { return x.r.Header.Get("Content-Type") }},
