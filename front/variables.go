@@ -117,10 +117,10 @@ func clientVariables() map[string]knownVariable {
 		"connection":          {get: connectionNumber},
 		"connection_requests": {get: connectionRequests, needs: needsConnection},
 		"connection_time":     {get: connectionTime, needs: needsConnection},
-		"connections_active":  {get: connectionsActive, needs: needsCounts},
-		"connections_reading": {get: func(*exchange) string { return "0" }, needs: needsCounts},
-		"connections_writing": {get: connectionsWriting, needs: needsCounts},
-		"connections_waiting": {get: connectionsWaiting, needs: needsCounts},
+		"connections_active":  connectionsVariable(func(n connectionNumbers) int64 { return n.active }),
+		"connections_reading": connectionsVariable(func(n connectionNumbers) int64 { return n.reading }),
+		"connections_writing": connectionsVariable(func(n connectionNumbers) int64 { return n.writing }),
+		"connections_waiting": connectionsVariable(func(n connectionNumbers) int64 { return n.waiting }),
 		"pipe":                {get: func(*exchange) string { return "." }}, // pipelining is not reported
 	}
 }
