@@ -75,7 +75,7 @@ func requestVariables() map[string]knownVariable {
 		"request_completion": {get: requestCompletion, isSetWhenEmpty: true},
 		"request_body":       {get: requestBodyValue},
 		"request_body_file":  {get: requestBodyFile},
-		"content_length":     {get: func(x *exchange) string { return contentLength(x.clientRequest()) }},
+		"content_length":     {get: contentLengthVariable},
 		"content_type":       {get: func(x *exchange) string { return x.r.Header.Get("Content-Type") }},
 
 		"document_root":    {get: documentRoot},
@@ -198,7 +198,7 @@ func requestFieldVariable(name string) variable {
 	case "Cookie":
 		return func(x *exchange) string { return strings.Join(x.r.Header["Cookie"], "; ") }
 	case "Content-Length":
-		return func(x *exchange) string { return contentLength(x.clientRequest()) }
+		return func(x *exchange) string { return joinValues(x.clientRequest().Header[field]) }
 	case "Transfer-Encoding":
 		return func(x *exchange) string { return strings.Join(x.clientRequest().TransferEncoding, ", ") }
 	}
