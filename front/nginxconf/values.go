@@ -95,19 +95,18 @@ func (t *translator) text(d *directive, arg string) conf.Text {
 // mention requires that the variables of a text exist, even if nothing uses the text. Those of a
 // directive that begins with a regular expression may be its groups.
 func (t *translator) mention(d *directive, text string) {
-	if !hasVariable(text) || t.mentioned[text] {
+	if !hasVariable(text) {
 		return
 	}
 	pattern := ""
 	if len(d.args) > 0 && strings.HasPrefix(d.args[0], "~") {
 		pattern = d.args[0]
 	}
-	switch pattern {
-	case text:
+	key := [...]string{pattern, text}
+	if text == pattern || t.mentioned[key] {
 		return
-	case "":
-		t.mentioned[text] = true
 	}
+	t.mentioned[key] = true
 	pieces, _ := grammar.Pieces(conf.Text(text)) // unavailable reports the error
 	for _, p := range pieces {
 		if p.Variable != "" && t.config.Mentioned[p.Variable] == "" && !strings.Contains(pattern, "<"+p.Variable+">") &&
