@@ -47,7 +47,8 @@ func compile(config *conf.Config, o *options, s *state) (*plan, error) {
 	product := productName()
 	c := &compiler{
 		config: config, options: o, state: s,
-		slots: make(map[string]int), assigned: make(map[string]bool), replaced: make(map[string]bool), core: coreVariables(product),
+		slots: make(map[string]int), assigned: make(map[string]bool), replaced: make(map[string]bool),
+		core: coreVariables(product),
 		maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
 		types: make(map[typesKey]*mediaTypes), shares: newShares(),
 		plan: &plan{options: o, state: s, product: product, released: make(chan struct{})},

@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// A client that stops sending a body while it is forwarded is disconnected without a response, as by
-// nginx, and the access log has 408. No upstream is held to blame for it: none is logged, and no
+// A client that stops sending a body while it is forwarded is disconnected without a response, as
+// by nginx, and the access log has 408. No upstream is held to blame for it: none is logged, and no
 // other one is tried.
 func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 	for _, protocol := range []string{"", "fastcgi"} {

@@ -49,8 +49,8 @@ func (c *compiler) variable(name string) (variable, error) {
 	return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
 }
 
-// isOverlaid reports whether a variable is nginx's until something sets it. As in nginx a group of a
-// regular expression and auth_request_set replace variables with a prefix, such as $arg_x, where
+// isOverlaid reports whether a variable is nginx's until something sets it. As in nginx a group of
+// a regular expression and auth_request_set replace variables with a prefix, such as $arg_x, where
 // nothing has set them, too.
 func (c *compiler) isOverlaid(name string) bool {
 	if _, isCore := c.core[name]; isCore {
