@@ -55,8 +55,8 @@ func requestVariables() map[string]knownVariable {
 	setArgs := func(x *exchange, value string) { x.args, x.uriChanged = value, true }
 	return map[string]knownVariable{
 		"host":            {get: func(x *exchange) string { return x.hostOrServerName() }, isSetWhenEmpty: true},
-		"uri":             {get: func(x *exchange) string { return x.path }},
-		"document_uri":    {get: func(x *exchange) string { return x.path }},
+		"uri":             {get: func(x *exchange) string { return x.path }, isSetWhenEmpty: true},
+		"document_uri":    {get: func(x *exchange) string { return x.path }, isSetWhenEmpty: true},
 		"request_uri":     {get: requestURI},
 		"args":            {get: func(x *exchange) string { return x.args }, set: setArgs},
 		"query_string":    {get: func(x *exchange) string { return x.args }},
