@@ -98,8 +98,8 @@ func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationL
 // critical (RFC 5280, 5.2.4 and 5.2.5), and no critical extension is supported.
 func isPartialList(e pkix.Extension) bool { return e.Critical }
 
-// pemBlocks returns the contents of the PEM blocks of some types in the file that a directive names.
-// After an error, which it reports, ok is false.
+// pemBlocks returns the contents of the PEM blocks of some types in the file that a directive
+// names. After an error, which it reports, ok is false.
 func (t *translator) pemBlocks(d *directive, types ...string) (all [][]byte, ok bool) {
 	if !t.plainFile(d) {
 		return nil, false

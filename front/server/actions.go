@@ -6,8 +6,8 @@ import (
 )
 
 // actionsOf returns what signals request, in their order. As in nginx a request that waits already
-// is not repeated. It always receives: package signal drops a signal if a channel is full, and would
-// drop SIGUSR1 or SIGQUIT after many SIGHUP during a slow reload.
+// is not repeated. It always receives: package signal drops a signal if the channel is full, which
+// would be SIGUSR1 or SIGQUIT after many SIGHUP during a slow reload.
 func actionsOf(signals <-chan os.Signal) (actions <-chan action, stop func()) {
 	to, end := make(chan action), make(chan struct{})
 	go func() {

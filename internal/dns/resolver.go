@@ -169,8 +169,8 @@ func (r *Resolver) families(ctx context.Context, name dnsmessage.Name) (all reco
 	return collect(results, records{isPartial: !r.config.NoIPv4}, len(types), time.After), nil
 }
 
-// collect adds the results of a number of queries to all. Once there are addresses, it waits for the
-// missing ones only for a time, which after measures. What arrives at the end of it counts.
+// collect adds the results of a number of queries to all. Once there are addresses, it waits for
+// the missing ones only for a time, which after measures. What arrives at the end of it counts.
 func collect(results <-chan records, all records, missing int, after func(time.Duration) <-chan time.Time) records {
 	var late <-chan time.Time
 	for ; missing > 0; missing-- {

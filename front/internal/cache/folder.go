@@ -82,7 +82,8 @@ func (d *disk) renew() error {
 	return nil
 }
 
-// diskErrors logs when responses cannot be written to the disk any more, and when they can be again.
+// diskErrors logs when responses cannot be written to the disk any more, and when they can be
+// again.
 type diskErrors struct {
 	print   func(text string)
 	failing atomic.Bool // and the log says so

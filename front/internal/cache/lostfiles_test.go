@@ -73,7 +73,8 @@ func TestTruncatedFileIsFetchedAgain(t *testing.T) {
 				if err := os.Truncate(name, info.Size()-1); err != nil {
 					t.Fatal(err)
 				}
-				if g := s.get(fields...); g.err != nil || g.state != cache.StateMiss || !strings.HasSuffix(body, g.body) {
+				g := s.get(fields...)
+				if g.err != nil || g.state != cache.StateMiss || !strings.HasSuffix(body, g.body) {
 					t.Errorf("%q: %s, %d bytes of %d, %v", fields, g.state, len(g.body), len(body), g.err)
 				}
 				synctest.Wait()

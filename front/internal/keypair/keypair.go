@@ -27,8 +27,8 @@ func Parse(cert, key []byte, passwords string) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// CheckPEM returns an error if a block in a PEM text is malformed or cut off. Package pem skips such
-// blocks: of a file that is being written, a chain would be served without its end.
+// CheckPEM returns an error if a block in a PEM text is malformed or cut off. Package pem skips
+// such blocks: while a file is being written, a chain would be served without its end.
 func CheckPEM(text []byte) error {
 	const begin = "-----BEGIN"
 	missing := bytes.Count(text, []byte("\n"+begin))
