@@ -96,7 +96,8 @@ func (s *Server) reload() error {
 	}
 	s.printMessages(c, false)
 	_ = s.certs.reload(s.log.print, false) // it prints errors; the configuration is active anyway
-	_ = s.reopenLogs()                     // likewise; some postrotate scripts send SIGHUP, as to nginx
+	s.replaceErrorLog(c)
+	_ = s.reopenLogs() // likewise; some postrotate scripts send SIGHUP, as to nginx
 	s.watchCerts()
 	s.issued.Start()
 	s.applyLimits(c)
@@ -105,6 +106,16 @@ func (s *Server) reload() error {
 	}
 	s.log.print("reload: " + c.Name + ": new configuration active")
 	return nil
+}
+
+// replaceErrorLog writes errors of the process to the log of a new configuration, if it can be
+// opened.
+func (s *Server) replaceErrorLog(c *Config) {
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
+	defer cancel()
+	if err := s.errors.replace(ctx, c.Process.ErrorLog); err != nil {
+		s.log.print("warning: error_log: " + err.Error())
+	}
 }
 
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
