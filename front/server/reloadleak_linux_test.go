@@ -60,7 +60,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	write := func(i int) {
 		config := fmt.Sprintf(text, 1+i%3)
 		if i%10 == 9 {
-			config = strings.Replace(config, "http://named", "http://unknown.invalid", 1)
+			config = strings.Replace(config, dir+"/access", dir+"/missing/access", 1)
 		}
 		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 			t.Fatal(err)
