@@ -41,6 +41,9 @@ func (s *Session) WaitDeadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.closeDeadlineLocked()
+	if s.awaitsRequestLocked() {
+		at = earliest(at, s.idleAt, s.config.Exchanges.IdleTimeout)
+	}
 	if s.ping.sentAt.IsZero() {
 		at = earliest(at, s.ping.receivedAt, s.config.SendPingTimeout)
 	}
@@ -59,9 +62,6 @@ func (s *Session) closeDeadlineLocked() (at time.Time) {
 	case !s.headStarted.IsZero():
 		at = earliest(at, s.headStarted, p.HeadTimeout)
 	}
-	if s.isIdleLocked() {
-		at = earliest(at, s.idleAt, p.IdleTimeout)
-	}
 	if stalledAt := s.output.stalledAt; !stalledAt.IsZero() {
 		at = earliest(at, stalledAt, s.config.SendLimit())
 	}
@@ -73,6 +73,9 @@ func (s *Session) closeDeadlineLocked() (at time.Time) {
 	}
 	return at
 }
+
+// awaitsRequestLocked reports whether the session is idle and accepts requests.
+func (s *Session) awaitsRequestLocked() bool { return s.phase < phaseDraining && s.isIdleLocked() }
 
 // Expire is called when WaitDeadline has passed. It reports whether the connection must be closed
 // now.
@@ -87,6 +90,10 @@ func (s *Session) Expire() (closes bool) {
 			ended = s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
 		}
 	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= GoAwayTime:
+		s.drainLocked()
+	case s.awaitsRequestLocked() && isPast(earliest(time.Time{}, s.idleAt, s.config.Exchanges.IdleTimeout)):
+		// A client that is sending a request learns that it was not processed. If the connection
+		// were closed now, GOAWAY could be lost.
 		s.drainLocked()
 	case s.config.SendPingTimeout > 0 && s.ping.sentAt.IsZero():
 		s.ping.sentAt = time.Now()

@@ -31,10 +31,13 @@ func TestIdleConnectionEndsWithGoAway(t *testing.T) {
 		p.get(1)
 		p.pump()
 		p.rest()
-		if !p.expiresAfter(time.Minute) {
-			t.Error("the connection stays open")
+		if p.expiresAfter(time.Minute) {
+			t.Error("the client has no time to read the last frame")
 		}
 		p.wantRest("GOAWAY NO_ERROR")
+		if !p.ended || !p.expiresAfter(time.Second) {
+			t.Error("the connection stays open")
+		}
 	})
 }
 
