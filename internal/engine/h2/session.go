@@ -42,10 +42,11 @@ type Session struct {
 	mu          sync.Mutex
 	lastID      uint32 // of the streams that were or may be processed
 	streams     map[uint32]*Stream
-	mostStreams int // that it has held; a map never shrinks
-	resets      resetRing
-	running     int // streams whose handlers have not returned, also of those that were reset
-	headBytes   int // of their decoded heads
+	mostStreams int        // that it has held; a map never shrinks
+	resets      *resetRing // nil until the server has reset a stream
+	running     int        // streams whose handlers have not returned, also of those that were reset
+	headBytes   int        // of their decoded heads
+	keptBodies  int        // bytes of bodies that handlers of ended streams can still read
 	phase       phase
 	endingAt    time.Time // when the current phase of ending began
 	ledger      ledger
@@ -161,6 +162,8 @@ func (s *Session) Closed() {
 // endStreamsLocked ends all streams and returns them. The caller then cancels their contexts.
 func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 	for id, st := range s.streams {
+		st.keepsBody = st.inEnded
+		s.keptBodies += len(st.body) - st.bodyStart
 		st.closeLocked(err)
 		delete(s.streams, id)
 		ended = append(ended, st)
