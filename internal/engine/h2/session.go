@@ -48,7 +48,7 @@ type Session struct {
 	headBytes   int        // of their decoded heads
 	keptBodies  int        // bytes of bodies that handlers of ended streams can still read
 	phase       phase
-	endingAt    time.Time // when the current phase of ending began
+	endingAt    time.Time // when the current phase of ending began; zero while an ended session sends
 	ledger      ledger
 	windows     connWindows
 	peer        peerSettings

@@ -63,15 +63,23 @@ func (s *Session) closeDeadlineLocked() (at time.Time) {
 		at = earliest(at, s.headStarted, p.HeadTimeout)
 	}
 	if stalledAt := s.output.stalledAt; !stalledAt.IsZero() {
-		at = earliest(at, stalledAt, s.config.SendLimit())
+		at = earliest(at, stalledAt, s.stallLimitLocked())
 	}
 	if !s.ping.sentAt.IsZero() {
 		at = earliest(at, s.ping.sentAt, s.config.pingTimeout)
 	}
-	if s.phase == phaseEnded {
+	if s.phase == phaseEnded && !s.endingAt.IsZero() {
 		at = earliest(at, s.endingAt, GoAwayTime)
 	}
 	return at
+}
+
+// stallLimitLocked returns how long the client may accept nothing; 0 for no limit.
+func (s *Session) stallLimitLocked() time.Duration {
+	if limit := s.config.SendLimit(); limit > 0 || s.phase < phaseEnded {
+		return limit
+	}
+	return s.config.Exchanges.HeadTimeout
 }
 
 // awaitsRequestLocked reports whether the session is idle and accepts requests.
@@ -86,12 +94,16 @@ func (s *Session) Expire() (closes bool) {
 	case isPast(s.closeDeadlineLocked()):
 		s.drainLocked()
 		closes = true
-		if at := s.output.stalledAt; !at.IsZero() && isPast(earliest(time.Time{}, at, s.config.SendLimit())) {
+		if at := s.output.stalledAt; !at.IsZero() && isPast(earliest(time.Time{}, at, s.stallLimitLocked())) {
 			ended = s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
 		}
 	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= GoAwayTime:
 		s.drainLocked()
 	case s.awaitsRequestLocked() && isPast(earliest(time.Time{}, s.idleAt, s.config.Exchanges.IdleTimeout)):
+		if s.output.pendingLocked() > 0 { // the client still receives the last response
+			s.idleAt = time.Now()
+			break
+		}
 		// A client that is sending a request learns that it was not processed. If the connection
 		// were closed now, GOAWAY could be lost.
 		s.drainLocked()
@@ -135,10 +147,10 @@ func (s *Session) drainLocked() {
 	s.endIfDrainedLocked()
 }
 
-// endIfDrainedLocked ends a draining session without streams.
+// endIfDrainedLocked ends a draining session without streams. The client has time to receive the
+// last responses, and GoAwayTime begins when all of them were sent.
 func (s *Session) endIfDrainedLocked() {
 	if s.phase == phaseDraining && s.isIdleLocked() {
-		s.phase = phaseEnded
-		s.endingAt = time.Now()
+		s.phase, s.endingAt = phaseEnded, time.Time{}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,50 @@ func TestIdleConnectionEndsWithGoAway(t *testing.T) {
 			t.Error("the connection stays open")
 		}
 	})
+}
+
+// A client that receives its last response slowly receives all of it, also if the session ends
+// meanwhile, or would if it were idle.
+func TestSlowClientReceivesLastResponse(t *testing.T) {
+	for _, how := range []string{"idle", "shutdown", "GOAWAY"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 20000)) })
+				p.open()
+				p.accepts = 1000
+				p.get(1)
+				p.pump()
+				switch how {
+				case "shutdown":
+					p.session.Shutdown()
+					time.Sleep(time.Second)
+					p.session.Expire()
+				case "GOAWAY":
+					p.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+					p.pump()
+				}
+				for range 6 {
+					time.Sleep(20 * time.Second)
+					p.accepts = 1000
+					p.session.Flush()
+					if at := p.session.WaitDeadline(); !at.IsZero() && !time.Now().Before(at) && p.session.Expire() {
+						t.Fatal("the connection is closed")
+					}
+				}
+				p.accepts = -1
+				p.session.Flush()
+				if how == "idle" {
+					p.expiresAfter(time.Until(p.session.WaitDeadline()))
+				}
+				if !p.ended || !p.expiresAfter(time.Second) {
+					t.Error("the connection stays open")
+				}
+				if got := p.rest(); !strings.Contains(got, " end") || !strings.Contains(got, "GOAWAY NO_ERROR") {
+					t.Errorf("the server has sent %s", got)
+				}
+			})
+		})
+	}
 }
 
 func TestPrefaceAndHeadsMustArriveInTime(t *testing.T) {
