@@ -1,6 +1,7 @@
 package h2_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -144,20 +145,22 @@ func TestUnacknowledgedEndGoesOn(t *testing.T) {
 }
 
 // A client that grants no window makes the handler's Write fail after SendTimeout, or at the
-// handler's deadline.
+// handler's deadline. The request's context has then ended.
 func TestZeroWindowStallEnds(t *testing.T) {
-	for _, deadline := range []time.Duration{0, 3 * time.Second} {
+	for i, deadline := range []time.Duration{0, 3 * time.Second, 0, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			var err error
+			var err, ended error
 			start, want := time.Now(), 7*time.Second
-			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 				c := http.NewResponseController(w)
 				w.(interface{ SetSendTimeout(time.Duration) error }).SetSendTimeout(want)
 				if deadline > 0 {
 					c.SetWriteDeadline(time.Now().Add(deadline))
 				}
-				io.WriteString(w, "hello")
-				err = c.Flush()
+				if _, err = w.Write(make([]byte, 5+10000*(i/2))); err == nil {
+					err = c.Flush()
+				}
+				ended = r.Context().Err()
 			})
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			p.get(1)
@@ -170,6 +173,9 @@ func TestZeroWindowStallEnds(t *testing.T) {
 			}
 			if elapsed := time.Since(start); elapsed != want || !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%v after %v, want %v", err, elapsed, want)
+			}
+			if ended != context.Canceled {
+				t.Errorf("the context has ended with %v", ended)
 			}
 			synctest.Wait() // for the deadline's goroutine, which sends
 			p.wantRest("HEADERS 200, RST_STREAM INTERNAL_ERROR")
