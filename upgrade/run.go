@@ -50,15 +50,21 @@ func (u *Upgrader) ServeTLS(s TLSServer, l net.Listener, certFile, keyFile strin
 // Run calls Ready, serves the servers of Serve and ServeTLS, and upgrades when the process receives
 // one of Options.Signals. It finishes all requests and returns nil after an upgrade, when the
 // process receives SIGTERM, SIGINT or SIGQUIT, when ctx ends, or after Stop. A second signal closes
-// the connections. It also returns when a server fails, with that error.
+// the connections. ctx may end at the same signals. Run also returns when a server fails, with that
+// error.
 func (u *Upgrader) Run(ctx context.Context) error {
-	stopping := make(chan os.Signal, 1)
+	stopping := make(chan os.Signal, 2) // the second may follow before the first is received
 	signal.Notify(stopping, stopSignals()...)
 	defer signal.Stop(stopping)
 	defer signal.Stop(u.signals)
 	if err := u.Ready(); err != nil {
 		return err
 	}
+	return u.serveUntil(ctx, stopping)
+}
+
+// serveUntil serves until ctx ends, a signal arrives from stopping, or one of Run's other causes.
+func (u *Upgrader) serveUntil(ctx context.Context, stopping <-chan os.Signal) error {
 	failed := u.serve()
 	watchdog := newWatchdog()
 	defer watchdog.stop()
@@ -76,6 +82,10 @@ func (u *Upgrader) Run(ctx context.Context) error {
 		case err = <-failed:
 		case <-stopping:
 		case <-ctx.Done():
+			select {
+			case <-stopping: // the program has ended ctx because of this signal
+			default:
+			}
 		case <-u.stop:
 		}
 		u.Stop()

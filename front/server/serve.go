@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarehq/tare/internal/interrupt"
 	"github.com/tarehq/tare/internal/sdnotify"
 )
 
@@ -28,8 +29,7 @@ func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 	c := make(chan os.Signal, 8)
 	ignored := make(chan os.Signal, 1)
 	notify(c, ignored, !s.options.NoHangup, s.upgrader != nil)
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx, stop := interrupt.Context(ctx, os.Interrupt, syscall.SIGTERM)
 	quit, stopQuit := signal.NotifyContext(ctx, quitSignal)
 	return ctx, &signals{c, quit, func() {
 		stop()

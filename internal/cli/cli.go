@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/tarehq/tare/internal/interrupt"
 )
 
 // Exit codes.
@@ -48,7 +50,7 @@ func Main() int {
 	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signals = append(signals, syscall.SIGHUP)
 	}
-	ctx := notifyContext(signals...)
+	ctx, _ := interrupt.Context(context.Background(), signals...)
 	env := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	dir, err := os.Getwd()
 	if err != nil {
