@@ -3,7 +3,6 @@ package exchange
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"

@@ -157,6 +157,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	s.running++
 	s.headBytes += st.headBytes
 	isFirst := s.running == 1
+	s.ownDeadline = s.ownDeadline && !isFirst
 	s.mu.Unlock()
 	s.ready = append(s.ready, st)
 	if isFirst {

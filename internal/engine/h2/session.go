@@ -57,6 +57,7 @@ type Session struct {
 	idleAt      time.Time // since when there has been no stream
 	ping        pingState
 	isOpen      bool      // the preface and SETTINGS have arrived
+	ownDeadline bool      // a handler has set a write deadline since the session was idle
 	headStarted time.Time // when the incomplete frame or block began; zero if there is none
 	requests    atomic.Int64
 	reports     atomic.Int32 // that have not returned

@@ -275,6 +275,7 @@ func (st *Stream) SetWriteDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.writeDeadline = t
+	s.ownDeadline = s.ownDeadline || st.exchange.Response.Flags.Has(exchange.HandlerWriteDeadline)
 	st.stopWriteTimerLocked()
 	if !t.IsZero() && !st.isClosed {
 		st.writeTimer = time.AfterFunc(time.Until(t), st.expire)

@@ -74,9 +74,23 @@ func (s *Session) closeDeadlineLocked() (at time.Time) {
 	return at
 }
 
-// stallLimitLocked returns how long the client may accept nothing; 0 for no limit.
+// SendLimit returns how long the client may accept nothing; 0 for no limit.
+func (s *Session) SendLimit() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sendLimitLocked()
+}
+
+func (s *Session) sendLimitLocked() time.Duration {
+	if s.ownDeadline { // which replaces WriteTimeout
+		return s.config.sendLimit(0)
+	}
+	return s.config.SendLimit()
+}
+
+// stallLimitLocked is SendLimit for a session that may have ended.
 func (s *Session) stallLimitLocked() time.Duration {
-	if limit := s.config.SendLimit(); limit > 0 || s.phase < phaseEnded {
+	if limit := s.sendLimitLocked(); limit > 0 || s.phase < phaseEnded {
 		return limit
 	}
 	return s.config.Exchanges.HeadTimeout

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
 // expiresAfter fails unless WaitDeadline is after a duration, and returns what Expire returns then.
@@ -181,6 +183,34 @@ func TestZeroWindowStallEnds(t *testing.T) {
 			p.wantRest("HEADERS 200, RST_STREAM INTERNAL_ERROR")
 		})
 	}
+}
+
+// A client that receives nothing for WriteTimeout loses its connection, unless a handler has set a
+// write deadline. That replaces WriteTimeout, until the session was idle.
+func TestWriteDeadlineReplacesStallLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				http.NewResponseController(w).SetWriteDeadline(time.Time{})
+			}
+			w.Write(make([]byte, 20000))
+		}, func(c *exchange.Config) { c.WriteTimeout = 3 * time.Second })
+		p.open()
+		p.accepts = 1000
+		p.get(1)
+		p.pump()
+		if p.expiresAfter(time.Minute) {
+			t.Error("the connection is closed, although the handler has lifted WriteTimeout")
+		}
+		p.accepts = -1
+		p.session.Flush()
+		p.accepts = 1000
+		p.post(3)
+		p.pump()
+		if !p.expiresAfter(3 * time.Second) {
+			t.Error("the connection stays open")
+		}
+	})
 }
 
 // A handler's Read fails at its deadline.
