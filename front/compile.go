@@ -97,6 +97,7 @@ func (c *compiler) compile() error {
 		return err
 	}
 	c.plan.slots = len(c.slots)
+	c.awaitNames()
 	return nil
 }
 

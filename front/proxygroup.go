@@ -1,10 +1,12 @@
 package front
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
@@ -35,6 +37,18 @@ func (c *compiler) upstreams() error {
 		}
 	}
 	return nil
+}
+
+// maxStartLookup limits how long names of servers with Resolve delay a Config.
+const maxStartLookup = 2 * time.Second
+
+// awaitNames waits for the first addresses of all groups together.
+func (c *compiler) awaitNames() {
+	ctx, cancel := context.WithTimeout(context.Background(), maxStartLookup)
+	defer cancel()
+	for _, g := range c.plan.groups {
+		g.servers.Peers.Await(ctx)
+	}
 }
 
 // boundTo returns the handler that is bound to a name, or nil.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/front/internal/keypair"
 )
 
 // clientCertificates translates which client certificates a server accepts; nil requests none. The
@@ -46,15 +47,12 @@ func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.Clie
 // trusted reads the certificates in files.
 func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
 	for _, d := range ds {
-		if !t.plainFile(d) {
-			continue
-		}
-		b, err := t.read(d)
-		if err != nil {
+		found, ok := t.pemBlocks(d, "CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
+		if !ok {
 			continue
 		}
 		n := len(all)
-		for _, block := range blocks(b, "CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE") {
+		for _, block := range found {
 			if cert, err := x509.ParseCertificate(block); err == nil {
 				all = append(all, cert)
 			}
@@ -70,14 +68,14 @@ func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
 // grpc_ssl_crl; nil without the directive.
 func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationList) {
 	d := s.one(name)
-	if d == nil || d.args[0] == "" || !t.plainFile(d) {
+	if d == nil || d.args[0] == "" {
 		return nil
 	}
-	b, err := t.read(d)
-	if err != nil {
+	found, ok := t.pemBlocks(d, "X509 CRL")
+	if !ok {
 		return nil
 	}
-	for _, block := range blocks(b, "X509 CRL") {
+	for _, block := range found {
 		list, err := crl.Parse(block)
 		switch {
 		case err != nil:
@@ -100,16 +98,24 @@ func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationL
 // critical (RFC 5280, 5.2.4 and 5.2.5), and no critical extension is supported.
 func isPartialList(e pkix.Extension) bool { return e.Critical }
 
-// blocks returns the contents of the PEM blocks of some types.
-func blocks(b []byte, types ...string) (all [][]byte) {
-	for {
-		block, rest := pem.Decode(b)
-		if block == nil {
-			return all
-		}
+// pemBlocks returns the contents of the PEM blocks of some types in the file that a directive
+// names. After an error, which it reports, ok is false.
+func (t *translator) pemBlocks(d *directive, types ...string) (all [][]byte, ok bool) {
+	if !t.plainFile(d) {
+		return nil, false
+	}
+	b, err := t.read(d)
+	if err != nil {
+		return nil, false
+	}
+	if err := keypair.CheckPEM(b); err != nil {
+		t.errorf(d, "%s: %v", shown(d.args[0]), err)
+		return nil, false
+	}
+	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
 		if slices.Contains(types, block.Type) {
 			all = append(all, block.Bytes)
 		}
-		b = rest
 	}
+	return all, true
 }

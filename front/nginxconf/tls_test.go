@@ -89,9 +89,12 @@ func TestInvalidTLSSettingsAreErrors(t *testing.T) {
 		"bad.pem": {Data: []byte("nothing")},
 		"crl.pem": {Data: []byte("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")},
 	})
+	cert := fsys["c.pem"].Data
+	fsys["half.pem"] = &fstest.MapFile{Data: slices.Concat(cert, cert[:len(cert)/2])}
 	for text, want := range map[string]string{
 		"ssl_verify_client on;":                                                `directive "ssl_verify_client": ssl_client_certificate is required to verify clients`,
 		"ssl_verify_client on; ssl_client_certificate bad.pem;":                `directive "ssl_client_certificate": no PEM certificate in "bad.pem"`,
+		"ssl_verify_client on; ssl_client_certificate half.pem;":               `directive "ssl_client_certificate": "half.pem": a PEM block is malformed or cut off`,
 		"ssl_verify_client on; ssl_client_certificate no.pem;":                 `directive "ssl_client_certificate": open no.pem: file does not exist`,
 		"ssl_verify_client optional_no_ca; ssl_trusted_certificate no.pem;":    `directive "ssl_trusted_certificate": open no.pem: file does not exist`,
 		"ssl_protocols SSLv3;":                                                 `directive "ssl_protocols": no supported version (use TLSv1.2 or TLSv1.3)`,

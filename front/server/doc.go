@@ -34,9 +34,10 @@
 //
 // # Reloads
 //
-// Reload applies a configuration completely or not at all. Sockets whose address stays remain open.
-// If settings of connections change, a new server replaces the one of the socket: each has its own
-// duplicate of the descriptor, and the old one ends its connections after their next response.
+// Reload applies a configuration completely or not at all, and then reopens the logs. Sockets whose
+// address stays remain open. If settings of connections change, a new server replaces the one of
+// the socket: each has its own duplicate of the descriptor, and the old one ends its connections
+// after their next response.
 //
 // # HTTP/3
 //

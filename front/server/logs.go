@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"log"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -253,8 +254,17 @@ func prepareDir(dir string, privileges *privilege.Plan) error {
 // errorFile writes a server's errors to files and to standard error.
 type errorFile struct {
 	stderrLog stderrLog
-	toStderr  bool // errors also go to standard error
-	files     []leveledFile
+	logs      *logFiles
+
+	mu      sync.RWMutex // held while lines are queued, and while targets are replaced
+	targets errorTargets
+}
+
+// errorTargets are what an ErrorLog defines.
+type errorTargets struct {
+	config   *conf.ErrorLog
+	toStderr bool
+	files    []leveledFile
 }
 
 // leveledFile is a file for errors of a minimum severity.
@@ -267,21 +277,45 @@ type leveledFile struct {
 // isSevere reports whether a level excludes errors of requests.
 func isSevere(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
 
-func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (*errorFile, error) {
-	e := &errorFile{stderrLog: log, toStderr: l == nil}
+func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (e *errorFile, err error) {
+	e = &errorFile{stderrLog: log, logs: logs}
+	e.targets, err = e.open(l)
+	return e, err
+}
+
+// open opens the targets of an ErrorLog.
+func (e *errorFile) open(l *conf.ErrorLog) (t errorTargets, err error) {
+	t = errorTargets{config: l, toStderr: l == nil}
 	for ; l != nil; l = l.Next {
 		if l.Path == "stderr" {
-			e.toStderr = true
+			t.toStderr = true
 			continue
 		}
-		file, err := openLeveledFile(l, logs, log)
+		file, err := openLeveledFile(l, e.logs, e.stderrLog)
 		if err != nil {
-			_ = e.close(context.Background()) // nothing has been written
-			return nil, err
+			_ = t.close(context.Background()) // nothing has been written
+			return errorTargets{}, err
 		}
-		e.files = append(e.files, file)
+		t.files = append(t.files, file)
 	}
-	return e, nil
+	return t, nil
+}
+
+// replace writes errors to the targets of another ErrorLog from now on. After an error the old ones
+// stay.
+func (e *errorFile) replace(ctx context.Context, l *conf.ErrorLog) error {
+	if reflect.DeepEqual(l, e.targets.config) { // which only this method changes
+		return nil
+	}
+	next, err := e.open(l)
+	if err != nil {
+		return err
+	}
+	e.mu.Lock()
+	old := e.targets
+	e.targets = next
+	e.mu.Unlock()
+	return old.close(ctx)
 }
 
 func openLeveledFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (f leveledFile, err error) {
@@ -303,37 +337,39 @@ func openLeveledFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (f leveled
 	return f, nil
 }
 
-func (e *errorFile) logger() *log.Logger {
-	if len(e.files) == 0 {
-		return e.stderrLog.logger()
-	}
-	return log.New(e, "", log.LstdFlags)
-}
+// logger returns a log that writes to e, also after targets were replaced.
+func (e *errorFile) logger() *log.Logger { return log.New(e, "", 0) }
 
-// Write implements io.Writer. It writes a line to each file whose severity matches. The handler
+// Write implements io.Writer. It writes a line to each target whose severity matches. The handler
 // marks errors of requests.
 func (e *errorFile) Write(line []byte) (int, error) {
-	ordinary := bytes.Contains(line, []byte(" front: [error] "))
-	for _, f := range e.files {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	ordinary := bytes.HasPrefix(line, []byte("front: [error] "))
+	var dated []byte
+	if len(e.targets.files) > 0 {
+		dated = append(time.Now().AppendFormat(nil, "2006/01/02 15:04:05 "), line...)
+	}
+	for _, f := range e.targets.files {
 		switch {
 		case ordinary && f.severeOnly:
 		case f.syslog != nil:
-			text := bytes.ReplaceAll(bytes.TrimRight(line, "\n"), []byte("\n"), []byte(" "))
+			text := bytes.ReplaceAll(bytes.TrimRight(dated, "\n"), []byte("\n"), []byte(" "))
 			message := append(f.syslog.AppendStart(nil, syslog.Error, time.Now()), text...)
 			_, _ = f.spool.Write(append(message, '\n'))
 		default:
-			_, _ = f.spool.Write(line) // a Spool's Write never fails
+			_, _ = f.spool.Write(dated) // a Spool's Write never fails
 		}
 	}
-	if e.toStderr {
-		e.stderrLog.print(strings.TrimRight(string(line), "\n"))
+	if e.targets.toStderr {
+		_, _ = e.stderrLog.spool.Write(append([]byte("tare: "), line...)) // likewise
 	}
 	return len(line), nil
 }
 
 func (e *errorFile) reopen(ctx context.Context) error {
 	var all []error
-	for _, f := range e.files {
+	for _, f := range e.targets.files {
 		all = append(all, f.spool.Reopen(ctx))
 	}
 	return errors.Join(all...)
@@ -344,8 +380,12 @@ func (e *errorFile) close(ctx context.Context) error {
 	if e == nil {
 		return nil
 	}
+	return e.targets.close(ctx)
+}
+
+func (t *errorTargets) close(ctx context.Context) error {
 	var all []error
-	for _, f := range e.files {
+	for _, f := range t.files {
 		if err := f.spool.Close(ctx); err != nil {
 			all = append(all, fmt.Errorf("error log: %w", err))
 		}

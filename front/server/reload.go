@@ -21,24 +21,34 @@ func (s *Server) Reopen() error {
 	if !s.serving {
 		return ErrNotServing
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
-	defer cancel()
 	if s.config.Handler != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
+		defer cancel()
 		return s.reopenHandlerLog(ctx)
 	}
-	ofProcess := make(chan error, 1) // a log that hangs does not delay the others
-	go func() { ofProcess <- s.errors.reopen(ctx) }()
-	if err := errors.Join(s.site.ReopenLogs(ctx), <-ofProcess); err != nil {
-		s.printErrors("logs: reopening failed, still writing an old file: ", err)
-		return err
+	err := s.reopenLogs()
+	if err == nil {
+		s.log.print("logs: reopened")
 	}
-	s.log.print("logs: reopened")
-	return nil
+	return err
 }
 
-// Reload reads the configuration again and applies it completely or not at all. Certificates are
-// reread in both cases. If the Source is a *Config, nothing else is. While a new process starts,
-// Reload fails: that process may have read the old configuration.
+// reopenLogs reopens the logs of the process and of requests, and prints errors.
+func (s *Server) reopenLogs() error {
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
+	defer cancel()
+	ofProcess := make(chan error, 1) // a log that hangs does not delay the others
+	go func() { ofProcess <- s.errors.reopen(ctx) }()
+	err := errors.Join(s.site.ReopenLogs(ctx), <-ofProcess)
+	if err != nil {
+		s.printErrors("logs: reopening failed, still writing an old file: ", err)
+	}
+	return err
+}
+
+// Reload reads the configuration again and applies it completely or not at all. Then it reopens the
+// logs. Certificates are reread in both cases. If the Source is a *Config, nothing else is done.
+// While a new process starts, Reload fails: that process may have read the old configuration.
 func (s *Server) Reload() error {
 	if !s.isServing() {
 		return ErrNotServing
@@ -86,6 +96,8 @@ func (s *Server) reload() error {
 	}
 	s.printMessages(c, false)
 	_ = s.certs.reload(s.log.print, false) // it prints errors; the configuration is active anyway
+	s.replaceErrorLog(c)
+	_ = s.reopenLogs() // likewise; some postrotate scripts send SIGHUP, as to nginx
 	s.watchCerts()
 	s.issued.Start()
 	s.applyLimits(c)
@@ -94,6 +106,16 @@ func (s *Server) reload() error {
 	}
 	s.log.print("reload: " + c.Name + ": new configuration active")
 	return nil
+}
+
+// replaceErrorLog writes errors of the process to the log of a new configuration, if it can be
+// opened.
+func (s *Server) replaceErrorLog(c *Config) {
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
+	defer cancel()
+	if err := s.errors.replace(ctx, c.Process.ErrorLog); err != nil {
+		s.log.print("warning: error_log: " + err.Error())
+	}
 }
 
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,

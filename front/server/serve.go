@@ -40,7 +40,7 @@ func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 }
 
 // serve serves until ctx ends, a signal arrives or a listener fails.
-func (s *Server) serve(ctx context.Context, signals *signals) error {
+func (s *Server) serve(ctx context.Context, actions <-chan action) error {
 	watchdog := s.watchdog()
 	defer watchdog.stop()
 	for {
@@ -48,15 +48,15 @@ func (s *Server) serve(ctx context.Context, signals *signals) error {
 		case <-watchdog.due():
 			s.notifyManager(sdnotify.Watchdog)
 		case <-s.replaced():
-			return s.handOver(ctx, signals)
+			return s.handOver(ctx, actions)
 		case err := <-s.failed:
 			return errors.Join(err, s.drainWithin(s.options.grace()))
 		case <-ctx.Done():
 			return s.drainWithin(s.options.grace())
 		case <-s.drains:
 			return s.quit(ctx)
-		case sig := <-signals.c:
-			switch actionOf(sig) {
+		case a := <-actions:
+			switch a {
 			case quit:
 				return s.quit(ctx)
 			case reopen:

@@ -135,6 +135,8 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	defer inherited.Close()
 	ctx, signals := s.notify(ctx) // they may arrive once the PID file exists
 	defer signals.stop()
+	actions, stopActions := actionsOf(signals.c)
+	defer stopActions()
 	s.stopped = signals.quit.Done()
 	config, err := s.read()
 	if ctx.Err() != nil || errors.Is(err, errStopped) {
@@ -156,7 +158,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	call(s.options.Ready)
-	return s.serve(ctx, signals)
+	return s.serve(ctx, actions)
 }
 
 // Addrs returns the addresses of the listening sockets, in the order of the configuration. Those

@@ -130,7 +130,7 @@ const checkInterval = 20 * time.Millisecond
 
 // handOver finishes the requests of a process that another one has replaced. Each connection ends
 // after its next response. Idle ones are closed after a time, at SIGQUIT, or when ctx ends.
-func (s *Server) handOver(ctx context.Context, signals *signals) error {
+func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
 	s.stopAccepting(true)
 	s.log.print("upgrade: finishing the requests of this process")
 	grace, idle := s.config.Process.Grace, s.options.Upgrade.IdleGrace
@@ -149,14 +149,14 @@ func (s *Server) handOver(ctx context.Context, signals *signals) error {
 		finishing, cancel = context.WithTimeout(context.Background(), grace)
 	}
 	defer cancel()
-	s.waitForClients(ctx, finishing, idle, signals)
+	s.waitForClients(ctx, finishing, idle, actions)
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(s.options.grace(), cancel) })
 	defer stop()
 	return s.finish(finishing)
 }
 
 // waitForClients waits until no connection is left, or until idle ones need not be kept any more.
-func (s *Server) waitForClients(ctx, finishing context.Context, idle time.Duration, signals *signals) {
+func (s *Server) waitForClients(ctx, finishing context.Context, idle time.Duration, actions <-chan action) {
 	after, check := time.NewTimer(idle), time.NewTicker(checkInterval)
 	defer after.Stop()
 	defer check.Stop()
@@ -166,8 +166,8 @@ func (s *Server) waitForClients(ctx, finishing context.Context, idle time.Durati
 			if _, open := s.connections(); open == 0 {
 				return
 			}
-		case sig := <-signals.c:
-			if actionOf(sig) == quit {
+		case a := <-actions:
+			if a == quit {
 				return
 			}
 		case <-after.C:

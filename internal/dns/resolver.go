@@ -166,26 +166,34 @@ func (r *Resolver) families(ctx context.Context, name dnsmessage.Name) (all reco
 		})
 	}
 	r.mu.Unlock()
-	all.isPartial = !r.config.NoIPv4
+	return collect(results, records{isPartial: !r.config.NoIPv4}, len(types), time.After), nil
+}
+
+// collect adds the results of a number of queries to all. Once there are addresses, it waits for
+// the missing ones only for a time, which after measures. What arrives at the end of it counts.
+func collect(results <-chan records, all records, missing int, after func(time.Duration) <-chan time.Time) records {
 	var late <-chan time.Time
-	for range types {
-		wait := ipv4Wait
+	for ; missing > 0; missing-- {
+		var found records
 		select {
-		case found := <-results:
-			all.join(&found)
-			if found.family == dnsmessage.TypeA {
-				wait, all.isPartial = ipv6Wait, found.err != nil
-			}
+		case found = <-results:
 		case <-late:
-			return all, nil
+			select {
+			case found = <-results:
+			default:
+				return all
+			}
+		}
+		all.join(&found)
+		wait := ipv4Wait
+		if found.family == dnsmessage.TypeA {
+			wait, all.isPartial = ipv6Wait, found.err != nil
 		}
 		if len(all.addresses) > 0 && late == nil {
-			timer := time.NewTimer(wait)
-			defer timer.Stop()
-			late = timer.C
+			late = after(wait)
 		}
 	}
-	return all, nil
+	return all
 }
 
 // join adds what another query has found. An error counts only if there are no addresses.

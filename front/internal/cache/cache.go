@@ -66,7 +66,8 @@ func Open(config conf.Cache, errors *log.Logger) (*Cache, error) {
 	c.index.init()
 	c.index.discard = func(f *file) { c.disk.remove(f) }
 	if config.Dir != "" {
-		d, err := openDisk(config.Dir, config.Levels, config.MinFree)
+		d, err := openDisk(config.Dir, config.Levels, config.MinFree,
+			func(text string) { c.errors.Printf("cache %s: %s", c.name, text) })
 		if err != nil {
 			return nil, fmt.Errorf("cache %q: %w", config.Name, err)
 		}

@@ -18,13 +18,15 @@ import (
 // digits; as in nginx, levels are made from the last ones. The name begins with a unique part, so
 // that no name ever stands for two responses.
 type disk struct {
-	root     *os.Root
-	dir      *os.File // the root again, for statfs
+	path     string
+	folder   atomic.Pointer[folder]
+	renewing sync.Mutex // held while folder is replaced
 	levels   []int
 	free     atomic.Int64  // conf.Cache.MinFree
 	run      string        // begins the names of this run's files
 	written  atomic.Uint32 // number of files so far
 	makeRoom func()
+	errors   diskErrors
 }
 
 const (
@@ -32,6 +34,8 @@ const (
 	runSize    = 8        // characters of a name that identify the run
 	madeSize   = 8        // characters of a name that count files
 	dirMode    = 0o700
+	draftMode  = 0o600
+	draftFlags = os.O_RDWR | os.O_CREATE | os.O_EXCL
 	nameLength = runSize + madeSize + 2*len(keyID{})
 )
 
@@ -61,34 +65,18 @@ func MakeDir(dir string) error {
 	return err
 }
 
-func openDisk(dir string, levels []int, minFree int64) (*disk, error) {
-	if err := MakeDir(dir); err != nil {
-		return nil, err
-	}
-	root, err := os.OpenRoot(dir)
+func openDisk(dir string, levels []int, minFree int64, print func(text string)) (*disk, error) {
+	f, err := openFolder(dir)
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{root: root, levels: levels, run: newRun()}
+	d := &disk{path: dir, levels: levels, run: newRun(), errors: diskErrors{print: print}}
+	d.folder.Store(f)
 	d.free.Store(minFree)
-	if d.dir, err = root.Open("."); err == nil {
-		if err = root.Mkdir(drafts, dirMode); errors.Is(err, os.ErrExist) {
-			err = nil
-		}
-	}
-	if err != nil {
-		d.close()
-		return nil, err
-	}
 	return d, nil
 }
 
-func (d *disk) close() {
-	if d.dir != nil {
-		d.dir.Close()
-	}
-	_ = d.root.Close()
-}
+func (d *disk) close() { d.folder.Load().close() }
 
 // draft is a file that is being written.
 type draft struct {
@@ -100,27 +88,36 @@ type draft struct {
 // create creates a draft for a number of bytes. It fails if the disk would be too full.
 func (d *disk) create(bytes int64) (*draft, error) {
 	if least := d.free.Load(); least > 0 {
-		if free, ok := freeBytes(d.dir); ok && free-bytes < least {
+		if free, ok := freeBytes(d.folder.Load().dir); ok && free-bytes < least {
 			d.makeRoom()
 			return nil, errFull
 		}
 	}
 	name := path.Join(drafts, d.newName(keyID{}))
-	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrNotExist) { // another program has emptied the directory
-		_ = d.root.Mkdir(drafts, dirMode)
-		f, err = d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := d.root().OpenFile(name, draftFlags, draftMode)
+	if errors.Is(err, os.ErrNotExist) {
+		if err = d.renew(); err == nil {
+			f, err = d.root().OpenFile(name, draftFlags, draftMode)
+		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, d.errors.failed(err)
 	}
 	return &draft{f, d, name}, nil
+}
+
+// write writes bytes at an offset in the file.
+func (w *draft) write(b []byte, at int64) error {
+	if _, err := w.file.WriteAt(b, at); err != nil {
+		return w.disk.errors.failed(err)
+	}
+	return nil
 }
 
 // remove removes the draft's file, unless it was renamed. The draft stays open.
 func (w *draft) remove() {
 	if w.name != "" {
-		_ = w.disk.root.Remove(w.name)
+		_ = w.disk.root().Remove(w.name)
 		w.name = ""
 	}
 }
@@ -136,20 +133,22 @@ func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	if p.length > p.room {
 		return nil, errFull
 	}
-	if _, err := w.file.WriteAt(head, 0); err != nil {
+	if err := w.write(head, 0); err != nil {
 		return nil, err
 	}
 	base := w.disk.newName(identify(s.key))
 	name := path.Join(w.disk.dirOf(base), base)
-	err := w.disk.root.Rename(w.name, name)
+	root := w.disk.root()
+	err := root.Rename(w.name, name)
 	if errors.Is(err, os.ErrNotExist) { // the first file in its directory
-		if err = w.disk.root.MkdirAll(path.Dir(name), dirMode); err == nil {
-			err = w.disk.root.Rename(w.name, name)
+		if err = root.MkdirAll(path.Dir(name), dirMode); err == nil {
+			err = root.Rename(w.name, name)
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, w.disk.errors.failed(err)
 	}
+	w.disk.errors.succeeded()
 	w.name = ""
 	f := &file{name: name, charge: max(bodyAt+s.length, minCharge)}
 	f.checked.Store(true)
@@ -192,12 +191,12 @@ func idOf(base string) (id keyID, ok bool) {
 	return id, true
 }
 
-func (d *disk) remove(f *file) { _ = d.root.Remove(f.name) }
+func (d *disk) remove(f *file) { _ = d.root().Remove(f.name) }
 
 // read reads a response, with its body if that has at most the given length. It compares a body
 // from an earlier run with its checksum.
 func (d *disk) read(f *file, most int64) (*stored, error) {
-	r, err := d.root.Open(f.name)
+	r, err := d.root().Open(f.name)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +244,7 @@ func (f *file) check(r *os.File, p prelude) error {
 
 // head reads a response without its body.
 func (d *disk) head(f *file) (*stored, error) {
-	r, err := d.root.Open(f.name)
+	r, err := d.root().Open(f.name)
 	if err != nil {
 		return nil, err
 	}
@@ -266,9 +265,8 @@ func readHead(r *os.File) (*stored, prelude, error) {
 	if err != nil {
 		return nil, p, err
 	}
-	info, err := r.Stat()
-	if err != nil || info.Size() < p.bodyAt() || info.Size()-p.bodyAt() != p.body {
-		return nil, p, errTorn
+	if err := p.checkSize(r); err != nil {
+		return nil, p, err
 	}
 	head := make([]byte, p.length)
 	if _, err := io.ReadFull(io.NewSectionReader(r, preludeSize, int64(p.length)), head); err != nil ||
@@ -287,9 +285,10 @@ func (s *checksumWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// body opens a response's file at the beginning of the body.
+// body opens a response's file at the beginning of the body. A file that was cut off meanwhile is
+// an error: otherwise each request would receive a part of the body.
 func (d *disk) body(f *file, length int64) (*os.File, error) {
-	r, err := d.root.Open(f.name)
+	r, err := d.root().Open(f.name)
 	if err != nil {
 		return nil, err
 	}
@@ -300,6 +299,9 @@ func (d *disk) body(f *file, length int64) (*os.File, error) {
 	var p prelude
 	if err == nil {
 		p, err = parsePrelude(fixed[:])
+	}
+	if err == nil {
+		err = p.checkSize(r)
 	}
 	if err == nil && p.body != length {
 		err = errTorn
@@ -314,11 +316,20 @@ func (d *disk) body(f *file, length int64) (*os.File, error) {
 	return r, nil
 }
 
+// checkSize checks the length of a file.
+func (p *prelude) checkSize(r *os.File) error {
+	info, err := r.Stat()
+	if err != nil || info.Size() < p.bodyAt() || info.Size()-p.bodyAt() != p.body {
+		return errTorn
+	}
+	return nil
+}
+
 // describe replaces the description in a file, if there is room.
 func (d *disk) describe(f *file, s *stored) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	w, err := d.root.OpenFile(f.name, os.O_RDWR, 0)
+	w, err := d.root().OpenFile(f.name, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}

@@ -180,63 +180,6 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 	onDisk(t, conf.Cache{Dir: dir, Levels: []int{2}}, conf.CachePolicy{}, func(*testing.T, *site, string) {})
 }
 
-// If files were removed by another program, the responses are fetched again.
-func TestRemovedFileIsFetchedAgain(t *testing.T) {
-	for name, remove := range map[string]func(t *testing.T, dir string) error{
-		"each": func(t *testing.T, dir string) (err error) {
-			for _, file := range filesIn(t, dir) {
-				err = errors.Join(err, os.Remove(file))
-			}
-			return err
-		},
-		"all, as people do to purge everything": func(_ *testing.T, dir string) error {
-			all, err := os.ReadDir(dir)
-			for _, e := range all {
-				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
-			}
-			return err
-		},
-	} {
-		onDisk(t, conf.Cache{Levels: []int{1, 2}}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
-			s.cache.NothingInMemory()
-			s.responds(200, "old", fresh)
-			s.get()
-			synctest.Wait()
-			if err := remove(t, dir); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			s.responds(200, "new", fresh)
-			s.get().want(t, cache.StateMiss, 200, "new")
-			synctest.Wait()
-			s.get().want(t, cache.StateHit, 200, "new")
-		})
-	}
-}
-
-// A file that was truncated while the cache runs is not served as complete, for conditional
-// requests neither.
-func TestTruncatedFileIsNotServedAsComplete(t *testing.T) {
-	onDisk(t, conf.Cache{}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
-		s.cache.NothingInMemory()
-		s.responds(200, big(64<<10), fresh)
-		s.get()
-		synctest.Wait()
-		name := filesIn(t, dir)[0]
-		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(name, info.Size()-1); err != nil {
-			t.Fatal(err)
-		}
-		for _, fields := range [][]string{nil, {`If-None-Match: "other"`}, {"Range: bytes=1-"}} {
-			if g := s.get(fields...); g.err == nil && g.state == cache.StateHit {
-				t.Errorf("%q: %d bytes of %d without an error", fields, len(g.body), 64<<10)
-			}
-		}
-	})
-}
-
 // A requested response is not inactive, even if memory has no room for it and each request reads it
 // from disk.
 func TestResponseReadFromDiskIsActive(t *testing.T) {
@@ -299,40 +242,6 @@ func TestMinFreeStaysFree(t *testing.T) {
 		if names := filesIn(t, dir); len(names) > 0 {
 			t.Errorf("unexpected files: %v", names)
 		}
-	})
-}
-
-// If the disk becomes full during a response, only the stored copy is lost.
-func TestFullDiskDoesNotAffectClients(t *testing.T) {
-	dir := t.TempDir()
-	if err := mount(dir); err != nil {
-		t.Skip("cannot mount a small file system: ", err)
-	}
-	defer func() {
-		if err := unmount(dir); err != nil {
-			t.Error(err)
-		}
-	}()
-	onDisk(t, conf.Cache{Dir: dir}, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site, dir string) {
-		body := big(8 << 20)
-		s.respondBy(func(*http.Request) (*http.Response, error) {
-			r := response(200, body, fresh)
-			r.ContentLength = -1
-			return r, nil
-		})
-		for range 2 {
-			if g := s.get(); g.err != nil || g.body != body || g.state != cache.StateMiss {
-				t.Errorf("got %s %d with %d bytes, %v", g.state, g.status, len(g.body), g.err)
-			}
-			synctest.Wait()
-		}
-		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("unexpected files: %v", names)
-		}
-		s.responds(200, "small", fresh)
-		s.request("GET", "http://a.example/small")
-		synctest.Wait()
-		s.request("GET", "http://a.example/small").want(t, cache.StateHit, 200, "small")
 	})
 }
 

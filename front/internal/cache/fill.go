@@ -80,7 +80,7 @@ func (f *fill) run() bool {
 		}
 		n, err := f.body.Read(into)
 		if f.draft != nil {
-			if _, writeErr := f.draft.file.WriteAt(into[:n], f.bodyAt+f.size); writeErr != nil {
+			if f.draft.write(into[:n], f.bodyAt+f.size) != nil {
 				f.handOver(into[:n], err)
 				return false
 			}
@@ -161,7 +161,7 @@ func (f *fill) toFile() bool {
 	if err != nil {
 		return false
 	}
-	if _, err := d.file.WriteAt(f.buf, f.bodyAt); err != nil {
+	if d.write(f.buf, f.bodyAt) != nil {
 		d.discard()
 		return false
 	}

@@ -7,7 +7,13 @@ import (
 
 // freeBytes returns the free space of a file's disk.
 func freeBytes(f *os.File) (free int64, ok bool) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
 	var s syscall.Statfs_t
-	err := syscall.Fstatfs(int(f.Fd()), &s)
-	return int64(s.Bavail) * int64(s.Bsize), err == nil //nolint:unconvert // 32 bits wide on 32-bit systems
+	if closed := raw.Control(func(fd uintptr) { err = syscall.Fstatfs(int(fd), &s) }); closed != nil || err != nil {
+		return 0, false
+	}
+	return int64(s.Bavail) * int64(s.Bsize), true //nolint:unconvert // 32 bits wide on 32-bit systems
 }

@@ -123,7 +123,7 @@ func (in *intake) write(s *stored) *file {
 			d.file.Close()
 		}
 	}()
-	if _, err = d.file.WriteAt(s.body, in.fill.bodyAt); err != nil {
+	if d.write(s.body, in.fill.bodyAt) != nil {
 		return nil
 	}
 	file, err := d.keep(s, in.fill.bodyAt, in.fill.sum)

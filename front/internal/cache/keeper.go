@@ -66,7 +66,7 @@ func (s *search) forgot(id keyID) bool {
 // Unfinished files are removed, and files of other programs are left alone.
 func (c *Cache) findFiles() {
 	now := time.Now()
-	_ = fs.WalkDir(c.disk.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+	_ = fs.WalkDir(c.disk.root().FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case c.closing.Err() != nil:
 			return fs.SkipAll

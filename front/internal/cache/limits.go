@@ -55,6 +55,7 @@ const (
 	// time during which requests do not wait for a key whose response was not stored
 	uncacheableFor = 10 * time.Second
 	sweepEvery     = 10 * time.Second // interval between searches for inactive entries
+	reportEvery    = 10 * time.Second // minimum time between two lines about a failing disk
 	touchEvery     = time.Second      // minimum time between two moves of an entry to the front
 	protectedPart  = 80               // percent of memory for responses that were requested twice
 )

@@ -2,6 +2,7 @@
 package keypair
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -16,7 +17,31 @@ func Parse(cert, key []byte, passwords string) (tls.Certificate, error) {
 	if err != nil {
 		return tls.Certificate{}, err
 	}
-	return tls.X509KeyPair(cert, plain)
+	pair, err := tls.X509KeyPair(cert, plain)
+	if err == nil {
+		err = CheckPEM(cert)
+	}
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return pair, nil
+}
+
+// CheckPEM returns an error if a block in a PEM text is malformed or cut off. Package pem skips
+// such blocks: while a file is being written, a chain would be served without its end.
+func CheckPEM(text []byte) error {
+	const begin = "-----BEGIN"
+	missing := bytes.Count(text, []byte("\n"+begin))
+	if bytes.HasPrefix(text, []byte(begin)) {
+		missing++
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		missing--
+	}
+	if missing > 0 {
+		return errors.New("a PEM block is malformed or cut off")
+	}
+	return nil
 }
 
 // Passwords returns the passwords in a file, one a line, for Parse. As in nginx the end of a line

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +90,25 @@ func TestPlainKeys(t *testing.T) {
 	}
 	if _, err := keypair.Parse(cert, nil, "any"); err == nil {
 		t.Error("no error without a key")
+	}
+}
+
+// A file that is half written is an error, as in nginx: the chain would end too early.
+func TestChainThatIsCutOff(t *testing.T) {
+	leaf, key := testkit.SelfSign(t, x509.Certificate{})
+	issuer, _ := testkit.SelfSign(t, x509.Certificate{})
+	chain := slices.Concat(leaf, []byte("text\n"), issuer)
+	if pair, err := keypair.Parse(chain, key, ""); err != nil || len(pair.Certificate) != 2 {
+		t.Fatalf("the whole chain: %d certificates, %v", len(pair.Certificate), err)
+	}
+	const begin, end = len("-----BEGIN"), len("-----\n")
+	for i := len(leaf) + len("text\n") + begin; i <= len(chain)-end; i++ {
+		if pair, err := keypair.Parse(chain[:i], key, ""); err == nil {
+			t.Fatalf("%d of %d bytes are %d certificates", i, len(chain), len(pair.Certificate))
+		}
+	}
+	if pair, err := keypair.Parse(append(issuer[:100:100], leaf...), key, ""); err == nil {
+		t.Errorf("behind half a certificate there are %d", len(pair.Certificate))
 	}
 }
 

@@ -47,8 +47,9 @@ type Group struct {
 	rebuilding      sync.Mutex // held while the lists are replaced
 }
 
-// New makes a group. It resolves the names of servers, and again until Close. It fails if the
-// Config is invalid, or if a name without Resolve cannot be resolved.
+// New makes a group. It resolves the names of servers, and again until Close. It does not wait for
+// names with Resolve: see Await. It fails if the Config is invalid, or if a name without Resolve
+// cannot be resolved.
 func New(config conf.Upstream, state *State, o Options) (*Group, error) {
 	config.Servers = slices.Clone(config.Servers)
 	g := &Group{config: config, state: state}

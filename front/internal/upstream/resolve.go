@@ -31,8 +31,6 @@ const (
 	maxFailureInterval = 8 * time.Second
 	// lookupTime limits lookups by the system, and those of names without Resolve.
 	lookupTime = 5 * time.Second
-	// startTime limits how long New waits for names with Resolve.
-	startTime = 2 * time.Second
 	// refreshInterval is the minimum interval of lookups because of failed connections.
 	refreshInterval = 100 * time.Millisecond
 	// refreshTime is how long a request waits for a lookup while old addresses are known.
@@ -72,7 +70,8 @@ type names struct {
 	group   *Group
 	options Options
 	hosts   []host
-	follows bool // there are names with Resolve
+	follows bool      // there are names with Resolve
+	first   []*lookup // of names with Resolve; set by New
 
 	context context.Context // of lookups
 	stop    context.CancelFunc
@@ -104,7 +103,7 @@ type lookup struct {
 // key is the key of the host's addresses in the State.
 func (h *host) key() string { return net.JoinHostPort(h.name, h.port) }
 
-// begin parses addresses and resolves names, as far as New has to wait for them.
+// begin parses addresses and resolves names without Resolve.
 func (n *names) begin(g *Group, o Options) error {
 	if o.Lookup == nil {
 		o.Lookup = SystemLookup
@@ -135,33 +134,21 @@ func (n *names) begin(g *Group, o Options) error {
 	return n.start()
 }
 
-// start waits for the first addresses of names.
+// start waits for the first addresses of names without Resolve.
 func (n *names) start() error {
-	ctx, cancel := context.WithTimeout(n.context, startTime)
-	defer cancel()
 	slots := make(chan struct{}, maxStartLookups)
 	errs := make([]error, len(n.hosts))
 	var all sync.WaitGroup
 	for i := range n.hosts {
-		h := &n.hosts[i]
-		if h.name == "" || h.follows && (n.options.OnDemand || h.addresses != nil) {
-			continue // an earlier configuration has left addresses, which the timer will renew
+		if h := &n.hosts[i]; h.name == "" || h.follows {
+			continue
 		}
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			l := n.startLookup(i)
-			if l == nil {
-				return
-			}
-			if !h.follows {
+			if l := n.startLookup(i); l != nil {
 				<-l.done
 				errs[i] = l.err
-				return
-			}
-			select {
-			case <-l.done:
-			case <-ctx.Done():
 			}
 		})
 	}
@@ -177,12 +164,29 @@ func (n *names) start() error {
 	return nil
 }
 
-// watch starts the timers of names.
+// Await waits until the names with Resolve that no earlier configuration has resolved have been
+// looked up once, or until ctx ends. New has started these lookups.
+func (g *Group) Await(ctx context.Context) {
+	for _, l := range g.names.first {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// watch starts the timers of names, and the first lookups of those with Resolve.
 func (n *names) watch() {
 	for i := range n.hosts {
-		if h := &n.hosts[i]; h.name != "" && (!h.follows || !n.options.OnDemand) {
-			n.running.Go(func() { n.follow(i) })
+		h := &n.hosts[i]
+		if h.name == "" || h.follows && n.options.OnDemand {
+			continue
 		}
+		if h.follows && n.addresses(i) == nil { // otherwise the timer renews those of an earlier configuration
+			n.first = append(n.first, n.startLookup(i))
+		}
+		n.running.Go(func() { n.follow(i) })
 	}
 }
 

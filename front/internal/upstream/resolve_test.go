@@ -175,6 +175,7 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 				t.Errorf("%s: %s, want %s", what, got, want)
 			}
 		}
+		g.Await(t.Context())
 		expect("a name without addresses", "none")
 		set("10.0.0.1", 10*time.Second, nil)
 		pass(2 * time.Second)
@@ -288,6 +289,7 @@ func TestEqualRecordsAreServers(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer g.Close()
+		g.Await(t.Context())
 		turn := g.Turn("", netip.Addr{})
 		for tried := range 2 {
 			if addr, err := turn.Next(); addr != "10.0.0.1:1" || err != nil || !turn.HasUntried(tried) {
@@ -341,6 +343,62 @@ func TestRestingServersOnDemandAreTried(t *testing.T) {
 			if !slices.Equal(tried, both) {
 				t.Errorf("tried %v, want %v", tried, both)
 			}
+		}
+	})
+}
+
+// Groups whose DNS server is silent delay the start once, not each of them, and a reload with known
+// addresses not at all.
+func TestGroupsWaitForNamesTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		isSilent := true
+		o := Options{Lookup: func(ctx context.Context, _ string) ([]netip.Addr, time.Duration, error) {
+			if isSilent {
+				<-ctx.Done()
+				return nil, 0, ctx.Err()
+			}
+			time.Sleep(300 * time.Millisecond)
+			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, time.Hour, nil
+		}}
+		s := new(State)
+		open := func(limit time.Duration) (all []*Group, took time.Duration) {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			defer cancel()
+			for i := range 20 {
+				g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: fmt.Sprintf("s%d.example:1", i),
+					Resolve: true}}}, s, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, g)
+			}
+			for _, g := range all {
+				g.Await(ctx)
+			}
+			return all, time.Since(began)
+		}
+		silent, took := open(2 * time.Second)
+		if took != 2*time.Second {
+			t.Errorf("silence has delayed the start by %v", took)
+		}
+		for _, g := range silent {
+			g.Close()
+		}
+		isSilent = false
+		resolved, took := open(2 * time.Second)
+		if took != 300*time.Millisecond {
+			t.Errorf("resolved after %v", took)
+		}
+		check(t, "resolved", tryAll(resolved[19], "1"), "1")
+		isSilent = true
+		again, took := open(2 * time.Second)
+		if took != 0 {
+			t.Errorf("a reload took %v", took)
+		}
+		check(t, "after a reload", tryAll(again[19], "1"), "1")
+		for _, g := range append(resolved, again...) {
+			g.Close()
 		}
 	})
 }

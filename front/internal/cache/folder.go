@@ -1,0 +1,114 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// folder is the open directory of a cache.
+type folder struct {
+	root *os.Root
+	dir  *os.File // the root again, for statfs
+}
+
+func openFolder(path string) (*folder, error) {
+	if err := MakeDir(path); err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	f := &folder{root: root}
+	if f.dir, err = root.Open("."); err == nil {
+		err = f.makeDrafts()
+	}
+	if err != nil {
+		f.close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// makeDrafts makes the directory of drafts, unless it exists.
+func (f *folder) makeDrafts() error {
+	err := f.root.Mkdir(drafts, dirMode)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+func (f *folder) close() {
+	if f.dir != nil {
+		f.dir.Close()
+	}
+	_ = f.root.Close()
+}
+
+// isAt reports whether a path leads to the directory.
+func (f *folder) isAt(path string) bool {
+	found, err := os.Stat(path)
+	if err != nil {
+		return false
+	}
+	open, err := f.dir.Stat()
+	return err == nil && os.SameFile(found, open)
+}
+
+// root returns the directory that is open now. After renew it is empty, and files that were found
+// or written before do not exist.
+func (d *disk) root() *os.Root { return d.folder.Load().root }
+
+// renew makes sure that files can be created, after another program has emptied the directory, or
+// has removed it, or has put another one in its place.
+func (d *disk) renew() error {
+	d.renewing.Lock()
+	defer d.renewing.Unlock()
+	old := d.folder.Load()
+	if old.isAt(d.path) {
+		return old.makeDrafts()
+	}
+	next, err := openFolder(d.path)
+	if err != nil {
+		return err
+	}
+	d.folder.Store(next)
+	old.close()
+	return nil
+}
+
+// diskErrors logs when responses cannot be written to the disk any more, and when they can be
+// again.
+type diskErrors struct {
+	print   func(text string)
+	failing atomic.Bool // and the log says so
+
+	mu   sync.Mutex
+	last time.Time // of the last line about a failure
+}
+
+// failed returns err, after it has logged it.
+func (e *diskErrors) failed(err error) error {
+	if e.failing.Load() || errors.Is(err, errFull) {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now := time.Now(); e.last.IsZero() || now.Sub(e.last) >= reportEvery {
+		e.last = now
+		e.failing.Store(true)
+		e.print(fmt.Sprintf("cannot write responses to the disk, they are kept in memory at most: %v", err))
+	}
+	return err
+}
+
+func (e *diskErrors) succeeded() {
+	if e.failing.CompareAndSwap(true, false) {
+		e.print("writing responses to the disk again")
+	}
+}

@@ -1,0 +1,61 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// A reload with another error_log changes where later errors go, also those of loggers that servers
+// have already.
+func TestErrorLogIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	paths := []string{filepath.Join(dir, "first"), filepath.Join(dir, "second")}
+	var stderr bytes.Buffer
+	log := newStderrLog(&stderr)
+	e, err := openErrorFile(&conf.ErrorLog{Path: paths[0]}, newLogFiles(nil, nil, false), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	logger := e.logger()
+	logger.Print("one")
+	for _, c := range []struct {
+		to   *conf.ErrorLog
+		line string
+		ok   bool
+	}{
+		{&conf.ErrorLog{Path: paths[0]}, "two", true}, {&conf.ErrorLog{Path: paths[1], Level: "crit"}, "three", true},
+		{&conf.ErrorLog{Path: filepath.Join(dir, "no", "folder")}, "four", false}, {nil, "five", true},
+	} {
+		if err := e.replace(context.Background(), c.to); (err == nil) != c.ok {
+			t.Errorf("%+v: %v", c.to, err)
+		}
+		logger.Print(c.line)
+		logger.Print("front: [error] of request ", c.line)
+	}
+	if err := e.close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	log.close()
+	for path, want := range map[string]string{
+		paths[0]: "one,two,of request two", paths[1]: "three,four", "stderr": "tare: five,of request five",
+	} {
+		b, err := os.ReadFile(path)
+		if path == "stderr" {
+			b, err = stderr.Bytes(), nil
+		}
+		for _, part := range strings.Split(want, ",") {
+			if !strings.Contains(string(b), part+"\n") {
+				t.Errorf("%s: %q, want %q", path, b, part)
+			}
+		}
+		if n := strings.Count(string(b), "\n"); err != nil || n != strings.Count(want, ",")+1 {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
+	}
+}

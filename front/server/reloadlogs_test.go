@@ -1,0 +1,51 @@
+package server_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// As in nginx, a reload reopens logs that were renamed, also if the configuration is the same: a
+// script of logrotate may reload the service.
+func TestReloadReopensRenamedLogs(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "access.log")
+	p := start(t, "access_log "+name+"; return 200 first;")
+	p.get("/before")
+	awaitText(t, name, "/before")
+	if err := os.Rename(name, name+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.server.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	p.get("/after")
+	awaitText(t, name, "/after")
+	if err := os.RemoveAll(dir); err != nil { // reopening fails, which does not fail the reload
+		t.Fatal(err)
+	}
+	p.configure("return 200 second;")
+	if err := p.server.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if _, body := p.get("/"); body != "second" {
+		t.Errorf("%q", body)
+	}
+}
+
+// awaitText waits until a file contains a text.
+func awaitText(t *testing.T, name, text string) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		b, err := os.ReadFile(name)
+		if strings.Contains(string(b), text) {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("%s: %q, %v: no %q", name, b, err, text)
+		}
+	}
+}
