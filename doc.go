@@ -90,7 +90,8 @@
 //   - Over HTTP/2, trailer fields that concern the framing are ignored, and so is a trailer section
 //     of more than 8 KB or 100 fields. net/http resets the stream in the first case.
 //   - An HTTP/2 connection ends if its client sends many frames without a purpose, such as PINGs or
-//     requests that it resets. Handlers that still run after a reset count as open streams.
+//     requests that it resets. Handlers that still run after a reset count as open streams. The
+//     handler of a request that is reset before it begins is not called.
 //   - MaxReadFrameSize is 16 KB if HTTP2Config does not set it. The texts that CountError receives
 //     are other ones.
 //   - A response that the server generates must be received within WriteTimeout, SendTimeout or,

@@ -233,13 +233,20 @@ func (c *Conn) Flush(tail ...[]byte) error {
 	poison.Fill(c.Out)
 	c.Out, c.responseStart = c.Out[:0], 0
 	c.partlySent = c.partlySent || c.current != nil && c.current.Response.stage == stageFramed
-	if err != nil && c.WriteErr == nil {
-		c.WriteErr = err
-		if c.current != nil {
-			c.current.ctx.cancel(context.Canceled)
-		}
-	}
+	c.FailWrite(err)
 	return err
+}
+
+// FailWrite makes all later writes fail if err is not nil. It also ends the context of the request:
+// a handler whose Write fails may look there for the reason.
+func (c *Conn) FailWrite(err error) {
+	if err == nil || c.WriteErr != nil {
+		return
+	}
+	c.WriteErr = err
+	if c.current != nil {
+		c.current.ctx.cancel(context.Canceled)
+	}
 }
 
 // TakeOut appends the output to b instead of writing it, and returns b. No handler runs.

@@ -3,7 +3,6 @@ package exchange
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -288,9 +287,6 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	}
 	n, err = w.Conn.Transport.SendFrom(src, w.Conn.CurrentSendTimeout())
 	w.written += n
-	if err != nil && w.Conn.WriteErr == nil {
-		w.Conn.WriteErr = err
-		w.x.ctx.cancel(context.Canceled)
-	}
+	w.Conn.FailWrite(err)
 	return n, true, err
 }

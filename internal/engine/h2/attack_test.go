@@ -150,6 +150,30 @@ func TestFramesAfterEarlyResponseAreIgnored(t *testing.T) {
 	})
 }
 
+// That also applies to as many uploads at once as the client may begin.
+func TestFramesAfterManyEarlyResponsesAreIgnored(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") })
+	p.open()
+	const uploads = 250
+	for range 3 {
+		first := 2*uint32(p.started.Load()) + 1
+		for i := range uint32(uploads) {
+			p.request(first+2*i, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
+		}
+		p.pump()
+		for range 8 {
+			for i := range uint32(uploads) {
+				p.framer.WriteData(first+2*i, false, make([]byte, 200))
+			}
+		}
+		p.request(first, true, "sum", "1")
+		p.pump()
+	}
+	if got := p.rest(); strings.Contains(got, "GOAWAY") || strings.Count(got, "HEADERS 200") != 3*uploads {
+		t.Errorf("the server has sent %.200s ... %s", got, got[max(0, len(got)-100):])
+	}
+}
+
 // Each incomplete frame has HeadTimeout of its own, however the client's writes split its frames.
 func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

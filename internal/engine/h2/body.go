@@ -55,7 +55,7 @@ func (st *Stream) readBody(b *exchange.Body, p []byte) (int, error) {
 // readErrorLocked returns why nothing can be read now, or nil if more may arrive.
 func (st *Stream) readErrorLocked() error {
 	switch {
-	case st.inEnded && (st.err == nil || !st.isClosed):
+	case st.inEnded && (!st.isClosed || st.keepsBody):
 		return io.EOF
 	case st.isClosed:
 		return st.err
@@ -73,8 +73,12 @@ func (st *Stream) consumeLocked(n int) (queued bool) {
 	if st.bodyStart += n; st.bodyStart == len(st.body) {
 		st.body, st.bodyStart = st.body[:0], 0
 	}
+	if st.isClosed {
+		s.keptBodies -= n
+		return false
+	}
 	queued = s.returnWindowLocked(n)
-	if !st.inEnded && !st.isClosed {
+	if !st.inEnded {
 		if more := st.window.add(n); more > 0 {
 			s.ledger.credit(1)
 			s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
@@ -97,9 +101,28 @@ func (s *Session) returnWindowLocked(n int) (queued bool) {
 
 // discardBodyLocked drops what has arrived of a body that nobody reads any more.
 func (s *Session) discardBodyLocked(st *Stream) {
-	s.returnWindowLocked(len(st.body) - st.bodyStart)
+	if unread := len(st.body) - st.bodyStart; st.isClosed {
+		s.keptBodies -= unread
+	} else {
+		s.returnWindowLocked(unread)
+	}
 	poison.Fill(st.body)
 	st.body, st.bodyStart = nil, 0
+}
+
+// closeBodyLocked is called when a stream ends before its handler has. As with net/http, the
+// handler can still read a body that has arrived whole. Its bytes are returned to the client at
+// once: it does not know that the handler has yet to read them. Together such bodies may thus take
+// as much memory as the connection's window.
+func (s *Session) closeBodyLocked(st *Stream) {
+	unread := len(st.body) - st.bodyStart
+	if !st.inEnded || s.keptBodies+unread > int(s.config.connWindow) {
+		s.discardBodyLocked(st)
+		return
+	}
+	s.returnWindowLocked(unread)
+	s.keptBodies += unread
+	st.keepsBody = true
 }
 
 // storeLocked appends DATA to the body's buffer. A full buffer is moved to its start only if half

@@ -139,9 +139,7 @@ func (h *codec) EmitBody(w *exchange.Response, p []byte) error {
 			return err
 		}
 		err := h.sendData(c, p, false)
-		if err != nil && c.WriteErr == nil {
-			c.WriteErr = err
-		}
+		c.FailWrite(err)
 		return err
 	}
 	h.openData(c)
@@ -229,9 +227,7 @@ func (h *codec) CompleteOut(c *exchange.Conn) {
 		}
 	}
 	c.Out = c.Out[:0]
-	if err != nil && c.WriteErr == nil {
-		c.WriteErr = err
-	}
+	c.FailWrite(err)
 }
 
 // sendData sends p as DATA frames, directly from p. Each call of the transport sends as many as the

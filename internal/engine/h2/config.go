@@ -97,9 +97,12 @@ func (p *Config) settings() []wire.Setting {
 	return all
 }
 
-// SendLimit returns how long a client may accept nothing; 0 for no limit.
-func (p *Config) SendLimit() (limit time.Duration) {
-	for _, d := range []time.Duration{p.Exchanges.DefaultSendTimeout, p.Exchanges.WriteTimeout, p.writeByteTimeout} {
+// SendLimit returns how long a client may accept nothing, unless a handler sets a write deadline of
+// its own; 0 for no limit.
+func (p *Config) SendLimit() time.Duration { return p.sendLimit(p.Exchanges.WriteTimeout) }
+
+func (p *Config) sendLimit(writeTimeout time.Duration) (limit time.Duration) {
+	for _, d := range [...]time.Duration{p.Exchanges.DefaultSendTimeout, p.writeByteTimeout, writeTimeout} {
 		if d > 0 && (limit == 0 || d < limit) {
 			limit = d
 		}

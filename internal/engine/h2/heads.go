@@ -94,7 +94,7 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
 		s.lastID = h.StreamID
 	}
-	isLate := s.resets.find(h.StreamID) != nil || h.StreamID > s.lastID
+	isLate := h.StreamID > s.lastID || !isNew && s.resets.find(h.StreamID) != nil
 	s.mu.Unlock()
 	switch {
 	case st != nil:
@@ -157,6 +157,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	s.running++
 	s.headBytes += st.headBytes
 	isFirst := s.running == 1
+	s.ownDeadline = s.ownDeadline && !isFirst
 	s.mu.Unlock()
 	s.ready = append(s.ready, st)
 	if isFirst {
@@ -290,7 +291,7 @@ func (s *Session) refuse(h wire.FrameHeader, status int, why string) (sent int64
 	}
 	if !h.Flags.Has(wire.EndStream) {
 		out = wire.AppendRSTStream(out, h.StreamID, wire.NoError)
-		s.resets.add(h.StreamID, s.config.streamWindow)
+		s.addResetLocked(h.StreamID, s.config.streamWindow)
 	}
 	s.output.reply(out)
 	return sent
@@ -305,6 +306,7 @@ func (s *Session) Next() *Stream {
 		s.mu.Lock()
 		isClosed := st.isClosed
 		if isClosed { // reset before its handler began
+			s.discardBodyLocked(st)
 			s.releaseLocked(st)
 			s.checkIdleLocked()
 		}

@@ -147,6 +147,8 @@ func (s *Session) returnBufferLocked() {
 func (s *Session) isOverLocked() bool {
 	o := &s.output
 	isOver := s.phase == phaseEnded && !o.isSending && !o.isOver && (o.failed != nil || len(o.out)+len(o.unsent) == 0)
-	o.isOver = o.isOver || isOver
+	if isOver {
+		o.isOver, s.endingAt = true, time.Now()
+	}
 	return isOver
 }

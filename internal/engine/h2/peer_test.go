@@ -43,7 +43,7 @@ type peer struct {
 // preface is what a client sends first.
 const preface = http2.ClientPreface
 
-func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc) *peer {
+func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*exchange.Config)) *peer {
 	p := &peer{TB: t, accepts: -1, conn: h2.NewConn()}
 	state := &exchange.ServerState{Logf: func(format string, args ...any) { p.logged = append(p.logged, format) },
 		ConnClosed: make(chan struct{}, 1)}
@@ -54,6 +54,9 @@ func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc) *pee
 			p.started.Add(1)
 			handler(w, r)
 		}),
+	}
+	for _, f := range apply {
+		f(config)
 	}
 	p.session = h2.New(h2.NewConfig(config, set, 0), carrier{p}, nil)
 	p.framer = http2.NewFramer(&p.input, nil)

@@ -277,7 +277,7 @@ func (s *Session) resetStream(f *wire.Error) bool {
 	if st != nil {
 		window = st.window.avail
 	}
-	s.resets.add(f.StreamID, window)
+	s.addResetLocked(f.StreamID, window)
 	s.output.reply(wire.AppendRSTStream(s.output.out, f.StreamID, f.Code))
 	if st != nil {
 		s.dropStreamLocked(st, errStreamClosed)
@@ -300,8 +300,8 @@ const resetCost = 2
 // resetRing holds the last streams that the server has reset. What the client has sent before it
 // received the reset is no error. Most sessions reset none, and have no memory for them.
 type resetRing struct {
-	streams *[32]closedStream // nil until one is reset
-	next    int
+	streams []closedStream
+	next    int // index of the oldest, once there are as many as the ring holds
 }
 
 // closedStream is a stream that the server has reset.
@@ -310,17 +310,30 @@ type closedStream struct {
 	window int32 // what the client may have sent before it received the reset
 }
 
-func (r *resetRing) add(id uint32, window int32) {
-	if r.streams == nil {
-		r.streams = new([32]closedStream)
+// leastResets and mostResets bound the number of streams in the ring. It is the number of streams
+// that a client may open: it may have uploaded to as many, when the server responds to all of them
+// early.
+const (
+	leastResets = 32
+	mostResets  = 1024
+)
+
+func (s *Session) addResetLocked(id uint32, window int32) {
+	if s.resets == nil {
+		s.resets = new(resetRing)
 	}
-	r.streams[r.next%len(r.streams)] = closedStream{id, window}
-	r.next++
+	r := s.resets
+	if len(r.streams) < min(max(int(s.config.maxStreams), leastResets), mostResets) {
+		r.streams = append(r.streams, closedStream{id, window})
+		return
+	}
+	r.streams[r.next] = closedStream{id, window}
+	r.next = (r.next + 1) % len(r.streams)
 }
 
 // find returns the stream, or nil if it is not among the last ones.
 func (r *resetRing) find(id uint32) *closedStream {
-	if r.streams == nil {
+	if r == nil {
 		return nil
 	}
 	for i := range r.streams {

@@ -42,12 +42,13 @@ type Session struct {
 	mu          sync.Mutex
 	lastID      uint32 // of the streams that were or may be processed
 	streams     map[uint32]*Stream
-	mostStreams int // that it has held; a map never shrinks
-	resets      resetRing
-	running     int // streams whose handlers have not returned, also of those that were reset
-	headBytes   int // of their decoded heads
+	mostStreams int        // that it has held; a map never shrinks
+	resets      *resetRing // nil until the server has reset a stream
+	running     int        // streams whose handlers have not returned, also of those that were reset
+	headBytes   int        // of their decoded heads
+	keptBodies  int        // bytes of bodies that handlers of ended streams can still read
 	phase       phase
-	endingAt    time.Time // when the current phase of ending began
+	endingAt    time.Time // when the current phase of ending began; zero while an ended session sends
 	ledger      ledger
 	windows     connWindows
 	peer        peerSettings
@@ -56,6 +57,7 @@ type Session struct {
 	idleAt      time.Time // since when there has been no stream
 	ping        pingState
 	isOpen      bool      // the preface and SETTINGS have arrived
+	ownDeadline bool      // a handler has set a write deadline since the session was idle
 	headStarted time.Time // when the incomplete frame or block began; zero if there is none
 	requests    atomic.Int64
 	reports     atomic.Int32 // that have not returned
@@ -161,6 +163,8 @@ func (s *Session) Closed() {
 // endStreamsLocked ends all streams and returns them. The caller then cancels their contexts.
 func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 	for id, st := range s.streams {
+		st.keepsBody = st.inEnded
+		s.keptBodies += len(st.body) - st.bodyStart
 		st.closeLocked(err)
 		delete(s.streams, id)
 		ended = append(ended, st)

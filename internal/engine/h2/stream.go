@@ -35,6 +35,7 @@ type Stream struct {
 	incremental bool
 	isClosed    bool
 	inEnded     bool  // the client has sent END_STREAM
+	keepsBody   bool  // what has arrived of the body is whole, and can be read although isClosed
 	granted     bool  // reserve may return
 	err         error // why it was closed
 
@@ -124,20 +125,20 @@ func (st *Stream) finish(complete bool) {
 	s := st.session
 	s.mu.Lock()
 	s.releaseLocked(st)
+	if len(st.body) > st.bodyStart {
+		s.discardBodyLocked(st)
+	}
 	if !st.isClosed {
 		switch {
 		case !complete:
 			s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.InternalError))
 		case !st.inEnded: // the client need not send the rest (RFC 9113, 8.1)
 			s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.NoError))
-			s.resets.add(st.id, st.window.avail)
+			s.addResetLocked(st.id, st.window.avail)
 		}
 		delete(s.streams, st.id)
 		st.closeLocked(errStreamClosed)
 		s.ledger.credit(1)
-	}
-	if len(st.body) > st.bodyStart {
-		s.discardBodyLocked(st)
 	}
 	if server := s.config.Exchanges.Server; !server.KeepsConnections() {
 		s.announceLocked()
@@ -200,7 +201,7 @@ func (st *Stream) closeLocked(err error) {
 // dropStreamLocked ends a stream before its handler has. Reads and writes fail with err.
 func (s *Session) dropStreamLocked(st *Stream, err error) {
 	delete(s.streams, st.id)
-	s.discardBodyLocked(st)
+	s.closeBodyLocked(st)
 	st.closeLocked(err)
 }
 
@@ -274,6 +275,7 @@ func (st *Stream) SetWriteDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.writeDeadline = t
+	s.ownDeadline = s.ownDeadline || st.exchange.Response.Flags.Has(exchange.HandlerWriteDeadline)
 	st.stopWriteTimerLocked()
 	if !t.IsZero() && !st.isClosed {
 		st.writeTimer = time.AfterFunc(time.Until(t), st.expire)
@@ -297,7 +299,7 @@ func (st *Stream) expire() {
 	expires := !st.isClosed && isPast(st.writeDeadline)
 	if expires {
 		s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.InternalError))
-		s.resets.add(st.id, st.window.avail)
+		s.addResetLocked(st.id, st.window.avail)
 		s.dropStreamLocked(st, os.ErrDeadlineExceeded)
 	}
 	s.mu.Unlock()

@@ -41,6 +41,9 @@ func (s *Session) WaitDeadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.closeDeadlineLocked()
+	if s.awaitsRequestLocked() {
+		at = earliest(at, s.idleAt, s.config.Exchanges.IdleTimeout)
+	}
 	if s.ping.sentAt.IsZero() {
 		at = earliest(at, s.ping.receivedAt, s.config.SendPingTimeout)
 	}
@@ -59,20 +62,42 @@ func (s *Session) closeDeadlineLocked() (at time.Time) {
 	case !s.headStarted.IsZero():
 		at = earliest(at, s.headStarted, p.HeadTimeout)
 	}
-	if s.isIdleLocked() {
-		at = earliest(at, s.idleAt, p.IdleTimeout)
-	}
 	if stalledAt := s.output.stalledAt; !stalledAt.IsZero() {
-		at = earliest(at, stalledAt, s.config.SendLimit())
+		at = earliest(at, stalledAt, s.stallLimitLocked())
 	}
 	if !s.ping.sentAt.IsZero() {
 		at = earliest(at, s.ping.sentAt, s.config.pingTimeout)
 	}
-	if s.phase == phaseEnded {
+	if s.phase == phaseEnded && !s.endingAt.IsZero() {
 		at = earliest(at, s.endingAt, GoAwayTime)
 	}
 	return at
 }
+
+// SendLimit returns how long the client may accept nothing; 0 for no limit.
+func (s *Session) SendLimit() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sendLimitLocked()
+}
+
+func (s *Session) sendLimitLocked() time.Duration {
+	if s.ownDeadline { // which replaces WriteTimeout
+		return s.config.sendLimit(0)
+	}
+	return s.config.SendLimit()
+}
+
+// stallLimitLocked is SendLimit for a session that may have ended.
+func (s *Session) stallLimitLocked() time.Duration {
+	if limit := s.sendLimitLocked(); limit > 0 || s.phase < phaseEnded {
+		return limit
+	}
+	return s.config.Exchanges.HeadTimeout
+}
+
+// awaitsRequestLocked reports whether the session is idle and accepts requests.
+func (s *Session) awaitsRequestLocked() bool { return s.phase < phaseDraining && s.isIdleLocked() }
 
 // Expire is called when WaitDeadline has passed. It reports whether the connection must be closed
 // now.
@@ -83,10 +108,18 @@ func (s *Session) Expire() (closes bool) {
 	case isPast(s.closeDeadlineLocked()):
 		s.drainLocked()
 		closes = true
-		if at := s.output.stalledAt; !at.IsZero() && isPast(earliest(time.Time{}, at, s.config.SendLimit())) {
+		if at := s.output.stalledAt; !at.IsZero() && isPast(earliest(time.Time{}, at, s.stallLimitLocked())) {
 			ended = s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
 		}
 	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= GoAwayTime:
+		s.drainLocked()
+	case s.awaitsRequestLocked() && isPast(earliest(time.Time{}, s.idleAt, s.config.Exchanges.IdleTimeout)):
+		if s.output.pendingLocked() > 0 { // the client still receives the last response
+			s.idleAt = time.Now()
+			break
+		}
+		// A client that is sending a request learns that it was not processed. If the connection
+		// were closed now, GOAWAY could be lost.
 		s.drainLocked()
 	case s.config.SendPingTimeout > 0 && s.ping.sentAt.IsZero():
 		s.ping.sentAt = time.Now()
@@ -128,10 +161,10 @@ func (s *Session) drainLocked() {
 	s.endIfDrainedLocked()
 }
 
-// endIfDrainedLocked ends a draining session without streams.
+// endIfDrainedLocked ends a draining session without streams. The client has time to receive the
+// last responses, and GoAwayTime begins when all of them were sent.
 func (s *Session) endIfDrainedLocked() {
 	if s.phase == phaseDraining && s.isIdleLocked() {
-		s.phase = phaseEnded
-		s.endingAt = time.Now()
+		s.phase, s.endingAt = phaseEnded, time.Time{}
 	}
 }

@@ -106,14 +106,14 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 
 // Send implements h2.Carrier. The client must accept each piece within the limit.
 func (h *http2Carrier) Send(p []byte) (int, error) {
-	c, limit := h.conn, h.conn.config.HTTP2.SendLimit()
-	if limit == 0 {
-		return c.NetConn.Write(p)
-	}
-	sent := 0
+	c, sent := h.conn, 0
 	for sent < len(p) {
+		piece, limit := p[sent:], h.session.SendLimit()
+		if limit > 0 {
+			piece = piece[:min(len(piece), tlsPiece)]
+		}
 		c.extendDeadline(limit)
-		n, err := c.NetConn.Write(p[sent:min(len(p), sent+tlsPiece)])
+		n, err := c.NetConn.Write(piece)
 		if sent += n; err != nil {
 			return sent, err
 		}

@@ -98,6 +98,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 	k, s := h.conn, h.session
 	for {
 		if !isResumed && r.receiveFrames(h) != nil {
+			r.handOffStreams(h)
 			k.closeAndReport()
 			return
 		}
@@ -183,6 +184,14 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 		}
 	}
 	return false, true
+}
+
+// handOffStreams makes other runners run the handlers of all streams that are ready. The client has
+// left: as with net/http, its last requests are served for their effects.
+func (r *runner) handOffStreams(h *shardSession) {
+	for st := h.session.Next(); st != nil; st = h.session.Next() {
+		r.handOffStream(st, predict.SlotFor(st.Target()))
+	}
 }
 
 // runOnLoop runs a stream's handler while the runner leads. It times some runs.
