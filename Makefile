@@ -35,6 +35,9 @@ LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./in
 # By default a program with the race detector sleeps for a second before it exits. Tests start hundreds of them.
 test: export GORACE := atexit_sleep_ms=50
 
+# Tests have unix sockets in TMPDIR, whose paths are short, and configurations that do not quote its path.
+test: export TMPDIR := $(shell case "$$TMPDIR" in (*[!a-zA-Z0-9/._-]*|?????????????????????*|'') echo /tmp ;; (*) echo "$$TMPDIR" ;; esac)
+
 test: programs ## run all tests: this is what CI runs
 	$(GO) vet ./...
 	$(GO) -C contenders vet ./...

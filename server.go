@@ -190,6 +190,10 @@ func (s *Server) Retire() { s.run().Retire() }
 // for a request.
 func (s *Server) Connections() (accepted, open int64) { return s.run().Connections() }
 
+// Reading returns the number of open connections on which the head of a request has arrived in
+// part. Over HTTP/2 there are none.
+func (s *Server) Reading() int64 { return s.run().Reading() }
+
 func (s *Server) run() *engine.Server {
 	s.once.Do(func() {
 		s.engine = engine.New(s.Server)

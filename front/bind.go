@@ -81,6 +81,10 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 		return responded
 	}
 	*w = boundWriter{ResponseWriter: x.w, x: x, rules: b.proxy.response}
+	if x.redirects > 0 && len(x.w.Header()) > 0 {
+		earlier := takeEarlier(x.w.Header())
+		w.earlier = &earlier
+	}
 	b.handler.ServeHTTP(w, r)
 	w.applyRules() // applies the rules to a head that the handler leaves to the server
 	w.x = nil      // the handler may keep w, but not the exchange
@@ -90,6 +94,9 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	header := x.w.Header()
 	redirected := header.Clone()
 	clear(header)
+	if w.earlier != nil {
+		w.earlier.precede(header)
+	}
 	// The handler may have read the client's body.
 	return b.proxy.response.accelRedirect(x, w.redirectTo, redirected,
 		!hasBody(x) || x.hasReceived() && x.proxy.clientBody.IsAvailable())
@@ -209,7 +216,8 @@ type boundWriter struct {
 	rules *responseRules
 
 	headWritten bool
-	redirectTo  string // X-Accel-Redirect: the handler's body is discarded
+	redirectTo  string         // X-Accel-Redirect: the handler's body is discarded
+	earlier     *earlierFields // of the response that has led here, if any
 }
 
 // Unwrap is for http.ResponseController.
@@ -222,15 +230,17 @@ func (w *boundWriter) applyRules() bool {
 	}
 	w.headWritten = true
 	header := w.Header()
-	if !w.rules.affects(header) {
-		return true
+	if w.rules.affects(header) {
+		if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
+			w.redirectTo = to[0]
+			return w.redirectTo == ""
+		}
+		if w.x.parent == nil {
+			w.rules.apply(w.x, header)
+		}
 	}
-	if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
-		w.redirectTo = to[0]
-		return w.redirectTo == ""
-	}
-	if w.x.parent == nil {
-		w.rules.apply(w.x, header)
+	if w.earlier != nil {
+		w.earlier.precede(header)
 	}
 	return true
 }

@@ -65,6 +65,41 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 	}
 }
 
+// The fields that X-Accel-Redirect keeps precede those of the next bound handler, whose location
+// does not rewrite them. Upstreams behave the same.
+func TestBoundHandlerKeepsEarlierFields(t *testing.T) {
+	app := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Set-Cookie", r.URL.Path[1:]+"; Path=/")
+		w.Header().Set("Cache-Control", r.URL.Path)
+		if next := strings.Index(r.URL.RawQuery, ">"); next >= 0 {
+			w.Header().Set("X-Accel-Redirect", r.URL.RawQuery[:next]+"?"+r.URL.RawQuery[next+1:])
+		}
+	}
+	to := serve(t, app)
+	for _, chain := range []string{"/a?/b>", "/a?/b>/a>", "/a?/plain>", "/a?/plain>/b>/b>", "/b?/text>"} {
+		var responses []response
+		for _, to := range []string{to, "app"} {
+			pass := func(path string) conf.Location {
+				p := &conf.Proxy{To: conf.Text(to)}
+				if path != "/plain" {
+					p.CookiePaths = []conf.Replace{{From: "/", To: conf.Text(path + "/")}}
+				}
+				return conf.Location{Path: path, Proxy: p}
+			}
+			h := newFront(t, oneHost(pass("/a"), pass("/b"), pass("/plain"), conf.Location{Path: "/text",
+				Steps: []conf.Step{conf.Return{Status: 200}}}),
+				front.Bind("app", http.HandlerFunc(app)), quiet())
+			got := serveHandler(t, h).get(chain)
+			got.header.Del("Date")
+			responses = append(responses, got)
+		}
+		if want, got := responses[0], responses[1]; fmt.Sprint(got.header) != fmt.Sprint(want.header) ||
+			len(got.header["Set-Cookie"]) < 1 {
+			t.Errorf("%s: %v, want %v", chain, got.header, want.header)
+		}
+	}
+}
+
 // If nothing differs the handler receives the client's request itself, and the client's header is
 // not changed.
 func TestUnchangedRequestIsNotCopied(t *testing.T) {

@@ -21,6 +21,7 @@ type compiler struct {
 
 	slots         map[string]int           // of variables in exchange.vars
 	assigned      map[string]bool          // those that a Set or a Map sets; the others are named groups
+	replaced      map[string]bool          // those of named groups and auth_request_set
 	core          map[string]knownVariable // of nginx
 	maps          map[string]*mapping
 	patterns      map[patternKey]*pattern
@@ -46,7 +47,8 @@ func compile(config *conf.Config, o *options, s *state) (*plan, error) {
 	product := productName()
 	c := &compiler{
 		config: config, options: o, state: s,
-		slots: make(map[string]int), assigned: make(map[string]bool), core: coreVariables(product),
+		slots: make(map[string]int), assigned: make(map[string]bool), replaced: make(map[string]bool),
+		core: coreVariables(product),
 		maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
 		types: make(map[typesKey]*mediaTypes), shares: newShares(),
 		plan: &plan{options: o, state: s, product: product, released: make(chan struct{})},

@@ -95,11 +95,10 @@ func (f *cookieFlags) apply(cookie string) string {
 	}
 	todo := *f
 	var kept []string
-	for i, part := range strings.Split(cookie, ";") {
-		part = strings.Trim(part, " ")
+	for i, part := range cookieParts(cookie) {
 		name, _, _ := strings.Cut(part, "=")
 		remove := false
-		switch name = strings.ToLower(strings.Trim(name, " ")); {
+		switch name = strings.ToLower(name); {
 		case i == 0:
 		case name == "secure":
 			remove, todo.secure = f.noSecure && !f.secure, false
@@ -110,7 +109,7 @@ func (f *cookieFlags) apply(cookie string) string {
 		case name == "samesite":
 			remove = f.noSameSite
 		}
-		if !remove && (part != "" || i == 0) {
+		if !remove {
 			kept = append(kept, part)
 		}
 	}

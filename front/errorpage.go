@@ -54,9 +54,10 @@ func (c *compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
 }
 
 // fail ends the phase with an error, or with a redirect whose Location is set. The location's error
-// pages apply, which may be an internal redirect. Nothing of a response may have been sent.
+// pages apply, which may be an internal redirect, unless the connection is to be closed. Nothing of
+// a response may have been sent.
 func (x *exchange) fail(status int) outcome {
-	if status == statusClosed {
+	if hasNoResponse(status) {
 		return x.abort(status)
 	}
 	x.errorStatus = status

@@ -147,11 +147,9 @@ func (x *exchange) responseBytes() int64 {
 	return x.out.bodyBytes()
 }
 
-// hasErrorPage reports whether an error page replaces the content's response with a status.
+// hasErrorPage reports whether an error page replaces the content's response with a status. As in
+// nginx that is the built-in page if an error page has led to the content.
 func (x *exchange) hasErrorPage(status int) bool {
-	if x.errorPageUsed {
-		return false
-	}
 	for i := range x.loc.errorPages {
 		if slices.Contains(x.loc.errorPages[i].statuses, status) {
 			return true

@@ -177,8 +177,9 @@ func (c *compiler) logVariable(name, escape string) (func([]byte, *exchange) []b
 		return func(b []byte, x *exchange) []byte { return known.appendTo(b, x, esc) }, nil
 	}
 	slot, isGroup := c.slots[name] // a group of a regular expression, or not set yet
-	isGroup = isGroup && !c.assigned[name] && !known.isCached
-	dash := escape == "" && !c.assigned[name] && !known.isSetWhenEmpty
+	isAssigned := c.assigned[name] && !c.isOverlaid(name)
+	isGroup = isGroup && !isAssigned && !known.isCached
+	dash := escape == "" && !isAssigned && !known.isSetWhenEmpty
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
 		if s == "" && dash && (!isGroup || !x.has(slot)) && (!known.isOfAttempts || !x.hasAttempts()) {

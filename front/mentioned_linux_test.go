@@ -68,23 +68,45 @@ func unusedTexts(server, replaced string) map[string]bool {
 		"add_header X $Later$arg_a$remote_addr$http_a;\nmap $uri $later { default a; }" + server:        true,
 	}
 	for _, text := range []string{
-		"log_format x $nosuch;", "proxy_set_header X $nosuch;", "fastcgi_param X $nosuch;",
-		"grpc_set_header X $nosuch;", "add_header X $nosuch;", "add_trailer X $nosuch;", "proxy_method $nosuch;",
-		"proxy_cookie_path $nosuch /;", "proxy_cookie_path / $nosuch;", "proxy_cookie_domain $nosuch a;",
-		"proxy_cookie_flags $nosuch secure;", "proxy_redirect $nosuch /;", "proxy_redirect / $nosuch;",
-		"proxy_bind $nosuch;", "proxy_cache_key $nosuch;", "fastcgi_cache_key $nosuch;",
-		"proxy_cache_bypass $nosuch;", "proxy_no_cache $nosuch;", "proxy_ssl_name $nosuch;",
-		"map $uri $a { default $nosuch; }", "map $nosuch $a { default 1; }", "geo $nosuch $a { default 1; }",
-		"split_clients $nosuch $a { * 1; }", "limit_req_zone $nosuch zone=a:1m rate=1r/s;",
-		"limit_conn_zone $nosuch zone=a:1m;", "upstream u { server 127.0.0.1:1; hash $nosuch; }",
-		"access_log DIR/l combined if=$nosuch;", "access_log DIR/l$nosuch;", "root /a$nosuch;",
-		"error_page 404 /$nosuch;", "index $nosuch;", "expires $nosuch;", "limit_rate $nosuch;",
-		"sub_filter $nosuch a;", "sub_filter a $nosuch;", "charset $nosuch;", "secure_link $nosuch;",
-		"secure_link_md5 $nosuch;", "auth_basic $nosuch; auth_basic_user_file a;", "auth_request_set $a $nosuch;",
-		"proxy_ssl_certificate $nosuch; proxy_ssl_certificate_key $nosuch;",
-		"proxy_cache $nosuch;", "auth_basic a; auth_basic_user_file $nosuch;",
+		"log_format x $nosuch;", "map $uri $a { default $nosuch; }", "map $nosuch $a { default 1; }",
+		"geo $nosuch $a { default 1; }", "split_clients $nosuch $a { * 1; }",
+		"limit_req_zone $nosuch zone=a:1m rate=1r/s;", "limit_conn_zone $nosuch zone=a:1m;",
+		"upstream u { server 127.0.0.1:1; hash $nosuch; }",
 	} {
 		all[text+server] = false
+	}
+	for _, text := range []string{
+		"proxy_set_header X $nosuch;", "fastcgi_param X $nosuch;", "grpc_set_header X $nosuch;",
+		"add_header X $nosuch;", "add_trailer X $nosuch;", "proxy_method $nosuch;", "proxy_set_body $nosuch;",
+		"proxy_cookie_path $nosuch /;", "proxy_cookie_path / $nosuch;", "proxy_cookie_path ~(?<a>.) $a$nosuch;",
+		"proxy_cookie_domain $nosuch a;", "proxy_cookie_domain a $nosuch;", "proxy_cookie_flags $nosuch secure;",
+		"proxy_cookie_flags a $nosuch;", "proxy_redirect $nosuch /;", "proxy_redirect / $nosuch;",
+		"proxy_redirect ~(.*) $nosuch;", "proxy_bind $nosuch;", "fastcgi_bind $nosuch;", "grpc_bind $nosuch;",
+		"proxy_cache_key $nosuch;", "fastcgi_cache_key $nosuch;", "proxy_cache_bypass $nosuch;",
+		"fastcgi_cache_bypass $nosuch;", "proxy_no_cache $nosuch;", "fastcgi_no_cache $nosuch;",
+		"proxy_cache $nosuch;", "fastcgi_cache $nosuch; fastcgi_cache_key a;", "proxy_ssl_name $nosuch;",
+		"grpc_ssl_name $nosuch;", "proxy_ssl_certificate $nosuch; proxy_ssl_certificate_key $nosuch;",
+		"grpc_ssl_certificate $nosuch; grpc_ssl_certificate_key $nosuch;",
+		"access_log DIR/l combined if=$nosuch;", "access_log DIR/l$nosuch;", "root /a$nosuch;",
+		"error_page 404 /$nosuch;", "index $nosuch;", "expires $nosuch;", "limit_rate $nosuch;",
+		"limit_rate_after $nosuch;", "sub_filter $nosuch a;", "sub_filter a $nosuch;", "charset $nosuch;",
+		"source_charset $nosuch; charset utf-8;", "secure_link $nosuch;", "secure_link_md5 $nosuch;",
+		"auth_basic $nosuch; auth_basic_user_file a;", "auth_basic a; auth_basic_user_file $nosuch;",
+		"auth_basic_user_file $nosuch;", "auth_request_set $a $nosuch;", "disable_symlinks on from=$nosuch;",
+	} {
+		all[text+server] = false
+		all["server { listen unix:DIR/s; "+text+" }"] = false
+		all["server { listen unix:DIR/s; location /a { "+text+" } }"] = false
+	}
+	for _, text := range []string{
+		"try_files $nosuch =404;", "alias /a$nosuch;", "return 200 $nosuch;", "rewrite a $nosuch;", "set $a $nosuch;",
+		"if ($nosuch) { }", "if ($uri = $nosuch) { }", "if (-f /a$nosuch) { }", "proxy_pass http://a/$nosuch;",
+		"fastcgi_pass $nosuch;", "grpc_pass $nosuch;", "limit_except GET { auth_basic_user_file $nosuch; }",
+		"limit_except GET { auth_basic $nosuch; auth_basic_user_file a; }", "limit_except GET { access_log DIR/l$nosuch; }",
+		"if ($uri) { add_header X $nosuch; }", "if ($uri) { root /a$nosuch; }", "if ($uri) { expires $nosuch; }",
+		"if ($uri) { error_page 404 /$nosuch; }", "if ($uri) { limit_rate $nosuch; }",
+	} {
+		all["server { listen unix:DIR/s; location /a { "+text+" } }"] = false
 	}
 	for _, text := range []string{
 		"userid_domain $nosuch;", "fastcgi_index $nosuch;", "proxy_redirect ~^http://a/(?<rest>.*) /$rest;",

@@ -96,7 +96,7 @@ func (c *compiler) metrics(*conf.Location) (content, error) {
 func (m metricsContent) serve(x *exchange) outcome {
 	var e exposition
 	n := &m.state.counts
-	accepted, open := m.plan.connections()
+	accepted, open, _ := m.plan.connections()
 	e.add("tare_requests_total", counter, "Requests.", n.requests.Load())
 	e.add("tare_requests_in_flight", gauge, "Requests in progress.", n.inFlight.Load())
 	e.add("tare_connections_accepted_total", counter, "Accepted connections, if the server reports them.", accepted)

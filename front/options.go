@@ -14,7 +14,7 @@ type options struct {
 	errorLog   *log.Logger
 	openLog    func(path string) (io.WriteCloser, error)
 	inMemory   bool
-	countConns func() (accepted, open int64)
+	countConns func() (accepted, open, reading int64)
 	explain    *explanation // nil serves
 	exportSpan func(Span)
 }
@@ -38,10 +38,10 @@ func OpenLogs(open func(path string) (io.WriteCloser, error)) Option {
 	return func(o *options) { o.openLog = open }
 }
 
-// CountConnections makes count the source of the numbers of connections: accepted, and open ones of
-// those. It is for servers that count, as tare.Server does; for others see ConnState. count may be
-// called by any goroutine.
-func CountConnections(count func() (accepted, open int64)) Option {
+// CountConnections makes count the source of the numbers of connections: accepted, open ones of
+// those, and open ones on which a part of a request's head has arrived. It is for servers that
+// count, as tare.Server does; for others see ConnState. count may be called by any goroutine.
+func CountConnections(count func() (accepted, open, reading int64)) Option {
 	return func(o *options) { o.countConns = count }
 }
 

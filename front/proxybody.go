@@ -9,14 +9,14 @@ import (
 	"github.com/tarehq/tare/front/internal/fetch"
 )
 
-// receiveBody receives the request's body, unless it is streamed.
+// receiveBody receives the request's body, unless it is streamed. As in nginx a body that the
+// upstream does not receive is read, too: the client gets its timeout and its limit of length.
 func (p *proxy) receiveBody(x *exchange) outcome {
-	isUnused := p.body != nil || p.from.NoBody
-	inFile := x.loc.settings.BodyFile != ""
-	if x.proxy.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 && !inFile || !hasBody(x) {
+	if x.proxy.clientBody != nil || !hasBody(x) {
 		return proceed
 	}
-	if p.from.StreamRequest && !isUnused && !inFile && !x.bodyHasArrived() {
+	isForwarded := p.body == nil && !p.from.NoBody
+	if p.from.StreamRequest && isForwarded && x.loc.settings.BodyFile == "" && !x.bodyHasArrived() {
 		b, err := streamBody(x)
 		if err != nil {
 			return x.failBody(err)

@@ -200,30 +200,46 @@ func (r *responseRules) rewriteCookies(x *exchange, values []string) []string {
 	return out
 }
 
+// rewriteCookie rewrites a cookie. As in nginx one that changes is written without needless spaces.
 func (r *responseRules) rewriteCookie(x *exchange, cookie string) string {
-	parts := strings.Split(cookie, ";")
+	parts, changed := cookieParts(cookie), false
 	for i := 1; i < len(parts); i++ {
 		name, value, ok := strings.Cut(parts[i], "=")
 		if !ok {
 			continue
 		}
-		bare := strings.TrimSpace(value)
-		switch attribute := strings.TrimSpace(name); {
-		case strings.EqualFold(attribute, "domain"):
+		switch {
+		case strings.EqualFold(name, "domain"):
 			for j := range r.cookieDomains {
-				if to, ok := r.cookieDomains[j].replaceDomain(x, bare); ok {
-					parts[i] = name + "=" + to
+				if to, ok := r.cookieDomains[j].replaceDomain(x, value); ok {
+					parts[i], changed = name+"="+to, true
 					break
 				}
 			}
-		case strings.EqualFold(attribute, "path"):
+		case strings.EqualFold(name, "path"):
 			for j := range r.cookiePaths {
-				if to, ok := r.cookiePaths[j].replacePrefix(x, bare); ok {
-					parts[i] = name + "=" + to
+				if to, ok := r.cookiePaths[j].replacePrefix(x, value); ok {
+					parts[i], changed = name+"="+to, true
 					break
 				}
 			}
 		}
 	}
-	return r.flagCookie(x, strings.Join(parts, ";"))
+	if changed {
+		cookie = strings.Join(parts, "; ")
+	}
+	return r.flagCookie(x, cookie)
+}
+
+// cookieParts returns a cookie's name and value, and its attributes, without spaces around them.
+func cookieParts(cookie string) []string {
+	parts := strings.Split(cookie, ";")
+	for i, part := range parts {
+		name, value, isPair := strings.Cut(part, "=")
+		parts[i] = strings.Trim(name, " ")
+		if isPair {
+			parts[i] += "=" + strings.Trim(value, " ")
+		}
+	}
+	return parts
 }

@@ -27,13 +27,11 @@ func (c *compiler) returnStep(s conf.Return) (action, error) {
 		return nil, fmt.Errorf("return: %w", err)
 	}
 	switch {
-	case hasNoResponse(s.Status) && (body.empty() || s.Status == statusClosed):
-		return func(x *exchange) (outcome, bool) { return x.abort(s.Status), true }, nil
 	case redirects(s.Status):
 		return func(x *exchange) (outcome, bool) {
 			return x.sendRedirect(s.Status, x.evalWithStatus(s.Status, &body)), true
 		}, nil
-	case s.Status >= http.StatusBadRequest && body.empty():
+	case s.Status >= http.StatusBadRequest && body.empty(), s.Status == statusClosed:
 		return func(x *exchange) (outcome, bool) { return x.fail(s.Status), true }, nil
 	}
 	return func(x *exchange) (outcome, bool) {

@@ -209,6 +209,18 @@ func requestCompletion(x *exchange) string {
 	return ""
 }
 
+// contentLengthVariable is $content_length: that of the field, or, as in nginx, the length of the
+// body once it was received completely.
+func contentLengthVariable(x *exchange) string {
+	if x.parent != nil {
+		x = x.parent
+	}
+	if b := x.body; b != nil && b.isComplete.Load() && x.r.Header["Content-Length"] == nil {
+		return strconv.FormatInt(b.received.Load(), 10)
+	}
+	return contentLength(x.r)
+}
+
 // contentLength returns the request's Content-Length; empty if it has none.
 func contentLength(r *http.Request) string {
 	if r.ContentLength > 0 || r.ContentLength == 0 && r.Header["Content-Length"] != nil {

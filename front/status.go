@@ -172,39 +172,38 @@ func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 }
 
 // connections returns the numbers of connections that are known.
-func (p *plan) connections() (accepted, open int64) {
+func (p *plan) connections() (accepted, open, reading int64) {
 	if count := p.options.countConns; count != nil {
-		accepted, open = count()
+		accepted, open, reading = count()
 	}
 	n := &p.state.counts
-	return accepted + n.accepted.Load(), open + n.conns.Load()
+	return accepted + n.accepted.Load(), open + n.conns.Load(), reading
 }
 
-// busy returns the numbers of connections that were accepted, are open, and have a request in
-// progress. If the server does not report connections, requests count as connections.
-func (p *plan) busy() (accepted, active, writing int64) {
-	n := &p.state.counts
-	accepted, active = p.connections()
-	if accepted == 0 {
-		accepted = n.requests.Load()
+// connectionNumbers are the numbers that nginx's status page has: of connections that were accepted
+// and are open, and of open ones that have sent a part of a head, have a request in progress, and
+// do neither.
+type connectionNumbers struct{ accepted, active, reading, writing, waiting int64 }
+
+// connectionNumbers returns the numbers. They are not of the same instant, but add up. If the
+// server does not report connections, requests count as connections.
+func (p *plan) connectionNumbers() (n connectionNumbers) {
+	counts := &p.state.counts
+	n.accepted, n.active, n.reading = p.connections()
+	if n.accepted == 0 {
+		n.accepted = counts.requests.Load()
 	}
-	writing = n.inFlight.Load()
-	return accepted, max(active, writing), writing
+	n.writing = counts.inFlight.Load()
+	n.active = max(n.active, n.reading+n.writing)
+	n.waiting = n.active - n.reading - n.writing
+	return n
 }
 
-func connectionsActive(x *exchange) string {
-	_, active, _ := x.plan.busy()
-	return strconv.FormatInt(active, 10)
-}
-
-func connectionsWriting(x *exchange) string {
-	_, _, writing := x.plan.busy()
-	return strconv.FormatInt(writing, 10)
-}
-
-func connectionsWaiting(x *exchange) string {
-	_, active, writing := x.plan.busy()
-	return strconv.FormatInt(active-writing, 10)
+// connectionsVariable returns a variable with one of the numbers.
+func connectionsVariable(number func(connectionNumbers) int64) knownVariable {
+	return knownVariable{needs: needsCounts, get: func(x *exchange) string {
+		return strconv.FormatInt(number(x.plan.connectionNumbers()), 10)
+	}}
 }
 
 // statusContent is the content of a location with stub_status.
@@ -216,10 +215,10 @@ func (c *compiler) status(*conf.Location) (content, error) { return statusConten
 // serve implements content.
 func (s statusContent) serve(x *exchange) outcome {
 	requests := s.plan.state.counts.requests.Load()
-	accepted, active, writing := s.plan.busy()
+	n := s.plan.connectionNumbers()
 	return x.sendPage("text/plain", fmt.Appendf(nil,
-		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: 0 Writing: %d Waiting: %d \n",
-		active, accepted, accepted, requests, writing, active-writing))
+		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: %d Writing: %d Waiting: %d \n",
+		n.active, n.accepted, n.accepted, requests, n.reading, n.writing, n.waiting))
 }
 
 // sendPage responds with a page that is never cached.

@@ -3,6 +3,7 @@ package front_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -10,7 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
@@ -59,18 +62,56 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 		conf.Location{Path: "/numbers",
 			Steps: []conf.Step{conf.Return{Status: 200,
 				Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
-		front.CountConnections(func() (accepted, open int64) { return 7, 3 }))
+		front.CountConnections(func() (accepted, open, reading int64) { return 7, 3, 1 }))
 	us := serveHandler(t, h)
-	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 0 Writing: 1 Waiting: 2 \n" {
+	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n" {
 		t.Errorf("%q", got)
 	}
-	if got := us.get("/numbers").body; got != "3 0 1 2" {
+	if got := us.get("/numbers").body; got != "3 1 1 1" {
 		t.Errorf("%q", got)
 	}
 	found := parseMetrics(t, us.get("/metrics").body)
 	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 ||
 		open != 3 {
 		t.Errorf("%d and %d, want 7 and 3", accepted, open)
+	}
+}
+
+// Connections are counted as nginx counts them: by what they do.
+func TestStatusShowsWhatConnectionsDo(t *testing.T) {
+	nginx, dir := serveNginx(t, "", "location /status { stub_status; }")
+	var server *tare.Server
+	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true}), quiet(),
+		front.CountConnections(func() (accepted, open, reading int64) {
+			accepted, open = server.Connections()
+			return accepted, open, server.Reading()
+		}))
+	server = tare.Wrap(&http.Server{Handler: h})
+	socket := filepath.Join(shortDir(t), "s")
+	l, err := net.Listen("unix", socket)
+	must(t, err)
+	go func() { _ = server.Serve(l) }()
+	defer server.Close()
+	const want = "Reading: 3 Writing: 1 Waiting: 2 \n"
+	for _, c := range []struct {
+		client *testClient
+		socket string
+	}{{nginx, filepath.Join(dir, "s")}, {newTestClient(t, socket), socket}} {
+		for _, send := range []string{"", "G", "GET / HTTP/1.1\r\nA", "\r\n",
+			"GET /status HTTP/1.1\r\nHost: x\r\n\r\n"} {
+			nc, err := net.Dial("unix", c.socket)
+			must(t, err)
+			defer nc.Close()
+			_, err = io.WriteString(nc, send)
+			must(t, err)
+		}
+		got := ""
+		for until := time.Now().Add(time.Minute); !strings.HasSuffix(got, want) && time.Now().Before(until); {
+			got = c.client.get("/status").body
+		}
+		if !strings.HasPrefix(got, "Active connections: 6 \n") || !strings.HasSuffix(got, want) {
+			t.Errorf("%q", got)
+		}
 	}
 }
 

@@ -2,7 +2,6 @@ package front_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +17,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A client that stops sending its body times out.
+// A client that stops sending its body is disconnected without a response, as by nginx.
 func TestStalledBodyTimesOut(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
@@ -30,10 +29,9 @@ func TestStalledBodyTimesOut(t *testing.T) {
 		})
 		began := time.Now()
 		fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
-		reply := make([]byte, 1<<10)
-		n, _ := conn.Read(reply)
-		if took := time.Since(began); !bytes.HasPrefix(reply[:n], []byte("HTTP/1.1 408 ")) || took != timeout {
-			t.Errorf("%q after %v", reply[:n], took)
+		received, err := io.ReadAll(conn)
+		if took := time.Since(began); len(received) > 0 || err != nil || took != timeout {
+			t.Errorf("%q, %v after %v", received, err, took)
 		}
 	})
 	// Neither later requests nor slow handlers are affected.

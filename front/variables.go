@@ -33,7 +33,6 @@ type needs uint8
 
 const (
 	needsStartTime   needs = 1 << iota // when the request began
-	needsBody                          // the request's body, even if it is not forwarded
 	needsConnection                    // the connection, and the number of its requests
 	needsCounts                        // numbers of all requests and connections
 	needsAttempts                      // attempts of upstream requests
@@ -74,9 +73,9 @@ func requestVariables() map[string]knownVariable {
 		"request_id":         {get: requestID},
 		"request_time":       {get: requestTime, needs: needsStartTime},
 		"request_completion": {get: requestCompletion, isSetWhenEmpty: true},
-		"request_body":       {get: requestBodyValue, needs: needsBody},
+		"request_body":       {get: requestBodyValue},
 		"request_body_file":  {get: requestBodyFile},
-		"content_length":     {get: func(x *exchange) string { return contentLength(x.clientRequest()) }},
+		"content_length":     {get: contentLengthVariable},
 		"content_type":       {get: func(x *exchange) string { return x.r.Header.Get("Content-Type") }},
 
 		"document_root":    {get: documentRoot},
@@ -118,10 +117,10 @@ func clientVariables() map[string]knownVariable {
 		"connection":          {get: connectionNumber},
 		"connection_requests": {get: connectionRequests, needs: needsConnection},
 		"connection_time":     {get: connectionTime, needs: needsConnection},
-		"connections_active":  {get: connectionsActive, needs: needsCounts},
-		"connections_reading": {get: func(*exchange) string { return "0" }, needs: needsCounts},
-		"connections_writing": {get: connectionsWriting, needs: needsCounts},
-		"connections_waiting": {get: connectionsWaiting, needs: needsCounts},
+		"connections_active":  connectionsVariable(func(n connectionNumbers) int64 { return n.active }),
+		"connections_reading": connectionsVariable(func(n connectionNumbers) int64 { return n.reading }),
+		"connections_writing": connectionsVariable(func(n connectionNumbers) int64 { return n.writing }),
+		"connections_waiting": connectionsVariable(func(n connectionNumbers) int64 { return n.waiting }),
 		"pipe":                {get: func(*exchange) string { return "." }}, // pipelining is not reported
 	}
 }
@@ -199,7 +198,7 @@ func requestFieldVariable(name string) variable {
 	case "Cookie":
 		return func(x *exchange) string { return strings.Join(x.r.Header["Cookie"], "; ") }
 	case "Content-Length":
-		return func(x *exchange) string { return contentLength(x.clientRequest()) }
+		return func(x *exchange) string { return joinValues(x.clientRequest().Header[field]) }
 	case "Transfer-Encoding":
 		return func(x *exchange) string { return strings.Join(x.clientRequest().TransferEncoding, ", ") }
 	}

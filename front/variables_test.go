@@ -35,7 +35,7 @@ func TestVariableHasOneRow(t *testing.T) {
 // The plan collects only what the variables of its texts need, those in maps included.
 func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 	for text, want := range map[conf.Text]needs{
-		"$uri": 0, "$request_time": needsStartTime, "$request_body": needsBody, "$connection_time": needsConnection,
+		"$uri": 0, "$request_time": needsStartTime, "$request_body": 0, "$connection_time": needsConnection,
 		"$connections_active": needsCounts, "$upstream_addr": needsAttempts | needsAnyResponse,
 		"$upstream_http_a": needsAnyResponse, "$mapped": needsStartTime,
 	} {

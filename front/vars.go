@@ -21,7 +21,16 @@ func (c *compiler) variable(name string) (variable, error) {
 	}
 	v, isKnown := c.known(name)
 	if slot, ok := c.slots[name]; ok && !v.isCached {
-		return func(x *exchange) string { return x.get(slot) }, nil
+		if !c.isOverlaid(name) {
+			return func(x *exchange) string { return x.get(slot) }, nil
+		}
+		c.use(v.needs)
+		return func(x *exchange) string {
+			if x.has(slot) {
+				return x.get(slot)
+			}
+			return v.get(x)
+		}, nil
 	}
 	if isKnown {
 		c.use(v.needs)
@@ -38,6 +47,17 @@ func (c *compiler) variable(name string) (variable, error) {
 		return func(*exchange) string { return "" }, nil
 	}
 	return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
+}
+
+// isOverlaid reports whether a variable is nginx's until something sets it. As in nginx a group of
+// a regular expression and auth_request_set replace variables with a prefix, such as $arg_x, where
+// nothing has set them, too.
+func (c *compiler) isOverlaid(name string) bool {
+	if _, isCore := c.core[name]; isCore {
+		return true
+	}
+	_, isKnown := c.known(name)
+	return isKnown && c.assigned[name] && !c.replaced[name]
 }
 
 // checkMentioned checks that the variables that the Config mentions exist.
@@ -181,6 +201,7 @@ func (c *compiler) declareAuth(a *conf.AuthRequest) error {
 		if err := c.declareSet(s); err != nil {
 			return err
 		}
+		c.replaced[strings.ToLower(s.Name)] = true
 	}
 	return nil
 }
@@ -244,6 +265,7 @@ func (c *compiler) declareGroups(source string, fold bool) error {
 		if err := c.slot(strings.ToLower(name)); err != nil {
 			return err
 		}
+		c.replaced[strings.ToLower(name)] = true
 	}
 	return nil
 }

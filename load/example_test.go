@@ -140,12 +140,15 @@ func ExampleSession() {
 		defer s.Close()
 		sessions = append(sessions, s)
 	}
-	for round := range 3 {
-		for _, s := range sessions {
-			if _, err := s.Slice(ctx, 20*time.Millisecond, round > 0); err != nil { // the first one warms up
+	var requests [2]uint64
+	for round := 0; min(requests[0], requests[1]) < 100; round++ {
+		for i, s := range sessions {
+			slice, err := s.Slice(ctx, 20*time.Millisecond, round > 0) // the first one warms up and does not count
+			if err != nil {
 				fmt.Println(err)
 				return
 			}
+			requests[i] += slice.Requests
 		}
 	}
 	a, b := sessions[0].Close(), sessions[1].Close()

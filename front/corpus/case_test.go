@@ -53,7 +53,7 @@ type site struct {
 //	@differs NAME: WHY what may differ: status, body, a field, upstream, or "upstream NAME" for
 //	                   one field or parameter there
 //
-// and, after an empty line, the body.
+// and, after an empty line, the body. A field Content-Length may announce a longer one.
 type request struct {
 	title, method, scheme, host, target, proto string
 	fields                                     []string

@@ -125,10 +125,10 @@ func (r *request) text() string {
 			rest = rest[n:]
 		}
 		b.WriteString("0\r\n\r\n")
-	case r.body != "":
+	case r.body != "" && !strings.Contains(b.String(), "\r\nContent-Length:"):
 		fmt.Fprintf(&b, "Content-Length: %d\r\n\r\n%s", len(r.body), r.body)
 	default:
-		b.WriteString("\r\n")
+		b.WriteString("\r\n" + r.body)
 	}
 	return b.String()
 }

@@ -150,7 +150,7 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 // checkUnused reports errors of directives that have no effect in their block, because nothing in
 // it is proxied or looked up. nginx reports them, too.
 func (t *translator) checkUnused(s *scope) {
-	t.mentionForUpstreams(s)
+	t.mentionUnused(s)
 	t.checkBuffers(s, "proxy")
 	t.checkBuffers(s, "fastcgi")
 	if s.own("resolver") != nil {

@@ -34,8 +34,8 @@ type translator struct {
 	logLevels map[string]int
 	// the contents of files of passwords that were read, by path
 	passwordFiles map[string]string
-	available     map[string]bool // texts whose variables are available
-	mentioned     map[string]bool // texts whose variables must exist
+	available     map[string]bool    // texts whose variables are available
+	mentioned     map[[2]string]bool // patterns and texts whose variables must exist
 	servers       []server
 	types         *directive // the first types block of http, if any
 	closer        *directive // a directive outside of http that closes everything, or nil
@@ -49,7 +49,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		zones: make(map[string]*directive), sharedZones: make(map[string]sharedZone), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
-		mentioned: make(map[string]bool),
+		mentioned: make(map[[2]string]bool),
 	}
 	t.config.Mentioned = make(map[string]string)
 	if o.FS == nil {

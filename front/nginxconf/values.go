@@ -95,13 +95,22 @@ func (t *translator) text(d *directive, arg string) conf.Text {
 // mention requires that the variables of a text exist, even if nothing uses the text. Those of a
 // directive that begins with a regular expression may be its groups.
 func (t *translator) mention(d *directive, text string) {
-	if !hasVariable(text) || t.mentioned[text] || len(d.args) > 0 && strings.HasPrefix(d.args[0], "~") {
+	if !hasVariable(text) {
 		return
 	}
-	t.mentioned[text] = true
+	pattern := ""
+	if len(d.args) > 0 && strings.HasPrefix(d.args[0], "~") {
+		pattern = d.args[0]
+	}
+	key := [...]string{pattern, text}
+	if text == pattern || t.mentioned[key] {
+		return
+	}
+	t.mentioned[key] = true
 	pieces, _ := grammar.Pieces(conf.Text(text)) // unavailable reports the error
 	for _, p := range pieces {
-		if p.Variable != "" && t.config.Mentioned[p.Variable] == "" {
+		if p.Variable != "" && t.config.Mentioned[p.Variable] == "" && !strings.Contains(pattern, "<"+p.Variable+">") &&
+			!strings.Contains(pattern, "'"+p.Variable+"'") {
 			t.config.Mentioned[p.Variable] = d.place()
 		}
 	}

@@ -254,20 +254,21 @@ func (s *Server) drain(old *activeServer, after time.Duration) {
 	})
 }
 
-// connections counts the connections of all servers.
-func (s *Server) connections() (accepted, open int64) {
+// connections counts the connections of all servers, and those on which a part of a head has
+// arrived.
+func (s *Server) connections() (accepted, open, reading int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	accepted = s.closedConns
 	for active := range s.active {
 		a, o := active.server.Connections()
-		accepted, open = accepted+a, open+o
+		accepted, open, reading = accepted+a, open+o, reading+active.server.Reading()
 	}
 	for active := range s.activeQUIC {
 		a, o := active.Connections()
 		accepted, open = accepted+a, open+o
 	}
-	return accepted, open
+	return accepted, open, reading
 }
 
 // shutdown waits for active requests until ctx ends.

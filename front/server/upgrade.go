@@ -163,7 +163,7 @@ func (s *Server) waitForClients(ctx, finishing context.Context, idle time.Durati
 	for {
 		select {
 		case <-check.C:
-			if _, open := s.connections(); open == 0 {
+			if _, open, _ := s.connections(); open == 0 {
 				return
 			}
 		case a := <-actions:

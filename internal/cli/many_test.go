@@ -174,22 +174,28 @@ func TestManyHostsFindTheMaximum(t *testing.T) {
 	tare := filepath.Join(usersTare(t), "tare")
 	m := newMachines(t, 5, nil)
 	url := m.serveHello()
-	find := m.load(tare, url, "-c", "8", "--find-max", "--from", "100", "--to", "200", "-d", "500ms", "--slo", "p99<5s",
-		"--on", m.on())
-	if code := find.wait(t); code != 0 || !strings.Contains(find.out.String(), "sustains 200 requests/s") {
-		t.Errorf("exit code %d: %s%s", code, &find.err, &find.out)
-	}
-	for name, on := range map[string][]string{"one.json": nil, "five.json": {"--on", m.on()}} {
-		r := m.load(tare, append(on, url, "-c", "8", "--rate", "500", "-d", "9s", "--json="+name)...)
-		if code := r.wait(t); code != 0 {
-			t.Errorf("exit code %d: %s", code, &r.err)
+	testkit.Try(t, func() error {
+		find := m.load(tare, url, "-c", "8", "--find-max", "--from", "100", "--to", "200", "-d", "500ms", "--slo",
+			"p99<5s", "--on", m.on())
+		if code := find.wait(t); code != 0 || !strings.Contains(find.out.String(), "sustains 200 requests/s") {
+			return fmt.Errorf("exit code %d: %s%s", code, &find.err, &find.out)
 		}
-	}
-	both := m.load(tare, "compare", "one.json", "five.json")
-	if code := both.wait(t); code != 0 || !sameRate().MatchString(both.out.String()) ||
-		strings.Contains(both.out.String(), "too short") {
-		t.Errorf("exit code %d: %s%s", code, &both.err, &both.out)
-	}
+		return nil
+	})
+	testkit.Try(t, func() error { // other programs that use the CPUs make the rates differ
+		for name, on := range map[string][]string{"one.json": nil, "five.json": {"--on", m.on()}} {
+			r := m.load(tare, append(on, url, "-c", "8", "--rate", "500", "-d", "9s", "--json="+name)...)
+			if code := r.wait(t); code != 0 {
+				return fmt.Errorf("exit code %d: %s", code, &r.err)
+			}
+		}
+		both := m.load(tare, "compare", "one.json", "five.json")
+		if code := both.wait(t); code != 0 || !sameRate().MatchString(both.out.String()) ||
+			strings.Contains(both.out.String(), "too short") {
+			return fmt.Errorf("exit code %d: %s%s", code, &both.err, &both.out)
+		}
+		return nil
+	})
 }
 
 // sameRate matches the row of a comparison whose rates differ by at most two percent.

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -120,8 +121,8 @@ func wantStatus(t *testing.T, pid int, name, want string) {
 	line := regexp.MustCompile(`(?m)^` + name + `:(.*)$`)
 	for _, file := range files {
 		b, err := os.ReadFile(file)
-		if os.IsNotExist(err) {
-			continue // the thread has ended
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // the thread has ended, the latter after the file was opened
 		}
 		if m := line.FindSubmatch(b); m == nil || strings.Join(strings.Fields(string(m[1])), " ") != want {
 			t.Errorf("%s: %q, want %s %s", file, m, name, want)

@@ -58,3 +58,42 @@ func TestConnectionsAreCounted(t *testing.T) {
 		await(4, 1)
 	})
 }
+
+// A connection is counted as reading while a part of a head has arrived: not before, and not while
+// its request is served.
+func TestPartialHeadsAreCounted(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {}), func(s *site) {
+		await := func(n int64) {
+			s.Helper()
+			eventually(s.T, fmt.Sprintf("%d partial heads", n), func() bool { return s.server.Reading() == n })
+		}
+		connect := func(send string) net.Conn {
+			s.Helper()
+			c, err := s.dial()
+			if err != nil {
+				s.Fatal(err)
+			}
+			s.Cleanup(func() { c.Close() })
+			io.WriteString(c, send)
+			return c
+		}
+		const request = "GET / HTTP/1.1\r\nHost: host\r\n\r\n"
+		connect("")
+		first := connect("G")
+		second := connect(request + "GET / HTTP/1.1\r\nHo")
+		third := connect("\r\n")
+		await(3)
+		io.WriteString(first, "ET / HT")
+		await(3)
+		io.WriteString(first, "TP/1.1\r\nHost: host\r\n\r\n")
+		await(2)
+		second.Close()
+		await(1)
+		io.WriteString(third, "GET /\r\n\r\n") // it is malformed
+		await(0)
+		io.WriteString(first, "PO")
+		await(1)
+		first.Close()
+		await(0)
+	})
+}

@@ -398,13 +398,13 @@ func TestHookThatExitsEndsSession(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		io.WriteString(c, frames)
 		if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
 			t.Errorf("state %d: %v", at, err)
 		}
 		c.Close()
-		limit, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		limit, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if err := s.Shutdown(limit); err != nil {
 			t.Errorf("state %d: Shutdown returns %v", at, err)
 			cancel()

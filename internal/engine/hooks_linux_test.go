@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // hookMakers are servers whose hooks must be called as by net/http.
@@ -264,14 +265,22 @@ func TestHooksOnLoopsAreCalledAsByNetHTTP(t *testing.T) {
 		for name, how := range hookCases {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				got := make(map[string]string)
-				for maker, newServer := range hookMakers {
-					got[maker] = playHooks(t, mode, newServer, how)
-				}
-				for maker, states := range got {
-					if states != got["net/http"] {
-						t.Errorf("net/http %s, %s %s", got["net/http"], maker, states)
+				compare := func() error {
+					got := make(map[string]string)
+					for maker, newServer := range hookMakers {
+						got[maker] = playHooks(t, mode, newServer, how)
 					}
+					for maker, states := range got {
+						if states != got["net/http"] {
+							return fmt.Errorf("net/http %s, %s %s", got["net/http"], maker, states)
+						}
+					}
+					return nil
+				}
+				if strings.Contains(name, "time") { // on a busy machine it may pass in the handshake
+					testkit.Try(t, compare)
+				} else if err := compare(); err != nil {
+					t.Error(err)
 				}
 			})
 		}

@@ -7,8 +7,11 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The timeouts of a server concern each stream, as with net/http: WriteTimeout resets the stream
@@ -18,9 +21,11 @@ func TestHTTP2TimeoutsAreThoseOfNetHTTP(t *testing.T) {
 		for mode := range http2Modes {
 			t.Run(maker+" "+mode, func(t *testing.T) {
 				seen := make(chan string, 1)
+				var entered atomic.Bool
 				s := newHTTP2Site(t, maker, mode, &http.Server{ReadTimeout: 500 * time.Millisecond,
 					WriteTimeout: time.Second, IdleTimeout: time.Minute,
 					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						entered.Store(true)
 						if r.Method == http.MethodPost {
 							_, err := io.ReadAll(r.Body)
 							seen <- fmt.Sprint(errors.Is(err, os.ErrDeadlineExceeded))
@@ -34,20 +39,34 @@ func TestHTTP2TimeoutsAreThoseOfNetHTTP(t *testing.T) {
 							seen <- "the context goes on"
 						}
 					})})
-				if response, err := s.client.Get(s.url); err == nil {
-					s.Errorf("a response: %s", response.Status)
-				}
-				if got, want := <-seen, context.Canceled.Error(); got != want {
-					t.Errorf("the handler sees %q, want %q", got, want)
-				}
-				body, end := io.Pipe()
-				defer end.Close()
-				if response, err := s.client.Post(s.url, "a/b", body); err == nil {
-					response.Body.Close()
-				}
-				if got := <-seen; got != "true" {
-					t.Error("reading the body ended with another error")
-				}
+				testkit.Try(t, func() error { // the handshake has these timeouts, too
+					entered.Store(false)
+					if response, err := s.client.Get(s.url); err == nil {
+						s.Errorf("a response: %s", response.Status)
+					}
+					if !entered.Load() {
+						return errors.New("the handler has no request")
+					}
+					if got, want := <-seen, context.Canceled.Error(); got != want {
+						return fmt.Errorf("the handler sees %q, want %q", got, want)
+					}
+					return nil
+				})
+				testkit.Try(t, func() error {
+					entered.Store(false)
+					body, end := io.Pipe()
+					defer end.Close()
+					if response, err := s.client.Post(s.url, "a/b", body); err == nil {
+						response.Body.Close()
+					}
+					if !entered.Load() {
+						return errors.New("the handler has no request with a body")
+					}
+					if got := <-seen; got != "true" {
+						return errors.New("reading the body ended with another error")
+					}
+					return nil
+				})
 			})
 		}
 	}

@@ -36,7 +36,7 @@ func TestEachListenerKeepsItsProtocol(t *testing.T) {
 						t.Fatal(err)
 					}
 					t.Cleanup(func() { c.Close() })
-					c.SetDeadline(time.Now().Add(10 * time.Second))
+					c.SetDeadline(time.Now().Add(time.Minute))
 					return c
 				}
 			}

@@ -244,6 +244,9 @@ func (s *Server) Connections() (accepted, open int64) {
 	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited) + s.http2.openConns.Load()
 }
 
+// Reading returns on how many connections the head of a request has arrived in part.
+func (s *Server) Reading() int64 { return s.state.PartialHeads.Load() }
+
 // Closed reports whether Shutdown or Close was called.
 func (s *Server) Closed() bool { return s.state.Closing.Load() }
 

@@ -8,9 +8,10 @@ import (
 	"os/signal"
 )
 
-// Context returns a context that ends at the first of some signals; its cause names the signal. From
-// then on, or when parent ends, the signals have their default action: a second one ends the process,
-// however soon it follows. The program may handle the same signals elsewhere to end parent.
+// Context returns a context that ends at the first of some signals; its cause names the signal.
+// From then on, or when parent ends, the signals have their default action: a second one ends the
+// process, however soon it follows. The program may handle the same signals elsewhere to end
+// parent.
 //
 // stop ends the context and gives the signals their default action.
 func Context(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
@@ -30,7 +31,8 @@ func Context(parent context.Context, signals ...os.Signal) (ctx context.Context,
 
 // endByTwo ends a context at the first signal from c, and then calls reset, which gives signals
 // their default action. A second one may have arrived meanwhile: it is raised again.
-func endByTwo(ctx context.Context, end context.CancelCauseFunc, c <-chan os.Signal, reset func(), raise func(os.Signal)) {
+func endByTwo(ctx context.Context, end context.CancelCauseFunc, c <-chan os.Signal, reset func(),
+	raise func(os.Signal)) {
 	var last os.Signal
 	count := 0
 	select {

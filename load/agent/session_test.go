@@ -3,6 +3,7 @@ package agent_test
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,16 +29,9 @@ func TestSessionsTakeTurns(t *testing.T) {
 	counted := uint64(0)
 	for _, counts := range []bool{false, true, true} {
 		for id := 1; id <= 2; id++ {
-			before := served.Load()
-			s.send(t, `{"session":{"id":%d,"slice":{"forNs":%d,"counts":%v}}}`, id, 50*time.Millisecond, counts)
-			r := s.next(t, about(id))
-			slice := r.Session.Slice
-			n := uint64(served.Load() - before)
-			if slice == nil || n == 0 || counts && slice.Requests != n || slice.Elapsed < 50*time.Millisecond {
-				t.Fatalf("%+v: %d requests served", r, n)
-			}
+			requests := s.slice(t, id, counts, served)
 			if counts && id == 2 {
-				counted += slice.Requests
+				counted += requests
 			}
 		}
 	}
@@ -58,6 +52,27 @@ func TestSessionsTakeTurns(t *testing.T) {
 	if err := s.end(t); err != nil {
 		t.Error(err)
 	}
+}
+
+// slice loads the server of a session until it has served a request, and returns the number of
+// requests. On a busy machine it may serve none in a short time, so each slice is longer than the
+// one before.
+func (s *served) slice(t *testing.T, id int, counts bool, served *atomic.Int64) uint64 {
+	t.Helper()
+	for d := 50 * time.Millisecond; d < patience; d *= 2 {
+		before := served.Load()
+		s.send(t, `{"session":{"id":%d,"slice":{"forNs":%d,"counts":%v}}}`, id, d, counts)
+		r := s.next(t, about(id))
+		slice, n := r.Session.Slice, uint64(served.Load()-before)
+		if slice == nil || counts && slice.Requests != n || slice.Elapsed < d {
+			t.Fatalf("%+v: %d requests served", r, n)
+		}
+		if n > 0 {
+			return n
+		}
+	}
+	t.Fatalf("no request of session %d was served", id)
+	return 0
 }
 
 // Invalid plans and closed sessions are reported, and the agent goes on. Commands in the wrong

@@ -198,17 +198,18 @@ func TestRunsEndEarly(t *testing.T) {
 // once it is continued.
 func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 	for name, test := range map[string]struct {
-		signal syscall.Signal
-		policy fleet.OnLoss
-		want   string
+		signal  syscall.Signal
+		policy  fleet.OnLoss
+		silence time.Duration
+		want    string
 	}{
-		"killed, end":      {syscall.SIGKILL, fleet.End, "killed"},
-		"killed, continue": {syscall.SIGKILL, fleet.Continue, "killed"},
-		"frozen, continue": {syscall.SIGSTOP, fleet.Continue, "nothing arrived"},
+		"killed, end":      {syscall.SIGKILL, fleet.End, time.Minute, "killed"},
+		"killed, continue": {syscall.SIGKILL, fleet.Continue, time.Minute, "killed"},
+		"frozen, continue": {syscall.SIGSTOP, fleet.Continue, 2 * time.Second, "nothing arrived"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			url, _ := server(t)
-			f := open(t, 3, fleet.Options{OnLoss: test.policy, Silence: 2 * time.Second})
+			f := open(t, 3, fleet.Options{OnLoss: test.policy, Silence: test.silence})
 			p := load.Plan{URL: url, Connections: 6, Duration: 5 * time.Second}
 			once := sync.OnceFunc(func() {
 				if err := f.cmds[1].Process.Signal(test.signal); err != nil {

@@ -3,13 +3,14 @@ package fleet_test
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -110,17 +111,29 @@ func TestLoginShellsMayPrint(t *testing.T) {
 // A command that is interrupted receives SIGTERM first: ssh then restores the terminal. One that
 // ignores it is killed.
 func TestCommandsCanRestoreTheTerminal(t *testing.T) {
-	restored := filepath.Join(t.TempDir(), "restored")
-	for _, action := range []string{"echo >" + restored + "; exit", ""} {
+	restored, ready := filepath.Join(t.TempDir(), "restored"), filepath.Join(t.TempDir(), "ready")
+	if err := syscall.Mkfifo(ready, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range []string{
+		// wait ends at once when a signal arrives
+		`trap 'echo >"$RESTORED"; kill $!; exit' TERM; sleep 600 & echo ready >"$READY"; wait`,
+		`trap '' TERM; echo ready >"$READY"; while :; do sleep 0.1; done`,
+	} {
 		host := fleet.Host{Name: "h", Command: func(context.Context) (*exec.Cmd, error) {
-			script := fmt.Sprintf("trap '%s' TERM; echo ready; while :; do sleep 0.1; done", action)
-			return exec.Command("sh", "-c", script), nil
+			c := exec.Command("sh", "-c", script)
+			c.Env = append(os.Environ(), "RESTORED="+restored, "READY="+ready)
+			return c, nil
 		}}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		_, err := fleet.Open(ctx, []fleet.Host{host}, fleet.Options{})
-		cancel()
-		if err == nil {
-			t.Error("a host that never responds is accepted")
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer cancel()
+			if text, err := os.ReadFile(ready); string(text) != "ready\n" {
+				t.Errorf("%q, %v", text, err)
+			}
+		}()
+		if _, err := fleet.Open(ctx, []fleet.Host{host}, fleet.Options{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("a host that never responds: %v", err)
 		}
 	}
 	if _, err := os.Stat(restored); err != nil {

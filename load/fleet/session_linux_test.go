@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,14 +29,9 @@ func TestSessionOfAnAgent(t *testing.T) {
 	}
 	counted := uint64(0)
 	for i := range 6 {
-		before := served.Load()
-		slice, err := sessions[i%2].Slice(ctx, 30*time.Millisecond, i > 1)
-		n := uint64(served.Load() - before)
-		if err != nil || n == 0 || i > 1 && slice.Requests != n || slice.Elapsed < 30*time.Millisecond {
-			t.Fatalf("%+v, %v: %d served", slice, err, n)
-		}
+		n := slice(t, sessions[i%2], i > 1, served)
 		if i > 1 && i%2 == 0 {
-			counted += slice.Requests
+			counted += n
 		}
 	}
 	if r := sessions[0].Close(); r.Requests != counted || r.Latency.Count() != int64(counted) ||
@@ -58,8 +54,14 @@ func TestSessionOfAnAgent(t *testing.T) {
 	if r := third.Close(); r.Requests != 0 || !strings.Contains(r.Errors.First, "interrupted") {
 		t.Errorf("%+v", r)
 	}
-	if slice, err := sessions[1].Slice(ctx, 30*time.Millisecond, true); err != nil || slice.Requests == 0 {
-		t.Errorf("%+v, %v", slice, err)
+	for late := time.Now().Add(time.Minute); ; {
+		slice, err := sessions[1].Slice(ctx, 30*time.Millisecond, true)
+		if err != nil || time.Now().After(late) {
+			t.Fatalf("%+v, %v", slice, err)
+		}
+		if slice.Requests > 0 {
+			break
+		}
 	}
 	_, err = f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
 	if _, ok := errors.AsType[*load.ConnectError](err); !ok {
@@ -75,15 +77,39 @@ func TestSessionOfAnAgent(t *testing.T) {
 	}
 }
 
+// slice loads the server of a session until it has served a request, and returns the number of
+// requests. On a busy machine it may serve none in a short time, so each slice is longer than the
+// one before.
+func slice(t *testing.T, s *fleet.Session, counts bool, served *atomic.Int64) uint64 {
+	t.Helper()
+	for d := 30 * time.Millisecond; d < time.Minute; d *= 2 {
+		before := served.Load()
+		slice, err := s.Slice(t.Context(), d, counts)
+		n := uint64(served.Load() - before)
+		if err != nil || counts && slice.Requests != n || slice.Elapsed < d {
+			t.Fatalf("%+v, %v: %d served", slice, err, n)
+		}
+		if n > 0 {
+			return n
+		}
+	}
+	t.Fatal("no request was served")
+	return 0
+}
+
 // An agent that dies or freezes in a slice is an error that names it.
 func TestSessionOfALostAgent(t *testing.T) {
 	for name, test := range map[string]struct {
-		signal syscall.Signal
-		want   string
-	}{"killed": {syscall.SIGKILL, "killed"}, "frozen": {syscall.SIGSTOP, "nothing arrived"}} {
+		signal  syscall.Signal
+		silence time.Duration
+		want    string
+	}{
+		"killed": {syscall.SIGKILL, time.Minute, "killed"},
+		"frozen": {syscall.SIGSTOP, 2 * time.Second, "nothing arrived"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			url, _ := server(t)
-			f := open(t, 1, fleet.Options{Silence: 2 * time.Second})
+			f := open(t, 1, fleet.Options{Silence: test.silence})
 			s, err := f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil)
 			if err != nil {
 				t.Fatal(err)

@@ -175,9 +175,9 @@ func (a *attempt) fail(f *Error) {
 }
 
 // finish stops the attempt at the end of its response's body.
-func (a *attempt) finish(failed bool) {
+func (a *attempt) finish() {
 	if a.end() {
-		a.request.Turn.Done(failed)
+		a.request.Turn.Done(false)
 	}
 }
 

@@ -100,7 +100,7 @@ func (r *Request) Fetch(ctx context.Context) (*http.Response, error) {
 	var current *attempt
 	defer func() {
 		if current != nil { // a callback of the attempt has panicked
-			current.finish(false)
+			current.finish()
 		}
 	}()
 	for tries := 1; ; tries++ {
@@ -132,21 +132,19 @@ func (r *Request) Fetch(ctx context.Context) (*http.Response, error) {
 			continue
 		}
 		isRetryStatus := slices.Contains(r.Settings.Next.Statuses, resp.StatusCode) && !r.Settings.Next.Off
-		countsAsFailure := isRetryStatus && resp.StatusCode != http.StatusForbidden &&
-			resp.StatusCode != http.StatusNotFound
+		// as in nginx a response that the client receives is no failure of its server
 		if isRetryStatus && r.Turn.More() && r.canRetry(ctx, false, tries) {
 			a.headReceived(resp.StatusCode)
 			_ = resp.Body.Close()
 			a.end()
-			r.Turn.Done(countsAsFailure)
+			r.Turn.Done(resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusNotFound)
 			last = &Error{Failure, resp.StatusCode, fmt.Errorf("status %d", resp.StatusCode), false}
 			continue
 		}
 		a.headReceived(resp.StatusCode)
 		r.Turn.HeadReceived()
 		// there is one response
-		r.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure,
-			pace: newPace(r.ReadRate)}
+		r.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, pace: newPace(r.ReadRate)}
 		resp.Body = &r.responseBody
 		return resp, nil
 	}

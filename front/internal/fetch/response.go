@@ -11,10 +11,9 @@ import (
 // responseBody is the body of a response. Its end is the end of the attempt.
 type responseBody struct {
 	io.ReadCloser
-	attempt         *attempt
-	countsAsFailure bool  // the response counts as a failure of its server
-	isComplete      bool  // it was returned by CompleteBody
-	pace            *pace // nil if reading is not limited
+	attempt    *attempt
+	isComplete bool  // it was returned by CompleteBody
+	pace       *pace // nil if reading is not limited
 }
 
 // Read waits for the server no longer than ReadTimeout.
@@ -33,7 +32,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		b.pace.add(n)
 	}
 	if err != nil {
-		b.attempt.finish(b.countsAsFailure)
+		b.attempt.finish()
 		if err != io.EOF && errors.Is(b.attempt.Err(), errTimeout) {
 			err = errTimeout
 		}
@@ -47,7 +46,7 @@ func (b *responseBody) Close() error {
 		b.pace.close()
 	}
 	err := b.ReadCloser.Close()
-	b.attempt.finish(b.countsAsFailure)
+	b.attempt.finish()
 	return err
 }
 
@@ -73,6 +72,6 @@ func CompleteBody(resp *http.Response) *client.WholeBody {
 	}
 	b.isComplete = true
 	b.attempt.endWait(w.Len())
-	b.attempt.finish(b.countsAsFailure)
+	b.attempt.finish()
 	return w
 }

@@ -68,7 +68,7 @@ func (t *Tunnel) Run(client net.Conn, first *bufio.Reader) (sent int64) {
 	}()
 	received, sent := t.copy(t.client, t.upstream)
 	t.closeBoth()
-	t.attempt.finish(false)
+	t.attempt.finish()
 	<-done
 	t.attempt.request.Attempts.addTraffic(t.attempt.record, toUpstream, received)
 	return sent

@@ -41,6 +41,7 @@ type ServerState struct {
 	KeepAlivesDisabled atomic.Bool   // after SetKeepAlivesEnabled(false)
 	Retired            atomic.Bool   // after Retire
 	AcceptedConns      atomic.Int64  // total of accepted connections
+	PartialHeads       atomic.Int64  // connections on which a head has arrived in part
 	Handshakes         atomic.Int64  // total of completed TLS handshakes
 	ConnClosed         chan struct{} // holds one token after a connection has closed
 }

@@ -53,10 +53,10 @@ func (s *Session) Flush() {
 		if !o.isSending && len(o.out)+len(o.unsent) == 0 && len(s.streams) == 0 {
 			s.returnBufferLocked() // what arrived needed no reply
 		}
-		isOver := s.isOverLocked()
+		isOver, isClean := s.isOverLocked(), o.failed == nil
 		s.mu.Unlock()
 		if isOver {
-			s.carrier.End(o.failed == nil)
+			s.carrier.End(isClean)
 		}
 		return
 	}

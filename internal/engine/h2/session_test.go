@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -246,5 +247,22 @@ func TestClientsGoAwayEndsTheConnection(t *testing.T) {
 	p.wantRest("HEADERS 200, DATA hello end")
 	if !p.ended {
 		t.Error("the connection is open")
+	}
+}
+
+// The connection may end in one goroutine while another one sends the last frames: the race
+// detector checks this.
+func TestConnectionMayEndDuringFlush(t *testing.T) {
+	for range 100 {
+		p := newPeer(t, nil, hello)
+		p.open()
+		p.session.Closed()
+		var both sync.WaitGroup
+		both.Go(p.session.Flush)
+		both.Go(p.session.Closed)
+		both.Wait()
+		if !p.ended {
+			t.Fatal("the connection is open")
+		}
 	}
 }

@@ -191,29 +191,18 @@ func (c *Conn) readHead(first bool) bool {
 
 // receiveHead reads until a head is complete, or until nothing that has arrived is part of a head.
 func (c *Conn) receiveHead(first bool) (complete, ok bool) {
-	bounded := false
 	if c.config.Exchanges.ReadTimeout > 0 {
 		c.conn.RequestStart = c.timeoutStart(first)
 	}
+	if isPartial, complete, ok := c.parseHead(); !isPartial {
+		return complete, ok
+	}
+	// a head that arrives whole costs neither
+	c.conn.SetReadDeadline(c.timeoutStart(first).Add(c.config.Exchanges.HeadTimeout))
+	partialHeads := &c.config.Exchanges.Server.PartialHeads
+	partialHeads.Add(1)
+	defer partialHeads.Add(-1)
 	for {
-		complete, ok := c.conn.Codec.ParseHead(c.conn)
-		if !ok {
-			return false, false
-		}
-		// replies to what preceded the request; its handler may block
-		if len(c.conn.Out) > 0 && c.conn.Flush() != nil {
-			return false, false
-		}
-		if complete {
-			return true, true
-		}
-		if c.conn.Next == c.conn.End && !c.conn.Codec.HasBegun() {
-			return false, true
-		}
-		if !bounded { // a head that arrives whole costs no deadline
-			bounded = true
-			c.conn.SetReadDeadline(c.timeoutStart(first).Add(c.config.Exchanges.HeadTimeout))
-		}
 		switch err := c.conn.Fill(); {
 		case errors.Is(err, io.EOF):
 			c.conn.Refuse(http.StatusBadRequest, "incomplete request head")
@@ -225,7 +214,23 @@ func (c *Conn) receiveHead(first bool) (complete, ok bool) {
 			c.conn.ReportLateHead(http.StatusBadRequest)
 			return false, false
 		}
+		if isPartial, complete, ok := c.parseHead(); !isPartial {
+			return complete, ok
+		}
 	}
+}
+
+// parseHead parses what has arrived. A head that is neither complete nor invalid may be partial.
+func (c *Conn) parseHead() (isPartial, complete, ok bool) {
+	complete, ok = c.conn.Codec.ParseHead(c.conn)
+	switch {
+	case !ok:
+		return false, false, false
+	case len(c.conn.Out) > 0 && c.conn.Flush() != nil:
+		// replies to what preceded the request; its handler may block
+		return false, false, false
+	}
+	return !complete && (c.conn.Next < c.conn.End || c.conn.Codec.HasBegun()), complete, true
 }
 
 // timeoutStart returns when the timeout for the next input starts: now, or, for a connection's

@@ -371,6 +371,7 @@ func (r *runner) attach(k *shardConn) {
 		r.spareCodec, c.Codec, h.codec = c.Codec, h.codec, nil
 		r.resumedHead, k.partialHead = h, nil
 		k.hasPartialHead.Store(false)
+		k.group().server.PartialHeads.Add(-1)
 	}
 }
 
@@ -410,6 +411,7 @@ func (r *runner) park(k *shardConn) bool {
 	case c.Next < c.End || c.Codec.HasBegun():
 		k.partialHead = r.savePartialHead(k)
 		k.hasPartialHead.Store(true)
+		k.group().server.PartialHeads.Add(1)
 		deadline = k.group().instant(k.partialHead.requestStart.Add(c.Config.HeadTimeout))
 	case k.isNew.Load():
 		deadline = k.ready() + instant(c.Config.HeadTimeout)

@@ -381,8 +381,11 @@ func (k *shardConn) closeFD() {
 	}
 	k.group().conns.remove(int(k.fd), k)
 	h := k.hooks()
-	if h != nil && k.partialHead != nil {
-		h.hasInput = true
+	if k.partialHead != nil {
+		k.group().server.PartialHeads.Add(-1)
+		if h != nil {
+			h.hasInput = true
+		}
 	}
 	k.servedBy, k.partialHead = nil, nil
 	k.watchedExchange.Store(nil)
