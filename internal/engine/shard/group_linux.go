@@ -297,7 +297,8 @@ func (g *Group) CloseAll() {
 }
 
 // shedIdle closes the connection that has been quiet longest among a sample, when descriptors have
-// run out.
+// run out. Without TLS, a request that has arrived and waits for a busy shard is not lost. With TLS,
+// unread bytes may be a part of a first message, whose rest never comes.
 func (g *Group) shedIdle() {
 	const sample = 128
 	var longest *shardConn
@@ -310,7 +311,7 @@ func (g *Group) shedIdle() {
 		if h := k.session.Load(); h != nil && !h.session.IsIdle() {
 			return
 		}
-		if w := k.quietFor(); longest == nil || w > waited {
+		if w := k.quietFor(); (longest == nil || w > waited) && (k.tls != nil || k.isQuiet()) {
 			longest, waited = k, w
 		}
 	})

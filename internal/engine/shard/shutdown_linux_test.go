@@ -41,6 +41,24 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	<-s.group.stopped
 }
 
+// If descriptors run out, a connection on which a request waits is not closed.
+func TestUnreadRequestIsNotShed(t *testing.T) {
+	s := newTestServer(t, nil, nil, nil)
+	defer s.Close()
+	fd, client := testkit.SocketPair(t)
+	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
+	io.WriteString(client, "G")
+	if s.group.shedIdle(); k.state.Load() != stateWaiting {
+		t.Fatal("the connection was closed")
+	}
+	if _, err := syscall.Read(fd, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if s.group.shedIdle(); k.state.Load() != stateClosed {
+		t.Error("an idle connection was not closed")
+	}
+}
+
 // A connection on which a request has arrived that was not read is not idle.
 func TestUnreadRequestIsNotIdle(t *testing.T) {
 	s := newTestServer(t, nil, nil, nil)
