@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +80,7 @@ func TestAllDescriptorsCanBeConnections(t *testing.T) {
 	if isSlow() {
 		connections = 18_000
 	}
+	connections = min(connections, mostFiles()-spareFiles)
 	url := elsewhere(t)
 	again(t, func(longer time.Duration) error {
 		r := run(t, load.Plan{URL: url, Connections: connections, Duration: longer * 2 * time.Second,
@@ -92,6 +95,22 @@ func TestAllDescriptorsCanBeConnections(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// spareFiles is the number of descriptors that a test needs besides those of its connections.
+const spareFiles = 100
+
+// mostFiles returns how many descriptors this process may have, if the system reports it.
+func mostFiles() int {
+	text, _ := os.ReadFile("/proc/self/limits")
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "Max open files"); ok {
+			if n, err := strconv.Atoi(strings.Fields(rest)[0]); err == nil {
+				return n
+			}
+		}
+	}
+	return math.MaxInt
 }
 
 // serveEnv makes this test binary a server, with descriptors of its own.

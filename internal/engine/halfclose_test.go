@@ -2,12 +2,15 @@ package engine_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A TLS client that ends its sending side while a handler runs receives what net/http sends it,
@@ -26,19 +29,27 @@ func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 					io.WriteString(w, strings.Repeat("x", size))
 					end()
 				})())
-				c := s.connect().(*tls.Conn)
-				// The client reads late, so that a part waits in the server's socket.
-				if err := c.NetConn().(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
-					t.Fatal(err)
+				receive := func() error {
+					c := s.connect().(*tls.Conn)
+					// The client reads late, so that a part waits in the server's socket.
+					if err := c.NetConn().(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
+						t.Fatal(err)
+					}
+					io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
+					time.Sleep(bound / 20) // so that the request arrives alone
+					c.CloseWrite()
+					closed <- true
+					time.Sleep(bound / 4)
+					b, err := io.ReadAll(c)
+					if n := strings.Count(string(b), "x"); n < size-held {
+						return fmt.Errorf("%d bytes of %d: %w", n, size, err)
+					}
+					return nil
 				}
-				io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
-				time.Sleep(bound / 20) // so that the request arrives alone
-				c.CloseWrite()
-				close(closed)
-				time.Sleep(bound / 4)
-				b, err := io.ReadAll(c)
-				if n := strings.Count(string(b), "x"); n < size-held {
-					t.Errorf("%d bytes of %d: %v", n, size, err)
+				if maker == "net/http" { // on a busy machine it may read the alert too late
+					testkit.Try(t, receive)
+				} else if err := receive(); err != nil {
+					t.Error(err)
 				}
 			})
 		}

@@ -145,11 +145,10 @@ func TestMaxBytesReaderLimitsBody(t *testing.T) {
 
 // TimeoutHandler responds in time, and its handler, which continues, affects nothing else.
 func TestTimeoutHandlerRespondsInTime(t *testing.T) {
-	ended := make(chan error, 1)
+	responded, ended := make(chan bool), make(chan error, 1)
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
-			<-r.Context().Done()
-			time.Sleep(10 * time.Millisecond)
+			<-responded
 			_, err := io.WriteString(w, "late")
 			ended <- err
 		}
@@ -163,6 +162,7 @@ func TestTimeoutHandlerRespondsInTime(t *testing.T) {
 			if got := s.get("/slow"); got != "too slow" {
 				s.Errorf("%q", got)
 			}
+			responded <- true
 			if got := s.get("/"); got != "in time" {
 				s.Errorf("%q", got)
 			}

@@ -18,7 +18,7 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector uses memory of its own")
 	}
-	const n, limit = 1000, 8 << 10
+	const n, limit = 400, 8 << 10
 	withoutReserve(t)
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
 		open := func(n int) {
@@ -56,7 +56,7 @@ func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector uses memory of its own")
 	}
-	const n, limit = 1000, 10 << 10
+	const n, limit = 400, 10 << 10
 	withoutReserve(t)
 	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})

@@ -87,10 +87,19 @@ func newTestClient(t *testing.T, addr string) *testClient {
 
 func (c *testClient) get(t *testing.T) {
 	t.Helper()
+	c.send(t)
+	c.receive(t)
+}
+
+func (c *testClient) send(t *testing.T) {
+	t.Helper()
 	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
 		t.Error(err)
-		return
 	}
+}
+
+func (c *testClient) receive(t *testing.T) {
+	t.Helper()
 	resp, err := http.ReadResponse(c.in, nil)
 	if err != nil {
 		t.Error(err)
