@@ -94,7 +94,7 @@ func TestHTTP2IdleConnectionEndsWithGoAway(t *testing.T) {
 		for mode := range http2Modes {
 			t.Run(maker+" "+mode, func(t *testing.T) {
 				t.Parallel()
-				s := newHTTP2Site(t, maker, mode, &http.Server{IdleTimeout: 50 * time.Millisecond,
+				s := newHTTP2Site(t, maker, mode, &http.Server{IdleTimeout: time.Second,
 					Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
 				c := s.raw()
 				c.open(1, http.MethodGet, "/", true)
