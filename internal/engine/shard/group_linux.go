@@ -297,8 +297,8 @@ func (g *Group) CloseAll() {
 }
 
 // shedIdle closes the connection that has been quiet longest among a sample, when descriptors have
-// run out. Without TLS, a request that has arrived and waits for a busy shard is not lost. With TLS,
-// unread bytes may be a part of a first message, whose rest never comes.
+// run out. Without TLS, a request that has arrived and waits for a busy shard is not lost. With
+// TLS, unread bytes may be a part of a first message, whose rest never comes.
 func (g *Group) shedIdle() {
 	const sample = 128
 	var longest *shardConn
