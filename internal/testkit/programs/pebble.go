@@ -100,6 +100,7 @@ func StartPebble(t testing.TB, c PebbleConfig) *Pebble {
 	p.server = p.start(t, buildPebble(t, "pebble"), []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0",
 		"PEBBLE_WFE_NONCEREJECT=" + strconv.Itoa(c.BadNonces), "PEBBLE_ALTERNATE_ROOTS=" + strconv.Itoa(c.Roots)},
 		p.address, "-strict=false", "-config", filepath.Join(dir, "config.json"), "-dnsserver", dns)
+	awaitListener(t, "tcp", p.management, "pebble", p.server.Done()) // it listens there independently
 	return p
 }
 
