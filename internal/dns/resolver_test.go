@@ -170,7 +170,7 @@ func TestLostPacketAboutIPv4IsSentAgain(t *testing.T) {
 	servers := []netip.AddrPort{s.Addr()}
 	r := resolver(t, dns.Config{Servers: servers})
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { // the lookup ends when the query for IPv4 is sent again: that for IPv6 was answered before
+	go func() { // the lookup ends when the query for IPv4 is sent again: that for IPv6 has its response
 		for n := 0; n < 3 && ctx.Err() == nil; n, _ = s.Queries("a.example") {
 			time.Sleep(time.Millisecond)
 		}

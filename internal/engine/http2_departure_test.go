@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -36,7 +37,7 @@ func TestHTTP2LastRequestIsServed(t *testing.T) {
 						s.leave(how, entered)
 						select {
 						case err := <-read:
-							if err != io.EOF {
+							if !errors.Is(err, io.EOF) {
 								t.Errorf("%s: reading the body ended with %v", how, err)
 							}
 						case <-time.After(10 * time.Second):
