@@ -191,7 +191,7 @@ func (s *Server) Retire() { s.run().Retire() }
 func (s *Server) Connections() (accepted, open int64) { return s.run().Connections() }
 
 // Reading returns the number of open connections on which the head of a request has arrived in
-// part. Over HTTP/2 there are none.
+// part. HTTP/2 connections do not count.
 func (s *Server) Reading() int64 { return s.run().Reading() }
 
 func (s *Server) run() *engine.Server {

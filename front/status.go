@@ -180,9 +180,9 @@ func (p *plan) connections() (accepted, open, reading int64) {
 	return accepted + n.accepted.Load(), open + n.conns.Load(), reading
 }
 
-// connectionNumbers are the numbers that nginx's status page has: of connections that were accepted
-// and are open, and of open ones that have sent a part of a head, have a request in progress, and
-// do neither.
+// connectionNumbers are the numbers of nginx's status page: of connections that were accepted, of
+// those that are open, and of open ones on which a part of a head has arrived, a request is in
+// progress, or neither.
 type connectionNumbers struct{ accepted, active, reading, writing, waiting int64 }
 
 // connectionNumbers returns the numbers. They are not of the same instant, but add up. If the

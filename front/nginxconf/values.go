@@ -109,11 +109,15 @@ func (t *translator) mention(d *directive, text string) {
 	t.mentioned[key] = true
 	pieces, _ := grammar.Pieces(conf.Text(text)) // unavailable reports the error
 	for _, p := range pieces {
-		if p.Variable != "" && t.config.Mentioned[p.Variable] == "" && !strings.Contains(pattern, "<"+p.Variable+">") &&
-			!strings.Contains(pattern, "'"+p.Variable+"'") {
+		if p.Variable != "" && t.config.Mentioned[p.Variable] == "" && !hasGroup(pattern, p.Variable) {
 			t.config.Mentioned[p.Variable] = d.place()
 		}
 	}
+}
+
+// hasGroup reports whether a regular expression may have a group of a name.
+func hasGroup(pattern, name string) bool {
+	return strings.Contains(pattern, "<"+name+">") || strings.Contains(pattern, "'"+name+"'")
 }
 
 // reportedText returns a text for logs, clients or upstreams. With Options.Lenient, unavailable

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// actionsOf returns what signals request, in their order. As in nginx a request that waits already
-// is not repeated. It always receives: package signal drops a signal if the channel is full, which
+// actionsOf returns the actions of signals, in their order. As in nginx, one that waits already is
+// not repeated. Signals are always received: package signal drops one if the channel is full, which
 // would be SIGUSR1 or SIGQUIT after many SIGHUP during a slow reload.
 func actionsOf(signals <-chan os.Signal) (actions <-chan action, stop func()) {
 	to, end := make(chan action), make(chan struct{})
