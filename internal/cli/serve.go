@@ -38,7 +38,7 @@ Signals:
   SIGQUIT          finish active requests without limit, and exit
   SIGHUP           reload the certificate (which also happens when it changes); without one, like
                    SIGTERM, or ignored under nohup.
-                   With -c FILE, reload it; an invalid one changes nothing
+                   With -c FILE, reload it and reopen the logs; an invalid one changes nothing
   SIGUSR1          reopen the logs, after they were renamed
   SIGUSR2          with -c FILE, start the program again and let the new process take over
 
