@@ -124,6 +124,35 @@ func TestRepetitionOfEmptyProgramIsCheap(t *testing.T) {
 	}
 }
 
+// Alternatives within alternatives do not have tries without limit.
+func TestTriesAreLimited(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 2000 {
+		names = append(names, fmt.Sprintf("%d-name", i))
+	}
+	source := strings.Join(names, "|")
+	for range 200 {
+		source = "(?:" + source + "|x|y)"
+	}
+	re, err := Compile(source, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := 0
+	for _, i := range re.prog {
+		if i.trie != nil {
+			nodes += len(i.trie.nodes)
+		}
+	}
+	if nodes > 2*maxTrieNodes {
+		t.Errorf("%d nodes", nodes)
+	}
+	if ok, err := re.Match(strings.Repeat("x", 100)+"1999-name", new(Budget)); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+}
+
 // Subjects and groups are bytes, and only ASCII letters have two cases.
 func TestSubjectsAreBytes(t *testing.T) {
 	for _, test := range []struct {

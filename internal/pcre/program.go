@@ -57,8 +57,12 @@ type inst struct {
 	targets    []int
 }
 
-// maxProgram limits the number of instructions, as PCRE limits its compiled code.
-const maxProgram = 1 << 15
+const (
+	// maxProgram limits the number of instructions, as PCRE limits its compiled code.
+	maxProgram = 1 << 15
+	// maxTrieNodes limits the tries: a list in many groups may belong to as many.
+	maxTrieNodes = 1 << 17
+)
 
 var errTooLarge = errors.New("too large (use smaller repetitions)")
 
@@ -68,6 +72,7 @@ type builder struct {
 	marks     int
 	memoSlots int
 	tries     map[*node]*trie // nil for those that cannot have one
+	trieNodes int
 	err       error
 }
 
@@ -174,14 +179,16 @@ func (b *builder) alternatives(n *node) {
 // trie returns the trie of alternatives, which repetitions of them share, or nil.
 func (b *builder) trie(n *node) *trie {
 	t, ok := b.tries[n]
-	if ok || len(n.subs) < 3 {
+	if ok || len(n.subs) < 3 || b.trieNodes > maxTrieNodes {
 		return t
 	}
 	texts := make([][]string, len(n.subs))
 	for i, s := range n.subs {
 		texts[i], _ = s.prefixes()
 	}
-	t = newTrie(texts)
+	if t = newTrie(texts); t != nil {
+		b.trieNodes += len(t.nodes)
+	}
 	b.tries[n] = t
 	return t
 }
