@@ -145,6 +145,14 @@ func differencesOfResponses() []difference {
 			}
 			return string(b)
 		}},
+		{row: "101 without `Connection: Upgrade`, or with `close`", ours: "early", theirs: "",
+			observe: func(s side) string {
+				return s.upgrade("HTTP/1.1 101 Switching Protocols\nUpgrade: echo\n\nearly")
+			}},
+		{row: "101 without `Connection: Upgrade`, or with `close`", ours: "early", theirs: "",
+			observe: func(s side) string {
+				return s.upgrade("HTTP/1.1 101 Switching Protocols\nConnection: close, Upgrade\nUpgrade: echo\n\nearly")
+			}},
 		{row: "Failed requests", ours: "server, connection closed, retry false", theirs: "EOF",
 			observe: func(s side) string {
 				s.runScript(func(_ int, c *scripted) { c.request() })
@@ -208,6 +216,18 @@ func differencesOfConnections() []difference {
 		{row: "GetConn and TLS hooks of the first request to an HTTP/2 server", ours: "2 2 HTTP/2.0",
 			theirs: "1 1 HTTP/2.0", observe: hooksOfHTTP2},
 	}
+}
+
+// upgrade returns the body of the response to a request to switch protocols.
+func (s side) upgrade(response string) string {
+	s.runScript(func(_ int, c *scripted) { c.respond(response) })
+	resp, err := s.rt.RoundTrip(upgradeRequest(s.url))
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return string(b)
 }
 
 // waitForDial makes a second request wait for its connection until the first has its response.

@@ -17,6 +17,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/pcre"
 )
 
 const (
@@ -301,7 +302,6 @@ func (m *healthMatch) matchesField(i int, values []string) bool {
 
 // matches reports whether s matches outside of an exchange. A match that takes too long fails.
 func (p *pattern) matches(s string) bool {
-	left := maxRegexSteps
-	ok, err := p.re.Match(s, &left)
+	ok, err := p.re.Match(s, new(pcre.Budget))
 	return ok && err == nil
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"os"
 	"time"
@@ -39,6 +41,8 @@ func (x *exchange) connectError(err error) error {
 	side, kind := Server, CannotConnect
 	if viaProxy := (*proxyError)(nil); errors.As(err, &viaProxy) {
 		side = Proxy
+	} else if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && string(plain.RecordHeader[:]) == "HTTP/" {
+		err = fmt.Errorf("%w: %w", http.ErrSchemeMismatch, err) // http.Client does it for http.Transport
 	}
 	if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		kind = TimedOut

@@ -310,7 +310,7 @@ func invalidValueError(name string) error {
 func (h *http1Codec) appendAddedFields(x *exchange, b []byte, method string) []byte {
 	header := x.request.Header
 	h.requestedGzip = !x.client.settings.DisableCompression && method != http.MethodHead &&
-		method != http.MethodConnect && firstValue(header["Accept-Encoding"]) == "" && firstValue(header["Range"]) == ""
+		firstValue(header["Accept-Encoding"]) == "" && firstValue(header["Range"]) == ""
 	if h.requestedGzip {
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
 		x.traceField("Accept-Encoding", "gzip")

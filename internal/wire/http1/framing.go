@@ -35,6 +35,12 @@ type facts struct {
 // Host returns the offsets of the Host field's value, and whether there is one.
 func (f *facts) Host() (Span, bool) { return f.host, f.hasHost }
 
+// Length returns the value of Content-Length, and whether there is one.
+func (f *facts) Length() (n int64, ok bool) { return f.length, f.hasLength }
+
+// IsChunked reports whether the Transfer-Encoding is chunked.
+func (f *facts) IsChunked() bool { return f.hasCoding }
+
 // ExpectsContinue reports in yes whether there is "Expect: 100-continue", and in unmet whether
 // there is any other expectation.
 func (f *facts) ExpectsContinue() (yes, unmet bool) { return f.expectContinue, f.expectOther }
