@@ -325,7 +325,7 @@ func (a *acceptor) acceptOn(s *shard) {
 		switch {
 		case !g.put(k):
 		case hasHooks || s.early.isWorthwhile():
-			s.events = append(s.events, poll.Event{ID: c.fd, Readable: true})
+			s.events = append(s.events, poll.Event{ID: c.fd, Tag: k.tag(), Readable: true})
 		default:
 			k.addOrClose()
 		}

@@ -159,7 +159,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	if what == waitOutput {
 		bell, until = k.waiters.write, k.writeDeadline
 		if !k.waiters.outputAdded {
-			if k.shard().loop.AddOutput(int(k.fd), int(k.fd)) != nil {
+			if k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
 				k.mu.Unlock()
 				return false
 			}
