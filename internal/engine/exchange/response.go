@@ -111,6 +111,7 @@ func (w *Response) Init(c *Conn, x *Exchange, minor int, persistent bool) {
 	w.IsHEAD = x.Request.Method == http.MethodHead
 	w.KeepsHTTP10 = minor == 0 && persistent
 	w.ClosesConn = minor > 0 && !persistent
+	x.Body.isLast = !persistent
 }
 
 // Header implements http.ResponseWriter.
@@ -308,6 +309,9 @@ func (w *Response) finish() bool {
 		_ = c.Flush()
 	}
 	reuse := !w.ClosesConn && !short && c.WriteErr == nil && (!duplex || w.x.Body.drain())
+	if !reuse {
+		w.drainLast()
+	}
 	w.detach()
 	return reuse
 }

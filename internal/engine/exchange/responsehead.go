@@ -136,6 +136,7 @@ func (w *Response) frame(p []byte, done bool) {
 	c.Codec.Delimit(w)
 	if !w.ClosesConn && !w.drainRequestBody() {
 		w.ClosesConn, summary.Connection = true, nil
+		w.x.Body.flags.Set(bodyEndsConn)
 	}
 
 	out := c.Out
@@ -161,13 +162,12 @@ func (w *Response) frame(p []byte, done bool) {
 
 // drainRequestBody reads the remainder of the request's body before the response is sent, because
 // many clients send everything before they read. It reports whether the connection can be kept. It
-// cannot if the client announced a body with Expect and received no "100 Continue": it may or may
-// not send the body.
+// cannot if the client announced the body with Expect, as with net/http.
 func (w *Response) drainRequestBody() bool {
 	switch {
 	case w.x.Body.Mode == ByStream || !w.x.Body.hasRemainder():
 		return true
-	case w.bodyWithheld:
+	case w.x.Body.expectsContinue:
 		return false
 	case w.Flags.Has(FullDuplex):
 		return true // for now; the handler may continue to read

@@ -193,6 +193,11 @@ func (r *runner) closeConn(k *shardConn) {
 	if h := k.hooks(); h != nil && r.conn.End > 0 {
 		h.hasInput = true
 	}
+	if r.conn.Lingers {
+		k.group().lingering.Store(k, k.group().now())
+		r.conn.Linger()
+		k.group().lingering.Delete(k)
+	}
 	r.detach()
 	k.closeAndReport()
 }
