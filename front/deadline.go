@@ -84,7 +84,7 @@ func lingerLimitsOf(s *conf.Settings) (lingerLimits, error) {
 // setLinger passes the location's limits to the server. Requests without a body rarely need them.
 func (x *exchange) setLinger() {
 	l := &x.loc.linger
-	if x.r.ContentLength == 0 && !l.always {
+	if x.r.ProtoMajor > 1 || x.r.ContentLength == 0 && !l.always {
 		return
 	}
 	type lingerer interface {

@@ -21,6 +21,7 @@ import (
 var otherwiseByFCGI = map[string]string{
 	"hijack":              noTakingOver,
 	"close body, hijack":  noTakingOver,
+	"write, hijack/HEAD":  noTakingOver,
 	"max bytes":           describesConnection,
 	"chunked":             noCodings,
 	"identity":            noCodings,

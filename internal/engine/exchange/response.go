@@ -171,7 +171,9 @@ func (w *Response) commit(code int) {
 
 // startHead fixes the status.
 func (w *Response) startHead(code int) {
-	w.bodyWithheld = w.x.Body.endContinue()
+	if w.bodyWithheld = w.x.Body.endContinue(); w.bodyWithheld { // the client will not send it
+		w.x.Body.flags.Set(bodyClosed)
+	}
 	w.stage, w.Status = stageCommitted, uint16(code)
 	w.NoBody = !http1.BodyAllowed(code)
 	if code == http.StatusSwitchingProtocols || code < 300 && w.x.Request.Method == http.MethodConnect {

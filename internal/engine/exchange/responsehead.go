@@ -122,7 +122,8 @@ func (w *Response) applyLength(value string) {
 func (w *Response) frame(p []byte, done bool) {
 	w.stage = stageFramed
 	c, summary := w.Conn, &w.Conn.Summary
-	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount
+	// net/http ignores those that are set later, which HTTP/1.0 cannot carry
+	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount && w.Minor > 0
 	hasUnknownLength := mayHaveTrailers && !c.Codec.AllowsLengthWithTrailers() && w.HasTrailers()
 	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&
 		(!w.IsHEAD || len(p) > 0) {
