@@ -171,7 +171,8 @@ func (w *Response) commit(code int) {
 
 // startHead fixes the status.
 func (w *Response) startHead(code int) {
-	if w.bodyWithheld = w.x.Body.endContinue(); w.bodyWithheld { // the client will not send it
+	w.bodyWithheld = w.x.Body.endContinue()
+	if w.bodyWithheld && w.x.Body.Mode != ByStream { // as in net/http, except over HTTP/2
 		w.x.Body.flags.Set(bodyClosed)
 	}
 	w.stage, w.Status = stageCommitted, uint16(code)
