@@ -297,7 +297,7 @@ func (b *Body) drain() bool {
 	if b.Mode == ByStream {
 		return true
 	}
-	if b.Exchange.Response.HasReturned() { // the context must not outlive the handler by as long as this takes
+	if b.Exchange.Response.HasReturned() { // the context must end first: the client may take its time
 		b.Exchange.ctx.cancel(context.Canceled)
 	}
 	b.reading.Lock()

@@ -194,9 +194,10 @@ func (r *runner) closeConn(k *shardConn) {
 		h.hasInput = true
 	}
 	if r.conn.Lingers {
-		k.group().lingering.Store(k, k.group().now())
+		g := k.group()
+		g.lingering.Store(k, g.now())
 		r.conn.Linger()
-		k.group().lingering.Delete(k)
+		g.lingering.Delete(k)
 	}
 	r.detach()
 	k.closeAndReport()
