@@ -54,9 +54,20 @@
 //     HTTP/2.
 //   - The context of a request is canceled when the client closes the connection only if a program
 //     uses the context: if it has called Done or Err, or derived a context.
-//   - The remainder of a body is read, if it is small, and the connection is kept. That also
-//     applies if MaxBytesReader stopped the handler's Read, or if the server has sent 100 Continue.
-//   - The server waits at most 30 seconds for the remainder of a body.
+//   - If MaxBytesReader has stopped the handler's Read, the remainder is read, if it is small, and
+//     the connection is kept. net/http closes it.
+//   - The server waits at most 30 seconds for the remainder of a body, also in Close of the body.
+//   - If a client may still be sending when the last response was sent, the server ends its output
+//     and reads until nothing has arrived for half a second, for 5 seconds at most. net/http reads
+//     nothing and closes the connection after half a second, or at once in some cases.
+//   - A connection is closed if any element of a handler's Connection field is close (RFC 9112,
+//     9.6). net/http closes it only if the whole field is "close".
+//   - Trailer fields that a handler sets with TrailerPrefix after the head are also sent if the
+//     response is small. net/http drops them.
+//   - Hijack sends what the handler has written. net/http drops the part that it has buffered.
+//   - Without full duplex, a handler that copies the request's body to the response fails after
+//     some kilobytes, when the head of the response is sent. With net/http and io.Copy over TCP it
+//     fails after 512 bytes.
 //   - A Read of the body that still waits in another goroutine fails when the handler returns.
 //     net/http delays the response until the client sends more.
 //   - A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without

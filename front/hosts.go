@@ -160,6 +160,7 @@ func (c *compiler) areInterchangeable(groups []*hostGroup) bool {
 func (c *compiler) misdirectedHost() *host {
 	h := &host{}
 	h.defaults.settings, h.defaults.sendTimeout = &conf.Settings{}, defaultTimeout
+	h.defaults.linger, _ = lingerLimitsOf(h.defaults.settings) // the default cannot be wrong
 	h.defaults.files = &fileSet{types: c.mediaTypes(&conf.Files{})}
 	h.defaults.content = fixedStatus(http.StatusMisdirectedRequest)
 	return h

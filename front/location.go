@@ -48,6 +48,7 @@ type location struct {
 	content    content
 
 	sendTimeout time.Duration // between two writes that the client receives some of
+	linger      lingerLimits
 }
 
 // content responds to a request in the content phase.
@@ -297,6 +298,9 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 		return err
 	}
 	loc.sendTimeout = cmp.Or(s.SendTimeout, defaultTimeout)
+	if loc.linger, err = lingerLimitsOf(s); err != nil {
+		return err
+	}
 	if loc.filters, err = c.filters(s, from.Proxy, loc.userID); err != nil {
 		return err
 	}

@@ -272,6 +272,12 @@ type Settings struct {
 	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that
 	// between two writes of a response. 0 is 60 seconds.
 	BodyTimeout, SendTimeout time.Duration
+	// LingerTime bounds how long a connection is read after its last response if the client may
+	// still be sending the request's body, and LingerTimeout that time without data. 0 is 30 and 5
+	// seconds. With Linger "always" it is read after every last response, and with "off" never. They
+	// require a tare.Server, and concern HTTP/1.
+	LingerTime, LingerTimeout time.Duration
+	Linger                    string
 	// KeepAliveRequests and KeepAliveTime bound the requests and the age of a client's connection;
 	// 0 is no limit. They require a server that lets handlers see connections, as tare.Server does.
 	KeepAliveRequests int

@@ -67,13 +67,10 @@ func (t *translator) settings(s *scope) conf.Settings {
 		NoLogNotFound:     !s.flag("log_not_found", true),
 		MaxRanges:         maxRanges(s),
 	}
+	lingering(s, &set)
 	t.logCache(s, &set)
 	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
-	if n, has := s.size("client_max_body_size"); has {
-		if set.MaxBody = n; n == 0 {
-			set.MaxBody = -1
-		}
-	}
+	set.MaxBody = maxBody(s)
 	set.MaxHeaders = s.number("max_headers")
 	if n, has := s.size("client_body_buffer_size"); has {
 		set.BodyBuffer = max(n, 1) // 0 is the default
@@ -81,6 +78,23 @@ func (t *translator) settings(s *scope) conf.Settings {
 	set.BodyFile, set.BodyDir = t.bodyFile(s)
 	t.close(s, &set)
 	return set
+}
+
+// lingering translates how long connections are read after their last responses.
+func lingering(s *scope, set *conf.Settings) {
+	if mode := s.word("lingering_close"); mode != "on" {
+		set.Linger = mode
+	}
+	set.LingerTime, set.LingerTimeout = s.time("lingering_time"), s.time("lingering_timeout")
+}
+
+// maxBody translates client_max_body_size, whose 0 is no limit.
+func maxBody(s *scope) int64 {
+	n, has := s.size("client_max_body_size")
+	if has && n == 0 {
+		return -1
+	}
+	return n
 }
 
 // maxRanges translates max_ranges, whose 0 disables ranges.

@@ -331,35 +331,6 @@ func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 	})
 }
 
-// A client that is still sending when the response comes receives the response, not a reset.
-func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
-	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "too much", http.StatusRequestEntityTooLarge)
-	})})
-	served := goServe(s, l)
-	defer func() { s.Close(); <-served }()
-	testkit.Try(t, func() error { // the server lingers for half a second
-		c, err := dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		const size = 400 << 10 // more than the server drains, less than it reads while lingering
-		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
-		for range 20 {
-			if _, err := c.Write(make([]byte, size/20)); err != nil {
-				return fmt.Errorf("sending: %w", err)
-			}
-			time.Sleep(time.Millisecond) // some of it arrives after the response was sent
-		}
-		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "413 ") {
-			return fmt.Errorf("%q, %w", b, err)
-		}
-		return nil
-	})
-}
-
 // A goroutine that reads the body sets deadlines while the handler writes, and while another one
 // hijacks the connection. The race detector must find nothing.
 func TestConcurrentDeadlinesDoNotRace(t *testing.T) {

@@ -89,7 +89,7 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head},
 			"post": {post, get},
 		} {
-			if name == "timeout" || name == "hijack" && len(pieces) > 1 {
+			if name == "timeout" || strings.Contains(name, "hijack") && len(pieces) > 1 {
 				continue // their responses depend on the client's timing
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces) })

@@ -5,9 +5,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
+	"reflect"
+	"syscall"
 	"time"
 )
 
@@ -248,22 +251,39 @@ func (w *Response) ReadFrom(src io.Reader) (n int64, err error) {
 	more, done, err := w.copyFrom(src)
 	if n += more; !done {
 		more, err = io.CopyBuffer(plain, src, make([]byte, CopySize))
-		n += more
+		return n + more, err
+	}
+	if err == nil && w.written == w.Length {
+		if excess, _ := src.Read(make([]byte, 1)); excess > 0 { // as in net/http
+			err = http.ErrContentLength
+		}
 	}
 	return n, err
 }
 
-// kernelCanRead reports whether the kernel may be able to copy from src. Any other reader might
-// call back into the response.
+// kernelCanRead reports whether the kernel may be able to copy from src. io.Copy passes what wraps
+// an *os.File or a *net.TCPConn to hide its WriteTo. As in net/http, the kernel also reads other
+// types that embed an *os.File. Any other reader might call back into the response.
 func kernelCanRead(src io.Reader) bool {
 	if limited, ok := src.(*io.LimitedReader); ok {
 		src = limited.R
 	}
-	switch src.(type) {
+	switch src := src.(type) {
 	case *os.File, *net.TCPConn, *net.UnixConn:
 		return true
+	case kernelFile:
+		info, err := src.Stat()
+		return err == nil && info.Mode().IsRegular()
+	case net.Conn:
+		return reflect.TypeOf(src).PkgPath() == "net"
 	}
 	return false
+}
+
+// kernelFile is a file with a descriptor.
+type kernelFile interface {
+	fs.File
+	syscall.Conn
 }
 
 // copyFrom makes the connection copy from src. done reports whether it could.
@@ -281,11 +301,19 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	if err := w.flush(); err != nil {
 		return 0, true, err
 	}
-	// The kernel copies from an io.LimitedReader over a file, not from two.
-	if limited, ok := src.(*io.LimitedReader); w.Length >= 0 && (!ok || limited.N > left) {
+	limited, isLimited := src.(*io.LimitedReader)
+	switch { // the kernel copies from an io.LimitedReader over a file, not from two
+	case w.Length < 0:
+	case !isLimited:
 		src = io.LimitReader(src, left)
+	case limited.N > left:
+		defer func(rest int64) { limited.N += rest }(limited.N - left)
+		limited.N = left
 	}
 	n, err = w.Conn.Transport.SendFrom(src, w.Conn.CurrentSendTimeout())
+	if err == errors.ErrUnsupported { //nolint:errorlint // an ENOSYS is ErrUnsupported, too
+		return 0, false, nil
+	}
 	w.written += n
 	w.Conn.FailWrite(err)
 	return n, true, err

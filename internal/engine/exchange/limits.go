@@ -14,11 +14,10 @@ const (
 	// net/http.
 	NewGrace = 5 * time.Second
 
-	// lingerTime and lingerBytes limit the reading from a client that has received a response
-	// before its request was read to the end. Closing at once would reset the connection and
-	// lose the response.
-	lingerTime  = 500 * time.Millisecond
-	lingerBytes = 1 << 20
+	// lingerTimeout is how long a client that has received the last response may send nothing
+	// before the connection is closed, as in net/http, and lingerTime how long it may send.
+	lingerTimeout = 500 * time.Millisecond
+	lingerTime    = 5 * time.Second
 )
 
 // Buffer sizes.

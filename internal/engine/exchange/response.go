@@ -111,6 +111,7 @@ func (w *Response) Init(c *Conn, x *Exchange, minor int, persistent bool) {
 	w.IsHEAD = x.Request.Method == http.MethodHead
 	w.KeepsHTTP10 = minor == 0 && persistent
 	w.ClosesConn = minor > 0 && !persistent
+	x.Body.isLast = !persistent
 }
 
 // Header implements http.ResponseWriter.
@@ -171,6 +172,9 @@ func (w *Response) commit(code int) {
 // startHead fixes the status.
 func (w *Response) startHead(code int) {
 	w.bodyWithheld = w.x.Body.endContinue()
+	if w.bodyWithheld && w.x.Body.Mode != ByStream { // as in net/http, except over HTTP/2
+		w.x.Body.flags.Set(bodyClosed)
+	}
 	w.stage, w.Status = stageCommitted, uint16(code)
 	w.NoBody = !http1.BodyAllowed(code)
 	if code == http.StatusSwitchingProtocols || code < 300 && w.x.Request.Method == http.MethodConnect {
@@ -308,6 +312,9 @@ func (w *Response) finish() bool {
 		_ = c.Flush()
 	}
 	reuse := !w.ClosesConn && !short && c.WriteErr == nil && (!duplex || w.x.Body.drain())
+	if !reuse {
+		w.drainLast()
+	}
 	w.detach()
 	return reuse
 }

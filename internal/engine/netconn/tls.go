@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -44,6 +45,11 @@ func (c *Conn) handshakeTLS() bool {
 	c.secured = time.Now()
 	state := tc.ConnectionState()
 	c.conn.Template.TLS = &state
+	if sc, ok := tc.NetConn().(syscall.Conn); ok && IsHTTP1(state.NegotiatedProtocol) {
+		if raw, err := sc.SyscallConn(); err == nil {
+			AckNow(raw)
+		}
+	}
 	return true
 }
 

@@ -24,6 +24,7 @@ type Framing struct {
 // facts is what the field lines specify about framing, routing and the connection.
 type facts struct {
 	hasLength, hasCoding, hasHost bool
+	hasExpect                     bool
 	close, keepAlive              bool
 	expectContinue, expectOther   bool
 	inTrailer                     bool // the fields belong to a trailer section
@@ -41,9 +42,11 @@ func (f *facts) Length() (n int64, ok bool) { return f.length, f.hasLength }
 // IsChunked reports whether the Transfer-Encoding is chunked.
 func (f *facts) IsChunked() bool { return f.hasCoding }
 
-// ExpectsContinue reports in yes whether there is "Expect: 100-continue", and in unmet whether
-// there is any other expectation.
-func (f *facts) ExpectsContinue() (yes, unmet bool) { return f.expectContinue, f.expectOther }
+// ExpectsContinue reports in yes whether the first Expect field contains 100-continue, and in unmet
+// whether it contains other expectations only. As in net/http, further Expect fields are ignored.
+func (f *facts) ExpectsContinue() (yes, unmet bool) {
+	return f.expectContinue, f.expectOther && !f.expectContinue
+}
 
 func (f *facts) record(name Name, value []byte, offset int) error {
 	switch name {
@@ -71,6 +74,10 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 			f.keepAlive = f.keepAlive || equalFold(token, "keep-alive")
 		}
 	case NameExpect:
+		if f.hasExpect {
+			break
+		}
+		f.hasExpect = true
 		for token := range elements(value) {
 			if equalFold(token, "100-continue") {
 				f.expectContinue = true

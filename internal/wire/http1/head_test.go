@@ -269,7 +269,10 @@ func TestFieldsSetFacts(t *testing.T) {
 		"Host: \ta:1 \r\n":                                   `host "a:1" true, continue false, unmet false`,
 		"Host: a\r\nExpect: 100-Continue\r\n":                `host "a" true, continue true, unmet false`,
 		"Host: a\r\nExpect: tea\r\n":                         `host "a" true, continue false, unmet true`,
-		"Host: a\r\nExpect: tea\r\nExpect: 100-continue\r\n": `host "a" true, continue true, unmet true`,
+		"Host: a\r\nExpect: tea\r\nExpect: 100-continue\r\n": `host "a" true, continue false, unmet true`,
+		"Host: a\r\nExpect: 100-continue\r\nExpect: tea\r\n": `host "a" true, continue true, unmet false`,
+		"Host: a\r\nExpect: tea, 100-continue\r\n":           `host "a" true, continue true, unmet false`,
+		"Host: a\r\nExpect:\r\nExpect: 100-continue\r\n":     `host "a" true, continue false, unmet false`,
 		"Host: a\r\nExpect: ,\r\n":                           `host "a" true, continue false, unmet false`,
 	} {
 		var r Request
