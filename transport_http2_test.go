@@ -62,10 +62,11 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 		if len(seen) != 1 {
 			t.Errorf("%d connections for requests one after another", len(seen))
 		}
-		if n := tare.TransportCount(tr); test.force && n.Active+n.Idle+n.Hosts > 0 {
-			t.Errorf("places are left: %+v", n)
-		}
+		waitFor(t, "all connections to be idle", func() bool { return tare.TransportCount(tr).Active == 0 })
 		tr.CloseIdleConnections()
+		if n := tare.TransportCount(tr); n.Active+n.Idle+n.Hosts > 0 {
+			t.Errorf("connections are left: %+v", n)
+		}
 	}
 }
 

@@ -1,0 +1,131 @@
+package h2
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"github.com/tarehq/tare/internal/poison"
+)
+
+// output is what a connection has yet to send. Frames are appended to buf while one goroutine
+// writes what was there before: requests that begin meanwhile share a write, and nobody who waits
+// for a lock waits for the network.
+type output struct {
+	buf        []byte // complete frames
+	spare      []byte // empty
+	sending    int    // bytes that are being written
+	replies    int    // bytes of buf that the peer's frames have caused
+	isFlushing bool
+	closeAfter bool  // the connection is closed once everything is sent
+	failed     error // why nothing more can be sent
+}
+
+const (
+	// maxOut is how much output waits before senders wait, and the connection accepts no streams.
+	maxOut = 64 << 10
+	// maxReplies is how many bytes of replies to the peer's frames may wait.
+	maxReplies = 64 << 10
+	// keptOut is the largest buffer that is used again.
+	keptOut = 2 * maxOut
+	// maxWrite is how many bytes one write sends at most: each has a deadline.
+	maxWrite = 64 << 10
+	// closeTimeout limits sending what precedes the end of a connection.
+	closeTimeout = time.Second
+)
+
+// pending returns how many bytes wait.
+func (o *output) pending() int { return len(o.buf) + o.sending }
+
+// replyLocked sets the output to out, which ends with a reply to a frame of the peer.
+func (c *Conn) replyLocked(out []byte) {
+	o := &c.output
+	o.replies += len(out) - len(o.buf)
+	o.buf = out
+	c.flushLocked()
+}
+
+// flushLocked starts a goroutine that sends the output, unless one runs. The caller may have to
+// return at once, and a write may wait.
+func (c *Conn) flushLocked() {
+	o := &c.output
+	if o.isFlushing || o.failed != nil && !o.closeAfter || len(o.buf) == 0 && !o.closeAfter {
+		return
+	}
+	o.isFlushing = true
+	go func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sendLocked()
+	}()
+}
+
+// flushHereLocked is flushLocked for a goroutine that may wait. It releases the mutex meanwhile.
+func (c *Conn) flushHereLocked() {
+	o := &c.output
+	if o.isFlushing || o.failed != nil || len(o.buf) == 0 {
+		return
+	}
+	o.isFlushing = true
+	c.sendLocked()
+}
+
+// sendLocked sends all output. The caller has set isFlushing. It releases the mutex while it
+// writes.
+func (c *Conn) sendLocked() {
+	o := &c.output
+	for len(o.buf) > 0 && o.failed == nil {
+		b := o.buf
+		o.buf, o.spare, o.replies, o.sending = o.spare[:0], nil, 0, len(b)
+		c.mu.Unlock()
+		err := c.write(b)
+		c.mu.Lock()
+		if o.sending = 0; cap(b) <= keptOut {
+			poison.Fill(b)
+			o.spare = b[:0]
+		}
+		o.failed = err
+		c.wakeSendersLocked()
+		c.checkRoomLocked()
+	}
+	o.isFlushing = false
+	err, isOver := o.failed, o.closeAfter
+	if err == nil && !isOver {
+		return
+	}
+	c.mu.Unlock()
+	if !isOver {
+		e := &Error{Kind: Closed, Err: err}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			e = &Error{Kind: TimedOut, Err: errors.Join(errNoProgress, err)}
+		}
+		c.end(e, 0, false)
+	} else {
+		_ = c.nc.Close()
+	}
+	c.mu.Lock()
+}
+
+// write writes b. Each part must be accepted in part within the timeout.
+func (c *Conn) write(b []byte) error {
+	for len(b) > 0 {
+		c.setWriteDeadline()
+		n, err := c.nc.Write(b[:min(len(b), maxWrite)])
+		b = b[n:]
+		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// setWriteDeadline sets the deadline of a write. end may move it.
+func (c *Conn) setWriteDeadline() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	timeout := c.config.WriteTimeout
+	if c.output.closeAfter {
+		timeout = closeTimeout
+	}
+	_ = c.nc.SetWriteDeadline(time.Now().Add(timeout))
+}
