@@ -106,7 +106,11 @@ func (c *conn) openHTTP2(config *h2.Config) {
 	c.endOpening()
 	h.isHTTP2 = true
 	c.opened = p.now()
-	c.h2 = h2.New(c.Conn, config, c)
+	maxStreams := uint32(h2.AssumedStreams)
+	if len(h.shared) > 0 {
+		maxStreams = h.shared[0].h2.MaxStreams()
+	}
+	c.h2 = h2.New(c.Conn, config, c, maxStreams)
 	if !p.limits.sharesNothing {
 		h.shared = append(h.shared, c)
 	} else {

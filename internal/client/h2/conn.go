@@ -52,16 +52,16 @@ type peerSettings struct {
 	extendedConnect bool
 }
 
-// assumedStreams is the number of concurrent streams until the peer's SETTINGS arrive, as in
-// net/http.
-const assumedStreams = 100
+// AssumedStreams is the number of concurrent streams until the peer's SETTINGS arrive, as in
+// net/http, unless another connection to the peer has received them.
+const AssumedStreams = 100
 
 // New returns a connection on nc, with one stream reserved. It sends the client's settings and
-// starts the goroutine that reads.
-func New(nc net.Conn, config *Config, host Host) *Conn {
+// starts the goroutine that reads. maxStreams limits streams until the peer's SETTINGS arrive.
+func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 	c := &Conn{
 		nc: nc, config: config, host: host, streams: make(map[uint32]*Stream), reserved: 1, nextID: 1,
-		peer:       peerSettings{maxStreams: assumedStreams, initialWindow: wire.InitialWindow, maxHeadList: 1<<32 - 1},
+		peer:       peerSettings{maxStreams: maxStreams, initialWindow: wire.InitialWindow, maxHeadList: 1<<32 - 1},
 		sendWindow: wire.InitialWindow, window: newInWindow(config.ConnWindow),
 		ledger: ledger{units: fullLedger, updated: time.Now()},
 	}
@@ -85,13 +85,20 @@ func New(nc net.Conn, config *Config, host Host) *Conn {
 func (c *Conn) Reserve() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isClosing || c.health.isSuspect || c.output.pending() > maxOut ||
+	if c.isClosing || c.health.isSuspect || c.output.pending() > maxOut || c.output.isStalled() ||
 		int64(len(c.streams)+c.reserved) >= int64(c.peer.maxStreams) {
 		c.hasRefused = true
 		return false
 	}
 	c.reserved++
 	return true
+}
+
+// MaxStreams returns the peer's limit of streams.
+func (c *Conn) MaxStreams() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peer.maxStreams
 }
 
 // checkRoomLocked notifies the host if Reserve has failed before and may succeed now.

@@ -64,5 +64,4 @@ var (
 	ErrNoExtendedConnect = errors.New("net/http: extended connect not supported by peer")
 
 	errNoProgress = errors.New("http2: the server accepts no bytes")
-	errNoPong     = errors.New("http2: the server does not respond to PING")
 )

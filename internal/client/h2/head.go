@@ -75,7 +75,7 @@ func (c *Conn) onBlock(h wire.FrameHeader, block []byte, size int) *wire.Error {
 		return f
 	}
 	c.mu.Lock()
-	c.frameArrivedLocked(true)
+	c.arrivedLocked(h.Type, h.StreamID)
 	st := c.streams[h.StreamID]
 	if st == nil {
 		defer c.mu.Unlock()

@@ -11,9 +11,10 @@ import (
 // Config.PingAfter, and when a request was abandoned and nothing has arrived since it was sent: the
 // connection is suspect then, and accepts no streams until something arrives.
 type health struct {
-	frames     uint64      // complete frames, and pieces of DATA, that have arrived
+	frames     uint64      // of streams, pieces of DATA, and PINGs that have arrived
+	arrivedAt  time.Time   // the last frame of any kind, if there is a PingAfter
 	timer      *time.Timer // the end of the silence, or of the wait for a PING's response
-	checked    uint64      // frames at the last check
+	pingedAt   uint64      // frames when a PING was sent
 	isAwaiting bool        // the response to a PING
 	isSuspect  bool
 	isSpent    bool // a suspicion has sent a PING since HEADERS or DATA arrived
@@ -31,6 +32,7 @@ func (h *health) stop() {
 // startPingsLocked starts to watch for silence.
 func (c *Conn) startPingsLocked() {
 	if d := c.config.PingAfter; d > 0 {
+		c.health.arrivedAt = time.Now()
 		c.health.timer = time.AfterFunc(d, c.checkHealth)
 	}
 }
@@ -39,36 +41,32 @@ func (c *Conn) startPingsLocked() {
 func (c *Conn) checkHealth() {
 	c.mu.Lock()
 	h := &c.health
-	isSilent := h.frames == h.checked
-	h.checked = h.frames
-	switch {
-	case c.err != nil:
-	case h.isAwaiting && isSilent:
-		c.mu.Unlock()
-		c.end(&Error{Kind: TimedOut, Err: &pingError{}}, wire.NoError, true)
-		return
-	case isSilent && c.config.PingAfter > 0:
-		c.pingLocked()
-	default:
-		h.isAwaiting = false
-		if c.config.PingAfter > 0 {
-			h.timer.Reset(c.config.PingAfter)
+	isLost := h.isAwaiting && h.frames == h.pingedAt
+	h.isAwaiting = false
+	if d := c.config.PingAfter; d > 0 && !isLost && c.err == nil {
+		if left := d - time.Since(h.arrivedAt); left > 0 {
+			h.timer.Reset(left)
+		} else {
+			c.pingLocked()
 		}
 	}
 	c.mu.Unlock()
+	if isLost {
+		c.end(&Error{Kind: TimedOut, Err: pingError{}}, wire.NoError, true)
+	}
 }
 
 // pingError is the error of a connection whose peer does not respond.
 type pingError struct{}
 
-func (*pingError) Error() string { return errNoPong.Error() }
+func (pingError) Error() string { return "http2: the server does not respond to PING" }
 
-func (*pingError) Unwrap() []error { return []error{errNoPong, os.ErrDeadlineExceeded} }
+func (pingError) Unwrap() error { return os.ErrDeadlineExceeded }
 
 // pingLocked sends a PING, whose response must arrive in time.
 func (c *Conn) pingLocked() {
 	h := &c.health
-	h.isAwaiting, h.checked = true, h.frames
+	h.isAwaiting, h.pingedAt = true, h.frames
 	c.output.buf = wire.AppendPing(c.output.buf, 0, [8]byte([]byte(healthPing)))
 	c.flushLocked()
 	if h.timer == nil {
@@ -89,15 +87,21 @@ func (c *Conn) suspectLocked() {
 	c.pingLocked()
 }
 
-// frameArrivedLocked records that the peer has responded.
-func (c *Conn) frameArrivedLocked(isOfStream bool) {
+// arrivedLocked records that a frame has arrived, or a piece of DATA.
+func (c *Conn) arrivedLocked(kind wire.FrameType, stream uint32) {
 	h := &c.health
+	if c.config.PingAfter > 0 {
+		h.arrivedAt = time.Now()
+	}
+	if stream == 0 && kind != wire.Ping { // a server may send it before it looks at requests
+		return
+	}
 	h.frames++
 	if h.isSuspect {
 		h.isSuspect = false
 		c.checkRoomLocked()
 	}
-	if isOfStream {
+	if kind == wire.Headers || kind == wire.Data {
 		h.isSpent = false
 	}
 }

@@ -12,10 +12,11 @@ import (
 // writes what was there before: requests that begin meanwhile share a write, and nobody who waits
 // for a lock waits for the network.
 type output struct {
-	buf        []byte // complete frames
-	spare      []byte // empty
-	sending    int    // bytes that are being written
-	replies    int    // bytes of buf that the peer's frames have caused
+	buf        []byte    // complete frames
+	spare      []byte    // empty
+	sending    int       // bytes that are being written
+	began      time.Time // the current write
+	replies    int       // bytes of buf that the peer's frames have caused
 	isFlushing bool
 	closeAfter bool  // the connection is closed once everything is sent
 	failed     error // why nothing more can be sent
@@ -30,9 +31,14 @@ const (
 	keptOut = 2 * maxOut
 	// maxWrite is how many bytes one write sends at most: each has a deadline.
 	maxWrite = 64 << 10
+	// stalledAfter is how long a write may take before requests use another connection.
+	stalledAfter = time.Second
 	// closeTimeout limits sending what precedes the end of a connection.
 	closeTimeout = time.Second
 )
+
+// isStalled reports whether the peer accepts bytes so slowly that others should not wait for them.
+func (o *output) isStalled() bool { return o.sending > 0 && time.Since(o.began) > stalledAfter }
 
 // pending returns how many bytes wait.
 func (o *output) pending() int { return len(o.buf) + o.sending }
@@ -127,5 +133,6 @@ func (c *Conn) setWriteDeadline() {
 	if c.output.closeAfter {
 		timeout = closeTimeout
 	}
-	_ = c.nc.SetWriteDeadline(time.Now().Add(timeout))
+	c.output.began = time.Now()
+	_ = c.nc.SetWriteDeadline(c.output.began.Add(timeout))
 }

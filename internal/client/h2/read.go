@@ -126,7 +126,7 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 		return c.onContinuation(h, payload)
 	}
 	c.mu.Lock()
-	c.frameArrivedLocked(false)
+	c.arrivedLocked(h.Type, h.StreamID)
 	var f *wire.Error
 	var st *Stream
 	switch h.Type {
@@ -218,7 +218,7 @@ func (c *Conn) readData(h wire.FrameHeader) error {
 			return err
 		}
 		part := i.buf[i.at:min(i.end, i.at+left)]
-		c.storeData(st, part)
+		c.storeData(h, st, part)
 		left -= len(part)
 		i.at += len(part)
 	}
@@ -245,7 +245,7 @@ func (c *Conn) readData(h wire.FrameHeader) error {
 func (c *Conn) startData(h wire.FrameHeader, size int) (*Stream, *wire.Error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.frameArrivedLocked(true)
+	c.arrivedLocked(h.Type, h.StreamID)
 	st := c.streams[h.StreamID]
 	overhead := int(h.Length) - size
 	switch {
@@ -306,10 +306,10 @@ func (c *Conn) returnLocked(n int) {
 }
 
 // storeData stores content for the goroutine that receives it.
-func (c *Conn) storeData(st *Stream, b []byte) {
+func (c *Conn) storeData(h wire.FrameHeader, st *Stream, b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.health.frames++
+	c.arrivedLocked(h.Type, h.StreamID)
 	if st == nil || st.isClosed {
 		c.returnLocked(len(b))
 		return

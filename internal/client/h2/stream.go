@@ -320,10 +320,10 @@ func (st *Stream) Abort(cause error, drops bool) {
 	if st.inEnded {
 		code = wire.NoError
 	} else if st.err == nil {
-		st.failLocked(cause)
 		if !st.isClosed && c.health.frames == st.sawFrames {
 			c.suspectLocked()
 		}
+		st.failLocked(cause)
 	}
 	closed := st.resetLocked(code)
 	if drops {
