@@ -96,3 +96,53 @@ func TestTransportWorksWithoutHTTP1(t *testing.T) {
 		t.Error("Protocols are not cloned")
 	}
 }
+
+// BenchmarkTransportHTTP2 compares both transports with one server of net/http, over HTTP/2 without
+// TLS.
+func BenchmarkTransportHTTP2(b *testing.B) {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	large := strings.Repeat("x", 1<<20)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/large" {
+			_, _ = io.WriteString(w, large)
+		} else {
+			_, _ = io.WriteString(w, "hello")
+		}
+	}))
+	s.Config.Protocols = &protocols
+	s.Start()
+	defer s.Close()
+	for _, test := range []struct {
+		name, path, body string
+		workers          int
+	}{{"small-1", "/", "", 1}, {"small-32", "/", "", 32}, {"down-1MB", "/large", "", 1}, {"up-1MB", "/", large, 1}} {
+		for name, rt := range map[string]http.RoundTripper{
+			"tare": &tare.Transport{Protocols: &protocols}, "nethttp": &http.Transport{Protocols: &protocols},
+		} {
+			b.Run(test.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				var all sync.WaitGroup
+				for w := range test.workers {
+					all.Go(func() {
+						for range (b.N + w) / test.workers {
+							r, _ := http.NewRequest("POST", s.URL+test.path, strings.NewReader(test.body))
+							if test.body == "" {
+								r, _ = http.NewRequest("GET", s.URL+test.path, nil)
+							}
+							resp, err := rt.RoundTrip(r)
+							if err != nil {
+								b.Error(err)
+								return
+							}
+							_, _ = io.Copy(io.Discard, resp.Body)
+							resp.Body.Close()
+						}
+					})
+				}
+				all.Wait()
+			})
+		}
+	}
+}

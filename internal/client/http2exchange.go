@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/textproto"
+	"strconv"
 	"sync"
 	"time"
 
@@ -264,7 +265,7 @@ func (e *http2Exchange) makeResponse(head *h2.Head) error {
 }
 
 // statusText returns the Status of a response, which has no reason phrase over HTTP/2.
-func statusText(status int) string { return fmt.Sprintf("%03d %s", status, http.StatusText(status)) }
+func statusText(status int) string { return strconv.Itoa(status) + " " + http.StatusText(status) }
 
 // lost returns the error of a response whose head did not arrive, and whether a retry may help.
 func (e *http2Exchange) lost(err error) error {

@@ -114,7 +114,7 @@ func (st *Stream) IsFirst() bool { return st.id == 1 }
 func (st *Stream) appendDataLocked(b []byte, isLast bool) (sent int) {
 	c := st.conn
 	for !st.outEnded {
-		n := min(len(b), int(st.sendWindow), int(c.sendWindow), wire.MinMaxFrameSize)
+		n := min(len(b), int(st.sendWindow), int(c.sendWindow), int(c.peer.maxFrame), maxOut)
 		if ends := isLast && n == len(b); n <= 0 && !(ends && len(b) == 0) || c.output.pending() >= maxOut {
 			break
 		} else if ends {
