@@ -62,7 +62,7 @@ const AssumedStreams = 100
 func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 	c := &Conn{
 		nc: nc, config: config, host: host, streams: make(map[uint32]*Stream), reserved: 1, nextID: 1,
-		peer:       peerSettings{maxStreams: maxStreams, initialWindow: wire.InitialWindow, maxHeadList: 1<<32 - 1,
+		peer: peerSettings{maxStreams: maxStreams, initialWindow: wire.InitialWindow, maxHeadList: 1<<32 - 1,
 			maxFrame: wire.MinMaxFrameSize},
 		sendWindow: wire.InitialWindow, window: newInWindow(config.ConnWindow),
 		ledger: ledger{units: fullLedger, updated: time.Now()},
