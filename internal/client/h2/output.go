@@ -82,15 +82,12 @@ func (c *Conn) sendLocked() {
 	o := &c.output
 	for len(o.buf) > 0 && o.failed == nil {
 		b := o.buf
-		o.buf, o.spare, o.replies, o.sending = o.spare[:0], nil, 0, len(b)
-		c.mu.Unlock()
-		err := c.write(b)
-		c.mu.Lock()
-		if o.sending = 0; cap(b) <= keptOut {
+		o.buf, o.spare, o.replies = o.spare[:0], nil, 0
+		o.failed = c.writeLocked(b)
+		if cap(b) <= keptOut {
 			poison.Fill(b)
 			o.spare = b[:0]
 		}
-		o.failed = err
 		c.wakeSendersLocked()
 		c.checkRoomLocked()
 	}
@@ -100,39 +97,38 @@ func (c *Conn) sendLocked() {
 		return
 	}
 	c.mu.Unlock()
-	if !isOver {
-		e := &Error{Kind: Closed, Err: err}
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			e = &Error{Kind: TimedOut, Err: errors.Join(errNoProgress, err)}
-		}
-		c.end(e, 0, false)
-	} else {
+	defer c.mu.Lock()
+	if isOver {
 		_ = c.nc.Close()
+		return
 	}
-	c.mu.Lock()
+	e := &Error{Kind: Closed, Err: err}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		e = &Error{Kind: TimedOut, Err: errors.Join(errNoProgress, err)}
+	}
+	c.end(e, 0, false)
 }
 
-// write writes b. Each part must be accepted in part within the timeout.
-func (c *Conn) write(b []byte) error {
+// writeLocked writes b. The peer must accept a byte within the timeout. It releases the mutex while
+// it writes.
+func (c *Conn) writeLocked(b []byte) error {
+	o := &c.output
 	for len(b) > 0 {
-		c.setWriteDeadline()
+		timeout := c.config.WriteTimeout
+		if o.closeAfter {
+			timeout = closeTimeout
+		}
+		o.sending, o.began = len(b), time.Now()
+		_ = c.nc.SetWriteDeadline(o.began.Add(timeout)) // end may move it
+		c.mu.Unlock()
 		n, err := c.nc.Write(b[:min(len(b), maxWrite)])
+		c.mu.Lock()
 		b = b[n:]
 		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+			o.sending = 0
 			return err
 		}
 	}
+	o.sending = 0
 	return nil
-}
-
-// setWriteDeadline sets the deadline of a write. end may move it.
-func (c *Conn) setWriteDeadline() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	timeout := c.config.WriteTimeout
-	if c.output.closeAfter {
-		timeout = closeTimeout
-	}
-	c.output.began = time.Now()
-	_ = c.nc.SetWriteDeadline(c.output.began.Add(timeout))
 }
