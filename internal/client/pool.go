@@ -231,13 +231,17 @@ func (p *pool) removeIfEmpty(h *host) {
 // release ends the use of a connection or slot, and reports whether the connection is kept or
 // passed on. If another idle connection must be closed to make room, it returns that.
 func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
-	h := c.host
 	now := p.now()
-	isUsable = isUsable && (c.h2 != nil || !c.countUse(&p.limits, now))
+	isUsable = isUsable && !c.countUse(&p.limits, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.releaseAt(now, c, isUsable)
+}
+
+// releaseAt is release without counting the use. The caller holds mu.
+func (p *pool) releaseAt(now monotime, c *conn, isUsable bool) (isKept bool, evicted *conn) {
+	h := c.host
 	c.endOpening()
-	isUsable = isUsable && !c.isRetired
 	if len(h.waiting) > 0 {
 		if isUsable = isUsable && (c.h2 == nil || h.share(c)); !isUsable {
 			c = h.slot()

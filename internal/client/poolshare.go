@@ -159,23 +159,28 @@ func (c *conn) otherStream() *conn {
 	return h.takeStream()
 }
 
-// closeStream ends the use of a stream.
+// closeStream ends the use of a stream. The connection becomes idle, or is closed, after its last
+// one.
 func (c *conn) closeStream() {
 	p, h := c.host.pool, c.host
+	now := p.now()
 	p.mu.Lock()
 	c.streams--
 	h.serve()
-	isUnused, isRetired := c.streams == 0, c.isRetired
-	if isUnused && !isRetired {
-		h.retire(c)
-		c.isRetired = false
+	if c.streams > 0 {
+		p.mu.Unlock()
+		return
 	}
+	isUsable := !c.isRetired
+	h.retire(c)
+	c.isRetired = !isUsable
+	isKept, evicted := p.releaseAt(now, c, isUsable)
 	p.mu.Unlock()
-	switch {
-	case isUnused && isRetired:
-		c.drop()
-	case isUnused:
-		c.keep()
+	if !isKept {
+		c.Close()
+	}
+	if evicted != nil {
+		evicted.Close()
 	}
 }
 

@@ -87,7 +87,7 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 func (c *Conn) Reserve() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isClosing || c.health.isSuspect || c.output.pending() > maxOut || c.output.isStalled() ||
+	if c.isClosing || c.health.isSuspect || c.output.pending() > maxPending || c.output.isStalled() ||
 		int64(len(c.streams)+c.reserved) >= int64(c.peer.maxStreams) {
 		c.hasRefused = true
 		return false

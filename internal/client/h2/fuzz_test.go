@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -50,8 +51,10 @@ type owner struct{ closed chan struct{} }
 
 func (o owner) StreamClosed() { close(o.closed) }
 
+const streamWindow = 1 << 12
+
 func testConfig() *h2.Config {
-	return &h2.Config{MaxHeadBytes: 1 << 12, MaxFields: 100, ConnWindow: 1 << 16, StreamWindow: 1 << 14,
+	return &h2.Config{MaxHeadBytes: 1 << 12, MaxFields: 100, ConnWindow: 1 << 16, StreamWindow: streamWindow,
 		MaxFrameSize: http2.MinMaxFrameSize, TableSize: http2.DefaultTableSize, PingTimeout: time.Second,
 		WriteTimeout: time.Second}
 }
@@ -113,8 +116,13 @@ func kindOf(err error) string {
 	return fmt.Sprint(e.Kind, e.IsUnprocessed, " ", e)
 }
 
-// serverInputs are what servers send.
-func serverInputs() [][]byte {
+// serverInput is what a server sends, and what two requests receive.
+type serverInput struct {
+	in   []byte
+	want string
+}
+
+func serverInputs() (all []serverInput) {
 	settings := http2.AppendSettings(nil, http2.Setting{ID: http2.MaxConcurrentStreams, Value: 5})
 	head := func(id uint32, flags http2.Flags, status int) []byte {
 		b := http2.AppendLength(http2.AppendStatus(http2.AppendHeaders(nil, id), status), 5)
@@ -125,29 +133,39 @@ func serverInputs() [][]byte {
 		h := http2.FrameHeader{Length: uint32(len(payload)), Type: kind, Flags: flags, StreamID: id}
 		return append(http2.AppendFrameHeader(nil, h), payload...)
 	}
-	var all [][]byte
-	for _, parts := range [][][]byte{
-		{settings, head(1, 0, 200), frame(http2.Data, http2.EndStream, 1, "hello"), head(3, http2.EndStream, 304)},
-		{settings, head(3, 0, 103), head(3, 0, 200), frame(http2.Data, http2.Padded, 3, "\x03hellopad"),
-			head(3, http2.EndStream, 200), http2.AppendRSTStream(nil, 1, http2.RefusedStream)},
-		{settings, http2.AppendPing(nil, 0, [8]byte{1}), http2.AppendWindowUpdate(nil, 1, 1), head(1, 0, 200),
-			http2.AppendGoAway(nil, 1, http2.NoError), frame(http2.Data, 0, 1, "hel")},
-		{settings, frame(http2.Headers, 0, 1, "\x88"), frame(http2.Continuation, http2.EndHeaders, 1, "\x5c\x011"),
-			frame(http2.Data, http2.EndStream, 1, "h"), frame(http2.Data, 0, 1, "late"), frame(0x77, 0, 9, "unknown")},
-		{[]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")},
-		{settings, frame(http2.Headers, http2.EndHeaders|http2.EndStream, 1, "\x88\x40\x01a\x01b\xbe"),
-			frame(http2.Headers, http2.EndHeaders|http2.EndStream, 3, "\x88\xbe")},
-	} {
-		all = append(all, bytes.Join(parts, nil))
-	}
+	add := func(want string, parts ...[]byte) { all = append(all, serverInput{bytes.Join(parts, nil), want}) }
+	add(`200 map[Content-Length:[5]] map[] 5 "hello" complete map[]; `+
+		`304 map[Content-Length:[5]] map[] 5 "" complete map[]; `,
+		settings, head(1, 0, 200), frame(http2.Data, http2.EndStream, 1, "hello"), head(3, http2.EndStream, 304))
+	add(`3 true http2: the server reset the stream: REFUSED_STREAM; 103 map[Content-Length:[5]] map[] 5 200 `+
+		`map[Content-Length:[5]] map[] 5 "hello" 2 false http2: PROTOCOL_ERROR: malformed trailer section map[]; `,
+		settings, head(3, 0, 103), head(3, 0, 200), frame(http2.Data, http2.Padded, 3, "\x03hellopad"),
+		head(3, http2.EndStream, 200), http2.AppendRSTStream(nil, 1, http2.RefusedStream))
+	add(`200 map[Content-Length:[5]] map[] 5 "hel" 1 false http2: the server closes the connection (GOAWAY) map[]; `+
+		`1 true http2: the server closes the connection (GOAWAY); `,
+		settings, http2.AppendPing(nil, 0, [8]byte{1}), http2.AppendWindowUpdate(nil, 1, 1), head(1, 0, 200),
+		http2.AppendGoAway(nil, 1, http2.NoError), frame(http2.Data, 0, 1, "hel"))
+	add(`200 map[Content-Length:[1]] map[] 1 "h" complete map[]; 1 false EOF; `,
+		settings, frame(http2.Headers, 0, 1, "\x88"), frame(http2.Continuation, http2.EndHeaders, 1, "\x5c\x011"),
+		frame(http2.Data, http2.EndStream, 1, "h"), frame(http2.Data, 0, 1, "late"), frame(0x77, 0, 9, "unknown"))
+	add(strings.Repeat(`2 false http2: PROTOCOL_ERROR: first frame is not SETTINGS; `, 2),
+		[]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
+	add(`200 map[A:[b b]] map[] -1 "" complete map[]; 200 map[A:[b]] map[] -1 "" complete map[]; `, // HPACK's table
+		settings, frame(http2.Headers, http2.EndHeaders|http2.EndStream, 1, "\x88\x40\x01a\x01b\xbe"),
+		frame(http2.Headers, http2.EndHeaders|http2.EndStream, 3, "\x88\xbe"))
+	const piece = 1 << 10
+	content := bytes.Repeat(frame(http2.Data, 0, 1, strings.Repeat("x", piece)), streamWindow/piece)
+	add(fmt.Sprintf(`200 map[] map[] -1 %q 2 false http2: FLOW_CONTROL_ERROR: stream window exceeded map[]; 1 false EOF; `,
+		strings.Repeat("x", streamWindow)),
+		settings, frame(http2.Headers, http2.EndHeaders, 1, "\x88"), content, frame(http2.Data, 0, 1, "x"))
 	return all
 }
 
 // FuzzReader checks that whatever a server sends ends the requests, and that it does not matter in
 // which pieces it arrives.
 func FuzzReader(f *testing.F) {
-	for _, in := range serverInputs() {
-		f.Add(in, 3)
+	for _, s := range serverInputs() {
+		f.Add(s.in, 3)
 	}
 	f.Fuzz(func(t *testing.T, in []byte, cut int) {
 		whole := receive([][]byte{in})
@@ -165,7 +183,9 @@ func FuzzReader(f *testing.F) {
 
 // Input in any pieces has the same results.
 func TestInputInAnyPieces(t *testing.T) {
-	for _, in := range serverInputs() {
-		t.Log(testkit.EverySplit(t, in, receive))
+	for _, s := range serverInputs() {
+		if got := testkit.EverySplit(t, s.in, receive); got != s.want {
+			t.Errorf("%q:\n%s\nwant\n%s", s.in, got, s.want)
+		}
 	}
 }

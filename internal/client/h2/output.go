@@ -23,8 +23,9 @@ type output struct {
 }
 
 const (
-	// maxOut is how much output waits before senders wait, and the connection accepts no streams.
-	maxOut = 64 << 10
+	// maxOut is how much output waits before senders wait, and maxPending before the connection
+	// accepts no streams.
+	maxOut, maxPending = 64 << 10, 256 << 10
 	// maxReplies is how many bytes of replies to the peer's frames may wait.
 	maxReplies = 64 << 10
 	// keptOut is the largest buffer that is used again.
