@@ -173,3 +173,55 @@ func observe(t *testing.T, rt http.RoundTripper, r *http.Request) string {
 	isNone := strings.NewReplacer("none true", "", "none false", "")
 	return fmt.Sprint(interim) + isNone.Replace(describeResponse(resp, r))
 }
+
+// An extended CONNECT request (RFC 8441) waits for the server's settings.
+func TestTransportSendsExtendedConnect(t *testing.T) {
+	var plain http.Protocols
+	plain.SetUnencryptedHTTP2(true)
+	for _, supported := range []bool{true, false} {
+		l := listen(t)
+		s := tare.Wrap(&http.Server{Protocols: &plain, Handler: http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("X-Seen", r.Header.Get(":protocol")+r.RequestURI)
+				w.(http.Flusher).Flush()
+				_, _ = io.Copy(writeFlusher{w}, r.Body)
+			})})
+		s.ExtendedConnect = supported
+		served := make(chan error, 1)
+		go func() { served <- s.Serve(l) }()
+		tr := &tare.Transport{Protocols: &plain}
+		r := mustRequest("CONNECT", "http://"+l.Addr().String()+"/chat", nil)
+		r.Header[":protocol"] = []string{"websocket"}
+		resp, err := tr.RoundTrip(r)
+		switch {
+		case !supported && err == nil:
+			t.Error("an unsupported CONNECT request was sent")
+		case supported && err != nil:
+			t.Error(err)
+		case supported:
+			if seen := resp.Header.Get("X-Seen"); seen != "websocket/chat" {
+				t.Errorf("%q", seen)
+			}
+			b := make([]byte, 5)
+			if _, err := io.WriteString(resp.Body.(io.Writer), "hello"); err != nil {
+				t.Error(err)
+			}
+			if _, err := io.ReadFull(resp.Body, b); string(b) != "hello" {
+				t.Errorf("%q, %v", b, err)
+			}
+			resp.Body.Close()
+		}
+		tr.CloseIdleConnections()
+		s.Close()
+		<-served
+	}
+}
+
+// writeFlusher flushes each Write.
+type writeFlusher struct{ w http.ResponseWriter }
+
+func (f writeFlusher) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	f.w.(http.Flusher).Flush()
+	return n, err
+}

@@ -68,6 +68,7 @@ type Client struct {
 	readBufferSize int
 	http2          *h2.Config // nil for FastCGI
 	allowsHTTP1    bool       // over TLS and without
+	offersHTTP2    bool       // over TLS
 	// allowsPlainHTTP2 allows HTTP/2 without TLS, unless HTTP/1.1 is allowed.
 	allowsPlainHTTP2 bool
 

@@ -89,7 +89,7 @@ func (x *exchange) prepare() error {
 	if x.ctx.Err() != nil {
 		return contextCause(x.ctx)
 	}
-	if x.client.pool.isHTTP2(x.key) {
+	if c := x.client; c.pool.limits.onlyHTTP2 || c.offersHTTP2 && x.key.tls && c.pool.isHTTP2(x.key) {
 		return nil
 	}
 	x.isEncoded = true

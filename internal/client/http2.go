@@ -25,7 +25,7 @@ func (c *Client) configureProtocols() {
 	if c.tls = c.settings.TLSClientConfig.Clone(); c.tls == nil {
 		c.tls = new(tls.Config)
 	}
-	if p.HTTP2() {
+	if c.offersHTTP2 = p.HTTP2(); c.offersHTTP2 {
 		protos := []string{protoHTTP2}
 		if c.allowsHTTP1 {
 			protos = append(protos, protoHTTP1)

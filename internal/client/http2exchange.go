@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/client/h2"
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // http2Exchange is an exchange over HTTP/2. The goroutine of RoundTrip sends the head and waits for
@@ -26,6 +25,7 @@ type http2Exchange struct {
 	conn   *conn
 
 	isTunnel      bool // a CONNECT request without a body
+	hasTrailer    bool // a trailer section follows the body
 	requestedGzip bool // by the Client, not by the caller
 	listSize      int  // of the request's head
 
@@ -48,6 +48,12 @@ func (x *slab) attemptHTTP2() (*http.Response, error) {
 	e := &http2Exchange{x: x, conn: x.conn}
 	var r h2.Request
 	err := e.encode(&r)
+	if err == nil && r.NeedsExtendedConnect {
+		select {
+		case <-x.conn.h2.Settled():
+		case <-x.ctx.Done():
+		}
+	}
 	if err == nil && x.ctx.Err() != nil {
 		err = contextCause(x.ctx)
 	}
@@ -92,7 +98,7 @@ func (e *http2Exchange) open(r *h2.Request) error {
 		x.trace.WroteHeaders()
 	}
 	switch rest := r.Body[sent:]; {
-	case !x.streamsBody() && (len(rest) > 0 || x.hasTrailer()):
+	case !x.streamsBody() && (len(rest) > 0 || e.hasTrailer):
 		go e.sendRest(append([]byte(nil), rest...))
 	case !x.streamsBody():
 		e.sendDone(nil)
@@ -113,10 +119,9 @@ func (e *http2Exchange) open(r *h2.Request) error {
 
 // sendRest sends the part of a body in memory that the windows did not allow at once.
 func (e *http2Exchange) sendRest(rest []byte) {
-	trailer := e.x.request.Trailer
-	err := e.stream.Write(rest, len(trailer) == 0)
-	if err == nil && len(trailer) > 0 {
-		err = e.stream.WriteTrailer(trailerBlock(trailer))
+	err := e.stream.Write(rest, !e.hasTrailer)
+	if err == nil && e.hasTrailer {
+		err = e.stream.WriteTrailer(trailerBlock(e.x.request.Trailer))
 	}
 	e.sendDone(err)
 }
@@ -148,11 +153,9 @@ func (e *http2Exchange) sendBody() {
 			return
 		}
 		total += int64(n)
-		isLast := end && len(x.request.Trailer) == 0
-		if n > 0 || isLast {
-			err = e.stream.Write(m.b[:n], isLast)
-		}
-		if err == nil && end && !isLast {
+		// If Write fails, the request may belong to the caller again.
+		err = e.stream.Write(m.b[:n], end && !e.hasTrailer)
+		if err == nil && end && e.hasTrailer {
 			err = e.stream.WriteTrailer(trailerBlock(x.request.Trailer))
 		}
 		if err != nil || end {
@@ -250,13 +253,9 @@ func (e *http2Exchange) makeResponse(head *h2.Head) error {
 	case e.isTunnel:
 		go func() { _ = e.stream.Write(nil, true) }()
 	}
-	if head.IsLast || isHead || !http1.BodyAllowed(head.Status) {
+	if r.Body = e; head.IsLast {
 		r.Body = http.NoBody
-		if head.IsLast {
-			e.end()
-		}
-	} else {
-		r.Body = e
+		e.end()
 	}
 	if e.requestedGzip {
 		x.decompress()
@@ -373,6 +372,9 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 	}
 	if err == io.EOF { //nolint:errorlint // the end of the body, never wrapped
 		for name, values := range e.stream.Trailer() {
+			if e.x.request.Method == http.MethodHead { // as net/http
+				break
+			}
 			if e.x.response.Trailer == nil {
 				e.x.response.Trailer = make(http.Header)
 			}

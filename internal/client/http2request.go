@@ -29,6 +29,7 @@ func (e *http2Exchange) encode(r *h2.Request) error {
 		body = append(body, out[len(out)-int(x.bodyLength):]...)
 	}
 	setBodyLength(&x.exchange)
+	e.hasTrailer = x.body != nil && len(x.request.Trailer) > 0
 	x.scratch.out = x.scratch.out[:0]
 	if err := e.encodeHead(r); err != nil {
 		return err
@@ -42,12 +43,9 @@ func (e *http2Exchange) encode(r *h2.Request) error {
 	r.ListSize = e.listSize
 	r.Head, r.Body = x.scratch.out[:head], x.scratch.out[head:]
 	r.IsHead = x.request.Method == http.MethodHead
-	r.IsLast = !x.streamsBody() && !e.isTunnel && !x.hasTrailer()
+	r.IsLast = !x.streamsBody() && !e.isTunnel && !e.hasTrailer
 	return nil
 }
-
-// hasTrailer reports whether a trailer section follows the body.
-func (x *exchange) hasTrailer() bool { return x.body != nil && len(x.request.Trailer) > 0 }
 
 // encodeHead encodes the head. It fails if the request is not valid.
 func (e *http2Exchange) encodeHead(r *h2.Request) error {
@@ -134,7 +132,7 @@ func (e *http2Exchange) appendFields(b []byte, method string) ([]byte, error) {
 		(method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch) {
 		b = e.appendField(b, "Content-Length", strconv.FormatInt(x.bodyLength, 10))
 	}
-	if x.hasTrailer() {
+	if e.hasTrailer {
 		list, err := x.trailerNames()
 		if err != nil {
 			return nil, err

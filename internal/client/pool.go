@@ -147,9 +147,6 @@ func (p *pool) hostOf(k key) *host {
 
 // isHTTP2 reports whether connections to a host are expected to speak HTTP/2.
 func (p *pool) isHTTP2(k key) bool {
-	if p.limits.onlyHTTP2 {
-		return true
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	h := p.recent

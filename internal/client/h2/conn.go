@@ -29,7 +29,6 @@ type Conn struct {
 	reserved   int  // streams that Reserve has promised
 	hasRefused bool // Reserve has failed
 	nextID     uint32
-	hasOpened  bool         // a stream was opened before
 	isClosing  bool         // no more streams are opened
 	err        *Error       // why the connection has ended
 	goAway     *goAwayError // of the peer; nil if none has arrived
@@ -46,6 +45,7 @@ type Conn struct {
 // peerSettings are the peer's settings.
 type peerSettings struct {
 	hasArrived      bool
+	arrival         chan struct{} // is closed when they arrive, or the connection ends
 	maxStreams      uint32
 	initialWindow   int32
 	maxHeadList     uint32
@@ -63,7 +63,7 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 	c := &Conn{
 		nc: nc, config: config, host: host, streams: make(map[uint32]*Stream), reserved: 1, nextID: 1,
 		peer: peerSettings{maxStreams: maxStreams, initialWindow: wire.InitialWindow, maxHeadList: 1<<32 - 1,
-			maxFrame: wire.MinMaxFrameSize},
+			maxFrame: wire.MinMaxFrameSize, arrival: make(chan struct{})},
 		sendWindow: wire.InitialWindow, window: newInWindow(config.ConnWindow),
 		ledger: ledger{units: fullLedger, updated: time.Now()},
 	}
@@ -95,6 +95,10 @@ func (c *Conn) Reserve() bool {
 	c.reserved++
 	return true
 }
+
+// Settled returns a channel that is closed when the peer's SETTINGS have arrived, or the connection
+// has ended.
+func (c *Conn) Settled() <-chan struct{} { return c.peer.arrival }
 
 // MaxStreams returns the peer's limit of streams.
 func (c *Conn) MaxStreams() uint32 {
@@ -162,8 +166,14 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 		ended = append(ended, st)
 	}
 	clear(c.streams)
+	if !c.peer.hasArrived {
+		close(c.peer.arrival)
+	}
 	c.health.stop()
 	c.output.closeAfter = true
+	if c.output.isFlushing { // a connection may lack deadlines
+		time.AfterFunc(closeTimeout, func() { _ = c.nc.Close() })
+	}
 	if tells {
 		c.output.buf = wire.AppendGoAway(c.output.buf, 0, code)
 		_ = c.nc.SetWriteDeadline(time.Now().Add(closeTimeout))

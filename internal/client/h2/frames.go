@@ -23,7 +23,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 	p := &c.peer
 	initial := p.initialWindow
 	if !p.hasArrived {
-		p.hasArrived, p.maxStreams = true, 1<<32-1
+		p.maxStreams = 1<<32 - 1
 	}
 	for n, rest := 0, payload; ; n++ {
 		s, after, ok := wire.NextSetting(rest)
@@ -53,6 +53,10 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 			p.extendedConnect = p.extendedConnect || s.Value == 1
 		}
 	}
+	if !p.hasArrived && c.err == nil {
+		close(p.arrival)
+	}
+	p.hasArrived = true
 	if by := int64(initial) - int64(p.initialWindow); by != 0 {
 		p.initialWindow = initial
 		for _, st := range c.streams {

@@ -85,7 +85,6 @@ func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 	}
 	st.id, st.sawFrames, st.sendWindow = c.nextID, c.health.frames, c.peer.initialWindow
 	c.nextID += 2
-	c.hasOpened = true
 	c.streams[st.id] = st
 	c.ledger.credit(requestCredit)
 	at := len(c.output.buf)
@@ -105,9 +104,6 @@ func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 	}
 	return sent, nil
 }
-
-// IsFirst reports whether the stream is the first one of its connection.
-func (st *Stream) IsFirst() bool { return st.id == 1 }
 
 // appendDataLocked appends DATA as far as the windows and the room in the output allow, and returns
 // the number of bytes.
@@ -277,13 +273,6 @@ func (st *Stream) Read(b []byte) (n int, err error) {
 
 // Trailer returns the trailer section of a response that is complete, or nil.
 func (st *Stream) Trailer() http.Header { return st.trailer }
-
-// IsComplete reports whether the whole response has arrived.
-func (st *Stream) IsComplete() bool {
-	st.conn.mu.Lock()
-	defer st.conn.mu.Unlock()
-	return st.inEnded
-}
 
 // Traffic returns the numbers of bytes that were sent and received, with the headers of frames.
 func (st *Stream) Traffic() (sent, received int64) {
