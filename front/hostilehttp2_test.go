@@ -15,7 +15,7 @@ import (
 )
 
 // hostileHTTP2 starts a server of HTTP/2 that responds to each request with frames, and counts its
-// connections. With silence it does not read what follows.
+// connections.
 func hostileHTTP2(t *testing.T, usesTLS bool, frames func(id uint32) []byte) (addr string, dials *atomic.Int32) {
 	dials = new(atomic.Int32)
 	var config *tls.Config
@@ -52,8 +52,6 @@ func hostileHTTP2(t *testing.T, usesTLS bool, frames func(id uint32) []byte) (ad
 	}), dials
 }
 
-// hostileResponses are what hostileHTTP2 responds, by the status for the client if there is no
-// other server.
 func hostileResponses() map[string]func(id uint32) []byte {
 	head := func(id uint32, flags wire.Flags, fields ...string) []byte {
 		b := wire.AppendStatus(wire.AppendHeaders(nil, id), 200)
@@ -65,7 +63,7 @@ func hostileResponses() map[string]func(id uint32) []byte {
 	}
 	return map[string]func(id uint32) []byte{
 		"window": func(id uint32) []byte {
-			return append(wire.AppendWindowUpdate(nil, id, wire.MaxWindow), wire.AppendWindowUpdate(nil, id, wire.MaxWindow)...)
+			return wire.AppendWindowUpdate(wire.AppendWindowUpdate(nil, id, wire.MaxWindow), id, wire.MaxWindow)
 		},
 		"goaway":  func(uint32) []byte { return wire.AppendGoAway(nil, 0, wire.NoError) },
 		"refused": func(id uint32) []byte { return wire.AppendRSTStream(nil, id, wire.RefusedStream) },
@@ -93,7 +91,7 @@ func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
 					scheme, grpcScheme = "https", "grpcs"
 				}
 				conf := `
-					proxy_read_timeout 200ms; grpc_read_timeout 200ms; proxy_http_version 2; proxy_next_upstream_tries 2;
+					proxy_read_timeout 200ms; grpc_read_timeout 200ms; proxy_http_version 2;
 					proxy_next_upstream error timeout invalid_header non_idempotent;
 					grpc_next_upstream error timeout invalid_header non_idempotent;
 					location /proxy { proxy_pass %[1]s://two; } location /grpc { grpc_pass %[2]s://two; }

@@ -320,7 +320,7 @@ func (e *http2Exchange) StreamClosed() { e.conn.closeStream() }
 // ContextEnded implements Ender.
 func (e *http2Exchange) ContextEnded() { e.abort(contextCause(e.x.ctx)) }
 
-// abort ends the exchange. If the response is not complete, whoever waits for it receives cause.
+// abort ends the exchange. If the response is not complete, those that wait for it receive cause.
 func (e *http2Exchange) abort(cause error) {
 	e.stream.Abort(cause, false)
 	e.end()

@@ -301,7 +301,7 @@ func (st *Stream) returnWindowLocked(n int) {
 }
 
 // Abort ends a stream whose response is not complete: cause is the error of those that use it. If
-// the response is complete, Abort ends the request. It drops what has not been read if drops is set.
+// the response is complete, Abort ends the request. With drops it drops what has not been read.
 func (st *Stream) Abort(cause error, drops bool) {
 	c := st.conn
 	c.mu.Lock()

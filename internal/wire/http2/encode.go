@@ -31,8 +31,8 @@ func AppendStatus(out []byte, status int) []byte {
 	return append(out, indexedBit|byte(index))
 }
 
-// RequestFields are the pseudo-header fields of a request (RFC 9113, 8.3.1; RFC 8441, 4). Empty ones
-// are absent.
+// RequestFields are the pseudo-header fields of a request (RFC 9113, 8.3.1; RFC 8441, 4). If one is
+// empty, it is absent.
 type RequestFields struct{ Method, Scheme, Authority, Path, Protocol string }
 
 // AppendRequest appends the pseudo-header fields of a request.
