@@ -129,6 +129,7 @@ func (c *Client) roundTrip(x *slab) (*http.Response, error) {
 		second := x.retry()
 		x.release()
 		if second == nil {
+			x.body.closeLater()
 			return nil, err
 		}
 		x = second

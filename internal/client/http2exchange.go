@@ -87,7 +87,8 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	sent, err := e.conn.h2.Open(&e.stream, e, r)
 	if err != nil {
 		e.conn.closeStream()
-		x.mayRetry, x.sentNothing, x.bodyUntouched = true, true, x.streamsBody()
+		_, ofConn := err.(*h2.Error) //nolint:errorlint // not wrapped
+		x.mayRetry, x.sentNothing, x.bodyUntouched = ofConn, true, x.streamsBody()
 		return e.errorOf(err)
 	}
 	e.mu.Lock()
@@ -276,9 +277,6 @@ func (e *http2Exchange) lost(err error) error {
 		x.unprocessed = f.IsUnprocessed
 		x.mayRetry = f.IsUnprocessed && (reused || x.client.config.Repeatable == nil) ||
 			f.Kind == h2.Closed && reused && !x.receivedAny
-		e.mu.Lock()
-		x.bodyUntouched = x.streamsBody() && e.progress == bodyWaiting
-		e.mu.Unlock()
 	}
 	return e.errorOf(err)
 }

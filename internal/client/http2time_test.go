@@ -12,6 +12,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,7 +74,14 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 				if test.body != nil {
 					method = http.MethodPost
 				}
-				_, _, err := send(c, request(t, method, "http://host/", test.body))
+				r := request(t, method, "http://host/", test.body)
+				var isOpen atomic.Int32
+				countBodies(r, &isOpen)
+				_, _, err := send(c, r)
+				synctest.Wait()
+				if isOpen.Load() > 0 {
+					t.Errorf("%d bodies are open", isOpen.Load())
+				}
 				var known *Error
 				if !errors.As(err, &known) || known.CanRetry != test.canRetry {
 					t.Errorf("error %#v, want CanRetry %v", err, test.canRetry)
@@ -112,8 +120,11 @@ func TestHTTP2RequestsSurviveLeavingServers(t *testing.T) {
 				for i := range 4 {
 					r := request(t, http.MethodPost, "http://host/", strings.NewReader(strings.Repeat("x", 40_000)))
 					r.Header.Set("Idempotency-Key", "1")
-					if _, text, err := send(c, r); err != nil || text != "hello" {
-						t.Errorf("request %d: %q, %v", i, text, err)
+					var isOpen atomic.Int32
+					countBodies(r, &isOpen)
+					_, text, err := send(c, r)
+					if synctest.Wait(); err != nil || text != "hello" || isOpen.Load() > 0 {
+						t.Errorf("request %d: %q, %v, %d bodies are open", i, text, err, isOpen.Load())
 					}
 				}
 			})

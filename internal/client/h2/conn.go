@@ -126,8 +126,8 @@ func (c *Conn) Unreserve() {
 // Close ends the connection, and all of its streams. It does not wait.
 func (c *Conn) Close() { c.end(&Error{Kind: Closed, Err: net.ErrClosed}, wire.NoError, true) }
 
-// Drain makes the connection accept no more streams. The connection ends after its last stream.
-func (c *Conn) Drain() {
+// drain makes the connection accept no more streams. The connection ends after its last stream.
+func (c *Conn) drain() {
 	c.mu.Lock()
 	isFirst := !c.isClosing
 	c.isClosing = true

@@ -150,6 +150,6 @@ func (c *Conn) onGoAway(payload []byte) *wire.Error {
 	for _, st := range ended {
 		st.owner.StreamClosed()
 	}
-	c.Drain()
+	c.drain()
 	return f
 }

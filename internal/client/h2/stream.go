@@ -100,7 +100,7 @@ func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 	}
 	c.flushLocked()
 	if c.nextID > wire.MaxStreamID {
-		go c.Drain()
+		go c.drain()
 	}
 	return sent, nil
 }
