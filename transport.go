@@ -104,7 +104,7 @@ type Transport struct {
 	// MaxResponseHeaderBytes limits the size of a response's head. 0 is 10 MB.
 	MaxResponseHeaderBytes int64
 
-	// WriteBufferSize is ignored. One write sends a head, and a body is sent in pieces of 32 KB.
+	// WriteBufferSize is ignored. One write sends a head, and a body is sent in pieces of 32 or 64 KB.
 	WriteBufferSize int
 	// ReadBufferSize is the number of bytes to receive at a time, unless the caller's buffer is
 	// larger. 0 is 4 KB.

@@ -74,6 +74,7 @@ type Client struct {
 
 	scratches    sync.Pool // of *scratch
 	pieceBuffers sync.Pool // of *pieceBuffer
+	http2Pieces  sync.Pool // of *[http2PieceSize]byte
 	gzipReaders  sync.Pool // of *gzip.Reader
 }
 

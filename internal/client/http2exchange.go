@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/client/h2"
+	"github.com/tarehq/tare/internal/poison"
 )
 
 // http2Exchange is an exchange over HTTP/2. The goroutine of RoundTrip sends the head and waits for
@@ -140,14 +141,24 @@ func (e *http2Exchange) startBody() {
 	}
 }
 
+// http2PieceSize is the number of bytes of a body that are read and sent at a time. Twice that of
+// HTTP/1.1 saves a quarter of the time of 1 MB: servers handle frames one by one.
+const http2PieceSize = 2 * pieceSize
+
 // sendBody sends the body. It runs in a goroutine of its own.
 func (e *http2Exchange) sendBody() {
 	x := e.x
 	defer x.body.Close()
-	m := x.client.takePieceBuffer()
-	defer x.client.returnPieceBuffer(m)
+	m, _ := x.client.http2Pieces.Get().(*[http2PieceSize]byte)
+	if m == nil {
+		m = new([http2PieceSize]byte)
+	}
+	defer func() {
+		poison.Fill(m[:])
+		x.client.http2Pieces.Put(m)
+	}()
 	for total := int64(0); ; {
-		n, end, err := x.readBody(m.b[:pieceSize], total)
+		n, end, err := x.readBody(m[:], total)
 		if err != nil {
 			x.traceSent(err)
 			e.abort(x.newError(Local, BadBody, whileGettingBody, err))
@@ -155,7 +166,7 @@ func (e *http2Exchange) sendBody() {
 		}
 		total += int64(n)
 		// If Write fails, the request may belong to the caller again.
-		err = e.stream.Write(m.b[:n], end && !e.hasTrailer)
+		err = e.stream.Write(m[:n], end && !e.hasTrailer)
 		if err == nil && end && e.hasTrailer {
 			err = e.stream.WriteTrailer(trailerBlock(x.request.Trailer))
 		}

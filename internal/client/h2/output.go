@@ -25,13 +25,13 @@ type output struct {
 const (
 	// maxOut is how much output waits before senders wait, and maxPending before the connection
 	// accepts no streams.
-	maxOut, maxPending = 64 << 10, 256 << 10
+	maxOut, maxPending = 128 << 10, 512 << 10
 	// maxReplies is how many bytes of replies to the peer's frames may wait.
 	maxReplies = 64 << 10
-	// keptOut is the largest buffer that is used again.
-	keptOut = 2 * maxOut
+	// keptOut is the largest buffer that is used again, and keptIdle by a connection without streams.
+	keptOut, keptIdle = 2 * maxOut, 4 << 10
 	// maxWrite is how many bytes one write sends at most: each has a deadline.
-	maxWrite = 64 << 10
+	maxWrite = maxOut
 	// stalledAfter is how long a write may take before requests use another connection.
 	stalledAfter = time.Second
 	// closeTimeout limits sending what precedes the end of a connection.
@@ -92,7 +92,9 @@ func (c *Conn) sendLocked() {
 		c.wakeSendersLocked()
 		c.checkRoomLocked()
 	}
-	o.isFlushing = false
+	if o.isFlushing = false; len(c.streams) == 0 && cap(o.spare) > keptIdle {
+		o.spare = nil
+	}
 	err, isOver := o.failed, o.closeAfter
 	if err == nil && !isOver {
 		return
