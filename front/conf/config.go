@@ -83,13 +83,15 @@ type Listen struct {
 	Addr string
 	// Default makes the host serve requests for unknown names at the address.
 	Default bool
-	TLS     bool
-	HTTP2   bool
+	// TLS rejects requests without TLS at the address. It and Proxied hold for all hosts there if
+	// one of them has it.
+	TLS   bool
+	HTTP2 bool
 	// HTTP3 allows HTTP/3 to the host, at an address that starts with quic:, which also requires
 	// TLS.
 	HTTP3 bool
 	// Proxied connections begin with a PROXY protocol header. The server removes it, not the
-	// handler: see front.WithProxyHeader.
+	// handler, which rejects requests without one: see front.WithProxyHeader.
 	Proxied bool
 	// Backlog, ReusePort and IPv6Only are options of the socket: see listen(2), socket(7) and
 	// ipv6(7). Zero is the system's default.

@@ -80,15 +80,15 @@ type Process struct {
 	ErrorLog *conf.ErrorLog
 	// SpanExporter sends spans to a collector; nil sends none.
 	SpanExporter *conf.SpanExporter
-	// Listeners are the sockets to open for the Config's hosts. If one is for all addresses of a
-	// port, single addresses of that port have no socket of their own, although hosts may differ by
-	// address.
+	// Listeners are the addresses of the Config's hosts. If one is for all addresses of a port,
+	// single addresses of that port have no socket of their own: see Listener.Wildcard. Their
+	// settings still apply to the connections that clients open to them.
 	Listeners []Listener
 }
 
-// Listener is a socket, and how to treat connections to it.
+// Listener is an address, and how to treat connections to it.
 type Listener struct {
-	// Listen describes the socket. Its certificates are those of the address's default host;
+	// Listen describes the address and its socket. Its certificates are those of the default host;
 	// Config.Hosts contains those of others.
 	conf.Listen
 	// HeaderTimeout limits the time for reading a request's head; the default is 60 s.

@@ -255,7 +255,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 	}
 	want := []string{
 		"*:80 30s 3s 2048 0 false", "127.0.0.1:81 20s 1m0s 32768 0 false", "[::]:80 20s 1m0s 32768 9 true",
-		"unix:/srv/s 0s 1m0s 32768 0 false", // 127.0.0.1:80 is covered by *:80
+		"127.0.0.1:80 0s 1m0s 32768 0 false", "unix:/srv/s 0s 1m0s 32768 0 false",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

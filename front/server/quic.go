@@ -31,9 +31,9 @@ func isQUIC(l *nginxconf.Listener) bool { return strings.HasPrefix(l.Addr, quicP
 // quicSocket is a UDP socket, open while the configuration names its address and while connections
 // of an earlier configuration end. These may be of older processes.
 type quicSocket struct {
-	config nginxconf.Listener // empty if no configuration of this process has named it
-	conn   *net.UDPConn
-	server quic.Server // nil until it is served
+	listeners []nginxconf.Listener // as of a socket; nil if no configuration of this process has named it
+	conn      *net.UDPConn
+	server    quic.Server // nil until it is served
 
 	isResumed bool          // an earlier reload has removed it
 	ended     chan struct{} // closed when the socket is closed; nil unless the server shuts down
@@ -48,8 +48,8 @@ func (q *quicSocket) url() string {
 }
 
 // openQUIC opens a UDP socket, or returns one that is open already.
-func (s *Server) openQUIC(l *nginxconf.Listener, inherited *listen.Passed) (q *quicSocket, err error) {
-	q, spec := &quicSocket{config: *l}, specOf(l)
+func (s *Server) openQUIC(all []nginxconf.Listener, inherited *listen.Passed) (q *quicSocket, err error) {
+	q, spec := &quicSocket{listeners: all}, specOf(&all[0])
 	if s.upgrader == nil {
 		if q.conn, err = listen.Packets(spec, inherited); err != nil {
 			return nil, fmt.Errorf("listen %w", err)
@@ -106,12 +106,23 @@ func (p *passedFiles) closeRest() {
 
 // http3Config returns the settings of a UDP socket.
 func (s *Server) http3Config(q *quicSocket) quic.Config {
+	own := new(nginxconf.Listener)
+	if q.listeners != nil {
+		own = &q.listeners[0]
+	}
 	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
 			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(),
-		Retry: q.config.HTTP3Retry, Streams: q.config.HTTP3Streams, Window: q.config.HTTP3Window,
-		HostKey:       q.config.HTTP3HostKey,
-		HeaderTimeout: q.config.HeaderTimeout, IdleTimeout: q.config.IdleTimeout, HeaderBytes: q.config.HeaderBytes,
+		Retry: own.HTTP3Retry, Streams: own.HTTP3Streams, Window: own.HTTP3Window, HostKey: own.HTTP3HostKey,
+		LimitsAt: func(local net.Addr) quic.Limits {
+			l := own
+			for i := range q.listeners {
+				if specOf(&q.listeners[i]).Matches(local) {
+					l = &q.listeners[i]
+				}
+			}
+			return quic.Limits{HeaderTimeout: l.HeaderTimeout, IdleTimeout: l.IdleTimeout, HeaderBytes: l.HeaderBytes}
+		},
 		Rejected: s.site.LogRejected,
 	}
 	if s.upgrader != nil {
@@ -139,7 +150,7 @@ func (s *Server) startQUIC() {
 		s.mu.Lock()
 		s.activeQUIC[server] = true
 		s.mu.Unlock()
-		if q.config.Addr == "" {
+		if q.listeners == nil {
 			s.drainQUIC(q, true)
 		} else {
 			s.log.print("listening on " + q.url())
@@ -150,22 +161,18 @@ func (s *Server) startQUIC() {
 
 // nextQUIC returns the UDP sockets of a new configuration. It opens those that are not open.
 func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
-	for i := range c.Process.Listeners {
-		l := &c.Process.Listeners[i]
-		if !isQUIC(l) {
-			continue
-		}
-		at := slices.IndexFunc(s.quicSockets, func(q *quicSocket) bool { return q.config.Addr == l.Addr })
+	for _, all := range socketsOf(c.Process.Listeners, true) {
+		at := slices.IndexFunc(s.quicSockets, func(q *quicSocket) bool { return q.listeners[0].Addr == all[0].Addr })
 		if at >= 0 {
 			open := s.quicSockets[at]
-			next = append(next, &quicSocket{config: *l, conn: open.conn, server: open.server})
+			next = append(next, &quicSocket{listeners: all, conn: open.conn, server: open.server})
 			continue
 		}
-		if q := s.resumeQUIC(l); q != nil {
+		if q := s.resumeQUIC(all); q != nil {
 			next = append(next, q)
 			continue
 		}
-		opened, err := s.openQUIC(l, new(listen.Passed))
+		opened, err := s.openQUIC(all, new(listen.Passed))
 		if err != nil {
 			s.closeNewQUIC(next)
 			return nil, err
@@ -177,9 +184,9 @@ func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 
 // resumeQUIC returns the socket that an earlier reload has removed, if its connections have not
 // ended yet. Otherwise the address is free.
-func (s *Server) resumeQUIC(l *nginxconf.Listener) *quicSocket {
+func (s *Server) resumeQUIC(all []nginxconf.Listener) *quicSocket {
 	at := slices.IndexFunc(s.removedQUIC, func(q *quicSocket) bool {
-		return q.config.Addr == l.Addr || q.config.Addr == "" && specOf(l).Matches(q.conn.LocalAddr())
+		return specOf(&all[0]).Matches(q.conn.LocalAddr())
 	})
 	if at < 0 {
 		return nil
@@ -190,7 +197,7 @@ func (s *Server) resumeQUIC(l *nginxconf.Listener) *quicSocket {
 		<-old.ended // it is being closed
 		return nil
 	}
-	return &quicSocket{config: *l, conn: old.conn, server: old.server, isResumed: true}
+	return &quicSocket{listeners: all, conn: old.conn, server: old.server, isResumed: true}
 }
 
 // closeNewQUIC closes the sockets that nextQUIC has opened.
@@ -213,7 +220,7 @@ func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 		if at < 0 {
 			s.log.print("no longer listening on " + old.url())
 			s.removeQUIC(old)
-		} else if !sameHTTP3(before, s.config, old.config.Addr) {
+		} else if !sameHTTP3(before, s.config, old.listeners, next[at].listeners) {
 			old.server.Replace(s.http3Config(next[at]))
 		}
 	}

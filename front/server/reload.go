@@ -183,33 +183,28 @@ type socketChanges []socketChange
 // socketChange is a socket of a new configuration: a new one, or one that is served already.
 type socketChange struct {
 	socket *socket
-	now    nginxconf.Listener
+	now    []nginxconf.Listener
 	opened bool
-	start  net.Listener // for a new server; nil if the current one is kept
+	start  net.Listener // for new servers; nil if the current ones are kept
 }
 
 // nextSockets opens the sockets and listeners that the new configuration needs.
 func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
-	all, hasOtherHandler := c.Process.Listeners, usesIssuers(c) != usesIssuers(s.config)
+	hasOtherHandler := usesIssuers(c) != usesIssuers(s.config)
 	defer func() {
 		if err != nil {
 			next.closeOpened()
 		}
 	}()
-	for i := range all {
-		if isQUIC(&all[i]) {
-			continue // see nextQUIC
-		}
-		n := socketChange{socket: s.socketAt(all[i].Addr), now: all[i]}
+	for _, now := range socketsOf(c.Process.Listeners, false) {
+		n := socketChange{socket: s.socketAt(now[0].Addr), now: now}
 		if n.socket == nil {
-			if n.socket, err = s.openSocket(&all[i], new(listen.Passed)); err != nil {
+			if n.socket, err = s.openSocket(now, new(listen.Passed)); err != nil {
 				return next, err
 			}
 			n.opened = true
 		}
-		// TLS connections keep their handshake's configuration, so TLS always gets a new
-		// server
-		if n.opened || n.now.TLS || hasOtherHandler || settingsOf(&n.socket.config) != settingsOf(&n.now) {
+		if n.opened || hasOtherHandler || needsNewServers(n.socket.listeners, now) {
 			n.start, err = duplicate(n.socket.base)
 		}
 		if next = append(next, n); err != nil {
@@ -217,6 +212,13 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 		}
 	}
 	return next, nil
+}
+
+// needsNewServers reports whether new servers must replace those of a socket. TLS connections keep
+// their handshake's configuration, so TLS always gets new ones.
+func needsNewServers(before, now []nginxconf.Listener) bool {
+	return slices.ContainsFunc(now, func(l nginxconf.Listener) bool { return l.TLS }) ||
+		!slices.EqualFunc(before, now, func(a, b nginxconf.Listener) bool { return settingsOf(&a) == settingsOf(&b) })
 }
 
 // closeOpened closes what was opened.
@@ -233,7 +235,7 @@ func (n socketChanges) closeOpened() {
 
 func (s *Server) socketAt(addr string) *socket {
 	for _, socket := range s.sockets {
-		if socket.config.Addr == addr {
+		if socket.listeners[0].Addr == addr {
 			return socket
 		}
 	}
@@ -243,27 +245,33 @@ func (s *Server) socketAt(addr string) *socket {
 // applySockets serves new sockets, closes removed ones, and replaces servers whose settings
 // changed.
 func (s *Server) applySockets(next socketChanges) {
+	before := urlsOf(s.sockets)
 	var sockets []*socket
 	for _, n := range next {
-		old, idle := n.socket.active, n.socket.config.IdleTimeout
-		n.socket.config = n.now
+		old := n.socket.active
+		n.socket.listeners = n.now
 		if n.start != nil {
 			s.startSocket(n.socket, n.start)
-		}
-		switch {
-		case n.opened:
-			s.log.print("listening on " + urlOf(n.socket.base, n.socket.config.TLS))
-		case n.start != nil:
-			s.replace(old, idle)
+			s.replace(old)
 		}
 		sockets = append(sockets, n.socket)
 	}
 	for _, socket := range s.sockets {
 		if !slices.Contains(sockets, socket) {
-			s.log.print("no longer listening on " + urlOf(socket.base, socket.config.TLS))
 			socket.base.Close()
 			s.shutdownInBackground(socket.active)
 		}
 	}
 	s.sockets = sockets
+	s.printDifference("listening on ", urlsOf(sockets), before)
+	s.printDifference("no longer listening on ", before, urlsOf(sockets))
+}
+
+// printDifference prints the URLs that others do not have.
+func (s *Server) printDifference(prefix string, urls, others []string) {
+	for _, url := range urls {
+		if !slices.Contains(others, url) {
+			s.log.print(prefix + url)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net"
+	"net/netip"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/privilege"
 )
@@ -222,7 +224,7 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 		return f, release, nil
 	}
 	for _, socket := range s.sockets {
-		if path, ok := strings.CutPrefix(socket.config.Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
+		if path, ok := strings.CutPrefix(socket.listeners[0].Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
 			dir, err := os.Open(filepath.Dir(path))
 			if err != nil {
 				return f, release, err
@@ -267,8 +269,8 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	s.log.print("serving " + c.Name)
 	for i, socket := range s.sockets {
 		s.startSocket(socket, listeners[i])
-		s.log.print("listening on " + urlOf(socket.base, socket.config.TLS))
 	}
+	s.printDifference("listening on ", urlsOf(s.sockets), nil)
 	s.startQUIC()
 	s.printOutcome()
 	s.watchCerts()
@@ -305,15 +307,32 @@ func (s *Server) printOutcome() {
 	}
 }
 
-// urlOf returns a listener's URL.
-func urlOf(l net.Listener, secure bool) string {
+// urlsOf returns the URLs of the addresses of sockets.
+func urlsOf(sockets []*socket) (urls []string) {
+	for _, socket := range sockets {
+		for i := range socket.listeners {
+			at, l := socket.base.Addr(), &socket.listeners[i]
+			if single, err := netip.ParseAddrPort(l.Addr); i > 0 && err == nil {
+				at = net.TCPAddrFromAddrPort(single)
+			}
+			urls = append(urls, urlOf(at, l))
+		}
+	}
+	return urls
+}
+
+// urlOf returns the URL of an address.
+func urlOf(at net.Addr, l *nginxconf.Listener) string {
 	scheme := "http"
-	if secure {
+	if l.TLS {
 		scheme = "https"
 	}
-	switch a := l.Addr().(type) {
+	switch a := at.(type) {
 	case *net.TCPAddr:
-		if a.IP.IsUnspecified() {
+		switch {
+		case a.IP.IsUnspecified() && l.IPv6Only:
+			return fmt.Sprintf("%s://localhost:%d/ and all other IPv6 addresses", scheme, a.Port)
+		case a.IP.IsUnspecified():
 			return fmt.Sprintf("%s://localhost:%d/ and all other addresses", scheme, a.Port)
 		}
 		return fmt.Sprintf("%s://%s/", scheme, a)

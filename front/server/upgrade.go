@@ -135,10 +135,12 @@ func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
 	s.log.print("upgrade: finishing the requests of this process")
 	grace, idle := s.config.Process.Grace, s.options.Upgrade.IdleGrace
 	for _, socket := range s.sockets {
-		socket.active.listener.Close()
-		socket.active.server.Retire()
-		if s.options.Upgrade.IdleGrace == 0 {
-			idle = max(idle, socket.config.IdleTimeout)
+		for _, active := range socket.active {
+			active.socket.Close()
+			active.server.Retire()
+			if s.options.Upgrade.IdleGrace == 0 {
+				idle = max(idle, active.idle)
+			}
 		}
 	}
 	for _, socket := range s.quicSockets {

@@ -181,6 +181,9 @@ func single(l net.Listener, err error) ([]net.Listener, error) {
 	return []net.Listener{l}, nil
 }
 
+// ErrInUse reports that a socket has the address already, or all addresses of its port.
+var ErrInUse = errors.New("in use by another process (stop it, or choose another address)")
+
 // explain returns the cause of err, without repeating the address, and with a remedy.
 func explain(err error) error {
 	why := err
@@ -189,7 +192,7 @@ func explain(err error) error {
 	}
 	switch {
 	case isInUse(why):
-		return errors.New("in use by another process (stop it, or choose another address)")
+		return ErrInUse
 	case errors.Is(why, fs.ErrPermission):
 		return fmt.Errorf("%w (ports below 1024 and some directories require root, or use systemd socket activation)",
 			why)
