@@ -32,6 +32,11 @@ type Config struct {
 	// the charset b, which may be utf-8. A map also applies the other way around, and ASCII needs no
 	// rows.
 	CharsetMaps map[string]map[string]map[byte]string
+	// ShutdownTimeout is how long requests may take after another Config has replaced this one, or
+	// once the server shuts down; 0 is no limit. After a reload the Handler then ends what requests
+	// of this Config have begun: requests to upstreams, hijacked connections, copies, updates of
+	// caches. The server must end the clients' connections.
+	ShutdownTimeout time.Duration
 	// BlankUnavailable makes variables empty that nginx has and that are not available here.
 	// Otherwise their use is an error.
 	BlankUnavailable bool

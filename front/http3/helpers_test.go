@@ -31,6 +31,7 @@ type site struct {
 	*testing.T
 	dir   string
 	addr  string // of TCP and UDP
+	main  string // directives outside of http
 	run   *server.Server
 	ended chan error
 	log   testkit.Log
@@ -94,7 +95,7 @@ func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 // configure writes the configuration.
 func (s *site) configure(blocks string) {
 	s.Helper()
-	text := "events {}\nerror_log stderr;\nhttp { access_log off; ssl_certificate DIR/cert.pem;\n" +
+	text := "events {}\nerror_log stderr;\n" + s.main + "http { access_log off; ssl_certificate DIR/cert.pem;\n" +
 		"ssl_certificate_key DIR/cert.pem;\n" + blocks + "}\n"
 	text = strings.NewReplacer("DIR", s.dir, "ADDR", s.addr, "OTHER", s.otherAddr(), "PORT",
 		s.addr[strings.LastIndexByte(s.addr, ':')+1:]).Replace(text)

@@ -87,6 +87,36 @@ func TestReloadAppliesToTheNextRequest(t *testing.T) {
 	}
 }
 
+// After a reload requests of before end within worker_shutdown_timeout, also at an address that is
+// removed.
+func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{}, 2)
+	app := newWaiting()
+	s := serve(t, "server { listen ADDR quic; location /app { proxy_pass http://app; } } server { listen OTHER quic; }",
+		server.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			app.begun <- struct{}{}
+			<-r.Context().Done()
+			ended <- struct{}{}
+		})))
+	s.main = "worker_shutdown_timeout 100ms;\n"
+	const blocks = "server { listen ADDR quic; location /app { proxy_pass http://app; } }"
+	s.reload(blocks)
+	for _, next := range []string{blocks, "server { listen OTHER quic; }"} {
+		c, _ := s.http3Client(nil)
+		result := s.begin(c, app)
+		s.reload(next)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("a request of before goes on")
+		}
+		if got := <-result; !strings.HasPrefix(got, "Get ") {
+			t.Errorf("a request of before received %q", got)
+		}
+	}
+}
+
 // Addresses of a port share its socket. Each has its own hosts and limits, also after a reload.
 func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
 	t.Parallel()

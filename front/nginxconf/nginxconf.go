@@ -74,8 +74,6 @@ type Process struct {
 	Files uint64
 	// Connections is worker_connections, which counts per worker; 0 without the directive.
 	Connections int
-	// Grace is how long requests may take after shutdown has begun; 0 is no limit.
-	Grace time.Duration
 	// ErrorLog is the log for errors of the process; nil is standard error.
 	ErrorLog *conf.ErrorLog
 	// SpanExporter sends spans to a collector; nil sends none.

@@ -244,7 +244,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 		}`)
 	p := r.Process
 	if p.User != "www-data" || p.Group != "www" || p.Workers != 4 || p.Files != 1000 || p.PID != "/srv/run/x.pid" ||
-		p.Connections != 7 || p.Grace != 5*time.Second ||
+		p.Connections != 7 || r.Config.ShutdownTimeout != 5*time.Second ||
 		p.ErrorLog == nil || *p.ErrorLog != (conf.ErrorLog{Path: "/srv/logs/e", Level: "warn"}) {
 		t.Errorf("%+v", p)
 	}
@@ -266,7 +266,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 func TestTimesOfZero(t *testing.T) {
 	r := parsed(t, `worker_shutdown_timeout 0; events {} http { server { proxy_read_timeout 0; keepalive_timeout 0; proxy_next_upstream_timeout 0; location / { proxy_pass http://a:1; } } }`)
 	p := at(t, r, "/").Proxy
-	if r.Process.Grace != 0 || r.Process.Listeners[0].IdleTimeout != 0 || p.Next.For != 0 || p.ReadTimeout != 1 {
+	if r.Config.ShutdownTimeout != 0 || r.Process.Listeners[0].IdleTimeout != 0 || p.Next.For != 0 || p.ReadTimeout != 1 {
 		t.Errorf("%+v %+v", r.Process, p)
 	}
 }

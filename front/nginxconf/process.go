@@ -25,7 +25,7 @@ func (t *translator) processOf(s *scope) {
 	}
 	p.Files = uint64(s.number("worker_rlimit_nofile"))
 	if d := s.one("worker_shutdown_timeout"); d != nil {
-		p.Grace, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
+		t.config.ShutdownTimeout, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
 	}
 	for _, d := range s.own("events") {
 		events := newScope(nil, "events", d.block)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
@@ -151,7 +152,7 @@ func (s *Server) startQUIC() {
 		s.activeQUIC[server] = true
 		s.mu.Unlock()
 		if q.listeners == nil {
-			s.drainQUIC(q, true)
+			s.drainQUIC(q, true, 0)
 		} else {
 			s.log.print("listening on " + q.url())
 		}
@@ -207,26 +208,27 @@ func (s *Server) closeNewQUIC(next []*quicSocket) {
 		case q.server == nil:
 			q.conn.Close()
 		case q.isResumed:
-			s.removeQUIC(q)
+			s.removeQUIC(q, 0)
 		}
 	}
 }
 
-// applyQUIC serves new sockets, replaces the settings of others if connections depend on them, and
-// ends removed ones. before is the configuration that was served.
+// applyQUIC serves new sockets, replaces the settings of others if connections depend on them or
+// their time is limited, and ends removed ones. before is the configuration that was served.
 func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
+	atMost := before.Front.ShutdownTimeout
 	for _, old := range s.quicSockets {
 		at := slices.IndexFunc(next, func(q *quicSocket) bool { return q.server == old.server })
 		if at < 0 {
 			s.log.print("no longer listening on " + old.url())
-			s.removeQUIC(old)
-		} else if !sameHTTP3(before, s.config, old.listeners, next[at].listeners) {
-			old.server.Replace(s.http3Config(next[at]))
+			s.removeQUIC(old, atMost)
+		} else if atMost > 0 || !sameHTTP3(before, s.config, old.listeners, next[at].listeners) {
+			old.server.Replace(s.http3Config(next[at]), atMost)
 		}
 	}
 	for _, q := range next {
 		if q.isResumed {
-			q.server.Replace(s.http3Config(q))
+			q.server.Replace(s.http3Config(q), atMost)
 			q.isResumed = false
 			s.log.print("listening on " + q.url())
 		}
@@ -235,9 +237,9 @@ func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 	s.startQUIC()
 }
 
-// removeQUIC ends a socket that the configuration does not have.
-func (s *Server) removeQUIC(q *quicSocket) {
-	s.drainQUIC(q, true)
+// removeQUIC ends a socket that the configuration does not have, within a time; 0 is no limit.
+func (s *Server) removeQUIC(q *quicSocket, atMost time.Duration) {
+	s.drainQUIC(q, true, atMost)
 	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, (*quicSocket).hasEnded)
 	s.removedQUIC = append(s.removedQUIC, q)
 }
@@ -251,14 +253,16 @@ func (q *quicSocket) hasEnded() bool {
 	}
 }
 
-// drainQUIC ends the server of a socket when its requests have ended. With forOthers, those of
-// older processes must have ended, too.
-func (s *Server) drainQUIC(q *quicSocket, forOthers bool) {
+// drainQUIC ends the server of a socket when its requests have ended, or after atMost; 0 is no
+// limit. With forOthers, those of older processes must have ended, too.
+func (s *Server) drainQUIC(q *quicSocket, forOthers bool, atMost time.Duration) {
 	wait, ended := q.server.Shutdown(forOthers), make(chan struct{})
 	q.ended = ended
+	ctx, cancel := withLimit(atMost)
 	s.draining.Go(func() {
+		defer cancel()
 		// It returns when all requests are done, or the server is closed or resumed.
-		if err := wait(context.Background()); errors.Is(err, quic.ErrResumed) {
+		if err := wait(ctx); errors.Is(err, quic.ErrResumed) {
 			return
 		}
 		s.mu.Lock()
@@ -274,7 +278,7 @@ func (s *Server) drainQUIC(q *quicSocket, forOthers bool) {
 type failedHTTP3 struct{}
 
 // Replace implements quic.Server.
-func (failedHTTP3) Replace(quic.Config) {}
+func (failedHTTP3) Replace(quic.Config, time.Duration) {}
 
 // Retire implements quic.Server.
 func (failedHTTP3) Retire(bool) {}

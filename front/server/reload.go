@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
@@ -163,9 +164,10 @@ func (s *Server) apply(c *Config) error {
 	}
 	previous := s.config
 	s.config = c
+	atMost := previous.Front.ShutdownTimeout
 	s.applySpanExporter(exporter)
 	s.tlsTable.Store(&after)
-	s.applySockets(next)
+	s.applySockets(next, atMost)
 	s.applyQUIC(nextQUIC, previous)
 	s.retainCerts()
 	return nil
@@ -191,6 +193,7 @@ type socketChange struct {
 // nextSockets opens the sockets and listeners that the new configuration needs.
 func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 	hasOtherHandler := usesIssuers(c) != usesIssuers(s.config)
+	isLimited := s.config.Front.ShutdownTimeout > 0 // so the connections of before must be apart
 	defer func() {
 		if err != nil {
 			next.closeOpened()
@@ -204,7 +207,7 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 			}
 			n.opened = true
 		}
-		if n.opened || hasOtherHandler || needsNewServers(n.socket.listeners, now) {
+		if n.opened || hasOtherHandler || isLimited || needsNewServers(n.socket.listeners, now) {
 			n.start, err = duplicate(n.socket.base)
 		}
 		if next = append(next, n); err != nil {
@@ -243,8 +246,8 @@ func (s *Server) socketAt(addr string) *socket {
 }
 
 // applySockets serves new sockets, closes removed ones, and replaces servers whose settings
-// changed.
-func (s *Server) applySockets(next socketChanges) {
+// changed. Their requests may take atMost longer; 0 is no limit.
+func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
 	before := urlsOf(s.sockets)
 	var sockets []*socket
 	for _, n := range next {
@@ -252,14 +255,14 @@ func (s *Server) applySockets(next socketChanges) {
 		n.socket.listeners = n.now
 		if n.start != nil {
 			s.startSocket(n.socket, n.start)
-			s.replace(old)
+			s.replace(old, atMost)
 		}
 		sockets = append(sockets, n.socket)
 	}
 	for _, socket := range s.sockets {
 		if !slices.Contains(sockets, socket) {
 			socket.base.Close()
-			s.shutdownInBackground(socket.active)
+			s.shutdownInBackground(socket.active, atMost)
 		}
 	}
 	s.sockets = sockets

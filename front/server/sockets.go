@@ -270,31 +270,46 @@ func closeAll(all []net.Listener) {
 	}
 }
 
-// shutdownInBackground lets servers finish their requests in the background.
-func (s *Server) shutdownInBackground(all []*activeServer) {
+// shutdownInBackground lets servers finish their requests in the background, at most for a time; 0
+// is no limit.
+func (s *Server) shutdownInBackground(all []*activeServer, atMost time.Duration) {
 	for _, old := range all {
-		s.drain(old, 0)
+		s.drain(old, 0, atMost)
 	}
 }
 
 // replace stops servers from accepting connections and closes each connection after its next
 // request. Closing idle connections at once would lose requests that are on their way. When they
-// have timed out, the server shuts down.
-func (s *Server) replace(all []*activeServer) {
+// have timed out, the server shuts down. All of this takes atMost; 0 is no limit.
+func (s *Server) replace(all []*activeServer, atMost time.Duration) {
 	for _, old := range all {
 		old.socket.Close()
 		old.server.Retire()
-		s.drain(old, old.idle)
+		s.drain(old, old.idle, atMost)
 	}
 }
 
-func (s *Server) drain(old *activeServer, after time.Duration) {
+// withLimit returns a context that ends after a time; 0 is no limit.
+func withLimit(atMost time.Duration) (context.Context, context.CancelFunc) {
+	if atMost == 0 {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), atMost)
+}
+
+func (s *Server) drain(old *activeServer, after, atMost time.Duration) {
+	ctx, cancel := withLimit(atMost)
 	s.draining.Go(func() {
+		defer cancel()
 		select {
 		case <-time.After(after):
+		case <-ctx.Done():
 		case <-s.stopping:
 		}
-		_ = old.server.Shutdown(context.Background()) // returns when all requests are done or the server is closed
+		// It returns when all requests are done, the time has passed or the server is closed.
+		if err := old.server.Shutdown(ctx); err != nil {
+			_ = old.server.Close()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.active, old)
@@ -350,10 +365,10 @@ func (s *Server) stopAccepting(isReplaced bool) {
 func (s *Server) finish(ctx context.Context) error {
 	close(s.stopping)
 	for _, socket := range s.sockets {
-		s.shutdownInBackground(socket.active)
+		s.shutdownInBackground(socket.active, 0)
 	}
 	for _, socket := range s.quicSockets {
-		s.drainQUIC(socket, false)
+		s.drainQUIC(socket, false, 0)
 	}
 	for _, socket := range s.removedQUIC {
 		socket.server.Shutdown(false) // which drains already: it need not wait for older processes

@@ -114,6 +114,7 @@ type attemptContext struct {
 	otherEnders  map[client.Ender]struct{} // to notify at the end, in addition to firstEnder
 	firstEnder   client.Ender
 	detachParent func() bool // from the parent context
+	detachOthers func() bool // from Settings.Expired
 	timer        *time.Timer
 }
 
@@ -204,6 +205,9 @@ func (a *attempt) startTimers() {
 	a.waitingSince.CompareAndSwap(0, int64(time.Since(a.startTime)))
 	a.timer = time.AfterFunc(farFuture, a.checkTimeout)
 	a.resetTimer(time.Duration(a.timeout.Load())) // which reads timer
+	if expired := a.request.Settings.Expired; expired != nil {
+		a.detachOthers = context.AfterFunc(expired, func() { a.cancel(context.Canceled) })
+	}
 	if a.parent.Done() != nil {
 		a.detachParent = context.AfterFunc(a.parent, func() { a.cancel(context.Cause(a.parent)) })
 	}
@@ -264,11 +268,14 @@ func (a *attempt) stop() bool {
 	if a.hasTimers {
 		a.timer.Stop()
 	}
-	detachParent, unobserved := a.detachParent, !a.hasTimers && a.firstEnder == nil && len(a.otherEnders) == 0
+	detachParent, detachOthers, unobserved := a.detachParent, a.detachOthers, !a.hasTimers && a.firstEnder == nil && len(a.otherEnders) == 0
 	a.mu.Unlock()
 	a.wasUnobserved = a.request.Settings.Pending.remove(a) && unobserved
 	if detachParent != nil {
 		detachParent()
+	}
+	if detachOthers != nil {
+		detachOthers()
 	}
 	a.cancel(context.Canceled)
 	return true
