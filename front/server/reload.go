@@ -1,8 +1,10 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -86,6 +88,7 @@ func (s *Server) reload() error {
 	if _, fixed := s.source.(*Config); fixed {
 		return s.certs.reload(s.log.print, true)
 	}
+	before := s.config
 	c, err := s.read()
 	if err == nil {
 		err = s.apply(c)
@@ -101,12 +104,40 @@ func (s *Server) reload() error {
 	_ = s.reopenLogs() // likewise; some postrotate scripts send SIGHUP, as to nginx
 	s.watchCerts()
 	s.issued.Start()
-	s.applyLimits(c)
+	s.applyLimits(c, before)
 	if err := s.writePID(c.Process.PID); err != nil {
 		s.log.print("warning: pid: " + err.Error())
 	}
+	for _, text := range s.needRestart(before, c) {
+		s.log.print("warning: " + text + ": the change requires a restart")
+	}
 	s.log.print("reload: " + c.Name + ": new configuration active")
 	return nil
+}
+
+// needRestart returns the changed settings that a reload cannot apply.
+func (s *Server) needRestart(before, now *Config) (all []string) {
+	old, p := &before.Process, &now.Process
+	if (old.User != p.User || old.Group != p.Group) && s.options.Privileges.User == "" {
+		all = append(all, "user")
+	}
+	if old.Files > 0 && p.Files == 0 {
+		all = append(all, "worker_rlimit_nofile")
+	}
+	for i := range p.Listeners {
+		l := &p.Listeners[i]
+		at := slices.IndexFunc(old.Listeners, func(o nginxconf.Listener) bool { return o.Addr == l.Addr })
+		if at < 0 {
+			continue
+		}
+		if old.Listeners[at].IPv6Only != l.IPv6Only && l.Wildcard() == "" {
+			all = append(all, "listen "+l.Addr+": ipv6only")
+		}
+		if !bytes.Equal(old.Listeners[at].HTTP3HostKey, l.HTTP3HostKey) {
+			all = append(all, "listen "+l.Addr+": quic_host_key")
+		}
+	}
+	return all
 }
 
 // replaceErrorLog writes errors of the process to the log of a new configuration, if it can be
@@ -251,7 +282,10 @@ func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
 	before := urlsOf(s.sockets)
 	var sockets []*socket
 	for _, n := range next {
-		old := n.socket.active
+		old, options := n.socket.active, socketOptions(&n.now[0])
+		if err := options.Change(n.socket.base, socketOptions(&n.socket.listeners[0])); err != nil {
+			s.log.print(fmt.Sprintf("warning: listen %s: %v", n.now[0].Addr, err))
+		}
 		n.socket.listeners = n.now
 		if n.start != nil {
 			s.startSocket(n.socket, n.start)

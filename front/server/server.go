@@ -187,10 +187,13 @@ func (s *Server) printErrors(prefix string, err error) {
 	}
 }
 
-// applyLimits applies the limits of the process.
-func (s *Server) applyLimits(c *Config) {
+// applyLimits applies the limits of the process. before is the configuration that was served, or
+// nil.
+func (s *Server) applyLimits(c, before *Config) {
 	if n := c.Process.Workers; n > 0 {
 		runtime.GOMAXPROCS(n)
+	} else if before != nil && before.Process.Workers > 0 {
+		runtime.SetDefaultGOMAXPROCS()
 	}
 	if n := c.Process.Files; n > 0 {
 		if err := limitFiles(n); err != nil {

@@ -116,8 +116,7 @@ func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed)
 
 func (s *Server) openSocket(listeners []nginxconf.Listener, inherited *listen.Passed) (*socket, error) {
 	l := &listeners[0]
-	base, err := s.listen(specOf(l), listen.Options{SocketMode: socketMode, Backlog: l.Backlog,
-		ReusePort: l.ReusePort}, inherited)
+	base, err := s.listen(specOf(l), socketOptions(l), inherited)
 	if err == nil {
 		return &socket{listeners: listeners, base: base}, nil
 	}
@@ -128,6 +127,10 @@ func (s *Server) openSocket(listeners []nginxconf.Listener, inherited *listen.Pa
 		}
 	}
 	return nil, fmt.Errorf("listen %w", err)
+}
+
+func socketOptions(l *nginxconf.Listener) listen.Options {
+	return listen.Options{SocketMode: socketMode, Backlog: l.Backlog, ReusePort: l.ReusePort}
 }
 
 // portOf returns the port of an address, or a text that no port is equal to.

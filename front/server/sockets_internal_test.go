@@ -5,10 +5,12 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf"
 )
 
 // Without issuers of certificates, servers call the front.Handler itself, which then need not copy
@@ -39,5 +41,27 @@ func TestPingIntervalBoundsHeaders(t *testing.T) {
 		if got := pingInterval(header) + pingTimeout; got != want {
 			t.Errorf("%v: %v, want %v", header, got, want)
 		}
+	}
+}
+
+// A reload reports the settings that only a start applies, and no others.
+func TestReloadReportsWhatNeedsARestart(t *testing.T) {
+	var config Config
+	config.Process = nginxconf.Process{User: "a", Files: 9, Listeners: []nginxconf.Listener{
+		{Listen: conf.Listen{Addr: "[::]:80", IPv6Only: true}}, {Listen: conf.Listen{Addr: "[::1]:80", IPv6Only: true}},
+		{Listen: conf.Listen{Addr: "quic:*:443"}, HTTP3HostKey: []byte("a")},
+	}}
+	changed := config
+	changed.Process = nginxconf.Process{User: "a", Group: "b", Listeners: []nginxconf.Listener{
+		{Listen: conf.Listen{Addr: "[::]:80"}}, {Listen: conf.Listen{Addr: "[::1]:80"}},
+		{Listen: conf.Listen{Addr: "quic:*:443"}, HTTP3HostKey: []byte("b")}, {Listen: conf.Listen{Addr: "[::]:81"}},
+	}}
+	s := New(&config, Options{})
+	want := []string{"user", "worker_rlimit_nofile", "listen [::]:80: ipv6only", "listen quic:*:443: quic_host_key"}
+	if got := s.needRestart(&config, &changed); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := s.needRestart(&config, &config); got != nil {
+		t.Errorf("without a change: %q", got)
 	}
 }

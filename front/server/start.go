@@ -145,7 +145,7 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := pid(c.Process.PID); err != nil {
 		return err
 	}
-	s.applyLimits(c)
+	s.applyLimits(c, nil)
 	return s.giveUpPrivileges()
 }
 

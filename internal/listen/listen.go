@@ -3,6 +3,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/safefile"
@@ -156,7 +158,7 @@ func listenTCP(s Spec, o Options) (net.Listener, error) {
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
 	if o.ReusePort {
-		c.Control = reusePort
+		c.Control = func(_, _ string, raw syscall.RawConn) error { return controlReusePort(raw, true) }
 	}
 	return c.Listen(context.Background(), s.Network, s.Address)
 }
@@ -172,6 +174,20 @@ func (o Options) Apply(l net.Listener) error {
 		return setBacklog(l, o.Backlog)
 	}
 	return nil
+}
+
+// defaultBacklog is more than systems allow: they use the maximum, as package net does.
+const defaultBacklog = 1<<16 - 1
+
+// Change applies Backlog and ReusePort to an open socket that has had other ones.
+func (o Options) Change(l net.Listener, before Options) (err error) {
+	if o.Backlog != before.Backlog {
+		err = setBacklog(l, cmp.Or(o.Backlog, defaultBacklog))
+	}
+	if t, ok := l.(*net.TCPListener); ok && o.ReusePort != before.ReusePort {
+		err = errors.Join(err, setReusePort(t, o.ReusePort))
+	}
+	return err
 }
 
 func single(l net.Listener, err error) ([]net.Listener, error) {
