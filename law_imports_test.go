@@ -287,7 +287,7 @@ var onlyBy = map[string][]string{
 	"internal/privilege": {"internal/cli", "front/server"},
 	"internal/listen":    {"internal/cli", "front/server", "upgrade"},
 	"internal/sdnotify":  {"front/server", "upgrade"},
-	"internal/safefile":  {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
+	"internal/safefile":  {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front", "front/server"},
 	"internal/lab":       {"internal/cli"},
 	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",
 		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/pages",
