@@ -37,9 +37,9 @@ type Config struct {
 	// of this Config have begun: requests to upstreams, hijacked connections, copies, updates of
 	// caches. The server must end the clients' connections.
 	ShutdownTimeout time.Duration
-	// BlankUnavailable makes variables empty that nginx has and that are not available here.
-	// Otherwise their use is an error.
-	BlankUnavailable bool
+	// Blank are names of variables, in lower case, that are empty if nothing else defines them.
+	// Without it the use of a variable that is not available here is an error.
+	Blank map[string]bool
 	// Mentioned are variables that must exist even if nothing uses the texts that contain them, with
 	// their positions in the configuration for messages.
 	Mentioned map[string]string

@@ -78,7 +78,7 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 				t.errorf(d, "unknown log format %s (no log_format defines it)", shown(arg))
 			}
 		case name == "if" && has:
-			log.If = t.text(d, value)
+			log.If = t.reportedText(d, value)
 		case arg == "gzip", name == "gzip" && has:
 			log.Gzip, buffers = t.gzipLevel(d, arg), true
 		case name == "buffer" && has:

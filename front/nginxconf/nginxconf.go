@@ -202,6 +202,7 @@ type report struct {
 	lenient                          bool
 	errs, ignored, remarks, warnings []Message
 	seen                             map[Message]bool
+	dropped                          []droppedVariables
 	closing                          int // number of directives that close what they are in
 }
 
