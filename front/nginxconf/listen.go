@@ -33,7 +33,7 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 			t.omit(d, "parameter \"quic\" is not supported: %s", noHTTP3)
 			continue
 		}
-		addrs, err := t.listenAddrs(d.args[0])
+		addrs, err := t.listenAddrs(d)
 		if err == nil && overUDP {
 			addrs, err = quicAddrs(addrs)
 		}
@@ -102,12 +102,13 @@ func (t *translator) listen(d *directive, addr string) (listen, error) {
 // listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT or
 // unix:PATH, where PORT may be FIRST-LAST. A name or a range of ports may result in several
 // addresses.
-func (t *translator) listenAddrs(text string) ([]string, error) {
+func (t *translator) listenAddrs(d *directive) ([]string, error) {
+	text := d.args[0]
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
 			return nil, fmt.Errorf("missing path (must be unix:PATH)")
 		}
-		return []string{"unix:" + t.path(path)}, nil
+		return []string{"unix:" + t.path(d, path)}, nil
 	}
 	if _, _, err := ports(text); err == nil {
 		text = "*:" + text

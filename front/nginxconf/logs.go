@@ -59,15 +59,16 @@ func (t *translator) accessLogs(s *scope) []conf.Log {
 }
 
 func (t *translator) accessLog(d *directive) (conf.Log, bool) {
-	log := conf.Log{Path: t.path(d.args[0])}
+	log := conf.Log{Path: d.args[0]}
 	switch {
-	case strings.HasPrefix(d.args[0], syslog.Prefix):
-		log.Path = d.args[0]
+	case strings.HasPrefix(log.Path, syslog.Prefix):
 		if _, err := syslog.Parse(log.Path); err != nil {
 			t.errorf(d, "%v", err)
 		}
 	case hasVariable(d.args[0]):
-		log.Path, log.Dir = string(t.reportedText(d, log.Path)), t.prefix
+		log.Path, log.Dir = string(t.reportedText(d, t.path(d, log.Path))), t.prefix
+	default:
+		log.Path = t.path(d, log.Path)
 	}
 	buffers := false
 	for i, arg := range d.args[1:] {

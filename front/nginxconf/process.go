@@ -18,7 +18,7 @@ func (t *translator) processOf(s *scope) {
 		}
 	}
 	for _, d := range s.own("pid") {
-		p.PID = t.path(d.args[0])
+		p.PID = t.path(d, d.args[0])
 	}
 	for _, d := range s.own("worker_processes") {
 		p.Workers = t.positive(d, "auto")
@@ -90,7 +90,7 @@ func (t *translator) oneErrorLog(d *directive) *conf.ErrorLog {
 			t.errorf(d, "%v", err)
 		}
 	case log.Path != "stderr":
-		log.Path = t.path(log.Path)
+		log.Path = t.path(d, log.Path)
 	}
 	return log
 }

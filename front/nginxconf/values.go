@@ -1,7 +1,10 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -212,8 +215,32 @@ func (t *translator) variableName(d *directive, arg string) string {
 	return name
 }
 
-// path returns a path; a relative one is below the prefix.
-func (t *translator) path(name string) string { return below(t.prefix, name) }
+// path returns the path of a directive's file; a relative one is below the prefix.
+func (t *translator) path(d *directive, name string) string {
+	path := below(t.prefix, name)
+	t.checkPrefix(d, name, filepath.Dir(path))
+	return path
+}
+
+// folderPath is path for a folder that must exist.
+func (t *translator) folderPath(d *directive, name string) string {
+	path := below(t.prefix, name)
+	t.checkPrefix(d, name, path)
+	return path
+}
+
+// checkPrefix warns if a relative path leads to a folder that does not exist, and may do so because
+// no prefix is set: nginx then has one of its own.
+func (t *translator) checkPrefix(d *directive, name, folder string) {
+	if t.options.Prefix != "" || t.options.FS != nil || isAbs(name) || hasVariable(name) || t.missing[folder] {
+		return
+	}
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		t.missing[folder] = true
+		t.warn(d, "%s does not exist: without a prefix (nginx's -p) relative paths start at the folder of the configuration, and in nginx at the prefix that it was built with",
+			folder)
+	}
+}
 
 // confPath returns a path; a relative one is below the configuration's folder.
 func (t *translator) confPath(name string) string { return below(t.confDir, name) }

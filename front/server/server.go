@@ -97,6 +97,7 @@ func Check(source Source, options Options, bound ...Binding) error {
 		return err
 	}
 	if err := s.validate(config); err != nil {
+		s.printEach("warning: ", config.Warnings) // one may be the reason
 		return err
 	}
 	s.printMessages(config, true)

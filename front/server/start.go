@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/netip"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +47,9 @@ func (s *Server) validate(c *Config) error {
 	if err := s.issued.Check(&c.Front); err != nil {
 		return configError(err)
 	}
+	if err := checkFolders(c); err != nil {
+		return configError(err)
+	}
 	exporter, err := s.newSpanExporter(c, s.log.logger())
 	if err != nil {
 		return err
@@ -59,6 +64,29 @@ func (s *Server) validate(c *Config) error {
 		return configError(err)
 	}
 	return handler.Close()
+}
+
+// checkFolders checks that the folders exist in which a start makes files, folders and sockets. The
+// handler checks those of logs and bodies.
+func checkFolders(c *Config) error {
+	made := map[string]string{c.Process.PID: "pid"}
+	for i := range c.Front.Caches {
+		made[c.Front.Caches[i].Dir] = fmt.Sprintf("cache %q", c.Front.Caches[i].Name)
+	}
+	for i := range c.Process.Listeners {
+		if path, ok := strings.CutPrefix(c.Process.Listeners[i].Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
+			made[path] = "listen"
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(made)) {
+		if path == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			return fmt.Errorf("%s: %s: %w", made[path], path, err)
+		}
+	}
+	return nil
 }
 
 // checkLogPath stands in for opening a log: it only checks that the directory exists.
