@@ -12,8 +12,9 @@ import (
 // This file implements Options.Lenient. A rejected directive that may decide which clients get
 // which response closes the block that contains it. An if closes the block around it; a map or an
 // upstream closes all of http. Directives that directives.txt calls harmless, and parameters
-// reported by omit, are left out without closing anything. Variables that only such directives define
-// are empty in texts that decide nothing; other texts with them are rejected themselves.
+// reported by omit, are left out without closing anything. Variables that only rejected directives
+// define are empty in texts that decide nothing. A directive that has one in another text is
+// rejected itself.
 
 // close closes the location or server whose settings are those of a scope, if a directive that was
 // left out closes it.

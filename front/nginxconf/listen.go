@@ -298,7 +298,7 @@ func (t *translator) listeners() {
 	}
 	for _, a := range order {
 		l := t.listener(a)
-		if all := at[l.Wildcard()]; all != nil {
+		if all := at[grammar.Wildcard(l.Addr)]; all != nil {
 			t.belowWildcard(a, &l, all)
 		}
 		t.process.Listeners = append(t.process.Listeners, l)
@@ -319,25 +319,6 @@ func (t *translator) belowWildcard(a *address, l *Listener, all *address) {
 		t.warn(a.directive, "settings of QUIC connections, such as quic_retry, are those of %s, whose socket has them",
 			all.Addr)
 	}
-}
-
-// Wildcard returns the address of all addresses of the Listener's port and IP version. If there is
-// a Listener for it, its socket also accepts connections to this address. It is empty for that
-// address itself, and for unix sockets.
-func (l *Listener) Wildcard() string {
-	prefix, addr := cutQUIC(l.Addr)
-	end := strings.LastIndexByte(addr, ':')
-	if strings.HasPrefix(addr, "unix:") || end < 0 {
-		return ""
-	}
-	all := "*"
-	if isIPv6(addr) {
-		all = "[::]"
-	}
-	if addr[:end] == all {
-		return ""
-	}
-	return prefix + all + addr[end:]
 }
 
 // merge adds another server's listen to an address.

@@ -79,8 +79,8 @@ type Process struct {
 	// SpanExporter sends spans to a collector; nil sends none.
 	SpanExporter *conf.SpanExporter
 	// Listeners are the addresses of the Config's hosts. If one is for all addresses of a port,
-	// single addresses of that port have no socket of their own: see Listener.Wildcard. Their
-	// settings still apply to the connections that clients open to them.
+	// single addresses of that port and IP version have no socket of their own. Their settings still
+	// apply to the connections that clients open to them.
 	Listeners []Listener
 }
 

@@ -254,7 +254,8 @@ func TestProcessHasItsSettings(t *testing.T) {
 func TestTimesOfZero(t *testing.T) {
 	r := parsed(t, `worker_shutdown_timeout 0; events {} http { server { proxy_read_timeout 0; keepalive_timeout 0; proxy_next_upstream_timeout 0; location / { proxy_pass http://a:1; } } }`)
 	p := at(t, r, "/").Proxy
-	if r.Config.ShutdownTimeout != 0 || r.Process.Listeners[0].IdleTimeout != 0 || p.Next.For != 0 || p.ReadTimeout != 1 {
+	if r.Config.ShutdownTimeout != 0 || r.Process.Listeners[0].IdleTimeout != 0 || p.Next.For != 0 ||
+		p.ReadTimeout != 1 {
 		t.Errorf("%+v %+v", r.Process, p)
 	}
 }

@@ -141,10 +141,10 @@ func (t *translator) blankText(d *directive, arg string) conf.Text {
 	return conf.Text(arg)
 }
 
-// upstreamText returns a text for an upstream, which may decide about access by it. Variables that
-// are never available and only describe a connection or the time are empty, as in reportedText. Like
-// nginx it does not require that the variables exist if every server replaces the text of the http
-// block s.
+// upstreamText returns a text for an upstream, which may decide about access by it. As in
+// reportedText, variables that are never available and only describe a connection or the time are
+// empty. Like nginx it does not require that the variables exist if every server replaces the text
+// of the http block s.
 func (t *translator) upstreamText(s *scope, d *directive, arg string) conf.Text {
 	if s.level != levelHTTP {
 		t.mention(d, arg)

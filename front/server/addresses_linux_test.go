@@ -237,7 +237,8 @@ func TestOlderConnectionsLackTheAddressesNewProperties(t *testing.T) {
 	for _, c := range []struct{ before, sent, after, want string }{
 		{any, "", any + ` server { listen 127.0.0.2:PORT ssl; ssl_verify_client on; ssl_client_certificate DIR/pem; ` +
 			secret, "400"},
-		{`server { listen 127.0.0.2:PORT; return 200 any; }`, "", `server { listen 127.0.0.2:PORT ssl; ` + secret, "400"},
+		{`server { listen 127.0.0.2:PORT; return 200 any; }`, "",
+			`server { listen 127.0.0.2:PORT ssl; ` + secret, "400"},
 		{any, "", any + ` server { listen 127.0.0.2:PORT proxy_protocol; ` + secret, "400"},
 		{`server { listen PORT proxy_protocol; return 200 any; }`, proxyHeader,
 			any + ` server { listen 127.0.0.2:PORT; ` + secret, "200 secret "},

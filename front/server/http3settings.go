@@ -51,7 +51,8 @@ func sameHTTP3(before, after *Config, old, now []nginxconf.Listener) bool {
 	return slices.EqualFunc(old, now, func(a, b nginxconf.Listener) bool {
 		oldSettings, oldTLS := http3SettingsOf(before, a.Addr)
 		nowSettings, nowTLS := http3SettingsOf(after, b.Addr)
-		return a.Addr == b.Addr && reflect.DeepEqual(oldSettings, nowSettings) && slices.EqualFunc(oldTLS, nowTLS, sameTLS)
+		return a.Addr == b.Addr && reflect.DeepEqual(oldSettings, nowSettings) &&
+			slices.EqualFunc(oldTLS, nowTLS, sameTLS)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/sdnotify"
@@ -130,7 +131,7 @@ func (s *Server) needRestart(before, now *Config) (all []string) {
 		if at < 0 {
 			continue
 		}
-		if old.Listeners[at].IPv6Only != l.IPv6Only && l.Wildcard() == "" {
+		if old.Listeners[at].IPv6Only != l.IPv6Only && grammar.Wildcard(l.Addr) == "" {
 			all = append(all, "listen "+l.Addr+": ipv6only")
 		}
 		if !bytes.Equal(old.Listeners[at].HTTP3HostKey, l.HTTP3HostKey) {

@@ -102,7 +102,7 @@ func TestCheckFindsMissingFolders(t *testing.T) {
 		"events {} http { server { listen unix:DIR/no/s; } }":                                        "listen",
 		"events {} http { proxy_cache_path DIR/no/c keys_zone=a:1m; server { listen unix:DIR/s; } }": "cache",
 		"events {} http { access_log DIR/no/a; server { listen unix:DIR/s; } }":                      "access_log",
-		"events {} http { server { listen unix:DIR/s; client_body_in_file_only on; client_body_temp_path DIR/no/b; } }": "client_body_temp_path",
+		"events {} http { client_body_in_file_only on; client_body_temp_path DIR/no/b; server { } }": "body_temp",
 	} {
 		for _, dir := range []string{t.TempDir(), "."} {
 			path, log := filepath.Join(t.TempDir(), "nginx.conf"), new(testkit.Log)

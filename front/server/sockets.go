@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/proxyproto"
@@ -56,7 +57,7 @@ func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
 		if isQUIC(&all[i]) != ofQUIC {
 			continue
 		}
-		wildcard := all[i].Wildcard()
+		wildcard := grammar.Wildcard(all[i].Addr)
 		if wildcard != "" && slices.ContainsFunc(all, func(l nginxconf.Listener) bool { return l.Addr == wildcard }) {
 			single = append(single, all[i])
 			continue
@@ -65,7 +66,7 @@ func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
 		sockets = append(sockets, all[i:i+1:i+1])
 	}
 	for _, l := range single {
-		i := at[l.Wildcard()]
+		i := at[grammar.Wildcard(l.Addr)]
 		sockets[i] = append(sockets[i], l)
 	}
 	return sockets

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
@@ -28,6 +29,32 @@ func TestServersCallTheFrontItself(t *testing.T) {
 		}})
 	if err := s.Run(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// The addresses of hosts are listened on once, with the properties that one of the hosts requires.
+// Single addresses follow that of all addresses, whose socket accepts for them.
+func TestAddressesOfHostsShareSockets(t *testing.T) {
+	hosts := []conf.Host{
+		{Listen: []conf.Listen{{Addr: "127.0.0.1:80"}, {Addr: "[::1]:80"}, {Addr: "quic:127.0.0.1:80"}}},
+		{Listen: []conf.Listen{{Addr: "*:80"}, {Addr: "127.0.0.1:80", TLS: true}, {Addr: "unix:/s"}}},
+		{Listen: []conf.Listen{{Addr: "127.0.0.1:80", Proxied: true}, {Addr: "127.0.0.1:81"}, {Addr: "quic:*:80"}}},
+	}
+	all := listenersOf(hosts)
+	var got []string
+	for _, ofQUIC := range []bool{false, true} {
+		for _, listeners := range socketsOf(all, ofQUIC) {
+			text := ""
+			for _, l := range listeners {
+				text += fmt.Sprintf("%s %v %v, ", l.Addr, l.TLS, l.Proxied)
+			}
+			got = append(got, text)
+		}
+	}
+	want := []string{"[::1]:80 false false, ", "*:80 false false, 127.0.0.1:80 true true, ", "unix:/s false false, ",
+		"127.0.0.1:81 false false, ", "quic:*:80 false false, quic:127.0.0.1:80 false false, "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
