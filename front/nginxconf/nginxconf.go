@@ -17,13 +17,13 @@ import (
 // Options are the settings of Parse that are not in nginx.conf. The zero value is valid.
 type Options struct {
 	// Prefix is the folder of relative paths of files, folders and logs, nginx's -p. "" is the
-	// folder of the main configuration file. As in nginx, paths of includes, certificates and
-	// password files are always relative to that folder.
+	// folder of the main configuration file, with a warning for paths that lead nowhere. As in
+	// nginx, paths of includes, certificates and password files are always relative to that folder.
 	Prefix string
 	// Lenient leaves out unsupported directives and lists them in Result.Ignored; otherwise they
 	// are errors. A directive that may decide which clients get which response closes its location,
-	// server or http block: requests get 503 there. What nginx itself would reject is always an
-	// error.
+	// server or http block: requests get 503 there. Variables that only such directives define are
+	// empty. What nginx itself would reject is always an error.
 	Lenient bool
 	// FS is the file system for reading files, by their paths without a leading slash; nil is the
 	// system's.
