@@ -11,4 +11,3 @@ func syncDirectory(string) error { return nil }
 
 func checkPrivate(string, int) error { return nil }
 
-func checkWritable(string) error { return nil }

@@ -51,8 +51,9 @@ type Server struct {
 	// block: the same goroutine serves other requests. Serve reads it.
 	Refused func(Refusal)
 
-	settings *http.Server
-	state    exchange.ServerState
+	settings     *http.Server
+	state        exchange.ServerState
+	acceptErrors acceptErrors
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -123,9 +124,36 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 			return err
 		}
 		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
-		s.logf("http: Accept error: %v; retrying in %v", err, delay)
+		if s.acceptErrors.isDue(delay) {
+			s.logf("http: Accept error: %v; retrying in %v", err, delay)
+		}
 		time.Sleep(delay)
 	}
+}
+
+// acceptErrors bounds how often errors of Accept are logged. At the limit of descriptors Accept may
+// succeed and fail in turns, hundreds of times a minute. A line is due if its delay is longer than
+// that of earlier ones, or after interval. It all starts anew when there was no error for interval.
+type acceptErrors struct {
+	mu                    sync.Mutex
+	lastError, lastLogged time.Time
+	longest               time.Duration
+}
+
+func (a *acceptErrors) isDue(delay time.Duration) bool {
+	const interval = 10 * time.Second
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if now.Sub(a.lastError) > interval {
+		a.longest = 0
+	}
+	a.lastError = now
+	if delay <= a.longest && now.Sub(a.lastLogged) < interval {
+		return false
+	}
+	a.lastLogged, a.longest = now, max(a.longest, delay)
+	return true
 }
 
 // expectsHTTP2 reports whether the settings enable HTTP/2, so that Serve can fail at once if it
