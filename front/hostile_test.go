@@ -134,6 +134,7 @@ func framingCases() []hostile {
 		{"14", "CONNECT", "CONNECT other.test:80 HTTP/1.1\r\nHost: other.test:80\r\n\r\n" + smuggled, "", "", ""},
 		{"16", "h2c", "GET /set/x {R}Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\r\n", "200", "GET /set/x|", ""},
 		{"17", "two hosts", "GET /x {R}Host: evil\r\n{E}", "400", "", ""},
+		{"17", "an empty host", "GET /x HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", "400", "", ""},
 		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "",
 			""},
 		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400",

@@ -161,6 +161,10 @@ func pingInterval(headerTimeout time.Duration) time.Duration {
 	return min(max(headerTimeout-pingTimeout, pingTimeout), maxPingInterval)
 }
 
+// maxHeaderLines limits the field lines of a request's head. nginx limits their bytes only, or what
+// max_headers sets.
+const maxHeaderLines = 1000
+
 // newServer returns a server with the timeouts and protocols of a socket.
 func (s *Server) newServer(socket *socket) *tare.Server {
 	protocols := new(http.Protocols)
@@ -181,6 +185,7 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 		server.ConnContext, server.HooksOnLoops = withProxyHeader, true
 	}
 	server.SendTimeout = socket.config.SendTimeout
+	server.MaxHeaderValueCount = maxHeaderLines
 	server.Refused = s.refused
 	if socket.config.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
