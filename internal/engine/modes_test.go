@@ -354,6 +354,41 @@ func TestServesFiles(t *testing.T) {
 	})
 }
 
+// ReadFrom sends what Content-Length permits, and reports that there is more.
+func TestCopyEndsAtContentLength(t *testing.T) {
+	const size, length = 1 << 20, 600 << 10
+	name := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for what, source := range map[string]func(*os.File) io.Reader{
+		"file":           func(f *os.File) io.Reader { return f },
+		"limited file":   func(f *os.File) io.Reader { return io.LimitReader(f, size-1) },
+		"another reader": func(f *os.File) io.Reader { return struct{ io.Reader }{f} },
+	} {
+		copied := make(chan string, 1)
+		everyMode(t, func() *http.Server {
+			return &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				f, err := os.Open(name)
+				if err != nil {
+					panic(err)
+				}
+				defer f.Close()
+				w.Header().Set("Content-Length", fmt.Sprint(length))
+				n, err := io.Copy(w, source(f))
+				copied <- fmt.Sprint(n, err)
+			})}
+		}, func(s *site) {
+			if got := s.get("/"); len(got) != length {
+				s.Errorf("%s: the client received %d bytes", what, len(got))
+			}
+			if got, want := <-copied, fmt.Sprint(length, http.ErrContentLength); got != want {
+				s.Errorf("%s: %s, want %s", what, got, want)
+			}
+		})
+	}
+}
+
 func TestReverseProxyAsHandlerWorks(t *testing.T) {
 	backend := httptest.NewServer(http.HandlerFunc(dump))
 	defer backend.Close()
