@@ -18,7 +18,10 @@
 //
 // # Differences from net/http
 //
-// All differences are deliberate. Some requests that net/http accepts are malformed to tare:
+// All differences are deliberate. They are those from the newest release of Go 1.27. With other
+// releases of Go tare does the same, although their net/http may not.
+//
+// Some requests that net/http accepts are malformed to tare:
 //
 //   - Malformed framing gets 400, and the connection is closed: Content-Length together with
 //     Transfer-Encoding; two Content-Length fields; a Content-Length that is not a number;
@@ -26,18 +29,16 @@
 //   - In a chunked body, chunk extensions, chunk sizes outside the grammar, more framing than
 //     data, and framing fields in the trailer section are errors. The handler's Read fails, and
 //     the connection is closed after the response.
-//   - Every HTTP/1.1 request requires exactly one Host field, with a name or an address and
-//     optionally a port. net/http accepts an empty one, accepts CONNECT without one, and accepts a
-//     percent sign that begins no escape.
-//   - A head may have 1000 field lines. net/http limits its bytes only.
+//   - A Host field holds a name or an address, and optionally a port, or nothing. net/http also
+//     accepts an IPv6 address without brackets or with a zone, and a percent sign that begins no
+//     escape. Proxies interpret these in different ways.
 //   - A request target with user information is rejected.
 //   - Connection: keep-alive keeps an HTTP/1.0 connection only if keep-alive is an element of the
 //     list. net/http accepts it anywhere in the value.
 //   - The response to a malformed request states the reason in a few words. An unsupported HTTP
-//     version gets 505, and an unknown transfer coding before chunked 501. A request line over its
-//     limit gets 414, and any other head over its limit 431. An expectation other than 100-continue
-//     gets 417. A Transfer-Encoding that does not end in chunked gets 400 (RFC 9112, 6.3). net/http
-//     sends 501.
+//     version gets 505, and a transfer coding other than chunked 501. A request line over its limit
+//     gets 414, and any other head over its limit 431. An expectation other than 100-continue gets
+//     417.
 //   - Server.Refused is called for each rejected request.
 //
 // As in net/http, a path may hold bytes that RFC 3986 does not allow, such as raw UTF-8 and other
@@ -70,8 +71,7 @@
 //     fails after 512 bytes.
 //   - A Read of the body that still waits in another goroutine fails when the handler returns.
 //     net/http delays the response until the client sends more.
-//   - A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without
-//     hijacking the connection.
+//   - A connection is closed if a handler responded with 101 without hijacking the connection.
 //   - A response to a request with an incomplete body has Connection: close.
 //   - On a busy server with a small heap, the collector runs later, after up to 16 MB more
 //     garbage. This requires more than one processor, and neither GOGC nor GOMEMLIMIT set.
@@ -98,8 +98,8 @@
 //     reset. net/http responds with 400, or ignores Host or Content-Length.
 //   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error.
 //     net/http ends it as if it were complete.
-//   - Over HTTP/2, trailer fields that concern the framing are ignored, and so is a trailer section
-//     of more than 8 KB or 100 fields. net/http resets the stream in the first case.
+//   - Over HTTP/2, trailer fields that concern the framing are ignored, and a trailer section may
+//     have 8 KB. net/http resets the stream in the first case, and limits it like a head.
 //   - An HTTP/2 connection ends if its client sends many frames without a purpose, such as PINGs or
 //     requests that it resets. Handlers that still run after a reset count as open streams. The
 //     handler of a request that is reset before it begins is not called.

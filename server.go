@@ -14,10 +14,11 @@ import (
 
 // Server serves what an http.Server describes. It embeds that server: the fields have the same
 // meaning, and http.ServerContextKey returns the embedded server to handlers. Fields are read when
-// Serve is called and must not be changed afterwards.
+// Serve is called and must not be changed afterwards, except for Handler.
 //
 // Shutdown and Close of the http.Server also shut down and close the Server, once Serve has been
-// called. SetKeepAlivesEnabled must be called on the Server.
+// called. Its SetKeepAlivesEnabled applies to the Server, but only that of the Server closes idle
+// connections.
 //
 // Use Wrap to make a Server.
 type Server struct {
@@ -57,6 +58,12 @@ type Server struct {
 	// for a request of HTTP/2 whose head has not arrived completely when its client leaves, or
 	// whose stream is one too many. It is read when Serve is first called.
 	Refused func(Refusal)
+
+	// MaxHeaderValueCount limits the field lines of a request's head. It is the field of http.Server
+	// that Go 1.27 has added, for programs that Go 1.26 builds. 0 means that of the wrapped
+	// http.Server, if it has one, or else 500. It is read when Serve is first called. It does not
+	// apply with NetHTTP2.
+	MaxHeaderValueCount int
 
 	// HooksOnLoops serves connections on event loops even if ConnState or ConnContext is set.
 	// Without it such a server uses a goroutine for each connection. It applies to TCP and unix
@@ -199,7 +206,7 @@ func (s *Server) run() *engine.Server {
 		s.engine = engine.New(s.Server)
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
-		s.engine.HooksOnLoops = s.HooksOnLoops
+		s.engine.HooksOnLoops, s.engine.MaxHeaderValueCount = s.HooksOnLoops, s.MaxHeaderValueCount
 		s.engine.HeapReserve, s.engine.NetHTTP2, s.engine.ExtendedConnect = s.HeapReserve, s.NetHTTP2, s.ExtendedConnect
 	})
 	return s.engine

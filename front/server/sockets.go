@@ -209,6 +209,10 @@ func pingInterval(headerTimeout time.Duration) time.Duration {
 	return min(max(headerTimeout-pingTimeout, pingTimeout), maxPingInterval)
 }
 
+// maxHeaderLines limits the field lines of a request's head. nginx limits their bytes only, or what
+// max_headers sets.
+const maxHeaderLines = 1000
+
 // newServer returns a server with the timeouts and protocols of an address.
 func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	protocols := new(http.Protocols)
@@ -228,6 +232,7 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 		server.ConnContext, server.HooksOnLoops = withProxyHeader, true
 	}
 	server.SendTimeout = at.SendTimeout
+	server.MaxHeaderValueCount = maxHeaderLines
 	server.Refused = s.refused
 	if at.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}

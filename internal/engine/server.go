@@ -7,8 +7,10 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -39,6 +41,10 @@ type Server struct {
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients of HTTP/2, as GODEBUG with
 	// http2xconnect=1 does. Serve reads it.
 	ExtendedConnect bool
+
+	// MaxHeaderValueCount limits the field lines of a head. 0 selects that of the settings, or else
+	// the default. Serve reads it.
+	MaxHeaderValueCount int
 
 	// HooksOnLoops makes shards serve connections for which ConnState or ConnContext is called. Serve
 	// reads it.
@@ -73,6 +79,7 @@ func New(settings *http.Server) *Server {
 		headers: make(map[*headerWait]struct{})}
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
+	s.state.KeepAlivesDisabled = keepAlivesDisabled(settings)
 	s.http2.server = s
 	s.reserve.trimmer.handshakes = &s.state.Handshakes
 	return s
@@ -277,6 +284,16 @@ func (s *Server) Reading() int64 { return s.state.PartialHeads.Load() }
 
 // Closed reports whether Shutdown or Close was called.
 func (s *Server) Closed() bool { return s.state.Closing.Load() }
+
+// keepAlivesDisabled returns the flag of SetKeepAlivesEnabled. It is http.Server's own, so that a
+// call of either method has an effect. No method of package http returns it.
+func keepAlivesDisabled(settings *http.Server) *atomic.Bool {
+	flag := reflect.ValueOf(settings).Elem().FieldByName("disableKeepAlives")
+	if flag.IsValid() && flag.Type() == reflect.TypeFor[atomic.Bool]() {
+		return (*atomic.Bool)(flag.Addr().UnsafePointer())
+	}
+	return new(atomic.Bool)
+}
 
 // SetKeepAlivesEnabled does what http.Server.SetKeepAlivesEnabled does.
 func (s *Server) SetKeepAlivesEnabled(v bool) {

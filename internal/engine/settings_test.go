@@ -265,7 +265,7 @@ func TestTLSConnectionsAreServed(t *testing.T) {
 	}
 	defer c.Close()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "tls &{") {
+	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "tls true") {
 		t.Errorf("Request.TLS is set: %q", b)
 	}
 }

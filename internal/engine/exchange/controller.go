@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -235,8 +236,7 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
 // the connection copies from it. The kernel may then do the copying.
 func (w *Response) ReadFrom(src io.Reader) (n int64, err error) {
-	// w is wrapped, or io.Copy would call ReadFrom again.
-	plain := struct{ io.Writer }{w}
+	plain := fittingWriter{w} // has no ReadFrom, which io.Copy would call
 	if !kernelCanRead(src) {
 		return io.CopyBuffer(plain, src, make([]byte, CopySize))
 	}
@@ -317,4 +317,31 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	w.written += n
 	w.Conn.FailWrite(err)
 	return n, true, err
+}
+
+// fittingWriter writes as much as Content-Length permits.
+type fittingWriter struct{ w *Response }
+
+func (f fittingWriter) Write(p []byte) (n int, err error) {
+	if _, err := f.w.Write(nil); err != nil { // fixes the length
+		return 0, err
+	}
+	room := f.w.room()
+	if int64(len(p)) <= room {
+		return f.w.Write(p)
+	}
+	if n, err = f.w.Write(p[:room]); err == nil {
+		err = http.ErrContentLength
+	}
+	return n, err
+}
+
+// room returns how many bytes of the body are missing, at most.
+func (w *Response) room() int64 {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if w.Length < 0 {
+		return math.MaxInt64
+	}
+	return max(0, w.Length-w.written)
 }

@@ -35,6 +35,8 @@ type Config struct {
 
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients.
 	ExtendedConnect bool
+	// IgnoresPriority serves streams in turns, whatever priority the client gives them.
+	IgnoresPriority bool
 	// PermitsProhibitedCiphers permits cipher suites that RFC 9113 forbids.
 	PermitsProhibitedCiphers bool
 }

@@ -168,7 +168,7 @@ func (s *Session) onPriorityUpdate(fr frame) *wire.Error {
 	}
 	s.mu.Lock()
 	if st := s.streams[id]; st != nil {
-		st.urgency, st.incremental = wire.ParsePriority(value)
+		st.prioritizeLocked(value)
 	}
 	s.mu.Unlock()
 	return s.debit(1)

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"errors"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -146,7 +147,8 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	}
 	st, err := s.newStream(h, b)
 	if err != nil {
-		s.report(b, http.StatusBadRequest, s.refuse(h, http.StatusBadRequest, err.Error()))
+		status := exchange.RefusalStatus(err)
+		s.report(b, status, s.refuse(h, status, err.Error()))
 		return s.debit(1)
 	}
 	st.blockBytes = blockBytes
@@ -210,29 +212,33 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	if !text.IsWhole() {
 		x.Response.Flags.Set(exchange.LargeHead)
 	}
+	st.incremental = s.config.IgnoresPriority
 	if priority := r.Header["Priority"]; len(priority) > 0 {
-		st.urgency, st.incremental = wire.ParsePriority([]byte(priority[0]))
+		st.prioritizeLocked([]byte(priority[0])) // nobody else knows the stream yet
 	}
-	st.setBody()
-	return st, nil
+	return st, st.setBody()
 }
 
 // setBody sets the body of the request and what concerns it.
-func (st *Stream) setBody() {
+func (st *Stream) setBody() error {
 	x := st.exchange
 	r := &x.Request
 	expects := exchange.HasToken(r.Header["Expect"], "100-continue")
 	if expects {
 		delete(r.Header, "Expect") // as net/http
 	}
-	_ = exchange.AnnounceTrailer(r) // net/http ignores invalid names, too
+	err := st.session.config.Exchanges.AnnounceTrailer(r)
+	if errors.Is(err, exchange.ErrTrailerName) {
+		err = nil // net/http ignores the name, too
+	}
 	if st.inEnded {
 		x.Body.Init(x, exchange.NoBody, 0, false)
 		r.Body = http.NoBody
-		return
+		return err
 	}
 	x.Body.Init(x, exchange.ByStream, -1, expects)
 	r.Body, r.ContentLength = &x.Body, st.declared
+	return err
 }
 
 // onTrailers handles a head block of an open stream, which is a trailer section.
@@ -246,18 +252,18 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 		return streamError(st.id, wire.ProtocolError, "trailer section does not end the stream")
 	case b.CheckTrailers() != "":
 		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
+	case b.IsTooLarge, len(b.Text) > exchange.MaxTrailerBytes:
+		return streamError(st.id, wire.ProtocolError, "trailer section too large")
 	}
-	if !b.IsTooLarge && len(b.Text) <= exchange.MaxTrailerBytes && len(b.Fields) <= exchange.MaxTrailerFields {
-		text := http1.TextOf(b.Text)
-		st.trailer = make(http.Header, len(b.Fields))
-		for _, f := range b.Fields {
-			name := f.Known.String()
-			if f.Known == http1.NameUnknown {
-				name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
-			}
-			if http1.TrailerAllowed(name) {
-				st.trailer[name] = append(st.trailer[name], text.Of(f.Value))
-			}
+	text := http1.TextOf(b.Text)
+	st.trailer = make(http.Header, len(b.Fields))
+	for _, f := range b.Fields {
+		name := f.Known.String()
+		if f.Known == http1.NameUnknown {
+			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
+		}
+		if http1.TrailerAllowed(name) {
+			st.trailer[name] = append(st.trailer[name], text.Of(f.Value))
 		}
 	}
 	return s.endInputLocked(st)

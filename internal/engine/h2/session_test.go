@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
 func TestRequestsReceiveResponses(t *testing.T) {
@@ -65,6 +67,17 @@ func TestInputIsSplitAnywhere(t *testing.T) {
 	p.input.Reset()
 	p.pump()
 	p.wantRest("SETTINGS, WINDOW_UPDATE, SETTINGS ack, PING ack, HEADERS 200, DATA 5 <nil> map[Sum:[1]] end")
+}
+
+// A trailer section over its limit resets its stream only.
+func TestLargeTrailerSectionResetsStream(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
+	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
+	p.get(3)
+	p.pump()
+	p.wantRest("RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
 }
 
 // A response waits for the client's windows, and the handler with it.

@@ -188,7 +188,7 @@ func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}
-	return true, r.finish()
+	return true, r.finish(b)
 }
 
 // Begun reports whether the request line has arrived and is well-formed.
