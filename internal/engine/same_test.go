@@ -354,6 +354,12 @@ var deliberate = map[string]string{
 	"length, bad":         "A Content-Length that a handler sets is dropped if it is not a number",
 }
 
+// A ResponseWriter has the optional interfaces of net/http's. Over HTTP/2, http2Cases compare them.
+func TestInterfacesOfResponseWriters(t *testing.T) {
+	same(t, "", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, interfacesOf(w)) }),
+		[]string{get})
+}
+
 const tunnelRule = "A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without " +
 	"hijacking the connection."
 

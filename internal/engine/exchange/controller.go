@@ -14,11 +14,24 @@ import (
 // The optional interfaces that handlers find by http.ResponseController or a type assertion.
 var (
 	_ http.Flusher       = (*Response)(nil)
-	_ http.Hijacker      = (*Response)(nil)
 	_ http.CloseNotifier = (*Response)(nil) //nolint:staticcheck // published programs assert it
 	_ io.StringWriter    = (*Response)(nil)
-	_ io.ReaderFrom      = (*Response)(nil)
+	_ http.Hijacker      = connResponse{}
+	_ io.ReaderFrom      = connResponse{}
 )
+
+// connResponse is the http.ResponseWriter over a connection that carries one exchange at a time. It
+// has methods of the connection, which other protocols lack. Its conversion to an interface does not
+// allocate.
+type connResponse struct{ *Response }
+
+// writer returns what the handler receives.
+func (w *Response) writer() http.ResponseWriter {
+	if w.Conn.Codec.CanHijack() {
+		return connResponse{w}
+	}
+	return w
+}
 
 // WriteHeader implements http.ResponseWriter.
 func (w *Response) WriteHeader(code int) {
@@ -133,7 +146,7 @@ func (w *Response) abandon() (sent bool) {
 	c := w.Conn
 	c.current = nil
 	switch {
-	case w.stage == stageFramed && (c.partlySent || w.written > holdSize):
+	case w.stage == stageFramed && (c.partlySent || w.written > int64(c.HoldSize)):
 		_ = w.emitHeld()
 	case w.stage >= stageCommitted && !c.partlySent:
 		c.Out = c.Out[:c.responseStart]
@@ -149,7 +162,7 @@ func (w *Response) abandon() (sent bool) {
 		}
 		_ = c.Flush()
 	}
-	sent = c.partlySent || w.written > holdSize
+	sent = c.partlySent || w.written > int64(c.HoldSize)
 	w.detach()
 	return sent && c.WriteErr == nil
 }
@@ -191,7 +204,7 @@ func (c *Conn) restoreDeadlines() {
 
 // Hijack implements http.Hijacker. The handler owns the connection from then on. The reader holds
 // what was received after the request. If Hijack fails, the response can continue.
-func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	c, b := w.Conn, &w.x.Body
@@ -200,9 +213,6 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	if w.IsHijacked() {
 		return nil, nil, http.ErrHijacked
-	}
-	if !c.Codec.CanHijack() {
-		return nil, nil, http.ErrNotSupported
 	}
 	flush := c.Flush // responses to earlier requests may still wait
 	if w.stage != stageOpen {
@@ -231,14 +241,12 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
 // the connection copies from it. The kernel may then do the copying.
-func (w *Response) ReadFrom(src io.Reader) (n int64, err error) {
-	// w is wrapped, or io.Copy would call ReadFrom again.
-	plain := struct{ io.Writer }{w}
+func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 	if !kernelCanRead(src) {
-		return io.CopyBuffer(plain, src, make([]byte, CopySize))
+		return io.CopyBuffer(w.Response, src, make([]byte, CopySize))
 	}
 	if w.stage < stageFramed { // the first bytes decide Content-Type and complete the head
-		if n, err = io.CopyN(plain, src, holdSize+1); err != nil {
+		if n, err = io.CopyN(w.Response, src, holdSize+1); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
@@ -247,7 +255,7 @@ func (w *Response) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 	more, done, err := w.copyFrom(src)
 	if n += more; !done {
-		more, err = io.CopyBuffer(plain, src, make([]byte, CopySize))
+		more, err = io.CopyBuffer(w.Response, src, make([]byte, CopySize))
 		n += more
 	}
 	return n, err

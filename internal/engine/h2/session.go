@@ -3,6 +3,8 @@ package h2
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -42,11 +44,11 @@ type Session struct {
 	mu          sync.Mutex
 	lastID      uint32 // of the streams that were or may be processed
 	streams     map[uint32]*Stream
-	mostStreams int        // that it has held; a map never shrinks
-	resets      *resetRing // nil until the server has reset a stream
-	running     int        // streams whose handlers have not returned, also of those that were reset
-	headBytes   int        // of their decoded heads
-	keptBodies  int        // bytes of bodies that handlers of ended streams can still read
+	mostStreams int           // that it has held; a map never shrinks
+	ended       *endedStreams // nil until the server has ended a stream before the client
+	running     int           // streams whose handlers have not returned, also of those that were reset
+	headBytes   int           // of their decoded heads
+	keptBodies  int           // bytes of bodies that handlers of ended streams can still read
 	phase       phase
 	endingAt    time.Time // when the current phase of ending began; zero while an ended session sends
 	ledger      ledger
@@ -84,6 +86,10 @@ var (
 	errStreamClosed = errors.New("http2: stream closed")
 	errClientLeft   = errors.New("http2: client disconnected")
 )
+
+// errShortBody is the error of a Read of a body that has fewer bytes than its Content-Length states.
+// As in net/http, the handler responds.
+var errShortBody = fmt.Errorf("http2: body shorter than Content-Length: %w", io.ErrUnexpectedEOF)
 
 // BeginsPreface reports whether in begins with HTTP/2's preface, or is a part of it.
 func BeginsPreface(in []byte) (whole, partly bool) {
@@ -169,6 +175,7 @@ func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 		delete(s.streams, id)
 		ended = append(ended, st)
 	}
+	s.dropAllHalfClosedLocked()
 	return ended
 }
 
@@ -176,6 +183,6 @@ func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 // context's mutex precedes.
 func cancelAll(streams []*Stream) {
 	for _, st := range streams {
-		st.exchange.Abort()
+		st.abort()
 	}
 }

@@ -154,6 +154,6 @@ func BenchmarkSettings(b *testing.B) {
 			b.Fatal("the session has ended")
 		}
 		p.session.Flush()
-		p.output.Reset()
+		p.discard()
 	}
 }

@@ -146,7 +146,7 @@ func (d *Decoder) decodeLiteral(block []byte, prefix int, b *HeaderBlock) (rest 
 		return nil, err
 	}
 	name, value := b.scratch[:nameSize], b.scratch[nameSize:]
-	valid := isValue(value)
+	valid := http1.ValueSpan(value) == len(value)
 	if prefix == insertPrefix {
 		d.table.insert(name, value, info, valid)
 	}
