@@ -18,7 +18,6 @@ func portDifferences() map[string]string {
 		"TestEarlyHints":                               order,
 		"TestProcessing":                               order,
 		"TestH12_HandlerWritesTooLittle":               "fewer bytes than its Content-Length states ends with an error",
-		"TestAutomaticHTTP2_Serve_NonH2TLSConfig":      "Serve sets TLSNextProto of the wrapped http.Server",
 	}
 }
 

@@ -71,8 +71,9 @@ type Server struct {
 	//
 	// Hooks should not block. One that does delays its connection, and for some milliseconds other
 	// connections. ConnContext and ConnState with StateNew may run in the goroutine that accepts. As
-	// with net/http, a hook may wait for Shutdown with StateIdle or StateClosed. Otherwise Shutdown
-	// waits for the hook's own connection. HooksOnLoops is read when Serve is first called.
+	// with net/http, a hook may wait for Shutdown with StateClosed, and with StateIdle over HTTP/1.
+	// Otherwise Shutdown waits for the hook's own connection. HooksOnLoops is read when Serve is
+	// first called.
 	HooksOnLoops bool
 
 	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the
@@ -110,7 +111,7 @@ func Serve(l net.Listener, handler http.Handler) error {
 
 // ListenAndServe listens on the TCP address Addr, or on ":http" if that is empty, and calls Serve.
 func (s *Server) ListenAndServe() error {
-	l, err := s.listen(":http")
+	l, err := s.listen(":http", false)
 	if err != nil {
 		return err
 	}
@@ -118,8 +119,8 @@ func (s *Server) ListenAndServe() error {
 }
 
 // listen listens on Addr, or on defaultAddr if that is empty.
-func (s *Server) listen(defaultAddr string) (net.Listener, error) {
-	if s.closed() {
+func (s *Server) listen(defaultAddr string, isTLS bool) (net.Listener, error) {
+	if s.closed(isTLS) {
 		return nil, http.ErrServerClosed
 	}
 	addr := s.Addr
@@ -137,7 +138,7 @@ func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
 
 // serve implements Serve, and ServeTLS if secure is not nil.
 func (s *Server) serve(l net.Listener, secure *tls.Config) error {
-	if err := s.attachHook(); err != nil {
+	if err := s.attachHook(secure != nil); err != nil {
 		l.Close()
 		return err
 	}
@@ -225,7 +226,7 @@ const (
 
 // attachHook attaches a close hook to the wrapped server, unless there is one. It fails if one of
 // the servers is closed.
-func (s *Server) attachHook() error {
+func (s *Server) attachHook(isTLS bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run().Closed() {
@@ -237,7 +238,7 @@ func (s *Server) attachHook() error {
 			s.RegisterOnShutdown(s.shutDown)
 		})
 		h := newCloseHook(s.engine)
-		if err := h.attach(s.Server); err != nil {
+		if err := h.attach(s.Server, isTLS); err != nil {
 			return err
 		}
 		s.hook = h
@@ -272,8 +273,8 @@ func (s *Server) detachHook(isServeEnd bool) {
 }
 
 // closed reports whether Shutdown or Close of either server has been called.
-func (s *Server) closed() bool {
+func (s *Server) closed(isTLS bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run().Closed() || s.hook == nil && isClosed(s.Server)
+	return s.run().Closed() || s.hook == nil && isClosed(s.Server, isTLS)
 }
