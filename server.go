@@ -50,6 +50,11 @@ type Server struct {
 	// first called.
 	ExtendedConnect bool
 
+	// MaxFieldBytes limits each line of a request's head. Over HTTP/2 it limits each name and value,
+	// as the client encodes it. 0 is no limit besides MaxHeaderBytes. It has no effect on HTTP/2 of
+	// net/http. It is read when Serve is first called.
+	MaxFieldBytes int
+
 	// Refused, if not nil, is called for each request that is rejected before a handler runs:
 	// because it is malformed, too large, or its head did not arrive in time. It is meant for logs.
 	// It must not block, because it may run in a goroutine that serves other connections. A panic
@@ -200,7 +205,7 @@ func (s *Server) run() *engine.Server {
 		s.engine = engine.New(s.Server)
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
-		s.engine.HooksOnLoops = s.HooksOnLoops
+		s.engine.HooksOnLoops, s.engine.MaxFieldBytes = s.HooksOnLoops, s.MaxFieldBytes
 		s.engine.HeapReserve, s.engine.NetHTTP2, s.engine.ExtendedConnect = s.HeapReserve, s.NetHTTP2, s.ExtendedConnect
 	})
 	return s.engine

@@ -112,7 +112,8 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 		Retry: q.config.HTTP3Retry, Streams: q.config.HTTP3Streams, Window: q.config.HTTP3Window,
 		HostKey:       q.config.HTTP3HostKey,
 		HeaderTimeout: q.config.HeaderTimeout, IdleTimeout: q.config.IdleTimeout, HeaderBytes: q.config.HeaderBytes,
-		Rejected: s.site.LogRejected,
+		HeaderFieldBytes: q.config.HeaderFieldBytes,
+		Rejected:         s.site.LogRejected,
 	}
 	if s.upgrader != nil {
 		s.passedFiles.Upgrader = s.upgrader

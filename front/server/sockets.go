@@ -46,16 +46,17 @@ type activeServer struct {
 
 // serverSettings are the settings of a server that require a new one if they change.
 type serverSettings struct {
-	tls, http2, proxied bool
-	header, idle, send  time.Duration
-	bytes, window       int64
-	streams             int
+	tls, http2, proxied  bool
+	header, idle, send   time.Duration
+	bytes, field, window int64
+	streams              int
 }
 
 func settingsOf(l *nginxconf.Listener) serverSettings {
 	return serverSettings{
 		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
-		send: l.SendTimeout, bytes: l.HeaderBytes, window: l.HTTP2Window, streams: l.HTTP2Streams,
+		send: l.SendTimeout, bytes: l.HeaderBytes, field: l.HeaderFieldBytes, window: l.HTTP2Window,
+		streams: l.HTTP2Streams,
 	}
 }
 
@@ -180,7 +181,7 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 	if socket.config.Proxied {
 		server.ConnContext, server.HooksOnLoops = withProxyHeader, true
 	}
-	server.SendTimeout = socket.config.SendTimeout
+	server.SendTimeout, server.MaxFieldBytes = socket.config.SendTimeout, int(socket.config.HeaderFieldBytes)
 	server.Refused = s.refused
 	if socket.config.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}

@@ -20,13 +20,14 @@ type Config struct {
 	TLS      *tls.Config
 	ErrorLog *log.Logger
 	// Retry, Streams, Window and HostKey are nginxconf.Listener's HTTP3Retry and so on. The timeouts
-	// and HeaderBytes have its names.
+	// and limits of heads have its names.
 	Retry                      bool
 	Streams                    int
 	Window                     int64
 	HostKey                    []byte
 	HeaderTimeout, IdleTimeout time.Duration
 	HeaderBytes                int64
+	HeaderFieldBytes           int64
 	// Rejected logs requests that the server rejects without the Handler: see
 	// front.Handler.LogRejected.
 	Rejected func(r *http.Request, line string, status int, sent int64)

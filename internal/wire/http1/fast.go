@@ -24,7 +24,7 @@ func (h *Head) plainFields(b []byte, limits Limits) error {
 			v++
 		}
 		end := plainRun(b, v, ' ')
-		if !endsAt(b, end) || b[end-1] == ' ' || b[v] == ' ' {
+		if !endsAt(b, end) || b[end-1] == ' ' || b[v] == ' ' || h.checkLine(limits, end+2) != nil {
 			return nil
 		}
 		h.next, h.seen = end+2, end+2
@@ -49,7 +49,7 @@ func (r *Request) plainRequestLine(b []byte, limits Limits) bool {
 	}
 	t := plainRun(b, m+1, '!')
 	end := t + len(version)
-	if t == m+1 || !endsAt(b, end) || string(b[t:end]) != version {
+	if t == m+1 || !endsAt(b, end) || string(b[t:end]) != version || r.checkLine(limits, end+2) != nil {
 		return false
 	}
 	r.Method, r.Target, r.Minor = spanOf(start, m), spanOf(m+1, t), 1
