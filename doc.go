@@ -80,22 +80,22 @@
 //   - Server.ExtendedConnect offers extended CONNECT (RFC 8441), as GODEBUG=http2xconnect=1 does
 //     for both. A request with :protocol is malformed unless it is a CONNECT with :scheme and
 //     :path. net/http accepts others.
-//   - Over HTTP/2, each malformed request gets 400. If it is complete, its stream is then reset (RFC
-//     9113, 8.1.1). net/http resets most streams without a response, after which its client sends
-//     the request again.
-//   - Over HTTP/2, some requests that net/http accepts are malformed: those with a :method that is no
-//     token, with a :path that is neither "*" nor begins with a slash, with an :authority or Host
-//     that is no host, with a Host that differs from :authority, and with a Content-Length that is
-//     not a number. Request.Header contains no Host.
-//   - Over HTTP/2, space around field values is removed, as over HTTP/1. RFC 9113, 8.2.1, forbids it,
-//     but net/http's client sends it.
+//   - Over HTTP/2, a request with a malformed head gets 400. If it is complete, its stream is then
+//     reset (RFC 9113, 8.1.1). net/http resets most such streams without a response, and its client
+//     then sends the request again.
+//   - Over HTTP/2, a head is malformed, unlike with net/http, if :method is no token, if :path is
+//     neither "*" nor begins with a slash, or if :authority or Host is no host. It also is if Host
+//     differs from :authority, or if Content-Length is not a number. Request.Header contains no
+//     Host.
+//   - Over HTTP/2, space around field values is removed, as over HTTP/1. RFC 9113, 8.2.1, forbids
+//     it, but net/http's client sends it.
 //   - Over HTTP/2, a request without a body gets no 100 Continue (RFC 9110, 10.1.1).
-//   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error, and
-//     a Write of more bytes fails, as over HTTP/1. net/http ends such a response as if it were
+//   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error,
+//     and a Write of more bytes fails, as over HTTP/1. net/http ends such a response as if it were
 //     complete, and may send more bytes.
-//   - Over HTTP/2, fields of a response are dropped as over HTTP/1: Content-Type and Content-Length of
-//     a 304, and Content-Length of a 204. So are Keep-Alive, Proxy-Connection and Upgrade (RFC 9113,
-//     8.2.2).
+//   - Over HTTP/2, a 304 has neither Content-Type nor Content-Length, and a 204 has no
+//     Content-Length, as over HTTP/1. Keep-Alive, Proxy-Connection and Upgrade are not sent (RFC
+//     9113, 8.2.2).
 //   - Over HTTP/2, RST_STREAM follows the response to an incomplete request 0.1 seconds later, once
 //     the client has acknowledged a PING. Clients such as curl 7.88 lose the response otherwise.
 //   - Over HTTP/2, trailer fields that concern the framing are ignored, and so is a trailer section

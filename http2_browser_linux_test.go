@@ -84,7 +84,8 @@ func TestHTTP2WithChromium(t *testing.T) {
 	dom, messages := programs.Browse(t, chromium, t.TempDir(), "--ignore-certificate-errors", "--dump-dom",
 		s.url+"/page")
 	want := fmt.Sprintf("uploaded %d loaded %d by h2 sum %d", 1<<20, subresources, subresources*(subresources-1)/2)
-	if !strings.Contains(dom, want) || !strings.Contains(dom, "refused 403 refused") || regexp.MustCompile(`CONSOLE.*failed`).MatchString(messages) {
+	if !strings.Contains(dom, want) || !strings.Contains(dom, "refused 403 refused") ||
+		regexp.MustCompile(`CONSOLE.*failed`).MatchString(messages) {
 		t.Errorf("%q and the refused upload are not in\n%s\n%s", want, dom, messages)
 	}
 	s.wantServed()

@@ -171,7 +171,8 @@ func TestHTTP2WithCurl(t *testing.T) {
 		want("upload of unknown length", run("-T", "-", s.url+"/sum", "--no-progress-meter"), "0 ")
 		want("trailers", run("-D", "-", "-d", "hello", s.url+"/echo"), "hellox-length: 5\r\n")
 		for range 5 {
-			want("refused upload", run("-w", " %{http_code}", "--data-binary", "@"+file, s.url+"/refused"), "refused 403")
+			got := run("-w", " %{http_code}", "--data-binary", "@"+file, s.url+"/refused")
+			want("refused upload", got, "refused 403")
 		}
 		if s.kind == h2c {
 			return // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too

@@ -90,11 +90,14 @@ func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
 		}
 		return p
 	}
-	http1, http2, h2c := (*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2, (*http.Protocols).SetUnencryptedHTTP2
+	http1, http2 := (*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2
+	h2c := (*http.Protocols).SetUnencryptedHTTP2
 	for name, settings := range map[string]func() *http.Server{
-		"default":        func() *http.Server { return new(http.Server) },
-		"config":         func() *http.Server { return &http.Server{TLSConfig: new(tls.Config)} },
-		"config of h2":   func() *http.Server { return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"h2"}}} },
+		"default": func() *http.Server { return new(http.Server) },
+		"config":  func() *http.Server { return &http.Server{TLSConfig: new(tls.Config)} },
+		"config of h2": func() *http.Server {
+			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"h2"}}}
+		},
 		"no handlers":    func() *http.Server { return &http.Server{TLSNextProto: handlers{}} },
 		"own":            func() *http.Server { return &http.Server{TLSNextProto: handlers{"foo": nil}} },
 		"HTTP/1":         func() *http.Server { return &http.Server{Protocols: protocols(http1)} },

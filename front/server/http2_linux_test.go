@@ -139,13 +139,13 @@ func TestHTTP2DirectivesAreNginxs(t *testing.T) {
 		} {
 			for _, c := range []string{"~", "1"} { // in Huffman's code a digit has five bits
 				var values []string
-				for _, size := range sizes {
-					values = append(values, strings.Repeat(c, size))
+				for _, n := range sizes {
+					values = append(values, strings.Repeat(c, n))
 				}
 				_, want := requestHTTP2(t, nginx, values...)
 				_, got := requestHTTP2(t, tare, values...)
 				if (got == 204) != (want == 204) || got != 204 && got != 431 {
-					t.Errorf("%q: the status for fields of %v %s is %d, and nginx's %d", directives, sizes, c, got, want)
+					t.Errorf("%q: the status for %v times %s is %d, and nginx's %d", directives, sizes, c, got, want)
 				}
 			}
 		}
@@ -154,8 +154,8 @@ func TestHTTP2DirectivesAreNginxs(t *testing.T) {
 
 // The lines of a head of HTTP/1 have nginx's limit, too.
 func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
-	for _, directives := range []string{"", "large_client_header_buffers 4 2k;", "large_client_header_buffers 4 512;"} {
-		directives += "server { listen unix:DIR/one; return 204; }"
+	for _, buffers := range []string{"", "large_client_header_buffers 4 2k;", "large_client_header_buffers 4 512;"} {
+		directives := buffers + "server { listen unix:DIR/one; return 204; }"
 		nginx, tare := serveHTTP2(t, true, directives), serveHTTP2(t, false, directives)
 		for _, size := range []int{500, 2000, 2100, 8100, 8300} {
 			long := strings.Repeat("x", size)
@@ -167,7 +167,7 @@ func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
 					want = "431"
 				}
 				if got != want {
-					t.Errorf("%q: %.10q with %d bytes gets %s, and nginx's status is %s", directives, request, size, got, want)
+					t.Errorf("%q: %.10q with %d bytes gets %s, want %s", buffers, request, size, got, want)
 				}
 			}
 		}

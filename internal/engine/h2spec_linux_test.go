@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// The server conforms to HTTP/2 and HPACK as h2spec checks it, over every kind of connection, whether
-// or not the handler reads the bodies.
+// The server conforms to HTTP/2 and HPACK as h2spec checks it, over every kind of connection,
+// whether or not the handler reads the bodies.
 func TestHTTP2ConformsToH2spec(t *testing.T) {
 	h2spec := programs.H2Spec(t)
 	for mode, kind := range http2Modes {

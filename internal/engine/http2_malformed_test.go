@@ -85,7 +85,8 @@ func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {
 				}
 				body, err := io.ReadAll(response.Body)
 				response.Body.Close()
-				if got := strings.TrimSpace(response.Status + " " + string(body)); err != nil || got != c.want || sent != 1 {
+				got := strings.TrimSpace(response.Status + " " + string(body))
+				if err != nil || got != c.want || sent != 1 {
 					t.Errorf("%s: %q %v, want %q; sent %d times", s.mode, got, err, c.want, sent)
 				}
 			}

@@ -21,8 +21,8 @@ var (
 )
 
 // connResponse is the http.ResponseWriter over a connection that carries one exchange at a time. It
-// has methods of the connection, which other protocols lack. Its conversion to an interface does not
-// allocate.
+// has methods of the connection, which other protocols lack. Its conversion to an interface does
+// not allocate.
 type connResponse struct{ *Response }
 
 // writer returns what the handler receives.

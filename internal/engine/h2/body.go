@@ -36,7 +36,7 @@ func (st *Stream) readBody(b *exchange.Body, p []byte) (int, error) {
 		case err == io.EOF: //nolint:errorlint // made here
 			copyTrailer(b, trailer)
 			return 0, io.EOF
-		case err == errShortBody: //nolint:errorlint // the client has not left
+		case err == errShortBody: //nolint:errorlint // made here; the client has not left
 			return 0, err
 		case err != nil:
 			return 0, b.ReadFailed(err)

@@ -1,7 +1,6 @@
 package h2_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -90,7 +89,7 @@ func TestShortBodyIsAnErrorOfRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 				body, err := io.ReadAll(r.Body)
-				fmt.Fprint(w, string(body), errors.Is(err, io.ErrUnexpectedEOF), r.Context().Err(), r.Trailer)
+				fmt.Fprint(w, string(body), err != nil, r.Context().Err(), r.Trailer)
 			})
 			p.open()
 			p.post(1, "content-length", "3", "trailer", "sum")

@@ -10,7 +10,8 @@ import (
 
 // The server may end a stream before the client does:
 //
-//	open ──complete response──▶ half-closed ──earlyGrace──▶ pinged ──acknowledgment, GoAwayTime──▶ reset
+//	open ──complete response──▶ half-closed ──earlyGrace──▶ pinged
+//	pinged ──acknowledgment, GoAwayTime──▶ reset
 //	open ──error, panic, write deadline──▶ reset
 //	half-closed, pinged, reset ──END_STREAM or RST_STREAM of the client──▶ closed
 //	reset ──GoAwayTime──▶ overdue ──DATA or HEADERS──▶ reset again
@@ -129,8 +130,8 @@ func (s *Session) pingHalfClosedLocked() {
 	}
 }
 
-// acknowledgeEarlyLocked is called when the client acknowledges such a PING. It reports whether that
-// was awaited.
+// acknowledgeEarlyLocked is called when the client acknowledges such a PING. It reports whether
+// that was awaited.
 func (s *Session) acknowledgeEarlyLocked() bool {
 	if s.ended == nil || !s.ended.isPinging {
 		return false

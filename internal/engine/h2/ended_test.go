@@ -68,8 +68,8 @@ func (p *peer) sleep(d time.Duration) {
 	synctest.Wait()
 }
 
-// RST_STREAM follows an early response only when the client has received it, or does not acknowledge
-// that. A client that ends the stream itself receives none.
+// RST_STREAM follows an early response only when the client has received it, or does not
+// acknowledge that. A client that ends the stream itself receives none.
 func TestResetFollowsEarlyResponse(t *testing.T) {
 	const ping, reset = "PING", "RST_STREAM NO_ERROR"
 	const grace = 100 * time.Millisecond
@@ -87,9 +87,21 @@ func TestResetFollowsEarlyResponse(t *testing.T) {
 			p.sleep(time.Minute)
 			p.accepts = -1
 		}, "HEADERS 200, DATA no end, PING"},
-		"ended by DATA":    {func(p *peer) { p.framer.WriteData(1, true, []byte("x")); p.serveAll(); p.sleep(grace) }, ""},
-		"ended by trailer": {func(p *peer) { p.request(1, true, "sum", "1"); p.serveAll(); p.sleep(grace) }, ""},
-		"canceled":         {func(p *peer) { p.framer.WriteRSTStream(1, http2.ErrCodeCancel); p.serveAll(); p.sleep(grace) }, ""},
+		"ended by DATA": {func(p *peer) {
+			p.framer.WriteData(1, true, []byte("x"))
+			p.serveAll()
+			p.sleep(grace)
+		}, ""},
+		"ended by trailers": {func(p *peer) {
+			p.request(1, true, "sum", "1")
+			p.serveAll()
+			p.sleep(grace)
+		}, ""},
+		"canceled": {func(p *peer) {
+			p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
+			p.serveAll()
+			p.sleep(grace)
+		}, ""},
 		"canceled after PING": {func(p *peer) {
 			p.sleep(grace)
 			p.framer.WriteRSTStream(1, http2.ErrCodeCancel)

@@ -3,8 +3,6 @@ package h2
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -81,15 +79,12 @@ type peerSettings struct {
 	unacked       int // SETTINGS of the server that it has not acknowledged
 }
 
-// Errors that handlers receive when their stream or their connection has ended.
+// Errors that handlers receive when their stream, their connection or the request's body has ended.
 var (
 	errStreamClosed = errors.New("http2: stream closed")
 	errClientLeft   = errors.New("http2: client disconnected")
+	errShortBody    = errors.New("http2: body shorter than Content-Length")
 )
-
-// errShortBody is the error of a Read of a body that has fewer bytes than its Content-Length states.
-// As in net/http, the handler responds.
-var errShortBody = fmt.Errorf("http2: body shorter than Content-Length: %w", io.ErrUnexpectedEOF)
 
 // BeginsPreface reports whether in begins with HTTP/2's preface, or is a part of it.
 func BeginsPreface(in []byte) (whole, partly bool) {

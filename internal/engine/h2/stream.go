@@ -209,8 +209,8 @@ func (st *Stream) abort() {
 	}
 }
 
-// dropStreamLocked ends a stream before its handler has, or one that is half-closed. Reads and writes
-// fail with err.
+// dropStreamLocked ends a stream before its handler has, or one that is half-closed. Reads and
+// writes fail with err.
 func (s *Session) dropStreamLocked(st *Stream, err error) {
 	delete(s.streams, st.id)
 	if st.isClosed {

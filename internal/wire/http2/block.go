@@ -91,8 +91,8 @@ func (b *HeaderBlock) add(info nameInfo, isValue bool, nameSize, valueSize int) 
 	return true
 }
 
-// addText keeps a field. As over HTTP/1, space around its value is removed, although RFC 9113, 8.2.1,
-// calls the message malformed: net/http's client sends it.
+// addText keeps a field. As over HTTP/1, space around its value is removed. The message is
+// malformed (RFC 9113, 8.2.1), but net/http's client sends it.
 func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 	f := http1.Field{Known: info.known}
 	if isPseudo := kindField < info.kind && info.kind <= lastPseudo; !isPseudo {
