@@ -103,8 +103,8 @@ func isClosed(inner *http.Server, isTLS bool) bool {
 // those whose functions would see the hook, those that net/http would change, and those that would
 // keep net/http from reading a request.
 //
-// net/http sets TLSNextProto in its first Serve, and always in ServeTLS. Serve does so, too, if
-// TLSConfig is nil.
+// In its first Serve, net/http sets TLSNextProto if TLSConfig is nil or offers HTTP/2. ServeTLS
+// always sets it. With isTLS, f therefore finds no TLSConfig.
 func withoutSettings(inner *http.Server, isTLS bool, f func() error) error {
 	base, conn, config, protocols := inner.BaseContext, inner.ConnContext, inner.TLSConfig, inner.Protocols
 	inner.BaseContext, inner.ConnContext, inner.TLSConfig = nil, nil, nil

@@ -79,7 +79,7 @@ type peerSettings struct {
 	unacked       int // SETTINGS of the server that it has not acknowledged
 }
 
-// Errors that handlers receive when their stream, their connection or the request's body has ended.
+// Errors that handlers receive when they read or write.
 var (
 	errStreamClosed = errors.New("http2: stream closed")
 	errClientLeft   = errors.New("http2: client disconnected")
