@@ -77,9 +77,17 @@ func (l *lines) nextLine(b []byte, limits Limits) (start, end int, ok bool, err 
 	return start, end, true, nil
 }
 
+// line returns the limit of a line.
+func (l Limits) line() int {
+	if l.Line > 0 {
+		return l.Line
+	}
+	return l.Bytes
+}
+
 // checkLine returns an error if the current line, which extends at least to an offset, is too long.
 func (l *lines) checkLine(limits Limits, end int) error {
-	if limits.Line > 0 && end-l.next > limits.Line {
+	if end-l.next > limits.line() {
 		return fault(TooLarge, l.next+limits.Line, "line too long")
 	}
 	return nil
