@@ -51,8 +51,6 @@
 //   - One empty line before a request is skipped (RFC 9112, 2.2). net/http skips two, and only
 //     after a POST.
 //   - Fields that the server adds, such as Date, may be in a different order.
-//   - Serve sets TLSNextProto of the wrapped http.Server, also if its TLSConfig does not offer
-//     HTTP/2.
 //   - The context of a request is canceled when the client closes the connection only if a program
 //     uses the context: if it has called Done or Err, or derived a context.
 //   - If MaxBytesReader has stopped the handler's Read, the remainder is read, if it is small, and
@@ -93,11 +91,24 @@
 //   - Server.ExtendedConnect offers extended CONNECT (RFC 8441), as GODEBUG=http2xconnect=1 does
 //     for both. A request with :protocol is malformed unless it is a CONNECT with :scheme and
 //     :path. net/http accepts others.
-//   - Over HTTP/2, a request with fields that concern the connection is malformed, and so is one
-//     whose Host differs from :authority, or whose Content-Length is not a number. The stream is
-//     reset. net/http responds with 400, or ignores Host or Content-Length.
-//   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error.
-//     net/http ends it as if it were complete.
+//   - Over HTTP/2, a request with a malformed head gets 400. If it is complete, its stream is then
+//     reset (RFC 9113, 8.1.1). net/http resets most such streams without a response, and its client
+//     then sends the request again.
+//   - Over HTTP/2, a head is malformed, unlike with net/http, if :method is no token, if :path is
+//     neither "*" nor begins with a slash, or if :authority or Host is no host. It also is if Host
+//     differs from :authority, or if Content-Length is not a number. Request.Header contains no
+//     Host.
+//   - Over HTTP/2, space around field values is removed, as over HTTP/1. RFC 9113, 8.2.1, forbids
+//     it, but net/http's client sends it.
+//   - Over HTTP/2, a request without a body gets no 100 Continue (RFC 9110, 10.1.1).
+//   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error,
+//     and a Write of more bytes fails, as over HTTP/1. net/http ends such a response as if it were
+//     complete, and may send more bytes.
+//   - Over HTTP/2, a 304 has neither Content-Type nor Content-Length, and a 204 has no
+//     Content-Length, as over HTTP/1. Keep-Alive, Proxy-Connection and Upgrade are not sent (RFC
+//     9113, 8.2.2).
+//   - Over HTTP/2, RST_STREAM follows the response to an incomplete request 0.1 seconds later, once
+//     the client has acknowledged a PING. Clients such as curl 7.88 lose the response otherwise.
 //   - Over HTTP/2, trailer fields that concern the framing are ignored, and a trailer section may
 //     have 8 KB. net/http resets the stream in the first case, and limits it like a head.
 //   - An HTTP/2 connection ends if its client sends many frames without a purpose, such as PINGs or

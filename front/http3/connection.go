@@ -178,12 +178,34 @@ func (c *connection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c.limits.IdleTimeout == 0 {
 		c.retire()
 	}
+	if hasLargeField(r, int(c.limits.HeaderFieldBytes)) {
+		w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+		if c.config.Rejected != nil {
+			c.callRejected(r, r.Method+" "+r.RequestURI+" "+r.Proto, http.StatusRequestHeaderFieldsTooLarge)
+		}
+		return
+	}
 	out := &response{ResponseWriter: w, connection: c}
 	if !startBody(w, r, c.limits.HeaderTimeout) {
 		panic(http.ErrAbortHandler)
 	}
 	c.config.Handler.ServeHTTP(out, r)
 	out.finish(r)
+}
+
+// hasLargeField reports whether a name or value of a request's head exceeds the limit.
+func hasLargeField(r *http.Request, limit int) bool {
+	if limit <= 0 {
+		return false
+	}
+	largest := max(len(r.Method), len(r.Host), len(r.RequestURI))
+	for name, values := range r.Header {
+		largest = max(largest, len(name))
+		for _, v := range values {
+			largest = max(largest, len(v))
+		}
+	}
+	return largest > limit
 }
 
 // logPanic logs a panic of a handler. The stream is then reset.

@@ -403,7 +403,7 @@ func (t *translator) listener(a *address) Listener {
 	a.HTTP2 = offered // by any of the servers
 	l := Listener{
 		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second,
-		SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10,
+		SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10,
 	}
 	l.Default = true
 	t.connection(s, &l)
@@ -440,8 +440,11 @@ func (t *translator) connection(s *scope, l *Listener) {
 	if d := s.one("keepalive_timeout"); d != nil {
 		l.IdleTimeout, _ = grammar.ParseTime(d.args[0])
 	}
-	if n := s.buffers("large_client_header_buffers"); n > 0 {
-		l.HeaderBytes = n
+	if d := s.one("large_client_header_buffers"); d != nil {
+		l.HeaderBytes = s.buffers(d.name)
+		if l.HeaderFieldBytes, _ = grammar.ParseSize(d.args[1]); !l.HTTP2 {
+			l.HeaderFieldBytes = max(l.HeaderFieldBytes, clientHeaderBuffer)
+		}
 	}
 	l.HTTP2Streams = defaultHTTP2Streams
 	if s.one("http2_max_concurrent_streams") != nil {
@@ -457,6 +460,9 @@ func (t *translator) connection(s *scope, l *Listener) {
 
 const (
 	defaultHTTP2Streams = 128 // as in nginx
+	// clientHeaderBuffer is nginx's client_header_buffer_size: HTTP/1 needs no large buffer for a
+	// head that fits in it.
+	clientHeaderBuffer = 1 << 10
 	// leastHTTP2Window is the least window of a stream. nginx opens a smaller one further when a
 	// location reads the body; tare keeps its size, which limits the speed of uploads.
 	leastHTTP2Window = 64 << 10

@@ -99,6 +99,9 @@ type Listener struct {
 	SendTimeout time.Duration
 	// HeaderBytes bounds a request's head, 32 KB by default.
 	HeaderBytes int64
+	// HeaderFieldBytes bounds each line of a head, or each name and value over HTTP/2 and HTTP/3; the
+	// default is 8 KB.
+	HeaderFieldBytes int64
 	// HTTP2Streams limits the concurrent streams of an HTTP/2 connection; 0 is the default of the
 	// server.
 	HTTP2Streams int

@@ -122,7 +122,8 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 					l = &q.listeners[i]
 				}
 			}
-			return quic.Limits{HeaderTimeout: l.HeaderTimeout, IdleTimeout: l.IdleTimeout, HeaderBytes: l.HeaderBytes}
+			return quic.Limits{HeaderTimeout: l.HeaderTimeout, IdleTimeout: l.IdleTimeout, HeaderBytes: l.HeaderBytes,
+				HeaderFieldBytes: l.HeaderFieldBytes}
 		},
 		Rejected: s.site.LogRejected,
 	}

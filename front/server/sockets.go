@@ -74,18 +74,19 @@ func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
 
 // serverSettings are the settings of a server that require a new one if they change.
 type serverSettings struct {
-	addr                string
-	tls, http2, proxied bool
-	header, idle, send  time.Duration
-	bytes, window       int64
-	streams             int
+	addr                 string
+	tls, http2, proxied  bool
+	header, idle, send   time.Duration
+	bytes, field, window int64
+	streams              int
 }
 
 func settingsOf(l *nginxconf.Listener) serverSettings {
 	return serverSettings{
 		addr: l.Addr,
 		tls:  l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
-		send: l.SendTimeout, bytes: l.HeaderBytes, window: l.HTTP2Window, streams: l.HTTP2Streams,
+		send: l.SendTimeout, bytes: l.HeaderBytes, field: l.HeaderFieldBytes, window: l.HTTP2Window,
+		streams: l.HTTP2Streams,
 	}
 }
 
@@ -232,7 +233,7 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 		server.ConnContext, server.HooksOnLoops = withProxyHeader, true
 	}
 	server.SendTimeout = at.SendTimeout
-	server.MaxHeaderValueCount = maxHeaderLines
+	server.MaxHeaderValueCount, server.MaxFieldBytes = maxHeaderLines, int(at.HeaderFieldBytes)
 	server.Refused = s.refused
 	if at.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}

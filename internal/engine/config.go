@@ -117,6 +117,7 @@ func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 	} else {
 		p.BaseContext = context.WithValue(p.BaseContext, http.ServerContextKey, set)
 	}
+	p.Limits.Line = max(0, s.MaxFieldBytes)
 	if set.MaxHeaderBytes > 0 {
 		p.Limits.Bytes = min(set.MaxHeaderBytes, math.MaxInt32-headSlop) + headSlop
 	}

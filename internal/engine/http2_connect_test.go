@@ -325,7 +325,7 @@ func TestShutdownWaitsForExtendedConnect(t *testing.T) {
 	})
 }
 
-// Requests with :protocol that RFC 8441 does not allow are malformed: they end their stream only.
+// Requests with :protocol that RFC 8441 does not allow are malformed. They receive 400.
 func TestMalformedExtendedConnectIsRejected(t *testing.T) {
 	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"
 	reject := map[string][]string{
@@ -354,17 +354,17 @@ func TestMalformedExtendedConnectIsRejected(t *testing.T) {
 				c.request(1, false, fields...)
 				c.open(3, http.MethodGet, "/", true)
 				c.send()
-				if reset, status, _ := c.responses(); reset != http2.ErrCodeProtocol || status != "200" {
-					t.Errorf("%s: RST_STREAM %v, and then %q", mode, reset, status)
+				if rejected, status, _ := c.responses(); rejected != "400" || status != "200" {
+					t.Errorf("%s: %q, and then %q", mode, rejected, status)
 				}
 			}
 		})
 	}
 }
 
-// responses reads until stream 3 has got a response, and returns it. reset is the code of a
-// RST_STREAM of stream 1, and offered reports whether SETTINGS offer extended CONNECT.
-func (r *rawHTTP2) responses() (reset http2.ErrCode, status string, offered bool) {
+// responses reads until stream 3 has got a response, and returns its status. first is what stream 1
+// has got until then, and offered reports whether SETTINGS offer extended CONNECT.
+func (r *rawHTTP2) responses() (first, status string, offered bool) {
 	for {
 		f, err := r.ReadFrame()
 		if err != nil {
@@ -376,11 +376,12 @@ func (r *rawHTTP2) responses() (reset http2.ErrCode, status string, offered bool
 				offered = v == 1
 			}
 		case *http2.RSTStreamFrame:
-			reset = f.ErrCode
+			first = strings.TrimSpace(first + " " + f.ErrCode.String())
 		case *http2.MetaHeadersFrame:
 			if f.StreamID == 3 {
-				return reset, f.PseudoValue("status"), offered
+				return first, f.PseudoValue("status"), offered
 			}
+			first += f.PseudoValue("status")
 		case *http2.GoAwayFrame:
 			r.Fatal(f)
 		}

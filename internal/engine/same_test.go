@@ -419,6 +419,12 @@ func skipChanged(t *testing.T, name string) {
 	}
 }
 
+// A ResponseWriter has the optional interfaces of net/http's. Over HTTP/2, http2Cases compare them.
+func TestInterfacesOfResponseWriters(t *testing.T) {
+	same(t, "", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, interfacesOf(w)) }),
+		[]string{get})
+}
+
 // The package documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../doc.go")

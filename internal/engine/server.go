@@ -31,6 +31,10 @@ type Server struct {
 	// sent. 0 is no limit. Handlers change it with SetSendTimeout. Serve reads it.
 	SendTimeout time.Duration
 
+	// MaxFieldBytes limits each line of a head, or each name and value over HTTP/2. 0 is no limit.
+	// Serve reads it.
+	MaxFieldBytes int
+
 	// HeapReserve limits the memory that is reserved so that the collector runs less often; see
 	// reserve.go. 0 selects the default, and a negative number no reserve. Serve reads it.
 	HeapReserve int64

@@ -36,8 +36,8 @@ type Config struct {
 
 // Limits are settings of nginxconf.Listener with these names.
 type Limits struct {
-	HeaderTimeout, IdleTimeout time.Duration
-	HeaderBytes                int64
+	HeaderTimeout, IdleTimeout    time.Duration
+	HeaderBytes, HeaderFieldBytes int64
 }
 
 // Files passes files from a process to the one that replaces it: see upgrade.Upgrader. Their names

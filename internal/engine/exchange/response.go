@@ -250,7 +250,7 @@ func (w *Response) bufferBody(p []byte) error {
 	if w.stage == stageFramed && !w.Chunked {
 		return w.emit(p)
 	}
-	if len(c.heldBody)+len(p) <= holdSize {
+	if len(c.heldBody)+len(p) <= c.HoldSize {
 		c.heldBody = append(c.heldBody, p...)
 		return c.WriteErr
 	}
@@ -260,7 +260,7 @@ func (w *Response) bufferBody(p []byte) error {
 	if err := w.emitHeld(); err != nil {
 		return err
 	}
-	if len(p) < holdSize && w.Chunked {
+	if len(p) < c.HoldSize && w.Chunked {
 		c.heldBody = append(c.heldBody, p...)
 		return nil
 	}

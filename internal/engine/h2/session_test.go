@@ -116,17 +116,6 @@ func TestUrgentResponsesAreFirst(t *testing.T) {
 	}
 }
 
-func TestUnreadBodyEndsStreamWithoutError(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") })
-	p.open()
-	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
-	p.pump()
-	p.wantRest("HEADERS 200, DATA no end, RST_STREAM NO_ERROR")
-	p.framer.WriteData(1, true, []byte("late"))
-	p.pump()
-	p.wantRest("") // the client had sent it before it knew
-}
-
 func TestPanicResetsStreamOnly(t *testing.T) {
 	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
@@ -166,7 +155,7 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 		for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 			w.Header().Set(name, "close")
 		}
-		w.Header().Set("X-Kept", " a\x00b\r\n ")
+		w.Header()["X-Kept"] = []string{" a b\t", "a\x00b", "a\r\nb"} // the others are invalid
 		io.WriteString(w, "hello")
 	})
 	p.open()
@@ -190,6 +179,26 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 	if want := "x-kept=a b content-length=5 content-type=text/plain; charset=utf-8"; strings.Join(got, " ") != want {
 		t.Errorf("sent %q, want %q", got, want)
 	}
+}
+
+// The response to HEAD has neither content nor trailers, also if no handler sees the request. A
+// rejection does not wait for a window.
+func TestHEADReceivesHeadOnly(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "Sum")
+		io.WriteString(w, "hello")
+		w.Header().Set("Sum", "1")
+	})
+	p.open()
+	head := []string{":method", "HEAD", ":scheme", "http", ":authority", "a", ":path", "/"}
+	p.request(1, true, head...)
+	p.request(3, true, append(head, "te", "gzip")...)
+	p.get(5, "te", "gzip")
+	p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	p.get(7, "te", "gzip")
+	p.pump()
+	p.wantRest("HEADERS 400 end, RST_STREAM PROTOCOL_ERROR, HEADERS 400, DATA 400 Bad Request: TE  end, " +
+		"RST_STREAM PROTOCOL_ERROR, SETTINGS ack, HEADERS 400 end, RST_STREAM PROTOCOL_ERROR, HEADERS 200 end")
 }
 
 // A head larger than a frame is sent in several.

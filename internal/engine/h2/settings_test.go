@@ -155,7 +155,7 @@ func BenchmarkSettings(b *testing.B) {
 			b.Fatal("the session has ended")
 		}
 		p.session.Flush()
-		p.output.Reset()
+		p.discard()
 	}
 }
 

@@ -356,6 +356,44 @@ func TestResponseResetForgets(t *testing.T) {
 	}
 }
 
+// A line that is too long is rejected as soon as that is known, wherever its pieces begin.
+func TestLinesAreLimited(t *testing.T) {
+	limits := Limits{Bytes: 4096, Fields: 32, Line: 40}
+	const line, field = "GET / HTTP/1.1\r\nHost: a\r\n", "X-A: "
+	long := strings.Repeat("x", 40-len(field+"\r\n"))
+	target := strings.Repeat("x", 40-len("GET / HTTP/1.1\r\n"))
+	for in, want := range map[string]string{
+		line + field + long + "\r\n" + field + "x\r\n\r\n":    "complete",
+		line + field + long + "x\r\n\r\n":                     "begun, error 65",
+		line + field + " " + long + "\r\n\r\n":                "begun, error 65",
+		line + field + strings.Repeat("x", 50):                "begun, error 65",
+		"GET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n":     "complete",
+		"GET /" + target + "x HTTP/1.1\r\nHost: a\r\n\r\n":    "error 40",
+		"GET /" + target + strings.Repeat("x", 40):            "error 40",
+		"\r\nGET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n": "complete",
+	} {
+		for cut := range len(in) {
+			var r Request
+			ok, err := r.Parse([]byte(in[:cut]), limits)
+			if err == nil && !ok {
+				ok, err = r.Parse([]byte(in), limits)
+			}
+			got := "incomplete"
+			if e := new(Error); errors.As(err, &e) && e.Kind == TooLarge {
+				got = fmt.Sprint("error ", e.Offset)
+				if r.Begun() {
+					got = "begun, " + got
+				}
+			} else if ok {
+				got = "complete"
+			}
+			if got != want {
+				t.Fatalf("%q after %d bytes: %s %v, want %s", in, cut, got, err, want)
+			}
+		}
+	}
+}
+
 func TestErrorsHaveKinds(t *testing.T) {
 	for in, want := range map[string]Kind{
 		"GET /\r\n":          Malformed,

@@ -16,7 +16,7 @@ func TestTransferCodingsAreRejected(t *testing.T) {
 	} {
 		var r Request
 		_, err := r.Parse([]byte("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "+value+"\r\n\r\n"),
-			Limits{1000, 10})
+			Limits{Bytes: 1000, Fields: 10})
 		got := Kind(0)
 		if e, ok := errors.AsType[*Error](err); ok {
 			got = e.Kind
@@ -49,7 +49,7 @@ func TestLineReturnsWhatHasArrived(t *testing.T) {
 		"\r\nG\r\n": "G", "bad\nx": "bad",
 	} {
 		var r Request
-		_, _ = r.Parse([]byte(in), Limits{1000, 10})
+		_, _ = r.Parse([]byte(in), Limits{Bytes: 1000, Fields: 10})
 		if got := string(r.Line([]byte(in))); got != want || r.Begun() != (len(want) > 10) {
 			t.Errorf("%q: %q, %v", in, got, r.Begun())
 		}
