@@ -352,6 +352,7 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 		header["Date"] = a.Header["Date"]
 	}
 	a.Mark(header)
+	a.Streams = p.isStreamed(a.Header)
 	if x.discardsBody() {
 		x.w.WriteHeader(a.Status)
 	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),

@@ -197,6 +197,12 @@ func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
+// HasInput reports whether a Read returns at once.
+func (b *slicedBody) HasInput() bool {
+	return b.offset == b.at && b.at < b.x.slice.start+b.x.slice.size && b.current.body != nil &&
+		hasInput(b.current.body)
+}
+
 // Read implements io.Reader.
 func (b *slicedBody) Read(buf []byte) (n int, err error) {
 	if b.err != nil || b.offset >= b.total {

@@ -151,6 +151,16 @@ func (h *http1Codec) readTrailer(x *slab, wait bool) error {
 	}
 }
 
+// hasInput implements codec.
+func (h *http1Codec) hasInput(s *scratch) bool {
+	if h.mode != http1.ByChunks {
+		return len(s.received()) > 0
+	}
+	ahead := h.chunks // a copy
+	data, _, err := ahead.Next(s.received())
+	return len(data) > 0 || err != nil
+}
+
 // skipBuffered implements codec.
 func (h *http1Codec) skipBuffered(x *slab) (err error) {
 	s := x.scratch
