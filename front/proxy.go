@@ -347,7 +347,7 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 		return out
 	}
 	header := x.w.Header()
-	p.response.copyHeader(x, header, a.Header)
+	p.response.copyHeader(x, a.Status, header, a.Header)
 	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
 		header["Date"] = a.Header["Date"]
 	}

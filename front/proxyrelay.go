@@ -82,7 +82,7 @@ func (p *proxy) sendFields(x *exchange, resp *http.Response) {
 		x.sendRawHead(resp.StatusCode)
 		return
 	}
-	p.response.copyHeader(x, x.w.Header(), resp.Header)
+	p.response.copyHeader(x, resp.StatusCode, x.w.Header(), resp.Header)
 	x.w.WriteHeader(resp.StatusCode)
 }
 

@@ -155,7 +155,7 @@ func (p *proxy) respondSliced(x *exchange, target destination, first slicePart) 
 	}
 	x.useFilters()
 	header := x.w.Header()
-	p.response.copyHeader(x, header, first.header)
+	p.response.copyHeader(x, first.status, header, first.header)
 	if first.cached != nil {
 		if !ignoresField(p.from.Hide, "Date") {
 			header["Date"] = first.header["Date"]
