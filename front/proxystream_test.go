@@ -45,7 +45,7 @@ func streamUpstreams() map[string]string {
 	}
 }
 
-// streamFilters are what a response passes on its way. P is the prefix of the upstream's directives.
+// streamFilters are what a response passes on its way. P is the prefix of an upstream's directives.
 func streamFilters() map[string]string {
 	return map[string]string{
 		"none":       "",
@@ -96,11 +96,12 @@ func (c streamCase) locations() string {
 	if c.filter == "errorpage" {
 		text += fmt.Sprintf("location /fallback%s { %s %s }\n", c.path(), pass, buffering)
 	}
-	return strings.NewReplacer("P_", prefix+"_", " P;", " "+prefix+";", " Psmall;", " "+prefix+"small;", "PATH", c.path()).Replace(text)
+	return strings.NewReplacer("P_", prefix+"_", "cache P;", "cache "+prefix+";", "cache Psmall;",
+		"cache "+prefix+"small;", "PATH", c.path()).Replace(text)
 }
 
-// isHeldByNginx reports whether nginx holds back events of a case: until a buffer is full, until the
-// compressor has a block, until the added body, or until more is in the cache's file.
+// isHeldByNginx reports whether nginx holds back events of a case: until a buffer is full, the
+// compressor has a block, the added body follows, or more is in the cache's file.
 func (c streamCase) isHeldByNginx() bool {
 	isChunked := c.upstream == "chunked" || c.upstream == "unix" || c.upstream == "tls"
 	return c.upstream != "grpc" && c.buffering == "on" &&
