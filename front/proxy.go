@@ -95,7 +95,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 		return p, nil
 	}
 	if p.cache != nil {
-		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove Cache",
+		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove proxy_cache or fastcgi_cache",
 			p.target.text.literal)
 	}
 	return c.bindHandler(p), nil
