@@ -279,7 +279,8 @@ func hasDotDot(path string) bool {
 // copyHeader copies the header of a response, as far as the client receives it.
 func (r *responseRules) copyHeader(x *exchange, status int, to, from http.Header) {
 	dropped, earlier := from["Connection"], takeEarlier(to)
-	if upgrade := from["Upgrade"]; status == http.StatusUpgradeRequired && upgrade != nil && x.r.ProtoMajor == 1 {
+	if upgrade := from["Upgrade"]; status == http.StatusUpgradeRequired && upgrade != nil && x.r.ProtoMajor == 1 &&
+		!r.hidden["Upgrade"] {
 		// what the client may switch to, also through this server (RFC 9110, 15.5.22)
 		to["Upgrade"], to["Connection"] = upgrade, append(to["Connection"], "Upgrade")
 	}

@@ -155,7 +155,7 @@ func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
 // It sends all if there are more than most ranges, or not ranges of bytes. Body reports errors
-// itself.
+// itself. A body that arrives is passed on when it pauses.
 func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) {
 	header := w.Header()
 	delete(header, "Content-Length")
