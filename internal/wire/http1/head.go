@@ -134,6 +134,9 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 // specifies about framing.
 func (h *Head) add(b []byte, start, colon, v0, v1 int) error {
 	f := Field{Name: spanOf(start, colon), Value: spanOf(v0, v1), Known: LookupName(b[start:colon])}
+	if h.dropsRestricted && f.Known.isRestricted() {
+		return nil
+	}
 	h.Fields = append(h.Fields, f)
 	switch {
 	case !f.Known.isRestricted(), h.allowsBareLF && f.Known != NameContentLength:
@@ -307,12 +310,15 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 func threeDigits(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
 
 // Trailer is the trailer section after a chunked body. The zero value is ready for Parse.
-type Trailer struct{ Head }
+type Trailer struct {
+	Head
+	IsLenient bool // Parse drops fields instead of rejecting them
+}
 
 // Parse is Request.Parse for a trailer section; b starts after the last chunk's line. It rejects
 // fields that would change the framing or the routing of the message (RFC 9110, 6.5.1).
 func (t *Trailer) Parse(b []byte, limits Limits) (complete bool, err error) {
-	t.inTrailer = true
+	t.inTrailer, t.dropsRestricted = true, t.IsLenient
 	return t.parseFields(b, limits)
 }
 

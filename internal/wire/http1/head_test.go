@@ -340,6 +340,11 @@ func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 		if ok, err := tr.Parse([]byte(name+": 1\r\n\r\n"), testLimits); ok != want || (err == nil) != want {
 			t.Errorf("%s in a trailer section: %v %v", name, ok, err)
 		}
+		tr = Trailer{IsLenient: true}
+		ok, err := tr.Parse([]byte(name+": 1\r\n\r\n"), testLimits)
+		if !ok || err != nil || (len(tr.Fields) == 1) != want {
+			t.Errorf("%s in a lenient trailer section: %v %v, %d fields", name, ok, err, len(tr.Fields))
+		}
 	}
 }
 
