@@ -296,6 +296,13 @@ func (g *Group) CloseAll() {
 	g.StopIfDone()
 }
 
+// MakeRoom closes an idle connection if an error means that descriptors have run out. g may be nil.
+func (g *Group) MakeRoom(err error) {
+	if g != nil && outOfDescriptors(err) {
+		g.shedIdle()
+	}
+}
+
 // shedIdle closes the connection that has been quiet longest among a sample, when descriptors have
 // run out. Without TLS, a request that has arrived and waits for a busy shard is not lost. With
 // TLS, unread bytes may be a part of a first message, whose rest never comes.
