@@ -2,13 +2,17 @@ package tare_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -116,6 +120,17 @@ func differencesOfResponses() []difference {
 			s.respondWith("HTTP/1.1 200 OK\n" + strings.Repeat("A: b\n", 1000) + "Content-Length: 0\n\n")
 			return s.request(mustRequest("POST", s.url, nil))
 		}},
+		{row: "`Content-Length`, `Host` and the like in a trailer section", ours: "hi map[A:[b]]",
+			theirs: "hi map[A:[b] Content-Length:[4]]", observe: func(s side) string {
+				s.respondWith("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nhi\n0\nContent-Length: 4\nA: b\n\n")
+				resp, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
+				if err != nil {
+					return err.Error()
+				}
+				defer resp.Body.Close()
+				b, _ := io.ReadAll(resp.Body)
+				return fmt.Sprint(string(b), " ", resp.Trailer)
+			}},
 		{row: "Interim responses", ours: "error", theirs: "200 hello", observe: func(s side) string {
 			s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 101) + okHello)
 			return s.request(mustRequest("POST", s.url, nil))
@@ -197,21 +212,6 @@ func differencesOfConnections() []difference {
 			}
 			return s.connNumber()
 		}},
-		{row: "Closing a body before its end", ours: "200 0", theirs: "200 1", observe: func(s side) string {
-			s.numberConns("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n0\n\n")
-			return s.closeFirst()
-		}},
-		{row: "Closing a body before its end", ours: "200 1", theirs: "200 1", observe: func(s side) string {
-			s.numberConns("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n")
-			return s.closeFirst()
-		}},
-		{row: "Connections that carried CONNECT", ours: "200 1", theirs: "200 0", observe: func(s side) string {
-			s.numberConns("HTTP/1.1 403 No\nContent-Length: 0\n\n")
-			if got := s.request(mustRequest("CONNECT", s.url, nil)); got != "403 " {
-				return got
-			}
-			return s.connNumber()
-		}},
 	}
 }
 
@@ -270,6 +270,24 @@ func waitForDial(s side) string {
 
 func differencesOfSettings() []difference {
 	return []difference{
+		{row: "`TLSClientConfig`", ours: "error", theirs: "200 hello", observe: func(s side) string {
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				io.WriteString(w, "hello")
+			}))
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.StartTLS()
+			s.Cleanup(server.Close)
+			if got := s.request(mustRequest("GET", server.URL, nil)); got != "error" {
+				return got
+			}
+			trusting := &tls.Config{InsecureSkipVerify: true}
+			if theirs, ok := s.rt.(*http.Transport); ok {
+				theirs.TLSClientConfig = trusting
+			} else {
+				s.tr.TLSClientConfig = trusting
+			}
+			return s.request(mustRequest("GET", server.URL, nil))
+		}},
 		{row: "`WriteBufferSize`", ours: "1 write", theirs: "several", settings: &http.Transport{WriteBufferSize: 16},
 			observe: func(s side) string {
 				var writes atomic.Int32
@@ -299,17 +317,22 @@ func differencesOfSettings() []difference {
 			}
 			return s.request(mustRequest("GET", "http://socket.invalid/", nil))
 		}},
-		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `RegisterProtocol`", ours: "false", theirs: "true",
-			observe: func(s side) string {
-				has := reflect.TypeOf(s.rt)
-				all := true
-				for _, field := range []string{"Dial", "DialTLS", "TLSNextProto"} {
-					_, ok := has.Elem().FieldByName(field)
-					all = all && ok
+		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `NewClientConn`, `RegisterProtocol`", theirs: "[]",
+			ours: "[CancelRequest Dial DialTLS NewClientConn RegisterProtocol TLSNextProto]", observe: func(s side) string {
+				has, all := reflect.TypeOf(s.rt), reflect.TypeFor[*http.Transport]()
+				absent := []string{}
+				for m := range all.Methods() {
+					if _, ok := has.MethodByName(m.Name); !ok {
+						absent = append(absent, m.Name)
+					}
 				}
-				_, cancels := has.MethodByName("CancelRequest")
-				_, registers := has.MethodByName("RegisterProtocol")
-				return fmt.Sprint(all && cancels && registers)
+				for f := range all.Elem().Fields() {
+					if _, ok := has.Elem().FieldByName(f.Name); f.IsExported() && !ok {
+						absent = append(absent, f.Name)
+					}
+				}
+				slices.Sort(absent)
+				return fmt.Sprint(absent)
 			}},
 	}
 }

@@ -161,6 +161,9 @@ func (x *exchange) findHost() outcome {
 		x.errorf(levelError, "the regular expressions of server names have failed")
 		return x.fail(http.StatusInternalServerError)
 	}
+	if rejected := group.connections.status(x.r); rejected != 0 {
+		return x.fail(rejected)
+	}
 	if status != 0 {
 		return x.fail(status)
 	}

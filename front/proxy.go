@@ -65,7 +65,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 			SendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
 			ReadTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
 			IsFastCGI:      from.Protocol == "fastcgi", IsHTTP2: from.Version == "2",
-			Pending: &c.state.pending, CatchStderr: from.CatchStderr,
+			Pending: &c.state.pending, Expired: c.plan.expired, CatchStderr: from.CatchStderr,
 		},
 	}
 	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
@@ -95,7 +95,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 		return p, nil
 	}
 	if p.cache != nil {
-		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove Cache",
+		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove proxy_cache or fastcgi_cache",
 			p.target.text.literal)
 	}
 	return c.bindHandler(p), nil
@@ -347,11 +347,12 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 		return out
 	}
 	header := x.w.Header()
-	p.response.copyHeader(x, header, a.Header)
+	p.response.copyHeader(x, a.Status, header, a.Header)
 	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
 		header["Date"] = a.Header["Date"]
 	}
 	a.Mark(header)
+	a.Streams = p.isStreamed(a.Header)
 	if x.discardsBody() {
 		x.w.WriteHeader(a.Status)
 	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
@@ -367,7 +368,7 @@ func (p *proxy) fail(x *exchange, err error) outcome {
 	switch {
 	case errors.As(err, &f) && f.Kind == fetch.InvalidBody:
 		return x.fail(int(cmp.Or(x.bodyStatus.Load(), http.StatusBadRequest)))
-	case x.r.Context().Err() != nil && !p.from.IgnoreAbort:
+	case x.r.Context().Err() != nil && !p.from.IgnoreAbort, x.plan.expired.Err() != nil:
 		x.endWithoutResponse(x.goneStatus())
 		// else a server that has not noticed the client's departure would send an empty response
 		panic(http.ErrAbortHandler)
@@ -381,7 +382,7 @@ func (p *proxy) fail(x *exchange, err error) outcome {
 // abortResponse aborts a response that ends early. As in nginx the client receives what has
 // arrived, and can tell that it is incomplete.
 func (x *exchange) abortResponse(err error) {
-	if x.r.Context().Err() == nil {
+	if x.r.Context().Err() == nil && x.plan.expired.Err() == nil {
 		x.errorf(levelError, "upstream response is incomplete: %v", err)
 		// an error does not matter: the rest is lost anyway
 		_ = http.NewResponseController(x.w).Flush()

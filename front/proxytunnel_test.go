@@ -10,13 +10,17 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
@@ -85,6 +89,62 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 	}
 }
 
+// Websockets of a Config that a reload has replaced end after its ShutdownTimeout. A request that
+// waits for a response ends, too, without another attempt.
+func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
+	noLeaks(t)
+	var requests atomic.Int64
+	upstream := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			wsEcho(w, r)
+			return
+		}
+		requests.Add(1)
+		<-r.Context().Done()
+	}
+	servers := []conf.Server{{Addr: serve(t, upstream)}, {Addr: serve(t, upstream)}}
+	for _, name := range []string{"up", "app"} {
+		c := proxyTo(upgrading(name))
+		c.ShutdownTimeout = 50 * time.Millisecond
+		c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
+		h := newFront(t, c, front.Bind("app", http.HandlerFunc(wsEcho)), quiet())
+		server, socket := tare.Wrap(&http.Server{Handler: h}), filepath.Join(shortDir(t), "s")
+		l, err := net.Listen("unix", socket)
+		must(t, err)
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { server.Close() })
+		a := newTestClient(t, socket)
+		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
+		defer cancel()
+		ws, _, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ws.CloseNow()
+		waiting := make(chan error, 1)
+		go func() {
+			resp, err := a.client.Get("http://front.test/")
+			if err == nil {
+				resp.Body.Close()
+			}
+			waiting <- err
+		}()
+		for name == "up" && requests.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		must(t, h.Reload(c))
+		if _, _, err := ws.Read(ctx); err == nil || ctx.Err() != nil {
+			t.Errorf("%s: the websocket goes on: %v", name, err)
+		}
+		if err := <-waiting; name == "up" && err == nil {
+			t.Error("a request that waits has a response")
+		}
+	}
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d attempts, want 1", n)
+	}
+}
+
 // Rejected upgrades: to HTTP/2, without the upstream's consent. A silent tunnel ends.
 func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	noLeaks(t)
@@ -144,6 +204,47 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A 101 and a 426 have Upgrade and the fields of add_header, as from nginx.
+func TestUpgradesHaveFieldsAsFromNginx(t *testing.T) {
+	to := rawUpstream(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err != nil {
+			return
+		}
+		length := "Content-Length: 0\r\n"
+		if r.URL.Path == "/101" {
+			length = ""
+		}
+		fmt.Fprintf(nc, "HTTP/1.1 %s X\r\nConnection: upgrade\r\nUpgrade: x\r\nX-A: b\r\n%s\r\n", r.URL.Path[1:4], length)
+	})
+	const outer = "proxy_cache_path DIR/cached keys_zone=z:1m;"
+	block := fmt.Sprintf(`add_header X-Always "$upstream_status" always; add_header X-Default 1; expires 1h;
+		proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+		location / { proxy_pass http://%[1]s; }
+		location /426/hidden { proxy_pass http://%[1]s; proxy_hide_header Upgrade; }
+		location /426/cached { proxy_pass http://%[1]s; proxy_cache z; proxy_cache_key $uri; proxy_cache_valid any 1m; }`, to)
+	nginx, _ := serveNginx(t, outer, block)
+	for name, us := range map[string]*testClient{"net/http": serveConf(t, outer, block),
+		"tare": serveByTare(t, newFront(t, parseConf(t, outer, block), quiet()))} {
+		cached := "/426/cached/" + name
+		for _, path := range []string{"/101", "/426/", cached, cached, "/426/hidden", "/404/"} {
+			request := []string{"Upgrade: x", "Connection: Upgrade"}
+			_, want := nginx.lines("GET", path, request...)
+			_, got := us.lines("GET", path, request...)
+			differs := func(line string) bool {
+				return own(line) || strings.HasPrefix(line, "Age:") || path == "/404/" && line == "Upgrade: x"
+			}
+			isNamed := slices.Contains(got, "Connection: Upgrade")
+			got, want = slices.DeleteFunc(got, differs), slices.DeleteFunc(want, differs)
+			slices.Sort(got)
+			slices.Sort(want)
+			if !slices.Equal(got, want) || isNamed != slices.Contains(got, "Upgrade: x") {
+				t.Errorf("%s, %s: %q, Upgrade in Connection %v; want %q", name, path, got, isNamed, want)
+			}
+		}
+	}
 }
 
 // HTTPS upstreams: verification, SNI and client certificates.

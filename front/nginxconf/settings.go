@@ -116,7 +116,7 @@ func (t *translator) bodyFile(s *scope) (file, dir string) {
 		return "", ""
 	}
 	if d := s.one("client_body_temp_path"); d != nil {
-		dir = t.path(d.args[0])
+		dir = t.path(d, d.args[0])
 	}
 	return file, dir
 }
@@ -160,7 +160,7 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 func (t *translator) where(s *scope, here *place, f *conf.Files) {
 	holder := s.holder("root", "alias")
 	if holder == nil {
-		f.Root = conf.Text(t.path("html")) // nginx's default
+		f.Root = conf.Text(below(t.prefix, "html")) // nginx's default
 		return
 	}
 	if roots, aliases := holder.own("root"), holder.own("alias"); roots != nil && aliases != nil {
@@ -171,10 +171,10 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 		if len(root) > 1 {
 			root = strings.TrimSuffix(root, "/")
 		}
-		f.Root = t.text(d, t.path(root))
+		f.Root = t.text(d, t.folderPath(d, root))
 	}
 	for _, d := range holder.own("alias") {
-		f.Alias = t.text(d, t.path(d.args[0]))
+		f.Alias = t.text(d, t.folderPath(d, d.args[0]))
 		if strings.HasSuffix(d.args[0], "/") && !strings.HasSuffix(string(f.Alias), "/") {
 			f.Alias += "/"
 		}

@@ -74,6 +74,7 @@ type exchange struct {
 	openedConn      bool // for this exchange
 	connLost        bool // the connection was closed or broken
 	connEOF         bool // the server closed the connection without an error
+	isDraining      bool // the body is read only for the sake of the connection
 }
 
 // prepare determines where the request goes, and writes it into the scratch.

@@ -248,7 +248,10 @@ func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
 // trailerNames returns the value of the Trailer field.
 func (x *exchange) trailerNames() (string, error) {
 	var names []string
-	for name := range x.request.Trailer {
+	for name, values := range x.request.Trailer {
+		if slices.ContainsFunc(values, func(v string) bool { return !http1.ValidValue(v) }) {
+			return "", invalidValueError(name)
+		}
 		name = http.CanonicalHeaderKey(name)
 		if !http1.ValidToken(name) || !http1.TrailerAllowed(name) {
 			return "", fmt.Errorf("tare: invalid trailer field name %q", name)

@@ -397,6 +397,9 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+// HasInput reports whether a Read returns at once.
+func (e *http2Exchange) HasInput() bool { return e.stream.HasInput() }
+
 // Close implements io.Closer. It ends the response unless all of it has arrived.
 func (e *http2Exchange) Close() error {
 	e.abandon(ErrClosedBody) // ends a Read that waits

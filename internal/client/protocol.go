@@ -31,9 +31,13 @@ type codec interface {
 	// readBody reads from the response's body, and waits for at least one byte. p has room. At
 	// the end of the body, readBody returns io.EOF.
 	readBody(x *slab, p []byte) (n int, err error)
+	// hasInput reports whether readBody returns bytes that have been received.
+	hasInput(s *scratch) bool
 	// skipBuffered skips the part of the body that has been received. It returns io.EOF if that
 	// contains the end of the body.
 	skipBuffered(x *slab) error
+	// mayDrain reports whether the rest of the body may be read for the sake of the connection.
+	mayDrain(x *exchange) bool
 	// isClean reports after the end of the body whether the response allows another use of the
 	// connection.
 	isClean(x *exchange) bool

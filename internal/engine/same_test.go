@@ -5,17 +5,17 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"go/build"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // dump responds with everything that a handler can observe of its request.
@@ -24,7 +24,8 @@ func dump(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%s %q %s %d.%d\n", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor)
 	fmt.Fprintf(w, "url %#v\n", *r.URL)
-	fmt.Fprintf(w, "host %q remote %q tls %v close %v\n", r.Host, r.RemoteAddr, r.TLS, r.Close)
+	isSecure := r.TLS != nil && r.TLS.HandshakeComplete
+	fmt.Fprintf(w, "host %q remote %q tls %v close %v\n", r.Host, r.RemoteAddr, isSecure, r.Close)
 	fmt.Fprintf(w, "header %v\n", r.Header)
 	fmt.Fprintf(w, "length %d coding %v nobody %v\n", r.ContentLength, r.TransferEncoding, r.Body == http.NoBody)
 	fmt.Fprintf(w, "body %q %v\n", shorten(body), err)
@@ -51,6 +52,11 @@ var requests = map[string][]string{
 	"absolute no path": {"GET http://b HTTP/1.1\r\n" + host + "\r\n"},
 	"connect":          {"CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n"},
 	"connect path":     {"CONNECT /rpc HTTP/1.1\r\n" + host + "\r\n"},
+	"connect no host":  {"CONNECT b:443 HTTP/1.1\r\n\r\n"},
+	"bare LF":          {"GET /rpc HTTP/1.0\nConnection: keep-alive\n\n", "GET / HTTP/1.1\nHost: a\nX: y\n\n"},
+	"bare LF, kept":    {"GET / HTTP/1.1\nHost: a\n\n", "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"},
+	"empty host":       {"GET / HTTP/1.1\r\nHost:\r\n\r\n", "GET http://b/c HTTP/1.1\r\nHost:\r\n\r\n"},
+	"other coding":     {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: fugazi\r\n\r\n"},
 	"options star":     {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n"},
 	"options star body": {"OPTIONS * HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", "GET / HTTP/1.1\r\n" +
 		host + "\r\n"},
@@ -102,6 +108,7 @@ var requests = map[string][]string{
 func TestRequestsEqualThoseOfNetHTTP(t *testing.T) {
 	for name, pieces := range requests {
 		t.Run(name, func(t *testing.T) {
+			skipChanged(t, name)
 			same(t, deliberate[name], http.HandlerFunc(dump), pieces)
 		})
 	}
@@ -363,17 +370,12 @@ func TestResponsesEqualThoseOfNetHTTP(t *testing.T) {
 			"chunked": {chunked + get},
 		} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				if sinceGo127[name+"/"+kind] && !slices.Contains(build.Default.ReleaseTags, "go1.27") {
-					t.Skip("net/http differs before Go 1.27")
-				}
+				skipChanged(t, name+"/"+kind)
 				same(t, cmp.Or(deliberate[name], deliberate[name+"/"+kind]), h, pieces)
 			})
 		}
 	}
 }
-
-// sinceGo127 are the cases in which net/http does what tare does since Go 1.27.
-var sinceGo127 = map[string]bool{"close body/expect": true, "write, read/expect": true}
 
 // deliberate are the cases, by name or by name and kind, that differ, and what the package
 // documentation states about them. Each must still differ.
@@ -383,8 +385,6 @@ var deliberate = map[string]string{
 	"early hints/1.0keep": "HTTP/1.0 clients get no interim responses",
 	"max bytes/post":      maxBytesRule,
 	"max bytes/chunked":   maxBytesRule,
-	"connect":             tunnelRule,
-	"connect path":        tunnelRule,
 	"write, hijack":       "Hijack sends what the handler has written.",
 	"close in list/get":   closeRule, "close in list/1.0keep": closeRule, "close in list/head": closeRule,
 	"close in list/post": closeRule, "close in list/chunked": closeRule,
@@ -399,9 +399,33 @@ const (
 		"the connection is kept."
 	closeRule   = "A connection is closed if any element of a handler's Connection field is close"
 	trailerRule = "Trailer fields that a handler sets with TrailerPrefix after the head are also sent"
-	tunnelRule  = "A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without " +
-		"hijacking the connection."
 )
+
+// changed are the cases in which net/http has changed, by the first releases with what holds here.
+var changed = map[string][]string{
+	"connect":            connectReleases,
+	"connect path":       connectReleases,
+	"connect no host":    connectReleases,
+	"write, read/expect": {"go1.27"},
+	"close body/expect":  {"go1.27"},
+}
+
+// connectReleases are the first that close the connection after CONNECT.
+var connectReleases = []string{"go1.26.9", "go1.27.2"}
+
+// skipChanged skips a case if net/http is too old for it.
+func skipChanged(t *testing.T, name string) {
+	t.Helper()
+	if first := changed[name]; first != nil && testkit.NetHTTPPrecedes(first...) {
+		t.Skip("as in net/http since ", first)
+	}
+}
+
+// A ResponseWriter has the optional interfaces of net/http's. Over HTTP/2, http2Cases compare them.
+func TestInterfacesOfResponseWriters(t *testing.T) {
+	same(t, "", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, interfacesOf(w)) }),
+		[]string{get})
+}
 
 // The package documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {

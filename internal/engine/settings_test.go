@@ -195,6 +195,49 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 	})
 }
 
+// alternating is a listener whose Accept fails and succeeds in turns. It has a connection for each
+// time.
+type alternating struct {
+	net.Listener
+	network *testkit.Network
+	calls   int
+}
+
+func (l *alternating) Accept() (net.Conn, error) {
+	if l.calls++; l.calls%2 == 1 {
+		return nil, failedAccept{temporary: true}
+	}
+	go func() {
+		if c, err := l.network.Dial(); err == nil {
+			c.Close()
+		}
+	}()
+	return l.Listener.Accept()
+}
+
+// Errors of Accept that repeat are logged with longer and longer delays as by net/http, and apart
+// from that every 10 seconds, also if Accept succeeds in between.
+func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
+	for _, inTurns := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var nw testkit.Network
+			var logged testkit.Log
+			s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
+			var l net.Listener = &flaky{Listener: nw.Listen(), failures: 1 << 30}
+			if inTurns {
+				l = &alternating{Listener: nw.Listen(), network: &nw}
+			}
+			served := goServe(s, l)
+			time.Sleep(time.Minute)
+			s.Close()
+			<-served
+			if n := strings.Count(logged.String(), "Accept error"); n < 6 || n > 9+6 {
+				t.Errorf("in turns %v: %d lines in a minute", inTurns, n)
+			}
+		})
+	}
+}
+
 func TestTLSConnectionsAreServed(t *testing.T) {
 	listen := modes["tls"]
 	var logged testkit.Log
@@ -222,7 +265,7 @@ func TestTLSConnectionsAreServed(t *testing.T) {
 	}
 	defer c.Close()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "tls &{") {
+	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "tls true") {
 		t.Errorf("Request.TLS is set: %q", b)
 	}
 }

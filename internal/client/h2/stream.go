@@ -271,6 +271,13 @@ func (st *Stream) Read(b []byte) (n int, err error) {
 	}
 }
 
+// HasInput reports whether Read returns at once.
+func (st *Stream) HasInput() bool {
+	st.conn.mu.Lock()
+	defer st.conn.mu.Unlock()
+	return st.content.first != nil || st.inEnded || st.err != nil
+}
+
 // Trailer returns the trailer section of a response that is complete, or nil.
 func (st *Stream) Trailer() http.Header { return st.trailer }
 

@@ -274,7 +274,7 @@ func (b *Body) sendContinue() {
 	w := &b.Exchange.Response
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	if w.CheckUsable() == nil && b.endContinue() {
+	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue() {
 		// the response fails with the same error
 		_ = w.Conn.Transport.Send(w.Conn.Codec.Continue(), w.Conn.CurrentSendTimeout())
 	}

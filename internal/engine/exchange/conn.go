@@ -36,6 +36,7 @@ type Conn struct {
 	// Write state. Out holds the bytes that have been produced and not yet written.
 	Out           []byte
 	heldBody      []byte // body bytes that wait until the framing is decided
+	HoldSize      int    // how many may wait
 	pieces        [][]byte
 	WriteErr      error
 	Summary       FieldSummary // of the current response
@@ -57,7 +58,7 @@ type Conn struct {
 // NewConn returns a Conn with an input buffer of a size.
 func NewConn(inSize int) *Conn {
 	template := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	c := &Conn{InBuffer: make([]byte, inSize), Template: template, linger: defaultLinger()}
+	c := &Conn{InBuffer: make([]byte, inSize), HoldSize: holdSize, Template: template, linger: defaultLinger()}
 	c.In = c.InBuffer
 	return c
 }
@@ -125,7 +126,7 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 	if c.HandlerRequest = &x.Request; x.Response.Flags.Has(LargeHead) {
 		c.HandlerRequest = x.splitRequest()
 	}
-	c.Config.Handler.ServeHTTP(&x.Response, c.HandlerRequest)
+	c.Config.Handler.ServeHTTP(x.Response.writer(), c.HandlerRequest)
 	x.Response.Flags.Set(handlerReturned)
 	reuse := false
 	if !x.Response.IsHijacked() {

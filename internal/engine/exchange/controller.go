@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -17,11 +18,24 @@ import (
 // The optional interfaces that handlers find by http.ResponseController or a type assertion.
 var (
 	_ http.Flusher       = (*Response)(nil)
-	_ http.Hijacker      = (*Response)(nil)
 	_ http.CloseNotifier = (*Response)(nil) //nolint:staticcheck // published programs assert it
 	_ io.StringWriter    = (*Response)(nil)
-	_ io.ReaderFrom      = (*Response)(nil)
+	_ http.Hijacker      = connResponse{}
+	_ io.ReaderFrom      = connResponse{}
 )
+
+// connResponse is the http.ResponseWriter over a connection that carries one exchange at a time. It
+// has methods of the connection, which other protocols lack. Its conversion to an interface does
+// not allocate.
+type connResponse struct{ *Response }
+
+// writer returns what the handler receives.
+func (w *Response) writer() http.ResponseWriter {
+	if w.Conn.Codec.CanHijack() {
+		return connResponse{w}
+	}
+	return w
+}
 
 // WriteHeader implements http.ResponseWriter.
 func (w *Response) WriteHeader(code int) {
@@ -136,7 +150,7 @@ func (w *Response) abandon() (sent bool) {
 	c := w.Conn
 	c.current = nil
 	switch {
-	case w.stage == stageFramed && (c.partlySent || w.written > holdSize):
+	case w.stage == stageFramed && (c.partlySent || w.written > int64(c.HoldSize)):
 		_ = w.emitHeld()
 	case w.stage >= stageCommitted && !c.partlySent:
 		c.Out = c.Out[:c.responseStart]
@@ -152,7 +166,7 @@ func (w *Response) abandon() (sent bool) {
 		}
 		_ = c.Flush()
 	}
-	sent = c.partlySent || w.written > holdSize
+	sent = c.partlySent || w.written > int64(c.HoldSize)
 	w.detach()
 	return sent && c.WriteErr == nil
 }
@@ -194,7 +208,7 @@ func (c *Conn) restoreDeadlines() {
 
 // Hijack implements http.Hijacker. The handler owns the connection from then on. The reader holds
 // what was received after the request. If Hijack fails, the response can continue.
-func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	c, b := w.Conn, &w.x.Body
@@ -203,9 +217,6 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	if w.IsHijacked() {
 		return nil, nil, http.ErrHijacked
-	}
-	if !c.Codec.CanHijack() {
-		return nil, nil, http.ErrNotSupported
 	}
 	flush := c.Flush // responses to earlier requests may still wait
 	if w.stage != stageOpen {
@@ -234,9 +245,8 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
 // the connection copies from it. The kernel may then do the copying.
-func (w *Response) ReadFrom(src io.Reader) (n int64, err error) {
-	// w is wrapped, or io.Copy would call ReadFrom again.
-	plain := struct{ io.Writer }{w}
+func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
+	plain := fittingWriter{w.Response}
 	if !kernelCanRead(src) {
 		return io.CopyBuffer(plain, src, make([]byte, CopySize))
 	}
@@ -317,4 +327,31 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	w.written += n
 	w.Conn.FailWrite(err)
 	return n, true, err
+}
+
+// fittingWriter writes as much as Content-Length permits.
+type fittingWriter struct{ w *Response }
+
+func (f fittingWriter) Write(p []byte) (n int, err error) {
+	if _, err := f.w.Write(nil); err != nil { // fixes the length
+		return 0, err
+	}
+	room := f.w.room()
+	if int64(len(p)) <= room {
+		return f.w.Write(p)
+	}
+	if n, err = f.w.Write(p[:room]); err == nil {
+		err = http.ErrContentLength
+	}
+	return n, err
+}
+
+// room returns how many bytes of the body are missing, at most.
+func (w *Response) room() int64 {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if w.Length < 0 {
+		return math.MaxInt64
+	}
+	return max(0, w.Length-w.written)
 }

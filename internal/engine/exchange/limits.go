@@ -23,7 +23,7 @@ const (
 // Buffer sizes.
 const (
 	// holdSize is how much of a body of unknown length is held back until the handler returns
-	// and the length is known, as in net/http. It is also the size of a chunk.
+	// and the length is known, as in net/http over HTTP/1. It is also the size of a chunk.
 	holdSize = 2 << 10
 	// OutSize is how much output is collected before it is written.
 	OutSize = 4 << 10

@@ -144,6 +144,7 @@ func (w *Response) frame(p []byte, done bool) {
 	switch {
 	case w.Status == http.StatusNoContent || w.Status < 200: // neither may have Content-Length
 	case w.Status == http.StatusNotModified: // net/http omits Content-Length
+	case w.OpensTunnel():
 	case w.Length >= 0:
 		out = c.Codec.AppendLength(out, w.Length)
 	case w.Chunked:

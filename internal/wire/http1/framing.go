@@ -28,6 +28,7 @@ type facts struct {
 	close, keepAlive              bool
 	expectContinue, expectOther   bool
 	inTrailer                     bool // the fields belong to a trailer section
+	dropsRestricted               bool // those that a trailer section must not have
 
 	length int64 // valid if hasLength
 	host   Span  // valid if hasHost
@@ -53,18 +54,15 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 	case NameContentLength:
 		return f.recordLength(value, offset)
 	case NameTransferEncoding:
-		if f.hasCoding {
-			return malformed(offset, "second Transfer-Encoding")
-		}
-		if !equalFold(value, "chunked") {
-			return codingFault(value, offset)
+		if f.hasCoding || !equalFold(value, "chunked") {
+			return fault(UnknownCoding, offset, "unknown transfer coding")
 		}
 		f.hasCoding = true
 	case NameHost:
 		if f.hasHost {
 			return malformed(offset, "second Host")
 		}
-		if !ValidHost(value) {
+		if len(value) > 0 && !ValidHost(value) { // it is empty if the target has no authority
 			return malformed(offset, "malformed Host")
 		}
 		f.hasHost, f.host = true, spanOf(offset, offset+len(value))
@@ -89,24 +87,6 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 	return nil
 }
 
-// codingFault returns the error for a Transfer-Encoding other than "chunked". If chunked is not the
-// last coding, the length of the body is unknown (RFC 9112, 6.3). Codings before it are unknown to
-// this package; chunked itself may be applied only once.
-func codingFault(value []byte, offset int) error {
-	codings, last := 0, false
-	for coding := range elements(value) {
-		if last {
-			return malformed(offset, "chunked is not the last transfer coding")
-		}
-		last = equalFold(coding, "chunked")
-		codings++
-	}
-	if !last || codings == 1 {
-		return malformed(offset, "chunked is not the last transfer coding")
-	}
-	return fault(UnknownCoding, offset, "unknown transfer coding")
-}
-
 // recordLength accepts digits only: no sign, no list, nothing that another reader of the same bytes
 // might parse as another number.
 func (f *facts) recordLength(value []byte, offset int) error {
@@ -128,11 +108,11 @@ func (f *facts) recordLength(value []byte, offset int) error {
 	return nil
 }
 
-func (r *Request) finish() error {
+func (r *Request) finish(b []byte) error {
 	if err := r.checkCoding(); err != nil {
 		return err
 	}
-	if !r.hasHost && r.Minor > 0 {
+	if !r.hasHost && r.Minor > 0 && string(r.Method.In(b)) != "CONNECT" { // whose target names the host
 		return malformed(r.Size, "missing Host")
 	}
 	r.decidePersistence()

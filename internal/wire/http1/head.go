@@ -23,6 +23,7 @@ type Field struct {
 type Limits struct {
 	Bytes  int // of the whole section, including line ends
 	Fields int // field lines
+	Line   int // of a line, including its end; 0 for no limit of its own
 }
 
 // Head is what requests and responses have in common: everything except the first line. Reset
@@ -44,33 +45,63 @@ func (h *Head) reset() { *h = Head{Fields: h.Fields[:0]} }
 
 // lines finds line ends in input that may be incomplete. 0 <= next <= seen.
 type lines struct {
-	next         int  // start of the next line
-	seen         int  // bytes before this offset contain no unconsumed LF
-	allowsBareLF bool // lines may end in a bare LF
+	next int // start of the next line
+	seen int // bytes before this offset contain no unconsumed LF
+	ends lineEnds
 }
 
+// lineEnds is how lines may end.
+type lineEnds uint8
+
+const (
+	endInCRLF lineEnds = iota
+	endInLF            // all of them: no other reader of the head finds fewer lines
+	endInAny
+)
+
 // nextLine returns the bounds of the next complete line, without its CRLF.
-func (l *lines) nextLine(b []byte, limit int) (start, end int, ok bool, err error) {
+func (l *lines) nextLine(b []byte, limits Limits) (start, end int, ok bool, err error) {
 	i := bytes.IndexByte(b[l.seen:], '\n')
 	if i < 0 {
-		if l.seen = len(b); len(b) >= limit {
-			return 0, 0, false, fault(TooLarge, limit, "section too large")
+		if l.seen = len(b); len(b) >= limits.Bytes {
+			return 0, 0, false, fault(TooLarge, limits.Bytes, "section too large")
 		}
-		return 0, 0, false, nil
+		return 0, 0, false, l.checkLine(limits, len(b))
 	}
 	lf := l.seen + i
-	if lf >= limit {
-		return 0, 0, false, fault(TooLarge, limit, "section too large")
+	if lf >= limits.Bytes {
+		return 0, 0, false, fault(TooLarge, limits.Bytes, "section too large")
 	}
-	start, end = l.next, lf-1
-	if lf == l.next || b[lf-1] != '\r' {
-		if !l.allowsBareLF {
-			return 0, 0, false, malformed(lf, "LF without CR")
-		}
-		end = lf
+	if err := l.checkLine(limits, lf+1); err != nil {
+		return 0, 0, false, err
+	}
+	start, end = l.next, lf
+	switch hasCR := lf > start && b[lf-1] == '\r'; {
+	case !hasCR && l.ends == endInCRLF:
+		return 0, 0, false, malformed(lf, "LF without CR")
+	case hasCR && l.ends == endInLF:
+		return 0, 0, false, malformed(lf, "CRLF after a line that ends in LF")
+	case hasCR:
+		end--
 	}
 	l.next, l.seen = lf+1, lf+1
 	return start, end, true, nil
+}
+
+// line returns the limit of a line.
+func (l Limits) line() int {
+	if l.Line > 0 {
+		return l.Line
+	}
+	return l.Bytes
+}
+
+// checkLine returns an error if the current line, which extends at least to an offset, is too long.
+func (l *lines) checkLine(limits Limits, end int) error {
+	if end-l.next > limits.line() {
+		return fault(TooLarge, l.next+limits.Line, "line too long")
+	}
+	return nil
 }
 
 // parseFields parses field lines and the empty line that ends them.
@@ -79,7 +110,7 @@ func (h *Head) parseFields(b []byte, limits Limits) (complete bool, err error) {
 		if err := h.plainFields(b, limits); err != nil {
 			return false, err
 		}
-		start, end, ok, err := h.nextLine(b, limits.Bytes)
+		start, end, ok, err := h.nextLine(b, limits)
 		if err != nil || !ok {
 			return false, err
 		}
@@ -114,9 +145,12 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 // specifies about framing.
 func (h *Head) add(b []byte, start, colon, v0, v1 int) error {
 	f := Field{Name: spanOf(start, colon), Value: spanOf(v0, v1), Known: LookupName(b[start:colon])}
+	if h.dropsRestricted && f.Known.isRestricted() {
+		return nil
+	}
 	h.Fields = append(h.Fields, f)
 	switch {
-	case !f.Known.isRestricted(), h.allowsBareLF && f.Known != NameContentLength:
+	case !f.Known.isRestricted(), h.ends == endInAny && f.Known != NameContentLength:
 		return nil
 	case h.inTrailer:
 		return malformed(start, "field not allowed in a trailer section")
@@ -172,13 +206,17 @@ func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 		if r.begun = r.plainRequestLine(b, limits); r.begun {
 			break
 		}
-		start, end, ok, err := r.nextLine(b, limits.Bytes)
-		if err != nil || !ok {
+		r.ends = endInAny
+		start, end, ok, err := r.nextLine(b, limits)
+		if r.ends = endInCRLF; err != nil || !ok {
 			return false, err
 		}
 		if start == end && !r.skippedEmptyLine {
 			r.skippedEmptyLine = true // RFC 9112, 2.2
 			continue
+		}
+		if b[end] == '\n' { // such as a request of net/rpc
+			r.ends = endInLF
 		}
 		if err := r.requestLine(b, start, end); err != nil {
 			return false, err
@@ -188,7 +226,7 @@ func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}
-	return true, r.finish()
+	return true, r.finish(b)
 }
 
 // Begun reports whether the request line has arrived and is well-formed.
@@ -239,7 +277,7 @@ func (r *Response) Reset() {
 // Parse is Request.Parse for a response.
 func (r *Response) Parse(b []byte, limits Limits) (complete bool, err error) {
 	if !r.begun {
-		start, end, ok, err := r.nextLine(b, limits.Bytes)
+		start, end, ok, err := r.nextLine(b, limits)
 		if err != nil || !ok {
 			return false, err
 		}
@@ -287,12 +325,15 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 func threeDigits(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
 
 // Trailer is the trailer section after a chunked body. The zero value is ready for Parse.
-type Trailer struct{ Head }
+type Trailer struct {
+	Head
+	IsLenient bool // Parse drops fields instead of rejecting them
+}
 
 // Parse is Request.Parse for a trailer section; b starts after the last chunk's line. It rejects
 // fields that would change the framing or the routing of the message (RFC 9110, 6.5.1).
 func (t *Trailer) Parse(b []byte, limits Limits) (complete bool, err error) {
-	t.inTrailer = true
+	t.inTrailer, t.dropsRestricted = true, t.IsLenient
 	return t.parseFields(b, limits)
 }
 
