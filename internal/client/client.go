@@ -200,9 +200,13 @@ func (x *slab) connect() (err error) {
 		}
 	}
 	if trace != nil && trace.GotConn != nil {
-		info := httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: !x.openedConn}
-		if x.conn.h2 == nil {
-			info.Reused, info.WasIdle, info.IdleTime = x.conn.reused, x.conn.reused, x.conn.idleFor()
+		info := httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.reused, WasIdle: x.conn.reused}
+		if x.conn.h2 != nil {
+			info.Reused = !x.openedConn
+			info.WasIdle = info.Reused && x.conn.h2.IsUnused()
+		}
+		if info.WasIdle {
+			info.IdleTime = x.conn.idleFor()
 		}
 		trace.GotConn(info)
 	}

@@ -119,11 +119,8 @@ func (c *conn) hasInput() bool {
 	return len(c.pending) > 0 || c.pending == nil && c.probe != nil && !c.probe.quiet()
 }
 
-// idleFor returns how long the connection was idle before its current use.
+// idleFor returns how long the connection, which was idle, was so before its current use.
 func (c *conn) idleFor() time.Duration {
-	if !c.reused {
-		return 0
-	}
 	return time.Duration(c.host.pool.now() - c.idleSince)
 }
 

@@ -90,10 +90,14 @@ func (x *exchange) prepare() error {
 	if x.ctx.Err() != nil {
 		return contextCause(x.ctx)
 	}
-	if c := x.client; c.pool.limits.onlyHTTP2 || c.offersHTTP2 && x.key.tls && c.pool.isHTTP2(x.key) {
+	// otherwise the request is encoded once its protocol is known
+	c, t := x.client, x.trace
+	mayBeHTTP2 := c.offersHTTP2 && x.key.tls
+	x.isEncoded = !c.pool.limits.onlyHTTP2 &&
+		(!mayBeHTTP2 || !c.pool.isHTTP2(x.key) && (t == nil || t.WroteHeaderField == nil))
+	if !x.isEncoded {
 		return nil
 	}
-	x.isEncoded = true
 	return codec.encode(x)
 }
 

@@ -216,17 +216,8 @@ func (e *http2Exchange) headArrived() {
 }
 
 // handleInterim handles an interim response.
-func (e *http2Exchange) handleInterim(head *h2.Head) error {
+func (e *http2Exchange) handleInterim(head *h2.Head) (err error) {
 	x := e.x
-	if head.Status == http.StatusContinue {
-		if x.trace != nil && x.trace.Got100Continue != nil {
-			x.trace.Got100Continue()
-		}
-		if x.expectsContinue {
-			e.startBody()
-		}
-	}
-	var err error
 	switch onInterim := x.client.config.OnInterim; {
 	case x.trace != nil && x.trace.Got1xxResponse != nil:
 		err = x.trace.Got1xxResponse(head.Status, textproto.MIMEHeader(head.Header))
@@ -235,6 +226,14 @@ func (e *http2Exchange) handleInterim(head *h2.Head) error {
 	}
 	if err != nil {
 		return x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
+	}
+	if head.Status == http.StatusContinue {
+		if x.trace != nil && x.trace.Got100Continue != nil {
+			x.trace.Got100Continue()
+		}
+		if x.expectsContinue {
+			e.startBody()
+		}
 	}
 	return nil
 }

@@ -79,9 +79,11 @@ func (e *http2Exchange) encodeHead(r *h2.Request) error {
 	} else {
 		f.Scheme = ""
 	}
-	for _, pseudo := range [...]string{f.Method, f.Scheme, f.Authority, f.Path, f.Protocol} {
-		if pseudo != "" {
-			e.listSize += len(":authority") + len(pseudo) + fieldOverhead
+	for _, pseudo := range [...][2]string{{":authority", f.Authority}, {":method", f.Method}, {":path", f.Path},
+		{":scheme", f.Scheme}, {protocolField, f.Protocol}} {
+		if pseudo[1] != "" {
+			x.traceField(pseudo[0], pseudo[1])
+			e.listSize += len(pseudo[0]) + len(pseudo[1]) + fieldOverhead
 		}
 	}
 	b := wire.AppendRequest(wire.AppendHeaders(x.scratch.out, 0), &f)
@@ -187,7 +189,9 @@ func isOfHTTP1(name string) bool {
 
 // appendField encodes a field.
 func (e *http2Exchange) appendField(b []byte, name, value string) []byte {
-	e.x.traceField(name, value)
+	if t := e.x.trace; t != nil && t.WroteHeaderField != nil {
+		t.WroteHeaderField(strings.ToLower(name), []string{value})
+	}
 	e.listSize += len(name) + len(value) + fieldOverhead
 	return wire.AppendField(b, name, value)
 }

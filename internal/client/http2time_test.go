@@ -40,7 +40,10 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 		body         io.Reader
 		tries, dials int
 		canRetry     bool
+		settings     []wire.Setting
 	}{
+		{name: "no streams", respond: refuse, tries: 3, dials: 3, canRetry: true,
+			settings: []wire.Setting{{ID: wire.MaxConcurrentStreams}}},
 		{name: "GOAWAY", respond: goAway, tries: 3, dials: 3, canRetry: true},
 		{name: "GOAWAY to a proxy", respond: goAway, isProxy: true, tries: 1, dials: 1, canRetry: true},
 		{name: "refused", respond: refuse, tries: 3, dials: 1, canRetry: true},
@@ -55,7 +58,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 				var mu sync.Mutex
 				tries := 0
 				c, dials := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
-					p.start()
+					p.start(test.settings...)
 					for id := p.request(); id != 0; id = p.request() {
 						mu.Lock()
 						tries++
@@ -338,7 +341,7 @@ func TestHTTP2InterimResponses(t *testing.T) {
 			return r
 		}
 		_, text, err := send(c, expecting().WithContext(httptrace.WithClientTrace(t.Context(), trace)))
-		if text != "hello" || strings.Join(got, ",") != "Early Hintsx,continue,Continue" {
+		if text != "hello" || strings.Join(got, ",") != "Early Hintsx,Continue,continue" {
 			t.Errorf("%q, %v, %q", text, err, got)
 		}
 		got = nil

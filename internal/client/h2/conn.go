@@ -96,6 +96,13 @@ func (c *Conn) Reserve() bool {
 	return true
 }
 
+// IsUnused reports whether the connection has no streams besides a reserved one.
+func (c *Conn) IsUnused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.streams)+c.reserved <= 1
+}
+
 // Settled returns a channel that is closed when the peer's SETTINGS have arrived, or the connection
 // has ended.
 func (c *Conn) Settled() <-chan struct{} { return c.peer.arrival }
