@@ -41,6 +41,8 @@ func hostileStreams() []hostileRow {
 		{name: "data first", send: dataFrame(1, 0, "x"), want: reset},
 		{name: "head depends on itself", send: rawFrame(wire.Headers, wire.EndHeaders|wire.HasPriority, 1,
 			"\x00\x00\x00\x01\x00\x88"), want: reset},
+		{name: "priority", send: append(rawFrame(wire.Priority, 0, 1, "1234"), ok...),
+			want: "RST_STREAM FRAME_SIZE_ERROR"},
 		{name: "end of interim", send: headFrame(1, wire.EndStream, ":status", "100"), want: reset},
 		{name: "101", send: headFrame(1, 0, ":status", "101"), want: reset},
 		{name: "many interim", send: bytes.Repeat(headFrame(1, 0, ":status", "103"), 200),

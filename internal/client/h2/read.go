@@ -15,8 +15,8 @@ type input struct {
 	decoder   wire.Decoder
 	fields    wire.HeaderBlock
 	block     []byte           // of a HEADERS frame without END_HEADERS
-	blockHead wire.FrameHeader // of that frame; Type is Headers while the block is incomplete
-	inBlock   bool
+	blockHead wire.FrameHeader // of that frame
+	inBlock   bool             // CONTINUATION frames follow
 }
 
 // readBuffer holds a frame of the initial maximum size.
@@ -83,7 +83,8 @@ func (c *Conn) readFrame() error {
 		return err
 	}
 	h, _ := wire.ParseFrameHeader(i.buf[i.at:i.end])
-	if f := c.checkHeader(h); f != nil {
+	f := c.checkHeader(h)
+	if f != nil && f.StreamID == 0 {
 		return f
 	}
 	if h.Type == wire.Data {
@@ -95,7 +96,10 @@ func (c *Conn) readFrame() error {
 	}
 	payload := i.buf[i.at+wire.FrameHeaderSize:][:h.Length]
 	i.at += wire.FrameHeaderSize + int(h.Length)
-	if f := c.process(h, payload); f != nil {
+	if f == nil {
+		f = c.process(h, payload)
+	}
+	if f != nil {
 		return f
 	}
 	return nil
@@ -103,11 +107,8 @@ func (c *Conn) readFrame() error {
 
 // checkHeader checks what is known of a frame once its header has arrived.
 func (c *Conn) checkHeader(h wire.FrameHeader) *wire.Error {
-	c.mu.Lock()
-	hasSettings := c.peer.hasArrived
-	c.mu.Unlock()
-	switch i := &c.input; {
-	case !hasSettings && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
+	switch i := &c.input; { // only this goroutine changes hasArrived
+	case !c.peer.hasArrived && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
 		return connError(wire.ProtocolError, "first frame is not SETTINGS")
 	case i.inBlock && (h.Type != wire.Continuation || h.StreamID != i.blockHead.StreamID):
 		return connError(wire.ProtocolError, "head block without CONTINUATION")
