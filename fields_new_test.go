@@ -69,15 +69,18 @@ func showPriority(t *testing.T, kind string, maker func(*http.Server) server, s 
 			EndHeaders: true, EndStream: true})
 	}
 	const first, last = 1<<16 + 200, 1<<16 + 500 // both responses wait long before these bytes
-	less := 0                                    // bytes of the less urgent response
+	less, heads := 0, 0                          // bytes of the less urgent response; responses that have begun
 	for received, permitted := 0, 1<<16-1; permitted < last; {
-		if received == permitted {
+		if received == permitted && heads == 2 {
 			framer.WriteWindowUpdate(0, 1)
 			permitted++
 		}
 		frame, err := framer.ReadFrame()
 		if err != nil {
 			t.Fatal(err)
+		}
+		if _, ok := frame.(*http2.HeadersFrame); ok {
+			heads++
 		}
 		if data, ok := frame.(*http2.DataFrame); ok {
 			received += len(data.Data())
