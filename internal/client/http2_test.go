@@ -138,6 +138,115 @@ func TestHTTP2BodiesMayEndEarly(t *testing.T) {
 	})
 }
 
+// A body of unknown length ends although the server has made its window negative.
+func TestHTTP2BodiesEndInNegativeWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader, writer := io.Pipe()
+		c, _ := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+			p.start()
+			for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
+				switch {
+				case h.Type == wire.Data && h.Flags.Has(wire.EndStream):
+					p.respond(h.StreamID)
+				case h.Type == wire.Data:
+					p.write(wire.AppendSettings(nil, wire.Setting{ID: wire.InitialWindowSize}))
+				case h.Type == wire.Settings && h.Flags.Has(wire.Ack):
+					go writer.Close()
+				}
+			}
+		})
+		go func() { _, _ = io.WriteString(writer, "hello") }()
+		if _, text, err := send(c, request(t, http.MethodPost, "http://host/", reader)); text != "hello" {
+			t.Error(err)
+		}
+	})
+}
+
+// Bodies that share a slow connection advance together.
+func TestHTTP2BodiesShareOutput(t *testing.T) {
+	const size = 10 << 20
+	synctest.Test(t, func(t *testing.T) {
+		got := make(map[uint32]int)
+		c, _ := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+			p.start(wire.Setting{ID: wire.InitialWindowSize, Value: size})
+			p.write(wire.AppendWindowUpdate(nil, 0, 1<<30))
+			for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
+				if h.Type != wire.Data {
+					continue
+				}
+				time.Sleep(time.Millisecond)
+				if got[h.StreamID] += int(h.Length); h.Flags.Has(wire.EndStream) {
+					for id, n := range got {
+						if n < size/2 {
+							t.Errorf("%d bytes of stream %d have arrived, all of stream %d", n, id, h.StreamID)
+						}
+					}
+					p.respond(h.StreamID)
+				}
+			}
+		})
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				r := request(t, http.MethodPost, "http://host/", io.LimitReader(zeros{}, size))
+				if _, text, err := send(c, r); text != "hello" {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// slowConn receives 10 KB a second.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Read(p []byte) (int, error) {
+	time.Sleep(100 * time.Millisecond)
+	return c.Conn.Read(p[:min(len(p), 1000)])
+}
+
+// A slow server accepts a byte within the timeout, also over TLS.
+func TestHTTP2SlowServersReceiveBodies(t *testing.T) {
+	cert := httptest.NewTLSServer(nil)
+	defer cert.Close()
+	for _, scheme := range []string{"http", "https"} {
+		synctest.Test(t, func(t *testing.T) {
+			var protocols http.Protocols
+			protocols.SetHTTP2(true)
+			protocols.SetUnencryptedHTTP2(true)
+			c := New(&Config{Settings: &http.Transport{Protocols: &protocols,
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+				HTTP2:           &http.HTTP2Config{WriteByteTimeout: 5 * time.Second},
+				DialContext: func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					var nc net.Conn = slowConn{theirs}
+					if scheme == "https" {
+						nc = tls.Server(nc, &tls.Config{Certificates: cert.TLS.Certificates, NextProtos: []string{protoHTTP2}})
+					}
+					go func() {
+						defer theirs.Close()
+						p := &http2Peer{Conn: nc, decoder: wire.NewDecoder(wire.DefaultTableSize)}
+						p.start(wire.Setting{ID: wire.InitialWindowSize, Value: 1 << 20})
+						p.write(wire.AppendWindowUpdate(nil, 0, 1<<20))
+						for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
+							if h.Type == wire.Data && h.Flags.Has(wire.EndStream) {
+								p.respond(h.StreamID)
+							}
+						}
+					}()
+					return ours, nil
+				}}})
+			r := request(t, http.MethodPost, scheme+"://host/", io.LimitReader(zeros{}, 200_000))
+			if _, text, err := send(c, r); text != "hello" {
+				t.Error(scheme, err)
+			}
+			c.CloseIdleConnections()
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
 // A CONNECT request without a body opens a tunnel, as over HTTP/1.1.
 func TestHTTP2TunnelPassesBothDirections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
