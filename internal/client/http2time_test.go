@@ -33,6 +33,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 	goAway := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.NoError)) }
 	refuse := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) }
 	leave := func(p *http2Peer, _ uint32) { p.Close() }
+	exceed := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.ProtocolError)) }
 	for _, test := range []struct {
 		name         string
 		respond      func(p *http2Peer, id uint32)
@@ -50,6 +51,8 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 		{name: "refused POST", respond: refuse, body: strings.NewReader("body"), tries: 3, dials: 1, canRetry: true},
 		{name: "body that cannot be sent again", respond: refuse, body: io.MultiReader(strings.NewReader("body")),
 			tries: 1, dials: 1, canRetry: true},
+		{name: "limit exceeded", respond: exceed, tries: 3, dials: 3, canRetry: true},
+		{name: "limit exceeded by POST", respond: exceed, body: strings.NewReader("body"), tries: 1, dials: 1},
 		{name: "closed", respond: leave, tries: 1, dials: 1, canRetry: true},
 		{name: "closed POST", respond: leave, body: strings.NewReader("body"), tries: 1, dials: 1},
 	} {
@@ -249,6 +252,42 @@ func TestHTTP2CancellationDoesNotWait(t *testing.T) {
 func silent(p *http2Peer) {
 	p.start()
 	for _, _, ok := p.frame(); ok; _, _, ok = p.frame() {
+	}
+}
+
+// A server that is slow, but responds to the first PING, receives further requests even if no other
+// connection may be opened.
+func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
+	for _, set := range []*http.Transport{{MaxConnsPerHost: 1},
+		{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, dials := serveHTTP2(t, set, func(p *http2Peer) {
+				p.start()
+				for h, payload, ok := p.frame(); ok; h, payload, ok = p.frame() {
+					switch {
+					case h.Type == wire.Ping:
+						p.write(wire.AppendPing(nil, wire.Ack, [8]byte(payload)))
+					case h.Type == wire.Headers && h.StreamID == 1: // remains open
+						p.write(headFrame(1, 0, ":status", "200"))
+					case h.Type == wire.Headers && h.StreamID > 7:
+						p.respond(h.StreamID)
+					}
+				}
+			})
+			resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			for i := range 5 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				_, text, err := send(c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
+				cancel()
+				if isSlow := i < 3; text != "hello" != isSlow || dials() != 1 {
+					t.Errorf("request %d: %v, %d dials", i, err, dials())
+				}
+			}
+		})
 	}
 }
 

@@ -73,7 +73,7 @@ func receive(pieces [][]byte) (result string) {
 	c := h2.New(input, testConfig(), h, 10)
 	streams, owners := make([]h2.Stream, 2), make([]owner, 2)
 	for i := range streams {
-		if i > 0 && !c.Reserve() {
+		if i > 0 && !c.Reserve(false) {
 			panic("no stream")
 		}
 		owners[i] = owner{make(chan struct{})}

@@ -145,7 +145,7 @@ func (c *Conn) storeHead(st *Stream, head *Head, isInterim bool) *wire.Error {
 		st.hasHead = true
 		st.hasNoBody = st.hasNoBody || !http1.BodyAllowed(head.Status)
 		if st.left = head.Length; head.IsLast && st.left > 0 && !st.hasNoBody {
-			return streamError(st.id, wire.ProtocolError, "content shorter than Content-Length")
+			return streamError(st.id, wire.ProtocolError, tooShort)
 		}
 	}
 	st.heads = append(st.heads, head)
