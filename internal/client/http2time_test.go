@@ -28,7 +28,7 @@ func respondAll(p *http2Peer) {
 	}
 }
 
-// A request that no server processes is tried three times, with pauses, and so is dialing.
+// A request that no server processes is tried five times, with pauses, and so is dialing.
 func TestHTTP2RetriesAreLimited(t *testing.T) {
 	goAway := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.NoError)) }
 	refuse := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) }
@@ -43,15 +43,15 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 		canRetry     bool
 		settings     []wire.Setting
 	}{
-		{name: "no streams", respond: refuse, tries: 3, dials: 3, canRetry: true,
+		{name: "no streams", respond: refuse, tries: 5, dials: 5, canRetry: true,
 			settings: []wire.Setting{{ID: wire.MaxConcurrentStreams}}},
-		{name: "GOAWAY", respond: goAway, tries: 3, dials: 3, canRetry: true},
+		{name: "GOAWAY", respond: goAway, tries: 5, dials: 5, canRetry: true},
 		{name: "GOAWAY to a proxy", respond: goAway, isProxy: true, tries: 1, dials: 1, canRetry: true},
-		{name: "refused", respond: refuse, tries: 3, dials: 1, canRetry: true},
-		{name: "refused POST", respond: refuse, body: strings.NewReader("body"), tries: 3, dials: 1, canRetry: true},
+		{name: "refused", respond: refuse, tries: 5, dials: 1, canRetry: true},
+		{name: "refused POST", respond: refuse, body: strings.NewReader("body"), tries: 5, dials: 1, canRetry: true},
 		{name: "body that cannot be sent again", respond: refuse, body: io.MultiReader(strings.NewReader("body")),
 			tries: 1, dials: 1, canRetry: true},
-		{name: "limit exceeded", respond: exceed, tries: 3, dials: 3, canRetry: true},
+		{name: "limit exceeded", respond: exceed, tries: 5, dials: 5, canRetry: true},
 		{name: "limit exceeded by POST", respond: exceed, body: strings.NewReader("body"), tries: 1, dials: 1},
 		{name: "closed", respond: leave, tries: 1, dials: 1, canRetry: true},
 		{name: "closed POST", respond: leave, body: strings.NewReader("body"), tries: 1, dials: 1},
@@ -95,7 +95,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				took := time.Since(began)
-				if tries != test.tries || dials() != test.dials || test.tries == 3 && took != 10*time.Millisecond {
+				if tries != test.tries || dials() != test.dials || test.tries == 5 && took != 210*time.Millisecond {
 					t.Errorf("%d tries, %d dials in %v, want %d and %d", tries, dials(), took, test.tries, test.dials)
 				}
 			})
