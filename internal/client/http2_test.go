@@ -11,8 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -245,6 +247,49 @@ func TestHTTP2SlowServersReceiveBodies(t *testing.T) {
 			time.Sleep(time.Minute)
 		})
 	}
+}
+
+// noDeadlines is a connection without deadlines. Its Writes wait for Close once it is deaf.
+type noDeadlines struct {
+	net.Conn
+	isDeaf atomic.Bool
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (*noDeadlines) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+
+func (c *noDeadlines) Write(p []byte) (int, error) {
+	if c.isDeaf.Load() {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *noDeadlines) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// A connection without deadlines is closed although its server accepts nothing.
+func TestHTTP2ConnectionsWithoutDeadlinesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := serveHTTP2(t, new(http.Transport), respondAll)
+		dial, nc := c.settings.DialContext, &noDeadlines{closed: make(chan struct{})}
+		c.settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			var err error
+			nc.Conn, err = dial(ctx, network, addr)
+			return nc, err
+		}
+		if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
+			t.Error(err)
+		}
+		synctest.Wait()
+		nc.isDeaf.Store(true)
+		c.CloseIdleConnections()
+		<-nc.closed
+	})
 }
 
 // A CONNECT request without a body opens a tunnel, as over HTTP/1.1.

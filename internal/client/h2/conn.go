@@ -179,15 +179,15 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 	}
 	c.health.stop()
 	c.output.closeAfter = true
-	if c.output.isFlushing { // a connection may lack deadlines
-		time.AfterFunc(closeTimeout, func() { _ = c.nc.Close() })
-	}
+	deadline := time.Unix(1, 0)
 	if tells {
 		c.output.buf = wire.AppendGoAway(c.output.buf, 0, code)
-		_ = c.nc.SetWriteDeadline(time.Now().Add(closeTimeout))
+		deadline = time.Now().Add(closeTimeout)
 	} else {
 		c.output.buf = nil
-		_ = c.nc.SetWriteDeadline(time.Unix(1, 0))
+	}
+	if c.nc.SetWriteDeadline(deadline) != nil || c.output.isFlushing { // a connection may lack deadlines
+		time.AfterFunc(closeTimeout, func() { _ = c.nc.Close() })
 	}
 	c.flushLocked()
 	c.mu.Unlock()
