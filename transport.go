@@ -39,10 +39,10 @@ import (
 //
 // Over HTTP/2, the Transport sends a request up to five times if the server reports that it has
 // not processed it. Otherwise it retries a request on another connection, over HTTP/1.1 once, if
-// all of this is true: the request was sent on a reused connection that turned out to be closed, or
-// its stream was reset by PROTOCOL_ERROR, and no byte of a response was received. Its body must be
-// available again (see http.Request.GetBody). In addition, its method must be GET, HEAD, OPTIONS or
-// TRACE, or it has an Idempotency-Key, or nothing of it was sent.
+// the request was sent on a reused connection that turned out to be closed, or its stream was reset
+// by PROTOCOL_ERROR. No byte of a response was received then. Its body must be available again (see
+// http.Request.GetBody). In addition, its method must be GET, HEAD, OPTIONS or TRACE, or it has an
+// Idempotency-Key, or nothing of it was sent.
 type Transport struct {
 	// Addr is the address of all connections except those to a proxy: a host and port, or a unix
 	// socket if it begins with a slash, or with @ for an abstract one. If it is empty, the URL of

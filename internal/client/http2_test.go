@@ -224,7 +224,8 @@ func TestHTTP2SlowServersReceiveBodies(t *testing.T) {
 					ours, theirs := net.Pipe()
 					var nc net.Conn = slowConn{theirs}
 					if scheme == "https" {
-						nc = tls.Server(nc, &tls.Config{Certificates: cert.TLS.Certificates, NextProtos: []string{protoHTTP2}})
+						config := &tls.Config{Certificates: cert.TLS.Certificates, NextProtos: []string{protoHTTP2}}
+						nc = tls.Server(nc, config)
 					}
 					go func() {
 						defer theirs.Close()
