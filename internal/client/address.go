@@ -50,7 +50,11 @@ func (h *http1Codec) route(x *exchange) error {
 	if err := h.setKey(x); err != nil {
 		return err
 	}
-	if !x.key.tls && !x.client.allowsHTTP1 && !x.client.allowsPlainHTTP2 {
+	switch c := x.client; {
+	case c.allowsHTTP1:
+	case x.key.tls && !c.offersHTTP2:
+		return errors.New("tare: https URLs require HTTP/1.1 or HTTP/2, which Protocols excludes")
+	case !x.key.tls && !c.allowsPlainHTTP2:
 		return errors.New("tare: http URLs require HTTP/1.1 or unencrypted HTTP/2, which Protocols excludes")
 	}
 	return nil

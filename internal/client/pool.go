@@ -115,11 +115,11 @@ func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
 
 // next returns a connection or slot for a request, or nil if it must wait. The caller holds mu.
 func (h *host) next() *conn {
-	if c := h.takeStream(); c != nil {
+	isFull := h.isFull()
+	if c := h.takeStream(isFull && h.opening == 0); c != nil {
 		return c
 	}
-	l := &h.pool.limits
-	if l.maxConns > 0 && h.active >= l.maxConns || h.awaitsStream() {
+	if isFull || h.isHTTP2 && !h.pool.limits.sharesNothing && h.opening > 0 { // a stream of that may be free
 		return nil
 	}
 	h.active++

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"maps"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -97,6 +98,7 @@ func (c *Conn) onBlock(h wire.FrameHeader, block []byte, size int) *wire.Error {
 		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
 	case hasHead:
 		trailer, _ := headerOf(b)
+		maps.DeleteFunc(trailer, func(name string, _ []string) bool { return !http1.TrailerAllowed(name) })
 		return c.endInput(st, trailer)
 	}
 	return c.onHead(st, isLast)
@@ -145,7 +147,7 @@ func (c *Conn) storeHead(st *Stream, head *Head, isInterim bool) *wire.Error {
 		st.hasHead = true
 		st.hasNoBody = st.hasNoBody || !http1.BodyAllowed(head.Status)
 		if st.left = head.Length; head.IsLast && st.left > 0 && !st.hasNoBody {
-			return streamError(st.id, wire.ProtocolError, "content shorter than Content-Length")
+			return streamError(st.id, wire.ProtocolError, tooShort)
 		}
 	}
 	st.heads = append(st.heads, head)

@@ -99,7 +99,7 @@ func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 		sent = st.appendDataLocked(r.Body, r.IsLast)
 	}
 	c.flushLocked()
-	if c.nextID > wire.MaxStreamID {
+	if c.nextID > wire.MaxStreamID-1<<16 { // streams that are reserved remain
 		go c.drain()
 	}
 	return sent, nil
@@ -110,8 +110,8 @@ func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 func (st *Stream) appendDataLocked(b []byte, isLast bool) (sent int) {
 	c := st.conn
 	for !st.outEnded {
-		n := min(len(b), int(st.sendWindow), int(c.sendWindow), int(c.peer.maxFrame), maxOut)
-		if ends := isLast && n == len(b); n <= 0 && !(ends && len(b) == 0) || c.output.pending() >= maxOut {
+		n := max(0, min(len(b), int(st.sendWindow), int(c.sendWindow), int(c.peer.maxFrame), maxOut))
+		if ends := isLast && n == len(b); n == 0 && !(ends && len(b) == 0) || c.output.pending() >= maxOut {
 			break
 		} else if ends {
 			st.outEnded = true
