@@ -67,6 +67,39 @@ func TestWorkerClosesConnectionsOnlyAfterRepeatedCloses(t *testing.T) {
 	}
 }
 
+// A connection that failed is reopened without a pause. Only if several in a row end soon and without
+// a response, the next sweep reopens it.
+func TestFailedConnectionsAreReopenedAtOnce(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 1}, 1)
+	c := &w.conns[0]
+	end := map[string]func(){
+		"fails":     func() { w.failConn(0, FailedRead, "x") },
+		"times out": func() { w.timeOut(0) },
+		"refused":   func() { w.cannotConnect(0, FailedConnect, "x") },
+		"closes":    func() { w.reconnect(0) },
+	}
+	for name, close := range end {
+		c.reusable.fruitless = 0
+		for i, test := range []struct {
+			responses int
+			lived     time.Duration
+			want      connState
+		}{
+			{1, 0, opening}, {0, 0, opening}, {0, 0, opening}, {0, 0, closed}, {0, 0, closed}, {0, time.Second, opening},
+			{0, 0, closed}, {1, 0, opening}, {0, 0, opening},
+		} {
+			w.openConns()
+			w.sweep()
+			w.now = c.connectStart + int64(test.lived)
+			c.responses = test.responses
+			close()
+			if w.openConns(); c.state != test.want {
+				t.Errorf("%s, %d: %+v: the connection is %s", name, i, test, c.activity())
+			}
+		}
+	}
+}
+
 // A response that arrives before the whole request was sent ends the sending.
 func TestEarlyResponseEndsSending(t *testing.T) {
 	w := fcgiWorker(t, Plan{Connections: 1}, 1)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"iter"
 	"time"
 
 	"github.com/tarehq/tare/load/hist"
@@ -94,17 +95,25 @@ const (
 	FailedStatus                 // the response's status was 400 or above, or unexpected
 	FailedBody                   // the response's body was not the expected one
 	FailedHeader                 // the response lacked an expected header field
+	FailedRefused                // the server refused the HTTP/2 stream without processing it
+
+	failures = iota // number of values
 )
+
+func (f Failure) String() string {
+	return [failures]string{"", "connect", "read", "write", "timeout", "status", "body", "header", "refused"}[f]
+}
 
 // Errors counts the measured errors by kind.
 type Errors struct {
 	Connect uint64 `json:"connect"` // a connection could not be opened
-	Read    uint64 `json:"read"`    // the connection closed, or the response was malformed or refused
+	Read    uint64 `json:"read"`    // the connection closed, or the response was malformed
 	Write   uint64 `json:"write"`   // sending failed
 	Timeout uint64 `json:"timeout"` // no connection or response within the timeout
 	Status  uint64 `json:"status"`  // responses with status 400 or above, or an unexpected one
 	Body    uint64 `json:"body"`    // responses with an unexpected body
 	Header  uint64 `json:"header"`  // responses without an expected header field
+	Refused uint64 `json:"refused"` // HTTP/2 streams that the server refused, or did not accept before it went away
 
 	// First is the text of the first error, which may precede measuring.
 	First string `json:"first,omitempty"`
@@ -112,15 +121,26 @@ type Errors struct {
 
 // Total returns the number of errors of all kinds.
 func (e Errors) Total() uint64 {
-	return e.Connect + e.Read + e.Write + e.Timeout + e.Status + e.Body + e.Header
+	return e.WithoutResponse() + e.Status + e.Body + e.Header
 }
+
+// WithoutResponse returns the number of errors without a response. The others count as requests, too.
+func (e Errors) WithoutResponse() uint64 { return e.Connect + e.Read + e.Write + e.Timeout + e.Refused }
 
 // of returns the counter of one kind.
 func (e *Errors) of(f Failure) *uint64 {
-	return [...]*uint64{
+	return [failures]*uint64{
 		FailedConnect: &e.Connect, FailedRead: &e.Read, FailedWrite: &e.Write, FailedTimeout: &e.Timeout,
-		FailedStatus: &e.Status, FailedBody: &e.Body, FailedHeader: &e.Header,
+		FailedStatus: &e.Status, FailedBody: &e.Body, FailedHeader: &e.Header, FailedRefused: &e.Refused,
 	}[f]
+}
+
+// Kinds iterates over the kinds of errors and their counts.
+func (e *Errors) Kinds() iter.Seq2[Failure, uint64] {
+	return func(yield func(Failure, uint64) bool) {
+		for f := NoFailure + 1; f < failures && yield(f, *e.of(f)); f++ {
+		}
+	}
 }
 
 // since returns the errors counted after an earlier count, or nil if there are none.
@@ -128,21 +148,17 @@ func (e *Errors) since(earlier *Errors) *Errors {
 	if e.Total() == earlier.Total() {
 		return nil
 	}
-	return &Errors{
-		Connect: e.Connect - earlier.Connect, Read: e.Read - earlier.Read, Write: e.Write - earlier.Write,
-		Timeout: e.Timeout - earlier.Timeout, Status: e.Status - earlier.Status, Body: e.Body - earlier.Body,
-		Header: e.Header - earlier.Header, First: e.First,
+	since := *e
+	for f, n := range earlier.Kinds() {
+		*since.of(f) -= n
 	}
+	return &since
 }
 
 func (e *Errors) merge(o Errors) {
-	e.Connect += o.Connect
-	e.Read += o.Read
-	e.Write += o.Write
-	e.Timeout += o.Timeout
-	e.Status += o.Status
-	e.Body += o.Body
-	e.Header += o.Header
+	for f, n := range o.Kinds() {
+		*e.of(f) += n
+	}
 	if e.First == "" {
 		e.First = o.First
 	}

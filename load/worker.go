@@ -55,12 +55,13 @@ type worker struct {
 	started      bool    // requests may be sent
 	cpuAtStart   cpuTime // CPU time of the thread when counting began
 	nextSweep    int64
-	paused       bool   // between two slices: no request may begin
-	drained      bool   // paused, and no request is in flight
-	nextReopen   int    // conns[nextReopen:] were not checked since the slice began
-	drainSeen    int64  // the run's drainSeq that was last reported
-	reported     Slice  // totals reported to the Session so far
-	pacer        *pacer // nil in a closed loop
+	paused       bool      // between two slices: no request may begin
+	drained      bool      // paused, and no request is in flight
+	nextReopen   int       // conns[nextReopen:] were not checked since the slice began
+	failed       connQueue // connections to reopen
+	drainSeen    int64     // the run's drainSeq that was last reported
+	reported     Slice     // totals reported to the Session so far
+	pacer        *pacer    // nil in a closed loop
 	thinking     thinkers
 
 	buffer   []byte // shared by reads of all connections
@@ -262,12 +263,21 @@ func (w *worker) endPacing() {
 	p.began = 0
 }
 
-// openConns opens connections that were never opened and, in a Session's slice, reopens closed
-// ones, a few at a time.
+// openConns opens connections that were never opened, reopens those that failed and, at the start
+// of a Session's slice, all closed ones, a few at a time.
 func (w *worker) openConns() {
 	for w.nextUnopened < len(w.conns) && w.backlog < maxBacklog {
 		w.nextUnopened++
 		w.connect(w.nextUnopened - 1)
+	}
+	for !w.paused && w.backlog < maxBacklog {
+		id, ok := w.failed.pop()
+		if !ok {
+			break
+		}
+		if w.conns[id].state == closed { // otherwise a sweep has reopened it
+			w.connect(id)
+		}
 	}
 	for w.started && w.nextReopen < w.nextUnopened && w.backlog < maxBacklog {
 		if w.nextReopen++; w.conns[w.nextReopen-1].state == closed {
@@ -307,7 +317,7 @@ func (w *worker) sweep() {
 			if w.backlog < maxBacklog && !w.paused {
 				w.connect(id)
 			}
-		case c.state < open && w.now-c.connectStart > int64(w.plan.Timeout):
+		case (c.state < open || c.isBlocked()) && w.now-c.connectStart > int64(w.plan.Timeout):
 			if !w.run.connected.Load() {
 				w.abandonUnopened()
 			}

@@ -122,12 +122,9 @@ func (r *Run) Times() (all []Times) {
 
 // errorKinds returns the nonzero error counts by kind.
 func errorKinds(e *load.Errors) (kinds []kindCount) {
-	for _, k := range []kindCount{
-		{"connect", e.Connect}, {"read", e.Read}, {"write", e.Write}, {"timeout", e.Timeout},
-		{"status", e.Status}, {"body", e.Body}, {"header", e.Header},
-	} {
-		if k.Count > 0 {
-			kinds = append(kinds, k)
+	for kind, n := range e.Kinds() {
+		if n > 0 {
+			kinds = append(kinds, kindCount{kind.String(), n})
 		}
 	}
 	return kinds
