@@ -12,6 +12,7 @@ type Result struct {
 	URL         string  `json:"url"`
 	Connections int     `json:"connections"`
 	Threads     int     `json:"threads"`
+	Warmup      float64 `json:"warmupSeconds,omitempty"`
 	Seconds     float64 `json:"seconds"` // length of the measured time
 	// Drained is the part of Seconds in which a Session's slices only waited for responses.
 	Drained   float64        `json:"drainedSeconds,omitempty"`
@@ -27,8 +28,8 @@ type Result struct {
 	// ClientSessionCache in Plan.TLS.
 	Resumed uint64 `json:"resumedHandshakes,omitempty"`
 	// Latency runs from when a request was due until its last response byte. In a closed loop, a
-	// request is due when the previous response has arrived. Latency includes the requests that timed
-	// out, and those that NoResponse counts, with the time that they waited.
+	// request is due when it is sent. Latency includes the requests that timed out, and those that
+	// NoResponse counts, with the time that they waited.
 	Latency *hist.Histogram `json:"latency"`
 	// Service runs from when a request was sent until its last response byte.
 	Service *hist.Histogram `json:"service"`
@@ -38,10 +39,13 @@ type Result struct {
 	// the TLS handshake after it; nil without TLS.
 	Connect   *hist.Histogram `json:"connect"`
 	Handshake *hist.Histogram `json:"handshake,omitempty"`
-	// NoResponse counts requests without a response at the end that had waited longer than the 99th
-	// percentile of Service.
+	// InFlight is the number of requests that had been sent and had no response at the end.
+	InFlight uint64 `json:"inFlight"`
+	// NoResponse counts requests without a response at the end, sent or not, that had waited longer
+	// than the 99th percentile of Service.
 	NoResponse uint64 `json:"noResponse"`
 	// Due is the number of requests due in the measured time of an open loop; 0 in a closed loop.
+	// With a Poisson pace it is the number drawn.
 	Due float64 `json:"due,omitempty"`
 
 	// Timeline holds each second of the measured time; the last may be shorter. It is nil for a
@@ -194,6 +198,9 @@ type Generator struct {
 // MayLimit reports whether the generator was so busy that it, not the server, may have limited the
 // rate.
 func (g Generator) MayLimit() bool { return g.Busy >= busyBound }
+
+// Ended returns the number of requests that ended, with a response or an error.
+func (r *Result) Ended() uint64 { return r.Requests + r.Errors.WithoutResponse() }
 
 // PerSecond returns the rate of responses.
 func (r *Result) PerSecond() float64 {
