@@ -22,10 +22,10 @@ type connState uint8
 
 const (
 	closed          connState = iota
-	awaitingBacklog                  // likewise; the backlog of the server's unix socket is full
-	opening                          // connect was called
-	handshaking                      // the TLS handshake is in progress
-	open                             // requests can be sent
+	awaitingBacklog           // likewise; the backlog of the server's unix socket is full
+	opening                   // connect was called
+	handshaking               // the TLS handshake is in progress
+	open                      // requests can be sent
 )
 
 // conn is a connection. Except for reusable, closing it resets its fields.

@@ -118,3 +118,45 @@ func TestEarlyResponseEndsSending(t *testing.T) {
 		}
 	}
 }
+
+// Due is the number of requests that the schedule drew within the duration, even if the worker
+// notices the end late. Those that the generator sent late do not count.
+func TestDueIsTheNumberDrawnWithinTheDuration(t *testing.T) {
+	for _, pace := range []Pace{Constant(50), {Steps: Constant(50).Steps, Poisson: true, Seed: 3}} {
+		drawn := newSchedule(&pace, 1, 0, 1)
+		want := 0
+		for ; drawn.due < int64(2*time.Second); drawn.advance() {
+			want++
+		}
+		w := fcgiWorker(t, Plan{Connections: 1, Duration: 2 * time.Second, Pace: pace}, 1)
+		w.beginCounting()
+		w.pacer.began = w.began
+		for range 10 {
+			w.pacer.pop(w.began + int64(time.Second))
+		}
+		w.queueIdle(0)
+		w.clock = w.clock.Add(-time.Minute)
+		w.endCounting()
+		if w.tally.due != float64(want-1) || w.tally.waiting.Count() != int64(want-1-10) {
+			t.Errorf("%+v: %v due, %d waiting; want %d, of which one was sent late", pace, w.tally.due,
+				w.tally.waiting.Count(), want)
+		}
+	}
+}
+
+// A run counts as many errors as MaxErrors, however many arrive before all workers have ended.
+func TestErrorsBeyondMaxErrorsDoNotCount(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 1, MaxErrors: 3}, 1)
+	w.run.setPhase(measuring)
+	w.beginCounting()
+	for range 5 {
+		c := &w.conns[0]
+		c.response.status, c.response.slot, c.inFlight = 500, 0, 1
+		c.reusable.exchanges[0].message = &w.messages[0]
+		w.completeExchange(0, &c.reusable.exchanges[0])
+		w.recordError(FailedRead, "x")
+	}
+	if e := w.tally.errors; e.Total() != 3 || w.tally.requests != e.Status || phase(w.run.phase.Load()) != stopping {
+		t.Errorf("%d requests, errors %+v, phase %d", w.tally.requests, e, w.run.phase.Load())
+	}
+}

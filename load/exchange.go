@@ -285,7 +285,6 @@ func (w *worker) completeExchange(id int, f *exchange) {
 		c.reusable.singleUses = 0
 	}
 	failure := w.job.expected.judge(&c.response)
-	w.countResponse(f, c.response.status, c.response.body)
 	if failure != NoFailure {
 		if w.tally.errors.First == "" {
 			w.recordFirstError(failure.describe(&c.response))
@@ -294,6 +293,7 @@ func (w *worker) completeExchange(id int, f *exchange) {
 			w.countError(failure)
 		}
 	}
+	w.countResponse(f, c.response.status, c.response.body)
 	if w.plan.Samples > 0 {
 		w.recordSample(&Sample{
 			Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),

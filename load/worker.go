@@ -206,6 +206,13 @@ func (w *worker) beginCounting() {
 	w.current.latency.Reset()
 	w.window = window{ends: w.began + int64(windowLength)}
 	w.cpuAtStart = threadTime()
+	switch {
+	case w.pacer == nil:
+	case w.run.isSession(): // its slices have no Duration
+		w.pacer.count(w.began, 0)
+	default:
+		w.pacer.count(w.began, w.plan.Duration)
+	}
 }
 
 // endCounting records the thread's CPU time and how long the active exchanges have waited.
@@ -220,6 +227,7 @@ func (w *worker) endCounting() {
 	for id := range w.conns {
 		for i := range w.conns[id].reusable.exchanges {
 			if f := &w.conns[id].reusable.exchanges[i]; f.active {
+				w.tally.inFlight++
 				w.recordWaiting(f.due)
 			}
 		}
@@ -243,24 +251,22 @@ func (w *worker) endPacing() {
 		return
 	}
 	if w.tally.counting {
-		s := p.schedule
-		w.tally.due += (s.profile.dueBy(w.now-p.began) - s.profile.dueBy(w.began-p.began)) / s.gap
 		free := p.idle.len()
 		for since, ok := p.pop(w.now); ok; since, ok = p.pop(w.now) {
-			if w.job.hasRequestLimit() && !w.run.requestBudget.acquire() { // due after the last request of the run
-				w.tally.due--
-				continue
-			}
-			if free > 0 { // a connection was free: the generator was late
+			switch {
+			case w.job.hasRequestLimit() && !w.run.requestBudget.acquire(): // due after the last request of the run
+				p.uncount(since)
+			case free > 0: // a connection was free: the generator was late
 				free--
-				w.tally.due--
+				p.uncount(since)
 				p.lag.Record(time.Duration(w.now - since))
-				continue
+			default:
+				w.recordWaiting(since)
 			}
-			w.recordWaiting(since)
 		}
+		w.tally.due = float64(p.counted)
 	}
-	p.began = 0
+	p.began, p.countFrom = 0, never
 }
 
 // openConns opens connections that were never opened, reopens those that failed and, at the start
@@ -368,12 +374,18 @@ func (w *worker) recordError(kind Failure, text string) {
 	}
 }
 
+// countError counts an error. The one after Plan.MaxErrors ends the run instead.
 func (w *worker) countError(kind Failure) {
-	*w.tally.errors.of(kind)++
-	w.current.second.Errors++
 	if w.plan.MaxErrors > 0 {
+		if !w.run.errorBudget.acquire() {
+			w.run.phase.CompareAndSwap(int32(measuring), int32(stopping))
+			w.endCounting()
+			return
+		}
 		w.run.errorBudget.finish()
 	}
+	*w.tally.errors.of(kind)++
+	w.current.second.Errors++
 }
 
 func (w *worker) recordFirstError(text string) {

@@ -21,7 +21,7 @@ func (r *Run) columns() []column {
 		{"started", r.About.Started.UTC().Format(time.RFC3339Nano)},
 		{"url", r.URL}, {"connections", strconv.Itoa(r.Connections)}, {"threads", strconv.Itoa(r.Threads)},
 		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requestsPerSecond", number(r.PerSecond())},
-		{"due", number(r.Due)}, {"noResponse", whole(r.NoResponse)},
+		{"due", number(r.Due)}, {"inFlight", whole(r.InFlight)}, {"noResponse", whole(r.NoResponse)},
 		{"receivedBytes", whole(r.Bytes)}, {"bodyBytes", whole(r.BodyBytes)}, {"sentBytes", whole(r.SentBytes)},
 		{"errors", whole(r.Errors.Total())},
 	}
