@@ -75,7 +75,11 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	r.startWorkers()
 	elapsed, err := r.runPhases(ctx)
 	r.stopWorkers()
-	return r.result(elapsed), r.connectError(err)
+	res := r.result(elapsed)
+	if err = r.connectError(err); !r.connected.Load() && res.Errors.Total() == 0 { // measuring has not begun
+		res.Errors.Connect = uint64(r.failedConnects.Load())
+	}
+	return res, err
 }
 
 // createWorkers creates the workers.

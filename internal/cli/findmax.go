@@ -77,6 +77,7 @@ func (f *findMax) complete(all *loadFlags) error {
 type searchReport struct {
 	*load.SearchResult
 	About report.About `json:"run"`
+	Error string       `json:"error,omitempty"` // why the search ended early
 }
 
 // runFindMax runs a search. It fails if no rate was sustained.
@@ -87,7 +88,7 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 		out.write = func(_ *report.Run, w io.Writer) error { return run.write(w) }
 	}
 	if err := flags.outputs.open(env); err != nil {
-		return err
+		return usageError(err)
 	}
 	defer flags.outputs.close()
 	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
@@ -109,10 +110,13 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 // show writes what a search found. err is the search's error.
 func (r *searchReport) show(ctx context.Context, env Env, flags *loadFlags, err error) error {
 	found := r.SearchResult
-	if found == nil || len(found.Tries) == 0 && ctx.Err() == nil {
+	if found == nil {
 		return loadFailure(nil, err)
 	}
-	if !flags.outputs.usesStdout() {
+	if err != nil {
+		r.Error = err.Error()
+	}
+	if !flags.outputs.usesStdout() && (len(found.Tries) > 0 || ctx.Err() != nil) {
 		if err := printSearch(env.Stdout, found); err != nil {
 			return err
 		}

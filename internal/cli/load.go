@@ -101,11 +101,13 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	r, err := runner.run(ctx, flags.plan)
 	closeErr := runner.close()
 	watch.display.end()
+	if r != nil {
+		if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}); outErr != nil {
+			return joinClosing(outErr, closeErr)
+		}
+	}
 	if err := loadFailure(r, err); err != nil {
 		return joinClosing(err, closeErr)
-	}
-	if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}); outErr != nil {
-		return joinClosing(outErr, closeErr)
 	}
 	switch n := r.Errors.Total(); {
 	case ctx.Err() != nil && err != nil:
@@ -146,7 +148,7 @@ func openFailure(ctx context.Context, err error) error {
 	return interrupted
 }
 
-// loadFailure returns the error of a run without any result.
+// loadFailure returns the error of a run without any response.
 func loadFailure(r *load.Result, err error) error {
 	if _, ok := errors.AsType[*load.PlanError](err); ok {
 		return usageError(err)
@@ -169,10 +171,16 @@ func loadFailure(r *load.Result, err error) error {
 }
 
 func noResponse(r *load.Result) error {
-	if f := r.FastCGI; f != nil && f.Stderr != "" {
-		return fmt.Errorf("load: no response from %s: %s; first on STDERR: %q", r.URL, r.Errors.First, f.Stderr)
+	why := r.Errors.First
+	switch f := r.FastCGI; {
+	case why == "" && r.InFlight > 0:
+		why = fmt.Sprintf("%d requests were in flight at the end (raise --duration)", r.InFlight)
+	case why == "":
+		why = "no request was sent"
+	case f != nil && f.Stderr != "":
+		why += fmt.Sprintf("; first on STDERR: %q", f.Stderr)
 	}
-	return fmt.Errorf("load: no response from %s: %s", r.URL, r.Errors.First)
+	return fmt.Errorf("load: no response from %s: %s", r.URL, why)
 }
 
 // showLoad writes the report and the output files.

@@ -64,7 +64,7 @@ func Read(in io.Reader) (*Run, error) {
 }
 
 // open reports whether the run was an open loop.
-func (r *Run) open() bool { return r.Due > 0 }
+func (r *Run) open() bool { return r.Due > 0 || r.Generator.Lag != nil }
 
 // SecondLength returns the length of entry i of the timeline, in seconds. The last one lasts until
 // the end of the run.

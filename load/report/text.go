@@ -29,8 +29,8 @@ const (
 func (r *Run) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n\n", r.URL, r.circumstances())
-	r.writeTimes(&b)
 	r.writeCurve(&b)
+	r.writeTimes(&b)
 	r.writeFigures(&b)
 	r.writeAgents(&b)
 	if r.Errors.First != "" {
@@ -81,8 +81,11 @@ func newTable(b *strings.Builder, flags uint) *tabwriter.Writer {
 
 // writeTimes writes a row for each distribution of times.
 func (r *Run) writeTimes(b *strings.Builder) {
-	w := newTable(b, tabwriter.AlignRight)
 	all := r.Times()
+	if len(all) == 0 {
+		return
+	}
+	w := newTable(b, tabwriter.AlignRight)
 	wide := 0
 	for _, t := range all {
 		wide = max(wide, len(t.Name))
@@ -107,6 +110,9 @@ func (r *Run) writeTimes(b *strings.Builder) {
 // slower requests. In an open loop, each bar has two parts: the time since sent, and the wait
 // before it.
 func (r *Run) writeCurve(b *strings.Builder) {
+	if r.Latency.Count() == 0 {
+		return
+	}
 	at := page.Shares(r.Latency.Count())
 	scale := newBarScale(r.Latency.Quantile(at[0]), r.Latency.Max())
 	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()],
@@ -164,7 +170,8 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
 	if r.open() {
 		line("due", fmt.Sprintf("%.0f", r.Due),
-			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/r.Due))
+			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/max(r.Due, 1)))
+		line("in flight", fmt.Sprintf("%d at the end", r.InFlight))
 	}
 	if r.NoResponse > 0 {
 		line("no response", fmt.Sprintf("%d at the end", r.NoResponse))
