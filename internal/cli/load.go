@@ -51,12 +51,7 @@ invalid, 3 if no connection could be opened, and 130 after an interrupt.`,
   tare load http://127.0.0.1:8080/ --urls paths.txt --shuffle -n 100000 --json=run.json
   tare load http://10.0.0.1/ -c 20000 --rate 500k --on host1,host2,host3
   tare load fcgi+unix:///run/php/php-fpm.sock:/index.php --param DOCUMENT_ROOT=/var/www/app`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 0 && flags.urls == "" {
-				return fmt.Errorf("load: want one URL, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: flags.checkArgs,
 		RunE: run(func(ctx context.Context, args []string) error {
 			if err := flags.complete(ctx, env, args); err != nil && ctx.Err() != nil {
 				return &exitError{exitStop, errors.New("interrupted before the first request")}
@@ -102,7 +97,7 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	closeErr := runner.close()
 	watch.display.end()
 	if r != nil {
-		if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}); outErr != nil {
+		if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}, err); outErr != nil {
 			return joinClosing(outErr, closeErr)
 		}
 	}
@@ -183,9 +178,10 @@ func noResponse(r *load.Result) error {
 	return fmt.Errorf("load: no response from %s: %s", r.URL, why)
 }
 
-// showLoad writes the report and the output files.
-func showLoad(env Env, flags *loadFlags, r *report.Run) error {
-	if !flags.outputs.usesStdout() {
+// showLoad writes the report and the output files. If no connection was opened, its error says all
+// that the report would.
+func showLoad(env Env, flags *loadFlags, r *report.Run, err error) error {
+	if _, ok := errors.AsType[*load.ConnectError](err); !ok && !flags.outputs.usesStdout() {
 		if err := r.WriteText(env.Stdout); err != nil {
 			return err
 		}
