@@ -144,7 +144,7 @@ func TestFivePercentDifferenceIsFound(t *testing.T) {
 		row(t, back, "p50").Finding() != Slower {
 		t.Errorf("the other way round: %s", back.Verdict())
 	}
-	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n",
+	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50,\np90.", "requests/s ", "faster\n",
 		"Intervals cover the variation within these runs.")
 	same := compareRuns(t, "a", a, "a", a)
 	wantText(t, same, "No difference shown in requests/s (0.9", "1.000   0.9")

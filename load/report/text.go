@@ -19,32 +19,35 @@ const (
 	// barWidth is the width of the percentile curve's bars, in columns.
 	barWidth = 44
 	// sparkWidth is the most columns of the timeline.
-	sparkWidth = 60
+	sparkWidth = 36
 	// logFrom is the ratio of the longest to the shortest bar above which bars are logarithmic. The
 	// short ones would be invisible otherwise.
 	logFrom = 40
 )
 
-// WriteText writes the report for a terminal.
+// WriteText writes the report for a terminal. The table of latencies is near the end, which
+// a terminal of 24 lines shows.
 func (r *Run) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n\n", r.URL, r.circumstances())
 	r.writeCurve(&b)
-	r.writeTimes(&b)
 	r.writeFigures(&b)
+	r.writeTimes(&b)
 	r.writeAgents(&b)
 	if r.Errors.First != "" {
-		fmt.Fprintf(&b, "\nfirst error: %s\n", r.Errors.First)
+		fmt.Fprintf(&b, "\n%s\n", note("first error: "+r.Errors.First))
 	}
 	if f := r.FastCGI; f != nil && f.Stderr != "" {
-		fmt.Fprintf(&b, "\nfirst on STDERR: %q\n", f.Stderr)
+		fmt.Fprintf(&b, "\n%s\n", note(fmt.Sprintf("first on STDERR: %q", f.Stderr)))
 	}
 	for _, doubt := range r.Doubts() {
-		fmt.Fprintf(&b, "\n%s.\n", sentence(doubt))
+		fmt.Fprintf(&b, "\n%s\n", note(sentence(doubt)+"."))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
+
+func note(text string) string { return textbar.Wrap(text, textbar.Columns, "") }
 
 // sentence returns s with its first letter in upper case.
 func sentence(s string) string {
@@ -85,6 +88,7 @@ func (r *Run) writeTimes(b *strings.Builder) {
 	if len(all) == 0 {
 		return
 	}
+	fmt.Fprintln(b)
 	w := newTable(b, tabwriter.AlignRight)
 	wide := 0
 	for _, t := range all {
@@ -103,7 +107,6 @@ func (r *Run) writeTimes(b *strings.Builder) {
 		fmt.Fprintln(w)
 	}
 	_ = w.Flush()
-	fmt.Fprintln(b)
 }
 
 // writeCurve draws the percentile curve with one row per percentile; each row halves the share of
@@ -170,8 +173,8 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
 	if r.open() {
 		line("due", fmt.Sprintf("%.0f", r.Due),
-			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/max(r.Due, 1)))
-		line("in flight", fmt.Sprintf("%d at the end", r.InFlight))
+			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/max(r.Due, 1)),
+			fmt.Sprintf("%d in flight at the end", r.InFlight))
 	}
 	if r.NoResponse > 0 {
 		line("no response", fmt.Sprintf("%d at the end", r.NoResponse))
