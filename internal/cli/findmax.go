@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -84,7 +83,6 @@ type searchReport struct {
 // runFindMax runs a search. It fails if no rate was sustained.
 func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	run := searchReport{About: about(flags)}
-	run.About.Started = time.Now()
 	for _, out := range flags.outputs.all { // ready rejects all others
 		out.write = func(_ *report.Run, w io.Writer) error { return run.write(w) }
 	}

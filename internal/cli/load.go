@@ -196,8 +196,9 @@ func showLoad(env Env, flags *loadFlags, r *report.Run, err error) error {
 func about(flags *loadFlags) report.About {
 	release, _ := kernel.Tree{}.Read("kernel.osrelease") // "" if it is unknown
 	return report.About{
-		Tool:  version() + " " + runtime.Version(),
-		Flags: flags.setFlags(),
+		Started: time.Now(), // measuring begins later, if it does
+		Tool:    version() + " " + runtime.Version(),
+		Flags:   flags.setFlags(),
 		Machine: report.Machine{
 			CPU: proc.CPUModel(), Cores: runtime.NumCPU(), Memory: proc.MemoryTotal(),
 			Kernel: runtime.GOOS + " " + release,

@@ -53,7 +53,7 @@ func Read(in io.Reader) (*Run, error) {
 		return nil, fmt.Errorf("invalid JSON of a run: %w", err)
 	}
 	if r.Latency == nil || r.Latency.Count() == 0 || r.Seconds <= 0 || r.Requests == 0 {
-		return nil, errors.New("the JSON holds no measured run")
+		return nil, errors.New("the JSON holds no run with a response")
 	}
 	for _, h := range []**hist.Histogram{&r.Service, &r.FirstByte, &r.Connect} {
 		if *h == nil {
