@@ -67,8 +67,8 @@ func TestWorkerClosesConnectionsOnlyAfterRepeatedCloses(t *testing.T) {
 	}
 }
 
-// A connection that failed is reopened without a pause. Only if several in a row end soon and without
-// a response, the next sweep reopens it.
+// A connection that failed is reopened without a pause. Only if several in a row end soon and
+// without a response, the next sweep reopens it.
 func TestFailedConnectionsAreReopenedAtOnce(t *testing.T) {
 	w := fcgiWorker(t, Plan{Connections: 1}, 1)
 	c := &w.conns[0]
@@ -85,8 +85,8 @@ func TestFailedConnectionsAreReopenedAtOnce(t *testing.T) {
 			lived     time.Duration
 			want      connState
 		}{
-			{1, 0, opening}, {0, 0, opening}, {0, 0, opening}, {0, 0, closed}, {0, 0, closed}, {0, time.Second, opening},
-			{0, 0, closed}, {1, 0, opening}, {0, 0, opening},
+			{1, 0, opening}, {0, 0, opening}, {0, 0, opening}, {0, 0, closed}, {0, 0, closed},
+			{0, time.Second, opening}, {0, 0, closed}, {1, 0, opening}, {0, 0, opening},
 		} {
 			w.openConns()
 			w.sweep()

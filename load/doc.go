@@ -41,8 +41,8 @@
 // without TLS the generator assumes it (prior knowledge). A connection carries as many
 // concurrent streams as Plan.Pipeline and the server's settings allow; one until these arrive. A
 // stream that was reset or refused counts as an error, while its connection stays open. The
-// generator retries a stream above the last stream ID of a GOAWAY frame. If several connections in a
-// row end so without a response, these streams count as refused.
+// generator retries a stream above the last stream ID of a GOAWAY frame. If several connections in
+// a row end so without a response, these streams count as refused.
 //
 // # FastCGI
 //

@@ -29,8 +29,9 @@ func TestUnreachableServerEndsTheRun(t *testing.T) {
 	defer silent.Close()
 	r, err := load.Run(context.Background(), load.Plan{URL: "https://" + silent.Addr().String(), Requests: 1,
 		Duration: time.Millisecond})
-	if failed, ok := errors.AsType[*load.ConnectError](err); !ok || failed.First != "all were still being opened at the end" ||
-		r.Errors.First != failed.First {
+	const opening = "all were still being opened at the end"
+	if failed, ok := errors.AsType[*load.ConnectError](err); !ok || failed.First != opening ||
+		r.Errors.First != opening {
 		t.Errorf("a handshake that does not end: %+v, %v", r, err)
 	}
 	for url, want := range map[string]string{

@@ -76,8 +76,8 @@ func (p *peer) respondToAll() {
 	}
 }
 
-// What a server may do is no error: end the connection, respond in any order, send interim responses
-// and trailers, or hold back its window.
+// What a server may do is no error: end the connection, respond in any order, send interim
+// responses and trailers, or hold back its window.
 func TestHTTP2ServersMayReorderAndClose(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings []http2.Setting

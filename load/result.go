@@ -128,7 +128,8 @@ func (e Errors) Total() uint64 {
 	return e.WithoutResponse() + e.Status + e.Body + e.Header
 }
 
-// WithoutResponse returns the number of errors without a response. The others count as requests, too.
+// WithoutResponse returns the number of errors without a response. The others count as requests,
+// too.
 func (e Errors) WithoutResponse() uint64 { return e.Connect + e.Read + e.Write + e.Timeout + e.Refused }
 
 // of returns the counter of one kind.

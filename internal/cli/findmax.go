@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarehq/tare/internal/textbar"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/report"
 )
@@ -163,7 +162,7 @@ func outcome(t load.Try) string {
 
 // printSearch prints the result, the tried rates and their curve.
 func printSearch(out io.Writer, f *load.SearchResult) error {
-	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, textbar.Wrap(searchSentence(f), textbar.Columns, ""))
+	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, report.Note(searchSentence(f)))
 	tries := slices.DeleteFunc(slices.Clone(f.Tries), func(t load.Try) bool { return t.Rate == 0 })
 	slices.SortStableFunc(tries, func(a, b load.Try) int { return cmp.Compare(a.Rate, b.Rate) })
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)

@@ -30,8 +30,10 @@ type loadFlags struct {
 	find           findMax
 	fleet          fleetFlags
 	outputs        outputs
-	tls            *agent.TLS                                             // of the plan; nil without any
-	runPlan        func(context.Context, load.Plan) (*load.Result, error) // instead of load.Run; may be nil
+	tls            *agent.TLS // of the plan; nil without any
+
+	// runPlan runs a Plan in this process; load.Run if nil.
+	runPlan func(context.Context, load.Plan) (*load.Result, error)
 
 	command *cobra.Command
 }

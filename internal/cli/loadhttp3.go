@@ -127,8 +127,8 @@ func (f *loadFlags) useHTTP3() (end func(), err error) {
 	}, nil
 }
 
-// run runs a Plan through the gateway. The Result has the Plan's URL, the connect times of QUIC, and
-// the CPU time of this process, whose goroutines speak QUIC.
+// run runs a Plan through the gateway. The Result has the Plan's URL, the connect times of QUIC,
+// and the CPU time of this process, whose goroutines speak QUIC.
 func (g *http3Gateway) run(ctx context.Context, p load.Plan) (*load.Result, error) {
 	g.mu.Lock()
 	g.failure, g.connect = "", hist.New()
@@ -167,9 +167,10 @@ func (g *http3Gateway) run(ctx context.Context, p load.Plan) (*load.Result, erro
 	}
 	g.explain(&r.Errors)
 	r.URL = url
-	r.Generator.UserSeconds, r.Generator.SysSeconds = (after.User - before.User).Seconds(), (after.Sys - before.Sys).Seconds()
+	own := &r.Generator
+	own.UserSeconds, own.SysSeconds = (after.User - before.User).Seconds(), (after.Sys - before.Sys).Seconds()
 	if r.Seconds > 0 {
-		r.Generator.Busy = (r.Generator.UserSeconds + r.Generator.SysSeconds) / r.Seconds / float64(runtime.GOMAXPROCS(0))
+		own.Busy = (own.UserSeconds + own.SysSeconds) / r.Seconds / float64(runtime.GOMAXPROCS(0))
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

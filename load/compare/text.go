@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/textbar"
+	"github.com/tarehq/tare/load/report"
 )
 
 // WriteText writes the comparison for a terminal.
@@ -29,7 +29,7 @@ func (c *Comparison) WriteText(out io.Writer) error {
 		fmt.Fprintln(&b)
 	}
 	c.writeRows(&b)
-	note := func(text string) { fmt.Fprintln(&b, textbar.Wrap(text, textbar.Columns, "")) }
+	note := func(text string) { fmt.Fprintln(&b, report.Note(text)) }
 	fmt.Fprintln(&b)
 	note(c.Verdict())
 	for _, remark := range c.Remarks {

@@ -51,7 +51,8 @@ func pageMethods() map[string][]any {
 		"Agents": {(*Run).Agents}, "AgentPlots": {(*Run).AgentPlots},
 		"PerSecond": {Agent.PerSecond}, "Late": {Agent.Late}, "Began": {Agent.Began}, "State": {Agent.State},
 		"Quantile": {(*hist.Histogram).Quantile}, "Mean": {(*hist.Histogram).Mean},
-		"Stdev": {(*hist.Histogram).Stdev}, "Max": {(*hist.Histogram).Max}, "Total": {load.Errors.Total}, "Ended": {(*load.Result).Ended},
+		"Stdev": {(*hist.Histogram).Stdev}, "Max": {(*hist.Histogram).Max}, "Total": {load.Errors.Total},
+		"Ended": {(*load.Result).Ended},
 	}
 }
 

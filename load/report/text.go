@@ -35,19 +35,20 @@ func (r *Run) WriteText(out io.Writer) error {
 	r.writeTimes(&b)
 	r.writeAgents(&b)
 	if r.Errors.First != "" {
-		fmt.Fprintf(&b, "\n%s\n", note("first error: "+r.Errors.First))
+		fmt.Fprintf(&b, "\n%s\n", Note("first error: "+r.Errors.First))
 	}
 	if f := r.FastCGI; f != nil && f.Stderr != "" {
-		fmt.Fprintf(&b, "\n%s\n", note(fmt.Sprintf("first on STDERR: %q", f.Stderr)))
+		fmt.Fprintf(&b, "\n%s\n", Note(fmt.Sprintf("first on STDERR: %q", f.Stderr)))
 	}
 	for _, doubt := range r.Doubts() {
-		fmt.Fprintf(&b, "\n%s\n", note(sentence(doubt)+"."))
+		fmt.Fprintf(&b, "\n%s\n", Note(sentence(doubt)+"."))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-func note(text string) string { return textbar.Wrap(text, textbar.Columns, "") }
+// Note breaks a sentence of a report at words, for a terminal.
+func Note(text string) string { return textbar.Wrap(text, textbar.Columns, "") }
 
 // sentence returns s with its first letter in upper case.
 func sentence(s string) string {
