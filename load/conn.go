@@ -22,7 +22,7 @@ type connState uint8
 
 const (
 	closed          connState = iota
-	awaitingBacklog           // likewise; the backlog of the server's unix socket is full
+	awaitingBacklog           // the backlog of the server's unix socket is full; a sweep tries again
 	opening                   // connect was called
 	handshaking               // the TLS handshake is in progress
 	open                      // requests can be sent

@@ -77,16 +77,24 @@ func (g *http3Gateway) Accept() (net.Conn, error) {
 	return &gatewayConn{c, &http3.Transport{TLSClientConfig: g.tls, DisableCompression: true, Dial: g.dial}}, nil
 }
 
+// redialEvery is the pause after a failed dial.
+const redialEvery = 50 * time.Millisecond
+
 // dial opens a QUIC connection.
 func (g *http3Gateway) dial(ctx context.Context, to string, secure *tls.Config, q *quic.Config) (*quic.Conn, error) {
 	start := time.Now()
 	c, err := quic.DialAddrEarly(ctx, to, secure, q)
-	if err == nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.connect.Record(time.Since(start))
+	if err != nil {
+		select { // a server that refuses all connections is not flooded
+		case <-time.After(redialEvery):
+		case <-ctx.Done():
+		}
+		return nil, err
 	}
-	return c, err
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.connect.Record(time.Since(start))
+	return c, nil
 }
 
 // useHTTP3 starts a gateway, through which runPlan loads the server. The caller calls end after the
