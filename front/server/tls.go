@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/acme"
@@ -104,12 +105,10 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 	if config := s.issued.ChallengeConfig(hello); config != nil {
 		return config, nil
 	}
-	local, table := hello.Conn.LocalAddr(), *s.tlsTable.Load()
-	host, defaultHost := s.site.HostAt(local, hello.ServerName)
-	choice := table[host]
-	if choice == nil {
-		choice = table[defaultHost]
-	}
+	local := hello.Conn.LocalAddr()
+	host, choice := findTLS(&s.tlsTable, func() (host, defaultHost *conf.Host) {
+		return s.site.HostAt(local, hello.ServerName)
+	})
 	switch {
 	case choice == nil:
 		return &tls.Config{}, nil // no certificates
@@ -121,6 +120,22 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 		return choice.http2, nil
 	}
 	return choice.http1, nil
+}
+
+// findTLS returns a host, and its TLS configurations or those of the default host. It searches again
+// if a reload has replaced the table meanwhile, which may not have had the host.
+func findTLS(tables *atomic.Pointer[tlsTable], find func() (host, defaultHost *conf.Host)) (*conf.Host, *hostTLS) {
+	for {
+		table := tables.Load()
+		host, defaultHost := find()
+		choice := (*table)[host]
+		if choice == nil {
+			choice = (*table)[defaultHost]
+		}
+		if choice != nil || tables.Load() == table {
+			return host, choice
+		}
+	}
 }
 
 // noProtocol is offered to clients of a host without HTTP/3: package tls rejects the handshake.
