@@ -123,8 +123,8 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 	return choice.http1, nil
 }
 
-// findTLS returns a host, and its TLS configurations or those of the default host. It searches again
-// if a reload has replaced the table meanwhile, which may not have had the host.
+// findTLS returns a host, and its TLS configurations or those of the default host. It searches
+// again if a reload has replaced the table meanwhile, which may not have had the host.
 func findTLS(tables *atomic.Pointer[tlsTable], find func() (host, defaultHost *conf.Host)) (*conf.Host, *hostTLS) {
 	for {
 		table := tables.Load()
