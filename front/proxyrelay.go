@@ -110,7 +110,7 @@ func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
 	for name, values := range resp.Trailer {
 		switch {
 		case !p.response.passesTrailer(name):
-		case hasToken(announced, name):
+		case http1.HasToken(announced, name):
 			header[name] = values
 		default:
 			header[http.TrailerPrefix+name] = values

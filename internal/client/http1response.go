@@ -178,16 +178,20 @@ func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err e
 		switch f.Known {
 		case http1.NamePragma:
 			if !x.client.config.Verbatim {
-				addCacheControl(r.Header)
+				http1.TranslatePragma(r.Header)
 			}
 		case http1.NameContentEncoding:
 			isEncoded = true
 		}
 	}
 	if r.TransferEncoding != nil {
-		return isEncoded, x.announceTrailer()
+		r.Trailer, err = http1.TakeTrailer(r.Header, maxTrailerFields, x.client.config.Verbatim,
+			textproto.CanonicalMIMEHeaderKey)
+		if err != nil {
+			err = x.newError(Server, Malformed, whileReadingHead, errTrailerNames)
+		}
 	}
-	return isEncoded, nil
+	return isEncoded, err
 }
 
 // setFraming sets the fields of the response that do not refer to its text.
@@ -206,14 +210,5 @@ func (h *http1Codec) setFraming(x *slab, framing http1.Framing) {
 		r.ContentLength = length
 	case isHead, mayHaveBody && framing.Mode != http1.NoBody:
 		r.ContentLength = -1
-	}
-}
-
-// addCacheControl interprets Pragma as net/http does.
-func addCacheControl(h http.Header) {
-	if pragma, ok := h["Pragma"]; ok && pragma[0] == "no-cache" {
-		if _, ok := h["Cache-Control"]; !ok {
-			h["Cache-Control"] = []string{"no-cache"}
-		}
 	}
 }

@@ -201,7 +201,7 @@ func trailerBlock(trailer http.Header) []byte {
 	b := wire.AppendHeaders(nil, 0)
 	for name, values := range trailer {
 		for _, v := range values {
-			if http1.ValidToken(name) && http1.TrailerAllowed(http.CanonicalHeaderKey(name)) && http1.ValidValue(v) {
+			if http1.TrailerAllowed(name) && http1.ValidValue(v) {
 				b = wire.AppendField(b, name, v)
 			}
 		}

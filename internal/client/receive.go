@@ -85,15 +85,6 @@ func (x *slab) setResponse() {
 // values as long as that has room.
 func makeHeader(h http.Header, lines []http1.Field, text *http1.Text, values []string) http.Header {
 	c := http1.Collect(h, len(lines), values)
-	for _, f := range lines {
-		name := f.Known.String()
-		switch f.Known {
-		case http1.NameTransferEncoding:
-			continue
-		case http1.NameUnknown:
-			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
-		}
-		c.Add(f.Known, name, text.Of(f.Value))
-	}
+	c.AddFields(lines, text, textproto.CanonicalMIMEHeaderKey)
 	return c.Fields
 }

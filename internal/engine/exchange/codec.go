@@ -39,9 +39,8 @@ type HeadCodec interface {
 	BeginExchange(c *Conn) *Exchange
 	// NextRequest prepares the codec for the next head.
 	NextRequest()
-	// Refuse appends the response to a request that no handler sees. why is never text of the
-	// client's.
-	Refuse(c *Conn, status int, why string)
+	// Refuse appends the response to a request that no handler sees, with text as its body.
+	Refuse(c *Conn, status int, text string)
 	// Describe sets those fields of r that are known of the request that in begins with, and
 	// returns its request line. ok is false if the protocol has no request lines.
 	Describe(r *http.Request, in []byte) (line []byte, ok bool)

@@ -106,7 +106,7 @@ func (h *codec) AppendFraming(out []byte, _ *exchange.Response) []byte { return 
 // AppendConnection announces the end of the connection, if the handler has set Connection:
 // close or the server is about to stop.
 func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
-	if exchange.HasToken(w.Conn.Summary.Connection, "close") || w.Conn.Config.Server.Retired.Load() {
+	if http1.HasToken(w.Conn.Summary.Connection, "close") || w.Conn.Config.Server.Retired.Load() {
 		s := h.stream.session
 		s.mu.Lock()
 		s.announceLocked()
