@@ -396,7 +396,7 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// HasInput reports whether a Read returns at once.
+// HasInput implements connection.InputReporter.
 func (e *http2Exchange) HasInput() bool { return e.stream.HasInput() }
 
 // Close implements io.Closer. It ends the response unless all of it has arrived.

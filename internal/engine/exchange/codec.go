@@ -50,8 +50,13 @@ type HeadCodec interface {
 type BodyCodec interface {
 	// ReadBody is Read of such a body.
 	ReadBody(b *Body, p []byte) (int, error)
-	// BodyHasArrived reports whether the rest of the body is in the input buffer.
-	BodyHasArrived(b *Body) bool
+	// BodyHasArrived reports whether the rest of the body is in the input buffer, or a fault of it.
+	// It returns false if it would have to parse the body and parses is not set.
+	BodyHasArrived(b *Body, parses bool) bool
+	// HasInput reports whether data of the body is in the input buffer, or a fault of it.
+	HasInput(b *Body) bool
+	// FramingLength returns the number of bytes of chunked framing that have been read.
+	FramingLength() int64
 	// EndDrain is called when as much of the body was drained as a connection is worth. It
 	// reports whether the connection can be kept.
 	EndDrain(b *Body) bool

@@ -101,8 +101,10 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 	return total, nil
 }
 
-// HoldsBody reports whether the rest of the body is in the input buffer, or a fault of it.
-func (h *codec) HoldsBody(b *exchange.Body) bool {
+func (h *codec) BodyHasArrived(b *exchange.Body, parses bool) bool {
+	if !parses { // it would take as long as reading the chunks
+		return false
+	}
 	c := b.Exchange.Conn()
 	chunks, in := h.chunks, c.In[c.Next:c.End]
 	for !chunks.Done() {
@@ -120,7 +122,6 @@ func (h *codec) HoldsBody(b *exchange.Body) bool {
 	return complete || err != nil
 }
 
-// HasInput reports whether data of the body is in the input buffer, or a fault of it.
 func (h *codec) HasInput(b *exchange.Body) bool {
 	c := b.Exchange.Conn()
 	chunks, in := h.chunks, c.In[c.Next:c.End]
@@ -134,7 +135,6 @@ func (h *codec) HasInput(b *exchange.Body) bool {
 	return false
 }
 
-// FramingLength returns the number of bytes of chunked framing that have been read.
 func (h *codec) FramingLength() int64 { return h.framing }
 
 // readTrailer reads the trailer section into Request.Trailer, and then returns io.EOF.
@@ -159,9 +159,6 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 		}
 	}
 }
-
-// BodyHasArrived reports false: finding out would take as long as reading the chunks.
-func (h *codec) BodyHasArrived(*exchange.Body) bool { return false }
 
 func (h *codec) EndDrain(b *exchange.Body) bool { return b.AtEnd() }
 
