@@ -29,7 +29,7 @@ func (h *http1Codec) encode(x *exchange) error {
 	return bufferBody(x)
 }
 
-// setBodyLength sets the length of the body, -1 if unknown, and what depends on the body.
+// setBodyLength sets bodyLength, expectsContinue and keepAlive.
 func setBodyLength(x *exchange) {
 	r := x.request
 	switch {
@@ -45,7 +45,7 @@ func setBodyLength(x *exchange) {
 		!http1.HasToken(r.Header["Connection"], "close")
 }
 
-// bufferBody reads a body behind the head in the scratch, if it is small and in memory.
+// bufferBody appends the body to the encoded head, if the body is small and in memory.
 func bufferBody(x *exchange) error {
 	if x.body == nil || x.expectsContinue || x.bodyLength < 0 || x.bodyLength > smallBody || x.getBody == nil {
 		return nil

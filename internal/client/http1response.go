@@ -162,7 +162,7 @@ func (h *http1Codec) announcesTrailer(r *http.Response) bool {
 		slices.ContainsFunc(h.head.Fields, func(f http1.Field) bool { return f.Known == http1.NameTrailer })
 }
 
-// setHeader sets the Header of the response and what repeats its text. It reports whether there is
+// setHeader sets the Header, Proto, Status and Trailer of the response. It reports whether there is
 // a Content-Encoding.
 func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err error) {
 	head, r := &h.head, &x.response
@@ -194,7 +194,7 @@ func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err e
 	return isEncoded, err
 }
 
-// setFraming sets the fields of the response that do not refer to its text.
+// setFraming sets the status code, version, length and coding of the response.
 func (h *http1Codec) setFraming(x *slab, framing http1.Framing) {
 	head, r := &h.head, &x.response
 	x.setResponse()
