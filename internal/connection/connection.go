@@ -26,7 +26,7 @@ type RequestBody interface {
 	FramingLength() (n int64, ok bool)
 }
 
-// SendTimer is a ResponseWriter with a limit of its own.
+// SendTimer is a ResponseWriter whose server limits the time of sending.
 type SendTimer interface {
 	// SetSendTimeout limits how long the client may accept none of the bytes of this response, or of
 	// an earlier one that still waits. 0 is no limit. It fails once the handler has returned.
