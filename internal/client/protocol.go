@@ -25,7 +25,7 @@ type codec interface {
 	encode(x *exchange) error
 	// receiveHead waits for the head of the final response. It fills the buffer by x.fill.
 	receiveHead(x *exchange) error
-	// makeResponse makes x.response of the head. It ends the exchange if the whole response has
+	// makeResponse builds x.response from the head. It ends the exchange if the whole response has
 	// been received.
 	makeResponse(x *slab) error
 	// readBody reads from the response's body, and waits for at least one byte. p has room. At

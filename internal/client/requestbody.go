@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // maxEmptyReads is the number of consecutive Reads that may return neither bytes nor an error.
@@ -55,9 +57,9 @@ func (b *requestBody) piece(p []byte, empty int) (n int, end bool, err error) {
 	return n, false, err
 }
 
-// hasInput reports whether a Read returns at once. Only bodies with such a method can tell.
+// hasInput reports whether the body is known to return from a Read at once.
 func (b *requestBody) hasInput() bool {
-	body, ok := b.Reader.(interface{ HasInput() bool })
+	body, ok := b.Reader.(connection.InputReporter)
 	return ok && body.HasInput()
 }
 

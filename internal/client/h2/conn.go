@@ -36,7 +36,7 @@ type Conn struct {
 	sendWindow int32
 	window     inWindow
 	ledger     ledger
-	lateBytes  int64 // of DATA that may arrive for streams that this side has reset
+	lateBytes  int64 // DATA that may still arrive for streams that this side has reset
 	output     output
 	senders    int // goroutines that wait to send
 	health     health

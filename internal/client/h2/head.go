@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"net/textproto"
-	"strings"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -174,24 +173,7 @@ const maxTrailerNames = 100
 func headerOf(b *wire.HeaderBlock) (h, announced http.Header) {
 	text := http1.TextOf(b.Text)
 	all := http1.Collect(nil, len(b.Fields), nil)
-	for _, f := range b.Fields {
-		name := f.Known.String()
-		switch f.Known {
-		case http1.NameTrailer:
-			if announced == nil {
-				announced = make(http.Header)
-			}
-			for name := range strings.SplitSeq(text.Of(f.Value), ",") {
-				name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
-				if name != "" && http1.TrailerAllowed(name) && len(announced) < maxTrailerNames {
-					announced[name] = nil
-				}
-			}
-			continue
-		case http1.NameUnknown:
-			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
-		}
-		all.Add(f.Known, name, text.Of(f.Value))
-	}
+	all.AddFields(b.Fields, &text, textproto.CanonicalMIMEHeaderKey)
+	announced, _ = http1.TakeTrailer(all.Fields, maxTrailerNames, true, textproto.CanonicalMIMEHeaderKey)
 	return all.Fields, announced
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/tarehq/tare/internal/poison"
 )
 
-// output is what a connection has yet to send. Frames are appended to buf while one goroutine
-// writes what was there before: requests that begin meanwhile share a write, and nobody who waits
-// for a lock waits for the network.
+// output is what a connection has yet to send. Requests append frames to buf while one goroutine
+// writes the earlier ones. So requests that begin during a write share the next one, and no lock is
+// held while a goroutine waits for the network.
 type output struct {
 	buf        []byte    // complete frames
 	spare      []byte    // empty

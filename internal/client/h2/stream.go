@@ -47,7 +47,7 @@ type Stream struct {
 
 // Request is what Open sends.
 type Request struct {
-	// Head begins with AppendHeaders, without stream, and has the list size ListSize.
+	// Head is a HEADERS frame without its stream identifier. Its fields have the size ListSize.
 	Head     []byte
 	ListSize int
 	Body     []byte // sent with the head, as far as windows allow that at once
@@ -307,8 +307,8 @@ func (st *Stream) returnWindowLocked(n int) {
 	c.flushLocked()
 }
 
-// Abort ends a stream whose response is not complete: cause is the error of those that use it. If
-// the response is complete, Abort ends the request. With drops it drops what has not been read.
+// Abort ends a stream whose response is not complete: its methods return cause. If the response is
+// complete, Abort ends the request. With drops it drops content that was not read.
 func (st *Stream) Abort(cause error, drops bool) {
 	c := st.conn
 	c.mu.Lock()
@@ -329,7 +329,7 @@ func (st *Stream) Abort(cause error, drops bool) {
 	st.notifyClosed(closed)
 }
 
-// failLocked sets the error of a stream whose response is not complete, and wakes all that wait.
+// failLocked closes a stream, with an error if its response is not complete, and wakes all waiters.
 func (st *Stream) failLocked(err error) {
 	if st.err == nil && !st.inEnded {
 		st.err = err

@@ -13,10 +13,15 @@ import (
 	"reflect"
 	"syscall"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // The optional interfaces that handlers find by http.ResponseController or a type assertion.
 var (
+	_ connection.RequestBody    = (*Body)(nil)
+	_ connection.ResponseWriter = (*Response)(nil)
+
 	_ http.Flusher       = (*Response)(nil)
 	_ http.CloseNotifier = (*Response)(nil) //nolint:staticcheck // published programs assert it
 	_ io.StringWriter    = (*Response)(nil)
@@ -104,8 +109,7 @@ func (w *Response) setDeadline(flag uint32, t time.Time) error {
 	return set(ctx.transport.Raw(), t)
 }
 
-// SetSendTimeout limits how long the client may accept none of the bytes of this response, or of an
-// earlier one that still waits. 0 is no limit. It fails once the handler has returned.
+// SetSendTimeout implements connection.ResponseWriter.
 func (w *Response) SetSendTimeout(d time.Duration) error {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()

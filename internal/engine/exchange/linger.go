@@ -18,9 +18,7 @@ type lingerLimits struct {
 
 func defaultLinger() lingerLimits { return lingerLimits{lingerTime, lingerTimeout, false} }
 
-// SetLinger limits for how long the server reads from the client if this response is the last of
-// the connection: in all, and while the client sends nothing. By default it does so only if the
-// client may be sending. It fails once the handler has returned.
+// SetLinger implements connection.ResponseWriter.
 func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()

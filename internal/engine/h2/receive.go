@@ -24,7 +24,7 @@ type inputState struct {
 	fragments    int    // CONTINUATION frames of the block
 }
 
-// dataState is the DATA frame that the input is in.
+// dataState tracks the DATA frame that is being received.
 type dataState struct {
 	stream *Stream // nil if the content is dropped
 	left   int     // bytes of content that are missing
