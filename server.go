@@ -38,10 +38,6 @@ type Server struct {
 	// It is read when Serve is first called.
 	SendTimeout time.Duration
 
-	// NetHTTP2 makes net/http serve HTTP/2 instead of this package. It is read when Serve is
-	// called.
-	NetHTTP2 bool
-
 	// ExtendedConnect offers clients of HTTP/2 extended CONNECT (RFC 8441), by which browsers open
 	// websockets over HTTP/2. A handler then receives a request with the method CONNECT, a path,
 	// and the protocol in Header[":protocol"], as from net/http. It responds with 200, and
@@ -52,8 +48,8 @@ type Server struct {
 	ExtendedConnect bool
 
 	// MaxFieldBytes limits each line of a request's head. Over HTTP/2 it limits each name and value,
-	// as the client encodes it. 0 is no limit besides MaxHeaderBytes. It has no effect on HTTP/2 of
-	// net/http. It is read when Serve is first called.
+	// as the client encodes it. 0 is no limit besides MaxHeaderBytes. It is read
+	// when Serve is first called.
 	MaxFieldBytes int
 
 	// Refused, if not nil, is called for each request that is rejected before a handler runs:
@@ -66,8 +62,7 @@ type Server struct {
 
 	// MaxHeaderValueCount limits the field lines of a request's head. It is the field of http.Server
 	// that Go 1.27 has added, for programs that Go 1.26 builds. 0 means that of the wrapped
-	// http.Server, if it has one, or else 500. It is read when Serve is first called. It does not
-	// apply with NetHTTP2.
+	// http.Server, if it has one, or else 500. It is read when Serve is first called.
 	MaxHeaderValueCount int
 
 	// HooksOnLoops serves connections on event loops even if ConnState or ConnContext is set.
@@ -214,7 +209,7 @@ func (s *Server) run() *engine.Server {
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
 		s.engine.HooksOnLoops, s.engine.MaxFieldBytes = s.HooksOnLoops, s.MaxFieldBytes
 		s.engine.MaxHeaderValueCount = s.MaxHeaderValueCount
-		s.engine.HeapReserve, s.engine.NetHTTP2, s.engine.ExtendedConnect = s.HeapReserve, s.NetHTTP2, s.ExtendedConnect
+		s.engine.HeapReserve, s.engine.ExtendedConnect = s.HeapReserve, s.ExtendedConnect
 	})
 	return s.engine
 }

@@ -28,13 +28,9 @@ var endings = map[string]func(server, *http.Server, context.Context) error{
 // connections.
 func TestShutdownWaitsForRequests(t *testing.T) {
 	for way, shutdown := range endings {
-		for _, kind := range []string{plain, h1, h2, h2c, "NetHTTP2"} {
+		for _, kind := range []string{plain, h1, h2, h2c} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				maker := makers["tare"]
-				if kind == "NetHTTP2" {
-					kind, maker = h2, netHTTP2
-				}
 				entered, release := make(chan bool), make(chan bool)
 				s := &http.Server{Protocols: new(http.Protocols),
 					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +45,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 				s.Protocols.SetUnencryptedHTTP2(kind == h2c)
 				registered := make(chan bool, 2)
 				s.RegisterOnShutdown(func() { registered <- true })
-				site := start(t, kind, maker, s)
+				site := start(t, kind, makers["tare"], s)
 				site.get("/")
 				got := make(chan string)
 				go func() { got <- site.get("/wait") }()

@@ -2,7 +2,7 @@
 //
 // # Rooms
 //
-//	engine        Server: listeners, limits, shutdown, the hand-over to net/http's HTTP/2
+//	engine        Server: listeners, limits, shutdown
 //	  netconn     connections that have a goroutine each
 //	  shard       connections on event loops, on Linux
 //	  predict     guesses which handlers block

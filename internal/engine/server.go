@@ -39,9 +39,6 @@ type Server struct {
 	// reserve.go. 0 selects the default, and a negative number no reserve. Serve reads it.
 	HeapReserve int64
 
-	// NetHTTP2 makes net/http serve HTTP/2 instead of package h2. Serve reads it.
-	NetHTTP2 bool
-
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients of HTTP/2, as GODEBUG with
 	// http2xconnect=1 does. Serve reads it.
 	ExtendedConnect bool
@@ -70,7 +67,6 @@ type Server struct {
 	conns     netconn.List
 	headers   map[*headerWait]struct{}
 	shards    *shard.Group // nil until a listener needs them
-	http2     http2
 	reserve   reserve
 }
 
@@ -84,7 +80,6 @@ func New(settings *http.Server) *Server {
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.state.KeepAlivesDisabled = keepAlivesDisabled(settings)
-	s.http2.server = s
 	s.reserve.trimmer.handshakes = &s.state.Handshakes
 	return s
 }
@@ -106,7 +101,7 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	}
 	defer s.untrackListener(once)
 	if s.expectsHTTP2() {
-		if err := s.http2.configure(); err != nil {
+		if _, err := s.offersHTTP2(); err != nil {
 			return err
 		}
 	}
@@ -241,16 +236,12 @@ func (s *Server) StopListening() (err error) {
 // accepted before, or on which a part of a request has arrived, are served.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.StopListening()
-	http2 := s.http2.shutdown(ctx)
 	recheck := time.NewTicker(exchange.NewGrace / 50)
 	defer recheck.Stop()
 	for {
 		// first, because a connection that was accepted before is counted below
 		mayStop := s.state.MayStop()
 		if s.closeIdle() == 0 && mayStop {
-			if http2Err := <-http2; err == nil {
-				err = http2Err
-			}
 			return err
 		}
 		select {
@@ -269,7 +260,7 @@ func (s *Server) Close() error {
 	s.closeConns(func(*netconn.Conn) bool { return true })
 	s.closeHeaders(0)
 	s.group().CloseAll()
-	return errors.Join(err, s.http2.close())
+	return err
 }
 
 // Connections returns how many connections were accepted, and how many are open. Hijacked
@@ -281,7 +272,7 @@ func (s *Server) Connections() (accepted, open int64) {
 	onShards := s.group().Open() // connections move to shards after their headers, and from them to goroutines
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited) + s.http2.openConns.Load()
+	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited)
 }
 
 // Reading returns on how many connections the head of a request has arrived in part.
@@ -305,7 +296,6 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 	if s.state.KeepAlivesDisabled.Store(!v); !v {
 		s.closeIdle()
 	}
-	s.http2.setKeepAlives(v)
 }
 
 // closeIdle closes the connections that wait for a request. It returns how many others there are.

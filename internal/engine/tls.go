@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"reflect"
 	"runtime"
@@ -18,13 +19,30 @@ import (
 func (s *Server) NextProtos(protos []string) ([]string, error) {
 	set := s.protocols()
 	if set.HTTP2() && s.nextProto(netconn.ProtoHTTP2) == nil {
-		if err := s.http2.configure(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		offers, err := s.offersHTTP2()
+		if err != nil {
 			return nil, err
 		}
-		set.SetHTTP2(s.http2.supported())
+		set.SetHTTP2(offers)
 	}
 	offered := setOffered(slices.Clone(protos), netconn.ProtoHTTP2, set.HTTP2())
 	return setOffered(offered, netconn.ProtoHTTP11, set.HTTP1()), nil
+}
+
+// offersHTTP2 reports whether net/http would offer HTTP/2, which GODEBUG and a build tag can
+// disable. It returns the error with which net/http rejects the cipher suites of TLSConfig. Only
+// net/http knows the three, so offersHTTP2 starts a closed http.Server, which accepts nothing.
+func (s *Server) offersHTTP2() (bool, error) {
+	probe := &http.Server{Protocols: s.settings.Protocols, TLSConfig: new(tls.Config)}
+	if c := s.settings.TLSConfig; c != nil {
+		probe.TLSConfig.CipherSuites, probe.TLSConfig.MinVersion = c.CipherSuites, c.MinVersion
+	}
+	probe.TLSConfig.NextProtos = []string{netconn.ProtoHTTP2}
+	_ = probe.Close()
+	if err := probe.Serve(new(net.TCPListener)); !errors.Is(err, http.ErrServerClosed) {
+		return false, err
+	}
+	return probe.TLSNextProto[netconn.ProtoHTTP2] != nil, nil
 }
 
 // setOffered adds or removes a protocol.
@@ -49,6 +67,15 @@ func (s *Server) protocols() (p http.Protocols) {
 	p.SetHTTP1(true)
 	p.SetHTTP2(set.Protocols == nil && (set.TLSNextProto == nil || has))
 	return p
+}
+
+// protocolHandler is the ProtocolHandler of netconn.Config.
+func (s *Server) protocolHandler(proto string) func(*tls.Conn, http.Handler) {
+	f := s.nextProto(proto)
+	if f == nil {
+		return nil
+	}
+	return func(tc *tls.Conn, h http.Handler) { f(s.settings, tc, h) }
 }
 
 // nextProto returns the settings' own function for connections that speak proto, or nil. Functions

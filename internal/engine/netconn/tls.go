@@ -98,7 +98,7 @@ func (c *Conn) selectProtocol() bool {
 	if IsHTTP1(proto) || !isTLS && proto != ProtoHTTP2 {
 		return c.config.ServesHTTP1
 	}
-	switch serve := c.config.Owner.ProtocolHandler(proto); {
+	switch serve := c.config.ProtocolHandler(proto); {
 	case serve != nil && isTLS && c.claimNew():
 		ctx := context.WithValue(c.ctx, http.LocalAddrContextKey, tc.LocalAddr())
 		serve(tc, nextProtoHandler{ctx, tc, c.config.Exchanges.Handler})
