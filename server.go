@@ -1,8 +1,8 @@
 package tare
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -118,41 +118,27 @@ func Serve(l net.Listener, handler http.Handler) error {
 
 // ListenAndServe listens on the TCP address Addr, or on ":http" if that is empty, and calls Serve.
 func (s *Server) ListenAndServe() error {
-	l, err := s.listen(":http", false)
+	if err := s.attachHook(false); err != nil {
+		return err
+	}
+	defer s.detachHook(true)
+	l, err := net.Listen("tcp", cmp.Or(s.Addr, ":http"))
 	if err != nil {
 		return err
 	}
 	return s.Serve(l)
 }
 
-// listen listens on Addr, or on defaultAddr if that is empty.
-func (s *Server) listen(defaultAddr string, isTLS bool) (net.Listener, error) {
-	if s.closed(isTLS) {
-		return nil, http.ErrServerClosed
-	}
-	addr := s.Addr
-	if addr == "" {
-		addr = defaultAddr
-	}
-	return net.Listen("tcp", addr)
-}
-
 // Serve accepts connections on l and serves them until Shutdown or Close is called. Then it returns
 // http.ErrServerClosed at once, while Shutdown may still wait. It closes l. l may be any
 // net.Listener. HTTP/2 is served on a *tls.Conn that has negotiated it, and without TLS if
 // Protocols enables that.
-func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
-
-// serve implements Serve, and ServeTLS if secure is not nil.
-func (s *Server) serve(l net.Listener, secure *tls.Config) error {
-	if err := s.attachHook(secure != nil); err != nil {
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.attachHook(false); err != nil {
 		l.Close()
 		return err
 	}
 	defer s.detachHook(true)
-	if secure != nil {
-		return s.run().ServeTLS(l, secure)
-	}
 	return s.run().Serve(l)
 }
 
@@ -242,11 +228,11 @@ func (s *Server) attachHook(isTLS bool) error {
 	}
 	if s.hook == nil {
 		s.registering.Do(func() {
-			hideFromConnState(s.Server)
+			hideCloseHooks(s.Server)
 			s.RegisterOnShutdown(s.shutDown)
 		})
-		h := newCloseHook(s.engine)
-		if err := h.attach(s.Server, isTLS); err != nil {
+		h, err := attachCloseHook(s.Server, s.engine, isTLS)
+		if err != nil {
 			return err
 		}
 		s.hook = h
@@ -278,11 +264,4 @@ func (s *Server) detachHook(isServeEnd bool) {
 		s.hook.detach()
 		s.hook = nil
 	}
-}
-
-// closed reports whether Shutdown or Close of either server has been called.
-func (s *Server) closed(isTLS bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.run().Closed() || s.hook == nil && isClosed(s.Server, isTLS)
 }

@@ -40,7 +40,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 						}
 						io.WriteString(w, "x")
 					})}
-				s.Protocols.SetHTTP1(true)
+				s.Protocols.SetHTTP1(kind != h2)
 				s.Protocols.SetHTTP2(true)
 				s.Protocols.SetUnencryptedHTTP2(kind == h2c)
 				registered := make(chan bool, 2)
@@ -94,6 +94,28 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		}
+	}
+}
+
+// The wrapped server may end while Serve begins.
+func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
+	for name, end := range map[string]func(*http.Server) error{
+		"Close":    (*http.Server).Close,
+		"Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
+	} {
+		nothingLeft(t)
+		for range 100 {
+			inner, served := &http.Server{Protocols: new(http.Protocols)}, make(chan error)
+			inner.Protocols.SetHTTP2(true)
+			s, l := tare.Wrap(inner), listen(t)
+			go func() { served <- s.Serve(l) }()
+			if err := end(inner); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+				t.Fatalf("after %s: %v", name, err)
+			}
 		}
 	}
 }

@@ -127,9 +127,7 @@ func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 	default:
 		p.HeadTimeout = defaultHeadTimeout
 	}
-	if !s.FastCGI && s.protocols().UnencryptedHTTP2() {
-		p.ServesH2C, _ = s.offersHTTP2() // Serve has returned the error
-	}
+	p.ServesH2C = !s.FastCGI && s.protocols().UnencryptedHTTP2() && netHTTPOffersHTTP2()
 	return p
 }
 

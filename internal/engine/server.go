@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -100,11 +99,6 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 		return http.ErrServerClosed
 	}
 	defer s.untrackListener(once)
-	if s.expectsHTTP2() {
-		if _, err := s.offersHTTP2(); err != nil {
-			return err
-		}
-	}
 	p := s.newServeConfig(l, secure)
 	defer p.stopWorkers()
 	s.reserve.retain(s.HeapReserve)
@@ -160,18 +154,6 @@ func (a *acceptErrors) isDue(delay time.Duration) bool {
 	}
 	a.lastLogged, a.longest = now, max(a.longest, delay)
 	return true
-}
-
-// expectsHTTP2 reports whether the settings enable HTTP/2, so that Serve can fail at once if it
-// cannot be served.
-func (s *Server) expectsHTTP2() bool {
-	config, protocols := s.settings.TLSConfig, s.protocols()
-	if s.FastCGI {
-		return false
-	}
-	return protocols.UnencryptedHTTP2() ||
-		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, netconn.ProtoHTTP2) &&
-			s.nextProto(netconn.ProtoHTTP2) == nil
 }
 
 // acceptConn accepts a connection of a listener that shards do not accept from.

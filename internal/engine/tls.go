@@ -2,7 +2,6 @@ package engine
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http"
 	"reflect"
@@ -14,35 +13,23 @@ import (
 )
 
 // NextProtos returns the ALPN protocols for a TLS listener (RFC 7301): protos, with HTTP/2 and
-// HTTP/1.1 added or removed according to the settings. It does not change protos. It returns
-// net/http's error if HTTP/2 is enabled with cipher suites that HTTP/2 forbids.
-func (s *Server) NextProtos(protos []string) ([]string, error) {
+// HTTP/1.1 added or removed according to the settings. It does not change protos.
+func (s *Server) NextProtos(protos []string) []string {
 	set := s.protocols()
 	if set.HTTP2() && s.nextProto(netconn.ProtoHTTP2) == nil {
-		offers, err := s.offersHTTP2()
-		if err != nil {
-			return nil, err
-		}
-		set.SetHTTP2(offers)
+		set.SetHTTP2(netHTTPOffersHTTP2())
 	}
 	offered := setOffered(slices.Clone(protos), netconn.ProtoHTTP2, set.HTTP2())
-	return setOffered(offered, netconn.ProtoHTTP11, set.HTTP1()), nil
+	return setOffered(offered, netconn.ProtoHTTP11, set.HTTP1())
 }
 
-// offersHTTP2 reports whether net/http would offer HTTP/2, which GODEBUG and a build tag can
-// disable. It returns the error with which net/http rejects the cipher suites of TLSConfig. Only
-// net/http knows the three, so offersHTTP2 starts a closed http.Server, which accepts nothing.
-func (s *Server) offersHTTP2() (bool, error) {
-	probe := &http.Server{Protocols: s.settings.Protocols, TLSConfig: new(tls.Config)}
-	if c := s.settings.TLSConfig; c != nil {
-		probe.TLSConfig.CipherSuites, probe.TLSConfig.MinVersion = c.CipherSuites, c.MinVersion
-	}
-	probe.TLSConfig.NextProtos = []string{netconn.ProtoHTTP2}
+// netHTTPOffersHTTP2 reports whether HTTP/2 is enabled. GODEBUG, a go:debug line and a build tag can
+// disable it, which is seen only in what Serve puts into TLSNextProto.
+func netHTTPOffersHTTP2() bool {
+	var probe http.Server
 	_ = probe.Close()
-	if err := probe.Serve(new(net.TCPListener)); !errors.Is(err, http.ErrServerClosed) {
-		return false, err
-	}
-	return probe.TLSNextProto[netconn.ProtoHTTP2] != nil, nil
+	_ = probe.Serve(new(net.TCPListener))
+	return probe.TLSNextProto[netconn.ProtoHTTP2] != nil
 }
 
 // setOffered adds or removes a protocol.
