@@ -29,7 +29,8 @@ func (h *http1Codec) encode(x *exchange) error {
 	return bufferBody(x)
 }
 
-// setBodyLength sets the length of the body, -1 if unknown, and what depends on the body.
+// setBodyLength sets the length of the body, -1 if unknown, and whether the client expects 100
+// Continue and keeps the connection.
 func setBodyLength(x *exchange) {
 	r := x.request
 	switch {
@@ -45,7 +46,7 @@ func setBodyLength(x *exchange) {
 		r.Method != http.MethodConnect
 }
 
-// bufferBody reads a body behind the head in the scratch, if it is small and in memory.
+// bufferBody appends a small body that is in memory to the encoded head.
 func bufferBody(x *exchange) error {
 	if x.body == nil || x.expectsContinue || x.bodyLength < 0 || x.bodyLength > smallBody || x.getBody == nil {
 		return nil

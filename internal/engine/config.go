@@ -37,7 +37,8 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	}
 	p := &serveConfig{workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(base), tls: secure}
 	p.netConns = netconn.Config{
-		Exchanges: &p.exchanges, Untrack: s.untrack, ProtocolHandler: s.protocolHandler, ConnState: s.settings.ConnState,
+		Exchanges: &p.exchanges, ConnState: s.settings.ConnState,
+		Untrack: s.untrack, ProtocolHandler: s.protocolHandler,
 		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
 		HTTP2:   h2.NewConfig(&p.exchanges, s.settings.HTTP2, s.settings.MaxHeaderBytes),
 		Streams: new(netconn.StreamWorkers),

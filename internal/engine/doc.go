@@ -3,8 +3,8 @@
 // # Rooms
 //
 //	engine        Server: listeners, limits, shutdown
-//	  netconn     connections that have a goroutine each
 //	  shard       connections on event loops, on Linux
+//	  netconn     connections that have a goroutine each
 //	  predict     guesses which handlers block
 //	  h1, fastcgi codecs: requests in the input, responses in the output
 //	  h2          sessions of HTTP/2, whose streams carry an exchange each

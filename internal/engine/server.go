@@ -18,44 +18,23 @@ import (
 )
 
 // Server accepts connections and owns them. Its settings are those of the http.Server that it was
-// made for. Serve reads them.
+// made for, and the exported fields, which are those of tare.Server unless a comment describes
+// them. Serve reads both.
 type Server struct {
-	// Dispatch selects where handlers run. Serve reads it.
-	Dispatch Dispatch
-
-	// FastCGI makes connections speak FastCGI instead of HTTP. Serve reads it.
-	FastCGI bool
-
-	// SendTimeout limits how long a client may accept none of the response bytes that are being
-	// sent. 0 is no limit. Handlers change it with SetSendTimeout. Serve reads it.
-	SendTimeout time.Duration
-
-	// MaxFieldBytes limits each line of a head, or each name and value over HTTP/2. 0 is no limit.
-	// Serve reads it.
-	MaxFieldBytes int
-
-	// HeapReserve limits the memory that is reserved so that the collector runs less often; see
-	// reserve.go. 0 selects the default, and a negative number no reserve. Serve reads it.
-	HeapReserve int64
-
-	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients of HTTP/2, as GODEBUG with
-	// http2xconnect=1 does. Serve reads it.
-	ExtendedConnect bool
-
-	// MaxHeaderValueCount limits the field lines of a head. 0 selects that of the settings, or else
-	// the default. Serve reads it.
+	Dispatch            Dispatch
+	SendTimeout         time.Duration
+	MaxFieldBytes       int
 	MaxHeaderValueCount int
+	ExtendedConnect     bool
+	HooksOnLoops        bool
+	HeapReserve         int64
+	Refused             func(Refusal)
 
-	// HooksOnLoops makes shards serve connections for which ConnState or ConnContext is called. Serve
-	// reads it.
-	HooksOnLoops bool
+	// FastCGI makes connections speak FastCGI instead of HTTP.
+	FastCGI bool
 
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
-
-	// Refused, if not nil, is called for each request that no handler sees. It must not
-	// block: the same goroutine serves other requests. Serve reads it.
-	Refused func(Refusal)
 
 	settings     *http.Server
 	state        exchange.ServerState
@@ -257,7 +236,7 @@ func (s *Server) Connections() (accepted, open int64) {
 	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited)
 }
 
-// Reading returns on how many connections the head of a request has arrived in part.
+// Reading returns the number of connections on which a part of a request's head has arrived.
 func (s *Server) Reading() int64 { return s.state.PartialHeads.Load() }
 
 // Closed reports whether Shutdown or Close was called.
@@ -280,16 +259,16 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 	}
 }
 
-// closeIdle closes the connections that wait for a request. It returns how many others there are.
-// Connections move from shards to goroutines only, so that each is counted.
+// closeIdle closes the connections that wait for a request, and returns how many stay open. It
+// counts those of shards first, because connections move only from shards to goroutines.
 func (s *Server) closeIdle() int {
 	s.closeNewHeaders()
 	onShards := s.group().CloseIdle()
 	return onShards + s.closeConns(func(c *netconn.Conn) bool { return c.ClaimForClosing(isQuiet) })
 }
 
-// Retire makes every connection end after the response to its next request, which announces that.
-// It closes no connection itself.
+// Retire makes every connection end after the response to its next request. The response announces
+// the end. Retire closes no connection itself.
 func (s *Server) Retire() { s.state.Retired.Store(true) }
 
 func (s *Server) trackListener(l net.Listener) bool {
@@ -310,7 +289,8 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.endAccepting()
 }
 
-// endAccepting is called when no more connections arrive in one of the ways that Accepting counts.
+// endAccepting is called when a Serve call or the wait for a header has ended. Accepting counts
+// both.
 func (s *Server) endAccepting() {
 	s.state.Accepting.Add(-1)
 	s.state.SignalClosed()
@@ -337,8 +317,8 @@ func (s *Server) untrack(c *netconn.Conn) {
 	s.stopIfUnused()
 }
 
-// closeConns closes the connections for which which returns true. It returns for how many
-// connections Shutdown waits.
+// closeConns closes the connections that which selects. It returns the number of connections that
+// Shutdown waits for.
 func (s *Server) closeConns(which func(*netconn.Conn) bool) (left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,8 +23,8 @@ func (s *Server) NextProtos(protos []string) []string {
 	return setOffered(offered, netconn.ProtoHTTP11, set.HTTP1())
 }
 
-// netHTTPOffersHTTP2 reports whether HTTP/2 is enabled. GODEBUG, a go:debug line and a build tag can
-// disable it, which is seen only in what Serve puts into TLSNextProto.
+// netHTTPOffersHTTP2 reports whether HTTP/2 is enabled. GODEBUG, a go:debug line and a build tag
+// can disable it, which only the TLSNextProto of an http.Server shows after Serve.
 func netHTTPOffersHTTP2() bool {
 	var probe http.Server
 	_ = probe.Close()

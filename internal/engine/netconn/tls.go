@@ -108,11 +108,10 @@ func (c *Conn) selectProtocol() bool {
 	return false
 }
 
-// IsHTTP1 reports whether connections of an ALPN protocol speak HTTP/1. The empty one is of clients
-// without ALPN.
+// IsHTTP1 reports whether an ALPN protocol is HTTP/1. Clients without ALPN negotiate the empty one.
 func IsHTTP1(proto string) bool { return proto == "" || proto == ProtoHTTP11 || proto == protoHTTP10 }
 
-// nextProtoHandler is the handler that functions of TLSNextProto receive.
+// nextProtoHandler is passed to functions of TLSNextProto.
 type nextProtoHandler struct {
 	ctx     context.Context
 	conn    *tls.Conn
