@@ -26,7 +26,7 @@ func (x *exchange) fill() error {
 	return err
 }
 
-// hasInput reports whether readBody returns bytes that have arrived, or an error.
+// hasInput reports whether readBody would return at once: bytes that have arrived, or an error.
 func (x *exchange) hasInput() bool {
 	s, c := x.scratch, x.conn
 	if s.parsed == s.filled {
@@ -81,8 +81,8 @@ func (x *slab) setResponse() {
 }
 
 // makeHeader makes an http.Header from the field lines of text, without Transfer-Encoding, which
-// net/http keeps elsewhere. It fills h, or a new map if h is nil. The slices of values point into
-// values as long as that has room.
+// net/http keeps elsewhere. It fills h, or a new map if h is nil. The header's slices share values
+// while it has room.
 func makeHeader(h http.Header, lines []http1.Field, text *http1.Text, values []string) http.Header {
 	c := http1.Collect(h, len(lines), values)
 	c.AddFields(lines, text, textproto.CanonicalMIMEHeaderKey)
