@@ -92,5 +92,20 @@ func (b *replayReader) Read(p []byte) (int, error) {
 	}
 }
 
+// HasInput reports whether a Read returns at once.
+func (b *replayReader) HasInput() bool {
+	r := b.replay
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.current != b, b.offset < len(r.kept), r.err != nil:
+		return true
+	case r.isReading:
+		return false
+	}
+	from, ok := r.from.(interface{ HasInput() bool })
+	return ok && from.HasInput()
+}
+
 // Close implements io.Closer. The server closes the request's body.
 func (b *replayReader) Close() error { return nil }

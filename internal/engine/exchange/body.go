@@ -344,8 +344,8 @@ func (b *Body) HasWhole() bool {
 	return b.HasArrived()
 }
 
-// HasInput reports whether a Read returns bytes that have arrived, or an error, at once. Package
-// front finds it by its name.
+// HasInput reports whether a Read returns bytes that have arrived, or an error such as io.EOF, at
+// once. Package front finds it by its name.
 func (b *Body) HasInput() bool {
 	if !b.reading.TryLock() {
 		return false

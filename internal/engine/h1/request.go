@@ -119,7 +119,7 @@ func (h *codec) HoldsBody(b *exchange.Body) bool {
 	return complete || err != nil
 }
 
-// HasInput reports whether data of the body is in the input buffer, or a fault of it.
+// HasInput reports whether data of the body is in the input buffer, a fault of it, or its end.
 func (h *codec) HasInput(b *exchange.Body) bool {
 	c := b.Exchange.Conn()
 	chunks, in := h.chunks, c.In[c.Next:c.End]
@@ -130,7 +130,7 @@ func (h *codec) HasInput(b *exchange.Body) bool {
 		}
 		in = in[n:]
 	}
-	return false
+	return h.HoldsBody(b)
 }
 
 // FramingLength returns the number of bytes of chunked framing that have been read.
