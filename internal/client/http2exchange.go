@@ -285,7 +285,7 @@ func (e *http2Exchange) lost(err error) error {
 	if errors.As(err, &f) {
 		reused := !x.openedConn
 		x.unprocessed = f.IsUnprocessed
-		x.mayRetry = f.IsUnprocessed && (reused || x.client.config.Repeatable == nil) ||
+		x.mayRetry = f.IsUnprocessed && !f.OfNewConn && (reused || x.client.config.Repeatable == nil) ||
 			f.Kind == h2.Closed && reused && !x.receivedAny
 	}
 	return e.errorOf(err)

@@ -22,6 +22,7 @@ const (
 type Error struct {
 	Kind          Kind
 	IsUnprocessed bool // the peer has not processed the request
+	OfNewConn     bool // GOAWAY with an error ended the first stream: another connection hardly helps
 	Err           error
 }
 
