@@ -285,7 +285,7 @@ func (e *http2Exchange) lost(err error) error {
 	if errors.As(err, &f) {
 		reused := !x.openedConn
 		x.unprocessed = f.IsUnprocessed
-		isRefused := f.IsUnprocessed || f.MayExceedLimit && !x.receivedAny
+		isRefused := f.IsUnprocessed && !f.OfNewConn || f.MayExceedLimit && !x.receivedAny
 		x.mayRetry = isRefused && (reused || x.client.config.Repeatable == nil) ||
 			f.Kind == h2.Closed && reused && !x.receivedAny
 	}

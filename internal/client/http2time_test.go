@@ -31,6 +31,7 @@ func respondAll(p *http2Peer) {
 // A request that no server processes is tried five times, with pauses, and so is dialing.
 func TestHTTP2RetriesAreLimited(t *testing.T) {
 	goAway := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.NoError)) }
+	fail := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.InternalError)) }
 	refuse := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) }
 	leave := func(p *http2Peer, _ uint32) { p.Close() }
 	exceed := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.ProtocolError)) }
@@ -46,6 +47,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 		{name: "no streams", respond: refuse, tries: 5, dials: 5, canRetry: true,
 			settings: []wire.Setting{{ID: wire.MaxConcurrentStreams}}},
 		{name: "GOAWAY", respond: goAway, tries: 5, dials: 5, canRetry: true},
+		{name: "GOAWAY with an error", respond: fail, tries: 1, dials: 1, canRetry: true},
 		{name: "GOAWAY to a proxy", respond: goAway, isProxy: true, tries: 1, dials: 1, canRetry: true},
 		{name: "refused", respond: refuse, tries: 5, dials: 1, canRetry: true},
 		{name: "refused POST", respond: refuse, body: strings.NewReader("body"), tries: 5, dials: 1, canRetry: true},

@@ -44,13 +44,17 @@ func (b *requestBody) closeLater() {
 	}
 }
 
-// piece reads from the body, and reports whether the body has ended. empty is the number of
-// consecutive Reads before that returned nothing.
+// piece reads from the body, and reports whether the body has ended. Reads that need not wait
+// follow, so that the last bytes of a body are sent as such. empty is the number of consecutive
+// Reads before that returned nothing.
 func (b *requestBody) piece(p []byte, empty int) (n int, end bool, err error) {
 	if empty == maxEmptyReads {
 		return 0, false, io.ErrNoProgress
 	}
 	n, err = b.Read(p)
+	for more := n; err == nil && more > 0 && n < len(p) && b.hasInput(); n += more {
+		more, err = b.Read(p[n:])
+	}
 	if err == io.EOF { //nolint:errorlint // a wrapped io.EOF is an error
 		return n, true, nil
 	}

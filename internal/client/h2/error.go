@@ -23,6 +23,9 @@ const (
 type Error struct {
 	Kind          Kind
 	IsUnprocessed bool // the peer has not processed the request
+	// OfNewConn reports that GOAWAY with an error ended the first stream: another connection hardly
+	// helps.
+	OfNewConn bool
 	// MayExceedLimit reports that a limit of the peer, whose settings were late, may be the reason
 	// (RFC 9113, 5.1.2).
 	MayExceedLimit bool

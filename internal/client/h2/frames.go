@@ -153,7 +153,8 @@ func (c *Conn) onGoAway(payload []byte) *wire.Error {
 	var ended []*Stream
 	for id, st := range c.streams {
 		if id > last {
-			st.failLocked(&Error{Kind: Closed, IsUnprocessed: true, Err: c.goAway})
+			st.failLocked(&Error{Kind: Closed, IsUnprocessed: true, OfNewConn: id == 1 && code != wire.NoError,
+				Err: c.goAway})
 			st.closeLocked()
 			ended = append(ended, st)
 		}

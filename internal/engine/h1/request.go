@@ -132,7 +132,7 @@ func (h *codec) HasInput(b *exchange.Body) bool {
 		}
 		in = in[n:]
 	}
-	return false
+	return h.BodyHasArrived(b, true)
 }
 
 func (h *codec) FramingLength() int64 { return h.framing }

@@ -75,11 +75,11 @@ func (st *Stream) HasArrived() bool {
 	return st.inEnded
 }
 
-// hasInput reports whether unread bytes of the request's body have arrived.
+// hasInput reports whether unread bytes of the request's body have arrived, or its end.
 func (st *Stream) hasInput() bool {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()
-	return st.bodyStart < len(st.body)
+	return st.bodyStart < len(st.body) || st.readErrorLocked() != nil
 }
 
 // NewConn returns a conn that serves streams, one after another.
