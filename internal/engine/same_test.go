@@ -264,6 +264,11 @@ var handlers = map[string]http.HandlerFunc{
 		b, _ := io.ReadAll(r.Body)
 		w.Write(b)
 	},
+	"length, pieces": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "7")
+		io.WriteString(w, "<ht")
+		io.WriteString(w, "ml>a")
+	},
 	"error, close body": func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		r.Body.Close()

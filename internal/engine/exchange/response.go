@@ -244,8 +244,10 @@ func (w *Response) WriteString(s string) (int, error) {
 // bufferBody appends p to the response, or to the held bytes if it can.
 func (w *Response) bufferBody(p []byte) error {
 	c := w.Conn
-	if w.stage == stageCommitted && w.Length >= 0 && len(c.heldBody) == 0 && !w.x.Body.hasRemainder() {
-		w.frame(p, false) // otherwise held: a handler that writes little can still read the request's body
+	// otherwise it is held, for Content-Type, or because the handler may still read the request's body
+	if w.stage == stageCommitted && w.Length >= 0 && c.Summary.hasContentType && len(c.heldBody) == 0 &&
+		!w.x.Body.hasRemainder() {
+		w.frame(p, false)
 	}
 	if w.stage == stageFramed && !w.Chunked {
 		return w.emit(p)
