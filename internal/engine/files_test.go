@@ -108,7 +108,7 @@ func TestFilesAreCopiedByTheKernel(t *testing.T) {
 	}
 }
 
-// What a socket or a pipe provides is sent at once if the response needs no framing, as by net/http.
+// What a socket or a pipe provides is sent at once if the response is not framed, as in net/http.
 func TestPiecesOfStreamsAreSentAtOnce(t *testing.T) {
 	const piece, pieces = 3000, 3
 	sent := make(chan bool)
