@@ -44,6 +44,7 @@ const (
 	bodyClosed      = 1 << iota // the handler has closed it or has returned
 	bodyInterrupted             // a Read that waits must return
 	bodyContinued               // the client has received "100 Continue" or a final response
+	bodyWithheld                // it was a final response: the client may not send the body
 	bodyAborted                 // the client has aborted the request and expects no response
 	bodyTooLong                 // the remainder was longer than what is drained
 	bodyEndsConn                // the response announced that the connection closes because of it
@@ -94,7 +95,7 @@ func (b *Body) Close() error {
 	case b.Mode == ByStream: // as in net/http, a Read of another goroutine ends
 		_ = b.Exchange.ctx.transport.Raw().SetReadDeadline(PastTime())
 	case b.Mode == NoBody || b.Exchange.Extras != nil || b.Mode == ByLength && b.isLast:
-	case !b.expectsContinue || b.flags.Has(bodyContinued):
+	case !b.expectsContinue || b.flags.Has(bodyContinued) && !b.flags.Has(bodyWithheld):
 		return b.closeRead()
 	}
 	return nil
@@ -274,19 +275,18 @@ func (b *Body) sendContinue() {
 	w := &b.Exchange.Response
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue() {
+	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue(bodyContinued) {
 		// the response fails with the same error
 		_ = w.Conn.Transport.Send(w.Conn.Codec.Continue(), w.Conn.CurrentSendTimeout())
 	}
 }
 
-// endContinue is called when a final response begins. It reports whether the client was still
-// waiting. If so, it is unknown whether it will send the body. The caller holds the response's
-// mutex.
-func (b *Body) endContinue() bool {
+// endContinue is called when the client receives "100 Continue" or a final response. It reports
+// whether the client was still waiting, and sets flags then. The caller holds the response's mutex.
+func (b *Body) endContinue(flags uint32) bool {
 	waiting := b.expectsContinue && !b.flags.Has(bodyContinued)
 	if waiting {
-		b.flags.Set(bodyContinued)
+		b.flags.Set(flags)
 	}
 	return waiting
 }

@@ -34,7 +34,7 @@ func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
 func (w *Response) drainLast() {
 	c, b := w.Conn, &w.x.Body
 	isIgnored := b.Mode == ByLength && b.isLast // also by net/http
-	if !b.hasRemainder() || w.bodyWithheld || isIgnored || w.x.Extras != nil {
+	if !b.hasRemainder() || b.flags.Has(bodyWithheld) || isIgnored || w.x.Extras != nil {
 		return
 	}
 	if c.Lingers = c.halfClose(); c.WriteErr == nil {
