@@ -56,11 +56,11 @@ func inBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, is func(*s
 }
 
 // disturbed warns that other programs used the CPUs.
-func disturbed(_ *Analysis, _ *Table, row *Row) string {
-	if !row.Disturbed || row.Kind == sample.Control {
+func disturbed(_ *Analysis, t *Table, row *Row) string {
+	if row.Others == 0 || row.Kind == sample.Control {
 		return ""
 	}
-	return "other programs or virtual machines used the CPUs and may have changed the ratios, so the intervals are widened by half; run again on a quiet machine"
+	return fmt.Sprintf("other programs used %.2f of a CPU, so the intervals are wider", t.Others())
 }
 
 // probeDiffered warns that a ratio is not corrected by the probe.
@@ -99,12 +99,16 @@ func usedAsleep(a *Analysis, t *Table, row *Row) string {
 
 // measuredAlone reports why a contender was not measured beside others.
 func measuredAlone(a *Analysis, t *Table, row *Row) string {
+	n, why := 0, ""
 	for _, r := range a.records(t, row) {
 		if r.Alone != "" {
-			return "measured alone, in trials that alternate with the control's, each with new processes: " + r.Alone
+			n, why = n+1, r.Alone
 		}
 	}
-	return ""
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("measured alone in %d of %s: %s", n, sample.BlocksText(a.Blocks), why)
 }
 
 // stillWarming warns if requests cost more in the first half of the starts than in the second.

@@ -26,7 +26,7 @@ const (
 // columns of the first condition, and problems.
 func (a *Report) WriteBrief(w io.Writer) error {
 	d := newScreen()
-	d.Paragraph(a.Verdict())
+	d.Paragraph(a.finding())
 	if len(a.Targets) > 0 { // each is a line, however many these are
 		a.targetTable(d)
 		_, err := io.WriteString(w, d.String()+briefProblems(a.Problems(), problemLines))
@@ -36,9 +36,18 @@ func (a *Report) WriteBrief(w io.Writer) error {
 	if d.Lines() > verdictLines {
 		verdict = strings.Join(strings.SplitAfter(verdict, "\n")[:verdictLines-2], "") + "…\n\n"
 	}
+	if others := a.Others(); others != "" {
+		verdict += others + "\n\n"
+	}
+	all := a.Problems()
+	if len(a.Tables) > 0 {
+		for _, w := range a.Tables[0].limits() {
+			all = append(all, w.Line())
+		}
+	}
 	room := screenLines - callerLines - strings.Count(verdict, "\n")
-	tables := a.briefTables(room - min(problemLines, problemsHeight(a.Problems())))
-	problems := briefProblems(a.Problems(), room-strings.Count(tables, "\n"))
+	tables := a.briefTables(room - min(problemLines, problemsHeight(all)))
+	problems := briefProblems(all, room-strings.Count(tables, "\n"))
 	_, err := io.WriteString(w, verdict+tables+problems)
 	return err
 }

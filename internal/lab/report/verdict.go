@@ -14,7 +14,19 @@ import (
 
 // Verdict returns the result of the experiment in a few sentences, for the first measured
 // condition. It reports only what the intervals show.
-func (a *Report) Verdict() string { return strings.TrimSuffix(a.comparison()+" "+a.loopback(), " ") }
+func (a *Report) Verdict() string { return strings.TrimSpace(a.finding() + " " + a.Others()) }
+
+// finding is the verdict without what limits its validity.
+func (a *Report) finding() string { return strings.TrimSpace(a.comparison() + " " + a.loopback()) }
+
+// Others returns a sentence on the CPU time of other programs, if it widens the first table's
+// intervals; otherwise "".
+func (a *Report) Others() string {
+	if len(a.Tables) == 0 || a.Tables[0].Others() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Other programs used %.2f of a CPU, so the intervals are wider.", a.Tables[0].Others())
+}
 
 // comparison returns the verdict on the contenders.
 func (a *Report) comparison() string {
