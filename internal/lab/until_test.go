@@ -74,3 +74,29 @@ func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
 		t.Errorf("%d blocks at most", n)
 	}
 }
+
+// A contender that one block measures alone is measured beside the others again. After two such
+// blocks in a row it stays alone, and the control that is measured for comparison does not.
+func TestOneBlockAloneIsAHiccup(t *testing.T) {
+	for _, test := range []struct {
+		blocks string // a is alone, - is beside the others
+		stays  bool
+	}{{"a", false}, {"a-a", false}, {"-aa", true}, {"aa", true}, {"aa-", false}} {
+		l := make(loners)
+		for _, block := range test.blocks {
+			r := sample.Record{Contender: "way"}
+			if block == 'a' {
+				r.Alone = "it does not sleep"
+			}
+			l.add(&r)
+			l.add(&sample.Record{Contender: "control"})
+			l.add(&sample.Record{Contender: "control", Alone: sample.ForComparison})
+		}
+		if why, stays := l.alone()["way"]; stays != test.stays || stays && why != "it does not sleep" {
+			t.Errorf("%s: %q", test.blocks, why)
+		}
+		if why, stays := l.alone()["control"]; stays {
+			t.Errorf("%s: the control: %q", test.blocks, why)
+		}
+	}
+}

@@ -53,16 +53,11 @@ func Rates(of, than []*sample.Record) Ratio {
 	return c
 }
 
-// ratio divides a figure of the first contender by that of the second. Whole trials, one for each
-// block, are compared by order statistics.
+// ratio divides a figure of the first contender by that of the second. A whole trial is a start with
+// one value.
 func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 	p := compare(of, than, figure, correct)
-	if p.areTrials() {
-		c.Interval = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
-	} else {
-		c.Estimate = stat.Ratios(p.of, p.than)
-	}
-	c.Others, c.Shifted = p.others(), p.shifted
+	c.Estimate, c.Others, c.Shifted = stat.Ratios(p.of, p.than), p.others(), p.shifted
 	c.Interval = widened(c.Interval, c.Others)
 	return c
 }
@@ -82,14 +77,10 @@ func widened(i stat.Interval, others float64) stat.Interval {
 // programs used the CPUs, its bounds allow for the same shift as those of the ratio.
 func Excess(of, than []*sample.Record, figure Figure) (i stat.Interval) {
 	p := compare(of, than, figure, true)
-	mine, others := slices.Concat(p.of...), slices.Concat(p.than...)
 	i = stat.Differences(p.of, p.than).Interval
-	if p.areTrials() {
-		i = stat.Difference(mine, others)
-	}
-	ratio := stat.Ratio(mine, others)
-	if wide := widened(stat.Interval{Lo: ratio.Mid, Mid: ratio.Mid, Hi: ratio.Mid}, p.others()); i.Known() {
-		shift := stat.Median(mine).Mid * (wide.Hi/ratio.Mid - 1)
+	ratio := stat.Ratios(p.of, p.than).Mid
+	if wide := widened(stat.Interval{Lo: ratio, Mid: ratio, Hi: ratio}, p.others()); i.Known() {
+		shift := stat.Median(slices.Concat(p.of...)).Mid * (wide.Hi/ratio - 1)
 		i.Lo, i.Hi = i.Lo-shift, i.Hi+shift
 	}
 	return i
@@ -99,9 +90,6 @@ func Excess(of, than []*sample.Record, figure Figure) (i stat.Interval) {
 // and corrected by the probe unless it differs between the contenders.
 func compare(of, than []*sample.Record, figure Figure, correct bool) pairing {
 	p := pair(of, than, figure, true)
-	if p.areTrials() {
-		return p
-	}
 	if p.isDisturbed() {
 		p = pair(of, than, figure, false)
 	}
@@ -116,7 +104,6 @@ type pairing struct {
 	of, than  stat.Starts
 	probes    [2]stat.Starts // of each contender
 	n, calm   int            // pairs, and undisturbed pairs
-	trials    int            // pairs of whole trials, included in n
 	shifted   bool           // the probe differs, so the pairs are not corrected
 	othersCPU float64        // sum of the shares of a CPU that other programs used, over both slices of all pairs
 }
@@ -158,17 +145,12 @@ func (p *pairing) count(a, b *sample.Slice) bool {
 	p.n++
 	inA, inB := a.Others.Seconds()/a.Elapsed.Seconds(), b.Others.Seconds()/b.Elapsed.Seconds()
 	p.othersCPU += inA + inB
-	if a.Round == 0 { // a whole trial is never left out
-		p.trials++
-	} else if max(inA, inB) > disturbedSlice {
+	if a.Round > 0 && max(inA, inB) > disturbedSlice { // a whole trial is never left out
 		return false
 	}
 	p.calm++
 	return true
 }
-
-// areTrials reports whether all pairs are whole trials.
-func (p *pairing) areTrials() bool { return p.trials == p.n }
 
 // isDisturbed reports whether other programs used the CPUs too much.
 func (p *pairing) isDisturbed() bool {

@@ -120,7 +120,7 @@ func TestOthersWidenIntervalsByTheDistanceFromOne(t *testing.T) {
 	}
 }
 
-func TestWholeTrialsAreComparedByOrderStatistics(t *testing.T) {
+func TestWholeTrialsAreStartsOfOneValue(t *testing.T) {
 	of, than := records(30, nil), records(10, nil)
 	rates := analyze.Rates(of, than)
 	near(t, "rates", rates.Mid, 1, 1e-9)

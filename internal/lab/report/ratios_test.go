@@ -105,6 +105,31 @@ func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
 	}
 }
 
+// A block in which a contender was measured alone counts beside those side by side.
+func TestBlocksOfBothKindsCount(t *testing.T) {
+	run := slicesRun(1.5, 0, never)
+	for i := range run.Records {
+		r := &run.Records[i]
+		if r.Block != 3 || r.Contender == "twin" {
+			continue
+		}
+		alone := *r
+		alone.Alone, alone.Slices, alone.Costs = sample.ForComparison, nil, costs(60*time.Millisecond)
+		if r.Contender == "way" {
+			alone.Alone, alone.Costs = "a hiccup", costs(120*time.Millisecond) // twice the control's
+			*r = alone
+		} else {
+			run.Records = append(run.Records, alone)
+		}
+	}
+	row := rowOf(t, run, "way")
+	want := math.Exp((7*math.Log(1.5) + math.Log(2)) / 8)
+	if row.Trials != 8 || row.Slices != 7*6+1 || math.Abs(row.Ratio.Mid-want) > 0.01 || len(row.Limits) != 1 ||
+		row.Limits[0] != "measured alone in 1 of 8 blocks: a hiccup" {
+		t.Errorf("%d trials, %d slices, %+v, want %v; %q", row.Trials, row.Slices, row.Ratio, want, row.Limits)
+	}
+}
+
 // A contender that was measured alone is compared with the control measured alone. A contender that
 // uses CPU time during the slices of others has a warning.
 func TestContendersMeasuredAloneAreCompared(t *testing.T) {
