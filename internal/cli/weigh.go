@@ -181,12 +181,12 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	if flags.own.save != "" {
 		return saveSubject(env, o.Subject, flags.own.save)
 	}
-	bounds, err := flags.own.bounds(o.Subject)
+	bounds, err := flags.bounds(&o)
 	if err != nil {
 		return usageError(err)
 	}
 	a, err := weighOne(ctx, env, o, flags)
-	if len(bounds) > 0 && a != nil {
+	if len(bounds) > 0 {
 		return judge(env, a, bounds, err)
 	}
 	return err

@@ -159,7 +159,7 @@ func (w *runner) runTrials(ctx context.Context) error {
 	}
 	err := w.carryOut(ctx, &series{
 		conditions: w.run.Conditions, members: func(sample.Condition) []string { return w.present() },
-		contenders: w.contenders, blocks: w.Until.most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
+		contenders: w.contenders, blocks: w.Until.Most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.keep(rec)

@@ -67,10 +67,10 @@ func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
 			t.Errorf("%+v: %t", test, got)
 		}
 	}
-	if n := (Until{}).most(6); n != 6 {
+	if n := (Until{}).Most(6); n != 6 {
 		t.Errorf("%d blocks at most, of 6", n)
 	}
-	if n := (Until{Width: 1}).most(maxBlocks); n != maxBlocks {
+	if n := (Until{Width: 1}).Most(maxBlocks); n != maxBlocks {
 		t.Errorf("%d blocks at most", n)
 	}
 }

@@ -57,6 +57,18 @@ func (o *Options) UseTools(logf func(format string, args ...any)) {
 	o.Tools.Logf = logf
 }
 
+// Trials returns the experiment's trials as the options change them.
+func (o *Options) Trials(e *Experiment) Trials {
+	t := e.Quick
+	if o.Full {
+		t = e.Full
+	}
+	if o.Adjust != nil {
+		o.Adjust(&t)
+	}
+	return t
+}
+
 // Progress is the progress of a run.
 type Progress struct {
 	Done, Total time.Duration // of the trials; Total is an estimate

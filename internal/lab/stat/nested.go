@@ -30,10 +30,10 @@ type Estimate struct {
 	SliceCount int // values in all starts
 }
 
-// fewestStarts is the number of starts that bounds require. Student's t is valid for two, but then
+// FewestStarts is the number of starts that bounds require. Student's t is valid for two, but then
 // it is too wide to be useful. The fewer starts there are, the more it depends on a normal
 // distribution.
-const fewestStarts = 5
+const FewestStarts = 5
 
 // Ratios returns the ratio of a to b. a[s][r] and b[s][r] were measured side by side in round r of
 // start s. Pairs with a missing value are left out.
@@ -109,7 +109,7 @@ func estimate(values Starts) Estimate {
 	if len(middles) > 1 {
 		e.Starts = math.Sqrt(max(0, variance(middles)-e.Slices*e.Slices*perRound))
 	}
-	if len(middles) >= fewestStarts {
+	if len(middles) >= FewestStarts {
 		s := benchmath.AssumeNormal.Summary(&benchmath.Sample{Values: middles}, Confidence)
 		e.Lo, e.Hi = s.Lo, s.Hi
 	}
