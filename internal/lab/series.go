@@ -85,6 +85,7 @@ func (p *processes) Prepare(context.Context) error {
 	for _, c := range p.series.conditions {
 		p.alone[c] = make(loners)
 	}
+	p.runner.recorder.Save()
 	return nil
 }
 

@@ -119,10 +119,13 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if err := w.recorder.Open(&w.Options); err != nil {
 		return nil, "", err
 	}
+	isStarted := false
 	defer func() {
-		if run == nil {
+		if !isStarted {
 			w.recorder.Discard()
+			return
 		}
+		run, dir, err = w.recorder.Close(err) // after the warnings of what is deferred below
 	}()
 	if err := w.gather(ctx); err != nil {
 		return nil, "", err
@@ -170,7 +173,8 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 		return nil, "", err
 	}
 	w.keepConfigs()
-	return w.recorder.Close(w.measure(ctx))
+	isStarted = true
+	return nil, "", w.measure(ctx)
 }
 
 // measure carries out all series of the experiment.
