@@ -37,6 +37,10 @@ type Experiment struct {
 	Load   Load        `yaml:"load"`
 	Expect Expectation `yaml:"expect"`
 
+	// Answer is the verdict's first sentence. In place of each placeholder, such as {tare, nginx}, it
+	// has their ratios to the control; in place of {control's name}, its CPU time per request.
+	Answer string `yaml:"answer"`
+
 	Control string   `yaml:"control"`
 	Build   string   `yaml:"build"` // another build of the control
 	Ways    []string `yaml:"ways"`
@@ -201,6 +205,16 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	}
 	if err := e.checkVariants(f); err != nil {
 		return err
+	}
+	var fault error
+	sample.FillAnswer(e.Answer, func(names []string) string {
+		for _, name := range names {
+			fault = cmp.Or(fault, e.checkName(f, "$.answer", "answer: ", name))
+		}
+		return "a ratio"
+	})
+	if fault != nil {
+		return fault
 	}
 	for i, d := range e.Differs {
 		for j, name := range d.Contenders {

@@ -150,7 +150,7 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 	}
 }
 
-func TestVerdictGroupsSimilarCosts(t *testing.T) {
+func TestVerdictAnswersAndGroupsSimilarCosts(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*sample.Run)
 		want   string
@@ -158,17 +158,17 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 		"all clear": {func(*sample.Run) {},
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need 35 to 40 % less CPU time."},
 		"no difference": {func(r *sample.Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). tare needs 35 % less CPU time (8.77 µs). fasthttp needs as much CPU time as net/http, within 2 %."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). tare needs 35 % less CPU time (8.77 µs); fasthttp needs as much CPU time as net/http, within 2 %."},
 		"far apart": {func(r *sample.Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs); fasthttp needs 6.0 times as much (81.0 µs). tare needs 35 % less CPU time (8.77 µs)."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 6.0 times as much CPU time (81.0 µs); tare needs 35 % less (8.77 µs)."},
 		"a little": {func(r *sample.Run) {
 			scale(r, "fasthttp", func(int) float64 { return 11 / 6.0 })
 			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
 		},
-			"A request costs 13.5 µs of CPU time with net/http. fasthttp needs 10 % more CPU time (14.8 µs); nginx → net/http needs 2.3 times as much (31.0 µs). tare needs 10 % less CPU time (12.1 µs)."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 10 % more CPU time (14.8 µs); tare needs 10 % less (12.1 µs)."},
 		"unclear": {
 			func(r *sample.Run) { scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 40 % less CPU time (8.10 µs). This run cannot tell whether tare needs more or less."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 40 % less CPU time (8.10 µs); this run cannot tell whether tare needs more or less."},
 		"half": {func(r *sample.Run) {
 			scale(r, "fasthttp", func(int) float64 { return 5.2 / 6 })
 			scale(r, "tare", func(int) float64 { return 5.7 / 6.5 })
@@ -179,6 +179,16 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
 		},
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs about half as much CPU time (52 %, 7.02 µs); tare needs 10 % less (12.1 µs)."},
+		"answer": {func(r *sample.Run) { r.Answer = "nginx costs {nginx-nethttp, absent} the CPU time ({nethttp})" },
+			"nginx costs 2.3 times the CPU time (13.5 µs). fasthttp and tare need 35 to 40 % less CPU time."},
+		"answer of several": {func(r *sample.Run) { r.Answer = "others cost {fasthttp,tare}" },
+			"others cost 0.60 to 0.65 times. nginx → net/http needs 2.3 times as much CPU time (31.0 µs)."},
+		"unclear answer": {func(r *sample.Run) {
+			r.Answer = "nginx costs {nginx-nethttp}, and tare {tare}"
+			scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) })
+		}, "nginx costs 2.3 times, and tare 1.11 times (unclear). fasthttp needs 40 % less CPU time (8.10 µs)."},
+		"no answer": {func(r *sample.Run) { r.Answer = "nginx costs {absent}" },
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need 35 to 40 % less CPU time."},
 		"nothing": {func(r *sample.Run) { r.Records = nil }, "Nothing was measured."},
 		"control left out": {func(r *sample.Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
 			"The control was not measured, so nothing can be compared with it."},
