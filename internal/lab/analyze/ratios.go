@@ -49,7 +49,7 @@ func inBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, is func(*s
 
 // disturbed warns that other programs used the CPUs.
 func disturbed(_ *Analysis, t *Table, row *Row) string {
-	if row.Others == 0 || row.Kind == sample.Control {
+	if row.Others == 0 {
 		return ""
 	}
 	return fmt.Sprintf("other programs used %.2f of a CPU, so the intervals are wider", t.Others())

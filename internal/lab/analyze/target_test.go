@@ -72,9 +72,9 @@ func TestOthersWidenIntervalsOfLatencies(t *testing.T) {
 		for i := range run.Records {
 			r := &run.Records[i]
 			r.Load.Latency = hist.New()
-			r.Load.Latency.Record(time.Duration(10+i%3) * time.Millisecond)
+			r.Load.Latency.Record(time.Duration(10+r.Block%3) * time.Millisecond)
 			if r.Contender == "tare" {
-				r.Load.Latency.Record(time.Duration(30+i%3) * time.Millisecond)
+				r.Load.Latency.Record(time.Duration(30+r.Block%4) * time.Millisecond)
 			}
 			for j := range r.Slices {
 				r.Slices[j].Others = others

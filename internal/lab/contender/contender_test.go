@@ -190,7 +190,7 @@ func TestStartReportsFailures(t *testing.T) {
 		want  []string
 	}{
 		{"crash", nil,
-			[]string{"its application ended by itself (exit status 3)", `\x1b[31mcannot find my configuration`}},
+			[]string{`its application ended by itself (exit status 3); application printed: \x1b[31mcannot find my configuration`}},
 		{"silent", nil, []string{"no response after 3s", "connection refused"}},
 		// The response comes from another program that holds the port.
 		{"silent", takenPort, []string{

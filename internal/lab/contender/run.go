@@ -89,7 +89,7 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
 		err = r.await(ctx, probe)
 	}
 	if err != nil {
-		printed := r.printed()
+		printed := r.Printed()
 		stopErr := r.Stop()
 		return nil, errors.Join(fmt.Errorf("%w%s%s", err, r.leftText(), printed), stopErr)
 	}
@@ -365,7 +365,7 @@ func (r *Running) assertOwner() error {
 func (r *Running) Dead() <-chan struct{} { return r.dead }
 
 // WhyDead returns an error that names the process that ended by itself, with its last output.
-func (r *Running) WhyDead() error { return fmt.Errorf("%w%s", r.deadPart(), r.printed()) }
+func (r *Running) WhyDead() error { return fmt.Errorf("%w%s", r.deadPart(), r.Printed()) }
 
 func (r *Running) deadPart() error {
 	for _, p := range r.parts {
@@ -382,14 +382,35 @@ func (r *Running) deadPart() error {
 	return errors.New("none of its processes ended")
 }
 
-func (r *Running) printed() string {
-	var b strings.Builder
+// Printed returns, to follow an error, the last line that each process printed, and below it the
+// lines before; "" without output.
+func (r *Running) Printed() string {
+	var last, all strings.Builder
 	for _, p := range r.parts {
-		if text := tail(p.log); text != "" {
-			fmt.Fprintf(&b, "\n  %s printed last:\n    %s", p.role, strings.ReplaceAll(text, "\n", "\n    "))
+		line, more := quote(tail(p.log))
+		if line != "" {
+			fmt.Fprintf(&last, "; %s printed: %s", p.role, line)
 		}
+		all.WriteString(more)
 	}
-	return b.String()
+	return last.String() + all.String()
+}
+
+// longestLine is the number of characters of a program's output in an error's first line.
+const longestLine = 200
+
+// quote returns the last line of a program's output, shortened, and if there are more lines all of
+// them, below.
+func quote(output string) (last, more string) {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	runes := []rune(strings.TrimSpace(lines[len(lines)-1]))
+	if last = string(runes[:min(len(runes), longestLine)]); len(runes) > longestLine {
+		last += "…"
+	}
+	if len(lines) > 1 || len(runes) > longestLine {
+		more = "\n    " + strings.Join(lines, "\n    ")
+	}
+	return last, more
 }
 
 // tail returns the last lines of a log.

@@ -198,7 +198,8 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 			return err
 		}
 	}
-	return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, Printable(bytes.TrimSpace(out)))
+	last, more := quote(Printable(out))
+	return fmt.Errorf("build: %s: %w: %s%s", strings.Join(words, " "), err, last, more)
 }
 
 // fill returns words with placeholders replaced. pairs are placeholders, each followed by its

@@ -144,21 +144,29 @@ func problemsHeight(problems []string) (n int) {
 	return n
 }
 
-// briefProblems returns the problems in as many lines: in full, or the first line of each.
+// briefProblems returns the problems in as many lines: in full, the first line of each, or its
+// beginning.
 func briefProblems(problems []string, room int) string {
-	if len(problems) == 0 {
-		return ""
-	}
 	if problemsHeight(problems) <= room {
-		return strings.Join(problems, "\n") + "\n"
+		return strings.Join(append(problems, ""), "\n")
+	}
+	first, inFull := make([]string, len(problems)), ""
+	for i, text := range problems {
+		first[i] = firstLine(text)
+		d := newScreen()
+		d.Paragraph(first[i])
+		inFull += strings.TrimSuffix(d.String(), "\n")
+	}
+	if strings.Count(inFull, "\n") <= room {
+		return inFull
 	}
 	var b strings.Builder
-	for i, text := range problems {
-		if i == room-1 && len(problems) > room {
-			fmt.Fprintf(&b, "%d more problems are in the report.\n", len(problems)-i)
+	for i, text := range first {
+		if i == room-1 && len(first) > room {
+			fmt.Fprintf(&b, "%d more problems are in the report.\n", len(first)-i)
 			break
 		}
-		b.WriteString(cut(firstLine(text), shortLine) + "\n")
+		b.WriteString(cut(text, shortLine) + "\n")
 	}
 	return b.String()
 }

@@ -39,6 +39,12 @@ func TestFirstScreenFits(t *testing.T) {
 		absent.Entrants = append(absent.Entrants, sample.Entrant{Name: fmt.Sprint("absent", i), Title: "Absent",
 			Kind: sample.Way, Absent: "build: exit status 1\n" + strings.Repeat("its output\n", 20)})
 	}
+	const logged = "no response after 10s: the front responds, but the application behind it does not; nginx printed: connect() to unix:/tmp/app.sock failed (13: Permission denied)"
+	refused := fixture()
+	for i := range 2 {
+		refused.Entrants = append(refused.Entrants, sample.Entrant{Name: fmt.Sprint("refused", i), Title: "Refused",
+			Kind: sample.Way, Absent: logged + strings.Repeat("\n    its output", 8)})
+	}
 	nothing := fixture()
 	nothing.Records = nil
 	builds := fixture()
@@ -51,6 +57,7 @@ func TestFirstScreenFits(t *testing.T) {
 			"1,000 requests/s use this share of a core: net/http 1.4 %, nginx → net/http 3.1 %"}},
 		"crowded": {crowded, []string{"more contenders are in the report."}},
 		"absent":  {absent, []string{"LEFT OUT: Absent: build: exit status 1 ", "more problems are in the report."}},
+		"refused": {refused, []string{"LEFT OUT: Refused: " + logged}},
 		"nothing": {nothing, []string{"Nothing was measured."}},
 		"builds":  {builds, []string{"CPU time per request      -35.0 % (-35.0 % to -35.0 %)"}},
 	} {

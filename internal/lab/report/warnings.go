@@ -19,9 +19,15 @@ func (t *Table) Warnings() []Warning {
 	return t.warnings(func(row *analyze.Row) []string { return row.Warnings })
 }
 
-// limits returns why contenders were measured alone, failed, or have no interval.
+// limits returns why contenders that are a choice for a reader were measured alone, failed, or have
+// no interval.
 func (t *Table) limits() []Warning {
-	return t.warnings(func(row *analyze.Row) []string { return row.Limits })
+	return t.warnings(func(row *analyze.Row) []string {
+		if isAside(row.Kind) {
+			return nil
+		}
+		return row.Limits
+	})
 }
 
 func (t *Table) warnings(of func(*analyze.Row) []string) (all []Warning) {

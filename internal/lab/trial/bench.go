@@ -176,6 +176,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		return false, nil
 	}
 	if rec.Failure = fault(result, fmt.Sprintf("nothing was received in %v", b.Measure)); rec.Failure != "" {
+		rec.Failure += running.Printed()
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
 	fill(rec, result, &before, &after, isOwn)
