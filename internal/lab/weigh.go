@@ -141,6 +141,7 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 			w.recorder.Warn("cleaning up: %v", closeErr)
 		}
 	}()
+	defer w.prioritize(stage)()
 	restore, err := w.tune(stage)
 	if err != nil {
 		return nil, "", err
@@ -175,6 +176,22 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	w.keepConfigs()
 	isStarted = true
 	return nil, "", w.measure(ctx)
+}
+
+// prioritize gives contenders and generator a higher priority than other programs, if this process
+// may. The report says so.
+func (w *runner) prioritize(stage *contender.Stage) (restore func()) {
+	calm, err := stage.Prioritize()
+	if err != nil {
+		w.recorder.Note("Contenders and generator had the priority of other programs: %v.", err)
+		return func() {}
+	}
+	w.recorder.Note("Contenders and generator had a higher priority than other programs: nice %d.", contender.Priority)
+	return func() {
+		if err := calm(); err != nil {
+			w.recorder.Warn("restoring the priority: %v", err)
+		}
+	}
 }
 
 // measure carries out all series of the experiment.
