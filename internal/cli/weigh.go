@@ -239,6 +239,12 @@ func weighNamed(ctx context.Context, env Env, name string, flags *weighFlags) (*
 func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*report.Report, error) {
 	p := newProgress(env.Stderr, 0)
 	o.Logf, o.Progress = p.print, func(g lab.Progress) { showWeighing(p, g) }
+	o.Early = func(r *sample.Run) {
+		var b strings.Builder
+		if report.New(r).WriteEarly(&b) == nil {
+			p.above(strings.Split(strings.TrimRight(b.String(), "\n"), "\n"))
+		}
+	}
 	prepare, weigh := lab.Prepare, lab.Weigh
 	if o.Subject == nil && lab.KindOf(filepath.Join(o.Root, "experiments", o.Experiment)) == lab.Benchmarks {
 		prepare, weigh = benchmark.Prepare, benchmark.Weigh

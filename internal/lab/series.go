@@ -165,12 +165,27 @@ func (w *runner) runTrials(ctx context.Context) error {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.keep(rec)
 		},
-		enough: func(blocks int, elapsed time.Duration) bool { return !w.comparable() || w.enough(blocks, elapsed) },
+		enough: func(blocks int, elapsed time.Duration) bool {
+			w.early(blocks)
+			return !w.comparable() || w.enough(blocks, elapsed)
+		},
 	})
 	if err == nil && !w.comparable() {
 		return errNoControl
 	}
 	return err
+}
+
+// firstEarly is the block after which early results are shown.
+const firstEarly = 3
+
+// early passes on what was measured in some blocks.
+func (w *runner) early(blocks int) {
+	if w.Early != nil && blocks >= firstEarly {
+		until := *w.run
+		until.Blocks = blocks
+		w.Early(&until)
+	}
 }
 
 // aside carries out trials in addition to those at saturation.

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -98,5 +99,18 @@ func TestOneBlockAloneIsAHiccup(t *testing.T) {
 		if why, stays := l.alone()["control"]; stays {
 			t.Errorf("%s: the control: %q", test.blocks, why)
 		}
+	}
+}
+
+// The caller receives what was measured after the third block and each later one.
+func TestEarlyResultsAreOfTheBlocksSoFar(t *testing.T) {
+	w := measured(6, 0)
+	var got []int
+	w.Early = func(r *sample.Run) { got = append(got, r.Blocks) }
+	for blocks := 1; blocks <= 5; blocks++ {
+		w.early(blocks)
+	}
+	if !slices.Equal(got, []int{3, 4, 5}) || w.run.Blocks != 6 {
+		t.Errorf("%d; the run has %d blocks", got, w.run.Blocks)
 	}
 }

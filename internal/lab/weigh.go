@@ -35,6 +35,10 @@ type Options struct {
 	Logf     func(format string, args ...any) // receives messages; may be nil
 	Progress func(Progress)                   // may be nil
 
+	// Early receives what was measured at saturation, after the third block and each later one; may
+	// be nil. It must not keep or change the run.
+	Early func(*sample.Run)
+
 	// The others concern only experiments under load.
 
 	Subject   *Subject          // replaces the folder of the experiment; may be nil

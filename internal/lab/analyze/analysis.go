@@ -43,6 +43,7 @@ type Row struct {
 
 	WeightUs stat.Interval // CPU time per request of all server processes
 	Ratio    stat.Interval // of the weight to the control's, by slices
+	Early    stat.Interval // as Ratio, with bounds from three blocks on
 	Finding  stat.Finding
 	Parts    []Part // of the weight, in the order in which a request passes them
 
@@ -159,6 +160,7 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	control := recordsLike(run, run.Control(), c, blocks)
 	weight := Weights(blocks, control, Weight)
 	row.Ratio, row.Others, row.shifted = weight.Interval, weight.Others, weight.Shifted
+	row.Early = weight.Early
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
 	row.RateRatio = Rates(blocks, control).Interval
 	row.Finding = row.Ratio.Finding()

@@ -58,7 +58,7 @@ func Rates(of, than []*sample.Record) Ratio {
 func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 	p := compare(of, than, figure, correct)
 	c.Estimate, c.Others, c.Shifted = stat.Ratios(p.of, p.than), p.others(), p.shifted
-	c.Interval = widened(c.Interval, c.Others)
+	c.Interval, c.Early = widened(c.Interval, c.Others), widened(c.Early, c.Others)
 	return c
 }
 

@@ -52,6 +52,32 @@ func (a *Report) WriteBrief(w io.Writer) error {
 	return err
 }
 
+// WriteEarly writes the first table of a run that has not ended, after some blocks. Its intervals are
+// early ones until there are enough blocks for others.
+func (a *Report) WriteEarly(w io.Writer) error {
+	if len(a.Tables) == 0 {
+		return nil
+	}
+	t := &a.Tables[0]
+	for i := range t.Rows {
+		if r := &t.Rows[i]; !r.Ratio.Known() {
+			r.Ratio = r.Early
+		}
+	}
+	d := newScreen()
+	d.Heading("After %s, with %s:", sample.BlocksText(a.Blocks), t.Text())
+	a.writeResults(d, t, screenLines-d.Lines())
+	_, err := io.WriteString(w, d.String())
+	return err
+}
+
+// writeResults writes the most important columns of a table, in as many lines.
+func (a *Report) writeResults(d *table.Document, t *Table, room int) {
+	rows := slices.DeleteFunc(t.lines(), func(l rowLine) bool { return isAside(l.Kind) })
+	heads, lines := table.Shown(table.Brief, a.resultColumns(), slices.Values(rows))
+	writeFirst(d, 1, heads, lines, room, "contenders")
+}
+
 // briefTables returns the first table in as many lines, and what the costs mean.
 func (a *Report) briefTables(room int) string {
 	d := newScreen()
@@ -68,9 +94,7 @@ func (a *Report) briefTables(room int) string {
 		foot := newScreen()
 		foot.Paragraph(a.Shares())
 		d.Heading("With %s:", a.Tables[0].Text())
-		rows := slices.DeleteFunc(a.Tables[0].lines(), func(l rowLine) bool { return isAside(l.Kind) })
-		heads, lines := table.Shown(table.Brief, a.resultColumns(), slices.Values(rows))
-		writeFirst(d, 1, heads, lines, room-d.Lines()-foot.Lines(), "contenders")
+		a.writeResults(d, &a.Tables[0], room-d.Lines()-foot.Lines())
 		return d.String() + foot.String()
 	}
 	return d.String()

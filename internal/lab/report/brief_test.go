@@ -1,7 +1,9 @@
 package report
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -81,6 +83,25 @@ func TestFirstScreenFits(t *testing.T) {
 			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 				t.Errorf("%s lacks %q:\n%s", name, want, text)
 			}
+		}
+	}
+}
+
+// From the third block on a table has early intervals. A run of as many blocks has none.
+func TestEarlyTableHasIntervals(t *testing.T) {
+	for blocks, known := range map[int]bool{2: false, 3: true, 8: true} {
+		run := slicesRun(1.5, 0, never)
+		run.Blocks = blocks
+		run.Records = slices.DeleteFunc(run.Records, func(r sample.Record) bool { return r.Block > blocks })
+		var early, brief strings.Builder
+		if err := errors.Join(New(run).WriteEarly(&early), New(run).WriteBrief(&brief)); err != nil {
+			t.Fatal(err)
+		}
+		const interval = "–1.5"
+		if !strings.HasPrefix(early.String(), fmt.Sprintf("After %d blocks, with 8 connections", blocks)) ||
+			strings.Contains(early.String(), interval) != known ||
+			strings.Contains(brief.String(), interval) != (blocks == 8) {
+			t.Errorf("%d blocks:\n%s\n%s", blocks, early.String(), brief.String())
 		}
 	}
 }
