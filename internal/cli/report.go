@@ -69,8 +69,8 @@ func compareRuns(env Env, names []string, anyway bool) error {
 	return two.WriteText(env.Stdout)
 }
 
-// showAgain shows a results folder as at the end of the run and writes the files of the report. They
-// stay as they are if the report has flame graphs, which are not drawn again.
+// showAgain shows a results folder as at the end of the run and writes the files of the report.
+// They stay as they are if the report has flame graphs, which are not drawn again.
 func showAgain(env Env, dir string, details bool) error {
 	run, err := sample.Read(dir)
 	if errors.Is(err, os.ErrNotExist) { // experiments of events have no journal

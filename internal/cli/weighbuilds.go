@@ -30,8 +30,8 @@ func (f *weighFlags) bounds(o *lab.Options) ([]report.Bound, error) {
 }
 
 // judge prints whether the bounds hold. It returns nil if all do, and an error with exitFail if one
-// is violated. Otherwise the error has exitUndecided, also if the run failed. runErr is the error of
-// the run, and a is nil if nothing was measured.
+// is violated. Otherwise the error has exitUndecided, also if the run failed. runErr is the error
+// of the run, and a is nil if nothing was measured.
 func judge(env Env, a *report.Report, bounds []report.Bound, runErr error) error {
 	if e, ok := errors.AsType[*exitError](runErr); ok && (e.code == exitUsage || e.code == exitStop) ||
 		a == nil && runErr == nil {

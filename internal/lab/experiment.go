@@ -37,9 +37,9 @@ type Experiment struct {
 	Load   Load        `yaml:"load"`
 	Expect Expectation `yaml:"expect"`
 
-	// Answer is the verdict's first sentence. In place of each placeholder, such as {tare, nginx}, it
-	// has their ratios to the control; in place of {control's name}, its CPU time per request.
-	Answer string `yaml:"answer"`
+	// Conclusion is the verdict's first sentence. In place of a placeholder, such as {tare, nginx},
+	// it has their ratios to the control; in place of the control's name, its CPU time per request.
+	Conclusion string `yaml:"conclusion"`
 
 	Control string   `yaml:"control"`
 	Build   string   `yaml:"build"` // another build of the control
@@ -206,15 +206,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	if err := e.checkVariants(f); err != nil {
 		return err
 	}
-	var fault error
-	sample.FillAnswer(e.Answer, func(names []string) string {
-		for _, name := range names {
-			fault = cmp.Or(fault, e.checkName(f, "$.answer", "answer: ", name))
-		}
-		return "a ratio"
-	})
-	if fault != nil {
-		return fault
+	if err := e.checkConclusion(f); err != nil {
+		return err
 	}
 	for i, d := range e.Differs {
 		for j, name := range d.Contenders {
@@ -261,6 +254,17 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 	}
 	return nil
+}
+
+// checkConclusion returns an error for a placeholder that names no contender.
+func (e *Experiment) checkConclusion(f *yamlfile.File) (fault error) {
+	sample.FillConclusion(e.Conclusion, func(names []string) string {
+		for _, name := range names {
+			fault = cmp.Or(fault, e.checkName(f, "$.conclusion", "conclusion: ", name))
+		}
+		return "a ratio"
+	})
+	return fault
 }
 
 // checkName returns an error at a path, about what, for a name that no contender has.

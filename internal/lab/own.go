@@ -79,7 +79,7 @@ func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 	}
 	e := request.experiment(alone.Title, "What does a front before "+alone.Title+" cost?")
 	e.Control, e.Ways = ownAlone, []string{ownAlone}
-	var answers []string
+	var fronts []string
 	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
 	for _, front := range ownFronts() {
 		var names []string
@@ -92,9 +92,10 @@ func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 			s.Specs = append(s.Specs, behind)
 		}
 		e.Ways = append(e.Ways, names...)
-		answers = append(answers, fmt.Sprintf("{%s} behind %s", strings.Join(names, ", "), front.About))
+		fronts = append(fronts, fmt.Sprintf("{%s} behind %s", strings.Join(names, ", "), front.About))
 	}
-	e.Answer = fmt.Sprintf("%s costs {%s} of CPU time per request, and %s", alone.Title, ownAlone, sample.List(answers))
+	e.Conclusion = fmt.Sprintf("%s costs {%s} of CPU time per request, and %s", alone.Title, ownAlone,
+		sample.List(fronts))
 	return s, nil
 }
 

@@ -276,7 +276,7 @@ func prepare(o Options) (*runner, error) {
 	}
 	w.run = &sample.Run{
 		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
-		Answer: e.Answer, Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
+		Conclusion: e.Conclusion, Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
 		Environment: Environment(len(cpus)), Published: published, Compare: e.Compare,

@@ -53,8 +53,8 @@ func Rates(of, than []*sample.Record) Ratio {
 	return c
 }
 
-// ratio divides a figure of the first contender by that of the second. A whole trial is a start with
-// one value.
+// ratio divides a figure of the first contender by that of the second. A whole trial is a start
+// with one value.
 func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 	p := compare(of, than, figure, correct)
 	c.Estimate, c.Others, c.Shifted = stat.Ratios(p.of, p.than), p.others(), p.shifted

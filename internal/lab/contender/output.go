@@ -2,6 +2,7 @@ package contender
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -48,4 +49,49 @@ func lastBytes(f *os.File, most int64) ([]byte, error) {
 		err = nil
 	}
 	return b[:n], err
+}
+
+// Printed returns, to follow an error, the last line that each process printed, and below it the
+// lines before; "" without output.
+func (r *Running) Printed() string {
+	var last, all strings.Builder
+	for _, p := range r.parts {
+		line, more := quote(tail(p.log))
+		if line != "" {
+			fmt.Fprintf(&last, "; %s printed: %s", p.role, line)
+		}
+		all.WriteString(more)
+	}
+	return last.String() + all.String()
+}
+
+// Limits of a program's output in an error.
+const (
+	longestLine = 200 // characters in the first line
+	shownLines  = 8   // below it
+)
+
+// quote returns the last line of a program's output, shortened, and if there are more lines all of
+// them, below.
+func quote(output string) (last, more string) {
+	lines := strings.Split(strings.TrimSpace(output), "\n")
+	runes := []rune(strings.TrimSpace(lines[len(lines)-1]))
+	if last = string(runes[:min(len(runes), longestLine)]); len(runes) > longestLine {
+		last += "…"
+	}
+	if len(lines) > 1 || len(runes) > longestLine {
+		more = "\n    " + strings.Join(lines, "\n    ")
+	}
+	return last, more
+}
+
+// tail returns the last lines of a log.
+func tail(f *os.File) string {
+	const most = 4 << 10
+	b, err := lastBytes(f, most)
+	if err != nil {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(Printable(b)), "\n")
+	return strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
 }

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Priority is the nice value of contenders and of the load generator: beside programs of nice 0 they
-// get nine tenths of a contended CPU.
+// Priority is the nice value of contenders and of the load generator: beside programs of nice 0
+// they get nine tenths of a contended CPU.
 const Priority = -10
 
 // Prioritize gives all threads of this process the nice value Priority until restore is called.

@@ -26,8 +26,6 @@ const (
 	pollEvery = 5 * time.Millisecond
 	// longestSocket is the maximum length of a unix socket's path on Linux, in bytes.
 	longestSocket = 107
-	// shownLines is the number of lines of a contender's output in an error.
-	shownLines = 8
 )
 
 // Setting determines how a contender runs.
@@ -380,48 +378,6 @@ func (r *Running) deadPart() error {
 		}
 	}
 	return errors.New("none of its processes ended")
-}
-
-// Printed returns, to follow an error, the last line that each process printed, and below it the
-// lines before; "" without output.
-func (r *Running) Printed() string {
-	var last, all strings.Builder
-	for _, p := range r.parts {
-		line, more := quote(tail(p.log))
-		if line != "" {
-			fmt.Fprintf(&last, "; %s printed: %s", p.role, line)
-		}
-		all.WriteString(more)
-	}
-	return last.String() + all.String()
-}
-
-// longestLine is the number of characters of a program's output in an error's first line.
-const longestLine = 200
-
-// quote returns the last line of a program's output, shortened, and if there are more lines all of
-// them, below.
-func quote(output string) (last, more string) {
-	lines := strings.Split(strings.TrimSpace(output), "\n")
-	runes := []rune(strings.TrimSpace(lines[len(lines)-1]))
-	if last = string(runes[:min(len(runes), longestLine)]); len(runes) > longestLine {
-		last += "…"
-	}
-	if len(lines) > 1 || len(runes) > longestLine {
-		more = "\n    " + strings.Join(lines, "\n    ")
-	}
-	return last, more
-}
-
-// tail returns the last lines of a log.
-func tail(f *os.File) string {
-	const most = 4 << 10
-	b, err := lastBytes(f, most)
-	if err != nil {
-		return ""
-	}
-	lines := strings.Split(strings.TrimSpace(Printable(b)), "\n")
-	return strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
 }
 
 // Processes returns all living processes of the contender.

@@ -52,8 +52,8 @@ func (a *Report) WriteBrief(w io.Writer) error {
 	return err
 }
 
-// WriteEarly writes the first table of a run that has not ended, after some blocks. Its intervals are
-// early ones until there are enough blocks for others.
+// WriteEarly writes the first table of a run that has not ended, after some blocks. Its intervals
+// are early ones until there are enough blocks for others.
 func (a *Report) WriteEarly(w io.Writer) error {
 	if len(a.Tables) == 0 {
 		return nil

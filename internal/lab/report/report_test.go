@@ -150,7 +150,7 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 	}
 }
 
-func TestVerdictAnswersAndGroupsSimilarCosts(t *testing.T) {
+func TestVerdictConcludesAndGroupsSimilarCosts(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*sample.Run)
 		want   string
@@ -179,15 +179,15 @@ func TestVerdictAnswersAndGroupsSimilarCosts(t *testing.T) {
 			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
 		},
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs about half as much CPU time (52 %, 7.02 µs); tare needs 10 % less (12.1 µs)."},
-		"answer": {func(r *sample.Run) { r.Answer = "nginx costs {nginx-nethttp, absent} the CPU time ({nethttp})" },
+		"conclusion": {func(r *sample.Run) { r.Conclusion = "nginx costs {nginx-nethttp, absent} the CPU time ({nethttp})" },
 			"nginx costs 2.3 times the CPU time (13.5 µs). fasthttp and tare need 35 to 40 % less CPU time."},
-		"answer of several": {func(r *sample.Run) { r.Answer = "others cost {fasthttp,tare}" },
+		"conclusion of several": {func(r *sample.Run) { r.Conclusion = "others cost {fasthttp,tare}" },
 			"others cost 0.60 to 0.65 times. nginx → net/http needs 2.3 times as much CPU time (31.0 µs)."},
-		"unclear answer": {func(r *sample.Run) {
-			r.Answer = "nginx costs {nginx-nethttp}, and tare {tare}"
+		"unclear conclusion": {func(r *sample.Run) {
+			r.Conclusion = "nginx costs {nginx-nethttp}, and tare {tare}"
 			scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) })
 		}, "nginx costs 2.3 times, and tare 1.11 times (unclear). fasthttp needs 40 % less CPU time (8.10 µs)."},
-		"no answer": {func(r *sample.Run) { r.Answer = "nginx costs {absent}" },
+		"no conclusion": {func(r *sample.Run) { r.Conclusion = "nginx costs {absent}" },
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need 35 to 40 % less CPU time."},
 		"nothing": {func(r *sample.Run) { r.Records = nil }, "Nothing was measured."},
 		"control left out": {func(r *sample.Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
@@ -223,13 +223,24 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 	if i := row.RateRatio; !near(i.Lo, 1/0.65) || !near(i.Hi, 1/0.65) { // the rate did not change
 		t.Errorf("ratio of rates %v", i)
 	}
+	chart := a.Tables[0].WeightChart()
+	for _, r := range chart.Rows {
+		if r.Label != "tare" {
+			continue
+		}
+		bar, line := r.Bars[len(r.Bars)-1].X1-chart.Left, r.Lines[0]
+		if lo, hi := (line.X0-chart.Left)/bar, (line.X1-chart.Left)/bar; !near(lo, row.Ratio.Lo/row.Ratio.Mid) ||
+			!near(hi, row.Ratio.Hi/row.Ratio.Mid) || !strings.Contains(line.Title, intervalText(row.Ratio)) {
+			t.Errorf("whisker from %v to %v of the bar, %q; want %v", lo, hi, line.Title, row.Ratio)
+		}
+	}
 	var csvText, page, text strings.Builder
 	if err := errors.Join(a.writeCSV(&csvText), a.writePage(&page), a.WriteText(&text)); err != nil {
 		t.Fatal(err)
 	}
 	for name, shown := range map[string]struct{ in, want string }{
 		"CSV":  {csvText.String(), ",tare,rival,6,11.8625,7.865,16.64,0.870408,0.751403,1.00826,unclear,"},
-		"page": {page.String(), "<td>11.86</td><td>7.87–16.64</td><td>0.87</td><td>0.75–1.01</td>"},
+		"page": {page.String(), "<td>11.86</td><td>0.87</td><td>0.75–1.01</td>"},
 		"text": {text.String(), "0.87      0.75–1.01        unclear"},
 	} {
 		if !strings.Contains(shown.in, shown.want) {

@@ -54,22 +54,23 @@ func (a *Report) comparison() string {
 	if len(t.Pairs) > 0 {
 		return upper(t.pairsVerdict()) + "."
 	}
-	return t.contenders(a.Answer, control)
+	return t.contenders(a.Conclusion, control)
 }
 
-// contenders returns the experiment's answer, and a sentence on the contenders that it does not
-// name. Without an answer the ways have a sentence, and the rivals.
-func (t *Table) contenders(answer string, control *analyze.Row) string {
+// contenders returns the experiment's conclusion, and a sentence on the contenders that it does not
+// name. Without an conclusion the ways have a sentence, and the rivals.
+func (t *Table) contenders(conclusion string, control *analyze.Row) string {
 	named := make(map[string]bool)
-	first := sample.FillAnswer(answer, func(names []string) string {
+	first := sample.FillConclusion(conclusion, func(names []string) string {
 		for _, name := range names {
 			named[name] = true
 		}
-		return t.answer(names)
+		return t.conclusion(names)
 	})
 	among := func(kinds ...sample.Kind) (rows []*analyze.Row) {
 		for i := range t.Rows {
-			if row := &t.Rows[i]; row.Trials > 0 && slices.Contains(kinds, row.Kind) && (first == "" || !named[row.Name]) {
+			row := &t.Rows[i]
+			if row.Trials > 0 && slices.Contains(kinds, row.Kind) && (first == "" || !named[row.Name]) {
 				rows = append(rows, row)
 			}
 		}
@@ -86,9 +87,9 @@ func (t *Table) contenders(answer string, control *analyze.Row) string {
 	return strings.Join(sentences, ". ") + "."
 }
 
-// answer returns the ratios of contenders, such as "4.3 to 5.1 times", or the CPU time of the
+// conclusion returns the ratios of contenders, such as "4.3 to 5.1 times", or the CPU time of the
 // control. It returns "" if none was measured.
-func (t *Table) answer(names []string) string {
+func (t *Table) conclusion(names []string) string {
 	least, most, unclear := math.Inf(1), 0.0, ""
 	for _, name := range names {
 		row := t.Named(name)
@@ -144,7 +145,8 @@ func compared(control *analyze.Row, rows []*analyze.Row) string {
 			sample.List(titles(same)), verb(same), control.Title, 100*stat.SameWithin))
 	}
 	if unclear := found[stat.Unclear]; len(unclear) > 0 {
-		text := fmt.Sprintf("this run cannot tell whether %s %s more or less", sample.List(titles(unclear)), verb(unclear))
+		text := fmt.Sprintf("this run cannot tell whether %s %s more or less", sample.List(titles(unclear)),
+			verb(unclear))
 		if len(phrases) == 0 {
 			text = upper(text)
 		}

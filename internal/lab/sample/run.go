@@ -29,7 +29,7 @@ type Run struct {
 	Tail       []string  `json:"tail,omitempty"` // arguments after the seed
 	Title      string    `json:"title"`
 	Question   string    `json:"question"`
-	Answer     string    `json:"answer,omitempty"` // see FillAnswer
+	Conclusion string    `json:"conclusion,omitempty"` // see FillConclusion
 	Source     string    `json:"source"`
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`

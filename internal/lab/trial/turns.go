@@ -84,7 +84,8 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 		return s.fail(m, why)
 	}
 	if got.Requests == 0 && got.Errors > 0 { // its next slices would take as long as their timeouts
-		return s.fail(m, cmp.Or(m.diesSoon(), "no response in a slice: "+m.session.Close().Errors.First+m.running.Printed()))
+		first := m.session.Close().Errors.First
+		return s.fail(m, cmp.Or(m.diesSoon(), "no response in a slice: "+first+m.running.Printed()))
 	}
 	after, err := proc.Self(sample.RoleGenerator)
 	if err != nil {

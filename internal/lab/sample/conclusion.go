@@ -2,12 +2,12 @@ package sample
 
 import "strings"
 
-// FillAnswer replaces each placeholder of an experiment's answer, such as "{tare, nginx}", by what
-// value returns for its names. If that is "" once, FillAnswer returns "".
-func FillAnswer(answer string, value func(names []string) string) string {
+// FillConclusion replaces each placeholder of an experiment's conclusion, such as "{tare, nginx}",
+// by what value returns for its names. If that is "" once, FillConclusion returns "".
+func FillConclusion(conclusion string, value func(names []string) string) string {
 	var b strings.Builder
 	for {
-		before, rest, more := strings.Cut(answer, "{")
+		before, rest, more := strings.Cut(conclusion, "{")
 		b.WriteString(before)
 		if !more {
 			return b.String()
@@ -22,6 +22,6 @@ func FillAnswer(answer string, value func(names []string) string) string {
 			return ""
 		}
 		b.WriteString(text)
-		answer = after
+		conclusion = after
 	}
 }
