@@ -40,12 +40,13 @@ func (s *Stage) Prioritize() (restore func() error, err error) {
 	if file == "" {
 		return calm, nil
 	}
+	const own = "/proc/self/autogroup" // of the same session, whose leader may end
 	s.guard.send(guardNice, file)
-	if err := os.WriteFile(file, []byte(strconv.Itoa(Priority)), 0); err != nil {
+	if err := os.WriteFile(own, []byte(strconv.Itoa(Priority)), 0); err != nil {
 		return nil, errors.Join(err, calm())
 	}
 	return func() error {
-		err := os.WriteFile(file, []byte("0"), 0)
+		err := os.WriteFile(own, []byte("0"), 0)
 		if err == nil {
 			s.guard.send(guardUnnice, file)
 		}
@@ -53,8 +54,8 @@ func (s *Stage) Prioritize() (restore func() error, err error) {
 	}, nil
 }
 
-// autogroup returns the file with the nice value of this session's programs; "" if the kernel does
-// not group them, the session's leader has ended, or the value is not 0.
+// autogroup returns the file with the nice value of this session's programs, for other processes;
+// "" if the kernel does not group them, the session's leader has ended, or the value is not 0.
 func autogroup() (file string) {
 	enabled, err := os.ReadFile("/proc/sys/kernel/sched_autogroup_enabled")
 	if err != nil || strings.TrimSpace(string(enabled)) != "1" {

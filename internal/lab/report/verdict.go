@@ -58,7 +58,7 @@ func (a *Report) comparison() string {
 }
 
 // contenders returns the experiment's conclusion, and a sentence on the contenders that it does not
-// name. Without an conclusion the ways have a sentence, and the rivals.
+// name. Without a conclusion the ways have a sentence, and the rivals.
 func (t *Table) contenders(conclusion string, control *analyze.Row) string {
 	named := make(map[string]bool)
 	first := sample.FillConclusion(conclusion, func(names []string) string {
