@@ -183,15 +183,15 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 }
 
 // prioritize gives contenders and generator a higher priority than other programs, if this process
-// may. The report says so.
+// may. restore adds a note of it.
 func (w *runner) prioritize(stage *contender.Stage) (restore func()) {
 	calm, err := stage.Prioritize()
 	if err != nil {
-		w.recorder.Note("Contenders and generator had the priority of other programs: %v.", err)
-		return func() {}
+		return func() { w.recorder.Note("Contenders and generator had the priority of other programs: %v.", err) }
 	}
-	w.recorder.Note("Contenders and generator had a higher priority than other programs: nice %d.", contender.Priority)
 	return func() {
+		w.recorder.Note("Contenders and generator had a higher priority than other programs: nice %d.",
+			contender.Priority)
 		if err := calm(); err != nil {
 			w.recorder.Warn("restoring the priority: %v", err)
 		}
