@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -68,30 +69,55 @@ func (r *Running) Printed() string {
 // Limits of a program's output in an error.
 const (
 	longestLine = 200 // characters in the first line
-	shownLines  = 8   // below it
+	shownLines  = 12  // below it
 )
 
-// quote returns the last line of a program's output, shortened, and if there are more lines all of
-// them, below.
-func quote(output string) (last, more string) {
+// quote returns the last line of a program's output, or the message of its panic, shortened. more
+// is the output, below it, if that is longer.
+func quote(output string) (line, more string) {
 	lines := strings.Split(strings.TrimSpace(output), "\n")
-	runes := []rune(strings.TrimSpace(lines[len(lines)-1]))
-	if last = string(runes[:min(len(runes), longestLine)]); len(runes) > longestLine {
-		last += "…"
+	line = strings.TrimSpace(lines[len(lines)-1])
+	if isPanic(lines[0]) {
+		line = lines[0]
+	}
+	runes := []rune(line)
+	if len(runes) > longestLine {
+		line = string(runes[:longestLine]) + "…"
 	}
 	if len(lines) > 1 || len(runes) > longestLine {
 		more = "\n    " + strings.Join(lines, "\n    ")
 	}
-	return last, more
+	return line, more
+}
+
+func isPanic(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
+}
+
+// Quoted returns a program's output as it follows an error: its last line, and below it the last
+// lines, if it has more.
+func Quoted(output []byte) string {
+	line, more := quote(lastLines(output))
+	return line + more
+}
+
+// lastLines returns the last lines of an output. After a panic it returns the first lines of the
+// panic, because a list of goroutines follows.
+func lastLines(output []byte) string {
+	lines := strings.Split(strings.TrimSpace(Printable(output)), "\n")
+	from := max(0, len(lines)-shownLines)
+	if i := slices.IndexFunc(lines, isPanic); i >= 0 {
+		from = i
+	}
+	return strings.Join(lines[from:min(len(lines), from+shownLines)], "\n")
 }
 
 // tail returns the last lines of a log.
 func tail(f *os.File) string {
-	const most = 4 << 10
+	const most = 64 << 10
 	b, err := lastBytes(f, most)
 	if err != nil {
 		return ""
 	}
-	lines := strings.Split(strings.TrimSpace(Printable(b)), "\n")
-	return strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
+	return lastLines(b)
 }
