@@ -23,6 +23,8 @@ const (
 	exitFail  = 1   // something failed; partial results are kept
 	exitUsage = 2   // the command line, or a file that it names, is invalid
 	exitStop  = 130 // interrupted
+
+	exitUndecided = 3 // --fail-if: the run shows neither that the bounds hold nor that one is violated
 )
 
 // Env is the environment of a command.

@@ -5,6 +5,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type progress struct {
 	area *redrawArea // nil if the output cannot be redrawn
 
 	mu      sync.Mutex
+	table   []string // above the bar
 	whole   time.Duration
 	printed time.Time
 }
@@ -53,9 +55,16 @@ func (p *progress) show(lines []string, plain string) {
 func (p *progress) set(done time.Duration, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	p.mu.Lock()
-	whole := p.whole
+	whole, table := p.whole, p.table
 	p.mu.Unlock()
-	p.show([]string{bar(float64(done)/float64(max(whole, 1))) + " " + text}, text)
+	p.show(append(slices.Clip(table), bar(float64(done)/float64(max(whole, 1)))+" "+text), text)
+}
+
+// above sets lines that a terminal shows above the bar.
+func (p *progress) above(lines []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.table = lines
 }
 
 // total changes the total.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,6 +29,19 @@ func TestOnlyATerminalShowsABar(t *testing.T) {
 	p.end()
 	if p.area != nil {
 		t.Error("a bar on a dumb terminal")
+	}
+}
+
+// The lines of a table stay above the bar.
+func TestTableIsAboveTheBar(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	p := newProgress(pseudoTerminal(t), time.Second)
+	p.above([]string{"after 3 blocks", "tare 0.5"})
+	for range 2 {
+		p.set(time.Millisecond, "block 4")
+	}
+	if got := p.area.lines; len(got) != 3 || got[1] != "tare 0.5" || !strings.HasSuffix(got[2], " block 4") {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -4,46 +4,86 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 func reportCommand(env Env) *cobra.Command {
-	var anyway bool
+	var anyway, details bool
 	c := &cobra.Command{
-		Use:   "report A B",
-		Short: "Compare the results of two runs of weigh",
-		Long: `Compare two results folders of tare weigh: the changes of versions and settings, and each
+		Use:   "report DIR [DIR]",
+		Short: "Show the results of a run of weigh again, or compare two runs",
+		Long: `Show the results folder of a run of tare weigh again, also of one that was killed, and write its
+report anew. With two folders, compare them: the changes of versions and settings, and each
 contender's ratio to the control of its own run, with intervals. Runs on different machines or
 under different conditions are rejected.`,
-		Example: "  tare report results/2026-11-20T10-00-00 results/2026-11-21T10-00-00",
+		Example: `  tare report results/2026-11-20T10-00-00
+  tare report results/2026-11-20T10-00-00 results/2026-11-21T10-00-00`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return fmt.Errorf("report: want two results folders, got %d arguments", len(args))
+			if len(args) != 1 && len(args) != 2 {
+				return fmt.Errorf("report: want one results folder or two, got %d arguments", len(args))
 			}
 			return nil
 		},
-		RunE: run(func(_ context.Context, args []string) error {
-			var sides [2]*sample.Run
-			for i, name := range args {
-				r, err := sample.Read(env.path(name))
-				if err != nil {
-					return usageError(fmt.Errorf("report: %w", err))
-				}
-				sides[i] = r
-			}
-			two := report.Compare(sides[0], sides[1])
-			if len(two.Mismatches) > 0 && !anyway {
-				return usageError(fmt.Errorf("report: these runs are not comparable (--anyway compares them nevertheless); they differ in\n  %s", strings.Join(two.Mismatches, "\n  ")))
-			}
-			return two.WriteText(env.Stdout)
-		}),
 	}
+	c.RunE = run(func(_ context.Context, args []string) error {
+		if len(args) == 1 && anyway {
+			return usageError(errors.New("report: --anyway requires two results folders"))
+		}
+		if len(args) == 2 && details {
+			return usageError(errors.New("report: --details requires a single results folder"))
+		}
+		if len(args) == 1 {
+			return showAgain(env, env.path(args[0]), details)
+		}
+		return compareRuns(env, args, anyway)
+	})
 	c.Flags().BoolVar(&anyway, "anyway", false, "compare even runs on different machines or under different conditions")
+	c.Flags().BoolVar(&details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
 	return c
+}
+
+// compareRuns compares the runs in two results folders.
+func compareRuns(env Env, names []string, anyway bool) error {
+	var sides [2]*sample.Run
+	for i, name := range names {
+		r, err := sample.Read(env.path(name))
+		if err != nil {
+			return usageError(fmt.Errorf("report: %w", err))
+		}
+		sides[i] = r
+	}
+	two := report.Compare(sides[0], sides[1])
+	if len(two.Mismatches) > 0 && !anyway {
+		return usageError(fmt.Errorf("report: these runs are not comparable (--anyway compares them nevertheless); they differ in\n  %s", strings.Join(two.Mismatches, "\n  ")))
+	}
+	return two.WriteText(env.Stdout)
+}
+
+// showAgain shows a results folder as at the end of the run and writes the files of the report.
+// They stay as they are if the report has flame graphs, which are not drawn again.
+func showAgain(env Env, dir string, details bool) error {
+	run, err := sample.Read(dir)
+	if errors.Is(err, os.ErrNotExist) { // experiments of events have no journal
+		if events, err := timeline.Read(dir); err == nil && len(events.Cases) > 0 {
+			return showResults(env, events, &events.Warnings, dir, details, nil)
+		}
+	}
+	if err != nil {
+		return usageError(fmt.Errorf("report: %w", err))
+	}
+	if _, err := os.Stat(filepath.Join(dir, report.ProfilesDir)); err == nil {
+		fmt.Fprintf(env.Stderr, "%s has profiles: its files are not written anew\n", dir)
+		dir = ""
+	}
+	return showResults(env, report.New(run), &run.Warnings, dir, details, nil)
 }

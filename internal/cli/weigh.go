@@ -181,12 +181,12 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	if flags.own.save != "" {
 		return saveSubject(env, o.Subject, flags.own.save)
 	}
-	bounds, err := flags.own.bounds(o.Subject)
+	bounds, err := flags.bounds(&o)
 	if err != nil {
 		return usageError(err)
 	}
 	a, err := weighOne(ctx, env, o, flags)
-	if len(bounds) > 0 && a != nil {
+	if len(bounds) > 0 {
 		return judge(env, a, bounds, err)
 	}
 	return err
@@ -239,6 +239,12 @@ func weighNamed(ctx context.Context, env Env, name string, flags *weighFlags) (*
 func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*report.Report, error) {
 	p := newProgress(env.Stderr, 0)
 	o.Logf, o.Progress = p.print, func(g lab.Progress) { showWeighing(p, g) }
+	o.Early = func(r *sample.Run) {
+		var b strings.Builder
+		if report.New(r).WriteEarly(&b) == nil {
+			p.above(strings.Split(strings.TrimRight(b.String(), "\n"), "\n"))
+		}
+	}
 	prepare, weigh := lab.Prepare, lab.Weigh
 	if o.Subject == nil && lab.KindOf(filepath.Join(o.Root, "experiments", o.Experiment)) == lab.Benchmarks {
 		prepare, weigh = benchmark.Prepare, benchmark.Weigh

@@ -146,8 +146,8 @@ func (f *weighFlags) checkForAll() error {
 	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err
 	}
-	if f.own.builds() || f.isSet("fail-if") || len(f.run.Only)+len(f.run.Scenarios) > 0 {
-		return errors.New("--only, --scenarios, --a, --b and --fail-if apply to one experiment, not to all")
+	if f.isSet("fail-if") || len(f.run.Only)+len(f.run.Scenarios) > 0 {
+		return errors.New("--only, --scenarios and --fail-if apply to one experiment, not to all")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 func (f *weighFlags) checkForEvents(name string) error {
 	if err := f.reject(name+", which counts events", "blocks", "warmup", "measure", "cores", "scenarios", "rate",
 		"sweep", "tune", "why", "profile", "until", "within", "seed", "full", "on", "address",
-		"agent-program"); err != nil {
+		"agent-program", "fail-if"); err != nil {
 		return err
 	}
 	if len(f.connections) > 1 {

@@ -44,7 +44,7 @@ func (f *ownFlags) define(set *pflag.FlagSet) {
 	set.StringVar(&f.save, "save", "", "own application: only write the experiment to `FILE`, for tare weigh FILE")
 	set.StringVar(&f.buildA, "a", "", "run this `COMMAND` as build A, in quotes")
 	set.StringVar(&f.buildB, "b", "", "compare it with this `COMMAND` as build B")
-	set.StringVar(&f.failIf, "fail-if", "", "with --a and --b, exit with 1 if B is shown to exceed these `BOUNDS` of cpu, rps, p50, p99 or errors, such as\n'cpu>+3%,rps<-5%,p99>+10%,errors>0'")
+	set.StringVar(&f.failIf, "fail-if", "", "with --a and --b, exit with 0 if B is shown to hold these `BOUNDS` of cpu, rps, p50, p99 or errors, with 1 if it\nviolates one, and with 3 if the run cannot tell: 'cpu>+3%,rps<-5%,errors>0'; p50 and p99 need --rate")
 }
 
 // builds reports whether two builds are compared.
@@ -55,6 +55,11 @@ func (f *ownFlags) rejectFor(what string) error {
 	for _, name := range []string{"env", "path", "host", "expect", "fcgi", "ready", "save"} {
 		if f.isSet(name) {
 			return fmt.Errorf("--%s requires an application of your own (after --, or with --a and --b); %s defines its own", name, what)
+		}
+	}
+	for _, name := range []string{"a", "b"} {
+		if f.isSet(name) {
+			return fmt.Errorf("%s and an application of your own (--%s) are mutually exclusive", what, name)
 		}
 	}
 	return nil

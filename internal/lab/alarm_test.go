@@ -44,8 +44,7 @@ full: {blocks: %[1]d, measure: %[2]v, cores: [1], connections: [4]}
 	return run
 }
 
-// twinIn returns the twin's row for some blocks of a run; nil if they have no interval although the
-// machine was not disturbed.
+// twinIn returns the twin's row for some blocks of a run; nil if they have no interval.
 func twinIn(all *sample.Run, first, blocks int) *analyze.Row {
 	one := *all
 	one.Blocks, one.Records = blocks, nil
@@ -58,7 +57,7 @@ func twinIn(all *sample.Run, first, blocks int) *analyze.Row {
 	if len(tables) == 0 {
 		return nil
 	}
-	if row := tables[0].Row(sample.Twin); row != nil && row.Trials > 0 && (row.Ratio.Known() || row.Disturbed) {
+	if row := tables[0].Row(sample.Twin); row != nil && row.Trials > 0 && row.Ratio.Known() {
 		return row
 	}
 	return nil
@@ -99,7 +98,7 @@ func TestTwinDiffersOnlyByChance(t *testing.T) {
 		all := weighTwins(t, each*blocks, 300*time.Millisecond)
 		for n := range each {
 			row := twinIn(all, n*blocks, blocks)
-			if row == nil || row.Disturbed {
+			if row == nil || row.Others > 0 {
 				continue
 			}
 			runs++

@@ -37,6 +37,10 @@ type Experiment struct {
 	Load   Load        `yaml:"load"`
 	Expect Expectation `yaml:"expect"`
 
+	// Conclusion is the verdict's first sentence. In place of a placeholder, such as {tare, nginx},
+	// it has their ratios to the control; in place of the control's name, its CPU time per request.
+	Conclusion string `yaml:"conclusion"`
+
 	Control string   `yaml:"control"`
 	Build   string   `yaml:"build"` // another build of the control
 	Ways    []string `yaml:"ways"`
@@ -202,6 +206,9 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	if err := e.checkVariants(f); err != nil {
 		return err
 	}
+	if err := e.checkConclusion(f); err != nil {
+		return err
+	}
 	for i, d := range e.Differs {
 		for j, name := range d.Contenders {
 			if err := e.checkName(f, fmt.Sprintf("$.differs[%d].contenders[%d]", i, j), "", name); err != nil {
@@ -247,6 +254,17 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 	}
 	return nil
+}
+
+// checkConclusion returns an error for a placeholder that names no contender.
+func (e *Experiment) checkConclusion(f *yamlfile.File) (fault error) {
+	sample.FillConclusion(e.Conclusion, func(names []string) string {
+		for _, name := range names {
+			fault = cmp.Or(fault, e.checkName(f, "$.conclusion", "conclusion: ", name))
+		}
+		return "a ratio"
+	})
+	return fault
 }
 
 // checkName returns an error at a path, about what, for a name that no contender has.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -78,17 +79,23 @@ func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 	}
 	e := request.experiment(alone.Title, "What does a front before "+alone.Title+" cost?")
 	e.Control, e.Ways = ownAlone, []string{ownAlone}
+	var fronts []string
 	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
 	for _, front := range ownFronts() {
+		var names []string
 		for _, network := range []string{contender.TCP, contender.Unix} {
 			if !alone.HasAddress(network) {
 				continue
 			}
 			behind := o.behind(*alone, &front, network)
-			e.Ways = append(e.Ways, behind.Name)
+			names = append(names, behind.Name)
 			s.Specs = append(s.Specs, behind)
 		}
+		e.Ways = append(e.Ways, names...)
+		fronts = append(fronts, fmt.Sprintf("{%s} behind %s", strings.Join(names, ", "), front.About))
 	}
+	e.Conclusion = fmt.Sprintf("%s costs {%s} of CPU time per request, and %s", alone.Title, ownAlone,
+		sample.List(fronts))
 	return s, nil
 }
 

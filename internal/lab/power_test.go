@@ -89,8 +89,8 @@ func TestPower(t *testing.T) {
 		for i := range tables[0].Rows {
 			row := &tables[0].Rows[i]
 			rows[row.Name] = append(rows[row.Name], row)
-			t.Logf("%-7s %.4f (%.4f to %.4f) %-13v slices %.1f %%, starts %.1f %%, disturbed %t", row.Name, row.Ratio.Mid, row.Ratio.Lo, row.Ratio.Hi, row.Finding,
-				100*row.SliceSpread, 100*row.StartSpread, row.Disturbed)
+			t.Logf("%-7s %.4f (%.4f to %.4f) %-13v slices %.1f %%, starts %.1f %%, others %.2f", row.Name, row.Ratio.Mid, row.Ratio.Lo, row.Ratio.Hi, row.Finding,
+				100*row.SliceSpread, 100*row.StartSpread, row.Others)
 		}
 	}
 	names, percents := heavier()

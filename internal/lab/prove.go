@@ -122,6 +122,7 @@ func (w *runner) leaveOut(e *sample.Entrant, why string) {
 	e.Absent = why
 	delete(w.contenders, e.Name)
 	w.recorder.Log("left out: %s: %s", e.Title, why)
+	w.recorder.Save()
 }
 
 // check returns a *yamlfile.Error for an invalid expectation.

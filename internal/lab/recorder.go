@@ -22,8 +22,8 @@ type Recorder struct {
 	journal *sample.Journal // nil if records cannot be written
 }
 
-// Open makes the results folder and the journal, before anything is built or started. The error is
-// a *UsageError.
+// Open makes the results folder, the journal and run.json, before anything is built or started. The
+// error is a *UsageError.
 func (r *Recorder) Open(o *Options) error {
 	folder, err := o.NewFolder(r.Run.Started)
 	if err != nil {
@@ -35,7 +35,28 @@ func (r *Recorder) Open(o *Options) error {
 		return unwritable(err)
 	}
 	r.folder = folder
+	if err := r.Run.Write(folder.Path); err != nil {
+		r.Discard()
+		return unwritable(err)
+	}
 	return nil
+}
+
+// Save writes run.json again: the run has changed, and it may be killed.
+func (r *Recorder) Save() {
+	if r.journal == nil {
+		return
+	}
+	if err := r.Run.Write(r.folder.Path); err != nil {
+		r.stopWriting(err)
+	}
+}
+
+// stopWriting closes the journal after an error.
+func (r *Recorder) stopWriting(err error) {
+	r.Warn("results are no longer written to disk: %v", err)
+	_ = r.journal.Close()
+	r.journal = nil
 }
 
 // NewFolder makes the results folder: Out, or a new one in Results/results. A file in it that the
@@ -65,6 +86,7 @@ func (r *Recorder) Discard() {
 	if r.journal != nil {
 		_ = r.journal.Close()
 		_ = os.Remove(filepath.Join(r.folder.Path, sample.JournalFile))
+		_ = os.Remove(filepath.Join(r.folder.Path, sample.RunFile))
 	}
 	r.folder.Discard()
 	r.journal, r.folder = nil, Folder{}
@@ -72,10 +94,10 @@ func (r *Recorder) Discard() {
 
 // Close ends the run and returns it with its results folder.
 func (r *Recorder) Close(err error) (*sample.Run, string, error) {
-	if r.journal != nil {
+	r.Run.Seconds = time.Since(r.Run.Started).Seconds()
+	if r.Save(); r.journal != nil {
 		err = errors.Join(err, r.journal.Close())
 	}
-	r.Run.Seconds = time.Since(r.Run.Started).Seconds()
 	return r.Run, r.folder.Path, err
 }
 
@@ -86,10 +108,10 @@ func (r *Recorder) Add(rec sample.Record) {
 		return
 	}
 	if err := r.journal.Add(&rec); err != nil {
-		r.Warn("results are no longer written to disk: %v", err)
-		_ = r.journal.Close()
-		r.journal = nil
+		r.stopWriting(err)
+		return
 	}
+	r.Run.Count++
 }
 
 // Log writes a message.

@@ -48,8 +48,8 @@ func ParseRate(text string) (r Rate, err error) {
 // mostRate is more than a generator can send on one machine. A higher number is a typing error.
 const mostRate = 10_000_000
 
-// isSet reports whether trials at a fixed rate follow.
-func (r *Rate) isSet() bool { return r.Share > 0 || r.PerSecond > 0 }
+// IsSet reports whether trials at a fixed rate follow.
+func (r *Rate) IsSet() bool { return r.Share > 0 || r.PerSecond > 0 }
 
 // capacity is the median rate of a contender at saturation.
 type capacity struct {
@@ -92,7 +92,7 @@ func roundDown(v float64) float64 {
 // atRate runs the trials at a fixed rate: for each number of cores with the first number of
 // connections, in as many blocks as at saturation.
 func (w *runner) atRate(ctx context.Context) error {
-	if !w.trials.Rate.isSet() {
+	if !w.trials.Rate.IsSet() {
 		return nil
 	}
 	conditions, left := w.rateConditions()

@@ -44,15 +44,48 @@ func (w *runner) carryOut(ctx context.Context, s *series) error {
 type processes struct {
 	runner *runner
 	series *series
-	alone  map[sample.Condition]map[string]string // why members are measured alone, by name
+	alone  map[sample.Condition]loners
+}
+
+// loners holds, by name, why and in how many consecutive blocks members were measured alone.
+type loners map[string]struct {
+	why    string
+	blocks int
+}
+
+// staysAlone is the number of consecutive blocks alone after which a member stays alone. One may be
+// a hiccup of the machine.
+const staysAlone = 2
+
+// add counts a record.
+func (l loners) add(r *sample.Record) {
+	m := l[r.Contender]
+	if m.why = r.StaysAlone(); m.why != "" {
+		m.blocks++
+	} else if r.Alone == "" {
+		m.blocks = 0
+	}
+	l[r.Contender] = m
+}
+
+// alone returns why members stay alone.
+func (l loners) alone() map[string]string {
+	all := make(map[string]string)
+	for name, m := range l {
+		if m.blocks >= staysAlone {
+			all[name] = m.why
+		}
+	}
+	return all
 }
 
 // Prepare implements trial.Source. The contenders were built and compared before.
 func (p *processes) Prepare(context.Context) error {
-	p.alone = make(map[sample.Condition]map[string]string)
+	p.alone = make(map[sample.Condition]loners)
 	for _, c := range p.series.conditions {
-		p.alone[c] = make(map[string]string)
+		p.alone[c] = make(loners)
 	}
+	p.runner.recorder.Save()
 	return nil
 }
 
@@ -60,7 +93,7 @@ func (p *processes) Prepare(context.Context) error {
 func (p *processes) Measure(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
 	w := p.runner
 	k := w.block(p.series, turn.Block, turn.Condition)
-	k.Alone = p.alone[turn.Condition]
+	k.Alone = p.alone[turn.Condition].alone()
 	if turn.Condition.Scenario.Fresh {
 		for _, m := range k.Members {
 			k.Alone[m.Name] = "each trial begins with new processes"
@@ -72,9 +105,7 @@ func (p *processes) Measure(ctx context.Context, turn trial.Turn) ([]sample.Reco
 		each*time.Duration(len(k.Members)), blocks*len(p.series.conditions))
 	records, err := w.bench.Block(ctx, k)
 	for i := range records {
-		if why := records[i].StaysAlone(); why != "" {
-			k.Alone[records[i].Contender] = why
-		}
+		p.alone[turn.Condition].add(&records[i])
 	}
 	return records, err
 }
@@ -129,17 +160,32 @@ func (w *runner) runTrials(ctx context.Context) error {
 	}
 	err := w.carryOut(ctx, &series{
 		conditions: w.run.Conditions, members: func(sample.Condition) []string { return w.present() },
-		contenders: w.contenders, blocks: w.Until.most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
+		contenders: w.contenders, blocks: w.Until.Most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.keep(rec)
 		},
-		enough: func(blocks int, elapsed time.Duration) bool { return !w.comparable() || w.enough(blocks, elapsed) },
+		enough: func(blocks int, elapsed time.Duration) bool {
+			w.early(blocks)
+			return !w.comparable() || w.enough(blocks, elapsed)
+		},
 	})
 	if err == nil && !w.comparable() {
 		return errNoControl
 	}
 	return err
+}
+
+// firstEarly is the block after which early results are shown.
+const firstEarly = 3
+
+// early passes on what was measured in some blocks.
+func (w *runner) early(blocks int) {
+	if w.Early != nil && blocks >= firstEarly {
+		until := *w.run
+		until.Blocks = blocks
+		w.Early(&until)
+	}
 }
 
 // aside carries out trials in addition to those at saturation.

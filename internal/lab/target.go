@@ -159,7 +159,7 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.record(rec)
-			isAlone = isAlone || rec.StaysAlone() != ""
+			isAlone = rec.StaysAlone() != "" // of the last block: one block alone may be a hiccup
 		},
 		enough: func(done int, _ time.Duration) bool { return done >= blocks && !isAlone },
 	})

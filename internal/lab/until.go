@@ -26,8 +26,8 @@ const (
 	narrowInARow = 3
 )
 
-// most returns the highest number of blocks.
-func (u Until) most(blocks int) int {
+// Most returns the highest number of blocks.
+func (u Until) Most(blocks int) int {
 	if u.Width == 0 {
 		return blocks
 	}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -67,10 +68,49 @@ func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
 			t.Errorf("%+v: %t", test, got)
 		}
 	}
-	if n := (Until{}).most(6); n != 6 {
+	if n := (Until{}).Most(6); n != 6 {
 		t.Errorf("%d blocks at most, of 6", n)
 	}
-	if n := (Until{Width: 1}).most(maxBlocks); n != maxBlocks {
+	if n := (Until{Width: 1}).Most(maxBlocks); n != maxBlocks {
 		t.Errorf("%d blocks at most", n)
+	}
+}
+
+// A contender that one block measures alone is measured beside the others again. After two such
+// blocks in a row it stays alone, and the control that is measured for comparison does not.
+func TestOneBlockAloneIsAHiccup(t *testing.T) {
+	for _, test := range []struct {
+		blocks string // a is alone, - is beside the others
+		stays  bool
+	}{{"a", false}, {"a-a", false}, {"-aa", true}, {"aa", true}, {"aa-", false}} {
+		l := make(loners)
+		for _, block := range test.blocks {
+			r := sample.Record{Contender: "way"}
+			if block == 'a' {
+				r.Alone = "it does not sleep"
+			}
+			l.add(&r)
+			l.add(&sample.Record{Contender: "control"})
+			l.add(&sample.Record{Contender: "control", Alone: sample.ForComparison})
+		}
+		if why, stays := l.alone()["way"]; stays != test.stays || stays && why != "it does not sleep" {
+			t.Errorf("%s: %q", test.blocks, why)
+		}
+		if why, stays := l.alone()["control"]; stays {
+			t.Errorf("%s: the control: %q", test.blocks, why)
+		}
+	}
+}
+
+// The caller receives what was measured after the third block and each later one.
+func TestEarlyResultsAreOfTheBlocksSoFar(t *testing.T) {
+	w := measured(6, 0)
+	var got []int
+	w.Early = func(r *sample.Run) { got = append(got, r.Blocks) }
+	for blocks := 1; blocks <= 5; blocks++ {
+		w.early(blocks)
+	}
+	if !slices.Equal(got, []int{3, 4, 5}) || w.run.Blocks != 6 {
+		t.Errorf("%d; the run has %d blocks", got, w.run.Blocks)
 	}
 }

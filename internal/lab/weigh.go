@@ -35,6 +35,10 @@ type Options struct {
 	Logf     func(format string, args ...any) // receives messages; may be nil
 	Progress func(Progress)                   // may be nil
 
+	// Early receives what was measured at saturation, after the third block and each later one; may
+	// be nil. It must not keep or change the run.
+	Early func(*sample.Run)
+
 	// The others concern only experiments under load.
 
 	Subject   *Subject          // replaces the folder of the experiment; may be nil
@@ -55,6 +59,18 @@ func (o *Options) UseTools(logf func(format string, args ...any)) {
 		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
 	}
 	o.Tools.Logf = logf
+}
+
+// Trials returns the experiment's trials as the options change them.
+func (o *Options) Trials(e *Experiment) Trials {
+	t := e.Quick
+	if o.Full {
+		t = e.Full
+	}
+	if o.Adjust != nil {
+		o.Adjust(&t)
+	}
+	return t
 }
 
 // Progress is the progress of a run.
@@ -107,10 +123,13 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if err := w.recorder.Open(&w.Options); err != nil {
 		return nil, "", err
 	}
+	isStarted := false
 	defer func() {
-		if run == nil {
+		if !isStarted {
 			w.recorder.Discard()
+			return
 		}
+		run, dir, err = w.recorder.Close(err) // after the warnings of what is deferred below
 	}()
 	if err := w.gather(ctx); err != nil {
 		return nil, "", err
@@ -126,6 +145,7 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 			w.recorder.Warn("cleaning up: %v", closeErr)
 		}
 	}()
+	defer w.prioritize(stage)()
 	restore, err := w.tune(stage)
 	if err != nil {
 		return nil, "", err
@@ -158,7 +178,24 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 		return nil, "", err
 	}
 	w.keepConfigs()
-	return w.recorder.Close(w.measure(ctx))
+	isStarted = true
+	return nil, "", w.measure(ctx)
+}
+
+// prioritize gives contenders and generator a higher priority than other programs, if this process
+// may. restore adds a note of it.
+func (w *runner) prioritize(stage *contender.Stage) (restore func()) {
+	calm, err := stage.Prioritize()
+	if err != nil {
+		return func() { w.recorder.Note("Contenders and generator had the priority of other programs: %v.", err) }
+	}
+	return func() {
+		w.recorder.Note("Contenders and generator had a higher priority than other programs: nice %d.",
+			contender.Priority)
+		if err := calm(); err != nil {
+			w.recorder.Warn("restoring the priority: %v", err)
+		}
+	}
 }
 
 // measure carries out all series of the experiment.
@@ -239,7 +276,7 @@ func prepare(o Options) (*runner, error) {
 	}
 	w.run = &sample.Run{
 		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
-		Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
+		Conclusion: e.Conclusion, Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
 		Environment: Environment(len(cpus)), Published: published, Compare: e.Compare,

@@ -122,7 +122,7 @@ func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 	}
 	why := map[string]string{
 		"lies":     `responds with body "goodbye", not "hello"`,
-		"dies":     "it failed 2 times; the last failure: its application ended by itself (exit status 9)\n  application printed last:\n    enough",
+		"dies":     "it failed 2 times; the last failure: its application ended by itself (exit status 9); application printed: enough",
 		"hangs-up": "no response after 3s: FastCGI: unexpected EOF",
 	}
 	for _, e := range run.Entrants {

@@ -43,6 +43,7 @@ type Row struct {
 
 	WeightUs stat.Interval // CPU time per request of all server processes
 	Ratio    stat.Interval // of the weight to the control's, by slices
+	Early    stat.Interval // as Ratio, with bounds from three blocks on
 	Finding  stat.Finding
 	Parts    []Part // of the weight, in the order in which a request passes them
 
@@ -57,13 +58,14 @@ type Row struct {
 	Busy                   float64 // highest share of a CPU of the generator in any trial
 
 	Warnings []string // problems that limit the row's validity
+	Limits   []string // those of them that explain why it failed, was measured alone, or has no interval
 
 	// Slices is the number of slices in Ratio. The spreads are standard deviations of slices and
 	// of starts.
 	Slices      int
 	SliceSpread float64
 	StartSpread float64
-	Disturbed   bool // other programs used the CPUs, so the interval is widened
+	Others      float64 // share of a CPU that other programs used; 0 if it does not widen the interval
 
 	shifted bool // the probe differed from the control's, so Ratio is not corrected by it
 
@@ -157,7 +159,8 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.PerSecond = stat.Median(stat.Known(rate))
 	control := recordsLike(run, run.Control(), c, blocks)
 	weight := Weights(blocks, control, Weight)
-	row.Ratio, row.Disturbed, row.shifted = weight.Interval, weight.Disturbed, weight.Shifted
+	row.Ratio, row.Others, row.shifted = weight.Interval, weight.Others, weight.Shifted
+	row.Early = weight.Early
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
 	row.RateRatio = Rates(blocks, control).Interval
 	row.Finding = row.Ratio.Finding()
@@ -216,6 +219,14 @@ func over(r *sample.Record, n uint64) float64 { return float64(n) / float64(max(
 // Row returns the row of the first entrant of a kind, or nil.
 func (t *Table) Row(kind sample.Kind) *Row {
 	return t.find(func(r *Row) bool { return r.Kind == kind })
+}
+
+// Others returns the share of a CPU that other programs used, if it widens intervals; otherwise 0.
+func (t *Table) Others() (most float64) {
+	for i := range t.Rows {
+		most = max(most, t.Rows[i].Others)
+	}
+	return most
 }
 
 // Named returns the row of the contender with a name, or nil.

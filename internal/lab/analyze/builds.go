@@ -5,15 +5,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/stat"
 )
 
-// compareBuilds returns the ratio of two builds, by slices if slices have the figure and otherwise
-// by blocks.
-func compareBuilds(m sample.Metric, of, than []*sample.Record) stat.Interval {
-	if m == sample.CPU || m == sample.Rate {
-		return metricRatio(m, of, than)
-	}
-	return stat.Ratio(values(of, m.Of), values(than, m.Of))
-}
-
 // Change is the difference of the second of two builds from the first in one metric.
 type Change struct {
 	Metric sample.Metric
@@ -39,7 +30,7 @@ func (a *Analysis) Changes(t *Table) (all []Change) {
 				}
 			}
 		} else {
-			c.Ratio = compareBuilds(m, after, before)
+			c.Ratio = metricRatio(m, after, before)
 		}
 		all = append(all, c)
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
@@ -16,8 +15,6 @@ const (
 	// littleBound is how far connections may differ from rate times mean latency. In a closed loop
 	// they are equal (Little's law), unless the measurement is wrong.
 	littleBound = 0.05
-	// othersBound is the share of a CPU that unmeasured programs may use.
-	othersBound = 0.15
 	// bytesBound is how far bytes per response may differ from those before the load: at the ends
 	// of the measured time connections are in the middle of a response.
 	bytesBound = 0.02
@@ -29,21 +26,22 @@ func (a *Analysis) check() {
 		t := &a.Tables[i]
 		for j := range t.Rows {
 			row := &t.Rows[j]
-			for _, c := range allChecks() {
-				if warning := c(a, t, row); warning != "" {
-					row.Warnings = append(row.Warnings, warning)
-				}
-			}
+			row.Limits = a.warnings(t, row, failures, tooFewBlocks, measuredAlone)
+			row.Warnings = append(row.Limits, a.warnings(t, row, twinMisses, littlesLaw, generatorBound, rateMissed,
+				latencyOfSaturation, errorsSeen, stillWarming, usedAsleep, disturbed, probeDiffered, bytesChanged,
+				connectionsLost)...)
 		}
 	}
 }
 
-// allChecks returns the checks. Each examines a row and returns a warning or "".
-func allChecks() []func(*Analysis, *Table, *Row) string {
-	return []func(*Analysis, *Table, *Row) string{
-		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, latencyOfSaturation, errorsSeen,
-		stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
+// warnings returns the results of checks. Each examines a row and returns a warning or "".
+func (a *Analysis) warnings(t *Table, row *Row, checks ...func(*Analysis, *Table, *Row) string) (all []string) {
+	for _, check := range checks {
+		if warning := check(a, t, row); warning != "" {
+			all = append(all, warning)
+		}
 	}
+	return slices.Clip(all)
 }
 
 func (a *Analysis) records(t *Table, row *Row) (records []*sample.Record) {
@@ -64,7 +62,7 @@ func failures(a *Analysis, _ *Table, row *Row) string {
 }
 
 func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
-	if row.Trials == 0 || row.Ratio.Known() || row.Kind == sample.Control || row.Disturbed {
+	if row.Trials == 0 || row.Ratio.Known() || row.Kind == sample.Control {
 		return ""
 	}
 	return fmt.Sprintf("only %d of %s were measured, which are too few for an interval", row.Trials,
@@ -159,23 +157,4 @@ func connectionsLost(a *Analysis, t *Table, row *Row) string {
 		return ""
 	}
 	return fmt.Sprintf("clients had to open %d connections again during the measurement", n)
-}
-
-// othersBusy warns of other programs that ran beside whole trials. For slices, disturbed does.
-func othersBusy(a *Analysis, t *Table, row *Row) string {
-	if row.Slices > 0 && !slices.ContainsFunc(a.records(t, row),
-		func(r *sample.Record) bool { return len(r.Slices) == 0 }) {
-		return ""
-	}
-	var others time.Duration
-	var seconds float64
-	for _, r := range a.records(t, row) {
-		others += r.Others
-		seconds += r.Load.Seconds
-	}
-	if seconds == 0 || others.Seconds()/seconds < othersBound {
-		return ""
-	}
-	return fmt.Sprintf("other programs used %.0f %% of a CPU: run again on a quiet machine",
-		100*others.Seconds()/seconds)
 }

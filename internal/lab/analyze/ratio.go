@@ -16,10 +16,12 @@ const (
 	disturbedRun = 0.25
 	// disturbedMean is the share of a CPU that other programs may use on average.
 	disturbedMean = 0.2
-	// disturbedFactor widens the interval if other programs ran. They take caches and CPUs from
-	// both contenders, but not to the same degree: nginx's cost was 0.44 of net/http's on a quiet
-	// machine and up to 0.56 on a busy one.
-	disturbedFactor = 1.5
+	// disturbedShift is how far other programs that use a whole CPU move a ratio from its value on a
+	// quiet machine, as a share of its distance from 1 (of logarithms). They slow both contenders:
+	// 12 of 12 ratios of equal programs held 1 without a wider interval, beside a load of 12 to 23.
+	// Ratios of unequal programs moved towards 1 (0.44 to 0.56) or away from it (1.27 to 1.40).
+	// How far does not follow from the others' CPU time: a line through both explained nothing.
+	disturbedShift = 0.5
 	// probeShift is the allowed average difference of the probe between two contenders. Noise
 	// affects both alike, so a larger difference is the contenders' own effect on the caches.
 	probeShift = 0.01
@@ -28,8 +30,8 @@ const (
 // Ratio is the ratio of a figure of two contenders.
 type Ratio struct {
 	stat.Estimate
-	Disturbed bool // other programs used the CPUs, so the bounds are widened
-	Shifted   bool // the probe differed, so the ratio is not corrected by it
+	Others  float64 // share of a CPU that other programs used; 0 if it does not widen the bounds
+	Shifted bool    // the probe differed, so the ratio is not corrected by it
 }
 
 // Figure returns a CPU time of a slice.
@@ -51,31 +53,35 @@ func Rates(of, than []*sample.Record) Ratio {
 	return c
 }
 
-// ratio divides a figure of the first contender by that of the second. Whole trials, one for each
-// block, are compared by order statistics.
+// ratio divides a figure of the first contender by that of the second. A whole trial is a start
+// with one value.
 func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 	p := compare(of, than, figure, correct)
-	if p.areTrials() {
-		c.Interval = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
-		return c
-	}
-	c.Estimate, c.Disturbed, c.Shifted = stat.Ratios(p.of, p.than), p.disturbed, p.shifted
-	if c.Disturbed && c.Known() {
-		c.Lo, c.Hi = c.Lo/disturbedFactor, c.Hi*disturbedFactor
-	}
+	c.Estimate, c.Others, c.Shifted = stat.Ratios(p.of, p.than), p.others(), p.shifted
+	c.Interval, c.Early = widened(c.Interval, c.Others), widened(c.Early, c.Others)
 	return c
 }
 
-// Excess returns by how much a CPU time of the first contender exceeds that of the second. It has
-// no bounds if other programs used the CPUs.
+// widened returns an interval of a ratio that allows for the use of CPUs by other programs. The
+// distance from 1 is at least half the interval, so that a ratio near 1 has a wider one, too.
+func widened(i stat.Interval, others float64) stat.Interval {
+	if !i.Known() || i.Lo <= 0 {
+		return i
+	}
+	distance := max(math.Abs(math.Log(i.Mid)), math.Log(i.Hi/i.Lo)/2)
+	by := math.Exp(disturbedShift * min(1, others) * distance)
+	return stat.Interval{Lo: i.Lo / by, Mid: i.Mid, Hi: i.Hi * by}
+}
+
+// Excess returns by how much a CPU time of the first contender exceeds that of the second. If other
+// programs used the CPUs, its bounds allow for the same shift as those of the ratio.
 func Excess(of, than []*sample.Record, figure Figure) (i stat.Interval) {
 	p := compare(of, than, figure, true)
-	if p.areTrials() {
-		return stat.Difference(slices.Concat(p.of...), slices.Concat(p.than...))
-	}
 	i = stat.Differences(p.of, p.than).Interval
-	if p.disturbed {
-		i.Lo, i.Hi = math.Inf(-1), math.Inf(1)
+	ratio := stat.Ratios(p.of, p.than).Mid
+	if wide := widened(stat.Interval{Lo: ratio, Mid: ratio, Hi: ratio}, p.others()); i.Known() {
+		shift := stat.Median(slices.Concat(p.of...)).Mid * (wide.Hi/ratio - 1)
+		i.Lo, i.Hi = i.Lo-shift, i.Hi+shift
 	}
 	return i
 }
@@ -84,12 +90,8 @@ func Excess(of, than []*sample.Record, figure Figure) (i stat.Interval) {
 // and corrected by the probe unless it differs between the contenders.
 func compare(of, than []*sample.Record, figure Figure, correct bool) pairing {
 	p := pair(of, than, figure, true)
-	if p.areTrials() {
-		return p
-	}
 	if p.isDisturbed() {
 		p = pair(of, than, figure, false)
-		p.disturbed = true
 	}
 	if p.shifted = correct && p.isShifted(); correct && !p.shifted {
 		p.of = stat.Corrected(p.of, p.than, p.probes[0], p.probes[1])
@@ -102,8 +104,6 @@ type pairing struct {
 	of, than  stat.Starts
 	probes    [2]stat.Starts // of each contender
 	n, calm   int            // pairs, and undisturbed pairs
-	trials    int            // pairs of whole trials, included in n
-	disturbed bool           // too many pairs are disturbed to leave them out
 	shifted   bool           // the probe differs, so the pairs are not corrected
 	othersCPU float64        // sum of the shares of a CPU that other programs used, over both slices of all pairs
 }
@@ -143,26 +143,26 @@ func (p *pairing) isShifted() bool {
 // count adds a pair to the totals and reports whether it is calm.
 func (p *pairing) count(a, b *sample.Slice) bool {
 	p.n++
-	if a.Round == 0 { // a whole trial: package report warns of other programs
-		p.trials++
-		p.calm++
-		return true
-	}
 	inA, inB := a.Others.Seconds()/a.Elapsed.Seconds(), b.Others.Seconds()/b.Elapsed.Seconds()
 	p.othersCPU += inA + inB
-	if max(inA, inB) > disturbedSlice {
+	if a.Round > 0 && max(inA, inB) > disturbedSlice { // a whole trial is never left out
 		return false
 	}
 	p.calm++
 	return true
 }
 
-// areTrials reports whether all pairs are whole trials.
-func (p *pairing) areTrials() bool { return p.trials == p.n }
-
 // isDisturbed reports whether other programs used the CPUs too much.
 func (p *pairing) isDisturbed() bool {
 	return float64(p.n-p.calm) > disturbedRun*float64(p.n) || p.othersCPU/2 > disturbedMean*float64(p.n)
+}
+
+// others returns the share of a CPU that other programs used; 0 if it was not too much.
+func (p *pairing) others() float64 {
+	if !p.isDisturbed() {
+		return 0
+	}
+	return p.othersCPU / 2 / float64(p.n)
 }
 
 // partner returns the slice of the same round, or nil.

@@ -1,12 +1,14 @@
 package analyze_test
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/load"
 )
 
@@ -50,7 +52,7 @@ func TestSlicesAreComparedWithinTheirRound(t *testing.T) {
 	of[1] = nil
 	got := analyze.Weights(of, than, analyze.Weight)
 	near(t, "ratio", got.Mid, 1.1, 1e-6)
-	if got.StartCount != 7 || got.SliceCount != 7*rounds-3 || got.Disturbed || got.Shifted {
+	if got.StartCount != 7 || got.SliceCount != 7*rounds-3 || got.Others > 0 || got.Shifted {
 		t.Errorf("%+v", got)
 	}
 	if e := analyze.Excess(of, than, analyze.Weight); e.Lo <= 0 || e.Mid < 2 {
@@ -90,16 +92,35 @@ func TestDisturbedSlicesAreLeftOutUnlessMostAre(t *testing.T) {
 	}
 	few := analyze.Weights(records(10, disturbed(1)), records(10, nil), analyze.Weight)
 	near(t, "one start disturbed", few.Mid, 1, 0.001)
-	if few.Disturbed || few.StartCount != 7 {
+	if few.Others > 0 || few.StartCount != 7 {
 		t.Errorf("%+v", few)
 	}
 	many := analyze.Weights(records(10, disturbed(5)), records(10, nil), analyze.Weight)
-	if !many.Disturbed || many.Lo > 1 || many.Hi < 2 {
-		t.Errorf("five starts disturbed: %+v", many)
+	near(t, "others beside five starts", many.Others, 0.5*5/8/2, 1e-9)
+}
+
+// Other programs widen the interval of a ratio by its distance from 1, and that of equals hardly.
+func TestOthersWidenIntervalsByTheDistanceFromOne(t *testing.T) {
+	beside := func(of, than, share float64) stat.Interval {
+		change := func(start, _ int, s *sample.Slice) {
+			s.CPU["application"] += time.Duration(start%3-1) * s.CPU["application"] / 20
+			s.Others = time.Duration(share * float64(s.Elapsed))
+		}
+		return analyze.Weights(records(of, change), records(than, nil), analyze.Weight).Interval
+	}
+	for _, c := range []struct{ ratio, share, by float64 }{
+		{0.978, 0.66, 1.006}, {0.399, 0.66, 1.164}, {1.62, 0.66, 1.083}, {0.44, 5, 1.51}, {0.44, 0.2, 1},
+	} {
+		calm, busy := beside(100*c.ratio, 100, 0), beside(100*c.ratio, 100, c.share)
+		near(t, fmt.Sprintf("lower bound of %v", c.ratio), calm.Lo/busy.Lo, c.by, 0.01)
+		near(t, fmt.Sprintf("upper bound of %v", c.ratio), busy.Hi/calm.Hi, c.by, 0.01)
+	}
+	if calm, busy := beside(100, 100, 0), beside(100, 100, 1); busy.Hi/calm.Hi < 1.005 {
+		t.Errorf("equals beside half a CPU: %v, without %v", busy, calm)
 	}
 }
 
-func TestWholeTrialsAreComparedByOrderStatistics(t *testing.T) {
+func TestWholeTrialsAreStartsOfOneValue(t *testing.T) {
 	of, than := records(30, nil), records(10, nil)
 	rates := analyze.Rates(of, than)
 	near(t, "rates", rates.Mid, 1, 1e-9)

@@ -15,32 +15,24 @@ const (
 	deferredShown = 0.02
 )
 
-// recordsLike returns the records of another contender that can be compared with these: side by
-// side or alone, as these are.
+// recordsLike returns the records of another contender that can be compared with these: in each
+// block side by side or alone, as these are.
 func recordsLike(run *sample.Run, other *sample.Entrant, c sample.Condition, of []*sample.Record) []*sample.Record {
-	for _, r := range of {
-		if r != nil {
-			return kindOfBlocks(run, other, c, r.Alone != "")
-		}
-	}
-	return make([]*sample.Record, run.Blocks)
+	return inBlocks(run, other, c, func(r *sample.Record) bool {
+		return r.Timed() && of[r.Block-1] != nil && (r.Alone != "") == (of[r.Block-1].Alone != "")
+	})
 }
 
 // perBlock returns the records of a contender under a condition, by block. A block in which it
-// failed or did not run has nil. Records of slices side by side are preferred to trials alone,
-// never mixed.
+// failed or did not run has nil. A record of slices side by side is preferred to a trial alone.
 func perBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.Record {
-	blocks := kindOfBlocks(run, e, c, false)
-	for _, r := range blocks {
-		if r != nil {
-			return blocks
+	blocks := inBlocks(run, e, c, func(r *sample.Record) bool { return r.Timed() && r.Alone == "" })
+	for i, alone := range inBlocks(run, e, c, (*sample.Record).Timed) {
+		if blocks[i] == nil {
+			blocks[i] = alone
 		}
 	}
-	return kindOfBlocks(run, e, c, true)
-}
-
-func kindOfBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, alone bool) []*sample.Record {
-	return inBlocks(run, e, c, func(r *sample.Record) bool { return r.Timed() && (r.Alone != "") == alone })
+	return blocks
 }
 
 // inBlocks returns those of a contender's records under a condition, by block.
@@ -56,11 +48,11 @@ func inBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, is func(*s
 }
 
 // disturbed warns that other programs used the CPUs.
-func disturbed(_ *Analysis, _ *Table, row *Row) string {
-	if !row.Disturbed || row.Kind == sample.Control {
+func disturbed(_ *Analysis, t *Table, row *Row) string {
+	if row.Others == 0 {
 		return ""
 	}
-	return "other programs or virtual machines used the CPUs and may have changed the ratios, so the intervals are widened by half; run again on a quiet machine"
+	return fmt.Sprintf("other programs used %.2f of a CPU, so the intervals are wider", t.Others())
 }
 
 // probeDiffered warns that a ratio is not corrected by the probe.
@@ -99,12 +91,16 @@ func usedAsleep(a *Analysis, t *Table, row *Row) string {
 
 // measuredAlone reports why a contender was not measured beside others.
 func measuredAlone(a *Analysis, t *Table, row *Row) string {
+	n, why := 0, ""
 	for _, r := range a.records(t, row) {
 		if r.Alone != "" {
-			return "measured alone, in trials that alternate with the control's, each with new processes: " + r.Alone
+			n, why = n+1, r.Alone
 		}
 	}
-	return ""
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("measured alone in %d of %s: %s", n, sample.BlocksText(a.Blocks), why)
 }
 
 // stillWarming warns if requests cost more in the first half of the starts than in the second.

@@ -157,7 +157,12 @@ func metricRatio(m sample.Metric, of, than []*sample.Record) stat.Interval {
 	case sample.Bytes: // all responses of a row have the same body
 		return inverse(Weights(of, than, Weight).Interval)
 	}
-	return stat.Ratios(perStart(of, m), perStart(than, m)).Interval
+	ratio := stat.Ratios(perStart(of, m), perStart(than, m)).Interval
+	if m.Latency() { // requests wait for other programs, too
+		all := pair(of, than, Weight, false)
+		ratio = widened(ratio, all.others())
+	}
+	return ratio
 }
 
 // inverse returns the interval of 1/x. One without bounds stays so.

@@ -1,10 +1,14 @@
 package analyze_test
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/load/hist"
 )
 
 // targetRun returns a run of one condition in which a request of tare costs 22 µs and one of nginx
@@ -59,6 +63,29 @@ func TestTargetsStandAtTheirLimits(t *testing.T) {
 	if len(a.Tables) > 0 {
 		t.Error("targets have tables of conditions, too")
 	}
+}
+
+// Other programs widen the intervals of latencies, too.
+func TestOthersWidenIntervalsOfLatencies(t *testing.T) {
+	p99 := func(others time.Duration) stat.Interval {
+		run := targetRun(sample.Target{Row: "row", Contender: "tare", Metric: sample.P99, Reference: "nginx"})
+		for i := range run.Records {
+			r := &run.Records[i]
+			r.Load.Latency = hist.New()
+			r.Load.Latency.Record(time.Duration(10+r.Block%3) * time.Millisecond)
+			if r.Contender == "tare" {
+				r.Load.Latency.Record(time.Duration(30+r.Block%4) * time.Millisecond)
+			}
+			for j := range r.Slices {
+				r.Slices[j].Others = others
+			}
+		}
+		return analyze.Analyze(run).Targets[0].Value
+	}
+	calm, busy := p99(0), p99(25*time.Millisecond)
+	by := math.Pow(calm.Mid, 0.25) // half a CPU
+	near(t, "lower bound", calm.Lo/busy.Lo, by, 0.001)
+	near(t, "upper bound", busy.Hi/calm.Hi, by, 0.001)
 }
 
 // Fewer than five starts have no interval, so nothing is shown.

@@ -23,8 +23,6 @@ import (
 )
 
 const (
-	// shownLines is the number of lines of a failed process's output in the error.
-	shownLines = 12
 	// The timeout of a benchmark, or of a load generator, is slack times its time, plus spare:
 	// package testing repeats a benchmark with more iterations until it takes its time.
 	slack, spare = 20, time.Minute
@@ -153,7 +151,7 @@ func parse(output []byte, name string) (values map[string]float64, iterations in
 		return nil, 0, err
 	}
 	if iterations == 0 {
-		return nil, 0, fmt.Errorf("no result in its output:\n%s", last(output))
+		return nil, 0, fmt.Errorf("no result in its output: %s", contender.Quoted(output))
 	}
 	return values, iterations, nil
 }
@@ -203,7 +201,7 @@ func (p *process) run(ctx context.Context, name string, args ...string) (output 
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%w (\"apt-get install golang-go\" installs it)", err)
 	}
-	return nil, fmt.Errorf("%w\n%s", err, last(slices.Concat(out.kept.Bytes(), errs.kept.Bytes())))
+	return nil, fmt.Errorf("%w: %s", err, contender.Quoted(slices.Concat(out.kept.Bytes(), errs.kept.Bytes())))
 }
 
 // limitedBuffer is a buffer with room for maxOutput. Beyond that, writes fail, and the program that
@@ -220,15 +218,4 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 		return 0, io.ErrShortWrite
 	}
 	return b.kept.Write(p)
-}
-
-// last returns the last lines of an output. After a panic it returns the first lines of the panic,
-// because a list of goroutines follows.
-func last(output []byte) string {
-	lines := strings.Split(strings.TrimSpace(contender.Printable(output)), "\n")
-	from := max(0, len(lines)-shownLines)
-	if i := slices.IndexFunc(lines, func(s string) bool { return strings.HasPrefix(s, "panic: ") }); i >= 0 {
-		from = i
-	}
-	return strings.Join(lines[from:min(len(lines), from+shownLines)], "\n")
 }

@@ -25,9 +25,9 @@ func TestProcessesAreLimited(t *testing.T) {
 	}
 	for script, want := range map[string]string{
 		"echo begun; sleep 1000": "it has not ended after 100ms",
-		"yes garbage":            "its output has more than 16 MB\n",
-		"yes garbage >&2":        "its output has more than 16 MB\n",
-		"echo begun; exit 3":     "exit status 3\nbegun",
+		"yes garbage":            "its output has more than 16 MB: garbage",
+		"yes garbage >&2":        "its output has more than 16 MB: garbage",
+		"echo begun; exit 3":     "exit status 3: begun",
 	} {
 		p := process{cpus: []int{first}}
 		if strings.HasPrefix(want, "it has not ended") {
@@ -59,7 +59,7 @@ func TestParseReadsOneResult(t *testing.T) {
 		"other output": {"noise\n" + head + "more: noise\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nPASS\n",
 			"map[B/op:0 allocs/op:0 ns/op:10]", 1, ""},
 		"nothing":      {"", "", 0, "no result in its output"},
-		"no benchmark": {head + "PASS\n", "", 0, "no result in its output:\ngoos: linux"},
+		"no benchmark": {head + "PASS\n", "", 0, "no result in its output: PASS\n    goos: linux"},
 		"another": {head + "BenchmarkB 1 10 ns/op 0 B/op 0 allocs/op\n", "", 0,
 			"want one result of A, got one of B"},
 		"a part": {head + "BenchmarkA/b 1 10 ns/op 0 B/op 0 allocs/op\n", "", 0,

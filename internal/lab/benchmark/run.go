@@ -218,6 +218,7 @@ func (w *runner) Prepare(ctx context.Context) error {
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
 	}
+	w.recorder.Save()
 	return nil
 }
 

@@ -74,15 +74,15 @@ func (t *tool) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[strin
 		return nil, 0, err
 	}
 	if t.errors != nil && t.errors.Match(out) {
-		return nil, 0, fmt.Errorf("requests failed:\n%s", last(out))
+		return nil, 0, fmt.Errorf("requests failed: %s", contender.Quoted(out))
 	}
 	m := t.requests.FindSubmatch(out)
 	if m == nil {
-		return nil, 0, fmt.Errorf("no number of requests in its output:\n%s", last(out))
+		return nil, 0, fmt.Errorf("no number of requests in its output: %s", contender.Quoted(out))
 	}
 	n, err := strconv.Atoi(string(m[1]))
 	if err != nil || n == 0 {
-		return nil, 0, fmt.Errorf("it made %s requests:\n%s", m[1], last(out))
+		return nil, 0, fmt.Errorf("it made %s requests: %s", m[1], contender.Quoted(out))
 	}
 	if c.used == 0 {
 		return nil, 0, errors.New("the kernel reports no CPU time of it")

@@ -58,8 +58,8 @@ func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
 	programs.Nginx(t)
 	root := programs.Root(t)
 	for _, test := range []struct{ name, requests, errors, want string }{
-		{"no number", `never (\d+)`, "", "no number of requests in its output:\n"},
-		{"errors", `"requests": *(\d+)`, `"requests"`, "requests failed:\n"},
+		{"no number", `never (\d+)`, "", "no number of requests in its output: "},
+		{"errors", `"requests": *(\d+)`, `"requests"`, "requests failed: "},
 		{"none", `"timeout": *(\d+)`, "", "it made 0 requests:\n"},
 	} {
 		dir := project(t, strings.NewReplacer("REQUESTS", test.requests, "ERRORS", test.errors).Replace(loads))

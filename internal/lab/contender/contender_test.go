@@ -176,6 +176,22 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 	}
 }
 
+// An error quotes the last line, or the message of a panic, and has more lines below.
+func TestErrorsQuoteTheReason(t *testing.T) {
+	long := strings.Repeat("x", 300)
+	for output, want := range map[string]string{
+		"":            "",
+		"one line\n":  "one line",
+		"first\nlast": "last\n    first\n    last",
+		"before\npanic: no luck\n\ngoroutine 1 [running]:\nmain.main()\n": "panic: no luck\n    panic: no luck\n    \n    goroutine 1 [running]:\n    main.main()",
+		long: long[:200] + "…\n    " + long,
+	} {
+		if got := contender.Quoted([]byte(output)); got != want {
+			t.Errorf("%q: got %q, want %q", output, got, want)
+		}
+	}
+}
+
 func TestStartReportsFailures(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -190,7 +206,7 @@ func TestStartReportsFailures(t *testing.T) {
 		want  []string
 	}{
 		{"crash", nil,
-			[]string{"its application ended by itself (exit status 3)", `\x1b[31mcannot find my configuration`}},
+			[]string{`its application ended by itself (exit status 3); application printed: \x1b[31mcannot find my configuration`}},
 		{"silent", nil, []string{"no response after 3s", "connection refused"}},
 		// The response comes from another program that holds the port.
 		{"silent", takenPort, []string{

@@ -26,11 +26,13 @@ const (
 	guardMark   = "mark"   // an environment variable of processes, whatever their group
 	guardUndo   = "undo"   // a kernel.Change in JSON
 	guardUndone = "undone" // a kernel.Change in JSON that was undone
+	guardNice   = "nice"   // a session's file autogroup, whose nice value was 0
+	guardUnnice = "unnice" // such a file whose value was restored
 )
 
 // Guard is the body of the guard process. It returns when in ends.
 func Guard(in io.Reader) {
-	w := wards{groups: make(map[int]bool), changes: make(map[string]kernel.Change)}
+	w := wards{groups: make(map[int]bool), changes: make(map[string]kernel.Change), sessions: make(map[string]bool)}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		verb, what, _ := strings.Cut(lines.Text(), " ")
 		w.register(verb, what)
@@ -43,6 +45,7 @@ type wards struct {
 	groups         map[int]bool
 	folders, marks []string
 	changes        map[string]kernel.Change // by the setting's name
+	sessions       map[string]bool          // files autogroup
 }
 
 // register handles one line. It ignores lines that it cannot parse.
@@ -59,6 +62,10 @@ func (w *wards) register(verb, what string) {
 		w.changes[change.Name] = change
 	case verb == guardUndone && changeErr == nil:
 		delete(w.changes, change.Name)
+	case verb == guardNice:
+		w.sessions[what] = true
+	case verb == guardUnnice:
+		delete(w.sessions, what)
 	case groupErr != nil || group <= 1:
 	case verb == guardWatch:
 		w.groups[group] = true
@@ -80,6 +87,12 @@ func (w *wards) end() {
 	endMarked(w.marks)
 	for _, c := range w.changes {
 		_ = c.Undo()
+	}
+	for file := range w.sessions {
+		if f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
+			_, _ = f.WriteString("0")
+			_ = f.Close()
+		}
 	}
 	for _, f := range w.folders {
 		_ = os.RemoveAll(f)

@@ -26,8 +26,6 @@ const (
 	pollEvery = 5 * time.Millisecond
 	// longestSocket is the maximum length of a unix socket's path on Linux, in bytes.
 	longestSocket = 107
-	// shownLines is the number of lines of a contender's output in an error.
-	shownLines = 8
 )
 
 // Setting determines how a contender runs.
@@ -89,7 +87,7 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
 		err = r.await(ctx, probe)
 	}
 	if err != nil {
-		printed := r.printed()
+		printed := r.Printed()
 		stopErr := r.Stop()
 		return nil, errors.Join(fmt.Errorf("%w%s%s", err, r.leftText(), printed), stopErr)
 	}
@@ -365,7 +363,7 @@ func (r *Running) assertOwner() error {
 func (r *Running) Dead() <-chan struct{} { return r.dead }
 
 // WhyDead returns an error that names the process that ended by itself, with its last output.
-func (r *Running) WhyDead() error { return fmt.Errorf("%w%s", r.deadPart(), r.printed()) }
+func (r *Running) WhyDead() error { return fmt.Errorf("%w%s", r.deadPart(), r.Printed()) }
 
 func (r *Running) deadPart() error {
 	for _, p := range r.parts {
@@ -380,27 +378,6 @@ func (r *Running) deadPart() error {
 		}
 	}
 	return errors.New("none of its processes ended")
-}
-
-func (r *Running) printed() string {
-	var b strings.Builder
-	for _, p := range r.parts {
-		if text := tail(p.log); text != "" {
-			fmt.Fprintf(&b, "\n  %s printed last:\n    %s", p.role, strings.ReplaceAll(text, "\n", "\n    "))
-		}
-	}
-	return b.String()
-}
-
-// tail returns the last lines of a log.
-func tail(f *os.File) string {
-	const most = 4 << 10
-	b, err := lastBytes(f, most)
-	if err != nil {
-		return ""
-	}
-	lines := strings.Split(strings.TrimSpace(Printable(b)), "\n")
-	return strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
 }
 
 // Processes returns all living processes of the contender.

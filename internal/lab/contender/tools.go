@@ -198,7 +198,7 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 			return err
 		}
 	}
-	return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, Printable(bytes.TrimSpace(out)))
+	return fmt.Errorf("build: %s: %w: %s", strings.Join(words, " "), err, Quoted(out))
 }
 
 // fill returns words with placeholders replaced. pairs are placeholders, each followed by its
@@ -290,11 +290,10 @@ func (c *Contender) printedBy(ctx context.Context, line string) ([]string, error
 	}
 	words := c.fill(strings.Fields(line))
 	out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
-	text := Printable(bytes.TrimSpace(out))
 	if err != nil {
-		return nil, fmt.Errorf("version: %s: %w\n%s", strings.Join(words, " "), err, text)
+		return nil, fmt.Errorf("version: %s: %w: %s", strings.Join(words, " "), err, Quoted(out))
 	}
-	return strings.Split(text, "\n"), nil
+	return strings.Split(Printable(bytes.TrimSpace(out)), "\n"), nil
 }
 
 // NginxTool is an installed or unpacked nginx.

@@ -73,58 +73,75 @@ func (b Bound) String() string {
 	return fmt.Sprintf("%s%s%+g%%", b.Metric, sign, b.Percent)
 }
 
-// Broken reports whether the whole interval of a change lies beyond the bound. An unknown interval
-// does not break it.
-func (b Bound) Broken(c analyze.Change) bool {
-	if b.Metric == sample.Errors {
-		return float64(c.Count) > b.Percent
+// CheckBounds returns an error if trials of so many blocks cannot decide a bound. Latencies are
+// compared at a fixed rate only: at saturation they are the length of the queue.
+func CheckBounds(bounds []Bound, blocks int, atRate bool) error {
+	for _, b := range bounds {
+		switch {
+		case b.Metric.Latency() && !atRate:
+			return fmt.Errorf("%s: latencies are compared at a fixed rate, and there is none", b)
+		case b.Metric != sample.Errors && blocks < stat.FewestStarts:
+			return fmt.Errorf("%s: %s have no interval: want %d or more", b, sample.BlocksText(blocks),
+				stat.FewestStarts)
+		}
 	}
-	return b.beyond(c.Ratio)
+	return nil
 }
 
-func (b Bound) beyond(ratio stat.Interval) bool {
-	limit := 1 + b.Percent/100
-	if !ratio.Known() {
-		return false
+// Outcome is what an interval shows about a bound.
+type Outcome uint8
+
+const (
+	Undecided Outcome = iota // the interval reaches over the bound, or has no bounds
+	Holds                    // the whole interval is within the bound
+	Violated                 // the whole interval is beyond the bound
+)
+
+func (o Outcome) String() string { return [...]string{"undecided", "holds", "FAILED"}[o] }
+
+// Outcome compares a change with the bound.
+func (b Bound) Outcome(c analyze.Change) Outcome {
+	limit, lo, hi := 1+b.Percent/100, c.Ratio.Lo, c.Ratio.Hi
+	switch {
+	case b.Metric == sample.Errors && float64(c.Count) > b.Percent:
+		return Violated
+	case b.Metric == sample.Errors:
+		return Holds
+	case !c.Ratio.Known():
+		return Undecided
+	case b.Above && lo > limit || !b.Above && hi < limit:
+		return Violated
+	case b.Above && hi <= limit || !b.Above && lo >= limit:
+		return Holds
 	}
-	return b.Above && ratio.Lo > limit || !b.Above && ratio.Hi < limit
+	return Undecided
 }
 
 // Judgment is the result of a bound under one condition.
 type Judgment struct {
-	Broken bool
-	Text   string // a line for the reader
+	Outcome Outcome
+	Text    string // a line for the reader
 }
 
-// Judge compares the two builds with each bound under each condition. It returns an error if they
-// were not both measured.
-func (a *Report) Judge(bounds []Bound) (all []Judgment, err error) {
-	for i := range a.Tables {
-		t := &a.Tables[i]
-		changes := a.Changes(t.Table)
-		if changes == nil {
-			return nil, fmt.Errorf("with %s at least one of the two builds was not measured", t.Text())
-		}
-		for _, b := range bounds {
-			for _, c := range changes {
-				if c.Metric == b.Metric {
-					all = append(all, b.judge(c, t))
+// Judge compares the two builds with each bound under each condition, and latencies at fixed rates
+// only. A bound without a comparison is undecided.
+func (a *Report) Judge(bounds []Bound) (all []Judgment) {
+	for _, b := range bounds {
+		before := len(all)
+		for i := range a.Tables {
+			t := &a.Tables[i]
+			for _, c := range a.Changes(t.Table) {
+				if c.Metric == b.Metric && (!t.Saturated() || !b.Metric.Latency()) {
+					o := b.Outcome(c)
+					all = append(all, Judgment{o, fmt.Sprintf("%s: %s: %s: %s, with %s", b, o,
+						metricTitle(c.Metric), changeText(&c), t.Text())})
 				}
 			}
 		}
+		if len(all) == before {
+			all = append(all, Judgment{Undecided, fmt.Sprintf("%s: %s: %s: the two builds were not both measured", b,
+				Undecided, metricTitle(b.Metric))})
+		}
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("the two builds were not measured")
-	}
-	return all, nil
-}
-
-func (b Bound) judge(c analyze.Change, t *Table) Judgment {
-	j := Judgment{Broken: b.Broken(c)}
-	verdict := "not shown"
-	if j.Broken {
-		verdict = "FAILED"
-	}
-	j.Text = fmt.Sprintf("%s: %s: %s: %s, with %s", b, verdict, metricTitle(c.Metric), changeText(&c), t.Text())
-	return j
+	return all
 }

@@ -69,44 +69,70 @@ func TestParseBoundsRejectsInvalidBounds(t *testing.T) {
 	}
 }
 
-// A bound is broken only if the whole interval lies beyond it.
-func TestBoundIsBrokenByWholeIntervals(t *testing.T) {
+// A bound is violated, or holds, only if the whole interval says so.
+func TestBoundsAreDecidedByWholeIntervals(t *testing.T) {
 	inf := math.Inf(1)
 	for _, test := range []struct {
 		bound       string
 		lo, mid, hi float64
-		want        bool
+		want        Outcome
 	}{
-		{"cpu>+3%", 1.04, 1.05, 1.06, true},
-		{"cpu>+3%", 1.02, 1.05, 1.06, false}, // likely, but not shown
-		{"cpu>+3%", 1.03, 1.05, 1.06, false}, // reaches the bound
-		{"cpu>+3%", 0.5, 0.5, 0.5, false},
-		{"cpu>+3%", 4, 5, 6, true},
-		{"rps<-5%", 0.90, 0.92, 0.94, true},
-		{"rps<-5%", 0.90, 0.92, 0.96, false},
-		{"rps<-5%", 0.90, 0.92, 0.95, false},
-		{"rps<-5%", 1.1, 1.2, 1.3, false},
-		{"p99>+10%", 1.2, 1.3, 1.4, true},
-		{"p50>+10%", 0.9, 1.3, 1.4, false},
-		{"cpu>-10%", 0.95, 1, 1.05, true}, // requires a reduction by a tenth
-		{"cpu>-10%", 0.80, 0.85, 0.88, false},
-		{"cpu>+3%", -inf, 5, inf, false}, // too few blocks
-		{"cpu>+3%", 1.5, math.NaN(), 1.6, false},
-		{"rps<-5%", -inf, 0.1, inf, false},
+		{"cpu>+3%", 1.04, 1.05, 1.06, Violated},
+		{"cpu>+3%", 1.02, 1.05, 1.06, Undecided}, // likely, but not shown
+		{"cpu>+3%", 1.03, 1.05, 1.06, Undecided}, // reaches the bound
+		{"cpu>+3%", 0.5, 0.5, 0.5, Holds},
+		{"cpu>+3%", 0.9, 1, 1.03, Holds},
+		{"cpu>+3%", 4, 5, 6, Violated},
+		{"rps<-5%", 0.90, 0.92, 0.94, Violated},
+		{"rps<-5%", 0.90, 0.92, 0.96, Undecided},
+		{"rps<-5%", 0.90, 0.92, 0.95, Undecided},
+		{"rps<-5%", 1.1, 1.2, 1.3, Holds},
+		{"p99>+10%", 1.2, 1.3, 1.4, Violated},
+		{"p50>+10%", 0.9, 1.3, 1.4, Undecided},
+		{"cpu>-10%", 0.95, 1, 1.05, Violated}, // requires a reduction by a tenth
+		{"cpu>-10%", 0.80, 0.85, 0.88, Holds},
+		{"cpu>+3%", -inf, 5, inf, Undecided}, // too few blocks
+		{"cpu>+3%", 1.5, math.NaN(), 1.6, Undecided},
+		{"rps<-5%", -inf, 0.1, inf, Undecided},
 	} {
 		bounds, err := ParseBounds(test.bound)
 		if err != nil {
 			t.Fatal(err)
 		}
 		c := analyze.Change{Metric: bounds[0].Metric, Ratio: stat.Interval{Lo: test.lo, Mid: test.mid, Hi: test.hi}}
-		if got := bounds[0].Broken(c); got != test.want {
-			t.Errorf("%s with %v: broken %v", test.bound, c.Ratio, got)
+		if got := bounds[0].Outcome(c); got != test.want {
+			t.Errorf("%s with %v: %v, want %v", test.bound, c.Ratio, got, test.want)
 		}
 	}
-	for count, want := range map[uint64]bool{0: false, 1: false, 2: true} {
-		if b := (Bound{Metric: sample.Errors, Above: true, Percent: 1}); b.Broken(analyze.Change{Metric: sample.Errors,
-			Count: count}) != want {
-			t.Errorf("%s with %d: want broken %v", b, count, want)
+	for count, want := range map[uint64]Outcome{0: Holds, 1: Holds, 2: Violated} {
+		b := Bound{Metric: sample.Errors, Above: true, Percent: 1}
+		if got := b.Outcome(analyze.Change{Metric: sample.Errors, Count: count}); got != want {
+			t.Errorf("%s with %d: %v, want %v", b, count, got, want)
+		}
+	}
+}
+
+// Bounds that the trials cannot decide are errors.
+func TestBoundsNeedIntervalsAndRates(t *testing.T) {
+	for _, test := range []struct {
+		bounds string
+		blocks int
+		atRate bool
+		want   string
+	}{
+		{"cpu>+3%,rps<-5%,errors>0", 5, false, ""},
+		{"cpu>+3%", 3, true, "cpu>+3%: 3 blocks have no interval: want 5 or more"},
+		{"errors>0", 1, false, ""},
+		{"errors>0,p99>+10%", 8, false, "p99>+10%: latencies are compared at a fixed rate, and there is none"},
+		{"p50>+10%", 8, true, ""},
+	} {
+		bounds, err := ParseBounds(test.bounds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := CheckBounds(bounds, test.blocks, test.atRate); (err == nil) != (test.want == "") ||
+			err != nil && err.Error() != test.want {
+			t.Errorf("%s in %d blocks: %v, want %q", test.bounds, test.blocks, err, test.want)
 		}
 	}
 }
@@ -129,7 +155,7 @@ func twoBuilds(factors ...float64) *sample.Run {
 	return run
 }
 
-func TestJudgeFailsShownChangesOnly(t *testing.T) {
+func TestJudgeDecidesByWholeIntervals(t *testing.T) {
 	bounds, err := ParseBounds("cpu>+3%,rps<-5%,errors>0")
 	if err != nil {
 		t.Fatal(err)
@@ -142,24 +168,24 @@ func TestJudgeFailsShownChangesOnly(t *testing.T) {
 	}{
 		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10",
 			"A request costs 10"},
-		{"wavering", []float64{1.1, 1.2, 1.3, 0.99, 1.1, 1.1},
-			"cpu>+3%: not shown: CPU time per request: +10.0 % (-1.0 % to +30.0 %)", "This run cannot tell"},
-		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: not shown: CPU time per request: +0.0 %",
+		{"wavering", []float64{1.1, 1.25, 1.4, 0.9, 1.1, 1},
+			"cpu>+3%: undecided: CPU time per request: +11.", "This run cannot tell"},
+		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: holds: CPU time per request: +0.0 %",
 			"A request costs the same CPU time with B"},
-		{"few blocks", []float64{5, 5}, "cpu>+3%: not shown: CPU time per request: +400.0 % (no interval)",
+		{"few blocks", []float64{5, 5}, "cpu>+3%: undecided: CPU time per request: +400.0 % (no interval)",
 			"This run cannot tell"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := New(twoBuilds(test.factors...))
-			all, err := a.Judge(bounds)
-			if err != nil || len(all) != len(bounds)*len(a.Tables) {
-				t.Fatal(all, err)
+			all := a.Judge(bounds)
+			if len(all) != len(bounds)*len(a.Tables) {
+				t.Fatal(all)
 			}
-			if !strings.HasPrefix(all[0].Text, test.want) || all[0].Broken != strings.Contains(test.want, "FAILED") {
-				t.Errorf("got %q, want %q", all[0].Text, test.want)
+			if !strings.HasPrefix(all[0].Text, test.want) || !strings.Contains(test.want, all[0].Outcome.String()) {
+				t.Errorf("got %q, %v, want %q", all[0].Text, all[0].Outcome, test.want)
 			}
-			if all[1].Broken || all[2].Broken {
-				t.Errorf("equal figures broke a bound: %+v", all[1:])
+			if last := all[len(all)-1]; last.Outcome != Holds { // errors
+				t.Errorf("equal figures: %+v", last)
 			}
 			if v := a.Verdict(); !strings.HasPrefix(v, test.verdict) {
 				t.Errorf("verdict %q, want %q", v, test.verdict)
@@ -168,7 +194,28 @@ func TestJudgeFailsShownChangesOnly(t *testing.T) {
 	}
 	alone := twoBuilds(1)
 	alone.Records = alone.Records[:1]
-	if all, err := New(alone).Judge(bounds); err == nil {
-		t.Errorf("judged an unmeasured build: %v", all)
+	for _, j := range New(alone).Judge(bounds) {
+		if j.Outcome != Undecided || !strings.Contains(j.Text, "not both measured") {
+			t.Errorf("judged an unmeasured build: %+v", j)
+		}
+	}
+}
+
+// Latencies at saturation are not judged.
+func TestLatenciesAreJudgedAtAFixedRate(t *testing.T) {
+	run := twoBuilds(1, 1, 1, 1, 1, 1)
+	bounds := []Bound{{Metric: sample.P99, Above: true, Percent: 10}}
+	if all := New(run).Judge(bounds); len(all) != 1 || all[0].Outcome != Undecided {
+		t.Errorf("at saturation: %+v", all)
+	}
+	for i := range run.Records {
+		if run.Records[i].Condition == run.Conditions[1] {
+			run.Records[i].Rate = 1000
+		}
+	}
+	run.Conditions[1].Rate = 1000
+	if all := New(run).Judge(bounds); len(all) != 1 || all[0].Outcome != Holds ||
+		!strings.Contains(all[0].Text, " requests/s") {
+		t.Errorf("at a fixed rate: %+v", all)
 	}
 }

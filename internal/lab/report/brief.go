@@ -26,7 +26,7 @@ const (
 // columns of the first condition, and problems.
 func (a *Report) WriteBrief(w io.Writer) error {
 	d := newScreen()
-	d.Paragraph(a.Verdict())
+	d.Paragraph(a.finding())
 	if len(a.Targets) > 0 { // each is a line, however many these are
 		a.targetTable(d)
 		_, err := io.WriteString(w, d.String()+briefProblems(a.Problems(), problemLines))
@@ -36,11 +36,46 @@ func (a *Report) WriteBrief(w io.Writer) error {
 	if d.Lines() > verdictLines {
 		verdict = strings.Join(strings.SplitAfter(verdict, "\n")[:verdictLines-2], "") + "…\n\n"
 	}
+	if others := a.Others(); others != "" {
+		verdict += others + "\n\n"
+	}
+	all := a.Problems()
+	if len(a.Tables) > 0 {
+		for _, w := range a.Tables[0].limits() {
+			all = append(all, w.Line())
+		}
+	}
 	room := screenLines - callerLines - strings.Count(verdict, "\n")
-	tables := a.briefTables(room - min(problemLines, problemsHeight(a.Problems())))
-	problems := briefProblems(a.Problems(), room-strings.Count(tables, "\n"))
+	tables := a.briefTables(room - min(problemLines, problemsHeight(all)))
+	problems := briefProblems(all, room-strings.Count(tables, "\n"))
 	_, err := io.WriteString(w, verdict+tables+problems)
 	return err
+}
+
+// WriteEarly writes the first table of a run that has not ended, after some blocks. Its intervals
+// are early ones until there are enough blocks for others.
+func (a *Report) WriteEarly(w io.Writer) error {
+	if len(a.Tables) == 0 {
+		return nil
+	}
+	t := &a.Tables[0]
+	for i := range t.Rows {
+		if r := &t.Rows[i]; !r.Ratio.Known() {
+			r.Ratio = r.Early
+		}
+	}
+	d := newScreen()
+	d.Heading("After %s, with %s:", sample.BlocksText(a.Blocks), t.Text())
+	a.writeResults(d, t, screenLines-d.Lines())
+	_, err := io.WriteString(w, d.String())
+	return err
+}
+
+// writeResults writes the most important columns of a table, in as many lines.
+func (a *Report) writeResults(d *table.Document, t *Table, room int) {
+	rows := slices.DeleteFunc(t.lines(), func(l rowLine) bool { return isAside(l.Kind) })
+	heads, lines := table.Shown(table.Brief, a.resultColumns(), slices.Values(rows))
+	writeFirst(d, 1, heads, lines, room, "contenders")
 }
 
 // briefTables returns the first table in as many lines, and what the costs mean.
@@ -59,9 +94,7 @@ func (a *Report) briefTables(room int) string {
 		foot := newScreen()
 		foot.Paragraph(a.Shares())
 		d.Heading("With %s:", a.Tables[0].Text())
-		rows := slices.DeleteFunc(a.Tables[0].lines(), func(l rowLine) bool { return isAside(l.Kind) })
-		heads, lines := table.Shown(table.Brief, a.resultColumns(), slices.Values(rows))
-		writeFirst(d, 1, heads, lines, room-d.Lines()-foot.Lines(), "contenders")
+		a.writeResults(d, &a.Tables[0], room-d.Lines()-foot.Lines())
 		return d.String() + foot.String()
 	}
 	return d.String()
@@ -135,21 +168,29 @@ func problemsHeight(problems []string) (n int) {
 	return n
 }
 
-// briefProblems returns the problems in as many lines: in full, or the first line of each.
+// briefProblems returns the problems in as many lines: in full, the first line of each, or its
+// beginning.
 func briefProblems(problems []string, room int) string {
-	if len(problems) == 0 {
-		return ""
-	}
 	if problemsHeight(problems) <= room {
-		return strings.Join(problems, "\n") + "\n"
+		return strings.Join(append(problems, ""), "\n")
+	}
+	first, inFull := make([]string, len(problems)), ""
+	for i, text := range problems {
+		first[i] = firstLine(text)
+		d := newScreen()
+		d.Paragraph(first[i])
+		inFull += strings.TrimSuffix(d.String(), "\n")
+	}
+	if strings.Count(inFull, "\n") <= room {
+		return inFull
 	}
 	var b strings.Builder
-	for i, text := range problems {
-		if i == room-1 && len(problems) > room {
-			fmt.Fprintf(&b, "%d more problems are in the report.\n", len(problems)-i)
+	for i, text := range first {
+		if i == room-1 && len(first) > room {
+			fmt.Fprintf(&b, "%d more problems are in the report.\n", len(first)-i)
 			break
 		}
-		b.WriteString(cut(firstLine(text), shortLine) + "\n")
+		b.WriteString(cut(text, shortLine) + "\n")
 	}
 	return b.String()
 }

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -39,6 +41,12 @@ func TestFirstScreenFits(t *testing.T) {
 		absent.Entrants = append(absent.Entrants, sample.Entrant{Name: fmt.Sprint("absent", i), Title: "Absent",
 			Kind: sample.Way, Absent: "build: exit status 1\n" + strings.Repeat("its output\n", 20)})
 	}
+	const logged = "no response after 10s: the front responds, but the application behind it does not; nginx printed: connect() to unix:/tmp/app.sock failed (13: Permission denied)"
+	refused := fixture()
+	for i := range 2 {
+		refused.Entrants = append(refused.Entrants, sample.Entrant{Name: fmt.Sprint("refused", i), Title: "Refused",
+			Kind: sample.Way, Absent: logged + strings.Repeat("\n    its output", 8)})
+	}
 	nothing := fixture()
 	nothing.Records = nil
 	builds := fixture()
@@ -51,6 +59,7 @@ func TestFirstScreenFits(t *testing.T) {
 			"1,000 requests/s use this share of a core: net/http 1.4 %, nginx → net/http 3.1 %"}},
 		"crowded": {crowded, []string{"more contenders are in the report."}},
 		"absent":  {absent, []string{"LEFT OUT: Absent: build: exit status 1 ", "more problems are in the report."}},
+		"refused": {refused, []string{"LEFT OUT: Refused: " + logged}},
 		"nothing": {nothing, []string{"Nothing was measured."}},
 		"builds":  {builds, []string{"CPU time per request      -35.0 % (-35.0 % to -35.0 %)"}},
 	} {
@@ -74,6 +83,25 @@ func TestFirstScreenFits(t *testing.T) {
 			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 				t.Errorf("%s lacks %q:\n%s", name, want, text)
 			}
+		}
+	}
+}
+
+// From the third block on a table has early intervals. A run of as many blocks has none.
+func TestEarlyTableHasIntervals(t *testing.T) {
+	for blocks, known := range map[int]bool{2: false, 3: true, 8: true} {
+		run := slicesRun(1.5, 0, never)
+		run.Blocks = blocks
+		run.Records = slices.DeleteFunc(run.Records, func(r sample.Record) bool { return r.Block > blocks })
+		var early, brief strings.Builder
+		if err := errors.Join(New(run).WriteEarly(&early), New(run).WriteBrief(&brief)); err != nil {
+			t.Fatal(err)
+		}
+		const interval = "–1.5"
+		if !strings.HasPrefix(early.String(), fmt.Sprintf("After %d blocks, with 8 connections", blocks)) ||
+			strings.Contains(early.String(), interval) != known ||
+			strings.Contains(brief.String(), interval) != (blocks == 8) {
+			t.Errorf("%d blocks:\n%s\n%s", blocks, early.String(), brief.String())
 		}
 	}
 }

@@ -114,11 +114,14 @@ func (c *chart) addRow(label, title, class string) *chartRow {
 	return &c.Rows[len(c.Rows)-1]
 }
 
-// WeightChart shows the CPU time of a request by role, and by user and system time.
+// WeightChart shows the CPU time of a request by role, and by user and system time. Its intervals
+// are those of the table, of the ratios: they are as long in proportion to the bar.
 func (t *Table) WeightChart() *chart {
+	perRatio := func(row *analyze.Row, ratio float64) float64 { return row.WeightUs.Mid * ratio / row.Ratio.Mid }
 	most := 0.0
-	for _, row := range t.Rows {
-		most = max(most, row.WeightUs.Mid, finite(row.WeightUs.Hi))
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		most = max(most, row.WeightUs.Mid, finite(perRatio(row, row.Ratio.Hi)))
 	}
 	a := newAxis(0, max(most*1.02, 1e-3))
 	c := newChart(a, "µs of CPU time per request")
@@ -139,10 +142,12 @@ func (t *Table) WeightChart() *chart {
 			}
 		}
 		end := a.At(row.WeightUs.Mid)
-		if row.WeightUs.Known() {
-			r.Lines = append(r.Lines, mark{Class: "whisker", X0: a.At(row.WeightUs.Lo), X1: a.At(row.WeightUs.Hi),
-				Title: fmt.Sprintf("%s: %s to %s", row.Title, micros(row.WeightUs.Lo), micros(row.WeightUs.Hi))})
-			end = a.At(row.WeightUs.Hi)
+		if row.Ratio.Known() && row.Kind != sample.Control {
+			whisker := mark{
+				Class: "whisker", X0: a.At(perRatio(row, row.Ratio.Lo)), X1: a.At(perRatio(row, row.Ratio.Hi)),
+				Title: fmt.Sprintf("%s: %s times %s", row.Title, intervalText(row.Ratio), t.Row(sample.Control).Title),
+			}
+			r.Lines, end = append(r.Lines, whisker), whisker.X1
 		}
 		r.Texts = append(r.Texts, mark{X0: end + 8, Text: micros(row.WeightUs.Mid)})
 		c.Alt += fmt.Sprintf("%s: %s. ", row.Title, micros(row.WeightUs.Mid))

@@ -45,7 +45,7 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 			every("tare", func(r *sample.Record) { r.Load.Bytes = 100 * perTrial })},
 		{"clients had to open 30 connections again", "tare",
 			every("tare", func(r *sample.Record) { r.Load.Connects = 5 })},
-		{"other programs used 50 % of a CPU", "tare", every("tare",
+		{"other programs used 0.25 of a CPU, so", "tare", every("tare",
 			func(r *sample.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
 		{"only 3 of 6 blocks were measured, which are too few for an interval", "tare", func(r *sample.Run) {
 			for i := range r.Records {

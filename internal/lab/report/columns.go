@@ -73,8 +73,6 @@ func (a *Report) resultColumns() []table.Column[rowLine] {
 		}
 		return fixed(2, l.WeightUs.Mid)
 	})
-	weight[1] = weight[1].For(table.Page, confidence()+"\ninterval",
-		unlessFailed(func(l rowLine) string { return intervalText(l.WeightUs) }))
 	ratio := table.Interval("ratio", func(l rowLine) stat.Interval { return l.Ratio })
 	ratio[0] = ratio[0].For(always, "times", unlessFailed(func(l rowLine) string { return ratioText(l.Row) }))
 	ratio[1] = ratio[1].For(always, confidence()+"\ninterval",

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,7 +17,7 @@ import (
 func resultsFolder(t *testing.T, run *sample.Run) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := New(run).WriteFiles(dir); err != nil {
+	if err := errors.Join(run.Write(dir), New(run).WriteFiles(dir)); err != nil {
 		t.Fatal(err)
 	}
 	j, err := sample.NewJournal(filepath.Join(dir, sample.JournalFile))
@@ -51,7 +53,7 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	if before.String() != after.String() {
 		t.Errorf("got\n%s\nwant\n%s", after.String(), before.String())
 	}
-	// An incomplete last line of the journal is ignored.
+	// An incomplete last line of the journal is left out with a warning.
 	journal := filepath.Join(dir, sample.JournalFile)
 	b, err := os.ReadFile(journal)
 	if err != nil {
@@ -60,11 +62,11 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	if err := os.WriteFile(journal, b[:len(b)-10], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if again, err = sample.Read(dir); err != nil || len(again.Records) != len(run.Records)-1 {
+	if again, err = sample.Read(dir); err != nil || len(again.Records) != len(run.Records)-1 ||
+		again.Warnings[len(again.Warnings)-1] != "the last record is incomplete and left out" {
 		t.Errorf("%d records, %v, want %d", len(again.Records), err, len(run.Records)-1)
 	}
-	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most",
-		`{"blocks":1}`: "block"} {
+	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most"} {
 		testkit.WriteFile(t, filepath.Join(dir, sample.RunFile), text)
 		if _, err := sample.Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
@@ -73,6 +75,39 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	if _, err := sample.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(),
 		"want a results folder that tare weigh wrote") {
 		t.Error(err)
+	}
+}
+
+// A damaged journal is an error with the number of the line. A killed run has a warning.
+func TestReadChecksTheJournal(t *testing.T) {
+	const good = `{"block":1,"contender":"tare","failure":"it fell over"}` + "\n"
+	for journal, want := range map[string]string{
+		good + good[:20] + "\n" + good:                             "trials.jsonl:2: invalid character",
+		good + "nonsense\n" + good:                                 "trials.jsonl:2: invalid character",
+		good + good + `{"block":0,"contender":"tare"}` + "\n":      "trials.jsonl:3: invalid block 0: want 1 to 10000",
+		`{"block":-1,"contender":"a","attribution":{}}` + "\n":     "trials.jsonl:1: invalid block -1: want 0 to 10000",
+		`{"block":1}` + "\n":                                       "trials.jsonl:1: missing contender",
+		`{"block":1,"contender":"tare"}` + "\n":                    "trials.jsonl:1: no result and no failure",
+		`{"block":1,"contender":"tare","load":{}}` + "\n":          "trials.jsonl:1: missing latency",
+		`{"block":1,"contender":"a","load":{"latency":{}}}` + "\n": "trials.jsonl:1: hist: ",
+		good:                          "trials.jsonl:2: has 1 of 3 records",
+		good + good + good:            "",
+		good + good + good + good[:9]: "",
+	} {
+		dir := t.TempDir()
+		testkit.WriteFile(t, filepath.Join(dir, sample.RunFile), `{"blocks":1,"records":3}`)
+		testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), journal)
+		run, err := sample.Read(dir)
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %s", journal, err, want)
+			}
+			continue
+		}
+		if err != nil || len(run.Records) != 3 || !strings.HasPrefix(run.Warnings[0], "the run was killed") ||
+			New(run).WriteText(io.Discard) != nil {
+			t.Errorf("%s: %+v, %v", journal, run, err)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -26,7 +25,7 @@ const (
 
 // FileNames returns the names of the files and folders of results folders, whatever the run.
 func FileNames() []string {
-	names := []string{targetsFile, profilesDir}
+	names := []string{targetsFile, ProfilesDir}
 	for _, f := range New(new(sample.Run)).Files() {
 		names = append(names, f.Name)
 	}
@@ -45,7 +44,7 @@ type File struct {
 func (a *Report) Files() []File {
 	all := []File{{PageFile, "this page", a.writePage}, {textFile, "the report as Markdown", a.writeMarkdown}}
 	journal := File{sample.JournalFile, "all trials with their times, one JSON object per line", nil}
-	run := File{sample.RunFile, "everything else about the run", a.writeRun}
+	run := File{sample.RunFile, "everything else about the run", nil}
 	configs := File{sample.ConfigsDir + "/", "the nginx configurations of the run", nil}
 	entrants := File{contendersFile,
 		"contenders: versions, lines of source, and responses before the load", a.writeContenders}
@@ -72,48 +71,22 @@ func (a *Report) Files() []File {
 	}, a.profileFiles())
 }
 
-// WriteFiles writes everything but the journal and the configurations into a results folder. It
-// continues after an error and returns the first.
+// WriteFiles writes everything but the run, the journal and the configurations into a results
+// folder. It continues after an error and returns the first.
 func (a *Report) WriteFiles(dir string) error {
 	var first error
 	if len(a.Profiles) > 0 {
-		first = os.MkdirAll(filepath.Join(dir, profilesDir), 0o755)
+		first = os.MkdirAll(filepath.Join(dir, ProfilesDir), 0o755)
 	}
 	for _, file := range a.Files() {
 		if file.write == nil {
 			continue
 		}
-		if err := WriteFile(filepath.Join(dir, file.Name), file.write); err != nil && first == nil {
+		if err := sample.WriteFile(filepath.Join(dir, file.Name), file.write); err != nil && first == nil {
 			first = err
 		}
 	}
 	return first
-}
-
-// WriteFile writes a file completely or not at all.
-func WriteFile(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails after the rename
-	err = write(f)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Chmod(f.Name(), 0o644) // CreateTemp makes files private; results are not
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	return os.Rename(f.Name(), name)
-}
-
-func (a *Report) writeRun(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(a.Run)
 }
 
 // writeCSV writes the rows of all tables.

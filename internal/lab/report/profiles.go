@@ -8,8 +8,8 @@ import (
 	"github.com/tarehq/tare/internal/lab/profile"
 )
 
-// profilesDir is the folder of the files for pprof.
-const profilesDir = "profiles"
+// ProfilesDir is the folder of the files for pprof.
+const ProfilesDir = "profiles"
 
 // shownChanges is the number of functions in a table of differences.
 const shownChanges = 12
@@ -64,7 +64,7 @@ func (a *Report) controlProfile() *profile.Profile {
 	return &a.Profiles[i]
 }
 
-func profileFile(p *profile.Profile) string { return path.Join(profilesDir, p.Contender+".pb.gz") }
+func profileFile(p *profile.Profile) string { return path.Join(ProfilesDir, p.Contender+".pb.gz") }
 
 // profileFiles returns a file for each profile.
 func (a *Report) profileFiles() (all []File) {

@@ -78,7 +78,7 @@ func TestPageWithoutProfiles(t *testing.T) {
 	if err != nil || strings.Contains(string(text), "<svg class=\"flame\"") {
 		t.Error(err, "a flame graph without samples")
 	}
-	if _, err := os.Stat(filepath.Join(dir, profilesDir)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, ProfilesDir)); err == nil {
 		t.Error("a folder without profiles")
 	}
 }

@@ -150,7 +150,7 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 	}
 }
 
-func TestVerdictGroupsSimilarCosts(t *testing.T) {
+func TestVerdictConcludesAndGroupsSimilarCosts(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*sample.Run)
 		want   string
@@ -158,17 +158,17 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 		"all clear": {func(*sample.Run) {},
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need 35 to 40 % less CPU time."},
 		"no difference": {func(r *sample.Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). tare needs 35 % less CPU time (8.77 µs). fasthttp needs as much CPU time as net/http, within 2 %."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). tare needs 35 % less CPU time (8.77 µs); fasthttp needs as much CPU time as net/http, within 2 %."},
 		"far apart": {func(r *sample.Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs); fasthttp needs 6.0 times as much (81.0 µs). tare needs 35 % less CPU time (8.77 µs)."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 6.0 times as much CPU time (81.0 µs); tare needs 35 % less (8.77 µs)."},
 		"a little": {func(r *sample.Run) {
 			scale(r, "fasthttp", func(int) float64 { return 11 / 6.0 })
 			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
 		},
-			"A request costs 13.5 µs of CPU time with net/http. fasthttp needs 10 % more CPU time (14.8 µs); nginx → net/http needs 2.3 times as much (31.0 µs). tare needs 10 % less CPU time (12.1 µs)."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 10 % more CPU time (14.8 µs); tare needs 10 % less (12.1 µs)."},
 		"unclear": {
 			func(r *sample.Run) { scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 40 % less CPU time (8.10 µs). This run cannot tell whether tare needs more or less."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 40 % less CPU time (8.10 µs); this run cannot tell whether tare needs more or less."},
 		"half": {func(r *sample.Run) {
 			scale(r, "fasthttp", func(int) float64 { return 5.2 / 6 })
 			scale(r, "tare", func(int) float64 { return 5.7 / 6.5 })
@@ -179,6 +179,16 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
 		},
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs about half as much CPU time (52 %, 7.02 µs); tare needs 10 % less (12.1 µs)."},
+		"conclusion": {func(r *sample.Run) { r.Conclusion = "nginx costs {nginx-nethttp, absent} the CPU time ({nethttp})" },
+			"nginx costs 2.3 times the CPU time (13.5 µs). fasthttp and tare need 35 to 40 % less CPU time."},
+		"conclusion of several": {func(r *sample.Run) { r.Conclusion = "others cost {fasthttp,tare}" },
+			"others cost 0.60 to 0.65 times. nginx → net/http needs 2.3 times as much CPU time (31.0 µs)."},
+		"unclear conclusion": {func(r *sample.Run) {
+			r.Conclusion = "nginx costs {nginx-nethttp}, and tare {tare}"
+			scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) })
+		}, "nginx costs 2.3 times, and tare 1.11 times (unclear). fasthttp needs 40 % less CPU time (8.10 µs)."},
+		"no conclusion": {func(r *sample.Run) { r.Conclusion = "nginx costs {absent}" },
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need 35 to 40 % less CPU time."},
 		"nothing": {func(r *sample.Run) { r.Records = nil }, "Nothing was measured."},
 		"control left out": {func(r *sample.Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
 			"The control was not measured, so nothing can be compared with it."},
@@ -195,7 +205,7 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 	}
 }
 
-// Bounds are the lowest and the highest of six blocks in all outputs.
+// All outputs have the bounds of the rows.
 func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 	run := fixture()
 	scale(run, "tare", func(block int) float64 { return 1 + 0.1*float64(block) })
@@ -207,20 +217,31 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 		!near(i.Hi, 6.5*1.6*1.6) {
 		t.Errorf("weight %v", i)
 	}
-	if i := row.Ratio; !near(i.Lo, 0.65*1.1) || !near(i.Mid, 0.65*1.35) || !near(i.Hi, 0.65*1.6) {
+	if i := row.Ratio; !near(i.Lo, 0.7514) || !near(i.Mid, 0.8704) || !near(i.Hi, 1.0083) {
 		t.Errorf("ratio %v", i)
 	}
 	if i := row.RateRatio; !near(i.Lo, 1/0.65) || !near(i.Hi, 1/0.65) { // the rate did not change
 		t.Errorf("ratio of rates %v", i)
+	}
+	chart := a.Tables[0].WeightChart()
+	for _, r := range chart.Rows {
+		if r.Label != "tare" {
+			continue
+		}
+		bar, line := r.Bars[len(r.Bars)-1].X1-chart.Left, r.Lines[0]
+		if lo, hi := (line.X0-chart.Left)/bar, (line.X1-chart.Left)/bar; !near(lo, row.Ratio.Lo/row.Ratio.Mid) ||
+			!near(hi, row.Ratio.Hi/row.Ratio.Mid) || !strings.Contains(line.Title, intervalText(row.Ratio)) {
+			t.Errorf("whisker from %v to %v of the bar, %q; want %v", lo, hi, line.Title, row.Ratio)
+		}
 	}
 	var csvText, page, text strings.Builder
 	if err := errors.Join(a.writeCSV(&csvText), a.writePage(&page), a.WriteText(&text)); err != nil {
 		t.Fatal(err)
 	}
 	for name, shown := range map[string]struct{ in, want string }{
-		"CSV":  {csvText.String(), ",tare,rival,6,11.8625,7.865,16.64,0.8775,0.715,1.04,unclear,"},
-		"page": {page.String(), "<td>11.86</td><td>7.87–16.64</td><td>0.88</td><td>0.71–1.04</td>"},
-		"text": {text.String(), "0.88      0.71–1.04        unclear"},
+		"CSV":  {csvText.String(), ",tare,rival,6,11.8625,7.865,16.64,0.870408,0.751403,1.00826,unclear,"},
+		"page": {page.String(), "<td>11.86</td><td>0.87</td><td>0.75–1.01</td>"},
+		"text": {text.String(), "0.87      0.75–1.01        unclear"},
 	} {
 		if !strings.Contains(shown.in, shown.want) {
 			t.Errorf("the %s lacks %s:\n%s", name, shown.want,

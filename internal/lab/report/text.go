@@ -62,7 +62,7 @@ func (a *Report) writeTable(d *table.Document, t *Table) {
 	a.writeWhy(d, t)
 	var warnings []string
 	for _, w := range t.Warnings() {
-		warnings = append(warnings, w.Contenders()+": "+w.Text)
+		warnings = append(warnings, w.Line())
 	}
 	d.Items(warnings)
 }

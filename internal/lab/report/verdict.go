@@ -14,7 +14,19 @@ import (
 
 // Verdict returns the result of the experiment in a few sentences, for the first measured
 // condition. It reports only what the intervals show.
-func (a *Report) Verdict() string { return strings.TrimSuffix(a.comparison()+" "+a.loopback(), " ") }
+func (a *Report) Verdict() string { return strings.TrimSpace(a.finding() + " " + a.Others()) }
+
+// finding is the verdict without what limits its validity.
+func (a *Report) finding() string { return strings.TrimSpace(a.comparison() + " " + a.loopback()) }
+
+// Others returns a sentence on the CPU time of other programs, if it widens the first table's
+// intervals; otherwise "".
+func (a *Report) Others() string {
+	if len(a.Tables) == 0 || a.Tables[0].Others() == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Other programs used %.2f of a CPU, so the intervals are wider.", a.Tables[0].Others())
+}
 
 // comparison returns the verdict on the contenders.
 func (a *Report) comparison() string {
@@ -42,9 +54,63 @@ func (a *Report) comparison() string {
 	if len(t.Pairs) > 0 {
 		return upper(t.pairsVerdict()) + "."
 	}
-	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid),
-		control.Title)}
-	return strings.Join(append(sentences, t.compared(control)...), " ")
+	return t.contenders(a.Conclusion, control)
+}
+
+// contenders returns the experiment's conclusion, and a sentence on the contenders that it does not
+// name. Without a conclusion the ways have a sentence, and the rivals.
+func (t *Table) contenders(conclusion string, control *analyze.Row) string {
+	named := make(map[string]bool)
+	first := sample.FillConclusion(conclusion, func(names []string) string {
+		for _, name := range names {
+			named[name] = true
+		}
+		return t.conclusion(names)
+	})
+	among := func(kinds ...sample.Kind) (rows []*analyze.Row) {
+		for i := range t.Rows {
+			row := &t.Rows[i]
+			if row.Trials > 0 && slices.Contains(kinds, row.Kind) && (first == "" || !named[row.Name]) {
+				rows = append(rows, row)
+			}
+		}
+		return rows
+	}
+	sentences := []string{first, compared(control, among(sample.Way, sample.Rival))}
+	if first == "" {
+		sentences = []string{
+			fmt.Sprintf("A request costs %s of CPU time with %s", micros(control.WeightUs.Mid), control.Title),
+			compared(control, among(sample.Way)), compared(control, among(sample.Rival)),
+		}
+	}
+	sentences = slices.DeleteFunc(sentences, func(s string) bool { return s == "" })
+	return strings.Join(sentences, ". ") + "."
+}
+
+// conclusion returns the ratios of contenders, such as "4.3 to 5.1 times", or the CPU time of the
+// control. It returns "" if none was measured.
+func (t *Table) conclusion(names []string) string {
+	least, most, unclear := math.Inf(1), 0.0, ""
+	for _, name := range names {
+		row := t.Named(name)
+		switch {
+		case row == nil || row.Trials == 0:
+			continue
+		case row.Kind == sample.Control:
+			return micros(row.WeightUs.Mid)
+		case row.Finding == stat.Unclear:
+			unclear = " (unclear)"
+		}
+		least, most = min(least, row.Ratio.Mid), max(most, row.Ratio.Mid)
+	}
+	if !(most > 0) {
+		return ""
+	}
+	digits := 1
+	if least < 1.5 {
+		digits = 2
+	}
+	return span(fixed(digits, least), fixed(digits, most)) + " times" + unclear
 }
 
 // loopback returns a sentence on what loopback charges to the control, if another machine generated
@@ -61,35 +127,32 @@ func (a *Report) loopback() string {
 		a.Link.Host, control.Title, row.Ratio.Mid, intervalText(row.Ratio))
 }
 
-// compared returns sentences on how the contenders' cost compares with the control's.
-func (t *Table) compared(control *analyze.Row) (sentences []string) {
+// compared returns a sentence without a period on how the cost of contenders compares with the
+// control's; "" without contenders.
+func compared(control *analyze.Row, rows []*analyze.Row) string {
 	found := make(map[stat.Finding][]*analyze.Row)
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if (row.Kind == sample.Way || row.Kind == sample.Rival) && row.Trials > 0 {
-			found[row.Finding] = append(found[row.Finding], row)
-		}
+	for _, row := range rows {
+		found[row.Finding] = append(found[row.Finding], row)
 	}
-	for _, rows := range [][]*analyze.Row{found[stat.More], found[stat.Less]} {
-		var phrases []string
-		of := " CPU time"
-		for _, g := range similar(rows) {
-			phrases = append(phrases, g.phrase(of))
-			of = "" // the first phrase of a sentence names it
-		}
-		if len(phrases) > 0 {
-			sentences = append(sentences, strings.Join(phrases, "; ")+".")
-		}
+	var phrases []string
+	of := " CPU time"
+	for _, g := range slices.Concat(similar(found[stat.More]), similar(found[stat.Less])) {
+		phrases = append(phrases, g.phrase(of))
+		of = "" // the first phrase names it
 	}
 	if same := found[stat.Same]; len(same) > 0 {
-		sentences = append(sentences, fmt.Sprintf("%s %s as much CPU time as %s, within %.0f %%.",
+		phrases = append(phrases, fmt.Sprintf("%s %s as much CPU time as %s, within %.0f %%",
 			sample.List(titles(same)), verb(same), control.Title, 100*stat.SameWithin))
 	}
 	if unclear := found[stat.Unclear]; len(unclear) > 0 {
-		sentences = append(sentences, fmt.Sprintf("This run cannot tell whether %s %s more or less.",
-			sample.List(titles(unclear)), verb(unclear)))
+		text := fmt.Sprintf("this run cannot tell whether %s %s more or less", sample.List(titles(unclear)),
+			verb(unclear))
+		if len(phrases) == 0 {
+			text = upper(text)
+		}
+		phrases = append(phrases, text)
 	}
-	return sentences
+	return strings.Join(phrases, "; ")
 }
 
 // group is contenders whose cost is about the same, in ascending order.

@@ -15,10 +15,25 @@ type Warning struct {
 }
 
 // Warnings returns the warnings of a table's rows, each text once.
-func (t *Table) Warnings() (all []Warning) {
+func (t *Table) Warnings() []Warning {
+	return t.warnings(func(row *analyze.Row) []string { return row.Warnings })
+}
+
+// limits returns why contenders that are a choice for a reader were measured alone, failed, or have
+// no interval.
+func (t *Table) limits() []Warning {
+	return t.warnings(func(row *analyze.Row) []string {
+		if isAside(row.Kind) {
+			return nil
+		}
+		return row.Limits
+	})
+}
+
+func (t *Table) warnings(of func(*analyze.Row) []string) (all []Warning) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		for _, text := range row.Warnings {
+		for _, text := range of(row) {
 			at := slices.IndexFunc(all, func(w Warning) bool { return w.Text == text })
 			if at < 0 {
 				at = len(all)
@@ -29,6 +44,9 @@ func (t *Table) Warnings() (all []Warning) {
 	}
 	return all
 }
+
+// Line returns the warning as a line.
+func (w *Warning) Line() string { return w.Contenders() + ": " + w.Text }
 
 // Contenders returns the titles of the contenders that the warning concerns.
 func (w *Warning) Contenders() string {

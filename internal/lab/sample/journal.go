@@ -3,9 +3,20 @@ package sample
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 )
+
+// Write writes the run without its records to a results folder, completely or not at all.
+func (r *Run) Write(dir string) error {
+	return WriteFile(filepath.Join(dir, RunFile), func(w io.Writer) error {
+		e := json.NewEncoder(w)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	})
+}
 
 // Journal writes records to a file, each as a line of JSON.
 type Journal struct{ file *os.File }
@@ -38,3 +49,23 @@ func (j *Journal) Add(r *Record) error {
 
 // Close closes the file.
 func (j *Journal) Close() error { return j.file.Close() }
+
+// WriteFile writes a file completely or not at all.
+func WriteFile(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	err = write(f)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = os.Chmod(f.Name(), 0o644) // CreateTemp makes files private; results are not
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return os.Rename(f.Name(), name)
+}

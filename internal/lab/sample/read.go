@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,8 +17,8 @@ const (
 	ConfigsDir  = "configs" // configurations of contenders
 )
 
-// Read reads a results folder. It ignores an incomplete last
-// line of the journal, as a killed run leaves it.
+// Read reads a results folder. If the run did not end, because it was killed, Read returns what was
+// written, with a warning. A damaged line of the journal is an error.
 func Read(dir string) (*Run, error) {
 	name := filepath.Join(dir, RunFile)
 	b, err := os.ReadFile(name)
@@ -34,26 +35,65 @@ func Read(dir string) (*Run, error) {
 	if run.Blocks < 0 || run.Blocks > maxBlocks {
 		return nil, fmt.Errorf("%s: %d blocks: want at most %d", name, run.Blocks, maxBlocks)
 	}
+	if run.Seconds == 0 {
+		run.Warnings = append(run.Warnings, "the run was killed: the report covers the trials until then")
+	}
 	journal, err := os.Open(filepath.Join(dir, JournalFile))
 	if err != nil {
 		return nil, err
 	}
 	defer journal.Close()
-	for lines := json.NewDecoder(journal); ; {
-		var r Record
-		err := lines.Decode(&r)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return run, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", journal.Name(), err)
-		}
-		if r.Block < 0 || r.Block > run.Blocks {
-			return nil, fmt.Errorf("%s: invalid block %d of %d", journal.Name(), r.Block, run.Blocks)
-		}
-		run.Records = append(run.Records, r)
+	if err := run.readJournal(journal); err != nil {
+		return nil, fmt.Errorf("%s:%w", journal.Name(), err)
 	}
+	return run, nil
 }
 
 // maxBlocks limits the memory that a damaged file can claim.
 const maxBlocks = 10_000
+
+// readJournal adds the records of a journal. The error begins with the number of its line.
+func (r *Run) readJournal(from io.Reader) error {
+	for lines, n := bufio.NewReader(from), 1; ; n++ {
+		line, err := lines.ReadBytes('\n')
+		switch {
+		case errors.Is(err, io.EOF) && r.Count > len(r.Records):
+			return fmt.Errorf("%d: has %d of %d records", n, len(r.Records), r.Count)
+		case errors.Is(err, io.EOF) && len(line) > 0:
+			r.Warnings = append(r.Warnings, "the last record is incomplete and left out")
+			return nil
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("%d: %w", n, err)
+		}
+		var rec Record
+		if err := json.Unmarshal(line, &rec); err != nil {
+			return fmt.Errorf("%d: %w", n, err)
+		}
+		if err := rec.check(); err != nil {
+			return fmt.Errorf("%d: %w", n, err)
+		}
+		r.Records = append(r.Records, rec)
+		r.Blocks = max(r.Blocks, rec.Block) // more than planned, if the run was to end by its intervals
+	}
+}
+
+// check returns an error for a record that no run writes.
+func (r *Record) check() error {
+	least := 1
+	if r.Attribution != nil {
+		least = 0 // a trial that counts has no block
+	}
+	switch {
+	case r.Contender == "":
+		return errors.New("missing contender")
+	case r.Block < least || r.Block > maxBlocks:
+		return fmt.Errorf("invalid block %d: want %d to %d", r.Block, least, maxBlocks)
+	case r.Failure == "" && r.Load == nil && r.Values == nil && r.Idle == nil:
+		return errors.New("no result and no failure")
+	case r.Failure == "" && r.Load != nil && r.Load.Latency == nil:
+		return errors.New("missing latency")
+	}
+	return nil
+}

@@ -21,7 +21,7 @@ import (
 )
 
 // Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
-// it.
+// it. Until the run ends, its Seconds are 0.
 type Run struct {
 	Tool       string    `json:"tool"` // version of tare
 	Experiment string    `json:"experiment"`
@@ -29,6 +29,7 @@ type Run struct {
 	Tail       []string  `json:"tail,omitempty"` // arguments after the seed
 	Title      string    `json:"title"`
 	Question   string    `json:"question"`
+	Conclusion string    `json:"conclusion,omitempty"` // see FillConclusion
 	Source     string    `json:"source"`
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`
@@ -71,6 +72,7 @@ type Run struct {
 	Warnings []string `json:"warnings"`
 
 	Records []Record `json:"-"`
+	Count   int      `json:"records,omitempty"` // of the journal; 0 if it is unknown
 
 	// Profiles are the sampled stacks, if any. They are stored as files for pprof.
 	Profiles []profile.Profile `json:"-"`

@@ -16,6 +16,9 @@ type Starts [][]float64
 // other, for example by memory layout. It therefore predicts other starts, too.
 type Estimate struct {
 	Interval
+	// Early is the interval before there are FewestStarts; it has bounds from three starts on. It is
+	// wide, and depends on a normal distribution, so nothing is found from it.
+	Early Interval
 
 	// Slices is the standard deviation of a slice within a start, without the outliers that the
 	// estimate ignores. Starts is the standard deviation between starts beyond what slices explain,
@@ -30,10 +33,13 @@ type Estimate struct {
 	SliceCount int // values in all starts
 }
 
-// fewestStarts is the number of starts that bounds require. Student's t is valid for two, but then
+// FewestStarts is the number of starts that bounds require. Student's t is valid for two, but then
 // it is too wide to be useful. The fewer starts there are, the more it depends on a normal
 // distribution.
-const fewestStarts = 5
+const FewestStarts = 5
+
+// fewestEarly is the number of starts that Early requires.
+const fewestEarly = 3
 
 // Ratios returns the ratio of a to b. a[s][r] and b[s][r] were measured side by side in round r of
 // start s. Pairs with a missing value are left out.
@@ -48,9 +54,11 @@ const fewestStarts = 5
 // One value per start works as well: the interval is then narrower than that of order statistics.
 func Ratios(a, b Starts) Estimate {
 	e := estimate(pairs(a, b, logRatio))
-	e.Mid = math.Exp(e.Mid)
-	if e.Known() {
-		e.Lo, e.Hi = math.Exp(e.Lo), math.Exp(e.Hi)
+	for _, i := range []*Interval{&e.Interval, &e.Early} {
+		i.Mid = math.Exp(i.Mid)
+		if i.Known() {
+			i.Lo, i.Hi = math.Exp(i.Lo), math.Exp(i.Hi)
+		}
 	}
 	return e
 }
@@ -88,6 +96,7 @@ func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 // estimate returns the estimate of values, at least one for each start.
 func estimate(values Starts) Estimate {
 	e := Estimate{Interval: Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, StartCount: len(values)}
+	e.Early = e.Interval
 	if len(values) == 0 {
 		return e
 	}
@@ -106,12 +115,16 @@ func estimate(values Starts) Estimate {
 		e.Slices = math.Sqrt(e.Slices / float64(several))
 	}
 	e.Mid = mean(middles)
+	e.Early = e.Interval
 	if len(middles) > 1 {
 		e.Starts = math.Sqrt(max(0, variance(middles)-e.Slices*e.Slices*perRound))
 	}
-	if len(middles) >= fewestStarts {
+	if len(middles) >= fewestEarly {
 		s := benchmath.AssumeNormal.Summary(&benchmath.Sample{Values: middles}, Confidence)
-		e.Lo, e.Hi = s.Lo, s.Hi
+		e.Early.Lo, e.Early.Hi = s.Lo, s.Hi
+	}
+	if len(middles) >= FewestStarts {
+		e.Interval = e.Early
 	}
 	return e
 }

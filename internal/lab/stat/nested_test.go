@@ -34,10 +34,18 @@ func TestIntervalOfOneValuePerStartIsStudents(t *testing.T) {
 	a := Starts{{9}, {10}, {11}, {12}, {13}}
 	b := Starts{{1}, {1}, {1}, {1}, {1}}
 	half := 2.776445 * math.Sqrt(2.5/5)
-	want := Estimate{Interval{10 - half, 10, 10 + half}, 0, math.Sqrt(2.5), 5, 5}
+	want := Estimate{Interval: Interval{10 - half, 10, 10 + half}, Starts: math.Sqrt(2.5)}
 	if e := Differences(a, b); !near(e.Lo, want.Lo) || !near(e.Mid, want.Mid) || !near(e.Hi, want.Hi) ||
 		e.Slices != 0 || !near(e.Starts, want.Starts) || e.StartCount != 5 || e.SliceCount != 5 {
 		t.Errorf("got %+v, want %+v", e, want)
+	}
+	// Three starts have an early interval: two degrees of freedom, 4.302653.
+	three := 4.302653 / math.Sqrt(3)
+	if e := Differences(a[:3], b[:3]); e.Known() || !near(e.Early.Lo, 9-three) || !near(e.Early.Hi, 9+three) {
+		t.Errorf("three starts: %+v, want 9 ± %v", e, three)
+	}
+	if e := Differences(a[:2], b[:2]); e.Early.Known() || e.Early.Mid != e.Mid {
+		t.Errorf("two starts: %+v", e)
 	}
 	a = Starts{{math.Exp(0.08)}, {math.Exp(0.09)}, {math.Exp(0.1)}, {math.Exp(0.11)}, {math.Exp(0.12)}}
 	half /= 100

@@ -256,7 +256,7 @@ func TestStoppingStartsByWidthCausesFewFalseFindings(t *testing.T) {
 				a, b := n.make(random, most, rounds)
 				narrow, count := 0, 0
 				var e Estimate
-				for count = fewestStarts; count <= most && narrow < 3; count++ {
+				for count = FewestStarts; count <= most && narrow < 3; count++ {
 					narrow++
 					if e = Ratios(a[:count], b[:count]); (e.Hi-e.Lo)/2/e.Mid > width {
 						narrow = 0

@@ -58,13 +58,8 @@ func Known(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
-// Ratio returns the median ratio of a to b. a[i] and b[i] were measured side by side, so
+// Difference returns the median difference of a and b. a[i] and b[i] were measured side by side, so
 // disturbances of both cancel out. Pairs with NaN are left out.
-func Ratio(a, b []float64) Interval {
-	return Median(slices.Concat(pairs(Starts{a}, Starts{b}, func(a, b float64) float64 { return a / b })...))
-}
-
-// Difference returns the median difference of a and b, in pairs as for Ratio.
 func Difference(a, b []float64) Interval {
 	return Median(slices.Concat(pairs(Starts{a}, Starts{b}, minus)...))
 }

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/template"
@@ -71,7 +73,7 @@ func (r *Run) files() map[string]func(io.Writer) error {
 func (r *Run) WriteFiles(dir string) error {
 	var errs []error
 	for name, write := range r.files() {
-		errs = append(errs, report.WriteFile(filepath.Join(dir, name), write))
+		errs = append(errs, sample.WriteFile(filepath.Join(dir, name), write))
 	}
 	return errors.Join(errs...)
 }
@@ -80,6 +82,20 @@ func (r *Run) writeRun(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "\t")
 	return e.Encode(r)
+}
+
+// Read reads a results folder of an experiment of events.
+func Read(dir string) (*Run, error) {
+	name := filepath.Join(dir, runFile)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Run)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return r, nil
 }
 
 func (r *Run) writeResults(w io.Writer) error {

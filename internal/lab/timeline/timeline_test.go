@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -175,6 +176,12 @@ func TestFilesAreWritten(t *testing.T) {
 	r.Cases = append(r.Cases, Case{Name: "c", Title: "nginx <b>", Absent: "nginx is missing"})
 	if err := r.WriteFiles(dir); err != nil {
 		t.Fatal(err)
+	}
+	var before, after strings.Builder
+	again, err := Read(dir)
+	if err := errors.Join(err, r.WriteText(&before), again.WriteText(&after)); err != nil ||
+		before.String() != after.String() {
+		t.Errorf("read again: %v\n%s\nwant\n%s", err, after.String(), before.String())
 	}
 	for name, want := range map[string]string{
 		"report.html": "nginx &lt;b&gt;: nginx is missing", "report.md": "# A deploy",

@@ -6,13 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
@@ -176,6 +172,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		return false, nil
 	}
 	if rec.Failure = fault(result, fmt.Sprintf("nothing was received in %v", b.Measure)); rec.Failure != "" {
+		rec.Failure += running.Printed()
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
 	fill(rec, result, &before, &after, isOwn)
@@ -302,29 +299,7 @@ func (b *Bench) moveAside(c sample.Condition) (restore func(), generator []int, 
 	return func() { _ = bindProcess(b.CPUs) }, generator, nil
 }
 
-// bindProcess sets the processors of all threads of this process. New threads inherit them, and it
-// looks again for one that a thread began before its own were set.
+// bindProcess sets the processors of all threads of this process.
 func bindProcess(cpus []int) error {
-	bound := make(map[string]bool)
-	for isNew := true; isNew; {
-		tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
-		if err != nil {
-			return err
-		}
-		isNew = false
-		for _, task := range tasks {
-			if bound[task] {
-				continue
-			}
-			bound[task], isNew = true, true
-			tid, err := strconv.Atoi(filepath.Base(task))
-			if err != nil {
-				return err
-			}
-			if err := contender.BindTask(tid, cpus); err != nil && !errors.Is(err, unix.ESRCH) {
-				return err
-			}
-		}
-	}
-	return nil
+	return contender.EachThread(func(tid int) error { return contender.BindTask(tid, cpus) })
 }

@@ -65,8 +65,8 @@ type Block struct {
 	// Together measures all members alone if one of them is.
 	Together bool
 
-	// Alone holds, by name, why members are measured alone. A contender that an earlier block
-	// measured alone stays alone, so that all its records can be compared.
+	// Alone holds, by name, why members are measured alone although nothing in this block requires
+	// it.
 	Alone map[string]string
 
 	// Turn is called before each turn with the member's name and its rate in the turn before.

@@ -84,7 +84,8 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 		return s.fail(m, why)
 	}
 	if got.Requests == 0 && got.Errors > 0 { // its next slices would take as long as their timeouts
-		return s.fail(m, cmp.Or(m.diesSoon(), "no response in a slice: "+m.session.Close().Errors.First))
+		first := m.session.Close().Errors.First
+		return s.fail(m, cmp.Or(m.diesSoon(), "no response in a slice: "+first+m.running.Printed()))
 	}
 	after, err := proc.Self(sample.RoleGenerator)
 	if err != nil {
@@ -179,9 +180,12 @@ func (s *blockState) finish(m *member) error {
 		return err
 	}
 	result := m.session.Close()
-	if why := cmp.Or(m.died(), fault(result, "nothing was received in slices of "+s.length.String()),
-		handshakeFault(&s.Scenario, result)); why != "" {
+	if why := m.died(); why != "" {
 		return s.fail(m, why)
+	}
+	if why := cmp.Or(fault(result, "nothing was received in slices of "+s.length.String()),
+		handshakeFault(&s.Scenario, result)); why != "" {
+		return s.fail(m, why+m.running.Printed())
 	}
 	m.rec.Load = result
 	for role, now := range usages {
