@@ -20,106 +20,80 @@ func (r *result) undocumented() (n int) {
 	return n
 }
 
-// summary returns a line about the result.
+// summary returns a line about the result, and its problems.
 func (r *result) summary() string {
-	s := fmt.Sprintf("%s, %s: %d tests, %d differences, %d without a reason, %d s", r.Name, r.Go, r.Tests,
-		len(r.Differences), r.undocumented(), r.Seconds)
-	if r.Failed > 0 {
-		s += fmt.Sprintf("; %d fail with net/http, too", r.Failed)
+	s := fmt.Sprintf("%s %s, %s, %d s: %d tests, %d differences, %d without a reason", r.Name, r.Version, r.Go, r.Seconds,
+		r.Tests, len(r.Differences), r.undocumented())
+	if r.Failed+r.Unsteady > 0 {
+		s += fmt.Sprintf("; %d fail with net/http, %d differed only once", r.Failed, r.Unsteady)
 	}
-	if r.Unsteady > 0 {
-		s += fmt.Sprintf("; %d passed when run again alone", r.Unsteady)
-	}
-	for _, p := range r.Problems {
-		s += "\n" + p
-	}
-	return s
+	return strings.Join(append([]string{s}, r.Problems...), "\n")
 }
 
-// readResults reads all results of a folder, sorted by name and Go release.
-func readResults(folder string) (all []*result, err error) {
+// writeDocument writes the results in a folder as Markdown.
+func writeDocument(file, folder string, all []*project) error {
 	names, err := filepath.Glob(filepath.Join(folder, "*", "*.json"))
-	if err != nil {
-		return nil, err
+	if err != nil || len(names) == 0 {
+		return fmt.Errorf("%s: no results (run the projects first)", folder)
 	}
+	var rows []string
+	reasons := make(map[string]map[string]bool) // tests by reason
 	for _, name := range names {
 		text, err := os.ReadFile(name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		r := new(result)
-		if err := json.Unmarshal(text, r); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+		var r result
+		if err := json.Unmarshal(text, &r); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		all = append(all, r)
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no results (run the projects first)", folder)
-	}
-	slices.SortFunc(all, func(a, b *result) int { return strings.Compare(a.Name+" "+a.Go, b.Name+" "+b.Go) })
-	return all, nil
-}
-
-// writeDocument writes the results of a folder as Markdown.
-func writeDocument(file, folder string, all *list) error {
-	results, err := readResults(folder)
-	if err != nil {
-		return err
-	}
-	var b strings.Builder
-	b.WriteString(documentHead)
-	reasons := make(map[string][]string) // tests by reason
-	tests, seconds := 0, 0
-	for _, r := range results {
-		tests, seconds = tests+r.Tests, seconds+r.Seconds
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d s |\n", r.Name, strings.TrimPrefix(r.Go, "go"), r.Tests+r.Failed,
-			r.Tests, r.Tests-differing(r), r.Seconds)
+		differing := make(map[string]bool)
 		for _, d := range r.Differences {
-			name := r.Name + ": " + d.Test
-			if !slices.Contains(reasons[d.Reason], name) {
-				reasons[d.Reason] = append(reasons[d.Reason], name)
+			differing[d.Package+d.Test] = true
+			if reasons[d.Reason] == nil {
+				reasons[d.Reason] = make(map[string]bool)
 			}
+			reasons[d.Reason][r.Name+": "+d.Test] = true
 		}
+		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %d | %d | %d | %d s |\n", r.Name, r.Version,
+			strings.TrimPrefix(r.Go, "go"), r.Tests+r.Failed, r.Tests, r.Tests-len(differing), r.Seconds))
 	}
-	fmt.Fprintf(&b, "\nAll took %d minutes for %d tests.\n", seconds/60, tests)
-	b.WriteString("\n## Which tests fail, and why?\n")
+	slices.Sort(rows)
+	text := documentHead + strings.Join(rows, "") + "\n## Which tests differ, and why?\n"
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		document, quotation, _ := strings.Cut(reason, ": ")
-		if reason == "" {
-			document, quotation = "Without a reason", ""
-		}
-		fmt.Fprintf(&b, "\n%s: %s\n\n", document, quotation)
-		for _, name := range reasons[reason] {
-			fmt.Fprintf(&b, "- %s\n", name)
-		}
+		text += "\n" + reason + "\n\n- " + strings.Join(slices.Sorted(maps.Keys(reasons[reason])), "\n- ") + "\n"
 	}
-	b.WriteString(skippedTests(all))
-	return os.WriteFile(file, []byte(b.String()), 0o644)
-}
-
-// differing returns how many tests differ in one mode or more.
-func differing(r *result) int {
-	tests := make(map[string]bool)
-	for _, d := range r.Differences {
-		tests[d.Package+" "+d.Test] = true
-	}
-	return len(tests)
-}
-
-func skippedTests(all *list) string {
-	var b strings.Builder
-	for _, s := range all.Suites {
-		for _, test := range slices.Sorted(maps.Keys(s.Skip)) {
-			fmt.Fprintf(&b, "| %s | `%s` | %s |\n", s.Module, test, s.Skip[test])
+	text += "\n## Which tests do not run?\n\n| project | tests | reason |\n|---|---|---|\n"
+	for _, p := range all {
+		for _, tests := range slices.Sorted(maps.Keys(p.Skip)) {
+			text += fmt.Sprintf("| %s | `%s` | %s |\n", p.name(), tests, p.Skip[tests])
 		}
 	}
-	if b.Len() == 0 {
-		return ""
-	}
-	return "\n## Which tests do not run?\n\n| project | test | why |\n|---|---|---|\n" + b.String()
+	return os.WriteFile(file, []byte(text), 0o644)
 }
 
-const documentHead = `# Compatibility: other projects' tests
+const documentHead = `# Compatibility: other projects' tests with tare in place of net/http
 
-TODO
+Does a program work when its http.Server is wrapped by tare, or its http.Transport replaced? These
+projects' own tests show it, and applications that run from their start to SIGTERM with real clients.
+"make check-others" runs them and writes this page.
+
+No source of a project is changed. An overlay of the standard library passes calls of http.Server's
+and http.Transport's methods to tare. Each test runs with net/http first, then in these modes:
+
+| mode | replaced |
+|---|---|
+| default | servers, by tare.Wrap |
+| loops | the same with HooksOnLoops; TLS listeners by ServeTLS |
+| on-loop | the same with Dispatch OnLoop |
+| closing | as default; Shutdown and Close are called on the tare.Server |
+| transport | http.Transport, by tare.Transport |
+| both | as loops and transport |
+
+Programs whose tests neither serve nor send a request do not count. A test that passes with net/http
+and not in a mode runs again alone, in both. If it still differs, it is listed below with its reason,
+a quotation of the package documentation or of another page.
+
+| project | version | Go | tests | pass with net/http | pass in all modes | time |
+|---|---|---|---|---|---|---|
 `

@@ -3,14 +3,11 @@ package main
 import (
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"go/ast"
-	"go/build"
-	"go/parser"
-	"go/token"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -29,12 +26,9 @@ type overlay struct {
 	files  map[string]string
 }
 
-// newOverlay writes the overlay of a Go installation. sources are tare's packages: folders by path.
+// newOverlay writes the overlay of a Go installation. sources are tare's files by import path.
 func newOverlay(goroot, folder string, sources map[string][]string) (*overlay, error) {
 	o := &overlay{goroot: goroot, folder: folder, files: make(map[string]string)}
-	if err := o.insertCalls(); err != nil {
-		return nil, err
-	}
 	for name, path := range map[string]string{"hook/hook.go": "tarehq/hook/hook.go",
 		"hook/http/replaced.go": "net/http/zz_replaced.go"} {
 		source, err := hookFiles.ReadFile(name)
@@ -57,20 +51,64 @@ func newOverlay(goroot, folder string, sources map[string][]string) (*overlay, e
 			}
 		}
 	}
+	inserted := 0
+	for _, name := range []string{"server.go", "transport.go", "roundtrip.go"} {
+		source, err := os.ReadFile(filepath.Join(goroot, "src", "net", "http", name))
+		if err != nil {
+			return nil, err
+		}
+		changed, n := insertCalls(string(source))
+		inserted += n
+		if err := o.addStandard("net/http/"+name, []byte(changed)); err != nil {
+			return nil, err
+		}
+	}
+	if want := 7; inserted != want {
+		return nil, fmt.Errorf("%s: found %d of %d methods of net/http", goroot, inserted, want)
+	}
 	return o, nil
 }
 
-// addStandard adds a file of the standard library, in which imports of tare are renamed.
-func (o *overlay) addStandard(path string, source []byte) error {
-	text := strings.ReplaceAll(string(source), `"github.com/tarehq/`, `"tarehq/`)
-	return o.add(filepath.Join(o.goroot, "src", path), []byte(text))
+// insertCalls inserts the calls of http.Replaced into a file and returns how many. A call is in the
+// line of its method's head, so that lines keep their numbers.
+func insertCalls(source string) (changed string, n int) {
+	head := regexp.MustCompile(`(?m)^func \((\w+) \*(Server\) (?:Serve|ServeTLS|Shutdown|Close|SetKeepAlivesEnabled)|` +
+		`Transport\) (?:RoundTrip|CloseIdleConnections))\((.*?)\) ?(.*) \{$`)
+	return head.ReplaceAllStringFunc(source, func(line string) string {
+		n++
+		m := head.FindStringSubmatch(line)
+		args, values, results := m[1], "ok", ""
+		for field := range strings.SplitSeq(m[3], ",") {
+			if name, _, _ := strings.Cut(strings.TrimSpace(field), " "); name != "" {
+				args += ", " + name
+			}
+		}
+		switch m[4] {
+		case "error":
+			values, results = "ok, err", "err"
+		case "(*Response, error)":
+			values, results = "ok, resp, err", "resp, err"
+		}
+		return fmt.Sprintf("%s if f := Replaced.%s; f != nil { if %s := f(%s); ok { return %s } };", line,
+			strings.Replace(m[2], ") ", "", 1), values, args, results)
+	}), n
 }
 
-// add adds or replaces a file.
-func (o *overlay) add(path string, source []byte) error {
+// addStandard adds or replaces a file of the standard library, in which imports of tare are renamed.
+func (o *overlay) addStandard(path string, source []byte) error {
+	text := strings.ReplaceAll(string(source), `"github.com/tarehq/`, `"tarehq/`)
+	return o.add(filepath.Join(o.goroot, "src", path), text)
+}
+
+func (o *overlay) add(path, text string) error {
 	own := filepath.Join(o.folder, strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", "+"))
 	o.files[path] = own
-	return os.WriteFile(own, source, 0o644)
+	return os.WriteFile(own, []byte(text), 0o644)
+}
+
+// of returns a copy for a project, whose files are in a folder of their own.
+func (o *overlay) of(folder string) *overlay {
+	return &overlay{goroot: o.goroot, folder: folder, files: maps.Clone(o.files)}
 }
 
 // write writes the file for "go build -overlay" and returns its name.
@@ -81,103 +119,4 @@ func (o *overlay) write() (string, error) {
 	}
 	name := filepath.Join(o.folder, "overlay.json")
 	return name, os.WriteFile(name, text, 0o644)
-}
-
-// replacedMethods returns the methods of net/http at whose start a call is inserted, with the names
-// of their results.
-func replacedMethods() map[string]string {
-	return map[string]string{
-		"Server.Serve": "err", "Server.ServeTLS": "err", "Server.Shutdown": "err", "Server.Close": "err",
-		"Server.SetKeepAlivesEnabled": "", "Transport.RoundTrip": "resp, err", "Transport.CloseIdleConnections": "",
-	}
-}
-
-// insertCalls inserts the calls of http.Replaced, each in the line of the method's head, so that
-// lines keep their numbers.
-func (o *overlay) insertCalls() error {
-	dir := filepath.Join(o.goroot, "src", "net", "http")
-	p, err := build.Default.ImportDir(dir, 0)
-	if err != nil {
-		return err
-	}
-	methods := replacedMethods()
-	for _, name := range p.GoFiles {
-		path := filepath.Join(dir, name)
-		source, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		changed, err := insertInto(path, string(source), methods)
-		if err != nil {
-			return err
-		}
-		if changed != string(source) {
-			if err := o.add(path, []byte(changed)); err != nil {
-				return err
-			}
-		}
-	}
-	if len(methods) > 0 {
-		return fmt.Errorf("%s: no methods %v", dir, methods)
-	}
-	return nil
-}
-
-// insertInto inserts the calls into a file, and removes its methods from those that are missing.
-func insertInto(path, source string, missing map[string]string) (string, error) {
-	set := token.NewFileSet()
-	f, err := parser.ParseFile(set, path, source, parser.SkipObjectResolution)
-	if err != nil {
-		return "", err
-	}
-	added := 0
-	for _, d := range f.Decls {
-		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Recv == nil {
-			continue
-		}
-		star, ok := fn.Recv.List[0].Type.(*ast.StarExpr)
-		if !ok {
-			continue
-		}
-		receiver, ok := star.X.(*ast.Ident)
-		if !ok {
-			continue
-		}
-		method := receiver.Name + "." + fn.Name.Name
-		results, ok := missing[method]
-		if !ok {
-			continue
-		}
-		delete(missing, method)
-		call, err := callOf(fn, receiver.Name+fn.Name.Name, results)
-		if err != nil {
-			return "", fmt.Errorf("%s: %w", set.Position(fn.Pos()), err)
-		}
-		at := set.Position(fn.Body.Lbrace).Offset + 1 + added
-		source = source[:at] + call + source[at:]
-		added += len(call)
-	}
-	return source, nil
-}
-
-// callOf returns the statement that calls a function of http.Replaced.
-func callOf(fn *ast.FuncDecl, name, results string) (string, error) {
-	var args []string
-	for _, list := range [][]*ast.Field{fn.Recv.List, fn.Type.Params.List} {
-		for _, field := range list {
-			if len(field.Names) == 0 || field.Names[0].Name == "_" {
-				return "", errors.New("a parameter without a name")
-			}
-			for _, n := range field.Names {
-				args = append(args, n.Name)
-			}
-		}
-	}
-	values := "ok"
-	if results != "" {
-		values += ", " + results
-	}
-	return fmt.Sprintf(" if f := Replaced.%s; f != nil { if %s := f(%s); ok { return %s } };", name, values,
-		strings.Join(args, ", "), results), nil
 }

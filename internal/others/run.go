@@ -8,9 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,134 +17,100 @@ import (
 const (
 	// reference is the mode in which net/http serves.
 	reference = "net/http"
-	// killDelay is the time that a program has after its timeout to report what hangs.
+	// killDelay is the time in which a program reports what hangs.
 	killDelay = 10 * time.Second
+	nobody    = 65534
 )
 
-// outcome is what became of a test.
-type outcome string
-
-// Outcomes, as go test names them; a test that hangs or ends the program has none.
+// Outcomes of a test, as go test names them. A test that hangs or ends the program has none.
 const (
-	passed  outcome = "pass"
-	failed  outcome = "fail"
-	skipped outcome = "skip"
+	passed = "pass"
+	failed = "fail"
 )
 
 // trial is one run of a program.
 type trial struct {
-	outcomes map[string]outcome // by test
-	output   map[string]string
-	// unfinished has the tests without subtests that ran when the program ended.
-	unfinished []string
-	served     bool // tare has served or sent a request
+	outcomes   map[string]string // by test
+	output     map[string]string
+	unfinished []string // tests, without subtests, that ran when the program ended
+	isServed   bool     // tare has served or sent a request
 }
 
-// sandbox runs other people's programs, as an ordinary user if this process is root's, in a folder
-// of their own.
-type sandbox struct {
-	dir        string
-	credential *syscall.Credential // nil to stay the same user
-}
-
-// newSandbox makes the folder. Only root can become another user.
-func newSandbox(dir string) (*sandbox, error) {
-	s := &sandbox{dir: dir}
-	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil || os.Geteuid() != 0 {
-		return s, err
-	}
-	nobody, err := user.Lookup("nobody")
-	if err != nil {
+// run runs a program in a mode: as an ordinary user if this process is root's, and in a folder of
+// its own. only and skip are regular expressions of tests; "" stands for all and none.
+func (b *builder) run(ctx context.Context, p program, mode, only, skip string) (*trial, error) {
+	home := filepath.Join(b.work, "home")
+	mark := filepath.Join(home, "mark")
+	if err := errors.Join(os.RemoveAll(home), os.MkdirAll(filepath.Join(home, "tmp"), 0o755)); err != nil {
 		return nil, err
 	}
-	uid, err1 := strconv.ParseUint(nobody.Uid, 10, 32)
-	gid, err2 := strconv.ParseUint(nobody.Gid, 10, 32)
-	s.credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-	return s, errors.Join(err1, err2)
-}
-
-// own gives the files below dir to the user of the sandbox.
-func (s *sandbox) own(dir string) error {
-	if s.credential == nil {
-		return nil
-	}
-	return filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(path, int(s.credential.Uid), int(s.credential.Gid))
-	})
-}
-
-// command returns a command in the sandbox. Its process group ends with the context.
-func (s *sandbox) command(ctx context.Context, dir, mode string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TMPDIR=" + filepath.Join(s.dir, "tmp"),
-		"USER=nobody", "TARE_OTHERS_MODE=" + mode, "TARE_OTHERS_MARK=" + s.mark()}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: s.credential, Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = killDelay
-	return cmd
-}
-
-func (s *sandbox) mark() string { return filepath.Join(s.dir, "mark") }
-
-// test runs tests of a package in a mode. only is a regular expression, or "" for all; skip
-// likewise, or "" for none.
-func (s *sandbox) test(ctx context.Context, p testPackage, mode, only, skip string, limit time.Duration) (*trial, error) {
-	if err := os.RemoveAll(s.mark()); err != nil {
-		return nil, err
-	}
-	args := []string{p.program, "-test.v=test2json", "-test.timeout=" + limit.String()}
-	if only != "" {
-		args = append(args, "-test.run="+only)
-	}
+	ctx, cancel := context.WithTimeout(ctx, b.Limit+killDelay)
+	defer cancel()
+	args := []string{p.file, "-test.v=test2json", "-test.timeout=" + b.Limit.String(), "-test.run=" + only}
 	if skip != "" {
 		args = append(args, "-test.skip="+skip)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit+killDelay)
-	defer cancel()
-	cmd := s.command(ctx, p.Dir, mode, args...)
+	if b.Script != "" {
+		args = []string{"bash", "-eu", filepath.Join(b.work, b.Script+".sh")}
+		p.Dir = home
+	}
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Env = []string{"PATH=" + b.work + ":" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"),
+		"USER=nobody", "TARE_OTHERS_MODE=" + mode, "TARE_OTHERS_MARK=" + mark, "APPLICATION=" + p.file}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if os.Geteuid() == 0 {
+		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
+		if err := exec.CommandContext(ctx, "chown", "-R", fmt.Sprint(nobody, ":", nobody), b.work).Run(); err != nil {
+			return nil, err
+		}
+	}
+	killAll := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var text bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &text, &text
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Cancel, cmd.WaitDelay = p.Dir, &text, &text, killAll, killDelay
 	err := cmd.Run()
-	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+	if cmd.Process == nil {
 		return nil, err
 	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it has left
-	t, err := parseTrial(ctx, &text)
+	_ = killAll() // what it has left
+	var t *trial
+	if b.Script != "" {
+		t = &trial{outcomes: map[string]string{"script": passed}, output: map[string]string{"script": text.String()}}
+		err = nil
+	} else {
+		t, err = parseTrial(context.WithoutCancel(ctx), &text)
+	}
 	if err == nil {
-		_, markErr := os.Stat(s.mark())
-		t.served = markErr == nil
+		_, markErr := os.Stat(mark)
+		t.isServed = markErr == nil
 	}
 	return t, err
 }
 
 // parseTrial reads what a test program has written.
 func parseTrial(ctx context.Context, text *bytes.Buffer) (*trial, error) {
-	convert := exec.CommandContext(context.WithoutCancel(ctx), "go", "tool", "test2json")
+	convert := exec.CommandContext(ctx, "go", "tool", "test2json")
 	convert.Stdin = text
 	out, err := convert.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go tool test2json: %w", err)
 	}
-	t := &trial{outcomes: make(map[string]outcome), output: make(map[string]string)}
+	t := &trial{outcomes: make(map[string]string), output: make(map[string]string)}
 	began := make(map[string]bool)
 	for line := range bytes.Lines(out) {
 		var event struct{ Action, Test, Output string }
 		if err := json.Unmarshal(line, &event); err != nil {
 			return nil, err
 		}
-		switch o := outcome(event.Action); {
-		case event.Action == "output":
+		switch event.Action {
+		case "output":
 			t.output[event.Test] += event.Output
-		case event.Action == "run":
+		case "run":
 			began[top(event.Test)] = true
-		case event.Test != "" && (o == passed || o == failed || o == skipped):
-			t.outcomes[event.Test] = o
+		case passed, failed, "skip":
+			t.outcomes[event.Test] = event.Action
 		}
 	}
+	delete(t.outcomes, "") // of the program
 	for test := range began {
 		if t.outcomes[test] == "" {
 			t.unfinished = append(t.unfinished, test)

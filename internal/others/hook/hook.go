@@ -2,7 +2,7 @@
 
 // Package hook makes the servers and transports of package net/http those of tare, in programs that
 // know nothing of it. It belongs to an overlay of the standard library. TARE_OTHERS_MODE selects
-// what is replaced; TARE_OTHERS_MARK names a file that receives a line for each first use.
+// what is replaced. TARE_OTHERS_MARK names a file that exists once tare was used.
 package hook
 
 import (
@@ -21,98 +21,79 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// tarePath begins the names of tare's functions, as the overlay names its packages.
-const tarePath = "tarehq/tare"
-
-// mode is what is replaced.
-type mode struct {
-	servers      bool
-	hooksOnLoops bool // and TLS listeners are served by ServeTLS
-	onLoop       bool // handlers run on event loops
-	endsWrapped  bool // Shutdown and Close are called on the tare.Server
-	transports   bool
-}
-
-func modeOf(name string) mode {
-	switch name {
-	case "default":
-		return mode{servers: true}
-	case "loops":
-		return mode{servers: true, hooksOnLoops: true}
-	case "on-loop":
-		return mode{servers: true, hooksOnLoops: true, onLoop: true}
-	case "closing":
-		return mode{servers: true, endsWrapped: true}
-	case "transport":
-		return mode{transports: true}
-	case "both":
-		return mode{servers: true, hooksOnLoops: true, transports: true}
-	}
-	return mode{}
-}
-
 // replacement has tare's counterparts of servers and transports. One that net/http keeps has nil.
 type replacement struct {
-	mode mode
+	onLoops bool // servers have HooksOnLoops, and TLS listeners are served by ServeTLS
+	onLoop  bool // handlers run on event loops
 
 	mu         sync.Mutex
 	servers    map[*http.Server]*tare.Server
 	transports map[*http.Transport]*tare.Transport
 }
 
-// Tests start long after this package is initialized. There is no other place in a program of which
-// nothing is known.
+// The program that contains this package knows nothing of it, so only init can begin.
 func init() {
-	r := &replacement{mode: modeOf(os.Getenv("TARE_OTHERS_MODE")), servers: make(map[*http.Server]*tare.Server),
+	r := &replacement{servers: make(map[*http.Server]*tare.Server),
 		transports: make(map[*http.Transport]*tare.Transport)}
-	if r.mode.servers {
-		http.Replaced.ServerServe, http.Replaced.ServerServeTLS = r.serve, r.serveTLS
-		http.Replaced.ServerSetKeepAlivesEnabled = r.setKeepAlivesEnabled
-	}
-	if r.mode.endsWrapped {
+	switch os.Getenv("TARE_OTHERS_MODE") {
+	case "default":
+		r.replaceServers()
+	case "loops":
+		r.onLoops = true
+		r.replaceServers()
+	case "on-loop":
+		r.onLoops, r.onLoop = true, true
+		r.replaceServers()
+	case "closing":
+		r.replaceServers()
 		http.Replaced.ServerShutdown, http.Replaced.ServerClose = r.shutdown, r.close
+	case "transport":
+		r.replaceTransports()
+	case "both":
+		r.onLoops = true
+		r.replaceServers()
+		r.replaceTransports()
 	}
-	if r.mode.transports {
-		http.Replaced.TransportRoundTrip, http.Replaced.TransportCloseIdleConnections = r.roundTrip, r.closeIdle
-	}
+}
+
+func (r *replacement) replaceServers() {
+	http.Replaced.ServerServe, http.Replaced.ServerServeTLS = r.serve, r.serveTLS
+	http.Replaced.ServerSetKeepAlivesEnabled = r.setKeepAlivesEnabled
+}
+
+func (r *replacement) replaceTransports() {
+	http.Replaced.TransportRoundTrip, http.Replaced.TransportCloseIdleConnections = r.roundTrip, r.closeIdle
 }
 
 // isOwnCall reports whether tare itself calls the replaced method.
 func isOwnCall() bool {
-	const frames = 3 // Callers, isOwnCall, the replacing method, the replaced one; then its caller
+	const skipped = 3 // Callers, isOwnCall, and what replaces the method
 	var pcs [4]uintptr
-	iterator := runtime.CallersFrames(pcs[:runtime.Callers(frames, pcs[:])])
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(skipped, pcs[:])])
 	for {
-		frame, more := iterator.Next()
-		if !strings.HasPrefix(frame.Function, "net/http.(*") {
-			return strings.HasPrefix(frame.Function, tarePath)
-		}
-		if !more {
-			return false
+		frame, more := frames.Next()
+		if isMethod := strings.HasPrefix(frame.Function, "net/http.(*"); !isMethod || !more {
+			return strings.HasPrefix(frame.Function, "tarehq/tare") // the overlay's name for it
 		}
 	}
 }
 
-func mark(what string) {
-	f, err := os.OpenFile(os.Getenv("TARE_OTHERS_MARK"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o666)
-	if err == nil {
-		_, _ = f.WriteString(what + "\n")
-		_ = f.Close()
-	}
+func mark() {
+	_ = os.WriteFile(os.Getenv("TARE_OTHERS_MARK"), nil, 0o666) // without it, the run counts as net/http's
 }
 
-// server returns the server that replaces s, which is new if create is set, or nil.
+// server returns the server that replaces s. It is nil if there is none and create is not set.
 func (r *replacement) server(s *http.Server, create bool) *tare.Server {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.servers[s]
 	if t == nil && create {
 		t = tare.Wrap(s)
-		if t.HooksOnLoops = r.mode.hooksOnLoops; r.mode.onLoop {
+		if t.HooksOnLoops = r.onLoops; r.onLoop {
 			t.Dispatch = tare.OnLoop
 		}
 		r.servers[s] = t
-		mark("server")
+		mark()
 	}
 	return t
 }
@@ -121,27 +102,16 @@ func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
 	if isOwnCall() {
 		return false, nil
 	}
-	inner, config := tlsListener(l)
-	if !r.mode.hooksOnLoops || config == nil {
+	v := reflect.ValueOf(l)
+	if !r.onLoops || v.Type().String() != "*tls.listener" {
 		return true, r.server(s, true).Serve(l)
 	}
-	if s.TLSConfig = config; s.Protocols == nil && !slices.Contains(config.NextProtos, "h2") {
+	s.TLSConfig = (*tls.Config)(unsafe.Pointer(v.Elem().FieldByName("config").Pointer()))
+	if s.Protocols == nil && !slices.Contains(s.TLSConfig.NextProtos, "h2") {
 		s.Protocols = new(http.Protocols)
 		s.Protocols.SetHTTP1(true)
 	}
-	return true, r.server(s, true).ServeTLS(inner, "", "")
-}
-
-// tlsListener returns what a listener of tls.NewListener was made of, or nil. Fields of crypto/tls
-// that are not exported have no other access.
-func tlsListener(l net.Listener) (net.Listener, *tls.Config) {
-	v := reflect.ValueOf(l)
-	if v.Kind() != reflect.Pointer || v.Type().String() != "*tls.listener" {
-		return nil, nil
-	}
-	config := v.Elem().FieldByName("config")
-	return v.Elem().FieldByName("Listener").Interface().(net.Listener),
-		(*tls.Config)(unsafe.Pointer(config.Pointer()))
+	return true, r.server(s, true).ServeTLS(v.Elem().FieldByName("Listener").Interface().(net.Listener), "", "")
 }
 
 func (r *replacement) serveTLS(s *http.Server, l net.Listener, certFile, keyFile string) (bool, error) {
@@ -160,25 +130,17 @@ func (r *replacement) setKeepAlivesEnabled(s *http.Server, enabled bool) bool {
 }
 
 func (r *replacement) shutdown(s *http.Server, ctx context.Context) (bool, error) {
-	if isOwnCall() {
-		return false, nil
+	if t := r.server(s, false); t != nil && !isOwnCall() {
+		return true, t.Shutdown(ctx)
 	}
-	t := r.server(s, false)
-	if t == nil {
-		return false, nil
-	}
-	return true, t.Shutdown(ctx)
+	return false, nil
 }
 
 func (r *replacement) close(s *http.Server) (bool, error) {
-	if isOwnCall() {
-		return false, nil
+	if t := r.server(s, false); t != nil && !isOwnCall() {
+		return true, t.Close()
 	}
-	t := r.server(s, false)
-	if t == nil {
-		return false, nil
-	}
-	return true, t.Close()
+	return false, nil
 }
 
 // transport returns the Transport that replaces t, or nil: tare's has no deprecated fields.
@@ -188,22 +150,23 @@ func (r *replacement) transport(t *http.Transport) *tare.Transport {
 	if own, ok := r.transports[t]; ok {
 		return own
 	}
-	var own *tare.Transport
-	if t.Dial == nil && t.DialTLS == nil && len(t.TLSNextProto) == 0 { //nolint:staticcheck // programs use them
-		own = new(tare.Transport)
-		from, to := reflect.ValueOf(t).Elem(), reflect.ValueOf(own).Elem()
-		for i := range from.NumField() {
-			if f := to.FieldByName(from.Type().Field(i).Name); f.IsValid() && f.CanSet() {
-				f.Set(from.Field(i))
-			}
+	r.transports[t] = nil
+	if t.Dial != nil || t.DialTLS != nil || len(t.TLSNextProto) > 0 { //nolint:staticcheck // programs use them
+		return nil
+	}
+	own := new(tare.Transport)
+	from, to := reflect.ValueOf(t).Elem(), reflect.ValueOf(own).Elem()
+	for i := range from.NumField() {
+		if f := to.FieldByName(from.Type().Field(i).Name); f.IsValid() && f.CanSet() {
+			f.Set(from.Field(i))
 		}
-		if t.TLSNextProto != nil && own.Protocols == nil { // empty: it turns HTTP/2 off
-			own.Protocols = new(http.Protocols)
-			own.Protocols.SetHTTP1(true)
-		}
-		mark("transport")
+	}
+	if t.TLSNextProto != nil && own.Protocols == nil { // empty: it turns HTTP/2 off
+		own.Protocols = new(http.Protocols)
+		own.Protocols.SetHTTP1(true)
 	}
 	r.transports[t] = own
+	mark()
 	return own
 }
 
@@ -224,9 +187,8 @@ func (r *replacement) closeIdle(t *http.Transport) bool {
 		return false
 	}
 	own := r.transport(t)
-	if own == nil {
-		return false
+	if own != nil {
+		own.CloseIdleConnections()
 	}
-	own.CloseIdleConnections()
-	return true
+	return own != nil
 }

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestCallsAreInserted(t *testing.T) {
+	const source = "package http\n\nfunc (s *Server) Serve(l net.Listener) error {\n\treturn nil\n}\n\n" +
+		"func (t *Transport) CloseIdleConnections() {\n}\n"
+	got, n := insertCalls(source)
+	for _, want := range []string{
+		"error { if f := Replaced.ServerServe; f != nil { if ok, err := f(s, l); ok { return err } };\n",
+		"{ if f := Replaced.TransportCloseIdleConnections; f != nil { if ok := f(t); ok { return  } };\n",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s\ndoes not contain %s", got, want)
+		}
+	}
+	if n != 2 || strings.Count(got, "\n") != strings.Count(source, "\n") {
+		t.Errorf("%d calls, or lines have other numbers", n)
+	}
+}
+
+func TestTrialHasUnfinishedTests(t *testing.T) {
+	const text = "\x16=== RUN   TestA\n\x16--- PASS: TestA (0.00s)\n\x16=== RUN   TestB\n\x16=== RUN   TestB/sub\nhalf a line"
+	got, err := parseTrial(t.Context(), bytes.NewBufferString(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.outcomes["TestA"] != passed || len(got.unfinished) != 1 || got.unfinished[0] != "TestB" {
+		t.Errorf("outcomes %v, unfinished %v", got.outcomes, got.unfinished)
+	}
+}
+
+func TestListIsValid(t *testing.T) {
+	all, err := readList("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range all {
+		if _, err := os.Stat(filepath.Join("applications", p.Script+".sh")); p.Script != "" && err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestQuotationsMustExist(t *testing.T) {
+	for cited, ok := range map[string]bool{
+		"doc.go: the differences listed below": true, "doc.go: no such words": false, "doc.go": false, "no.md: a": false,
+	} {
+		if err := checkQuotation("../..", cited); (err == nil) != ok {
+			t.Errorf("%s: error %v", cited, err)
+		}
+	}
+}
+
+// probeTests pass with net/http. With tare one fails, and one ends the program.
+const probeTests = `package probe
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"testing"
+	"time"
+)
+
+func isTare(t *testing.T) (found bool) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, found = w.(interface{ SetSendTimeout(time.Duration) error })
+	}))
+	defer s.Close()
+	resp, err := s.Client().Get(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	return found
+}
+
+func TestPasses(t *testing.T) { isTare(t) }
+
+func TestFails(t *testing.T) {
+	if isTare(t) {
+		t.Error("served by tare")
+	}
+}
+
+func TestEndsProgram(t *testing.T) {
+	if isTare(t) {
+		os.Exit(3)
+	}
+}
+
+func TestAfterIt(t *testing.T) { isTare(t) }
+`
+
+func TestDifferencesAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds net/http")
+	}
+	t.Chdir("../..")
+	r, err := newRunner(t.Context(), "", io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(r.work) })
+	p := &project{Module: "probe", Limit: defaultLimit, Differences: map[string]string{"loops TestFails": "a reason"}}
+	b := &builder{project: p, env: r.env, work: r.work, source: filepath.Join(r.work, "probe"), overlay: r.overlay}
+	if err := os.Mkdir(b.source, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"go.mod": "module probe\n\ngo 1.26\n", "probe_test.go": probeTests} {
+		if err := os.WriteFile(filepath.Join(b.source, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := b.compareAll(t.Context(), []string{"loops", "transport"}, io.Discard)
+	if err != nil || len(out.Problems) > 0 {
+		t.Fatalf("error %v, problems %q", err, out.Problems)
+	}
+	want := []difference{{"loops", "probe", "TestEndsProgram", ""}, {"loops", "probe", "TestFails", "a reason"}}
+	if !slices.Equal(out.Differences, want) || out.Tests != 4 || out.undocumented() != 1 {
+		t.Errorf("differences %q, %d tests; want %q, 4 tests", out.Differences, out.Tests, want)
+	}
+}
