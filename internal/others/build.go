@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 )
 
-// builder builds the programs of a project.
+// builder builds and runs the programs of a project.
 type builder struct {
 	*project
 	overlay *overlay
@@ -50,36 +51,38 @@ func (r *runner) newBuilder(ctx context.Context, p *project) (*builder, error) {
 	return b, exec.CommandContext(ctx, "cp", "-r", "--no-preserve=mode", downloaded.Dir, b.source).Run()
 }
 
-// programs returns what is to be built, and links the hook into it.
-func (b *builder) programs(ctx context.Context) (found []program, err error) {
-	patterns, condition, file, suffix := b.Packages, "or .TestGoFiles .XTestGoFiles", "zz_tare_test.go", "_test"
+// compareAll builds all programs of the project, with the hook, and runs them in all modes.
+func (b *builder) compareAll(ctx context.Context, modes []string, log io.Writer) (*result, error) {
+	condition, file, suffix := "or .TestGoFiles .XTestGoFiles", "zz_tare_test.go", "_test"
 	if b.Script != "" {
 		condition, file, suffix = `eq .Name "main"`, "zz_tare.go", ""
 	}
-	if len(patterns) == 0 {
-		patterns = []string{"./..."}
-	}
 	format := "{{if " + condition + `}}{"ImportPath":"{{.ImportPath}}","Name":"{{.Name}}","Dir":"{{.Dir}}"}{{end}}`
-	out, err := goCommand(ctx, b.env, b.source, append([]string{"list", "-tags", b.Tags, "-f", format}, patterns...)...)
+	args := append([]string{"list", "-tags", b.Tags, "-f", format}, b.Packages...)
+	text, err := goCommand(ctx, b.env, b.source, args...)
 	if err != nil {
 		return nil, err
 	}
-	for line := range bytes.Lines(out) {
-		var p program
+	out := &result{Name: b.name(), Version: b.Version}
+	for line := range bytes.Lines(text) {
+		p := program{file: filepath.Join(b.work, "program")}
 		if err := json.Unmarshal(line, &p); err != nil {
 			return nil, err
 		}
-		p.file = filepath.Join(b.work, fmt.Sprint("program", len(found)))
 		hook := "package " + p.Name + suffix + "\n\nimport _ \"tarehq/hook\"\n"
 		if err := b.overlay.add(filepath.Join(p.Dir, file), hook); err != nil {
 			return nil, err
 		}
-		found = append(found, p)
+		if err := b.build(ctx, p); err != nil {
+			out.Problems = append(out.Problems, err.Error())
+			continue
+		}
+		c := comparison{b, p, out, log}
+		if err := c.compare(ctx, modes); err != nil {
+			return nil, fmt.Errorf("%s: %w", p.ImportPath, err)
+		}
 	}
-	if len(found) == 0 {
-		return nil, fmt.Errorf("no programs in %q", patterns)
-	}
-	return found, nil
+	return out, ctx.Err()
 }
 
 func (b *builder) build(ctx context.Context, p program) error {
@@ -90,18 +93,19 @@ func (b *builder) build(ctx context.Context, p program) error {
 	args := []string{"test", "-c", "-vet=off"}
 	if b.Script != "" {
 		args = []string{"build"}
+		script := filepath.Join("internal", "others", "applications", b.Script+".sh")
+		if err := exec.CommandContext(ctx, "cp", script, p.file+".sh").Run(); err != nil {
+			return fmt.Errorf("%s: %w", script, err)
+		}
 	}
 	tags := strings.TrimSuffix(overlayTag+","+b.Tags, ",")
 	args = append(args, "-overlay", config, "-tags", tags, "-o", p.file, p.ImportPath)
-	if _, err := goCommand(ctx, b.env, b.source, args...); err != nil {
-		return err
-	}
+	_, err = goCommand(ctx, b.env, b.source, args...)
 	for _, tool := range b.Tools {
-		if _, err := goCommand(ctx, append(b.env, "GOBIN="+b.work), os.TempDir(), "install", tool); err != nil {
-			return err
-		}
+		_, toolErr := goCommand(ctx, append(b.env, "GOBIN="+b.work), os.TempDir(), "install", tool)
+		err = errors.Join(err, toolErr)
 	}
-	return nil
+	return err
 }
 
 // goCommand runs the go command and returns its output. Its error has what it wrote to stderr.

@@ -2,14 +2,16 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 )
 
 // result is what the runs of a project in all modes have shown.
@@ -37,34 +39,9 @@ type comparison struct {
 	log     io.Writer
 }
 
-// compareAll runs all programs of a project in all modes.
-func (b *builder) compareAll(ctx context.Context, modes []string, log io.Writer) (*result, error) {
-	began := time.Now()
-	out := &result{Name: b.name(), Version: b.Version}
-	programs, err := b.programs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range programs {
-		if err := b.build(ctx, p); err != nil {
-			out.Problems = append(out.Problems, err.Error())
-			continue
-		}
-		c := comparison{b, p, out, log}
-		if err := c.compare(ctx, modes); err != nil {
-			return nil, fmt.Errorf("%s: %w", p.ImportPath, err)
-		}
-		if err := os.Remove(p.file); err != nil {
-			return nil, err
-		}
-	}
-	out.Seconds = int(time.Since(began).Seconds())
-	return out, ctx.Err()
-}
-
 func (c *comparison) compare(ctx context.Context, modes []string) error {
 	skip := strings.Join(slices.Sorted(maps.Keys(c.Skip)), "|")
-	want, err := c.run(ctx, c.program, reference, "", skip)
+	want, err := c.run(ctx, c.program, reference, c.Run, skip)
 	if err != nil {
 		return err
 	}
@@ -76,9 +53,9 @@ func (c *comparison) compare(ctx context.Context, modes []string) error {
 		}
 		isServed = isServed || got.isServed
 		differing := make(map[string]bool) // by top-level test
-		for test, o := range want.outcomes {
-			if o == passed && got.outcomes[test] != passed && got.outcomes[top(test)] != passed ||
-				c.Script != "" && got.output[test] != want.output[test] {
+		for test, outcome := range want.outcomes {
+			if outcome == "PASS" && got.outcomes[test] != "PASS" && got.outcomes[top(test)] != "PASS" ||
+				c.Script != "" && got.text != want.text {
 				differing[top(test)] = true
 			}
 		}
@@ -88,14 +65,13 @@ func (c *comparison) compare(ctx context.Context, modes []string) error {
 			}
 		}
 	}
-	if isServed { // other programs show nothing
-		for _, o := range want.outcomes {
-			switch o {
-			case passed:
-				c.out.Tests++
-			case failed:
-				c.out.Failed++
-			}
+	for _, outcome := range want.outcomes {
+		switch {
+		case !isServed: // such a program shows nothing
+		case outcome == "PASS":
+			c.out.Tests++
+		case outcome != "SKIP":
+			c.out.Failed++
 		}
 	}
 	return ctx.Err()
@@ -106,12 +82,10 @@ func (c *comparison) compare(ctx context.Context, modes []string) error {
 func (c *comparison) runAll(ctx context.Context, mode, skip string) (t *trial, err error) {
 	const mostRuns = 6
 	for range mostRuns {
-		if t, err = c.run(ctx, c.program, mode, "", skip); err != nil || len(t.unfinished) == 0 {
+		if t, err = c.run(ctx, c.program, mode, c.Run, skip); err != nil || len(t.unfinished) == 0 {
 			break
 		}
-		for _, test := range t.unfinished {
-			skip = strings.TrimPrefix(skip+"|^"+test+"$", "|")
-		}
+		skip = strings.TrimPrefix(skip+"|^("+strings.Join(t.unfinished, "|")+")$", "|")
 	}
 	return t, err
 }
@@ -127,30 +101,22 @@ func (c *comparison) confirm(ctx context.Context, mode, test string) error {
 	if err != nil {
 		return err
 	}
-	if want.outcomes[test] != passed || got.outcomes[test] == passed &&
-		(c.Script == "" || got.output[test] == want.output[test]) {
+	if want.outcomes[test] != "PASS" || got.outcomes[test] == "PASS" && (c.Script == "" || got.text == want.text) {
 		c.out.Unsteady++
 		return nil
 	}
 	d := difference{Mode: mode, Package: c.program.ImportPath, Test: test, Reason: c.reason(mode, test)}
-	c.out.Differences = append(c.out.Differences, d)
-	if d.Reason != "" {
+	if c.out.Differences = append(c.out.Differences, d); d.Reason != "" {
 		return nil
 	}
-	fmt.Fprintf(c.log, "%s: %s %s\n", mode, d.Package, test)
-	for _, name := range slices.Sorted(maps.Keys(got.output)) {
-		if top(name) == test && got.outcomes[name] != passed {
-			fmt.Fprint(c.log, excerpt(got.output[name]))
-		}
-	}
+	text := got.text
 	if c.Script != "" {
-		fmt.Fprint(c.log, "with tare:\n", excerpt(got.output[test]), "with net/http:\n", excerpt(want.output[test]))
+		a, b := filepath.Join(c.work, "net-http"), filepath.Join(c.work, "tare")
+		err = errors.Join(os.WriteFile(a, []byte(want.text), 0o644), os.WriteFile(b, []byte(got.text), 0o644))
+		out, _ := exec.CommandContext(ctx, "diff", "-U1", a, b).Output() // it fails where they differ
+		text = string(out)
 	}
-	return nil
-}
-
-// excerpt returns the start of a text, indented.
-func excerpt(text string) string {
-	const most = 1500
-	return "\t" + strings.ReplaceAll(strings.TrimSpace(text[:min(most, len(text))]), "\n", "\n\t") + "\n"
+	const most = 3000
+	fmt.Fprintf(c.log, "%s: %s %s\n%s\n", mode, d.Package, test, text[:min(most, len(text))])
+	return err
 }

@@ -19,6 +19,7 @@ type project struct {
 	Packages []string      `yaml:"packages"` // patterns, ./... by default; or the application's package
 	Tags     string        `yaml:"tags"`
 	Modes    []string      `yaml:"modes"` // all by default
+	Run      string        `yaml:"run"`   // a regular expression of tests, all by default
 	Limit    time.Duration `yaml:"limit"` // for the tests of a package, 3 minutes by default
 	Quick    bool          `yaml:"quick"` // "make check-slow" runs it
 	// Script names a file of the folder applications. Tools are other programs that it needs.
@@ -30,8 +31,6 @@ type project struct {
 	// reason is "document: quotation", and the document must contain the quotation.
 	Differences map[string]string `yaml:"differences"`
 }
-
-const defaultLimit = 3 * time.Minute
 
 // allModes are the modes that hook.go knows.
 const allModes = "default,loops,on-loop,closing,transport,both"
@@ -49,8 +48,12 @@ func readList(checkout string) (all []*project, err error) {
 		return nil, err
 	}
 	for _, p := range all {
+		const defaultLimit = 3 * time.Minute
 		if p.Limit == 0 {
 			p.Limit = defaultLimit
+		}
+		if len(p.Packages) == 0 {
+			p.Packages = []string{"./..."}
 		}
 		for pattern, cited := range p.Differences {
 			if _, err := regexp.Compile(pattern); err != nil {
@@ -67,16 +70,13 @@ func readList(checkout string) (all []*project, err error) {
 // checkQuotation reports an error unless a document contains what is cited. Line ends and the
 // marks of comments do not count.
 func checkQuotation(checkout, cited string) error {
-	document, quotation, ok := strings.Cut(cited, ": ")
-	if !ok {
-		return fmt.Errorf("%q is not of the form \"document: quotation\"", cited)
-	}
+	document, quotation, _ := strings.Cut(cited, ": ")
 	text, err := os.ReadFile(filepath.Join(checkout, document))
 	if err != nil {
 		return err
 	}
 	flat := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", "\n")), " ")
-	if !strings.Contains(flat, quotation) {
+	if quotation == "" || !strings.Contains(flat, quotation) {
 		return fmt.Errorf("%s does not contain %q", document, quotation)
 	}
 	return nil

@@ -22,6 +22,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -51,17 +52,17 @@ func run(ctx context.Context, args []string) error {
 	if *document != "" {
 		return writeDocument(*document, *folder, all)
 	}
-	r, err := newRunner(ctx, *toolchain, os.Stdout)
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(r.work)
 	all = slices.DeleteFunc(all, func(p *project) bool {
 		return *quick && !p.Quick || !strings.Contains(p.name(), *only)
 	})
 	if len(all) == 0 {
 		return fmt.Errorf("no project's name contains %q", *only)
 	}
+	r, err := newRunner(ctx, *toolchain, os.Stdout)
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(r.work)
 	return r.runAll(ctx, all, strings.Split(*modes, ","), *folder)
 }
 
@@ -84,16 +85,16 @@ func newRunner(ctx context.Context, toolchain string, log io.Writer) (*runner, e
 	if err != nil {
 		return nil, err
 	}
-	goroot, version, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	r.goVersion = version
+	var goroot string
+	goroot, r.goVersion, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
 	const format = `{{if not .Standard}}{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}`
 	if text, err = goCommand(ctx, r.env, ".", "list", "-deps", "-f", format, "."); err != nil {
 		return nil, err
 	}
-	sources := make(map[string][]string)
+	var sources [][2]string
 	for line := range strings.Lines(string(text)) {
 		if path, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			sources[path] = append(sources[path], file)
+			sources = append(sources, [2]string{path, file})
 		}
 	}
 	if r.work, err = os.MkdirTemp("", "tare-others-"); err != nil {
@@ -115,13 +116,18 @@ func (r *runner) runAll(ctx context.Context, all []*project, modes []string, fol
 	}
 	isWrong := false
 	for _, p := range all {
-		result, err := r.runProject(ctx, p, modes)
-		if err != nil {
-			return err
+		began := time.Now()
+		out, err := r.runProject(ctx, p, modes)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
-		fmt.Fprintln(r.log, result.summary())
-		isWrong = isWrong || result.undocumented()+len(result.Problems) > 0
-		text, err := json.MarshalIndent(result, "", "\t")
+		if err != nil {
+			out = &result{Name: p.name(), Version: p.Version, Problems: []string{err.Error()}}
+		}
+		out.Go, out.Seconds = r.goVersion, int(time.Since(began).Seconds())
+		fmt.Fprintln(r.log, out.summary())
+		isWrong = isWrong || out.undocumented()+len(out.Problems) > 0
+		text, err := json.MarshalIndent(out, "", "\t")
 		if err != nil {
 			return err
 		}
@@ -136,23 +142,13 @@ func (r *runner) runAll(ctx context.Context, all []*project, modes []string, fol
 	return nil
 }
 
-// runProject runs a project. Its error is the context's; the others are problems of the result.
 func (r *runner) runProject(ctx context.Context, p *project, modes []string) (*result, error) {
-	modes = slices.DeleteFunc(slices.Clone(modes), func(m string) bool {
-		return len(p.Modes) > 0 && !slices.Contains(p.Modes, m)
-	})
-	out := &result{Name: p.name(), Version: p.Version}
 	b, err := r.newBuilder(ctx, p)
-	if err == nil {
-		defer os.RemoveAll(b.work)
-		var got *result
-		if got, err = b.compareAll(ctx, modes, r.log); err == nil {
-			out = got
-		}
-	}
 	if err != nil {
-		out.Problems = []string{err.Error()}
+		return nil, err
 	}
-	out.Go = r.goVersion
-	return out, ctx.Err()
+	defer os.RemoveAll(b.work)
+	return b.compareAll(ctx, slices.DeleteFunc(slices.Clone(modes), func(m string) bool {
+		return len(p.Modes) > 0 && !slices.Contains(p.Modes, m)
+	}), r.log)
 }

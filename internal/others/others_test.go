@@ -1,13 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestCallsAreInserted(t *testing.T) {
@@ -28,12 +28,9 @@ func TestCallsAreInserted(t *testing.T) {
 }
 
 func TestTrialHasUnfinishedTests(t *testing.T) {
-	const text = "\x16=== RUN   TestA\n\x16--- PASS: TestA (0.00s)\n\x16=== RUN   TestB\n\x16=== RUN   TestB/sub\nhalf a line"
-	got, err := parseTrial(t.Context(), bytes.NewBufferString(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.outcomes["TestA"] != passed || len(got.unfinished) != 1 || got.unfinished[0] != "TestB" {
+	got := newTrial("\x16=== RUN   TestA\nhalf a line\x16--- PASS: TestA (0.00s)\n\x16    --- FAIL: TestA/sub (0.00s)\n"+
+		"\x16=== RUN   TestB\n\x16=== RUN   TestB/sub\n", false)
+	if got.outcomes["TestA"] != "PASS" || got.outcomes["TestA/sub"] != "FAIL" || !slices.Equal(got.unfinished, []string{"TestB"}) {
 		t.Errorf("outcomes %v, unfinished %v", got.outcomes, got.unfinished)
 	}
 }
@@ -111,7 +108,8 @@ func TestDifferencesAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(r.work) })
-	p := &project{Module: "probe", Limit: defaultLimit, Differences: map[string]string{"loops TestFails": "a reason"}}
+	p := &project{Module: "probe", Limit: time.Minute, Packages: []string{"."},
+		Differences: map[string]string{"loops TestFails": "a reason"}}
 	b := &builder{project: p, env: r.env, work: r.work, source: filepath.Join(r.work, "probe"), overlay: r.overlay}
 	if err := os.Mkdir(b.source, 0o755); err != nil {
 		t.Fatal(err)

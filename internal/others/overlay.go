@@ -26,8 +26,9 @@ type overlay struct {
 	files  map[string]string
 }
 
-// newOverlay writes the overlay of a Go installation. sources are tare's files by import path.
-func newOverlay(goroot, folder string, sources map[string][]string) (*overlay, error) {
+// newOverlay writes the overlay of a Go installation. sources has tare's files, each with the path
+// of its package.
+func newOverlay(goroot, folder string, sources [][2]string) (*overlay, error) {
 	o := &overlay{goroot: goroot, folder: folder, files: make(map[string]string)}
 	for name, path := range map[string]string{"hook/hook.go": "tarehq/hook/hook.go",
 		"hook/http/replaced.go": "net/http/zz_replaced.go"} {
@@ -35,31 +36,27 @@ func newOverlay(goroot, folder string, sources map[string][]string) (*overlay, e
 		if err != nil {
 			return nil, err
 		}
-		if err := o.addStandard(path, source); err != nil {
+		if err := o.addStandard(path, string(source)); err != nil {
 			return nil, err
 		}
 	}
-	for path, files := range sources {
-		for _, file := range files {
-			source, err := os.ReadFile(file)
-			if err != nil {
-				return nil, err
-			}
-			path := filepath.Join(strings.TrimPrefix(path, "github.com/"), filepath.Base(file))
-			if err := o.addStandard(path, source); err != nil {
-				return nil, err
-			}
-		}
+	for _, name := range []string{"server.go", "transport.go", "roundtrip.go"} {
+		sources = append(sources, [2]string{"net/http", filepath.Join(goroot, "src", "net", "http", name)})
 	}
 	inserted := 0
-	for _, name := range []string{"server.go", "transport.go", "roundtrip.go"} {
-		source, err := os.ReadFile(filepath.Join(goroot, "src", "net", "http", name))
+	for _, s := range sources {
+		source, err := os.ReadFile(s[1])
 		if err != nil {
 			return nil, err
 		}
-		changed, n := insertCalls(string(source))
-		inserted += n
-		if err := o.addStandard("net/http/"+name, []byte(changed)); err != nil {
+		text := string(source)
+		if s[0] == "net/http" {
+			var n int
+			text, n = insertCalls(text)
+			inserted += n
+		}
+		path := filepath.Join(strings.TrimPrefix(s[0], "github.com/"), filepath.Base(s[1]))
+		if err := o.addStandard(path, text); err != nil {
 			return nil, err
 		}
 	}
@@ -77,27 +74,21 @@ func insertCalls(source string) (changed string, n int) {
 	return head.ReplaceAllStringFunc(source, func(line string) string {
 		n++
 		m := head.FindStringSubmatch(line)
-		args, values, results := m[1], "ok", ""
+		args, results := m[1], map[string]string{"error": "err", "(*Response, error)": "resp, err"}[m[4]]
 		for field := range strings.SplitSeq(m[3], ",") {
 			if name, _, _ := strings.Cut(strings.TrimSpace(field), " "); name != "" {
 				args += ", " + name
 			}
 		}
-		switch m[4] {
-		case "error":
-			values, results = "ok, err", "err"
-		case "(*Response, error)":
-			values, results = "ok, resp, err", "resp, err"
-		}
+		values := strings.TrimSuffix("ok, "+results, ", ")
 		return fmt.Sprintf("%s if f := Replaced.%s; f != nil { if %s := f(%s); ok { return %s } };", line,
 			strings.Replace(m[2], ") ", "", 1), values, args, results)
 	}), n
 }
 
 // addStandard adds or replaces a file of the standard library, in which imports of tare are renamed.
-func (o *overlay) addStandard(path string, source []byte) error {
-	text := strings.ReplaceAll(string(source), `"github.com/tarehq/`, `"tarehq/`)
-	return o.add(filepath.Join(o.goroot, "src", path), text)
+func (o *overlay) addStandard(path, text string) error {
+	return o.add(filepath.Join(o.goroot, "src", path), strings.ReplaceAll(text, `"github.com/tarehq/`, `"tarehq/`))
 }
 
 func (o *overlay) add(path, text string) error {

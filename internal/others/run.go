@@ -3,12 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -22,18 +22,12 @@ const (
 	nobody    = 65534
 )
 
-// Outcomes of a test, as go test names them. A test that hangs or ends the program has none.
-const (
-	passed = "pass"
-	failed = "fail"
-)
-
 // trial is one run of a program.
 type trial struct {
-	outcomes   map[string]string // by test
-	output     map[string]string
-	unfinished []string // tests, without subtests, that ran when the program ended
-	isServed   bool     // tare has served or sent a request
+	outcomes   map[string]string // PASS, FAIL or SKIP, by test; none if it hangs or ends the program
+	unfinished []string          // tests, without subtests, that ran when the program ended
+	text       string            // that the program has written
+	isServed   bool              // tare has served or sent a request
 }
 
 // run runs a program in a mode: as an ordinary user if this process is root's, and in a folder of
@@ -51,8 +45,7 @@ func (b *builder) run(ctx context.Context, p program, mode, only, skip string) (
 		args = append(args, "-test.skip="+skip)
 	}
 	if b.Script != "" {
-		args = []string{"bash", "-eu", filepath.Join(b.work, b.Script+".sh")}
-		p.Dir = home
+		args, p.Dir = []string{"bash", "-eu", p.file + ".sh"}, home
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = []string{"PATH=" + b.work + ":" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"),
@@ -72,51 +65,28 @@ func (b *builder) run(ctx context.Context, p program, mode, only, skip string) (
 		return nil, err
 	}
 	_ = killAll() // what it has left
-	var t *trial
-	if b.Script != "" {
-		t = &trial{outcomes: map[string]string{"script": passed}, output: map[string]string{"script": text.String()}}
-		err = nil
-	} else {
-		t, err = parseTrial(context.WithoutCancel(ctx), &text)
-	}
-	if err == nil {
-		_, markErr := os.Stat(mark)
-		t.isServed = markErr == nil
-	}
-	return t, err
+	t := newTrial(text.String(), b.Script != "")
+	_, markErr := os.Stat(mark)
+	t.isServed = markErr == nil
+	return t, nil
 }
 
-// parseTrial reads what a test program has written.
-func parseTrial(ctx context.Context, text *bytes.Buffer) (*trial, error) {
-	convert := exec.CommandContext(ctx, "go", "tool", "test2json")
-	convert.Stdin = text
-	out, err := convert.Output()
-	if err != nil {
-		return nil, fmt.Errorf("go tool test2json: %w", err)
+// newTrial reads what a program has written. A script counts as one test.
+func newTrial(text string, isScript bool) *trial {
+	t := &trial{outcomes: make(map[string]string), text: text}
+	if isScript {
+		t.outcomes["script"] = "PASS"
+		return t
 	}
-	t := &trial{outcomes: make(map[string]string), output: make(map[string]string)}
-	began := make(map[string]bool)
-	for line := range bytes.Lines(out) {
-		var event struct{ Action, Test, Output string }
-		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, err
-		}
-		switch event.Action {
-		case "output":
-			t.output[event.Test] += event.Output
-		case "run":
-			began[top(event.Test)] = true
-		case passed, failed, "skip":
-			t.outcomes[event.Test] = event.Action
-		}
+	for _, m := range regexp.MustCompile(`\x16 *(?:=== RUN|--- (PASS|FAIL|SKIP):) +(\S+)`).FindAllStringSubmatch(text, -1) {
+		t.outcomes[m[2]] = m[1]
 	}
-	delete(t.outcomes, "") // of the program
-	for test := range began {
-		if t.outcomes[test] == "" {
+	for test, outcome := range t.outcomes {
+		if outcome == "" && test == top(test) {
 			t.unfinished = append(t.unfinished, test)
 		}
 	}
-	return t, nil
+	return t
 }
 
 // top returns the test that contains a subtest.
