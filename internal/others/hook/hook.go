@@ -23,9 +23,7 @@ import (
 
 // replacement has tare's counterparts of servers and transports. One that net/http keeps has nil.
 type replacement struct {
-	onLoops bool // servers have HooksOnLoops, and TLS listeners are served by ServeTLS
-	onLoop  bool // handlers run on event loops
-
+	mode       string
 	mu         sync.Mutex
 	servers    map[*http.Server]*tare.Server
 	transports map[*http.Transport]*tare.Transport
@@ -33,41 +31,23 @@ type replacement struct {
 
 // The program that contains this package knows nothing of it, so only init can begin.
 func init() {
-	r := &replacement{servers: make(map[*http.Server]*tare.Server),
+	r := &replacement{mode: os.Getenv("TARE_OTHERS_MODE"), servers: make(map[*http.Server]*tare.Server),
 		transports: make(map[*http.Transport]*tare.Transport)}
-	switch os.Getenv("TARE_OTHERS_MODE") {
-	case "default":
-		r.replaceServers()
-	case "loops":
-		r.onLoops = true
-		r.replaceServers()
-	case "on-loop":
-		r.onLoops, r.onLoop = true, true
-		r.replaceServers()
-	case "closing":
-		r.replaceServers()
-		http.Replaced.ServerShutdown, http.Replaced.ServerClose = r.shutdown, r.close
-	case "transport":
-		r.replaceTransports()
-	case "both":
-		r.onLoops = true
-		r.replaceServers()
-		r.replaceTransports()
+	if r.mode != "net/http" && r.mode != "transport" {
+		http.Replaced.ServerServe, http.Replaced.ServerServeTLS = r.serve, r.serveTLS
+		http.Replaced.ServerSetKeepAlivesEnabled = r.setKeepAlivesEnabled
 	}
-}
-
-func (r *replacement) replaceServers() {
-	http.Replaced.ServerServe, http.Replaced.ServerServeTLS = r.serve, r.serveTLS
-	http.Replaced.ServerSetKeepAlivesEnabled = r.setKeepAlivesEnabled
-}
-
-func (r *replacement) replaceTransports() {
-	http.Replaced.TransportRoundTrip, http.Replaced.TransportCloseIdleConnections = r.roundTrip, r.closeIdle
+	if r.mode == "closing" {
+		http.Replaced.ServerShutdown, http.Replaced.ServerClose = r.shutdown, r.close
+	}
+	if r.mode == "transport" || r.mode == "both" {
+		http.Replaced.TransportRoundTrip, http.Replaced.TransportCloseIdleConnections = r.roundTrip, r.closeIdle
+	}
 }
 
 // isOwnCall reports whether tare itself calls the replaced method.
 func isOwnCall() bool {
-	const skipped = 3 // Callers, isOwnCall, and what replaces the method
+	const skipped = 4 // Callers, isOwnCall, its caller, and what replaces the method
 	var pcs [4]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(skipped, pcs[:])])
 	for {
@@ -78,18 +58,18 @@ func isOwnCall() bool {
 	}
 }
 
-func mark() {
-	_ = os.WriteFile(os.Getenv("TARE_OTHERS_MARK"), nil, 0o666) // without it, the run counts as net/http's
-}
-
-// server returns the server that replaces s. It is nil if there is none and create is not set.
+// server returns the server that replaces s, or nil if net/http serves. If none exists, it makes one
+// if create is set.
 func (r *replacement) server(s *http.Server, create bool) *tare.Server {
+	if isOwnCall() {
+		return nil
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.servers[s]
 	if t == nil && create {
 		t = tare.Wrap(s)
-		if t.HooksOnLoops = r.onLoops; r.onLoop {
+		if t.HooksOnLoops = r.mode != "default" && r.mode != "closing"; r.mode == "on-loop" {
 			t.Dispatch = tare.OnLoop
 		}
 		r.servers[s] = t
@@ -98,46 +78,52 @@ func (r *replacement) server(s *http.Server, create bool) *tare.Server {
 	return t
 }
 
+func mark() {
+	_ = os.WriteFile(os.Getenv("TARE_OTHERS_MARK"), nil, 0o666) // without it, the run counts as net/http's
+}
+
+// serve serves listeners of TLS by ServeTLS on event loops, as programs do that use these.
 func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
-	if isOwnCall() {
+	t := r.server(s, true)
+	if t == nil {
 		return false, nil
 	}
 	v := reflect.ValueOf(l)
-	if !r.onLoops || v.Type().String() != "*tls.listener" {
-		return true, r.server(s, true).Serve(l)
+	if !t.HooksOnLoops || v.Type().String() != "*tls.listener" {
+		return true, t.Serve(l)
 	}
 	s.TLSConfig = (*tls.Config)(unsafe.Pointer(v.Elem().FieldByName("config").Pointer()))
 	if s.Protocols == nil && !slices.Contains(s.TLSConfig.NextProtos, "h2") {
 		s.Protocols = new(http.Protocols)
 		s.Protocols.SetHTTP1(true)
 	}
-	return true, r.server(s, true).ServeTLS(v.Elem().FieldByName("Listener").Interface().(net.Listener), "", "")
+	return true, t.ServeTLS(v.Elem().FieldByName("Listener").Interface().(net.Listener), "", "")
 }
 
 func (r *replacement) serveTLS(s *http.Server, l net.Listener, certFile, keyFile string) (bool, error) {
-	if isOwnCall() {
-		return false, nil
+	if t := r.server(s, true); t != nil {
+		return true, t.ServeTLS(l, certFile, keyFile)
 	}
-	return true, r.server(s, true).ServeTLS(l, certFile, keyFile)
+	return false, nil
 }
 
 func (r *replacement) setKeepAlivesEnabled(s *http.Server, enabled bool) bool {
-	if isOwnCall() {
-		return false
+	t := r.server(s, true)
+	if t != nil {
+		t.SetKeepAlivesEnabled(enabled)
 	}
-	r.server(s, true).SetKeepAlivesEnabled(enabled)
-	return true
+	return t != nil
 }
 
 func (r *replacement) shutdown(s *http.Server, ctx context.Context) (bool, error) {
-	if t := r.server(s, false); t != nil && !isOwnCall() {
+	if t := r.server(s, false); t != nil {
 		return true, t.Shutdown(ctx)
 	}
 	return false, nil
 }
 
 func (r *replacement) close(s *http.Server) (bool, error) {
-	if t := r.server(s, false); t != nil && !isOwnCall() {
+	if t := r.server(s, false); t != nil {
 		return true, t.Close()
 	}
 	return false, nil
@@ -145,16 +131,17 @@ func (r *replacement) close(s *http.Server) (bool, error) {
 
 // transport returns the Transport that replaces t, or nil: tare's has no deprecated fields.
 func (r *replacement) transport(t *http.Transport) *tare.Transport {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if own, ok := r.transports[t]; ok {
-		return own
-	}
-	r.transports[t] = nil
-	if t.Dial != nil || t.DialTLS != nil || len(t.TLSNextProto) > 0 { //nolint:staticcheck // programs use them
+	if isOwnCall() {
 		return nil
 	}
-	own := new(tare.Transport)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own, isKnown := r.transports[t]
+	if isKnown || t.Dial != nil || t.DialTLS != nil || len(t.TLSNextProto) > 0 { //nolint:staticcheck // programs use them
+		r.transports[t] = own
+		return own
+	}
+	own = new(tare.Transport)
 	from, to := reflect.ValueOf(t).Elem(), reflect.ValueOf(own).Elem()
 	for i := range from.NumField() {
 		if f := to.FieldByName(from.Type().Field(i).Name); f.IsValid() && f.CanSet() {
@@ -171,21 +158,17 @@ func (r *replacement) transport(t *http.Transport) *tare.Transport {
 }
 
 func (r *replacement) roundTrip(t *http.Transport, q *http.Request) (bool, *http.Response, error) {
-	if q.URL == nil || q.URL.Scheme != "http" && q.URL.Scheme != "https" || isOwnCall() {
+	if q.URL == nil || q.URL.Scheme != "http" && q.URL.Scheme != "https" {
 		return false, nil, nil
 	}
-	own := r.transport(t)
-	if own == nil {
-		return false, nil, nil
+	if own := r.transport(t); own != nil {
+		resp, err := own.RoundTrip(q)
+		return true, resp, err
 	}
-	resp, err := own.RoundTrip(q)
-	return true, resp, err
+	return false, nil, nil
 }
 
 func (r *replacement) closeIdle(t *http.Transport) bool {
-	if isOwnCall() {
-		return false
-	}
 	own := r.transport(t)
 	if own != nil {
 		own.CloseIdleConnections()
