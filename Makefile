@@ -26,6 +26,12 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers
 RACELESS := $(RACELESS)|ScenariosOfTLS
 RACELESS_PACKAGES := ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
+# The newest release of each version of Go that is supported. They have the fixes of net/http and crypto/tls, and tare
+# does what they do. COMPARED are the tests that compare it with net/http.
+GO_RELEASES := go1.26.11 go1.27.4
+COMPARED := NetHTTP|FileServer|ServerField|HTTP2Config|Transport|BothPaths|WaitingForBody|ExtendedConnect
+COMPARED_PACKAGES := . ./fcgi ./internal/engine ./internal/engine/h2 ./internal/wire/... ./front/internal/files
+
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
 LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoOptions
 
@@ -48,6 +54,10 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) vet -tags 'http3 otel' ./internal/cli
 	$(GO) test -run '$(RACELESS)|$(LAW)' .
 	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
+	@# net/http differs between releases of Go.
+	for release in $(GO_RELEASES); do \
+		GOTOOLCHAIN=$$release $(GO) test -vet off -run '$(COMPARED)' $(COMPARED_PACKAGES) || exit 1; \
+	done
 	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.
 	$(GO) vet -tags poison ./internal/poison
 	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
@@ -85,7 +95,9 @@ bench: ## compare with rivals, tell which targets are met, measure the parts (ta
 pgo: ## profile the server, for the compiler to optimize the command (takes a minute)
 	$(GO) test ./front/server -run '^$$' -bench '^BenchmarkServe$$' -benchtime 8s -cpuprofile $(CURDIR)/cmd/tare/default.pgo -o /dev/null
 
-# The commit's tag is the version, or else its time and hash. Packages need modules from the Go proxy.
+# The commit's tag is the version, or else its time and hash. Packages need modules from the Go proxy, and so does the
+# newest release of Go, which the lists of modules name.
+dist: export GOTOOLCHAIN := $(lastword $(GO_RELEASES))
 dist: ## build binaries, packages and images of this commit, below dist/
 	$(GO) run ./internal/dist $(if $(VERSION),-version $(VERSION))
 

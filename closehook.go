@@ -52,8 +52,8 @@ func newCloseHook(e *engine.Server) *closeHook {
 }
 
 // attach makes inner serve the hook. If inner is closed, attach fails with net/http's error.
-func (h *closeHook) attach(inner *http.Server) error {
-	return withoutSettings(inner, func() error {
+func (h *closeHook) attach(inner *http.Server, isTLS bool) error {
+	return withoutSettings(inner, isTLS, func() error {
 		ended := make(chan error, 1)
 		go func() { ended <- inner.Serve(hookListener{h}) }()
 		return h.awaitAttached(ended)
@@ -94,17 +94,28 @@ func hideFromConnState(inner *http.Server) {
 }
 
 // isClosed reports whether Shutdown or Close of inner has been called.
-func isClosed(inner *http.Server) bool {
-	err := withoutSettings(inner, func() error { return inner.Serve(endedListener{}) })
+func isClosed(inner *http.Server, isTLS bool) bool {
+	err := withoutSettings(inner, isTLS, func() error { return inner.Serve(endedListener{}) })
 	return errors.Is(err, http.ErrServerClosed)
 }
 
 // withoutSettings calls f, which makes inner serve a hook. Meanwhile inner lacks some settings:
 // those whose functions would see the hook, those that net/http would change, and those that would
 // keep net/http from reading a request.
-func withoutSettings(inner *http.Server, f func() error) error {
+//
+// In its first Serve, net/http sets TLSNextProto if TLSConfig is nil or offers HTTP/2. ServeTLS
+// always sets it. With isTLS, f therefore finds no TLSConfig.
+func withoutSettings(inner *http.Server, isTLS bool, f func() error) error {
 	base, conn, config, protocols := inner.BaseContext, inner.ConnContext, inner.TLSConfig, inner.Protocols
-	inner.BaseContext, inner.ConnContext, inner.TLSConfig, inner.Protocols = nil, nil, nil, nil
+	inner.BaseContext, inner.ConnContext, inner.TLSConfig = nil, nil, nil
+	if !isTLS {
+		inner.TLSConfig = config.Clone()
+	}
+	if protocols != nil {
+		served := *protocols
+		served.SetHTTP1(true)
+		inner.Protocols = &served
+	}
 	defer func() {
 		inner.BaseContext, inner.ConnContext, inner.TLSConfig, inner.Protocols = base, conn, config, protocols
 	}()

@@ -18,7 +18,10 @@
 //
 // # Differences from net/http
 //
-// All differences are deliberate. Some requests that net/http accepts are malformed to tare:
+// All differences are deliberate. They are those from the newest release of Go 1.27. With other
+// releases of Go tare does the same, although their net/http may not.
+//
+// Some requests that net/http accepts are malformed to tare:
 //
 //   - Malformed framing gets 400, and the connection is closed: Content-Length together with
 //     Transfer-Encoding; two Content-Length fields; a Content-Length that is not a number;
@@ -26,18 +29,16 @@
 //   - In a chunked body, chunk extensions, chunk sizes outside the grammar, more framing than
 //     data, and framing fields in the trailer section are errors. The handler's Read fails, and
 //     the connection is closed after the response.
-//   - Every HTTP/1.1 request requires exactly one Host field, with a name or an address and
-//     optionally a port. net/http accepts an empty one, accepts CONNECT without one, and accepts a
-//     percent sign that begins no escape.
-//   - A head may have 1000 field lines. net/http limits its bytes only.
+//   - A Host field holds a name or an address, and optionally a port, or nothing. net/http also
+//     accepts an IPv6 address without brackets or with a zone, and a percent sign that begins no
+//     escape. Proxies interpret these in different ways.
 //   - A request target with user information is rejected.
 //   - Connection: keep-alive keeps an HTTP/1.0 connection only if keep-alive is an element of the
 //     list. net/http accepts it anywhere in the value.
 //   - The response to a malformed request states the reason in a few words. An unsupported HTTP
-//     version gets 505, and an unknown transfer coding before chunked 501. A request line over its
-//     limit gets 414, and any other head over its limit 431. An expectation other than 100-continue
-//     gets 417. A Transfer-Encoding that does not end in chunked gets 400 (RFC 9112, 6.3). net/http
-//     sends 501.
+//     version gets 505, and a transfer coding other than chunked 501. A request line over its limit
+//     gets 414, and any other head over its limit 431. An expectation other than 100-continue gets
+//     417.
 //   - Server.Refused is called for each rejected request.
 //
 // As in net/http, a path may hold bytes that RFC 3986 does not allow, such as raw UTF-8 and other
@@ -50,17 +51,25 @@
 //   - One empty line before a request is skipped (RFC 9112, 2.2). net/http skips two, and only
 //     after a POST.
 //   - Fields that the server adds, such as Date, may be in a different order.
-//   - Serve sets TLSNextProto of the wrapped http.Server, also if its TLSConfig does not offer
-//     HTTP/2.
 //   - The context of a request is canceled when the client closes the connection only if a program
 //     uses the context: if it has called Done or Err, or derived a context.
-//   - The remainder of a body is read, if it is small, and the connection is kept. That also
-//     applies if MaxBytesReader stopped the handler's Read, or if the server has sent 100 Continue.
-//   - The server waits at most 30 seconds for the remainder of a body.
+//   - If MaxBytesReader has stopped the handler's Read, the remainder is read, if it is small, and
+//     the connection is kept. net/http closes it.
+//   - The server waits at most 30 seconds for the remainder of a body, also in Close of the body.
+//   - If a client may still be sending when the last response was sent, the server ends its output
+//     and reads until nothing has arrived for half a second, for 5 seconds at most. net/http reads
+//     nothing and closes the connection after half a second, or at once in some cases.
+//   - A connection is closed if any element of a handler's Connection field is close (RFC 9112,
+//     9.6). net/http closes it only if the whole field is "close".
+//   - Trailer fields that a handler sets with TrailerPrefix after the head are also sent if the
+//     response is small. net/http drops them.
+//   - Hijack sends what the handler has written. net/http drops the part that it has buffered.
+//   - Without full duplex, a handler that copies the request's body to the response fails after
+//     some kilobytes, when the head of the response is sent. With net/http and io.Copy over TCP it
+//     fails after 512 bytes.
 //   - A Read of the body that still waits in another goroutine fails when the handler returns.
 //     net/http delays the response until the client sends more.
-//   - A connection is closed if a handler responded with 101, or with 2xx to CONNECT, without
-//     hijacking the connection.
+//   - A connection is closed if a handler responded with 101 without hijacking the connection.
 //   - A response to a request with an incomplete body has Connection: close.
 //   - On a busy server with a small heap, the collector runs later, after up to 16 MB more
 //     garbage. This requires more than one processor, and neither GOGC nor GOMEMLIMIT set.
@@ -82,13 +91,26 @@
 //   - Server.ExtendedConnect offers extended CONNECT (RFC 8441), as GODEBUG=http2xconnect=1 does
 //     for both. A request with :protocol is malformed unless it is a CONNECT with :scheme and
 //     :path. net/http accepts others.
-//   - Over HTTP/2, a request with fields that concern the connection is malformed, and so is one
-//     whose Host differs from :authority, or whose Content-Length is not a number. The stream is
-//     reset. net/http responds with 400, or ignores Host or Content-Length.
-//   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error.
-//     net/http ends it as if it were complete.
-//   - Over HTTP/2, trailer fields that concern the framing are ignored, and so is a trailer section
-//     of more than 8 KB or 100 fields. net/http resets the stream in the first case.
+//   - Over HTTP/2, a request with a malformed head gets 400. If it is complete, its stream is then
+//     reset (RFC 9113, 8.1.1). net/http resets most such streams without a response, and its client
+//     then sends the request again.
+//   - Over HTTP/2, a head is malformed, unlike with net/http, if :method is no token, if :path is
+//     neither "*" nor begins with a slash, or if :authority or Host is no host. It also is if Host
+//     differs from :authority, or if Content-Length is not a number. Request.Header contains no
+//     Host.
+//   - Over HTTP/2, space around field values is removed, as over HTTP/1. RFC 9113, 8.2.1, forbids
+//     it, but net/http's client sends it.
+//   - Over HTTP/2, a request without a body gets no 100 Continue (RFC 9110, 10.1.1).
+//   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error,
+//     and a Write of more bytes fails, as over HTTP/1. net/http ends such a response as if it were
+//     complete, and may send more bytes.
+//   - Over HTTP/2, a 304 has neither Content-Type nor Content-Length, and a 204 has no
+//     Content-Length, as over HTTP/1. Keep-Alive, Proxy-Connection and Upgrade are not sent (RFC
+//     9113, 8.2.2).
+//   - Over HTTP/2, RST_STREAM follows the response to an incomplete request 0.1 seconds later, once
+//     the client has acknowledged a PING. Clients such as curl 7.88 lose the response otherwise.
+//   - Over HTTP/2, trailer fields that concern the framing are ignored, and a trailer section may
+//     have 8 KB. net/http resets the stream in the first case, and limits it like a head.
 //   - An HTTP/2 connection ends if its client sends many frames without a purpose, such as PINGs or
 //     requests that it resets. Handlers that still run after a reset count as open streams. The
 //     handler of a request that is reset before it begins is not called.

@@ -36,6 +36,8 @@ onload = () => document.title = "loaded";
 	}
 	const upload = await fetch("/echo", {method: "POST", body: "u".repeat(1 << 20)});
 	const length = (await upload.text()).length;
+	const refused = await fetch("/refused", {method: "POST", body: "u".repeat(5 << 20)});
+	document.body.append("refused " + refused.status + " " + await refused.text() + " ");
 	const loaded = performance.getEntriesByType("resource").filter(e => e.name.includes("/script/"));
 	const protocols = [...new Set(loaded.map(e => e.nextHopProtocol))];
 	document.body.append("uploaded " + length + " loaded " + loaded.length + " by " + protocols + " sum " + sum);
@@ -82,8 +84,9 @@ func TestHTTP2WithChromium(t *testing.T) {
 	dom, messages := programs.Browse(t, chromium, t.TempDir(), "--ignore-certificate-errors", "--dump-dom",
 		s.url+"/page")
 	want := fmt.Sprintf("uploaded %d loaded %d by h2 sum %d", 1<<20, subresources, subresources*(subresources-1)/2)
-	if !strings.Contains(dom, want) || regexp.MustCompile(`CONSOLE.*failed`).MatchString(messages) {
-		t.Errorf("%q is not in\n%s\n%s", want, dom, messages)
+	if !strings.Contains(dom, want) || !strings.Contains(dom, "refused 403 refused") ||
+		regexp.MustCompile(`CONSOLE.*failed`).MatchString(messages) {
+		t.Errorf("%q and the refused upload are not in\n%s\n%s", want, dom, messages)
 	}
 	s.wantServed()
 	// The browser may open a second connection before it knows that the first one uses HTTP/2.

@@ -82,6 +82,9 @@ func (s *programSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Length", fmt.Sprint(n))
 	case "/large":
 		w.Write(make([]byte, 5<<20))
+	case "/refused":
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, "refused") // without reading the body
 	case "/wait":
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -167,6 +170,10 @@ func TestHTTP2WithCurl(t *testing.T) {
 		want("upload", run("-T", file, s.url+"/sum"), sum)
 		want("upload of unknown length", run("-T", "-", s.url+"/sum", "--no-progress-meter"), "0 ")
 		want("trailers", run("-D", "-", "-d", "hello", s.url+"/echo"), "hellox-length: 5\r\n")
+		for range 5 {
+			got := run("-w", " %{http_code}", "--data-binary", "@"+file, s.url+"/refused")
+			want("refused upload", got, "refused 403")
+		}
 		if s.kind == h2c {
 			return // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too
 		}
@@ -179,6 +186,10 @@ func TestHTTP2WithCurl(t *testing.T) {
 		}
 		if n := s.connections() - before; n != 1 {
 			s.Errorf("parallel requests have used %d connections", n)
+		}
+		got = run("-Z", "-w", "%{http_code}\n", "-o", os.DevNull, "--data-binary", "@"+file, s.url+"/refused?[1-30]")
+		if n := strings.Count(got, "403\n"); n != 30 {
+			s.Errorf("%d of 30 refused uploads\n%.2000s", n, got)
 		}
 	})
 }
@@ -203,12 +214,16 @@ func TestHTTP2WithNghttp(t *testing.T) {
 		if !strings.Contains(got, "x-length: 5242880") {
 			s.Errorf("trailer: %s", got[max(0, len(got)-500):])
 		}
+		if got = run("-v", "-d", file, s.url+"/refused"); !strings.Contains(got, ":status: 403") ||
+			!strings.Contains(got, "refused") || !strings.Contains(got, "NO_ERROR") {
+			t.Errorf("refused upload: %s", got[max(0, len(got)-500):])
+		}
 		many := reduced(100)
 		got = run("-nv", "-m", many, s.url+"/large")
 		if n := strings.Count(got, ":status: 200"); strconv.Itoa(n) != many {
 			s.Errorf("%d of %s responses", n, many)
 		}
-		if n := s.connections(); n != 4 {
+		if n := s.connections(); n != 5 {
 			s.Errorf("%d connections", n)
 		}
 	})

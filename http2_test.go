@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Clients use HTTP/2 over TLS, HTTP/1.1 if they support nothing else, and HTTP/2 without TLS where
@@ -69,6 +70,21 @@ func TestProtocolsAreServedAsByNetHTTP(t *testing.T) {
 				}
 				wg.Wait()
 			})
+		}
+	}
+}
+
+// A server with an empty set of protocols serves HTTP/1, as with net/http since Go 1.27.
+func TestEmptyProtocolsAreThoseOfNetHTTP(t *testing.T) {
+	for by, maker := range makers {
+		if by == "net/http" && testkit.NetHTTPPrecedes("go1.27") {
+			continue
+		}
+		for _, kind := range []string{plain, h1} {
+			s := &http.Server{Handler: textHandler("x"), Protocols: new(http.Protocols)}
+			if got := start(t, kind, maker, s).get("/"); got != "200 OK x" {
+				t.Errorf("%s, %s: %s", by, kind, got)
+			}
 		}
 	}
 }

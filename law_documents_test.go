@@ -3,6 +3,7 @@
 package tare_test
 
 import (
+	"go/version"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -104,6 +105,33 @@ func TestDocumentsAreShort(t *testing.T) {
 	}
 	if n := len(strings.Fields(all["ARCHITECTURE.md"])); n > maxArchitectureWords {
 		t.Errorf("ARCHITECTURE.md has %d words, want at most %d", n, maxArchitectureWords)
+	}
+}
+
+// README.md names the releases of Go that the Makefile tests with: one of each supported version.
+// go.mod requires the first version.
+func TestDocumentsNameSupportedReleases(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^GO_RELEASES := (.*)$`).FindSubmatch(makefile)
+	if line == nil {
+		t.Fatal("the Makefile has no GO_RELEASES")
+	}
+	releases := strings.Fields(string(line[1]))
+	for _, release := range releases {
+		if number := strings.TrimPrefix(release, "go"); !strings.Contains(documents(t)["README.md"], number) {
+			t.Errorf("README.md does not name Go %s", number)
+		}
+	}
+	module, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := strings.TrimPrefix(version.Lang(releases[0]), "go")
+	if !strings.Contains(string(module), "\ngo "+first+".0\n") {
+		t.Errorf("go.mod does not require Go %s.0", first)
 	}
 }
 

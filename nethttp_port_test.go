@@ -59,6 +59,7 @@ func buildPort(t *testing.T) (program, dir string) {
 	delete(p.files, "main_test.go")
 	for name, f := range p.files {
 		dropTests(f, !slices.Contains(portedFiles(), name))
+		dropHTTP3(f)
 	}
 	p.parse(portDir, ownPrefix)
 	p.importer = p.newImporter()
@@ -107,6 +108,30 @@ func dropTests(f *ast.File, all bool) {
 	f.Decls = slices.DeleteFunc(f.Decls, func(d ast.Decl) bool {
 		fn, ok := d.(*ast.FuncDecl)
 		return ok && fn.Recv == nil && isTestFunction(fn.Name.Name) && (all || !strings.HasPrefix(fn.Name.Name, "Test"))
+	})
+}
+
+// dropHTTP3 drops what newClientServerTest does for HTTP/3 only.
+func dropHTTP3(f *ast.File) {
+	isHTTP3 := func(x ast.Expr) bool {
+		found := false
+		ast.Inspect(x, func(n ast.Node) bool {
+			id, ok := n.(*ast.Ident)
+			found = found || ok && id.Name == "http3Mode"
+			return true
+		})
+		return found
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		fn, isFunction := n.(*ast.FuncDecl)
+		if block, ok := n.(*ast.BlockStmt); ok {
+			block.List = slices.DeleteFunc(block.List, func(s ast.Stmt) bool {
+				clause, isClause := s.(*ast.CaseClause)
+				choice, isChoice := s.(*ast.IfStmt)
+				return isClause && slices.ContainsFunc(clause.List, isHTTP3) || isChoice && isHTTP3(choice.Cond)
+			})
+		}
+		return !isFunction || fn.Name.Name == "newClientServerTest"
 	})
 }
 
@@ -182,8 +207,7 @@ func dropSpecs(d ast.Decl, errs []token.Pos) bool {
 
 // redirectCalls makes calls of net/http's servers those of the server that is tested.
 func (p *port) redirectCalls(f *ast.File) {
-	methods := []string{"ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS", "Shutdown", "Close",
-		"SetKeepAlivesEnabled"}
+	methods := []string{"ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS", "Shutdown", "Close"}
 	functions := map[string]string{"Serve": "serve", "ServeTLS": "serveTLS"}
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {

@@ -14,10 +14,11 @@ import (
 
 // Server serves what an http.Server describes. It embeds that server: the fields have the same
 // meaning, and http.ServerContextKey returns the embedded server to handlers. Fields are read when
-// Serve is called and must not be changed afterwards.
+// Serve is called and must not be changed afterwards, except for Handler.
 //
 // Shutdown and Close of the http.Server also shut down and close the Server, once Serve has been
-// called. SetKeepAlivesEnabled must be called on the Server.
+// called. Its SetKeepAlivesEnabled applies to the Server, but only that of the Server closes idle
+// connections.
 //
 // Use Wrap to make a Server.
 type Server struct {
@@ -50,6 +51,11 @@ type Server struct {
 	// first called.
 	ExtendedConnect bool
 
+	// MaxFieldBytes limits each line of a request's head. Over HTTP/2 it limits each name and value,
+	// as the client encodes it. 0 is no limit besides MaxHeaderBytes. It has no effect on HTTP/2 of
+	// net/http. It is read when Serve is first called.
+	MaxFieldBytes int
+
 	// Refused, if not nil, is called for each request that is rejected before a handler runs:
 	// because it is malformed, too large, or its head did not arrive in time. It is meant for logs.
 	// It must not block, because it may run in a goroutine that serves other connections. A panic
@@ -57,6 +63,12 @@ type Server struct {
 	// for a request of HTTP/2 whose head has not arrived completely when its client leaves, or
 	// whose stream is one too many. It is read when Serve is first called.
 	Refused func(Refusal)
+
+	// MaxHeaderValueCount limits the field lines of a request's head. It is the field of http.Server
+	// that Go 1.27 has added, for programs that Go 1.26 builds. 0 means that of the wrapped
+	// http.Server, if it has one, or else 500. It is read when Serve is first called. It does not
+	// apply with NetHTTP2.
+	MaxHeaderValueCount int
 
 	// HooksOnLoops serves connections on event loops even if ConnState or ConnContext is set.
 	// Without it such a server uses a goroutine for each connection. It applies to TCP and unix
@@ -71,8 +83,9 @@ type Server struct {
 	//
 	// Hooks should not block. One that does delays its connection, and for some milliseconds other
 	// connections. ConnContext and ConnState with StateNew may run in the goroutine that accepts. As
-	// with net/http, a hook may wait for Shutdown with StateIdle or StateClosed. Otherwise Shutdown
-	// waits for the hook's own connection. HooksOnLoops is read when Serve is first called.
+	// with net/http, a hook may wait for Shutdown with StateClosed, and with StateIdle over HTTP/1.
+	// Otherwise Shutdown waits for the hook's own connection. HooksOnLoops is read when Serve is
+	// first called.
 	HooksOnLoops bool
 
 	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the
@@ -110,7 +123,7 @@ func Serve(l net.Listener, handler http.Handler) error {
 
 // ListenAndServe listens on the TCP address Addr, or on ":http" if that is empty, and calls Serve.
 func (s *Server) ListenAndServe() error {
-	l, err := s.listen(":http")
+	l, err := s.listen(":http", false)
 	if err != nil {
 		return err
 	}
@@ -118,8 +131,8 @@ func (s *Server) ListenAndServe() error {
 }
 
 // listen listens on Addr, or on defaultAddr if that is empty.
-func (s *Server) listen(defaultAddr string) (net.Listener, error) {
-	if s.closed() {
+func (s *Server) listen(defaultAddr string, isTLS bool) (net.Listener, error) {
+	if s.closed(isTLS) {
 		return nil, http.ErrServerClosed
 	}
 	addr := s.Addr
@@ -137,7 +150,7 @@ func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
 
 // serve implements Serve, and ServeTLS if secure is not nil.
 func (s *Server) serve(l net.Listener, secure *tls.Config) error {
-	if err := s.attachHook(); err != nil {
+	if err := s.attachHook(secure != nil); err != nil {
 		l.Close()
 		return err
 	}
@@ -199,7 +212,8 @@ func (s *Server) run() *engine.Server {
 		s.engine = engine.New(s.Server)
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
-		s.engine.HooksOnLoops = s.HooksOnLoops
+		s.engine.HooksOnLoops, s.engine.MaxFieldBytes = s.HooksOnLoops, s.MaxFieldBytes
+		s.engine.MaxHeaderValueCount = s.MaxHeaderValueCount
 		s.engine.HeapReserve, s.engine.NetHTTP2, s.engine.ExtendedConnect = s.HeapReserve, s.NetHTTP2, s.ExtendedConnect
 	})
 	return s.engine
@@ -225,7 +239,7 @@ const (
 
 // attachHook attaches a close hook to the wrapped server, unless there is one. It fails if one of
 // the servers is closed.
-func (s *Server) attachHook() error {
+func (s *Server) attachHook(isTLS bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.run().Closed() {
@@ -237,7 +251,7 @@ func (s *Server) attachHook() error {
 			s.RegisterOnShutdown(s.shutDown)
 		})
 		h := newCloseHook(s.engine)
-		if err := h.attach(s.Server); err != nil {
+		if err := h.attach(s.Server, isTLS); err != nil {
 			return err
 		}
 		s.hook = h
@@ -272,8 +286,8 @@ func (s *Server) detachHook(isServeEnd bool) {
 }
 
 // closed reports whether Shutdown or Close of either server has been called.
-func (s *Server) closed() bool {
+func (s *Server) closed(isTLS bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.run().Closed() || s.hook == nil && isClosed(s.Server)
+	return s.run().Closed() || s.hook == nil && isClosed(s.Server, isTLS)
 }

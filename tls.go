@@ -20,7 +20,7 @@ func ServeTLS(l net.Listener, handler http.Handler, certFile, keyFile string) er
 // ListenAndServeTLS listens on the TCP address Addr, or on ":https" if that is empty, and calls
 // ServeTLS.
 func (s *Server) ListenAndServeTLS(certFile, keyFile string) error {
-	l, err := s.listen(":https")
+	l, err := s.listen(":https", true)
 	if err != nil {
 		return err
 	}
@@ -36,6 +36,7 @@ func (s *Server) ListenAndServeTLS(certFile, keyFile string) error {
 //
 // It does not close l if it fails before accepting, for example because there is no certificate.
 func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
+	_ = s.closed(true) // net/http sets TLSNextProto even if there is no certificate
 	config, err := s.tlsConfig(certFile, keyFile)
 	if err != nil {
 		return err

@@ -1,11 +1,15 @@
 package tare_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
+	"maps"
+	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +76,67 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 				t.Errorf("tare %q, net/http %q", results["tare"], results["net/http"])
 			}
 		})
+	}
+}
+
+// After a Serve, TLSNextProto has the entries that net/http sets. Programs look there for HTTP/2.
+func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
+	certFile, keyFile := certificateFiles(t)
+	type handlers = map[string]func(*http.Server, *tls.Conn, http.Handler)
+	protocols := func(set ...func(*http.Protocols, bool)) *http.Protocols {
+		p := new(http.Protocols)
+		for _, f := range set {
+			f(p, true)
+		}
+		return p
+	}
+	http1, http2 := (*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2
+	h2c := (*http.Protocols).SetUnencryptedHTTP2
+	for name, settings := range map[string]func() *http.Server{
+		"default": func() *http.Server { return new(http.Server) },
+		"config":  func() *http.Server { return &http.Server{TLSConfig: new(tls.Config)} },
+		"config of h2": func() *http.Server {
+			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"h2"}}}
+		},
+		"no handlers":    func() *http.Server { return &http.Server{TLSNextProto: handlers{}} },
+		"own":            func() *http.Server { return &http.Server{TLSNextProto: handlers{"foo": nil}} },
+		"HTTP/1":         func() *http.Server { return &http.Server{Protocols: protocols(http1)} },
+		"HTTP/2":         func() *http.Server { return &http.Server{Protocols: protocols(http2)} },
+		"HTTP/1 and h2c": func() *http.Server { return &http.Server{Protocols: protocols(http1, h2c)} },
+		"both, no handlers": func() *http.Server {
+			return &http.Server{Protocols: protocols(http1, http2), TLSNextProto: handlers{}}
+		},
+	} {
+		for how, serve := range map[string]func(server) error{
+			"Serve":              func(s server) error { return s.Serve(listen(t)) },
+			"ServeTLS":           func(s server) error { return s.ServeTLS(listen(t), certFile, keyFile) },
+			"ServeTLS, no files": func(s server) error { return s.ServeTLS(listen(t), "", "") },
+			"ListenAndServe":     server.ListenAndServe,
+			"ListenAndServeTLS":  func(s server) error { return s.ListenAndServeTLS(certFile, keyFile) },
+		} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				results := make(map[string]string)
+				for by, maker := range makers {
+					inner := settings()
+					inner.Addr = "127.0.0.1:0"
+					serving, served := make(chan bool, 2), make(chan error, 1)
+					inner.BaseContext = func(net.Listener) context.Context { serving <- true; return t.Context() }
+					s := maker(inner)
+					go func() { served <- serve(s) }()
+					select {
+					case <-serving:
+						s.Close()
+						<-served
+					case <-served:
+						s.Close()
+					}
+					results[by] = fmt.Sprint(slices.Sorted(maps.Keys(inner.TLSNextProto)))
+				}
+				if results["tare"] != results["net/http"] {
+					t.Errorf("tare %s, net/http %s", results["tare"], results["net/http"])
+				}
+			})
+		}
 	}
 }
 

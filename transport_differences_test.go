@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -145,6 +146,14 @@ func differencesOfResponses() []difference {
 			}
 			return string(b)
 		}},
+		{row: "101 without `Connection: Upgrade`, or with `close`", ours: "early", theirs: "",
+			observe: func(s side) string {
+				return s.upgrade("HTTP/1.1 101 Switching Protocols\nUpgrade: echo\n\nearly")
+			}},
+		{row: "101 without `Connection: Upgrade`, or with `close`", ours: "early", theirs: "",
+			observe: func(s side) string {
+				return s.upgrade("HTTP/1.1 101 Switching Protocols\nConnection: close, Upgrade\nUpgrade: echo\n\nearly")
+			}},
 		{row: "Failed requests", ours: "server, connection closed, retry false", theirs: "EOF",
 			observe: func(s side) string {
 				s.runScript(func(_ int, c *scripted) { c.request() })
@@ -190,24 +199,21 @@ func differencesOfConnections() []difference {
 			}
 			return s.connNumber()
 		}},
-		{row: "Closing a body before its end", ours: "200 0", theirs: "200 1", observe: func(s side) string {
-			s.numberConns("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n0\n\n")
-			return s.closeFirst()
-		}},
-		{row: "Closing a body before its end", ours: "200 1", theirs: "200 1", observe: func(s side) string {
-			s.numberConns("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n5\nhello\n")
-			return s.closeFirst()
-		}},
-		{row: "Connections that carried CONNECT", ours: "200 1", theirs: "200 0", observe: func(s side) string {
-			s.numberConns("HTTP/1.1 403 No\nContent-Length: 0\n\n")
-			if got := s.request(mustRequest("CONNECT", s.url, nil)); got != "403 " {
-				return got
-			}
-			return s.connNumber()
-		}},
 		{row: "GetConn and TLS hooks of the first request to an HTTP/2 server", ours: "2 2 HTTP/2.0",
 			theirs: "1 1 HTTP/2.0", observe: hooksOfHTTP2},
 	}
+}
+
+// upgrade returns the body of the response to a request to switch protocols.
+func (s side) upgrade(response string) string {
+	s.runScript(func(_ int, c *scripted) { c.respond(response) })
+	resp, err := s.rt.RoundTrip(upgradeRequest(s.url))
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	return string(b)
 }
 
 // waitForDial makes a second request wait for its connection until the first has its response.
@@ -315,17 +321,22 @@ func differencesOfSettings() []difference {
 			}
 			return s.request(mustRequest("GET", "http://socket.invalid/", nil))
 		}},
-		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `RegisterProtocol`", ours: "false", theirs: "true",
-			observe: func(s side) string {
-				has := reflect.TypeOf(s.rt)
-				all := true
-				for _, field := range []string{"Dial", "DialTLS", "TLSNextProto"} {
-					_, ok := has.Elem().FieldByName(field)
-					all = all && ok
+		{row: "`Dial`, `DialTLS`, `TLSNextProto`, `CancelRequest`, `NewClientConn`, `RegisterProtocol`", theirs: "[]",
+			ours: "[CancelRequest Dial DialTLS NewClientConn RegisterProtocol TLSNextProto]", observe: func(s side) string {
+				has, all := reflect.TypeOf(s.rt), reflect.TypeFor[*http.Transport]()
+				absent := []string{}
+				for m := range all.Methods() {
+					if _, ok := has.MethodByName(m.Name); !ok {
+						absent = append(absent, m.Name)
+					}
 				}
-				_, cancels := has.MethodByName("CancelRequest")
-				_, registers := has.MethodByName("RegisterProtocol")
-				return fmt.Sprint(all && cancels && registers)
+				for f := range all.Elem().Fields() {
+					if _, ok := has.Elem().FieldByName(f.Name); f.IsExported() && !ok {
+						absent = append(absent, f.Name)
+					}
+				}
+				slices.Sort(absent)
+				return fmt.Sprint(absent)
 			}},
 	}
 }

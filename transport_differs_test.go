@@ -77,13 +77,16 @@ func likeTheirs(theirs *http.Transport) *tare.Transport {
 
 // tableIsTested reports rows of the table that have no test.
 func tableIsTested(t *testing.T, rows []difference) {
-	// by TestTransportReadsResponsesAsListed and TestTransportRejectsUnrequestedBytesBelowTLS
+	// by TestTransportReadsResponsesAsListed, TestTransportRejectsUnrequestedBytesBelowTLS and
+	// TestTransportErrorsAreThoseOfNetHTTP
 	tested := map[string]bool{
 		"Line ends in a response's head": true, "Folded field lines, spaces in names": true,
 		"`Content-Length` twice, even if equal":     true,
 		"`Content-Length` with `Transfer-Encoding`": true, "`Transfer-Encoding` on HTTP/1.0": true,
-		"HTTP/2.0 or /3.0 in a status line": true,
-		"101 that was not asked for":        true, "Bytes that come with a response, unasked, below TLS": true,
+		"HTTP/2.0 or /3.0 in a status line":          true,
+		"Errors about malformed or cut-off messages": true, "Errors of timeouts": true,
+		"A server without TLS at an `https` URL": true,
+		"101 that was not asked for":             true, "Bytes that come with a response, unasked, below TLS": true,
 	}
 	for _, d := range rows {
 		tested[d.row] = true

@@ -88,7 +88,11 @@ func TestTruncatedResponseIsAnError(t *testing.T) {
 			for cut := range good {
 				tr := canned(t, false, good[:cut])
 				resp, body, err := responseTo(tr, newRequest(t, method, address, nil))
-				if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix("hello", body) {
+				want := io.ErrUnexpectedEOF
+				if cut == 0 {
+					want = io.EOF
+				}
+				if !errors.Is(err, want) || !strings.HasPrefix("hello", body) {
 					t.Fatalf("%s, cut at %d of %d: %s", method, cut, len(good), describe(resp, body, err))
 				}
 				if tr.Idle()+tr.Active() != 0 {

@@ -349,7 +349,7 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
 	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"}, conf.Set{Name: "a", Value: "$kind"})
 	c.Maps = []conf.Map{{Name: "kind", Source: "$upstream_http_x_user",
-		Cases: []conf.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+		Cases: []conf.Case{{From: `~^(?=(\w+\s?)*$)`, To: "some"}}}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {

@@ -76,8 +76,11 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 		w = new(boundWriter)
 	}
 	x.handlerHasRequest = x.handlerHasRequest || r == x.r
+	if x.plan.shutdownTimeout > 0 && len(x.r.Header["Upgrade"]) > 0 {
+		x.wrapWriter() // to end the connection if the handler hijacks it
+	}
 	if !b.proxy.response.inspectsBound {
-		b.handler.ServeHTTP(x.w, r)
+		b.handler.ServeHTTP(writerFor(x.w, r), r)
 		return responded
 	}
 	*w = boundWriter{ResponseWriter: x.w, x: x, rules: b.proxy.response}
@@ -85,7 +88,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 		earlier := takeEarlier(x.w.Header())
 		w.earlier = &earlier
 	}
-	b.handler.ServeHTTP(w, r)
+	b.handler.ServeHTTP(writerFor(w, r), r)
 	w.applyRules() // applies the rules to a head that the handler leaves to the server
 	w.x = nil      // the handler may keep w, but not the exchange
 	if w.redirectTo == "" {
@@ -295,6 +298,30 @@ func (w *boundWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	return nc, rw, err
 }
+
+// writerFor returns what a handler receives. Over HTTP/2 it is no http.Hijacker, as that of the
+// server: programs look for it.
+func writerFor(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
+	if _, ok := w.(http.Hijacker); !ok || r.ProtoMajor == 1 {
+		return w
+	}
+	return streamWriter{w}
+}
+
+// streamWriter is a ResponseWriter without methods of a connection.
+type streamWriter struct{ http.ResponseWriter }
+
+// Unwrap is for http.ResponseController.
+func (w streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteString implements io.StringWriter.
+func (w streamWriter) WriteString(s string) (int, error) { return io.WriteString(w.ResponseWriter, s) }
+
+// Flush implements http.Flusher.
+func (w streamWriter) Flush() { _ = w.FlushError() }
+
+// FlushError flushes what has been written.
+func (w streamWriter) FlushError() error { return http.NewResponseController(w.ResponseWriter).Flush() }
 
 // affects reports whether the rules may change a header or replace the response.
 func (r *responseRules) affects(header http.Header) bool {

@@ -1,14 +1,17 @@
 package front_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
 
@@ -44,6 +47,26 @@ func TestBodyIsInNamedFile(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The folder of bodies must be one that the process can write. A check of a Config does not create
+// it.
+func TestBodyFolderIsWritableAndNotMadeByChecks(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bodies")
+	c := func(dir string) conf.Config {
+		return oneHost(conf.Location{Path: "/", Settings: conf.Settings{BodyFile: "clean", BodyDir: dir}})
+	}
+	newFront(t, c(dir), front.CachesInMemory(), quiet())
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the check has created the folder: %v", err)
+	}
+	if _, err := front.New(c(filepath.Join(dir, "x")), front.CachesInMemory()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("check without the parent: %v", err)
+	}
+	must(t, os.WriteFile(dir, nil, 0o600)) // where also root cannot create files
+	if _, err := front.New(c(dir)); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("a file in place of the folder: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -54,6 +55,8 @@ func compile(config *conf.Config, o *options, s *state) (*plan, error) {
 		plan: &plan{options: o, state: s, product: product, released: make(chan struct{})},
 	}
 	c.plan.users.Store(1)
+	c.plan.shutdownTimeout = config.ShutdownTimeout
+	c.plan.expired, c.plan.expire = context.WithCancel(context.Background())
 	if err := c.compile(); err != nil {
 		c.plan.retire()
 		return nil, fmt.Errorf("front: %w", err)

@@ -1,13 +1,17 @@
 package front
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -32,19 +36,62 @@ func (x *exchange) setServerSendTimeout(timeout time.Duration) bool {
 	if x.sendTimeout != 0 && x.sendTimeout == timeout {
 		return true
 	}
+	v, ok := serverAs[sendTimer](x)
+	if !ok || v.SetSendTimeout(timeout) != nil {
+		return false
+	}
+	x.sendTimeout = timeout
+	return true
+}
+
+// serverAs returns the server's writer as an optional interface.
+func serverAs[T any](x *exchange) (t T, ok bool) {
 	for w := x.serverWriter(); ; {
 		switch v := w.(type) {
-		case sendTimer:
-			if v.SetSendTimeout(timeout) != nil {
-				return false
-			}
-			x.sendTimeout = timeout
-			return true
+		case T:
+			return v, true
 		case interface{ Unwrap() http.ResponseWriter }:
 			w = v.Unwrap()
 		default:
-			return false
+			return t, false
 		}
+	}
+}
+
+// lingerLimits bound how long a connection is read after its last response, because the client may
+// still be sending: in all, and without data. A time of 0 closes it at once.
+type lingerLimits struct {
+	time, timeout time.Duration
+	always        bool // also if the client has sent all of the request
+}
+
+// lingerLimitsOf returns a location's limits.
+func lingerLimitsOf(s *conf.Settings) (lingerLimits, error) {
+	const defaultTime, defaultLingerTimeout = 30 * time.Second, 5 * time.Second // as in nginx
+	l := lingerLimits{cmp.Or(s.LingerTime, defaultTime), cmp.Or(s.LingerTimeout, defaultLingerTimeout), false}
+	switch s.Linger {
+	case "":
+	case "always":
+		l.always = true
+	case "off":
+		l.time = 0
+	default:
+		return l, fmt.Errorf("linger: unknown mode %q", s.Linger)
+	}
+	return l, nil
+}
+
+// setLinger passes the location's limits to the server. Requests without a body rarely need them.
+func (x *exchange) setLinger() {
+	l := &x.loc.linger
+	if x.r.ProtoMajor > 1 || x.r.ContentLength == 0 && !l.always {
+		return
+	}
+	type lingerer interface {
+		SetLinger(limit, timeout time.Duration, always bool) error
+	}
+	if v, ok := serverAs[lingerer](x); ok {
+		_ = v.SetLinger(l.time, l.timeout, l.always) // it fails only after the response
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/hostname"
 	"github.com/tarehq/tare/front/internal/uri"
+	"github.com/tarehq/tare/internal/pcre"
 	"github.com/tarehq/tare/internal/poison"
 )
 
@@ -34,13 +35,13 @@ type exchange struct {
 	internal          bool // the location was not found for the client's path
 	uriChanged        bool // path or query are no longer the client's
 	rewritten         bool // the location was not found for path
-	regexTimedOut     bool // the regular expressions exceeded maxRegexSteps: no result is valid
-	regexSteps        int  // steps of regular expressions, including those of subrequests
+	regexTimedOut     bool // a regular expression has failed: no result is valid
 	handlerHasRequest bool // a handler has received r, and may keep it
 	errorPageUsed     bool // error pages have applied, and may not again
 	redirects         int  // internal redirects and changes of the path so far
 	errorStatus       int  // the error whose page is being sent, or 0
 
+	regexes   pcre.Budget // of the request's regular expressions, including those of subrequests
 	captures  captures
 	vars      []value // by slot: variables of Set, Map and named groups
 	limitRate string  // $limit_rate, if set
@@ -127,7 +128,9 @@ func (x *exchange) recycle() {
 		return
 	}
 	s := x.plan.state
-	if *x = (exchange{}); !poison.Enabled {
+	regexes := x.regexes
+	regexes.Reset()
+	if *x = (exchange{regexes: regexes}); !poison.Enabled {
 		s.exchanges.Put(x)
 	}
 }
@@ -155,8 +158,11 @@ func (x *exchange) findHost() outcome {
 	case !ok, malformed(x.r), x.hasTooManyFields():
 		return x.fail(http.StatusBadRequest)
 	case x.regexTimedOut:
-		x.errorf(levelError, "the regular expressions of server names exceed %d steps", maxRegexSteps)
+		x.errorf(levelError, "the regular expressions of server names have failed")
 		return x.fail(http.StatusInternalServerError)
+	}
+	if rejected := group.connections.status(x.r); rejected != 0 {
+		return x.fail(rejected)
 	}
 	if status != 0 {
 		return x.fail(status)

@@ -20,10 +20,11 @@ func (x *exchange) start() {
 	}
 }
 
-// applyLocation applies x.loc's timeout and wraps the writer if x.loc has filters. It is called
+// applyLocation applies x.loc's timeouts and wraps the writer if x.loc has filters. It is called
 // whenever the phases after rewrite may use a new x.loc.
 func (x *exchange) applyLocation() {
 	timeoutSet := x.setServerSendTimeout(x.loc.sendTimeout)
+	x.setLinger()
 	// a client may block even the shortest response
 	if f := x.loc.filters; f != nil && (!f.onlySendTimeout || !timeoutSet) {
 		x.wrapWriter()

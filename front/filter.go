@@ -2,6 +2,7 @@ package front
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -111,7 +112,8 @@ type writer struct {
 	sent           int64 // bytes of the body that were written to the server
 	withheldStatus int   // the status of a response that an error page replaces, else 0
 	hijacked       bool
-	switchBytes    int64 // length of a tunnel's 101 head
+	unwatch        func() bool // of the plan that ends the hijacked connection
+	switchBytes    int64       // length of a tunnel's 101 head
 
 	held     *heldResponse   // the beginning of the response, until its filters are known
 	replacer *replace.Writer // nil replaces nothing
@@ -369,6 +371,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
+		w.unwatch = context.AfterFunc(w.x.plan.expired, func() { conn.Close() })
 		if w.status == 0 {
 			w.status = http.StatusSwitchingProtocols // hijacking has no other use here
 		}
@@ -413,6 +416,9 @@ func (w *writer) finish() {
 
 // release releases the compressor after a panic, and the decompressor.
 func (w *writer) release() {
+	if w.unwatch != nil {
+		w.unwatch()
+	}
 	if w.gunzip != nil {
 		w.gunzip.release()
 	}

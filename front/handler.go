@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 )
@@ -57,7 +58,11 @@ func (h *Handler) Reload(c conf.Config) error {
 		return err
 	}
 	p.prepare()
-	h.current.Swap(p).retire()
+	old := h.current.Swap(p)
+	if old.shutdownTimeout > 0 {
+		time.AfterFunc(old.shutdownTimeout, old.expire)
+	}
+	old.retire()
 	p.commit()
 	return nil
 }

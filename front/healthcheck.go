@@ -17,6 +17,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/pcre"
 )
 
 const (
@@ -266,7 +267,7 @@ func (m *healthMatch) check(resp *http.Response) error {
 	if err != nil {
 		return err
 	}
-	if m.body.matches(string(body)) == m.from.NotBody {
+	if !m.body.meets(string(body), !m.from.NotBody) {
 		return errors.New("the body does not match")
 	}
 	return nil
@@ -294,14 +295,14 @@ func (m *healthMatch) matchesField(i int, values []string) bool {
 	case "!=":
 		return value != h.Value
 	case "~":
-		return m.header[i].matches(value)
+		return m.header[i].meets(value, true)
 	}
-	return !m.header[i].matches(value)
+	return m.header[i].meets(value, false)
 }
 
-// matches reports whether s matches outside of an exchange. A match that takes too long fails.
-func (p *pattern) matches(s string) bool {
-	left := maxRegexSteps
-	ok, err := p.re.Match(s, &left)
-	return ok && err == nil
+// meets reports whether s matches, or does not, as wanted, outside of an exchange. A match that
+// takes too long is neither.
+func (p *pattern) meets(s string, wanted bool) bool {
+	ok, err := p.re.Match(s, new(pcre.Budget))
+	return ok == wanted && err == nil
 }

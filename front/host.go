@@ -56,6 +56,25 @@ type hostGroup struct {
 	names         *hostname.Map[*host]
 	patterns      []hostPattern
 	requestsCerts bool // one of the hosts requests client certificates
+	connections   connectionRules
+}
+
+// connectionRules are properties of an address that its connections must have. After a reload a
+// connection may be of another Config, in which its address had others, or was not named.
+type connectionRules struct {
+	requiresTLS, requiresProxyHeader bool
+	ignoresProxyHeader               bool // the address is named without the PROXY protocol
+}
+
+// status returns the status of requests on a connection that may not reach the hosts, or 0.
+func (c *connectionRules) status(r *http.Request) int {
+	switch {
+	case c.requiresTLS && r.TLS == nil:
+		return statusToHTTPS
+	case c.requiresProxyHeader && proxyHeaderOf(r) == nil:
+		return http.StatusBadRequest
+	}
+	return 0
 }
 
 type hostPattern struct {
@@ -77,9 +96,9 @@ func (h *hosts) groupAt(local net.Addr) *hostGroup {
 	var g *hostGroup
 	switch a := local.(type) {
 	case *net.TCPAddr:
-		g = groupIn(h.ports, a.Port, a.IP)
+		g = groupIn(h.ports, a.Port, a.IP, a.Zone)
 	case *net.UDPAddr:
-		g = groupIn(h.quic, a.Port, a.IP)
+		g = groupIn(h.quic, a.Port, a.IP, a.Zone)
 	case *net.UnixAddr:
 		g = h.unix[a.Name]
 	}
@@ -90,7 +109,7 @@ func (h *hosts) groupAt(local net.Addr) *hostGroup {
 }
 
 // groupIn returns the hosts of an IP address and port, or nil.
-func groupIn(ports []portGroups, port int, at net.IP) *hostGroup {
+func groupIn(ports []portGroups, port int, at net.IP, zone string) *hostGroup {
 	for i := range ports {
 		p := &ports[i]
 		if int(p.port) != port {
@@ -102,7 +121,7 @@ func groupIn(ports []portGroups, port int, at net.IP) *hostGroup {
 		ip, _ := netip.AddrFromSlice(at)
 		ip = ip.Unmap()
 		for _, a := range p.addrs {
-			if a.addr == ip {
+			if a.addr.WithZone("") == ip && (a.addr.Zone() == "" || a.addr.Zone() == zone) {
 				return a.group
 			}
 		}

@@ -83,6 +83,9 @@ func (c *compiler) listen(all []*host) error {
 	hosts := &c.plan.hosts
 	if c.areInterchangeable(groups) {
 		hosts.any = groups[0]
+		for _, g := range groups { // what one address permits is reachable
+			hosts.any.connections = hosts.any.connections.weaker(g.connections)
+		}
 		return nil
 	}
 	hosts.any = &hostGroup{defaultHost: c.misdirectedHost(), isSingle: true}
@@ -98,6 +101,7 @@ func (c *compiler) listen(all []*host) error {
 func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 	g := &hostGroup{names: hostname.NewMap[*host]()}
 	var declared *host // the host with Default
+	g.connections.ignoresProxyHeader = addr != ""
 	for i, h := range all {
 		from := &c.config.Hosts[i]
 		here := len(from.Listen) == 0
@@ -106,6 +110,10 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 				continue
 			}
 			here = true
+			g.connections.requiresTLS = g.connections.requiresTLS || l.TLS
+			if l.Proxied {
+				g.connections.requiresProxyHeader, g.connections.ignoresProxyHeader = true, false
+			}
 			if l.Default && declared != nil && declared != h {
 				return nil, withPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr,
 					places.Line(declared.pos)))
@@ -156,10 +164,17 @@ func (c *compiler) areInterchangeable(groups []*hostGroup) bool {
 	return true
 }
 
+// weaker returns the rules that both require.
+func (c connectionRules) weaker(other connectionRules) connectionRules {
+	return connectionRules{c.requiresTLS && other.requiresTLS, c.requiresProxyHeader && other.requiresProxyHeader,
+		c.ignoresProxyHeader && other.ignoresProxyHeader}
+}
+
 // misdirectedHost returns the host for addresses that no host listens on.
 func (c *compiler) misdirectedHost() *host {
 	h := &host{}
 	h.defaults.settings, h.defaults.sendTimeout = &conf.Settings{}, defaultTimeout
+	h.defaults.linger, _ = lingerLimitsOf(h.defaults.settings) // the default cannot be wrong
 	h.defaults.files = &fileSet{types: c.mediaTypes(&conf.Files{})}
 	h.defaults.content = fixedStatus(http.StatusMisdirectedRequest)
 	return h

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
 
@@ -82,5 +83,36 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		nc.Close()
 		s.Close()
 		http.DefaultClient.CloseIdleConnections()
+	}
+}
+
+// A bound handler receives an http.Hijacker over HTTP/1 only, however its response is treated.
+func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, is := w.(http.Hijacker)
+		_, err := io.WriteString(w, fmt.Sprint(is))
+		fmt.Fprint(w, err, http.NewResponseController(w).Flush(), w.(interface{ FlushError() error }).FlushError())
+	})
+	for name, l := range map[string]conf.Location{
+		"unchanged": {Proxy: &conf.Proxy{To: "app"}},
+		"observed":  {Proxy: &conf.Proxy{To: "app"}, Settings: conf.Settings{SendTimeout: time.Minute}},
+		"changed":   {Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}}},
+	} {
+		for _, isHTTP2 := range []bool{false, true} {
+			l.Path = "/"
+			s := httptest.NewUnstartedServer(newFront(t, oneHost(l), front.Bind("app", app), quiet()))
+			s.EnableHTTP2 = isHTTP2
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			response, err := s.Client().Get(s.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			if want := fmt.Sprint(!isHTTP2) + "<nil> <nil> <nil>"; string(body) != want || err != nil {
+				t.Errorf("%s, %s: %q %v, want %q", name, response.Proto, body, err, want)
+			}
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/uri"
+	"github.com/tarehq/tare/internal/safefile"
 )
 
 // location is a Location, compiled.
@@ -48,6 +50,7 @@ type location struct {
 	content    content
 
 	sendTimeout time.Duration // between two writes that the client receives some of
+	linger      lingerLimits
 }
 
 // content responds to a request in the content phase.
@@ -297,6 +300,9 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 		return err
 	}
 	loc.sendTimeout = cmp.Or(s.SendTimeout, defaultTimeout)
+	if loc.linger, err = lingerLimitsOf(s); err != nil {
+		return err
+	}
 	if loc.filters, err = c.filters(s, from.Proxy, loc.userID); err != nil {
 		return err
 	}
@@ -318,7 +324,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 // traces and early hints.
 func (c *compiler) copies(loc *location, s *conf.Settings) (err error) {
 	if s.BodyFile != "" && s.BodyDir != "" && c.options.explain == nil {
-		if err := os.Mkdir(s.BodyDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := c.bodyDir(s.BodyDir); err != nil {
 			return fmt.Errorf("client_body_temp_path: %w", err)
 		}
 	}
@@ -332,6 +338,25 @@ func (c *compiler) copies(loc *location, s *conf.Settings) (err error) {
 		if loc.earlyHints, err = c.texts(s.EarlyHints); err != nil {
 			return fmt.Errorf("early_hints: %w", err)
 		}
+	}
+	return nil
+}
+
+// bodyDir creates a folder for requests' bodies, in which the process can write. If the Config is
+// only checked, it changes nothing, and another user may be the one that writes.
+func (c *compiler) bodyDir(dir string) error {
+	if c.options.inMemory {
+		_, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			_, err = os.Stat(filepath.Dir(dir))
+		}
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := safefile.CheckWritable(dir); err != nil {
+		return fmt.Errorf("%w (make the serving user its owner)", err)
 	}
 	return nil
 }

@@ -9,10 +9,10 @@ import (
 
 // malformed reports whether nginx rejects a request with 400, although a server may have accepted
 // it. Its method has characters other than upper-case letters, '_' and '-', a singleton field is
-// repeated, or an HTTP/2 request has no host, or two. Otherwise rules of the configuration and
-// applications would disagree about the request.
+// repeated, or it names no host, or two. Otherwise rules of the configuration and applications
+// would disagree about the request.
 func malformed(r *http.Request) bool {
-	return !validMethod(r.Method) || repeatsField(r.Header) || r.ProtoMajor >= 2 && !namesOneHost(r)
+	return !validMethod(r.Method) || repeatsField(r.Header) || !namesOneHost(r)
 }
 
 // hasTooManyFields reports whether a request has more fields than max_headers allows. As in nginx
@@ -65,9 +65,13 @@ func isSingleton(name string) bool {
 	return false
 }
 
-// namesOneHost reports whether an HTTP/2 request names one host: a Host field besides :authority
-// must have the same value (RFC 9113, 8.3.1). net/http leaves that field in the header.
+// namesOneHost reports whether a request names one host, which HTTP/1.0 does not require. Over
+// HTTP/2 a Host field besides :authority must have the same value (RFC 9113, 8.3.1). net/http
+// leaves that field in the header.
 func namesOneHost(r *http.Request) bool {
+	if r.ProtoMajor < 2 {
+		return r.Host != "" || r.ProtoMinor == 0
+	}
 	hosts := r.Header["Host"]
 	return r.Host != "" && (len(hosts) == 0 || len(hosts) == 1 && strings.EqualFold(hosts[0], r.Host))
 }

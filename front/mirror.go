@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/pcre"
 )
 
 const (
@@ -79,7 +80,7 @@ func (m *mirror) start(x *exchange, uri string) {
 	delete(r.Header, "Upgrade") // nothing would use the connection
 	parent := &exchange{
 		plan: x.plan, r: r, hostHeader: x.hostHeader, method: x.method, host: x.host, loc: x.loc, id: requestID(x),
-		regexSteps: x.regexSteps, trace: x.traceContext(),
+		regexes: pcre.Budget{Used: x.regexes.Used}, trace: x.traceContext(),
 		vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args,
 	}
 	parent.startTime, parent.ownAddress = x.startTime, *x.clientAddress()

@@ -18,10 +18,6 @@ type pattern struct {
 // namedGroup is a group that sets a variable.
 type namedGroup struct{ group, slot int }
 
-// maxRegexSteps bounds the steps of all regular expressions for one request, which take about a
-// tenth of a second. Usual requests take thousands of steps.
-const maxRegexSteps = 4 << 20
-
 // maxCaptures bounds the groups of a regular expression.
 const maxCaptures = 64
 
@@ -62,25 +58,24 @@ func (p *pattern) match(x *exchange, s string) bool {
 
 // matchOnly reports whether s matches, and leaves the captures unchanged.
 func (p *pattern) matchOnly(x *exchange, s string) bool {
-	root := x.root()
-	left := maxRegexSteps - root.regexSteps
-	ok, err := p.re.Match(s, &left)
-	root.regexSteps = maxRegexSteps - left
+	if x.regexTimedOut {
+		return false
+	}
+	ok, err := p.re.Match(s, &x.root().regexes)
 	if err != nil {
 		x.regexTimeout(p, err)
 	}
-	return ok && err == nil
+	return ok
 }
 
 // find returns the bounds of the groups, or nil if s does not match.
 func (p *pattern) find(x *exchange, s string) []int {
-	root := x.root()
-	left := maxRegexSteps - root.regexSteps
-	bounds, err := p.re.Find(s, &left)
-	root.regexSteps = maxRegexSteps - left
+	if x.regexTimedOut {
+		return nil
+	}
+	bounds, err := p.re.Find(s, &x.root().regexes)
 	if err != nil {
 		x.regexTimeout(p, err)
-		return nil
 	}
 	return bounds
 }
@@ -97,7 +92,7 @@ func (x *exchange) root() *exchange {
 // with it the rules that apply.
 func (x *exchange) regexTimeout(p *pattern, err error) {
 	if !x.regexTimedOut && x.loc != nil { // without a location findHost logs it
-		x.errorf(levelError, "%v: %q (limit: %d steps per request)", err, truncateLogged(p.source), maxRegexSteps)
+		x.errorf(levelError, "%v: %q", err, truncateLogged(p.source))
 	}
 	x.regexTimedOut = true
 }

@@ -8,27 +8,28 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/pcre"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// All regular expressions of a request share one budget. When it is used up no other one is tried,
-// and one line is logged.
+// A regular expression that exceeds the limit of steps fails the request, as do regular expressions
+// that exceed the request's limit together. Then no other one is tried, and one line is logged.
 func TestRegexesShareABudget(t *testing.T) {
-	const slow = `^/(?!x)(\w+\s?)*$`
+	const slow = `^/(?=(\w+\s?)*$)`
 	var locations []conf.Location
 	for i := range 40 {
-		locations = append(locations, conf.Location{Match: "~", Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i),
+		locations = append(locations, conf.Location{Match: "~", Path: fmt.Sprintf(`^/(?=(\w+\s?)*%d$)`, i),
 			Steps: []conf.Step{conf.Return{Status: 200, Text: "by"}}})
 	}
 	by := conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "passed by"}}}
 	path := "/" + strings.Repeat("a", 3000) + "!"
 	maps := []conf.Map{{Name: "m", Source: "$uri", Default: "no", Volatile: true}}
 	for i := range 40 {
-		maps[0].Cases = append(maps[0].Cases, conf.Case{From: fmt.Sprintf(`~^/(?!x)(\w+\s?)*%d$`, i), To: "yes"})
+		maps[0].Cases = append(maps[0].Cases, conf.Case{From: fmt.Sprintf(`~^/(?=(\w+\s?)*%d$)`, i), To: "yes"})
 	}
 	if40, rewrite40 := by, by
 	for i := range 40 {
-		source := fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i)
+		source := fmt.Sprintf(`^/(?=(\w+\s?)*%d$)`, i)
 		if40.Steps = append([]conf.Step{conf.If{Left: "$uri", Op: "~", Right: conf.Text(source),
 			Then: []conf.Step{conf.Return{Status: 403}}}},
 			if40.Steps...)
@@ -54,7 +55,7 @@ func TestRegexesShareABudget(t *testing.T) {
 		"request": {Hosts: []conf.Host{{Locations: []conf.Location{subrequests, check403}}}},
 		"page":    {Hosts: []conf.Host{{Locations: []conf.Location{paged, page}}}},
 		"referers": {Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
-			Settings: conf.Settings{Referers: &conf.Referers{Patterns: []string{`a.b/(?!x)(\w+\s?)*$`}}},
+			Settings: conf.Settings{Referers: &conf.Referers{Patterns: []string{`a.b/(?=(\w+\s?)*$)`}}},
 			Steps: []conf.Step{conf.If{Left: "$invalid_referer",
 				Then: []conf.Step{conf.Return{Status: 200, Text: "by"}}},
 				conf.Return{Status: 200, Text: "by"}}}}}}},
@@ -71,6 +72,12 @@ func TestRegexesShareABudget(t *testing.T) {
 		if n := strings.Count(lines.String(), "needs too many steps"); n != 1 {
 			t.Errorf("%s: %d lines: %s", name, n, lines.String())
 		}
+		if name == "locations" || name == "if" || name == "rewrite" {
+			got = get(t, h, "/"+strings.Repeat("a", 17)+"!")
+			if n := strings.Count(lines.String(), "need too many steps together"); n != 1 || got.status != 500 {
+				t.Errorf("%s, together: %d, %d lines: %s", name, got.status, n, lines.String())
+			}
+		}
 		if err := h.Close(); err != nil {
 			t.Error(err)
 		}
@@ -79,21 +86,22 @@ func TestRegexesShareABudget(t *testing.T) {
 
 // Subrequests use the budget of their request.
 func TestSubrequestsShareTheBudget(t *testing.T) {
-	p, err := newPattern(`^(?!x)(a+)+$`, false)
+	p, err := newPattern(`^(?=(a+)+$)`, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	x := &exchange{}
 	sub := &exchange{parent: x}
-	if p.match(sub, strings.Repeat("a", 100)+"b") || !sub.regexTimedOut || x.regexSteps < maxRegexSteps {
-		t.Errorf("%v %d", sub.regexTimedOut, x.regexSteps)
+	if p.match(sub, strings.Repeat("a", 100)+"b") || !sub.regexTimedOut || x.regexes.Used < pcre.MatchLimit {
+		t.Errorf("%v %d", sub.regexTimedOut, x.regexes.Used)
 	}
+	x.regexes.Used = pcre.BudgetLimit
 	if p.match(x, "a") || !x.regexTimedOut {
 		t.Error("another pattern is matched without a budget")
 	}
 }
 
-// Regular expressions without groups that package regexp matches do not allocate.
+// Regular expressions without groups do not allocate, except for the first match of a request.
 func TestSimpleRegexDoesNotAllocate(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector's pools lose some of what they are given")

@@ -1,8 +1,10 @@
 package front
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tarehq/tare/front/internal/cache"
 )
@@ -32,6 +34,11 @@ type plan struct {
 	commits  []func() // likewise, once it is in use
 	retires  []func() // end what only the plan in use does
 	released chan struct{}
+	// expired is done when another plan has been in use for ShutdownTimeout. It ends what exchanges of
+	// this plan have begun.
+	expired         context.Context
+	expire          context.CancelFunc
+	shutdownTimeout time.Duration
 }
 
 // prepare applies the plan to the state that it shares, as far as its first request depends on

@@ -65,7 +65,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 			SendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
 			ReadTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
 			IsFastCGI:      from.Protocol == "fastcgi", IsHTTP2: from.Version == "2",
-			Pending: &c.state.pending, CatchStderr: from.CatchStderr,
+			Pending: &c.state.pending, Expired: c.plan.expired, CatchStderr: from.CatchStderr,
 		},
 	}
 	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
@@ -367,7 +367,7 @@ func (p *proxy) fail(x *exchange, err error) outcome {
 	switch {
 	case errors.As(err, &f) && f.Kind == fetch.InvalidBody:
 		return x.fail(int(cmp.Or(x.bodyStatus.Load(), http.StatusBadRequest)))
-	case x.r.Context().Err() != nil && !p.from.IgnoreAbort:
+	case x.r.Context().Err() != nil && !p.from.IgnoreAbort, x.plan.expired.Err() != nil:
 		x.endWithoutResponse(x.goneStatus())
 		// else a server that has not noticed the client's departure would send an empty response
 		panic(http.ErrAbortHandler)
@@ -381,7 +381,7 @@ func (p *proxy) fail(x *exchange, err error) outcome {
 // abortResponse aborts a response that ends early. As in nginx the client receives what has
 // arrived, and can tell that it is incomplete.
 func (x *exchange) abortResponse(err error) {
-	if x.r.Context().Err() == nil {
+	if x.r.Context().Err() == nil && x.plan.expired.Err() == nil {
 		x.errorf(levelError, "upstream response is incomplete: %v", err)
 		// an error does not matter: the rest is lost anyway
 		_ = http.NewResponseController(x.w).Flush()

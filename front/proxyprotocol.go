@@ -2,6 +2,7 @@ package front
 
 import (
 	"context"
+	"net/http"
 	"net/netip"
 )
 
@@ -21,10 +22,17 @@ func WithProxyHeader(ctx context.Context, header func() (source, destination net
 
 // proxyHeader returns the addresses of the PROXY protocol header of the request's connection.
 func (x *exchange) proxyHeader() (source, destination netip.AddrPort) {
-	if header, ok := x.r.Context().Value(proxyHeaderKey{}).(proxyHeaderFunc); ok {
-		return header()
+	header := proxyHeaderOf(x.r)
+	if header == nil || x.plan.hosts.groupOf(x.r).connections.ignoresProxyHeader {
+		return source, destination
 	}
-	return source, destination
+	return header()
+}
+
+// proxyHeaderOf returns the header of a request's connection, or nil.
+func proxyHeaderOf(r *http.Request) proxyHeaderFunc {
+	header, _ := r.Context().Value(proxyHeaderKey{}).(proxyHeaderFunc)
+	return header
 }
 
 // proxySource returns the client's address of the header.

@@ -10,13 +10,16 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
@@ -82,6 +85,62 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// Websockets of a Config that a reload has replaced end after its ShutdownTimeout. A request that
+// waits for a response ends, too, without another attempt.
+func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
+	noLeaks(t)
+	var requests atomic.Int64
+	upstream := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" {
+			wsEcho(w, r)
+			return
+		}
+		requests.Add(1)
+		<-r.Context().Done()
+	}
+	servers := []conf.Server{{Addr: serve(t, upstream)}, {Addr: serve(t, upstream)}}
+	for _, name := range []string{"up", "app"} {
+		c := proxyTo(upgrading(name))
+		c.ShutdownTimeout = 50 * time.Millisecond
+		c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
+		h := newFront(t, c, front.Bind("app", http.HandlerFunc(wsEcho)), quiet())
+		server, socket := tare.Wrap(&http.Server{Handler: h}), filepath.Join(shortDir(t), "s")
+		l, err := net.Listen("unix", socket)
+		must(t, err)
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(func() { server.Close() })
+		a := newTestClient(t, socket)
+		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
+		defer cancel()
+		ws, _, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ws.CloseNow()
+		waiting := make(chan error, 1)
+		go func() {
+			resp, err := a.client.Get("http://front.test/")
+			if err == nil {
+				resp.Body.Close()
+			}
+			waiting <- err
+		}()
+		for name == "up" && requests.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		must(t, h.Reload(c))
+		if _, _, err := ws.Read(ctx); err == nil || ctx.Err() != nil {
+			t.Errorf("%s: the websocket goes on: %v", name, err)
+		}
+		if err := <-waiting; name == "up" && err == nil {
+			t.Error("a request that waits has a response")
+		}
+	}
+	if n := requests.Load(); n != 1 {
+		t.Errorf("%d attempts, want 1", n)
 	}
 }
 

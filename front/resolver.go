@@ -35,11 +35,14 @@ type sharedResolver struct {
 func (c *compiler) upstreamOptions(from *conf.Resolver) (o upstream.Options, r *sharedResolver, release func(),
 	err error) {
 	logger := c.options.logger()
-	o.Report = func(name string, err error) {
-		if err != nil {
-			logger.Printf("upstream: cannot resolve %s, its old addresses stay in use: %v", name, err)
-		} else {
+	o.Report = func(name string, hasAddresses bool, err error) {
+		switch {
+		case err == nil:
 			logger.Printf("upstream: %s can be resolved again", name)
+		case hasAddresses:
+			logger.Printf("upstream: cannot resolve %s, its old addresses stay in use: %v", name, err)
+		default:
+			logger.Printf("upstream: cannot resolve %s, it has no addresses: %v", name, err)
 		}
 	}
 	if from == nil {

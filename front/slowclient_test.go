@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client that stops sending a body while it is forwarded is disconnected without a response, as
@@ -53,5 +55,61 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 					received, err, line, &logged)
 			}
 		}
+	}
+}
+
+// A connection whose client may still be sending is read after its last response as long as nginx
+// would read it.
+func TestLingerTimesAreNginxs(t *testing.T) {
+	const (
+		upload = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"
+		get    = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+		step   = 20 * time.Millisecond
+	)
+	for name, test := range map[string]struct {
+		s     conf.Settings
+		text  string
+		sends bool // the client sends without pause
+		want  time.Duration
+	}{
+		"silent":          {conf.Settings{}, upload, false, 5 * time.Second},
+		"sending":         {conf.Settings{}, upload, true, 30 * time.Second},
+		"timeout":         {conf.Settings{LingerTimeout: time.Second}, upload, false, time.Second},
+		"time":            {conf.Settings{LingerTime: 2 * time.Second}, upload, true, 2 * time.Second},
+		"off":             {conf.Settings{Linger: "off"}, upload, true, 0},
+		"always":          {conf.Settings{Linger: "always"}, get, false, 5 * time.Second},
+		"nothing to read": {conf.Settings{}, get, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 403}},
+					Settings: test.s})
+				h := newFront(t, c, quiet())
+				server := tare.Wrap(&http.Server{Handler: h})
+				var network testkit.Network
+				l := network.Listen()
+				served := make(chan error)
+				go func() { served <- server.Serve(l) }()
+				nc, err := network.Dial()
+				must(t, err)
+				start := time.Now()
+				_, err = io.WriteString(nc, test.text)
+				must(t, err)
+				for open := int64(1); open > 0 && time.Since(start) < time.Minute; _, open = server.Connections() {
+					if test.sends {
+						_, _ = io.WriteString(nc, "more")
+					}
+					time.Sleep(step)
+					synctest.Wait()
+				}
+				if got := time.Since(start); got < test.want || got > test.want+2*step {
+					t.Errorf("the connection was open for %v, want %v", got, test.want)
+				}
+				nc.Close()
+				must(t, server.Close())
+				<-served
+				must(t, h.Close())
+			})
+		})
 	}
 }

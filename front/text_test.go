@@ -142,7 +142,7 @@ func TestPatternCapturesGroups(t *testing.T) {
 func TestPatternStepsAreBounded(t *testing.T) {
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
 		{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "passed by"}}},
-		{Match: "~", Path: `^/(?!x)(\w+\s?)*$`, Steps: []conf.Step{conf.Return{Status: 403}}},
+		{Match: "~", Path: `^/(?=(\w+\s?)*$)`, Steps: []conf.Step{conf.Return{Status: 403}}},
 	}}}})
 	if got := get(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
 		t.Errorf("%d %q", got.status, got.body)
@@ -176,7 +176,7 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 		"rewrite":  {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: "redirect"}}},
 		"inner":    {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: "last"}}},
 		"if":       {Steps: []conf.Step{conf.If{Left: "$public", Op: "!=", Right: "secret", Then: say}}},
-		"not": {Steps: []conf.Step{conf.If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`,
+		"not": {Steps: []conf.Step{conf.If{Left: "$arg_x", Op: "!~", Right: `^(?=(\w+\s?)*$)`,
 			Then: []conf.Step{conf.Return{Status: 403}}}}},
 		"set": {Steps: []conf.Step{conf.If{Left: "1", Then: []conf.Step{conf.Set{Name: "a", Value: "$public"},
 			conf.Return{Status: 204}}}}},
@@ -194,7 +194,7 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 			path = l.Path
 		}
 		l.Path = "/"
-		pattern := []conf.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "secret"}}
+		pattern := []conf.Case{{From: `~^(?=(\w+\s?)*$)`, To: "secret"}}
 		h := newFront(t, conf.Config{
 			Maps: []conf.Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern},
 				{Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},

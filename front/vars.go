@@ -39,14 +39,13 @@ func (c *compiler) variable(name string) (variable, error) {
 		}
 		return v.get, nil
 	}
-	why := grammar.Unavailable(name)
-	switch {
-	case why == "":
-		return nil, fmt.Errorf("unknown variable $%s", name)
-	case c.config.BlankUnavailable:
-		return func(*exchange) string { return "" }, nil
+	if c.config.Blank[name] {
+		return noVariable, nil
 	}
-	return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
+	if why := grammar.Unavailable(name); why != "" {
+		return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
+	}
+	return nil, fmt.Errorf("unknown variable $%s", name)
 }
 
 // isOverlaid reports whether a variable is nginx's until something sets it. As in nginx a group of
@@ -63,7 +62,7 @@ func (c *compiler) isOverlaid(name string) bool {
 // checkMentioned checks that the variables that the Config mentions exist.
 func (c *compiler) checkMentioned() error {
 	for _, name := range slices.Sorted(maps.Keys(c.config.Mentioned)) {
-		if _, isDefined := c.slots[name]; isDefined || grammar.Unavailable(name) != "" {
+		if _, isDefined := c.slots[name]; isDefined || c.config.Blank[name] || grammar.Unavailable(name) != "" {
 			continue
 		}
 		if _, isKnown := c.known(name); !isKnown {

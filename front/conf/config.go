@@ -32,9 +32,14 @@ type Config struct {
 	// the charset b, which may be utf-8. A map also applies the other way around, and ASCII needs no
 	// rows.
 	CharsetMaps map[string]map[string]map[byte]string
-	// BlankUnavailable makes variables empty that nginx has and that are not available here.
-	// Otherwise their use is an error.
-	BlankUnavailable bool
+	// ShutdownTimeout is how long requests may take after another Config has replaced this one, or
+	// once the server shuts down; 0 is no limit. After a reload the Handler then ends what requests
+	// of this Config have begun: requests to upstreams, hijacked connections, copies, updates of
+	// caches. The server must end the clients' connections.
+	ShutdownTimeout time.Duration
+	// Blank are names of variables, in lower case, that are empty if nothing else defines them.
+	// Without it the use of a variable that is not available here is an error.
+	Blank map[string]bool
 	// Mentioned are variables that must exist even if nothing uses the texts that contain them, with
 	// their positions in the configuration for messages.
 	Mentioned map[string]string
@@ -83,13 +88,15 @@ type Listen struct {
 	Addr string
 	// Default makes the host serve requests for unknown names at the address.
 	Default bool
-	TLS     bool
-	HTTP2   bool
+	// TLS rejects requests without TLS at the address. It and Proxied hold for all hosts there if
+	// one of them has it.
+	TLS   bool
+	HTTP2 bool
 	// HTTP3 allows HTTP/3 to the host, at an address that starts with quic:, which also requires
 	// TLS.
 	HTTP3 bool
 	// Proxied connections begin with a PROXY protocol header. The server removes it, not the
-	// handler: see front.WithProxyHeader.
+	// handler, which rejects requests without one: see front.WithProxyHeader.
 	Proxied bool
 	// Backlog, ReusePort and IPv6Only are options of the socket: see listen(2), socket(7) and
 	// ipv6(7). Zero is the system's default.
@@ -272,6 +279,12 @@ type Settings struct {
 	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that
 	// between two writes of a response. 0 is 60 seconds.
 	BodyTimeout, SendTimeout time.Duration
+	// LingerTime bounds how long a connection is read after its last response if the client may
+	// still be sending the request's body, and LingerTimeout that time without data. 0 is 30 and 5
+	// seconds. With Linger "always" it is read after every last response, and with "off" never. They
+	// require a tare.Server, and concern HTTP/1.
+	LingerTime, LingerTimeout time.Duration
+	Linger                    string
 	// KeepAliveRequests and KeepAliveTime bound the requests and the age of a client's connection;
 	// 0 is no limit. They require a server that lets handlers see connections, as tare.Server does.
 	KeepAliveRequests int

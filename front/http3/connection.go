@@ -20,6 +20,7 @@ import (
 // GOAWAY on all of its connections.
 type connection struct {
 	config *quicserver.Config
+	limits quicserver.Limits
 	quic   *quic.Conn
 	server *http3.Server
 	opened time.Time
@@ -38,9 +39,9 @@ type connection struct {
 }
 
 func newConnection(q *quic.Conn, config *quicserver.Config) *connection {
-	c := &connection{config: config, quic: q, opened: time.Now()}
+	c := &connection{config: config, limits: config.LimitsAt(q.LocalAddr()), quic: q, opened: time.Now()}
 	c.server = &http3.Server{
-		Handler: c, MaxHeaderBytes: int(config.HeaderBytes), Logger: slog.New(slog.DiscardHandler),
+		Handler: c, MaxHeaderBytes: int(c.limits.HeaderBytes), Logger: slog.New(slog.DiscardHandler),
 		ConnContext: func(ctx context.Context, _ *quic.Conn) context.Context {
 			c.start()
 			return connectioninfo.With(ctx, c)
@@ -61,10 +62,10 @@ func newConnection(q *quic.Conn, config *quicserver.Config) *connection {
 // idleTimeout returns how long the connection is kept between requests. A keepalive_timeout of 0
 // allows one request.
 func (c *connection) idleTimeout() time.Duration {
-	if c.config.IdleTimeout == 0 {
+	if c.limits.IdleTimeout == 0 {
 		return lingerTime
 	}
-	return c.config.IdleTimeout
+	return c.limits.IdleTimeout
 }
 
 // serve serves the connection until it is closed, and its handlers have returned.
@@ -174,15 +175,37 @@ func (c *connection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer c.end()
 	defer c.heads.serve(r)()
 	defer c.logPanic(r)
-	if c.config.IdleTimeout == 0 {
+	if c.limits.IdleTimeout == 0 {
 		c.retire()
 	}
+	if hasLargeField(r, int(c.limits.HeaderFieldBytes)) {
+		w.WriteHeader(http.StatusRequestHeaderFieldsTooLarge)
+		if c.config.Rejected != nil {
+			c.callRejected(r, r.Method+" "+r.RequestURI+" "+r.Proto, http.StatusRequestHeaderFieldsTooLarge)
+		}
+		return
+	}
 	out := &response{ResponseWriter: w, connection: c}
-	if !startBody(w, r, c.config.HeaderTimeout) {
+	if !startBody(w, r, c.limits.HeaderTimeout) {
 		panic(http.ErrAbortHandler)
 	}
 	c.config.Handler.ServeHTTP(out, r)
 	out.finish(r)
+}
+
+// hasLargeField reports whether a name or value of a request's head exceeds the limit.
+func hasLargeField(r *http.Request, limit int) bool {
+	if limit <= 0 {
+		return false
+	}
+	largest := max(len(r.Method), len(r.Host), len(r.RequestURI))
+	for name, values := range r.Header {
+		largest = max(largest, len(name))
+		for _, v := range values {
+			largest = max(largest, len(v))
+		}
+	}
+	return largest > limit
 }
 
 // logPanic logs a panic of a handler. The stream is then reset.

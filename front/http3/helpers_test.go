@@ -31,6 +31,7 @@ type site struct {
 	*testing.T
 	dir   string
 	addr  string // of TCP and UDP
+	main  string // directives outside of http
 	run   *server.Server
 	ended chan error
 	log   testkit.Log
@@ -57,8 +58,8 @@ func freeAddr(t *testing.T) string {
 	return ""
 }
 
-// serve starts a server. In the blocks of http, ADDR and OTHER stand for addresses, and DIR for a
-// folder.
+// serve starts a server. In the blocks of http, ADDR and OTHER stand for addresses, PORT for their
+// port, and DIR for a folder.
 func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	t.Helper()
 	s := &site{T: t, dir: t.TempDir(), addr: freeAddr(t), ended: make(chan error, 1)}
@@ -94,9 +95,10 @@ func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 // configure writes the configuration.
 func (s *site) configure(blocks string) {
 	s.Helper()
-	text := "events {}\nerror_log stderr;\nhttp { access_log off; ssl_certificate DIR/cert.pem;\n" +
+	text := "events {}\nerror_log stderr;\n" + s.main + "http { access_log off; ssl_certificate DIR/cert.pem;\n" +
 		"ssl_certificate_key DIR/cert.pem;\n" + blocks + "}\n"
-	text = strings.NewReplacer("DIR", s.dir, "ADDR", s.addr, "OTHER", s.otherAddr()).Replace(text)
+	text = strings.NewReplacer("DIR", s.dir, "ADDR", s.addr, "OTHER", s.otherAddr(), "PORT",
+		s.addr[strings.LastIndexByte(s.addr, ':')+1:]).Replace(text)
 	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600); err != nil {
 		s.Fatal(err)
 	}

@@ -41,9 +41,12 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 		t.Fatal(err)
 	}
 	s, err := New().Serve(quicserver.Config{
-		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0), HeaderBytes: 32 << 10,
-		TLS:         &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
-		IdleTimeout: time.Minute, Streams: 10, Window: 64 << 10, Files: files,
+		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0),
+		TLS:     &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
+		Streams: 10, Window: 64 << 10, Files: files,
+		LimitsAt: func(net.Addr) quicserver.Limits {
+			return quicserver.Limits{HeaderBytes: 32 << 10, IdleTimeout: time.Minute}
+		},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -85,6 +85,8 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 		{"\x01\x03\x00\x00\xff", `400 "" localhost "-"`},     // QPACK
 		{"\x01\x40\x64\x00\x00\xd1", `400 "" localhost "-"`}, // ends early
 		{getOf("/large", "x", strings.Repeat("x", 100<<10)), `431 "" localhost "-"`},
+		{getOf("/text?field", "x", strings.Repeat("x", 8<<10)), `200 "GET /text?field HTTP/3.0" localhost "-"`},
+		{getOf("/text?field", "x", strings.Repeat("x", 8<<10+1)), `431 "GET /text?field HTTP/3.0" localhost "-"`},
 		{getOf("/many", slices.Repeat([]string{"x", "y"}, 2000)...), `431 "GET /many HTTP/3.0" localhost "-"`},
 	} {
 		q, err := s.dial(quic.Config{})

@@ -87,6 +87,67 @@ func TestReloadAppliesToTheNextRequest(t *testing.T) {
 	}
 }
 
+// After a reload requests of before end within worker_shutdown_timeout, also at an address that is
+// removed.
+func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{}, 2)
+	app := newWaiting()
+	s := serve(t, "server { listen ADDR quic; location /app { proxy_pass http://app; } } server { listen OTHER quic; }",
+		server.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			app.begun <- struct{}{}
+			<-r.Context().Done()
+			ended <- struct{}{}
+		})))
+	s.main = "worker_shutdown_timeout 100ms;\n"
+	const blocks = "server { listen ADDR quic; location /app { proxy_pass http://app; } }"
+	s.reload(blocks)
+	for _, next := range []string{blocks, "server { listen OTHER quic; }"} {
+		c, _ := s.http3Client(nil)
+		result := s.begin(c, app)
+		s.reload(next)
+		select {
+		case <-ended:
+		case <-time.After(patience):
+			t.Fatal("a request of before goes on")
+		}
+		if got := <-result; !strings.HasPrefix(got, "Get ") {
+			t.Errorf("a request of before received %q", got)
+		}
+	}
+}
+
+// Addresses of a port share its socket. Each has its own hosts and limits, also after a reload.
+func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
+	t.Parallel()
+	const all = `server { listen PORT quic; return 200 any; }`
+	const both = all + `server { listen OTHER quic; large_client_header_buffers 1 2k; return 200 other; }`
+	s := serve(t, both)
+	c, dialed := s.http3Client(nil)
+	status := func(addr string) string {
+		r, _ := http.NewRequest(http.MethodGet, "https://"+addr+"/", nil)
+		r.Header.Set("X", strings.Repeat("~", 7000))
+		resp, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.Status + " " + string(b)
+	}
+	if got := status(s.addr); got != "200 OK any" {
+		t.Errorf("a head within the limit of all addresses: %s", got)
+	}
+	if got := status(s.otherAddr()); !strings.HasPrefix(got, "431 ") {
+		t.Errorf("a head over the limit of the address: %s", got)
+	}
+	before := len(dialed.String())
+	s.reload(strings.Replace(both, "1 2k", "1 16k", 1))
+	s.eventually("another connection", func() bool {
+		return status(s.otherAddr()) == "200 OK other" && len(dialed.String()) > before
+	})
+}
+
 // An address that a reload has removed is served again while a connection of before is still open.
 func TestRemovedAddressIsServedAgain(t *testing.T) {
 	t.Parallel()

@@ -189,11 +189,17 @@ func (s *socketServer) Connections() (accepted, open int64) {
 }
 
 // Replace implements quicserver.Server.
-func (s *socketServer) Replace(c quicserver.Config) {
+func (s *socketServer) Replace(c quicserver.Config, atMost time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config.Store(&c)
 	s.retireAll()
+	if atMost > 0 {
+		for older := range s.open {
+			stop := time.AfterFunc(atMost, older.close)
+			context.AfterFunc(older.quic.Context(), func() { stop.Stop() })
+		}
+	}
 	if s.listener != nil {
 		return
 	}

@@ -27,7 +27,7 @@ func (t *translator) issuer(d *directive) {
 	i := conf.Issuer{
 		Name: name, Pos: d.place(), Challenge: "http-01", AcceptTerms: s.own("accept_terms_of_service") != nil,
 		Insecure: !s.flag("ssl_verify", true), Trusted: t.trusted(s.own("ssl_trusted_certificate")),
-		StateDir: t.path("acme_" + name)}
+		StateDir: t.path(d, "acme_"+name)}
 	if uri := s.one("uri"); uri != nil {
 		i.Directory = uri.args[0]
 	} else {
@@ -59,7 +59,7 @@ func (t *translator) issuer(d *directive) {
 	if p := s.one("state_path"); p != nil && p.args[0] == "off" {
 		i.StateDir = ""
 	} else if p != nil {
-		i.StateDir = t.path(p.args[0])
+		i.StateDir = t.path(p, p.args[0])
 	}
 	t.issuerPreferences(s, &i)
 	t.config.Issuers = append(t.config.Issuers, i)

@@ -103,6 +103,9 @@ func (c *checker) done(d *directive) bool {
 	default:
 		c.report.reject(d, "not supported: %s", s.remark)
 	}
+	if s.support == rejected && !d.isOff() {
+		c.report.drop(d)
+	}
 	// other rejected directives close what they are in, or open it again
 	return s.support != rejected || !s.harmless
 }

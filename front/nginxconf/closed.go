@@ -6,12 +6,15 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // This file implements Options.Lenient. A rejected directive that may decide which clients get
 // which response closes the block that contains it. An if closes the block around it; a map or an
 // upstream closes all of http. Directives that directives.txt calls harmless, and parameters
-// reported by omit, are left out without closing anything.
+// reported by omit, are left out without closing anything. Variables that only rejected directives
+// define are empty in texts that decide nothing. A directive that has one in another text is
+// rejected itself.
 
 // close closes the location or server whose settings are those of a scope, if a directive that was
 // left out closes it.
@@ -62,6 +65,68 @@ func closerOf(block []*directive, off []string) *directive {
 		}
 	}
 	return nil
+}
+
+// droppedVariables are the variables that a rejected directive would define: one, or all with a
+// prefix that ends in an underscore.
+type droppedVariables struct{ name, why string }
+
+// drop notes the variables of a rejected directive. Texts with them are treated as those with
+// variables that are not available.
+func (r *report) drop(d *directive) {
+	var names []string
+	switch {
+	case slices.Contains([]string{"js_set", "js_var", "perl_set", "set_by_lua", "set_by_lua_file", "set_by_lua_block",
+		"auth_jwt_claim_set", "auth_jwt_header_set"}, d.name):
+		names = d.args[:min(len(d.args), 1)]
+	case d.name == "geoip2":
+		for _, entry := range d.block {
+			names = append(names, entry.name)
+		}
+	case strings.HasPrefix(d.name, "geoip_"):
+		names = []string{"$geoip_"}
+	case strings.HasPrefix(d.name, "auth_jwt"):
+		names = []string{"$jwt_"}
+	case strings.HasPrefix(d.name, "vhost_traffic_status"):
+		names = []string{"$vts_"}
+	case strings.HasPrefix(d.name, "echo"):
+		names = []string{"$echo_"}
+	}
+	for _, name := range names {
+		if name, ok := strings.CutPrefix(strings.ToLower(name), "$"); ok {
+			r.dropped = append(r.dropped, droppedVariables{name, shown(d.name) + " is not supported"})
+		}
+	}
+}
+
+// whyUnavailable returns why a variable is not available, or "".
+func (t *translator) whyUnavailable(name string) string {
+	if t.defined[name] {
+		return ""
+	}
+	for _, v := range t.dropped {
+		if name == v.name || strings.HasSuffix(v.name, "_") && strings.HasPrefix(name, v.name) {
+			return v.why
+		}
+	}
+	return grammar.Unavailable(name)
+}
+
+// define notes the variables that a tree defines. They may have the names of others.
+func (t *translator) define(tree []*directive) {
+	for _, d := range tree {
+		at := -1
+		switch d.name {
+		case "set", "auth_request_set":
+			at = 0
+		case "map", "split_clients", "geo":
+			at = len(d.args) - 1
+		}
+		if at >= 0 && at < len(d.args) {
+			t.defined[strings.ToLower(strings.TrimPrefix(d.args[at], "$"))] = true
+		}
+		t.define(d.block)
+	}
 }
 
 // isKnownModule reports whether a file is that of a module that has no effect without directives

@@ -115,6 +115,47 @@ func TestLenientHarmlessDirectiveIsLeftOut(t *testing.T) {
 	}
 }
 
+// Variables that are unavailable, or that only a rejected directive defines, are empty where they
+// decide nothing. Elsewhere they close what they are in. They are no errors: nginx accepts them.
+func TestLenientVariablesOfRejectedDirectives(t *testing.T) {
+	for want, texts := range map[int][]string{
+		200: {
+			"server { add_header X $date_gmt; location / { empty_gif; } }",
+			"server { location / { return 200 $date_local$msie; } }",
+			"server { ssi on; location / { ssi off; add_header X $date_gmt; empty_gif; } }",
+			"map $uri $msie { default a; } server { if ($msie = b) { return 403; } location / { empty_gif; } }",
+			"server { set $ancient_browser x; if ($ancient_browser = y) { return 403; } location / { empty_gif; } }",
+			"geoip_country /x; server { add_header X $geoip_country_code; location / { empty_gif; } }",
+			"geoip_country /x; log_format a $geoip_city; server { access_log off; location / { empty_gif; } }",
+			"geoip2 /x { $country default=US country iso_code; } server { add_header X $country; location / { empty_gif; } }",
+			"vhost_traffic_status_zone; server { add_header X $vts_request_counter; location / { empty_gif; } }",
+		},
+		503: {
+			"server { location / { ssi on; add_header X $date_gmt; return 200; } }",
+			"server { location / { return 302 /$date_gmt; } }",
+			"server { if ($msie) { return 403; } location / { empty_gif; } }",
+			"server { if ($tcpinfo_rtt) { return 403; } location / { empty_gif; } }",
+			"map $tcpinfo_rtt $b { default 1; } server { location / { empty_gif; } }",
+			"map $uri $b { default $tcpinfo_rtt; } server { location / { empty_gif; } }",
+			"limit_req_zone $tcpinfo_rtt zone=a:1m rate=1r/s; server { location / { empty_gif; } }",
+			"server { set $a $tcpinfo_rtt; location / { empty_gif; } }",
+			"server { location / { proxy_cache_bypass $tcpinfo_rtt; proxy_pass http://127.0.0.1:1; } }",
+			"geoip_country /x; map $geoip_country_code $a { default 1; } server { location / { empty_gif; } }",
+			"geoip2 /x { $country country iso_code; } server { if ($country = XX) { return 403; } location / { empty_gif; } }",
+			"geoip2 /x { $country country iso_code; } server { proxy_set_header X $country; location / { empty_gif; } }",
+			"server { location / { set_by_lua $x 'return 1'; if ($x) { return 403; } } }",
+			"js_set $x a.b; server { if ($x) { return 403; } location / { empty_gif; } }",
+			"server { location / { auth_jwt x; add_header X $jwt_claim_sub; empty_gif; } }",
+		},
+	} {
+		for _, text := range texts {
+			if got := statusOf(t, inHTTP(text), "http://x/"); got != want {
+				t.Errorf("%s: %d, want %d", text, got, want)
+			}
+		}
+	}
+}
+
 // A module whose directives are known is not loaded, without an error.
 func TestKnownModuleIsAccepted(t *testing.T) {
 	text := "load_module modules/ngx_http_brotli_static_module.so; load_module /x/ngx_stream_module.so;" +
@@ -149,8 +190,8 @@ func TestLenientReportsErrorsOfNginx(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"geoip_country /x; map $geoip_country_code $a { default 1; }", "server { if ($nosuch) { return 403; } }",
-		"js_set $x a.b; server { if ($x) { return 403; } }",
+		"map $geoip_country_code $a { default 1; }", "server { if ($nosuch) { return 403; } }",
+		"geoip_country /x; server { if ($nosuch) { return 403; } }", "server { add_header X $vts_x; }",
 	} {
 		r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), Prefix: "/srv", DefaultPort: 80,
 			Lenient: true})

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -19,9 +20,8 @@ import (
 type listen struct {
 	conf.Listen
 	directive *directive
-	options   bool // sets the socket's parameters, which is allowed once for an address
-	bound     bool
-	http2     bool // the directive http2 of the server; HTTP2 is the parameter of listen
+	options   *directive // sets the socket's parameters, which is allowed once for an address; or nil
+	http2     bool       // the directive http2 of the server; HTTP2 is the parameter of listen
 }
 
 // listens returns the addresses of a server.
@@ -33,7 +33,7 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 			t.omit(d, "parameter \"quic\" is not supported: %s", noHTTP3)
 			continue
 		}
-		addrs, err := t.listenAddrs(d.args[0])
+		addrs, err := t.listenAddrs(d)
 		if err == nil && overUDP {
 			addrs, err = quicAddrs(addrs)
 		}
@@ -102,12 +102,13 @@ func (t *translator) listen(d *directive, addr string) (listen, error) {
 // listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT or
 // unix:PATH, where PORT may be FIRST-LAST. A name or a range of ports may result in several
 // addresses.
-func (t *translator) listenAddrs(text string) ([]string, error) {
+func (t *translator) listenAddrs(d *directive) ([]string, error) {
+	text := d.args[0]
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
 			return nil, fmt.Errorf("missing path (must be unix:PATH)")
 		}
-		return []string{"unix:" + t.path(path)}, nil
+		return []string{"unix:" + t.path(d, path)}, nil
 	}
 	if _, _, err := ports(text); err == nil {
 		text = "*:" + text
@@ -191,18 +192,18 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 	case arg == "proxy_protocol":
 		l.Proxied = true
 	case arg == "reuseport":
-		l.ReusePort, l.options = true, true
+		l.ReusePort, l.options = true, l.directive
 	case arg == "bind":
-		l.bound, l.options = true, true
+		l.options = l.directive
 	case arg == "deferred", arg == "so_keepalive=on", arg == "so_keepalive=off", arg == "multipath":
-		l.options = true
+		l.options = l.directive
 		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
 	case name == "backlog" && has:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
 			return fmt.Errorf("invalid parameter %s (must be greater than 0)", shown(arg))
 		}
-		l.Backlog, l.options = n, true
+		l.Backlog, l.options = n, l.directive
 	case name == "ipv6only" && has:
 		on, err := parseFlag(value)
 		if err != nil {
@@ -212,18 +213,18 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 			t.warn(l.directive, "%s is ignored: %s is not an IPv6 address", shown(arg), l.Addr)
 			return nil
 		}
-		l.IPv6Only, l.options = on, true
+		l.IPv6Only, l.options = on, l.directive
 	case name == "so_keepalive" && has, name == "fastopen" && has, name == "rcvbuf" && has, name == "sndbuf" && has:
 		if err := checkSocketParameter(name, value); err != nil {
 			return fmt.Errorf("invalid parameter %s: %w", shown(arg), err)
 		}
-		l.options = true
+		l.options = l.directive
 		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
 	case name == "accept_filter" && has:
-		l.options = true
+		l.options = l.directive
 		t.remark(l.directive, "%s is ignored: only FreeBSD supports it", arg)
 	case name == "setfib":
-		l.options = true
+		l.options = l.directive
 		t.omit(l.directive, "parameter %s is not supported (remove it: the kernel's default is used)", shown(arg))
 	default:
 		return fmt.Errorf("unknown parameter %s", shown(arg))
@@ -268,9 +269,9 @@ type address struct {
 	byOther map[string]*directive
 }
 
-// listeners determines the sockets, and the settings that all servers of an address share.
+// listeners determines the addresses, and the settings that all servers of an address share.
 func (t *translator) listeners() {
-	var order, shared []*address
+	var order []*address
 	at := make(map[string]*address)
 	for i := range t.servers {
 		for _, l := range t.servers[i].listens {
@@ -294,34 +295,30 @@ func (t *translator) listeners() {
 			offered = t.agree(a, i) && a.TLS || offered
 		}
 		a.HTTP2 = offered
-		prefix, addr := cutQUIC(a.Addr)
-		if _, port, ok := cutPort(addr); !ok || a.bound || at[prefix+"*:"+port] == nil || isIPv6(addr) ||
-			strings.HasPrefix(addr, "*") {
-			t.process.Listeners = append(t.process.Listeners, t.listener(a))
-			continue
-		}
-		shared = append(shared, a)
 	}
-	for _, a := range shared { // TLS handshakes decide for each address
-		if isQUIC(a.Addr) {
-			continue // there is no HTTP/2
+	for _, a := range order {
+		l := t.listener(a)
+		if all := at[grammar.Wildcard(l.Addr)]; all != nil {
+			t.belowWildcard(a, &l, all)
 		}
-		_, port, _ := cutPort(a.Addr)
-		for i := range t.process.Listeners {
-			if l := &t.process.Listeners[i]; l.Addr == "*:"+port && l.TLS {
-				l.HTTP2 = l.HTTP2 || a.HTTP2
-			}
-		}
+		t.process.Listeners = append(t.process.Listeners, l)
 	}
 }
 
-// cutPort splits the address of a TCP socket.
-func cutPort(addr string) (host, port string, ok bool) {
-	if strings.HasPrefix(addr, "unix:") {
-		return "", "", false
+// belowWildcard reports settings without effect at an address whose connections the socket of all
+// addresses accepts.
+func (t *translator) belowWildcard(a *address, l *Listener, all *address) {
+	if a.options != nil {
+		t.remark(a.options, "the parameters of the socket are ignored: that of %s accepts the connections", all.Addr)
 	}
-	end := strings.LastIndexByte(addr, ':')
-	return addr[:end], addr[end+1:], true
+	if !isQUIC(l.Addr) {
+		return
+	}
+	if s := t.listener(all); l.HTTP3Retry != s.HTTP3Retry || l.HTTP3Streams != s.HTTP3Streams ||
+		l.HTTP3Window != s.HTTP3Window || !bytes.Equal(l.HTTP3HostKey, s.HTTP3HostKey) {
+		t.warn(a.directive, "settings of QUIC connections, such as quic_retry, are those of %s, whose socket has them",
+			all.Addr)
+	}
 }
 
 // merge adds another server's listen to an address.
@@ -333,11 +330,11 @@ func (t *translator) merge(a *address, l listen) {
 		a.Default, a.directive, a.Certs, a.Issued = true, l.directive, l.Certs, l.Issued
 		a.TLSConfig, a.http2 = l.TLSConfig, l.http2
 	}
-	if l.options {
-		if a.options {
-			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, a.directive.where())
+	if l.options != nil {
+		if a.options != nil {
+			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, a.options.where())
 		}
-		a.options, a.bound = true, l.bound
+		a.options = l.options
 		a.Backlog, a.ReusePort, a.IPv6Only = l.Backlog, l.ReusePort, l.IPv6Only
 	}
 	a.TLS, a.HTTP2, a.Proxied = a.TLS || l.TLS, a.HTTP2 || l.HTTP2, a.Proxied || l.Proxied
@@ -406,7 +403,7 @@ func (t *translator) listener(a *address) Listener {
 	a.HTTP2 = offered // by any of the servers
 	l := Listener{
 		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second,
-		SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10,
+		SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10,
 	}
 	l.Default = true
 	t.connection(s, &l)
@@ -443,8 +440,11 @@ func (t *translator) connection(s *scope, l *Listener) {
 	if d := s.one("keepalive_timeout"); d != nil {
 		l.IdleTimeout, _ = grammar.ParseTime(d.args[0])
 	}
-	if n := s.buffers("large_client_header_buffers"); n > 0 {
-		l.HeaderBytes = n
+	if d := s.one("large_client_header_buffers"); d != nil {
+		l.HeaderBytes = s.buffers(d.name)
+		if l.HeaderFieldBytes, _ = grammar.ParseSize(d.args[1]); !l.HTTP2 {
+			l.HeaderFieldBytes = max(l.HeaderFieldBytes, clientHeaderBuffer)
+		}
 	}
 	l.HTTP2Streams = defaultHTTP2Streams
 	if s.one("http2_max_concurrent_streams") != nil {
@@ -460,6 +460,9 @@ func (t *translator) connection(s *scope, l *Listener) {
 
 const (
 	defaultHTTP2Streams = 128 // as in nginx
+	// clientHeaderBuffer is nginx's client_header_buffer_size: HTTP/1 needs no large buffer for a
+	// head that fits in it.
+	clientHeaderBuffer = 1 << 10
 	// leastHTTP2Window is the least window of a stream. nginx opens a smaller one further when a
 	// location reads the body; tare keeps its size, which limits the speed of uploads.
 	leastHTTP2Window = 64 << 10

@@ -59,15 +59,16 @@ func (t *translator) accessLogs(s *scope) []conf.Log {
 }
 
 func (t *translator) accessLog(d *directive) (conf.Log, bool) {
-	log := conf.Log{Path: t.path(d.args[0])}
+	log := conf.Log{Path: d.args[0]}
 	switch {
-	case strings.HasPrefix(d.args[0], syslog.Prefix):
-		log.Path = d.args[0]
+	case strings.HasPrefix(log.Path, syslog.Prefix):
 		if _, err := syslog.Parse(log.Path); err != nil {
 			t.errorf(d, "%v", err)
 		}
 	case hasVariable(d.args[0]):
-		log.Path, log.Dir = string(t.reportedText(d, log.Path)), t.prefix
+		log.Path, log.Dir = string(t.reportedText(d, t.path(d, log.Path))), t.prefix
+	default:
+		log.Path = t.path(d, log.Path)
 	}
 	buffers := false
 	for i, arg := range d.args[1:] {
@@ -78,7 +79,7 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 				t.errorf(d, "unknown log format %s (no log_format defines it)", shown(arg))
 			}
 		case name == "if" && has:
-			log.If = t.text(d, value)
+			log.If = t.reportedText(d, value)
 		case arg == "gzip", name == "gzip" && has:
 			log.Gzip, buffers = t.gzipLevel(d, arg), true
 		case name == "buffer" && has:

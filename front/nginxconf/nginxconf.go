@@ -17,13 +17,13 @@ import (
 // Options are the settings of Parse that are not in nginx.conf. The zero value is valid.
 type Options struct {
 	// Prefix is the folder of relative paths of files, folders and logs, nginx's -p. "" is the
-	// folder of the main configuration file. As in nginx, paths of includes, certificates and
-	// password files are always relative to that folder.
+	// folder of the main configuration file, with a warning for paths that lead nowhere. As in
+	// nginx, paths of includes, certificates and password files are always relative to that folder.
 	Prefix string
 	// Lenient leaves out unsupported directives and lists them in Result.Ignored; otherwise they
 	// are errors. A directive that may decide which clients get which response closes its location,
-	// server or http block: requests get 503 there. What nginx itself would reject is always an
-	// error.
+	// server or http block: requests get 503 there. Variables that only such directives define are
+	// empty. What nginx itself would reject is always an error.
 	Lenient bool
 	// FS is the file system for reading files, by their paths without a leading slash; nil is the
 	// system's.
@@ -74,21 +74,19 @@ type Process struct {
 	Files uint64
 	// Connections is worker_connections, which counts per worker; 0 without the directive.
 	Connections int
-	// Grace is how long requests may take after shutdown has begun; 0 is no limit.
-	Grace time.Duration
 	// ErrorLog is the log for errors of the process; nil is standard error.
 	ErrorLog *conf.ErrorLog
 	// SpanExporter sends spans to a collector; nil sends none.
 	SpanExporter *conf.SpanExporter
-	// Listeners are the sockets to open for the Config's hosts. If one is for all addresses of a
-	// port, single addresses of that port have no socket of their own, although hosts may differ by
-	// address.
+	// Listeners are the addresses of the Config's hosts. If one is for all addresses of a port,
+	// single addresses of that port and IP version have no socket of their own. Their settings still
+	// apply to the connections that clients open to them.
 	Listeners []Listener
 }
 
-// Listener is a socket, and how to treat connections to it.
+// Listener is an address, and how to treat connections to it.
 type Listener struct {
-	// Listen describes the socket. Its certificates are those of the address's default host;
+	// Listen describes the address and its socket. Its certificates are those of the default host;
 	// Config.Hosts contains those of others.
 	conf.Listen
 	// HeaderTimeout limits the time for reading a request's head; the default is 60 s.
@@ -101,6 +99,9 @@ type Listener struct {
 	SendTimeout time.Duration
 	// HeaderBytes bounds a request's head, 32 KB by default.
 	HeaderBytes int64
+	// HeaderFieldBytes bounds each line of a head, or each name and value over HTTP/2 and HTTP/3; the
+	// default is 8 KB.
+	HeaderFieldBytes int64
 	// HTTP2Streams limits the concurrent streams of an HTTP/2 connection; 0 is the default of the
 	// server.
 	HTTP2Streams int
@@ -204,6 +205,7 @@ type report struct {
 	lenient                          bool
 	errs, ignored, remarks, warnings []Message
 	seen                             map[Message]bool
+	dropped                          []droppedVariables
 	closing                          int // number of directives that close what they are in
 }
 

@@ -22,7 +22,7 @@ const (
 
 // cachePath translates proxy_cache_path or fastcgi_cache_path.
 func (t *translator) cachePath(d *directive) {
-	c := conf.Cache{Dir: t.path(d.args[0])}
+	c := conf.Cache{Dir: t.path(d, d.args[0])}
 	for _, arg := range d.args[1:] {
 		name, value, _ := parameter(arg)
 		switch name {

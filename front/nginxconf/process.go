@@ -18,14 +18,14 @@ func (t *translator) processOf(s *scope) {
 		}
 	}
 	for _, d := range s.own("pid") {
-		p.PID = t.path(d.args[0])
+		p.PID = t.path(d, d.args[0])
 	}
 	for _, d := range s.own("worker_processes") {
 		p.Workers = t.positive(d, "auto")
 	}
 	p.Files = uint64(s.number("worker_rlimit_nofile"))
 	if d := s.one("worker_shutdown_timeout"); d != nil {
-		p.Grace, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
+		t.config.ShutdownTimeout, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
 	}
 	for _, d := range s.own("events") {
 		events := newScope(nil, "events", d.block)
@@ -90,7 +90,7 @@ func (t *translator) oneErrorLog(d *directive) *conf.ErrorLog {
 			t.errorf(d, "%v", err)
 		}
 	case log.Path != "stderr":
-		log.Path = t.path(log.Path)
+		log.Path = t.path(d, log.Path)
 	}
 	return log
 }

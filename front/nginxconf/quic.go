@@ -58,12 +58,12 @@ func (t *translator) quicParameter(l *listen, arg string) (done bool, err error)
 	case "ssl", "http2", "proxy_protocol":
 		return true, fmt.Errorf("parameter %s is incompatible with quic", arg)
 	case "backlog", "deferred", "fastopen", "so_keepalive", "accept_filter", "multipath":
-		l.options = true
+		l.options = l.directive
 		t.remark(l.directive, "%s is ignored: it concerns TCP only", arg)
 		return true, nil
 	case "reuseport":
 		// nginx needs a socket for each worker process; here one process has all connections
-		l.options = true
+		l.options = l.directive
 		t.remark(l.directive, "reuseport is ignored: a single process has all connections")
 		return true, nil
 	}

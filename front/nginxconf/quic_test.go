@@ -44,7 +44,7 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 		server { listen 443 ssl default_server; listen 443 quic; listen [::1]:443 quic; http3 off; server_name b;
 			quic_retry on; http3_max_concurrent_streams 7; http3_stream_buffer_size 10k; quic_host_key /key;
 			location / { empty_gif; } }
-		server { listen 127.0.0.1:443 quic; server_name c; location / { empty_gif; } }`)
+		server { listen 127.0.0.1:443 quic; server_name c; http3_max_concurrent_streams 5; location / { empty_gif; } }`)
 	files := fstest.MapFS{"nginx.conf": {Data: []byte(text)}, "key": {Data: []byte("secret")}}
 	r, err := Parse("nginx.conf", Options{FS: files, Prefix: "/srv", HTTP3: true})
 	if err != nil {
@@ -57,7 +57,7 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 		hostKey string
 	}
 	want := map[string]settings{"*:443": {}, "quic:*:443": {streams: 128, window: 64 << 10},
-		"quic:[::1]:443": {true, 7, 10 << 10, "secret"}}
+		"quic:[::1]:443": {true, 7, 10 << 10, "secret"}, "quic:127.0.0.1:443": {streams: 5, window: 64 << 10}}
 	for i := range r.Process.Listeners {
 		l := &r.Process.Listeners[i]
 		got := settings{l.HTTP3Retry, l.HTTP3Streams, l.HTTP3Window, string(l.HTTP3HostKey)}
@@ -68,6 +68,9 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 	}
 	if len(want) > 0 {
 		t.Errorf("missing: %v", want)
+	}
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Text, "are those of quic:*:443") {
+		t.Errorf("warnings: %v", r.Warnings)
 	}
 	for _, h := range r.Config.Hosts {
 		for _, l := range h.Listen {

@@ -60,7 +60,7 @@ func TestNamesOfListenAreResolved(t *testing.T) {
 		"listen any.test:83":                              "*:83",
 		"listen lots.test":                                "10.0.0.1:80",
 		"listen one.test:84; listen one.test:85":          "10.0.0.1:84 10.0.0.1:85",
-		"listen 86; } server { listen one.test:86":        "*:86",
+		"listen 86; } server { listen one.test:86":        "*:86 10.0.0.1:86",
 		"listen many.test; } server { listen one.test:80": "10.0.0.1:80 10.0.0.2:80 [::1]:80",
 	} {
 		got, err := listening(b, "server { "+text+"; }")

@@ -54,7 +54,12 @@ func (t *translator) returnStep(d *directive) conf.Step {
 	}
 	r := conf.Return{Status: int(n), Pos: d.place()}
 	if len(d.args) == 2 {
-		r.Text = t.text(d, d.args[1])
+		r.Text = conf.Text(d.args[1])
+		if r.Status == 200 {
+			t.reportedText(d, d.args[1])
+		} else { // it may be a location
+			t.text(d, d.args[1])
+		}
 	}
 	return r
 }

@@ -67,13 +67,10 @@ func (t *translator) settings(s *scope) conf.Settings {
 		NoLogNotFound:     !s.flag("log_not_found", true),
 		MaxRanges:         maxRanges(s),
 	}
+	lingering(s, &set)
 	t.logCache(s, &set)
 	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
-	if n, has := s.size("client_max_body_size"); has {
-		if set.MaxBody = n; n == 0 {
-			set.MaxBody = -1
-		}
-	}
+	set.MaxBody = maxBody(s)
 	set.MaxHeaders = s.number("max_headers")
 	if n, has := s.size("client_body_buffer_size"); has {
 		set.BodyBuffer = max(n, 1) // 0 is the default
@@ -81,6 +78,23 @@ func (t *translator) settings(s *scope) conf.Settings {
 	set.BodyFile, set.BodyDir = t.bodyFile(s)
 	t.close(s, &set)
 	return set
+}
+
+// lingering translates how long connections are read after their last responses.
+func lingering(s *scope, set *conf.Settings) {
+	if mode := s.word("lingering_close"); mode != "on" {
+		set.Linger = mode
+	}
+	set.LingerTime, set.LingerTimeout = s.time("lingering_time"), s.time("lingering_timeout")
+}
+
+// maxBody translates client_max_body_size, whose 0 is no limit.
+func maxBody(s *scope) int64 {
+	n, has := s.size("client_max_body_size")
+	if has && n == 0 {
+		return -1
+	}
+	return n
 }
 
 // maxRanges translates max_ranges, whose 0 disables ranges.
@@ -102,7 +116,7 @@ func (t *translator) bodyFile(s *scope) (file, dir string) {
 		return "", ""
 	}
 	if d := s.one("client_body_temp_path"); d != nil {
-		dir = t.path(d.args[0])
+		dir = t.path(d, d.args[0])
 	}
 	return file, dir
 }
@@ -146,7 +160,7 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 func (t *translator) where(s *scope, here *place, f *conf.Files) {
 	holder := s.holder("root", "alias")
 	if holder == nil {
-		f.Root = conf.Text(t.path("html")) // nginx's default
+		f.Root = conf.Text(below(t.prefix, "html")) // nginx's default
 		return
 	}
 	if roots, aliases := holder.own("root"), holder.own("alias"); roots != nil && aliases != nil {
@@ -157,10 +171,10 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 		if len(root) > 1 {
 			root = strings.TrimSuffix(root, "/")
 		}
-		f.Root = t.text(d, t.path(root))
+		f.Root = t.text(d, t.folderPath(d, root))
 	}
 	for _, d := range holder.own("alias") {
-		f.Alias = t.text(d, t.path(d.args[0]))
+		f.Alias = t.text(d, t.folderPath(d, d.args[0]))
 		if strings.HasSuffix(d.args[0], "/") && !strings.HasSuffix(string(f.Alias), "/") {
 			f.Alias += "/"
 		}

@@ -26,7 +26,7 @@ func (t *translator) trace(s *scope) *conf.Trace {
 		}
 	}
 	for _, d := range s.all("otel_span_attr") {
-		out.Attributes = append(out.Attributes, conf.Field{Name: d.args[0], Value: t.text(d, d.args[1])})
+		out.Attributes = append(out.Attributes, conf.Field{Name: d.args[0], Value: t.reportedText(d, d.args[1])})
 	}
 	return new(out)
 }

@@ -36,6 +36,8 @@ type translator struct {
 	passwordFiles map[string]string
 	available     map[string]bool    // texts whose variables are available
 	mentioned     map[[2]string]bool // patterns and texts whose variables must exist
+	defined       map[string]bool    // variables that the configuration defines
+	missing       map[string]bool    // folders of relative paths that were reported
 	servers       []server
 	types         *directive // the first types block of http, if any
 	closer        *directive // a directive outside of http that closes everything, or nil
@@ -49,9 +51,9 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		zones: make(map[string]*directive), sharedZones: make(map[string]sharedZone), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
-		mentioned: make(map[[2]string]bool),
+		mentioned: make(map[[2]string]bool), defined: make(map[string]bool), missing: make(map[string]bool),
 	}
-	t.config.Mentioned = make(map[string]string)
+	t.config.Mentioned, t.config.Blank = make(map[string]string), make(map[string]bool)
 	if o.FS == nil {
 		t.confDir = absolute(t.confDir)
 	}
@@ -71,6 +73,7 @@ func absolute(dir string) string {
 
 // main translates a whole configuration.
 func (t *translator) main(tree []*directive) {
+	t.define(tree)
 	s := newScope(nil, levelMain, tree)
 	t.processOf(s)
 	t.closer = s.closer()

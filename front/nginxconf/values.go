@@ -1,7 +1,10 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -83,11 +86,13 @@ func (s *scope) words(name string) []string {
 	return words
 }
 
-// text returns an argument that may contain variables.
+// text returns an argument that may contain variables, and that may decide which clients get which
+// response.
 func (t *translator) text(d *directive, arg string) conf.Text {
 	t.mention(d, arg)
-	for _, why := range t.unavailable(d, arg) {
-		t.errorf(d, "%s", why)
+	for _, v := range t.unavailable(d, arg) {
+		t.reject(d, "%s", v.why)
+		t.config.Blank[v.name] = t.lenient
 	}
 	return conf.Text(arg)
 }
@@ -121,7 +126,7 @@ func hasGroup(pattern, name string) bool {
 }
 
 // reportedText returns a text for logs, clients or upstreams. With Options.Lenient, unavailable
-// variables in it are empty. Elsewhere they are errors, because they may decide about access.
+// variables in it are only empty: it decides nothing.
 func (t *translator) reportedText(d *directive, arg string) conf.Text {
 	t.mention(d, arg)
 	return t.blankText(d, arg)
@@ -129,23 +134,24 @@ func (t *translator) reportedText(d *directive, arg string) conf.Text {
 
 // blankText is reportedText for a text whose variables need not exist.
 func (t *translator) blankText(d *directive, arg string) conf.Text {
-	for _, why := range t.unavailable(d, arg) {
-		t.omit(d, "%s", why)
-		t.config.BlankUnavailable = t.lenient
+	for _, v := range t.unavailable(d, arg) {
+		t.omit(d, "%s", v.why)
+		t.config.Blank[v.name] = t.lenient
 	}
 	return conf.Text(arg)
 }
 
-// upstreamText returns a text for an upstream, which may decide about access by it. Unavailable
-// variables that only describe a connection are empty, as in reportedText. Like nginx it does not
-// require that the variables exist if every server replaces the text of the http block s.
+// upstreamText returns a text for an upstream, which may decide about access by it. As in
+// reportedText, variables that are never available and only describe a connection or the time are
+// empty. Like nginx it does not require that the variables exist if every server replaces the text
+// of the http block s.
 func (t *translator) upstreamText(s *scope, d *directive, arg string) conf.Text {
 	if s.level != levelHTTP {
 		t.mention(d, arg)
 	}
-	for _, why := range t.unavailable(d, arg) {
-		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") {
-			t.reject(d, "%s", why)
+	for _, v := range t.unavailable(d, arg) {
+		if grammar.Unavailable(v.name) == "" || strings.HasPrefix(v.name, "proxy_protocol_") {
+			t.reject(d, "%s", v.why)
 		}
 	}
 	return t.blankText(d, arg)
@@ -164,9 +170,12 @@ func (t *translator) field(d *directive, arg string) string {
 	return strings.Trim(strings.Join(lines, " "), " ")
 }
 
-// unavailable returns an error for each of nginx's variables in a text that front does not support.
-// It also checks the syntax of variables.
-func (t *translator) unavailable(d *directive, text string) (all []string) {
+// unavailable is a variable that nginx has, or would have, and why it is not available.
+type unavailable struct{ name, why string }
+
+// unavailable returns the variables in a text that the front does not support, or that only a
+// rejected directive defines. It also checks the syntax of variables.
+func (t *translator) unavailable(d *directive, text string) (all []unavailable) {
 	if !hasVariable(text) || t.available[text] {
 		return nil
 	}
@@ -175,8 +184,9 @@ func (t *translator) unavailable(d *directive, text string) (all []string) {
 		t.errorf(d, "%v", err)
 	}
 	for _, p := range pieces {
-		if why := grammar.Unavailable(p.Variable); why != "" {
-			all = append(all, fmt.Sprintf("variable $%s is not available: %s", p.Variable, why))
+		if why := t.whyUnavailable(p.Variable); why != "" {
+			all = append(all, unavailable{p.Variable,
+				fmt.Sprintf("variable $%s is not available: %s", p.Variable, why)})
 		}
 	}
 	if err == nil && all == nil {
@@ -205,8 +215,32 @@ func (t *translator) variableName(d *directive, arg string) string {
 	return name
 }
 
-// path returns a path; a relative one is below the prefix.
-func (t *translator) path(name string) string { return below(t.prefix, name) }
+// path returns the path of a directive's file; a relative one is below the prefix.
+func (t *translator) path(d *directive, name string) string {
+	path := below(t.prefix, name)
+	t.checkPrefix(d, name, filepath.Dir(path))
+	return path
+}
+
+// folderPath is path for a folder that must exist.
+func (t *translator) folderPath(d *directive, name string) string {
+	path := below(t.prefix, name)
+	t.checkPrefix(d, name, path)
+	return path
+}
+
+// checkPrefix warns if a relative path leads to a folder that does not exist, and may do so because
+// no prefix is set: nginx then has one of its own.
+func (t *translator) checkPrefix(d *directive, name, folder string) {
+	if t.options.Prefix != "" || t.options.FS != nil || isAbs(name) || hasVariable(name) || t.missing[folder] {
+		return
+	}
+	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
+		t.missing[folder] = true
+		t.warn(d, "%s does not exist: without a prefix (nginx's -p) relative paths start at the folder of the configuration, and in nginx at the prefix that it was built with",
+			folder)
+	}
+}
 
 // confPath returns a path; a relative one is below the configuration's folder.
 func (t *translator) confPath(name string) string { return below(t.confDir, name) }

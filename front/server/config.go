@@ -150,7 +150,8 @@ func listenersOf(hosts []conf.Host) []nginxconf.Listener {
 	for i := range hosts {
 		for _, l := range hosts[i].Listen {
 			if n, ok := at[l.Addr]; ok {
-				all[n].TLS, all[n].HTTP2 = all[n].TLS || l.TLS, all[n].HTTP2 || l.HTTP2
+				same := &all[n]
+				same.TLS, same.HTTP2, same.Proxied = same.TLS || l.TLS, same.HTTP2 || l.HTTP2, same.Proxied || l.Proxied
 				continue
 			}
 			at[l.Addr] = len(all)

@@ -35,9 +35,14 @@
 // # Reloads
 //
 // Reload applies a configuration completely or not at all, and then reopens the logs. Sockets whose
-// address stays remain open. If settings of connections change, a new server replaces the one of
-// the socket: each has its own duplicate of the descriptor, and the old one ends its connections
-// after their next response.
+// address stays remain open. If settings of connections change, new servers replace those of the
+// socket, with a duplicate of the descriptor. The old ones end their connections after their next
+// response, and after worker_shutdown_timeout at the latest. Settings that only a start can apply
+// are reported.
+//
+// The socket for all addresses of a port accepts for its single addresses, too. Each address has a
+// server of its own: for its TLS, versions of HTTP, PROXY protocol and timeouts. front.Handler
+// rejects requests on connections that lack what their address requires since a reload.
 //
 // # HTTP/3
 //

@@ -66,9 +66,9 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 	return socket
 }
 
-// requestHTTP2 sends a request with fields of the sizes. It returns the server's settings, and the
+// requestHTTP2 sends a request with fields of the values. It returns the server's settings, and the
 // status of the response, or 0 if the server ends the connection.
-func requestHTTP2(t *testing.T, socket string, sizes ...int) (settings map[http2.SettingID]uint32, status int) {
+func requestHTTP2(t *testing.T, socket string, values ...string) (settings map[http2.SettingID]uint32, status int) {
 	c, err := net.Dial("unix", socket)
 	if err != nil {
 		t.Fatal(err)
@@ -83,8 +83,8 @@ func requestHTTP2(t *testing.T, socket string, sizes ...int) (settings map[http2
 	for name, value := range map[string]string{":method": "GET", ":scheme": "http", ":path": "/", ":authority": "a"} {
 		_ = e.WriteField(hpack.HeaderField{Name: name, Value: value})
 	}
-	for i, size := range sizes { // bytes that Huffman's code does not shorten
-		_ = e.WriteField(hpack.HeaderField{Name: "x-" + strconv.Itoa(i), Value: strings.Repeat("~", size)})
+	for i, value := range values {
+		_ = e.WriteField(hpack.HeaderField{Name: "x-" + strconv.Itoa(i), Value: value})
 	}
 	_ = f.WriteSettings()
 	_ = f.WriteHeaders(http2.HeadersFrameParam{
@@ -118,6 +118,7 @@ func TestHTTP2DirectivesAreNginxs(t *testing.T) {
 		"",
 		"http2_max_concurrent_streams 7; http2_body_preread_size 128k;",
 		"http2_max_concurrent_streams 1000; large_client_header_buffers 2 2k;",
+		"large_client_header_buffers 4 512;",
 		"http2_max_field_size 100; http2_max_header_size 100; http2_idle_timeout 1s; http2_recv_timeout 1s;",
 	} {
 		nginx, tare := serveHTTP2(t, true, directives), serveHTTP2(t, false, directives)
@@ -132,12 +133,63 @@ func TestHTTP2DirectivesAreNginxs(t *testing.T) {
 				t.Errorf("%q: %v is %d, want %d", directives, id, got[id], want[id])
 			}
 		}
-		for _, sizes := range [][]int{{1000}, {1500, 1500}, {1500, 1500, 1500, 1500}, {7000, 7000}} {
-			_, want := requestHTTP2(t, nginx, sizes...)
-			_, got := requestHTTP2(t, tare, sizes...)
-			if (got == 204) != (want == 204) || got != 204 && got != 431 {
-				t.Errorf("%q: the status for fields of %v is %d, and nginx's %d", directives, sizes, got, want)
+		heads := [][]int{
+			{500}, {512}, {513}, {500, 500, 500}, {1000}, {1500, 1500}, {2048}, {2049}, {1500, 1500, 1500, 1500},
+			{7000, 7000}, {8192}, {8193},
+		}
+		if directives == "" {
+			heads = append(heads, make([]int, 600))
+		}
+		for _, sizes := range heads {
+			for _, c := range []string{"~", "1"} { // in Huffman's code a digit has five bits
+				var values []string
+				for _, n := range sizes {
+					values = append(values, strings.Repeat(c, n))
+				}
+				_, want := requestHTTP2(t, nginx, values...)
+				_, got := requestHTTP2(t, tare, values...)
+				if (got == 204) != (want == 204) || got != 204 && got != 431 {
+					t.Errorf("%q: the status for %v times %s is %d, and nginx's %d", directives, sizes, c, got, want)
+				}
 			}
 		}
 	}
+}
+
+// The lines of a head of HTTP/1 have nginx's limit, too.
+func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
+	for _, buffers := range []string{"", "large_client_header_buffers 4 2k;", "large_client_header_buffers 4 512;"} {
+		directives := buffers + "server { listen unix:DIR/one; return 204; }"
+		nginx, tare := serveHTTP2(t, true, directives), serveHTTP2(t, false, directives)
+		for _, size := range []int{500, 2000, 2100, 8100, 8300} {
+			long := strings.Repeat("x", size)
+			for _, request := range []string{
+				"GET /" + long + " HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nX: " + long + "\r\n\r\n",
+			} {
+				want, got := statusOf(t, nginx, request), statusOf(t, tare, request)
+				if want == "400" {
+					want = "431"
+				}
+				if got != want {
+					t.Errorf("%q: %.10q with %d bytes gets %s, want %s", buffers, request, size, got, want)
+				}
+			}
+		}
+	}
+}
+
+// statusOf sends a request of HTTP/1 to the socket "one" beside another, and returns the status.
+func statusOf(t *testing.T, socket, request string) string {
+	c, err := net.Dial("unix", filepath.Join(filepath.Dir(socket), "one"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(c, request)
+	line := make([]byte, len("HTTP/1.1 204"))
+	if _, err := io.ReadFull(c, line); err != nil {
+		t.Fatal(err)
+	}
+	return string(line[len("HTTP/1.1 "):])
 }

@@ -46,11 +46,14 @@ func http3SettingsOf(c *Config, addr string) (s http3Settings, tls []*tls.Config
 	return s, tls
 }
 
-// sameHTTP3 reports whether the connections of an address may serve on with another configuration.
-func sameHTTP3(before, after *Config, addr string) bool {
-	old, oldTLS := http3SettingsOf(before, addr)
-	now, nowTLS := http3SettingsOf(after, addr)
-	return reflect.DeepEqual(old, now) && slices.EqualFunc(oldTLS, nowTLS, sameTLS)
+// sameHTTP3 reports whether the connections of a socket may serve on with another configuration.
+func sameHTTP3(before, after *Config, old, now []nginxconf.Listener) bool {
+	return slices.EqualFunc(old, now, func(a, b nginxconf.Listener) bool {
+		oldSettings, oldTLS := http3SettingsOf(before, a.Addr)
+		nowSettings, nowTLS := http3SettingsOf(after, b.Addr)
+		return a.Addr == b.Addr && reflect.DeepEqual(oldSettings, nowSettings) &&
+			slices.EqualFunc(oldTLS, nowTLS, sameTLS)
+	})
 }
 
 // sameTLS reports whether TLS configurations have the same settings. Those with functions differ.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
@@ -31,9 +32,9 @@ func isQUIC(l *nginxconf.Listener) bool { return strings.HasPrefix(l.Addr, quicP
 // quicSocket is a UDP socket, open while the configuration names its address and while connections
 // of an earlier configuration end. These may be of older processes.
 type quicSocket struct {
-	config nginxconf.Listener // empty if no configuration of this process has named it
-	conn   *net.UDPConn
-	server quic.Server // nil until it is served
+	listeners []nginxconf.Listener // as of a socket; nil if no configuration of this process has named it
+	conn      *net.UDPConn
+	server    quic.Server // nil until it is served
 
 	isResumed bool          // an earlier reload has removed it
 	ended     chan struct{} // closed when the socket is closed; nil unless the server shuts down
@@ -48,8 +49,8 @@ func (q *quicSocket) url() string {
 }
 
 // openQUIC opens a UDP socket, or returns one that is open already.
-func (s *Server) openQUIC(l *nginxconf.Listener, inherited *listen.Passed) (q *quicSocket, err error) {
-	q, spec := &quicSocket{config: *l}, specOf(l)
+func (s *Server) openQUIC(all []nginxconf.Listener, inherited *listen.Passed) (q *quicSocket, err error) {
+	q, spec := &quicSocket{listeners: all}, specOf(&all[0])
 	if s.upgrader == nil {
 		if q.conn, err = listen.Packets(spec, inherited); err != nil {
 			return nil, fmt.Errorf("listen %w", err)
@@ -106,12 +107,24 @@ func (p *passedFiles) closeRest() {
 
 // http3Config returns the settings of a UDP socket.
 func (s *Server) http3Config(q *quicSocket) quic.Config {
+	own := new(nginxconf.Listener)
+	if q.listeners != nil {
+		own = &q.listeners[0]
+	}
 	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
 			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(),
-		Retry: q.config.HTTP3Retry, Streams: q.config.HTTP3Streams, Window: q.config.HTTP3Window,
-		HostKey:       q.config.HTTP3HostKey,
-		HeaderTimeout: q.config.HeaderTimeout, IdleTimeout: q.config.IdleTimeout, HeaderBytes: q.config.HeaderBytes,
+		Retry: own.HTTP3Retry, Streams: own.HTTP3Streams, Window: own.HTTP3Window, HostKey: own.HTTP3HostKey,
+		LimitsAt: func(local net.Addr) quic.Limits {
+			l := own
+			for i := range q.listeners {
+				if specOf(&q.listeners[i]).Matches(local) {
+					l = &q.listeners[i]
+				}
+			}
+			return quic.Limits{HeaderTimeout: l.HeaderTimeout, IdleTimeout: l.IdleTimeout, HeaderBytes: l.HeaderBytes,
+				HeaderFieldBytes: l.HeaderFieldBytes}
+		},
 		Rejected: s.site.LogRejected,
 	}
 	if s.upgrader != nil {
@@ -139,8 +152,8 @@ func (s *Server) startQUIC() {
 		s.mu.Lock()
 		s.activeQUIC[server] = true
 		s.mu.Unlock()
-		if q.config.Addr == "" {
-			s.drainQUIC(q, true)
+		if q.listeners == nil {
+			s.drainQUIC(q, true, 0)
 		} else {
 			s.log.print("listening on " + q.url())
 		}
@@ -150,22 +163,18 @@ func (s *Server) startQUIC() {
 
 // nextQUIC returns the UDP sockets of a new configuration. It opens those that are not open.
 func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
-	for i := range c.Process.Listeners {
-		l := &c.Process.Listeners[i]
-		if !isQUIC(l) {
-			continue
-		}
-		at := slices.IndexFunc(s.quicSockets, func(q *quicSocket) bool { return q.config.Addr == l.Addr })
+	for _, all := range socketsOf(c.Process.Listeners, true) {
+		at := slices.IndexFunc(s.quicSockets, func(q *quicSocket) bool { return q.listeners[0].Addr == all[0].Addr })
 		if at >= 0 {
 			open := s.quicSockets[at]
-			next = append(next, &quicSocket{config: *l, conn: open.conn, server: open.server})
+			next = append(next, &quicSocket{listeners: all, conn: open.conn, server: open.server})
 			continue
 		}
-		if q := s.resumeQUIC(l); q != nil {
+		if q := s.resumeQUIC(all); q != nil {
 			next = append(next, q)
 			continue
 		}
-		opened, err := s.openQUIC(l, new(listen.Passed))
+		opened, err := s.openQUIC(all, new(listen.Passed))
 		if err != nil {
 			s.closeNewQUIC(next)
 			return nil, err
@@ -177,9 +186,9 @@ func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 
 // resumeQUIC returns the socket that an earlier reload has removed, if its connections have not
 // ended yet. Otherwise the address is free.
-func (s *Server) resumeQUIC(l *nginxconf.Listener) *quicSocket {
+func (s *Server) resumeQUIC(all []nginxconf.Listener) *quicSocket {
 	at := slices.IndexFunc(s.removedQUIC, func(q *quicSocket) bool {
-		return q.config.Addr == l.Addr || q.config.Addr == "" && specOf(l).Matches(q.conn.LocalAddr())
+		return specOf(&all[0]).Matches(q.conn.LocalAddr())
 	})
 	if at < 0 {
 		return nil
@@ -190,7 +199,7 @@ func (s *Server) resumeQUIC(l *nginxconf.Listener) *quicSocket {
 		<-old.ended // it is being closed
 		return nil
 	}
-	return &quicSocket{config: *l, conn: old.conn, server: old.server, isResumed: true}
+	return &quicSocket{listeners: all, conn: old.conn, server: old.server, isResumed: true}
 }
 
 // closeNewQUIC closes the sockets that nextQUIC has opened.
@@ -200,26 +209,27 @@ func (s *Server) closeNewQUIC(next []*quicSocket) {
 		case q.server == nil:
 			q.conn.Close()
 		case q.isResumed:
-			s.removeQUIC(q)
+			s.removeQUIC(q, 0)
 		}
 	}
 }
 
-// applyQUIC serves new sockets, replaces the settings of others if connections depend on them, and
-// ends removed ones. before is the configuration that was served.
+// applyQUIC serves new sockets, replaces the settings of others if connections depend on them or
+// their time is limited, and ends removed ones. before is the configuration that was served.
 func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
+	atMost := before.Front.ShutdownTimeout
 	for _, old := range s.quicSockets {
 		at := slices.IndexFunc(next, func(q *quicSocket) bool { return q.server == old.server })
 		if at < 0 {
 			s.log.print("no longer listening on " + old.url())
-			s.removeQUIC(old)
-		} else if !sameHTTP3(before, s.config, old.config.Addr) {
-			old.server.Replace(s.http3Config(next[at]))
+			s.removeQUIC(old, atMost)
+		} else if atMost > 0 || !sameHTTP3(before, s.config, old.listeners, next[at].listeners) {
+			old.server.Replace(s.http3Config(next[at]), atMost)
 		}
 	}
 	for _, q := range next {
 		if q.isResumed {
-			q.server.Replace(s.http3Config(q))
+			q.server.Replace(s.http3Config(q), atMost)
 			q.isResumed = false
 			s.log.print("listening on " + q.url())
 		}
@@ -228,9 +238,9 @@ func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 	s.startQUIC()
 }
 
-// removeQUIC ends a socket that the configuration does not have.
-func (s *Server) removeQUIC(q *quicSocket) {
-	s.drainQUIC(q, true)
+// removeQUIC ends a socket that the configuration does not have, within a time; 0 is no limit.
+func (s *Server) removeQUIC(q *quicSocket, atMost time.Duration) {
+	s.drainQUIC(q, true, atMost)
 	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, (*quicSocket).hasEnded)
 	s.removedQUIC = append(s.removedQUIC, q)
 }
@@ -244,14 +254,16 @@ func (q *quicSocket) hasEnded() bool {
 	}
 }
 
-// drainQUIC ends the server of a socket when its requests have ended. With forOthers, those of
-// older processes must have ended, too.
-func (s *Server) drainQUIC(q *quicSocket, forOthers bool) {
+// drainQUIC ends the server of a socket when its requests have ended, or after atMost; 0 is no
+// limit. With forOthers, those of older processes must have ended, too.
+func (s *Server) drainQUIC(q *quicSocket, forOthers bool, atMost time.Duration) {
 	wait, ended := q.server.Shutdown(forOthers), make(chan struct{})
 	q.ended = ended
+	ctx, cancel := withLimit(atMost)
 	s.draining.Go(func() {
+		defer cancel()
 		// It returns when all requests are done, or the server is closed or resumed.
-		if err := wait(context.Background()); errors.Is(err, quic.ErrResumed) {
+		if err := wait(ctx); errors.Is(err, quic.ErrResumed) {
 			return
 		}
 		s.mu.Lock()
@@ -267,7 +279,7 @@ func (s *Server) drainQUIC(q *quicSocket, forOthers bool) {
 type failedHTTP3 struct{}
 
 // Replace implements quic.Server.
-func (failedHTTP3) Replace(quic.Config) {}
+func (failedHTTP3) Replace(quic.Config, time.Duration) {}
 
 // Retire implements quic.Server.
 func (failedHTTP3) Retire(bool) {}

@@ -1,12 +1,16 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
+	"time"
 
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/sdnotify"
@@ -85,6 +89,7 @@ func (s *Server) reload() error {
 	if _, fixed := s.source.(*Config); fixed {
 		return s.certs.reload(s.log.print, true)
 	}
+	before := s.config
 	c, err := s.read()
 	if err == nil {
 		err = s.apply(c)
@@ -100,12 +105,40 @@ func (s *Server) reload() error {
 	_ = s.reopenLogs() // likewise; some postrotate scripts send SIGHUP, as to nginx
 	s.watchCerts()
 	s.issued.Start()
-	s.applyLimits(c)
+	s.applyLimits(c, before)
 	if err := s.writePID(c.Process.PID); err != nil {
 		s.log.print("warning: pid: " + err.Error())
 	}
+	for _, text := range s.needRestart(before, c) {
+		s.log.print("warning: " + text + ": the change requires a restart")
+	}
 	s.log.print("reload: " + c.Name + ": new configuration active")
 	return nil
+}
+
+// needRestart returns the changed settings that a reload cannot apply.
+func (s *Server) needRestart(before, now *Config) (all []string) {
+	old, p := &before.Process, &now.Process
+	if (old.User != p.User || old.Group != p.Group) && s.options.Privileges.User == "" {
+		all = append(all, "user")
+	}
+	if old.Files > 0 && p.Files == 0 {
+		all = append(all, "worker_rlimit_nofile")
+	}
+	for i := range p.Listeners {
+		l := &p.Listeners[i]
+		at := slices.IndexFunc(old.Listeners, func(o nginxconf.Listener) bool { return o.Addr == l.Addr })
+		if at < 0 {
+			continue
+		}
+		if old.Listeners[at].IPv6Only != l.IPv6Only && grammar.Wildcard(l.Addr) == "" {
+			all = append(all, "listen "+l.Addr+": ipv6only")
+		}
+		if !bytes.Equal(old.Listeners[at].HTTP3HostKey, l.HTTP3HostKey) {
+			all = append(all, "listen "+l.Addr+": quic_host_key")
+		}
+	}
+	return all
 }
 
 // replaceErrorLog writes errors of the process to the log of a new configuration, if it can be
@@ -163,9 +196,10 @@ func (s *Server) apply(c *Config) error {
 	}
 	previous := s.config
 	s.config = c
+	atMost := previous.Front.ShutdownTimeout
 	s.applySpanExporter(exporter)
 	s.tlsTable.Store(&after)
-	s.applySockets(next)
+	s.applySockets(next, atMost)
 	s.applyQUIC(nextQUIC, previous)
 	s.retainCerts()
 	return nil
@@ -183,33 +217,29 @@ type socketChanges []socketChange
 // socketChange is a socket of a new configuration: a new one, or one that is served already.
 type socketChange struct {
 	socket *socket
-	now    nginxconf.Listener
+	now    []nginxconf.Listener
 	opened bool
-	start  net.Listener // for a new server; nil if the current one is kept
+	start  net.Listener // for new servers; nil if the current ones are kept
 }
 
 // nextSockets opens the sockets and listeners that the new configuration needs.
 func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
-	all, hasOtherHandler := c.Process.Listeners, usesIssuers(c) != usesIssuers(s.config)
+	hasOtherHandler := usesIssuers(c) != usesIssuers(s.config)
+	isLimited := s.config.Front.ShutdownTimeout > 0 // so the connections of before must be apart
 	defer func() {
 		if err != nil {
 			next.closeOpened()
 		}
 	}()
-	for i := range all {
-		if isQUIC(&all[i]) {
-			continue // see nextQUIC
-		}
-		n := socketChange{socket: s.socketAt(all[i].Addr), now: all[i]}
+	for _, now := range socketsOf(c.Process.Listeners, false) {
+		n := socketChange{socket: s.socketAt(now[0].Addr), now: now}
 		if n.socket == nil {
-			if n.socket, err = s.openSocket(&all[i], new(listen.Passed)); err != nil {
+			if n.socket, err = s.openSocket(now, new(listen.Passed)); err != nil {
 				return next, err
 			}
 			n.opened = true
 		}
-		// TLS connections keep their handshake's configuration, so TLS always gets a new
-		// server
-		if n.opened || n.now.TLS || hasOtherHandler || settingsOf(&n.socket.config) != settingsOf(&n.now) {
+		if n.opened || hasOtherHandler || isLimited || needsNewServers(n.socket.listeners, now) {
 			n.start, err = duplicate(n.socket.base)
 		}
 		if next = append(next, n); err != nil {
@@ -217,6 +247,13 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 		}
 	}
 	return next, nil
+}
+
+// needsNewServers reports whether new servers must replace those of a socket. TLS connections keep
+// their handshake's configuration, so TLS always gets new ones.
+func needsNewServers(before, now []nginxconf.Listener) bool {
+	return slices.ContainsFunc(now, func(l nginxconf.Listener) bool { return l.TLS }) ||
+		!slices.EqualFunc(before, now, func(a, b nginxconf.Listener) bool { return settingsOf(&a) == settingsOf(&b) })
 }
 
 // closeOpened closes what was opened.
@@ -233,7 +270,7 @@ func (n socketChanges) closeOpened() {
 
 func (s *Server) socketAt(addr string) *socket {
 	for _, socket := range s.sockets {
-		if socket.config.Addr == addr {
+		if socket.listeners[0].Addr == addr {
 			return socket
 		}
 	}
@@ -241,29 +278,38 @@ func (s *Server) socketAt(addr string) *socket {
 }
 
 // applySockets serves new sockets, closes removed ones, and replaces servers whose settings
-// changed.
-func (s *Server) applySockets(next socketChanges) {
+// changed. Their requests may take atMost longer; 0 is no limit.
+func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
+	before := urlsOf(s.sockets)
 	var sockets []*socket
 	for _, n := range next {
-		old, idle := n.socket.active, n.socket.config.IdleTimeout
-		n.socket.config = n.now
+		old, options := n.socket.active, socketOptions(&n.now[0])
+		if err := options.Change(n.socket.base, socketOptions(&n.socket.listeners[0])); err != nil {
+			s.log.print(fmt.Sprintf("warning: listen %s: %v", n.now[0].Addr, err))
+		}
+		n.socket.listeners = n.now
 		if n.start != nil {
 			s.startSocket(n.socket, n.start)
-		}
-		switch {
-		case n.opened:
-			s.log.print("listening on " + urlOf(n.socket.base, n.socket.config.TLS))
-		case n.start != nil:
-			s.replace(old, idle)
+			s.replace(old, atMost)
 		}
 		sockets = append(sockets, n.socket)
 	}
 	for _, socket := range s.sockets {
 		if !slices.Contains(sockets, socket) {
-			s.log.print("no longer listening on " + urlOf(socket.base, socket.config.TLS))
 			socket.base.Close()
-			s.shutdownInBackground(socket.active)
+			s.shutdownInBackground(socket.active, atMost)
 		}
 	}
 	s.sockets = sockets
+	s.printDifference("listening on ", urlsOf(sockets), before)
+	s.printDifference("no longer listening on ", before, urlsOf(sockets))
+}
+
+// printDifference prints the URLs that others do not have.
+func (s *Server) printDifference(prefix string, urls, others []string) {
+	for _, url := range urls {
+		if !slices.Contains(others, url) {
+			s.log.print(prefix + url)
+		}
+	}
 }

@@ -73,7 +73,7 @@ func (s *Server) serve(ctx context.Context, actions <-chan action) error {
 // quit waits for active requests until ctx ends, as long as the configuration allows.
 func (s *Server) quit(ctx context.Context) error {
 	s.changes.Lock()
-	grace := s.config.Process.Grace
+	grace := s.config.Front.ShutdownTimeout
 	s.changes.Unlock()
 	if grace > 0 {
 		var cancel context.CancelFunc

@@ -97,6 +97,7 @@ func Check(source Source, options Options, bound ...Binding) error {
 		return err
 	}
 	if err := s.validate(config); err != nil {
+		s.printEach("warning: ", config.Warnings) // one may be the reason
 		return err
 	}
 	s.printMessages(config, true)
@@ -187,10 +188,13 @@ func (s *Server) printErrors(prefix string, err error) {
 	}
 }
 
-// applyLimits applies the limits of the process.
-func (s *Server) applyLimits(c *Config) {
+// applyLimits applies the limits of the process. before is the configuration that was served, or
+// nil.
+func (s *Server) applyLimits(c, before *Config) {
 	if n := c.Process.Workers; n > 0 {
 		runtime.GOMAXPROCS(n)
+	} else if before != nil && before.Process.Workers > 0 {
+		runtime.SetDefaultGOMAXPROCS()
 	}
 	if n := c.Process.Files; n > 0 {
 		if err := limitFiles(n); err != nil {

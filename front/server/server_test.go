@@ -94,6 +94,32 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 	}
 }
 
+// A check fails where a start would, because a folder does not exist. A warning says where relative
+// paths start.
+func TestCheckFindsMissingFolders(t *testing.T) {
+	for text, line := range map[string]string{
+		"pid DIR/no/pid; events {} http { server { listen unix:DIR/s; } }":                           "pid",
+		"events {} http { server { listen unix:DIR/no/s; } }":                                        "listen",
+		"events {} http { proxy_cache_path DIR/no/c keys_zone=a:1m; server { listen unix:DIR/s; } }": "cache",
+		"events {} http { access_log DIR/no/a; server { listen unix:DIR/s; } }":                      "access_log",
+		"events {} http { client_body_in_file_only on; client_body_temp_path DIR/no/b; server { } }": "body_temp",
+	} {
+		for _, dir := range []string{t.TempDir(), "."} {
+			path, log := filepath.Join(t.TempDir(), "nginx.conf"), new(testkit.Log)
+			if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			err := server.Check(server.File{Path: path}, server.Options{Stdout: log, Stderr: log, NoSignals: true})
+			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), line) {
+				t.Errorf("%s: %v", text, err)
+			}
+			if got := log.String(); strings.Contains(got, "without a prefix") != (dir == ".") {
+				t.Errorf("%s: %s", text, got)
+			}
+		}
+	}
+}
+
 // program is a running Server with a bound handler.
 type program struct {
 	*testing.T

@@ -8,10 +8,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/proxyproto"
@@ -30,54 +32,82 @@ const (
 	connWindow    = 1 << 20 // of HTTP/2, unless that of a stream is larger
 )
 
-// socket is a listening socket, open while the configuration names its address. If settings of its
-// connections change, one server replaces another; each has its own duplicate of the descriptor.
+// socket is a listening socket, open while the configuration names its address. That of all
+// addresses of a port accepts for its single addresses, too: see sharedSocket. If settings of its
+// connections change, new servers replace the old ones; they have a duplicate of the descriptor.
 type socket struct {
-	config nginxconf.Listener
-	base   net.Listener
-	active *activeServer
+	listeners []nginxconf.Listener // the socket's own address, and then the single ones
+	base      net.Listener
+	active    []*activeServer // of the listeners
 }
 
-// activeServer is a server of a socket.
+// activeServer is a server of an address.
 type activeServer struct {
-	server   *tare.Server
-	listener net.Listener
+	server *tare.Server
+	socket net.Listener  // the duplicate, which ends all servers that accept from it
+	idle   time.Duration // how long idle connections stay open
+}
+
+// socketsOf returns the listeners of TCP and unix sockets, or those of UDP, by socket.
+func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
+	var sockets [][]nginxconf.Listener
+	var single []nginxconf.Listener // of a port with a socket for all addresses
+	at := make(map[string]int)
+	for i := range all {
+		if isQUIC(&all[i]) != ofQUIC {
+			continue
+		}
+		wildcard := grammar.Wildcard(all[i].Addr)
+		if wildcard != "" && slices.ContainsFunc(all, func(l nginxconf.Listener) bool { return l.Addr == wildcard }) {
+			single = append(single, all[i])
+			continue
+		}
+		at[all[i].Addr] = len(sockets)
+		sockets = append(sockets, all[i:i+1:i+1])
+	}
+	for _, l := range single {
+		i := at[grammar.Wildcard(l.Addr)]
+		sockets[i] = append(sockets[i], l)
+	}
+	return sockets
 }
 
 // serverSettings are the settings of a server that require a new one if they change.
 type serverSettings struct {
-	tls, http2, proxied bool
-	header, idle, send  time.Duration
-	bytes, window       int64
-	streams             int
+	addr                 string
+	tls, http2, proxied  bool
+	header, idle, send   time.Duration
+	bytes, field, window int64
+	streams              int
 }
 
 func settingsOf(l *nginxconf.Listener) serverSettings {
 	return serverSettings{
-		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
-		send: l.SendTimeout, bytes: l.HeaderBytes, window: l.HTTP2Window, streams: l.HTTP2Streams,
+		addr: l.Addr,
+		tls:  l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
+		send: l.SendTimeout, bytes: l.HeaderBytes, field: l.HeaderFieldBytes, window: l.HTTP2Window,
+		streams: l.HTTP2Streams,
 	}
 }
 
 // openSockets opens the sockets of the configuration and accepts those that are open already.
 func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed) error {
-	for i := range all {
-		if isQUIC(&all[i]) {
-			opened, err := s.openQUIC(&all[i], inherited)
-			if err != nil {
-				return err
-			}
-			s.changes.Lock()
-			s.quicSockets = append(s.quicSockets, opened)
-			s.changes.Unlock()
-			continue
-		}
-		opened, err := s.openSocket(&all[i], inherited)
+	for _, listeners := range socketsOf(all, false) {
+		opened, err := s.openSocket(listeners, inherited)
 		if err != nil {
 			return err
 		}
 		s.changes.Lock()
 		s.sockets = append(s.sockets, opened)
+		s.changes.Unlock()
+	}
+	for _, listeners := range socketsOf(all, true) {
+		opened, err := s.openQUIC(listeners, inherited)
+		if err != nil {
+			return err
+		}
+		s.changes.Lock()
+		s.quicSockets = append(s.quicSockets, opened)
 		s.changes.Unlock()
 	}
 	s.changes.Lock()
@@ -86,14 +116,27 @@ func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed)
 	return s.checkUnused(inherited)
 }
 
-func (s *Server) openSocket(l *nginxconf.Listener, inherited *listen.Passed) (*socket, error) {
-	base, err := s.listen(specOf(l), listen.Options{SocketMode: socketMode, Backlog: l.Backlog,
-		ReusePort: l.ReusePort}, inherited)
-	if err != nil {
-		return nil, fmt.Errorf("listen %w", err)
+func (s *Server) openSocket(listeners []nginxconf.Listener, inherited *listen.Passed) (*socket, error) {
+	l := &listeners[0]
+	base, err := s.listen(specOf(l), socketOptions(l), inherited)
+	if err == nil {
+		return &socket{listeners: listeners, base: base}, nil
 	}
-	return &socket{config: *l, base: base}, nil
+	for _, other := range s.sockets {
+		if at := other.listeners[0].Addr; errors.Is(err, listen.ErrInUse) && portOf(at) == portOf(l.Addr) {
+			return nil, fmt.Errorf("listen %s: this process listens on %s, and the system permits only one of them (a change from one to the other requires a restart)",
+				l.Addr, at)
+		}
+	}
+	return nil, fmt.Errorf("listen %w", err)
 }
+
+func socketOptions(l *nginxconf.Listener) listen.Options {
+	return listen.Options{SocketMode: socketMode, Backlog: l.Backlog, ReusePort: l.ReusePort}
+}
+
+// portOf returns the port of an address, or a text that no port is equal to.
+func portOf(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
 // specOf returns the address to listen on. As in nginx, "all addresses" means those of one IP
 // version.
@@ -117,31 +160,37 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 	return listen.Spec{Network: network, Address: addr}
 }
 
-// startSocket starts a new server for a socket, with its own descriptor.
+// startSocket starts new servers for a socket, with their own descriptor.
 func (s *Server) startSocket(socket *socket, l net.Listener) {
-	if socket.config.Proxied {
-		l = proxyproto.Listener{Listener: l, Broken: s.brokenProxyHeader}
+	socket.active = nil
+	for i, accepting := range split(l, socket.listeners) {
+		at := &socket.listeners[i]
+		active := &activeServer{s.newServer(at), l, at.IdleTimeout}
+		socket.active = append(socket.active, active)
+		s.mu.Lock()
+		s.active[active] = true
+		s.mu.Unlock()
+		if at.Proxied {
+			accepting = proxyproto.Listener{Listener: accepting, Broken: s.brokenProxyHeader}
+		}
+		go s.accept(active.server, accepting, at.TLS)
 	}
-	server := s.newServer(socket)
-	socket.active = &activeServer{server, l}
-	s.mu.Lock()
-	s.active[socket.active] = true
-	s.mu.Unlock()
-	secure := socket.config.TLS
-	go func() {
-		var err error
-		if secure {
-			err = server.ServeTLS(l, "", "")
-		} else {
-			err = server.Serve(l)
+}
+
+// accept serves the connections of a listener.
+func (s *Server) accept(server *tare.Server, l net.Listener, secure bool) {
+	var err error
+	if secure {
+		err = server.ServeTLS(l, "", "")
+	} else {
+		err = server.Serve(l)
+	}
+	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+		select {
+		case s.failed <- err:
+		default: // the first one ends Run
 		}
-		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-			select {
-			case s.failed <- err:
-			default: // the first one ends Run
-			}
-		}
-	}()
+	}
 }
 
 // Limits of HTTP/2 connections that receive no complete frame.
@@ -161,31 +210,35 @@ func pingInterval(headerTimeout time.Duration) time.Duration {
 	return min(max(headerTimeout-pingTimeout, pingTimeout), maxPingInterval)
 }
 
-// newServer returns a server with the timeouts and protocols of a socket.
-func (s *Server) newServer(socket *socket) *tare.Server {
+// maxHeaderLines limits the field lines of a request's head. nginx limits their bytes only, or what
+// max_headers sets.
+const maxHeaderLines = 1000
+
+// newServer returns a server with the timeouts and protocols of an address.
+func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(socket.config.HTTP2 && socket.config.TLS)
-	protocols.SetUnencryptedHTTP2(socket.config.HTTP2 && !socket.config.TLS)
+	protocols.SetHTTP2(at.HTTP2 && at.TLS)
+	protocols.SetUnencryptedHTTP2(at.HTTP2 && !at.TLS)
 	server := tare.Wrap(&http.Server{
 		Handler: s.handler(), ErrorLog: s.errors.logger(), Protocols: protocols,
 		DisableGeneralOptionsHandler: true,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.config.HeaderTimeout), PingTimeout: pingTimeout,
-			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: socket.config.HTTP2Streams,
-			MaxReceiveBufferPerStream:     int(socket.config.HTTP2Window),
-			MaxReceiveBufferPerConnection: max(connWindow, int(socket.config.HTTP2Window))},
-		MaxHeaderBytes: int(socket.config.HeaderBytes), ReadHeaderTimeout: socket.config.HeaderTimeout,
-		IdleTimeout: socket.config.IdleTimeout,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(at.HeaderTimeout), PingTimeout: pingTimeout,
+			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: at.HTTP2Streams,
+			MaxReceiveBufferPerStream:     int(at.HTTP2Window),
+			MaxReceiveBufferPerConnection: max(connWindow, int(at.HTTP2Window))},
+		MaxHeaderBytes: int(at.HeaderBytes), ReadHeaderTimeout: at.HeaderTimeout, IdleTimeout: at.IdleTimeout,
 	})
-	if socket.config.Proxied {
+	if at.Proxied {
 		server.ConnContext, server.HooksOnLoops = withProxyHeader, true
 	}
-	server.SendTimeout = socket.config.SendTimeout
+	server.SendTimeout = at.SendTimeout
+	server.MaxHeaderValueCount, server.MaxFieldBytes = maxHeaderLines, int(at.HeaderFieldBytes)
 	server.Refused = s.refused
-	if socket.config.TLS {
+	if at.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
-	if socket.config.IdleTimeout == 0 {
+	if at.IdleTimeout == 0 {
 		server.SetKeepAlivesEnabled(false)
 	}
 	return server
@@ -227,25 +280,46 @@ func closeAll(all []net.Listener) {
 	}
 }
 
-// shutdownInBackground lets a server finish its requests in the background.
-func (s *Server) shutdownInBackground(old *activeServer) { s.drain(old, 0) }
-
-// replace stops a server from accepting connections and closes each connection after its next
-// request. Closing idle connections at once would lose requests that are on their way. When they
-// have timed out, the server shuts down.
-func (s *Server) replace(old *activeServer, idle time.Duration) {
-	old.listener.Close()
-	old.server.Retire()
-	s.drain(old, idle)
+// shutdownInBackground lets servers finish their requests in the background, at most for a time; 0
+// is no limit.
+func (s *Server) shutdownInBackground(all []*activeServer, atMost time.Duration) {
+	for _, old := range all {
+		s.drain(old, 0, atMost)
+	}
 }
 
-func (s *Server) drain(old *activeServer, after time.Duration) {
+// replace stops servers from accepting connections and closes each connection after its next
+// request. Closing idle connections at once would lose requests that are on their way. When they
+// have timed out, the server shuts down. All of this takes atMost; 0 is no limit.
+func (s *Server) replace(all []*activeServer, atMost time.Duration) {
+	for _, old := range all {
+		old.socket.Close()
+		old.server.Retire()
+		s.drain(old, old.idle, atMost)
+	}
+}
+
+// withLimit returns a context that ends after a time; 0 is no limit.
+func withLimit(atMost time.Duration) (context.Context, context.CancelFunc) {
+	if atMost == 0 {
+		return context.WithCancel(context.Background())
+	}
+	return context.WithTimeout(context.Background(), atMost)
+}
+
+func (s *Server) drain(old *activeServer, after, atMost time.Duration) {
+	ctx, cancel := withLimit(atMost)
 	s.draining.Go(func() {
+		defer cancel()
 		select {
 		case <-time.After(after):
+		case <-ctx.Done():
 		case <-s.stopping:
 		}
-		_ = old.server.Shutdown(context.Background()) // returns when all requests are done or the server is closed
+		// It returns when all requests are done, the time has passed or the server is closed.
+		if err := old.server.Shutdown(ctx); err != nil {
+			_ = old.server.Close()
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.active, old)
@@ -301,10 +375,10 @@ func (s *Server) stopAccepting(isReplaced bool) {
 func (s *Server) finish(ctx context.Context) error {
 	close(s.stopping)
 	for _, socket := range s.sockets {
-		s.shutdownInBackground(socket.active)
+		s.shutdownInBackground(socket.active, 0)
 	}
 	for _, socket := range s.quicSockets {
-		s.drainQUIC(socket, false)
+		s.drainQUIC(socket, false, 0)
 	}
 	for _, socket := range s.removedQUIC {
 		socket.server.Shutdown(false) // which drains already: it need not wait for older processes

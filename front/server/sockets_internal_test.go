@@ -2,13 +2,16 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf"
 )
 
 // Without issuers of certificates, servers call the front.Handler itself, which then need not copy
@@ -19,13 +22,39 @@ func TestServersCallTheFrontItself(t *testing.T) {
 	var s *Server
 	s = New(&Config{Front: conf.Config{Hosts: []conf.Host{host}}}, Options{Stdout: io.Discard, Stderr: io.Discard,
 		NoSignals: true, Ready: func() {
-			if s.sockets[0].active.server.Handler != http.Handler(s.front) {
-				t.Errorf("the servers call a %T", s.sockets[0].active.server.Handler)
+			if s.sockets[0].active[0].server.Handler != http.Handler(s.front) {
+				t.Errorf("the servers call a %T", s.sockets[0].active[0].server.Handler)
 			}
 			cancel()
 		}})
 	if err := s.Run(ctx); err != nil {
 		t.Error(err)
+	}
+}
+
+// The addresses of hosts are listened on once, with the properties that one of the hosts requires.
+// Single addresses follow that of all addresses, whose socket accepts for them.
+func TestAddressesOfHostsShareSockets(t *testing.T) {
+	hosts := []conf.Host{
+		{Listen: []conf.Listen{{Addr: "127.0.0.1:80"}, {Addr: "[::1]:80"}, {Addr: "quic:127.0.0.1:80"}}},
+		{Listen: []conf.Listen{{Addr: "*:80"}, {Addr: "127.0.0.1:80", TLS: true}, {Addr: "unix:/s"}}},
+		{Listen: []conf.Listen{{Addr: "127.0.0.1:80", Proxied: true}, {Addr: "127.0.0.1:81"}, {Addr: "quic:*:80"}}},
+	}
+	all := listenersOf(hosts)
+	var got []string
+	for _, ofQUIC := range []bool{false, true} {
+		for _, listeners := range socketsOf(all, ofQUIC) {
+			text := ""
+			for _, l := range listeners {
+				text += fmt.Sprintf("%s %v %v, ", l.Addr, l.TLS, l.Proxied)
+			}
+			got = append(got, text)
+		}
+	}
+	want := []string{"[::1]:80 false false, ", "*:80 false false, 127.0.0.1:80 true true, ", "unix:/s false false, ",
+		"127.0.0.1:81 false false, ", "quic:*:80 false false, quic:127.0.0.1:80 false false, "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -39,5 +68,27 @@ func TestPingIntervalBoundsHeaders(t *testing.T) {
 		if got := pingInterval(header) + pingTimeout; got != want {
 			t.Errorf("%v: %v, want %v", header, got, want)
 		}
+	}
+}
+
+// A reload reports the settings that only a start applies, and no others.
+func TestReloadReportsWhatNeedsARestart(t *testing.T) {
+	var config Config
+	config.Process = nginxconf.Process{User: "a", Files: 9, Listeners: []nginxconf.Listener{
+		{Listen: conf.Listen{Addr: "[::]:80", IPv6Only: true}}, {Listen: conf.Listen{Addr: "[::1]:80", IPv6Only: true}},
+		{Listen: conf.Listen{Addr: "quic:*:443"}, HTTP3HostKey: []byte("a")},
+	}}
+	changed := config
+	changed.Process = nginxconf.Process{User: "a", Group: "b", Listeners: []nginxconf.Listener{
+		{Listen: conf.Listen{Addr: "[::]:80"}}, {Listen: conf.Listen{Addr: "[::1]:80"}},
+		{Listen: conf.Listen{Addr: "quic:*:443"}, HTTP3HostKey: []byte("b")}, {Listen: conf.Listen{Addr: "[::]:81"}},
+	}}
+	s := New(&config, Options{})
+	want := []string{"user", "worker_rlimit_nofile", "listen [::]:80: ipv6only", "listen quic:*:443: quic_host_key"}
+	if got := s.needRestart(&config, &changed); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := s.needRestart(&config, &config); got != nil {
+		t.Errorf("without a change: %q", got)
 	}
 }

@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net"
+	"net/netip"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/privilege"
 )
@@ -43,6 +47,9 @@ func (s *Server) validate(c *Config) error {
 	if err := s.issued.Check(&c.Front); err != nil {
 		return configError(err)
 	}
+	if err := checkFolders(c); err != nil {
+		return configError(err)
+	}
 	exporter, err := s.newSpanExporter(c, s.log.logger())
 	if err != nil {
 		return err
@@ -57,6 +64,29 @@ func (s *Server) validate(c *Config) error {
 		return configError(err)
 	}
 	return handler.Close()
+}
+
+// checkFolders checks that the folders exist in which a start makes files, folders and sockets. The
+// handler checks those of logs and bodies.
+func checkFolders(c *Config) error {
+	made := map[string]string{c.Process.PID: "pid"}
+	for i := range c.Front.Caches {
+		made[c.Front.Caches[i].Dir] = fmt.Sprintf("cache %q", c.Front.Caches[i].Name)
+	}
+	for i := range c.Process.Listeners {
+		if path, ok := strings.CutPrefix(c.Process.Listeners[i].Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
+			made[path] = "listen"
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(made)) {
+		if path == "" {
+			continue
+		}
+		if _, err := os.Stat(filepath.Dir(path)); err != nil {
+			return fmt.Errorf("%s: %s: %w", made[path], path, err)
+		}
+	}
+	return nil
 }
 
 // checkLogPath stands in for opening a log: it only checks that the directory exists.
@@ -143,7 +173,7 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := pid(c.Process.PID); err != nil {
 		return err
 	}
-	s.applyLimits(c)
+	s.applyLimits(c, nil)
 	return s.giveUpPrivileges()
 }
 
@@ -222,7 +252,7 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 		return f, release, nil
 	}
 	for _, socket := range s.sockets {
-		if path, ok := strings.CutPrefix(socket.config.Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
+		if path, ok := strings.CutPrefix(socket.listeners[0].Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
 			dir, err := os.Open(filepath.Dir(path))
 			if err != nil {
 				return f, release, err
@@ -267,8 +297,8 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	s.log.print("serving " + c.Name)
 	for i, socket := range s.sockets {
 		s.startSocket(socket, listeners[i])
-		s.log.print("listening on " + urlOf(socket.base, socket.config.TLS))
 	}
+	s.printDifference("listening on ", urlsOf(s.sockets), nil)
 	s.startQUIC()
 	s.printOutcome()
 	s.watchCerts()
@@ -305,15 +335,32 @@ func (s *Server) printOutcome() {
 	}
 }
 
-// urlOf returns a listener's URL.
-func urlOf(l net.Listener, secure bool) string {
+// urlsOf returns the URLs of the addresses of sockets.
+func urlsOf(sockets []*socket) (urls []string) {
+	for _, socket := range sockets {
+		for i := range socket.listeners {
+			at, l := socket.base.Addr(), &socket.listeners[i]
+			if single, err := netip.ParseAddrPort(l.Addr); i > 0 && err == nil {
+				at = net.TCPAddrFromAddrPort(single)
+			}
+			urls = append(urls, urlOf(at, l))
+		}
+	}
+	return urls
+}
+
+// urlOf returns the URL of an address.
+func urlOf(at net.Addr, l *nginxconf.Listener) string {
 	scheme := "http"
-	if secure {
+	if l.TLS {
 		scheme = "https"
 	}
-	switch a := l.Addr().(type) {
+	switch a := at.(type) {
 	case *net.TCPAddr:
-		if a.IP.IsUnspecified() {
+		switch {
+		case a.IP.IsUnspecified() && l.IPv6Only:
+			return fmt.Sprintf("%s://localhost:%d/ and all other IPv6 addresses", scheme, a.Port)
+		case a.IP.IsUnspecified():
 			return fmt.Sprintf("%s://localhost:%d/ and all other addresses", scheme, a.Port)
 		}
 		return fmt.Sprintf("%s://%s/", scheme, a)

@@ -133,21 +133,20 @@ const checkInterval = 20 * time.Millisecond
 func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
 	s.stopAccepting(true)
 	s.log.print("upgrade: finishing the requests of this process")
-	grace, idle := s.config.Process.Grace, s.options.Upgrade.IdleGrace
+	grace, idle := s.config.Front.ShutdownTimeout, s.options.Upgrade.IdleGrace
 	for _, socket := range s.sockets {
-		socket.active.listener.Close()
-		socket.active.server.Retire()
-		if s.options.Upgrade.IdleGrace == 0 {
-			idle = max(idle, socket.config.IdleTimeout)
+		for _, active := range socket.active {
+			active.socket.Close()
+			active.server.Retire()
+			if s.options.Upgrade.IdleGrace == 0 {
+				idle = max(idle, active.idle)
+			}
 		}
 	}
 	for _, socket := range s.quicSockets {
 		socket.server.Retire(true)
 	}
-	finishing, cancel := context.WithCancel(context.Background())
-	if grace > 0 {
-		finishing, cancel = context.WithTimeout(context.Background(), grace)
-	}
+	finishing, cancel := withLimit(grace)
 	defer cancel()
 	s.waitForClients(ctx, finishing, idle, actions)
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(s.options.grace(), cancel) })

@@ -220,7 +220,7 @@ func (s *store) check(ic *conf.Issuer) error {
 	if s.dir == "" {
 		return nil
 	}
-	if err := checkWritable(s.dir); err != nil {
+	if err := safefile.CheckWritable(s.dir); err != nil {
 		return fmt.Errorf("%s: state_path: %w (make the serving user the owner of it and of all its files)",
 			positionOf(ic), err)
 	}

@@ -10,5 +10,3 @@ func lockFile(*os.File) error { return nil }
 func syncDirectory(string) error { return nil }
 
 func checkPrivate(string, int) error { return nil }
-
-func checkWritable(string) error { return nil }

@@ -54,13 +54,3 @@ func checkPrivate(path string, uid int) error {
 	}
 	return nil
 }
-
-// checkWritable returns an error unless the process may create files in a directory. It writes
-// nothing, so a full disk is no error.
-func checkWritable(path string) error {
-	const flags = unix.W_OK | unix.X_OK | unix.R_OK
-	if err := unix.Faccessat(unix.AT_FDCWD, path, flags, unix.AT_EACCESS); err != nil {
-		return &os.PathError{Op: "write", Path: path, Err: err}
-	}
-	return nil
-}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // responseBody is the body of a response. Read receives it from the connection.
@@ -15,8 +16,17 @@ type responseBody struct {
 	err     error      // sticky; io.EOF after the end of the body
 }
 
+const (
+	// maxDrain and drainTimeout limit reading the rest of a body that was closed, as in net/http.
+	maxDrain     = 256 << 10
+	drainTimeout = 50 * time.Millisecond
+)
+
 // Read implements io.Reader.
 func (b *responseBody) Read(p []byte) (n int, err error) {
+	if b.closed.Load() { // the body may be being drained
+		return 0, ErrClosedBody
+	}
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	switch {
@@ -33,12 +43,15 @@ func (b *responseBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// Close closes the connection unless the whole body has arrived.
+// Close closes the connection unless the whole body has arrived or soon arrives.
 func (b *responseBody) Close() error {
-	b.closed.Store(true)
+	wasClosed := b.closed.Swap(true)
 	if b.reading.TryLock() {
 		if b.err == nil {
 			err := b.x.scratch.codec.skipBuffered(b.x)
+			if err == nil && b.startDraining() {
+				return nil
+			}
 			if err == nil {
 				err = ErrClosedBody
 			}
@@ -46,8 +59,47 @@ func (b *responseBody) Close() error {
 		}
 		b.reading.Unlock()
 	}
-	b.x.abandon(ErrClosedBody) // ends a Read that waits
+	if !wasClosed {
+		b.x.abandon(ErrClosedBody) // ends a Read that waits
+	}
 	return nil
+}
+
+// startDraining starts a goroutine that reads the rest of the body, if that may keep the
+// connection. The caller holds reading, which the goroutine unlocks. The end of the context has no
+// effect any more.
+func (b *responseBody) startDraining() bool {
+	x := b.x
+	if x.client.config.Verbatim || !x.scratch.codec.mayDrain(&x.exchange) {
+		return false
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.ended || x.conn.SetReadDeadline(time.Now().Add(drainTimeout)) != nil {
+		return false
+	}
+	x.contextWatch.stop(x.ctx, &x.exchange)
+	x.isDraining = true
+	go b.drain()
+	return true
+}
+
+// drain reads the rest of the body, and ends it.
+func (b *responseBody) drain() {
+	defer b.reading.Unlock()
+	x := b.x
+	m := x.client.takePieceBuffer()
+	defer x.client.returnPieceBuffer(m)
+	var err error
+	for left := maxDrain; err == nil && left > 0; {
+		var n int
+		n, err = x.scratch.codec.readBody(x, m.b[:])
+		left -= n
+	}
+	if err != io.EOF || x.conn.SetReadDeadline(time.Time{}) != nil { //nolint:errorlint // the end of the body
+		err = ErrClosedBody
+	}
+	b.end(err)
 }
 
 // end ends the body and the exchange.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
+	"net/http"
 	"net/http/httptrace"
 	"os"
 	"time"
@@ -22,6 +24,8 @@ func (c *Client) openConn(x *slab) error {
 	}
 	if tc, ok := nc.(*tls.Conn); ok {
 		x.conn.info = connInfoOf(tc, state)
+	} else {
+		x.conn.info.tlsState = state
 	}
 	if u, ok := nc.(*net.UnixConn); ok && c.config.Verbatim {
 		nc = inputOnly(u)
@@ -39,6 +43,8 @@ func (x *exchange) connectError(err error) error {
 	side, kind := Server, CannotConnect
 	if viaProxy := (*proxyError)(nil); errors.As(err, &viaProxy) {
 		side = Proxy
+	} else if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) && string(plain.RecordHeader[:]) == "HTTP/" {
+		err = fmt.Errorf("%w: %w", http.ErrSchemeMismatch, err) // http.Client does it for http.Transport
 	}
 	if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		kind = TimedOut
@@ -55,7 +61,7 @@ func (c *Client) dial(
 		if err != nil {
 			return nil, nil, err
 		}
-		tc, ok := nc.(*tls.Conn)
+		tc, ok := nc.(secureConn)
 		if !ok {
 			return nc, nil, nil
 		}
@@ -120,9 +126,15 @@ func (c *Client) tlsFor(k *key) *tls.Config {
 	return config
 }
 
+// secureConn is a *tls.Conn or a connection of DialTLSContext that has its method.
+type secureConn interface {
+	net.Conn
+	ConnectionState() tls.ConnectionState
+}
+
 // handshake performs the TLS handshake. If it fails, it closes the connection.
 func (c *Client) handshake(
-	ctx context.Context, tc *tls.Conn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
+	ctx context.Context, tc secureConn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
 	bounded := ctx
 	if d := c.settings.TLSHandshakeTimeout; d > 0 {
 		var cancel context.CancelFunc
@@ -132,7 +144,10 @@ func (c *Client) handshake(
 	if trace != nil && trace.TLSHandshakeStart != nil {
 		trace.TLSHandshakeStart()
 	}
-	err := tc.HandshakeContext(bounded)
+	var err error
+	if shaker, ok := tc.(interface{ HandshakeContext(context.Context) error }); ok {
+		err = shaker.HandshakeContext(bounded)
+	}
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
 		err = handshakeTimeout{}
 	}

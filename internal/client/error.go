@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -127,6 +128,9 @@ func (t headTimeout) Error() string {
 	return "no response within " + time.Duration(t).String() + " (ResponseHeaderTimeout)"
 }
 
+// Is reports what net/http's error is, too.
+func (headTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+
 func (headTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
 
 // noResponse is the error if a connection ends before the first byte of a response.
@@ -134,6 +138,6 @@ type noResponse struct{}
 
 func (noResponse) Error() string { return "the server closed the connection without a response" }
 
-func (noResponse) Unwrap() error { return io.ErrUnexpectedEOF }
+func (noResponse) Unwrap() error { return io.EOF }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

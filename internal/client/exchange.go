@@ -71,6 +71,7 @@ type exchange struct {
 	sentNothing     bool // no byte of the request was sent
 	connLost        bool // the connection was closed or broken
 	connEOF         bool // the server closed the connection without an error
+	isDraining      bool // the body is read only for the sake of the connection
 }
 
 // prepare determines where the request goes, and writes it into the scratch.

@@ -178,6 +178,9 @@ func (f *fastcgiCodec) readBody(x *slab, p []byte) (n int, err error) {
 	return n, err
 }
 
+// mayDrain implements codec. The client's abort is what ends a response early.
+func (f *fastcgiCodec) mayDrain(*exchange) bool { return false }
+
 // skipBuffered implements codec.
 func (f *fastcgiCodec) skipBuffered(x *slab) (err error) {
 	for more := true; more && err == nil; more = len(f.content) > 0 {

@@ -135,6 +135,9 @@ func (h *http1Codec) readTrailer(x *slab, wait bool) error {
 			section := http1.TextOf(in[:t.Size])
 			x.scratch.parsed += t.Size
 			for _, f := range t.Fields {
+				if x.isDraining { // the response belongs to the caller
+					break
+				}
 				if x.response.Trailer == nil {
 					x.response.Trailer = make(http.Header, len(t.Fields))
 				}
@@ -173,6 +176,11 @@ func (h *http1Codec) skipBuffered(x *slab) (err error) {
 		}
 	}
 	return err
+}
+
+// mayDrain implements codec.
+func (h *http1Codec) mayDrain(x *exchange) bool {
+	return x.keepAlive && h.head.Persistent && h.mode != http1.UntilClose && h.remaining <= maxDrain
 }
 
 // announceTrailer moves the names in the Trailer field to Response.Trailer, as keys without values.

@@ -238,7 +238,10 @@ func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
 		return b, nil
 	}
 	var names []string
-	for name := range x.request.Trailer {
+	for name, values := range x.request.Trailer {
+		if slices.ContainsFunc(values, func(v string) bool { return !http1.ValidValue(v) }) {
+			return nil, invalidValueError(name)
+		}
 		name = http.CanonicalHeaderKey(name)
 		if !http1.ValidToken(name) || !http1.TrailerAllowed(name) {
 			return nil, fmt.Errorf("tare: invalid trailer field name %q", name)
@@ -310,7 +313,7 @@ func invalidValueError(name string) error {
 func (h *http1Codec) appendAddedFields(x *exchange, b []byte, method string) []byte {
 	header := x.request.Header
 	h.requestedGzip = !x.client.settings.DisableCompression && method != http.MethodHead &&
-		method != http.MethodConnect && firstValue(header["Accept-Encoding"]) == "" && firstValue(header["Range"]) == ""
+		firstValue(header["Accept-Encoding"]) == "" && firstValue(header["Range"]) == ""
 	if h.requestedGzip {
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
 		x.traceField("Accept-Encoding", "gzip")

@@ -168,12 +168,12 @@ func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err e
 	head, r := &h.head, &x.response
 	const version, status = len("HTTP/1.1"), len("HTTP/1.1 200")
 	r.Proto = text.Of(http1.Span{End: uint32(version)})
-	end := uint32(status)
-	if head.Reason.End > head.Reason.Start {
-		end = head.Reason.End
-	}
+	end := max(uint32(status), head.Reason.End)
 	r.Status = text.Of(http1.Span{Start: uint32(version + 1), End: end})
 	r.Header = makeHeader(nil, head.Fields, text, x.values[:0])
+	if head.Minor > 0 && !head.Persistent && !x.client.config.Verbatim {
+		delete(r.Header, "Connection") // as in net/http: Close has its meaning
+	}
 	for _, f := range head.Fields {
 		switch f.Known {
 		case http1.NamePragma:
@@ -195,18 +195,17 @@ func (h *http1Codec) setFraming(x *slab, framing http1.Framing) {
 	head, r := &h.head, &x.response
 	x.setResponse()
 	r.StatusCode, r.ProtoMajor, r.ProtoMinor = head.Status, 1, head.Minor
-	r.Close = !head.Persistent || framing.Mode == http1.UntilClose
-	if x.request.Method == http.MethodHead {
-		framing = head.Body(false) // the framing of the response to GET
-	}
-	switch framing.Mode {
-	case http1.UntilClose:
-		r.ContentLength = -1
-	case http1.ByChunks:
-		r.ContentLength = -1
+	r.Close = !head.Persistent || framing.Mode == http1.UntilClose && head.Status != http.StatusSwitchingProtocols
+	length, hasLength := head.Length()
+	isHead, mayHaveBody := x.request.Method == http.MethodHead, http1.BodyAllowed(head.Status)
+	if head.IsChunked() && (mayHaveBody || !x.client.config.Verbatim) {
 		r.TransferEncoding = []string{"chunked"}
-	default:
-		r.ContentLength = framing.Length
+	}
+	switch {
+	case framing.Mode == http1.ByLength, isHead && hasLength:
+		r.ContentLength = length
+	case isHead, mayHaveBody && framing.Mode != http1.NoBody:
+		r.ContentLength = -1
 	}
 }
 

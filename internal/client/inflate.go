@@ -2,11 +2,11 @@ package client
 
 import (
 	"compress/gzip"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // decompress replaces a body that is compressed by gzip by a decompressed one.
@@ -27,6 +27,7 @@ type gzipBody struct {
 	client *Client
 	body   io.ReadCloser
 
+	closed  atomic.Bool
 	reading sync.Mutex
 	reader  *gzip.Reader // nil before the first Read, and after the end
 	err     error
@@ -35,15 +36,15 @@ type gzipBody struct {
 func (b *gzipBody) Read(p []byte) (n int, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
+	if b.closed.Load() {
+		return 0, ErrClosedBody
+	}
 	if b.err != nil {
 		return 0, b.err
 	}
 	if b.reader == nil {
 		z := b.client.gzipReader()
 		if b.err = z.Reset(b.body); b.err != nil {
-			if errors.Is(b.err, io.EOF) {
-				b.err = io.ErrUnexpectedEOF // an empty body is not gzip
-			}
 			return 0, b.err
 		}
 		b.reader = z
@@ -58,4 +59,7 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 }
 
 // Close implements io.Closer.
-func (b *gzipBody) Close() error { return b.body.Close() }
+func (b *gzipBody) Close() error {
+	b.closed.Store(true)
+	return b.body.Close()
+}

@@ -126,6 +126,7 @@ func (p *pool) stopWaiting(k key, queue chan *conn) {
 	}
 	p.mu.Unlock()
 	if c := <-queue; c.Conn != nil {
+		c.uses-- // keep counts one
 		c.keep()
 	} else {
 		c.drop()

@@ -84,9 +84,9 @@ func waitFor(t *testing.T, what string, done func() bool) {
 	}
 }
 
-// If a get gives up when it gets a connection, the next one gets that.
+// If a get gives up when it gets a connection, the next one gets that. It does not count as a use.
 func TestUnwantedConnectionGoesToNext(t *testing.T) {
-	p := &pool{limits: limits{maxConns: 1, maxIdlePerHost: 1}}
+	p := &pool{limits: limits{maxConns: 1, maxIdlePerHost: 1, maxUses: 2}}
 	ours, _ := pipe(t)
 	first := open(t, p, "x", ours)
 	_, late := p.takeOrWait(keyOf("x"))

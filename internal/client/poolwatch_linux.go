@@ -29,7 +29,7 @@ func (p *pool) watchSocket(c *conn) bool {
 	}
 	watched := false
 	_ = c.probe.raw.Control(func(fd uintptr) {
-		if watched = w.loop.Add(int(fd), int(fd)) == nil; watched {
+		if watched = w.loop.Add(int(fd), int(fd), 0) == nil; watched {
 			c.probe.fd = int(fd)
 			w.sockets[int(fd)] = c
 		}

@@ -22,7 +22,7 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	defer p.closeIdle()
 	raw, err := ours.(syscall.Conn).SyscallConn()
 	if err == nil {
-		err = raw.Control(func(fd uintptr) { err = loop.Add(int(fd), 0) }) // a second time it fails
+		err = raw.Control(func(fd uintptr) { err = loop.Add(int(fd), 0, 0) }) // a second time it fails
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,8 @@ type codec interface {
 	// skipBuffered skips the part of the body that has been received. It returns io.EOF if that
 	// contains the end of the body.
 	skipBuffered(x *slab) error
+	// mayDrain reports whether the rest of the body may be read for the sake of the connection.
+	mayDrain(x *exchange) bool
 	// isClean reports after the end of the body whether the response allows another use of the
 	// connection.
 	isClean(x *exchange) bool

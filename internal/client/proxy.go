@@ -69,7 +69,7 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 	addr := net.JoinHostPort(proxy.Hostname(), port)
 	nc, err := c.dialToProxy(ctx, proxy, addr)
 	if err != nil {
-		return nil, &proxyError{addr, err}
+		return nil, &proxyError{addr, &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}}
 	}
 	tunnel := c.tunnel
 	switch {

@@ -18,6 +18,7 @@ import (
 // RawConn.Read first arms Go's poller, which then reports only what arrives later. So rawExchange
 // checks for earlier bytes after that, and not before: the poller would not report them.
 type rawExchange struct {
+	conn   net.Conn
 	raw    syscall.RawConn // waits for input
 	socket syscall.RawConn // nil if raw is the socket's, too
 
@@ -51,7 +52,7 @@ func newRawExchange(nc net.Conn) *rawExchange {
 	if err != nil {
 		return nil
 	}
-	t := &rawExchange{raw: raw, socket: socket}
+	t := &rawExchange{conn: nc, raw: raw, socket: socket}
 	t.step = t.onSocket
 	if socket != nil {
 		t.step, t.advance = t.onEpoll, func(fd uintptr) { t.isDone = t.onSocket(fd) }
@@ -111,7 +112,7 @@ func (t *rawExchange) onSocket(fd uintptr) bool {
 	case err == poll.ErrAgain: //nolint:errorlint // never wrapped
 		return false
 	case err != nil:
-		t.err = os.NewSyscallError("recv", err)
+		t.err = t.opError("read", err)
 	case t.received == 0:
 		t.err = io.EOF
 	}
@@ -122,7 +123,14 @@ func (t *rawExchange) onSocket(fd uintptr) bool {
 func (t *rawExchange) send(fd int) bool {
 	var err error
 	if t.sent, err = poll.Send(fd, t.out); err != nil && err != poll.ErrAgain { //nolint:errorlint // never wrapped
-		t.err = os.NewSyscallError("send", err)
+		t.err = t.opError("write", err)
 	}
 	return t.sent == len(t.out)
+}
+
+// opError returns the error of a net.Conn's method.
+func (t *rawExchange) opError(op string, err error) error {
+	from := t.conn.LocalAddr()
+	return &net.OpError{Op: op, Net: from.Network(), Source: from, Addr: t.conn.RemoteAddr(),
+		Err: os.NewSyscallError(op, err)}
 }

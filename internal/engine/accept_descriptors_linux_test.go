@@ -29,7 +29,8 @@ func TestServerThatLogsToFile(t *testing.T) {
 }
 
 // The log lines have package net's form. This server closes idle connections, so that it accepts
-// between the errors, and each delay is the first one. It doubles only if Accept fails again.
+// between the errors, and each delay is the first one: it doubles only if Accept fails again. The
+// same delay is not logged again.
 func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
 	for maker := range makers {
 		t.Run(maker, func(t *testing.T) { testLackOfDescriptorsIsLogged(t, maker, 0) })
@@ -56,7 +57,11 @@ func testLackOfDescriptorsIsLogged(t *testing.T, maker string, pace time.Duratio
 	line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
 		`: accept4: too many open files; retrying in (\d+)ms$`)
 	var lines []string
-	for start := time.Now(); len(lines) < 6; time.Sleep(10 * time.Millisecond) {
+	want := 1
+	if maker == "net/http" {
+		want = 6
+	}
+	for start := time.Now(); len(lines) < want || lines[0] == ""; time.Sleep(10 * time.Millisecond) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

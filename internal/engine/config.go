@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"math"
@@ -41,6 +42,7 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	if !s.NetHTTP2 {
 		p.netConns.HTTP2 = h2.NewConfig(&p.exchanges, s.settings.HTTP2, s.settings.MaxHeaderBytes)
 		p.netConns.HTTP2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
+		p.netConns.HTTP2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
 		p.netConns.Streams = new(netconn.StreamWorkers)
 	}
 	for _, d := range []time.Duration{p.exchanges.ReadTimeout, p.exchanges.WriteTimeout} {
@@ -96,11 +98,14 @@ func (p *serveConfig) stopWorkers() {
 func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 	set := s.settings
 	p := exchange.Config{
-		Server: &s.state, Protocol: "HTTP/1", NewCodec: h1.New, Handler: handlerFor(set),
+		Server: &s.state, Protocol: "HTTP/1", NewCodec: h1.New, Handler: settingsHandler{set},
 		BaseContext: context.Background(),
 		ReadTimeout: max(0, set.ReadTimeout), WriteTimeout: max(0, set.WriteTimeout), IdleTimeout: set.IdleTimeout,
 		DefaultSendTimeout: max(0, s.SendTimeout), OnRefused: s.Refused,
-		Limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: maxFields},
+		Limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: defaultMaxFields},
+	}
+	if n := cmp.Or(s.MaxHeaderValueCount, setting[int](set, "MaxHeaderValueCount")); n > 0 {
+		p.Limits.Fields = n
 	}
 	if set.BaseContext != nil {
 		if p.BaseContext = set.BaseContext(l); p.BaseContext == nil {
@@ -108,10 +113,11 @@ func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 		}
 	}
 	if s.FastCGI {
-		p.Protocol, p.NewCodec = "FastCGI", fastcgi.New
+		p.Protocol, p.NewCodec, p.Limits.Fields = "FastCGI", fastcgi.New, maxParams
 	} else {
 		p.BaseContext = context.WithValue(p.BaseContext, http.ServerContextKey, set)
 	}
+	p.Limits.Line = max(0, s.MaxFieldBytes)
 	if set.MaxHeaderBytes > 0 {
 		p.Limits.Bytes = min(set.MaxHeaderBytes, math.MaxInt32-headSlop) + headSlop
 	}
@@ -131,20 +137,20 @@ func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 	return p
 }
 
-// handlerFor returns the handler of the settings. It handles "OPTIONS *" as net/http does.
-func handlerFor(set *http.Server) http.Handler {
-	h := set.Handler
-	if h == nil {
-		h = http.DefaultServeMux
+// settingsHandler calls the handler that the settings have at the time of the request, as net/http
+// does.
+type settingsHandler struct{ settings *http.Server }
+
+// ServeHTTP implements http.Handler. It handles "OPTIONS *" as net/http does.
+func (h settingsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	set := h.settings
+	if r.RequestURI == "*" && r.Method == http.MethodOptions && !set.DisableGeneralOptionsHandler {
+		w.Header().Set("Content-Length", "0")
+		return
 	}
-	if set.DisableGeneralOptionsHandler {
-		return h
+	handler := set.Handler
+	if handler == nil {
+		handler = http.DefaultServeMux
 	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.RequestURI == "*" && r.Method == http.MethodOptions {
-			w.Header().Set("Content-Length", "0")
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
+	handler.ServeHTTP(w, r)
 }

@@ -1,13 +1,21 @@
 package engine_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A handler that responds before it has read the body, which is then drained, and reads on,
@@ -67,6 +75,168 @@ func TestDrainedBodyDoesNotEndSilently(t *testing.T) {
 					}
 				}
 			})
+		}
+	}
+}
+
+// Clients that are still sending a large body when the response comes receive the response, and no
+// reset, as from net/http.
+func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
+	const clients, rounds, why = 8, 4, "too much"
+	content := make([]byte, 5<<20)
+	beside(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		if v, ok := w.(lingerer); ok { // a busy machine may be slow
+			_ = v.SetLinger(time.Minute, time.Minute, false)
+		}
+		http.Error(w, why, http.StatusRequestEntityTooLarge)
+	}), func(s *site) {
+		post := func(body io.Reader, closes bool) error {
+			req, err := http.NewRequest(http.MethodPost, "http://host/", body)
+			if err != nil {
+				return err
+			}
+			req.Close = closes
+			resp, err := s.client.Do(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+				return fmt.Errorf("%s %q %w", resp.Status, b, err)
+			}
+			return nil
+		}
+		uploads := map[string]func() error{
+			"length":         func() error { return post(bytes.NewReader(content), false) },
+			"chunked":        func() error { return post(io.MultiReader(bytes.NewReader(content)), false) },
+			"chunked, close": func() error { return post(io.MultiReader(bytes.NewReader(content)), true) },
+		}
+		if s.ours() { // net/http closes at once, or reads nothing
+			uploads["length, close"] = func() error { return post(bytes.NewReader(content), true) }
+			uploads["1.0, send all first"] = func() error {
+				c, err := s.dial()
+				if err != nil {
+					return err
+				}
+				defer c.Close()
+				_ = c.SetDeadline(time.Now().Add(time.Minute))
+				fmt.Fprintf(c, "POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(content))
+				if _, err = c.Write(content); err != nil {
+					return err
+				}
+				if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), why) {
+					return fmt.Errorf("%q %w", b, err)
+				}
+				return nil
+			}
+		}
+		for name, upload := range uploads {
+			var all sync.WaitGroup
+			for range clients {
+				all.Go(func() {
+					for range rounds {
+						if !s.ours() { // it waits for half a second only
+							testkit.Try(s.T, upload)
+						} else if err := upload(); err != nil {
+							s.Errorf("%s: %v", name, err)
+						}
+					}
+				})
+			}
+			all.Wait()
+		}
+	})
+}
+
+// lingerer is implemented by exchange.Response.
+type lingerer interface {
+	SetLinger(limit, timeout time.Duration, always bool) error
+}
+
+// A client may send its body slowly, although the handler neither reads it nor keeps the
+// connection: the server reads a small body to its end. The context ends with the handler.
+func TestUnreadBodyMayArriveSlowly(t *testing.T) {
+	for name, newServer := range makers {
+		for _, closing := range []string{"", "Connection: close\r\n"} {
+			for _, closesBody := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%q/%v", name, closing, closesBody), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { sendSlowly(t, newServer, closing, closesBody) })
+				})
+			}
+		}
+	}
+}
+
+func sendSlowly(t *testing.T, newServer func(*http.Server) server, closing string, closesBody bool) {
+	ended := false
+	s := newServer(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		context.AfterFunc(r.Context(), func() { ended = true })
+		if closesBody {
+			_ = r.Body.Close()
+		}
+		io.WriteString(w, "refused")
+	})})
+	var nw testkit.Network
+	done := goServe(s, nw.Listen())
+	c, err := nw.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range []string{"POST / HTTP/1.1\r\n" + host + closing + "Transfer-Encoding: chunked\r\n\r\n",
+		"5\r\nhello\r\n", "5\r\nhello\r\n", "0\r\n\r\n"} {
+		if _, err := io.WriteString(c, p); err != nil {
+			t.Errorf("%q: %v", p, err)
+		}
+		pass(2 * time.Second)
+		if hasReturned := !closesBody || i == 3; ended != hasReturned {
+			t.Errorf("after %q: the context has ended: %v", p, ended)
+		}
+	}
+	if b, closed := c.Received(); closed != (closing != "") || !strings.HasSuffix(string(b), "refused") {
+		t.Errorf("closed=%v %q", closed, b)
+	}
+	s.Close()
+	c.Close()
+	<-done
+}
+
+// pipeListener accepts connections that have no buffers, and of which no side can be closed alone.
+type pipeListener chan net.Conn
+
+func (l pipeListener) Accept() (net.Conn, error) {
+	if c, ok := <-l; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l pipeListener) Close() error { close(l); return nil }
+func (pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+// A handler that closes the body reads what a client sends that sends everything before it reads.
+func TestClosedBodyIsReadBeforeTheResponse(t *testing.T) {
+	for name, newServer := range makers {
+		for _, closing := range []string{"", "Connection: close\r\n"} {
+			l := make(pipeListener)
+			s := newServer(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_ = r.Body.Close()
+				io.WriteString(w, "refused.")
+			})})
+			done := goServe(s, l)
+			c, served := net.Pipe()
+			l <- served
+			_ = c.SetDeadline(time.Now().Add(time.Minute))
+			text := strings.Replace(chunked, host, host+closing, 1)
+			for _, piece := range []string{text[:len(text)-8], text[len(text)-8:]} {
+				if _, err := io.WriteString(c, piece); err != nil {
+					t.Fatalf("%s, %q: %q: %v", name, closing, piece, err)
+				}
+			}
+			if got := readResponses(t, c, 1); !strings.HasSuffix(got, "refused.") {
+				t.Errorf("%s, %q: %q", name, closing, got)
+			}
+			c.Close()
+			s.Close()
+			<-done
 		}
 	}
 }

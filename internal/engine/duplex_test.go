@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // uploads are requests whose body comes later, and that body.
@@ -74,8 +73,8 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 	}), func(s *site) {
 		for step := range steps {
 			for name, upload := range uploads {
-				if name == "expects" && testkit.Race && !s.ours() {
-					continue // net/http's own expectContinueReader races with Write
+				if name == "expects" && !s.ours() {
+					continue // net/http's own expectContinueReader blocks Write, or races with it
 				}
 				c := s.connect()
 				io.WriteString(c, strings.Replace(upload.head, host, host+"Step: "+step+"\r\n", 1))
@@ -95,9 +94,12 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 				}
 				io.WriteString(c, upload.body+strings.ReplaceAll(get, host,
 					host+"Step: write\r\nConnection: close\r\n"))
-				// net/http closes one that expects
-				if b, err := io.ReadAll(lines); !strings.Contains(string(b), "hello") || name != "expects" &&
-					strings.Count(string(b), "<nil>") != 2 || err != nil {
+				b, err := io.ReadAll(lines)
+				switch got := string(b); {
+				case err == nil && strings.Contains(got, "hello") && strings.Count(got, "<nil>") == 2:
+				case err == nil && name == "expects" && (strings.Contains(got, "hello <nil>") ||
+					strings.Contains(got, http.ErrBodyReadAfterClose.Error())): // the response has begun before
+				default:
 					s.Errorf("%s %s: %q: %v", step, name, b, err)
 				}
 				c.Close()

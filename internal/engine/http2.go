@@ -77,7 +77,7 @@ func (s *Server) copySettings(conns *handOffListener) *http.Server {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	inner.Handler = contextHandler{server: s, handler: handlerFor(s.settings)}
+	inner.Handler = contextHandler{server: s, handler: settingsHandler{s.settings}}
 	inner.DisableGeneralOptionsHandler = true // the outer handler does it
 	inner.TLSNextProto = nil
 	inner.TLSConfig = inner.TLSConfig.Clone()

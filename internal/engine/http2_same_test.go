@@ -176,6 +176,20 @@ func http2Cases(t *testing.T) map[string]http2Case {
 		io.WriteString(w, "hello")
 	})
 	add("large", func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte("x"), 300000)) })
+	for _, size := range []int{2048, 2049, 4095, 4096, 4097} {
+		add(fmt.Sprint(size, " bytes"), func(w http.ResponseWriter, _ *http.Request) {
+			w.Write(bytes.Repeat([]byte("x"), size-10))
+			w.Write(bytes.Repeat([]byte("x"), 10))
+		})
+	}
+	add("invalid values", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header()["X-A"] = []string{"a\r\nb", "c", "d\x00e", "f\x7f", "\xff", ""}
+		w.Header()["X-B"] = []string{"\n"}
+		w.Header().Set("Trailer", "X-C")
+		io.WriteString(w, "hello")
+		w.Header()["X-C"] = []string{"a\r\nb", "c"}
+	})
+	add("interfaces", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, interfacesOf(w)) })
 	add("many writes", func(w http.ResponseWriter, _ *http.Request) {
 		for range 1000 {
 			io.WriteString(w, strings.Repeat("y", 99))
@@ -251,6 +265,25 @@ func http2Cases(t *testing.T) map[string]http2Case {
 	cases["full duplex"] = http2Case{method: "POST", body: textBody(strings.Repeat("z", 200000)),
 		handler: func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }}
 	return cases
+}
+
+// interfacesOf lists the optional interfaces of a ResponseWriter, and what a controller can do.
+func interfacesOf(w http.ResponseWriter) string {
+	_, flusher := w.(http.Flusher)
+	_, flushes := w.(interface{ FlushError() error })
+	_, hijacker := w.(http.Hijacker)
+	_, notifier := w.(http.CloseNotifier) //nolint:staticcheck // published programs assert it
+	_, from := w.(io.ReaderFrom)
+	_, text := w.(io.StringWriter)
+	_, deadlines := w.(interface {
+		SetReadDeadline(time.Time) error
+		SetWriteDeadline(time.Time) error
+		EnableFullDuplex() error
+	})
+	c := http.NewResponseController(w)
+	return fmt.Sprintln("Flusher", flusher, "FlushError", flushes, "Hijacker", hijacker, "CloseNotifier", notifier,
+		"ReaderFrom", from, "StringWriter", text, "deadlines", deadlines, "controller", c.SetReadDeadline(time.Time{}),
+		c.SetWriteDeadline(time.Time{}), c.EnableFullDuplex(), c.Flush())
 }
 
 // result sends the request of a case and describes the response.

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -39,6 +40,38 @@ func (s *http2Site) get(path string) string {
 		s.Fatal(err)
 	}
 	return string(body)
+}
+
+// A client that uploads receives a response that the handler sends without reading the body.
+func TestHTTP2EarlyResponsesArrive(t *testing.T) {
+	everyHTTP2Mode(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, "no")
+	}, func(s *http2Site) {
+		data := make([]byte, 2<<20) // more than the window
+		for _, isChunked := range []bool{false, true} {
+			var uploads sync.WaitGroup
+			for range 20 {
+				uploads.Go(func() {
+					var body io.Reader = bytes.NewReader(data)
+					if isChunked {
+						body = io.MultiReader(body)
+					}
+					response, err := s.client.Post(s.url, "text/plain", body)
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					defer response.Body.Close()
+					text, err := io.ReadAll(response.Body)
+					if response.StatusCode != http.StatusForbidden || string(text) != "no" || err != nil {
+						s.Error(response.Status, string(text), err)
+					}
+				})
+			}
+			uploads.Wait()
+		}
+	})
 }
 
 // A handler that blocks holds up no other stream of its connection, also if its loop expected it to

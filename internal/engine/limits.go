@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"net/http"
+	"reflect"
+	"time"
+)
 
 // Defaults of http.Server's zero fields, and limits for which it has no field.
 const (
@@ -12,7 +16,19 @@ const (
 	// headSlop is how many bytes beyond MaxHeaderBytes net/http reads before it rejects a head.
 	headSlop = 4096
 
-	// maxFields limits the field lines of a head. A limit in bytes is not enough: an empty
-	// field costs the client four bytes and the server a map entry.
-	maxFields = 1000
+	// defaultMaxFields limits the field lines of a head, as http.DefaultMaxHeaderValueCount of Go
+	// 1.27 does. A limit in bytes is not enough: an empty field costs the client four bytes and the
+	// server a map entry.
+	defaultMaxFields = 500
+
+	// maxParams limits the fields of a FastCGI request, which the web server has accepted.
+	maxParams = 1000
 )
+
+// setting returns a field of the settings that not all supported versions of Go have.
+func setting[T any](set *http.Server, name string) (v T) {
+	if f := reflect.ValueOf(set).Elem().FieldByName(name); f.IsValid() {
+		v, _ = f.Interface().(T)
+	}
+	return v
+}

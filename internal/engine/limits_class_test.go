@@ -34,10 +34,10 @@ const (
 // ones whose cost grows with each byte.
 func hostile() map[string]string {
 	all := map[string]string{
-		"fields":           "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 990) + "\r\n",
-		"different fields": "GET / HTTP/1.1\r\n" + host + differentFields(990) + "\r\n",
+		"fields":           "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 490) + "\r\n",
+		"different fields": "GET / HTTP/1.1\r\n" + host + differentFields(490) + "\r\n",
 		"trailer names": "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " +
-			numbered(100) + "\r\n\r\n0\r\n\r\n",
+			numbered(499) + "\r\n\r\n0\r\n\r\n",
 		"trailer commas": "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " +
 			strings.Repeat(",", 60000) + "\r\n\r\n0\r\n\r\n",
 		"connection commas": withField("Connection: " + strings.Repeat(",", 60000)),
@@ -47,7 +47,7 @@ func hostile() map[string]string {
 		"path":              target("/" + strings.Repeat("../", 20000)),
 		"escapes":           target("/" + strings.Repeat("%41", 20000)),
 		"one-byte chunks":   chunkedPost + strings.Repeat("1\r\na\r\n", 10000) + "0\r\n\r\n",
-		"trailer fields":    chunkedPost + "0\r\n" + strings.Repeat("a:\r\n", 99) + "\r\n",
+		"trailer fields":    chunkedPost + "0\r\n" + strings.Repeat("a:\r\n", 499) + "\r\n",
 		"pipelined":         strings.Repeat("GET / HTTP/1.1\r\nHost:a\r\n\r\n", 2000),
 		"pipelined posts":   strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nContent-Length:1\r\n\r\nx", 2000),
 		"pipelined chunks": strings.Repeat("POST / HTTP/1.1\r\nHost:a\r\nTransfer-Encoding:chunked\r\n\r\n0\r\n\r\n",

@@ -15,13 +15,11 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -265,91 +263,6 @@ func TestHandlersSeeConnectionType(t *testing.T) {
 		}[s.mode]
 		if got := s.get("/"); got != want {
 			s.Errorf("got %s, want %s", got, want)
-		}
-	})
-}
-
-// countingListener counts the bytes that ReadFrom of its connections moved: the kernel may have
-// copied them.
-type countingListener struct {
-	net.Listener
-	moved *atomic.Int64
-}
-
-func (l countingListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if tc, ok := c.(*net.TCPConn); ok {
-		return countingConn{tc, l.moved}, nil
-	}
-	return c, err
-}
-
-type countingConn struct {
-	*net.TCPConn
-	moved *atomic.Int64
-}
-
-func (c countingConn) ReadFrom(src io.Reader) (int64, error) {
-	if limited, ok := src.(*io.LimitedReader); !ok || !isFile(limited.R) {
-		return 0, errors.New("this is not what the kernel copies from")
-	}
-	n, err := c.TCPConn.ReadFrom(src)
-	c.moved.Add(n)
-	return n, err
-}
-
-func isFile(r io.Reader) bool { _, ok := r.(*os.File); return ok }
-
-// The connection's own ReadFrom sends a file, except its beginning.
-func TestFilesAreCopiedByTheKernel(t *testing.T) {
-	const size = 1 << 20
-	name := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	var moved atomic.Int64
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, name)
-	})})
-	served := goServe(s, countingListener{l, &moved})
-	defer func() { s.Close(); <-served }()
-	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
-	b, err := io.ReadAll(c)
-	if _, body, _ := strings.Cut(string(b), "\r\n\r\n"); err != nil || len(body) != size {
-		t.Errorf("got %d bytes, %v", len(body), err)
-	}
-	if got := moved.Load(); got < size-4096 {
-		t.Errorf("the connection moved %d bytes of %d", got, size)
-	}
-}
-
-// The standard library's handlers serve files.
-func TestServesFiles(t *testing.T) {
-	dir := t.TempDir()
-	content := strings.Repeat("0123456789abcdef", 40<<10)
-	if err := os.WriteFile(filepath.Join(dir, "f"), []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	everyMode(t, func() *http.Server { return &http.Server{Handler: http.FileServer(http.Dir(dir))} }, func(s *site) {
-		if got := s.get("/f"); got != content {
-			s.Errorf("got %d bytes, want %d", len(got), len(content))
-		}
-		req, _ := http.NewRequest(http.MethodGet, "http://host/f", nil)
-		req.Header.Set("Range", "bytes=100000-600000")
-		resp, err := s.client.Do(req)
-		if err != nil {
-			s.Fatal(err)
-		}
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || string(b) != content[100000:600001] {
-			s.Errorf("range: %d bytes, %v", len(b), err)
 		}
 	})
 }

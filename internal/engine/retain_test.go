@@ -81,7 +81,7 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 		if err != nil {
 			t.Fatal(err)
 		}
-		go io.WriteString(c, request([]int{9, 900}[i%2]))
+		go io.WriteString(c, request([]int{9, 450}[i%2]))
 		all = append(all, <-got)
 		io.Copy(io.Discard, c)
 		c.Close()

@@ -7,8 +7,10 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -29,6 +31,10 @@ type Server struct {
 	// sent. 0 is no limit. Handlers change it with SetSendTimeout. Serve reads it.
 	SendTimeout time.Duration
 
+	// MaxFieldBytes limits each line of a head, or each name and value over HTTP/2. 0 is no limit.
+	// Serve reads it.
+	MaxFieldBytes int
+
 	// HeapReserve limits the memory that is reserved so that the collector runs less often; see
 	// reserve.go. 0 selects the default, and a negative number no reserve. Serve reads it.
 	HeapReserve int64
@@ -39,6 +45,10 @@ type Server struct {
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients of HTTP/2, as GODEBUG with
 	// http2xconnect=1 does. Serve reads it.
 	ExtendedConnect bool
+
+	// MaxHeaderValueCount limits the field lines of a head. 0 selects that of the settings, or else
+	// the default. Serve reads it.
+	MaxHeaderValueCount int
 
 	// HooksOnLoops makes shards serve connections for which ConnState or ConnContext is called. Serve
 	// reads it.
@@ -51,8 +61,9 @@ type Server struct {
 	// block: the same goroutine serves other requests. Serve reads it.
 	Refused func(Refusal)
 
-	settings *http.Server
-	state    exchange.ServerState
+	settings     *http.Server
+	state        exchange.ServerState
+	acceptErrors acceptErrors
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
@@ -72,6 +83,7 @@ func New(settings *http.Server) *Server {
 		headers: make(map[*headerWait]struct{})}
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
+	s.state.KeepAlivesDisabled = keepAlivesDisabled(settings)
 	s.http2.server = s
 	s.reserve.trimmer.handshakes = &s.state.Handshakes
 	return s
@@ -123,9 +135,36 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 			return err
 		}
 		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
-		s.logf("http: Accept error: %v; retrying in %v", err, delay)
+		if s.acceptErrors.isDue(delay) {
+			s.logf("http: Accept error: %v; retrying in %v", err, delay)
+		}
 		time.Sleep(delay)
 	}
+}
+
+// acceptErrors bounds how often errors of Accept are logged. At the limit of descriptors Accept may
+// succeed and fail in turns, hundreds of times a minute. A line is due if its delay is longer than
+// that of earlier ones, or after interval. It all starts anew when there was no error for interval.
+type acceptErrors struct {
+	mu                    sync.Mutex
+	lastError, lastLogged time.Time
+	longest               time.Duration
+}
+
+func (a *acceptErrors) isDue(delay time.Duration) bool {
+	const interval = 10 * time.Second
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	now := time.Now()
+	if now.Sub(a.lastError) > interval {
+		a.longest = 0
+	}
+	a.lastError = now
+	if delay <= a.longest && now.Sub(a.lastLogged) < interval {
+		return false
+	}
+	a.lastLogged, a.longest = now, max(a.longest, delay)
+	return true
 }
 
 // expectsHTTP2 reports whether the settings enable HTTP/2, so that Serve can fail at once if it
@@ -249,6 +288,16 @@ func (s *Server) Reading() int64 { return s.state.PartialHeads.Load() }
 
 // Closed reports whether Shutdown or Close was called.
 func (s *Server) Closed() bool { return s.state.Closing.Load() }
+
+// keepAlivesDisabled returns the flag of SetKeepAlivesEnabled. It is http.Server's own, so that a
+// call of either method has an effect. No method of package http returns it.
+func keepAlivesDisabled(settings *http.Server) *atomic.Bool {
+	flag := reflect.ValueOf(settings).Elem().FieldByName("disableKeepAlives")
+	if flag.IsValid() && flag.Type() == reflect.TypeFor[atomic.Bool]() {
+		return (*atomic.Bool)(flag.Addr().UnsafePointer())
+	}
+	return new(atomic.Bool)
+}
 
 // SetKeepAlivesEnabled does what http.Server.SetKeepAlivesEnabled does.
 func (s *Server) SetKeepAlivesEnabled(v bool) {

@@ -195,6 +195,49 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 	})
 }
 
+// alternating is a listener whose Accept fails and succeeds in turns. It has a connection for each
+// time.
+type alternating struct {
+	net.Listener
+	network *testkit.Network
+	calls   int
+}
+
+func (l *alternating) Accept() (net.Conn, error) {
+	if l.calls++; l.calls%2 == 1 {
+		return nil, failedAccept{temporary: true}
+	}
+	go func() {
+		if c, err := l.network.Dial(); err == nil {
+			c.Close()
+		}
+	}()
+	return l.Listener.Accept()
+}
+
+// Errors of Accept that repeat are logged with longer and longer delays as by net/http, and apart
+// from that every 10 seconds, also if Accept succeeds in between.
+func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
+	for _, inTurns := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var nw testkit.Network
+			var logged testkit.Log
+			s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
+			var l net.Listener = &flaky{Listener: nw.Listen(), failures: 1 << 30}
+			if inTurns {
+				l = &alternating{Listener: nw.Listen(), network: &nw}
+			}
+			served := goServe(s, l)
+			time.Sleep(time.Minute)
+			s.Close()
+			<-served
+			if n := strings.Count(logged.String(), "Accept error"); n < 6 || n > 9+6 {
+				t.Errorf("in turns %v: %d lines in a minute", inTurns, n)
+			}
+		})
+	}
+}
+
 func TestTLSConnectionsAreServed(t *testing.T) {
 	listen := modes["tls"]
 	var logged testkit.Log
@@ -222,7 +265,7 @@ func TestTLSConnectionsAreServed(t *testing.T) {
 	}
 	defer c.Close()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "tls &{") {
+	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "tls true") {
 		t.Errorf("Request.TLS is set: %q", b)
 	}
 }
@@ -328,35 +371,6 @@ func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 			!strings.Contains(string(b), "/2") {
 			t.Errorf("closed=%v %q", closed, b)
 		}
-	})
-}
-
-// A client that is still sending when the response comes receives the response, not a reset.
-func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
-	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, "too much", http.StatusRequestEntityTooLarge)
-	})})
-	served := goServe(s, l)
-	defer func() { s.Close(); <-served }()
-	testkit.Try(t, func() error { // the server lingers for half a second
-		c, err := dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		const size = 400 << 10 // more than the server drains, less than it reads while lingering
-		fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", size)
-		for range 20 {
-			if _, err := c.Write(make([]byte, size/20)); err != nil {
-				return fmt.Errorf("sending: %w", err)
-			}
-			time.Sleep(time.Millisecond) // some of it arrives after the response was sent
-		}
-		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "413 ") {
-			return fmt.Errorf("%q, %w", b, err)
-		}
-		return nil
 	})
 }
 

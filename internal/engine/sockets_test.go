@@ -75,8 +75,8 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 		if portable != shards {
 			t.Errorf("requests %q\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
 		}
-		portable = withoutTLSState(overSockets(t, "tls", makers["tare"], h, pieces))
-		shards = withoutTLSState(overSockets(t, "ServeTLS", makers["tare"], h, pieces))
+		portable = overSockets(t, "tls", makers["tare"], h, pieces)
+		shards = overSockets(t, "ServeTLS", makers["tare"], h, pieces)
 		if portable != shards {
 			t.Errorf("requests %q over TLS\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
 		}
@@ -89,17 +89,12 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head},
 			"post": {post, get},
 		} {
-			if name == "timeout" || name == "hijack" && len(pieces) > 1 {
+			if name == "timeout" || strings.Contains(name, "hijack") && len(pieces) > 1 {
 				continue // their responses depend on the client's timing
 			}
 			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces) })
 		}
 	}
-}
-
-// withoutTLSState removes what differs between any two TLS connections.
-func withoutTLSState(text string) string {
-	return regexp.MustCompile(`tls &\{.*`).ReplaceAllString(text, "tls")
 }
 
 // onShards runs a test over the kinds of connection that are served on shards.

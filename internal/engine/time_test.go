@@ -372,20 +372,65 @@ func TestShutdownWaitsForNewConnections(t *testing.T) {
 		})
 }
 
-// A client that sends without pause and reads nothing is served only for a limited time.
+// A connection that ends is read for a limited time, whether its client sends without pause or
+// stays silent. Shutdown waits for half a second at most.
 func TestLingerIsLimited(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
-		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-			start := time.Now()
-			io.WriteString(c, "bad\r\n")
-			for {
-				if _, err := io.WriteString(c, "more"); err != nil {
-					break
+	const step, size = 10 * time.Millisecond, 1 << 30
+	upload := fmt.Sprintf("POST / HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n", host, size)
+	closing := "GET / HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n"
+	type limits struct {
+		limit, timeout time.Duration // 0 is the default
+		always         bool
+	}
+	long, short := 20*time.Second, 2*time.Second
+	for name, test := range map[string]struct {
+		text  string
+		set   limits
+		sends bool
+		stops bool // Shutdown is called
+		want  time.Duration
+	}{
+		"malformed":       {"bad\r\n", limits{}, true, false, 5 * time.Second},
+		"upload":          {upload, limits{}, true, false, 5 * time.Second},
+		"silent":          {upload, limits{}, false, false, time.Second / 2},
+		"own limits":      {upload, limits{long, short, false}, true, false, long},
+		"own, silent":     {upload, limits{long, short, false}, false, false, short},
+		"none":            {upload, limits{-1, 0, false}, true, false, 0},
+		"complete":        {closing, limits{long, short, false}, false, false, 0},
+		"always":          {closing, limits{long, short, true}, false, false, short},
+		"Shutdown":        {upload, limits{long, long, false}, true, true, time.Second / 2},
+		"Shutdown, quiet": {upload, limits{long, long, false}, false, true, time.Second / 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := func(w http.ResponseWriter, _ *http.Request) {
+				if test.set != (limits{}) {
+					if err := w.(lingerer).SetLinger(test.set.limit, test.set.timeout, test.set.always); err != nil {
+						t.Error(err)
+					}
 				}
-				pass(10 * time.Millisecond)
+				w.WriteHeader(http.StatusForbidden)
 			}
-			if elapsed := time.Since(start); elapsed > time.Second {
-				t.Errorf("elapsed %v", elapsed)
-			}
+			inBubble(t, &http.Server{Handler: http.HandlerFunc(h)},
+				func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+					start := time.Now()
+					io.WriteString(c, test.text)
+					synctest.Wait()
+					if test.stops {
+						go func() { _ = s.Shutdown(context.Background()) }()
+					}
+					for open := int64(1); open > 0 && time.Since(start) < time.Minute; _, open = s.Connections() {
+						if test.sends {
+							_, _ = io.WriteString(c, "more")
+						}
+						pass(step)
+					}
+					if elapsed := time.Since(start); elapsed < test.want || elapsed > test.want+2*step {
+						t.Errorf("elapsed %v, want %v", elapsed, test.want)
+					}
+					if b, closed := c.Received(); !closed || !strings.HasPrefix(string(b), "HTTP/1.1 4") {
+						t.Errorf("closed=%v %q", closed, b)
+					}
+				})
 		})
+	}
 }

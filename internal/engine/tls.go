@@ -38,15 +38,16 @@ func setOffered(protos []string, proto string, wanted bool) []string {
 	return protos
 }
 
-// protocols returns the protocols that the settings enable. A TLSNextProto without "h2" disables
-// HTTP/2, as it did before http.Server had Protocols.
+// protocols returns the protocols that the settings enable, of which an empty set is HTTP/1. A
+// TLSNextProto without "h2" disables HTTP/2, as it did before http.Server had Protocols.
 func (s *Server) protocols() (p http.Protocols) {
-	if s.settings.Protocols != nil {
-		return *s.settings.Protocols
+	set := s.settings
+	if set.Protocols != nil && *set.Protocols != p {
+		return *set.Protocols
 	}
-	_, has := s.settings.TLSNextProto[netconn.ProtoHTTP2]
+	_, has := set.TLSNextProto[netconn.ProtoHTTP2]
 	p.SetHTTP1(true)
-	p.SetHTTP2(s.settings.TLSNextProto == nil || has)
+	p.SetHTTP2(set.Protocols == nil && (set.TLSNextProto == nil || has))
 	return p
 }
 

@@ -87,6 +87,7 @@ func start(t *testing.T, secure bool, path string) *site {
 		go func() { served <- server.Serve(listener) }()
 	}
 	s.conn, err = grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(security),
+		grpc.WithUserAgent(""), // sends a value that begins with a space
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest+1<<10)))
 	if err != nil {
 		t.Fatal(err)

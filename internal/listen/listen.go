@@ -3,6 +3,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/safefile"
@@ -156,7 +158,7 @@ func listenTCP(s Spec, o Options) (net.Listener, error) {
 	var c net.ListenConfig
 	c.SetMultipathTCP(false)
 	if o.ReusePort {
-		c.Control = reusePort
+		c.Control = func(_, _ string, raw syscall.RawConn) error { return controlReusePort(raw, true) }
 	}
 	return c.Listen(context.Background(), s.Network, s.Address)
 }
@@ -174,12 +176,29 @@ func (o Options) Apply(l net.Listener) error {
 	return nil
 }
 
+// defaultBacklog is more than systems allow: they use the maximum, as package net does.
+const defaultBacklog = 1<<16 - 1
+
+// Change applies Backlog and ReusePort to an open socket that has had other ones.
+func (o Options) Change(l net.Listener, before Options) (err error) {
+	if o.Backlog != before.Backlog {
+		err = setBacklog(l, cmp.Or(o.Backlog, defaultBacklog))
+	}
+	if t, ok := l.(*net.TCPListener); ok && o.ReusePort != before.ReusePort {
+		err = errors.Join(err, setReusePort(t, o.ReusePort))
+	}
+	return err
+}
+
 func single(l net.Listener, err error) ([]net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
 	return []net.Listener{l}, nil
 }
+
+// ErrInUse reports that a socket has the address already, or all addresses of its port.
+var ErrInUse = errors.New("in use by another process (stop it, or choose another address)")
 
 // explain returns the cause of err, without repeating the address, and with a remedy.
 func explain(err error) error {
@@ -189,7 +208,7 @@ func explain(err error) error {
 	}
 	switch {
 	case isInUse(why):
-		return errors.New("in use by another process (stop it, or choose another address)")
+		return ErrInUse
 	case errors.Is(why, fs.ErrPermission):
 		return fmt.Errorf("%w (ports below 1024 and some directories require root, or use systemd socket activation)",
 			why)

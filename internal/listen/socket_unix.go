@@ -11,16 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reusePort is a net.ListenConfig.Control.
-func reusePort(_, _ string, c syscall.RawConn) error {
+// controlReusePort sets SO_REUSEPORT.
+func controlReusePort(c syscall.RawConn, on bool) error {
+	value := 0
+	if on {
+		value = 1
+	}
 	var setErr error
 	err := c.Control(func(fd uintptr) {
-		setErr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+		setErr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, value)
 	})
 	if err != nil {
 		return err
 	}
 	return setErr
+}
+
+func setReusePort(l *net.TCPListener, on bool) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return controlReusePort(raw, on)
 }
 
 // setBacklog calls listen again, which changes only the backlog (listen(2)).

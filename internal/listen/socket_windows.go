@@ -7,7 +7,9 @@ import (
 	"syscall"
 )
 
-func reusePort(string, string, syscall.RawConn) error { return errors.ErrUnsupported }
+func controlReusePort(syscall.RawConn, bool) error { return errors.ErrUnsupported }
+
+func setReusePort(*net.TCPListener, bool) error { return errors.ErrUnsupported }
 
 func setBacklog(net.Listener, int) error { return errors.ErrUnsupported }
 

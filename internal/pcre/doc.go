@@ -1,14 +1,20 @@
 // Package pcre matches regular expressions as nginx does with PCRE: on bytes, in the C locale, with
 // the syntax and semantics of PCRE2.
 //
-// An expression is parsed to a tree. If package regexp gives the tree the same meaning, it does the
-// matching, in time linear in the subject. Everything else, such as lookarounds, backreferences,
-// possessive quantifiers and atomic groups, is compiled to a program for a backtracking matcher.
-// Both charge their steps to a budget of the caller, and fail when it is used up.
+// An expression is parsed to a tree, and compiled to a program for a backtracking matcher. Matches
+// count their steps. They fail at MatchLimit, or if the Budget that they share is used up.
 //
-// Package regexp matches runes. Each byte becomes the rune with the same number: a subject that is
-// not ASCII is converted first, and offsets are converted back. Expressions that begin with (*UTF8)
-// or (*UTF) match real runes, and fail on subjects that are not UTF-8.
+// What makes lists of names fast, as alternatives of an expression or as many expressions:
+//
+//   - A trie finds the alternatives that may match at a position, and the positions where a match
+//     may begin, by the texts that they begin with.
+//   - A Budget has an index of its last subject. Expressions that require a text without an entry
+//     are not tried.
+//
+// After many steps a match also remembers which instructions have failed where.
+//
+// Expressions that begin with (*UTF8) or (*UTF) match code points, and fail on subjects that are
+// not UTF-8. The parser of package regexp reads them, so they have its syntax and its classes.
 //
 // Compile rejects recursion, callouts, backtracking verbs such as (*SKIP), \X, and conditions on
 // recursion.

@@ -63,7 +63,7 @@ func (p *parser) around(n *node) (*node, error) {
 		return nil, err
 	}
 	n.subs = []*node{body}
-	if n.op != opAtomic && body.keeps() {
+	if n.op != opAtomic && body.has(opKeep) {
 		return nil, errors.New("\\K is not allowed in an assertion")
 	}
 	if n.op == opBehind && !fixed(body) {

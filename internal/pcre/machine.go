@@ -1,9 +1,19 @@
 package pcre
 
-import "errors"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
-// ErrBudget is the error of a match that has used up its budget, or too much memory.
-var ErrBudget = errors.New("regular expression needs too many steps")
+// memoAfter is the number of steps after which a match remembers which instructions have failed
+// where. Without references and conditions on groups they fail there again. So nested repetitions
+// need a time polynomial in the subject's length, and usual matches pay nothing.
+const memoAfter = 1 << 15
+
+const (
+	maxMemo      = 1 << 23 // bits of that memory
+	maxMemoMarks = 8       // marks of a program, each of which doubles it
+)
 
 // maxStack limits the backtracking stack to some megabytes.
 const maxStack = 1 << 18
@@ -28,12 +38,17 @@ const (
 
 // machine is the state of a match.
 type machine struct {
-	prog  []inst
-	s     string
-	caps  []int
-	marks []int // where iterations have begun
-	stack []frame
-	steps int // remaining
+	re        *Regexp
+	prog      []inst
+	s         string
+	caps      []int
+	marks     []int // where iterations have begun
+	stack     []frame
+	limit     int // of the steps
+	steps     int // remaining
+	memoBelow int // steps below which failures are remembered
+	memo      []uint64
+	subs      int // sub-programs that are running: they succeed or fail on their own
 }
 
 // run runs the program from an instruction and a position. It returns the end of the match, or -1.
@@ -42,7 +57,7 @@ func (m *machine) run(pc, at int) (int, error) {
 	base := len(m.stack)
 	for {
 		if m.steps--; m.steps < 0 || len(m.stack) > maxStack {
-			return -1, ErrBudget
+			return -1, ErrLimit
 		}
 		i := &m.prog[pc]
 		ok := true
@@ -55,31 +70,31 @@ func (m *machine) run(pc, at int) (int, error) {
 			}
 			pc++
 		case instRun:
-			at, ok = m.runOf(i, pc, at)
+			if ok = m.steps >= m.memoBelow || !m.hasFailed(i, at); ok {
+				at, ok = m.runOf(i, pc, at)
+			}
 			pc++
 		case instSplit:
-			m.push(frameBranch, i.y, at, 0)
+			if ok = m.steps >= m.memoBelow || !m.hasFailed(i, at); ok {
+				m.push(frameBranch, i.y, at, 0)
+			}
 			pc = i.x
+		case instAlt:
+			if m.steps >= m.memoBelow || !m.hasFailed(i, at) {
+				m.pushAlternatives(i, at)
+			}
+			ok = false
 		case instJump:
 			pc = i.x
-		case instSave:
-			m.push(frameCapture, i.x, m.caps[i.x], 0)
-			m.caps[i.x] = at
-			pc++
-		case instMark:
-			m.push(frameMark, i.x, m.marks[i.x], 0)
-			m.marks[i.x] = at
+		case instSave, instClose, instMark:
+			m.store(i, at)
 			pc++
 		case instAgain:
 			if pc++; m.marks[i.x] != at {
 				pc = i.y
 			}
-		case instRef:
-			at, ok = m.ref(i, at)
-			pc++
-		case instBack:
-			at -= i.x
-			ok = at >= 0
+		case instRunes, instRef, instBack:
+			at, ok = m.move(i, at)
 			pc++
 		case instIfGroup:
 			if pc++; m.caps[2*i.n+1] < 0 {
@@ -104,6 +119,84 @@ func (m *machine) run(pc, at int) (int, error) {
 
 func (m *machine) push(kind frameKind, pc, at, end int) {
 	m.stack = append(m.stack, frame{kind, int32(pc), int32(at), int32(end)})
+}
+
+// store sets captures or marks, and pushes what undoes it.
+func (m *machine) store(i *inst, at int) {
+	switch i.op {
+	case instMark:
+		m.push(frameMark, i.x, m.marks[i.x], 0)
+		m.marks[i.x] = at
+	case instSave:
+		m.push(frameCapture, i.x, m.caps[i.x], 0)
+		m.caps[i.x] = at
+	case instClose:
+		m.push(frameCapture, 2*i.n, m.caps[2*i.n], 0)
+		m.push(frameCapture, 2*i.n+1, m.caps[2*i.n+1], 0)
+		m.caps[2*i.n], m.caps[2*i.n+1] = m.marks[i.x], at
+	}
+}
+
+// move matches a code point, matches the text of a group, or moves back.
+func (m *machine) move(i *inst, at int) (int, bool) {
+	switch i.op {
+	case instRunes:
+		c, size := utf8.DecodeRuneInString(m.s[at:])
+		return at + size, size > 0 && inRanges(i.runes, c)
+	case instRef:
+		return m.ref(i, at)
+	}
+	return at - i.x, at >= i.x
+}
+
+// hasFailed reports whether the match has failed at an instruction and a position before, and
+// otherwise remembers it: if the match succeeds it does not come back.
+func (m *machine) hasFailed(i *inst, at int) bool {
+	if m.subs > 0 {
+		return false
+	}
+	if m.memo == nil {
+		bits := m.re.memoSlots * (len(m.s) + 1)
+		if bits > maxMemo {
+			m.memoBelow = 0
+			return false
+		}
+		m.memo = make([]uint64, bits/64+1)
+	}
+	state := i.n
+	for _, mark := range m.marks { // whether it is this position decides how a repetition ends
+		if state *= 2; mark == at {
+			state++
+		}
+	}
+	bit := state*(len(m.s)+1) + at
+	if m.memo[bit/64]>>(bit%64)&1 == 1 {
+		return true
+	}
+	m.memo[bit/64] |= 1 << (bit % 64)
+	return false
+}
+
+// pushAlternatives pushes the targets that may match, so that the first one is taken next.
+func (m *machine) pushAlternatives(i *inst, at int) {
+	base, node, end := len(m.stack), int32(0), at
+	for {
+		for _, n := range i.trie.endsAt(node) {
+			m.push(frameBranch, i.targets[n], at, 0)
+		}
+		if end == len(m.s) {
+			break
+		}
+		if node = i.trie.next(node, m.s[end]); node == 0 {
+			break
+		}
+		end++
+	}
+	m.steps -= (end-at)/4 + len(m.stack) - base
+	if all := m.stack[base:]; len(all) > 1 {
+		slices.SortFunc(all, func(a, b frame) int { return int(b.pc - a.pc) })
+		m.stack = m.stack[:base+len(slices.Compact(all))]
+	}
 }
 
 // back takes the next alternative from the stack, above base.
@@ -197,7 +290,9 @@ func (m *machine) ref(i *inst, at int) (int, bool) {
 // negative assertion.
 func (m *machine) sub(i *inst, pc, at int) (nextPC, nextAt int, ok bool, err error) {
 	base := len(m.stack)
+	m.subs++
 	end, err := m.run(pc+1, at)
+	m.subs--
 	switch {
 	case err != nil:
 		return pc, at, false, err
@@ -261,4 +356,10 @@ func (m *machine) holds(op instOp, at int) bool {
 	}
 	edge := (at > 0 && isWord(s[at-1])) != (at < len(s) && isWord(s[at]))
 	return edge == (op == instWord)
+}
+
+// inRanges reports whether a code point is in one of the ranges.
+func inRanges(ranges []rune, c rune) bool {
+	i, _ := slices.BinarySearch(ranges, c)
+	return i < len(ranges) && (i%2 == 1 || ranges[i] == c)
 }

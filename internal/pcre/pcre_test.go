@@ -3,45 +3,96 @@ package pcre
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// A match that needs too many steps fails, and leaves an empty budget, for each kind of step.
-func TestMatchFailsWhenBudgetIsUsedUp(t *testing.T) {
+// A match that needs too many steps fails, always after the same number, for each kind of step.
+func TestMatchFailsAtTheLimit(t *testing.T) {
+	t.Parallel()
 	path := "/" + strings.Repeat("a", 3000)
-	for _, e := range []string{`^/(?=(a+)+b)`, `^(?:a?)*+b|(?=(?:a|aa)+$)(?:/a)+b|(a|aa)+?\1b`, `(?=.*x)(?=.*y)`,
-		`^/(a+)+\1b`, `^/(?>(a|aa)*b|)(a|aa)*\1b`, `(.*)(.*)(.*)(.*)\4x`, `((a*)*)*\1b`, `(?!.*.*.*.*b)b`} {
+	for _, e := range []string{`^/(?=(a+)+b)`, `^(?:a?)*+b|(?=(?:a|aa)+$)(?:/a)+b|(a|aa)+?\1b`,
+		`^/(a+)+\1b`, `^/(?>(a|aa)*b|)(a|aa)*\1b`, `(.*)(.*)(.*)(.*)\4x`, `((a*)*)*\1b`, `(?!.*.*.*.*b)/`,
+		`(?=/(?:a|aa|aaa)*b)/`} {
 		re, err := Compile(e, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		budget := 1 << 19
-		_, err = re.Find(path, &budget)
-		if !errors.Is(err, ErrBudget) && budget < 1<<18 || errors.Is(err, ErrBudget) != (budget <= 0) &&
-			len(path) < maxStack/4 {
-			t.Errorf("%s: %v with %d steps left", e, err, budget)
-		}
-		if budget <= 0 {
-			if _, err = re.Match("/a", &budget); !errors.Is(err, ErrBudget) {
-				t.Errorf("%s: %v without a budget", e, err)
+		var b Budget
+		for range 2 {
+			used := b.Used
+			if _, err = re.Find(path, &b); !errors.Is(err, ErrLimit) || b.Used-used != MatchLimit {
+				t.Errorf("%s: %v after %d steps", e, err, b.Used-used)
 			}
+		}
+		if _, err = re.Match("/a", &b); !errors.Is(err, ErrBudget) {
+			t.Errorf("%s: %v without a budget", e, err)
 		}
 	}
 }
 
-// Package regexp's matches are charged, too.
-func TestLinearMatchIsCharged(t *testing.T) {
-	re, err := Compile(`((a{1,100}){1,10}b?)c`, false)
-	if err != nil {
-		t.Fatal(err)
+// Nested repetitions end in polynomial time, unlike with PCRE, unless references or sub-programs
+// depend on them.
+func TestNestedRepetitionsEnd(t *testing.T) {
+	t.Parallel()
+	for _, e := range []string{`^(a+)+$`, `^(\w+\s?)*$`, `^(?!x)(a|aa)+$`, `(a*)*b`,
+		`^(?:a|aa|aaa|ab)*$`, `(?:(?:a|b)*)*c`} {
+		re, err := Compile(e, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b Budget
+		if ok, err := re.Match(strings.Repeat("a", 2000)+"!", &b); ok || err != nil {
+			t.Errorf("%s: %v, %v after %d steps", e, ok, err, b.Used)
+		}
 	}
-	budget, n := 1<<16, 0
-	for ; err == nil && n < 1<<20; n++ {
-		_, err = re.Match(strings.Repeat("a", 1000), &budget)
+}
+
+// A list of names takes a few steps for each byte of the subject, as one expression or as many, and
+// always the same number.
+func TestListsOfNamesTakeFewSteps(t *testing.T) {
+	t.Parallel()
+	var names, grouped []string
+	for i := range 300 {
+		name := fmt.Sprintf("%c%cbot%d", 'a'+i%26, 'a'+i/26, i)
+		names = append(names, name)
+		grouped = append(grouped, "("+name+")")
 	}
-	if !errors.Is(err, ErrBudget) {
-		t.Errorf("%v after %d", err, n)
+	list := strings.Join(names, "|")
+	each := func(format string) (all []string) {
+		for _, name := range names {
+			all = append(all, fmt.Sprintf(format, name))
+		}
+		return all
+	}
+	subject := strings.Repeat("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Bot/1.0 ", 40)
+	for name, sources := range map[string][]string{
+		"alternatives": {list}, "group": {"(" + list + ")"}, "anchored": {"^(?:" + list + ")"},
+		"words": {`\b(` + list + `)\b`}, "between anything": {"^.*(?:" + list + ").*$"},
+		"nested": {"((" + list + ")|x(?:" + list + "))"},
+		"groups": {strings.Join(grouped, "|")}, "with others": {list + "|x[a-z]+y|zz.*9"},
+		"UTF-8": {"ä" + strings.Join(names, "|ö")}, "code points": {"(*UTF8)ä" + strings.Join(names, "|ö")},
+		"many": each("%s"), "many words": each(`\b(%s)\b`), "many with anything": each("AppleWebKit.*%s"),
+		"many anchored": each("^%s"),
+	} {
+		var used []int
+		for range 2 {
+			var b Budget
+			for _, source := range sources {
+				re, err := Compile(source, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if ok, err := re.Match(subject, &b); ok || err != nil {
+					t.Errorf("%s: %v, %v", name, ok, err)
+				}
+			}
+			used = append(used, b.Used)
+		}
+		if used[0] != used[1] || used[0] > 10*len(subject) {
+			t.Errorf("%s: %d steps for %d bytes", name, used, len(subject))
+		}
 	}
 }
 
@@ -52,6 +103,53 @@ func TestTooLargeProgramIsRejected(t *testing.T) {
 		if _, err := Compile(e, false); err == nil {
 			t.Errorf("%.40s: no error", e)
 		}
+	}
+}
+
+// Repetitions of empty programs cost nothing to compile.
+func TestRepetitionOfEmptyProgramIsCheap(t *testing.T) {
+	t.Parallel()
+	for _, source := range []string{"(?:)", "(?:ab){0}", "(?:(?:))", "(?:ab){0}(?:cd){0}"} {
+		for range 20 {
+			source = "(?:" + source + "){65535}"
+		}
+		re, err := Compile(source+"x", false)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if ok, err := re.Match("x", new(Budget)); !ok || err != nil {
+			t.Errorf("%v, %v", ok, err)
+		}
+	}
+}
+
+// Alternatives within alternatives do not have tries without limit.
+func TestTriesAreLimited(t *testing.T) {
+	t.Parallel()
+	var names []string
+	for i := range 2000 {
+		names = append(names, fmt.Sprintf("%d-name", i))
+	}
+	source := strings.Join(names, "|")
+	for range 200 {
+		source = "(?:" + source + "|x|y)"
+	}
+	re, err := Compile(source, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := 0
+	for _, i := range re.prog {
+		if i.trie != nil {
+			nodes += len(i.trie.nodes)
+		}
+	}
+	if nodes > 2*maxTrieNodes {
+		t.Errorf("%d nodes", nodes)
+	}
+	if ok, err := re.Match(strings.Repeat("x", 100)+"1999-name", new(Budget)); !ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
 	}
 }
 
@@ -77,8 +175,7 @@ func TestSubjectsAreBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		budget := 1000
-		bounds, err := re.Find(test.subject, &budget)
+		bounds, err := re.Find(test.subject, new(Budget))
 		if got := shown(test.subject, bounds); got != test.want || err != nil {
 			t.Errorf("%q, %q: %q %v, want %q", test.expression, test.subject, got, err, test.want)
 		}
@@ -87,13 +184,12 @@ func TestSubjectsAreBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	budget := 1000
-	if _, err := re.Match("\xff", &budget); err == nil {
-		t.Error("a subject that is not UTF-8 matches")
+	if _, err := re.Match("\xff", new(Budget)); !errors.Is(err, ErrNotUTF8) {
+		t.Errorf("subject that is not UTF-8: %v", err)
 	}
 }
 
-// FuzzSame checks that both matchers find the same, and that neither panics.
+// FuzzSame checks that what makes matches faster does not change them, and that nothing panics.
 func FuzzSame(f *testing.F) {
 	for _, e := range expressions() {
 		f.Add(e, "/a.php", false)
@@ -104,25 +200,55 @@ func FuzzSame(f *testing.F) {
 			return
 		}
 		re, err := Compile(expression, fold)
-		if err != nil || re.utf8 {
+		if err != nil {
 			return
 		}
-		budget := 1 << 18
-		bounds, err := re.search(subject, &budget)
-		for i := 0; i+1 < len(bounds); i += 2 {
-			if (bounds[i] < 0) != (bounds[i+1] < 0) || bounds[i+1] > len(subject) {
-				t.Fatalf("%q, %q: %v", expression, subject, bounds)
+		want, err := re.slow().Find(subject, new(Budget))
+		for i := 0; i+1 < len(want); i += 2 {
+			if (want[i] < 0) != (want[i+1] < 0) || want[i+1] > len(subject) {
+				t.Fatalf("%q, %q: %v", expression, subject, want)
 			}
 		}
-		if err != nil || re.linear == nil {
+		if errors.Is(err, ErrLimit) {
 			return
 		}
-		budget = 1 << 30
-		linear, err := re.Find(subject, &budget)
-		if a, b := fmt.Sprint(bounds), fmt.Sprint(linear); (a != b && len(bounds) != 0 ||
-			(bounds == nil) != (linear == nil)) &&
-			(!re.lineEnd || !strings.HasSuffix(subject, "\n")) {
-			t.Fatalf("%q, %q: %v, package regexp has %v %v", expression, subject, bounds, linear, err)
+		var b Budget
+		for range 3 { // the second one makes an index of the subject
+			if got, gotErr := re.Find(subject, &b); fmt.Sprint(got, gotErr) != fmt.Sprint(want, err) {
+				t.Fatalf("%q, %q: %v %v, want %v %v", expression, subject, got, gotErr, want, err)
+			}
+		}
+		if got, gotErr := re.findWithMemo(subject); err == nil && fmt.Sprint(got, gotErr) != fmt.Sprint(want, err) {
+			t.Fatalf("%q, %q: %v %v with memory of failures, want %v %v", expression, subject, got, gotErr, want, err)
 		}
 	})
+}
+
+// slow returns the expression without what makes matches faster.
+func (re *Regexp) slow() *Regexp {
+	slow := &Regexp{names: re.names, utf8: re.utf8, prog: slices.Clone(re.prog), marks: re.marks}
+	for i := range slow.prog {
+		if in := &slow.prog[i]; in.op == instAlt {
+			var all []trieText
+			for alt := range in.targets {
+				all = append(all, trieText{"", int32(alt)})
+			}
+			in.trie = new(trie)
+			in.trie.nodes = []trieNode{{}}
+			in.trie.build(all)
+		}
+	}
+	return slow
+}
+
+// findWithMemo is like Find, but remembers failures from the beginning.
+func (re *Regexp) findWithMemo(s string) ([]int, error) {
+	m := new(Budget).start(re, s, MatchLimit)
+	if re.memoSlots > 0 {
+		m.memoBelow = m.limit + 1
+	}
+	if found, err := m.search(); !found || err != nil {
+		return nil, err
+	}
+	return slices.Clone(m.caps), nil
 }

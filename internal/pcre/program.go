@@ -8,11 +8,14 @@ type instOp uint8
 const (
 	instAccept instOp = iota // ends the program, or a sub-program, with a match
 	instSet                  // matches a byte of the set
+	instRunes                // matches a code point of the ranges
 	instRun                  // matches min to max bytes of the set
 	instSplit                // continues at x, and after a failure at y
+	instAlt                  // continues at those of the targets that the trie finds, one after another
 	instJump                 // continues at x
 	instSave                 // sets capture x to the position
-	instMark                 // begins an iteration with mark x
+	instMark                 // sets mark x to the position, as for an iteration that begins
+	instClose                // sets group n to what follows mark x
 	instAgain                // ends an iteration: continues at y, unless it has matched nothing
 	instRef                  // matches the text of group n
 	instBack                 // moves x bytes back
@@ -49,24 +52,38 @@ type inst struct {
 	n, x, y    int
 	min, max   int
 	set        set
+	runes      []rune
+	trie       *trie
+	targets    []int
 }
 
-// maxProgram limits the number of instructions, as PCRE limits its compiled code.
-const maxProgram = 1 << 15
+const (
+	// maxProgram limits the number of instructions, as PCRE limits its compiled code.
+	maxProgram = 1 << 15
+	// maxTrieNodes limits the tries: a list in many groups may belong to as many.
+	maxTrieNodes = 1 << 17
+)
 
 var errTooLarge = errors.New("too large (use smaller repetitions)")
 
 // builder builds a program.
 type builder struct {
-	prog  []inst
-	marks int
-	err   error
+	prog      []inst
+	marks     int
+	memoSlots int
+	tries     map[*node]*trie // nil for those that cannot have one
+	trieNodes int
+	err       error
 }
 
 func (b *builder) emit(i inst) int {
 	if len(b.prog) >= maxProgram {
 		b.err = errTooLarge
 		return len(b.prog) - 1
+	}
+	if i.op == instSplit || i.op == instAlt || i.op == instRun {
+		i.n = b.memoSlots
+		b.memoSlots++
 	}
 	b.prog = append(b.prog, i)
 	return len(b.prog) - 1
@@ -80,15 +97,23 @@ func (b *builder) node(n *node) {
 	case opEmpty:
 	case opSet:
 		b.emit(inst{op: instSet, set: n.set})
+	case opRunes:
+		b.emit(inst{op: instRunes, runes: n.runes})
 	case opCat:
 		for _, s := range n.subs {
 			b.node(s)
 		}
 	case opAlt:
-		b.alternatives(n.subs)
+		b.alternatives(n)
 	case opRepeat:
 		b.repeat(n)
 	case opCapture:
+		if n.refersTo(n.n) { // to the previous iteration
+			mark := b.mark()
+			b.node(n.subs[0])
+			b.emit(inst{op: instClose, n: n.n, x: mark})
+			break
+		}
 		b.emit(inst{op: instSave, x: 2 * n.n})
 		b.node(n.subs[0])
 		b.emit(inst{op: instSave, x: 2*n.n + 1})
@@ -120,22 +145,52 @@ func (b *builder) node(n *node) {
 	}
 }
 
-func (b *builder) alternatives(subs []*node) {
-	var ends []int
-	for i, s := range subs {
-		if i == len(subs)-1 {
-			b.node(s)
+// alternatives emits a split between two alternatives. More are chosen by a trie if possible, which
+// makes a list of names as fast as a name.
+func (b *builder) alternatives(n *node) {
+	var ends, targets []int
+	at := -1
+	if t := b.trie(n); t != nil {
+		at = b.emit(inst{op: instAlt, trie: t})
+	}
+	for i, s := range n.subs {
+		targets = append(targets, len(b.prog))
+		isLast := i == len(n.subs)-1
+		split := -1
+		if at < 0 && !isLast {
+			split = b.emit(inst{op: instSplit, x: len(b.prog) + 1})
+		}
+		if b.node(s); isLast {
 			break
 		}
-		split := b.emit(inst{op: instSplit})
-		b.prog[split].x = len(b.prog)
-		b.node(s)
 		ends = append(ends, b.emit(inst{op: instJump}))
-		b.prog[split].y = len(b.prog)
+		if split >= 0 {
+			b.prog[split].y = len(b.prog)
+		}
+	}
+	if at >= 0 {
+		b.prog[at].targets = targets
 	}
 	for _, at := range ends {
 		b.prog[at].x = len(b.prog)
 	}
+}
+
+// trie returns the trie of alternatives, which repetitions of them share, or nil.
+func (b *builder) trie(n *node) *trie {
+	t, ok := b.tries[n]
+	if ok || len(n.subs) < 3 || b.trieNodes > maxTrieNodes {
+		return t
+	}
+	texts := make([][]string, len(n.subs))
+	for i, s := range n.subs {
+		texts[i], _ = s.prefixes()
+	}
+	if t = newTrie(texts); t != nil {
+		b.trieNodes += len(t.nodes)
+	}
+	b.tries[n] = t
+	return t
 }
 
 // within adds a sub-program.
@@ -214,9 +269,7 @@ func (b *builder) repeat(n *node) {
 	}
 	split := b.split(n.lazy)
 	if body.nullable() {
-		mark := b.marks
-		b.marks++
-		b.emit(inst{op: instMark, x: mark})
+		mark := b.mark()
 		b.node(body)
 		b.emit(inst{op: instAgain, x: mark, y: split})
 	} else {
@@ -224,6 +277,13 @@ func (b *builder) repeat(n *node) {
 		b.emit(inst{op: instJump, x: split})
 	}
 	b.leave(split, n.lazy)
+}
+
+// mark emits an instruction that sets a mark of its own.
+func (b *builder) mark() int {
+	b.emit(inst{op: instMark, x: b.marks})
+	b.marks++
+	return b.marks - 1
 }
 
 // split emits a split that tries the next instruction first, or last if lazy. leave sets its other

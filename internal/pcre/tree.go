@@ -1,6 +1,9 @@
 package pcre
 
-import "slices"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // op is what a node matches.
 type op uint8
@@ -8,6 +11,7 @@ type op uint8
 const (
 	opEmpty     op = iota
 	opSet          // a byte in the set
+	opRunes        // a code point in the ranges
 	opCat          // all subs in sequence
 	opAlt          // the first of subs that matches
 	opRepeat       // subs[0], min to max times
@@ -38,6 +42,7 @@ type node struct {
 	n        int
 	min, max int // of a repetition; max -1 means no limit
 	set      set
+	runes    []rune // pairs: ranges of code points in UTF-8, in order
 	subs     []*node
 }
 
@@ -49,7 +54,7 @@ func (n *node) isAssertion() bool {
 // nullable reports whether the node may match the empty string.
 func (n *node) nullable() bool {
 	switch n.op {
-	case opSet:
+	case opSet, opRunes:
 		return false
 	case opCat:
 		for _, s := range n.subs {
@@ -75,14 +80,15 @@ func (n *node) nullable() bool {
 	return true
 }
 
-// captures reports whether the node contains a capture group.
-func (n *node) captures() bool {
-	return n.op == opCapture || slices.ContainsFunc(n.subs, (*node).captures)
+// has reports whether the node contains one of the operations.
+func (n *node) has(ops ...op) bool {
+	return slices.Contains(ops, n.op) || slices.ContainsFunc(n.subs, func(s *node) bool { return s.has(ops...) })
 }
 
-// keeps reports whether the node contains \K.
-func (n *node) keeps() bool {
-	return n.op == opKeep || slices.ContainsFunc(n.subs, (*node).keeps)
+// refersTo reports whether the node depends on the text of a group.
+func (n *node) refersTo(group int) bool {
+	return (n.op == opRef || n.op == opIfGroup) && n.n == group ||
+		slices.ContainsFunc(n.subs, func(s *node) bool { return s.refersTo(group) })
 }
 
 // length returns the number of bytes that the node matches; -1 if it varies.
@@ -112,7 +118,7 @@ func (n *node) length() int {
 		return l * n.min
 	case opCapture, opAtomic:
 		return n.subs[0].length()
-	case opRef:
+	case opRef, opRunes:
 		return -1
 	}
 	return 0
@@ -134,6 +140,17 @@ func (n *node) first(to *set) bool {
 	switch n.op {
 	case opSet:
 		to.addSet(n.set)
+		return true
+	case opRunes:
+		for i := 0; i < len(n.runes); i += 2 {
+			from, end := n.runes[i], n.runes[i+1]
+			if from < utf8.RuneSelf {
+				to.addRange(byte(from), byte(min(end, utf8.RuneSelf-1)))
+			}
+			if end >= utf8.RuneSelf {
+				to.addRange(0xc2, 0xf4) // all first bytes of a longer code point
+			}
+		}
 		return true
 	case opCat:
 		for _, s := range n.subs {
@@ -177,6 +194,23 @@ func (n *node) anchored() bool {
 			}
 		}
 		return true
+	}
+	return false
+}
+
+// startsLine reports whether a match can only begin where a line does: the node begins with .* or
+// the like, which would have matched what precedes in the line, too. Groups that are referred to,
+// and atomic ones, may differ.
+func (n *node) startsLine() bool {
+	switch n.op {
+	case opCat:
+		return len(n.subs) > 0 && n.subs[0].startsLine()
+	case opCapture:
+		return n.subs[0].startsLine()
+	case opRepeat:
+		all := n.subs[0].set
+		all.add('\n')
+		return n.min == 0 && n.max < 0 && n.subs[0].op == opSet && all == set{}.not()
 	}
 	return false
 }

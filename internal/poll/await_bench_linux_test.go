@@ -68,7 +68,7 @@ func (a *awaiting) respond() {
 func (a *awaiting) watchOnLoop() {
 	for i, fd := range a.fds {
 		a.ours[i].Close()
-		if err := a.loop.Add(fd, i); err != nil {
+		if err := a.loop.Add(fd, i, 0); err != nil {
 			a.b.Fatal(err)
 		}
 	}

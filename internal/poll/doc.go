@@ -11,4 +11,8 @@ type Event struct {
 	Readable bool // there is input, or its end
 	Writable bool // there is room for output, or the connection is established
 	Ended    bool // the peer has closed its side, or the connection failed
+
+	// Tag is what was passed to Loop.Add with the ID. If the ID is a descriptor, the kernel may have
+	// reused it since the event happened. A tag tells its connections apart.
+	Tag uint32
 }

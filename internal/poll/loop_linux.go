@@ -62,20 +62,22 @@ func NewLoop() (*Loop, error) {
 	return l, nil
 }
 
-// Add makes Wait report under id when input arrives on fd, until fd is closed. It does not report
-// room for output: a unix socket gets room whenever its peer reads, so that each response would
-// cause a useless event.
-func (l *Loop) Add(fd, id int) error {
-	return l.poller.AddInput(fd, id)
+// Add makes Wait report under id and tag when input arrives on fd, until fd is closed. It does not
+// report room for output: a unix socket gets room whenever its peer reads, so that each response
+// would cause a useless event.
+func (l *Loop) Add(fd, id int, tag uint32) error {
+	return l.poller.control(syscall.EPOLL_CTL_ADD, fd, id, tag, input)
 }
 
 // AddOutput makes Wait report also when a descriptor that was added has room for output, and once
 // if it has room now.
-func (l *Loop) AddOutput(fd, id int) error { return l.poller.AddOutput(fd, id) }
+func (l *Loop) AddOutput(fd, id int, tag uint32) error {
+	return l.poller.control(syscall.EPOLL_CTL_MOD, fd, id, tag, input|syscall.EPOLLOUT)
+}
 
 // Remove stops the reports for a descriptor that stays open.
 func (l *Loop) Remove(fd int) error {
-	return l.poller.control(syscall.EPOLL_CTL_DEL, fd, 0, 0)
+	return l.poller.control(syscall.EPOLL_CTL_DEL, fd, 0, 0, 0)
 }
 
 // Wait returns the events since the last call. If there are none, it waits for some, or for Close,

@@ -9,6 +9,7 @@ import (
 
 // A loop reports events whether it has waited for them or not, and Close ends it.
 func TestLoopReportsEvents(t *testing.T) {
+	const tag = 1<<32 - 1
 	for range 2 {
 		loop, err := poll.NewLoop()
 		if err != nil {
@@ -20,7 +21,7 @@ func TestLoopReportsEvents(t *testing.T) {
 		}
 		defer poll.Close(pair[0])
 		defer poll.Close(pair[1])
-		if err := loop.Add(pair[0], 7); err != nil {
+		if err := loop.Add(pair[0], 7, tag); err != nil {
 			t.Fatal(err)
 		}
 		send := make(chan bool)
@@ -34,7 +35,7 @@ func TestLoopReportsEvents(t *testing.T) {
 		for range 300 {
 			send <- true
 			events, _, err := loop.Wait()
-			if err != nil || len(events) != 1 || events[0].ID != 7 || !events[0].Readable {
+			if err != nil || len(events) != 1 || events[0].ID != 7 || events[0].Tag != tag || !events[0].Readable {
 				t.Fatalf("%v, %v", events, err)
 			}
 			if n, err := poll.Recv(pair[0], received[:]); n != 1 || err != nil {

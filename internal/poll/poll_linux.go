@@ -35,23 +35,23 @@ const input = syscall.EPOLLIN | syscall.EPOLLRDHUP | edge
 
 // Add makes Wait report fd under id, until fd is closed.
 func (p *Poller) Add(fd, id int) error {
-	return p.control(syscall.EPOLL_CTL_ADD, fd, id, input|syscall.EPOLLOUT)
+	return p.control(syscall.EPOLL_CTL_ADD, fd, id, 0, input|syscall.EPOLLOUT)
 }
 
 // AddInput is Add for input only.
 func (p *Poller) AddInput(fd, id int) error {
-	return p.control(syscall.EPOLL_CTL_ADD, fd, id, input)
+	return p.control(syscall.EPOLL_CTL_ADD, fd, id, 0, input)
 }
 
 // AddOutput makes Wait report also when a descriptor that was added by AddInput has room for
 // output, and once if it has room now.
 func (p *Poller) AddOutput(fd, id int) error {
-	return p.control(syscall.EPOLL_CTL_MOD, fd, id, input|syscall.EPOLLOUT)
+	return p.control(syscall.EPOLL_CTL_MOD, fd, id, 0, input|syscall.EPOLLOUT)
 }
 
 // control does not inform the scheduler, because the call cannot block; see transfer.
-func (p *Poller) control(op, fd, id int, events uint32) error {
-	e := syscall.EpollEvent{Events: events, Fd: int32(id)}
+func (p *Poller) control(op, fd, id int, tag, events uint32) error {
+	e := syscall.EpollEvent{Events: events, Fd: int32(id), Pad: int32(tag)}
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.fd), uintptr(op), uintptr(fd),
 		uintptr(unsafe.Pointer(&e)), 0, 0)
 	if errno != 0 {
@@ -88,6 +88,7 @@ func (p *Poller) translate(n int) []Event {
 			Readable: e.Events&(syscall.EPOLLIN|ended) != 0,
 			Writable: e.Events&(syscall.EPOLLOUT|syscall.EPOLLERR|syscall.EPOLLHUP) != 0,
 			Ended:    e.Events&ended != 0,
+			Tag:      uint32(e.Pad),
 		}
 	}
 	return p.events[:n]

@@ -322,3 +322,13 @@ func Remove(path string) error {
 	}
 	return nil
 }
+
+// CheckWritable returns an error unless the process may create and list files in a directory. It
+// writes nothing, so a full disk is no error.
+func CheckWritable(path string) error {
+	const flags = unix.W_OK | unix.X_OK | unix.R_OK
+	if err := unix.Faccessat(unix.AT_FDCWD, path, flags, unix.AT_EACCESS); err != nil {
+		return &fs.PathError{Op: "write", Path: path, Err: err}
+	}
+	return nil
+}

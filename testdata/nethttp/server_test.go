@@ -24,7 +24,6 @@ type server interface {
 	ServeTLS(l net.Listener, certFile, keyFile string) error
 	Shutdown(ctx context.Context) error
 	Close() error
-	SetKeepAlivesEnabled(v bool)
 }
 
 // goroutineServer hides from tare that its listeners are those of package net.

@@ -25,8 +25,11 @@ func TestMain(m *testing.M) { os.Exit(m.Run()) }
 func run[T TBRun[T]](t T, f func(t T, mode testMode), opts ...any) {
 	t.Helper()
 	other := map[testMode]testMode{http1Mode: https1Mode, http2Mode: http2UnencryptedMode}
-	all := []any{testAddMode{https1Mode, http2UnencryptedMode}}
+	all := []any{testAddMode{https1Mode, http2UnencryptedMode}, testSkipMode{"h3"}}
 	for _, o := range opts {
+		if modes, ok := o.([]testMode); ok && slices.Equal(modes, []testMode{http1Mode, http2Mode}) {
+			continue // the default before HTTP/3
+		}
 		if skipped, ok := o.(testSkipMode); ok {
 			for _, mode := range skipped {
 				skipped = append(slices.Clip(skipped), other[mode])

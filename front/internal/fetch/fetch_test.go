@@ -188,24 +188,30 @@ func TestInterimResponsesAreReported(t *testing.T) {
 	}
 }
 
-// The client's departure ends a request, and is no failure of the server.
+// The client's departure ends a request, and so does Expired. Neither is a failure of the server.
 func TestCanceledRequestIsNoFailure(t *testing.T) {
 	arrived, leave := make(chan struct{}), make(chan struct{})
 	addr := serve(t, func(http.ResponseWriter, *http.Request) {
-		close(arrived)
+		arrived <- struct{}{}
 		<-leave
 	})
 	defer close(leave)
-	from := new(caller)
-	r := request(t, from, conf.NextUpstream{Error: true, Timeout: true}, addr)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-arrived
-		cancel()
-	}()
-	_, err := r.Fetch(ctx)
-	var failed *fetch.Error
-	if !errors.As(err, &failed) || failed.Kind != fetch.Canceled || from.statuses != nil || from.failed != nil {
-		t.Errorf("%v, statuses %v, failed %v", err, from.statuses, from.failed)
+	for _, isClients := range []bool{true, false} {
+		from := new(caller)
+		r := request(t, from, conf.NextUpstream{Error: true, Timeout: true}, addr)
+		canceled, cancel := context.WithCancel(t.Context())
+		ctx := canceled
+		if !isClients {
+			ctx, r.Settings.Expired = t.Context(), canceled
+		}
+		go func() {
+			<-arrived
+			cancel()
+		}()
+		_, err := r.Fetch(ctx)
+		var failed *fetch.Error
+		if !errors.As(err, &failed) || failed.Kind != fetch.Canceled || from.statuses != nil || from.failed != nil {
+			t.Errorf("%v, statuses %v, failed %v", err, from.statuses, from.failed)
+		}
 	}
 }

@@ -24,7 +24,9 @@ type Settings struct {
 	IsFastCGI      bool
 	IsHTTP2        bool
 	Pending        *Pending // shared by the requests of all Settings
-	CatchStderr    []string // texts in STDERR before a FastCGI response that make it invalid
+	// Expired ends requests when it is done.
+	Expired     context.Context
+	CatchStderr []string // texts in STDERR before a FastCGI response that make it invalid
 }
 
 // Caller is what a Request is made for. Its methods are called while Fetch runs, and Failed also

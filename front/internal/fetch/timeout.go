@@ -106,15 +106,16 @@ func (n *Pending) check() {
 // when the server is silent for too long. Both are watched only from timersAfter on, or once Done
 // is called.
 type attemptContext struct {
-	mu           sync.Mutex
-	hasTimers    bool
-	isStopped    bool
-	err          error
-	done         chan struct{}
-	otherEnders  map[client.Ender]struct{} // to notify at the end, in addition to firstEnder
-	firstEnder   client.Ender
-	detachParent func() bool // from the parent context
-	timer        *time.Timer
+	mu          sync.Mutex
+	hasTimers   bool
+	isStopped   bool
+	err         error
+	done        chan struct{}
+	otherEnders map[client.Ender]struct{} // to notify at the end, in addition to firstEnder
+	firstEnder  client.Ender
+	// detachParent ends the watch of the parent context, and detachExpired that of Settings.Expired.
+	detachParent, detachExpired func() bool
+	timer                       *time.Timer
 }
 
 // Deadline implements context.Context.
@@ -204,6 +205,9 @@ func (a *attempt) startTimers() {
 	a.waitingSince.CompareAndSwap(0, int64(time.Since(a.startTime)))
 	a.timer = time.AfterFunc(farFuture, a.checkTimeout)
 	a.resetTimer(time.Duration(a.timeout.Load())) // which reads timer
+	if expired := a.request.Settings.Expired; expired != nil {
+		a.detachExpired = context.AfterFunc(expired, func() { a.cancel(context.Canceled) })
+	}
 	if a.parent.Done() != nil {
 		a.detachParent = context.AfterFunc(a.parent, func() { a.cancel(context.Cause(a.parent)) })
 	}
@@ -264,11 +268,15 @@ func (a *attempt) stop() bool {
 	if a.hasTimers {
 		a.timer.Stop()
 	}
-	detachParent, unobserved := a.detachParent, !a.hasTimers && a.firstEnder == nil && len(a.otherEnders) == 0
+	detachParent, detachExpired := a.detachParent, a.detachExpired
+	unobserved := !a.hasTimers && a.firstEnder == nil && len(a.otherEnders) == 0
 	a.mu.Unlock()
 	a.wasUnobserved = a.request.Settings.Pending.remove(a) && unobserved
 	if detachParent != nil {
 		detachParent()
+	}
+	if detachExpired != nil {
+		detachExpired()
 	}
 	a.cancel(context.Canceled)
 	return true

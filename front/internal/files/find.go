@@ -188,8 +188,13 @@ func parent(name string) string {
 }
 
 // redirect redirects to the path with a final slash, or without one. The location is relative, so
-// that it is also valid below http.StripPrefix.
+// that it is also valid below http.StripPrefix. It cannot be if the path has escaped slashes: the
+// response is then 404, as in net/http.
 func (h *Handler) redirect(w http.ResponseWriter, r *http.Request, name string, slash bool) {
+	if strings.Contains(strings.ToLower(r.URL.EscapedPath()), "%2f") {
+		h.fail(w, http.StatusNotFound)
+		return
+	}
 	base := (&url.URL{Path: path.Base("/" + name)}).EscapedPath()
 	to := "../" + base
 	if slash {

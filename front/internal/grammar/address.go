@@ -14,3 +14,25 @@ func ParseAddress(text string) (netip.AddrPort, bool) {
 	addr, err := netip.ParseAddrPort(text)
 	return addr, err == nil
 }
+
+// Wildcard returns the address of all addresses with the port and the IP version of a listening
+// address. If a configuration has both, the socket of all of them also accepts connections to this
+// one. It is empty for such an address itself, and for unix sockets.
+func Wildcard(addr string) string {
+	prefix, rest := "", addr
+	if after, ok := strings.CutPrefix(addr, "quic:"); ok {
+		prefix, rest = "quic:", after
+	}
+	end := strings.LastIndexByte(rest, ':')
+	if strings.HasPrefix(rest, "unix:") || end < 0 {
+		return ""
+	}
+	all := "*"
+	if strings.HasPrefix(rest, "[") {
+		all = "[::]"
+	}
+	if rest[:end] == all {
+		return ""
+	}
+	return prefix + all + rest[end:]
+}

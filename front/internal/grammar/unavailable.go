@@ -20,6 +20,9 @@ func unavailable() []unavailableVariable {
 	const (
 		conns = "the handler sees requests, not connections"
 		tls   = "package tls does not report it"
+
+		ssi     = "server-side includes are not supported"
+		browser = "browsers are not told apart"
 	)
 	return []unavailableVariable{
 		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
@@ -27,5 +30,7 @@ func unavailable() []unavailableVariable {
 		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},
 		{"proxy_protocol_tlv_", "TLVs of the PROXY protocol are not kept"},
 		{"upstream_trailer_", "trailer sections are not kept"},
+		{"date_gmt", ssi}, {"date_local", ssi},
+		{"modern_browser", browser}, {"ancient_browser", browser}, {"msie", browser},
 	}
 }

@@ -19,19 +19,25 @@ type Config struct {
 	Handler  http.Handler
 	TLS      *tls.Config
 	ErrorLog *log.Logger
-	// Retry, Streams, Window and HostKey are nginxconf.Listener's HTTP3Retry and so on. The timeouts
-	// and HeaderBytes have its names.
-	Retry                      bool
-	Streams                    int
-	Window                     int64
-	HostKey                    []byte
-	HeaderTimeout, IdleTimeout time.Duration
-	HeaderBytes                int64
+	// Retry, Streams, Window and HostKey are nginxconf.Listener's HTTP3Retry and so on.
+	Retry   bool
+	Streams int
+	Window  int64
+	HostKey []byte
+	// LimitsAt returns the limits of a connection by its local address: Conn may be for all
+	// addresses of a port.
+	LimitsAt func(local net.Addr) Limits
 	// Rejected logs requests that the server rejects without the Handler: see
 	// front.Handler.LogRejected.
 	Rejected func(r *http.Request, line string, status int, sent int64)
 	// Files passes files to processes that replace this one. It is nil without upgrades.
 	Files Files
+}
+
+// Limits are settings of nginxconf.Listener with these names.
+type Limits struct {
+	HeaderTimeout, IdleTimeout    time.Duration
+	HeaderBytes, HeaderFieldBytes int64
 }
 
 // Files passes files from a process to the one that replaces it: see upgrade.Upgrader. Their names
@@ -49,8 +55,8 @@ var ErrResumed = errors.New("quic: the server was resumed")
 // Server serves a UDP socket.
 type Server interface {
 	// Replace changes the settings, except Conn, Files and the host key. Connections that are open
-	// end after their requests in progress, with GOAWAY.
-	Replace(Config)
+	// end after their requests in progress, with GOAWAY, and after atMost; 0 is no limit.
+	Replace(c Config, atMost time.Duration)
 	// Retire accepts no more connections, and ends those that are open in the same way. If the
 	// process is replaced, the other one reads from the socket, and forwards packets.
 	Retire(isReplaced bool)

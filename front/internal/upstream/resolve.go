@@ -49,8 +49,9 @@ type Options struct {
 	System Lookup
 	// OnDemand resolves names with Resolve only in Renew.
 	OnDemand bool
-	// Report is called if a name cannot be resolved any more, and with nil when it can be again.
-	Report func(name string, err error)
+	// Report is called if a name cannot be resolved any more, and with nil when it can be again. It is
+	// not called for an error of New. hasAddresses reports whether addresses of before stay in use.
+	Report func(name string, hasAddresses bool, err error)
 }
 
 // Lookup returns the addresses of a name, and how long they are valid: less than 0 if that is
@@ -112,7 +113,7 @@ func (n *names) begin(g *Group, o Options) error {
 		o.System = SystemLookup
 	}
 	if o.Report == nil {
-		o.Report = func(string, error) {}
+		o.Report = func(string, bool, error) {}
 	}
 	n.group, n.options = g, o
 	n.context, n.stop = context.WithCancel(context.Background())
@@ -271,6 +272,7 @@ func (n *names) finish(i int, addresses []string, valid time.Duration, err error
 	h := &n.hosts[i]
 	n.mu.Lock()
 	isBegun, hasFailed, changed := n.isBegun, h.failures > 0, false
+	hasAddresses := len(h.addresses) > 0
 	if h.lookup = nil; err != nil {
 		h.failures = min(max(2*h.failures, minLookupInterval), maxFailureInterval)
 		h.expires = time.Now().Add(h.failures)
@@ -287,10 +289,10 @@ func (n *names) finish(i int, addresses []string, valid time.Duration, err error
 	}
 	n.mu.Unlock()
 	switch {
-	case n.context.Err() != nil:
+	case n.context.Err() != nil, !isBegun && !h.follows: // New returns the error
 		return err
 	case err != nil && !hasFailed, err == nil && hasFailed:
-		n.options.Report(h.name, err)
+		n.options.Report(h.name, hasAddresses, err)
 	}
 	if !changed {
 		return err
@@ -300,7 +302,7 @@ func (n *names) finish(i int, addresses []string, valid time.Duration, err error
 	}
 	if isBegun { // else New makes the lists
 		if err := n.group.rebuild(); err != nil { // too many addresses: the old ones stay
-			n.options.Report(h.name, err)
+			n.options.Report(h.name, true, err)
 		}
 	}
 	return nil

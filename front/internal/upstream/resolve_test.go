@@ -67,7 +67,9 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		change(nil, "10.0.0.1", "10.0.0.2")
 		check(t, "a server that returns has no failures", all(), "10.0.0.1:8080 10.0.0.2:8080")
 		if _, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
-			Options{System: lookup}); err == nil ||
+			Options{System: lookup, Report: func(name string, _ bool, err error) {
+				t.Errorf("%s is reported, too: %v", name, err)
+			}}); err == nil ||
 			!strings.Contains(err.Error(), `"other.example"`) {
 			t.Errorf("an unknown name: %v", err)
 		}
@@ -153,8 +155,8 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		var reports []string
 		s := new(State)
 		c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}
-		o := Options{Lookup: lookup, Report: func(_ string, err error) {
-			reports = append(reports, fmt.Sprint(err))
+		o := Options{Lookup: lookup, Report: func(_ string, hasAddresses bool, err error) {
+			reports = append(reports, fmt.Sprint(hasAddresses, " ", err))
 		}}
 		g, err := New(c, s, o)
 		if err != nil {
@@ -213,7 +215,8 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		if _, err := turn.Next(); !errors.Is(err, ErrNone) || turn.Refresh(t.Context()) {
 			t.Errorf("an address is tried twice: %v", err)
 		}
-		if got := strings.Join(reports, ", "); !strings.HasSuffix(got, "SERVFAIL, <nil>") || len(reports) != 4 {
+		if got := strings.Join(reports, ", "); !strings.HasPrefix(got, "false ") ||
+			!strings.HasSuffix(got, "true SERVFAIL, true <nil>") || len(reports) != 4 {
 			t.Errorf("reported: %s", got) // the name without addresses, and DNS that fails
 		}
 		set("", 0, errors.New("SERVFAIL"))

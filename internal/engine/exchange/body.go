@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -29,8 +30,10 @@ type Body struct {
 	// the client waits for "100 Continue" before it sends the body; never changes
 	expectsContinue bool
 	Mode            BodyMode // never changes
+	isLast          bool     // the client sends no other request on the connection; never changes
 	deadlineSet     bool     // the read deadline of this exchange is set; guarded by reading
 	Draining        bool     // the handler has returned; guarded by reading
+	closing         bool     // Close reads the remainder; guarded by reading
 	interrupted     bool     // a deadline has ended a Read; guarded by reading
 
 	flags Flags
@@ -42,6 +45,8 @@ const (
 	bodyInterrupted             // a Read that waits must return
 	bodyContinued               // the client has received "100 Continue" or a final response
 	bodyAborted                 // the client has aborted the request and expects no response
+	bodyTooLong                 // the remainder was longer than what is drained
+	bodyEndsConn                // the response announced that the connection closes because of it
 )
 
 // BodyMode is how a body lies in the input.
@@ -65,7 +70,7 @@ func (b *Body) Init(x *Exchange, mode BodyMode, length int64, expects bool) {
 
 // Read implements io.Reader. Each call reads from the network at most once.
 func (b *Body) Read(p []byte) (int, error) {
-	if b.expectsContinue && len(p) > 0 {
+	if b.expectsContinue {
 		b.sendContinue()
 	}
 	b.reading.Lock()
@@ -80,13 +85,53 @@ func (b *Body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. Whether the remainder is read is decided when the handler returns.
+// Close implements io.Closer. As in net/http, it reads a small remainder, unless the client sends
+// no other request: a client may send everything before it reads, and a handler that hijacks the
+// connection expects what follows the body. Over FastCGI the web server reads at any time.
 func (b *Body) Close() error {
 	b.flags.Set(bodyClosed)
-	if b.Mode == ByStream { // as in net/http, a Read of another goroutine ends
+	switch {
+	case b.Mode == ByStream: // as in net/http, a Read of another goroutine ends
 		_ = b.Exchange.ctx.transport.Raw().SetReadDeadline(PastTime())
+	case b.Mode == NoBody || b.Exchange.Extras != nil || b.Mode == ByLength && b.isLast:
+	case !b.expectsContinue || b.flags.Has(bodyContinued):
+		return b.closeRead()
 	}
 	return nil
+}
+
+// closeRead reads the remainder for Close. If the handler returns meanwhile, its Conn continues.
+func (b *Body) closeRead() (err error) {
+	b.reading.Lock()
+	defer b.unlock()
+	if b.Err != nil || b.flags.Has(bodyInterrupted|bodyTooLong) {
+		return nil
+	}
+	b.closing = true
+	if b.discard(); !b.AtEnd() {
+		err = b.Err
+	}
+	b.closing = false
+	if IsTimeout(err) && b.flags.Has(bodyInterrupted) {
+		b.Err = nil
+	}
+	return err
+}
+
+// discard reads the remainder if it is small. The caller holds reading.
+func (b *Body) discard() {
+	if b.Mode == ByLength && b.Remaining > maxDrain {
+		b.flags.Set(bodyTooLong)
+		return
+	}
+	b.deadlineSet = false
+	_, _ = io.CopyN(io.Discard, remainder{b}, maxDrain+1) // the result is in b.Err
+	switch {
+	case b.AtEnd():
+		b.flags.Set(bodyClosed) // a handler that reads on must not take this for the body's end
+	case b.Err == nil:
+		b.flags.Set(bodyTooLong)
+	}
 }
 
 func (b *Body) readLocked(p []byte) (n int, err error) {
@@ -174,7 +219,7 @@ func (b *Body) BoundRead() {
 	if timeout > 0 {
 		deadline = c.RequestStart.Add(timeout)
 	}
-	if b.Draining {
+	if b.Draining || b.closing {
 		if soon := time.Now().Add(drainTime); timeout <= 0 || soon.Before(deadline) {
 			deadline = soon
 		}
@@ -229,7 +274,7 @@ func (b *Body) sendContinue() {
 	w := &b.Exchange.Response
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	if w.CheckUsable() == nil && b.endContinue() {
+	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue() {
 		// the response fails with the same error
 		_ = w.Conn.Transport.Send(w.Conn.Codec.Continue(), w.Conn.CurrentSendTimeout())
 	}
@@ -252,17 +297,14 @@ func (b *Body) drain() bool {
 	if b.Mode == ByStream {
 		return true
 	}
+	if b.Exchange.Response.HasReturned() { // the context must end first: the client may take its time
+		b.Exchange.ctx.cancel(context.Canceled)
+	}
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	if b.Mode == ByLength && b.Remaining >= maxDrain {
-		return false
-	}
-	if b.Err == nil {
-		b.Draining, b.deadlineSet = true, false
-		_, _ = io.CopyN(io.Discard, remainder{b}, maxDrain) // the result is in b.Err
-		if b.AtEnd() {
-			b.flags.Set(bodyClosed) // a handler that reads on must not take this for the body's end
-		}
+	if b.Err == nil && !b.flags.Has(bodyTooLong) {
+		b.Draining = true
+		b.discard()
 	}
 	if b.Mode == ByCodec {
 		return b.Exchange.Conn().Codec.EndDrain(b)

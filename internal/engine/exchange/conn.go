@@ -36,6 +36,7 @@ type Conn struct {
 	// Write state. Out holds the bytes that have been produced and not yet written.
 	Out           []byte
 	heldBody      []byte // body bytes that wait until the framing is decided
+	HoldSize      int    // how many may wait
 	pieces        [][]byte
 	WriteErr      error
 	Summary       FieldSummary // of the current response
@@ -43,6 +44,8 @@ type Conn struct {
 	partlySent    bool         // part of the current response, its head included, was written
 	Batches       bool         // complete responses may wait in Out, and the caller flushes them
 	EndsOutput    bool         // nothing follows what Out holds; set before it is flushed
+	Lingers       bool         // Linger must be called before the connection is closed
+	linger        lingerLimits // of the current request
 	Gate          FlushGate
 	// a time.Duration: how long the client may accept nothing; 0 for no limit
 	sendTimeout atomic.Int64
@@ -55,7 +58,7 @@ type Conn struct {
 // NewConn returns a Conn with an input buffer of a size.
 func NewConn(inSize int) *Conn {
 	template := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	c := &Conn{InBuffer: make([]byte, inSize), Template: template}
+	c := &Conn{InBuffer: make([]byte, inSize), HoldSize: holdSize, Template: template, linger: defaultLinger()}
 	c.In = c.InBuffer
 	return c
 }
@@ -66,7 +69,8 @@ func (c *Conn) Reset() {
 	c.In, c.Next, c.End = c.InBuffer, 0, 0
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
-	c.WriteErr, c.RequestStart, c.EndsOutput = nil, time.Time{}, false
+	c.WriteErr, c.RequestStart, c.EndsOutput, c.Lingers = nil, time.Time{}, false, false
+	c.linger = defaultLinger()
 	c.Codec.Reset()
 	c.Trim()
 }
@@ -86,7 +90,8 @@ type Transport interface {
 	SendPieces(pieces [][]byte, timeout time.Duration) error
 	// CanSendFrom reports whether SendFrom may be called.
 	CanSendFrom() bool
-	// SendFrom is Send for what src returns. The kernel may copy it.
+	// SendFrom is Send for what src returns. The kernel may copy it. If nothing was sent because
+	// it cannot, SendFrom may return errors.ErrUnsupported.
 	SendFrom(src io.Reader, timeout time.Duration) (int64, error)
 	// SetWriteDeadline sets the deadline of all writes until the next call.
 	SetWriteDeadline(t time.Time) error
@@ -113,6 +118,7 @@ type Transport interface {
 // reused.
 func (c *Conn) RunExchange(x *Exchange) bool {
 	c.SetSendTimeout(c.Config.DefaultSendTimeout)
+	c.linger = defaultLinger()
 	if timeout := c.Config.WriteTimeout; timeout > 0 {
 		c.SetWriteDeadline(time.Now().Add(timeout))
 	}
@@ -120,7 +126,7 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 	if c.HandlerRequest = &x.Request; x.Response.Flags.Has(LargeHead) {
 		c.HandlerRequest = x.splitRequest()
 	}
-	c.Config.Handler.ServeHTTP(&x.Response, c.HandlerRequest)
+	c.Config.Handler.ServeHTTP(x.Response.writer(), c.HandlerRequest)
 	x.Response.Flags.Set(handlerReturned)
 	reuse := false
 	if !x.Response.IsHijacked() {
@@ -144,8 +150,8 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 	if request.MultipartForm != nil {
 		_ = request.MultipartForm.RemoveAll()
 	}
-	if !reuse && (x.Body.hasRemainder() || c.Next < c.End) {
-		c.linger()
+	if !reuse {
+		c.prepareLinger(&x.Body)
 	}
 	return reuse
 }
@@ -173,7 +179,7 @@ func (c *Conn) AbortExchange(err any) {
 	x.Body.end(c)
 	c.HandlerRequest = nil
 	if sent && (x.Body.hasRemainder() || c.Next < c.End) {
-		c.linger() // else a reset may discard what was sent
+		c.Lingers = c.halfClose() // else a reset may discard what was sent
 	}
 }
 

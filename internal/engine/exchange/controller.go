@@ -5,20 +5,37 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"io/fs"
+	"math"
 	"net"
 	"net/http"
 	"os"
+	"reflect"
+	"syscall"
 	"time"
 )
 
 // The optional interfaces that handlers find by http.ResponseController or a type assertion.
 var (
 	_ http.Flusher       = (*Response)(nil)
-	_ http.Hijacker      = (*Response)(nil)
 	_ http.CloseNotifier = (*Response)(nil) //nolint:staticcheck // published programs assert it
 	_ io.StringWriter    = (*Response)(nil)
-	_ io.ReaderFrom      = (*Response)(nil)
+	_ http.Hijacker      = connResponse{}
+	_ io.ReaderFrom      = connResponse{}
 )
+
+// connResponse is the http.ResponseWriter over a connection that carries one exchange at a time. It
+// has methods of the connection, which other protocols lack. Its conversion to an interface does
+// not allocate.
+type connResponse struct{ *Response }
+
+// writer returns what the handler receives.
+func (w *Response) writer() http.ResponseWriter {
+	if w.Conn.Codec.CanHijack() {
+		return connResponse{w}
+	}
+	return w
+}
 
 // WriteHeader implements http.ResponseWriter.
 func (w *Response) WriteHeader(code int) {
@@ -133,7 +150,7 @@ func (w *Response) abandon() (sent bool) {
 	c := w.Conn
 	c.current = nil
 	switch {
-	case w.stage == stageFramed && (c.partlySent || w.written > holdSize):
+	case w.stage == stageFramed && (c.partlySent || w.written > int64(c.HoldSize)):
 		_ = w.emitHeld()
 	case w.stage >= stageCommitted && !c.partlySent:
 		c.Out = c.Out[:c.responseStart]
@@ -149,7 +166,7 @@ func (w *Response) abandon() (sent bool) {
 		}
 		_ = c.Flush()
 	}
-	sent = c.partlySent || w.written > holdSize
+	sent = c.partlySent || w.written > int64(c.HoldSize)
 	w.detach()
 	return sent && c.WriteErr == nil
 }
@@ -191,7 +208,7 @@ func (c *Conn) restoreDeadlines() {
 
 // Hijack implements http.Hijacker. The handler owns the connection from then on. The reader holds
 // what was received after the request. If Hijack fails, the response can continue.
-func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	c, b := w.Conn, &w.x.Body
@@ -200,9 +217,6 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	if w.IsHijacked() {
 		return nil, nil, http.ErrHijacked
-	}
-	if !c.Codec.CanHijack() {
-		return nil, nil, http.ErrNotSupported
 	}
 	flush := c.Flush // responses to earlier requests may still wait
 	if w.stage != stageOpen {
@@ -231,9 +245,8 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
 // the connection copies from it. The kernel may then do the copying.
-func (w *Response) ReadFrom(src io.Reader) (n int64, err error) {
-	// w is wrapped, or io.Copy would call ReadFrom again.
-	plain := struct{ io.Writer }{w}
+func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
+	plain := fittingWriter{w.Response}
 	if !kernelCanRead(src) {
 		return io.CopyBuffer(plain, src, make([]byte, CopySize))
 	}
@@ -248,22 +261,39 @@ func (w *Response) ReadFrom(src io.Reader) (n int64, err error) {
 	more, done, err := w.copyFrom(src)
 	if n += more; !done {
 		more, err = io.CopyBuffer(plain, src, make([]byte, CopySize))
-		n += more
+		return n + more, err
+	}
+	if err == nil && w.written == w.Length {
+		if excess, _ := src.Read(make([]byte, 1)); excess > 0 { // as in net/http
+			err = http.ErrContentLength
+		}
 	}
 	return n, err
 }
 
-// kernelCanRead reports whether the kernel may be able to copy from src. Any other reader might
-// call back into the response.
+// kernelCanRead reports whether the kernel may be able to copy from src. io.Copy passes what wraps
+// an *os.File or a *net.TCPConn to hide its WriteTo. As in net/http, the kernel also reads other
+// types that embed an *os.File. Any other reader might call back into the response.
 func kernelCanRead(src io.Reader) bool {
 	if limited, ok := src.(*io.LimitedReader); ok {
 		src = limited.R
 	}
-	switch src.(type) {
+	switch src := src.(type) {
 	case *os.File, *net.TCPConn, *net.UnixConn:
 		return true
+	case kernelFile:
+		info, err := src.Stat()
+		return err == nil && info.Mode().IsRegular()
+	case net.Conn:
+		return reflect.TypeOf(src).PkgPath() == "net"
 	}
 	return false
+}
+
+// kernelFile is a file with a descriptor.
+type kernelFile interface {
+	fs.File
+	syscall.Conn
 }
 
 // copyFrom makes the connection copy from src. done reports whether it could.
@@ -281,12 +311,47 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	if err := w.flush(); err != nil {
 		return 0, true, err
 	}
-	// The kernel copies from an io.LimitedReader over a file, not from two.
-	if limited, ok := src.(*io.LimitedReader); w.Length >= 0 && (!ok || limited.N > left) {
+	limited, isLimited := src.(*io.LimitedReader)
+	switch { // the kernel copies from an io.LimitedReader over a file, not from two
+	case w.Length < 0:
+	case !isLimited:
 		src = io.LimitReader(src, left)
+	case limited.N > left:
+		defer func(rest int64) { limited.N += rest }(limited.N - left)
+		limited.N = left
 	}
 	n, err = w.Conn.Transport.SendFrom(src, w.Conn.CurrentSendTimeout())
+	if err == errors.ErrUnsupported { //nolint:errorlint // an ENOSYS is ErrUnsupported, too
+		return 0, false, nil
+	}
 	w.written += n
 	w.Conn.FailWrite(err)
 	return n, true, err
+}
+
+// fittingWriter writes as much as Content-Length permits.
+type fittingWriter struct{ w *Response }
+
+func (f fittingWriter) Write(p []byte) (n int, err error) {
+	if _, err := f.w.Write(nil); err != nil { // fixes the length
+		return 0, err
+	}
+	room := f.w.room()
+	if int64(len(p)) <= room {
+		return f.w.Write(p)
+	}
+	if n, err = f.w.Write(p[:room]); err == nil {
+		err = http.ErrContentLength
+	}
+	return n, err
+}
+
+// room returns how many bytes of the body are missing, at most.
+func (w *Response) room() int64 {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if w.Length < 0 {
+		return math.MaxInt64
+	}
+	return max(0, w.Length-w.written)
 }

@@ -14,17 +14,16 @@ const (
 	// net/http.
 	NewGrace = 5 * time.Second
 
-	// lingerTime and lingerBytes limit the reading from a client that has received a response
-	// before its request was read to the end. Closing at once would reset the connection and
-	// lose the response.
-	lingerTime  = 500 * time.Millisecond
-	lingerBytes = 1 << 20
+	// lingerTimeout is how long a client that has received the last response may send nothing
+	// before the connection is closed, as in net/http, and lingerTime how long it may send.
+	lingerTimeout = 500 * time.Millisecond
+	lingerTime    = 5 * time.Second
 )
 
 // Buffer sizes.
 const (
 	// holdSize is how much of a body of unknown length is held back until the handler returns
-	// and the length is known, as in net/http. It is also the size of a chunk.
+	// and the length is known, as in net/http over HTTP/1. It is also the size of a chunk.
 	holdSize = 2 << 10
 	// OutSize is how much output is collected before it is written.
 	OutSize = 4 << 10

@@ -48,6 +48,7 @@ type Response struct {
 	Minor        uint8 // the request's minor version
 	Status       uint16
 	IsHEAD       bool  // the request is a HEAD
+	IsCONNECT    bool  // the request is a CONNECT of HTTP/1, whose connection is not kept
 	ClosesConn   bool  // the connection closes after this response
 	KeepsHTTP10  bool  // an HTTP/1.0 client requested a persistent connection
 	Chunked      bool  // valid once framed
@@ -111,6 +112,7 @@ func (w *Response) Init(c *Conn, x *Exchange, minor int, persistent bool) {
 	w.IsHEAD = x.Request.Method == http.MethodHead
 	w.KeepsHTTP10 = minor == 0 && persistent
 	w.ClosesConn = minor > 0 && !persistent
+	x.Body.isLast = !persistent
 }
 
 // Header implements http.ResponseWriter.
@@ -170,15 +172,30 @@ func (w *Response) commit(code int) {
 
 // startHead fixes the status.
 func (w *Response) startHead(code int) {
-	w.bodyWithheld = w.x.Body.endContinue()
+	if w.x.Body.Mode != ByStream {
+		w.withholdBody(code)
+	}
 	w.stage, w.Status = stageCommitted, uint16(code)
 	w.NoBody = !http1.BodyAllowed(code)
-	if code == http.StatusSwitchingProtocols || code < 300 && w.x.Request.Method == http.MethodConnect {
-		w.ClosesConn = true // a tunnel follows; without Hijack nothing can
+	if code == http.StatusSwitchingProtocols {
+		w.ClosesConn = true // another protocol follows; without Hijack nothing can
 	}
 	w.Conn.responseStart = len(w.Conn.Out)
 	w.Conn.Codec.StartHead(w, code)
 }
+
+// withholdBody makes Read of the body fail if the client waits for "100 Continue", which a final
+// status has replaced. The client may never send the body.
+func (w *Response) withholdBody(code int) {
+	w.bodyWithheld = w.x.Body.endContinue()
+	if w.bodyWithheld && code != http.StatusSwitchingProtocols {
+		w.x.Body.flags.Set(bodyClosed)
+	}
+}
+
+// OpensTunnel reports whether a tunnel follows the head, not a body (RFC 9110, 9.3.6). What the
+// handler writes is sent as it is.
+func (w *Response) OpensTunnel() bool { return w.IsCONNECT && w.Status >= 200 && w.Status < 300 }
 
 // StatusText returns the reason phrase of a status.
 func StatusText(code int) string {
@@ -233,7 +250,7 @@ func (w *Response) bufferBody(p []byte) error {
 	if w.stage == stageFramed && !w.Chunked {
 		return w.emit(p)
 	}
-	if len(c.heldBody)+len(p) <= holdSize {
+	if len(c.heldBody)+len(p) <= c.HoldSize {
 		c.heldBody = append(c.heldBody, p...)
 		return c.WriteErr
 	}
@@ -243,7 +260,7 @@ func (w *Response) bufferBody(p []byte) error {
 	if err := w.emitHeld(); err != nil {
 		return err
 	}
-	if len(p) < holdSize && w.Chunked {
+	if len(p) < c.HoldSize && w.Chunked {
 		c.heldBody = append(c.heldBody, p...)
 		return nil
 	}
@@ -308,6 +325,9 @@ func (w *Response) finish() bool {
 		_ = c.Flush()
 	}
 	reuse := !w.ClosesConn && !short && c.WriteErr == nil && (!duplex || w.x.Body.drain())
+	if !reuse {
+		w.drainLast()
+	}
 	w.detach()
 	return reuse
 }

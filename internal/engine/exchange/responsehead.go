@@ -122,7 +122,8 @@ func (w *Response) applyLength(value string) {
 func (w *Response) frame(p []byte, done bool) {
 	w.stage = stageFramed
 	c, summary := w.Conn, &w.Conn.Summary
-	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount
+	// set with the head or after it, but HTTP/1.0 has no trailers
+	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount && w.Minor > 0
 	hasUnknownLength := mayHaveTrailers && !c.Codec.AllowsLengthWithTrailers() && w.HasTrailers()
 	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&
 		(!w.IsHEAD || len(p) > 0) {
@@ -136,12 +137,14 @@ func (w *Response) frame(p []byte, done bool) {
 	c.Codec.Delimit(w)
 	if !w.ClosesConn && !w.drainRequestBody() {
 		w.ClosesConn, summary.Connection = true, nil
+		w.x.Body.flags.Set(bodyEndsConn)
 	}
 
 	out := c.Out
 	switch {
 	case w.Status == http.StatusNoContent || w.Status < 200: // neither may have Content-Length
 	case w.Status == http.StatusNotModified: // net/http omits Content-Length
+	case w.OpensTunnel():
 	case w.Length >= 0:
 		out = c.Codec.AppendLength(out, w.Length)
 	case w.Chunked:
@@ -161,13 +164,12 @@ func (w *Response) frame(p []byte, done bool) {
 
 // drainRequestBody reads the remainder of the request's body before the response is sent, because
 // many clients send everything before they read. It reports whether the connection can be kept. It
-// cannot if the client announced a body with Expect and received no "100 Continue": it may or may
-// not send the body.
+// cannot if the client announced the body with Expect, as with net/http.
 func (w *Response) drainRequestBody() bool {
 	switch {
 	case w.x.Body.Mode == ByStream || !w.x.Body.hasRemainder():
 		return true
-	case w.bodyWithheld:
+	case w.x.Body.expectsContinue:
 		return false
 	case w.Flags.Has(FullDuplex):
 		return true // for now; the handler may continue to read

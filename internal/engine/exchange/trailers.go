@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"errors"
 	"iter"
 	"net/http"
 	"net/textproto"
@@ -9,27 +10,46 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// MaxTrailerBytes and MaxTrailerFields limit a request's trailer section.
-const (
-	MaxTrailerBytes  = 8 << 10
-	MaxTrailerFields = 100
+// MaxTrailerBytes limits a request's trailer section.
+const MaxTrailerBytes = 8 << 10
+
+// TrailerLimits returns the limits of a trailer section.
+func (p *Config) TrailerLimits() http1.Limits {
+	return http1.Limits{Bytes: MaxTrailerBytes, Fields: p.Limits.Fields}
+}
+
+// Errors of AnnounceTrailer.
+var (
+	ErrTrailerName      = errors.New("trailer field not allowed")
+	ErrTooManyAnnounced = errors.New("too many names in the Trailer field")
 )
 
+// RefusalStatus returns the status of the response to a request with an error of AnnounceTrailer or
+// SetURL.
+func RefusalStatus(err error) int {
+	if errors.Is(err, ErrTooManyAnnounced) {
+		return http.StatusRequestHeaderFieldsTooLarge
+	}
+	return http.StatusBadRequest
+}
+
 // AnnounceTrailer moves the request's Trailer field to Request.Trailer, as keys without values. It
-// skips names that a trailer must not have, and names beyond MaxTrailerFields. It then returns
-// false.
-func AnnounceTrailer(r *http.Request) (isValid bool) {
+// skips names that a trailer must not have, and then returns ErrTrailerName.
+func (p *Config) AnnounceTrailer(r *http.Request) (err error) {
 	lists, ok := r.Header["Trailer"]
 	if !ok {
-		return true
+		return nil
 	}
-	isValid = true
+	n := 0
 	for name := range listElements(lists) {
+		if n++; n > p.Limits.Fields {
+			return ErrTooManyAnnounced
+		}
 		switch name = textproto.CanonicalMIMEHeaderKey(name); {
 		case name == "":
 			continue
-		case !http1.TrailerAllowed(name), len(r.Trailer) >= MaxTrailerFields:
-			isValid = false
+		case !http1.TrailerAllowed(name):
+			err = ErrTrailerName
 			continue
 		case r.Trailer == nil:
 			r.Trailer = make(http.Header)
@@ -37,7 +57,7 @@ func AnnounceTrailer(r *http.Request) (isValid bool) {
 		r.Trailer[name] = nil
 	}
 	delete(r.Header, "Trailer")
-	return isValid
+	return err
 }
 
 // AppendTrailers appends the response's trailer fields: those announced in Trailer, and those with

@@ -84,7 +84,7 @@ func (f *codec) ParseHead(c *exchange.Conn) (complete, ok bool) {
 			r.ID = 0 // the request gets no further record
 		}
 		if endsConn(event, r) {
-			c.SendAndLinger()
+			c.EndOutput()
 			return false, false
 		}
 		if len(c.Out) >= exchange.OutSize && c.Flush() != nil {
@@ -152,7 +152,7 @@ func (f *codec) refuseParams(c *exchange.Conn, err error) {
 		c.Refuse(http.StatusRequestHeaderFieldsTooLarge, e.What)
 	default: // the request id is unknown
 		c.Config.Server.Logf("fcgi: connection from %s closed: %s", c.Template.RemoteAddr, e.What)
-		c.SendAndLinger() // with the responses to earlier requests
+		c.EndOutput() // with the responses to earlier requests
 	}
 }
 

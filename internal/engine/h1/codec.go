@@ -51,7 +51,7 @@ func (h *codec) BeginExchange(c *exchange.Conn) *exchange.Exchange {
 	}
 	x, err := h.newExchange(c, c.In[c.Next:c.Next+h.request.Size])
 	if err != nil {
-		c.Refuse(http.StatusBadRequest, err.Error())
+		c.Refuse(exchange.RefusalStatus(err), err.Error())
 		return nil
 	}
 	if _, unmet := h.request.ExpectsContinue(); unmet {
@@ -85,9 +85,14 @@ func (h *codec) refuseHead(c *exchange.Conn, err error) {
 func (h *codec) Refuse(c *exchange.Conn, status int, why string) {
 	text := exchange.RefusalText(status, why)
 	out := http1.AppendStatusLine(c.Out, 1, status, http.StatusText(status))
-	out = http1.AppendField(out, "Date", c.Config.Server.Date.Text())
+	isPlain := status != http.StatusNotImplemented // whose head is net/http's
+	if isPlain {
+		out = http1.AppendField(out, "Date", c.Config.Server.Date.Text())
+	}
 	out = http1.AppendField(out, "Content-Type", "text/plain; charset=utf-8")
-	out = http1.AppendField(out, "Content-Length", strconv.Itoa(len(text)))
+	if isPlain {
+		out = http1.AppendField(out, "Content-Length", strconv.Itoa(len(text)))
+	}
 	out = http1.AppendField(out, "Connection", "close")
 	out = http1.AppendHeadEnd(out)
 	c.Out = append(out, text...)
@@ -181,7 +186,7 @@ func (h *codec) EndBody(w *exchange.Response) {
 // the body.
 func chooseCoding(w *exchange.Response) {
 	switch {
-	case w.IsHEAD || w.NoBody || w.Length >= 0:
+	case w.IsHEAD || w.NoBody || w.Length >= 0 || w.OpensTunnel():
 	case w.Minor == 0 || w.Conn.Summary.TransferEncoding == "identity":
 		w.ClosesConn = true
 	default:
@@ -199,7 +204,8 @@ func choosePersistence(w *exchange.Response) {
 			w.Conn.Summary.Connection = keepAlive
 		}
 	}
-	if server := w.Conn.Config.Server; !server.KeepsConnections() || server.Retired.Load() {
+	// What follows a CONNECT may be meant for a tunnel, also if there is none.
+	if server := w.Conn.Config.Server; w.IsCONNECT || !server.KeepsConnections() || server.Retired.Load() {
 		w.ClosesConn = true
 	}
 }
@@ -210,7 +216,7 @@ var keepAlive = []string{"keep-alive"}
 func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
 	values := w.Conn.Summary.Connection
 	if w.ClosesConn && w.Status != http.StatusSwitchingProtocols && !exchange.HasToken(values, "close") {
-		if w.Minor > 0 {
+		if w.Minor > 0 && !w.OpensTunnel() { // whose end is not that of the response
 			out = http1.AppendField(out, "Connection", "close")
 		}
 		return out

@@ -1,7 +1,6 @@
 package h1
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"net/textproto"
@@ -10,8 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
-
-var errTrailer = errors.New("trailer field not allowed or too many trailer fields")
 
 // newExchange makes an exchange of the complete head, which is in. Its error calls for a 400
 // response and contains nothing that the client sent.
@@ -37,10 +34,11 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 	// Host is not in the Header
 	x.SetHeader(head.Fields, len(head.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey)
 	x.TranslatePragma()
-	if err := h.setFraming(x); err != nil {
+	if err := h.setFraming(c, x); err != nil {
 		return nil, err
 	}
 	x.Response.Init(c, x, head.Minor, head.Persistent)
+	x.Response.IsCONNECT = r.Method == http.MethodConnect
 	if !text.IsWhole() {
 		x.Response.Flags.Set(exchange.LargeHead)
 	}
@@ -48,7 +46,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 }
 
 // setFraming sets the body, ContentLength, TransferEncoding and Trailer of the request.
-func (h *codec) setFraming(x *exchange.Exchange) error {
+func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) error {
 	r, f := &x.Request, h.request.Body()
 	continues, _ := h.request.ExpectsContinue()
 	expects := continues && h.request.Minor > 0
@@ -66,10 +64,7 @@ func (h *codec) setFraming(x *exchange.Exchange) error {
 	h.framing = 0
 	x.Body.Init(x, exchange.ByCodec, -1, expects)
 	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
-	if !exchange.AnnounceTrailer(r) {
-		return errTrailer
-	}
-	return nil
+	return c.Config.AnnounceTrailer(r)
 }
 
 // ReadBody reads a chunked body: the data of all chunks that have arrived, as far as it fits p.
@@ -120,7 +115,7 @@ func (h *codec) HoldsBody(b *exchange.Body) bool {
 		in = in[n:]
 	}
 	var t http1.Trailer
-	complete, err := t.Parse(in, http1.Limits{Bytes: exchange.MaxTrailerBytes, Fields: exchange.MaxTrailerFields})
+	complete, err := t.Parse(in, c.Config.TrailerLimits())
 	return complete || err != nil
 }
 
@@ -148,7 +143,7 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 	var t http1.Trailer
 	for {
 		in := c.In[c.Next:c.End]
-		complete, err := t.Parse(in, http1.Limits{Bytes: exchange.MaxTrailerBytes, Fields: exchange.MaxTrailerFields})
+		complete, err := t.Parse(in, c.Config.TrailerLimits())
 		if err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ func TestAllocationsOfSmallGET(t *testing.T) {
 		p.get(id)
 		id += 2
 		p.pump()
-		p.output.Reset()
+		p.discard()
 	}
 	run() // fills the tables
 	const budget, ofTest = 4, 1

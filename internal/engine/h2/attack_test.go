@@ -67,7 +67,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				p.receive()
 				<-synced
 				p.session.Flush()
-				p.output.Reset()
+				p.discard()
 			}
 		})
 	}
@@ -109,69 +109,6 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 		p.pump()
 		p.wantRest("HEADERS 200, DATA hello end")
 	})
-}
-
-// The client learns of an early response only after it has sent more of its body. These frames
-// neither end the connection nor cause many frames.
-func TestFramesAfterEarlyResponseAreIgnored(t *testing.T) {
-	early := func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == "GET" {
-			io.Copy(io.Discard, r.Body)
-		}
-		io.WriteString(w, "no")
-	}
-	post := []string{":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum"}
-	t.Run("trailers", func(t *testing.T) {
-		p := newPeer(t, nil, early)
-		p.open()
-		p.request(1, false, post...)
-		p.pump()
-		p.request(1, true, "sum", "1")
-		p.get(3)
-		p.pump()
-		if got := p.rest(); strings.Contains(got, "GOAWAY") || strings.Count(got, "HEADERS 200") != 2 {
-			t.Errorf("the server has sent %s", got)
-		}
-	})
-	t.Run("small DATA", func(t *testing.T) {
-		p := newPeer(t, nil, early)
-		p.open()
-		p.request(1, false, post...)
-		p.pump()
-		p.rest()
-		for range 2000 { // of 1 MB that may be on the way
-			p.framer.WriteData(1, false, make([]byte, 200))
-		}
-		p.get(3)
-		p.pump()
-		if got := p.rest(); strings.Contains(got, "GOAWAY") || strings.Count(got, "HEADERS 200") != 1 {
-			t.Errorf("the server has sent %.200s ... %s", got, got[max(0, len(got)-100):])
-		}
-	})
-}
-
-// That also applies to as many uploads at once as the client may begin.
-func TestFramesAfterManyEarlyResponsesAreIgnored(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") })
-	p.open()
-	const uploads = 250
-	for range 3 {
-		first := 2*uint32(p.started.Load()) + 1
-		for i := range uint32(uploads) {
-			p.request(first+2*i, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
-		}
-		p.pump()
-		for range 8 {
-			for i := range uint32(uploads) {
-				p.framer.WriteData(first+2*i, false, make([]byte, 200))
-			}
-		}
-		p.request(first, true, "sum", "1")
-		p.pump()
-	}
-	if got := p.rest(); strings.Contains(got, "GOAWAY") || strings.Count(got, "HEADERS 200") != 3*uploads {
-		t.Errorf("the server has sent %.200s ... %s", got, got[max(0, len(got)-100):])
-	}
 }
 
 // Each incomplete frame has HeadTimeout of its own, however the client's writes split its frames.

@@ -36,6 +36,8 @@ func (st *Stream) readBody(b *exchange.Body, p []byte) (int, error) {
 		case err == io.EOF: //nolint:errorlint // made here
 			copyTrailer(b, trailer)
 			return 0, io.EOF
+		case err == errShortBody: //nolint:errorlint // made here; the client has not left
+			return 0, err
 		case err != nil:
 			return 0, b.ReadFailed(err)
 		}
@@ -56,6 +58,9 @@ func (st *Stream) readBody(b *exchange.Body, p []byte) (int, error) {
 func (st *Stream) readErrorLocked() error {
 	switch {
 	case st.inEnded && (!st.isClosed || st.keepsBody):
+		if st.declared >= 0 && st.received != st.declared {
+			return errShortBody
+		}
 		return io.EOF
 	case st.isClosed:
 		return st.err

@@ -78,3 +78,24 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 	p.session.Closed()
 	run(st, whole)
 }
+
+// As with net/http, a body that is shorter than its Content-Length is an error of Read, and the
+// handler responds. The client has not left.
+func TestShortBodyIsAnErrorOfRead(t *testing.T) {
+	for name, end := range map[string]func(*peer){
+		"DATA":     func(p *peer) { p.framer.WriteData(1, true, []byte("ab")) },
+		"trailers": func(p *peer) { p.framer.WriteData(1, false, []byte("ab")); p.request(1, true, "sum", "1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				fmt.Fprint(w, string(body), err != nil, r.Context().Err(), r.Trailer)
+			})
+			p.open()
+			p.post(1, "content-length", "3", "trailer", "sum")
+			end(p)
+			p.pump()
+			p.wantRest("HEADERS 200, DATA abtrue <nil> map[Sum end")
+		})
+	}
+}

@@ -60,7 +60,7 @@ func (h *codec) StartHead(w *exchange.Response, code int) {
 }
 
 // AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2). It removes
-// space around the value and replaces control bytes.
+// space around the value. As in net/http, an invalid value is omitted.
 func (h *codec) AppendField(out []byte, name, value string) []byte {
 	switch len(name) {
 	case len("Upgrade"), len("Keep-Alive"), len("Proxy-Connection"), len("Transfer-Encoding"):
@@ -68,11 +68,10 @@ func (h *codec) AppendField(out []byte, name, value string) []byte {
 			return out
 		}
 	}
-	if http1.ValidValue(value) && (value == "" || value[0] > ' ' && value[len(value)-1] > ' ') {
-		return wire.AppendField(out, name, value)
+	if !http1.ValidValue(value) {
+		return out
 	}
-	line := http1.AppendField(nil, "", value) // ": value CRLF"
-	return wire.AppendField(out, name, string(line[2:len(line)-2]))
+	return wire.AppendField(out, name, strings.Trim(value, " \t"))
 }
 
 // AppendRawField appends a field, unless it concerns the connection.
@@ -162,7 +161,7 @@ func (h *codec) EndBody(w *exchange.Response) {
 	if c.WriteErr != nil {
 		return
 	}
-	hasTrailers := w.HasTrailers()
+	hasTrailers := !w.IsHEAD && w.HasTrailers() // as in net/http
 	if hasTrailers && h.data > 0 && c.Flush() != nil {
 		return
 	}

@@ -35,6 +35,8 @@ type Config struct {
 
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients.
 	ExtendedConnect bool
+	// IgnoresPriority serves streams in turns, whatever priority the client gives them.
+	IgnoresPriority bool
 	// PermitsProhibitedCiphers permits cipher suites that RFC 9113 forbids.
 	PermitsProhibitedCiphers bool
 }
@@ -108,6 +110,11 @@ func (p *Config) sendLimit(writeTimeout time.Duration) (limit time.Duration) {
 		}
 	}
 	return limit
+}
+
+// streamInWindow returns the window of a new stream.
+func (p *Config) streamInWindow() inWindow {
+	return inWindow{size: p.streamWindow, avail: p.streamWindow}
 }
 
 // outBuffer is a buffer for output.

@@ -218,6 +218,13 @@ func (s *Session) grantStreamLocked(at int) bool {
 	return s.ledger.creditData(n, st.wants)
 }
 
+// prioritizeLocked sets the priority that the client has sent.
+func (st *Stream) prioritizeLocked(value []byte) {
+	if !st.session.config.IgnoresPriority {
+		st.urgency, st.incremental = wire.ParsePriority(value)
+	}
+}
+
 // precedes reports whether st is served before other, which has waited longer (RFC 9218, 10).
 func (st *Stream) precedes(other *Stream) bool {
 	if st.urgency != other.urgency {

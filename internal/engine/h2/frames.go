@@ -102,6 +102,8 @@ func (s *Session) acknowledgeLocked(data string) bool {
 	case data == goAwayPing && s.phase == phaseAnnounced:
 		s.drainLocked()
 		return true
+	case data == earlyPing:
+		return s.acknowledgeEarlyLocked()
 	case data == alivePing && !s.ping.sentAt.IsZero():
 		s.ping.sentAt = time.Time{}
 		return true
@@ -115,14 +117,17 @@ func (s *Session) onRSTStream(fr frame) *wire.Error {
 	}
 	s.mu.Lock()
 	st := s.streams[fr.StreamID]
+	isOpen := st != nil && !st.isClosed
 	if st != nil {
 		s.dropStreamLocked(st, errStreamClosed)
+	} else {
+		s.ended.forgetReset(fr.StreamID)
 	}
 	s.mu.Unlock()
-	if st == nil {
+	if !isOpen {
 		return s.debit(1)
 	}
-	st.exchange.Abort()
+	st.abort()
 	return s.debit(resetCost)
 }
 
@@ -168,7 +173,7 @@ func (s *Session) onPriorityUpdate(fr frame) *wire.Error {
 	}
 	s.mu.Lock()
 	if st := s.streams[id]; st != nil {
-		st.urgency, st.incremental = wire.ParsePriority(value)
+		st.prioritizeLocked(value)
 	}
 	s.mu.Unlock()
 	return s.debit(1)

@@ -1,10 +1,10 @@
 package h2
 
 import (
+	"errors"
 	"net/http"
 	"net/textproto"
 	"net/url"
-	"strconv"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -75,7 +75,9 @@ func (s *Session) reportPartial(status int) {
 }
 
 func (s *Session) limits() http1.Limits {
-	return http1.Limits{Bytes: int(s.config.maxHeadList), Fields: s.config.Exchanges.Limits.Fields}
+	limits := s.config.Exchanges.Limits
+	limits.Bytes = int(s.config.maxHeadList)
+	return limits
 }
 
 // onBlock decodes a complete head block: that of a request, or a trailer section.
@@ -94,11 +96,19 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
 		s.lastID = h.StreamID
 	}
-	isLate := h.StreamID > s.lastID || !isNew && s.resets.find(h.StreamID) != nil
+	isLate, isOverdue := h.StreamID > s.lastID, false
+	if reset := s.ended.findReset(h.StreamID); reset != nil && !isNew {
+		isLate, isOverdue = true, reset.isOverdue()
+		if h.Flags.Has(wire.EndStream) {
+			reset.id = 0
+		}
+	}
 	s.mu.Unlock()
 	switch {
 	case st != nil:
 		return s.onTrailers(st, h, b)
+	case isOverdue:
+		return streamError(h.StreamID, wire.StreamClosed, "HEADERS on a closed stream")
 	case isLate: // the client has not yet received RST_STREAM or the last GOAWAY
 		return s.debit(1)
 	case !isNew:
@@ -130,30 +140,29 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	// An indexed field of a few bits may stand for thousands of bytes, in each of the heads.
 	isLarge := s.headBytes > 0 && s.headBytes+len(b.Text) > 2*int(s.config.maxHeadList)
 	s.mu.Unlock()
+	fault := b.CheckRequest()
 	switch {
 	case isFull || isBusy || isLarge: // the handlers of reset streams still run
 		return streamError(h.StreamID, wire.RefusedStream, "too many streams")
-	case b.CheckRequest() != "":
-		return s.rejectRequest(h, b, "malformed head")
+	case fault != "":
+		return s.rejectRequest(h, b, fault)
 	case b.Protocol.End > b.Protocol.Start && !s.config.ExtendedConnect:
 		return s.rejectRequest(h, b, "extended CONNECT was not offered")
 	case b.IsTooLarge:
-		s.report(b, http.StatusRequestHeaderFieldsTooLarge, s.refuse(h, http.StatusRequestHeaderFieldsTooLarge,
-			"head too large"))
+		s.refuse(h, b, http.StatusRequestHeaderFieldsTooLarge, "head too large")
 		return s.debit(1)
 	case h.Flags.Has(wire.EndStream) && b.Length > 0:
 		return s.rejectRequest(h, b, "body shorter than Content-Length")
 	}
 	st, err := s.newStream(h, b)
 	if err != nil {
-		s.report(b, http.StatusBadRequest, s.refuse(h, http.StatusBadRequest, err.Error()))
+		s.refuse(h, b, exchange.RefusalStatus(err), err.Error())
 		return s.debit(1)
 	}
 	st.blockBytes = blockBytes
 	s.mu.Lock()
 	st.sendWindow = s.peer.initialWindow
-	s.streams[st.id] = st
-	s.mostStreams = max(s.mostStreams, len(s.streams))
+	s.addStreamLocked(st)
 	s.running++
 	s.headBytes += st.headBytes
 	isFirst := s.running == 1
@@ -166,9 +175,19 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	return nil
 }
 
-// rejectRequest reports a malformed request, and resets its stream.
+// addStreamLocked makes a stream one of the session's.
+func (s *Session) addStreamLocked(st *Stream) {
+	s.streams[st.id] = st
+	s.mostStreams = max(s.mostStreams, len(s.streams))
+}
+
+// rejectRequest responds to a malformed request. If it is complete, its stream is also reset (RFC
+// 9113, 8.1.1). A reset alone would make net/http's client send the request again without end.
 func (s *Session) rejectRequest(h wire.FrameHeader, b *wire.HeaderBlock, what string) *wire.Error {
-	s.report(b, http.StatusBadRequest, 0)
+	s.refuse(h, b, http.StatusBadRequest, what)
+	if !h.Flags.Has(wire.EndStream) {
+		return s.debit(resetCost)
+	}
 	return streamError(h.StreamID, wire.ProtocolError, what)
 }
 
@@ -180,8 +199,7 @@ const protocolField = ":protocol"
 func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, error) {
 	text := http1.TextOf(b.Text)
 	st := &Stream{session: s, id: h.StreamID, urgency: wire.DefaultUrgency, declared: b.Length,
-		headBytes: len(b.Text)}
-	st.window = inWindow{size: s.config.streamWindow, avail: s.config.streamWindow}
+		headBytes: len(b.Text), window: s.config.streamInWindow()}
 	st.inEnded = h.Flags.Has(wire.EndStream)
 	x := &exchange.Exchange{}
 	st.exchange = x
@@ -210,29 +228,33 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	if !text.IsWhole() {
 		x.Response.Flags.Set(exchange.LargeHead)
 	}
+	st.incremental = s.config.IgnoresPriority
 	if priority := r.Header["Priority"]; len(priority) > 0 {
-		st.urgency, st.incremental = wire.ParsePriority([]byte(priority[0]))
+		st.prioritizeLocked([]byte(priority[0])) // nobody else knows the stream yet
 	}
-	st.setBody()
-	return st, nil
+	return st, st.setBody()
 }
 
 // setBody sets the body of the request and what concerns it.
-func (st *Stream) setBody() {
+func (st *Stream) setBody() error {
 	x := st.exchange
 	r := &x.Request
 	expects := exchange.HasToken(r.Header["Expect"], "100-continue")
 	if expects {
 		delete(r.Header, "Expect") // as net/http
 	}
-	_ = exchange.AnnounceTrailer(r) // net/http ignores invalid names, too
+	err := st.session.config.Exchanges.AnnounceTrailer(r)
+	if errors.Is(err, exchange.ErrTrailerName) {
+		err = nil // net/http ignores the name, too
+	}
 	if st.inEnded {
 		x.Body.Init(x, exchange.NoBody, 0, false)
 		r.Body = http.NoBody
-		return
+		return err
 	}
 	x.Body.Init(x, exchange.ByStream, -1, expects)
 	r.Body, r.ContentLength = &x.Body, st.declared
+	return err
 }
 
 // onTrailers handles a head block of an open stream, which is a trailer section.
@@ -246,55 +268,58 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 		return streamError(st.id, wire.ProtocolError, "trailer section does not end the stream")
 	case b.CheckTrailers() != "":
 		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
+	case b.IsTooLarge, len(b.Text) > exchange.MaxTrailerBytes:
+		return streamError(st.id, wire.ProtocolError, "trailer section too large")
 	}
-	if !b.IsTooLarge && len(b.Text) <= exchange.MaxTrailerBytes && len(b.Fields) <= exchange.MaxTrailerFields {
-		text := http1.TextOf(b.Text)
-		st.trailer = make(http.Header, len(b.Fields))
-		for _, f := range b.Fields {
-			name := f.Known.String()
-			if f.Known == http1.NameUnknown {
-				name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
-			}
-			if http1.TrailerAllowed(name) {
-				st.trailer[name] = append(st.trailer[name], text.Of(f.Value))
-			}
+	text := http1.TextOf(b.Text)
+	st.trailer = make(http.Header, len(b.Fields))
+	for _, f := range b.Fields {
+		name := f.Known.String()
+		if f.Known == http1.NameUnknown {
+			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
+		}
+		if http1.TrailerAllowed(name) {
+			st.trailer[name] = append(st.trailer[name], text.Of(f.Value))
 		}
 	}
-	return s.endInputLocked(st)
+	s.endInputLocked(st)
+	return nil
 }
 
-// refuse responds to a request that no handler sees, and returns the length of the response's body.
-// why is never text of the client's.
-func (s *Session) refuse(h wire.FrameHeader, status int, why string) (sent int64) {
+// refuse responds to a request that no handler sees, and reports it. why is never text of the
+// client's.
+func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, why string) {
 	text := exchange.RefusalText(status, why)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	out := s.output.out
 	at := len(out)
 	out = wire.AppendHeaders(out, h.StreamID)
 	out = wire.AppendStatus(out, status)
 	out = wire.AppendField(out, "content-type", "text/plain; charset=utf-8")
-	out = wire.AppendField(out, "content-length", strconv.Itoa(len(text)))
 	out = wire.AppendField(out, "date", s.config.Exchanges.Server.Date.Text())
-	isSent := s.peer.initialWindow >= int32(len(text)) && s.windows.send >= int32(len(text))
-	if !isSent {
+	sent := len(text)
+	if string(b.Method.In(b.Text)) == http.MethodHead || min(s.peer.initialWindow, s.windows.send) < int32(sent) {
+		sent = 0
 		wire.AddFrameFlags(out[at:], wire.EndStream)
+	} else {
+		out = wire.AppendLength(out, int64(sent))
 	}
 	out = wire.EndBlock(out, at, wire.MinMaxFrameSize)
-	if isSent {
-		s.windows.send -= int32(len(text))
+	if sent > 0 {
+		s.windows.send -= int32(sent)
 		out = wire.AppendFrameHeader(out, wire.FrameHeader{
-			Length: uint32(len(text)), Type: wire.Data, Flags: wire.EndStream, StreamID: h.StreamID,
+			Length: uint32(sent), Type: wire.Data, Flags: wire.EndStream, StreamID: h.StreamID,
 		})
 		out = append(out, text...)
-		sent = int64(len(text))
-	}
-	if !h.Flags.Has(wire.EndStream) {
-		out = wire.AppendRSTStream(out, h.StreamID, wire.NoError)
-		s.addResetLocked(h.StreamID, s.config.streamWindow)
 	}
 	s.output.reply(out)
-	return sent
+	if !h.Flags.Has(wire.EndStream) {
+		st := &Stream{session: s, id: h.StreamID, declared: -1, window: s.config.streamInWindow()}
+		s.addStreamLocked(st)
+		s.halfCloseLocked(st)
+	}
+	s.mu.Unlock()
+	s.report(b, status, int64(sent))
 }
 
 // Next returns a stream whose handler must run, or nil. The caller holds the turn.

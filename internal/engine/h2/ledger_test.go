@@ -51,7 +51,7 @@ func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
 					return
 				}
 				p.session.Flush()
-				p.output.Reset()
+				p.discard()
 			}
 			t.Error("the session continues")
 		})
@@ -133,7 +133,7 @@ func TestHonestClientsAreNoFlood(t *testing.T) {
 				if !p.pump() {
 					t.Fatalf("after %d requests the server has sent %s", id/2, p.rest())
 				}
-				p.output.Reset()
+				p.discard()
 				if !again {
 					return
 				}
@@ -154,7 +154,7 @@ func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
 	if n := p.output.Len(); n < size {
 		t.Fatalf("the server has sent %d bytes", n)
 	}
-	p.output.Reset()
+	p.discard()
 	for range size / piece {
 		p.framer.WriteWindowUpdate(1, piece)
 		p.framer.WriteWindowUpdate(0, piece)

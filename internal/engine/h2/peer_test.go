@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +32,7 @@ type peer struct {
 	block   bytes.Buffer
 	encoder *hpack.Encoder
 
+	mu      sync.Mutex // guards output: timers of the session send, too
 	output  bytes.Buffer
 	accepts int // bytes of output that the carrier accepts; -1 for all
 	sends   int // calls of the carrier
@@ -118,7 +120,9 @@ func (p *peer) encode(fields ...string) []byte {
 // next reads a frame of the server and describes it; "" if there is none.
 func (p *peer) next() string {
 	p.Helper()
+	p.mu.Lock()
 	f, err := p.reader.ReadFrame()
+	p.mu.Unlock()
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return ""
 	}
@@ -170,10 +174,19 @@ func (p *peer) wantRest(want string) {
 	}
 }
 
+// discard drops what the server has sent.
+func (p *peer) discard() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.output.Reset()
+}
+
 // carrier is the h2.Carrier of a peer.
 type carrier struct{ p *peer }
 
 func (c carrier) Send(b []byte) (int, error) {
+	c.p.mu.Lock()
+	defer c.p.mu.Unlock()
 	c.p.sends++
 	n := len(b)
 	if c.p.accepts >= 0 {

@@ -114,7 +114,7 @@ func (s *Session) receiveSome(in []byte) (rest []byte, f *wire.Error) {
 		i.prefix += n
 		return in[n:], nil
 	case i.data.left > 0 || i.data.pad > 0:
-		return s.receiveData(in)
+		return s.receiveData(in), nil
 	case i.skip > 0:
 		n := min(len(in), i.skip)
 		i.skip -= n
@@ -266,84 +266,6 @@ func (s *Session) checkRepliesLocked() *wire.Error {
 	return nil
 }
 
-// resetStream ends a stream because of a stream error (RFC 9113, 5.4.2). It reports whether the
-// session continues: a client that causes many errors is a flood.
-func (s *Session) resetStream(f *wire.Error) bool {
-	if s.config.countError != nil {
-		s.config.countError("stream_" + f.Code.String())
-	}
-	s.mu.Lock()
-	st, window := s.streams[f.StreamID], s.config.streamWindow
-	if st != nil {
-		window = st.window.avail
-	}
-	s.addResetLocked(f.StreamID, window)
-	s.output.reply(wire.AppendRSTStream(s.output.out, f.StreamID, f.Code))
-	if st != nil {
-		s.dropStreamLocked(st, errStreamClosed)
-	}
-	s.mu.Unlock()
-	if st != nil {
-		st.exchange.Abort()
-	}
-	if f := s.debit(resetCost); f != nil {
-		s.fail(f)
-		return false
-	}
-	return true
-}
-
-// resetCost is how many units of the ledger a stream costs that the client or the server resets.
-// Its request was parsed in vain.
-const resetCost = 2
-
-// resetRing holds the last streams that the server has reset. What the client has sent before it
-// received the reset is no error. Most sessions reset none, and have no memory for them.
-type resetRing struct {
-	streams []closedStream
-	next    int // index of the oldest, once there are as many as the ring holds
-}
-
-// closedStream is a stream that the server has reset.
-type closedStream struct {
-	id     uint32
-	window int32 // what the client may have sent before it received the reset
-}
-
-// leastResets and mostResets bound the number of streams in the ring. It is the number of streams
-// that a client may open: it may have uploaded to as many, when the server responds to all of them
-// early.
-const (
-	leastResets = 32
-	mostResets  = 1024
-)
-
-func (s *Session) addResetLocked(id uint32, window int32) {
-	if s.resets == nil {
-		s.resets = new(resetRing)
-	}
-	r := s.resets
-	if len(r.streams) < min(max(int(s.config.maxStreams), leastResets), mostResets) {
-		r.streams = append(r.streams, closedStream{id, window})
-		return
-	}
-	r.streams[r.next] = closedStream{id, window}
-	r.next = (r.next + 1) % len(r.streams)
-}
-
-// find returns the stream, or nil if it is not among the last ones.
-func (r *resetRing) find(id uint32) *closedStream {
-	if r == nil {
-		return nil
-	}
-	for i := range r.streams {
-		if r.streams[i].id == id {
-			return &r.streams[i]
-		}
-	}
-	return nil
-}
-
 // startData begins a DATA frame (RFC 9113, 6.1). All of it counts for flow control.
 func (s *Session) startData(fr frame) *wire.Error {
 	i, d := &s.input, &s.input.data
@@ -371,16 +293,16 @@ func (s *Session) startData(fr frame) *wire.Error {
 		return connError(wire.EnhanceYourCalm, "too many small DATA frames")
 	}
 	if st == nil {
-		closed := s.resets.find(fr.StreamID)
-		if closed != nil || fr.StreamID > s.lastID {
-			return s.dropDataLocked(fr, closed)
+		reset := s.ended.findReset(fr.StreamID)
+		if reset != nil && !reset.isOverdue() || fr.StreamID > s.lastID {
+			return s.dropDataLocked(fr, reset)
 		}
 	}
 	fault := s.checkDataLocked(st, fr, d.left)
 	if fault == nil {
 		d.stream = st
 		dropped -= d.left // which consumeLocked returns
-		if overhead := int(fr.Length) - d.left; overhead > 0 {
+		if overhead := int(fr.Length) - d.left; overhead > 0 && !st.isClosed {
 			if more := st.window.add(overhead); more > 0 {
 				s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
 			}
@@ -394,24 +316,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 		return fault
 	}
 	if d.left == 0 && d.pad == 0 {
-		return s.endDataLocked()
-	}
-	return nil
-}
-
-// dropDataLocked drops a DATA frame of a stream that the server has reset or not served. The client
-// has sent it before it knew, unless it exceeds the window of the stream that was closed.
-func (s *Session) dropDataLocked(fr frame, closed *closedStream) *wire.Error {
-	d := &s.input.data
-	s.input.skip, *d = d.left+d.pad, dataState{}
-	s.returnWindowLocked(int(fr.Length))
-	isDue := fr.Length == 0
-	if closed != nil {
-		isDue = isDue || int64(fr.Length) > int64(closed.window)
-		closed.window = max(0, closed.window-int32(fr.Length))
-	}
-	if isDue && !s.ledger.debit(1) {
-		return connError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
+		s.endDataLocked()
 	}
 	return nil
 }
@@ -432,7 +337,7 @@ func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 }
 
 // receiveData takes the part of the current DATA frame that in begins with.
-func (s *Session) receiveData(in []byte) (rest []byte, f *wire.Error) {
+func (s *Session) receiveData(in []byte) (rest []byte) {
 	d := &s.input.data
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -447,29 +352,32 @@ func (s *Session) receiveData(in []byte) (rest []byte, f *wire.Error) {
 	}
 	n := min(len(in), d.pad)
 	d.pad -= n
-	if d.left > 0 || d.pad > 0 {
-		return in[n:], nil
+	if d.left == 0 && d.pad == 0 {
+		s.endDataLocked()
 	}
-	return in[n:], s.endDataLocked()
+	return in[n:]
 }
 
 // endDataLocked ends the current DATA frame.
-func (s *Session) endDataLocked() *wire.Error {
+func (s *Session) endDataLocked() {
 	d := &s.input.data
 	st, ends := d.stream, d.ends
 	*d = dataState{}
-	if st == nil || !ends || st.isClosed {
-		return nil
+	if st != nil && ends {
+		s.endInputLocked(st)
 	}
-	return s.endInputLocked(st)
 }
 
-// endInputLocked ends the request's body.
-func (s *Session) endInputLocked(st *Stream) *wire.Error {
-	if st.declared >= 0 && st.received != st.declared {
-		return streamError(st.id, wire.ProtocolError, "body shorter than Content-Length")
+// endInputLocked ends the request's body. If the response is complete, that ends the stream.
+func (s *Session) endInputLocked(st *Stream) {
+	if st.isClosed { // the client need not send all of the body
+		if s.streams[st.id] == st {
+			s.dropStreamLocked(st, errStreamClosed)
+		} else {
+			s.ended.forgetReset(st.id)
+		}
+		return
 	}
 	st.inEnded = true
 	signal(st.readWake)
-	return nil
 }

@@ -42,11 +42,11 @@ type Session struct {
 	mu          sync.Mutex
 	lastID      uint32 // of the streams that were or may be processed
 	streams     map[uint32]*Stream
-	mostStreams int        // that it has held; a map never shrinks
-	resets      *resetRing // nil until the server has reset a stream
-	running     int        // streams whose handlers have not returned, also of those that were reset
-	headBytes   int        // of their decoded heads
-	keptBodies  int        // bytes of bodies that handlers of ended streams can still read
+	mostStreams int           // that it has held; a map never shrinks
+	ended       *endedStreams // nil until the server has ended a stream before the client
+	running     int           // streams whose handlers have not returned, also of those that were reset
+	headBytes   int           // of their decoded heads
+	keptBodies  int           // bytes of bodies that handlers of ended streams can still read
 	phase       phase
 	endingAt    time.Time // when the current phase of ending began; zero while an ended session sends
 	ledger      ledger
@@ -79,10 +79,11 @@ type peerSettings struct {
 	unacked       int // SETTINGS of the server that it has not acknowledged
 }
 
-// Errors that handlers receive when their stream or their connection has ended.
+// Errors that handlers receive when they read or write.
 var (
 	errStreamClosed = errors.New("http2: stream closed")
 	errClientLeft   = errors.New("http2: client disconnected")
+	errShortBody    = errors.New("http2: body shorter than Content-Length")
 )
 
 // BeginsPreface reports whether in begins with HTTP/2's preface, or is a part of it.
@@ -169,6 +170,7 @@ func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 		delete(s.streams, id)
 		ended = append(ended, st)
 	}
+	s.dropAllHalfClosedLocked()
 	return ended
 }
 
@@ -176,6 +178,6 @@ func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 // context's mutex precedes.
 func cancelAll(streams []*Stream) {
 	for _, st := range streams {
-		st.exchange.Abort()
+		st.abort()
 	}
 }

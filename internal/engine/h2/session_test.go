@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
 func TestRequestsReceiveResponses(t *testing.T) {
@@ -67,6 +69,17 @@ func TestInputIsSplitAnywhere(t *testing.T) {
 	p.wantRest("SETTINGS, WINDOW_UPDATE, SETTINGS ack, PING ack, HEADERS 200, DATA 5 <nil> map[Sum:[1]] end")
 }
 
+// A trailer section over its limit resets its stream only.
+func TestLargeTrailerSectionResetsStream(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
+	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
+	p.get(3)
+	p.pump()
+	p.wantRest("RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
+}
+
 // A response waits for the client's windows, and the handler with it.
 func TestDataWaitsForWindows(t *testing.T) {
 	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
@@ -101,17 +114,6 @@ func TestUrgentResponsesAreFirst(t *testing.T) {
 	if got, want := p.session.GrantOrder(), "3 7 5 9 11 1"; got != want {
 		t.Errorf("the streams were served in the order %s, want %s", got, want)
 	}
-}
-
-func TestUnreadBodyEndsStreamWithoutError(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") })
-	p.open()
-	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
-	p.pump()
-	p.wantRest("HEADERS 200, DATA no end, RST_STREAM NO_ERROR")
-	p.framer.WriteData(1, true, []byte("late"))
-	p.pump()
-	p.wantRest("") // the client had sent it before it knew
 }
 
 func TestPanicResetsStreamOnly(t *testing.T) {
@@ -153,7 +155,7 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 		for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 			w.Header().Set(name, "close")
 		}
-		w.Header().Set("X-Kept", " a\x00b\r\n ")
+		w.Header()["X-Kept"] = []string{" a b\t", "a\x00b", "a\r\nb"} // the others are invalid
 		io.WriteString(w, "hello")
 	})
 	p.open()
@@ -177,6 +179,26 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 	if want := "x-kept=a b content-length=5 content-type=text/plain; charset=utf-8"; strings.Join(got, " ") != want {
 		t.Errorf("sent %q, want %q", got, want)
 	}
+}
+
+// The response to HEAD has neither content nor trailers, also if no handler sees the request. A
+// rejection does not wait for a window.
+func TestHEADReceivesHeadOnly(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "Sum")
+		io.WriteString(w, "hello")
+		w.Header().Set("Sum", "1")
+	})
+	p.open()
+	head := []string{":method", "HEAD", ":scheme", "http", ":authority", "a", ":path", "/"}
+	p.request(1, true, head...)
+	p.request(3, true, append(head, "te", "gzip")...)
+	p.get(5, "te", "gzip")
+	p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	p.get(7, "te", "gzip")
+	p.pump()
+	p.wantRest("HEADERS 400 end, RST_STREAM PROTOCOL_ERROR, HEADERS 400, DATA 400 Bad Request: TE  end, " +
+		"RST_STREAM PROTOCOL_ERROR, SETTINGS ack, HEADERS 400 end, RST_STREAM PROTOCOL_ERROR, HEADERS 200 end")
 }
 
 // A head larger than a frame is sent in several.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -154,6 +155,31 @@ func BenchmarkSettings(b *testing.B) {
 			b.Fatal("the session has ended")
 		}
 		p.session.Flush()
-		p.output.Reset()
+		p.discard()
+	}
+}
+
+// Each field of http.HTTP2Config has an effect, except those of clients and of a dynamic table for
+// the fields of responses, which the server does not use.
+func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
+	const valid = 1 << 17 // for each integer; also a time
+	without := h2.NewConfig(nil, nil, 0)
+	for f := range reflect.TypeFor[http.HTTP2Config]().Fields() {
+		set := new(http.HTTP2Config)
+		v := reflect.ValueOf(set).Elem().FieldByIndex(f.Index)
+		switch {
+		case f.Name == "MaxDecoderHeaderTableSize":
+			v.SetInt(1)
+		case v.CanInt():
+			v.SetInt(valid)
+		case v.Kind() == reflect.Bool:
+			v.SetBool(true)
+		default:
+			v.Set(reflect.MakeFunc(f.Type, func([]reflect.Value) []reflect.Value { return nil }))
+		}
+		isRead := !reflect.DeepEqual(h2.NewConfig(nil, set, 0), without)
+		if want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"; isRead != want {
+			t.Errorf("%s is read: %v", f.Name, isRead)
+		}
 	}
 }

@@ -85,9 +85,13 @@ func (st *Stream) hasInput() bool {
 // NewConn returns a conn that serves streams, one after another.
 func NewConn() *exchange.Conn {
 	c := exchange.NewConn(0)
-	c.Codec = new(codec)
+	c.Codec, c.HoldSize = new(codec), holdSize
 	return c
 }
+
+// holdSize is how much of a body of unknown length is held back until the handler returns, as in
+// net/http.
+const holdSize = 4 << 10
 
 // Run runs the stream's handler on c and ends the stream. host is nil unless others wait for the
 // goroutine. token is that of the turn that the caller has entered, or 0. The caller then calls
@@ -131,13 +135,13 @@ func (st *Stream) finish(complete bool) {
 	if !st.isClosed {
 		switch {
 		case !complete:
-			s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.InternalError))
-		case !st.inEnded: // the client need not send the rest (RFC 9113, 8.1)
-			s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.NoError))
-			s.addResetLocked(st.id, st.window.avail)
+			s.resetLocked(st, wire.InternalError, errStreamClosed)
+		case !st.inEnded:
+			s.halfCloseLocked(st)
+		default:
+			delete(s.streams, st.id)
+			st.closeLocked(errStreamClosed)
 		}
-		delete(s.streams, st.id)
-		st.closeLocked(errStreamClosed)
 		s.ledger.credit(1)
 	}
 	if server := s.config.Exchanges.Server; !server.KeepsConnections() {
@@ -198,9 +202,21 @@ func (st *Stream) closeLocked(err error) {
 	signal(st.writeWake)
 }
 
-// dropStreamLocked ends a stream before its handler has. Reads and writes fail with err.
+// abort ends the context of the request.
+func (st *Stream) abort() {
+	if st.exchange != nil {
+		st.exchange.Abort()
+	}
+}
+
+// dropStreamLocked ends a stream before its handler has, or one that is half-closed. Reads and
+// writes fail with err.
 func (s *Session) dropStreamLocked(st *Stream, err error) {
 	delete(s.streams, st.id)
+	if st.isClosed {
+		s.dropHalfClosedLocked(st)
+		return
+	}
 	s.closeBodyLocked(st)
 	st.closeLocked(err)
 }
@@ -298,9 +314,7 @@ func (st *Stream) expire() {
 	s.mu.Lock()
 	expires := !st.isClosed && isPast(st.writeDeadline)
 	if expires {
-		s.output.reply(wire.AppendRSTStream(s.output.out, st.id, wire.InternalError))
-		s.addResetLocked(st.id, st.window.avail)
-		s.dropStreamLocked(st, os.ErrDeadlineExceeded)
+		s.resetLocked(st, wire.InternalError, os.ErrDeadlineExceeded)
 	}
 	s.mu.Unlock()
 	if expires {

@@ -111,6 +111,7 @@ func (c *Conn) serve() {
 func (c *Conn) close() {
 	c.conn.AbortExchange(recover())
 	if !c.handedOff {
+		c.conn.Linger()
 		if tc, ok := c.NetConn.(*tls.Conn); ok {
 			c.prepareClose(tc)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -22,28 +23,33 @@ const (
 	RecordHandshake = 22
 )
 
-// handshakeTLS performs the TLS handshake, if c is a TLS connection. It reports whether c can be
-// served.
+// handshakeTLS performs the TLS handshake, if c is a TLS connection or has the methods of one. It
+// reports whether c can be served.
 func (c *Conn) handshakeTLS() bool {
-	tc, ok := c.NetConn.(*tls.Conn)
+	secure, ok := c.NetConn.(interface{ ConnectionState() tls.ConnectionState })
 	if !ok {
-		if stater, ok := c.NetConn.(interface{ ConnectionState() tls.ConnectionState }); ok {
-			state := stater.ConnectionState()
-			c.conn.Template.TLS = &state
-		}
 		return true
 	}
-	ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
-	defer cancel()
-	if err := tc.HandshakeContext(ctx); err != nil {
-		err = RefusePlaintext(c.config.Exchanges, tc.LocalAddr(), c.conn.Template.RemoteAddr, err)
-		c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
-		return false
+	if tc, ok := c.NetConn.(interface{ HandshakeContext(context.Context) error }); ok {
+		ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
+		defer cancel()
+		if err := tc.HandshakeContext(ctx); err != nil {
+			err = RefusePlaintext(c.config.Exchanges, c.NetConn.LocalAddr(), c.conn.Template.RemoteAddr, err)
+			c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
+			return false
+		}
+		c.config.Exchanges.Server.Handshakes.Add(1)
+		c.secured = time.Now()
 	}
-	c.config.Exchanges.Server.Handshakes.Add(1)
-	c.secured = time.Now()
-	state := tc.ConnectionState()
+	state := secure.ConnectionState()
 	c.conn.Template.TLS = &state
+	if tc, ok := c.NetConn.(*tls.Conn); ok && IsHTTP1(state.NegotiatedProtocol) {
+		if sc, ok := tc.NetConn().(syscall.Conn); ok {
+			if raw, err := sc.SyscallConn(); err == nil {
+				AckNow(raw)
+			}
+		}
+	}
 	return true
 }
 
@@ -80,20 +86,20 @@ func looksLikeHTTP(record [5]byte) bool {
 // selectProtocol hands off a connection that speaks a protocol other than HTTP/1. It reports
 // whether c speaks HTTP/1 and the settings allow it. The TLS handshake is complete.
 func (c *Conn) selectProtocol() bool {
-	tc, ok := c.NetConn.(*tls.Conn)
-	if !ok {
-		if c.config.Exchanges.ServesH2C && c.conn.Template.TLS == nil && c.hasPreface() {
+	if c.conn.Template.TLS == nil {
+		if c.config.Exchanges.ServesH2C && c.hasPreface() {
 			c.serveHTTP2(nil)
 			return false
 		}
 		return c.config.ServesHTTP1
 	}
+	tc, isTLS := c.NetConn.(*tls.Conn)
 	proto := c.conn.Template.TLS.NegotiatedProtocol
-	if IsHTTP1(proto) {
+	if IsHTTP1(proto) || !isTLS && proto != ProtoHTTP2 {
 		return c.config.ServesHTTP1
 	}
 	switch serve := c.config.Owner.ProtocolHandler(proto); {
-	case serve != nil && c.claimNew():
+	case serve != nil && isTLS && c.claimNew():
 		ctx := context.WithValue(c.ctx, http.LocalAddrContextKey, tc.LocalAddr())
 		serve(tc, nextProtoHandler{ctx, tc, c.config.Exchanges.Handler})
 	case serve == nil && proto == ProtoHTTP2:

@@ -62,7 +62,7 @@ func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
 	}
 	defer syscall.Close(fd)
 	k.addOrClose()
-	if err := place.shard.loop.Add(fd, fd); err != nil {
+	if err := place.shard.loop.Add(fd, fd, 0); err != nil {
 		t.Errorf("the loop reports events of another file: %v", err)
 	}
 }

@@ -141,7 +141,7 @@ func (a *acceptor) accept() error {
 	nc, err := a.config.Listener.Accept()
 	if err != nil {
 		if outOfDescriptors(err) {
-			a.group.shedIdle()
+			a.group.shed()
 		}
 		return err
 	}
@@ -228,7 +228,7 @@ func (a *acceptor) watch() error {
 			return nil
 		case err := <-a.ended:
 			if outOfDescriptors(err) {
-				a.group.shedIdle()
+				a.group.shed()
 			}
 			return err
 		case <-ticker.C:
@@ -325,7 +325,7 @@ func (a *acceptor) acceptOn(s *shard) {
 		switch {
 		case !g.put(k):
 		case hasHooks || s.early.isWorthwhile():
-			s.events = append(s.events, poll.Event{ID: c.fd, Readable: true})
+			s.events = append(s.events, poll.Event{ID: c.fd, Tag: k.tag(), Readable: true})
 		default:
 			k.addOrClose()
 		}

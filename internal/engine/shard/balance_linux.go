@@ -122,9 +122,9 @@ func (k *shardConn) moveTo(to *shard) bool {
 		place = &placement{from.config, to, from.hooks}
 	}
 	k.place.Store(place)
-	if to.loop.Add(fd, fd) == nil {
+	if to.loop.Add(fd, fd, k.tag()) == nil {
 		if k.session.Load() != nil { // it may wait for room
-			_ = to.loop.AddOutput(fd, fd)
+			_ = to.loop.AddOutput(fd, fd, k.tag())
 		}
 		return true
 	}

@@ -1,9 +1,11 @@
 package shard
 
-import "sync/atomic"
+import (
+	"iter"
+	"sync/atomic"
+)
 
-// connTable finds connections by descriptor. The kernel reuses descriptors, so that a loop may look
-// up one that belongs to another connection by now. That connection is then checked needlessly.
+// connTable finds connections by descriptor.
 type connTable struct {
 	pages [tablePages]atomic.Pointer[tablePage]
 }
@@ -45,14 +47,36 @@ func (t *connTable) remove(fd int, k *shardConn) {
 }
 
 func (t *connTable) each(f func(*shardConn)) {
-	for i := range t.pages {
-		p := t.pages[i].Load()
-		if p == nil {
-			continue
-		}
-		for j := range p {
-			if k := p[j].Load(); k != nil {
-				f(k)
+	for _, k := range t.from(0) {
+		f(k)
+	}
+}
+
+// from iterates over all descriptors and their connections, beginning with a descriptor.
+func (t *connTable) from(first int) iter.Seq2[int, *shardConn] {
+	start, offset := first/pageConns, first%pageConns
+	return func(yield func(int, *shardConn) bool) {
+		for n := range tablePages + 1 {
+			i := (start + n) % tablePages
+			p := t.pages[i].Load()
+			if p == nil {
+				continue
+			}
+			slots := p[:]
+			switch n {
+			case 0:
+				slots = p[offset:]
+			case tablePages: // what comes before the first
+				slots = p[:offset]
+			}
+			for j := range slots {
+				fd := i*pageConns + j
+				if n == 0 {
+					fd += offset
+				}
+				if k := slots[j].Load(); k != nil && !yield(fd, k) {
+					return
+				}
 			}
 		}
 	}

@@ -29,6 +29,8 @@ type Group struct {
 	ciphertexts sync.Pool // of *ciphertextBuffer
 	openConns   atomic.Int64
 	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
+	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
+	shedFrom    atomic.Int32  // the descriptor at which shedIdle looks first
 	sweepSoon   chan struct{}
 	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
 	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
@@ -294,28 +296,4 @@ func (g *Group) CloseAll() {
 		k.shutdown()
 	})
 	g.StopIfDone()
-}
-
-// shedIdle closes the connection that has been quiet longest among a sample, when descriptors have
-// run out. Without TLS, a request that has arrived and waits for a busy shard is not lost. With
-// TLS, unread bytes may be a part of a first message, whose rest never comes.
-func (g *Group) shedIdle() {
-	const sample = 128
-	var longest *shardConn
-	var waited time.Duration
-	n := 0
-	g.conns.each(func(k *shardConn) {
-		if n++; n > sample || k.state.Load() != stateWaiting {
-			return
-		}
-		if h := k.session.Load(); h != nil && !h.session.IsIdle() {
-			return
-		}
-		if w := k.quietFor(); (longest == nil || w > waited) && (k.tls != nil || k.isQuiet()) {
-			longest, waited = k, w
-		}
-	})
-	if longest != nil && longest.state.CompareAndSwap(stateWaiting, stateClosed) {
-		_ = longest.Close()
-	}
 }

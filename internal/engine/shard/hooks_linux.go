@@ -193,6 +193,12 @@ func (r *runner) closeConn(k *shardConn) {
 	if h := k.hooks(); h != nil && r.conn.End > 0 {
 		h.hasInput = true
 	}
+	if r.conn.Lingers {
+		g := k.group()
+		g.lingering.Store(k, g.now())
+		r.conn.Linger()
+		g.lingering.Delete(k)
+	}
 	r.detach()
 	k.closeAndReport()
 }

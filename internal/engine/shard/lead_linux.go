@@ -1,6 +1,9 @@
 package shard
 
-import "github.com/tarehq/tare/internal/engine/predict"
+import (
+	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/poll"
+)
 
 // lead serves the loop's events until another runner leads, or until the shard was stopped.
 func (r *runner) lead(turn *shardSession) {
@@ -39,8 +42,8 @@ func (r *runner) serveEvents() bool {
 			s.group.acceptors.accept(e.ID, s)
 			continue
 		}
-		k := s.group.conns.at(e.ID)
-		if k == nil || k.shard() != s || !k.claim(e) {
+		k := s.connOf(e)
+		if k == nil || !k.claim(e) {
 			continue
 		}
 		h := k.hooks()
@@ -62,6 +65,20 @@ func (r *runner) serveEvents() bool {
 		return r.startHandOffs()
 	}
 	return r.sendOutbox()
+}
+
+// tag returns the tag of the connection's events. It tells connections apart that have had the same
+// descriptor: such connections were opened at different times.
+func (k *shardConn) tag() uint32 { return uint32(k.opened) }
+
+// connOf returns the connection that an event is about. It returns nil if that was closed, also if
+// another one has its descriptor by now, or if it has moved to another shard.
+func (s *shard) connOf(e poll.Event) *shardConn {
+	k := s.group.conns.at(e.ID)
+	if k == nil || k.tag() != e.Tag || k.shard() != s {
+		return nil
+	}
+	return k
 }
 
 // serveAsLeader serves k, or continues the turn of its session, and reports whether the runner

@@ -303,7 +303,7 @@ func (h *shardSession) AwaitRoom() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.addToLoopLocked() == nil {
-		_ = k.shard().loop.AddOutput(int(k.fd), int(k.fd))
+		_ = k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag())
 	}
 }
 

@@ -120,7 +120,7 @@ func (k *shardConn) addToLoopLocked() error {
 	if k.isAdded.Load() {
 		return nil
 	}
-	err := k.shard().loop.Add(int(k.fd), int(k.fd))
+	err := k.shard().loop.Add(int(k.fd), int(k.fd), k.tag())
 	k.isAdded.Store(err == nil)
 	return err
 }

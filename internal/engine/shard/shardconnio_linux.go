@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -159,7 +158,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	if what == waitOutput {
 		bell, until = k.waiters.write, k.writeDeadline
 		if !k.waiters.outputAdded {
-			if k.shard().loop.AddOutput(int(k.fd), int(k.fd)) != nil {
+			if k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
 				k.mu.Unlock()
 				return false
 			}
@@ -200,42 +199,37 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if l, ok := src.(*io.LimitedReader); ok {
 		file, limited, left = l.R, l, l.N
 	}
-	f, ok := file.(*os.File)
+	f, ok := file.(syscall.Conn)
 	if !ok {
-		return io.CopyBuffer(k, src, make([]byte, exchange.CopySize))
+		return 0, errors.ErrUnsupported
 	}
 	k.servedBy.giveUpLead() // reading a file that is not cached blocks
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
-	fallback := false
-	rerr := raw.Control(func(fd uintptr) { n, fallback, err = k.sendfile(int(fd), left) })
+	rerr := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), left) })
 	if err == nil {
 		err = rerr
 	}
 	if limited != nil {
 		limited.N -= n
 	}
-	if fallback {
-		more, err := io.CopyBuffer(k, src, make([]byte, exchange.CopySize))
-		return n + more, err
-	}
 	return n, err
 }
 
-// sendfile sends up to left bytes of a file. unable reports that sendfile does not support the
-// file.
-func (k *shardConn) sendfile(from int, left int64) (sent int64, unable bool, err error) {
+// sendfile sends up to left bytes of a file. It returns errors.ErrUnsupported if the kernel cannot
+// copy from it.
+func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 	const most = 1 << 30 // of one call
 	if !k.acquire() {
-		return 0, false, net.ErrClosed
+		return 0, net.ErrClosed
 	}
 	defer k.release()
 	var stalled instant
 	for waited := false; left > 0; {
 		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
-			return sent, false, k.opError("sendfile", os.ErrDeadlineExceeded)
+			return sent, k.opError("sendfile", os.ErrDeadlineExceeded)
 		}
 		n, err := syscall.Sendfile(int(k.fd), from, nil, int(min(left, most)))
 		switch {
@@ -245,24 +239,24 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, unable bool, err
 			waited, stalled = false, 0
 			continue
 		case err == nil: // the end of the file
-			return sent, false, nil
+			return sent, nil
 		case errors.Is(err, syscall.EINTR):
 			continue
-		case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS):
+		case errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported):
 			if sent == 0 {
-				return 0, true, nil
+				return 0, errors.ErrUnsupported
 			}
-			return sent, false, k.opError("sendfile", err)
+			return sent, k.opError("sendfile", err)
 		case !errors.Is(err, syscall.EAGAIN):
-			return sent, false, k.opError("sendfile", os.NewSyscallError("sendfile", err))
+			return sent, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 		}
 		stalled = k.stallDeadline(stalled, false)
 		if !k.wait(waitOutput, waited, stalled) {
-			return sent, false, net.ErrClosed
+			return sent, net.ErrClosed
 		}
 		waited = true
 	}
-	return sent, false, nil
+	return sent, nil
 }
 
 func (k *shardConn) opError(op string, err error) error {

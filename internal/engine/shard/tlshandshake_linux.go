@@ -243,6 +243,7 @@ func (h *handshake) perform(k *shardConn) bool {
 		if !p.ServesHTTP1 {
 			return false
 		}
+		netconn.AckNow(rawConn{k})
 	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):
 		newShardSession(k, &state)
 	default:

@@ -19,3 +19,9 @@ func PHPServer(t testing.TB) (path string, env []string) {
 	}
 	return fromPackage(t, "php-cli", "usr/bin/php*.*")
 }
+
+// PCRE2Test returns the path of pcre2test and the environment it needs.
+func PCRE2Test(t testing.TB) (path string, env []string) {
+	t.Helper()
+	return installed(t, "pcre2test", "pcre2-utils")
+}

@@ -24,9 +24,6 @@ func (r *CGI) Parse(b []byte, limits Limits) (complete bool, err error) {
 	return true, r.findStatus(b)
 }
 
-// Length returns the value of Content-Length, and whether there is one.
-func (r *CGI) Length() (n int64, ok bool) { return r.length, r.hasLength }
-
 func (r *CGI) findStatus(b []byte) error {
 	moved := false
 	for _, f := range r.Fields {

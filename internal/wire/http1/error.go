@@ -12,7 +12,7 @@ const (
 	TooLarge
 	// BadVersion is a well-formed start line of another HTTP major version (505).
 	BadVersion
-	// UnknownCoding is an unknown transfer coding before a final chunked (501).
+	// UnknownCoding is a transfer coding other than chunked (501).
 	UnknownCoding
 )
 

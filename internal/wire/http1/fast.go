@@ -13,6 +13,7 @@ import (
 // plainFields parses field lines as long as they have the usual form.
 func (h *Head) plainFields(b []byte, limits Limits) error {
 	b = b[:min(len(b), limits.Bytes)]
+	longest := limits.line()
 	for h.seen == h.next && len(h.Fields) < limits.Fields {
 		start := h.next
 		n := start + span(b[start:], tokenByte)
@@ -24,7 +25,7 @@ func (h *Head) plainFields(b []byte, limits Limits) error {
 			v++
 		}
 		end := plainRun(b, v, ' ')
-		if !endsAt(b, end) || b[end-1] == ' ' || b[v] == ' ' {
+		if !endsAt(b, end) || b[end-1] == ' ' || b[v] == ' ' || end+2-start > longest {
 			return nil
 		}
 		h.next, h.seen = end+2, end+2
@@ -49,7 +50,7 @@ func (r *Request) plainRequestLine(b []byte, limits Limits) bool {
 	}
 	t := plainRun(b, m+1, '!')
 	end := t + len(version)
-	if t == m+1 || !endsAt(b, end) || string(b[t:end]) != version {
+	if t == m+1 || !endsAt(b, end) || string(b[t:end]) != version || end+2-start > limits.line() {
 		return false
 	}
 	r.Method, r.Target, r.Minor = spanOf(start, m), spanOf(m+1, t), 1

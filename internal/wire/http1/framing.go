@@ -24,6 +24,7 @@ type Framing struct {
 // facts is what the field lines specify about framing, routing and the connection.
 type facts struct {
 	hasLength, hasCoding, hasHost bool
+	hasExpect                     bool
 	close, keepAlive              bool
 	expectContinue, expectOther   bool
 	inTrailer                     bool // the fields belong to a trailer section
@@ -35,27 +36,32 @@ type facts struct {
 // Host returns the offsets of the Host field's value, and whether there is one.
 func (f *facts) Host() (Span, bool) { return f.host, f.hasHost }
 
-// ExpectsContinue reports in yes whether there is "Expect: 100-continue", and in unmet whether
-// there is any other expectation.
-func (f *facts) ExpectsContinue() (yes, unmet bool) { return f.expectContinue, f.expectOther }
+// Length returns the value of Content-Length, and whether there is one.
+func (f *facts) Length() (n int64, ok bool) { return f.length, f.hasLength }
+
+// IsChunked reports whether the Transfer-Encoding is chunked.
+func (f *facts) IsChunked() bool { return f.hasCoding }
+
+// ExpectsContinue reports in yes whether the first Expect field contains 100-continue, and in unmet
+// whether it contains other expectations only. As in net/http, further Expect fields are ignored.
+func (f *facts) ExpectsContinue() (yes, unmet bool) {
+	return f.expectContinue, f.expectOther && !f.expectContinue
+}
 
 func (f *facts) record(name Name, value []byte, offset int) error {
 	switch name {
 	case NameContentLength:
 		return f.recordLength(value, offset)
 	case NameTransferEncoding:
-		if f.hasCoding {
-			return malformed(offset, "second Transfer-Encoding")
-		}
-		if !equalFold(value, "chunked") {
-			return codingFault(value, offset)
+		if f.hasCoding || !equalFold(value, "chunked") {
+			return fault(UnknownCoding, offset, "unknown transfer coding")
 		}
 		f.hasCoding = true
 	case NameHost:
 		if f.hasHost {
 			return malformed(offset, "second Host")
 		}
-		if !ValidHost(value) {
+		if len(value) > 0 && !ValidHost(value) { // it is empty if the target has no authority
 			return malformed(offset, "malformed Host")
 		}
 		f.hasHost, f.host = true, spanOf(offset, offset+len(value))
@@ -65,6 +71,10 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 			f.keepAlive = f.keepAlive || equalFold(token, "keep-alive")
 		}
 	case NameExpect:
+		if f.hasExpect {
+			break
+		}
+		f.hasExpect = true
 		for token := range elements(value) {
 			if equalFold(token, "100-continue") {
 				f.expectContinue = true
@@ -74,24 +84,6 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 		}
 	}
 	return nil
-}
-
-// codingFault returns the error for a Transfer-Encoding other than "chunked". If chunked is not the
-// last coding, the length of the body is unknown (RFC 9112, 6.3). Codings before it are unknown to
-// this package; chunked itself may be applied only once.
-func codingFault(value []byte, offset int) error {
-	codings, last := 0, false
-	for coding := range elements(value) {
-		if last {
-			return malformed(offset, "chunked is not the last transfer coding")
-		}
-		last = equalFold(coding, "chunked")
-		codings++
-	}
-	if !last || codings == 1 {
-		return malformed(offset, "chunked is not the last transfer coding")
-	}
-	return fault(UnknownCoding, offset, "unknown transfer coding")
 }
 
 // recordLength accepts digits only: no sign, no list, nothing that another reader of the same bytes
@@ -115,11 +107,11 @@ func (f *facts) recordLength(value []byte, offset int) error {
 	return nil
 }
 
-func (r *Request) finish() error {
+func (r *Request) finish(b []byte) error {
 	if err := r.checkCoding(); err != nil {
 		return err
 	}
-	if !r.hasHost && r.Minor > 0 {
+	if !r.hasHost && r.Minor > 0 && string(r.Method.In(b)) != "CONNECT" { // whose target names the host
 		return malformed(r.Size, "missing Host")
 	}
 	r.decidePersistence()

@@ -23,6 +23,7 @@ type Field struct {
 type Limits struct {
 	Bytes  int // of the whole section, including line ends
 	Fields int // field lines
+	Line   int // of a line, including its end; 0 for no limit of its own
 }
 
 // Head is what requests and responses have in common: everything except the first line. Reset
@@ -50,17 +51,20 @@ type lines struct {
 }
 
 // nextLine returns the bounds of the next complete line, without its CRLF.
-func (l *lines) nextLine(b []byte, limit int) (start, end int, ok bool, err error) {
+func (l *lines) nextLine(b []byte, limits Limits) (start, end int, ok bool, err error) {
 	i := bytes.IndexByte(b[l.seen:], '\n')
 	if i < 0 {
-		if l.seen = len(b); len(b) >= limit {
-			return 0, 0, false, fault(TooLarge, limit, "section too large")
+		if l.seen = len(b); len(b) >= limits.Bytes {
+			return 0, 0, false, fault(TooLarge, limits.Bytes, "section too large")
 		}
-		return 0, 0, false, nil
+		return 0, 0, false, l.checkLine(limits, len(b))
 	}
 	lf := l.seen + i
-	if lf >= limit {
-		return 0, 0, false, fault(TooLarge, limit, "section too large")
+	if lf >= limits.Bytes {
+		return 0, 0, false, fault(TooLarge, limits.Bytes, "section too large")
+	}
+	if err := l.checkLine(limits, lf+1); err != nil {
+		return 0, 0, false, err
 	}
 	start, end = l.next, lf-1
 	if lf == l.next || b[lf-1] != '\r' {
@@ -73,13 +77,29 @@ func (l *lines) nextLine(b []byte, limit int) (start, end int, ok bool, err erro
 	return start, end, true, nil
 }
 
+// line returns the limit of a line.
+func (l Limits) line() int {
+	if l.Line > 0 {
+		return l.Line
+	}
+	return l.Bytes
+}
+
+// checkLine returns an error if the current line, which extends at least to an offset, is too long.
+func (l *lines) checkLine(limits Limits, end int) error {
+	if end-l.next > limits.line() {
+		return fault(TooLarge, l.next+limits.Line, "line too long")
+	}
+	return nil
+}
+
 // parseFields parses field lines and the empty line that ends them.
 func (h *Head) parseFields(b []byte, limits Limits) (complete bool, err error) {
 	for {
 		if err := h.plainFields(b, limits); err != nil {
 			return false, err
 		}
-		start, end, ok, err := h.nextLine(b, limits.Bytes)
+		start, end, ok, err := h.nextLine(b, limits)
 		if err != nil || !ok {
 			return false, err
 		}
@@ -172,7 +192,7 @@ func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 		if r.begun = r.plainRequestLine(b, limits); r.begun {
 			break
 		}
-		start, end, ok, err := r.nextLine(b, limits.Bytes)
+		start, end, ok, err := r.nextLine(b, limits)
 		if err != nil || !ok {
 			return false, err
 		}
@@ -188,7 +208,7 @@ func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}
-	return true, r.finish()
+	return true, r.finish(b)
 }
 
 // Begun reports whether the request line has arrived and is well-formed.
@@ -239,7 +259,7 @@ func (r *Response) Reset() {
 // Parse is Request.Parse for a response.
 func (r *Response) Parse(b []byte, limits Limits) (complete bool, err error) {
 	if !r.begun {
-		start, end, ok, err := r.nextLine(b, limits.Bytes)
+		start, end, ok, err := r.nextLine(b, limits)
 		if err != nil || !ok {
 			return false, err
 		}

@@ -19,7 +19,6 @@ import (
 var stricter = map[string]string{
 	"malformed request target":                  "net/http takes an empty one for CONNECT",
 	"unknown transfer coding":                   "net/http ignores any coding on HTTP/1.0",
-	"chunked is not the last transfer coding":   "net/http ignores any coding on HTTP/1.0",
 	"malformed chunk size":                      "net/http takes space behind the size",
 	"malformed chunk extension":                 "net/http takes any bytes in an extension",
 	"LF without CR":                             "RFC 9112 2.2 allows a bare LF; proxies differ on it",
@@ -27,8 +26,8 @@ var stricter = map[string]string{
 	"second Content-Length":                     "net/http accepts equal ones",
 	"both Transfer-Encoding and Content-Length": "net/http drops the length and keeps the connection",
 	"Transfer-Encoding on HTTP/1.0":             "net/http ignores the coding",
-	"malformed Host":                            "net/http's server checks its bytes only, and takes an empty one",
-	"missing Host":                              "http.ReadRequest leaves it to the server, which exempts CONNECT",
+	"malformed Host":                            "net/http's server checks its bytes only",
+	"missing Host":                              "http.ReadRequest leaves it to the server",
 	"protocol is not HTTP/1":                    "http.ReadRequest leaves it to the server",
 	"section too large":                         "http.ReadRequest leaves it to the server",
 	"too many field lines":                      "net/http counts bytes only",

@@ -30,6 +30,7 @@ type HeaderBlock struct {
 	host    http1.Span
 	limits  http1.Limits
 	hosts   int
+	hasTE   bool
 }
 
 func (b *HeaderBlock) reset(limits http1.Limits) {
@@ -90,13 +91,16 @@ func (b *HeaderBlock) add(info nameInfo, isValue bool, nameSize, valueSize int) 
 	return true
 }
 
-// addText keeps a field.
+// addText keeps a field. As over HTTP/1, space around its value is removed. The message is
+// malformed (RFC 9113, 8.2.1), but net/http's client sends it.
 func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 	f := http1.Field{Known: info.known}
-	if isPseudo := kindField < info.kind && info.kind <= lastPseudo; !isPseudo && info.known == http1.NameUnknown {
-		f.Name.Start = uint32(len(b.Text))
-		b.Text = append(b.Text, name...)
-		f.Name.End = uint32(len(b.Text))
+	if isPseudo := kindField < info.kind && info.kind <= lastPseudo; !isPseudo {
+		if value = trimSpace(value); info.known == http1.NameUnknown {
+			f.Name.Start = uint32(len(b.Text))
+			b.Text = append(b.Text, name...)
+			f.Name.End = uint32(len(b.Text))
+		}
 	}
 	f.Value.Start = uint32(len(b.Text))
 	b.Text = append(b.Text, value...)
@@ -115,9 +119,10 @@ func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 	case kindStatus:
 		b.Status = f.Value
 	case kindTE:
-		if !bytes.EqualFold(f.Value.In(b.Text), []byte("trailers")) {
+		if te := string(f.Value.In(b.Text)); b.hasTE || te != "trailers" && te != "" { // as in net/http
 			b.setFault("TE field other than trailers")
 		}
+		b.hasTE = true
 		b.Fields = append(b.Fields, f)
 	case kindContentLength:
 		b.setLength(f.Value.In(b.Text))

@@ -42,7 +42,8 @@ const lastShift = 21
 const leastCopied = 64 << 10
 
 // Decode decodes a whole field block into b, which it resets before. An error ends the connection.
-// A block over its limits, and a malformed one, is decoded to its end: see HeaderBlock.
+// limits.Line is that of an encoded name or value, as in nginx: those of the table are not measured
+// again. A block over its limits, and a malformed one, is decoded to its end: see HeaderBlock.
 func (d *Decoder) Decode(block []byte, limits http1.Limits, b *HeaderBlock) *Error {
 	b.reset(limits)
 	mayUpdate := true
@@ -123,7 +124,7 @@ func (d *Decoder) decodeLiteral(block []byte, prefix int, b *HeaderBlock) (rest 
 	var info nameInfo
 	switch index -= 1; {
 	case index < 0:
-		if b.scratch, rest, err = appendString(b.scratch, rest); err != nil {
+		if rest, err = b.appendString(rest); err != nil {
 			return nil, err
 		}
 		info = infoOf(b.scratch)
@@ -142,11 +143,11 @@ func (d *Decoder) decodeLiteral(block []byte, prefix int, b *HeaderBlock) (rest 
 		return nil, compressionError("index of no field")
 	}
 	nameSize := len(b.scratch)
-	if b.scratch, rest, err = appendString(b.scratch, rest); err != nil {
+	if rest, err = b.appendString(rest); err != nil {
 		return nil, err
 	}
 	name, value := b.scratch[:nameSize], b.scratch[nameSize:]
-	valid := isValue(value)
+	valid := http1.ValueSpan(value) == len(value)
 	if prefix == insertPrefix {
 		d.table.insert(name, value, info, valid)
 	}
@@ -177,22 +178,26 @@ func integer(b []byte, prefix int) (n int, rest []byte, err *Error) {
 	return 0, nil, compressionError("incomplete field block")
 }
 
-// appendString appends a decoded string literal to dst (RFC 7541, 5.2).
-func appendString(dst, b []byte) (out, rest []byte, err *Error) {
-	n, rest, err := integer(b, stringPrefix)
+// appendString appends a decoded string literal to the scratch (RFC 7541, 5.2).
+func (b *HeaderBlock) appendString(in []byte) (rest []byte, err *Error) {
+	n, rest, err := integer(in, stringPrefix)
 	if err != nil {
-		return dst, nil, err
+		return nil, err
 	}
 	if n > len(rest) {
-		return dst, nil, compressionError("incomplete field block")
+		return nil, compressionError("incomplete field block")
+	}
+	if b.limits.Line > 0 && n > b.limits.Line {
+		b.IsTooLarge = true
 	}
 	text, rest := rest[:n], rest[n:]
-	if b[0]&huffmanBit == 0 {
-		return append(dst, text...), rest, nil
+	if in[0]&huffmanBit == 0 {
+		b.scratch = append(b.scratch, text...)
+		return rest, nil
 	}
-	out, ok := huffmanCode.appendDecoded(dst, text)
-	if !ok {
-		return out, nil, compressionError("invalid Huffman code")
+	ok := false
+	if b.scratch, ok = huffmanCode.appendDecoded(b.scratch, text); !ok {
+		return nil, compressionError("invalid Huffman code")
 	}
-	return out, rest, nil
+	return rest, nil
 }

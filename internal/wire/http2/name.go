@@ -87,12 +87,3 @@ func makeNameBytes() (all [256]bool) {
 	}
 	return all
 }
-
-// isValue reports whether b is a field value (RFC 9113, 8.2.1; RFC 9110, 5.5): without control
-// bytes, and without space around it.
-func isValue(b []byte) bool {
-	if n := len(b); n > 0 && (isBlank(b[0]) || isBlank(b[n-1])) {
-		return false
-	}
-	return http1.ValueSpan(b) == len(b)
-}

@@ -40,7 +40,8 @@ func cutByte(b []byte, sep byte) (before, after []byte) {
 	return b, nil
 }
 
-func trimSpace(b []byte) []byte {
+// trimSpace removes spaces and tabs around b.
+func trimSpace[T string | []byte](b T) T {
 	for len(b) > 0 && isBlank(b[0]) {
 		b = b[1:]
 	}

@@ -45,6 +45,8 @@ func TestRequestsAreChecked(t *testing.T) {
 		{":method: CONNECT\n:protocol: websocket\n:scheme: https\n:path: /\n:authority: a", ""},
 		{":method: CONNECT\n:protocol: websocket\n:scheme: https\n:path: /", ""},
 		{":method: get\n:scheme: http\n:path: /", ""},
+		{get + "te: ", ""},
+		{get + "te:  trailers\ncontent-length: 5 \nhost:  example.com\t", ""},
 
 		{":scheme: https\n:path: /", ":method"},
 		{":method: G T\n:scheme: https\n:path: /", ":method"},
@@ -75,10 +77,14 @@ func TestRequestsAreChecked(t *testing.T) {
 		{get + "proxy-connection: 1", "HTTP/1"},
 		{get + "upgrade: h2c", "HTTP/1"},
 		{get + "te: gzip", "TE"},
+		{get + "te: Trailers", "TE"},
+		{get + "te: trailers\nte: trailers", "TE"},
 		{get + "a: x\x00y", "value"},
 		{get + "a: x\ry", "value"},
-		{get + "a:  x", "value"},
-		{get + "a: x\t", "value"},
+		{":method: GET \n:scheme: https\n:path: /", ":method"},
+		{":method: GET\n:scheme:  https\n:path: /", ":scheme"},
+		{":method: GET\n:scheme: https\n:path: /\t", ":path"},
+		{":method: GET\n:scheme: https\n:path: /\n:authority:  a", ":authority"},
 		{get + "content-length: 5\ncontent-length: 6", "Content-Length"},
 		{get + "content-length: +5", "Content-Length"},
 		{get + "content-length: ", "Content-Length"},
@@ -103,6 +109,17 @@ func TestCookieFieldsAreJoined(t *testing.T) {
 	}
 	want := ":method: GET\n:scheme: https\n:path: /\ncookie: a=1; b=2; c=3\naccept: x\n"
 	if got := list(b); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestSpaceAroundValuesIsRemoved(t *testing.T) {
+	const head = ":method: GET\n:scheme: https\n:path: /\n"
+	b := decode(t, head+"a:  x\nb: y \t\nx-c: \t\ncookie:  a=1\ncookie: b=2 ")
+	if fault := b.CheckRequest(); fault != "" {
+		t.Fatal(fault)
+	}
+	if got, want := list(b), head+"a: x\nb: y\nx-c: \ncookie: a=1; b=2\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -171,6 +188,32 @@ func TestListLimits(t *testing.T) {
 	}
 	if err := d.Decode([]byte{0xbe}, wideLimits(), &b); err != nil || list(&b) != "x-b: 2\n" {
 		t.Errorf("table: %v %q", err, list(&b))
+	}
+}
+
+// A name or value is limited as it is encoded, and one of the table is not. The table stays right.
+func TestEncodedFieldsAreLimited(t *testing.T) {
+	limits := wideLimits()
+	limits.Line = 100
+	const get = ":method: GET\n:scheme: https\n:path: /\n"
+	digits, tildes := strings.Repeat("1", 160), strings.Repeat("~", 100) // 5 bits each, and 13
+	for lines, isTooLarge := range map[string]bool{
+		get + "a: " + digits:                    false,
+		get + "a: " + digits + "1":              true,
+		get + "a: " + tildes:                    false,
+		get + "a: " + tildes + "~":              true,
+		get + tildes + "~: b":                   true,
+		get + ":authority: " + digits + "1":     true,
+		get + "a: " + tildes + "\nb: " + tildes: false,
+	} {
+		d := http2.NewDecoder(4096)
+		var b http2.HeaderBlock
+		if err := d.Decode(blockOf(lines), limits, &b); err != nil || b.IsTooLarge != isTooLarge {
+			t.Errorf("%q: %v, too large: %v", lines, err, b.IsTooLarge)
+		}
+		if err := d.Decode([]byte{0xbe}, limits, &b); err != nil || b.IsTooLarge || len(b.Text) == 0 {
+			t.Errorf("%q, then indexed: %v, too large: %v", lines, err, b.IsTooLarge)
+		}
 	}
 }
 

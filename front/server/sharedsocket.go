@@ -1,0 +1,157 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/tarehq/tare/front/nginxconf"
+)
+
+// sharedSocket accepts connections for the servers of several addresses, each of which has settings
+// of its own, such as TLS. As in nginx, the kernel's socket is the one of all addresses of a port,
+// because it cannot have one for a single address besides it. The local address of a connection
+// decides which server receives it.
+type sharedSocket struct {
+	net.Listener
+	rest   *addressListener // of all addresses that single does not have
+	single map[netip.AddrPort]*addressListener
+	ended  chan struct{} // closed when no more connections follow
+}
+
+// addressListener is the listener of one address. Close closes the socket. Close of the socket ends
+// the listeners, but only after they have returned the connections that were accepted before.
+type addressListener struct {
+	socket   *sharedSocket
+	accepted chan acceptedConn
+	unused   chan struct{} // closed by Close
+	once     sync.Once
+}
+
+// acceptedConn is a result of Accept.
+type acceptedConn struct {
+	conn net.Conn
+	err  error
+}
+
+// split returns a listener for each address that a socket accepts for. The first is the socket's
+// own.
+func split(l net.Listener, addresses []nginxconf.Listener) []net.Listener {
+	if len(addresses) == 1 {
+		return []net.Listener{l}
+	}
+	s := &sharedSocket{Listener: l, single: make(map[netip.AddrPort]*addressListener), ended: make(chan struct{})}
+	var all []net.Listener
+	for i := range addresses {
+		a := &addressListener{socket: s, accepted: make(chan acceptedConn), unused: make(chan struct{})}
+		if i == 0 {
+			s.rest = a
+		} else if at, err := netip.ParseAddrPort(addresses[i].Addr); err == nil {
+			s.single[unmapped(at)] = a
+		}
+		if addresses[i].Proxied {
+			all = append(all, a)
+		} else {
+			all = append(all, plainListener{a})
+		}
+	}
+	go s.accept()
+	return all
+}
+
+// unmapped returns an address as it is compared.
+func unmapped(at netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+}
+
+// accept accepts connections until the socket is closed. An error is the result of Accept of the
+// socket's own address. Its server waits before it accepts again, and so does accept.
+func (s *sharedSocket) accept() {
+	defer close(s.ended)
+	for {
+		nc, err := s.Listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		to := s.rest
+		if err == nil {
+			to = s.listenerAt(nc.LocalAddr())
+		}
+		select {
+		case to.accepted <- acceptedConn{nc, err}:
+		case <-to.unused:
+			if err != nil {
+				return
+			}
+			nc.Close()
+		}
+	}
+}
+
+// listenerAt returns the listener of a local address.
+func (s *sharedSocket) listenerAt(local net.Addr) *addressListener {
+	tcp, ok := local.(*net.TCPAddr)
+	if !ok {
+		return s.rest
+	}
+	at := unmapped(tcp.AddrPort())
+	for _, key := range []netip.AddrPort{at, netip.AddrPortFrom(at.Addr().WithZone(""), at.Port())} {
+		if a := s.single[key]; a != nil {
+			return a
+		}
+	}
+	return s.rest
+}
+
+// Accept implements net.Listener.
+func (a *addressListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-a.accepted:
+		return c.conn, c.err
+	case <-a.unused:
+	case <-a.socket.ended:
+	}
+	return nil, net.ErrClosed
+}
+
+// Close implements net.Listener.
+func (a *addressListener) Close() (err error) {
+	a.once.Do(func() {
+		close(a.unused)
+		err = a.socket.Listener.Close()
+	})
+	if errors.Is(err, net.ErrClosed) {
+		return nil // by the listener of another address
+	}
+	return err
+}
+
+// Addr implements net.Listener.
+func (a *addressListener) Addr() net.Addr { return a.socket.Addr() }
+
+// plainListener makes its connections tare.PlainConns.
+type plainListener struct{ net.Listener }
+
+// Accept implements net.Listener.
+func (l plainListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &plainConn{nc}, nil
+}
+
+// plainConn permits the event loops to serve a connection.
+type plainConn struct{ net.Conn }
+
+// ReplaceConn implements tare.PlainConn.
+func (c *plainConn) ReplaceConn(f func(net.Conn) net.Conn) { c.Conn = f(c.Conn) }
+
+// CloseWrite shuts down the sending side, if the connection can.
+func (c *plainConn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}

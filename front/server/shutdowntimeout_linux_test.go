@@ -1,0 +1,161 @@
+package server_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/front/server"
+)
+
+// holding is a configuration whose requests never end by themselves. LOG changes.
+const holding = `
+worker_shutdown_timeout 100ms;
+events {}
+http {
+	access_log DIR/LOG;
+	proxy_cache_path DIR/cache keys_zone=z:1m;
+	limit_req_zone $server_name zone=slow:1m rate=1r/m;
+	proxy_read_timeout 1h;
+	proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+	server {
+		listen unix:DIR/s http2;
+		location / { proxy_pass http://UPSTREAM; }
+		location /unbuffered { proxy_pass http://UPSTREAM; proxy_buffering off; }
+		location /patient { proxy_pass http://UPSTREAM; proxy_ignore_client_abort on; }
+		location /cached { proxy_pass http://UPSTREAM; proxy_cache z; proxy_cache_valid 1h; }
+		location /mirrored { mirror /copy; return 200; }
+		location /copy { internal; proxy_pass http://UPSTREAM; }
+		location /file { alias DIR/large; }
+		location /limited { limit_req zone=slow burst=9; return 200; }
+		location /app { proxy_pass http://app; }
+		location /unlogged { access_log off; proxy_pass http://UPSTREAM; }
+		location /unlogged/app { access_log off; proxy_pass http://app; }
+	}
+}`
+
+// endless responds with nothing, or with one event, and then never ends by itself. It switches
+// protocols on request.
+func endless(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Header.Get("Upgrade") != "":
+		c, stream, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(io.Discard, stream)
+		return
+	case !strings.Contains(r.URL.Path, "silent"):
+		_, _ = io.WriteString(w, "event\n")
+		_ = http.NewResponseController(w).Flush()
+	}
+	<-r.Context().Done()
+}
+
+// After worker_shutdown_timeout nothing of the configuration before a reload is left, whatever its
+// requests wait for.
+func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	behind, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	upstream := &http.Server{Handler: http.HandlerFunc(endless)}
+	go func() { _ = upstream.Serve(behind) }()
+	t.Cleanup(func() { upstream.Close() })
+	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 64<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "nginx.conf")
+	configure := func(log string) {
+		text := strings.NewReplacer("DIR", dir, "UPSTREAM", behind.Addr().String(), "LOG", log).Replace(holding)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	configure("before.log")
+	ready, ended := make(chan struct{}, 2), make(chan error, 1)
+	s := server.New(server.File{Path: path}, server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
+		Ready: func() { ready <- struct{}{} }}, server.Bind("app", http.HandlerFunc(endless)))
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	<-ready
+	clients := make(map[string]net.Conn)
+	begin := func(name, request, until string) {
+		c, err := net.Dial("unix", filepath.Join(dir, "s"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		_, _ = io.WriteString(c, request)
+		for r := bufio.NewReader(c); until != ""; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if strings.Contains(line, until) {
+				break
+			}
+		}
+		clients[name] = c
+	}
+	const host, upgrade = " HTTP/1.1\r\nHost: a\r\n", "Connection: upgrade\r\nUpgrade: x\r\n"
+	for _, path := range []string{"/unbuffered", "/app"} {
+		begin(path, "GET "+path+host+"\r\n", "event")
+	}
+	for _, path := range []string{"/", "/silent", "/patient", "/patient/silent", "/app/silent", "/cached",
+		"/cached/silent", "/limited", "/limited?"} {
+		begin(path, "GET "+path+host+"\r\n", "")
+	}
+	begin("/file", "GET /file"+host+"\r\n", "200")
+	for _, path := range []string{"/", "/app", "/unlogged", "/unlogged/app"} {
+		begin("websocket "+path, "GET "+path+host+upgrade+"\r\n", "101")
+	}
+	begin("unfinished head", "GET /"+host, "")
+	begin("HTTP/2", http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"+
+		"\x00\x00\x05\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x00", "")
+	begin("/mirrored", "GET /mirrored"+host+"\r\n", "200") // the connections before it were accepted
+	configure("after.log")
+	if err := s.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range clients {
+		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
+			t.Errorf("%s: the connection is still open", name)
+		}
+	}
+	for late := time.Now().Add(time.Minute); isOpen(filepath.Join(dir, "before.log")); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the configuration of before is still in use")
+		}
+	}
+}
+
+// isOpen reports whether the process has a file open.
+func isOpen(path string) bool {
+	files, _ := os.ReadDir("/proc/self/fd")
+	for _, f := range files {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%s", f.Name())); err == nil && to == path {
+			return true
+		}
+	}
+	return false
+}

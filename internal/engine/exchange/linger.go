@@ -1,0 +1,105 @@
+package exchange
+
+import (
+	"io"
+	"time"
+)
+
+// A client may still send when the last response has been sent. Closing at once would reset the
+// connection, and the client would lose what it has not read yet. The server therefore ends its
+// output only, and reads on for a while.
+
+// lingerLimits limit this reading.
+type lingerLimits struct {
+	time    time.Duration // in all
+	timeout time.Duration // while the client sends nothing
+	always  bool          // read also after a request that was read to its end
+}
+
+func defaultLinger() lingerLimits { return lingerLimits{lingerTime, lingerTimeout, false} }
+
+// SetLinger limits for how long the server reads from the client if this response is the last of
+// the connection: in all, and while the client sends nothing. By default it does so only if the
+// client may be sending. It fails once the handler has returned.
+func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if err := w.CheckUsable(); err != nil {
+		return err
+	}
+	w.Conn.linger = lingerLimits{limit, timeout, always}
+	return nil
+}
+
+// drainLast is called after the last response. As in net/http, it reads a small remainder of the
+// body, so that a client that sends slowly can send all of it.
+func (w *Response) drainLast() {
+	c, b := w.Conn, &w.x.Body
+	isIgnored := b.Mode == ByLength && b.isLast // also by net/http
+	if !b.hasRemainder() || w.bodyWithheld || isIgnored || w.x.Extras != nil {
+		return
+	}
+	if c.Lingers = c.halfClose(); c.WriteErr == nil {
+		b.drain()
+	}
+}
+
+// prepareLinger sets Lingers, after the last response.
+func (c *Conn) prepareLinger(b *Body) {
+	waits := b.hasRemainder() || b.flags.Has(bodyEndsConn) || c.Next < c.End || c.linger.always
+	c.Lingers = waits && (c.Lingers || c.halfClose())
+}
+
+// halfClose sends the output and its end. It reports whether the connection can linger.
+func (c *Conn) halfClose() bool {
+	if c.Flush() != nil || c.linger.time <= 0 {
+		return false
+	}
+	half, ok := c.NetConn.(interface{ CloseWrite() error })
+	return ok && half.CloseWrite() == nil
+}
+
+// Linger reads and discards what the client sends, if it may be sending, until it closes the
+// connection or the limits are reached.
+func (c *Conn) Linger() {
+	if c.Lingers {
+		c.Lingers = false
+		now := time.Now()
+		_, _ = io.Copy(io.Discard, &lingering{c, now, now})
+	}
+}
+
+// lingering is the reader that Linger discards.
+type lingering struct {
+	conn            *Conn
+	began, received time.Time
+}
+
+func (l *lingering) Read(p []byte) (int, error) {
+	c := l.conn
+	for {
+		end := l.began.Add(c.linger.time)
+		if c.Config.Server.Closing.Load() { // nothing that a client does holds up Shutdown
+			end = l.began.Add(min(c.linger.time, lingerTimeout))
+		}
+		if idle := l.received.Add(c.linger.timeout); idle.Before(end) {
+			end = idle
+		}
+		now := time.Now()
+		if !now.Before(end) {
+			return 0, io.EOF
+		}
+		if soon := now.Add(lingerTimeout); soon.Before(end) {
+			end = soon // to look whether the server is closing
+		}
+		c.SetReadDeadline(end)
+		n, err := c.NetConn.Read(p)
+		if n > 0 {
+			l.received = time.Now()
+			return n, nil
+		}
+		if err != nil && !IsTimeout(err) {
+			return 0, err
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package shard
+
+import (
+	"io"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// socketPair returns the descriptors of two connected sockets. The first one belongs to a
+// connection that closes it.
+func socketPair(t *testing.T) (ours, theirs int) {
+	t.Helper()
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = syscall.Close(pair[1]) })
+	return pair[0], pair[1]
+}
+
+// When descriptors have run out, an idle connection makes room, whatever descriptors it and those
+// of busy connections have.
+func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
+	const busy, idle = 300, 150
+	s := newTestServer(t, tcpListener(t), nil, nil)
+	defer s.Close()
+	place := s.group.placementAt(&s.config, 0)
+	var all []*shardConn
+	for i := range busy + idle {
+		ours, _ := socketPair(t)
+		k := placeConn(s.group, place, ours)
+		if i < busy {
+			k.state.Store(stateServed)
+		}
+		all = append(all, k)
+	}
+	for n := range idle {
+		s.group.shed()
+		if got := s.group.Open(); got != int64(busy+idle-n-1) {
+			t.Fatalf("%d connections are open after %d calls", got, n+1)
+		}
+	}
+	for _, k := range all {
+		k.state.CompareAndSwap(stateServed, stateWaiting) // for Close
+	}
+}
+
+// Connections that linger make room before idle ones do, the oldest first.
+func TestLingeringConnectionsMakeRoom(t *testing.T) {
+	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength > 0 {
+			err := w.(interface {
+				SetLinger(limit, timeout time.Duration, always bool) error
+			}).SetLinger(time.Hour, time.Hour, false)
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	idle, _ := s.connect()
+	g := s.server.group
+	lingering := func() (n int) {
+		g.lingering.Range(func(any, any) bool { n++; return true })
+		return n
+	}
+	until := func(what string, isTrue func() bool) {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); !isTrue(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("not yet: %s", what)
+			}
+		}
+	}
+	var clients []io.Writer
+	for i := range 3 {
+		c, _ := s.connect()
+		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		until("the connection lingers", func() bool { return lingering() == i+1 })
+		clients = append(clients, c)
+	}
+	for i, c := range clients {
+		g.shed()
+		until("the oldest connection ends", func() bool {
+			_, err := io.WriteString(c, "x")
+			return err != nil
+		})
+		until("the others do not", func() bool { return g.Open() == int64(3-i) })
+	}
+	if _, err := request(idle); err != nil {
+		t.Errorf("the idle connection: %v", err)
+	}
+}
+
+// An event of a connection that was closed does not concern another one with its descriptor.
+func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
+	s := newTestServer(t, tcpListener(t), nil, nil)
+	defer s.Close()
+	unled, err := newShard(s.group, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unled.stop()
+	place := &placement{config: &s.config, shard: unled}
+	fd, theirs := socketPair(t)
+	first := placeConn(s.group, place, fd)
+	if err := first.addToLoop(); err != nil {
+		t.Fatal(err)
+	}
+	_ = syscall.Shutdown(theirs, syscall.SHUT_WR)
+	wait := func() poll.Event {
+		events, _, err := unled.loop.Wait()
+		if err != nil || len(events) != 1 {
+			t.Fatalf("%v, %v", events, err)
+		}
+		return events[0]
+	}
+	old := wait()
+	if got := unled.connOf(old); got != first || !old.Ended {
+		t.Errorf("%+v is of %p, want %p", old, got, first)
+	}
+	_ = first.Close()
+	other, peer := socketPair(t)
+	if other != fd {
+		if err := syscall.Dup3(other, fd, syscall.O_CLOEXEC); err != nil {
+			t.Fatal(err)
+		}
+		_ = syscall.Close(other)
+	}
+	second := placeConn(s.group, place, fd)
+	defer second.Close()
+	if got := unled.connOf(old); got != nil {
+		t.Error("an event of the first connection is taken for one of the second")
+	}
+	if err := second.addToLoop(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = poll.Send(peer, []byte("x"))
+	if e := wait(); unled.connOf(e) != second || e.Ended {
+		t.Errorf("%+v", e)
+	}
+}
