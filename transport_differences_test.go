@@ -118,6 +118,17 @@ func differencesOfResponses() []difference {
 			s.respondWith("HTTP/1.1 200 OK\n" + strings.Repeat("A: b\n", 1000) + "Content-Length: 0\n\n")
 			return s.request(mustRequest("POST", s.url, nil))
 		}},
+		{row: "`Content-Length`, `Host` and the like in a trailer section", ours: "hi map[A:[b]]",
+			theirs: "hi map[A:[b] Content-Length:[4]]", observe: func(s side) string {
+				s.respondWith("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nhi\n0\nContent-Length: 4\nA: b\n\n")
+				resp, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
+				if err != nil {
+					return err.Error()
+				}
+				defer resp.Body.Close()
+				b, _ := io.ReadAll(resp.Body)
+				return fmt.Sprint(string(b), " ", resp.Trailer)
+			}},
 		{row: "Interim responses", ours: "error", theirs: "200 hello", observe: func(s side) string {
 			s.respondWith(strings.Repeat("HTTP/1.1 103 Early Hints\n\n", 101) + okHello)
 			return s.request(mustRequest("POST", s.url, nil))

@@ -30,6 +30,9 @@ func (b *forwardBody) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
+// HasInput reports whether a Read returns at once.
+func (b *forwardBody) HasInput() bool { return b.offset == b.at && hasInput(b.from) }
+
 // Read implements io.Reader.
 func (b *forwardBody) Read(p []byte) (n int, err error) {
 	switch {

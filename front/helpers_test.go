@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -155,13 +156,25 @@ func awaitLines(t testing.TB, name string, n int) []string {
 	return strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// lines returns the status line and the field lines of a response, as they were sent.
-func (a *testClient) lines(method, path string) (status string, fields []string) {
+// own reports whether nginx writes a field itself, in a spelling and a place of its own.
+func own(line string) bool {
+	name, _, _ := strings.Cut(line, ":")
+	return slices.ContainsFunc([]string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified",
+		"Connection", "Transfer-Encoding"}, func(s string) bool { return strings.EqualFold(s, name) })
+}
+
+// lines returns the status line and the field lines of a response, as they were sent. added are
+// field lines of the request.
+func (a *testClient) lines(method, path string, added ...string) (status string, fields []string) {
 	a.t.Helper()
 	nc, err := net.Dial("unix", a.socket)
 	must(a.t, err)
 	defer nc.Close()
-	_, err = io.WriteString(nc, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
+	if added == nil {
+		added = []string{"Connection: close"}
+	}
+	_, err = io.WriteString(nc, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\n"+strings.Join(added, "\r\n")+
+		"\r\n\r\n")
 	must(a.t, err)
 	for s := bufio.NewScanner(nc); s.Scan() && s.Text() != ""; {
 		if status == "" {

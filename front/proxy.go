@@ -95,7 +95,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 		return p, nil
 	}
 	if p.cache != nil {
-		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove Cache",
+		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove proxy_cache or fastcgi_cache",
 			p.target.text.literal)
 	}
 	return c.bindHandler(p), nil
@@ -347,11 +347,12 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 		return out
 	}
 	header := x.w.Header()
-	p.response.copyHeader(x, header, a.Header)
+	p.response.copyHeader(x, a.Status, header, a.Header)
 	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
 		header["Date"] = a.Header["Date"]
 	}
 	a.Mark(header)
+	a.Streams = p.isStreamed(a.Header)
 	if x.discardsBody() {
 		x.w.WriteHeader(a.Status)
 	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),

@@ -406,9 +406,10 @@ func TestInvalidCacheIsRejected(t *testing.T) {
 			c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi"
 			return c
 		}(), "missing cache key"},
+		{cached("bound", conf.ProxyCache{}, one), "remove proxy_cache"},
 	} {
 		test.config.Hosts[0].Locations[0].Pos = "conf:7"
-		h, err := front.New(test.config, quiet())
+		h, err := front.New(test.config, quiet(), front.Bind("bound", http.NotFoundHandler()))
 		if err == nil {
 			h.Close()
 		}

@@ -2,10 +2,12 @@ package front
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
@@ -102,5 +104,45 @@ func BenchmarkRawHead(b *testing.B) {
 				c.h.ServeHTTP(w, c.r)
 			}
 		})
+	}
+}
+
+// relaySink counts how often a response is written and flushed.
+type relaySink struct {
+	rawSink
+	writes, flushes int
+}
+
+func (s *relaySink) Write(p []byte) (int, error) {
+	s.writes++
+	return len(p), nil
+}
+
+func (s *relaySink) Flush() { s.flushes++ }
+
+// BenchmarkRelay measures responses with a body that an upstream sends at once.
+func BenchmarkRelay(b *testing.B) {
+	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+	const length = "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
+	r := httptest.NewRequest("GET", "/x", nil)
+	for _, size := range []int{1 << 10, 64 << 10, 10 << 20} {
+		for name, head := range map[string]string{"length": length, "chunked": chunked} {
+			to := replies(b, fmt.Appendf(nil, head, size, strings.Repeat("x", size)))
+			proxy := conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}
+			h := newFront(b, conf.Config{
+				Upstreams: []conf.Upstream{{Name: "up", Keepalive: 1, Servers: []conf.Server{{Addr: to}}}},
+				Hosts:     []conf.Host{{Locations: []conf.Location{{Path: "/", Proxy: &proxy}}}},
+			})
+			b.Run(fmt.Sprintf("%dKB/%s", size>>10, name), func(b *testing.B) {
+				w := &relaySink{rawSink: rawSink{sink: sink{make(http.Header)}}}
+				b.ReportAllocs()
+				for b.Loop() {
+					w.header = nil
+					h.ServeHTTP(w, r)
+				}
+				b.ReportMetric(float64(w.writes)/float64(b.N), "writes/op")
+				b.ReportMetric(float64(w.flushes)/float64(b.N), "flushes/op")
+			})
+		}
 	}
 }

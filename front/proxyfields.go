@@ -16,8 +16,8 @@ import (
 //	the server     sends no such head: net/http's, and tare's for HTTP/2
 //	the request    is a subrequest, an error page, or has fields of an earlier response
 //	the location   has a cache, or a filter that reads or replaces fields
-//	the response   is a 101, an error that proxy_intercept_errors concerns, announces a trailer
-//	               section, or has a field that directs the front
+//	the response   is a 101, a 426, an error that proxy_intercept_errors concerns, announces a
+//	               trailer section, or has a field that directs the front
 //
 // Fields that are hidden or added do not matter. Those that are rewritten or added follow the
 // others. The values of $upstream_http_ and $sent_http_ are made when they are evaluated.
@@ -54,7 +54,8 @@ func (h *rawHead) spare() rawHead {
 // fields.
 func (x *exchange) canPassHead(status int) (rawSender, bool) {
 	switch f := x.loc.filters; {
-	case status == http.StatusSwitchingProtocols, x.interceptsErrors && status >= http.StatusMultipleChoices:
+	case status == http.StatusSwitchingProtocols, status == http.StatusUpgradeRequired,
+		x.interceptsErrors && status >= http.StatusMultipleChoices:
 		return nil, false
 	case x.parent != nil, x.errorStatus != 0, !x.out.untouched(), x.bodyStatus.Load() != 0, f != nil && f.needsHeader:
 		return nil, false

@@ -13,13 +13,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// own reports whether nginx writes a field itself, in a spelling and a place of its own.
-func own(line string) bool {
-	name, _, _ := strings.Cut(line, ":")
-	return slices.ContainsFunc([]string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified",
-		"Connection", "Transfer-Encoding"}, func(s string) bool { return strings.EqualFold(s, name) })
-}
-
 // Fields of an upstream's response reach the client in the order and spelling of the upstream, as
 // from nginx, by HTTP and by FastCGI.
 func TestFieldsPassAsFromNginx(t *testing.T) {

@@ -130,7 +130,7 @@ func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field) { w.raw 
 func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 	to := rawUpstream(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: 1\r\n\r\nx")
+			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: 1\r\n\r\n")
 			_, _ = io.Copy(io.Discard, nc)
 		}
 	})

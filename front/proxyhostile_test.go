@@ -130,6 +130,12 @@ func TestKilledApplicationIsNoticed(t *testing.T) {
 	}
 }
 
+// inTrailer returns a response with a field in its trailer section.
+func inTrailer(fields, trailer string) string {
+	return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + fields + "\r\n2\r\nhi\r\n0\r\n" + trailer +
+		"\r\n\r\n"
+}
+
 // A malformed or unexpected response gets 502, and a missing one 504.
 func TestMalformedResponsesGet502(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -149,9 +155,13 @@ func TestMalformedResponsesGet502(t *testing.T) {
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 502},
 		"hints": {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) +
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 200},
-		"more than it has": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", 200},
-		"NUL":              {"HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n", 502},
-		"space in name":    {"HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n", 502},
+		"more than it has":  {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhiHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil", 200},
+		"length in trailer": {inTrailer("", "Content-Length: 4"), 200},
+		"coding in trailer": {inTrailer("", "Transfer-Encoding: chunked"), 200},
+		"host in trailer":   {inTrailer("", "Host: evil"), 200},
+		"length announced":  {inTrailer("Trailer: Content-Length, X-T\r\n", "X-T: 1"), 200},
+		"NUL":               {"HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n", 502},
+		"space in name":     {"HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n", 502},
 	} {
 		to := rawUpstream(t, func(nc net.Conn) {
 			if readHead(nc) == nil {

@@ -71,7 +71,7 @@ func (p *proxy) respondRange(x *exchange, resp *http.Response) outcome {
 		header["Content-Range"] = []string{fmt.Sprintf("bytes */%d", resp.ContentLength)}
 		return x.fail(http.StatusRequestedRangeNotSatisfiable)
 	}
-	p.response.copyHeader(x, header, resp.Header)
+	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	delete(header, "Accept-Ranges") // it is set if the response has a body
 	body := &forwardBody{from: resp.Body, length: resp.ContentLength}
 	if cache.SendSelected(x.w, onlyRange(r), modified, body, 1); body.err != nil {

@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// minFirstSend is the size of the first part of a response of unknown length that is sent.
-	minFirstSend = 8 << 10
 	// streamSize is how much is read at a time of a response that is not buffered. Each client that
 	// reads slowly holds it: with the 32 KB of a fetch.Buffer 10,000 of them took twice the memory.
 	streamSize = 8 << 10
@@ -36,16 +34,9 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 		return responded
 	}
 	b := x.plan.state.buffers.Get()
-	enough := minFirstSend
+	n, err := fill(b[:], resp.Body)
 	switch {
-	case fetch.IsLimited(resp):
-		enough = 1 // the client does not wait for more
-	case resp.ContentLength >= 0:
-		enough = len(b)
-	}
-	n, err := fill(b[:], resp.Body, enough)
-	switch {
-	case err == nil: // there is more
+	case err == nil: // more follows, maybe much later
 		p.sendHead(x, resp)
 		p.pump(x, resp, b, n)
 	case errors.Is(err, io.EOF):
@@ -91,7 +82,7 @@ func (p *proxy) sendFields(x *exchange, resp *http.Response) {
 		x.sendRawHead(resp.StatusCode)
 		return
 	}
-	p.response.copyHeader(x, x.w.Header(), resp.Header)
+	p.response.copyHeader(x, resp.StatusCode, x.w.Header(), resp.Header)
 	x.w.WriteHeader(resp.StatusCode)
 }
 
@@ -132,10 +123,9 @@ func (r *responseRules) passesTrailer(name string) bool {
 	return !r.hidden[name] && !http1.ConcernsConnection(name)
 }
 
-// fill reads until it has the whole body (io.EOF), or enough to leave the rest to another
-// goroutine.
-func fill(b []byte, from io.Reader, enough int) (n int, err error) {
-	for empty := 0; n < enough && err == nil; {
+// fill reads until it has the whole body (io.EOF), b is full, or the upstream pauses.
+func fill(b []byte, from io.Reader) (n int, err error) {
+	for empty := 0; err == nil && (n == 0 || n < len(b) && hasInput(from)); {
 		var m int
 		m, err = from.Read(b[n:])
 		if n += m; m > 0 {
@@ -147,11 +137,18 @@ func fill(b []byte, from io.Reader, enough int) (n int, err error) {
 	return n, err
 }
 
+// hasInput reports whether a Read of a body returns at once. Those of fetch and of a cache can tell
+// if they may wait.
+func hasInput(from io.Reader) bool {
+	r, ok := from.(interface{ HasInput() bool })
+	return !ok || r.HasInput()
+}
+
 // stream forwards a response without buffering.
 func (p *proxy) stream(x *exchange, resp *http.Response) {
 	b := make([]byte, streamSize) // not reused: a Write that has failed may still read it
 	control := http.NewResponseController(x.w)
-	if p.settings.IsHTTP2 && resp.ContentLength != 0 {
+	if resp.ContentLength != 0 && !hasInput(resp.Body) {
 		// both sides may stream, and the client may wait for the head before it sends more
 		_ = control.Flush()
 	}

@@ -277,8 +277,13 @@ func hasDotDot(path string) bool {
 }
 
 // copyHeader copies the header of a response, as far as the client receives it.
-func (r *responseRules) copyHeader(x *exchange, to, from http.Header) {
+func (r *responseRules) copyHeader(x *exchange, status int, to, from http.Header) {
 	dropped, earlier := from["Connection"], takeEarlier(to)
+	if upgrade := from["Upgrade"]; status == http.StatusUpgradeRequired && upgrade != nil && x.r.ProtoMajor == 1 &&
+		!r.hidden["Upgrade"] {
+		// what the client may switch to, also through this server (RFC 9110, 15.5.22)
+		to["Upgrade"], to["Connection"] = upgrade, append(to["Connection"], "Upgrade")
+	}
 	for name, values := range from {
 		if http1.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil &&
 			hasToken(dropped, name) && name != "Content-Length" {

@@ -17,6 +17,7 @@ func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
 		x.errorf(levelError, "the upstream switched protocols without a connection")
 		return x.fail(http.StatusBadGateway)
 	}
+	header := x.w.Header()
 	nc, rw, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
 		x.errorf(levelError, "the upstream switched protocols, but the client's connection cannot: %v", err)
@@ -24,10 +25,12 @@ func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
 	}
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Time{})
-	header := make(http.Header, len(resp.Header))
-	p.response.copyHeader(x, header, resp.Header)
+	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, resp.Header["Upgrade"]
 	delete(header, "Content-Length")
+	if f := x.loc.filters; f != nil {
+		f.changeHeader(x, header, resp.StatusCode)
+	}
 	n, err := writeSwitchingProtocols(nc, p.settings.SendTimeout, header)
 	if x.out != nil {
 		x.out.switchBytes = n

@@ -13,14 +13,14 @@ import (
 )
 
 // parseConf reads a configuration with a server block. DIR in it is a directory.
-func parseConf(t testing.TB, outer, server string) conf.Config {
+func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config {
 	t.Helper()
 	dir := shortDir(t)
 	text := fmt.Sprintf("events {} http { access_log off; default_type text/plain; %s server { listen 80; %s } }", outer,
 		server)
 	name := filepath.Join(dir, "nginx.conf")
 	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
-	read, err := nginxconf.Parse(name, nginxconf.Options{Prefix: dir})
+	read, err := nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound})
 	must(t, err)
 	return read.Config
 }

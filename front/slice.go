@@ -155,7 +155,7 @@ func (p *proxy) respondSliced(x *exchange, target destination, first slicePart) 
 	}
 	x.useFilters()
 	header := x.w.Header()
-	p.response.copyHeader(x, header, first.header)
+	p.response.copyHeader(x, first.status, header, first.header)
 	if first.cached != nil {
 		if !ignoresField(p.from.Hide, "Date") {
 			header["Date"] = first.header["Date"]
@@ -195,6 +195,12 @@ func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
 	}
 	b.offset = offset
 	return offset, nil
+}
+
+// HasInput reports whether a Read returns at once.
+func (b *slicedBody) HasInput() bool {
+	return b.offset == b.at && b.at < b.x.slice.start+b.x.slice.size && b.current.body != nil &&
+		hasInput(b.current.body)
 }
 
 // Read implements io.Reader.

@@ -68,8 +68,9 @@ type Proxy struct {
 	// It applies to requests for which $slice_range is used, in a Range of Header and in the key of
 	// the Cache.
 	Slice int64
-	// Stream forwards a response without buffering. Otherwise it is received at the upstream's
-	// speed, into memory and then into a file.
+	// Stream forwards a response without buffering, and its head before the body. Otherwise it is
+	// received at the upstream's speed, into memory and then into a file. Both pass on what has
+	// arrived when the upstream pauses.
 	Stream bool
 	// StreamRequest forwards a request's body while it arrives. Otherwise it is received completely
 	// first.

@@ -130,3 +130,39 @@ func exchange(t *testing.T, c *http.Client, addr, method, path, header, body str
 	slices.Sort(fields)
 	return fmt.Sprintln(resp.StatusCode, fields, len(b), err, resp.Trailer, string(b[:min(len(b), 300)]))
 }
+
+// A response is passed on when its upstream pauses.
+func TestStreamsArePassedOn(t *testing.T) {
+	t.Parallel()
+	arrived := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for range 3 {
+			_, _ = io.WriteString(w, "event\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-arrived:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	}))
+	defer upstream.Close()
+	blocks := strings.Replace(sameBlocks, "UPSTREAM", upstream.Listener.Addr().String(), 1)
+	s := serve(t, blocks, server.Bind("app", upstream.Config.Handler))
+	writeFiles(t, s.dir)
+	client, _ := s.http3Client(nil)
+	for _, path := range []string{"/plain/x", "/stream", "/app"} {
+		resp, err := client.Get("https://" + s.addr + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			var event [len("event\n")]byte
+			if _, err := io.ReadFull(resp.Body, event[:]); err != nil {
+				t.Fatalf("%s: %v", path, err)
+			}
+			arrived <- struct{}{}
+		}
+		resp.Body.Close()
+	}
+}

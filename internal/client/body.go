@@ -43,6 +43,13 @@ func (b *responseBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
+// HasInput reports whether a Read returns at once, as far as the system can tell.
+func (b *responseBody) HasInput() bool {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	return b.closed.Load() || b.err != nil || b.x.hasInput()
+}
+
 // Close closes the connection unless the whole body has arrived or soon arrives.
 func (b *responseBody) Close() error {
 	wasClosed := b.closed.Swap(true)

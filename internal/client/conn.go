@@ -97,6 +97,12 @@ func (c *conn) Read(p []byte) (int, error) {
 // connection must be read by Read only, and not by its socket.
 func (c *conn) hasReader() bool { return c.pending != nil }
 
+// hasInput reports whether a byte has arrived that no TLS layer has read, or the end. Only the user
+// of the connection may call it.
+func (c *conn) hasInput() bool {
+	return len(c.pending) > 0 || c.pending == nil && c.probe != nil && !c.probe.quiet()
+}
+
 // idleFor returns how long the connection was idle before its current use.
 func (c *conn) idleFor() time.Duration {
 	if !c.reused {

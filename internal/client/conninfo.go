@@ -58,17 +58,23 @@ func (o *connInfo) isDrained() bool {
 	if o.tlsConn == nil {
 		return true
 	}
+	var b [1]byte
+	n, isDrained := o.readUnread(b[:])
+	return n == 0 && isDrained
+}
+
+// readUnread reads bytes that the TLS layers hold. isDrained reports that they held none.
+func (o *connInfo) readUnread(p []byte) (n int, isDrained bool) {
 	if o.lowest != nil {
 		o.lowest.isBlocked = true
 		defer func() { o.lowest.isBlocked = false }()
 	} else {
 		if o.tlsConn.SetReadDeadline(time.Unix(1, 0)) != nil {
-			return false
+			return 0, false
 		}
 		defer func() { _ = o.tlsConn.SetReadDeadline(time.Time{}) }()
 	}
-	var b [1]byte
-	n, err := o.tlsConn.Read(b[:])
+	n, err := o.tlsConn.Read(p)
 	var late net.Error
-	return n == 0 && errors.As(err, &late) && late.Timeout()
+	return n, errors.As(err, &late) && late.Timeout()
 }

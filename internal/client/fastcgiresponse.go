@@ -181,6 +181,9 @@ func (f *fastcgiCodec) readBody(x *slab, p []byte) (n int, err error) {
 // mayDrain implements codec. The client's abort is what ends a response early.
 func (f *fastcgiCodec) mayDrain(*exchange) bool { return false }
 
+// hasInput implements codec. readBody has advanced to the next content.
+func (f *fastcgiCodec) hasInput(*scratch) bool { return len(f.content) > 0 }
+
 // skipBuffered implements codec.
 func (f *fastcgiCodec) skipBuffered(x *slab) (err error) {
 	for more := true; more && err == nil; more = len(f.content) > 0 {

@@ -124,7 +124,7 @@ func (s *scratch) putBack(rest []byte) {
 // readTrailer reads the trailer section into the response's Trailer, and then returns io.EOF. With
 // wait, it waits for the section to arrive.
 func (h *http1Codec) readTrailer(x *slab, wait bool) error {
-	var t http1.Trailer
+	t := http1.Trailer{IsLenient: true} // the response is complete, as for nginx and net/http
 	for {
 		in := x.scratch.received()
 		complete, err := t.Parse(in, http1.Limits{Bytes: maxTrailerBytes, Fields: maxTrailerFields})
@@ -152,6 +152,16 @@ func (h *http1Codec) readTrailer(x *slab, wait bool) error {
 			return err
 		}
 	}
+}
+
+// hasInput implements codec.
+func (h *http1Codec) hasInput(s *scratch) bool {
+	if h.mode != http1.ByChunks {
+		return len(s.received()) > 0
+	}
+	ahead := h.chunks // a copy
+	data, _, err := ahead.Next(s.received())
+	return len(data) > 0 || err != nil
 }
 
 // skipBuffered implements codec.
@@ -191,6 +201,8 @@ func (x *slab) announceTrailer() error {
 			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
 			switch {
 			case name == "":
+				continue
+			case x.client.config.Verbatim && !http1.TrailerAllowed(name):
 				continue
 			case !http1.TrailerAllowed(name), len(r.Trailer) >= maxTrailerFields:
 				return x.newError(Server, Malformed, whileReadingHead, errTrailerNames)

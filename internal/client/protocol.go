@@ -31,6 +31,8 @@ type codec interface {
 	// readBody reads from the response's body, and waits for at least one byte. p has room. At
 	// the end of the body, readBody returns io.EOF.
 	readBody(x *slab, p []byte) (n int, err error)
+	// hasInput reports whether readBody returns bytes that have been received.
+	hasInput(s *scratch) bool
 	// skipBuffered skips the part of the body that has been received. It returns io.EOF if that
 	// contains the end of the body.
 	skipBuffered(x *slab) error

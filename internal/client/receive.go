@@ -26,6 +26,24 @@ func (x *exchange) fill() error {
 	return err
 }
 
+// hasInput reports whether readBody returns bytes that have arrived, or an error.
+func (x *exchange) hasInput() bool {
+	s, c := x.scratch, x.conn
+	if s.parsed == s.filled {
+		s.parsed, s.filled = 0, 0
+	}
+	switch {
+	case s.codec.hasInput(s), c.hasInput():
+		return true
+	case c.info.tlsConn == nil, s.filled == len(s.in):
+		return false
+	}
+	n, isDrained := c.info.readUnread(s.in[s.filled:])
+	s.filled += n
+	c.traffic.received.Add(int64(n))
+	return n == 0 && !isDrained || s.codec.hasInput(s)
+}
+
 // receiveInto receives into p, or by way of the scratch if p is small. The scratch is empty.
 func (x *exchange) receiveInto(p []byte) (int, error) {
 	if len(p) >= len(x.scratch.in) {

@@ -20,6 +20,9 @@ type WholeBody struct {
 // Len returns the number of bytes that have not been read.
 func (b *WholeBody) Len() int { return len(b.Text) }
 
+// HasInput reports that a Read returns at once.
+func (b *WholeBody) HasInput() bool { return true }
+
 // Read implements io.Reader.
 func (b *WholeBody) Read(p []byte) (int, error) {
 	if b.closed.Load() {

@@ -53,6 +53,8 @@ var requests = map[string][]string{
 	"connect":          {"CONNECT b:443 HTTP/1.1\r\nHost: b:443\r\n\r\n"},
 	"connect path":     {"CONNECT /rpc HTTP/1.1\r\n" + host + "\r\n"},
 	"connect no host":  {"CONNECT b:443 HTTP/1.1\r\n\r\n"},
+	"bare LF":          {"GET /rpc HTTP/1.0\nConnection: keep-alive\n\n", "GET / HTTP/1.1\nHost: a\nX: y\n\n"},
+	"bare LF, kept":    {"GET / HTTP/1.1\nHost: a\n\n", "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n"},
 	"empty host":       {"GET / HTTP/1.1\r\nHost:\r\n\r\n", "GET http://b/c HTTP/1.1\r\nHost:\r\n\r\n"},
 	"other coding":     {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: fugazi\r\n\r\n"},
 	"options star":     {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n"},

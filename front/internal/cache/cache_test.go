@@ -208,16 +208,28 @@ func TestSeveralRangesBecomeMultipart(t *testing.T) {
 	})
 }
 
-// If the origin does not announce the length, a conditional request waits for the end.
-func TestConditionWaitsForUnknownLength(t *testing.T) {
+// If the origin does not announce the length, a range is ignored, and no condition waits for the
+// end.
+func TestConditionsOfUnknownLength(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		var end func() error
 		s.respondBy(func(*http.Request) (*http.Response, error) {
-			r := response(200, "0123456789", "Cache-Control: max-age=60", `Etag: "v1"`)
-			r.ContentLength = -1
+			r := response(200, "", "Cache-Control: max-age=60", `Etag: "v1"`)
+			rest, feed := io.Pipe()
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader("0123456789"), rest))
+			r.ContentLength, end = -1, feed.Close
 			return r, nil
 		})
-		s.get("Range: bytes=1-2").want(t, cache.StateMiss, 206, "12")
+		s.get(`If-None-Match: "v1"`).want(t, cache.StateMiss, 304, "")
+		_ = end()
+		synctest.Wait()
+		s.get("Range: bytes=1-2").want(t, cache.StateHit, 206, "12")
 		s.get(`If-None-Match: "v1"`).want(t, cache.StateHit, 304, "")
+		go func() {
+			synctest.Wait()
+			_ = end()
+		}()
+		s.request("GET", "http://a.example/y", "Range: bytes=1-2").want(t, cache.StateMiss, 200, "0123456789")
 	})
 }
 

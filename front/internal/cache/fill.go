@@ -299,4 +299,7 @@ func (r *remainder) Read(p []byte) (int, error) {
 	return r.rest.Read(p)
 }
 
+// HasInput implements inputReporter.
+func (r *remainder) HasInput() bool { return len(r.b) > 0 || r.err != nil || hasInput(r.rest) }
+
 func (r *remainder) Close() error { return r.rest.Close() }

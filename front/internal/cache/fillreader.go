@@ -96,17 +96,29 @@ func (g *fillReader) record(err error) error {
 	return err
 }
 
-// WriteTo writes the whole body to a client. It flushes before it waits. It copies bytes in memory
-// first, so that a slow client does not hold the fill's buffer.
-func (g *fillReader) WriteTo(w io.Writer) (total int64, err error) {
+// HasInput implements inputReporter.
+func (g *fillReader) HasInput() bool {
+	f := g.f
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state == handedOver && g.at >= f.size {
+		return hasInput(f.body)
+	}
+	return f.state != filling || g.at < f.shown
+}
+
+// sendTo sends the whole body to a client. It flushes before it waits, also before the first byte
+// if streams is set. It copies bytes in memory first, so that a slow client does not hold the
+// fill's buffer.
+func (g *fillReader) sendTo(w http.ResponseWriter, streams bool) error {
 	buf, ok := g.pieces.Get().(*[sendPiece]byte)
 	if !ok {
 		buf = new([sendPiece]byte)
 	}
 	defer g.pieces.Put(buf)
 	flush := func() {
-		if flusher, ok := w.(http.Flusher); ok && g.at > 0 && g.at != g.f.length {
-			flusher.Flush()
+		if (g.at > 0 || streams) && g.at != g.f.length {
+			_ = http.NewResponseController(w).Flush() // without Flush the data is late, but correct
 		}
 	}
 	for {
@@ -114,9 +126,9 @@ func (g *fillReader) WriteTo(w io.Writer) (total int64, err error) {
 		var n int64
 		switch {
 		case errors.Is(err, io.EOF):
-			return total, nil
+			return nil
 		case err != nil:
-			return total, g.record(err)
+			return g.record(err)
 		case b != nil:
 			var written int
 			written, err = w.Write(buf[:copy(buf[:], b)])
@@ -124,13 +136,11 @@ func (g *fillReader) WriteTo(w io.Writer) (total int64, err error) {
 		case length > 0:
 			n, err = io.Copy(w, from)
 		default:
-			n, err = io.Copy(w, from)
-			g.at, total = g.at+n, total+n
-			return total, g.record(err)
+			_, err = io.Copy(struct{ io.Writer }{w}, &flushedBody{from, w})
+			return g.record(err)
 		}
-		g.at, total = g.at+n, total+n
-		if err != nil {
-			return total, g.record(err)
+		if g.at += n; err != nil {
+			return g.record(err)
 		}
 	}
 }
@@ -151,29 +161,4 @@ func (g *fillReader) Seek(offset int64, whence int) (int64, error) {
 func (g *fillReader) Close() error {
 	g.f.leave(abandonedFor)
 	return nil
-}
-
-// settle waits until the body is complete, and reports whether it is. The length is known then.
-func (g *fillReader) settle() bool {
-	f := g.f
-	for {
-		f.mu.Lock()
-		if f.state == filled {
-			f.length = f.size
-		}
-		state, moved := f.state, f.moved
-		if state == filling && moved == nil {
-			moved = make(chan struct{})
-			f.moved = moved
-		}
-		f.mu.Unlock()
-		if state != filling {
-			return state == filled
-		}
-		select {
-		case <-moved:
-		case <-g.ctx.Done():
-			return false
-		}
-	}
 }

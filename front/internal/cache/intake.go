@@ -151,6 +151,9 @@ type cancelingBody struct {
 	end func()
 }
 
+// HasInput implements inputReporter.
+func (b *cancelingBody) HasInput() bool { return hasInput(b.ReadCloser) }
+
 func (b *cancelingBody) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()

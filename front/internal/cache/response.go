@@ -38,6 +38,8 @@ type Response struct {
 	// Passed is the origin's response if it is not stored. The caller owns its header, and sends
 	// and closes its Body instead of calling Send and Close. Status and Header repeat its values.
 	Passed *http.Response
+	// Streams makes Send flush the head before a byte of the body has arrived.
+	Streams bool
 
 	stored   *stored
 	leases   *leases   // the lease of the stored body comes from here; nil without one
@@ -88,7 +90,8 @@ func conditional(h http.Header) bool {
 // Send sends the status and the body, or the part of it that the request selects. An error means
 // that the response is incomplete: the connection must be closed.
 func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
-	if a.Status == http.StatusOK && len(r.Header) > 0 && conditional(r.Header) && a.sized() && a.settled() {
+	if a.Status == http.StatusOK && len(r.Header) > 0 && conditional(r.Header) && a.sized() &&
+		(a.hasLength() || replaces(w.Header(), r)) {
 		return a.sendPart(w, r)
 	}
 	w.WriteHeader(a.Status)
@@ -96,8 +99,7 @@ func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
 	case r.Method == http.MethodHead || a.Status == http.StatusNoContent:
 		return nil
 	case a.arriving != nil:
-		_, err := a.arriving.WriteTo(w)
-		return err
+		return a.arriving.sendTo(w, a.Streams)
 	case a.file != nil:
 		return sendFile(w, a.file, a.stored.length)
 	}
@@ -119,14 +121,26 @@ func (a *Response) announced() int64 {
 	return n
 }
 
-// settled reports whether the length is known. If the origin did not announce it, settled waits for
-// the end.
-func (a *Response) settled() bool {
-	if a.arriving == nil || a.arriving.f.length >= 0 {
-		return true
-	}
-	return a.arriving.settle()
+// hasLength reports whether the length is known before the body has arrived.
+func (a *Response) hasLength() bool { return a.arriving == nil || a.arriving.f.length >= 0 }
+
+// replaces reports whether a 304 or a 412 replaces a response with a header. As in nginx a range of
+// a response of unknown length is ignored.
+func replaces(header http.Header, r *http.Request) bool {
+	w := statusWriter{header: header.Clone()}
+	SendSelected(&w, r, header.Get("Last-Modified"), strings.NewReader(""), 0)
+	return w.status >= http.StatusMultipleChoices
 }
+
+// statusWriter discards a response and keeps its status.
+type statusWriter struct {
+	header http.Header
+	status int
+}
+
+func (w *statusWriter) Header() http.Header         { return w.header }
+func (w *statusWriter) WriteHeader(status int)      { w.status = status }
+func (w *statusWriter) Write(p []byte) (int, error) { return len(p), nil }
 
 // sendPart handles conditions and ranges.
 func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
@@ -141,7 +155,7 @@ func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
 // It sends all if there are more than most ranges, or not ranges of bytes. Body reports errors
-// itself.
+// itself. A body that arrives is passed on when it pauses.
 func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) {
 	header := w.Header()
 	delete(header, "Content-Length")
@@ -155,7 +169,37 @@ func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, b
 		delete(r.Header, "Range")
 	}
 	modified, _ := http.ParseTime(lastModified)
+	if _, arrives := body.(inputReporter); arrives {
+		body = struct {
+			io.Reader
+			io.Seeker
+		}{&flushedBody{body, w}, body}
+		w = struct{ http.ResponseWriter }{w} // without its ReadFrom, within which nothing may be flushed
+	}
 	http.ServeContent(w, r, "", modified, body)
+}
+
+// inputReporter is a body that arrives while it is read. HasInput reports whether a Read returns at
+// once.
+type inputReporter interface{ HasInput() bool }
+
+// hasInput reports whether a Read returns at once. Bodies in memory and in files never wait.
+func hasInput(from io.Reader) bool {
+	r, ok := from.(inputReporter)
+	return !ok || r.HasInput()
+}
+
+// flushedBody flushes a response before a Read of its body that waits.
+type flushedBody struct {
+	io.Reader
+	w http.ResponseWriter
+}
+
+func (b *flushedBody) Read(p []byte) (int, error) {
+	if !hasInput(b.Reader) {
+		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
+	}
+	return b.Reader.Read(p)
 }
 
 // Body returns the body of a response that is not Passed.
@@ -200,6 +244,9 @@ func (b *servedBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// HasInput implements inputReporter.
+func (b *servedBody) HasInput() bool { return hasInput(b.ReadSeeker) }
 
 // sendFile sends the next n bytes of a file. It flushes the head first if w can read from a file
 // itself: io.Copy then has no first bytes to inspect.

@@ -232,15 +232,21 @@ func expiresIn(h http.Header, received time.Time) time.Duration {
 }
 
 // parseDate parses an HTTP-date in one of the three forms of RFC 9110, 5.6.7. http.ParseTime also
-// accepts others, such as several spaces or an hour of one digit.
+// accepts others, such as several spaces or an hour of one digit. As in nginx the day of the week
+// may be a wrong one, and case does not matter.
 func parseDate(text string) (time.Time, bool) {
+	const zone = "GMT"
 	text = trim(text)
+	if at := len(text) - len(zone); at > 0 && strings.EqualFold(text[at:], zone) {
+		text = text[:at] + zone
+	}
 	t, err := http.ParseTime(text)
 	if err != nil {
 		return t, false
 	}
-	for _, layout := range [...]string{http.TimeFormat, "Monday, 02-Jan-06 15:04:05 GMT", time.ANSIC} {
-		if strings.EqualFold(t.UTC().Format(layout), text) {
+	_, date, _ := strings.Cut(text, " ")
+	for _, layout := range [...]string{"02 Jan 2006 15:04:05 GMT", "02-Jan-06 15:04:05 GMT", "Jan _2 15:04:05 2006"} {
+		if strings.EqualFold(t.UTC().Format(layout), date) {
 			return t, true
 		}
 	}

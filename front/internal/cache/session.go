@@ -431,7 +431,7 @@ func (s *session) standIn(now time.Time, suffix string) *Response {
 
 // store starts to store a response. It returns nil if that is impossible.
 func (s *session) store(in *intake, resp *http.Response, life lifetime) *Response {
-	header, ok := keptHeader(resp.Header)
+	header, ok := keptHeader(resp.StatusCode, resp.Header)
 	if !ok {
 		return nil
 	}

@@ -52,12 +52,13 @@ func names(lines []string, name string) bool {
 	return false
 }
 
-// keptHeader returns the fields to store, and whether they are short enough.
-func keptHeader(h http.Header) (kept http.Header, ok bool) {
+// keptHeader returns the fields to store, and whether they are short enough. A 426 keeps Upgrade.
+func keptHeader(status int, h http.Header) (kept http.Header, ok bool) {
 	kept = make(http.Header, len(h)+1)
 	total := 0
 	for name, values := range h {
-		if isExcluded(name) || names(h["Connection"], name) {
+		isUpgrade := name == "Upgrade" && status == http.StatusUpgradeRequired
+		if !isUpgrade && (isExcluded(name) || names(h["Connection"], name)) {
 			continue
 		}
 		for _, v := range values {

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/lru"
 )
 
 // maxBinds bounds the local addresses that variables produce for one Proxy.
@@ -16,29 +17,25 @@ type Binds struct {
 	group *conf.Upstream
 
 	mu         sync.Mutex
-	transports map[netip.AddrPort]*Transport
+	transports *lru.Map[netip.AddrPort, *Transport]
 }
 
 // NewBinds returns Binds with a group's settings of connections.
 func NewBinds(group *conf.Upstream) *Binds {
-	return &Binds{group: group, transports: make(map[netip.AddrPort]*Transport)}
+	return &Binds{group: group, transports: lru.New[netip.AddrPort, *Transport](maxBinds)}
 }
 
 // Transport returns the connections with a local address.
 func (b *Binds) Transport(local netip.AddrPort) *Transport {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.transports[local]
-	if t == nil {
-		if len(b.transports) == maxBinds { // clients may choose addresses: all are worth the same
-			for other, t := range b.transports {
-				t.Close()
-				delete(b.transports, other)
-				break
-			}
-		}
-		t = NewTransport(b.group)
-		b.transports[local] = t
+	t, ok := b.transports.Get(local)
+	if ok {
+		return t
+	}
+	t = NewTransport(b.group)
+	if dropped, ok := b.transports.Add(local, t); ok {
+		dropped.Close()
 	}
 	return t
 }
@@ -47,8 +44,7 @@ func (b *Binds) Transport(local netip.AddrPort) *Transport {
 func (b *Binds) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, t := range b.transports {
+	for _, t := range b.transports.Clear() {
 		t.Close()
 	}
-	clear(b.transports)
 }

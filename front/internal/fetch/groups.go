@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/lru"
 	"github.com/tarehq/tare/front/internal/upstream"
 )
 
 const (
-	// maxDynamicGroups bounds the groups for addresses from variables. The oldest is dropped first.
+	// maxDynamicGroups bounds the groups for addresses from variables.
 	maxDynamicGroups = 256
 	// maxDynamicLookups bounds the lookups of their names at the same time. Clients may choose such
 	// names: the Resolver must have room for those of upstreams.
@@ -32,8 +33,7 @@ type Groups struct {
 	find  upstream.Lookup
 
 	mu      sync.Mutex
-	groups  map[string]*Group
-	order   []string // oldest first
+	groups  *lru.Map[string, *Group]
 	pending map[string]*pendingGroup
 	closed  bool
 }
@@ -52,7 +52,7 @@ var ErrClosed = errors.New("the configuration was replaced")
 // NewGroups makes Groups whose names are resolved with options.
 func NewGroups(o upstream.Options) *Groups {
 	d := &Groups{
-		options: o, groups: make(map[string]*Group), pending: make(map[string]*pendingGroup),
+		options: o, groups: lru.New[string, *Group](maxDynamicGroups), pending: make(map[string]*pendingGroup),
 		slots: make(chan struct{}, maxDynamicLookups), find: upstream.SystemLookup,
 	}
 	if o.Lookup != nil {
@@ -102,7 +102,7 @@ func (d *Groups) acquire(to string) (*Group, *pendingGroup, error) {
 	if d.closed {
 		return nil, nil, ErrClosed
 	}
-	if g := d.groups[to]; g != nil {
+	if g, ok := d.groups.Get(to); ok {
 		return g, nil, nil
 	}
 	p := d.pending[to]
@@ -125,7 +125,8 @@ func (d *Groups) release(to string, p *pendingGroup, err error) error {
 	d.mu.Lock()
 	var dropped *Group
 	if p.users--; err == nil && !p.isKept && !d.closed {
-		p.isKept, dropped = true, d.keep(to, p.group)
+		p.isKept = true
+		dropped, _ = d.groups.Add(to, p.group)
 	}
 	isUnused := p.users == 0 && !p.isKept
 	if (p.isKept || isUnused) && d.pending[to] == p {
@@ -144,23 +145,11 @@ func (d *Groups) release(to string, p *pendingGroup, err error) error {
 	return err
 }
 
-// keep adds a group, and returns one to close, or nil. The caller holds mu.
-func (d *Groups) keep(to string, g *Group) (dropped *Group) {
-	if len(d.order) == maxDynamicGroups {
-		dropped = d.groups[d.order[0]]
-		delete(d.groups, d.order[0])
-		d.order = d.order[1:]
-	}
-	d.groups[to], d.order = g, append(d.order, to)
-	return dropped
-}
-
 // Close closes all groups. Later calls of Group fail.
 func (d *Groups) Close() {
 	d.mu.Lock()
 	d.closed = true
-	groups := d.groups
-	d.groups = nil
+	groups := d.groups.Clear()
 	d.mu.Unlock()
 	for _, g := range groups { // which may wait for a lookup
 		g.Close()

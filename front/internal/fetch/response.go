@@ -40,6 +40,13 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// HasInput reports whether a Read returns at once, as far as the client can tell. It returns false
+// if reading is limited.
+func (b *responseBody) HasInput() bool {
+	body, ok := b.ReadCloser.(interface{ HasInput() bool })
+	return ok && b.pace == nil && body.HasInput()
+}
+
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
 	if b.pace != nil {
@@ -48,12 +55,6 @@ func (b *responseBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.attempt.finish()
 	return err
-}
-
-// IsLimited reports whether reading the body of a response of Fetch is limited by Request.ReadRate.
-func IsLimited(resp *http.Response) bool {
-	b, ok := resp.Body.(*responseBody)
-	return ok && b.pace != nil
 }
 
 // maxCompleteBody is the length up to which a body that has arrived is written in one call.

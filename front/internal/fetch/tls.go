@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/front/internal/lru"
 	"github.com/tarehq/tare/internal/client"
 )
 
@@ -24,27 +25,26 @@ type TLS struct {
 	isHTTP2 bool
 
 	mu      sync.Mutex
-	clients map[Identity]*client.Client
+	clients *lru.Map[Identity, *client.Client]
 }
 
 // NewTLS returns the connections for ProxyTLS to a group.
 func NewTLS(from *conf.ProxyTLS, group *conf.Upstream, isHTTP2 bool) *TLS {
-	return &TLS{from: from, group: group, isHTTP2: isHTTP2, clients: make(map[Identity]*client.Client)}
+	return &TLS{from: from, group: group, isHTTP2: isHTTP2, clients: lru.New[Identity, *client.Client](maxTLSNames)}
 }
 
 // Close closes the unused connections.
 func (t *TLS) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, l := range t.clients {
-		l.CloseIdleConnections()
+	for _, c := range t.clients.Clear() {
+		c.CloseIdleConnections()
 	}
-	clear(t.clients)
 }
 
 // Client returns the client for an Identity. An error is about the files of its certificate.
 func (t *TLS) Client(id Identity) (*client.Client, error) {
-	if c := t.known(id); c != nil {
+	if c, ok := t.known(id); ok {
 		return c, nil
 	}
 	own, err := t.certFile(id)
@@ -53,25 +53,20 @@ func (t *TLS) Client(id Identity) (*client.Client, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.clients[id]; c != nil {
+	if c, ok := t.clients.Get(id); ok {
 		return c, nil
 	}
-	if len(t.clients) == maxTLSNames { // clients may choose names: all are worth the same
-		for other, c := range t.clients {
-			c.CloseIdleConnections()
-			delete(t.clients, other)
-			break
-		}
-	}
 	c := t.newClient(id, own)
-	t.clients[id] = c
+	if dropped, ok := t.clients.Add(id, c); ok {
+		dropped.CloseIdleConnections()
+	}
 	return c, nil
 }
 
-func (t *TLS) known(id Identity) *client.Client {
+func (t *TLS) known(id Identity) (*client.Client, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.clients[id]
+	return t.clients.Get(id)
 }
 
 // newClient makes the client for an Identity. own is nil without a certificate in files.

@@ -17,7 +17,7 @@ func (r *CGI) Reset() {
 
 // Parse is Request.Parse for a CGI response.
 func (r *CGI) Parse(b []byte, limits Limits) (complete bool, err error) {
-	r.allowsBareLF = true
+	r.ends = endInAny
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}

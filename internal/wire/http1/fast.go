@@ -14,7 +14,7 @@ import (
 func (h *Head) plainFields(b []byte, limits Limits) error {
 	b = b[:min(len(b), limits.Bytes)]
 	longest := limits.line()
-	for h.seen == h.next && len(h.Fields) < limits.Fields {
+	for h.seen == h.next && h.ends != endInLF && len(h.Fields) < limits.Fields {
 		start := h.next
 		n := start + span(b[start:], tokenByte)
 		if n == start || n == len(b) || b[n] != ':' {

@@ -28,6 +28,7 @@ type facts struct {
 	close, keepAlive              bool
 	expectContinue, expectOther   bool
 	inTrailer                     bool // the fields belong to a trailer section
+	dropsRestricted               bool // those that a trailer section must not have
 
 	length int64 // valid if hasLength
 	host   Span  // valid if hasHost

@@ -45,10 +45,19 @@ func (h *Head) reset() { *h = Head{Fields: h.Fields[:0]} }
 
 // lines finds line ends in input that may be incomplete. 0 <= next <= seen.
 type lines struct {
-	next         int  // start of the next line
-	seen         int  // bytes before this offset contain no unconsumed LF
-	allowsBareLF bool // lines may end in a bare LF
+	next int // start of the next line
+	seen int // bytes before this offset contain no unconsumed LF
+	ends lineEnds
 }
+
+// lineEnds is how lines may end.
+type lineEnds uint8
+
+const (
+	endInCRLF lineEnds = iota
+	endInLF            // all of them: no other reader of the head finds fewer lines
+	endInAny
+)
 
 // nextLine returns the bounds of the next complete line, without its CRLF.
 func (l *lines) nextLine(b []byte, limits Limits) (start, end int, ok bool, err error) {
@@ -66,12 +75,14 @@ func (l *lines) nextLine(b []byte, limits Limits) (start, end int, ok bool, err 
 	if err := l.checkLine(limits, lf+1); err != nil {
 		return 0, 0, false, err
 	}
-	start, end = l.next, lf-1
-	if lf == l.next || b[lf-1] != '\r' {
-		if !l.allowsBareLF {
-			return 0, 0, false, malformed(lf, "LF without CR")
-		}
-		end = lf
+	start, end = l.next, lf
+	switch hasCR := lf > start && b[lf-1] == '\r'; {
+	case !hasCR && l.ends == endInCRLF:
+		return 0, 0, false, malformed(lf, "LF without CR")
+	case hasCR && l.ends == endInLF:
+		return 0, 0, false, malformed(lf, "CRLF after a line that ends in LF")
+	case hasCR:
+		end--
 	}
 	l.next, l.seen = lf+1, lf+1
 	return start, end, true, nil
@@ -134,9 +145,12 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 // specifies about framing.
 func (h *Head) add(b []byte, start, colon, v0, v1 int) error {
 	f := Field{Name: spanOf(start, colon), Value: spanOf(v0, v1), Known: LookupName(b[start:colon])}
+	if h.dropsRestricted && f.Known.isRestricted() {
+		return nil
+	}
 	h.Fields = append(h.Fields, f)
 	switch {
-	case !f.Known.isRestricted(), h.allowsBareLF && f.Known != NameContentLength:
+	case !f.Known.isRestricted(), h.ends == endInAny && f.Known != NameContentLength:
 		return nil
 	case h.inTrailer:
 		return malformed(start, "field not allowed in a trailer section")
@@ -192,13 +206,17 @@ func (r *Request) Parse(b []byte, limits Limits) (complete bool, err error) {
 		if r.begun = r.plainRequestLine(b, limits); r.begun {
 			break
 		}
+		r.ends = endInAny
 		start, end, ok, err := r.nextLine(b, limits)
-		if err != nil || !ok {
+		if r.ends = endInCRLF; err != nil || !ok {
 			return false, err
 		}
 		if start == end && !r.skippedEmptyLine {
 			r.skippedEmptyLine = true // RFC 9112, 2.2
 			continue
+		}
+		if b[end] == '\n' { // such as a request of net/rpc
+			r.ends = endInLF
 		}
 		if err := r.requestLine(b, start, end); err != nil {
 			return false, err
@@ -307,12 +325,15 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 func threeDigits(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
 
 // Trailer is the trailer section after a chunked body. The zero value is ready for Parse.
-type Trailer struct{ Head }
+type Trailer struct {
+	Head
+	IsLenient bool // Parse drops fields instead of rejecting them
+}
 
 // Parse is Request.Parse for a trailer section; b starts after the last chunk's line. It rejects
 // fields that would change the framing or the routing of the message (RFC 9110, 6.5.1).
 func (t *Trailer) Parse(b []byte, limits Limits) (complete bool, err error) {
-	t.inTrailer = true
+	t.inTrailer, t.dropsRestricted = true, t.IsLenient
 	return t.parseFields(b, limits)
 }
 

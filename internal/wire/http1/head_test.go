@@ -125,7 +125,9 @@ var requestVectors = []vector{
 		"space in field name or before its colon at byte 20"},
 	{"smuggling: folded line", "GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "folded field line"},
 	{"smuggling: folded first line", "GET / HTTP/1.1\r\n Host: a\r\n\r\n", "folded field line at byte 16"},
-	{"smuggling: bare LF", "GET / HTTP/1.1\nHost: a\r\n\r\n", "LF without CR at byte 14"},
+	{"all lines end in LF", "GET / HTTP/1.1\nHost: a\n\n", ""},
+	{"smuggling: bare LF", "GET / HTTP/1.1\nHost: a\r\n\r\n", "CRLF after a line that ends in LF at byte 23"},
+	{"smuggling: bare LF, CRLF ends the head", "GET / HTTP/1.1\nHost: a\n\r\n", "CRLF after a line that ends in LF at byte 24"},
 	{"smuggling: bare LF ends the head", "GET / HTTP/1.1\r\nHost: a\r\n\n", "LF without CR at byte 25"},
 	{"smuggling: bare CR in a value", "GET / HTTP/1.1\r\nHost: a\r\nX: b\rc\r\n\r\n",
 		"control byte in field value at byte 29"},
@@ -167,7 +169,7 @@ var requestVectors = []vector{
 	{"long version", "GET / HTTP/1.10\r\n\r\n", "malformed protocol version"},
 	{"space behind version", "GET / HTTP/1.1 \r\n\r\n", "malformed protocol version"},
 	{"another protocol version", "PRI * HTTP/2.0\r\n\r\n", "protocol is not HTTP/1"},
-	{"TLS hello", "\x16\x03\x01\x02\x00\n", "LF without CR"},
+	{"TLS hello", "\x16\x03\x01\x02\x00\n", "malformed method"},
 	{"limit: one long line", "GET /" + strings.Repeat("a", 5000), "section too large at byte 4096"},
 	{"limit: a head that ends behind it", "GET /" + strings.Repeat("a", 4091) + " HTTP/1.1\r\n\r\n",
 		"section too large at byte 4096"},
@@ -339,6 +341,11 @@ func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 		var tr Trailer
 		if ok, err := tr.Parse([]byte(name+": 1\r\n\r\n"), testLimits); ok != want || (err == nil) != want {
 			t.Errorf("%s in a trailer section: %v %v", name, ok, err)
+		}
+		tr = Trailer{IsLenient: true}
+		ok, err := tr.Parse([]byte(name+": 1\r\n\r\n"), testLimits)
+		if !ok || err != nil || (len(tr.Fields) == 1) != want {
+			t.Errorf("%s in a lenient trailer section: %v %v, %d fields", name, ok, err, len(tr.Fields))
 		}
 	}
 }

@@ -22,6 +22,7 @@ var stricter = map[string]string{
 	"malformed chunk size":                      "net/http takes space behind the size",
 	"malformed chunk extension":                 "net/http takes any bytes in an extension",
 	"LF without CR":                             "RFC 9112 2.2 allows a bare LF; proxies differ on it",
+	"CRLF after a line that ends in LF":         "the same",
 	"folded field line":                         "obsolete line folding is joined by net/http",
 	"second Content-Length":                     "net/http accepts equal ones",
 	"both Transfer-Encoding and Content-Length": "net/http drops the length and keeps the connection",

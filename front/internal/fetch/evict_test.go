@@ -1,0 +1,59 @@
+package fetch_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/upstream"
+)
+
+// A client that requests one name after another displaces none that is in use.
+func TestNamesInUseAreKept(t *testing.T) {
+	const enough = 1000 // more than are kept of any kind
+	lookup := func(context.Context, string) ([]netip.Addr, time.Duration, error) {
+		return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, nil
+	}
+	groups := fetch.NewGroups(upstream.Options{Lookup: lookup})
+	defer groups.Close()
+	binds, group := fetch.NewBinds(new(conf.Upstream)), new(conf.Upstream)
+	defer binds.Close()
+	byTLS := fetch.NewTLS(new(conf.ProxyTLS), group, false)
+	defer byTLS.Close()
+	for kind, get := range map[string]func(n int) any{
+		"groups": func(n int) any {
+			g, err := groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return g
+		},
+		"binds": func(n int) any {
+			var b [4]byte
+			binary.BigEndian.PutUint32(b[:], uint32(n))
+			return binds.Transport(netip.AddrPortFrom(netip.AddrFrom4(b), 0))
+		},
+		"TLS": func(n int) any {
+			c, err := byTLS.Client(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		},
+	} {
+		used, unused := get(0), get(1)
+		for n := 2; n < enough; n++ {
+			if get(n); get(0) != used {
+				t.Fatalf("%s: one in use was dropped after %d others", kind, n)
+			}
+		}
+		if get(1) == unused {
+			t.Errorf("%s: nothing was dropped", kind)
+		}
+	}
+}
