@@ -2,9 +2,11 @@ package tare_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -303,6 +305,24 @@ func hooksOfHTTP2(s side) string {
 
 func differencesOfSettings() []difference {
 	return []difference{
+		{row: "`TLSClientConfig`", ours: "error", theirs: "200 hello", observe: func(s side) string {
+			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				io.WriteString(w, "hello")
+			}))
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.StartTLS()
+			s.Cleanup(server.Close)
+			if got := s.request(mustRequest("GET", server.URL, nil)); got != "error" {
+				return got
+			}
+			trusting := &tls.Config{InsecureSkipVerify: true}
+			if theirs, ok := s.rt.(*http.Transport); ok {
+				theirs.TLSClientConfig = trusting
+			} else {
+				s.tr.TLSClientConfig = trusting
+			}
+			return s.request(mustRequest("GET", server.URL, nil))
+		}},
 		{row: "`WriteBufferSize`", ours: "1 write", theirs: "several", settings: &http.Transport{WriteBufferSize: 16},
 			observe: func(s side) string {
 				var writes atomic.Int32

@@ -209,7 +209,7 @@ func (s *Server) closeNewQUIC(next []*quicSocket) {
 		case q.server == nil:
 			q.conn.Close()
 		case q.isResumed:
-			s.removeQUIC(q, 0)
+			s.removeQUIC(q, s.config.Front.ShutdownTimeout)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 // because it cannot have one for a single address besides it. The local address of a connection
 // decides which server receives it.
 type sharedSocket struct {
-	net.Listener
-	rest   *addressListener // of all addresses that single does not have
+	base   net.Listener
+	all    []*addressListener // the first one is for addresses that single does not have
 	single map[netip.AddrPort]*addressListener
 	ended  chan struct{} // closed when no more connections follow
 }
@@ -41,13 +41,12 @@ func split(l net.Listener, addresses []nginxconf.Listener) []net.Listener {
 	if len(addresses) == 1 {
 		return []net.Listener{l}
 	}
-	s := &sharedSocket{Listener: l, single: make(map[netip.AddrPort]*addressListener), ended: make(chan struct{})}
+	s := &sharedSocket{base: l, single: make(map[netip.AddrPort]*addressListener), ended: make(chan struct{})}
 	var all []net.Listener
 	for i := range addresses {
 		a := &addressListener{socket: s, accepted: make(chan acceptedConn), unused: make(chan struct{})}
-		if i == 0 {
-			s.rest = a
-		} else if at, err := netip.ParseAddrPort(addresses[i].Addr); err == nil {
+		s.all = append(s.all, a)
+		if at, err := netip.ParseAddrPort(addresses[i].Addr); i > 0 && err == nil {
 			s.single[unmapped(at)] = a
 		}
 		if addresses[i].Proxied {
@@ -65,27 +64,33 @@ func unmapped(at netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
-// accept accepts connections until the socket is closed. An error is the result of Accept of the
-// socket's own address. Its server waits before it accepts again, and so does accept.
+// accept accepts connections until the socket is closed. An error is one of each address, whose
+// servers close idle connections if descriptors have run out. They wait before they accept again,
+// and so does accept.
 func (s *sharedSocket) accept() {
 	defer close(s.ended)
 	for {
-		nc, err := s.Listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
+		nc, err := s.base.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed):
 			return
-		}
-		to := s.rest
-		if err == nil {
-			to = s.listenerAt(nc.LocalAddr())
-		}
-		select {
-		case to.accepted <- acceptedConn{nc, err}:
-		case <-to.unused:
-			if err != nil {
-				return
+		case err != nil:
+			for _, a := range s.all {
+				a.receive(acceptedConn{err: err})
 			}
+		case !s.listenerAt(nc.LocalAddr()).receive(acceptedConn{conn: nc}):
 			nc.Close()
 		}
+	}
+}
+
+// receive makes a result that of Accept. It returns false if the listener was closed.
+func (a *addressListener) receive(c acceptedConn) bool {
+	select {
+	case a.accepted <- c:
+		return true
+	case <-a.unused:
+		return false
 	}
 }
 
@@ -93,7 +98,7 @@ func (s *sharedSocket) accept() {
 func (s *sharedSocket) listenerAt(local net.Addr) *addressListener {
 	tcp, ok := local.(*net.TCPAddr)
 	if !ok {
-		return s.rest
+		return s.all[0]
 	}
 	at := unmapped(tcp.AddrPort())
 	for _, key := range []netip.AddrPort{at, netip.AddrPortFrom(at.Addr().WithZone(""), at.Port())} {
@@ -101,7 +106,7 @@ func (s *sharedSocket) listenerAt(local net.Addr) *addressListener {
 			return a
 		}
 	}
-	return s.rest
+	return s.all[0]
 }
 
 // Accept implements net.Listener.
@@ -119,7 +124,7 @@ func (a *addressListener) Accept() (net.Conn, error) {
 func (a *addressListener) Close() (err error) {
 	a.once.Do(func() {
 		close(a.unused)
-		err = a.socket.Listener.Close()
+		err = a.socket.base.Close()
 	})
 	if errors.Is(err, net.ErrClosed) {
 		return nil // by the listener of another address
@@ -128,7 +133,7 @@ func (a *addressListener) Close() (err error) {
 }
 
 // Addr implements net.Listener.
-func (a *addressListener) Addr() net.Addr { return a.socket.Addr() }
+func (a *addressListener) Addr() net.Addr { return a.socket.base.Addr() }
 
 // plainListener makes its connections tare.PlainConns.
 type plainListener struct{ net.Listener }

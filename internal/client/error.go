@@ -136,7 +136,8 @@ func (headTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
 // noResponse is the error if a connection ends before the first byte of a response.
 type noResponse struct{}
 
-func (noResponse) Error() string { return "the server closed the connection without a response" }
+// Error ends with the text of io.EOF, for which many programs search.
+func (noResponse) Error() string { return "the server closed the connection without a response: EOF" }
 
 func (noResponse) Unwrap() error { return io.EOF }
 

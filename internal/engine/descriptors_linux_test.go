@@ -34,6 +34,27 @@ func listenWithFewDescriptors(t *testing.T) net.Listener {
 	return l
 }
 
+// hoarder is a listener that takes all descriptors that are left after some connections. From then
+// on Accept fails until a connection is closed.
+type hoarder struct {
+	net.Listener
+	accepted int
+	files    []*os.File
+}
+
+func (h *hoarder) Accept() (net.Conn, error) {
+	if h.accepted++; h.accepted == fewDescriptors/2 {
+		for {
+			f, err := os.Open(os.DevNull)
+			if err != nil {
+				break
+			}
+			h.files = append(h.files, f)
+		}
+	}
+	return h.Listener.Accept()
+}
+
 // playServer is play for a server. It returns the server's address.
 func playServer(t *testing.T, test, variable string) string {
 	t.Helper()
@@ -57,9 +78,12 @@ func TestServerWithFewDescriptors(t *testing.T) {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "done.")
 		})})
-	if protocol == "tls" {
+	switch protocol {
+	case "tls":
 		go s.ServeTLS(l, &tls.Config{Certificates: testCertificates()})
-	} else {
+	case "wrapped":
+		go s.Serve(&plainListener{Listener: &hoarder{Listener: l}})
+	default:
 		go s.Serve(l)
 	}
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
@@ -67,7 +91,13 @@ func TestServerWithFewDescriptors(t *testing.T) {
 
 // When descriptors run out, the connections that have waited longest are closed for new ones.
 func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
-	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tcp")
+	for _, listener := range []string{"tcp", "wrapped"} {
+		t.Run(listener, func(t *testing.T) { testIdleConnectionsMakeRoom(t, listener) })
+	}
+}
+
+func testIdleConnectionsMakeRoom(t *testing.T, listener string) {
+	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS="+listener)
 	var all []net.Conn
 	for i := range 3 * fewDescriptors {
 		c, err := net.Dial("tcp", address)

@@ -183,6 +183,7 @@ func (s *Server) expectsHTTP2() bool {
 func (s *Server) acceptConn(p *serveConfig, l net.Listener) error {
 	nc, err := l.Accept()
 	if err != nil {
+		s.group().MakeRoom(err)
 		return err
 	}
 	s.startWrapped(p, nc)

@@ -140,9 +140,7 @@ func (a *acceptor) accept() error {
 	}
 	nc, err := a.config.Listener.Accept()
 	if err != nil {
-		if outOfDescriptors(err) {
-			a.group.shed()
-		}
+		a.group.MakeRoom(err)
 		return err
 	}
 	now := time.Now()
@@ -227,9 +225,7 @@ func (a *acceptor) watch() error {
 		case <-a.closed:
 			return nil
 		case err := <-a.ended:
-			if outOfDescriptors(err) {
-				a.group.shed()
-			}
+			a.group.MakeRoom(err)
 			return err
 		case <-ticker.C:
 			now := a.acceptedByShards()

@@ -36,6 +36,9 @@ func (*Group) CloseIdle() int { return 0 }
 // CloseAll does nothing.
 func (*Group) CloseAll() {}
 
+// MakeRoom does nothing.
+func (*Group) MakeRoom(error) {}
+
 // StopIfDone does nothing.
 func (*Group) StopIfDone() {}
 

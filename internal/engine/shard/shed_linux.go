@@ -2,6 +2,13 @@ package shard
 
 import "time"
 
+// MakeRoom closes a connection if an error means that descriptors have run out. g may be nil.
+func (g *Group) MakeRoom(err error) {
+	if g != nil && outOfDescriptors(err) {
+		g.shed()
+	}
+}
+
 // shed makes room for a new connection when descriptors have run out. It ends the one that has
 // lingered longest, if any does, and otherwise closes an idle one.
 func (g *Group) shed() {
