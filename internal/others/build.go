@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,10 +17,10 @@ import (
 // builder builds and runs the programs of a project.
 type builder struct {
 	*project
-	overlay *overlay
-	env     []string // of the go command
-	source  string   // folder of the project, a copy
-	work    string   // folder of what is built; contains source
+	overlay overlay
+	tool    *goTool
+	source  string // folder of the project, a copy
+	work    string // folder of what is built; contains source
 }
 
 // program is a built program: the tests of a package, or an application.
@@ -31,21 +32,17 @@ func (r *runner) newBuilder(ctx context.Context, p *project) (*builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{project: p, env: r.env, work: work, source: filepath.Join(work, "source"),
-		overlay: r.overlay.of(filepath.Join(work, "overlay"))}
-	if err := errors.Join(os.Chmod(work, 0o755), os.Mkdir(b.overlay.folder, 0o755)); err != nil {
-		return nil, err
-	}
+	b := &builder{p, maps.Clone(r.overlay), &r.tool, filepath.Join(work, "source"), work}
 	if p.Module == "std" {
-		b.source = filepath.Join(r.overlay.goroot, "src")
-		return b, nil
+		b.source = filepath.Join(r.goroot, "src")
+		return b, os.Chmod(work, 0o755)
 	}
-	out, err := goCommand(ctx, r.env, os.TempDir(), "mod", "download", "-json", p.Module+"@"+p.Version)
+	out, err := r.tool.run(ctx, os.TempDir(), "mod", "download", "-json", p.Module+"@"+p.Version)
 	if err != nil {
 		return nil, err
 	}
 	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(out, &downloaded); err != nil {
+	if err := errors.Join(os.Chmod(work, 0o755), json.Unmarshal(out, &downloaded)); err != nil {
 		return nil, err
 	}
 	return b, exec.CommandContext(ctx, "cp", "-r", "--no-preserve=mode", downloaded.Dir, b.source).Run()
@@ -58,8 +55,7 @@ func (b *builder) compareAll(ctx context.Context, modes []string, log io.Writer)
 		condition, file, suffix = `eq .Name "main"`, "zz_tare.go", ""
 	}
 	format := "{{if " + condition + `}}{"ImportPath":"{{.ImportPath}}","Name":"{{.Name}}","Dir":"{{.Dir}}"}{{end}}`
-	args := append([]string{"list", "-tags", b.Tags, "-f", format}, b.Packages...)
-	text, err := goCommand(ctx, b.env, b.source, args...)
+	text, err := b.tool.run(ctx, b.source, append([]string{"list", "-tags", b.Tags, "-f", format}, b.Packages...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +66,7 @@ func (b *builder) compareAll(ctx context.Context, modes []string, log io.Writer)
 			return nil, err
 		}
 		hook := "package " + p.Name + suffix + "\n\nimport _ \"tarehq/hook\"\n"
-		if err := b.overlay.add(filepath.Join(p.Dir, file), hook); err != nil {
+		if err := b.overlay.add(b.work, filepath.Join(p.Dir, file), hook); err != nil {
 			return nil, err
 		}
 		if err := b.build(ctx, p); err != nil {
@@ -86,8 +82,8 @@ func (b *builder) compareAll(ctx context.Context, modes []string, log io.Writer)
 }
 
 func (b *builder) build(ctx context.Context, p program) error {
-	config, err := b.overlay.write()
-	if err != nil {
+	config := p.file + ".json"
+	if err := b.overlay.write(config); err != nil {
 		return err
 	}
 	args := []string{"test", "-c", "-vet=off"}
@@ -100,18 +96,25 @@ func (b *builder) build(ctx context.Context, p program) error {
 	}
 	tags := strings.TrimSuffix(overlayTag+","+b.Tags, ",")
 	args = append(args, "-overlay", config, "-tags", tags, "-o", p.file, p.ImportPath)
-	_, err = goCommand(ctx, b.env, b.source, args...)
+	_, err := b.tool.run(ctx, b.source, args...)
 	for _, tool := range b.Tools {
-		_, toolErr := goCommand(ctx, append(b.env, "GOBIN="+b.work), os.TempDir(), "install", tool)
+		install := goTool{b.tool.path, append(b.tool.env, "GOBIN="+b.work)}
+		_, toolErr := install.run(ctx, os.TempDir(), "install", tool)
 		err = errors.Join(err, toolErr)
 	}
 	return err
 }
 
-// goCommand runs the go command and returns its output. Its error has what it wrote to stderr.
-func goCommand(ctx context.Context, env []string, dir string, args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+// goTool is a go command.
+type goTool struct {
+	path string
+	env  []string
+}
+
+// run runs the command and returns its output. Its error has what it wrote to stderr.
+func (g *goTool) run(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, g.path, args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), g.env...)
 	out, err := cmd.Output()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		return out, fmt.Errorf("go %s: %w\n%s", args[0], err, exit.Stderr)

@@ -30,11 +30,22 @@ func (r *result) summary() string {
 	return strings.Join(append([]string{s}, r.Problems...), "\n")
 }
 
-// writeDocument writes the results in a folder as Markdown.
+// tableHead is the line of a document that results follow.
+const tableHead = "|---|---|---|---|---|---|---|\n"
+
+// writeDocument writes the results in a folder into a Markdown file.
 func writeDocument(file, folder string, all []*project) error {
 	names, err := filepath.Glob(filepath.Join(folder, "*", "*.json"))
 	if err != nil || len(names) == 0 {
 		return fmt.Errorf("%s: no results (run the projects first)", folder)
+	}
+	page, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	head, _, ok := strings.Cut(string(page), tableHead)
+	if !ok {
+		return fmt.Errorf("%s: no table of results", file)
 	}
 	var rows []string
 	reasons := make(map[string]map[string]bool) // tests by reason
@@ -59,7 +70,7 @@ func writeDocument(file, folder string, all []*project) error {
 			strings.TrimPrefix(r.Go, "go"), r.Tests+r.Failed, r.Tests, r.Tests-len(differing), r.Seconds))
 	}
 	slices.Sort(rows)
-	text := documentHead + strings.Join(rows, "") + "\n## Which tests differ, and why?\n"
+	text := head + tableHead + strings.Join(rows, "") + "\n## Which tests differ, and why?\n"
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		text += "\n" + reason + "\n\n- " + strings.Join(slices.Sorted(maps.Keys(reasons[reason])), "\n- ") + "\n"
 	}
@@ -71,29 +82,3 @@ func writeDocument(file, folder string, all []*project) error {
 	}
 	return os.WriteFile(file, []byte(text), 0o644)
 }
-
-const documentHead = `# Compatibility: other projects' tests with tare in place of net/http
-
-Does a program work when its http.Server is wrapped by tare, or its http.Transport replaced? These
-projects' own tests show it, and applications that run from their start to SIGTERM with real clients.
-"make check-others" runs them and writes this page.
-
-No source of a project is changed. An overlay of the standard library passes calls of http.Server's
-and http.Transport's methods to tare. Each test runs with net/http first, then in these modes:
-
-| mode | replaced |
-|---|---|
-| default | servers, by tare.Wrap |
-| loops | the same with HooksOnLoops; TLS listeners by ServeTLS |
-| on-loop | the same with Dispatch OnLoop |
-| closing | as default; Shutdown and Close are called on the tare.Server |
-| transport | http.Transport, by tare.Transport |
-| both | as loops and transport |
-
-Programs whose tests neither serve nor send a request do not count. A test that passes with net/http
-and not in a mode runs again alone, in both. If it still differs, it is listed below with its reason,
-a quotation of the package documentation or of another page.
-
-| project | version | Go | tests | pass with net/http | pass in all modes | time |
-|---|---|---|---|---|---|---|
-`

@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"slices"
@@ -68,35 +69,24 @@ func run(ctx context.Context, args []string) error {
 
 // runner runs projects with one Go release. Its working folder is the checkout.
 type runner struct {
-	work      string // folder for all that is built
-	goVersion string
-	env       []string // of the go command
-	overlay   *overlay
-	log       io.Writer
+	work              string // folder for all that is built
+	goroot, goVersion string
+	tool              goTool
+	overlay           overlay
+	log               io.Writer
 }
 
-// newRunner makes the work folder and the overlay.
-func newRunner(ctx context.Context, toolchain string, log io.Writer) (*runner, error) {
-	r := &runner{log: log, env: []string{"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false"}}
-	if toolchain != "" {
-		r.env = append(r.env, "GOTOOLCHAIN="+toolchain)
+// newRunner makes the work folder and the overlay. release is "" for the installed Go.
+func newRunner(ctx context.Context, release string, log io.Writer) (r *runner, err error) {
+	r = &runner{log: log, tool: goTool{"go", []string{"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false"}}}
+	if release != "" {
+		r.tool.env = append(r.tool.env, "GOTOOLCHAIN="+release)
 	}
-	text, err := goCommand(ctx, r.env, ".", "env", "GOROOT", "GOVERSION")
+	text, err := r.tool.run(ctx, ".", "env", "GOROOT", "GOVERSION")
 	if err != nil {
 		return nil, err
 	}
-	var goroot string
-	goroot, r.goVersion, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
-	const format = `{{if not .Standard}}{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}`
-	if text, err = goCommand(ctx, r.env, ".", "list", "-deps", "-f", format, "."); err != nil {
-		return nil, err
-	}
-	var sources [][2]string
-	for line := range strings.Lines(string(text)) {
-		if path, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			sources = append(sources, [2]string{path, file})
-		}
-	}
+	r.goroot, r.goVersion, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
 	if r.work, err = os.MkdirTemp("", "tare-others-"); err != nil {
 		return nil, err
 	}
@@ -104,7 +94,25 @@ func newRunner(ctx context.Context, toolchain string, log io.Writer) (*runner, e
 	if err := errors.Join(os.Chmod(r.work, 0o755), os.Mkdir(folder, 0o755)); err != nil { // others' programs are below
 		return nil, err
 	}
-	r.overlay, err = newOverlay(goroot, folder, sources)
+	if release != "" { // an overlay cannot change the module cache, which has the release
+		own := filepath.Join(r.work, "go")
+		if err := exec.CommandContext(ctx, "cp", "-r", r.goroot, own).Run(); err != nil {
+			return nil, err
+		}
+		r.goroot, r.tool.path = own, filepath.Join(own, "bin", "go")
+		r.tool.env = append(r.tool.env, "GOTOOLCHAIN=local", "GOROOT="+own)
+	}
+	const format = `{{if not .Standard}}{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}`
+	if text, err = r.tool.run(ctx, ".", "list", "-deps", "-f", format, "."); err != nil {
+		return nil, err
+	}
+	var sources []source
+	for line := range strings.Lines(string(text)) {
+		if path, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
+			sources = append(sources, source{path, file})
+		}
+	}
+	r.overlay, err = newOverlay(r.goroot, folder, sources)
 	return r, err
 }
 

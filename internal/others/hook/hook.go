@@ -33,16 +33,31 @@ type replacement struct {
 func init() {
 	r := &replacement{mode: os.Getenv("TARE_OTHERS_MODE"), servers: make(map[*http.Server]*tare.Server),
 		transports: make(map[*http.Transport]*tare.Transport)}
+	replaced := &http.Replaced
 	if r.mode != "net/http" && r.mode != "transport" {
-		http.Replaced.ServerServe, http.Replaced.ServerServeTLS = r.serve, r.serveTLS
-		http.Replaced.ServerSetKeepAlivesEnabled = r.setKeepAlivesEnabled
+		replaced.ServerServe, replaced.ServerServeTLS = r.serve, r.serveTLS
+		replaced.ServerSetKeepAlivesEnabled = func(s *http.Server, enabled bool) bool {
+			ok, _ := with(r.server(s, true), func(t *tare.Server) error { t.SetKeepAlivesEnabled(enabled); return nil })
+			return ok
+		}
 	}
 	if r.mode == "closing" {
-		http.Replaced.ServerShutdown, http.Replaced.ServerClose = r.shutdown, r.close
+		replaced.ServerShutdown = func(s *http.Server, ctx context.Context) (bool, error) {
+			return with(r.server(s, false), func(t *tare.Server) error { return t.Shutdown(ctx) })
+		}
+		replaced.ServerClose = func(s *http.Server) (bool, error) { return with(r.server(s, false), (*tare.Server).Close) }
 	}
 	if r.mode == "transport" || r.mode == "both" {
-		http.Replaced.TransportRoundTrip, http.Replaced.TransportCloseIdleConnections = r.roundTrip, r.closeIdle
+		replaced.TransportRoundTrip, replaced.TransportCloseIdleConnections = r.roundTrip, r.closeIdle
 	}
+}
+
+// with calls f unless there is no replacement, and reports whether it did.
+func with[T any](replacement *T, f func(*T) error) (bool, error) {
+	if replacement == nil {
+		return false, nil
+	}
+	return true, f(replacement)
 }
 
 // isOwnCall reports whether tare itself calls the replaced method.
@@ -101,32 +116,7 @@ func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
 }
 
 func (r *replacement) serveTLS(s *http.Server, l net.Listener, certFile, keyFile string) (bool, error) {
-	if t := r.server(s, true); t != nil {
-		return true, t.ServeTLS(l, certFile, keyFile)
-	}
-	return false, nil
-}
-
-func (r *replacement) setKeepAlivesEnabled(s *http.Server, enabled bool) bool {
-	t := r.server(s, true)
-	if t != nil {
-		t.SetKeepAlivesEnabled(enabled)
-	}
-	return t != nil
-}
-
-func (r *replacement) shutdown(s *http.Server, ctx context.Context) (bool, error) {
-	if t := r.server(s, false); t != nil {
-		return true, t.Shutdown(ctx)
-	}
-	return false, nil
-}
-
-func (r *replacement) close(s *http.Server) (bool, error) {
-	if t := r.server(s, false); t != nil {
-		return true, t.Close()
-	}
-	return false, nil
+	return with(r.server(s, true), func(t *tare.Server) error { return t.ServeTLS(l, certFile, keyFile) })
 }
 
 // transport returns the Transport that replaces t, or nil: tare's has no deprecated fields.
@@ -157,21 +147,14 @@ func (r *replacement) transport(t *http.Transport) *tare.Transport {
 	return own
 }
 
-func (r *replacement) roundTrip(t *http.Transport, q *http.Request) (bool, *http.Response, error) {
-	if q.URL == nil || q.URL.Scheme != "http" && q.URL.Scheme != "https" {
-		return false, nil, nil
+func (r *replacement) roundTrip(t *http.Transport, q *http.Request) (ok bool, resp *http.Response, err error) {
+	if q.URL != nil && (q.URL.Scheme == "http" || q.URL.Scheme == "https") {
+		ok, err = with(r.transport(t), func(own *tare.Transport) error { resp, err = own.RoundTrip(q); return err })
 	}
-	if own := r.transport(t); own != nil {
-		resp, err := own.RoundTrip(q)
-		return true, resp, err
-	}
-	return false, nil, nil
+	return ok, resp, err
 }
 
 func (r *replacement) closeIdle(t *http.Transport) bool {
-	own := r.transport(t)
-	if own != nil {
-		own.CloseIdleConnections()
-	}
-	return own != nil
+	ok, _ := with(r.transport(t), func(own *tare.Transport) error { own.CloseIdleConnections(); return nil })
+	return ok
 }
