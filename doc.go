@@ -25,8 +25,8 @@
 //
 //   - Malformed framing gets 400, and the connection is closed: Content-Length together with
 //     Transfer-Encoding; two Content-Length fields; a Content-Length that is not a number;
-//     Transfer-Encoding in HTTP/1.0; a bare LF as a line end, unless all lines of the head end so;
-//     folded lines.
+//     Transfer-Encoding in HTTP/1.0; folded lines. So does a bare LF as a line end, unless all
+//     lines of the head end so.
 //   - In a chunked body, chunk extensions, chunk sizes outside the grammar, more framing than
 //     data, and framing fields in the trailer section are errors. The handler's Read fails, and
 //     the connection is closed after the response.

@@ -127,7 +127,7 @@ var requestVectors = []vector{
 	{"smuggling: folded first line", "GET / HTTP/1.1\r\n Host: a\r\n\r\n", "folded field line at byte 16"},
 	{"all lines end in LF", "GET / HTTP/1.1\nHost: a\n\n", ""},
 	{"smuggling: bare LF", "GET / HTTP/1.1\nHost: a\r\n\r\n", "CRLF after a line that ends in LF at byte 23"},
-	{"smuggling: bare LF, CRLF ends the head", "GET / HTTP/1.1\nHost: a\n\r\n", "CRLF after a line that ends in LF at byte 24"},
+	{"smuggling: bare LF, then CRLF", "GET / HTTP/1.1\nHost: a\n\r\n", "CRLF after a line that ends in LF at byte 24"},
 	{"smuggling: bare LF ends the head", "GET / HTTP/1.1\r\nHost: a\r\n\n", "LF without CR at byte 25"},
 	{"smuggling: bare CR in a value", "GET / HTTP/1.1\r\nHost: a\r\nX: b\rc\r\n\r\n",
 		"control byte in field value at byte 29"},
