@@ -77,8 +77,8 @@ func (c *comparison) compare(ctx context.Context, modes []string) error {
 	return ctx.Err()
 }
 
-// runAll runs all tests in a mode. If a test hangs or ends the program, the others run again without
-// it.
+// runAll runs all tests in a mode. If a test hangs or ends the program, the others run again
+// without it.
 func (c *comparison) runAll(ctx context.Context, mode, skip string) (t *trial, err error) {
 	const mostRuns = 6
 	for range mostRuns {

@@ -48,8 +48,9 @@ func (b *builder) run(ctx context.Context, p program, mode, only, skip string) (
 		args, p.Dir = []string{"bash", "-eu", p.file + ".sh"}, home
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Env = []string{"PATH=" + b.work + ":" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"),
-		"USER=nobody", "TARE_OTHERS_MODE=" + mode, "TARE_OTHERS_MARK=" + mark, "APPLICATION=" + p.file}
+	cmd.Env = []string{"PATH=" + b.work + ":" + os.Getenv("PATH"), "USER=nobody", "HOME=" + home,
+		"TMPDIR=" + filepath.Join(home, "tmp"), "APPLICATION=" + p.file,
+		"TARE_OTHERS_MODE=" + mode, "TARE_OTHERS_MARK=" + mark}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
@@ -78,7 +79,8 @@ func newTrial(text string, isScript bool) *trial {
 		t.outcomes["script"] = "PASS"
 		return t
 	}
-	for _, m := range regexp.MustCompile(`\x16 *(?:=== RUN|--- (PASS|FAIL|SKIP):) +(\S+)`).FindAllStringSubmatch(text, -1) {
+	event := regexp.MustCompile(`\x16 *(?:=== RUN|--- (PASS|FAIL|SKIP):) +(\S+)`)
+	for _, m := range event.FindAllStringSubmatch(text, -1) {
 		t.outcomes[m[2]] = m[1]
 	}
 	for test, outcome := range t.outcomes {

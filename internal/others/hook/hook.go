@@ -37,8 +37,11 @@ func init() {
 	if r.mode != "net/http" && r.mode != "transport" {
 		replaced.ServerServe, replaced.ServerServeTLS = r.serve, r.serveTLS
 		replaced.ServerSetKeepAlivesEnabled = func(s *http.Server, enabled bool) bool {
-			ok, _ := with(r.server(s, true), func(t *tare.Server) error { t.SetKeepAlivesEnabled(enabled); return nil })
-			return ok
+			t := r.server(s, true)
+			if t != nil {
+				t.SetKeepAlivesEnabled(enabled)
+			}
+			return t != nil
 		}
 	}
 	if r.mode == "closing" {
@@ -73,8 +76,8 @@ func isOwnCall() bool {
 	}
 }
 
-// server returns the server that replaces s, or nil if net/http serves. If none exists, it makes one
-// if create is set.
+// server returns the server that replaces s, or nil if net/http serves. It makes one if create is
+// set.
 func (r *replacement) server(s *http.Server, create bool) *tare.Server {
 	if isOwnCall() {
 		return nil
@@ -127,7 +130,8 @@ func (r *replacement) transport(t *http.Transport) *tare.Transport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	own, isKnown := r.transports[t]
-	if isKnown || t.Dial != nil || t.DialTLS != nil || len(t.TLSNextProto) > 0 { //nolint:staticcheck // programs use them
+	hasDialer := t.Dial != nil || t.DialTLS != nil //nolint:staticcheck // programs use these
+	if isKnown || hasDialer || len(t.TLSNextProto) > 0 {
 		r.transports[t] = own
 		return own
 	}
@@ -149,12 +153,18 @@ func (r *replacement) transport(t *http.Transport) *tare.Transport {
 
 func (r *replacement) roundTrip(t *http.Transport, q *http.Request) (ok bool, resp *http.Response, err error) {
 	if q.URL != nil && (q.URL.Scheme == "http" || q.URL.Scheme == "https") {
-		ok, err = with(r.transport(t), func(own *tare.Transport) error { resp, err = own.RoundTrip(q); return err })
+		ok, err = with(r.transport(t), func(own *tare.Transport) error {
+			resp, err = own.RoundTrip(q)
+			return err
+		})
 	}
 	return ok, resp, err
 }
 
 func (r *replacement) closeIdle(t *http.Transport) bool {
-	ok, _ := with(r.transport(t), func(own *tare.Transport) error { own.CloseIdleConnections(); return nil })
-	return ok
+	own := r.transport(t)
+	if own != nil {
+		own.CloseIdleConnections()
+	}
+	return own != nil
 }
