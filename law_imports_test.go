@@ -34,6 +34,8 @@ var bans = []ban{
 	{"internal/client", "load", "the library must not import the tools"},
 	{"internal/client", "internal/lab/...", "the library must not import the tools"},
 
+	{"internal/client/h2", "internal/engine/...", "the client does not depend on the server"},
+
 	{"fcgi", "load", "the library must not import the tools"},
 	{"fcgi", "internal/lab/...", "the library must not import the tools"},
 
@@ -165,6 +167,11 @@ var only = []struct {
 		"a session knows exchanges and its carrier, not sockets",
 	},
 	{
+		"internal/client/h2", []string{module + "/internal/wire/http1", module + "/internal/wire/http2",
+			module + "/internal/poison"}, true,
+		"connections know neither pools nor exchanges",
+	},
+	{
 		"internal/engine/netconn", []string{module + "/internal/engine/exchange", module + "/internal/engine/reuse",
 			module + "/internal/engine/h2", module + "/internal/connection"}, true,
 		"connections know neither their protocol nor their server",
@@ -266,6 +273,7 @@ var onlyBy = map[string][]string{
 	"internal/testkit/programs":    nil,
 	"internal/testkit/upgrades":    nil,
 	"internal/client":              {".", "fcgi", "front", "front/internal/fetch"},
+	"internal/client/h2":           {"internal/client"},
 	"internal/engine":              {".", "fcgi"},
 	"internal/engine/exchange": {"internal/engine", "internal/engine/fastcgi", "internal/engine/h1",
 		"internal/engine/h2", "internal/engine/netconn", "internal/engine/shard"},
@@ -282,8 +290,8 @@ var onlyBy = map[string][]string{
 	"internal/dns":            {"front"},
 	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front"},
-	"internal/poison": {"front", "front/internal/fetch", "internal/client", "internal/engine/exchange",
-		"internal/engine/h2"},
+	"internal/poison": {"front", "front/internal/fetch", "internal/client", "internal/client/h2",
+		"internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege": {"internal/cli", "front/server"},
 	"internal/listen":    {"internal/cli", "front/server", "upgrade"},
 	"internal/sdnotify":  {"front/server", "upgrade"},

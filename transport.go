@@ -20,11 +20,12 @@ import (
 //
 //	client := &http.Client{Transport: &tare.Transport{Proxy: http.ProxyFromEnvironment}}
 //
-// The goroutine that calls RoundTrip sends the request and receives the response, so a connection
-// in use needs no goroutine of its own. On Linux, one goroutine watches all idle sockets.
-// Elsewhere, each idle connection has one. If a server closes an idle connection or sends a byte on
-// it, the Transport closes it at once. If it was idle for less than 50 ms, that may be at its next
-// use. Responses and their parts are never reused.
+// Over HTTP/1.1, the goroutine that calls RoundTrip sends the request and receives the response, so
+// a connection in use needs no goroutine of its own. On Linux, one goroutine watches all idle
+// sockets. Elsewhere, each idle connection has one. If a server closes an idle connection or sends
+// a byte on it, the Transport closes it at once. If it was idle for less than 50 ms, that may be at
+// its next use. Over HTTP/2, each connection has a goroutine. Responses and their parts are never
+// reused.
 //
 // The zero value sends requests over HTTP/1.1 and, if TLS negotiates it, over HTTP/2. It supports
 // URLs with the schemes http and https. It connects to unix sockets through Addr, UnixSockets or
@@ -36,11 +37,12 @@ import (
 // which side, and whether a retry is safe. If the context of a request ends, RoundTrip returns the
 // context's cause, unwrapped. It returns other errors for requests that it cannot send as they are.
 //
-// The Transport retries a request once, on a new connection, if all of this is true: the request
-// was sent on a reused connection, that connection turned out to be closed, and no byte of a
-// response was received. Its body must be available again (see http.Request.GetBody). In addition,
-// its method must be GET, HEAD, OPTIONS or TRACE, or it has an Idempotency-Key, or nothing of it
-// was sent.
+// Over HTTP/2, the Transport sends a request up to three times if the server reports that it has
+// not processed it. Otherwise it retries a request on another connection, over HTTP/1.1 once, if
+// all of this is true: the request was sent on a reused connection, that connection turned out to
+// be closed, and no byte of a response was received. Its body must be available again (see
+// http.Request.GetBody). In addition, its method must be GET, HEAD, OPTIONS or TRACE, or it has an
+// Idempotency-Key, or nothing of it was sent.
 type Transport struct {
 	// Addr is the address of all connections except those to a proxy: a host and port, or a unix
 	// socket if it begins with a slash, or with @ for an abstract one. If it is empty, the URL of
@@ -102,8 +104,7 @@ type Transport struct {
 	// MaxResponseHeaderBytes limits the size of a response's head. 0 is 10 MB.
 	MaxResponseHeaderBytes int64
 
-	// WriteBufferSize applies to HTTP/2 only. Over HTTP/1.1, one write sends a head, and a body is
-	// sent in pieces of 32 KB.
+	// WriteBufferSize is ignored. One write sends a head, and a body is sent in pieces of 32 or 64 KB.
 	WriteBufferSize int
 	// ReadBufferSize is the number of bytes to receive at a time, unless the caller's buffer is
 	// larger. 0 is 4 KB.
@@ -115,7 +116,7 @@ type Transport struct {
 	// HTTP2 configures HTTP/2.
 	HTTP2 *http.HTTP2Config
 	// Protocols is the set of enabled protocols. If it is nil, HTTP/1.1 is enabled, and HTTP/2 as
-	// ForceAttemptHTTP2 describes. If it excludes HTTP/1.1, an http.Transport sends all requests.
+	// ForceAttemptHTTP2 describes. Without TLS, HTTP/2 is used if it excludes HTTP/1.1.
 	Protocols *http.Protocols
 
 	once   sync.Once

@@ -212,8 +212,6 @@ func differencesOfConnections() []difference {
 			}
 			return s.connNumber()
 		}},
-		{row: "GetConn and TLS hooks of the first request to an HTTP/2 server", ours: "2 2 HTTP/2.0",
-			theirs: "1 1 HTTP/2.0", observe: hooksOfHTTP2},
 	}
 }
 
@@ -268,39 +266,6 @@ func waitForDial(s side) string {
 	}
 	defer close(dial)
 	return <-results[1]
-}
-
-// hooksOfHTTP2 counts calls of the hooks for connecting.
-func hooksOfHTTP2(s side) string {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
-	server.EnableHTTP2 = true
-	server.StartTLS()
-	defer server.Close()
-	config := server.Client().Transport.(*http.Transport).TLSClientConfig
-	if theirs, ok := s.rt.(*http.Transport); ok {
-		theirs.TLSClientConfig, theirs.ForceAttemptHTTP2 = config, true
-	} else {
-		s.tr.TLSClientConfig, s.tr.ForceAttemptHTTP2 = config, true
-	}
-	defer s.rt.CloseIdleConnections()
-	c := new(recorder)
-	resp, err := s.rt.RoundTrip(mustRequest("GET", server.URL,
-		nil).WithContext(httptrace.WithClientTrace(s.Context(), c.trace())))
-	if err != nil {
-		return err.Error()
-	}
-	resp.Body.Close()
-	count := func(hook string) (n int) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, h := range c.hooks {
-			if strings.HasPrefix(h, hook) {
-				n++
-			}
-		}
-		return n
-	}
-	return fmt.Sprintf("%d %d %s", count("GetConn"), count("TLSHandshakeStart"), resp.Proto)
 }
 
 func differencesOfSettings() []difference {

@@ -61,15 +61,26 @@ func TestTransportSharesFewConnections(t *testing.T) {
 // Whenever a request is canceled, and whichever side closes first, no goroutine and no descriptor
 // is left.
 func TestTransportLeavesNoGoroutinesOrDescriptors(t *testing.T) {
+	var http1, http2 http.Protocols
+	http1.SetHTTP1(true)
+	http2.SetUnencryptedHTTP2(true)
+	for _, protocols := range []*http.Protocols{&http1, &http2} {
+		t.Run(protocols.String(), func(t *testing.T) { testLeaves(t, protocols) })
+	}
+}
+
+func testLeaves(t *testing.T, protocols *http.Protocols) {
 	before := inUse()
 	func() {
 		p := newPeer(t, "tcp")
+		p.tr.Protocols = protocols
 		p.tr.MaxConnsPerHost, p.tr.MaxIdleConnsPerHost = 8, 8
-		s := p.serve(func(w http.ResponseWriter, r *http.Request) {
-			io.Copy(io.Discard, io.LimitReader(r.Body, 1000))
-			time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
-			io.WriteString(w, strings.Repeat("x", rand.IntN(20_000)))
-		})
+		s := p.serveWith(&http.Server{Protocols: protocols,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, io.LimitReader(r.Body, 1000))
+				time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+				io.WriteString(w, strings.Repeat("x", rand.IntN(20_000)))
+			})})
 		defer s.Close()
 		var all sync.WaitGroup
 		for range 32 {

@@ -62,10 +62,11 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 		if len(seen) != 1 {
 			t.Errorf("%d connections for requests one after another", len(seen))
 		}
-		if n := tare.TransportCount(tr); test.force && n.Active+n.Idle+n.Hosts > 0 {
-			t.Errorf("places are left: %+v", n)
-		}
+		waitFor(t, "all connections to be idle", func() bool { return tare.TransportCount(tr).Active == 0 })
 		tr.CloseIdleConnections()
+		if n := tare.TransportCount(tr); n.Active+n.Idle+n.Hosts > 0 {
+			t.Errorf("connections are left: %+v", n)
+		}
 	}
 }
 
@@ -93,5 +94,55 @@ func TestTransportWorksWithoutHTTP1(t *testing.T) {
 	resp.Body.Close()
 	if c := tr.Clone(); c.Protocols == tr.Protocols || *c.Protocols != *tr.Protocols {
 		t.Error("Protocols are not cloned")
+	}
+}
+
+// BenchmarkTransportHTTP2 compares both transports with one server of net/http, over HTTP/2 without
+// TLS.
+func BenchmarkTransportHTTP2(b *testing.B) {
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	large := strings.Repeat("x", 1<<20)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if r.URL.Path == "/large" {
+			_, _ = io.WriteString(w, large)
+		} else {
+			_, _ = io.WriteString(w, "hello")
+		}
+	}))
+	s.Config.Protocols = &protocols
+	s.Start()
+	defer s.Close()
+	for _, test := range []struct {
+		name, path, body string
+		workers          int
+	}{{"small-1", "/", "", 1}, {"small-32", "/", "", 32}, {"down-1MB", "/large", "", 1}, {"up-1MB", "/", large, 1}} {
+		for name, rt := range map[string]http.RoundTripper{
+			"tare": &tare.Transport{Protocols: &protocols}, "nethttp": &http.Transport{Protocols: &protocols},
+		} {
+			b.Run(test.name+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				var all sync.WaitGroup
+				for w := range test.workers {
+					all.Go(func() {
+						for range (b.N + w) / test.workers {
+							r, _ := http.NewRequest("POST", s.URL+test.path, strings.NewReader(test.body))
+							if test.body == "" {
+								r, _ = http.NewRequest("GET", s.URL+test.path, nil)
+							}
+							resp, err := rt.RoundTrip(r)
+							if err != nil {
+								b.Error(err)
+								return
+							}
+							_, _ = io.Copy(io.Discard, resp.Body)
+							resp.Body.Close()
+						}
+					})
+				}
+				all.Wait()
+			})
+		}
 	}
 }

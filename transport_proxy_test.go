@@ -24,8 +24,10 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s %v", r.RequestURI, r.Header["Proxy-Authorization"])
 	})
-	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	plain, secure := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
 	defer plain.Close()
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
 	defer secure.Close()
 	var mu sync.Mutex
 	var requests []string
@@ -53,8 +55,9 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if b, _ := io.ReadAll(resp.Body); string(b) != "/a?b []" {
-				t.Errorf("%s: %s", address, b)
+			b, _ := io.ReadAll(resp.Body)
+			if string(b) != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
+				t.Errorf("%s: %s over %s", address, b, resp.Proto)
 			}
 		}
 		tr.CloseIdleConnections()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
@@ -59,63 +60,77 @@ func (c *recorder) trace() *httptrace.ClientTrace {
 // calls without a fixed order are compared without it.
 func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 	for _, kind := range []string{"GET", "POST", "expect"} {
-		overAll(t, func(p *peer) {
-			p.serve(func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Link", "</a>")
-				w.WriteHeader(http.StatusEarlyHints)
-				io.Copy(w, r.Body)
-			})
-			theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone(),
-				ExpectContinueTimeout: time.Minute}
-			p.tr.ExpectContinueTimeout = time.Minute
-			if p.mode == "unix" {
-				theirs.DialContext = dialUnix(p.tr.Addr)
-			}
-			defer theirs.CloseIdleConnections()
-			events := func(rt http.RoundTripper) []string {
-				c := new(recorder)
-				r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), c.trace()), "GET", p.url, nil)
-				if kind != "GET" {
-					r, _ = http.NewRequestWithContext(r.Context(), "POST", p.url, strings.NewReader("body"))
-				}
-				if kind == "expect" {
-					r.Header.Set("Expect", "100-continue")
-				}
-				resp, err := rt.RoundTrip(r)
-				if err != nil {
-					p.Fatal(err)
-				}
-				io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-				has := func(hook string) bool {
-					c.mu.Lock()
-					defer c.mu.Unlock()
-					return slices.Contains(c.hooks, hook)
-				}
-				waitFor(p.T, "the last hooks",
-					func() bool { return has("PutIdleConn <nil>") && has("WroteRequest <nil>") })
-				c.mu.Lock()
-				defer c.mu.Unlock()
-				return c.hooks
-			}
-			for i := range 2 {
-				got, want := events(p.tr), events(theirs)
-				unordered := func(hook string) bool {
-					return strings.HasPrefix(hook, "PutIdleConn") || strings.HasPrefix(hook, "WroteHeaderField") ||
-						strings.HasPrefix(hook, "WroteRequest") || hook == "Wait100Continue"
-				}
-				ordered := func(hooks []string) []string { return slices.DeleteFunc(slices.Clone(hooks), unordered) }
-				if !slices.Equal(ordered(got), ordered(want)) {
-					p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(ordered(got), "\n"),
-						strings.Join(ordered(want), "\n"))
-				}
-				slices.Sort(got)
-				slices.Sort(want)
-				if !slices.Equal(got, want) {
-					p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(got, "\n"), strings.Join(want, "\n"))
-				}
-			}
-		})
+		overAll(t, func(p *peer) { testTraceHooks(p, kind, false) })
+		t.Run("HTTP/2", func(t *testing.T) { testTraceHooks(newPeer(t, "tcp"), kind, true) })
+	}
+}
+
+func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		if !isHTTP2 || kind != "expect" { // over HTTP/2, net/http's server sends one interim response
+			w.Header().Set("Link", "</a>")
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		io.Copy(w, r.Body)
+	}
+	if isHTTP2 {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(handler))
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		defer s.Close()
+		p.url, p.tr.TLSClientConfig = s.URL, s.Client().Transport.(*http.Transport).TLSClientConfig
+	} else {
+		p.serve(handler)
+	}
+	theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone(),
+		ExpectContinueTimeout: time.Minute, ForceAttemptHTTP2: isHTTP2}
+	p.tr.ExpectContinueTimeout, p.tr.ForceAttemptHTTP2 = time.Minute, isHTTP2
+	if p.mode == "unix" {
+		theirs.DialContext = dialUnix(p.tr.Addr)
+	}
+	defer theirs.CloseIdleConnections()
+	events := func(rt http.RoundTripper) []string {
+		c := new(recorder)
+		r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(p.Context(), c.trace()), "GET", p.url, nil)
+		if kind != "GET" {
+			r, _ = http.NewRequestWithContext(r.Context(), "POST", p.url, strings.NewReader("body"))
+		}
+		if kind == "expect" {
+			r.Header.Set("Expect", "100-continue")
+		}
+		resp, err := rt.RoundTrip(r)
+		if err != nil {
+			p.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		has := func(hook string) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return slices.Contains(c.hooks, hook)
+		}
+		waitFor(p.T, "the last hooks",
+			func() bool { return (isHTTP2 || has("PutIdleConn <nil>")) && has("WroteRequest <nil>") })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.hooks
+	}
+	for i := range 2 {
+		got, want := events(p.tr), events(theirs)
+		unordered := func(hook string) bool {
+			return strings.HasPrefix(hook, "PutIdleConn") || strings.HasPrefix(hook, "WroteHeaderField") ||
+				strings.HasPrefix(hook, "WroteRequest") || hook == "Wait100Continue"
+		}
+		ordered := func(hooks []string) []string { return slices.DeleteFunc(slices.Clone(hooks), unordered) }
+		if !slices.Equal(ordered(got), ordered(want)) {
+			p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(ordered(got), "\n"),
+				strings.Join(ordered(want), "\n"))
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
 	}
 }
 

@@ -12,9 +12,9 @@ import "github.com/tarehq/tare/internal/client"
 //	Addr     string             // host and port, or the path of a unix socket
 //	Err      error              // the cause, for errors.Is and errors.As
 //
-// CanRetry is true if nothing of the request was sent. It is also true if the method is GET, HEAD,
-// OPTIONS or TRACE, or if there is an Idempotency-Key. The Transport has already retried what it
-// retries itself.
+// CanRetry is true if nothing of the request was sent, or an HTTP/2 server has not processed it. It
+// is also true if the method is GET, HEAD, OPTIONS or TRACE, or if there is an Idempotency-Key. The
+// Transport has already retried what it retries itself.
 //
 // Timeout reports whether the error is a timeout, as net.Error requires.
 type TransportError = client.Error
@@ -52,6 +52,7 @@ const (
 	// BadRequestBody means that reading the request's body failed, or that the body is longer or
 	// shorter than its ContentLength.
 	BadRequestBody TransportErrorKind = client.BadBody
-	// RequestRejected means that a FastCGI application ended the request without a response.
+	// RequestRejected means that a FastCGI application ended the request without a response, or an
+	// HTTP/2 server reset its stream.
 	RequestRejected TransportErrorKind = client.Rejected
 )

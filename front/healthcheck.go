@@ -17,6 +17,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/pcre"
 )
 
@@ -89,7 +90,8 @@ type probe struct {
 	header    http.Header
 	timeout   time.Duration
 	tls       *tls.Config // nil without TLS
-	transport *http.Transport
+	protocols http.Protocols
+	transport *client.Client
 	match     *healthMatch // nil is the default
 }
 
@@ -115,23 +117,23 @@ func (c *compiler) probe(p *proxy) (*probe, error) {
 	if b.header["User-Agent"] == nil {
 		b.header["User-Agent"] = nil // none
 	}
-	b.transport = &http.Transport{
-		Protocols: new(http.Protocols), DialContext: b.dial, DialTLSContext: b.dialTLS, DisableCompression: true,
-		DisableKeepAlives: from.KeepaliveTime == 0, IdleConnTimeout: from.KeepaliveTime, MaxIdleConnsPerHost: 1,
-		MaxResponseHeaderBytes: fetch.MaxHead,
-	}
 	if p.tls != nil {
 		b.tls = p.tls.Config(fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host)))
 	}
-	switch protocols := b.transport.Protocols; {
+	switch {
 	case !p.settings.IsHTTP2:
-		protocols.SetHTTP1(true)
+		b.protocols.SetHTTP1(true)
 	case b.tls == nil:
-		protocols.SetUnencryptedHTTP2(true)
+		b.protocols.SetUnencryptedHTTP2(true)
 	default:
-		protocols.SetHTTP2(true)
+		b.protocols.SetHTTP2(true)
 		b.tls.NextProtos = []string{"h2"}
 	}
+	b.transport = client.New(&client.Config{Settings: &http.Transport{
+		Protocols: &b.protocols, DialContext: b.dial, DialTLSContext: b.dialTLS, DisableCompression: true,
+		DisableKeepAlives: from.KeepaliveTime == 0, IdleConnTimeout: from.KeepaliveTime, MaxIdleConnsPerHost: 1,
+		MaxResponseHeaderBytes: fetch.MaxHead,
+	}})
 	var err error
 	if from.Match != nil {
 		b.match, err = c.healthMatch(from.Match)
@@ -145,7 +147,7 @@ func (b *probe) key() string {
 	if b.tls != nil {
 		name = "TLS " + b.tls.ServerName
 	}
-	return fmt.Sprintf("%v %q %q %q", b.transport.Protocols, b.host, b.header, name)
+	return fmt.Sprintf("%v %q %q %q", b.protocols, b.host, b.header, name)
 }
 
 // constantText returns a text without variables, or "".
@@ -178,7 +180,7 @@ func (b *probe) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, network, server)
 }
 
-// dialTLS opens a connection and makes the TLS handshake. The http.Transport's own handshake would
+// dialTLS opens a connection and makes the TLS handshake. The client's own handshake would
 // send the host of the URL as the server's name if b.tls has none.
 func (b *probe) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	nc, err := b.dial(ctx, network, addr)

@@ -175,30 +175,39 @@ func TestUnsentRequestsAreRetried(t *testing.T) {
 	}
 }
 
-// Trailer fields and early hints are forwarded.
+// Trailer fields and early hints are forwarded, over HTTP/1.1 and HTTP/2.
 func TestTrailersAndHintsAreForwarded(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Link", "</a.css>; rel=preload")
 		w.WriteHeader(103)
 		w.WriteHeader(102)
 		w.Header().Del("Link")
 		w.Header().Set("Trailer", "X-Sum")
 		io.WriteString(w, "body")
+		w.(http.Flusher).Flush() // its length would exclude trailer fields
 		w.Header().Set("X-Sum", "42")
-	})
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
-	hints := []string{}
-	r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
-	resp, err := a.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, _ := io.ReadAll(resp.Body)
-	resp.Body.Close()
-	if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" ||
-		!slices.Equal(hints, []string{"103 </a.css>; rel=preload", "102 </a.css>; rel=preload"}) ||
-		resp.Header["Link"] != nil {
-		t.Errorf("%q %v %v %v", b, resp.Trailer, hints, resp.Header)
+	}))
+	s.Config.Protocols = new(http.Protocols)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	defer s.Close()
+	for _, version := range []string{"1.1", "2"} {
+		to := conf.Proxy{To: conf.Text(s.Listener.Addr().String()), Version: version}
+		a := serveHandler(t, newFront(t, proxyTo(to), quiet()))
+		hints := []string{}
+		r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
+		resp, err := a.client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" ||
+			!slices.Equal(hints, []string{"103 </a.css>; rel=preload", "102 </a.css>; rel=preload"}) ||
+			resp.Header["Link"] != nil {
+			t.Errorf("%s: %q %v %v %v", version, b, resp.Trailer, hints, resp.Header)
+		}
 	}
 }
 

@@ -37,7 +37,7 @@ func proxyAddr(proxy string) string {
 	return u.Host
 }
 
-// route implements codec. It also selects HTTP/2.
+// route implements codec.
 func (h *http1Codec) route(x *exchange) error {
 	switch r := x.request; {
 	case r.URL == nil:
@@ -50,7 +50,9 @@ func (h *http1Codec) route(x *exchange) error {
 	if err := h.setKey(x); err != nil {
 		return err
 	}
-	x.overHTTP2 = x.client.http2TransportFor(&x.key)
+	if !x.key.tls && !x.client.allowsHTTP1 && !x.client.allowsPlainHTTP2 {
+		return errors.New("tare: http URLs require HTTP/1.1 or unencrypted HTTP/2, which Protocols excludes")
+	}
 	return nil
 }
 

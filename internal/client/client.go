@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/internal/client/h2"
 )
 
 const (
@@ -47,8 +49,7 @@ type Config struct {
 	Repeatable func(r *http.Request) bool
 	// OnEnd is called once for each use of a connection, when the exchange has ended or has switched
 	// protocols. It receives the context of the request and the numbers of bytes that were sent and
-	// received, with heads and framing, before encryption. HTTP/2 does not call it. It must not
-	// block.
+	// received, with heads and framing, before encryption. It must not block.
 	OnEnd func(ctx context.Context, sent, received int64)
 	// MaxConnUses and MaxConnAge limit the number of uses and the age of a connection. 0 is no
 	// limit.
@@ -59,17 +60,21 @@ type Config struct {
 // Client sends requests. It is safe for concurrent use.
 type Client struct {
 	config         Config
-	settings       *http.Transport // never used to send
+	settings       *http.Transport // data only: it sends nothing
 	protocol       protocol
 	pool           pool
 	tls            *tls.Config // for handshakes with servers, without ServerName
 	maxHeadBytes   int
 	readBufferSize int
-	allowsHTTP1    bool // over TLS and without
-	http2          http2Transports
+	http2          *h2.Config // nil for FastCGI
+	allowsHTTP1    bool       // over TLS and without
+	offersHTTP2    bool       // over TLS
+	// allowsPlainHTTP2 allows HTTP/2 without TLS, unless HTTP/1.1 is allowed.
+	allowsPlainHTTP2 bool
 
 	scratches    sync.Pool // of *scratch
 	pieceBuffers sync.Pool // of *pieceBuffer
+	http2Pieces  sync.Pool // of *[http2PieceSize]byte
 	gzipReaders  sync.Pool // of *gzip.Reader
 }
 
@@ -117,10 +122,6 @@ func (c *Client) roundTrip(x *slab) (*http.Response, error) {
 		x.release()
 		return nil, err
 	}
-	if x.overHTTP2 != nil {
-		x.release()
-		return x.overHTTP2.roundTrip(x.request)
-	}
 	for {
 		resp, err := x.attempt()
 		if err == nil {
@@ -129,6 +130,7 @@ func (c *Client) roundTrip(x *slab) (*http.Response, error) {
 		second := x.retry()
 		x.release()
 		if second == nil {
+			x.body.closeLater()
 			return nil, err
 		}
 		x = second
@@ -138,12 +140,18 @@ func (c *Client) roundTrip(x *slab) (*http.Response, error) {
 // attempt sends the request once.
 func (x *slab) attempt() (*http.Response, error) {
 	if err := x.connect(); err != nil {
-		if handed, ok := err.(*http2Handover); ok { //nolint:errorlint // openConn does not wrap it
-			x.release()
-			return handed.roundTrip(&x.exchange)
-		}
 		x.body.Close()
 		return nil, err
+	}
+	if x.conn.h2 != nil {
+		return x.attemptHTTP2()
+	}
+	if !x.isEncoded {
+		if err := x.scratch.codec.encode(&x.exchange); err != nil {
+			x.conn.drop()
+			x.body.Close()
+			return nil, err
+		}
 	}
 	x.begin()
 	err := x.send()
@@ -176,36 +184,49 @@ func (x *slab) connect() (err error) {
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(x.key.addr())
 	}
-	if x.conn, err = c.pool.get(x.ctx, x.key, x.isRetry); err != nil {
-		return causeOr(x.ctx, err)
+	if x.conn, err = c.pool.get(x.ctx, x.key, x.attempts > 0); err != nil {
+		return x.connectError(err)
 	}
-	for x.conn.reused && !x.usesRawExchange() && !x.conn.isAlive() { // rawExchange checks by itself
-		x.conn = c.pool.replace(x.conn)
-	}
-	x.conn.traffic.reset()
-	if x.conn.Conn == nil {
-		if err = c.openConn(x); err != nil {
-			x.conn.drop()
-			return err
+	if x.conn.h2 == nil {
+		// rawExchange checks by itself
+		for x.conn.reused && !x.usesRawExchange() && !x.conn.isAlive() {
+			x.conn = c.pool.replace(x.conn)
+		}
+		x.conn.traffic.reset()
+		if x.conn.Conn == nil {
+			if err = c.openConn(x); err != nil {
+				return err
+			}
 		}
 	}
 	if trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.reused, WasIdle: x.conn.reused,
-			IdleTime: x.conn.idleFor()})
+		info := httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.reused, WasIdle: x.conn.reused}
+		if x.conn.h2 != nil {
+			info.Reused = !x.openedConn
+			info.WasIdle = info.Reused && x.conn.h2.IsUnused()
+		}
+		if info.WasIdle {
+			info.IdleTime = x.conn.idleFor()
+		}
+		trace.GotConn(info)
 	}
 	return nil
 }
+
+// maxAttempts limits the attempts of a request. pauses precede those after the first.
+const maxAttempts = 3
 
 // retry returns a new exchange for the same request, if the request may be sent again. The new one
 // owns the encoded request. The first one cannot be used again, because its context may still
 // notify it.
 func (x *slab) retry() *slab {
-	if !x.mayRetry || x.ctx.Err() != nil || !x.sentNothing && !x.isRepeatable ||
-		x.streamsBody() && x.getBody == nil {
+	needsBody := x.body != nil && !x.bodyUntouched && (x.streamsBody() || x.scratch == nil)
+	if !x.mayRetry || x.ctx.Err() != nil || !x.sentNothing && !x.unprocessed && !x.isRepeatable ||
+		needsBody && x.getBody == nil || x.attempts+1 >= maxAttempts || !x.pause() {
 		return nil
 	}
 	body := x.body
-	if x.streamsBody() {
+	if needsBody {
 		again, err := x.getBody()
 		if err != nil {
 			return nil
@@ -215,11 +236,32 @@ func (x *slab) retry() *slab {
 	second := &slab{}
 	second.client, second.request, second.ctx, second.trace = x.client, x.request, x.ctx, x.trace
 	second.body, second.getBody, second.bodyLength, second.key = body, x.getBody, x.bodyLength, x.key
-	second.keepAlive, second.isRepeatable, second.isRetry = x.keepAlive, x.isRepeatable, true
-	second.expectsContinue, second.bodyBuffered = x.expectsContinue, x.bodyBuffered
+	second.keepAlive, second.isRepeatable, second.attempts = x.keepAlive, x.isRepeatable, x.attempts+1
+	second.expectsContinue = x.expectsContinue
+	if x.scratch == nil { // HTTP/2 needs it no longer
+		second.scratch = x.client.newScratch()
+		return second
+	}
+	second.bodyBuffered, second.isEncoded = x.bodyBuffered, x.isEncoded
 	second.scratch, x.scratch = x.scratch, nil
 	second.scratch.parsed, second.scratch.filled, second.scratch.memory = 0, 0, nil
 	return second
+}
+
+// pause waits before the next attempt. It reports false if the context ends.
+func (x *slab) pause() bool {
+	d := [...]time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond}[x.attempts]
+	if d == 0 {
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-x.ctx.Done():
+		return false
+	}
 }
 
 // isRepeatable reports whether a request may be sent twice. By default it follows net/http's rule.
@@ -237,10 +279,9 @@ func (c *Client) isRepeatable(r *http.Request) bool {
 // CloseIdleConnections closes all idle connections.
 func (c *Client) CloseIdleConnections() {
 	c.pool.closeIdle()
-	c.http2.closeIdle()
 }
 
-// Count returns the numbers of connections, without those that speak HTTP/2.
+// Count returns the numbers of connections.
 func (c *Client) Count() Count { return c.pool.count() }
 
 // gzipReader returns a gzip.Reader, which may have been used before.

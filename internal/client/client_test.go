@@ -243,26 +243,6 @@ func TestHostNamesAndListTokens(t *testing.T) {
 	}
 }
 
-// The number of servers that are remembered to speak HTTP/2 is limited.
-func TestHTTP2ServersAreLimited(t *testing.T) {
-	h := &New(&Config{}).http2
-	for i := range maxHTTP2Servers + 10 {
-		k := key{host: fmt.Sprint(i), port: "443", tls: true}
-		h.handOver(&k, nil)
-		if i == 0 && h.client.http2TransportFor(&k) == nil {
-			t.Error("it is not known")
-		}
-	}
-	if n := len(h.servers); n != 10 {
-		t.Errorf("%d are known", n)
-	}
-	k := key{host: fmt.Sprint(maxHTTP2Servers), port: "443", tls: true}
-	h.forgetURL(&url.URL{Scheme: "https", Host: k.host}, "")
-	if h.client.http2TransportFor(&k) != nil {
-		t.Error("it is still known")
-	}
-}
-
 // Errors report their side, and whether they are timeouts.
 func TestErrorsReportSideAndTimeout(t *testing.T) {
 	e := &Error{Side: Proxy, Kind: TimedOut, During: "connecting to", Addr: "h:1", Err: io.ErrNoProgress}

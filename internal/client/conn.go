@@ -3,6 +3,8 @@ package client
 import (
 	"net"
 	"time"
+
+	"github.com/tarehq/tare/internal/client/h2"
 )
 
 // conn is a connection of a pool, or a slot for one: the right to open a connection. Its states are
@@ -18,6 +20,7 @@ type conn struct {
 	info     connInfo // of TLS and the socket
 	reused   bool     // it was idle before
 	traffic  traffic  // of its current use
+	h2       *h2.Conn // nil unless it speaks HTTP/2; then the two above are unused
 
 	host    *host
 	opened  monotime       // set if there is a maxAge
@@ -27,6 +30,10 @@ type conn struct {
 
 	// The pool's mu guards the fields below.
 	state     state
+	streams   int      // that use it, if it speaks HTTP/2
+	isRetired bool     // it accepts no more streams
+	isOpening bool     // a slot that host.opening counts
+	openErr   error    // why no connection could be opened; there is no slot
 	idleSince monotime // when it became idle
 	nodes     [2]node
 }
@@ -59,6 +66,15 @@ func (c *conn) open(nc net.Conn) {
 func (c *conn) countUse(l *limits, now monotime) bool {
 	c.uses++
 	return l.maxUses > 0 && c.uses >= l.maxUses || l.maxAge > 0 && now-c.opened >= monotime(l.maxAge)
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	if c.h2 != nil {
+		c.h2.Close()
+		return nil
+	}
+	return c.Conn.Close()
 }
 
 // keep ends the use of a connection that can be used again. It reports whether the pool keeps the
@@ -103,11 +119,8 @@ func (c *conn) hasInput() bool {
 	return len(c.pending) > 0 || c.pending == nil && c.probe != nil && !c.probe.quiet()
 }
 
-// idleFor returns how long the connection was idle before its current use.
+// idleFor returns how long the connection, which was idle, was so before its current use.
 func (c *conn) idleFor() time.Duration {
-	if !c.reused {
-		return 0
-	}
 	return time.Duration(c.host.pool.now() - c.idleSince)
 }
 

@@ -12,27 +12,51 @@ import (
 	"time"
 )
 
-// openConn opens the connection of an exchange. If the connection speaks HTTP/2, openConn fails
-// with a *http2Handover.
+// openConn opens the connection of an exchange.
 func (c *Client) openConn(x *slab) error {
 	nc, state, err := c.dial(x.ctx, &x.key, x.trace)
-	if err != nil {
-		return x.connectError(err)
+	isHTTP2 := false
+	if err == nil {
+		if isHTTP2, err = c.speaksHTTP2(&x.key, state); err != nil {
+			go nc.Close() // Close may block
+		}
 	}
-	if state != nil && state.NegotiatedProtocol == protoHTTP2 {
-		return c.http2.handOver(&x.key, nc)
+	if err != nil {
+		failed := x.connectError(err)
+		if x.ctx.Err() != nil {
+			err = nil
+		}
+		x.conn.failToOpen(err)
+		return failed
 	}
 	if tc, ok := nc.(*tls.Conn); ok {
 		x.conn.info = connInfoOf(tc, state)
 	} else {
 		x.conn.info.tlsState = state
 	}
+	if isHTTP2 {
+		x.useHTTP2(nc)
+		return nil
+	}
+	x.conn.openedHTTP1()
 	if u, ok := nc.(*net.UnixConn); ok && c.config.Verbatim {
 		nc = inputOnly(u)
 	}
 	x.conn.info.raw = newRawExchange(nc)
 	x.conn.open(nc)
 	return nil
+}
+
+// useHTTP2 makes a new connection that of the exchange, unless another one has become available.
+func (x *slab) useHTTP2(nc net.Conn) {
+	if other := x.conn.otherStream(); other != nil {
+		go nc.Close() // Close may block
+		x.conn.drop()
+		x.conn = other
+		return
+	}
+	x.openedConn, x.conn.Conn = true, nc
+	x.conn.openHTTP2(x.client.http2)
 }
 
 // connectError returns the error of an exchange that got no connection.

@@ -1,4 +1,4 @@
-// Package client sends requests over HTTP/1.1 and FastCGI, and receives the responses.
+// Package client sends requests over HTTP/1.1, HTTP/2 and FastCGI, and receives the responses.
 // The Transports of the public packages and the front use it.
 //
 // # Words
@@ -33,16 +33,26 @@
 // If a reused connection turns out to be closed, a second exchange takes over the encoded request
 // and sends it on a new connection (see slab.retry).
 //
+// # HTTP/2
+//
+// Package h2 has the connections (see http2Exchange). They lie in the pool like others, but several
+// exchanges share one (see poolshare.go). Whether a server speaks HTTP/2 is known from its
+// connections. TLS negotiates it anew when none is left.
+//
+// An exchange whose server has not processed the request is attempted three times at most, with
+// pauses. For a proxy that holds only if the connection was reused: another server may respond.
+//
 // # Files
 //
 //	exchange, send, receive, body, error   an exchange, whatever its protocol
 //	traffic                                the bytes of an exchange
 //	protocol                               the interfaces that the protocols implement
 //	http1*, upgrade, inflate               HTTP/1.1
+//	http2*                                 HTTP/2, over the connections of package h2
 //	fastcgi*, params                       FastCGI
-//	pool*, conn, probe, quiet              connections: idle, in use, awaited
+//	pool*, conn, probe, quiet              connections: idle, in use, shared, awaited
 //	unixconn                               unix sockets that wake a proxy for input only
-//	address, dial, proxy, socks, http2     how connections are opened, and what they speak
+//	address, dial, proxy, socks            how connections are opened
 //
 // # Memory
 //
@@ -52,8 +62,4 @@
 //
 // A proxy brings memory of its own (see Memory). Its responses have no Header until it is needed:
 // the head stays as it was received, and a small body beside it. Both are valid until Reset.
-//
-// # HTTP/2
-//
-// A connection that has negotiated HTTP/2 is handed to an http.Transport with the same settings.
 package client

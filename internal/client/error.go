@@ -42,7 +42,7 @@ const (
 	TimedOut                      // a timeout has passed
 	// reading the request's body failed, or its length differs from ContentLength
 	BadBody
-	Rejected // the server ended the request without a response
+	Rejected // the server ended the request without a response, or reset its stream
 )
 
 func (k Kind) String() string {

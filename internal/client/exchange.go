@@ -44,7 +44,6 @@ type exchange struct {
 	getBody    func() (io.ReadCloser, error) // returns the body again; nil if that is not possible
 	bodyLength int64                         // of the request's body, -1 if unknown
 	key        key
-	overHTTP2  *http2Transport // sends the request instead, if not nil
 	conn       *conn
 	scratch    *scratch // nil once it is released
 
@@ -60,8 +59,9 @@ type exchange struct {
 	leftToSender bool     // the sender will keep or close the connection
 
 	// mu does not guard the fields below: the goroutine that receives uses them.
-	isRetry   bool // the second attempt, on a new connection
-	keepAlive bool // the connection may be kept
+	attempts  uint8 // that precede this one
+	isEncoded bool  // the request is in the scratch
+	keepAlive bool  // the connection may be kept
 	// may be sent twice; computed once, for the caller may change the request
 	isRepeatable    bool
 	expectsContinue bool // the body waits for an interim response
@@ -69,6 +69,9 @@ type exchange struct {
 	receivedAny     bool // a byte of a response was received
 	mayRetry        bool // the error may not recur on another connection
 	sentNothing     bool // no byte of the request was sent
+	unprocessed     bool // the server has not processed the request, as it reports over HTTP/2
+	bodyUntouched   bool // nothing was read of the body, although it is not in the scratch
+	openedConn      bool // for this exchange
 	connLost        bool // the connection was closed or broken
 	connEOF         bool // the server closed the connection without an error
 	isDraining      bool // the body is read only for the sake of the connection
@@ -87,7 +90,12 @@ func (x *exchange) prepare() error {
 	if x.ctx.Err() != nil {
 		return contextCause(x.ctx)
 	}
-	if x.overHTTP2 != nil {
+	// otherwise the request is encoded once its protocol is known
+	c, t := x.client, x.trace
+	mayBeHTTP2 := c.offersHTTP2 && x.key.tls
+	x.isEncoded = !c.pool.limits.onlyHTTP2 &&
+		(!mayBeHTTP2 || !c.pool.isHTTP2(x.key) && (t == nil || t.WroteHeaderField == nil))
+	if !x.isEncoded {
 		return nil
 	}
 	return codec.encode(x)

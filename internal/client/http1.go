@@ -9,8 +9,7 @@ import (
 // http1Protocol implements protocol for HTTP/1.1.
 type http1Protocol struct{}
 
-// New returns a Client that speaks HTTP/1.1, and hands connections that negotiate HTTP/2 to an
-// http.Transport. It copies the settings.
+// New returns a Client that speaks HTTP/1.1 and HTTP/2. It copies the settings.
 func New(config *Config) *Client {
 	// as in net/http
 	const maxHeadBytes = 10 << 20

@@ -237,21 +237,29 @@ func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
 	if len(x.request.Trailer) == 0 {
 		return b, nil
 	}
+	list, err := x.trailerNames()
+	if err != nil {
+		return nil, err
+	}
+	x.traceField("Trailer", list)
+	return http1.AppendField(b, "Trailer", list), nil
+}
+
+// trailerNames returns the value of the Trailer field.
+func (x *exchange) trailerNames() (string, error) {
 	var names []string
 	for name, values := range x.request.Trailer {
 		if slices.ContainsFunc(values, func(v string) bool { return !http1.ValidValue(v) }) {
-			return nil, invalidValueError(name)
+			return "", invalidValueError(name)
 		}
 		name = http.CanonicalHeaderKey(name)
 		if !http1.ValidToken(name) || !http1.TrailerAllowed(name) {
-			return nil, fmt.Errorf("tare: invalid trailer field name %q", name)
+			return "", fmt.Errorf("tare: invalid trailer field name %q", name)
 		}
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	list := strings.Join(names, ",")
-	x.traceField("Trailer", list)
-	return http1.AppendField(b, "Trailer", list), nil
+	return strings.Join(names, ","), nil
 }
 
 // appendHeader writes the fields of Request.Header, sorted by name.
@@ -312,9 +320,7 @@ func invalidValueError(name string) error {
 // appendAddedFields writes the fields that the Client adds.
 func (h *http1Codec) appendAddedFields(x *exchange, b []byte, method string) []byte {
 	header := x.request.Header
-	h.requestedGzip = !x.client.settings.DisableCompression && method != http.MethodHead &&
-		firstValue(header["Accept-Encoding"]) == "" && firstValue(header["Range"]) == ""
-	if h.requestedGzip {
+	if h.requestedGzip = x.requestsGzip(method); h.requestedGzip {
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
 		x.traceField("Accept-Encoding", "gzip")
 	}
@@ -328,6 +334,13 @@ func (h *http1Codec) appendAddedFields(x *exchange, b []byte, method string) []b
 		x.traceField("Proxy-Authorization", h.proxyAuth)
 	}
 	return b
+}
+
+// requestsGzip reports whether the Client itself requests a compressed response.
+func (x *exchange) requestsGzip(method string) bool {
+	header := x.request.Header
+	return !x.client.settings.DisableCompression && method != http.MethodHead &&
+		firstValue(header["Accept-Encoding"]) == "" && firstValue(header["Range"]) == ""
 }
 
 func (x *exchange) traceField(name, value string) {

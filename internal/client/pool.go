@@ -19,12 +19,19 @@ type limits struct {
 	idleTimeout    time.Duration // until an idle connection is closed; 0 is no limit
 	maxUses        int           // of a connection; 0 is no limit
 	maxAge         time.Duration // of a connection when it is kept; 0 is no limit
+
+	onlyHTTP2       bool // all connections speak HTTP/2
+	sharesNothing   bool // each request has a connection of its own
+	waitsForStreams bool // if no stream is free, rather than open a further connection
 }
 
 // pool keeps idle connections to many hosts. It limits connections, queues requests at the limits,
 // and closes connections whose peers have closed them.
 //
 // A slot is the right to open a connection to a host: what get returns if no connection is idle.
+//
+// A connection that speaks HTTP/2 is in use while it has streams. Requests share it as long as it
+// accepts more: see poolshare.go.
 //
 // A connection that becomes idle costs nothing at first. The exchange that takes it checks its
 // socket, without waiting. Only a connection that stays idle is watched. On Linux, one epoll
@@ -55,13 +62,17 @@ type host struct {
 	key     key
 	active  int // slots, and connections in use
 	idle    list
+	shared  []*conn      // connections in use that may accept more streams
+	opening int          // slots whose connections are expected to speak HTTP/2
+	isHTTP2 bool         // the last connection that was opened speaks HTTP/2
 	waiting []chan *conn // in the order of arrival; each channel has room for its connection
 }
 
-// get returns an idle connection to a host, or a slot, whose Conn is nil and which the caller must
-// open. It does not check the connection: see conn.isAlive. At the limit it waits, and fails with
-// the cause of ctx if ctx ends first. With fresh it always returns a slot, if necessary that of an
-// idle connection, which it closes. The caller must call keep, drop or detach on the result.
+// get returns an idle connection to a host, or one that another request shares, or a slot, whose
+// Conn is nil and which the caller must open. It does not check the connection: see conn.isAlive.
+// At the limit it waits, and fails with the cause of ctx if ctx ends first. With fresh it returns a
+// slot rather than a connection for one request at a time, if necessary that of an idle one, which
+// it closes. The caller must call keep, drop, detach or closeStream on the result.
 func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	c, queue := p.takeOrWait(k)
 	if queue != nil {
@@ -72,6 +83,12 @@ func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
+	switch {
+	case c.openErr != nil:
+		return nil, c.openErr
+	case c.h2 != nil:
+		return c, nil
+	}
 	if c.reused = c.Conn != nil; c.reused && fresh {
 		c.Close()
 		return &conn{host: c.host}, nil
@@ -79,19 +96,34 @@ func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	return c, nil
 }
 
-// takeOrWait returns a connection or slot. At the limit, it returns a channel that receives one.
+// takeOrWait returns a connection or slot. If the request must wait, it returns a channel that
+// receives one.
 func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closing = false
 	h := p.hostOf(k)
-	if p.limits.maxConns > 0 && h.active >= p.limits.maxConns {
-		queue := make(chan *conn, 1)
-		h.waiting = append(h.waiting, queue)
-		return nil, queue
+	if len(h.waiting) == 0 {
+		if c := h.next(); c != nil {
+			return c, nil
+		}
+	}
+	queue := make(chan *conn, 1)
+	h.waiting = append(h.waiting, queue)
+	return nil, queue
+}
+
+// next returns a connection or slot for a request, or nil if it must wait. The caller holds mu.
+func (h *host) next() *conn {
+	if c := h.takeStream(); c != nil {
+		return c
+	}
+	l := &h.pool.limits
+	if l.maxConns > 0 && h.active >= l.maxConns || h.awaitsStream() {
+		return nil
 	}
 	h.active++
-	return h.takeIdle(), nil
+	return h.takeIdle()
 }
 
 // hostOf returns the host of a key. Most often that is the host that was used last: comparing two
@@ -103,7 +135,7 @@ func (p *pool) hostOf(k key) *host {
 	}
 	h := p.hosts[k]
 	if h == nil {
-		h = &host{pool: p, key: k}
+		h = &host{pool: p, key: k, isHTTP2: p.limits.onlyHTTP2}
 		if p.hosts == nil {
 			p.hosts = make(map[key]*host)
 		}
@@ -111,6 +143,17 @@ func (p *pool) hostOf(k key) *host {
 	}
 	p.recent = h
 	return h
+}
+
+// isHTTP2 reports whether connections to a host are expected to speak HTTP/2.
+func (p *pool) isHTTP2(k key) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	h := p.recent
+	if h == nil || h.key != k {
+		h = p.hosts[k]
+	}
+	return h != nil && h.isHTTP2
 }
 
 // stopWaiting removes queue from those that wait. A connection that arrived in the meantime is
@@ -125,10 +168,15 @@ func (p *pool) stopWaiting(k key, queue chan *conn) {
 		}
 	}
 	p.mu.Unlock()
-	if c := <-queue; c.Conn != nil {
+	switch c := <-queue; {
+	case c.openErr != nil:
+	case c.h2 != nil:
+		c.h2.Unreserve()
+		c.closeStream()
+	case c.Conn != nil:
 		c.uses-- // keep counts one
 		c.keep()
-	} else {
+	default:
 		c.drop()
 	}
 }
@@ -145,12 +193,14 @@ func (p *pool) replace(c *conn) *conn {
 
 // takeIdle returns the connection that became idle last, or a slot. The caller holds mu.
 func (h *host) takeIdle() *conn {
-	c := h.idle.last()
-	if c == nil {
-		return &conn{host: h}
+	for c := h.idle.last(); c != nil; c = h.idle.last() {
+		h.pool.markInUse(c)
+		if c.h2 == nil || h.share(c) {
+			return c
+		}
+		go c.Close() // it reports to the pool
 	}
-	h.pool.markInUse(c)
-	return c
+	return h.slot()
 }
 
 // markInUse removes an idle connection from its lists, and stops watching it. The caller holds mu.
@@ -178,18 +228,22 @@ func (p *pool) removeIfEmpty(h *host) {
 // release ends the use of a connection or slot, and reports whether the connection is kept or
 // passed on. If another idle connection must be closed to make room, it returns that.
 func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
-	h := c.host
 	now := p.now()
 	isUsable = isUsable && !c.countUse(&p.limits, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.releaseAt(now, c, isUsable)
+}
+
+// releaseAt is release without counting the use. The caller holds mu.
+func (p *pool) releaseAt(now monotime, c *conn, isUsable bool) (isKept bool, evicted *conn) {
+	h := c.host
+	c.endOpening()
 	if len(h.waiting) > 0 {
-		if !isUsable {
-			c = &conn{host: h}
+		if isUsable = isUsable && (c.h2 == nil || h.share(c)); !isUsable {
+			c = h.slot()
 		}
-		h.waiting[0] <- c
-		h.waiting[0] = nil
-		h.waiting = h.waiting[1:] // not copied: a thousand may wait
+		h.serveFirst(c)
 		return isUsable, nil
 	}
 	h.active--

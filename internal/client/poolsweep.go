@@ -61,10 +61,10 @@ func (p *pool) scheduleNextSweep(now monotime) {
 	}
 }
 
-// startWatching starts to watch a connection, unless a goroutine still reads from it. The caller
+// startWatching starts to watch a connection, unless a goroutine reads from it. The caller
 // holds mu.
 func (p *pool) startWatching(c *conn) {
-	if c.pending != nil || c.probe != nil && p.watchSocket(c) {
+	if c.h2 != nil || c.pending != nil || c.probe != nil && p.watchSocket(c) {
 		return
 	}
 	pending := make(chan earlyRead, 1)

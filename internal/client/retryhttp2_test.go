@@ -50,13 +50,8 @@ func TestRetryOverHTTP2SendsWholeBody(t *testing.T) {
 		}
 		resp.Body.Close()
 		var isOpen atomic.Int32
-		r := request(t, "POST", server.URL, nil)
-		r.ContentLength = int64(size)
-		r.GetBody = func() (io.ReadCloser, error) {
-			isOpen.Add(1)
-			return &countedBody{Reader: strings.NewReader(want), isOpen: &isOpen}, nil
-		}
-		r.Body, _ = r.GetBody()
+		r := request(t, "POST", server.URL, strings.NewReader(want))
+		countBodies(r, &isOpen)
 		r.Header.Set("Idempotency-Key", "1")
 		resp, err = c.RoundTrip(r)
 		if err != nil {
@@ -69,6 +64,24 @@ func TestRetryOverHTTP2SendsWholeBody(t *testing.T) {
 		}
 		resp.Body.Close()
 		waitFor(t, "all bodies to be closed", func() bool { return isOpen.Load() == 0 })
+	}
+}
+
+// countBodies makes isOpen the number of bodies of a request that are not closed.
+func countBodies(r *http.Request, isOpen *atomic.Int32) {
+	count := func(b io.ReadCloser) io.ReadCloser {
+		isOpen.Add(1)
+		return &countedBody{Reader: b, isOpen: isOpen}
+	}
+	if r.Body == nil {
+		return
+	}
+	r.Body = count(r.Body)
+	if again := r.GetBody; again != nil {
+		r.GetBody = func() (io.ReadCloser, error) {
+			b, err := again()
+			return count(b), err
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -146,6 +147,7 @@ func (h settingsHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	set := h.settings
 	if r.RequestURI == "*" && r.Method == http.MethodOptions && !set.DisableGeneralOptionsHandler {
 		w.Header().Set("Content-Length", "0")
+		_, _ = io.CopyN(io.Discard, r.Body, 4<<10)
 		return
 	}
 	handler := set.Handler

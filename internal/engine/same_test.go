@@ -60,6 +60,8 @@ var requests = map[string][]string{
 	"options star":     {"OPTIONS * HTTP/1.1\r\n" + host + "\r\n"},
 	"options star body": {"OPTIONS * HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", "GET / HTTP/1.1\r\n" +
 		host + "\r\n"},
+	"options star expects": {"OPTIONS * HTTP/1.1\r\n" + host + "Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc",
+		"GET / HTTP/1.1\r\n" + host + "\r\n"},
 	"star":           {"GET * HTTP/1.1\r\n" + host + "\r\n"},
 	"escaped path":   {"GET /a%2Fb%20c/(d)!? HTTP/1.1\r\n" + host + "\r\n"},
 	"plain path":     {"GET /a-b_c.d~e$f&g+h,i/j:k;l=m@n HTTP/1.1\r\n" + host + "\r\n"},

@@ -374,6 +374,30 @@ func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 	})
 }
 
+// Goroutines of a handler write and copy a file. The race detector must find nothing.
+func TestConcurrentWritesDoNotRace(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, make([]byte, 10_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		var writer sync.WaitGroup
+		writer.Go(func() { io.WriteString(w, "text") })
+		time.Sleep(time.Second)
+		io.Copy(w, f)
+		writer.Wait()
+	})}
+	inBubble(t, settings, func(_ *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+		time.Sleep(2 * time.Second)
+	})
+}
+
 // A goroutine that reads the body sets deadlines while the handler writes, and while another one
 // hijacks the connection. The race detector must find nothing.
 func TestConcurrentDeadlinesDoNotRace(t *testing.T) {

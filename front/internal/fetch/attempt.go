@@ -50,7 +50,6 @@ type attempt struct {
 	timeout        atomic.Int64 // how long the server may be silent
 	waitingSince   atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait
 	needsExactTime atomic.Bool  // timers run: waitingSince must be exact
-	hasDialFailed  atomic.Bool  // no connection could be opened
 
 	stderr *stderrSearch // nil unless the application wrote to STDERR, and Settings.CatchStderr is set
 
@@ -125,9 +124,6 @@ func (a *attempt) endWait(n int) {
 	a.waitingSince.Store(-1)
 	if n > 0 {
 		a.request.Attempts.addBytes(a.record, n)
-		if a.request.Settings.IsHTTP2 {
-			a.request.Attempts.addTraffic(a.record, 0, int64(n))
-		}
 	}
 }
 
@@ -138,8 +134,6 @@ func (a *attempt) startDial() { a.waitingSince.Store(-1) }
 func (a *attempt) endDial(elapsed time.Duration, err error) {
 	if err == nil {
 		a.request.Attempts.setConnected(a.record, elapsed)
-	} else {
-		a.hasDialFailed.Store(true)
 	}
 	a.startWait()
 }

@@ -22,7 +22,7 @@ type Record struct {
 	ConnectTime, HeaderTime, ResponseTime time.Duration
 	BodyBytes                             int64 // of the response
 	// BytesSent and BytesReceived are those of the connection, with heads and framing, once the
-	// attempt has ended. By HTTP/2 they are those of the bodies.
+	// attempt has ended. By HTTP/2 they are those of the stream's frames.
 	BytesSent, BytesReceived int64
 }
 

@@ -185,15 +185,19 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 			}
 		}
 	}
-	switch {
+	switch isHTTP2 := r.Settings.IsHTTP2; {
 	case r.Settings.IsFastCGI:
 		return r.roundTripFastCGI(a, h)
-	case r.Settings.IsHTTP2:
-		return r.roundTripHTTP2(a, h)
-	case r.TLS != nil:
+	case r.TLS != nil && !isHTTP2:
 		return r.TLS.RoundTripIn(r.memoryOf(a), h)
+	case !isHTTP2:
+		return r.transport().http.RoundTripIn(r.memoryOf(a), h)
 	}
-	return r.transport().http.RoundTripIn(r.memoryOf(a), h)
+	h.Close = false // connections are shared
+	if r.TLS != nil {
+		return r.TLS.RoundTrip(h)
+	}
+	return r.transport().http2Client().RoundTrip(h)
 }
 
 // transport returns the connections without TLS.

@@ -250,7 +250,7 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 	if !kernelCanRead(src) {
 		return io.CopyBuffer(plain, src, make([]byte, CopySize))
 	}
-	if w.stage < stageFramed { // the first bytes decide Content-Type and complete the head
+	if !w.isFramed() { // the first bytes decide Content-Type and complete the head
 		if n, err = io.CopyN(plain, src, holdSize+1); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -263,7 +263,7 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 		more, err = io.CopyBuffer(plain, src, make([]byte, CopySize))
 		return n + more, err
 	}
-	if err == nil && w.written == w.Length {
+	if err == nil && w.room() == 0 {
 		if excess, _ := src.Read(make([]byte, 1)); excess > 0 { // as in net/http
 			err = http.ErrContentLength
 		}
@@ -344,6 +344,12 @@ func (f fittingWriter) Write(p []byte) (n int, err error) {
 		err = http.ErrContentLength
 	}
 	return n, err
+}
+
+func (w *Response) isFramed() bool {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	return w.stage >= stageFramed
 }
 
 // room returns how many bytes of the body are missing, at most.

@@ -82,9 +82,12 @@ func (s *Session) halfCloseLocked(st *Stream) {
 func (s *Session) checkHalfClosed() {
 	s.mu.Lock()
 	e := s.ended
+	var ended []*Stream
 	isDue := e.timer != nil && isPast(e.checkAt) // else the client was quicker
 	switch {
 	case !isDue:
+	case s.phase == phaseEnded: // while a request was refused
+		ended = s.endStreamsLocked(errClientLeft)
 	case !e.isPinging:
 		s.pingHalfClosedLocked()
 	case s.output.pendingLocked() > 0: // which may be the response
@@ -93,6 +96,7 @@ func (s *Session) checkHalfClosed() {
 		s.resetPingedLocked()
 	}
 	s.mu.Unlock()
+	cancelAll(ended)
 	if !isDue {
 		return
 	}

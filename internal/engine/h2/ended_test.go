@@ -239,3 +239,17 @@ func TestFramesAfterManyEarlyResponsesAreIgnored(t *testing.T) {
 		}
 	})
 }
+
+// A request that is refused while the session ends does not keep the session in memory.
+func TestRefusalsOfAnEndedSessionEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, endEarly)
+		p.open()
+		p.session.Closed()
+		p.session.RefuseRequest(1)
+		p.sleep(time.Minute)
+		if p.session.HoldsStream() {
+			t.Error("the stream is still open")
+		}
+	})
+}

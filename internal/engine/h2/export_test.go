@@ -2,9 +2,12 @@ package h2
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
 // HasEnded reports whether the session has ended.
@@ -95,6 +98,11 @@ func (s *Session) SendWindows() map[uint32]int32 {
 		windows[id] = st.sendWindow
 	}
 	return windows
+}
+
+// RefuseRequest refuses a request whose body follows.
+func (s *Session) RefuseRequest(id uint32) {
+	s.refuse(wire.FrameHeader{StreamID: id}, new(wire.HeaderBlock), http.StatusBadRequest, "")
 }
 
 // Refill fills the ledger.

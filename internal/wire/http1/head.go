@@ -236,7 +236,7 @@ func (r *Request) Begun() bool { return r.begun }
 // not. b is the input of Parse.
 func (r *Request) Line(b []byte) []byte {
 	if r.skippedEmptyLine {
-		b = b[min(len(b), len("\r\n")):]
+		_, b, _ = bytes.Cut(b, []byte("\n"))
 	}
 	line, _, _ := bytes.Cut(b, []byte("\n"))
 	return bytes.TrimSuffix(line, []byte("\r"))

@@ -46,7 +46,7 @@ func TestHostsAreValidated(t *testing.T) {
 func TestLineReturnsWhatHasArrived(t *testing.T) {
 	for in, want := range map[string]string{
 		"GET / HTTP/1.1\r\nX": "GET / HTTP/1.1", "GET /": "GET /", "GET /\r": "GET /", "": "", "\r\n": "",
-		"\r\nG\r\n": "G", "bad\nx": "bad",
+		"\r\nG\r\n": "G", "\nG\n": "G", "bad\nx": "bad",
 	} {
 		var r Request
 		_, _ = r.Parse([]byte(in), Limits{Bytes: 1000, Fields: 10})

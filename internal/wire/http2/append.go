@@ -75,3 +75,6 @@ func EndBlock(out []byte, start int, maxFrameSize int) []byte {
 	}
 	return out
 }
+
+// SetStreamID sets the stream in the frame header that frame begins with.
+func SetStreamID(frame []byte, id uint32) { binary.BigEndian.PutUint32(frame[5:], id) }

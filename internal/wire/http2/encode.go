@@ -31,6 +31,53 @@ func AppendStatus(out []byte, status int) []byte {
 	return append(out, indexedBit|byte(index))
 }
 
+// RequestFields are the pseudo-header fields of a request (RFC 9113, 8.3.1; RFC 8441, 4). If one is
+// empty, it is absent.
+type RequestFields struct{ Method, Scheme, Authority, Path, Protocol string }
+
+// AppendRequest appends the pseudo-header fields of a request.
+func AppendRequest(out []byte, f *RequestFields) []byte {
+	const authority, get, post, path, http, https = 1, 2, 3, 4, 6, 7 // indexes of the static table
+	switch f.Method {
+	case "GET":
+		out = append(out, indexedBit|get)
+	case "POST":
+		out = append(out, indexedBit|post)
+	default:
+		out = appendIndexed(out, get, f.Method)
+	}
+	switch f.Scheme {
+	case "":
+	case "https":
+		out = append(out, indexedBit|https)
+	case "http":
+		out = append(out, indexedBit|http)
+	default:
+		out = appendIndexed(out, http, f.Scheme)
+	}
+	if f.Authority != "" {
+		out = appendIndexed(out, authority, f.Authority)
+	}
+	switch f.Path {
+	case "":
+	case "/":
+		out = append(out, indexedBit|path)
+	default:
+		out = appendIndexed(out, path, f.Path)
+	}
+	if f.Protocol != "" {
+		out = AppendField(out, ":protocol", f.Protocol)
+	}
+	return out
+}
+
+// appendIndexed appends a literal field with the name of an entry of the static table.
+func appendIndexed(out []byte, index int, value string) []byte {
+	out = appendInteger(out, 0, literalPrefix, index)
+	out = appendInteger(out, 0, stringPrefix, len(value))
+	return append(out, value...)
+}
+
 // AppendField appends a field. name is a token in any case; value is sent as it is. Values are not
 // Huffman-encoded: that makes a head a quarter smaller, but takes longer than all else.
 func AppendField[T string | []byte](out []byte, name, value T) []byte {

@@ -1,0 +1,207 @@
+package h2
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// Host manages connections. Its methods are called without locks of the connection, and must not
+// wait.
+type Host interface {
+	// Closing reports, once, that the connection accepts no more streams.
+	Closing()
+	// HasRoom reports that Reserve may succeed again after it has failed.
+	HasRoom()
+}
+
+// Conn is the client's end of an HTTP/2 connection. It is safe for concurrent use.
+type Conn struct {
+	nc     net.Conn
+	config *Config
+	host   Host
+	input  input // of the goroutine that reads
+
+	mu         sync.Mutex
+	streams    map[uint32]*Stream
+	reserved   int  // streams that Reserve has promised
+	hasRefused bool // Reserve has failed
+	nextID     uint32
+	isClosing  bool         // no more streams are opened
+	err        *Error       // why the connection has ended
+	goAway     *goAwayError // of the peer; nil if none has arrived
+	peer       peerSettings
+	sendWindow int32
+	window     inWindow
+	ledger     ledger
+	lateBytes  int64 // of DATA that may arrive for streams that this side has reset
+	output     output
+	senders    int // goroutines that wait to send
+	health     health
+}
+
+// peerSettings are the peer's settings.
+type peerSettings struct {
+	hasArrived      bool
+	arrival         chan struct{} // is closed when they arrive, or the connection ends
+	maxStreams      uint32
+	initialWindow   int32
+	maxHeadList     uint32
+	maxFrame        uint32
+	extendedConnect bool
+}
+
+// AssumedStreams is the number of concurrent streams until the peer's SETTINGS arrive, as in
+// net/http, unless another connection to the peer has received them.
+const AssumedStreams = 100
+
+// New returns a connection on nc, with one stream reserved. It sends the client's settings and
+// starts the goroutine that reads. maxStreams limits streams until the peer's SETTINGS arrive.
+func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
+	c := &Conn{
+		nc: nc, config: config, host: host, streams: make(map[uint32]*Stream), reserved: 1, nextID: 1,
+		peer: peerSettings{maxStreams: maxStreams, initialWindow: wire.InitialWindow, maxHeadList: 1<<32 - 1,
+			maxFrame: wire.MinMaxFrameSize, arrival: make(chan struct{})},
+		sendWindow: wire.InitialWindow, window: newInWindow(config.ConnWindow),
+		ledger: ledger{units: fullLedger, updated: time.Now()},
+	}
+	c.input.decoder = wire.NewDecoder(int(config.TableSize))
+	c.mu.Lock()
+	out := append(c.output.buf, wire.Preface...)
+	out = wire.AppendSettings(out, config.settings()...)
+	if more := config.ConnWindow - wire.InitialWindow; more > 0 {
+		out = wire.AppendWindowUpdate(out, 0, uint32(more))
+	}
+	c.output.buf = out
+	c.startPingsLocked()
+	c.flushLocked()
+	c.mu.Unlock()
+	go c.read()
+	return c
+}
+
+// Reserve reserves a stream, and reports whether there was one. The caller must call Open or
+// Unreserve.
+func (c *Conn) Reserve() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isClosing || c.health.isSuspect || c.output.pending() > maxPending || c.output.isStalled() ||
+		int64(len(c.streams)+c.reserved) >= int64(c.peer.maxStreams) {
+		c.hasRefused = true
+		return false
+	}
+	c.reserved++
+	return true
+}
+
+// IsUnused reports whether the connection has no streams besides a reserved one.
+func (c *Conn) IsUnused() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.streams)+c.reserved <= 1
+}
+
+// Settled returns a channel that is closed when the peer's SETTINGS have arrived, or the connection
+// has ended.
+func (c *Conn) Settled() <-chan struct{} { return c.peer.arrival }
+
+// MaxStreams returns the peer's limit of streams.
+func (c *Conn) MaxStreams() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.peer.maxStreams
+}
+
+// checkRoomLocked notifies the host if Reserve has failed before and may succeed now.
+func (c *Conn) checkRoomLocked() {
+	if c.hasRefused && c.err == nil {
+		c.hasRefused = false
+		go c.host.HasRoom()
+	}
+}
+
+// Unreserve returns a stream that was reserved and is not opened.
+func (c *Conn) Unreserve() {
+	c.mu.Lock()
+	c.reserved--
+	c.mu.Unlock()
+	c.endIfUnused()
+}
+
+// Close ends the connection, and all of its streams. It does not wait.
+func (c *Conn) Close() { c.end(&Error{Kind: Closed, Err: net.ErrClosed}, wire.NoError, true) }
+
+// drain makes the connection accept no more streams. The connection ends after its last stream.
+func (c *Conn) drain() {
+	c.mu.Lock()
+	isFirst := !c.isClosing
+	c.isClosing = true
+	c.mu.Unlock()
+	if isFirst {
+		c.host.Closing()
+	}
+	c.endIfUnused()
+}
+
+// endIfUnused ends a connection that accepts no more streams and has none.
+func (c *Conn) endIfUnused() {
+	c.mu.Lock()
+	isOver := c.isClosing && len(c.streams) == 0 && c.reserved == 0
+	c.mu.Unlock()
+	if isOver {
+		c.Close()
+	}
+}
+
+// end ends the connection. It sends GOAWAY if tells is set.
+func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
+	c.mu.Lock()
+	if c.err != nil {
+		c.mu.Unlock()
+		return
+	}
+	if c.goAway != nil && err.Kind == Closed {
+		err.Err = c.goAway.with(err.Err)
+	}
+	wasClosing := c.isClosing
+	c.err, c.isClosing = err, true
+	ended := make([]*Stream, 0, len(c.streams))
+	for _, st := range c.streams {
+		st.failLocked(err)
+		ended = append(ended, st)
+	}
+	clear(c.streams)
+	if !c.peer.hasArrived {
+		close(c.peer.arrival)
+	}
+	c.health.stop()
+	c.output.closeAfter = true
+	if c.output.isFlushing { // a connection may lack deadlines
+		time.AfterFunc(closeTimeout, func() { _ = c.nc.Close() })
+	}
+	if tells {
+		c.output.buf = wire.AppendGoAway(c.output.buf, 0, code)
+		_ = c.nc.SetWriteDeadline(time.Now().Add(closeTimeout))
+	} else {
+		c.output.buf = nil
+		_ = c.nc.SetWriteDeadline(time.Unix(1, 0))
+	}
+	c.flushLocked()
+	c.mu.Unlock()
+	if !wasClosing {
+		c.host.Closing()
+	}
+	for _, st := range ended {
+		st.owner.StreamClosed()
+	}
+}
+
+// violate ends the connection because the peer has violated the protocol.
+func (c *Conn) violate(f *wire.Error) {
+	if c.config.CountError != nil {
+		c.config.CountError("conn_" + f.Code.String())
+	}
+	c.end(&Error{Kind: Malformed, Err: f}, f.Code, true)
+}

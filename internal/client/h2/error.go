@@ -1,0 +1,67 @@
+package h2
+
+import (
+	"errors"
+	"fmt"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// Kind is what ended a stream before its response was complete.
+type Kind uint8
+
+// The kinds.
+const (
+	Closed    Kind = iota + 1 // the connection ended
+	Malformed                 // the peer violated the protocol, or exceeded a limit
+	Rejected                  // the peer reset the stream
+	TimedOut                  // the connection was silent, or accepted nothing, for too long
+)
+
+// Error is why a stream ended before its response was complete.
+type Error struct {
+	Kind          Kind
+	IsUnprocessed bool // the peer has not processed the request
+	Err           error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// goAwayError is a GOAWAY frame.
+type goAwayError struct {
+	last  uint32
+	code  wire.ErrorCode
+	cause error // of the end of the connection, after the frame
+}
+
+func (e *goAwayError) Error() string {
+	if e.code == wire.NoError {
+		return "http2: the server closes the connection (GOAWAY)"
+	}
+	return "http2: the server closes the connection (GOAWAY): " + e.code.String()
+}
+
+func (e *goAwayError) Unwrap() error { return e.cause }
+
+// with returns the error of a connection that has ended after the frame.
+func (e *goAwayError) with(cause error) error { return &goAwayError{e.last, e.code, cause} }
+
+// resetError is an RST_STREAM frame.
+type resetError struct{ code wire.ErrorCode }
+
+func (e resetError) Error() string {
+	return fmt.Sprintf("http2: the server reset the stream: %s", e.code)
+}
+
+var (
+	// ErrStreamClosed is the error of writing to a stream whose response is complete.
+	ErrStreamClosed = errors.New("http2: the stream is closed")
+	// ErrHeadTooLarge is the error of a request whose head exceeds the peer's limit.
+	ErrHeadTooLarge = errors.New("http2: request header list larger than peer's advertised limit")
+	// ErrNoExtendedConnect is the error of an extended CONNECT request.
+	ErrNoExtendedConnect = errors.New("net/http: extended connect not supported by peer")
+
+	errNoProgress = errors.New("http2: the server accepts no bytes")
+)

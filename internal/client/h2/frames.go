@@ -1,0 +1,155 @@
+package h2
+
+import (
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// The frames that are not about the content of a response.
+
+const (
+	// maxSettings limits the settings of one frame, as in net/http.
+	maxSettings = 100
+	// resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
+	resizesPerUnit = 256
+)
+
+func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error {
+	if f := wire.CheckSettings(h); f != nil {
+		return f
+	}
+	if h.Flags.Has(wire.Ack) {
+		return c.debitLocked(1)
+	}
+	p := &c.peer
+	initial := p.initialWindow
+	if !p.hasArrived {
+		p.maxStreams = 1<<32 - 1
+	}
+	for n, rest := 0, payload; ; n++ {
+		s, after, ok := wire.NextSetting(rest)
+		if !ok {
+			break
+		}
+		if rest = after; n == maxSettings {
+			return connError(wire.EnhanceYourCalm, "too many settings")
+		}
+		if f := s.Check(); f != nil {
+			return f
+		}
+		switch s.ID {
+		case wire.MaxConcurrentStreams:
+			p.maxStreams = s.Value
+		case wire.InitialWindowSize:
+			initial = int32(s.Value)
+		case wire.MaxFrameSizeSetting:
+			p.maxFrame = s.Value
+		case wire.MaxHeaderListSize:
+			p.maxHeadList = s.Value
+		case wire.EnablePush:
+			if s.Value != 0 {
+				return connError(wire.ProtocolError, "SETTINGS_ENABLE_PUSH of a server")
+			}
+		case wire.EnableConnectProtocol:
+			p.extendedConnect = p.extendedConnect || s.Value == 1
+		}
+	}
+	if !p.hasArrived && c.err == nil {
+		close(p.arrival)
+	}
+	p.hasArrived = true
+	if by := int64(initial) - int64(p.initialWindow); by != 0 {
+		p.initialWindow = initial
+		for _, st := range c.streams {
+			if !grow(&st.sendWindow, by) {
+				return connError(wire.FlowControlError, "window too large")
+			}
+		}
+		c.wakeSendersLocked()
+	}
+	c.checkRoomLocked()
+	c.replyLocked(wire.AppendSettingsAck(c.output.buf))
+	return c.debitLocked(1 + len(c.streams)/resizesPerUnit)
+}
+
+func (c *Conn) onPingLocked(h wire.FrameHeader, payload []byte) *wire.Error {
+	if h.Flags.Has(wire.Ack) {
+		if c.health.isAwaiting && string(payload) == healthPing {
+			return nil
+		}
+		return c.debitLocked(1)
+	}
+	c.replyLocked(wire.AppendPing(c.output.buf, wire.Ack, [8]byte(payload)))
+	return c.debitLocked(1)
+}
+
+// onResetLocked ends a stream that the peer has reset, and returns it.
+func (c *Conn) onResetLocked(h wire.FrameHeader, payload []byte) (*Stream, *wire.Error) {
+	st, code := c.streams[h.StreamID], wire.RSTStreamOf(payload)
+	switch {
+	case st == nil && (h.StreamID >= c.nextID || h.StreamID&1 == 0):
+		return nil, connError(wire.ProtocolError, "RST_STREAM on an idle stream")
+	case st == nil:
+		return nil, c.debitLocked(1)
+	}
+	if c.config.CountError != nil {
+		c.config.CountError("recv_rststream_" + code.String())
+	}
+	st.failLocked(&Error{Kind: Rejected, IsUnprocessed: code == wire.RefusedStream, Err: resetError{code}})
+	st.closeLocked()
+	return st, nil
+}
+
+func (c *Conn) onWindowUpdateLocked(h wire.FrameHeader, payload []byte) *wire.Error {
+	by, f := wire.WindowUpdateOf(h, payload)
+	st := c.streams[h.StreamID]
+	switch {
+	case h.StreamID >= c.nextID || h.StreamID > 0 && h.StreamID&1 == 0:
+		return connError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
+	case h.StreamID == 0 && f != nil:
+		return f
+	case h.StreamID == 0:
+		if !grow(&c.sendWindow, int64(by)) {
+			return connError(wire.FlowControlError, "window too large")
+		}
+		c.wakeSendersLocked()
+	case st == nil: // of a stream that has ended
+	case f != nil:
+		return f
+	case !grow(&st.sendWindow, int64(by)):
+		return streamError(h.StreamID, wire.FlowControlError, "window too large")
+	default:
+		signal(st.mayProceed)
+	}
+	if !c.ledger.debitUpdate() {
+		return connError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
+	}
+	return nil
+}
+
+// onGoAway ends the streams that the peer will not process. The others continue (RFC 9113, 6.8).
+func (c *Conn) onGoAway(payload []byte) *wire.Error {
+	last, code, _ := wire.GoAwayOf(payload)
+	if code != wire.NoError && c.config.CountError != nil {
+		c.config.CountError("recv_goaway_" + code.String())
+	}
+	c.mu.Lock()
+	f := c.debitLocked(1)
+	if c.goAway != nil {
+		last = min(last, c.goAway.last)
+	}
+	c.goAway = &goAwayError{last: last, code: code}
+	var ended []*Stream
+	for id, st := range c.streams {
+		if id > last {
+			st.failLocked(&Error{Kind: Closed, IsUnprocessed: true, Err: c.goAway})
+			st.closeLocked()
+			ended = append(ended, st)
+		}
+	}
+	c.mu.Unlock()
+	for _, st := range ended {
+		st.owner.StreamClosed()
+	}
+	c.drain()
+	return f
+}

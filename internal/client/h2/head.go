@@ -1,0 +1,195 @@
+package h2
+
+import (
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// Head is the head of a response.
+type Head struct {
+	Status  int
+	Header  http.Header
+	Trailer http.Header // the names that the Trailer field announces
+	Length  int64       // of Content-Length; -1 if absent
+	IsLast  bool        // the response has no content
+
+	size int
+}
+
+// onHeaders begins a field block.
+func (c *Conn) onHeaders(h wire.FrameHeader, payload []byte) *wire.Error {
+	i := &c.input
+	fragment, f := wire.BlockOf(h, payload)
+	if f != nil && f.StreamID == 0 {
+		return f
+	}
+	if h.Flags.Has(wire.EndHeaders) {
+		if f2 := c.onBlock(h, fragment, len(payload)); f2 != nil {
+			return f2
+		}
+		return f
+	}
+	i.inBlock, i.blockHead = true, h
+	i.block = append(i.block[:0], fragment...)
+	return nil
+}
+
+// onContinuation continues a field block.
+func (c *Conn) onContinuation(h wire.FrameHeader, payload []byte) *wire.Error {
+	i := &c.input
+	if !i.inBlock {
+		return connError(wire.ProtocolError, "CONTINUATION without HEADERS")
+	}
+	// a block takes no more bytes than the list that it encodes, and some for sizes
+	if len(i.block)+len(payload) > c.config.MaxHeadBytes+wire.MinMaxFrameSize {
+		return connError(wire.EnhanceYourCalm, "head block too large")
+	}
+	c.mu.Lock()
+	f := c.debitLocked(1)
+	c.mu.Unlock()
+	if f != nil {
+		return f
+	}
+	i.block = append(i.block, payload...)
+	if !h.Flags.Has(wire.EndHeaders) {
+		return nil
+	}
+	i.inBlock = false
+	f = c.onBlock(i.blockHead, i.block, len(i.block))
+	if cap(i.block) > readBuffer {
+		i.block = nil
+	}
+	return f
+}
+
+// onBlock handles a complete field block: a head, or a trailer section.
+func (c *Conn) onBlock(h wire.FrameHeader, block []byte, size int) *wire.Error {
+	b := &c.input.fields
+	defer b.Trim()
+	limits := http1.Limits{Bytes: c.config.MaxHeadBytes, Fields: c.config.MaxFields}
+	if f := c.input.decoder.Decode(block, limits, b); f != nil {
+		return f
+	}
+	c.mu.Lock()
+	c.arrivedLocked(h.Type, h.StreamID)
+	st := c.streams[h.StreamID]
+	if st == nil {
+		defer c.mu.Unlock()
+		if h.StreamID >= c.nextID || h.StreamID&1 == 0 {
+			return connError(wire.ProtocolError, "HEADERS on an idle stream")
+		}
+		return c.debitLocked(1)
+	}
+	st.bytesIn += int64(wire.FrameHeaderSize + size)
+	hasHead, isOver := st.hasHead, st.inEnded
+	c.mu.Unlock()
+	isLast := h.Flags.Has(wire.EndStream)
+	switch {
+	case isOver:
+		return streamError(st.id, wire.StreamClosed, "HEADERS after END_STREAM")
+	case b.IsTooLarge:
+		return streamError(st.id, wire.ProtocolError, "field list too large")
+	case hasHead && (b.CheckTrailers() != "" || !isLast):
+		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
+	case hasHead:
+		trailer, _ := headerOf(b)
+		return c.endInput(st, trailer)
+	}
+	return c.onHead(st, isLast)
+}
+
+// onHead handles the head of a response, or of an interim one.
+func (c *Conn) onHead(st *Stream, isLast bool) *wire.Error {
+	b := &c.input.fields
+	if fault := b.CheckResponse(); fault != "" {
+		return streamError(st.id, wire.ProtocolError, fault)
+	}
+	head := &Head{Status: b.StatusCode(), Length: b.Length, IsLast: isLast, size: len(b.Text)}
+	isInterim := head.Status < http.StatusOK
+	switch {
+	case isInterim && isLast:
+		return streamError(st.id, wire.ProtocolError, "interim response with END_STREAM")
+	case head.Status == http.StatusSwitchingProtocols:
+		return streamError(st.id, wire.ProtocolError, "status 101")
+	case countLengths(b) > 1:
+		return streamError(st.id, wire.ProtocolError, "more than one Content-Length")
+	}
+	head.Header, head.Trailer = headerOf(b)
+	if f := c.storeHead(st, head, isInterim); f != nil {
+		return f
+	}
+	if isLast {
+		return c.endInput(st, nil)
+	}
+	signal(st.received)
+	return nil
+}
+
+// storeHead stores a head for the goroutine that receives it.
+func (c *Conn) storeHead(st *Stream, head *Head, isInterim bool) *wire.Error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case st.isClosed:
+		return nil
+	case isInterim:
+		st.interims++
+		if st.waitingBytes += head.size; st.interims > maxInterim || st.waitingBytes > c.config.MaxHeadBytes {
+			return streamError(st.id, wire.EnhanceYourCalm, "too many interim responses")
+		}
+	default:
+		st.hasHead = true
+		st.hasNoBody = st.hasNoBody || !http1.BodyAllowed(head.Status)
+		if st.left = head.Length; head.IsLast && st.left > 0 && !st.hasNoBody {
+			return streamError(st.id, wire.ProtocolError, "content shorter than Content-Length")
+		}
+	}
+	st.heads = append(st.heads, head)
+	return nil
+}
+
+// maxInterim limits the number of interim responses to a request. Their heads that wait count
+// toward the limit on a head.
+const maxInterim = 100
+
+func countLengths(b *wire.HeaderBlock) (n int) {
+	for _, f := range b.Fields {
+		if f.Known == http1.NameContentLength {
+			n++
+		}
+	}
+	return n
+}
+
+// maxTrailerNames limits the names that a Trailer field announces.
+const maxTrailerNames = 100
+
+// headerOf makes an http.Header of a block, and the names that its Trailer field announces.
+func headerOf(b *wire.HeaderBlock) (h, announced http.Header) {
+	text := http1.TextOf(b.Text)
+	all := http1.Collect(nil, len(b.Fields), nil)
+	for _, f := range b.Fields {
+		name := f.Known.String()
+		switch f.Known {
+		case http1.NameTrailer:
+			if announced == nil {
+				announced = make(http.Header)
+			}
+			for name := range strings.SplitSeq(text.Of(f.Value), ",") {
+				name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
+				if name != "" && http1.TrailerAllowed(name) && len(announced) < maxTrailerNames {
+					announced[name] = nil
+				}
+			}
+			continue
+		case http1.NameUnknown:
+			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
+		}
+		all.Add(f.Known, name, text.Of(f.Value))
+	}
+	return all.Fields, announced
+}

@@ -1,0 +1,107 @@
+package h2
+
+import (
+	"os"
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// health is whether the peer still responds. A PING checks that after a silence of
+// Config.PingAfter, and when a request was abandoned and nothing has arrived since it was sent: the
+// connection is suspect then, and accepts no streams until something arrives.
+type health struct {
+	frames     uint64      // of streams, pieces of DATA, and PINGs that have arrived
+	arrivedAt  time.Time   // the last frame of any kind, if there is a PingAfter
+	timer      *time.Timer // the end of the silence, or of the wait for a PING's response
+	pingedAt   uint64      // frames when a PING was sent
+	isAwaiting bool        // the response to a PING
+	isSuspect  bool
+	isSpent    bool // a suspicion has sent a PING since HEADERS or DATA arrived
+}
+
+// healthPing is the content of a PING.
+const healthPing = "tare-h2c"
+
+func (h *health) stop() {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}
+
+// startPingsLocked starts to watch for silence.
+func (c *Conn) startPingsLocked() {
+	if d := c.config.PingAfter; d > 0 {
+		c.health.arrivedAt = time.Now()
+		c.health.timer = time.AfterFunc(d, c.checkHealth)
+	}
+}
+
+// checkHealth sends a PING after a silence, and ends the connection if there is no response.
+func (c *Conn) checkHealth() {
+	c.mu.Lock()
+	h := &c.health
+	isLost := h.isAwaiting && h.frames == h.pingedAt
+	h.isAwaiting = false
+	if d := c.config.PingAfter; d > 0 && !isLost && c.err == nil {
+		if left := d - time.Since(h.arrivedAt); left > 0 {
+			h.timer.Reset(left)
+		} else {
+			c.pingLocked()
+		}
+	}
+	c.mu.Unlock()
+	if isLost {
+		c.end(&Error{Kind: TimedOut, Err: pingError{}}, wire.NoError, true)
+	}
+}
+
+// pingError is the error of a connection whose peer does not respond.
+type pingError struct{}
+
+func (pingError) Error() string { return "http2: the server does not respond to PING" }
+
+func (pingError) Unwrap() error { return os.ErrDeadlineExceeded }
+
+// pingLocked sends a PING, whose response must arrive in time.
+func (c *Conn) pingLocked() {
+	h := &c.health
+	h.isAwaiting, h.pingedAt = true, h.frames
+	c.output.buf = wire.AppendPing(c.output.buf, 0, [8]byte([]byte(healthPing)))
+	c.flushLocked()
+	if h.timer == nil {
+		h.timer = time.AfterFunc(c.config.PingTimeout, c.checkHealth)
+	} else {
+		h.timer.Reset(c.config.PingTimeout)
+	}
+}
+
+// suspectLocked makes the connection suspect. Some servers end connections that send PINGs without
+// requests, so only one is sent until HEADERS or DATA arrive.
+func (c *Conn) suspectLocked() {
+	h := &c.health
+	if h.isSuspect = true; h.isAwaiting || h.isSpent {
+		return
+	}
+	h.isSpent = true
+	c.pingLocked()
+}
+
+// arrivedLocked records that a frame has arrived, or a piece of DATA.
+func (c *Conn) arrivedLocked(kind wire.FrameType, stream uint32) {
+	h := &c.health
+	if c.config.PingAfter > 0 {
+		h.arrivedAt = time.Now()
+	}
+	if stream == 0 && kind != wire.Ping { // a server may send it before it looks at requests
+		return
+	}
+	h.frames++
+	if h.isSuspect {
+		h.isSuspect = false
+		c.checkRoomLocked()
+	}
+	if kind == wire.Headers || kind == wire.Data {
+		h.isSpent = false
+	}
+}

@@ -1,0 +1,339 @@
+package h2
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// input is what the goroutine that reads has received.
+type input struct {
+	buf       []byte
+	at, end   int // buf[at:end] is received and not parsed
+	decoder   wire.Decoder
+	fields    wire.HeaderBlock
+	block     []byte           // of a HEADERS frame without END_HEADERS
+	blockHead wire.FrameHeader // of that frame
+	inBlock   bool             // CONTINUATION frames follow
+}
+
+// readBuffer holds a frame of the initial maximum size.
+const readBuffer = wire.MinMaxFrameSize + wire.FrameHeaderSize
+
+// read receives frames until the connection ends.
+func (c *Conn) read() {
+	c.input.buf = make([]byte, readBuffer)
+	for {
+		err := c.readFrame()
+		if err == nil {
+			continue
+		}
+		if f := (*wire.Error)(nil); !errors.As(err, &f) {
+			c.end(&Error{Kind: Closed, Err: err}, wire.NoError, false)
+			return
+		} else if f.StreamID == 0 {
+			c.violate(f)
+			return
+		} else if !c.resetStream(f) {
+			return
+		}
+	}
+}
+
+// fill receives until n bytes are buffered, which fit the buffer.
+func (c *Conn) fill(n int) error {
+	i := &c.input
+	if n > len(i.buf)-i.at {
+		if n > len(i.buf) {
+			i.buf = append(make([]byte, 0, n), i.buf[i.at:i.end]...)[:n]
+		} else {
+			copy(i.buf, i.buf[i.at:i.end])
+		}
+		i.at, i.end = 0, i.end-i.at
+	}
+	for empty := 0; i.end-i.at < n; {
+		m, err := c.nc.Read(i.buf[i.end:])
+		if i.end += m; m > 0 {
+			empty = 0
+			continue
+		}
+		if empty++; err == nil && empty == maxEmptyReads {
+			err = io.ErrNoProgress
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxEmptyReads is the number of consecutive Reads that may return neither bytes nor an error.
+const maxEmptyReads = 100
+
+// readFrame receives a frame and processes it.
+func (c *Conn) readFrame() error {
+	i := &c.input
+	if len(i.buf) > readBuffer && i.end-i.at <= readBuffer { // it has grown for a frame
+		i.buf = append(make([]byte, 0, readBuffer), i.buf[i.at:i.end]...)[:readBuffer]
+		i.at, i.end = 0, i.end-i.at
+	}
+	if err := c.fill(wire.FrameHeaderSize); err != nil {
+		return err
+	}
+	h, _ := wire.ParseFrameHeader(i.buf[i.at:i.end])
+	f := c.checkHeader(h)
+	if f != nil && f.StreamID == 0 {
+		return f
+	}
+	if h.Type == wire.Data {
+		i.at += wire.FrameHeaderSize
+		return c.readData(h)
+	}
+	if err := c.fill(wire.FrameHeaderSize + int(h.Length)); err != nil {
+		return err
+	}
+	payload := i.buf[i.at+wire.FrameHeaderSize:][:h.Length]
+	i.at += wire.FrameHeaderSize + int(h.Length)
+	if f == nil {
+		f = c.process(h, payload)
+	}
+	if f != nil {
+		return f
+	}
+	return nil
+}
+
+// checkHeader checks what is known of a frame once its header has arrived.
+func (c *Conn) checkHeader(h wire.FrameHeader) *wire.Error {
+	switch i := &c.input; { // only this goroutine changes hasArrived
+	case !c.peer.hasArrived && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
+		return connError(wire.ProtocolError, "first frame is not SETTINGS")
+	case i.inBlock && (h.Type != wire.Continuation || h.StreamID != i.blockHead.StreamID):
+		return connError(wire.ProtocolError, "head block without CONTINUATION")
+	case h.Type == wire.PushPromise:
+		return connError(wire.ProtocolError, "PUSH_PROMISE, which is disabled")
+	}
+	return h.Check(c.config.MaxFrameSize)
+}
+
+// process handles a complete frame except DATA.
+func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
+	switch h.Type {
+	case wire.Headers:
+		return c.onHeaders(h, payload)
+	case wire.Continuation:
+		return c.onContinuation(h, payload)
+	}
+	c.mu.Lock()
+	c.arrivedLocked(h.Type, h.StreamID)
+	var f *wire.Error
+	var st *Stream
+	switch h.Type {
+	case wire.Settings:
+		f = c.onSettingsLocked(h, payload)
+	case wire.Ping:
+		f = c.onPingLocked(h, payload)
+	case wire.GoAway:
+		c.mu.Unlock()
+		return c.onGoAway(payload)
+	case wire.RSTStream:
+		st, f = c.onResetLocked(h, payload)
+	case wire.WindowUpdate:
+		f = c.onWindowUpdateLocked(h, payload)
+	default:
+		f = c.debitLocked(1)
+	}
+	if f == nil && c.output.replies > maxReplies {
+		f = connError(wire.EnhanceYourCalm, "replies are not read")
+	}
+	c.mu.Unlock()
+	if st != nil {
+		st.notifyClosed(true)
+	}
+	return f
+}
+
+func (c *Conn) debitLocked(n int) *wire.Error {
+	if !c.ledger.debit(n) {
+		return connError(wire.EnhanceYourCalm, "too many frames without a purpose")
+	}
+	return nil
+}
+
+func connError(code wire.ErrorCode, what string) *wire.Error {
+	return &wire.Error{Code: code, What: what}
+}
+
+func streamError(id uint32, code wire.ErrorCode, what string) *wire.Error {
+	return &wire.Error{Code: code, StreamID: id, What: what}
+}
+
+// resetStream ends a stream because of a stream error (RFC 9113, 5.4.2). It reports whether the
+// connection continues.
+func (c *Conn) resetStream(f *wire.Error) bool {
+	if c.config.CountError != nil {
+		c.config.CountError("stream_" + f.Code.String())
+	}
+	c.mu.Lock()
+	st := c.streams[f.StreamID]
+	isLost := st == nil && !c.ledger.debit(1)
+	if st != nil {
+		st.failLocked(&Error{Kind: Malformed, Err: f})
+		st.resetLocked(f.Code)
+	}
+	c.mu.Unlock()
+	if isLost {
+		c.violate(connError(wire.EnhanceYourCalm, "too many frames without a purpose"))
+		return false
+	}
+	if st != nil {
+		st.notifyClosed(true)
+	}
+	return true
+}
+
+// readData receives a DATA frame, whose content takes effect as it arrives (RFC 9113, 6.1).
+func (c *Conn) readData(h wire.FrameHeader) error {
+	i, left, padding := &c.input, int(h.Length), 0
+	if h.Flags.Has(wire.Padded) {
+		if left == 0 {
+			return connError(wire.FrameSizeError, "DATA without its padding's length")
+		}
+		if err := c.fill(1); err != nil {
+			return err
+		}
+		padding = int(i.buf[i.at])
+		if i.at++; padding >= left {
+			return connError(wire.ProtocolError, "padding too long")
+		}
+		left -= 1 + padding
+	}
+	st, fault := c.startData(h, left)
+	if fault != nil && fault.StreamID == 0 {
+		return fault
+	}
+	for left > 0 {
+		if err := c.fill(1); err != nil {
+			return err
+		}
+		part := i.buf[i.at:min(i.end, i.at+left)]
+		c.storeData(h, st, part)
+		left -= len(part)
+		i.at += len(part)
+	}
+	for padding > 0 {
+		if err := c.fill(1); err != nil {
+			return err
+		}
+		n := min(i.end-i.at, padding)
+		padding -= n
+		i.at += n
+	}
+	if fault != nil {
+		return fault
+	}
+	if st != nil && h.Flags.Has(wire.EndStream) {
+		if f := c.endInput(st, nil); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// startData begins a DATA frame with size bytes of content. The stream is nil if they are dropped.
+func (c *Conn) startData(h wire.FrameHeader, size int) (*Stream, *wire.Error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.arrivedLocked(h.Type, h.StreamID)
+	st := c.streams[h.StreamID]
+	overhead := int(h.Length) - size
+	switch {
+	case st == nil && (h.StreamID >= c.nextID || h.StreamID&1 == 0):
+		return nil, connError(wire.ProtocolError, "DATA on an idle stream")
+	case !c.window.take(int(h.Length)):
+		return nil, connError(wire.FlowControlError, "connection window exceeded")
+	case !c.ledger.debitData(size, overhead):
+		return nil, connError(wire.EnhanceYourCalm, "too many small DATA frames")
+	}
+	c.returnLocked(overhead)
+	if st == nil {
+		if c.lateBytes -= int64(h.Length); c.lateBytes < 0 || h.Length == 0 {
+			c.lateBytes = max(0, c.lateBytes)
+			return nil, c.debitLocked(1)
+		}
+		return nil, nil
+	}
+	st.bytesIn += int64(wire.FrameHeaderSize) + int64(h.Length)
+	if f := st.checkDataLocked(h, size); f != nil {
+		return nil, f
+	}
+	if overhead > 0 {
+		if more := st.window.add(overhead); more > 0 {
+			c.replyLocked(wire.AppendWindowUpdate(c.output.buf, st.id, more))
+		}
+	}
+	if st.left >= 0 {
+		st.left -= int64(size)
+	}
+	return st, nil
+}
+
+// checkDataLocked checks a DATA frame with size bytes of content.
+func (st *Stream) checkDataLocked(h wire.FrameHeader, size int) *wire.Error {
+	switch {
+	case !st.hasHead:
+		return streamError(st.id, wire.ProtocolError, "DATA before HEADERS")
+	case st.inEnded:
+		return streamError(st.id, wire.StreamClosed, "DATA after END_STREAM")
+	case !st.window.take(int(h.Length)):
+		return streamError(st.id, wire.FlowControlError, "stream window exceeded")
+	case st.hasNoBody && size > 0:
+		return streamError(st.id, wire.ProtocolError, "content in a response that has none")
+	case st.left >= 0 && int64(size) > st.left:
+		return streamError(st.id, wire.ProtocolError, "content longer than Content-Length")
+	}
+	return nil
+}
+
+// returnLocked returns n bytes of the connection's window to the peer.
+func (c *Conn) returnLocked(n int) {
+	if n > 0 {
+		if more := c.window.add(n); more > 0 {
+			c.replyLocked(wire.AppendWindowUpdate(c.output.buf, 0, more))
+		}
+	}
+}
+
+// storeData stores content for the goroutine that receives it.
+func (c *Conn) storeData(h wire.FrameHeader, st *Stream, b []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.arrivedLocked(h.Type, h.StreamID)
+	if st == nil || st.isClosed {
+		c.returnLocked(len(b))
+		return
+	}
+	st.content.add(c.config, b)
+	signal(st.received)
+}
+
+// endInput ends the response.
+func (c *Conn) endInput(st *Stream, trailer http.Header) *wire.Error {
+	c.mu.Lock()
+	if st.err != nil || st.isClosed {
+		c.mu.Unlock()
+		return nil
+	}
+	if st.left > 0 && !st.hasNoBody {
+		c.mu.Unlock()
+		return streamError(st.id, wire.ProtocolError, "content shorter than Content-Length")
+	}
+	st.inEnded, st.trailer = true, trailer
+	closed := st.closeIfEndedLocked()
+	c.mu.Unlock()
+	st.notifyClosed(closed)
+	signal(st.received)
+	return nil
+}

@@ -1,0 +1,380 @@
+package h2
+
+import (
+	"io"
+	"net/http"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// Owner is the exchange that a stream belongs to. Its methods are called without locks of the
+// connection, and must not wait.
+type Owner interface {
+	// StreamClosed reports, once, that an opened stream does not count toward the peer's limit any
+	// more. What has arrived of the response may still be read.
+	StreamClosed()
+}
+
+// Stream is a request and its response. One goroutine may send while another receives. The
+// package comment describes its states.
+type Stream struct {
+	conn      *Conn
+	owner     Owner
+	id        uint32
+	hasNoBody bool // the response to HEAD
+	sawFrames uint64
+
+	// The connection's mu guards the fields below.
+	received   chan struct{} // signals the goroutine that receives
+	mayProceed chan struct{} // signals the goroutine that sends; nil until it waits
+	sendWindow int32
+	window     inWindow
+	heads      []*Head
+	hasHead    bool
+	interims   int // heads that were not final
+	// waitingBytes is the size of interim heads in heads
+	waitingBytes int
+	content      content
+	left         int64 // bytes of content that are missing; -1 if unknown
+	trailer      http.Header
+	inEnded      bool  // the response is complete
+	outEnded     bool  // END_STREAM was sent
+	isClosed     bool  // it does not count any more
+	err          error // why it ended before its response was complete
+	bytesIn      int64 // of HEADERS and DATA frames
+	bytesOut     int64
+}
+
+// Request is what Open sends.
+type Request struct {
+	// Head begins with AppendHeaders, without stream, and has the list size ListSize.
+	Head     []byte
+	ListSize int
+	Body     []byte // sent with the head, as far as windows allow that at once
+	IsLast   bool   // nothing follows Body
+	IsHead   bool   // the method is HEAD
+	// NeedsExtendedConnect is set for an extended CONNECT (RFC 8441).
+	NeedsExtendedConnect bool
+}
+
+// Open sends a request on the reserved stream, which is new. It returns how many bytes of the body
+// were sent. If it fails, nothing was sent.
+func (c *Conn) Open(st *Stream, owner Owner, r *Request) (sent int, err error) {
+	if sent, err = c.open(st, owner, r); err != nil {
+		c.endIfUnused()
+	}
+	return sent, err
+}
+
+func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
+	st.conn, st.owner, st.hasNoBody, st.left = c, owner, r.IsHead, -1
+	st.received = make(chan struct{}, 1)
+	st.window = newInWindow(c.config.StreamWindow)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reserved--
+	switch {
+	case c.err != nil:
+		return 0, &Error{Kind: c.err.Kind, IsUnprocessed: true, Err: c.err.Err}
+	case c.goAway != nil:
+		return 0, &Error{Kind: Closed, IsUnprocessed: true, Err: c.goAway}
+	case int64(r.ListSize) > int64(c.peer.maxHeadList):
+		return 0, ErrHeadTooLarge
+	case r.NeedsExtendedConnect && !c.peer.extendedConnect:
+		return 0, ErrNoExtendedConnect
+	}
+	st.id, st.sawFrames, st.sendWindow = c.nextID, c.health.frames, c.peer.initialWindow
+	c.nextID += 2
+	c.streams[st.id] = st
+	c.ledger.credit(requestCredit)
+	at := len(c.output.buf)
+	out := append(c.output.buf, r.Head...)
+	wire.SetStreamID(out[at:], st.id)
+	if st.outEnded = r.IsLast && len(r.Body) == 0; st.outEnded {
+		wire.AddFrameFlags(out[at:], wire.EndStream)
+	}
+	c.output.buf = wire.EndBlock(out, at, wire.MinMaxFrameSize)
+	st.bytesOut = int64(len(c.output.buf) - at)
+	if len(r.Body) > 0 {
+		sent = st.appendDataLocked(r.Body, r.IsLast)
+	}
+	c.flushLocked()
+	if c.nextID > wire.MaxStreamID {
+		go c.drain()
+	}
+	return sent, nil
+}
+
+// appendDataLocked appends DATA as far as the windows and the room in the output allow, and returns
+// the number of bytes.
+func (st *Stream) appendDataLocked(b []byte, isLast bool) (sent int) {
+	c := st.conn
+	for !st.outEnded {
+		n := min(len(b), int(st.sendWindow), int(c.sendWindow), int(c.peer.maxFrame), maxOut)
+		if ends := isLast && n == len(b); n <= 0 && !(ends && len(b) == 0) || c.output.pending() >= maxOut {
+			break
+		} else if ends {
+			st.outEnded = true
+		}
+		h := wire.FrameHeader{Length: uint32(n), Type: wire.Data, StreamID: st.id}
+		if st.outEnded {
+			h.Flags = wire.EndStream
+		}
+		c.output.buf = append(wire.AppendFrameHeader(c.output.buf, h), b[:n]...)
+		st.sendWindow -= int32(n)
+		c.sendWindow -= int32(n)
+		c.ledger.sent += int64(n)
+		c.ledger.credit(dataCredit)
+		st.bytesOut += int64(wire.FrameHeaderSize + n)
+		sent += n
+		if b = b[n:]; len(b) == 0 {
+			break
+		}
+	}
+	return sent
+}
+
+// Write sends content. It waits for the peer's windows. With isLast, it ends the request.
+func (st *Stream) Write(b []byte, isLast bool) error {
+	return st.send(b, isLast, nil)
+}
+
+// WriteTrailer ends the request with a trailer section: a block as in Request.Head.
+func (st *Stream) WriteTrailer(block []byte) error { return st.send(nil, false, block) }
+
+func (st *Stream) send(b []byte, isLast bool, trailer []byte) error {
+	c := st.conn
+	c.mu.Lock()
+	for {
+		if err := st.sendErrorLocked(); err != nil {
+			c.mu.Unlock()
+			return err
+		}
+		b = b[st.appendDataLocked(b, isLast):]
+		if trailer != nil && c.output.pending() < maxOut {
+			st.appendTrailerLocked(trailer)
+		}
+		c.flushHereLocked()
+		if len(b) == 0 && (st.outEnded || !isLast && trailer == nil) {
+			break
+		}
+		if st.canSendLocked(len(b)) {
+			continue
+		}
+		if st.mayProceed == nil {
+			st.mayProceed = make(chan struct{}, 1)
+		}
+		c.senders++
+		c.mu.Unlock()
+		<-st.mayProceed
+		c.mu.Lock()
+		c.senders--
+	}
+	closed := st.closeIfEndedLocked()
+	c.mu.Unlock()
+	st.notifyClosed(closed)
+	return nil
+}
+
+func (st *Stream) appendTrailerLocked(block []byte) {
+	c := st.conn
+	at := len(c.output.buf)
+	out := append(c.output.buf, block...)
+	wire.SetStreamID(out[at:], st.id)
+	wire.AddFrameFlags(out[at:], wire.EndStream)
+	c.output.buf = wire.EndBlock(out, at, wire.MinMaxFrameSize)
+	st.bytesOut += int64(len(c.output.buf) - at)
+	st.outEnded = true
+}
+
+// canSendLocked reports whether a stream that wants to send n bytes of content can send some.
+func (st *Stream) canSendLocked(n int) bool {
+	c := st.conn
+	return st.sendErrorLocked() != nil ||
+		c.output.pending() < maxOut && (n == 0 || st.sendWindow > 0 && c.sendWindow > 0)
+}
+
+func (st *Stream) sendErrorLocked() error {
+	switch {
+	case st.err != nil:
+		return st.err
+	case st.isClosed || st.outEnded:
+		return ErrStreamClosed
+	}
+	return nil
+}
+
+// wakeSendersLocked wakes all goroutines that wait to send.
+func (c *Conn) wakeSendersLocked() {
+	if c.senders == 0 {
+		return
+	}
+	for _, st := range c.streams {
+		signal(st.mayProceed)
+	}
+}
+
+// signal wakes the goroutine that waits on c, which may be nil.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// AwaitHead waits for the next head: those of interim responses precede the final one. It may not
+// be called after the final one.
+func (st *Stream) AwaitHead() (*Head, error) {
+	c := st.conn
+	c.mu.Lock()
+	for len(st.heads) == 0 && st.err == nil {
+		c.mu.Unlock()
+		<-st.received
+		c.mu.Lock()
+	}
+	defer c.mu.Unlock()
+	if _, ofPeer := st.err.(*Error); len(st.heads) == 0 || st.err != nil && !ofPeer { //nolint:errorlint // not wrapped
+		return nil, st.err
+	}
+	h := st.heads[0]
+	st.heads = st.heads[1:]
+	if h.Status < http.StatusOK {
+		st.waitingBytes -= h.size
+	}
+	return h, nil
+}
+
+// Read reads from the content of the response. It returns io.EOF at its end.
+func (st *Stream) Read(b []byte) (n int, err error) {
+	c := st.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for {
+		switch {
+		case len(b) == 0:
+			return 0, nil
+		case st.content.first != nil:
+			n = st.content.take(c.config, b)
+			st.returnWindowLocked(n)
+			if st.content.first == nil && st.inEnded {
+				err = io.EOF
+			}
+			return n, err
+		case st.inEnded:
+			return 0, io.EOF
+		case st.err != nil:
+			return 0, st.err
+		}
+		c.mu.Unlock()
+		<-st.received
+		c.mu.Lock()
+	}
+}
+
+// HasInput reports whether Read returns at once.
+func (st *Stream) HasInput() bool {
+	st.conn.mu.Lock()
+	defer st.conn.mu.Unlock()
+	return st.content.first != nil || st.inEnded || st.err != nil
+}
+
+// Trailer returns the trailer section of a response that is complete, or nil.
+func (st *Stream) Trailer() http.Header { return st.trailer }
+
+// Traffic returns the numbers of bytes that were sent and received, with the headers of frames.
+func (st *Stream) Traffic() (sent, received int64) {
+	st.conn.mu.Lock()
+	defer st.conn.mu.Unlock()
+	return st.bytesOut, st.bytesIn
+}
+
+// returnWindowLocked lets the peer send n more bytes.
+func (st *Stream) returnWindowLocked(n int) {
+	c := st.conn
+	if c.err != nil {
+		return
+	}
+	out := c.output.buf
+	if more := c.window.add(n); more > 0 {
+		out = wire.AppendWindowUpdate(out, 0, more)
+	}
+	if !st.inEnded && !st.isClosed {
+		if more := st.window.add(n); more > 0 {
+			out = wire.AppendWindowUpdate(out, st.id, more)
+		}
+	}
+	c.output.buf = out
+	c.flushLocked()
+}
+
+// Abort ends a stream whose response is not complete: cause is the error of those that use it. If
+// the response is complete, Abort ends the request. With drops it drops what has not been read.
+func (st *Stream) Abort(cause error, drops bool) {
+	c := st.conn
+	c.mu.Lock()
+	code := wire.Cancel
+	if st.inEnded {
+		code = wire.NoError
+	} else if st.err == nil {
+		if !st.isClosed && c.health.frames == st.sawFrames {
+			c.suspectLocked()
+		}
+		st.failLocked(cause)
+	}
+	closed := st.resetLocked(code)
+	if drops {
+		st.returnWindowLocked(st.content.clear(c.config))
+	}
+	c.mu.Unlock()
+	st.notifyClosed(closed)
+}
+
+// failLocked sets the error of a stream whose response is not complete, and wakes all that wait.
+func (st *Stream) failLocked(err error) {
+	if st.err == nil && !st.inEnded {
+		st.err = err
+	}
+	st.isClosed = true
+	signal(st.received)
+	signal(st.mayProceed)
+}
+
+// resetLocked sends RST_STREAM, unless the stream is closed. It reports whether it closed it.
+func (st *Stream) resetLocked(code wire.ErrorCode) (closed bool) {
+	c := st.conn
+	if c.streams[st.id] != st {
+		return false
+	}
+	c.lateBytes += int64(max(0, st.window.avail))
+	c.ledger.credit(requestCredit)
+	c.output.buf = wire.AppendRSTStream(c.output.buf, st.id, code)
+	c.flushLocked()
+	return st.closeLocked()
+}
+
+// closeIfEndedLocked closes a stream whose request and response are complete. If only the response
+// is, the peer does not need the rest of the request.
+func (st *Stream) closeIfEndedLocked() (closed bool) {
+	switch {
+	case !st.inEnded || st.conn.streams[st.id] != st:
+		return false
+	case !st.outEnded:
+		return st.resetLocked(wire.NoError)
+	}
+	return st.closeLocked()
+}
+
+func (st *Stream) closeLocked() bool {
+	delete(st.conn.streams, st.id)
+	st.isClosed = true
+	signal(st.mayProceed)
+	return true
+}
+
+// notifyClosed reports that the stream was closed, if it was. The caller does not hold mu.
+func (st *Stream) notifyClosed(closed bool) {
+	if closed {
+		st.owner.StreamClosed()
+		st.conn.endIfUnused()
+	}
+}

@@ -1,0 +1,284 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// choppedConn reads and writes random pieces.
+type choppedConn struct{ net.Conn }
+
+func (c choppedConn) Read(p []byte) (int, error) {
+	return c.Conn.Read(p[:min(len(p), 1+rand.IntN(4<<10))])
+}
+
+func (c choppedConn) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var m int
+		m, err = c.Conn.Write(p[n:min(len(p), n+1+rand.IntN(4<<10))])
+		n += m
+	}
+	return n, err
+}
+
+// Bodies pass in both directions at the same time, however small the windows are.
+func TestHTTP2BodiesPassSmallWindows(t *testing.T) {
+	const requests = 8
+	for _, window := range []int{1, 7, 500, 20_000, 1 << 20} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			nw := new(testkit.Network)
+			var plain http.Protocols
+			plain.SetUnencryptedHTTP2(true)
+			s := &http.Server{Protocols: &plain, HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: window},
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					w.(http.Flusher).Flush()
+					_, _ = io.Copy(w, r.Body)
+				})}
+			served := make(chan error, 1)
+			go func() { served <- s.Serve(nw.Listen()) }()
+			c := New(&Config{Settings: &http.Transport{Protocols: &plain,
+				HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: window, MaxReceiveBufferPerConnection: 1<<16 - 1},
+				DialContext: func(context.Context, string, string) (net.Conn, error) {
+					nc, err := nw.Dial()
+					return choppedConn{nc}, err
+				}}})
+			// The settings arrive: net/http does not permit the initial window that precedes them.
+			if _, _, err := send(c, request(t, http.MethodGet, "http://host/", nil)); err != nil {
+				t.Error(err)
+			}
+			var all sync.WaitGroup
+			for i := range requests {
+				all.Go(func() {
+					text := strings.Repeat(fmt.Sprint(i), min(300_000, window*200)+rand.IntN(1000))
+					body := io.Reader(strings.NewReader(text))
+					if i%2 == 0 {
+						body = io.MultiReader(body) // of unknown length
+					}
+					_, got, err := send(c, request(t, http.MethodPost, "http://host/", body))
+					if got != text || err != nil {
+						t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
+					}
+				})
+			}
+			all.Wait()
+			c.CloseIdleConnections()
+			s.Close()
+			<-served
+		})
+	}
+}
+
+// A body that is closed before its end cancels the stream, and what has arrived of it does not
+// count toward the connection's window any more. A body that is complete is not affected by the end
+// of its context.
+func TestHTTP2BodiesMayEndEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var peer *http2Peer
+		var windows int64
+		c, dials := serveHTTP2(t, &http.Transport{HTTP2: &http.HTTP2Config{MaxReceiveBufferPerConnection: 1<<16 - 1,
+			MaxReceiveBufferPerStream: 1 << 15}}, func(p *http2Peer) {
+			p.start()
+			peer = p
+			for h, payload, ok := p.frame(); ok; h, payload, ok = p.frame() {
+				switch {
+				case h.Type == wire.WindowUpdate && h.StreamID == 0:
+					by, _ := wire.WindowUpdateOf(h, payload)
+					windows += int64(by)
+				case h.Type == wire.Headers && h.StreamID%4 == 1:
+					p.write(headFrame(h.StreamID, 0, ":status", "200"))
+					p.write(dataFrame(h.StreamID, 0, strings.Repeat("x", 10_000)))
+				case h.Type == wire.Headers:
+					p.respond(h.StreamID)
+				}
+			}
+		})
+		for i := range 20 {
+			ctx, cancel := context.WithCancel(t.Context())
+			resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
+			if err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if i%2 == 0 {
+				resp.Body.Close()
+				if _, err := resp.Body.Read(make([]byte, 1)); err != ErrClosedBody { //nolint:errorlint // not wrapped
+					t.Error(err)
+				}
+			}
+			cancel()
+			synctest.Wait()
+			if b, err := io.ReadAll(resp.Body); i%2 == 1 && (string(b) != "hello" || err != nil) {
+				t.Errorf("a complete body: %q, %v", b, err)
+			}
+			resp.Body.Close()
+		}
+		synctest.Wait()
+		if n := strings.Count(strings.Join(peer.seen, ","), "RST_STREAM CANCEL"); n != 10 || dials() != 1 {
+			t.Errorf("%d streams canceled, %d dials", n, dials())
+		}
+		if windows < 80_000 {
+			t.Errorf("%d bytes of the window returned", windows)
+		}
+	})
+}
+
+// A CONNECT request without a body opens a tunnel, as over HTTP/1.1.
+func TestHTTP2TunnelPassesBothDirections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+			p.start()
+			for h, payload, ok := p.frame(); ok; h, payload, ok = p.frame() {
+				switch {
+				case h.Type == wire.Headers && h.Flags.Has(wire.EndStream):
+					p.note("ended early")
+				case h.Type == wire.Headers && h.StreamID == 1:
+					_ = p.decoder.Decode(payload, limitsOfTests, &p.block)
+					b := &p.block
+					seen := fmt.Sprintf("%s %s%s", b.Method.In(b.Text), b.Authority.In(b.Text), b.Path.In(b.Text))
+					p.write(headFrame(h.StreamID, 0, ":status", "200", "x-seen", seen))
+				case h.Type == wire.Headers:
+					p.write(headFrame(h.StreamID, 0, ":status", "403"))
+					p.write(dataFrame(h.StreamID, wire.EndStream, "no"))
+				case h.Type == wire.Data && h.StreamID == 1:
+					p.write(dataFrame(h.StreamID, h.Flags&wire.EndStream, strings.ToUpper(string(payload))))
+				}
+			}
+		})
+		connect := request(t, http.MethodConnect, "http://host/", nil)
+		connect.URL.Path, connect.Host = "", "target:443"
+		resp, err := c.RoundTrip(connect)
+		if err != nil || resp.ContentLength != -1 || resp.Header.Get("X-Seen") != "CONNECT target:443" {
+			t.Fatal(resp, err)
+		}
+		tunnel, ok := resp.Body.(interface {
+			io.ReadWriteCloser
+			CloseWrite() error
+		})
+		if !ok {
+			t.Fatalf("%T", resp.Body)
+		}
+		for _, text := range []string{"hello", "again"} {
+			b := make([]byte, len(text))
+			if _, err := io.WriteString(tunnel, text); err != nil {
+				t.Error(err)
+			}
+			if _, err := io.ReadFull(tunnel, b); string(b) != strings.ToUpper(text) || err != nil {
+				t.Errorf("%q, %v", b, err)
+			}
+		}
+		if err := tunnel.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		if b, err := io.ReadAll(tunnel); len(b) > 0 || err != nil {
+			t.Errorf("%q, %v", b, err)
+		}
+		tunnel.Close()
+		if _, text, err := send(c, connect); text != "no" || err != nil {
+			t.Errorf("%q, %v", text, err)
+		}
+	})
+}
+
+// OnEnd receives the bytes of a stream's frames, once, and connections end after their uses.
+func TestHTTP2UsesAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, dials := serveHTTP2(t, new(http.Transport), respondAll)
+		var ends []string
+		c.config.OnEnd = func(_ context.Context, sent, received int64) {
+			ends = append(ends, fmt.Sprint(sent, " ", received))
+		}
+		c.pool.limits.maxUses = 3
+		for range 7 {
+			if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
+				t.Error(err)
+			}
+			synctest.Wait()
+		}
+		head := len(headFrame(1, 0, ":status", "200")) + wire.FrameHeaderSize + len("hello")
+		var sent int
+		_, _ = fmt.Sscan(ends[0], &sent)
+		if len(ends) != 7 || sent < 30 || sent > 100 || ends[0] != fmt.Sprint(sent, " ", head) || dials() != 3 {
+			t.Errorf("%q, %d bytes in, %d dials", ends, head, dials())
+		}
+		c.pool.limits.maxUses, c.pool.limits.maxAge = 0, time.Minute
+		for range 4 {
+			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil))
+			time.Sleep(31 * time.Second)
+		}
+		if n := dials(); n != 4 {
+			t.Errorf("%d dials", n)
+		}
+	})
+}
+
+// The dial that negotiates HTTP/1.1 after all serves the request, and those that wait for it.
+func TestServerMayStopSpeakingHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprint(w, r.Proto, len(body))
+	}))
+	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	offered := server.TLS.Clone()
+	var mu sync.Mutex
+	protos := []string{protoHTTP2}
+	server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		c := offered.Clone()
+		c.NextProtos = protos
+		return c, nil
+	}
+	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+	c := New(&Config{Settings: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}})
+	t.Cleanup(c.CloseIdleConnections)
+	expect := func(want string) {
+		t.Helper()
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				r := request(t, http.MethodPost, server.URL, strings.NewReader("body"))
+				if _, text, err := send(c, r); text != want || err != nil {
+					t.Errorf("%q, %v, want %q", text, err, want)
+				}
+			})
+		}
+		all.Wait()
+	}
+	expect("HTTP/2.04")
+	mu.Lock()
+	protos = []string{protoHTTP1}
+	mu.Unlock()
+	expect("HTTP/2.04") // on the connection that is open
+	h := c.pool.hosts[key{host: "127.0.0.1", port: strings.TrimPrefix(server.URL, "https://127.0.0.1:"), tls: true}]
+	c.pool.mu.Lock()
+	h.active++ // keeps the host
+	c.pool.mu.Unlock()
+	c.CloseIdleConnections()
+	expect("HTTP/1.14")
+	var protocols http.Protocols
+	protocols.SetHTTP2(true)
+	only := New(&Config{Settings: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, Protocols: &protocols}})
+	var known *Error
+	if _, _, err := send(only, request(t, http.MethodGet, server.URL, nil)); !errors.As(err, &known) ||
+		known.Kind != CannotConnect {
+		t.Error(err)
+	}
+}

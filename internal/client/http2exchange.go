@@ -1,0 +1,425 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/client/h2"
+	"github.com/tarehq/tare/internal/poison"
+)
+
+// http2Exchange is an exchange over HTTP/2. The goroutine of RoundTrip sends the head and waits for
+// the response's. A second goroutine sends a body if it is long or not in memory. The connection's
+// goroutines neither call hooks nor wait for callers.
+//
+// It ends as one over HTTP/1.1 does. What has arrived of a complete response can be read after its
+// stream was closed and its context has ended.
+type http2Exchange struct {
+	stream h2.Stream
+	x      *slab
+	conn   *conn
+
+	isTunnel      bool // a CONNECT request without a body
+	hasTrailer    bool // a trailer section follows the body
+	requestedGzip bool // by the Client, not by the caller
+	listSize      int  // of the request's head
+
+	mu         sync.Mutex
+	isOpen     bool // the stream was opened
+	hasEnded   bool
+	watch      contextWatch
+	headTimer  *time.Timer // ResponseHeaderTimeout
+	bodyTimer  *time.Timer // starts a waiting body
+	progress   progress
+	headIsOver bool // the final head has arrived
+
+	reading sync.Mutex // guards the fields below
+	err     error      // of the body; sticky
+	closed  bool
+}
+
+// attemptHTTP2 sends the request on a reserved stream of x.conn.
+func (x *slab) attemptHTTP2() (*http.Response, error) {
+	e := &http2Exchange{x: x, conn: x.conn}
+	var r h2.Request
+	err := e.encode(&r)
+	if err == nil && r.NeedsExtendedConnect {
+		select {
+		case <-x.conn.h2.Settled():
+		case <-x.ctx.Done():
+		}
+	}
+	if err == nil && x.ctx.Err() != nil {
+		err = contextCause(x.ctx)
+	}
+	if err != nil {
+		x.conn.h2.Unreserve()
+		x.conn.closeStream()
+		x.body.Close()
+		return nil, err
+	}
+	if !x.keepAlive && x.request.Method != http.MethodConnect {
+		x.conn.retireNow()
+	}
+	err = e.open(&r)
+	x.release()
+	if err == nil {
+		err = e.receiveHead()
+	}
+	if err != nil {
+		e.abandon(err)
+		return nil, err
+	}
+	return &x.response, nil
+}
+
+// open sends the head, and starts sending the body.
+func (e *http2Exchange) open(r *h2.Request) error {
+	x := e.x
+	if !x.streamsBody() {
+		e.progress = bodyEnding
+	}
+	sent, err := e.conn.h2.Open(&e.stream, e, r)
+	if err != nil {
+		e.conn.closeStream()
+		_, ofConn := err.(*h2.Error) //nolint:errorlint // not wrapped
+		x.mayRetry, x.sentNothing, x.bodyUntouched = ofConn, true, x.streamsBody()
+		return e.errorOf(err)
+	}
+	e.mu.Lock()
+	e.isOpen = true
+	e.watch = watchContext(x.ctx, e)
+	e.mu.Unlock()
+	if x.trace != nil && x.trace.WroteHeaders != nil {
+		x.trace.WroteHeaders()
+	}
+	switch rest := r.Body[sent:]; {
+	case !x.streamsBody() && (len(rest) > 0 || e.hasTrailer):
+		go e.sendRest(append([]byte(nil), rest...))
+	case !x.streamsBody():
+		e.sendDone(nil)
+	case x.expectsContinue:
+		if x.trace != nil && x.trace.Wait100Continue != nil {
+			x.trace.Wait100Continue()
+		}
+		e.mu.Lock()
+		if !e.hasEnded {
+			e.bodyTimer = time.AfterFunc(x.client.settings.ExpectContinueTimeout, e.startBody)
+		}
+		e.mu.Unlock()
+	default:
+		e.startBody()
+	}
+	return nil
+}
+
+// sendRest sends the part of a body in memory that the windows did not allow at once.
+func (e *http2Exchange) sendRest(rest []byte) {
+	err := e.stream.Write(rest, !e.hasTrailer)
+	if err == nil && e.hasTrailer {
+		err = e.stream.WriteTrailer(trailerBlock(e.x.request.Trailer))
+	}
+	e.sendDone(err)
+}
+
+// startBody starts sending the body, unless that has started or the response has arrived.
+func (e *http2Exchange) startBody() {
+	e.mu.Lock()
+	begin := e.progress == bodyWaiting && !e.hasEnded && !e.headIsOver
+	if begin {
+		e.progress = bodySending
+	}
+	e.mu.Unlock()
+	if begin {
+		go e.sendBody()
+	}
+}
+
+// http2PieceSize is the number of bytes of a body that are read and sent at a time. Twice that of
+// HTTP/1.1 saves a quarter of the time of 1 MB: servers handle frames one by one.
+const http2PieceSize = 2 * pieceSize
+
+// sendBody sends the body. It runs in a goroutine of its own.
+func (e *http2Exchange) sendBody() {
+	x := e.x
+	defer x.body.Close()
+	m, _ := x.client.http2Pieces.Get().(*[http2PieceSize]byte)
+	if m == nil {
+		m = new([http2PieceSize]byte)
+	}
+	defer func() {
+		poison.Fill(m[:])
+		x.client.http2Pieces.Put(m)
+	}()
+	for total := int64(0); ; {
+		n, end, err := x.readBody(m[:], total)
+		if err != nil {
+			x.traceSent(err)
+			e.abort(x.newError(Local, BadBody, whileGettingBody, err))
+			return
+		}
+		total += int64(n)
+		// If Write fails, the request may belong to the caller again.
+		err = e.stream.Write(m[:n], end && !e.hasTrailer)
+		if err == nil && end && e.hasTrailer {
+			err = e.stream.WriteTrailer(trailerBlock(x.request.Trailer))
+		}
+		if err != nil || end {
+			e.sendDone(err)
+			return
+		}
+	}
+}
+
+// sendDone records that the request has been sent, or why not.
+func (e *http2Exchange) sendDone(err error) {
+	e.x.traceSent(err)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.progress = bodySent
+	if d := e.x.client.settings.ResponseHeaderTimeout; d > 0 && err == nil && !e.headIsOver && !e.hasEnded {
+		e.headTimer = time.AfterFunc(d, func() {
+			e.abort(e.x.newError(Server, TimedOut, whileWaiting, headTimeout(d)))
+		})
+	}
+}
+
+// receiveHead waits for the head of the final response, and makes the response.
+func (e *http2Exchange) receiveHead() error {
+	for {
+		head, err := e.stream.AwaitHead()
+		if err != nil {
+			return e.lost(err)
+		}
+		e.headArrived()
+		if head.Status >= http.StatusOK {
+			return e.makeResponse(head)
+		}
+		if err := e.handleInterim(head); err != nil {
+			return err
+		}
+	}
+}
+
+func (e *http2Exchange) headArrived() {
+	x := e.x
+	if !x.receivedAny && x.trace != nil && x.trace.GotFirstResponseByte != nil {
+		x.trace.GotFirstResponseByte()
+	}
+	x.receivedAny = true
+}
+
+// handleInterim handles an interim response.
+func (e *http2Exchange) handleInterim(head *h2.Head) (err error) {
+	x := e.x
+	switch onInterim := x.client.config.OnInterim; {
+	case x.trace != nil && x.trace.Got1xxResponse != nil:
+		err = x.trace.Got1xxResponse(head.Status, textproto.MIMEHeader(head.Header))
+	case onInterim != nil && head.Status != http.StatusContinue:
+		err = onInterim(x.request, head.Status, head.Header)
+	}
+	if err != nil {
+		return x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
+	}
+	if head.Status == http.StatusContinue {
+		if x.trace != nil && x.trace.Got100Continue != nil {
+			x.trace.Got100Continue()
+		}
+		if x.expectsContinue {
+			e.startBody()
+		}
+	}
+	return nil
+}
+
+// makeResponse makes the response.
+func (e *http2Exchange) makeResponse(head *h2.Head) error {
+	e.mu.Lock()
+	e.headIsOver = true
+	if e.headTimer != nil {
+		e.headTimer.Stop()
+	}
+	e.mu.Unlock()
+	x := e.x
+	x.headWait.isOver = true
+	r := &x.response
+	x.setResponse()
+	r.Proto, r.ProtoMajor, r.StatusCode = "HTTP/2.0", 2, head.Status
+	r.Status = statusText(head.Status)
+	r.Header, r.Trailer, r.ContentLength = head.Header, head.Trailer, head.Length
+	isHead := x.request.Method == http.MethodHead
+	if head.IsLast && !isHead && head.Length < 0 {
+		r.ContentLength = 0
+	}
+	switch isOpened := e.isTunnel && head.Status < http.StatusMultipleChoices; {
+	case isOpened && !head.IsLast:
+		r.Body = &http2Tunnel{e}
+		return nil
+	case e.isTunnel:
+		go func() { _ = e.stream.Write(nil, true) }()
+	}
+	if r.Body = e; head.IsLast {
+		r.Body = http.NoBody
+		e.end()
+	}
+	if e.requestedGzip {
+		x.decompress()
+	}
+	return nil
+}
+
+// statusText returns the Status of a response, which has no reason phrase over HTTP/2.
+func statusText(status int) string { return strconv.Itoa(status) + " " + http.StatusText(status) }
+
+// lost returns the error of a response whose head did not arrive, and whether a retry may help.
+func (e *http2Exchange) lost(err error) error {
+	x := e.x
+	x.mayRetry = false
+	var f *h2.Error
+	if errors.As(err, &f) {
+		reused := !x.openedConn
+		x.unprocessed = f.IsUnprocessed
+		x.mayRetry = f.IsUnprocessed && (reused || x.client.config.Repeatable == nil) ||
+			f.Kind == h2.Closed && reused && !x.receivedAny
+	}
+	return e.errorOf(err)
+}
+
+// errorOf returns the Client's error for one of a stream.
+func (e *http2Exchange) errorOf(err error) error {
+	var f *h2.Error
+	if !errors.As(err, &f) {
+		return err
+	}
+	x := e.x
+	kind, during := Closed, x.whileReading()
+	if !x.receivedAny {
+		during = whileWaiting
+	}
+	switch err = f.Err; f.Kind {
+	case h2.Malformed:
+		kind, during = Malformed, x.whileReading()
+	case h2.Rejected:
+		kind = Rejected
+	case h2.TimedOut:
+		kind = TimedOut
+	case h2.Closed:
+		switch isEOF := errors.Is(err, io.EOF); {
+		case isEOF && !x.receivedAny:
+			err = noResponse{}
+		case isEOF:
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	result := x.newError(Server, kind, during, err)
+	result.CanRetry = result.CanRetry || f.IsUnprocessed
+	return result
+}
+
+// StreamClosed implements h2.Owner.
+func (e *http2Exchange) StreamClosed() { e.conn.closeStream() }
+
+// ContextEnded implements Ender.
+func (e *http2Exchange) ContextEnded() { e.abort(contextCause(e.x.ctx)) }
+
+// abort ends the exchange. If the response is not complete, those that wait for it receive cause.
+func (e *http2Exchange) abort(cause error) {
+	e.stream.Abort(cause, false)
+	e.end()
+}
+
+// abandon is abort by the goroutine that receives: what has arrived is not read.
+func (e *http2Exchange) abandon(cause error) {
+	if e.isOpen {
+		e.stream.Abort(cause, true)
+	}
+	e.end()
+}
+
+// end ends the exchange, once.
+func (e *http2Exchange) end() {
+	x := e.x
+	e.mu.Lock()
+	if e.hasEnded || !e.isOpen {
+		e.mu.Unlock()
+		return
+	}
+	e.hasEnded = true
+	e.watch.stop(x.ctx, e)
+	for _, t := range []*time.Timer{e.headTimer, e.bodyTimer} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	e.mu.Unlock()
+	x.body.closeLater()
+	if report := x.client.config.OnEnd; report != nil {
+		sent, received := e.stream.Traffic()
+		report(x.ctx, sent, received)
+	}
+}
+
+// Read implements io.Reader for the body of the response.
+func (e *http2Exchange) Read(p []byte) (n int, err error) {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	switch {
+	case e.closed:
+		return 0, ErrClosedBody
+	case e.err != nil:
+		return 0, e.err
+	}
+	if n, err = e.stream.Read(p); err == nil {
+		return n, nil
+	}
+	if err == io.EOF { //nolint:errorlint // the end of the body, never wrapped
+		for name, values := range e.stream.Trailer() {
+			if e.x.request.Method == http.MethodHead { // as net/http
+				break
+			}
+			if e.x.response.Trailer == nil {
+				e.x.response.Trailer = make(http.Header)
+			}
+			e.x.response.Trailer[name] = values
+		}
+	} else {
+		err = e.errorOf(err)
+	}
+	e.err = err
+	e.end()
+	return n, err
+}
+
+// HasInput reports whether a Read returns at once.
+func (e *http2Exchange) HasInput() bool { return e.stream.HasInput() }
+
+// Close implements io.Closer. It ends the response unless all of it has arrived.
+func (e *http2Exchange) Close() error {
+	e.abandon(ErrClosedBody) // ends a Read that waits
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	e.closed = true
+	return nil
+}
+
+// http2Tunnel is the body of a response to CONNECT.
+type http2Tunnel struct{ *http2Exchange }
+
+var _ io.ReadWriteCloser = http2Tunnel{}
+
+// Write implements io.Writer.
+func (t http2Tunnel) Write(p []byte) (int, error) {
+	if err := t.stream.Write(p, false); err != nil {
+		return 0, t.errorOf(err)
+	}
+	return len(p), nil
+}
+
+// CloseWrite ends the sending direction of the tunnel.
+func (t http2Tunnel) CloseWrite() error { return t.stream.Write(nil, true) }

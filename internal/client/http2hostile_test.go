@@ -1,0 +1,193 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+var limitsOfTests = http1.Limits{Bytes: 1 << 20, Fields: 1000}
+
+// hostileRow is what a server sends instead of a response to the request with the stream 1.
+type hostileRow struct {
+	name  string
+	send  []byte
+	kind  Kind
+	want  string // what the client sends then; "" for nothing
+	after string // of the request: a body that does not end, or nothing
+}
+
+const maxWindow = wire.MaxWindow
+
+func hostileStreams() []hostileRow {
+	ok := headFrame(1, 0, ":status", "200")
+	head := func(fields ...string) []byte {
+		return headFrame(1, 0, append([]string{":status", "200"}, fields...)...)
+	}
+	reset := "RST_STREAM PROTOCOL_ERROR"
+	rows := []hostileRow{
+		{name: "window", send: slices.Concat(wire.AppendWindowUpdate(nil, 1, maxWindow),
+			wire.AppendWindowUpdate(nil, 1, maxWindow)), want: "RST_STREAM FLOW_CONTROL_ERROR"},
+		{name: "window by 0", send: wire.AppendWindowUpdate(nil, 1, 0), want: reset},
+		{name: "data first", send: dataFrame(1, 0, "x"), want: reset},
+		{name: "head depends on itself", send: rawFrame(wire.Headers, wire.EndHeaders|wire.HasPriority, 1,
+			"\x00\x00\x00\x01\x00\x88"), want: reset},
+		{name: "priority", send: append(rawFrame(wire.Priority, 0, 1, "1234"), ok...),
+			want: "RST_STREAM FRAME_SIZE_ERROR"},
+		{name: "end of interim", send: headFrame(1, wire.EndStream, ":status", "100"), want: reset},
+		{name: "101", send: headFrame(1, 0, ":status", "101"), want: reset},
+		{name: "many interim", send: bytes.Repeat(headFrame(1, 0, ":status", "103"), 200),
+			want: "RST_STREAM ENHANCE_YOUR_CALM"},
+		{name: "no status", send: headFrame(1, 0, "a", "b"), want: reset},
+		{name: "two status", send: headFrame(1, 0, ":status", "200", ":status", "200"), want: reset},
+		{name: "path", send: headFrame(1, 0, ":status", "200", ":path", "/"), want: reset},
+		{name: "late status", send: headFrame(1, 0, "a", "b", ":status", "200"), want: reset},
+		{name: "large head", send: head(slices.Repeat([]string{"a", strings.Repeat("b", 100)}, 120)...), want: reset},
+		{name: "too long", send: append(head("content-length", "1"), dataFrame(1, 0, "xy")...), want: reset},
+		{name: "too short", send: append(head("content-length", "3"), dataFrame(1, wire.EndStream, "xy")...),
+			want: reset},
+		{name: "nothing", send: headFrame(1, wire.EndStream, ":status", "200", "content-length", "3"), want: reset},
+		{name: "content of 204", send: append(headFrame(1, 0, ":status", "204"), dataFrame(1, 0, "x")...), want: reset},
+		{name: "trailer does not end", send: append(ok, headFrame(1, 0, "a", "b")...), want: reset},
+		{name: "pseudo in trailer", send: append(ok, headFrame(1, wire.EndStream, ":status", "200")...), want: reset},
+		{name: "cancel", send: wire.AppendRSTStream(nil, 1, wire.Cancel), kind: Rejected},
+		{name: "cancel body", send: append(ok, wire.AppendRSTStream(nil, 1, wire.InternalError)...), kind: Rejected},
+		{name: "early end", send: headFrame(1, wire.EndStream, ":status", "x"), want: reset, after: "body"},
+	}
+	for _, status := range []string{"", "99", "20", "2000", "abc", "+20"} {
+		rows = append(rows, hostileRow{name: "status " + status, send: headFrame(1, 0, ":status", status), want: reset})
+	}
+	for _, field := range [][]string{
+		{"content-length", "3", "content-length", "3"}, {"content-length", "3", "content-length", "4"},
+		{"content-length", "+3"}, {"content-length", "-1"}, {"content-length", "3, 3"}, {"content-length", ""},
+		{"transfer-encoding", "chunked"}, {"connection", "close"}, {"keep-alive", "x"}, {"upgrade", "x"},
+		{"proxy-connection", "x"}, {"Upper", "x"}, {"a b", "x"}, {"", "x"}, {":x", "y"}, {"a", "x\ny"}, {"a", "\x00"},
+	} {
+		rows = append(rows, hostileRow{name: strings.Join(field, ":"), send: head(field...), want: reset})
+	}
+	return rows
+}
+
+func hostileConnections() []hostileRow {
+	ok := headFrame(1, 0, ":status", "200")
+	protocol, flow := "GOAWAY PROTOCOL_ERROR", "GOAWAY FLOW_CONTROL_ERROR"
+	size, calm, compression := "GOAWAY FRAME_SIZE_ERROR", "GOAWAY ENHANCE_YOUR_CALM", "GOAWAY COMPRESSION_ERROR"
+	flood := func(frame []byte) []byte { return bytes.Repeat(frame, 20_000) }
+	setting := func(id wire.SettingID, v uint32) []byte {
+		return wire.AppendSettings(nil, wire.Setting{ID: id, Value: v})
+	}
+	return []hostileRow{
+		{name: "push", send: rawFrame(wire.PushPromise, wire.EndHeaders, 1, "\x00\x00\x00\x02\x88"), want: protocol},
+		{name: "window", send: wire.AppendWindowUpdate(nil, 0, maxWindow), want: flow},
+		{name: "initial window", send: append(wire.AppendWindowUpdate(nil, 1, 1<<20),
+			setting(wire.InitialWindowSize, maxWindow)...), want: flow},
+		{name: "large setting", send: setting(wire.InitialWindowSize, maxWindow+1), want: flow},
+		{name: "frame size", send: setting(wire.MaxFrameSizeSetting, 1), want: protocol},
+		{name: "settings", send: rawFrame(wire.Settings, 0, 0, "12345"), want: size},
+		{name: "push enabled", send: setting(wire.EnablePush, 1), want: protocol},
+		{name: "settings of stream", send: rawFrame(wire.Settings, 0, 1, ""), want: protocol},
+		{name: "many settings", send: wire.AppendSettings(nil, make([]wire.Setting, 101)...), want: calm},
+		{name: "idle data", send: dataFrame(3, 0, "x"), want: protocol},
+		{name: "idle head", send: headFrame(3, 0, ":status", "200"), want: protocol},
+		{name: "idle reset", send: wire.AppendRSTStream(nil, 3, 0), want: protocol},
+		{name: "idle window", send: wire.AppendWindowUpdate(nil, 3, 1), want: protocol},
+		{name: "even stream", send: headFrame(2, 0, ":status", "200"), want: protocol},
+		{name: "data of connection", send: dataFrame(0, 0, "x"), want: protocol},
+		{name: "large frame", send: rawFrame(wire.Ping, 0, 0, strings.Repeat("x", 1<<15)), want: size},
+		{name: "continuation", send: rawFrame(wire.Continuation, wire.EndHeaders, 1, ""), want: protocol},
+		{name: "interrupted head", send: wire.AppendPing(rawFrame(wire.Headers, 0, 1, "\x88"), 0, [8]byte{}),
+			want: protocol},
+		{name: "index", send: rawFrame(wire.Headers, wire.EndHeaders, 1, "\xff\xff\x01"), want: compression},
+		{name: "half block", send: rawFrame(wire.Headers, wire.EndHeaders, 1, "\x00\x7f"), want: compression},
+		{name: "padding", send: append(ok, rawFrame(wire.Data, wire.Padded, 1, "\x05x")...), want: protocol},
+		{name: "no padding", send: append(ok, rawFrame(wire.Data, wire.Padded, 1, "")...), want: size},
+		{name: "HTTP/1", send: []byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"), want: size},
+		{name: "ping", send: flood(wire.AppendPing(nil, 0, [8]byte{})), want: calm},
+		{name: "pong", send: flood(wire.AppendPing(nil, wire.Ack, [8]byte{})), want: calm},
+		{name: "settings flood", send: flood(wire.AppendSettings(nil)), want: calm},
+		{name: "ack flood", send: flood(wire.AppendSettingsAck(nil)), want: calm},
+		{name: "goaway flood", send: flood(wire.AppendGoAway(nil, 1, 0)), want: calm},
+		{name: "window flood", send: flood(wire.AppendWindowUpdate(nil, 1, 1)), want: calm},
+		{name: "window flood of connection", send: flood(wire.AppendWindowUpdate(nil, 0, 1)), want: calm},
+		{name: "priority flood", send: flood(rawFrame(wire.Priority, 0, 1, "\x00\x00\x00\x03\x00")), want: calm},
+		{name: "unknown flood", send: flood(rawFrame(0x77, 0, 0, "")), want: calm},
+		{name: "empty data", send: append(ok, flood(dataFrame(1, 0, ""))...), want: calm},
+		{name: "padded data", send: append(ok, flood(rawFrame(wire.Data, wire.Padded, 1, "\x0212"))...), want: calm},
+		{name: "continuation flood", send: append(rawFrame(wire.Headers, 0, 1, "\x88"),
+			flood(rawFrame(wire.Continuation, 0, 1, ""))...), want: calm},
+		{name: "endless head", send: append(rawFrame(wire.Headers, 0, 1, "\x88"),
+			flood(rawFrame(wire.Continuation, 0, 1, strings.Repeat("\x88", 1<<14)))...), want: calm},
+		{name: "reset flood", send: append(wire.AppendRSTStream(nil, 1, wire.Cancel),
+			flood(wire.AppendRSTStream(nil, 1, wire.Cancel))...), want: calm, kind: Rejected},
+		{name: "head flood", send: append(wire.AppendRSTStream(nil, 1, wire.Cancel),
+			flood(headFrame(1, 0, ":status", "200"))...), want: calm, kind: Rejected},
+	}
+}
+
+// A server that violates the protocol, or sends what has no purpose, costs the request or the
+// connection. Other requests succeed, and nothing remains.
+func TestHTTP2ServersCannotHarmOtherRequests(t *testing.T) {
+	for _, rows := range [][]hostileRow{hostileStreams(), hostileConnections()} {
+		for _, row := range rows {
+			t.Run(row.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { testHostile(t, row) })
+			})
+		}
+	}
+}
+
+func testHostile(t *testing.T, row hostileRow) {
+	var first *http2Peer
+	c, _ := serveHTTP2(t, &http.Transport{MaxResponseHeaderBytes: 8 << 10,
+		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 1<<16 - 1}}, func(p *http2Peer) {
+		p.start()
+		for {
+			id := p.request()
+			switch {
+			case id == 0:
+				return
+			case p.n == 0 && id == 1:
+				first = p
+				go p.write(row.send) // the client may end the connection before it has read all
+			default:
+				p.respond(id)
+			}
+		}
+	})
+	r := request(t, http.MethodGet, "http://host/", nil)
+	if row.after != "" {
+		reader, writer := io.Pipe()
+		defer writer.Close()
+		r = request(t, http.MethodPost, "http://host/", reader)
+	}
+	_, _, err := send(c, r)
+	kind := Malformed
+	if row.kind != 0 {
+		kind = row.kind
+	}
+	var known *Error
+	if !errors.As(err, &known) || known.Kind != kind {
+		t.Errorf("error %v, want %v", err, kind)
+	}
+	synctest.Wait() // a flood ends the connection
+	for range 3 {
+		if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" || err != nil {
+			t.Errorf("another request: %q, %v", text, err)
+		}
+	}
+	time.Sleep(10 * time.Second)
+	first.mu.Lock()
+	defer first.mu.Unlock()
+	if seen := strings.Join(first.seen, ", "); seen != row.want && !strings.HasPrefix(seen, row.want+", ") {
+		t.Errorf("the client sent %q, want %q", seen, row.want)
+	}
+}

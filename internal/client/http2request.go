@@ -1,0 +1,210 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/client/h2"
+	"github.com/tarehq/tare/internal/wire/http1"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// userAgent2 is the value of net/http.
+const userAgent2 = "Go-http-client/2.0"
+
+// protocolField is where callers set the protocol of an extended CONNECT request (RFC 8441, 4), as
+// with net/http.
+const protocolField = ":protocol"
+
+// encode encodes the request into the scratch, with a body that is small and in memory. Such a body
+// may have been read for HTTP/1.1 before: then it ends what the scratch holds.
+func (e *http2Exchange) encode(r *h2.Request) error {
+	x := e.x
+	var body []byte
+	if out := x.scratch.out; x.bodyBuffered {
+		body = append(body, out[len(out)-int(x.bodyLength):]...)
+	}
+	setBodyLength(&x.exchange)
+	e.hasTrailer = x.body != nil && len(x.request.Trailer) > 0
+	x.scratch.out = x.scratch.out[:0]
+	if err := e.encodeHead(r); err != nil {
+		return err
+	}
+	head := len(x.scratch.out)
+	if x.bodyBuffered {
+		x.scratch.out = append(x.scratch.out, body...)
+	} else if err := bufferBody(&x.exchange); err != nil {
+		return err
+	}
+	r.ListSize = e.listSize
+	r.Head, r.Body = x.scratch.out[:head], x.scratch.out[head:]
+	r.IsHead = x.request.Method == http.MethodHead
+	r.IsLast = !x.streamsBody() && !e.isTunnel && !e.hasTrailer
+	return nil
+}
+
+// encodeHead encodes the head. It fails if the request is not valid.
+func (e *http2Exchange) encodeHead(r *h2.Request) error {
+	x, h := e.x, e.x.request.Header
+	f := wire.RequestFields{Method: x.request.Method, Scheme: x.request.URL.Scheme}
+	if f.Method == "" {
+		f.Method = http.MethodGet
+	}
+	if p := h[protocolField]; len(p) > 0 {
+		f.Protocol = p[0]
+	}
+	isConnect := f.Method == http.MethodConnect && f.Protocol == ""
+	r.NeedsExtendedConnect = f.Protocol != ""
+	switch {
+	case !http1.ValidToken(f.Method):
+		return fmt.Errorf("net/http: invalid method %q", f.Method)
+	case f.Protocol != "" && f.Method != http.MethodConnect:
+		return errors.New("tare: :protocol in a request whose method is not CONNECT")
+	case !x.client.config.Verbatim && !mayIgnoreConnection(h):
+		return errors.New("tare: HTTP/2 does not support the Upgrade and Connection fields of the request")
+	}
+	e.isTunnel = f.Method == http.MethodConnect && x.body == nil
+	var err error
+	if f.Authority, err = x.hostField(); err != nil {
+		return err
+	}
+	if !isConnect {
+		if f.Path, err = x.http2Path(f.Method, f.Authority); err != nil {
+			return err
+		}
+	} else {
+		f.Scheme = ""
+	}
+	for _, pseudo := range [...][2]string{{":authority", f.Authority}, {":method", f.Method}, {":path", f.Path},
+		{":scheme", f.Scheme}, {protocolField, f.Protocol}} {
+		if pseudo[1] != "" {
+			x.traceField(pseudo[0], pseudo[1])
+			e.listSize += len(pseudo[0]) + len(pseudo[1]) + fieldOverhead
+		}
+	}
+	b := wire.AppendRequest(wire.AppendHeaders(x.scratch.out, 0), &f)
+	if b, err = e.appendFields(b, f.Method); err != nil {
+		return err
+	}
+	x.scratch.out = b
+	return nil
+}
+
+// mayIgnoreConnection reports whether the fields that HTTP/2 does not have demand nothing of the
+// connection, as in net/http.
+func mayIgnoreConnection(h http.Header) bool {
+	c := h["Connection"]
+	return firstValue(h["Upgrade"]) == "" && (len(c) == 0 || len(c) == 1 &&
+		(c[0] == "" || strings.EqualFold(c[0], "close") || strings.EqualFold(c[0], "keep-alive")))
+}
+
+// http2Path returns the :path of a request.
+func (x *exchange) http2Path(method, host string) (string, error) {
+	b, err := x.appendTarget(nil, method, host)
+	if err != nil {
+		return "", err
+	}
+	path := strings.TrimPrefix(string(b), x.request.URL.Scheme+"://"+host)
+	if path != "*" && !strings.HasPrefix(path, "/") {
+		return "", fmt.Errorf("tare: invalid request target %q: over HTTP/2 it begins with a slash", path)
+	}
+	return path, nil
+}
+
+// appendFields encodes the fields.
+func (e *http2Exchange) appendFields(b []byte, method string) ([]byte, error) {
+	x := e.x
+	header := x.request.Header
+	agents, hasAgent := header["User-Agent"]
+	if !x.client.config.Verbatim {
+		if agents = agents[:min(len(agents), 1)]; !hasAgent {
+			agents = []string{userAgent2}
+		}
+	}
+	for _, v := range agents {
+		if v != "" {
+			b = e.appendField(b, "User-Agent", v)
+		}
+	}
+	if x.bodyLength > 0 || x.bodyLength == 0 &&
+		(method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch) {
+		b = e.appendField(b, "Content-Length", strconv.FormatInt(x.bodyLength, 10))
+	}
+	if e.hasTrailer {
+		list, err := x.trailerNames()
+		if err != nil {
+			return nil, err
+		}
+		b = e.appendField(b, "Trailer", list)
+	}
+	b, err := e.appendHeader(b)
+	if err != nil {
+		return nil, err
+	}
+	e.requestedGzip = x.requestsGzip(method)
+	if e.requestedGzip {
+		b = e.appendField(b, "Accept-Encoding", "gzip")
+	}
+	return b, nil
+}
+
+// appendHeader encodes the fields of Request.Header, sorted by name.
+func (e *http2Exchange) appendHeader(b []byte) ([]byte, error) {
+	var array [sortedFields]string
+	names := array[:0]
+	for name := range e.x.request.Header {
+		switch {
+		case isWrittenSeparately(name), name == protocolField, isOfHTTP1(name):
+			continue
+		case !http1.ValidToken(name):
+			return nil, fmt.Errorf("net/http: invalid header field name %q", name)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, v := range e.x.request.Header[name] {
+			if !http1.ValidValue(v) {
+				return nil, invalidValueError(name)
+			}
+			b = e.appendField(b, name, v)
+		}
+	}
+	return b, nil
+}
+
+// isOfHTTP1 reports whether HTTP/2 forbids a field (RFC 9113, 8.2.2).
+func isOfHTTP1(name string) bool {
+	for _, forbidden := range [...]string{"Connection", "Keep-Alive", "Proxy-Connection", "Upgrade"} {
+		if strings.EqualFold(name, forbidden) {
+			return true
+		}
+	}
+	return false
+}
+
+// appendField encodes a field.
+func (e *http2Exchange) appendField(b []byte, name, value string) []byte {
+	if t := e.x.trace; t != nil && t.WroteHeaderField != nil {
+		t.WroteHeaderField(strings.ToLower(name), []string{value})
+	}
+	e.listSize += len(name) + len(value) + fieldOverhead
+	return wire.AppendField(b, name, value)
+}
+
+// trailerBlock encodes the trailer section. Its values may have been set while the body was read.
+func trailerBlock(trailer http.Header) []byte {
+	b := wire.AppendHeaders(nil, 0)
+	for name, values := range trailer {
+		for _, v := range values {
+			if http1.ValidToken(name) && http1.TrailerAllowed(http.CanonicalHeaderKey(name)) && http1.ValidValue(v) {
+				b = wire.AppendField(b, name, v)
+			}
+		}
+	}
+	return b
+}

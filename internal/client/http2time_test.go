@@ -1,0 +1,435 @@
+package client
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// respondAll serves a connection by short responses.
+func respondAll(p *http2Peer) {
+	p.start()
+	for id := p.request(); id != 0; id = p.request() {
+		p.respond(id)
+	}
+}
+
+// A request that no server processes is tried three times, with pauses, and so is dialing.
+func TestHTTP2RetriesAreLimited(t *testing.T) {
+	goAway := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.NoError)) }
+	refuse := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) }
+	leave := func(p *http2Peer, _ uint32) { p.Close() }
+	for _, test := range []struct {
+		name         string
+		respond      func(p *http2Peer, id uint32)
+		isProxy      bool
+		body         io.Reader
+		tries, dials int
+		canRetry     bool
+		settings     []wire.Setting
+	}{
+		{name: "no streams", respond: refuse, tries: 3, dials: 3, canRetry: true,
+			settings: []wire.Setting{{ID: wire.MaxConcurrentStreams}}},
+		{name: "GOAWAY", respond: goAway, tries: 3, dials: 3, canRetry: true},
+		{name: "GOAWAY to a proxy", respond: goAway, isProxy: true, tries: 1, dials: 1, canRetry: true},
+		{name: "refused", respond: refuse, tries: 3, dials: 1, canRetry: true},
+		{name: "refused POST", respond: refuse, body: strings.NewReader("body"), tries: 3, dials: 1, canRetry: true},
+		{name: "body that cannot be sent again", respond: refuse, body: io.MultiReader(strings.NewReader("body")),
+			tries: 1, dials: 1, canRetry: true},
+		{name: "closed", respond: leave, tries: 1, dials: 1, canRetry: true},
+		{name: "closed POST", respond: leave, body: strings.NewReader("body"), tries: 1, dials: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var mu sync.Mutex
+				tries := 0
+				c, dials := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+					p.start(test.settings...)
+					for id := p.request(); id != 0; id = p.request() {
+						mu.Lock()
+						tries++
+						mu.Unlock()
+						if test.body != nil { // the client has read the body when a part arrives
+							for h, _, ok := p.frame(); ok && h.Type != wire.Data; h, _, ok = p.frame() {
+							}
+						}
+						test.respond(p, id)
+					}
+				})
+				if test.isProxy {
+					c.config.Repeatable = func(*http.Request) bool { return true }
+				}
+				method, began := http.MethodGet, time.Now()
+				if test.body != nil {
+					method = http.MethodPost
+				}
+				r := request(t, method, "http://host/", test.body)
+				var isOpen atomic.Int32
+				countBodies(r, &isOpen)
+				_, _, err := send(c, r)
+				synctest.Wait()
+				if isOpen.Load() > 0 {
+					t.Errorf("%d bodies are open", isOpen.Load())
+				}
+				var known *Error
+				if !errors.As(err, &known) || known.CanRetry != test.canRetry {
+					t.Errorf("error %#v, want CanRetry %v", err, test.canRetry)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				took := time.Since(began)
+				if tries != test.tries || dials() != test.dials || test.tries == 3 && took != 10*time.Millisecond {
+					t.Errorf("%d tries, %d dials in %v, want %d and %d", tries, dials(), took, test.tries, test.dials)
+				}
+			})
+		})
+	}
+}
+
+// A request on a kept connection that turns out to be closed, or that the server leaves, is sent on
+// another one, with its body.
+func TestHTTP2RequestsSurviveLeavingServers(t *testing.T) {
+	for name, leave := range map[string]func(p *http2Peer, id uint32){
+		"GOAWAY":  func(p *http2Peer, id uint32) { p.write(wire.AppendGoAway(nil, id-2, wire.NoError)) },
+		"closed":  func(p *http2Peer, _ uint32) { p.Close() },
+		"refused": func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _ := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+					p.start()
+					for id := p.request(); id != 0; id = p.request() {
+						if p.n == 0 && id == 3 {
+							leave(p, id)
+							continue
+						}
+						p.respond(id)
+					}
+				})
+				for i := range 4 {
+					r := request(t, http.MethodPost, "http://host/", strings.NewReader(strings.Repeat("x", 40_000)))
+					r.Header.Set("Idempotency-Key", "1")
+					var isOpen atomic.Int32
+					countBodies(r, &isOpen)
+					_, text, err := send(c, r)
+					if synctest.Wait(); err != nil || text != "hello" || isOpen.Load() > 0 {
+						t.Errorf("request %d: %q, %v, %d bodies are open", i, text, err, isOpen.Load())
+					}
+				}
+			})
+		})
+	}
+}
+
+// Timers end what a server does not.
+func TestHTTP2Timeouts(t *testing.T) {
+	silent := func(p *http2Peer) { p.start(); p.request(); p.request() }
+	half := func(p *http2Peer) {
+		p.start()
+		id := p.request()
+		p.write(headFrame(id, 0, ":status", "200")[:4])
+		p.request()
+	}
+	tail := func(p *http2Peer) {
+		p.start()
+		p.write(headFrame(p.request(), 0, ":status", "200"))
+		p.request()
+	}
+	deaf := func(p *http2Peer) { p.start(); p.write(wire.AppendWindowUpdate(nil, 0, 1<<30)); time.Sleep(time.Hour) }
+	pings := &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 5 * time.Second}
+	for _, test := range []struct {
+		name   string
+		script func(p *http2Peer)
+		set    *http.Transport
+		body   bool
+		want   time.Duration
+		during string
+	}{
+		{name: "head", script: silent, set: &http.Transport{ResponseHeaderTimeout: time.Second}, want: time.Second,
+			during: whileWaiting},
+		{name: "ping", script: func(p *http2Peer) {
+			p.start()
+			for _, _, ok := p.frame(); ok; _, _, ok = p.frame() {
+			}
+		}, set: &http.Transport{HTTP2: pings}, want: 35 * time.Second, during: whileWaiting},
+		{name: "half a frame", script: half, set: &http.Transport{HTTP2: pings}, want: 35 * time.Second,
+			during: whileWaiting},
+		{name: "no body", script: tail, set: &http.Transport{HTTP2: pings}, want: 35 * time.Second,
+			during: whileReadingBody},
+		{name: "nothing is read", script: deaf, body: true, want: 2 * time.Minute, during: whileWaiting},
+		{name: "nothing is read for a short time", script: deaf, body: true, want: 4 * time.Second,
+			during: whileWaiting, set: &http.Transport{HTTP2: &http.HTTP2Config{WriteByteTimeout: 2 * time.Second}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var script = test.script
+				c, _ := serveHTTP2(t, cmp.Or(test.set, new(http.Transport)), func(p *http2Peer) {
+					if p.n == 0 {
+						script(p)
+						return
+					}
+					respondAll(p)
+				})
+				r, began := request(t, http.MethodGet, "http://host/", nil), time.Now()
+				if test.body {
+					r = request(t, http.MethodPost, "http://host/", io.LimitReader(zeros{}, 1<<20))
+				}
+				_, _, err := send(c, r)
+				var known *Error
+				if !errors.As(err, &known) || known.Kind != TimedOut || !errors.Is(err, os.ErrDeadlineExceeded) ||
+					known.During != test.during || time.Since(began) != test.want {
+					t.Errorf("%v (%q) after %v, want %v", err, known.During, time.Since(began), test.want)
+				}
+				if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
+					t.Errorf("the next request: %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A request that ends by its context returns the cause at once, although nobody reads what the
+// connection sends. The next one does not use a connection that may be dead.
+func TestHTTP2CancellationDoesNotWait(t *testing.T) {
+	for _, reads := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, dials := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+				switch {
+				case p.n > 0:
+					respondAll(p)
+				case reads:
+					silent(p)
+				default:
+					p.start()
+					p.write(wire.AppendWindowUpdate(nil, 0, 1<<30))
+					time.Sleep(time.Hour)
+				}
+			})
+			cause := errors.New("the cause")
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, cause)
+			defer cancel()
+			began := time.Now()
+			r := request(t, http.MethodPost, "http://host/", io.LimitReader(zeros{}, 1<<20)).WithContext(ctx)
+			_, _, err := send(c, r)
+			if err != cause || time.Since(began) != time.Second { //nolint:errorlint // not wrapped
+				t.Errorf("%v after %v", err, time.Since(began))
+			}
+			for range 2 {
+				if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
+					t.Error(err)
+				}
+			}
+			if time.Since(began) != time.Second || dials() != 2 {
+				t.Errorf("the next request took %v, %d dials", time.Since(began)-time.Second, dials())
+			}
+			c.CloseIdleConnections()
+			time.Sleep(2 * time.Minute)
+			if n := c.Count(); n.Active > 0 {
+				t.Errorf("the dead connection is in use: %+v", n)
+			}
+		})
+	}
+}
+
+// silent reads frames and responds to none.
+func silent(p *http2Peer) {
+	p.start()
+	for _, _, ok := p.frame(); ok; _, _, ok = p.frame() {
+	}
+}
+
+// The server's limit of streams holds: further requests use further connections, or wait.
+func TestHTTP2StreamLimit(t *testing.T) {
+	const requests = 20
+	for _, test := range []struct {
+		name  string
+		limit uint32
+		set   *http.Transport
+		dials int           // besides the first
+		took  time.Duration // each response takes a second
+	}{
+		{name: "more connections", limit: 5, dials: 3, took: time.Second},
+		{name: "strict", limit: 5, took: 4 * time.Second,
+			set: &http.Transport{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}},
+		{name: "two connections", limit: 5, dials: 1, took: 2 * time.Second, set: &http.Transport{MaxConnsPerHost: 2}},
+		{name: "one request each", limit: 5, dials: requests, took: time.Second,
+			set: &http.Transport{DisableKeepAlives: true}},
+		{name: "many", limit: 1000, took: time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, dials := serveHTTP2(t, cmp.Or(test.set, new(http.Transport)), func(p *http2Peer) {
+					p.start(wire.Setting{ID: wire.MaxConcurrentStreams, Value: test.limit})
+					var all sync.WaitGroup
+					var mu sync.Mutex
+					open := 0
+					for id := p.request(); id != 0; id = p.request() {
+						mu.Lock()
+						if open++; open > int(test.limit) {
+							t.Errorf("%d streams on connection %d", open, p.n)
+						}
+						mu.Unlock()
+						all.Go(func() {
+							time.Sleep(time.Second)
+							mu.Lock()
+							defer mu.Unlock()
+							open--
+							p.respond(id)
+						})
+					}
+					all.Wait()
+				})
+				_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil)) // the settings arrive
+				began, before := time.Now(), dials()
+				var all sync.WaitGroup
+				for range requests {
+					all.Go(func() {
+						if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				if n := dials() - before; n != test.dials || time.Since(began) != test.took {
+					t.Errorf("%d dials and %v, want %d and %v", n, time.Since(began), test.dials, test.took)
+				}
+			})
+		})
+	}
+}
+
+// Interim responses reach the hooks, and a body waits for 100 Continue.
+func TestHTTP2InterimResponses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := serveHTTP2(t, &http.Transport{ExpectContinueTimeout: time.Hour}, func(p *http2Peer) {
+			p.start()
+			for id := p.request(); id != 0; id = p.request() {
+				p.write(headFrame(id, 0, ":status", "103", "link", "x"))
+				time.Sleep(time.Second)
+				p.write(headFrame(id, 0, ":status", "100"))
+				for h, _, ok := p.frame(); ok && (h.Type != wire.Data || !h.Flags.Has(wire.EndStream)); {
+					h, _, ok = p.frame()
+				}
+				p.respond(id)
+			}
+		})
+		var got []string
+		trace := &httptrace.ClientTrace{
+			Got1xxResponse: func(status int, h textproto.MIMEHeader) error {
+				got = append(got, http.StatusText(status)+h.Get("Link"))
+				return nil
+			},
+			Got100Continue: func() { got = append(got, "continue") },
+		}
+		expecting := func() *http.Request {
+			r := request(t, http.MethodPost, "http://host/", strings.NewReader("body"))
+			r.Header.Set("Expect", "100-continue")
+			return r
+		}
+		_, text, err := send(c, expecting().WithContext(httptrace.WithClientTrace(t.Context(), trace)))
+		if text != "hello" || strings.Join(got, ",") != "Early Hintsx,Continue,continue" {
+			t.Errorf("%q, %v, %q", text, err, got)
+		}
+		got = nil
+		c.config.Verbatim = true
+		c.config.OnInterim = func(_ *http.Request, status int, h http.Header) error {
+			got = append(got, http.StatusText(status)+h.Get("Link"))
+			return nil
+		}
+		if _, text, err = send(c, expecting()); text != "hello" || strings.Join(got, ",") != "Early Hintsx" {
+			t.Errorf("%q, %v, %q", text, err, got)
+		}
+	})
+}
+
+// Requests that arrive while a connection is being opened share it, or its error.
+func TestHTTP2DialsAreShared(t *testing.T) {
+	const requests = 32
+	for _, failure := range []string{"", "refused", "canceled"} {
+		t.Run(failure, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				set := new(http.Transport)
+				c, _ := serveHTTP2(t, set, respondAll)
+				dial, dials, mu := c.settings.DialContext, 0, new(sync.Mutex)
+				c.settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					mu.Lock()
+					n := dials
+					dials++
+					mu.Unlock()
+					select {
+					case <-time.After(time.Second):
+					case <-ctx.Done():
+						return nil, ctx.Err()
+					}
+					if failure == "refused" && n == 0 {
+						return nil, net.ErrClosed
+					}
+					return dial(ctx, network, addr)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				var all sync.WaitGroup
+				failed := 0
+				for i := range requests {
+					all.Go(func() {
+						r := request(t, http.MethodGet, "http://host/", nil)
+						if i == 0 {
+							r = r.WithContext(ctx)
+						}
+						if _, _, err := send(c, r); err != nil {
+							mu.Lock()
+							failed++
+							mu.Unlock()
+						}
+					})
+					synctest.Wait()
+				}
+				if failure == "canceled" {
+					cancel()
+				}
+				all.Wait()
+				cancel()
+				want := map[string][2]int{"": {1, 0}, "refused": {1, requests}, "canceled": {2, 1}}[failure]
+				if dials != want[0] || failed != want[1] {
+					t.Errorf("%d dials and %d failures, want %v", dials, failed, want)
+				}
+			})
+		})
+	}
+}
+
+// An idle connection is closed after its time, and the server learns of it.
+func TestHTTP2IdleConnectionsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var peer *http2Peer
+		c, dials := serveHTTP2(t, &http.Transport{IdleConnTimeout: time.Minute}, func(p *http2Peer) {
+			peer = p
+			respondAll(p)
+		})
+		for range 3 {
+			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil))
+			time.Sleep(59 * time.Second)
+		}
+		if n := c.Count(); n.Idle != 1 || dials() != 1 {
+			t.Errorf("%+v, %d dials", n, dials())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := c.Count(); n != (Count{}) || strings.Join(peer.seen, ",") != "GOAWAY NO_ERROR" {
+			t.Errorf("%+v, %q", n, peer.seen)
+		}
+	})
+}

@@ -1,0 +1,218 @@
+package client
+
+import (
+	"slices"
+
+	"github.com/tarehq/tare/internal/client/h2"
+)
+
+// Connections that speak HTTP/2 serve many requests at a time. Such a connection has one of these
+// states:
+//
+//	shared    in use, and in host.shared: requests reserve streams of it
+//	retired   in use, and accepts no more streams: it is closed after the last one
+//	idle      without streams, in the lists of the pool
+//
+// Requests for a host that speaks HTTP/2 wait while a connection is being opened. They receive a
+// stream of it, the error, or the slot to open the next one.
+
+// takeStream reserves a stream of a shared connection, which it returns, or nil. The caller holds
+// mu.
+func (h *host) takeStream() *conn {
+	for _, c := range h.shared {
+		if c.h2.Reserve() {
+			h.use(c)
+			return c
+		}
+	}
+	return nil
+}
+
+// use counts a stream of a connection in h.shared. The caller holds mu.
+func (h *host) use(c *conn) {
+	c.streams++
+	c.state = inUse
+	if c.countUse(&h.pool.limits, h.pool.now()) {
+		h.retire(c)
+	}
+}
+
+// share makes an idle connection shared, with a stream. It reports false if the connection accepts
+// none. The caller holds mu.
+func (h *host) share(c *conn) bool {
+	if c.isRetired || !c.h2.Reserve() {
+		return false
+	}
+	h.shared = append(h.shared, c)
+	h.use(c)
+	return true
+}
+
+// retire makes a connection accept no more streams. The caller holds mu.
+func (h *host) retire(c *conn) {
+	c.isRetired = true
+	if i := slices.Index(h.shared, c); i >= 0 {
+		h.shared = slices.Delete(h.shared, i, i+1)
+	}
+}
+
+// awaitsStream reports whether a request waits for a stream rather than open a connection. The
+// caller holds mu.
+func (h *host) awaitsStream() bool {
+	l := &h.pool.limits
+	return h.isHTTP2 && !l.sharesNothing && (h.opening > 0 || l.waitsForStreams && len(h.shared) > 0)
+}
+
+// slot returns a slot. The caller holds mu.
+func (h *host) slot() *conn {
+	c := &conn{host: h, isOpening: h.isHTTP2}
+	if c.isOpening {
+		h.opening++
+	}
+	return c
+}
+
+// endOpening records that a slot has a connection, or was returned. The caller holds mu.
+func (c *conn) endOpening() {
+	if c.isOpening {
+		c.isOpening = false
+		c.host.opening--
+	}
+}
+
+// serve gives connections and slots to waiting requests. The caller holds mu.
+func (h *host) serve() {
+	for len(h.waiting) > 0 {
+		c := h.next()
+		if c == nil {
+			return
+		}
+		h.serveFirst(c)
+	}
+}
+
+// serveFirst gives a connection or slot to the request that waits longest. The caller holds mu.
+func (h *host) serveFirst(c *conn) {
+	h.waiting[0] <- c
+	h.waiting[0] = nil
+	h.waiting = h.waiting[1:] // not copied: a thousand may wait
+}
+
+// openHTTP2 turns a slot into a connection that speaks HTTP/2, with a stream.
+func (c *conn) openHTTP2(config *h2.Config) {
+	p, h := c.host.pool, c.host
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.endOpening()
+	h.isHTTP2 = true
+	c.opened = p.now()
+	maxStreams := uint32(h2.AssumedStreams)
+	if len(h.shared) > 0 {
+		maxStreams = h.shared[0].h2.MaxStreams()
+	}
+	c.h2 = h2.New(c.Conn, config, c, maxStreams)
+	if !p.limits.sharesNothing {
+		h.shared = append(h.shared, c)
+	} else {
+		c.isRetired = true
+	}
+	h.use(c)
+	h.serve()
+}
+
+// openedHTTP1 records that a slot has a connection that does not speak HTTP/2.
+func (c *conn) openedHTTP1() {
+	p, h := c.host.pool, c.host
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.endOpening()
+	if h.isHTTP2 {
+		h.isHTTP2 = p.limits.onlyHTTP2
+		h.serve()
+	}
+}
+
+// failToOpen returns the slot of a connection that could not be opened. Unless another connection
+// may serve them, requests that wait for it fail for the same reason. err is nil if it concerns
+// only the request that tried.
+func (c *conn) failToOpen(err error) {
+	p, h := c.host.pool, c.host
+	p.mu.Lock()
+	if c.isOpening && err != nil && h.opening == 1 && len(h.shared) == 0 {
+		for len(h.waiting) > 0 {
+			h.serveFirst(&conn{host: h, openErr: err})
+		}
+	}
+	p.mu.Unlock()
+	c.drop()
+}
+
+// otherStream returns a shared connection with a stream, for a request that has opened another
+// connection meanwhile, or nil.
+func (c *conn) otherStream() *conn {
+	p, h := c.host.pool, c.host
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.limits.sharesNothing {
+		return nil
+	}
+	return h.takeStream()
+}
+
+// closeStream ends the use of a stream. The connection becomes idle, or is closed, after its last
+// one.
+func (c *conn) closeStream() {
+	p, h := c.host.pool, c.host
+	now := p.now()
+	p.mu.Lock()
+	c.streams--
+	h.serve()
+	if c.streams > 0 {
+		p.mu.Unlock()
+		return
+	}
+	isUsable := !c.isRetired
+	h.retire(c)
+	c.isRetired = !isUsable
+	isKept, evicted := p.releaseAt(now, c, isUsable)
+	p.mu.Unlock()
+	if !isKept {
+		c.Close()
+	}
+	if evicted != nil {
+		evicted.Close()
+	}
+}
+
+// retireNow makes a connection accept no more streams, because a request demands it.
+func (c *conn) retireNow() {
+	p := c.host.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.host.retire(c)
+}
+
+// Closing implements h2.Host.
+func (c *conn) Closing() {
+	p, h := c.host.pool, c.host
+	p.mu.Lock()
+	h.retire(c)
+	wasIdle := c.state != inUse
+	if wasIdle {
+		p.markInUse(c)
+		p.removeIfEmpty(h)
+	}
+	h.serve()
+	p.mu.Unlock()
+	if wasIdle {
+		c.Close()
+	}
+}
+
+// HasRoom implements h2.Host.
+func (c *conn) HasRoom() {
+	p := c.host.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.host.serve()
+}
