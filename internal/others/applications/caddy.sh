@@ -1,7 +1,7 @@
 # Caddy as a file server and as a proxy before itself, from its start to SIGTERM with a slow download
 # and an upload open.
 port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
-show() { tr -d '\r' | grep -aviE '^(date|last-modified|etag|alt-svc):' | sed "s/$FILES/FILES/g; s/$PROXY/PROXY/g" | sort; }
+show() { tr -d '\r' | grep -aviE '^(date|last-modified|etag|alt-svc):' | sed "s/$FILES/FILES/g; s/$PROXY/PROXY/g; s/nonce-[0-9a-f-]*/nonce/; s/nonce=\"[0-9a-f-]*/nonce/" | sort; }
 FILES=$(port) PROXY=$(port)
 mkdir site
 echo hello > site/a.txt

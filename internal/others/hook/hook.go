@@ -101,7 +101,12 @@ func mark() {
 }
 
 // serve serves listeners of TLS by ServeTLS on event loops, as programs do that use these.
+// A listener with settings of HTTP/2 comes from ConfigureServer of golang.org/x/net, and accepts
+// nothing.
 func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
+	if _, ok := l.(interface{ HTTP2Config() http.HTTP2Config }); ok {
+		return false, nil
+	}
 	t := r.server(s, true)
 	if t == nil {
 		return false, nil
