@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -255,18 +257,7 @@ var fields = map[string]field{
 		if set {
 			s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 7}
 		}
-		c := start(t, kind, maker, s).dial()
-		io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-		head := make([]byte, 9)
-		io.ReadFull(c, head)
-		settings := make([]byte, binary.BigEndian.Uint32(append([]byte{0}, head[:3]...)))
-		io.ReadFull(c, settings)
-		for part := range slices.Chunk(settings, 6) {
-			if binary.BigEndian.Uint16(part) == 3 { // SETTINGS_MAX_CONCURRENT_STREAMS
-				return fmt.Sprint(binary.BigEndian.Uint32(part[2:]))
-			}
-		}
-		return "none"
+		return streamLimit(start(t, kind, maker, s).dial())
 	}},
 	"Protocols": {[]string{h2c}, "200 OK HTTP/2.0; HTTP/1 false",
 		func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
@@ -279,6 +270,36 @@ var fields = map[string]field{
 			site := start(t, kind, maker, s)
 			return fmt.Sprint(site.get("/"), "; HTTP/1 ", strings.Contains(site.sendText(getClose), "200"))
 		}},
+}
+
+// streamLimit returns the SETTINGS_MAX_CONCURRENT_STREAMS that a server sends.
+func streamLimit(c io.ReadWriter) string {
+	io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
+	head := make([]byte, 9)
+	io.ReadFull(c, head)
+	settings := make([]byte, binary.BigEndian.Uint32(append([]byte{0}, head[:3]...)))
+	io.ReadFull(c, settings)
+	for part := range slices.Chunk(settings, 6) {
+		if binary.BigEndian.Uint16(part) == 3 {
+			return fmt.Sprint(binary.BigEndian.Uint32(part[2:]))
+		}
+	}
+	return "none"
+}
+
+// The limits of an http2.Server apply that golang.org/x/net has configured the http.Server with.
+func TestSettingsOfConfigureServerApply(t *testing.T) {
+	for name, maker := range makers {
+		t.Run(name, func(t *testing.T) {
+			s := &http.Server{Handler: textHandler("x"), ErrorLog: log.New(io.Discard, "", 0)}
+			if err := http2.ConfigureServer(s, &http2.Server{MaxConcurrentStreams: 7}); err != nil {
+				t.Fatal(err)
+			}
+			if got := streamLimit(start(t, h2, maker, s).dial()); got != "7" {
+				t.Errorf("the limit of streams is %s", got)
+			}
+		})
+	}
 }
 
 // showTLSNextProto has a protocol of its own served by its function, which turns to

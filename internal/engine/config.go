@@ -41,7 +41,7 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
 	}
 	if !s.NetHTTP2 {
-		p.netConns.HTTP2 = h2.NewConfig(&p.exchanges, s.settings.HTTP2, s.settings.MaxHeaderBytes)
+		p.netConns.HTTP2 = h2.NewConfig(&p.exchanges, http2Config(s.settings), s.settings.MaxHeaderBytes)
 		p.netConns.HTTP2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
 		p.netConns.HTTP2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
 		p.netConns.Streams = new(netconn.StreamWorkers)

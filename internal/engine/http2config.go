@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"cmp"
+	"net/http"
+	"reflect"
+	"unsafe"
+)
+
+// http2Config returns the settings of HTTP/2. Those of an http2.Server that ConfigureServer of
+// golang.org/x/net was called with apply where http.Server.HTTP2 sets nothing, as in net/http.
+func http2Config(set *http.Server) *http.HTTP2Config {
+	var c http.HTTP2Config
+	if set.HTTP2 != nil {
+		c = *set.HTTP2
+	}
+	external, ok := externalHTTP2Config(set).(interface{ HTTP2Config() http.HTTP2Config })
+	if !ok {
+		return &c
+	}
+	e := external.HTTP2Config()
+	c.MaxConcurrentStreams = cmp.Or(c.MaxConcurrentStreams, e.MaxConcurrentStreams)
+	c.MaxDecoderHeaderTableSize = cmp.Or(c.MaxDecoderHeaderTableSize, e.MaxDecoderHeaderTableSize)
+	c.MaxEncoderHeaderTableSize = cmp.Or(c.MaxEncoderHeaderTableSize, e.MaxEncoderHeaderTableSize)
+	c.MaxReadFrameSize = cmp.Or(c.MaxReadFrameSize, e.MaxReadFrameSize)
+	c.MaxReceiveBufferPerConnection = cmp.Or(c.MaxReceiveBufferPerConnection, e.MaxReceiveBufferPerConnection)
+	c.MaxReceiveBufferPerStream = cmp.Or(c.MaxReceiveBufferPerStream, e.MaxReceiveBufferPerStream)
+	c.SendPingTimeout = cmp.Or(c.SendPingTimeout, e.SendPingTimeout)
+	c.PingTimeout = cmp.Or(c.PingTimeout, e.PingTimeout)
+	c.WriteByteTimeout = cmp.Or(c.WriteByteTimeout, e.WriteByteTimeout)
+	c.PermitProhibitedCipherSuites = c.PermitProhibitedCipherSuites || e.PermitProhibitedCipherSuites
+	if c.CountError == nil {
+		c.CountError = e.CountError
+	}
+	return &c
+}
+
+// externalHTTP2Config returns what ConfigureServer has left in a field that Go 1.27 has and does
+// not export, or nil. Without it the limits that a program sets would have no effect, silently.
+func externalHTTP2Config(set *http.Server) any {
+	f := reflect.ValueOf(set).Elem().FieldByName("h2Config")
+	if !f.IsValid() || f.Kind() != reflect.Interface {
+		return nil
+	}
+	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().Interface()
+}
