@@ -9,12 +9,12 @@ END
 $APPLICATION -c nats.conf 2> log &
 APP=$!
 curl -s -o /dev/null --retry 50 --retry-connrefused --retry-delay 1 "http://127.0.0.1:$PAGES/healthz"
-for page in healthz none "" routez "subsz?subs=1"; do
+for page in healthz none "" routez; do
 	echo "== $page"
-	curl -si "http://127.0.0.1:$PAGES/$page" | tr -d '\r' | grep -vE '^Date|server_id|"now"|"time"' | head -20
+	curl -si "http://127.0.0.1:$PAGES/$page" | tr -d '\r' | grep -vE '^Date|server_id|server_name|"now"|"time"' | head -20 | sort
 done
 echo "== no websocket"
-curl -si "http://127.0.0.1:$WS/" | tr -d '\r' | grep -v ^Date
+curl -si "http://127.0.0.1:$WS/" | tr -d '\r' | grep -v ^Date | sort
 echo "== websockets"
 cat > client.py <<'END'
 import json, os, socket, struct, sys
@@ -67,4 +67,4 @@ for c in all:
 END
 python3 client.py $WS $APP
 wait $APP && echo "exit 0" || echo "exit $?"
-sed "s/^[^]]*] [^ ]* [^ ]* //; s/$NATS/NATS/; s/$WS/WS/; s/$PAGES/PAGES/; s/:[0-9]* - /:PORT - /" log | grep -vE 'Name:|ID:|Git:|Version:|GOMEM|Node|Go build' | sort
+sed "s/^[^]]*] [^ ]* [^ ]* //; s/$NATS/NATS/; s/$WS/WS/; s/$PAGES/PAGES/; s/:[0-9]* - /:PORT - /; s/sha256:[0-9a-f]*/SUM/" log | grep -vE 'Name:|ID:|Git:|Version:|GOMEM|Node|Go build' | sort

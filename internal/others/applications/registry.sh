@@ -15,7 +15,7 @@ mkdir layer
 echo content > layer/file
 head -c 2000000 /dev/zero > layer/zeros
 tar --mtime=@0 --owner=0 --group=0 -cf layer.tar layer
-crane append --insecure -f layer.tar -t "127.0.0.1:$PORT/an/image:1" 2>&1 | show | sed 's/.*pushed/pushed/' | sort
+crane append --insecure -f layer.tar -t "127.0.0.1:$PORT/an/image:1" 2>&1 | show | sed 's/.*pushed/pushed/; s/^[0-9/]* [0-9:]* //' | sort
 crane copy --insecure "127.0.0.1:$PORT/an/image:1" "127.0.0.1:$PORT/another:2" 2>&1 | sed 's/^[^ ]* [^ ]* //' | show | sort
 crane ls --insecure "127.0.0.1:$PORT/an/image"
 crane catalog --insecure "127.0.0.1:$PORT"
@@ -49,4 +49,4 @@ for line in open("log"):
         print(e.get("level"), e.get("msg"), e.get("http.request.method"), e.get("http.response.status"), e.get("err.code"))
     except ValueError:
         print("access", line.split(chr(34))[1:3])
-' | sed "s/$PORT/PORT/g; s/[0-9a-f-]\{36\}/UUID/g; s/_state=[^ ]*/_state/g" | sort | uniq -c
+' | sed "s/$PORT/PORT/g; s/[0-9a-f-]\{36\}/UUID/g; s/_state=[^ ]*/_state/g; s/in [0-9hm]*0s/in TIME/" | sort | uniq -c
