@@ -59,7 +59,7 @@ echo "== logs"
 python3 -c '
 import json
 for name in "access.log", "caddy.log":
-    for line in sorted(l for l in open(name)):
+    for line in (l for l in open(name) if "incomplete response" not in l):
         e = json.loads(line)
         print(name, e.get("level"), e.get("msg"), e.get("status"), e.get("request", {}).get("method"), e.get("request", {}).get("uri"))
 ' | sort | uniq -c | sed "s/$FILES/FILES/g; s/$PROXY/PROXY/g"

@@ -7,7 +7,7 @@ log: {level: info, formatter: json}
 storage: {filesystem: {rootdirectory: $HOME/data}, delete: {enabled: true}}
 http: {addr: 127.0.0.1:$PORT, draintimeout: 10s}
 END
-$APPLICATION serve config.yml > log 2>&1 &
+OTEL_TRACES_EXPORTER=none $APPLICATION serve config.yml > log 2>&1 &
 APP=$!
 URL=http://127.0.0.1:$PORT/v2
 curl -s -o /dev/null --retry 50 --retry-connrefused --retry-delay 1 "$URL/"
