@@ -127,7 +127,8 @@ func (r *replacement) serveTLS(s *http.Server, l net.Listener, certFile, keyFile
 	return with(r.server(s, true), func(t *tare.Server) error { return t.ServeTLS(l, certFile, keyFile) })
 }
 
-// transport returns the Transport that replaces t, or nil: tare's has no deprecated fields.
+// transport returns the Transport that replaces t, or nil: tare's has no deprecated fields, and does
+// nothing for an http2.Transport of golang.org/x/net, which Go 1.27 attaches to an http.Transport.
 func (r *replacement) transport(t *http.Transport) *tare.Transport {
 	if isOwnCall() {
 		return nil
@@ -136,7 +137,8 @@ func (r *replacement) transport(t *http.Transport) *tare.Transport {
 	defer r.mu.Unlock()
 	own, isKnown := r.transports[t]
 	hasDialer := t.Dial != nil || t.DialTLS != nil //nolint:staticcheck // programs use these
-	if isKnown || hasDialer || len(t.TLSNextProto) > 0 {
+	attached := reflect.ValueOf(t).Elem().FieldByName("h2Config")
+	if isKnown || hasDialer || len(t.TLSNextProto) > 0 || attached.IsValid() && !attached.IsNil() {
 		r.transports[t] = own
 		return own
 	}
