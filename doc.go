@@ -1,7 +1,6 @@
 // Package tare serves an http.Handler over HTTP/1.1 for less CPU time than net/http. It takes an
 // http.Server's settings and follows net/http's semantics, except for the differences listed
-// below. HTTP/2 is served over TLS, and without TLS where Protocols enables it. Server.NetHTTP2
-// makes net/http serve it instead.
+// below. HTTP/2 is served over TLS, and without TLS where Protocols enables it.
 //
 //	log.Fatal(tare.ListenAndServe(":8080", handler))
 //

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"mime/multipart"
 	"net/http"
 	"os"
@@ -21,10 +20,8 @@ import (
 // Clients use HTTP/2 over TLS, HTTP/1.1 if they support nothing else, and HTTP/2 without TLS where
 // it is enabled. A handler receives the same requests from tare and from net/http.
 func TestProtocolsAreServedAsByNetHTTP(t *testing.T) {
-	all := maps.Clone(makers)
-	all["NetHTTP2"] = netHTTP2
 	for _, kind := range []string{plain, h1, h2, h2c} {
-		for by, maker := range all {
+		for by, maker := range makers {
 			t.Run(kind+"/"+by, func(t *testing.T) {
 				nothingLeft(t)
 				s := &http.Server{ErrorLog: log.New(io.Discard, "", 0)}
@@ -168,18 +165,14 @@ func TestFormFilesAreRemovedAfterHTTP2Request(t *testing.T) {
 
 // Connections counts connections of all protocols.
 func TestConnectionsCountsAllProtocols(t *testing.T) {
-	for _, kind := range []string{plain, h1, h2, h2c, "NetHTTP2"} {
+	for _, kind := range []string{plain, h1, h2, h2c} {
 		t.Run(kind, func(t *testing.T) {
-			maker := makers["tare"]
-			if kind == "NetHTTP2" {
-				kind, maker = h2, netHTTP2
-			}
 			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 			if kind == h2c {
 				set.Protocols = new(http.Protocols)
 				set.Protocols.SetUnencryptedHTTP2(true)
 			}
-			s := start(t, kind, maker, set)
+			s := start(t, kind, makers["tare"], set)
 			count := s.server.(*tare.Server).Connections
 			for range 2 {
 				resp, err := s.client.Get(s.url)

@@ -82,7 +82,6 @@ var mayBeVar = map[string]string{
 	"internal/wire/http2.staticIndexes":  "a table, filled once and only read",
 	"internal/wire/http2.staticNames":    "a table, filled once and only read",
 	"internal/wire/http2.staticTable":    "a table of constants",
-	"internal/engine/h1.statuses":        "a table of constants",
 	"internal/engine/h1.keepAlive":       "a header value, only read",
 	"fcgi.ErrRequestAborted":             "an error of the engine",
 	"fcgi.ErrConnClosed":                 "an error of the engine",

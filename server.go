@@ -1,8 +1,8 @@
 package tare
 
 import (
+	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -38,10 +38,6 @@ type Server struct {
 	// It is read when Serve is first called.
 	SendTimeout time.Duration
 
-	// NetHTTP2 makes net/http serve HTTP/2 instead of this package. It is read when Serve is
-	// called.
-	NetHTTP2 bool
-
 	// ExtendedConnect offers clients of HTTP/2 extended CONNECT (RFC 8441), by which browsers open
 	// websockets over HTTP/2. A handler then receives a request with the method CONNECT, a path,
 	// and the protocol in Header[":protocol"], as from net/http. It responds with 200, and
@@ -52,8 +48,8 @@ type Server struct {
 	ExtendedConnect bool
 
 	// MaxFieldBytes limits each line of a request's head. Over HTTP/2 it limits each name and value,
-	// as the client encodes it. 0 is no limit besides MaxHeaderBytes. It has no effect on HTTP/2 of
-	// net/http. It is read when Serve is first called.
+	// as the client encodes it. 0 is no limit besides MaxHeaderBytes. It is read
+	// when Serve is first called.
 	MaxFieldBytes int
 
 	// Refused, if not nil, is called for each request that is rejected before a handler runs:
@@ -66,8 +62,7 @@ type Server struct {
 
 	// MaxHeaderValueCount limits the field lines of a request's head. It is the field of http.Server
 	// that Go 1.27 has added, for programs that Go 1.26 builds. 0 means that of the wrapped
-	// http.Server, if it has one, or else 500. It is read when Serve is first called. It does not
-	// apply with NetHTTP2.
+	// http.Server, if it has one, or else 500. It is read when Serve is first called.
 	MaxHeaderValueCount int
 
 	// HooksOnLoops serves connections on event loops even if ConnState or ConnContext is set.
@@ -123,41 +118,27 @@ func Serve(l net.Listener, handler http.Handler) error {
 
 // ListenAndServe listens on the TCP address Addr, or on ":http" if that is empty, and calls Serve.
 func (s *Server) ListenAndServe() error {
-	l, err := s.listen(":http", false)
+	if err := s.attachHook(false); err != nil {
+		return err
+	}
+	defer s.detachHook(true)
+	l, err := net.Listen("tcp", cmp.Or(s.Addr, ":http"))
 	if err != nil {
 		return err
 	}
 	return s.Serve(l)
 }
 
-// listen listens on Addr, or on defaultAddr if that is empty.
-func (s *Server) listen(defaultAddr string, isTLS bool) (net.Listener, error) {
-	if s.closed(isTLS) {
-		return nil, http.ErrServerClosed
-	}
-	addr := s.Addr
-	if addr == "" {
-		addr = defaultAddr
-	}
-	return net.Listen("tcp", addr)
-}
-
 // Serve accepts connections on l and serves them until Shutdown or Close is called. Then it returns
 // http.ErrServerClosed at once, while Shutdown may still wait. It closes l. l may be any
 // net.Listener. HTTP/2 is served on a *tls.Conn that has negotiated it, and without TLS if
 // Protocols enables that.
-func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
-
-// serve implements Serve, and ServeTLS if secure is not nil.
-func (s *Server) serve(l net.Listener, secure *tls.Config) error {
-	if err := s.attachHook(secure != nil); err != nil {
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.attachHook(false); err != nil {
 		l.Close()
 		return err
 	}
 	defer s.detachHook(true)
-	if secure != nil {
-		return s.run().ServeTLS(l, secure)
-	}
 	return s.run().Serve(l)
 }
 
@@ -214,7 +195,7 @@ func (s *Server) run() *engine.Server {
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
 		s.engine.HooksOnLoops, s.engine.MaxFieldBytes = s.HooksOnLoops, s.MaxFieldBytes
 		s.engine.MaxHeaderValueCount = s.MaxHeaderValueCount
-		s.engine.HeapReserve, s.engine.NetHTTP2, s.engine.ExtendedConnect = s.HeapReserve, s.NetHTTP2, s.ExtendedConnect
+		s.engine.HeapReserve, s.engine.ExtendedConnect = s.HeapReserve, s.ExtendedConnect
 	})
 	return s.engine
 }
@@ -247,11 +228,11 @@ func (s *Server) attachHook(isTLS bool) error {
 	}
 	if s.hook == nil {
 		s.registering.Do(func() {
-			hideFromConnState(s.Server)
+			hideCloseHooks(s.Server)
 			s.RegisterOnShutdown(s.shutDown)
 		})
-		h := newCloseHook(s.engine)
-		if err := h.attach(s.Server, isTLS); err != nil {
+		h, err := attachCloseHook(s.Server, s.engine, isTLS)
+		if err != nil {
 			return err
 		}
 		s.hook = h
@@ -283,11 +264,4 @@ func (s *Server) detachHook(isServeEnd bool) {
 		s.hook.detach()
 		s.hook = nil
 	}
-}
-
-// closed reports whether Shutdown or Close of either server has been called.
-func (s *Server) closed(isTLS bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.run().Closed() || s.hook == nil && isClosed(s.Server, isTLS)
 }

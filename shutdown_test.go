@@ -28,13 +28,9 @@ var endings = map[string]func(server, *http.Server, context.Context) error{
 // connections.
 func TestShutdownWaitsForRequests(t *testing.T) {
 	for way, shutdown := range endings {
-		for _, kind := range []string{plain, h1, h2, h2c, "NetHTTP2"} {
+		for _, kind := range []string{plain, h1, h2, h2c} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
 				t.Parallel()
-				maker := makers["tare"]
-				if kind == "NetHTTP2" {
-					kind, maker = h2, netHTTP2
-				}
 				entered, release := make(chan bool), make(chan bool)
 				s := &http.Server{Protocols: new(http.Protocols),
 					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,12 +40,12 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 						}
 						io.WriteString(w, "x")
 					})}
-				s.Protocols.SetHTTP1(true)
+				s.Protocols.SetHTTP1(kind != h2)
 				s.Protocols.SetHTTP2(true)
 				s.Protocols.SetUnencryptedHTTP2(kind == h2c)
 				registered := make(chan bool, 2)
 				s.RegisterOnShutdown(func() { registered <- true })
-				site := start(t, kind, maker, s)
+				site := start(t, kind, makers["tare"], s)
 				site.get("/")
 				got := make(chan string)
 				go func() { got <- site.get("/wait") }()
@@ -98,6 +94,28 @@ func TestShutdownClosesIdleConnections(t *testing.T) {
 					t.Error(err)
 				}
 			})
+		}
+	}
+}
+
+// The wrapped server may end while Serve begins.
+func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
+	for name, end := range map[string]func(*http.Server) error{
+		"Close":    (*http.Server).Close,
+		"Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
+	} {
+		nothingLeft(t)
+		for range 100 {
+			inner, served := &http.Server{Protocols: new(http.Protocols)}, make(chan error)
+			inner.Protocols.SetHTTP2(true)
+			s, l := tare.Wrap(inner), listen(t)
+			go func() { served <- s.Serve(l) }()
+			if err := end(inner); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+				t.Fatalf("after %s: %v", name, err)
+			}
 		}
 	}
 }

@@ -37,13 +37,6 @@ var makers = map[string]func(*http.Server) server{
 	"tare":     func(s *http.Server) server { return tare.Wrap(s) },
 }
 
-// netHTTP2 makes a Server whose HTTP/2 is net/http's.
-func netHTTP2(s *http.Server) server {
-	ours := tare.Wrap(s)
-	ours.NetHTTP2 = true
-	return ours
-}
-
 // certificate returns a certificate for example.com, and a pool with its issuer.
 func certificate() (tls.Certificate, *x509.CertPool) {
 	borrowed := httptest.NewUnstartedServer(nil)

@@ -1,7 +1,9 @@
 package tare
 
 import (
+	"cmp"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 )
@@ -20,7 +22,11 @@ func ServeTLS(l net.Listener, handler http.Handler, certFile, keyFile string) er
 // ListenAndServeTLS listens on the TCP address Addr, or on ":https" if that is empty, and calls
 // ServeTLS.
 func (s *Server) ListenAndServeTLS(certFile, keyFile string) error {
-	l, err := s.listen(":https", true)
+	if err := s.attachHook(true); err != nil {
+		return err
+	}
+	defer s.detachHook(true)
+	l, err := net.Listen("tcp", cmp.Or(s.Addr, ":https"))
 	if err != nil {
 		return err
 	}
@@ -31,32 +37,32 @@ func (s *Server) ListenAndServeTLS(certFile, keyFile string) error {
 // ServeTLS accepts TLS connections on l and serves them as Serve does, over HTTP/2 or HTTP/1.1:
 // Protocols lists the supported ones, and each client chooses. The files are in PEM: certFile holds
 // the server's certificate, followed by any intermediate certificates, and keyFile its key. Both
-// names may be empty if TLSConfig has Certificates, GetCertificate or GetConfigForClient. TLSConfig
-// is copied and not changed.
+// names may be empty if TLSConfig has Certificates, GetCertificate or GetConfigForClient. As
+// with net/http, NextProtos of TLSConfig then lists HTTP/2, if it is enabled.
 //
 // It does not close l if it fails before accepting, for example because there is no certificate.
 func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
-	_ = s.closed(true) // net/http sets TLSNextProto even if there is no certificate
+	if err := s.attachHook(true); err != nil {
+		if errors.Is(err, http.ErrServerClosed) {
+			l.Close()
+		}
+		return err
+	}
+	defer s.detachHook(true)
 	config, err := s.tlsConfig(certFile, keyFile)
 	if err != nil {
 		return err
 	}
-	return s.serve(l, config)
+	return s.run().ServeTLS(l, config)
 }
 
 // tlsConfig returns TLSConfig with the protocols to negotiate and the certificate of the files.
 func (s *Server) tlsConfig(certFile, keyFile string) (*tls.Config, error) {
-	s.mu.Lock() // while another Serve attaches the close hook, TLSConfig is nil
-	defer s.mu.Unlock()
 	config := s.TLSConfig.Clone()
 	if config == nil {
 		config = new(tls.Config)
 	}
-	protos, err := s.run().NextProtos(config.NextProtos)
-	if err != nil {
-		return nil, err
-	}
-	config.NextProtos = protos
+	config.NextProtos = s.run().NextProtos(config.NextProtos)
 	has := len(config.Certificates) > 0 || config.GetCertificate != nil || config.GetConfigForClient != nil
 	if has && certFile == "" && keyFile == "" {
 		return config, nil

@@ -37,10 +37,10 @@ import (
 // which side, and whether a retry is safe. If the context of a request ends, RoundTrip returns the
 // context's cause, unwrapped. It returns other errors for requests that it cannot send as they are.
 //
-// Over HTTP/2, the Transport sends a request up to three times if the server reports that it has
+// Over HTTP/2, the Transport sends a request up to five times if the server reports that it has
 // not processed it. Otherwise it retries a request on another connection, over HTTP/1.1 once, if
-// all of this is true: the request was sent on a reused connection, that connection turned out to
-// be closed, and no byte of a response was received. Its body must be available again (see
+// the request was sent on a reused connection that turned out to be closed, or its stream was reset
+// by PROTOCOL_ERROR. No byte of a response was received then. Its body must be available again (see
 // http.Request.GetBody). In addition, its method must be GET, HEAD, OPTIONS or TRACE, or it has an
 // Idempotency-Key, or nothing of it was sent.
 type Transport struct {

@@ -92,6 +92,12 @@ func TestTransportWorksWithoutHTTP1(t *testing.T) {
 		t.Errorf("%s", b)
 	}
 	resp.Body.Close()
+	for url, excluding := range map[string]*http.Protocols{"http://host": &over, "https://host": &plain} {
+		_, err := (&tare.Transport{Protocols: excluding}).RoundTrip(mustRequest("GET", url, nil))
+		if err == nil || !strings.Contains(err.Error(), "which Protocols excludes") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
 	if c := tr.Clone(); c.Protocols == tr.Protocols || *c.Protocols != *tr.Protocols {
 		t.Error("Protocols are not cloned")
 	}

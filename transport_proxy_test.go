@@ -2,6 +2,7 @@ package tare_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +76,36 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 	var failure *tare.TransportError
 	if !errors.As(err, &failure) || failure.Side.String() != "proxy" || !strings.Contains(err.Error(), "407") {
 		t.Errorf("%v", err)
+	}
+}
+
+// The names that are dialed for hosts and proxies with other letters are those of http.Transport.
+func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
+	for _, host := range []string{"bücher.example", "BÜCHER.example:81", "ｆｏｏ.example", "faß.example", "１.2.3.4",
+		"a_ü.example", "a\u200db.example"} {
+		for _, proxy := range []string{"", "http://" + host, "socks5://" + host} {
+			var dialed []string
+			dial := func(_ context.Context, _, addr string) (net.Conn, error) {
+				dialed = append(dialed, addr)
+				return nil, net.ErrClosed
+			}
+			theirs, ours := &http.Transport{DialContext: dial}, &tare.Transport{DialContext: dial}
+			if proxy != "" {
+				where, err := url.Parse(proxy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				theirs.Proxy, ours.Proxy = http.ProxyURL(where), http.ProxyURL(where)
+			}
+			for _, tr := range []http.RoundTripper{theirs, ours} {
+				if _, err := tr.RoundTrip(mustRequest("GET", "http://"+host+"/", nil)); !errors.Is(err, net.ErrClosed) {
+					t.Errorf("%s through %q: %v", host, proxy, err)
+				}
+			}
+			if len(dialed) != 2 || dialed[0] != dialed[1] {
+				t.Errorf("%s through %q: dialed %q", host, proxy, dialed)
+			}
+		}
 	}
 }
 

@@ -76,7 +76,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 		w = new(boundWriter)
 	}
 	x.handlerHasRequest = x.handlerHasRequest || r == x.r
-	if x.plan.shutdownTimeout > 0 && len(x.r.Header["Upgrade"]) > 0 {
+	if len(x.r.Header["Upgrade"]) > 0 {
 		x.wrapWriter() // to end the connection if the handler hijacks it
 	}
 	if !b.proxy.response.inspectsBound {

@@ -52,11 +52,14 @@ func compile(config *conf.Config, o *options, s *state) (*plan, error) {
 		core: coreVariables(product),
 		maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
 		types: make(map[typesKey]*mediaTypes), shares: newShares(),
-		plan: &plan{options: o, state: s, product: product, released: make(chan struct{})},
+		plan: &plan{options: o, state: s, product: product},
 	}
 	c.plan.users.Store(1)
+	s.plans.Add(1)
 	c.plan.shutdownTimeout = config.ShutdownTimeout
 	c.plan.expired, c.plan.expire = context.WithCancel(context.Background())
+	unwatch := context.AfterFunc(s.aborted, c.plan.expire)
+	c.plan.releases = append(c.plan.releases, func() { unwatch() })
 	if err := c.compile(); err != nil {
 		c.plan.retire()
 		return nil, fmt.Errorf("front: %w", err)

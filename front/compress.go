@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 const (
@@ -157,7 +158,7 @@ func (g *compression) start(w *writer, contentType string) {
 
 // addVary adds Accept-Encoding to Vary.
 func addVary(header http.Header) {
-	if vary := header["Vary"]; !hasToken(vary, "Accept-Encoding") && !hasToken(vary, "*") {
+	if vary := header["Vary"]; !http1.HasToken(vary, "Accept-Encoding") && !http1.HasToken(vary, "*") {
 		header["Vary"] = append(vary[:len(vary):len(vary)], "Accept-Encoding")
 	}
 }

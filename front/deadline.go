@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 const (
@@ -19,24 +20,19 @@ const (
 	defaultTimeout = 60 * time.Second
 	// maxPerDeadline bounds the bytes that are sent under one deadline: a client that receives less
 	// within a timeout is disconnected. nginx counts each byte as progress, and so does a server
-	// with sendTimer.
+	// that has a connection.SendTimer.
 	maxPerDeadline = 128 << 10
 	// A deadline may be too early by this fraction of its timeout, which saves setting it for each
 	// read and write.
 	deadlineSlack = 8
 )
 
-// sendTimer is implemented by the writers of servers that bound the time in which a client receives
-// nothing. The bound includes earlier responses that are still being sent. tare's servers implement
-// it for HTTP/1.
-type sendTimer interface{ SetSendTimeout(time.Duration) error }
-
 // setServerSendTimeout lets the server bound the response, and reports whether it can.
 func (x *exchange) setServerSendTimeout(timeout time.Duration) bool {
 	if x.sendTimeout != 0 && x.sendTimeout == timeout {
 		return true
 	}
-	v, ok := serverAs[sendTimer](x)
+	v, ok := serverAs[connection.SendTimer](x)
 	if !ok || v.SetSendTimeout(timeout) != nil {
 		return false
 	}
@@ -87,10 +83,7 @@ func (x *exchange) setLinger() {
 	if x.r.ProtoMajor > 1 || x.r.ContentLength == 0 && !l.always {
 		return
 	}
-	type lingerer interface {
-		SetLinger(limit, timeout time.Duration, always bool) error
-	}
-	if v, ok := serverAs[lingerer](x); ok {
+	if v, ok := serverAs[connection.ResponseWriter](x); ok {
 		_ = v.SetLinger(l.time, l.timeout, l.always) // it fails only after the response
 	}
 }
@@ -161,16 +154,13 @@ type limitedBody struct {
 	original      io.ReadCloser // the server's
 	x             *exchange
 	controller    *http.ResponseController
-	timeout       time.Duration // 0 means none
-	deadlineSetAt time.Time     // zero if no deadline is set
-	framed        framedBody    // the original, if it is one
-	received      atomic.Int64  // the bytes that were read
-	framing       atomic.Int64  // their chunk framing, if the server reports it
-	isComplete    atomic.Bool   // it was read to its end
+	timeout       time.Duration          // 0 means none
+	deadlineSetAt time.Time              // zero if no deadline is set
+	served        connection.RequestBody // the original, if it is one
+	received      atomic.Int64           // the bytes that were read
+	framing       atomic.Int64           // their chunk framing, if the server reports it
+	isComplete    atomic.Bool            // it was read to its end
 }
-
-// framedBody is a body that reports how many bytes of chunk framing were read.
-type framedBody interface{ FramingLength() (n int64, ok bool) }
 
 // readTimeout returns 0 if the server has a ReadTimeout, else timeout.
 func readTimeout(r *http.Request, timeout time.Duration) time.Duration {
@@ -192,8 +182,8 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.received.Add(int64(n))
-	if b.framed != nil {
-		if n, ok := b.framed.FramingLength(); ok {
+	if b.served != nil {
+		if n, ok := b.served.FramingLength(); ok {
 			b.framing.Store(n)
 		}
 	}

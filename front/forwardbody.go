@@ -30,7 +30,7 @@ func (b *forwardBody) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// HasInput reports whether a Read returns at once.
+// HasInput implements connection.InputReporter.
 func (b *forwardBody) HasInput() bool { return b.offset == b.at && hasInput(b.from) }
 
 // Read implements io.Reader.

@@ -67,8 +67,12 @@ func (h *Handler) Reload(c conf.Config) error {
 	return nil
 }
 
-// Close waits for the requests in progress, and closes everything. Shut the server down first:
-// later requests get 503.
+// Abort ends the requests in progress with their connections, also hijacked ones, for which no
+// server's Close is responsible. Close then waits only until they have been logged.
+func (h *Handler) Abort() { h.state.abort() }
+
+// Close waits for the requests in progress, also those of earlier Configs, and closes everything.
+// Shut the server down first: later requests get 503.
 func (h *Handler) Close() error {
 	h.changes.Lock()
 	defer h.changes.Unlock()
@@ -77,9 +81,8 @@ func (h *Handler) Close() error {
 	}
 	h.closed = true
 	h.state.close()
-	last := h.current.Swap(nil)
-	last.retire()
-	<-last.released
+	h.current.Swap(nil).retire()
+	h.state.plans.Wait()
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/limit"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 const (
@@ -190,7 +191,7 @@ func (l *limits) limitBody(x *exchange) outcome {
 	b := x.body
 	if b == nil {
 		b = &limitedBody{x: x, original: x.r.Body, controller: http.NewResponseController(x.serverWriter())}
-		b.framed, _ = b.original.(framedBody)
+		b.served, _ = b.original.(connection.RequestBody)
 		x.body, x.r.Body = b, b
 	}
 	x.wrapWriter() // whatever the content does after an error of reading, the response is nginx's

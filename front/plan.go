@@ -33,9 +33,8 @@ type plan struct {
 	prepares []func() // apply the plan to shared state, before it is in use
 	commits  []func() // likewise, once it is in use
 	retires  []func() // end what only the plan in use does
-	released chan struct{}
-	// expired is done when another plan has been in use for ShutdownTimeout. It ends what exchanges of
-	// this plan have begun.
+	// expired is done when another plan has been in use for ShutdownTimeout, or after Abort. It ends
+	// what exchanges of this plan have begun.
 	expired         context.Context
 	expire          context.CancelFunc
 	shutdownTimeout time.Duration
@@ -71,7 +70,7 @@ func (p *plan) leave() {
 			for _, f := range p.releases {
 				f()
 			}
-			close(p.released)
+			p.state.plans.Done()
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // receiveBody receives the request's body, unless it is streamed. As in nginx a body that the
@@ -80,8 +81,7 @@ func (x *exchange) bodyHasArrived() bool {
 	if x.body == nil || x.r.ContentLength > bodyBuffer(x.loc.settings) || x.r.ContentLength < 0 && x.r.ProtoMajor > 1 {
 		return false // an HTTP/2 body of unknown length may be larger than the buffer
 	}
-	b, ok := x.body.original.(interface{ HasWhole() bool })
-	return ok && b.HasWhole()
+	return x.body.served != nil && x.body.served.HasWhole()
 }
 
 // bodyHasInput reports whether a part of the body has arrived, so that reading it does not wait.
@@ -89,7 +89,7 @@ func (x *exchange) bodyHasInput() bool {
 	if x.body == nil {
 		return false
 	}
-	b, ok := x.body.original.(interface{ HasInput() bool })
+	b, ok := x.body.original.(connection.InputReporter)
 	return ok && b.HasInput()
 }
 

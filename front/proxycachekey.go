@@ -106,8 +106,8 @@ func variablesOf(t conf.Text) (names []string) {
 // made without them.
 func removesOwnFields(header http.Header) bool {
 	for _, line := range header["Connection"] {
-		for name := range strings.SplitSeq(line, ",") {
-			name = http.CanonicalHeaderKey(strings.Trim(name, " \t"))
+		for name := range http1.Elements(line) {
+			name = http.CanonicalHeaderKey(name)
 			if header[name] != nil && !http1.ConcernsConnection(name) && name != "Http2-Settings" &&
 				!describesClient(name) {
 				return true

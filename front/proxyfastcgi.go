@@ -11,6 +11,7 @@ import (
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // fastcgiRules are the settings of a Proxy for FastCGI.
@@ -112,7 +113,7 @@ func (g *fastcgiRules) passesField(name string, header http.Header) bool {
 		return false
 	}
 	dropped := header["Connection"]
-	return dropped == nil || name == "Content-Length" || describesClient(name) || !hasToken(dropped, name)
+	return dropped == nil || name == "Content-Length" || describesClient(name) || !http1.HasToken(dropped, name)
 }
 
 // fieldOfParam returns the field that a parameter named HTTP_ stands for.

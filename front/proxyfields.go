@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -22,19 +23,9 @@ import (
 // Fields that are hidden or added do not matter. Those that are rewritten or added follow the
 // others. The values of $upstream_http_ and $sent_http_ are made when they are evaluated.
 
-// rawSender is implemented by the writers of servers that send fields as they are: those of tare's
-// servers for HTTP/1 and FastCGI.
-type rawSender interface {
-	// HasFields reports whether the Header has fields besides Connection.
-	HasFields() bool
-	// WriteRawHeader is WriteHeader with fields that are sent before those of the Header. It does
-	// not keep head and fields.
-	WriteRawHeader(code int, head []byte, fields []http1.Field)
-}
-
 // rawHead is the head of a response that passes as it was received.
 type rawHead struct {
-	sender rawSender // nil if no head passes
+	sender connection.RawSender // nil if no head passes
 	head   *client.Head
 	sent   []http1.Field // those of head that are sent as they are; the memory is reused
 }
@@ -52,7 +43,7 @@ func (h *rawHead) spare() rawHead {
 
 // canPassHead reports whether the head of a response passes, as far as that does not depend on its
 // fields.
-func (x *exchange) canPassHead(status int) (rawSender, bool) {
+func (x *exchange) canPassHead(status int) (connection.RawSender, bool) {
 	switch f := x.loc.filters; {
 	case status == http.StatusSwitchingProtocols, status == http.StatusUpgradeRequired,
 		x.interceptsErrors && status >= http.StatusMultipleChoices:
@@ -60,7 +51,7 @@ func (x *exchange) canPassHead(status int) (rawSender, bool) {
 	case x.parent != nil, x.errorStatus != 0, !x.out.untouched(), x.bodyStatus.Load() != 0, f != nil && f.needsHeader:
 		return nil, false
 	}
-	s, ok := x.serverWriter().(rawSender)
+	s, ok := x.serverWriter().(connection.RawSender)
 	return s, ok && !s.HasFields()
 }
 

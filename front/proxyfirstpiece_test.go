@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare"
+	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
 // serveTare serves a server block by tare's own server, and returns its socket.
@@ -18,7 +19,10 @@ func serveTare(t *testing.T, outer, block string) string {
 	socket := filepath.Join(shortDir(t), "s")
 	l, err := net.Listen("unix", socket)
 	must(t, err)
-	s := tare.Wrap(&http.Server{Handler: newFront(t, parseConf(t, outer, block), quiet())})
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := tare.Wrap(&http.Server{Handler: newFront(t, parseConf(t, outer, block), quiet()), Protocols: protocols})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -65,6 +69,74 @@ func TestFirstPieceFollowsHeadAtOnce(t *testing.T) {
 				if nc.Close(); !strings.HasSuffix(got, test.want) {
 					t.Errorf("%s, %s: %q", test.path, test.field, got)
 				}
+			}
+		})
+	}
+}
+
+// Without buffering, the end of a body is sent with its last bytes: END_STREAM is a flag of their
+// frame.
+func TestEndFollowsLastBytesAtOnce(t *testing.T) {
+	const block = `location / { proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://%[1]s; }
+		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }
+		location /grpc { grpc_pass %[1]s; }`
+	reads := make(chan string)
+	to := rawUpstream(t, func(nc net.Conn) {
+		for b := make([]byte, 64<<10); ; {
+			n, err := nc.Read(b)
+			select {
+			case reads <- string(b[:n]):
+			case <-t.Context().Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+			if strings.HasPrefix(string(b[:n]), wire.Preface) {
+				_, _ = nc.Write(wire.AppendSettings(nil))
+			}
+		}
+	})
+	data := func(flags wire.Flags, content string) string {
+		return string(wire.AppendFrameHeader(nil, wire.FrameHeader{Length: uint32(len(content)), Type: wire.Data,
+			Flags: flags, StreamID: 1})) + content
+	}
+	const fields, last = " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegin\r\n", "3\r\nend\r\n0\r\n\r\n"
+	head := wire.AppendRequest(wire.AppendHeaders(nil, 1), &wire.RequestFields{Method: http.MethodPost,
+		Scheme: "http", Authority: "x", Path: "/grpc"})
+	http2 := wire.Preface + string(wire.AppendSettings(nil)) + string(wire.EndBlock(head, 0, wire.MinMaxFrameSize))
+	for name, start := range map[string]func() (socket, http2Socket string){
+		"tare": func() (string, string) {
+			socket := serveTare(t, "", fmt.Sprintf(block, to))
+			return socket, socket
+		},
+		"nginx": func() (string, string) {
+			_, dir := serveNginx(t, "", "listen unix:DIR/2 http2; "+fmt.Sprintf(block, to))
+			return filepath.Join(dir, "s"), filepath.Join(dir, "2")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			socket, http2Socket := start()
+			for _, test := range []struct{ socket, first, second, want string }{
+				{socket, "POST /" + fields, last, last},
+				{socket, "POST /fcgi" + fields, last, "\x01\x05\x00\x01\x00\x00\x00\x00"},
+				{socket, "POST /grpc" + fields, last, data(wire.EndStream, "end")[:5]}, // without the stream
+				{http2Socket, http2 + data(0, "begin"), data(wire.EndStream, "end"), data(wire.EndStream, "end")[:5]},
+			} {
+				nc, err := net.Dial("unix", test.socket)
+				must(t, err)
+				for _, part := range [][2]string{{test.first, "begin"}, {test.second, "end"}} {
+					_, err := io.WriteString(nc, part[0])
+					must(t, err)
+					var got string
+					for !strings.Contains(got, part[1]) {
+						got = <-reads
+					}
+					if part[1] == "end" && !strings.Contains(got, test.want) {
+						t.Errorf("%.11q: the last read is %q", test.first, got)
+					}
+				}
+				nc.Close()
 			}
 		})
 	}

@@ -105,7 +105,7 @@ func (h *headerRules) build(x *exchange, isHTTP2 bool) http.Header {
 // setHTTP2Fields sets what HTTP/2 has instead of Connection: TE, if the client accepts trailers
 // (RFC 9113, 8.2.2). gRPC requires it.
 func setHTTP2Fields(header, from http.Header) {
-	if hasToken(from["Te"], "trailers") {
+	if http1.HasToken(from["Te"], "trailers") {
 		header["Te"] = []string{"trailers"}
 	}
 	if len(header["User-Agent"]) == 0 {
@@ -134,11 +134,11 @@ func (h *headerRules) setConnection(x *exchange, header http.Header) {
 		return
 	}
 	connection := []string{h.connection.eval(x)}
-	if !hasToken(connection, "upgrade") || !wantsUpgrade(x.r) {
+	if !http1.HasToken(connection, "upgrade") || !wantsUpgrade(x.r) {
 		return
 	}
 	protocol := h.upgrade.eval(x)
-	if protocol == "" || !httpguts.ValidHeaderFieldValue(protocol) || hasToken([]string{protocol}, "h2c") {
+	if protocol == "" || !httpguts.ValidHeaderFieldValue(protocol) || http1.HasToken([]string{protocol}, "h2c") {
 		return
 	}
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{protocol}
@@ -147,13 +147,13 @@ func (h *headerRules) setConnection(x *exchange, header http.Header) {
 // reusesConn reports whether the connection may be kept: not with nginx's default "close".
 func (h *headerRules) reusesConn(x *exchange) bool {
 	return h.isHTTP11 && h.connection != nil &&
-		(h.connection.empty() || !hasToken([]string{h.connection.eval(x)}, "close"))
+		(h.connection.empty() || !http1.HasToken([]string{h.connection.eval(x)}, "close"))
 }
 
 // wantsUpgrade reports whether the client requests another protocol (RFC 9110, 7.8).
 func wantsUpgrade(r *http.Request) bool {
 	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && len(r.Header["Upgrade"]) > 0 &&
-		hasToken(r.Header["Connection"], "upgrade") && !hasToken(r.Header["Upgrade"], "h2c")
+		http1.HasToken(r.Header["Connection"], "upgrade") && !http1.HasToken(r.Header["Upgrade"], "h2c")
 }
 
 // copyRequestFields copies the client's fields, except those that are set, that concern only its
@@ -164,7 +164,7 @@ func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNa
 		switch {
 		case sets[name], !names.allows(name), http1.ConcernsConnection(name):
 		case name == "Content-Length", name == "Expect":
-		case dropped != nil && hasToken(dropped, name) && !describesClient(name):
+		case dropped != nil && http1.HasToken(dropped, name) && !describesClient(name):
 		default:
 			to[name] = values[:len(values):len(values)]
 		}
@@ -175,18 +175,4 @@ func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNa
 // dropped by naming it in Connection.
 func describesClient(name string) bool {
 	return strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" || name == "X-Real-Ip"
-}
-
-// hasToken reports whether a list has an element. Case is ignored.
-func hasToken(values []string, token string) bool {
-	for _, v := range values {
-		for v != "" {
-			var element string
-			element, v, _ = strings.Cut(v, ",")
-			if strings.EqualFold(strings.Trim(element, " \t"), token) {
-				return true
-			}
-		}
-	}
-	return false
 }

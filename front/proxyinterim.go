@@ -39,7 +39,7 @@ func (r *responseRules) copyInterim(to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
 		if name != "Content-Length" && !http1.ConcernsConnection(name) && !r.hidden[name] &&
-			!hasToken(dropped, name) {
+			!http1.HasToken(dropped, name) {
 			to[name] = values
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -110,7 +111,7 @@ func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
 	for name, values := range resp.Trailer {
 		switch {
 		case !p.response.passesTrailer(name):
-		case hasToken(announced, name):
+		case http1.HasToken(announced, name):
 			header[name] = values
 		default:
 			header[http.TrailerPrefix+name] = values
@@ -137,10 +138,12 @@ func fill(b []byte, from io.Reader) (n int, err error) {
 	return n, err
 }
 
+var _, _ connection.InputReporter = (*slicedBody)(nil), (*forwardBody)(nil)
+
 // hasInput reports whether a Read of a body returns at once. Those of fetch and of a cache can tell
 // if they may wait.
 func hasInput(from io.Reader) bool {
-	r, ok := from.(interface{ HasInput() bool })
+	r, ok := from.(connection.InputReporter)
 	return !ok || r.HasInput()
 }
 

@@ -286,7 +286,7 @@ func (r *responseRules) copyHeader(x *exchange, status int, to, from http.Header
 	}
 	for name, values := range from {
 		if http1.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil &&
-			hasToken(dropped, name) && name != "Content-Length" {
+			http1.HasToken(dropped, name) && name != "Content-Length" {
 			continue
 		}
 		to[name] = values[:len(values):len(values)]

@@ -164,7 +164,7 @@ func (x *exchange) headLength() int64 {
 	if x.originalHead > 0 {
 		return x.originalHead
 	}
-	if sent, ok := connection.Of(x.r.Context()).(interface{ HeadLength() int64 }); ok {
+	if sent, ok := connection.Of(x.r.Context()).(connection.HeadMeasurer); ok {
 		return sent.HeadLength()
 	}
 	const line, field = len("  \r\n\r\n"), len(": \r\n")

@@ -197,7 +197,7 @@ func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// HasInput reports whether a Read returns at once.
+// HasInput implements connection.InputReporter.
 func (b *slicedBody) HasInput() bool {
 	return b.offset == b.at && b.at < b.x.slice.start+b.x.slice.size && b.current.body != nil &&
 		hasInput(b.current.body)

@@ -71,9 +71,8 @@ func TestSchemeDoesNotHideTLS(t *testing.T) {
 		Close() error
 	}
 	for name, wrap := range map[string]func(*http.Server) server{
-		"tare":                    func(s *http.Server) server { return tare.Wrap(s) },
-		"tare, net/http's HTTP/2": func(s *http.Server) server { w := tare.Wrap(s); w.NetHTTP2 = true; return w },
-		"net/http":                func(s *http.Server) server { return s },
+		"tare":     func(s *http.Server) server { return tare.Wrap(s) },
+		"net/http": func(s *http.Server) server { return s },
 	} {
 		s := wrap(&http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
 			ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2"}}})

@@ -34,6 +34,10 @@ type state struct {
 	mirrors          atomic.Int64 // copies of requests in progress
 	connections      atomic.Int64 // the last number that a connection has received
 	userIDs          userIDSequence
+	plans            sync.WaitGroup // that are not released
+	// aborted is done after Abort, and ends what exchanges have begun.
+	aborted context.Context
+	abort   context.CancelFunc
 	// closing is done once the Handler is closed, and ends copies of requests.
 	closing     context.Context
 	close       context.CancelFunc
@@ -45,6 +49,7 @@ type state struct {
 func newState() *state {
 	s := new(state)
 	s.userIDs.begin()
+	s.aborted, s.abort = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s
 }

@@ -16,7 +16,7 @@ func newCompiler() *compiler {
 		config: &conf.Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0},
 		core: coreVariables("tare"), maps: make(map[string]*mapping),
 		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes), shares: newShares(),
-		plan: &plan{released: make(chan struct{})},
+		plan: new(plan),
 	}
 	c.plan.slots = 1
 	return c

@@ -156,6 +156,24 @@ func TestInvalidRateIsIgnored(t *testing.T) {
 	}
 }
 
+// Close waits for requests of earlier Configs, too.
+func TestCloseWaitsForEarlierConfigs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, finish := oneHost(app(conf.Settings{})), make(chan struct{})
+		f := inFakeTime(t, c, func(http.ResponseWriter, *http.Request) { <-finish })
+		go serveInMemory(t.Context(), f, "/")
+		synctest.Wait()
+		must(t, f.Reload(c))
+		closed := make(chan error, 1)
+		go func() { closed <- f.Close() }()
+		if synctest.Wait(); len(closed) > 0 {
+			t.Error("Close has returned before a request has ended")
+		}
+		close(finish)
+		must(t, <-closed)
+	})
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -3,6 +3,8 @@ package front
 import (
 	"net/http"
 	"slices"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // addsTrailers reports whether a response with a status gets added trailer fields.
@@ -49,7 +51,7 @@ func (f *filters) addTrailers(w *writer) {
 func (x *exchange) sentTrailer(name string) []string {
 	header := x.w.Header()
 	values := header[http.TrailerPrefix+name]
-	if hasToken(header["Trailer"], name) {
+	if http1.HasToken(header["Trailer"], name) {
 		values = slices.Concat(header[name], values)
 	}
 	return values

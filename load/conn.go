@@ -16,16 +16,16 @@ import (
 //	opening, handshaking → open requests can be sent
 //	any state → closed          error, timeout or end of the connection
 //
-// A sweep reopens closed connections. A connection that the server may close, as after "Connection:
-// close", is reopened at once.
+// Closed connections are reopened at once. If maxFruitless in a row ended soon and without a
+// response, a sweep reopens them, so that a server that closes all connections is not flooded.
 type connState uint8
 
 const (
-	closed          connState = iota // the next sweep opens it
-	awaitingBacklog                  // likewise; the backlog of the server's unix socket is full
-	opening                          // connect was called
-	handshaking                      // the TLS handshake is in progress
-	open                             // requests can be sent
+	closed          connState = iota
+	awaitingBacklog           // the backlog of the server's unix socket is full; a sweep tries again
+	opening                   // connect was called
+	handshaking               // the TLS handshake is in progress
+	open                      // requests can be sent
 )
 
 // conn is a connection. Except for reusable, closing it resets its fields.
@@ -59,6 +59,7 @@ type reusable struct {
 	inBacklog    bool   // the server may not have accepted it yet
 	queuedIdle   bool   // in the pacer's queue of idle connections
 	singleUses   uint8  // times in a row that the server closed it after one response
+	fruitless    uint8  // times in a row that it ended without a response, at most maxFruitless
 	thinkUntil   int64  // end of its think time
 }
 
@@ -83,6 +84,11 @@ func (c *conn) unsent() int {
 	return len(c.out)
 }
 
+// isBlocked reports whether the server's settings allow no stream at all.
+func (c *conn) isBlocked() bool {
+	return c.state == open && c.inFlight == 0 && c.reusable.mux != nil && !c.reusable.mux.acceptsRequest(0)
+}
+
 // activity describes what a connection is doing, for timeout errors.
 func (c *conn) activity() string {
 	switch {
@@ -91,6 +97,8 @@ func (c *conn) activity() string {
 			closed: "closed", awaitingBacklog: "waiting for the server's full backlog", opening: "connecting",
 			handshaking: "in the TLS handshake",
 		}[c.state]
+	case c.isBlocked():
+		return "the server allows no stream"
 	case c.inFlight == 0:
 		return "idle"
 	case c.response.stage == inBody:
@@ -157,7 +165,7 @@ func (w *worker) cannotConnect(id int, kind Failure, text string) {
 			Done: w.sinceMeasuring(w.now), Connection: w.connNumber(id), Failure: kind})
 		w.run.requestBudget.finish()
 	}
-	w.closeConn(id)
+	w.closeFailed(id)
 }
 
 // leaveBacklog records that the server has accepted the connection or that it was closed.
@@ -234,10 +242,21 @@ func (w *worker) markConnected() {
 	}
 }
 
-// closeConn closes a connection. Its exchanges must have been ended or requeued.
-func (w *worker) closeConn(id int) {
+// maxFruitless is the number of times in a row that a connection may end without a response until
+// the worker reopens it only in a sweep.
+const maxFruitless = 3
+
+// closeConn closes a connection. Its exchanges must have been ended or requeued. It reports whether
+// the connection may be reopened at once.
+func (w *worker) closeConn(id int) (mayReopen bool) {
 	c := &w.conns[id]
 	w.leaveBacklog(c)
+	if c.responses > 0 {
+		c.reusable.fruitless = 0
+	} else {
+		c.reusable.fruitless = min(c.reusable.fruitless+1, maxFruitless)
+	}
+	mayReopen = !w.paused && (c.reusable.fruitless < maxFruitless || w.now-c.connectStart > int64(sweepEvery))
 	if c.fd >= 0 {
 		_ = poll.Close(c.fd)
 	}
@@ -246,19 +265,27 @@ func (w *worker) closeConn(id int) {
 	}
 	c.reusable.reader.reset()
 	*c = conn{fd: -1, reusable: c.reusable}
+	return mayReopen
 }
 
-// reconnect closes a connection and reopens it at once. It does not count in the backlog. If it
-// did, connections that a server closes after each response would keep others from ever opening.
+// reconnect closes a connection and reopens it. It does not count in the backlog. If it did,
+// connections that a server closes after each response would keep others from ever opening.
 func (w *worker) reconnect(id int) {
-	w.closeConn(id)
-	if !w.paused { // otherwise the next slice opens it
+	if w.closeConn(id) {
 		w.dial(id)
 	}
 }
 
+// closeFailed closes a connection after an error. The caller may be in the middle of an exchange,
+// so the worker's loop reopens it.
+func (w *worker) closeFailed(id int) {
+	if w.closeConn(id) {
+		w.failed.push(id)
+	}
+}
+
 // failConn counts an error for each active exchange, or one if there is none, and closes the
-// connection. A sweep reopens it.
+// connection.
 func (w *worker) failConn(id int, kind Failure, text string) {
 	c := &w.conns[id]
 	if c.inFlight == 0 {
@@ -270,7 +297,7 @@ func (w *worker) failConn(id int, kind Failure, text string) {
 			w.failExchange(id, f, kind)
 		}
 	}
-	w.closeConn(id)
+	w.closeFailed(id)
 }
 
 // failExchange ends an exchange without a response.
@@ -345,6 +372,7 @@ func (w *worker) onEOF(id int) {
 			}
 		}
 		w.failConn(id, FailedRead, "read: "+kind)
+		return
 	}
 	w.reconnect(id)
 }

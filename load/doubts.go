@@ -32,10 +32,14 @@ func (r *Result) Doubts() (doubts []string) {
 		doubts = generatorDoubts([]namedGenerator{g})
 	}
 	doubts = append(doubts, r.partDoubts()...)
-	if responses := float64(r.Requests); r.Due > 0 && responses < minResponseShare*r.Due {
-		doubts = append(doubts,
-			fmt.Sprintf("of %.0f due requests, %.0f had a response: the server was too slow for the rate, or %d connections were too few",
-				r.Due, responses, r.Connections))
+	if r.Due > 0 {
+		e := &r.Errors // those that the server's speed does not explain are no reason to doubt
+		missing := r.Due - float64(r.Requests) - float64(e.Read+e.Write+e.Refused)
+		if missing > (1-minResponseShare)*r.Due+r.inFlightAllowance(nil) {
+			doubts = append(doubts,
+				fmt.Sprintf("of %.0f due requests, %d had a response and %d were in flight at the end: the server was too slow for the rate, or %d connections were too few",
+					r.Due, r.Requests, r.InFlight, r.Connections))
+		}
 	}
 	return doubts
 }

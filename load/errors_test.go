@@ -22,6 +22,18 @@ func TestUnreachableServerEndsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Close()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // no connection is accepted
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	r, err := load.Run(context.Background(), load.Plan{URL: "https://" + silent.Addr().String(), Requests: 1,
+		Duration: time.Millisecond})
+	const opening = "all were still being opened at the end"
+	if failed, ok := errors.AsType[*load.ConnectError](err); !ok || failed.First != opening ||
+		r.Errors.First != opening {
+		t.Errorf("a handshake that does not end: %+v, %v", r, err)
+	}
 	for url, want := range map[string]string{
 		"http://" + l.Addr().String():       "connection refused",
 		"fcgi://" + l.Addr().String():       "connection refused",
@@ -32,7 +44,8 @@ func TestUnreachableServerEndsTheRun(t *testing.T) {
 			p.URL = url
 			r, err := load.Run(context.Background(), p)
 			failed, ok := errors.AsType[*load.ConnectError](err)
-			if !ok || failed.URL != url || !strings.Contains(failed.First, want) || r == nil || r.Requests != 0 {
+			if !ok || failed.URL != url || !strings.Contains(failed.First, want) || r == nil || r.Requests != 0 ||
+				r.Errors.Connect == 0 || r.Errors.First != failed.First {
 				t.Errorf("%s: %+v, %v", url, r, err)
 			}
 		}

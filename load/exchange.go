@@ -160,9 +160,6 @@ func (w *worker) consume(id int, in []byte) bool {
 		n, err := w.feedReader(c, in)
 		if err != nil {
 			w.failConn(id, FailedRead, "read: "+err.Error())
-			if !w.paused {
-				w.connect(id)
-			}
 			return false
 		}
 		in = in[n:]
@@ -205,29 +202,46 @@ func (w *worker) consume(id int, in []byte) bool {
 func (w *worker) handleControl(id int) bool {
 	c := &w.conns[id]
 	if c.response.goAway {
-		c.last = true
-		for slot := range c.reusable.exchanges {
-			if f := &c.reusable.exchanges[slot]; f.active && c.reusable.mux.streamID(slot) > c.response.lastStreamID {
-				w.requeue(c, f)
-			}
-		}
+		w.goAway(id)
 		return true
 	}
 	if c.response.stage < complete {
 		return true
 	}
-	f := w.currentExchange(c)
-	switch {
-	case c.response.retry:
-		w.requeue(c, f)
+	switch f := w.currentExchange(c); {
+	case c.response.refused:
+		w.failStream(id, f, FailedRefused, c.response.streamError)
 	case c.response.streamError != "":
-		w.recordError(FailedRead, "read: "+c.response.streamError)
-		w.failExchange(id, f, FailedRead)
-		c.inFlight--
+		w.failStream(id, f, FailedRead, "read: "+c.response.streamError)
 	default:
 		return false
 	}
 	return true
+}
+
+// goAway handles a GOAWAY frame. Requests above its last stream ID are retried, unless several
+// connections in a row ended without a response: then they are errors.
+func (w *worker) goAway(id int) {
+	c := &w.conns[id]
+	c.last = true
+	isRefused := c.responses == 0 && c.reusable.fruitless+1 >= maxFruitless
+	for slot := range c.reusable.exchanges {
+		f := &c.reusable.exchanges[slot]
+		switch {
+		case !f.active || c.reusable.mux.streamID(slot) <= c.response.lastStreamID:
+		case isRefused:
+			w.failStream(id, f, FailedRefused, "the server closes each connection without a response (GOAWAY)")
+		default:
+			w.requeue(c, f)
+		}
+	}
+}
+
+// failStream ends an exchange whose connection goes on.
+func (w *worker) failStream(id int, f *exchange, kind Failure, text string) {
+	w.recordError(kind, text)
+	w.failExchange(id, f, kind)
+	w.conns[id].inFlight--
 }
 
 // onUnsolicited handles bytes received while no request is in flight.
@@ -271,7 +285,6 @@ func (w *worker) completeExchange(id int, f *exchange) {
 		c.reusable.singleUses = 0
 	}
 	failure := w.job.expected.judge(&c.response)
-	w.countResponse(f, c.response.status, c.response.body)
 	if failure != NoFailure {
 		if w.tally.errors.First == "" {
 			w.recordFirstError(failure.describe(&c.response))
@@ -280,6 +293,7 @@ func (w *worker) completeExchange(id int, f *exchange) {
 			w.countError(failure)
 		}
 	}
+	w.countResponse(f, c.response.status, c.response.body)
 	if w.plan.Samples > 0 {
 		w.recordSample(&Sample{
 			Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),

@@ -76,9 +76,9 @@ func (p *peer) respondToAll() {
 	}
 }
 
-// What a server may do is no error: end the connection, refuse requests, respond in any order, send
-// interim responses and trailers, or hold back its window.
-func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
+// What a server may do is no error: end the connection, respond in any order, send interim
+// responses and trailers, or hold back its window.
+func TestHTTP2ServersMayReorderAndClose(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings []http2.Setting
 		serve    func(p *peer)
@@ -92,16 +92,17 @@ func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 			for p.request() != 0 { // requests that were already in flight
 			}
 		}, ""},
-		"refuses every other": {nil, func(p *peer) {
-			for id := p.request(); id != 0; id = p.request() {
-				if id%4 == 1 {
-					p.WriteRSTStream(id, http2.ErrCodeRefusedStream)
-					continue
+		"refuses more than one at a time": {[]http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1}},
+			func(p *peer) {
+				for id := p.request(); id != 0; id = p.request() {
+					p.SetReadDeadline(time.Now().Add(time.Millisecond))
+					if other := p.request(); other != 0 {
+						p.WriteRSTStream(other, http2.ErrCodeRefusedStream)
+					}
+					p.SetReadDeadline(time.Time{})
+					p.headers(id, true, ":status", "200")
 				}
-				p.headers(id, true, ":status", "200")
-			}
-		}, ""},
-		"one at a time": {[]http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1}}, (*peer).respondToAll, ""},
+			}, ""},
 		"in any order": {nil, func(p *peer) {
 			for {
 				first := p.request()
@@ -226,6 +227,10 @@ func TestHTTP2ViolationsAreErrors(t *testing.T) {
 			p.Conn.(*net.TCPConn).CloseWrite() // what still comes is read: else the connection would be reset
 			io.Copy(io.Discard, p.Conn)
 		}, "closed before a response"},
+		"refuses": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeRefusedStream) }),
+			"the server reset the stream: REFUSED_STREAM"},
+		"goes away": {each(func(p *peer, _ uint32) { p.WriteGoAway(0, http2.ErrCodeNo, nil) }),
+			"the server closes each connection without a response (GOAWAY)"},
 		"no head": {each(func(p *peer, id uint32) { p.WriteData(id, true, []byte("x")) }),
 			"ended the stream before a response"},
 		"no status": {each(func(p *peer, id uint32) { p.headers(id, true, "a", "b") }),
@@ -256,7 +261,7 @@ func TestHTTP2ViolationsAreErrors(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			most := uint64(4)
+			most, isRefused := uint64(4), name == "refuses" || name == "goes away"
 			if name == "not HTTP/2" {
 				most = 30 // what is heard before a request is sent costs a connection, and no request
 			}
@@ -264,11 +269,26 @@ func TestHTTP2ViolationsAreErrors(t *testing.T) {
 			again(t, func(longer time.Duration) error {
 				r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3,
 					Timeout: longer * timeoutFor(test.want)})
-				if n := r.Errors.Total(); n < 3 || n > most || !strings.Contains(r.Errors.First, test.want) {
+				if n := r.Errors.Total(); n < 3 || n > most || !strings.Contains(r.Errors.First, test.want) ||
+					isRefused != (r.Errors.Refused == n) {
 					return fmt.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 				}
 				return nil
 			})
 		})
 	}
+}
+
+// A request that the server's settings never allow ends with the timeout.
+func TestHTTP2RequestsThatAreNotAllowedTimeOut(t *testing.T) {
+	none := []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 0}}
+	url := http2Script(t, none, func(p *peer) { io.Copy(io.Discard, p.Conn) })
+	again(t, func(longer time.Duration) error {
+		r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 2, Pace: load.Constant(1),
+			Timeout: longer * 60 * time.Millisecond})
+		if r.Errors.Timeout != 2 || r.Errors.First != "timeout: the server allows no stream" {
+			return fmt.Errorf("errors %+v", r.Errors)
+		}
+		return nil
+	})
 }

@@ -34,7 +34,8 @@ type http2Reader struct {
 	streams      []http2Stream  // by slot
 	slots        map[uint32]int // slots of active streams, by stream ID
 	next         uint32         // next stream ID
-	maxStreams   uint32         // the server's limit of concurrent streams
+	maxStreams   uint32         // the server's limit of concurrent streams; 1 until it is known
+	hasSettings  bool           // the server's SETTINGS have arrived
 	sendWindow   int64          // the connection's send window
 	streamWindow int64          // initial send window of a new stream
 	unackedBytes uint32         // bytes of bodies not yet acknowledged by WINDOW_UPDATE
@@ -62,7 +63,7 @@ func (r *http2Reader) untilClose() bool { return false }
 func (r *http2Reader) reset() {
 	r.decoder = http2.NewDecoder(http2.DefaultTableSize)
 	r.partial, r.blockID, r.fragments, r.replies = r.partial[:0], 0, r.fragments[:0], r.replies[:0]
-	r.slots, r.next, r.maxStreams = make(map[uint32]int), 1, maxPipeline
+	r.slots, r.next, r.maxStreams, r.hasSettings = make(map[uint32]int), 1, 1, false
 	r.sendWindow, r.streamWindow, r.unackedBytes = http2.InitialWindow, http2.InitialWindow, 0
 	for slot := range r.streams {
 		r.streams[slot].unsent = nil // may be left from the last connection
@@ -206,7 +207,7 @@ func (r *http2Reader) handleFrame(h http2.FrameHeader, payload []byte, a *respon
 	case http2.RSTStream:
 		if st := r.stream(h.StreamID); st != nil {
 			code := http2.RSTStreamOf(payload)
-			st.response.retry = code == http2.RefusedStream
+			st.response.refused = code == http2.RefusedStream
 			st.response.streamError = "the server reset the stream: " + code.String()
 			r.endStream(st, a)
 		}
@@ -262,6 +263,9 @@ func (r *http2Reader) settings(h http2.FrameHeader, payload []byte) error {
 		return nil
 	}
 	r.replies = http2.AppendSettingsAck(r.replies)
+	if !r.hasSettings {
+		r.hasSettings, r.maxStreams = true, maxPipeline
+	}
 	for {
 		s, rest, ok := http2.NextSetting(payload)
 		if !ok {

@@ -217,6 +217,8 @@ func (r *Result) join(o *Result) {
 	r.Opened += o.Opened
 	r.Resumed += o.Resumed
 	r.Due += o.Due
+	r.InFlight += o.InFlight
+	r.Warmup = max(r.Warmup, o.Warmup)
 	r.Errors.merge(o.Errors)
 	for code, n := range maps.All(o.Statuses) {
 		r.Statuses[code] += n

@@ -31,7 +31,6 @@ func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
 // adjustedResult is a Result as it would be if the generator had not been late.
 type adjustedResult struct {
 	result *Result
-	plan   *Plan
 	lag    *hist.Histogram // the generator's; nil for the Result as measured
 }
 
@@ -41,7 +40,7 @@ func (a adjustedResult) misses(g Goal) (why []string) {
 		return []string{"no responses"}
 	}
 	due := a.result.Due
-	if short := due - float64(a.result.Requests); short > (1-minResponseShare)*due+a.inFlightAllowance() {
+	if short := due - float64(a.result.Requests); short > (1-minResponseShare)*due+a.result.inFlightAllowance(a.lag) {
 		why = append(why, fmt.Sprintf("%.3g%% of due requests had a response, want %.0f%%",
 			100*float64(a.result.Requests)/due, 100*minResponseShare))
 	}
@@ -54,21 +53,16 @@ func (a adjustedResult) misses(g Goal) (why []string) {
 }
 
 // inFlightAllowance returns how many more requests may be in flight at the end than at the start
-// although the server keeps up. The causes are chance, and responses that take longer than the
-// warm-up.
-func (a adjustedResult) inFlightAllowance() float64 {
+// although the server keeps up. The causes are chance, responses that take longer than the warm-up,
+// and the generator's lag, which may be nil.
+func (r *Result) inFlightAllowance(lag *hist.Histogram) float64 {
 	const deviations = 3
-	rate := a.result.Due / max(a.result.Seconds, 1e-9)
-	during := func(d time.Duration) float64 { return rate * d.Seconds() }
-	n := 1 + during(max(0, a.result.Latency.Quantile(0.01)-a.plan.Warmup))
-	if a.lag != nil {
-		n += during(a.lag.Quantile(0.99))
+	rate := r.Due / max(r.Seconds, 1e-9)
+	n := 1 + rate*max(0, r.Latency.Quantile(0.01).Seconds()-r.Warmup)
+	if lag != nil {
+		n += rate * lag.Quantile(0.99).Seconds()
 	}
-	variance := during(a.result.Latency.Quantile(0.5))
-	if a.plan.Pace.Poisson {
-		variance += a.result.Due
-	}
-	return n + deviations*math.Sqrt(variance)
+	return n + deviations*math.Sqrt(rate*r.Latency.Quantile(0.5).Seconds())
 }
 
 func (a adjustedResult) meets(b Bound) bool {
@@ -117,8 +111,7 @@ func threeDigits(d time.Duration) time.Duration {
 	return d.Round(unit)
 }
 
-// errorShare returns Try.ErrorShare. In a closed loop, all requests with a response or an error
-// count as due.
+// errorShare returns Try.ErrorShare. In a closed loop, all requests that ended count as due.
 func (a adjustedResult) errorShare() float64 {
 	bad := float64(a.result.Errors.Total()) + a.missingResponses()
 	if bad == 0 {
@@ -126,7 +119,7 @@ func (a adjustedResult) errorShare() float64 {
 	}
 	due := a.result.Due
 	if due == 0 {
-		due = max(float64(a.result.Requests), bad)
+		due = float64(a.result.Ended())
 	}
 	return min(1, bad/max(due, 1))
 }
@@ -147,5 +140,5 @@ func (a adjustedResult) missingResponses() float64 {
 			slow += n
 		}
 	}
-	return max(0, min(float64(a.result.NoResponse), float64(slow))-a.inFlightAllowance())
+	return max(0, min(float64(a.result.NoResponse), float64(slow))-a.result.inFlightAllowance(a.lag))
 }

@@ -19,10 +19,29 @@ type pacer struct {
 	idle     connQueue // idle connections
 	retries  []int64   // due times of requests to retry
 	lag      *hist.Histogram
+
+	countFrom int64  // requests that are due from then on count
+	until     int64  // no request is due from then on
+	counted   uint64 // requests of the schedule that count
 }
 
 func newPacer(t *timer, s *schedule) *pacer {
-	return &pacer{schedule: s, timer: t, lag: hist.New()}
+	return &pacer{schedule: s, timer: t, lag: hist.New(), countFrom: never, until: never}
+}
+
+// uncount excludes a request that was due at the given time.
+func (p *pacer) uncount(since int64) {
+	if since >= p.countFrom {
+		p.counted--
+	}
+}
+
+// count counts the requests that are due from now on, for d; without an end if d is 0.
+func (p *pacer) count(now int64, d time.Duration) {
+	p.countFrom = now
+	if d > 0 {
+		p.until = now + int64(d)
+	}
 }
 
 // pop removes the next due request and returns when it was due. If none is due by now, ok is false.
@@ -37,6 +56,9 @@ func (p *pacer) pop(now int64) (since int64, ok bool) {
 	}
 	since = p.next()
 	p.schedule.advance()
+	if since >= p.countFrom {
+		p.counted++
+	}
 	return since, true
 }
 
@@ -45,8 +67,13 @@ func (p *pacer) isDue(now int64) bool {
 	return len(p.retries) > 0 || p.began > 0 && p.next() <= now
 }
 
-// next returns when the next request of the schedule is due.
-func (p *pacer) next() int64 { return p.began + min(p.schedule.due, never) }
+// next returns when the next request of the schedule is due, or never.
+func (p *pacer) next() int64 {
+	if due := p.began + min(p.schedule.due, never); due < p.until {
+		return due
+	}
+	return never
+}
 
 // never is later than the end of any run, and far from overflow.
 const never = int64(1) << 62

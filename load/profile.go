@@ -98,17 +98,6 @@ func (p rateProfile) timeOf(n float64) int64 {
 	return int64(ns)
 }
 
-// dueBy returns how many requests are due by a time.
-func (p rateProfile) dueBy(ns int64) float64 {
-	at := float64(ns) / float64(time.Second)
-	i := 0
-	for i+1 < len(p) && p[i+1].start <= at {
-		i++
-	}
-	t := at - p[i].start
-	return p[i].before + p[i].from*t + p[i].slope*t*t/2
-}
-
 // schedule is when the requests of one worker are due. The requests of all workers together are
 // evenly spaced.
 type schedule struct {

@@ -68,7 +68,7 @@ type response struct {
 
 	// Only a multiplexer sets these.
 	streamError  string // why the request failed, if the connection did not
-	retry        bool   // the request is safe to retry
+	refused      bool   // the server did not process the request
 	goAway       bool   // the server accepts no more requests on the connection
 	lastStreamID uint32 // the server ignores streams above this ID
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"iter"
 	"time"
 
 	"github.com/tarehq/tare/load/hist"
@@ -11,6 +12,7 @@ type Result struct {
 	URL         string  `json:"url"`
 	Connections int     `json:"connections"`
 	Threads     int     `json:"threads"`
+	Warmup      float64 `json:"warmupSeconds,omitempty"`
 	Seconds     float64 `json:"seconds"` // length of the measured time
 	// Drained is the part of Seconds in which a Session's slices only waited for responses.
 	Drained   float64        `json:"drainedSeconds,omitempty"`
@@ -26,8 +28,8 @@ type Result struct {
 	// ClientSessionCache in Plan.TLS.
 	Resumed uint64 `json:"resumedHandshakes,omitempty"`
 	// Latency runs from when a request was due until its last response byte. In a closed loop, a
-	// request is due when the previous response has arrived. Latency includes the requests that timed
-	// out, and those that NoResponse counts, with the time that they waited.
+	// request is due when it is sent. Latency includes the requests that timed out, and those that
+	// NoResponse counts, with the time that they waited.
 	Latency *hist.Histogram `json:"latency"`
 	// Service runs from when a request was sent until its last response byte.
 	Service *hist.Histogram `json:"service"`
@@ -37,10 +39,13 @@ type Result struct {
 	// the TLS handshake after it; nil without TLS.
 	Connect   *hist.Histogram `json:"connect"`
 	Handshake *hist.Histogram `json:"handshake,omitempty"`
-	// NoResponse counts requests without a response at the end that had waited longer than the 99th
-	// percentile of Service.
+	// InFlight is the number of requests that had been sent and had no response at the end.
+	InFlight uint64 `json:"inFlight"`
+	// NoResponse counts requests without a response at the end, sent or not, that had waited longer
+	// than the 99th percentile of Service.
 	NoResponse uint64 `json:"noResponse"`
 	// Due is the number of requests due in the measured time of an open loop; 0 in a closed loop.
+	// With a Poisson pace it is the number drawn.
 	Due float64 `json:"due,omitempty"`
 
 	// Timeline holds each second of the measured time; the last may be shorter. It is nil for a
@@ -94,17 +99,25 @@ const (
 	FailedStatus                 // the response's status was 400 or above, or unexpected
 	FailedBody                   // the response's body was not the expected one
 	FailedHeader                 // the response lacked an expected header field
+	FailedRefused                // the server refused the HTTP/2 stream without processing it
+
+	failures = iota // number of values
 )
+
+func (f Failure) String() string {
+	return [failures]string{"", "connect", "read", "write", "timeout", "status", "body", "header", "refused"}[f]
+}
 
 // Errors counts the measured errors by kind.
 type Errors struct {
 	Connect uint64 `json:"connect"` // a connection could not be opened
-	Read    uint64 `json:"read"`    // the connection closed, or the response was malformed or refused
+	Read    uint64 `json:"read"`    // the connection closed, or the response was malformed
 	Write   uint64 `json:"write"`   // sending failed
 	Timeout uint64 `json:"timeout"` // no connection or response within the timeout
 	Status  uint64 `json:"status"`  // responses with status 400 or above, or an unexpected one
 	Body    uint64 `json:"body"`    // responses with an unexpected body
 	Header  uint64 `json:"header"`  // responses without an expected header field
+	Refused uint64 `json:"refused"` // HTTP/2 streams that the server refused, or did not accept before it went away
 
 	// First is the text of the first error, which may precede measuring.
 	First string `json:"first,omitempty"`
@@ -112,15 +125,27 @@ type Errors struct {
 
 // Total returns the number of errors of all kinds.
 func (e Errors) Total() uint64 {
-	return e.Connect + e.Read + e.Write + e.Timeout + e.Status + e.Body + e.Header
+	return e.WithoutResponse() + e.Status + e.Body + e.Header
 }
+
+// WithoutResponse returns the number of errors without a response. The others count as requests,
+// too.
+func (e Errors) WithoutResponse() uint64 { return e.Connect + e.Read + e.Write + e.Timeout + e.Refused }
 
 // of returns the counter of one kind.
 func (e *Errors) of(f Failure) *uint64 {
-	return [...]*uint64{
+	return [failures]*uint64{
 		FailedConnect: &e.Connect, FailedRead: &e.Read, FailedWrite: &e.Write, FailedTimeout: &e.Timeout,
-		FailedStatus: &e.Status, FailedBody: &e.Body, FailedHeader: &e.Header,
+		FailedStatus: &e.Status, FailedBody: &e.Body, FailedHeader: &e.Header, FailedRefused: &e.Refused,
 	}[f]
+}
+
+// Kinds iterates over the kinds of errors and their counts.
+func (e *Errors) Kinds() iter.Seq2[Failure, uint64] {
+	return func(yield func(Failure, uint64) bool) {
+		for f := NoFailure + 1; f < failures && yield(f, *e.of(f)); f++ {
+		}
+	}
 }
 
 // since returns the errors counted after an earlier count, or nil if there are none.
@@ -128,21 +153,17 @@ func (e *Errors) since(earlier *Errors) *Errors {
 	if e.Total() == earlier.Total() {
 		return nil
 	}
-	return &Errors{
-		Connect: e.Connect - earlier.Connect, Read: e.Read - earlier.Read, Write: e.Write - earlier.Write,
-		Timeout: e.Timeout - earlier.Timeout, Status: e.Status - earlier.Status, Body: e.Body - earlier.Body,
-		Header: e.Header - earlier.Header, First: e.First,
+	since := *e
+	for f, n := range earlier.Kinds() {
+		*since.of(f) -= n
 	}
+	return &since
 }
 
 func (e *Errors) merge(o Errors) {
-	e.Connect += o.Connect
-	e.Read += o.Read
-	e.Write += o.Write
-	e.Timeout += o.Timeout
-	e.Status += o.Status
-	e.Body += o.Body
-	e.Header += o.Header
+	for f, n := range o.Kinds() {
+		*e.of(f) += n
+	}
 	if e.First == "" {
 		e.First = o.First
 	}
@@ -178,6 +199,9 @@ type Generator struct {
 // MayLimit reports whether the generator was so busy that it, not the server, may have limited the
 // rate.
 func (g Generator) MayLimit() bool { return g.Busy >= busyBound }
+
+// Ended returns the number of requests that ended, with a response or an error.
+func (r *Result) Ended() uint64 { return r.Requests + r.Errors.WithoutResponse() }
 
 // PerSecond returns the rate of responses.
 func (r *Result) PerSecond() float64 {

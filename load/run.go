@@ -75,7 +75,8 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	r.startWorkers()
 	elapsed, err := r.runPhases(ctx)
 	r.stopWorkers()
-	return r.result(elapsed), r.connectError(err)
+	res := r.result(elapsed)
+	return res, r.connectError(res, err)
 }
 
 // createWorkers creates the workers.
@@ -125,18 +126,20 @@ func newRun(j *job) *run {
 	return r
 }
 
-// connectError returns err, or a *ConnectError if no connection was opened.
-func (r *run) connectError(err error) error {
-	if err != nil || r.connected.Load() {
+// connectError returns err, or a *ConnectError if no connection was opened. The Result then has the
+// errors from before measuring.
+func (r *run) connectError(res *Result, err error) error {
+	if r.connected.Load() {
 		return err
 	}
-	failed := &ConnectError{URL: r.plan.URL}
-	for _, w := range r.workers {
-		if failed.First == "" {
-			failed.First = w.tally.errors.First
-		}
+	if res.Errors.Total() == 0 {
+		res.Errors.Connect = uint64(r.failedConnects.Load())
 	}
-	return failed
+	if err != nil {
+		return err
+	}
+	res.Errors.First = cmp.Or(res.Errors.First, "all were still being opened at the end")
+	return &ConnectError{URL: r.plan.URL, First: res.Errors.First}
 }
 
 // runPhases moves the run from phase to phase and returns how long it measured.

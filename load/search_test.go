@@ -28,7 +28,7 @@ type fake struct {
 func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 	f.plans = append(f.plans, p)
 	r := &load.Result{
-		URL: p.URL, Seconds: p.Duration.Seconds(), Opened: 1,
+		URL: p.URL, Warmup: p.Warmup.Seconds(), Seconds: p.Duration.Seconds(), Opened: 1,
 		Latency: hist.New(), Service: hist.New(), Generator: load.Generator{Lag: hist.New()},
 	}
 	rate, elapsed := f.capacity, time.Millisecond

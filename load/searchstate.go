@@ -210,7 +210,7 @@ func (h *searchState) runPlan(ctx context.Context, p Plan, t Try) (Try, error) {
 	if err != nil {
 		return t, err
 	}
-	seen := adjustedResult{result: r, plan: &p}
+	seen := adjustedResult{result: r}
 	t.Result, t.Achieved, t.ErrorShare = r, r.PerSecond(), seen.errorShare()
 	t.P50, t.P99 = r.Latency.Quantile(0.5), r.Latency.Quantile(0.99)
 	if t.Rate > 0 {

@@ -62,8 +62,7 @@ func Open(ctx context.Context, p Plan) (*Session, error) {
 		_, err = s.drain(ctx)
 	}
 	if err != nil || !r.connected.Load() {
-		s.Close()
-		return nil, r.connectError(err)
+		return nil, r.connectError(s.Close(), err)
 	}
 	return s, nil
 }

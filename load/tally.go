@@ -20,6 +20,7 @@ type tally struct {
 	firstByte, connect, handshake      *hist.Histogram
 	waiting                            *hist.Histogram // waits of requests without a response at the end
 	due                                float64
+	inFlight                           uint64 // at the end
 	windows                            []uint32
 	samples                            []Sample
 	head                               string // head of the first response
@@ -36,8 +37,8 @@ func newTally() tally {
 func (r *run) result(elapsed time.Duration) *Result {
 	res := &Result{
 		URL: r.plan.URL, Connections: r.plan.Connections, Threads: r.plan.Threads, Seconds: elapsed.Seconds(),
-		Statuses: make(map[int]uint64),
-		Latency:  r.timeline.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(),
+		Warmup: r.plan.Warmup.Seconds(), Statuses: make(map[int]uint64),
+		Latency: r.timeline.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(),
 		Handshake: hist.New(),
 	}
 	if !r.isSession() {
@@ -98,6 +99,7 @@ func (r *Result) add(t *tally) {
 	r.Connect.Merge(t.connect)
 	r.Handshake.Merge(t.handshake)
 	r.Due += t.due
+	r.InFlight += t.inFlight
 	for code, n := range t.statuses {
 		if n > 0 {
 			r.Statuses[code] += n

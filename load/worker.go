@@ -55,12 +55,13 @@ type worker struct {
 	started      bool    // requests may be sent
 	cpuAtStart   cpuTime // CPU time of the thread when counting began
 	nextSweep    int64
-	paused       bool   // between two slices: no request may begin
-	drained      bool   // paused, and no request is in flight
-	nextReopen   int    // conns[nextReopen:] were not checked since the slice began
-	drainSeen    int64  // the run's drainSeq that was last reported
-	reported     Slice  // totals reported to the Session so far
-	pacer        *pacer // nil in a closed loop
+	paused       bool      // between two slices: no request may begin
+	drained      bool      // paused, and no request is in flight
+	nextReopen   int       // conns[nextReopen:] were not checked since the slice began
+	failed       connQueue // connections to reopen
+	drainSeen    int64     // the run's drainSeq that was last reported
+	reported     Slice     // totals reported to the Session so far
+	pacer        *pacer    // nil in a closed loop
 	thinking     thinkers
 
 	buffer   []byte // shared by reads of all connections
@@ -205,6 +206,13 @@ func (w *worker) beginCounting() {
 	w.current.latency.Reset()
 	w.window = window{ends: w.began + int64(windowLength)}
 	w.cpuAtStart = threadTime()
+	switch {
+	case w.pacer == nil:
+	case w.run.isSession(): // its slices have no Duration
+		w.pacer.count(w.began, 0)
+	default:
+		w.pacer.count(w.began, w.plan.Duration)
+	}
 }
 
 // endCounting records the thread's CPU time and how long the active exchanges have waited.
@@ -219,6 +227,7 @@ func (w *worker) endCounting() {
 	for id := range w.conns {
 		for i := range w.conns[id].reusable.exchanges {
 			if f := &w.conns[id].reusable.exchanges[i]; f.active {
+				w.tally.inFlight++
 				w.recordWaiting(f.due)
 			}
 		}
@@ -242,32 +251,39 @@ func (w *worker) endPacing() {
 		return
 	}
 	if w.tally.counting {
-		s := p.schedule
-		w.tally.due += (s.profile.dueBy(w.now-p.began) - s.profile.dueBy(w.began-p.began)) / s.gap
 		free := p.idle.len()
 		for since, ok := p.pop(w.now); ok; since, ok = p.pop(w.now) {
-			if w.job.hasRequestLimit() && !w.run.requestBudget.acquire() { // due after the last request of the run
-				w.tally.due--
-				continue
-			}
-			if free > 0 { // a connection was free: the generator was late
+			switch {
+			case w.job.hasRequestLimit() && !w.run.requestBudget.acquire(): // due after the last request of the run
+				p.uncount(since)
+			case free > 0: // a connection was free: the generator was late
 				free--
-				w.tally.due--
+				p.uncount(since)
 				p.lag.Record(time.Duration(w.now - since))
-				continue
+			default:
+				w.recordWaiting(since)
 			}
-			w.recordWaiting(since)
 		}
+		w.tally.due = float64(p.counted)
 	}
-	p.began = 0
+	p.began, p.countFrom = 0, never
 }
 
-// openConns opens connections that were never opened and, in a Session's slice, reopens closed
-// ones, a few at a time.
+// openConns opens connections that were never opened, reopens those that failed and, at the start
+// of a Session's slice, all closed ones, a few at a time.
 func (w *worker) openConns() {
 	for w.nextUnopened < len(w.conns) && w.backlog < maxBacklog {
 		w.nextUnopened++
 		w.connect(w.nextUnopened - 1)
+	}
+	for !w.paused && w.backlog < maxBacklog {
+		id, ok := w.failed.pop()
+		if !ok {
+			break
+		}
+		if w.conns[id].state == closed { // otherwise a sweep has reopened it
+			w.connect(id)
+		}
 	}
 	for w.started && w.nextReopen < w.nextUnopened && w.backlog < maxBacklog {
 		if w.nextReopen++; w.conns[w.nextReopen-1].state == closed {
@@ -307,7 +323,7 @@ func (w *worker) sweep() {
 			if w.backlog < maxBacklog && !w.paused {
 				w.connect(id)
 			}
-		case c.state < open && w.now-c.connectStart > int64(w.plan.Timeout):
+		case (c.state < open || c.isBlocked()) && w.now-c.connectStart > int64(w.plan.Timeout):
 			if !w.run.connected.Load() {
 				w.abandonUnopened()
 			}
@@ -358,12 +374,18 @@ func (w *worker) recordError(kind Failure, text string) {
 	}
 }
 
+// countError counts an error. The one after Plan.MaxErrors ends the run instead.
 func (w *worker) countError(kind Failure) {
-	*w.tally.errors.of(kind)++
-	w.current.second.Errors++
 	if w.plan.MaxErrors > 0 {
+		if !w.run.errorBudget.acquire() {
+			w.run.phase.CompareAndSwap(int32(measuring), int32(stopping))
+			w.endCounting()
+			return
+		}
 		w.run.errorBudget.finish()
 	}
+	*w.tally.errors.of(kind)++
+	w.current.second.Errors++
 }
 
 func (w *worker) recordFirstError(text string) {

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,5 +168,26 @@ func TestRejectedHandshakesAreNotResumed(t *testing.T) {
 			}
 			ours.Close()
 		}
+	}
+}
+
+// A handshake during a reload finds its host, also if the host is newer than the table that was
+// loaded before.
+func TestHandshakesDuringReloadsFindTheirHost(t *testing.T) {
+	old, current, choice := new(conf.Host), new(conf.Host), new(hostTLS)
+	var tables atomic.Pointer[tlsTable]
+	tables.Store(&tlsTable{old: new(hostTLS)})
+	host, got := findTLS(&tables, func() (host, defaultHost *conf.Host) {
+		if _, isReplaced := (*tables.Load())[current]; !isReplaced {
+			tables.Store(&tlsTable{current: choice})
+		}
+		return current, current
+	})
+	if host != current || got != choice {
+		t.Errorf("host %p with %p, want %p with %p", host, got, current, choice)
+	}
+	unknown := func() (host, defaultHost *conf.Host) { return old, nil }
+	if _, got := findTLS(&tables, unknown); got != nil {
+		t.Errorf("a host without TLS has %p", got)
 	}
 }

@@ -3,6 +3,7 @@ package server_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -65,7 +66,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 }
 
 // After worker_shutdown_timeout nothing of the configuration before a reload is left, whatever its
-// requests wait for.
+// requests wait for. At the end of the process websockets are logged, too.
 func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
 	if err != nil {
@@ -94,7 +95,7 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	s := server.New(server.File{Path: path}, server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
 		Ready: func() { ready <- struct{}{} }}, server.Bind("app", http.HandlerFunc(endless)))
 	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- s.Run(ctx) }()
+	go func() { ended <- s.Run(ctx); close(ended) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	<-ready
 	clients := make(map[string]net.Conn)
@@ -146,6 +147,15 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 		if time.Now().After(late) {
 			t.Fatal("the configuration of before is still in use")
 		}
+	}
+	begin("last", "GET /"+host+upgrade+"\r\n", "101")
+	begin("last app", "GET /app"+host+upgrade+"\r\n", "101")
+	s.Drain()
+	if err := <-ended; !errors.Is(err, server.ErrAborted) {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "after.log")); strings.Count(string(b), " 101 ") != 2 {
+		t.Errorf("the log has %q, %v, want two websockets", b, err)
 	}
 }
 

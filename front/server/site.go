@@ -19,6 +19,8 @@ type site interface {
 	http.Handler
 	LogRejected(r *http.Request, line string, status int, sent int64)
 	ReopenLogs(ctx context.Context) error
+	// Abort ends requests in progress, so that Close need not wait for them.
+	Abort()
 	Close() error
 	// HostAt returns the hosts of a name and of unknown names at an address, for TLS.
 	HostAt(local net.Addr, name string) (host, defaultHost *conf.Host)
@@ -97,6 +99,9 @@ func (h *handlerSite) ReopenLogs(ctx context.Context) error {
 	}
 	return h.log.Reopen(ctx)
 }
+
+// Abort implements site. Close waits for no request.
+func (h *handlerSite) Abort() {}
 
 // Close implements site. Its error reports lost log lines.
 func (h *handlerSite) Close() error {

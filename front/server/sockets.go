@@ -394,6 +394,7 @@ func (s *Server) finish(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.closeActive()
+	s.site.Abort()
 	select {
 	case err := <-done: // it has written the last lines of logs
 		return errors.Join(ErrAborted, err)

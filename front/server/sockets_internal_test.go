@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -55,6 +58,37 @@ func TestAddressesOfHostsShareSockets(t *testing.T) {
 		"127.0.0.1:81 false false, ", "quic:*:80 false false, quic:127.0.0.1:80 false false, "}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A host allows a protocol at an address as its most specific listen does. That of all IPv6
+// addresses matters for IPv4 only if the port has no other.
+func TestProtocolsAreThoseOfTheAddress(t *testing.T) {
+	const spoken = "spoken "
+	for local, listens := range map[string]map[string]bool{
+		"127.0.0.1:80": {"*:80": false, spoken + "*:80": true, "*:80, " + spoken + "[::]:80": false,
+			spoken + "*:80, [::]:80": true, spoken + "[::]:80": true, "127.0.0.1:80, " + spoken + "*:80": false,
+			spoken + "*:81": false},
+		"[::1]:80": {spoken + "*:80, [::]:80": false, spoken + "[::]:80": true,
+			"[::1]:80, " + spoken + "[::]:80": false},
+		"[fe80::1%eth0]:80":  {"[::]:80, " + spoken + "[fe80::1]:80": true, spoken + "[fe80::1%eth1]:80": false},
+		"[::ffff:1.2.3.4]:9": {"[::]:9, " + spoken + "1.2.3.4:9": true},
+	} {
+		for text, want := range listens {
+			var host, overUDP conf.Host
+			for addr := range strings.SplitSeq(text, ", ") {
+				addr, speaks := strings.CutPrefix(addr, spoken)
+				host.Listen = append(host.Listen, conf.Listen{Addr: addr, HTTP2: speaks})
+				overUDP.Listen = append(overUDP.Listen, conf.Listen{Addr: quicPrefix + addr, HTTP3: speaks})
+			}
+			at := netip.MustParseAddrPort(local)
+			if got := allowsHTTP2(&host, net.TCPAddrFromAddrPort(at)); got != want {
+				t.Errorf("%s, with %s: HTTP/2 %v, want %v", local, text, got, want)
+			}
+			if got := allowsHTTP3(&overUDP, net.UDPAddrFromAddrPort(at)); got != want {
+				t.Errorf("%s, with %s: HTTP/3 %v, want %v", local, text, got, want)
+			}
+		}
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"sync/atomic"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/acme"
@@ -104,12 +106,10 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 	if config := s.issued.ChallengeConfig(hello); config != nil {
 		return config, nil
 	}
-	local, table := hello.Conn.LocalAddr(), *s.tlsTable.Load()
-	host, defaultHost := s.site.HostAt(local, hello.ServerName)
-	choice := table[host]
-	if choice == nil {
-		choice = table[defaultHost]
-	}
+	local := hello.Conn.LocalAddr()
+	host, choice := findTLS(&s.tlsTable, func() (host, defaultHost *conf.Host) {
+		return s.site.HostAt(local, hello.ServerName)
+	})
 	switch {
 	case choice == nil:
 		return &tls.Config{}, nil // no certificates
@@ -123,11 +123,27 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 	return choice.http1, nil
 }
 
+// findTLS returns a host, and its TLS configurations or those of the default host. It searches
+// again if a reload has replaced the table meanwhile, which may not have had the host.
+func findTLS(tables *atomic.Pointer[tlsTable], find func() (host, defaultHost *conf.Host)) (*conf.Host, *hostTLS) {
+	for {
+		table := tables.Load()
+		host, defaultHost := find()
+		choice := (*table)[host]
+		if choice == nil {
+			choice = (*table)[defaultHost]
+		}
+		if choice != nil || tables.Load() == table {
+			return host, choice
+		}
+	}
+}
+
 // noProtocol is offered to clients of a host without HTTP/3: package tls rejects the handshake.
 const noProtocol = "no-http3"
 
-// allowsHTTP2 reports whether a host allows HTTP/2 at a local address: at exactly that address, or
-// at all addresses of the port.
+// allowsHTTP2 reports whether a host allows HTTP/2 at the address that a connection arrived at: at
+// its local address, or else at all addresses of the port.
 func allowsHTTP2(host *conf.Host, local net.Addr) bool {
 	return allows(host, local, "", func(l *conf.Listen) bool { return l.HTTP2 })
 }
@@ -141,22 +157,20 @@ func allows(host *conf.Host, local net.Addr, prefix string, speaksAt func(*conf.
 	if host == nil {
 		return false
 	}
-	own, v4, v6 := "unix:"+local.String(), "", ""
-	if addr, err := netip.ParseAddrPort(local.String()); err == nil {
-		ip, port := addr.Addr().Unmap(), addr.Port()
-		own, v6 = prefix+netip.AddrPortFrom(ip, port).String(), fmt.Sprintf("%s[::]:%d", prefix, port)
+	addrs := []string{"unix:" + local.String()}
+	if at, err := netip.ParseAddrPort(local.String()); err == nil {
+		ip, port := at.Addr().Unmap(), at.Port()
+		addrs = []string{netip.AddrPortFrom(ip, port).String(), netip.AddrPortFrom(ip.WithZone(""), port).String()}
 		if ip.Is4() {
-			v4 = fmt.Sprintf("%s*:%d", prefix, port)
+			addrs = append(addrs, fmt.Sprintf("*:%d", port))
+		}
+		addrs = append(addrs, fmt.Sprintf("[::]:%d", port))
+	}
+	for _, addr := range addrs {
+		at := slices.IndexFunc(host.Listen, func(l conf.Listen) bool { return l.Addr == prefix+addr })
+		if at >= 0 {
+			return speaksAt(&host.Listen[at])
 		}
 	}
-	speaks := false
-	for i := range host.Listen {
-		switch l := &host.Listen[i]; l.Addr {
-		case own:
-			return speaksAt(l)
-		case v4, v6:
-			speaks = speaks || speaksAt(l)
-		}
-	}
-	return speaks
+	return false
 }

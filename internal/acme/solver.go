@@ -33,8 +33,8 @@ type challenges struct {
 	mu      sync.RWMutex
 	tokens  map[string]string           // HTTP-01: the key authorization of a token
 	certs   map[string]*tls.Certificate // TLS-ALPN-01: by the name in the handshake
-	// reserved are the names of orders with TLS-ALPN-01. A handshake has no more than a name, so
-	// orders that share one take turns.
+	// reserved are the names of orders with TLS-ALPN-01. The name in the handshake alone selects the
+	// challenge, so orders for one name take turns.
 	reserved map[string]chan struct{} // closed at the end of the order
 }
 
@@ -43,8 +43,8 @@ func newChallenges() *challenges {
 		reserved: make(map[string]chan struct{})}
 }
 
-// reserve waits until no other order has one of the names. Two orders do not wait for each other:
-// they reserve their names in the same order.
+// reserve waits until no other order has one of the names. Sorted names ensure that two orders
+// never wait for each other.
 func (c *challenges) reserve(ctx context.Context, names []string) (release func(), err error) {
 	names = slices.Sorted(slices.Values(names))
 	for i, name := range names {
@@ -187,8 +187,8 @@ func (s alpnSolver) CleanUp(_ context.Context, c acme.Challenge) error {
 	return nil
 }
 
-// handshakeName returns the name that the issuer's handshake has for an identifier: for an IP
-// address it is that of a PTR record (RFC 8738, 6).
+// handshakeName returns the server name in the issuer's handshake for an identifier. For an IP
+// address it is the name of its PTR record (RFC 8738, 6).
 func handshakeName(identifier string) string {
 	addr, err := netip.ParseAddr(identifier)
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -77,17 +76,17 @@ func (f *findMax) complete(all *loadFlags) error {
 type searchReport struct {
 	*load.SearchResult
 	About report.About `json:"run"`
+	Error string       `json:"error,omitempty"` // why the search ended early
 }
 
 // runFindMax runs a search. It fails if no rate was sustained.
 func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	run := searchReport{About: about(flags)}
-	run.About.Started = time.Now()
 	for _, out := range flags.outputs.all { // ready rejects all others
 		out.write = func(_ *report.Run, w io.Writer) error { return run.write(w) }
 	}
 	if err := flags.outputs.open(env); err != nil {
-		return err
+		return usageError(err)
 	}
 	defer flags.outputs.close()
 	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
@@ -109,10 +108,13 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 // show writes what a search found. err is the search's error.
 func (r *searchReport) show(ctx context.Context, env Env, flags *loadFlags, err error) error {
 	found := r.SearchResult
-	if found == nil || len(found.Tries) == 0 && ctx.Err() == nil {
+	if found == nil {
 		return loadFailure(nil, err)
 	}
-	if !flags.outputs.usesStdout() {
+	if err != nil {
+		r.Error = err.Error()
+	}
+	if !flags.outputs.usesStdout() && (len(found.Tries) > 0 || ctx.Err() != nil) {
 		if err := printSearch(env.Stdout, found); err != nil {
 			return err
 		}
@@ -160,7 +162,7 @@ func outcome(t load.Try) string {
 
 // printSearch prints the result, the tried rates and their curve.
 func printSearch(out io.Writer, f *load.SearchResult) error {
-	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, searchSentence(f))
+	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, report.Note(searchSentence(f)))
 	tries := slices.DeleteFunc(slices.Clone(f.Tries), func(t load.Try) bool { return t.Rate == 0 })
 	slices.SortStableFunc(tries, func(a, b load.Try) int { return cmp.Compare(a.Rate, b.Rate) })
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)

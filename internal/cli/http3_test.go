@@ -48,9 +48,15 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 		args := append([]string{"load", url, "--http3", "--insecure", "-c", "4", "--expect-status", "200",
 			"--expect-header", "Content-Type: text/plain"}, more...)
 		out, err = exec.Command(program, args...).CombinedOutput()
-		if err != nil {
+		if err != nil || !strings.HasPrefix(string(out), url+"\n") {
 			t.Errorf("%v: %v: %s", more, err, out)
 		}
+	}
+	load := exec.Command(program, "load", url, "--http3", "-d", "200ms")
+	out, _ = load.CombinedOutput()
+	if code := load.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out),
+		"no connection to "+url+": HTTP/3: CRYPTO_ERROR 0x12a (local): tls: failed to verify certificate: ") {
+		t.Errorf("an unknown certificate: exit code %d: %s", code, out)
 	}
 	log, err := os.ReadFile(filepath.Join(dir, "access.log"))
 	if n := strings.Count(string(log), "HTTP/3.0"); err != nil || n < 600 {

@@ -51,12 +51,7 @@ invalid, 3 if no connection could be opened, and 130 after an interrupt.`,
   tare load http://127.0.0.1:8080/ --urls paths.txt --shuffle -n 100000 --json=run.json
   tare load http://10.0.0.1/ -c 20000 --rate 500k --on host1,host2,host3
   tare load fcgi+unix:///run/php/php-fpm.sock:/index.php --param DOCUMENT_ROOT=/var/www/app`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 || len(args) == 0 && flags.urls == "" {
-				return fmt.Errorf("load: want one URL, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: flags.checkArgs,
 		RunE: run(func(ctx context.Context, args []string) error {
 			if err := flags.complete(ctx, env, args); err != nil && ctx.Err() != nil {
 				return &exitError{exitStop, errors.New("interrupted before the first request")}
@@ -101,11 +96,13 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	r, err := runner.run(ctx, flags.plan)
 	closeErr := runner.close()
 	watch.display.end()
+	if r != nil {
+		if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}, err); outErr != nil {
+			return joinClosing(outErr, closeErr)
+		}
+	}
 	if err := loadFailure(r, err); err != nil {
 		return joinClosing(err, closeErr)
-	}
-	if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}); outErr != nil {
-		return joinClosing(outErr, closeErr)
 	}
 	switch n := r.Errors.Total(); {
 	case ctx.Err() != nil && err != nil:
@@ -146,7 +143,7 @@ func openFailure(ctx context.Context, err error) error {
 	return interrupted
 }
 
-// loadFailure returns the error of a run without any result.
+// loadFailure returns the error of a run without any response.
 func loadFailure(r *load.Result, err error) error {
 	if _, ok := errors.AsType[*load.PlanError](err); ok {
 		return usageError(err)
@@ -169,15 +166,22 @@ func loadFailure(r *load.Result, err error) error {
 }
 
 func noResponse(r *load.Result) error {
-	if f := r.FastCGI; f != nil && f.Stderr != "" {
-		return fmt.Errorf("load: no response from %s: %s; first on STDERR: %q", r.URL, r.Errors.First, f.Stderr)
+	why := r.Errors.First
+	switch f := r.FastCGI; {
+	case why == "" && r.InFlight > 0:
+		why = fmt.Sprintf("%d requests were in flight at the end (raise --duration)", r.InFlight)
+	case why == "":
+		why = "no request was sent"
+	case f != nil && f.Stderr != "":
+		why += fmt.Sprintf("; first on STDERR: %q", f.Stderr)
 	}
-	return fmt.Errorf("load: no response from %s: %s", r.URL, r.Errors.First)
+	return fmt.Errorf("load: no response from %s: %s", r.URL, why)
 }
 
-// showLoad writes the report and the output files.
-func showLoad(env Env, flags *loadFlags, r *report.Run) error {
-	if !flags.outputs.usesStdout() {
+// showLoad writes the report and the output files. If no connection was opened, its error says all
+// that the report would.
+func showLoad(env Env, flags *loadFlags, r *report.Run, err error) error {
+	if _, ok := errors.AsType[*load.ConnectError](err); !ok && !flags.outputs.usesStdout() {
 		if err := r.WriteText(env.Stdout); err != nil {
 			return err
 		}
@@ -192,8 +196,9 @@ func showLoad(env Env, flags *loadFlags, r *report.Run) error {
 func about(flags *loadFlags) report.About {
 	release, _ := kernel.Tree{}.Read("kernel.osrelease") // "" if it is unknown
 	return report.About{
-		Tool:  version() + " " + runtime.Version(),
-		Flags: flags.setFlags(),
+		Started: time.Now(), // measuring begins later, if it does
+		Tool:    version() + " " + runtime.Version(),
+		Flags:   flags.setFlags(),
 		Machine: report.Machine{
 			CPU: proc.CPUModel(), Cores: runtime.NumCPU(), Memory: proc.MemoryTotal(),
 			Kernel: runtime.GOOS + " " + release,

@@ -32,6 +32,9 @@ type loadFlags struct {
 	outputs        outputs
 	tls            *agent.TLS // of the plan; nil without any
 
+	// runPlan runs a Plan in this process; load.Run if nil.
+	runPlan func(context.Context, load.Plan) (*load.Result, error)
+
 	command *cobra.Command
 }
 
@@ -165,9 +168,44 @@ func redact(field string) string {
 	return field
 }
 
+// checkArgs returns an error for arguments other than one URL, which names the likely mistake.
+func (f *loadFlags) checkArgs(c *cobra.Command, args []string) error {
+	c.SuggestionsMinimumDistance = 2 // edits of a misspelled name
+	for _, arg := range args {
+		if strings.Contains(arg, "://") {
+			continue
+		}
+		if f.outputs.usesStdout() && c.Flags().Changed("json") {
+			return fmt.Errorf("load: %q is no URL: a file of --json follows an equals sign: --json=%s", arg, arg)
+		}
+		if near := c.SuggestionsFor(arg); len(near) > 0 {
+			return fmt.Errorf("load: %q is no URL: did you mean load %s?", arg, near[0])
+		}
+	}
+	if len(args) > 1 || len(args) == 0 && f.urls == "" {
+		return fmt.Errorf("load: want one URL, got %d arguments", len(args))
+	}
+	return nil
+}
+
+// checkNumbers returns an error for an explicit 0 of a flag whose 0 means the default.
+func (f *loadFlags) checkNumbers() error {
+	for _, name := range []string{"connections", "requests", "threads", "timeout", "pipeline",
+		"requests-per-connection", "max-errors"} {
+		flag := f.command.Flags().Lookup(name)
+		if zero := flag.Value.String(); flag.Changed && (zero == "0" || zero == "0s") {
+			return fmt.Errorf("load: --%s %s: want a value above 0", name, zero)
+		}
+	}
+	return nil
+}
+
 // complete completes the Plan from other flags and from files.
 func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error {
 	plan, changed := &f.plan, f.command.Flags().Changed
+	if err := f.checkNumbers(); err != nil {
+		return err
+	}
 	switch {
 	case f.http10 && f.http2 || f.http3 && (f.http10 || f.http2):
 		return errors.New("load: --http1.0, --http2 and --http3 are mutually exclusive")

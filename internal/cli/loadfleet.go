@@ -157,7 +157,11 @@ type runner struct {
 // openRunner returns a runner for the flags. Note receives what happens to agents.
 func (f *loadFlags) openRunner(ctx context.Context, env Env, note func(string)) (_ runner, err error) {
 	if !f.fleet.isUsed() {
-		return runner{load.Run, func() error { return nil }}, nil
+		here := load.Run
+		if f.runPlan != nil {
+			here = f.runPlan
+		}
+		return runner{here, func() error { return nil }}, nil
 	}
 	policy, err := f.fleet.lossPolicy()
 	if err != nil {

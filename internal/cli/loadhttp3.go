@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,12 +15,18 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
 )
 
 // The generator's loop polls sockets, and a QUIC connection has none of its own. So --http3 puts a
@@ -30,7 +37,12 @@ import (
 type http3Gateway struct {
 	net.Listener
 	authority string
+	requests  string // path and query of the user's URL
 	tls       *tls.Config
+
+	mu      sync.Mutex
+	failure string          // the first of the current run
+	connect *hist.Histogram // of its QUIC connections, with the TLS handshake
 }
 
 // gatewayConn is a connection of the generator, with a QUIC connection that ends with it. The first
@@ -62,11 +74,31 @@ func (g *http3Gateway) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &gatewayConn{c, &http3.Transport{TLSClientConfig: g.tls, DisableCompression: true}}, nil
+	return &gatewayConn{c, &http3.Transport{TLSClientConfig: g.tls, DisableCompression: true, Dial: g.dial}}, nil
 }
 
-// useHTTP3 starts a gateway, and makes the Plan load the server through it. The caller calls end
-// after the run.
+// redialEvery is the pause after a failed dial.
+const redialEvery = 50 * time.Millisecond
+
+// dial opens a QUIC connection.
+func (g *http3Gateway) dial(ctx context.Context, to string, secure *tls.Config, q *quic.Config) (*quic.Conn, error) {
+	start := time.Now()
+	c, err := quic.DialAddrEarly(ctx, to, secure, q)
+	if err != nil {
+		select { // a server that refuses all connections is not flooded
+		case <-time.After(redialEvery):
+		case <-ctx.Done():
+		}
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.connect.Record(time.Since(start))
+	return c, nil
+}
+
+// useHTTP3 starts a gateway, through which runPlan loads the server. The caller calls end after the
+// last run.
 func (f *loadFlags) useHTTP3() (end func(), err error) {
 	u, err := url.Parse(f.plan.URL)
 	switch {
@@ -90,22 +122,90 @@ func (f *loadFlags) useHTTP3() (end func(), err error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	g := &http3Gateway{l, u.Host, config}
+	g := &http3Gateway{Listener: l, authority: u.Host, requests: u.RequestURI(), tls: config, connect: hist.New()}
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	s := &http.Server{Handler: g, Protocols: protocols, ConnContext: withTransport,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: max(1, f.plan.Pipeline)}}
 	go func() { _ = s.Serve(g) }()
-	f.plan.URL = "http+unix://" + strings.ReplaceAll(l.Addr().String(), ":", "%3A") + ":" + u.RequestURI()
-	f.plan.Version, f.plan.TLS = load.HTTP2, nil
-	isHost := func(field string) bool { return strings.HasPrefix(strings.ToLower(field), "host:") }
-	if !slices.ContainsFunc(f.plan.Header, isHost) {
-		f.plan.Header = append(slices.Clone(f.plan.Header), "Host: "+u.Host)
-	}
+	f.runPlan = g.run
 	return func() {
 		s.Close()
 		os.RemoveAll(dir)
 	}, nil
+}
+
+// run runs a Plan through the gateway. The Result has the Plan's URL, the connect times of QUIC,
+// and the CPU time of this process, whose goroutines speak QUIC.
+func (g *http3Gateway) run(ctx context.Context, p load.Plan) (*load.Result, error) {
+	g.mu.Lock()
+	g.failure, g.connect = "", hist.New()
+	g.mu.Unlock()
+	url, caller := p.URL, *cmp.Or(p.Trace, &load.Trace{})
+	p.URL = "http+unix://" + strings.ReplaceAll(g.Addr().String(), ":", "%3A") + ":" + g.requests
+	p.Version, p.TLS = load.HTTP2, nil
+	isHost := func(field string) bool { return strings.HasPrefix(strings.ToLower(field), "host:") }
+	if !slices.ContainsFunc(p.Header, isHost) {
+		p.Header = append(slices.Clone(p.Header), "Host: "+g.authority)
+	}
+	var before, after proc.Usage
+	trace := caller
+	trace.Started = func() {
+		before, _ = proc.Self("") // without it, no CPU time is known
+		if caller.Started != nil {
+			caller.Started()
+		}
+	}
+	trace.Ended = func() {
+		after, _ = proc.Self("")
+		if caller.Ended != nil {
+			caller.Ended()
+		}
+	}
+	trace.Progress = func(now load.Progress) {
+		g.explain(&now.Errors)
+		if caller.Progress != nil {
+			caller.Progress(now)
+		}
+	}
+	p.Trace = &trace
+	r, err := load.Run(ctx, p)
+	if r == nil {
+		return nil, err
+	}
+	g.explain(&r.Errors)
+	r.URL = url
+	own := &r.Generator
+	own.UserSeconds, own.SysSeconds = (after.User - before.User).Seconds(), (after.Sys - before.Sys).Seconds()
+	if r.Seconds > 0 {
+		own.Busy = (own.UserSeconds + own.SysSeconds) / r.Seconds / float64(runtime.GOMAXPROCS(0))
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	r.Connect, g.connect = g.connect, hist.New()
+	if r.Connect.Count() == 0 && g.failure != "" && ctx.Err() == nil {
+		err = &load.ConnectError{URL: url, First: g.failure}
+	}
+	return r, err
+}
+
+// explain replaces the error about a stream that the gateway reset by the reason.
+func (g *http3Gateway) explain(e *load.Errors) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.failure != "" && strings.HasPrefix(e.First, "read: the server reset the stream") {
+		e.First = g.failure
+	}
+}
+
+// fail resets the generator's stream after an error, unless the generator has ended it.
+func (g *http3Gateway) fail(r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		g.mu.Lock()
+		g.failure = cmp.Or(g.failure, "HTTP/3: "+err.Error())
+		g.mu.Unlock()
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // ServeHTTP implements http.Handler. If the request fails, the generator's is reset.
@@ -121,12 +221,12 @@ func (g *http3Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	resp, err := t.RoundTrip(out)
 	if err != nil {
-		panic(http.ErrAbortHandler)
+		g.fail(r, err)
 	}
 	defer resp.Body.Close()
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
 	if _, err := io.Copy(w, resp.Body); err != nil {
-		panic(http.ErrAbortHandler)
+		g.fail(r, err)
 	}
 }

@@ -4,6 +4,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/textbar"
@@ -81,11 +82,14 @@ func (l *live) lines() []string {
 		bar(share) + "  " + text,
 		l.line("requests/s", report.Count(l.rate()), func(s *load.Second) float64 { return float64(s.Requests) }),
 	}
-	if n := len(l.seconds); n > 0 && l.seconds[n-1].Latency.Count > 0 {
-		now := &l.seconds[n-1].Latency
+	if n := len(l.seconds); n > 0 {
+		p50, p99 := "none", "none" // without a response in that second
+		if now := &l.seconds[n-1].Latency; now.Count > 0 {
+			p50, p99 = report.Duration(now.P50), report.Duration(now.P99)
+		}
 		lines = append(lines,
-			l.line("p50", report.Duration(now.P50), func(s *load.Second) float64 { return float64(s.Latency.P50) }),
-			l.line("p99", report.Duration(now.P99), func(s *load.Second) float64 { return float64(s.Latency.P99) }))
+			l.line("p50", p50, func(s *load.Second) float64 { return float64(s.Latency.P50) }),
+			l.line("p99", p99, func(s *load.Second) float64 { return float64(s.Latency.P99) }))
 	}
 	if l.now.Errors.Total() == 0 {
 		return append(lines, fmt.Sprintf("%-10s  none", "errors"))
@@ -95,7 +99,9 @@ func (l *live) lines() []string {
 			func(s *load.Second) float64 { return float64(s.Errors) }),
 		fmt.Sprintf("%-10s  %s", "", report.Errors(&l.now.Errors)))
 	if first := l.now.Errors.First; first != "" {
-		lines = append(lines, fmt.Sprintf("%-10s  %s", "first", first))
+		const indent = "            "
+		text := textbar.Wrap(first, textbar.Columns-1-len(indent), indent)
+		lines = append(lines, strings.Split(fmt.Sprintf("%-10s  %s", "first", text), "\n")...)
 	}
 	return lines
 }

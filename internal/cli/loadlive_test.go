@@ -43,12 +43,20 @@ func TestLiveShowsTheLastSeconds(t *testing.T) {
 	if got := strings.Join(l.lines(), "\n"); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
 	}
+	tell.Second(load.Second{Errors: 1})
+	tell.Progress(load.Progress{Measuring: true, Elapsed: 14 * time.Second,
+		Errors: load.Errors{Read: 5, First: "read: " + strings.Repeat("a word ", 11)}})
+	want = "p50         none       █████████████▁\np99         none       █████████████▁\nerrors "
+	if got := strings.Join(l.lines(), "\n"); !strings.Contains(got, want) ||
+		!strings.Contains(got, "first       read: a word a word a word a word a word a word a word a word a\n            word a word") {
+		t.Errorf("without responses in a second, and a long error, got\n%s", got)
+	}
 	if out.Len() != 0 {
 		t.Errorf("no terminal, and no time for a line: %q", out.String())
 	}
 	l.display.printed = time.Now().Add(-plainEvery)
 	l.display.show(l.lines(), l.plain())
-	if got := out.String(); !strings.HasPrefix(got, "13s of 10s ") || strings.Count(got, "\n") != 1 {
+	if got := out.String(); !strings.HasPrefix(got, "14s of 10s ") || strings.Count(got, "\n") != 1 {
 		t.Errorf("got %q", got)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/term"
+
+	"github.com/tarehq/tare/internal/textbar"
 )
 
 // redrawArea is a few lines at the end of a terminal's text that are redrawn repeatedly. It never
@@ -67,11 +69,12 @@ func (a *redrawArea) home(width int) string {
 	return "\r" + fmt.Sprintf(cursorUp, rows-1)
 }
 
-// above prints a line above the area.
+// above prints a line above the area, broken at words.
 func (a *redrawArea) above(line string) {
 	lines := a.lines
 	a.clear()
-	fmt.Fprintln(a.out, line)
+	width, _ := a.size()
+	fmt.Fprintln(a.out, textbar.Wrap(line, width, ""))
 	if lines != nil {
 		a.draw(lines)
 	}

@@ -113,11 +113,11 @@ func TestRedrawAreaReplacesItsLines(t *testing.T) {
 		{func() { b.draw([]string{"one", "two", "three"}) }, "before|one|two|three"},
 		{func() { b.draw([]string{"1", "a line of more than twenty", "3"}) }, "before|1|a line of more than|3"},
 		{func() { b.draw([]string{"only", "esc\x1b[2J\nape"}) }, "before|only|esc?[2J?ape"},
-		{func() { b.above("stays") }, "before|stays|only|esc?[2J?ape"},
-		{func() { b.draw([]string{"1", "2", "3", "4", "5", "6"}) }, "before|stays|1|2|3|4"},
-		{b.clear, "before|stays|"},
-		{b.clear, "before|stays|"},
-		{func() { b.above("also") }, "before|stays|also"},
+		{func() { b.above("stays and breaks at words") }, "before|stays and breaks at|words|only|esc?[2J?ape"},
+		{func() { b.draw([]string{"1", "2", "3", "4", "5", "6"}) }, "before|stays and breaks at|words|1|2|3|4"},
+		{b.clear, "before|stays and breaks at|words|"},
+		{b.clear, "before|stays and breaks at|words|"},
+		{func() { b.above("also") }, "before|stays and breaks at|words|also"},
 	} {
 		step.do()
 		fmt.Fprint(terminal, string(mark))

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -50,7 +51,11 @@ func (h *http1Codec) route(x *exchange) error {
 	if err := h.setKey(x); err != nil {
 		return err
 	}
-	if !x.key.tls && !x.client.allowsHTTP1 && !x.client.allowsPlainHTTP2 {
+	switch c := x.client; {
+	case c.allowsHTTP1:
+	case x.key.tls && !c.offersHTTP2:
+		return errors.New("tare: https URLs require HTTP/1.1 or HTTP/2, which Protocols excludes")
+	case !x.key.tls && !c.allowsPlainHTTP2:
 		return errors.New("tare: http URLs require HTTP/1.1 or unencrypted HTTP/2, which Protocols excludes")
 	}
 	return nil
@@ -78,13 +83,7 @@ func (h *http1Codec) setKey(x *exchange) error {
 			k.port = port
 		}
 	}
-	if !isASCII(k.host) {
-		host, err := asciiHost(k.host)
-		if err != nil {
-			return err
-		}
-		k.host = host
-	}
+	k.host = nameToDial(k.host)
 	if len(x.client.config.UnixSockets) > 0 {
 		host := strings.ToLower(k.host)
 		if socket := x.client.config.UnixSockets[host]; socket != "" {
@@ -125,8 +124,23 @@ func isASCII(s string) bool {
 	return true
 }
 
-// asciiHost converts a host name to ASCII (RFC 5891). It uses net/http, which implements the
-// conversion but exports it only through the Host field of a written request.
+// nameToDial converts a host name to ASCII (RFC 5891) as net/http does before it dials: in lower
+// case, and unchanged if it is invalid. net/http exports the conversion only through DialContext.
+func nameToDial(host string) string {
+	if isASCII(host) {
+		return host
+	}
+	name := host
+	t := http.Transport{DialContext: func(_ context.Context, _, addr string) (net.Conn, error) {
+		name, _, _ = net.SplitHostPort(addr)
+		return nil, net.ErrClosed
+	}}
+	_, _ = t.RoundTrip(&http.Request{URL: &url.URL{Scheme: "http", Host: host}, Header: make(http.Header)})
+	return name
+}
+
+// asciiHost converts a Host field to ASCII as net/http does: it keeps the case. net/http exports
+// this conversion only through a written request.
 func asciiHost(host string) (string, error) {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Host: host, Header: make(http.Header)}
 	var b strings.Builder

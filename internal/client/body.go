@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // responseBody is the body of a response. Read receives it from the connection.
@@ -43,7 +45,9 @@ func (b *responseBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// HasInput reports whether a Read returns at once, as far as the system can tell.
+var _, _, _ connection.InputReporter = (*responseBody)(nil), (*WholeBody)(nil), (*http2Exchange)(nil)
+
+// HasInput implements connection.InputReporter.
 func (b *responseBody) HasInput() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()

@@ -213,8 +213,9 @@ func (x *slab) connect() (err error) {
 	return nil
 }
 
-// maxAttempts limits the attempts of a request. pauses precede those after the first.
-const maxAttempts = 3
+// maxAttempts limits the attempts of a request. A server may close connections after so few
+// requests that several attempts in a row are among those that it leaves.
+const maxAttempts = 5
 
 // retry returns a new exchange for the same request, if the request may be sent again. The new one
 // owns the encoded request. The first one cannot be used again, because its context may still
@@ -250,7 +251,7 @@ func (x *slab) retry() *slab {
 
 // pause waits before the next attempt. It reports false if the context ends.
 func (x *slab) pause() bool {
-	d := [...]time.Duration{0, 10 * time.Millisecond, 100 * time.Millisecond}[x.attempts]
+	d := [...]time.Duration{0, 10, 40, 160}[x.attempts] * time.Millisecond
 	if d == 0 {
 		return true
 	}

@@ -235,12 +235,6 @@ func TestHostNamesAndListTokens(t *testing.T) {
 			t.Errorf("%s: %q, %v", host, got, err)
 		}
 	}
-	for list, want := range map[string]bool{"close": true, "keep-alive, Close": true, "closed": false, "": false,
-		" ,close ,": true} {
-		if hasToken([]string{"x", list}, "close") != want {
-			t.Errorf("%q", list)
-		}
-	}
 }
 
 // Errors report their side, and whether they are timeouts.

@@ -26,11 +26,11 @@ type conn struct {
 	opened  monotime       // set if there is a maxAge
 	uses    int            // the number of uses that have ended
 	probe   *probe         // nil if the socket is unknown
-	pending chan earlyRead // receives what a goroutine has read that watches the connection
+	pending chan earlyRead // the result of a Read by watchByRead
 
 	// The pool's mu guards the fields below.
 	state     state
-	streams   int      // that use it, if it speaks HTTP/2
+	streams   int      // the number in use, if the connection speaks HTTP/2
 	isRetired bool     // it accepts no more streams
 	isOpening bool     // a slot that host.opening counts
 	openErr   error    // why no connection could be opened; there is no slot
@@ -119,7 +119,7 @@ func (c *conn) hasInput() bool {
 	return len(c.pending) > 0 || c.pending == nil && c.probe != nil && !c.probe.quiet()
 }
 
-// idleFor returns how long the connection, which was idle, was so before its current use.
+// idleFor returns how long the connection was idle before its current use.
 func (c *conn) idleFor() time.Duration {
 	return time.Duration(c.host.pool.now() - c.idleSince)
 }

@@ -11,7 +11,7 @@ import (
 type connInfo struct {
 	tlsState *tls.ConnectionState // of TLS with the server, else nil
 	tlsConn  *tls.Conn            // with the server or a proxy, else nil
-	// what the lowest TLS layer reads from; nil if another package made that
+	// the connection below the lowest TLS layer; nil if another package made that layer
 	lowest *underTLS
 	raw    *rawExchange // of a TCP or unix socket without TLS, else nil
 }

@@ -47,7 +47,7 @@ func (c *Client) openConn(x *slab) error {
 	return nil
 }
 
-// useHTTP2 makes a new connection that of the exchange, unless another one has become available.
+// useHTTP2 assigns a new connection to the exchange, or another one that has a free stream by now.
 func (x *slab) useHTTP2(nc net.Conn) {
 	if other := x.conn.otherStream(); other != nil {
 		go nc.Close() // Close may block
@@ -150,7 +150,7 @@ func (c *Client) tlsFor(k *key) *tls.Config {
 	return config
 }
 
-// secureConn is a *tls.Conn or a connection of DialTLSContext that has its method.
+// secureConn is a *tls.Conn, or a connection of DialTLSContext that reports its TLS state.
 type secureConn interface {
 	net.Conn
 	ConnectionState() tls.ConnectionState

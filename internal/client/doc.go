@@ -39,7 +39,7 @@
 // exchanges share one (see poolshare.go). Whether a server speaks HTTP/2 is known from its
 // connections. TLS negotiates it anew when none is left.
 //
-// An exchange whose server has not processed the request is attempted three times at most, with
+// An exchange whose server has not processed the request is attempted five times at most, with
 // pauses. For a proxy that holds only if the connection was reused: another server may respond.
 //
 // # Files

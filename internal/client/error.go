@@ -70,9 +70,8 @@ func (k Kind) String() string {
 type Error struct {
 	Side Side
 	Kind Kind
-	// CanRetry reports whether sending the request again cannot carry it out twice: because nothing
-	// of it was sent, or because its method allows that. The Client has already retried what it
-	// retries itself.
+	// CanRetry reports whether the caller may send the request again: nothing of it was sent, or it
+	// is repeatable. The Client has already made its own retries.
 	CanRetry bool
 	During   string // the step that failed, such as "reading the response from"
 	Addr     string // host and port, or the path of a unix socket
@@ -128,7 +127,7 @@ func (t headTimeout) Error() string {
 	return "no response within " + time.Duration(t).String() + " (ResponseHeaderTimeout)"
 }
 
-// Is reports what net/http's error is, too.
+// Is matches context.DeadlineExceeded, as net/http's error does.
 func (headTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
 
 func (headTimeout) Unwrap() error { return os.ErrDeadlineExceeded }

@@ -48,7 +48,7 @@ type exchange struct {
 	scratch    *scratch // nil once it is released
 
 	mu           sync.Mutex
-	cause        error        // of an end before the response's end
+	cause        error        // why the exchange ended before the response did
 	sendErr      error        // why sending has failed, if there is no cause
 	contextWatch contextWatch // of the context
 	// starts a waiting body, or drops a connection whose body is late
@@ -59,10 +59,10 @@ type exchange struct {
 	leftToSender bool     // the sender will keep or close the connection
 
 	// mu does not guard the fields below: the goroutine that receives uses them.
-	attempts  uint8 // that precede this one
+	attempts  uint8 // earlier attempts of the request
 	isEncoded bool  // the request is in the scratch
 	keepAlive bool  // the connection may be kept
-	// may be sent twice; computed once, for the caller may change the request
+	// the request may be sent twice; computed once, because the caller may change the request
 	isRepeatable    bool
 	expectsContinue bool // the body waits for an interim response
 	bodyBuffered    bool // the body is in the scratch

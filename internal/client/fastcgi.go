@@ -21,10 +21,10 @@ const requestID = 1
 type FastCGI struct {
 	Network string // of Config.Addr
 
-	// Describe sets the parameters of a request whose body has that length, or -1 if it is unknown.
-	// Edit may change the parameters, and keep them.
+	// Describe sets the parameters of a request. length is that of its body, -1 if it is unknown.
 	Describe func(p *Params, r *http.Request, length int64) error
-	Edit     func(r *http.Request, p *Params)
+	// Edit may change the parameters, and keep them.
+	Edit func(r *http.Request, p *Params)
 
 	BufferBody int64
 	Stderr     func(r *http.Request, text []byte)
@@ -35,8 +35,8 @@ type FastCGIOptions struct {
 	// Addr is the address of the application: a host and port, or a unix socket if it begins with a
 	// slash. "" selects the Client's.
 	Addr string
-	// Describe sets all parameters for a body of that length, or -1 if it is unknown. nil selects
-	// the Client's.
+	// Describe sets all parameters. length is that of the body, -1 if it is unknown. nil selects the
+	// Client's.
 	Describe func(p *Params, length int64) error
 	// Stderr receives what the application writes to STDERR. nil selects the Client's.
 	Stderr func(text []byte)
@@ -119,12 +119,12 @@ type fastcgiCodec struct {
 	// of the request
 	params Params
 	list   []byte // the encoded parameters
-	body   []byte // that was read before it is sent
+	body   []byte // the body, if it was read before it is sent
 
 	// of the response
 	records     wire.Reader
 	recordType  wire.Type // of the current record
-	head        []byte    // that arrived in pieces
+	head        []byte    // the memory of a head that arrives in pieces
 	wholeHead   []byte    // part of head, or of the received bytes
 	cgi         http1.CGI // its offsets refer to wholeHead
 	content     []byte    // of STDOUT, not read yet; part of the received bytes

@@ -50,8 +50,8 @@ func (f *fastcgiCodec) describe(p *Params, x *exchange) error {
 	return nil
 }
 
-// bufferBody sets the body's length, and reads a body that is sent with the parameters, or whose
-// length the parameters must contain.
+// bufferBody sets the body's length. It reads a short body, and one of unknown length if
+// CONTENT_LENGTH must be set.
 func (f *fastcgiCodec) bufferBody(x *exchange) error {
 	length := x.request.ContentLength
 	switch {

@@ -71,8 +71,8 @@ func (f *fastcgiCodec) makeResponse(x *slab) error {
 	return nil
 }
 
-// bufferedBody returns the length of the body if it and the regular end of the request have been
-// received, with nothing between them that concerns others. in is what follows the current content.
+// bufferedBody returns the length of the body. ok reports whether the body and a regular end of the
+// request have been received, and no records of other requests. in follows the current content.
 func (f *fastcgiCodec) bufferedBody(in []byte) (length int, ok bool) {
 	length = len(f.content)
 	ahead, hasEnded := f.records, f.stdoutEnded // a copy
@@ -119,9 +119,9 @@ func (f *fastcgiCodec) takeBody(x *slab, length int) (body string) {
 	return string(b)
 }
 
-// setHeader sets the Header of the response and what repeats its text, or leaves the head to a
-// Memory, with room for a body. It drops header fields that concern the connection to the
-// application (RFC 3875, 6.3.4).
+// setHeader sets the Header and the Status of the response. If the exchange has a Memory, setHeader
+// copies the head there instead, with room for a body. It drops fields that concern the connection
+// to the application (RFC 3875, 6.3.4).
 func (f *fastcgiCodec) setHeader(x *slab, room int) {
 	f.cgi.Fields = slices.DeleteFunc(f.cgi.Fields, func(h http1.Field) bool {
 		return h.ConcernsConnection(f.wholeHead) ||
@@ -138,7 +138,7 @@ func (f *fastcgiCodec) setHeader(x *slab, room int) {
 	r.Header = makeHeader(nil, f.cgi.Fields, &text, x.values[:0])
 }
 
-// setFraming sets the fields of the response that do not refer to its text.
+// setFraming sets the status code, version and length of the response.
 func (f *fastcgiCodec) setFraming(x *slab) {
 	r, status := &x.response, f.cgi.Status
 	x.setResponse()

@@ -42,15 +42,16 @@ func (c *pieceConn) Read(p []byte) (int, error) {
 
 // arriving is a body whose pieces arrive one after another.
 type arriving struct {
-	pieces   []string
-	hasInput bool
-	err      error // at the end; nil is io.EOF
+	pieces  []string
+	arrived int   // number of Reads that return at once
+	err     error // at the end; nil is io.EOF
 }
 
-func (b *arriving) HasInput() bool { return b.hasInput }
+func (b *arriving) HasInput() bool { return b.arrived > 0 }
 func (b *arriving) Close() error   { return nil }
 
 func (b *arriving) Read(p []byte) (int, error) {
+	b.arrived--
 	if len(b.pieces) == 0 {
 		if b.err != nil {
 			return 0, b.err
@@ -70,15 +71,17 @@ func TestFirstPieceIsSentWithHead(t *testing.T) {
 	fcgi := func(text string) string { return string(wire.AppendStream(nil, wire.Stdin, 1, []byte(text))) }
 	end := string(wire.AppendStreamEnd(nil, wire.Stdin, 1))
 	for name, test := range map[string]struct {
-		isFastCGI, hasInput bool
-		length              int64
-		want                []string // ends of writes
+		isFastCGI bool
+		arrived   int
+		length    int64
+		want      []string // ends of writes
 	}{
-		"length":         {false, true, 5, []string{"\r\n\r\nab", "cde"}},
-		"chunks":         {false, true, -1, []string{"\r\n\r\n2\r\nab\r\n", "3\r\ncde\r\n", "0\r\n\r\n"}},
-		"awaited":        {false, false, 5, []string{"\r\n\r\n", "ab", "cde"}},
-		"fastcgi":        {true, true, 5, []string{fcgi("ab"), fcgi("cde") + end}},
-		"fastcgi, later": {true, false, 5, []string{"", fcgi("ab"), fcgi("cde") + end}},
+		"length":         {false, 1, 5, []string{"\r\n\r\nab", "cde"}},
+		"chunks":         {false, 1, -1, []string{"\r\n\r\n2\r\nab\r\n", "3\r\ncde\r\n", "0\r\n\r\n"}},
+		"whole":          {false, 3, -1, []string{"\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"}},
+		"awaited":        {false, 0, 5, []string{"\r\n\r\n", "ab", "cde"}},
+		"fastcgi":        {true, 1, 5, []string{fcgi("ab"), fcgi("cde") + end}},
+		"fastcgi, later": {true, 0, 5, []string{"", fcgi("ab"), fcgi("cde") + end}},
 	} {
 		nc := &pieceConn{lastWrite: test.want[len(test.want)-1]}
 		nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
@@ -90,7 +93,7 @@ func TestFirstPieceIsSentWithHead(t *testing.T) {
 			head := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\n"))
 			nc.text = string(wire.AppendEnd(head, 1, wire.End{}))
 		}
-		r := request(t, http.MethodPost, "http://host:9000/", &arriving{pieces: []string{"ab", "cde"}, hasInput: test.hasInput})
+		r := request(t, http.MethodPost, "http://host:9000/", &arriving{pieces: []string{"ab", "cde"}, arrived: test.arrived})
 		r.ContentLength = test.length
 		resp, err := send(r)
 		if err != nil {
@@ -113,7 +116,7 @@ func TestFirstPieceIsSentWithHead(t *testing.T) {
 func TestFirstPieceDoesNotAwaitEnd(t *testing.T) {
 	nc := &pieceConn{lastWrite: "abcde"}
 	nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-	r := request(t, http.MethodPost, "http://host/", &endingLate{arriving{pieces: []string{"abcde"}, hasInput: true}, nc})
+	r := request(t, http.MethodPost, "http://host/", &endingLate{arriving{pieces: []string{"abcde"}, arrived: 1}, nc})
 	r.ContentLength = 5
 	resp, err := New(dialing(nc)).RoundTrip(r)
 	if err != nil {
@@ -150,7 +153,7 @@ func TestWholeAndFailingFirstPiece(t *testing.T) {
 	config.Settings.DialContext = func(context.Context, string, string) (net.Conn, error) { dials++; return nc, nil }
 	c := New(config)
 	for range 2 {
-		r := request(t, http.MethodPost, "http://host/", &lastPiece{arriving{pieces: []string{"ab"}, hasInput: true}})
+		r := request(t, http.MethodPost, "http://host/", &lastPiece{arriving{pieces: []string{"ab"}, arrived: 1}})
 		r.ContentLength = 2
 		resp, err := c.RoundTrip(r)
 		if err != nil {
@@ -162,7 +165,7 @@ func TestWholeAndFailingFirstPiece(t *testing.T) {
 		t.Errorf("%d connections, %q", dials, nc.writes)
 	}
 	failure := errors.New("failure")
-	r := request(t, http.MethodPost, "http://host/", &arriving{hasInput: true, err: failure})
+	r := request(t, http.MethodPost, "http://host/", &arriving{arrived: 1, err: failure})
 	r.ContentLength = 2
 	if _, err := c.RoundTrip(r); !errors.Is(err, failure) || len(nc.writes) != 2 {
 		t.Errorf("%v after %q", err, nc.writes)

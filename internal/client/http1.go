@@ -51,7 +51,7 @@ func (http1Protocol) framePiece(x *exchange, m *pieceBuffer, n int, end bool) []
 func appendTrailer(b []byte, trailer http.Header) []byte {
 	for name, values := range trailer {
 		for _, v := range values {
-			if name = http.CanonicalHeaderKey(name); http1.ValidToken(name) && http1.TrailerAllowed(name) {
+			if name = http.CanonicalHeaderKey(name); http1.TrailerAllowed(name) {
 				b = http1.AppendField(b, name, v)
 			}
 		}

@@ -2,9 +2,7 @@ package client
 
 import (
 	"io"
-	"net/http"
 	"net/textproto"
-	"strings"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -132,17 +130,10 @@ func (h *http1Codec) readTrailer(x *slab, wait bool) error {
 			return x.malformed(err)
 		}
 		if complete {
-			section := http1.TextOf(in[:t.Size])
-			x.scratch.parsed += t.Size
-			for _, f := range t.Fields {
-				if x.isDraining { // the response belongs to the caller
-					break
-				}
-				if x.response.Trailer == nil {
-					x.response.Trailer = make(http.Header, len(t.Fields))
-				}
-				x.response.Trailer.Add(section.Of(f.Name), section.Of(f.Value))
+			if !x.isDraining { // otherwise the response belongs to the caller
+				x.response.Trailer = t.AddTo(x.response.Trailer, in, textproto.CanonicalMIMEHeaderKey)
 			}
+			x.scratch.parsed += t.Size
 			return io.EOF
 		}
 		if !wait {
@@ -191,27 +182,4 @@ func (h *http1Codec) skipBuffered(x *slab) (err error) {
 // mayDrain implements codec.
 func (h *http1Codec) mayDrain(x *exchange) bool {
 	return x.keepAlive && h.head.Persistent && h.mode != http1.UntilClose && h.remaining <= maxDrain
-}
-
-// announceTrailer moves the names in the Trailer field to Response.Trailer, as keys without values.
-func (x *slab) announceTrailer() error {
-	r := &x.response
-	for _, list := range r.Header["Trailer"] {
-		for name := range strings.SplitSeq(list, ",") {
-			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
-			switch {
-			case name == "":
-				continue
-			case x.client.config.Verbatim && !http1.TrailerAllowed(name):
-				continue
-			case !http1.TrailerAllowed(name), len(r.Trailer) >= maxTrailerFields:
-				return x.newError(Server, Malformed, whileReadingHead, errTrailerNames)
-			case r.Trailer == nil:
-				r.Trailer = make(http.Header)
-			}
-			r.Trailer[name] = nil
-		}
-	}
-	delete(r.Header, "Trailer")
-	return nil
 }

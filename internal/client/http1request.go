@@ -29,7 +29,7 @@ func (h *http1Codec) encode(x *exchange) error {
 	return bufferBody(x)
 }
 
-// setBodyLength sets the length of the body, -1 if unknown, and what depends on the body.
+// setBodyLength sets bodyLength, expectsContinue and keepAlive.
 func setBodyLength(x *exchange) {
 	r := x.request
 	switch {
@@ -40,12 +40,12 @@ func setBodyLength(x *exchange) {
 		x.bodyLength = r.ContentLength
 	}
 	x.expectsContinue = x.body != nil && x.client.settings.ExpectContinueTimeout > 0 &&
-		hasToken(r.Header["Expect"], "100-continue")
-	x.keepAlive = !r.Close && !x.client.settings.DisableKeepAlives && !hasToken(r.Header["Connection"], "close") &&
-		r.Method != http.MethodConnect
+		http1.HasToken(r.Header["Expect"], "100-continue")
+	x.keepAlive = !r.Close && !x.client.settings.DisableKeepAlives && r.Method != http.MethodConnect &&
+		!http1.HasToken(r.Header["Connection"], "close")
 }
 
-// bufferBody reads a body behind the head in the scratch, if it is small and in memory.
+// bufferBody appends the body to the encoded head, if the body is small and in memory.
 func bufferBody(x *exchange) error {
 	if x.body == nil || x.expectsContinue || x.bodyLength < 0 || x.bodyLength > smallBody || x.getBody == nil {
 		return nil
@@ -253,7 +253,7 @@ func (x *exchange) trailerNames() (string, error) {
 			return "", invalidValueError(name)
 		}
 		name = http.CanonicalHeaderKey(name)
-		if !http1.ValidToken(name) || !http1.TrailerAllowed(name) {
+		if !http1.TrailerAllowed(name) {
 			return "", fmt.Errorf("tare: invalid trailer field name %q", name)
 		}
 		names = append(names, name)
@@ -324,8 +324,8 @@ func (h *http1Codec) appendAddedFields(x *exchange, b []byte, method string) []b
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
 		x.traceField("Accept-Encoding", "gzip")
 	}
-	if (x.request.Close || x.client.settings.DisableKeepAlives) && !hasToken(header["Connection"], "close") &&
-		(x.request.Close || !hasToken(header["Connection"], "upgrade")) {
+	if (x.request.Close || x.client.settings.DisableKeepAlives) && !http1.HasToken(header["Connection"], "close") &&
+		(x.request.Close || !http1.HasToken(header["Connection"], "upgrade")) {
 		b = append(b, "Connection: close\r\n"...)
 		x.traceField("Connection", "close")
 	}
@@ -354,16 +354,4 @@ func firstValue(values []string) string {
 		return ""
 	}
 	return values[0]
-}
-
-// hasToken reports whether a list has an element, ignoring case. token is in lower case.
-func hasToken(values []string, token string) bool {
-	for _, v := range values {
-		for element := range strings.SplitSeq(v, ",") {
-			if strings.EqualFold(strings.TrimSpace(element), token) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -162,7 +162,7 @@ func (h *http1Codec) announcesTrailer(r *http.Response) bool {
 		slices.ContainsFunc(h.head.Fields, func(f http1.Field) bool { return f.Known == http1.NameTrailer })
 }
 
-// setHeader sets the Header of the response and what repeats its text. It reports whether there is
+// setHeader sets the Header, Proto, Status and Trailer of the response. It reports whether there is
 // a Content-Encoding.
 func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err error) {
 	head, r := &h.head, &x.response
@@ -178,19 +178,23 @@ func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err e
 		switch f.Known {
 		case http1.NamePragma:
 			if !x.client.config.Verbatim {
-				addCacheControl(r.Header)
+				http1.TranslatePragma(r.Header)
 			}
 		case http1.NameContentEncoding:
 			isEncoded = true
 		}
 	}
 	if r.TransferEncoding != nil {
-		return isEncoded, x.announceTrailer()
+		r.Trailer, err = http1.TakeTrailer(r.Header, maxTrailerFields, x.client.config.Verbatim,
+			textproto.CanonicalMIMEHeaderKey)
+		if err != nil {
+			err = x.newError(Server, Malformed, whileReadingHead, errTrailerNames)
+		}
 	}
-	return isEncoded, nil
+	return isEncoded, err
 }
 
-// setFraming sets the fields of the response that do not refer to its text.
+// setFraming sets the status code, version, length and coding of the response.
 func (h *http1Codec) setFraming(x *slab, framing http1.Framing) {
 	head, r := &h.head, &x.response
 	x.setResponse()
@@ -206,14 +210,5 @@ func (h *http1Codec) setFraming(x *slab, framing http1.Framing) {
 		r.ContentLength = length
 	case isHead, mayHaveBody && framing.Mode != http1.NoBody:
 		r.ContentLength = -1
-	}
-}
-
-// addCacheControl interprets Pragma as net/http does.
-func addCacheControl(h http.Header) {
-	if pragma, ok := h["Pragma"]; ok && pragma[0] == "no-cache" {
-		if _, ok := h["Cache-Control"]; !ok {
-			h["Cache-Control"] = []string{"no-cache"}
-		}
 	}
 }

@@ -11,8 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,159 @@ func TestHTTP2BodiesMayEndEarly(t *testing.T) {
 		if windows < 80_000 {
 			t.Errorf("%d bytes of the window returned", windows)
 		}
+	})
+}
+
+// A body of unknown length ends although the server has made its window negative.
+func TestHTTP2BodiesEndInNegativeWindows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reader, writer := io.Pipe()
+		c, _ := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+			p.start()
+			for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
+				switch {
+				case h.Type == wire.Data && h.Flags.Has(wire.EndStream):
+					p.respond(h.StreamID)
+				case h.Type == wire.Data:
+					p.write(wire.AppendSettings(nil, wire.Setting{ID: wire.InitialWindowSize}))
+				case h.Type == wire.Settings && h.Flags.Has(wire.Ack):
+					go writer.Close()
+				}
+			}
+		})
+		go func() { _, _ = io.WriteString(writer, "hello") }()
+		if _, text, err := send(c, request(t, http.MethodPost, "http://host/", reader)); text != "hello" {
+			t.Error(err)
+		}
+	})
+}
+
+// Bodies that share a slow connection advance together.
+func TestHTTP2BodiesShareOutput(t *testing.T) {
+	const size = 10 << 20
+	synctest.Test(t, func(t *testing.T) {
+		got := make(map[uint32]int)
+		c, _ := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+			p.start(wire.Setting{ID: wire.InitialWindowSize, Value: size})
+			p.write(wire.AppendWindowUpdate(nil, 0, 1<<30))
+			for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
+				if h.Type != wire.Data {
+					continue
+				}
+				time.Sleep(time.Millisecond)
+				if got[h.StreamID] += int(h.Length); h.Flags.Has(wire.EndStream) {
+					for id, n := range got {
+						if n < size/2 {
+							t.Errorf("%d bytes of stream %d have arrived, all of stream %d", n, id, h.StreamID)
+						}
+					}
+					p.respond(h.StreamID)
+				}
+			}
+		})
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				r := request(t, http.MethodPost, "http://host/", io.LimitReader(zeros{}, size))
+				if _, text, err := send(c, r); text != "hello" {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// slowConn receives 10 KB a second.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Read(p []byte) (int, error) {
+	time.Sleep(100 * time.Millisecond)
+	return c.Conn.Read(p[:min(len(p), 1000)])
+}
+
+// A slow server accepts a byte within the timeout, also over TLS.
+func TestHTTP2SlowServersReceiveBodies(t *testing.T) {
+	cert := httptest.NewTLSServer(nil)
+	defer cert.Close()
+	for _, scheme := range []string{"http", "https"} {
+		synctest.Test(t, func(t *testing.T) {
+			var protocols http.Protocols
+			protocols.SetHTTP2(true)
+			protocols.SetUnencryptedHTTP2(true)
+			c := New(&Config{Settings: &http.Transport{Protocols: &protocols,
+				TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+				HTTP2:           &http.HTTP2Config{WriteByteTimeout: 5 * time.Second},
+				DialContext: func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					var nc net.Conn = slowConn{theirs}
+					if scheme == "https" {
+						config := &tls.Config{Certificates: cert.TLS.Certificates, NextProtos: []string{protoHTTP2}}
+						nc = tls.Server(nc, config)
+					}
+					go func() {
+						defer theirs.Close()
+						p := &http2Peer{Conn: nc, decoder: wire.NewDecoder(wire.DefaultTableSize)}
+						p.start(wire.Setting{ID: wire.InitialWindowSize, Value: 1 << 20})
+						p.write(wire.AppendWindowUpdate(nil, 0, 1<<20))
+						for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
+							if h.Type == wire.Data && h.Flags.Has(wire.EndStream) {
+								p.respond(h.StreamID)
+							}
+						}
+					}()
+					return ours, nil
+				}}})
+			r := request(t, http.MethodPost, scheme+"://host/", io.LimitReader(zeros{}, 200_000))
+			if _, text, err := send(c, r); text != "hello" {
+				t.Error(scheme, err)
+			}
+			c.CloseIdleConnections()
+			time.Sleep(time.Minute)
+		})
+	}
+}
+
+// noDeadlines is a connection without deadlines. Its Writes wait for Close once it is deaf.
+type noDeadlines struct {
+	net.Conn
+	isDeaf atomic.Bool
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (*noDeadlines) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+
+func (c *noDeadlines) Write(p []byte) (int, error) {
+	if c.isDeaf.Load() {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+func (c *noDeadlines) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// A connection without deadlines is closed although its server accepts nothing.
+func TestHTTP2ConnectionsWithoutDeadlinesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := serveHTTP2(t, new(http.Transport), respondAll)
+		dial, nc := c.settings.DialContext, &noDeadlines{closed: make(chan struct{})}
+		c.settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			var err error
+			nc.Conn, err = dial(ctx, network, addr)
+			return nc, err
+		}
+		if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
+			t.Error(err)
+		}
+		synctest.Wait()
+		nc.isDeaf.Store(true)
+		c.CloseIdleConnections()
+		<-nc.closed
 	})
 }
 

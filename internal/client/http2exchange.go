@@ -285,7 +285,8 @@ func (e *http2Exchange) lost(err error) error {
 	if errors.As(err, &f) {
 		reused := !x.openedConn
 		x.unprocessed = f.IsUnprocessed
-		x.mayRetry = f.IsUnprocessed && (reused || x.client.config.Repeatable == nil) ||
+		isRefused := f.IsUnprocessed && !f.OfNewConn || f.MayExceedLimit && !x.receivedAny
+		x.mayRetry = isRefused && (reused || x.client.config.Repeatable == nil) ||
 			f.Kind == h2.Closed && reused && !x.receivedAny
 	}
 	return e.errorOf(err)
@@ -328,13 +329,13 @@ func (e *http2Exchange) StreamClosed() { e.conn.closeStream() }
 // ContextEnded implements Ender.
 func (e *http2Exchange) ContextEnded() { e.abort(contextCause(e.x.ctx)) }
 
-// abort ends the exchange. If the response is not complete, those that wait for it receive cause.
+// abort ends the exchange. Calls that wait for an incomplete response return cause.
 func (e *http2Exchange) abort(cause error) {
 	e.stream.Abort(cause, false)
 	e.end()
 }
 
-// abandon is abort by the goroutine that receives: what has arrived is not read.
+// abandon is abort by the goroutine that receives. It drops the content that has arrived.
 func (e *http2Exchange) abandon(cause error) {
 	if e.isOpen {
 		e.stream.Abort(cause, true)
@@ -396,7 +397,7 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-// HasInput reports whether a Read returns at once.
+// HasInput implements connection.InputReporter.
 func (e *http2Exchange) HasInput() bool { return e.stream.HasInput() }
 
 // Close implements io.Closer. It ends the response unless all of it has arrived.

@@ -94,8 +94,8 @@ func (e *http2Exchange) encodeHead(r *h2.Request) error {
 	return nil
 }
 
-// mayIgnoreConnection reports whether the fields that HTTP/2 does not have demand nothing of the
-// connection, as in net/http.
+// mayIgnoreConnection reports whether Connection and Upgrade may be omitted, which HTTP/2 does not
+// have. The rule is net/http's.
 func mayIgnoreConnection(h http.Header) bool {
 	c := h["Connection"]
 	return firstValue(h["Upgrade"]) == "" && (len(c) == 0 || len(c) == 1 &&
@@ -201,7 +201,7 @@ func trailerBlock(trailer http.Header) []byte {
 	b := wire.AppendHeaders(nil, 0)
 	for name, values := range trailer {
 		for _, v := range values {
-			if http1.ValidToken(name) && http1.TrailerAllowed(http.CanonicalHeaderKey(name)) && http1.ValidValue(v) {
+			if http1.TrailerAllowed(name) && http1.ValidValue(v) {
 				b = wire.AppendField(b, name, v)
 			}
 		}

@@ -28,11 +28,13 @@ func respondAll(p *http2Peer) {
 	}
 }
 
-// A request that no server processes is tried three times, with pauses, and so is dialing.
+// A request that no server processes is tried five times, with pauses, and so is dialing.
 func TestHTTP2RetriesAreLimited(t *testing.T) {
 	goAway := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.NoError)) }
+	fail := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.InternalError)) }
 	refuse := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) }
 	leave := func(p *http2Peer, _ uint32) { p.Close() }
+	exceed := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.ProtocolError)) }
 	for _, test := range []struct {
 		name         string
 		respond      func(p *http2Peer, id uint32)
@@ -42,14 +44,17 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 		canRetry     bool
 		settings     []wire.Setting
 	}{
-		{name: "no streams", respond: refuse, tries: 3, dials: 3, canRetry: true,
+		{name: "no streams", respond: refuse, tries: 5, dials: 5, canRetry: true,
 			settings: []wire.Setting{{ID: wire.MaxConcurrentStreams}}},
-		{name: "GOAWAY", respond: goAway, tries: 3, dials: 3, canRetry: true},
+		{name: "GOAWAY", respond: goAway, tries: 5, dials: 5, canRetry: true},
+		{name: "GOAWAY with an error", respond: fail, tries: 1, dials: 1, canRetry: true},
 		{name: "GOAWAY to a proxy", respond: goAway, isProxy: true, tries: 1, dials: 1, canRetry: true},
-		{name: "refused", respond: refuse, tries: 3, dials: 1, canRetry: true},
-		{name: "refused POST", respond: refuse, body: strings.NewReader("body"), tries: 3, dials: 1, canRetry: true},
+		{name: "refused", respond: refuse, tries: 5, dials: 1, canRetry: true},
+		{name: "refused POST", respond: refuse, body: strings.NewReader("body"), tries: 5, dials: 1, canRetry: true},
 		{name: "body that cannot be sent again", respond: refuse, body: io.MultiReader(strings.NewReader("body")),
 			tries: 1, dials: 1, canRetry: true},
+		{name: "limit exceeded", respond: exceed, tries: 5, dials: 5, canRetry: true},
+		{name: "limit exceeded by POST", respond: exceed, body: strings.NewReader("body"), tries: 1, dials: 1},
 		{name: "closed", respond: leave, tries: 1, dials: 1, canRetry: true},
 		{name: "closed POST", respond: leave, body: strings.NewReader("body"), tries: 1, dials: 1},
 	} {
@@ -92,7 +97,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				took := time.Since(began)
-				if tries != test.tries || dials() != test.dials || test.tries == 3 && took != 10*time.Millisecond {
+				if tries != test.tries || dials() != test.dials || test.tries == 5 && took != 210*time.Millisecond {
 					t.Errorf("%d tries, %d dials in %v, want %d and %d", tries, dials(), took, test.tries, test.dials)
 				}
 			})
@@ -249,6 +254,42 @@ func TestHTTP2CancellationDoesNotWait(t *testing.T) {
 func silent(p *http2Peer) {
 	p.start()
 	for _, _, ok := p.frame(); ok; _, _, ok = p.frame() {
+	}
+}
+
+// A server that is slow, but responds to the first PING, receives further requests even if no other
+// connection may be opened.
+func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
+	for _, set := range []*http.Transport{{MaxConnsPerHost: 1},
+		{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, dials := serveHTTP2(t, set, func(p *http2Peer) {
+				p.start()
+				for h, payload, ok := p.frame(); ok; h, payload, ok = p.frame() {
+					switch {
+					case h.Type == wire.Ping:
+						p.write(wire.AppendPing(nil, wire.Ack, [8]byte(payload)))
+					case h.Type == wire.Headers && h.StreamID == 1: // remains open
+						p.write(headFrame(1, 0, ":status", "200"))
+					case h.Type == wire.Headers && h.StreamID > 7:
+						p.respond(h.StreamID)
+					}
+				}
+			})
+			resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			for i := range 5 {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				_, text, err := send(c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
+				cancel()
+				if isSlow := i < 3; text != "hello" != isSlow || dials() != 1 {
+					t.Errorf("request %d: %v, %d dials", i, err, dials())
+				}
+			}
+		})
 	}
 }
 

@@ -101,8 +101,9 @@ func (m *Memory) Reset() {
 	*m = Memory{header: h, text: text, head: Head{Fields: fields}}
 }
 
-// keep copies a head, with room in text for a body of a length, and takes over the fields, or
-// copies them before its first use. It returns memory for the fields of other heads.
+// keep stores a copy of a head and its fields, with room for a body behind the head in text. It
+// returns memory for the next head's fields: that of the last ones. At first it returns the memory
+// of fields, and stores a copy of them.
 func (m *Memory) keep(head []byte, fields []http1.Field, room int) (spare []http1.Field) {
 	if n := len(head) + room; cap(m.text) < n {
 		m.text = make([]byte, 0, max(n, 2*cap(m.text), minMemoryText))

@@ -68,11 +68,11 @@ type host struct {
 	waiting []chan *conn // in the order of arrival; each channel has room for its connection
 }
 
-// get returns an idle connection to a host, or one that another request shares, or a slot, whose
-// Conn is nil and which the caller must open. It does not check the connection: see conn.isAlive.
-// At the limit it waits, and fails with the cause of ctx if ctx ends first. With fresh it returns a
-// slot rather than a connection for one request at a time, if necessary that of an idle one, which
-// it closes. The caller must call keep, drop, detach or closeStream on the result.
+// get returns an idle connection to a host, a shared one, or a slot, whose Conn is nil. The caller
+// must open a slot. get does not check the connection: see conn.isAlive. At the limit it waits. If
+// ctx ends first, it returns the cause. With fresh it closes an idle connection and returns its
+// slot, but shares connections nevertheless. The caller must call keep, drop, detach or closeStream
+// on the result.
 func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	c, queue := p.takeOrWait(k)
 	if queue != nil {
@@ -115,11 +115,11 @@ func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
 
 // next returns a connection or slot for a request, or nil if it must wait. The caller holds mu.
 func (h *host) next() *conn {
-	if c := h.takeStream(); c != nil {
+	isFull := h.isFull()
+	if c := h.takeStream(isFull && h.opening == 0); c != nil {
 		return c
 	}
-	l := &h.pool.limits
-	if l.maxConns > 0 && h.active >= l.maxConns || h.awaitsStream() {
+	if isFull || h.isHTTP2 && !h.pool.limits.sharesNothing && h.opening > 0 { // a stream of that may be free
 		return nil
 	}
 	h.active++
@@ -156,8 +156,8 @@ func (p *pool) isHTTP2(k key) bool {
 	return h != nil && h.isHTTP2
 }
 
-// stopWaiting removes queue from those that wait. A connection that arrived in the meantime is
-// passed on.
+// stopWaiting removes queue from the waiting requests. If queue has received a connection in the
+// meantime, stopWaiting passes it on.
 func (p *pool) stopWaiting(k key, queue chan *conn) {
 	p.mu.Lock()
 	if h := p.hosts[k]; h != nil {

@@ -16,11 +16,11 @@ import (
 // Requests for a host that speaks HTTP/2 wait while a connection is being opened. They receive a
 // stream of it, the error, or the slot to open the next one.
 
-// takeStream reserves a stream of a shared connection, which it returns, or nil. The caller holds
-// mu.
-func (h *host) takeStream() *conn {
+// takeStream reserves a stream of a shared connection, which it returns, or nil. With isOnly no
+// other connection can be opened. The caller holds mu.
+func (h *host) takeStream(isOnly bool) *conn {
 	for _, c := range h.shared {
-		if c.h2.Reserve() {
+		if c.h2.Reserve(isOnly) {
 			h.use(c)
 			return c
 		}
@@ -40,7 +40,7 @@ func (h *host) use(c *conn) {
 // share makes an idle connection shared, with a stream. It reports false if the connection accepts
 // none. The caller holds mu.
 func (h *host) share(c *conn) bool {
-	if c.isRetired || !c.h2.Reserve() {
+	if c.isRetired || !c.h2.Reserve(false) {
 		return false
 	}
 	h.shared = append(h.shared, c)
@@ -56,11 +56,10 @@ func (h *host) retire(c *conn) {
 	}
 }
 
-// awaitsStream reports whether a request waits for a stream rather than open a connection. The
-// caller holds mu.
-func (h *host) awaitsStream() bool {
+// isFull reports whether no further connection may be opened. The caller holds mu.
+func (h *host) isFull() bool {
 	l := &h.pool.limits
-	return h.isHTTP2 && !l.sharesNothing && (h.opening > 0 || l.waitsForStreams && len(h.shared) > 0)
+	return l.maxConns > 0 && h.active >= l.maxConns || l.waitsForStreams && h.isHTTP2 && len(h.shared) > 0
 }
 
 // slot returns a slot. The caller holds mu.
@@ -156,7 +155,7 @@ func (c *conn) otherStream() *conn {
 	if p.limits.sharesNothing {
 		return nil
 	}
-	return h.takeStream()
+	return h.takeStream(false)
 }
 
 // closeStream ends the use of a stream. The connection becomes idle, or is closed, after its last

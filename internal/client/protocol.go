@@ -4,7 +4,7 @@ package client
 // else is common to both: connections, goroutines, timeouts, retries, and what becomes of a
 // connection. Its methods may be called concurrently.
 type protocol interface {
-	// newCodec returns the state of an exchange. It is reused for other exchanges.
+	// newCodec returns a codec, which serves one exchange after another.
 	newCodec() codec
 	// framePiece adds the framing to a piece of a request's body: n bytes in m, from roomBefore on.
 	// end reports whether the body ends with it.
@@ -25,7 +25,7 @@ type codec interface {
 	encode(x *exchange) error
 	// receiveHead waits for the head of the final response. It fills the buffer by x.fill.
 	receiveHead(x *exchange) error
-	// makeResponse makes x.response of the head. It ends the exchange if the whole response has
+	// makeResponse builds x.response from the head. It ends the exchange if the whole response has
 	// been received.
 	makeResponse(x *slab) error
 	// readBody reads from the response's body, and waits for at least one byte. p has room. At
@@ -38,8 +38,7 @@ type codec interface {
 	skipBuffered(x *slab) error
 	// mayDrain reports whether the rest of the body may be read for the sake of the connection.
 	mayDrain(x *exchange) bool
-	// isClean reports after the end of the body whether the response allows another use of the
-	// connection.
+	// isClean reports, after the end of the body, whether the connection may be reused.
 	isClean(x *exchange) bool
 	// reset forgets the exchange, and poisons memory that is reused. The scratch's buffers are not
 	// the codec's.

@@ -66,7 +66,7 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 	if p := proxy.Port(); p != "" {
 		port = p
 	}
-	addr := net.JoinHostPort(proxy.Hostname(), port)
+	addr := net.JoinHostPort(nameToDial(proxy.Hostname()), port)
 	nc, err := c.dialToProxy(ctx, proxy, addr)
 	if err != nil {
 		return nil, &proxyError{addr, &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}}

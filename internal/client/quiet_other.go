@@ -2,5 +2,5 @@
 
 package client
 
-// isQuiet returns true, because this system cannot check a socket without reading from it.
+// isQuiet always returns true: this system cannot check a socket without reading from it.
 func isQuiet(int) bool { return true }

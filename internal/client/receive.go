@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// fill receives more bytes, behind those that are not parsed.
+// fill reads from the connection and appends to the unparsed input.
 func (x *exchange) fill() error {
 	s := x.scratch
 	switch {
@@ -26,7 +26,7 @@ func (x *exchange) fill() error {
 	return err
 }
 
-// hasInput reports whether readBody returns bytes that have arrived, or an error.
+// hasInput reports whether readBody would return at once: bytes that have arrived, or an error.
 func (x *exchange) hasInput() bool {
 	s, c := x.scratch, x.conn
 	if s.parsed == s.filled {
@@ -44,7 +44,7 @@ func (x *exchange) hasInput() bool {
 	return n == 0 && !isDrained || s.codec.hasInput(s)
 }
 
-// receiveInto receives into p, or by way of the scratch if p is small. The scratch is empty.
+// receiveInto reads into p, through the scratch if p is small. The scratch has no unparsed input.
 func (x *exchange) receiveInto(p []byte) (int, error) {
 	if len(p) >= len(x.scratch.in) {
 		return x.read(p)
@@ -75,25 +75,16 @@ func (x *exchange) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// setResponse sets what the response has of the exchange.
+// setResponse copies the request and the TLS state into the response.
 func (x *slab) setResponse() {
 	x.response.Request, x.response.TLS = x.request, x.conn.info.tlsState
 }
 
 // makeHeader makes an http.Header from the field lines of text, without Transfer-Encoding, which
-// net/http keeps elsewhere. It fills h, or a new map if h is nil. The slices of values point into
-// values as long as that has room.
+// net/http keeps elsewhere. It fills h, or a new map if h is nil. The header's slices share values
+// while it has room.
 func makeHeader(h http.Header, lines []http1.Field, text *http1.Text, values []string) http.Header {
 	c := http1.Collect(h, len(lines), values)
-	for _, f := range lines {
-		name := f.Known.String()
-		switch f.Known {
-		case http1.NameTransferEncoding:
-			continue
-		case http1.NameUnknown:
-			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
-		}
-		c.Add(f.Known, name, text.Of(f.Value))
-	}
+	c.AddFields(lines, text, textproto.CanonicalMIMEHeaderKey)
 	return c.Fields
 }

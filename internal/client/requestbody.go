@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // maxEmptyReads is the number of consecutive Reads that may return neither bytes nor an error.
@@ -42,22 +44,26 @@ func (b *requestBody) closeLater() {
 	}
 }
 
-// piece reads from the body, and reports whether the body has ended. empty is the number of
-// consecutive Reads before that returned nothing.
+// piece reads from the body, and reports whether the body has ended. Reads that need not wait
+// follow, so that the last bytes of a body are sent as such. empty is the number of consecutive
+// Reads before that returned nothing.
 func (b *requestBody) piece(p []byte, empty int) (n int, end bool, err error) {
 	if empty == maxEmptyReads {
 		return 0, false, io.ErrNoProgress
 	}
 	n, err = b.Read(p)
+	for more := n; err == nil && more > 0 && n < len(p) && b.hasInput(); n += more {
+		more, err = b.Read(p[n:])
+	}
 	if err == io.EOF { //nolint:errorlint // a wrapped io.EOF is an error
 		return n, true, nil
 	}
 	return n, false, err
 }
 
-// hasInput reports whether a Read returns at once. Only bodies with such a method can tell.
+// hasInput reports whether the body is known to return from a Read at once.
 func (b *requestBody) hasInput() bool {
-	body, ok := b.Reader.(interface{ HasInput() bool })
+	body, ok := b.Reader.(connection.InputReporter)
 	return ok && body.HasInput()
 }
 

@@ -25,8 +25,8 @@ func (x *exchange) write(p []byte) (int, error) {
 	return n, err
 }
 
-// reportEnd calls OnEnd. unread is the number of received bytes that belong to what follows the
-// exchange. The caller holds mu, so that an exchange that has ended is reported.
+// reportEnd calls OnEnd. unread is the number of received bytes that follow the response. The
+// caller holds mu, so that OnEnd has returned when others find the exchange ended.
 func (x *exchange) reportEnd(unread int) {
 	if report := x.client.config.OnEnd; report != nil {
 		t := &x.conn.traffic

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // switchesProtocol reports whether the connection belongs to the caller after a head with this
@@ -13,7 +15,7 @@ func (x *exchange) switchesProtocol(status int) bool {
 		return status >= 200 && status < 300 // RFC 9110, 9.3.6
 	}
 	return status == http.StatusSwitchingProtocols && firstValue(x.request.Header["Upgrade"]) != "" &&
-		hasToken(x.request.Header["Connection"], "upgrade")
+		http1.HasToken(x.request.Header["Connection"], "upgrade")
 }
 
 // detachConn detaches the connection from the exchange, and returns it as a response's body.

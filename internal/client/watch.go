@@ -9,9 +9,10 @@ import (
 // Ender is notified of the end of a context, in a goroutine of its own.
 type Ender interface{ ContextEnded() }
 
-// watcher is a context that notifies an Ender without allocating a function.
-type watcher interface {
+// Watcher is a context that notifies an Ender without allocating a function.
+type Watcher interface {
 	Watch(e Ender)
+	// Unwatch removes e, and reports false if e has been or is being notified.
 	Unwatch(e Ender) (before bool)
 }
 
@@ -27,7 +28,7 @@ type contextWatch struct{ unwatch func() bool }
 // notify, because Done may cost more.
 func watchContext(ctx context.Context, e Ender) contextWatch {
 	switch c := ctx.(type) {
-	case watcher:
+	case Watcher:
 		c.Watch(e)
 		return contextWatch{}
 	case afterFuncer:
@@ -43,7 +44,7 @@ func watchContext(ctx context.Context, e Ender) contextWatch {
 func (w contextWatch) stop(ctx context.Context, e Ender) {
 	if w.unwatch != nil {
 		w.unwatch()
-	} else if c, ok := ctx.(watcher); ok {
+	} else if c, ok := ctx.(Watcher); ok {
 		c.Unwatch(e)
 	}
 }

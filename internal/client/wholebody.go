@@ -20,7 +20,7 @@ type WholeBody struct {
 // Len returns the number of bytes that have not been read.
 func (b *WholeBody) Len() int { return len(b.Text) }
 
-// HasInput reports that a Read returns at once.
+// HasInput implements connection.InputReporter.
 func (b *WholeBody) HasInput() bool { return true }
 
 // Read implements io.Reader.

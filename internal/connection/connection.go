@@ -1,12 +1,63 @@
-// Package connection gives a handler information about the connection of its request, if the server
-// supports that.
+// Package connection declares what tare's servers, clients and handlers use of each other beyond
+// net/http's types. A handler that runs on another server does without it.
 package connection
 
 import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
+
+// InputReporter is a body that reports what has arrived.
+type InputReporter interface {
+	// HasInput reports whether a Read is known to return bytes or an error at once.
+	HasInput() bool
+}
+
+// RequestBody is the body of a request that a server has received.
+type RequestBody interface {
+	InputReporter
+	// HasWhole reports whether all of the body has arrived.
+	HasWhole() bool
+	// FramingLength returns the number of bytes of chunked framing that have been read. ok is false
+	// while another goroutine reads the body, and once it is closed.
+	FramingLength() (n int64, ok bool)
+}
+
+// SendTimer is a ResponseWriter whose server limits the time of sending.
+type SendTimer interface {
+	// SetSendTimeout limits how long the client may accept none of the bytes of this response, or of
+	// an earlier one that still waits. 0 is no limit. It fails once the handler has returned.
+	SetSendTimeout(d time.Duration) error
+}
+
+// RawSender is a ResponseWriter that sends fields as they are.
+type RawSender interface {
+	// HasFields reports whether the handler has set fields in the Header, besides Connection.
+	HasFields() bool
+	// WriteRawHeader is WriteHeader with fields that are sent before those of the Header: offsets
+	// into a head that http1 has parsed. What describes the framing or the connection is decided as
+	// for other responses. It detects no content type, and keeps neither argument.
+	WriteRawHeader(code int, head []byte, fields []http1.Field)
+}
+
+// ResponseWriter is what the ResponseWriters of tare's servers have beyond net/http's.
+type ResponseWriter interface {
+	SendTimer
+	RawSender
+	// SetLinger limits for how long the server reads from the client if this response is the last of
+	// the connection: in all, and while the client sends nothing. It reads only if the client may
+	// be sending, unless always is set. It fails once the handler has returned.
+	SetLinger(limit, timeout time.Duration, always bool) error
+}
+
+// HeadMeasurer is an Info of one request whose head was compressed.
+type HeadMeasurer interface {
+	// HeadLength returns the length of the head as it was sent.
+	HeadLength() int64
+}
 
 // Info is the information of a server about a client's connection.
 type Info interface {

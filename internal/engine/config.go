@@ -37,15 +37,14 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	}
 	p := &serveConfig{workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(base), tls: secure}
 	p.netConns = netconn.Config{
-		Exchanges: &p.exchanges, Owner: netConnOwner{s}, ConnState: s.settings.ConnState,
+		Exchanges: &p.exchanges, ConnState: s.settings.ConnState,
+		Untrack: s.untrack, ProtocolHandler: s.protocolHandler,
 		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
+		HTTP2:   h2.NewConfig(&p.exchanges, http2Config(s.settings), s.settings.MaxHeaderBytes),
+		Streams: new(netconn.StreamWorkers),
 	}
-	if !s.NetHTTP2 {
-		p.netConns.HTTP2 = h2.NewConfig(&p.exchanges, http2Config(s.settings), s.settings.MaxHeaderBytes)
-		p.netConns.HTTP2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
-		p.netConns.HTTP2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
-		p.netConns.Streams = new(netconn.StreamWorkers)
-	}
+	p.netConns.HTTP2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
+	p.netConns.HTTP2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
 	for _, d := range []time.Duration{p.exchanges.ReadTimeout, p.exchanges.WriteTimeout} {
 		if d > 0 {
 			p.netConns.HandshakeTimeout = min(p.netConns.HandshakeTimeout, d)
@@ -67,7 +66,7 @@ func (s *Server) configureShards(p *serveConfig, l net.Listener) {
 	c.Listener, c.Exchanges, c.Dispatch = l, &p.exchanges, s.Dispatch
 	c.ServesHTTP1, c.HTTP2 = p.netConns.ServesHTTP1, p.netConns.HTTP2
 	c.TLS, c.HandshakeTimeout = p.tls, p.netConns.HandshakeTimeout
-	c.NegotiatesHTTP2 = c.HTTP2 != nil && s.nextProto(netconn.ProtoHTTP2) == nil
+	c.NegotiatesHTTP2 = s.nextProto(netconn.ProtoHTTP2) == nil
 	c.ServeNegotiated = func(ctx context.Context, nc net.Conn) { s.startNegotiated(p, ctx, nc) }
 	if s.HooksOnLoops {
 		c.ConnState = s.settings.ConnState
@@ -79,21 +78,16 @@ func (s *Server) configureShards(p *serveConfig, l net.Listener) {
 
 // canUseShards reports whether shards can serve the protocols of the connections.
 func (p *serveConfig) canUseShards(isFastCGI bool) bool {
-	switch {
-	case p.tls != nil:
+	if p.tls != nil {
 		return (p.netConns.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !isFastCGI
-	case p.exchanges.ServesH2C:
-		return p.netConns.HTTP2 != nil
 	}
-	return p.netConns.ServesHTTP1
+	return p.netConns.ServesHTTP1 || p.exchanges.ServesH2C
 }
 
 // stopWorkers ends the goroutines of the goroutine path that wait for work.
 func (p *serveConfig) stopWorkers() {
 	p.workers.Stop()
-	if p.netConns.Streams != nil {
-		p.netConns.Streams.Stop()
-	}
+	p.netConns.Streams.Stop()
 }
 
 func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
@@ -134,7 +128,7 @@ func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 	default:
 		p.HeadTimeout = defaultHeadTimeout
 	}
-	p.ServesH2C = !s.FastCGI && s.protocols().UnencryptedHTTP2() && s.http2.supported()
+	p.ServesH2C = !s.FastCGI && s.protocols().UnencryptedHTTP2() && netHTTPOffersHTTP2()
 	return p
 }
 

@@ -2,9 +2,9 @@
 //
 // # Rooms
 //
-//	engine        Server: listeners, limits, shutdown, the hand-over to net/http's HTTP/2
-//	  netconn     connections that have a goroutine each
+//	engine        Server: listeners, limits, shutdown
 //	  shard       connections on event loops, on Linux
+//	  netconn     connections that have a goroutine each
 //	  predict     guesses which handlers block
 //	  h1, fastcgi codecs: requests in the input, responses in the output
 //	  h2          sessions of HTTP/2, whose streams carry an exchange each

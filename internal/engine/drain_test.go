@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -85,7 +86,7 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	const clients, rounds, why = 8, 4, "too much"
 	content := make([]byte, 5<<20)
 	beside(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		if v, ok := w.(lingerer); ok { // a busy machine may be slow
+		if v, ok := w.(connection.ResponseWriter); ok { // a busy machine may be slow
 			_ = v.SetLinger(time.Minute, time.Minute, false)
 		}
 		http.Error(w, why, http.StatusRequestEntityTooLarge)
@@ -146,11 +147,6 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 			all.Wait()
 		}
 	})
-}
-
-// lingerer is implemented by exchange.Response.
-type lingerer interface {
-	SetLinger(limit, timeout time.Duration, always bool) error
 }
 
 // A client may send its body slowly, although the handler neither reads it nor keeps the

@@ -8,14 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
-
-// rawSender is what a proxy finds in a response.
-type rawSender interface {
-	HasFields() bool
-	WriteRawHeader(code int, head []byte, fields []http1.Field)
-}
 
 // rawHeads are field lines of upstreams' responses, in canonical spelling.
 var rawHeads = []string{
@@ -43,7 +38,7 @@ func respondRaw(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	}
 	head, fields := parseFields(t, rawHeads[index])
 	if kind == "raw" {
-		raw := w.(rawSender)
+		raw := w.(connection.RawSender)
 		if raw.HasFields() {
 			t.Error("a new response has fields")
 		}
@@ -119,7 +114,7 @@ func TestRawFieldsKeepTheirSpelling(t *testing.T) {
 	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		head, fields := parseFields(t, lines)
 		w.Header().Set("X-Added", "5")
-		w.(rawSender).WriteRawHeader(200, head, fields)
+		w.(connection.RawSender).WriteRawHeader(200, head, fields)
 		_, _ = io.WriteString(w, "<html>")
 	}), func(s *site) {
 		got, _, _ := strings.Cut(s.exchangeText("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), "Connection")
@@ -135,7 +130,7 @@ func TestFastCGIDropsRawConnectionFields(t *testing.T) {
 	const lines = "Status: 404\r\nETag: 1\r\nKeep-Alive: 2\r\nContent-Length: 2\r\n"
 	bothFCGIPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		head, fields := parseFields(t, lines)
-		w.(rawSender).WriteRawHeader(201, head, fields)
+		w.(connection.RawSender).WriteRawHeader(201, head, fields)
 		_, _ = io.WriteString(w, "hi")
 	}), func(s *fcgiSite) {
 		got := string(s.roundTrip(aGET("/")).stdout)

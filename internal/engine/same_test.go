@@ -258,6 +258,21 @@ var handlers = map[string]http.HandlerFunc{
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%q %v", b, err)
 	},
+	"length, write, read": func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Length", "7")
+		io.WriteString(w, "a ")
+		b, _ := io.ReadAll(r.Body)
+		w.Write(b)
+	},
+	"length, pieces": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "7")
+		io.WriteString(w, "<ht")
+		io.WriteString(w, "ml>a")
+	},
+	"error, close body": func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		r.Body.Close()
+	},
 	"copy": func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("hello")) },
 	"copy large": func(w http.ResponseWriter, _ *http.Request) {
 		io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, 30000))})
@@ -410,6 +425,9 @@ var changed = map[string][]string{
 	"connect no host":    connectReleases,
 	"write, read/expect": {"go1.27"},
 	"close body/expect":  {"go1.27"},
+
+	"length, write, read/expect": {"go1.27"},
+	"error, close body/expect":   {"go1.27"},
 }
 
 // connectReleases are the first that close the connection after CONNECT.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -47,7 +48,7 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 		"by handler": func(_ *engine.Server, set *http.Server) {
 			next := set.Handler
 			set.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if err := w.(interface{ SetSendTimeout(time.Duration) error }).SetSendTimeout(timeout); err != nil {
+				if err := w.(connection.SendTimer).SetSendTimeout(timeout); err != nil {
 					t.Error(err)
 				}
 				next.ServeHTTP(w, r)

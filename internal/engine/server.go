@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,47 +18,23 @@ import (
 )
 
 // Server accepts connections and owns them. Its settings are those of the http.Server that it was
-// made for. Serve reads them.
+// made for, and the exported fields, which are those of tare.Server unless a comment describes
+// them. Serve reads both.
 type Server struct {
-	// Dispatch selects where handlers run. Serve reads it.
-	Dispatch Dispatch
-
-	// FastCGI makes connections speak FastCGI instead of HTTP. Serve reads it.
-	FastCGI bool
-
-	// SendTimeout limits how long a client may accept none of the response bytes that are being
-	// sent. 0 is no limit. Handlers change it with SetSendTimeout. Serve reads it.
-	SendTimeout time.Duration
-
-	// MaxFieldBytes limits each line of a head, or each name and value over HTTP/2. 0 is no limit.
-	// Serve reads it.
-	MaxFieldBytes int
-
-	// HeapReserve limits the memory that is reserved so that the collector runs less often; see
-	// reserve.go. 0 selects the default, and a negative number no reserve. Serve reads it.
-	HeapReserve int64
-
-	// NetHTTP2 makes net/http serve HTTP/2 instead of package h2. Serve reads it.
-	NetHTTP2 bool
-
-	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients of HTTP/2, as GODEBUG with
-	// http2xconnect=1 does. Serve reads it.
-	ExtendedConnect bool
-
-	// MaxHeaderValueCount limits the field lines of a head. 0 selects that of the settings, or else
-	// the default. Serve reads it.
+	Dispatch            Dispatch
+	SendTimeout         time.Duration
+	MaxFieldBytes       int
 	MaxHeaderValueCount int
+	ExtendedConnect     bool
+	HooksOnLoops        bool
+	HeapReserve         int64
+	Refused             func(Refusal)
 
-	// HooksOnLoops makes shards serve connections for which ConnState or ConnContext is called. Serve
-	// reads it.
-	HooksOnLoops bool
+	// FastCGI makes connections speak FastCGI instead of HTTP.
+	FastCGI bool
 
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
-
-	// Refused, if not nil, is called for each request that no handler sees. It must not
-	// block: the same goroutine serves other requests. Serve reads it.
-	Refused func(Refusal)
 
 	settings     *http.Server
 	state        exchange.ServerState
@@ -70,7 +45,6 @@ type Server struct {
 	conns     netconn.List
 	headers   map[*headerWait]struct{}
 	shards    *shard.Group // nil until a listener needs them
-	http2     http2
 	reserve   reserve
 }
 
@@ -84,7 +58,6 @@ func New(settings *http.Server) *Server {
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.state.KeepAlivesDisabled = keepAlivesDisabled(settings)
-	s.http2.server = s
 	s.reserve.trimmer.handshakes = &s.state.Handshakes
 	return s
 }
@@ -105,11 +78,6 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 		return http.ErrServerClosed
 	}
 	defer s.untrackListener(once)
-	if s.expectsHTTP2() {
-		if err := s.http2.configure(); err != nil {
-			return err
-		}
-	}
 	p := s.newServeConfig(l, secure)
 	defer p.stopWorkers()
 	s.reserve.retain(s.HeapReserve)
@@ -165,18 +133,6 @@ func (a *acceptErrors) isDue(delay time.Duration) bool {
 	}
 	a.lastLogged, a.longest = now, max(a.longest, delay)
 	return true
-}
-
-// expectsHTTP2 reports whether the settings enable HTTP/2, so that Serve can fail at once if it
-// cannot be served.
-func (s *Server) expectsHTTP2() bool {
-	config, protocols := s.settings.TLSConfig, s.protocols()
-	if s.FastCGI {
-		return false
-	}
-	return protocols.UnencryptedHTTP2() ||
-		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, netconn.ProtoHTTP2) &&
-			s.nextProto(netconn.ProtoHTTP2) == nil
 }
 
 // acceptConn accepts a connection of a listener that shards do not accept from.
@@ -241,16 +197,12 @@ func (s *Server) StopListening() (err error) {
 // accepted before, or on which a part of a request has arrived, are served.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.StopListening()
-	http2 := s.http2.shutdown(ctx)
 	recheck := time.NewTicker(exchange.NewGrace / 50)
 	defer recheck.Stop()
 	for {
 		// first, because a connection that was accepted before is counted below
 		mayStop := s.state.MayStop()
 		if s.closeIdle() == 0 && mayStop {
-			if http2Err := <-http2; err == nil {
-				err = http2Err
-			}
 			return err
 		}
 		select {
@@ -269,7 +221,7 @@ func (s *Server) Close() error {
 	s.closeConns(func(*netconn.Conn) bool { return true })
 	s.closeHeaders(0)
 	s.group().CloseAll()
-	return errors.Join(err, s.http2.close())
+	return err
 }
 
 // Connections returns how many connections were accepted, and how many are open. Hijacked
@@ -281,10 +233,10 @@ func (s *Server) Connections() (accepted, open int64) {
 	onShards := s.group().Open() // connections move to shards after their headers, and from them to goroutines
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited) + s.http2.openConns.Load()
+	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited)
 }
 
-// Reading returns on how many connections the head of a request has arrived in part.
+// Reading returns the number of connections on which a part of a request's head has arrived.
 func (s *Server) Reading() int64 { return s.state.PartialHeads.Load() }
 
 // Closed reports whether Shutdown or Close was called.
@@ -305,19 +257,18 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 	if s.state.KeepAlivesDisabled.Store(!v); !v {
 		s.closeIdle()
 	}
-	s.http2.setKeepAlives(v)
 }
 
-// closeIdle closes the connections that wait for a request. It returns how many others there are.
-// Connections move from shards to goroutines only, so that each is counted.
+// closeIdle closes the connections that wait for a request, and returns how many stay open. It
+// counts those of shards first, because connections move only from shards to goroutines.
 func (s *Server) closeIdle() int {
 	s.closeNewHeaders()
 	onShards := s.group().CloseIdle()
 	return onShards + s.closeConns(func(c *netconn.Conn) bool { return c.ClaimForClosing(isQuiet) })
 }
 
-// Retire makes every connection end after the response to its next request, which announces that.
-// It closes no connection itself.
+// Retire makes every connection end after the response to its next request. The response announces
+// the end. Retire closes no connection itself.
 func (s *Server) Retire() { s.state.Retired.Store(true) }
 
 func (s *Server) trackListener(l net.Listener) bool {
@@ -338,7 +289,8 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.endAccepting()
 }
 
-// endAccepting is called when no more connections arrive in one of the ways that Accepting counts.
+// endAccepting is called when a Serve call or the wait for a header has ended. Accepting counts
+// both.
 func (s *Server) endAccepting() {
 	s.state.Accepting.Add(-1)
 	s.state.SignalClosed()
@@ -365,8 +317,8 @@ func (s *Server) untrack(c *netconn.Conn) {
 	s.stopIfUnused()
 }
 
-// closeConns closes the connections for which which returns true. It returns for how many
-// connections Shutdown waits.
+// closeConns closes the connections that which selects. It returns the number of connections that
+// Shutdown waits for.
 func (s *Server) closeConns(which func(*netconn.Conn) bool) (left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -93,17 +93,6 @@ func TestKeepAlivesDisabledClosesConnections(t *testing.T) {
 		})
 }
 
-func TestHandlerReceivesOPTIONSIfGeneralHandlerDisabled(t *testing.T) {
-	settings := &http.Server{Handler: http.HandlerFunc(dump), DisableGeneralOptionsHandler: true}
-	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n")
-		synctest.Wait()
-		if b, _ := c.Received(); !strings.Contains(string(b), `OPTIONS "*"`) {
-			t.Errorf("the handler did not run: %q", b)
-		}
-	})
-}
-
 // Temporary files of a multipart form are removed once the handler has returned.
 func TestMultipartFilesAreRemoved(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -404,7 +405,8 @@ func TestLingerIsLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := func(w http.ResponseWriter, _ *http.Request) {
 				if test.set != (limits{}) {
-					if err := w.(lingerer).SetLinger(test.set.limit, test.set.timeout, test.set.always); err != nil {
+					err := w.(connection.ResponseWriter).SetLinger(test.set.limit, test.set.timeout, test.set.always)
+					if err != nil {
 						t.Error(err)
 					}
 				}

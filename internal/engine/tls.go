@@ -2,7 +2,7 @@ package engine
 
 import (
 	"crypto/tls"
-	"errors"
+	"net"
 	"net/http"
 	"reflect"
 	"runtime"
@@ -13,18 +13,23 @@ import (
 )
 
 // NextProtos returns the ALPN protocols for a TLS listener (RFC 7301): protos, with HTTP/2 and
-// HTTP/1.1 added or removed according to the settings. It does not change protos. It returns
-// net/http's error if HTTP/2 is enabled with cipher suites that HTTP/2 forbids.
-func (s *Server) NextProtos(protos []string) ([]string, error) {
+// HTTP/1.1 added or removed according to the settings. It does not change protos.
+func (s *Server) NextProtos(protos []string) []string {
 	set := s.protocols()
 	if set.HTTP2() && s.nextProto(netconn.ProtoHTTP2) == nil {
-		if err := s.http2.configure(); err != nil && !errors.Is(err, http.ErrServerClosed) {
-			return nil, err
-		}
-		set.SetHTTP2(s.http2.supported())
+		set.SetHTTP2(netHTTPOffersHTTP2())
 	}
 	offered := setOffered(slices.Clone(protos), netconn.ProtoHTTP2, set.HTTP2())
-	return setOffered(offered, netconn.ProtoHTTP11, set.HTTP1()), nil
+	return setOffered(offered, netconn.ProtoHTTP11, set.HTTP1())
+}
+
+// netHTTPOffersHTTP2 reports whether HTTP/2 is enabled. GODEBUG, a go:debug line and a build tag
+// can disable it, which only the TLSNextProto of an http.Server shows after Serve.
+func netHTTPOffersHTTP2() bool {
+	var probe http.Server
+	_ = probe.Close()
+	_ = probe.Serve(new(net.TCPListener))
+	return probe.TLSNextProto[netconn.ProtoHTTP2] != nil
 }
 
 // setOffered adds or removes a protocol.
@@ -49,6 +54,15 @@ func (s *Server) protocols() (p http.Protocols) {
 	p.SetHTTP1(true)
 	p.SetHTTP2(set.Protocols == nil && (set.TLSNextProto == nil || has))
 	return p
+}
+
+// protocolHandler is the ProtocolHandler of netconn.Config.
+func (s *Server) protocolHandler(proto string) func(*tls.Conn, http.Handler) {
+	f := s.nextProto(proto)
+	if f == nil {
+		return nil
+	}
+	return func(tc *tls.Conn, h http.Handler) { f(s.settings, tc, h) }
 }
 
 // nextProto returns the settings' own function for connections that speak proto, or nil. Functions

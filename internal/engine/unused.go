@@ -13,11 +13,10 @@ func (s *Server) IsUnused() bool {
 
 // isUnused is IsUnused for a caller that holds the mutex.
 func (s *Server) isUnused() bool {
-	return len(s.listeners) == 0 && len(s.headers) == 0 && s.conns.N == 0 &&
-		s.http2.openConns.Load() == 0 && s.shards.Open() == 0
+	return len(s.listeners) == 0 && len(s.headers) == 0 && s.conns.N == 0 && s.shards.Open() == 0
 }
 
-// stopIfUnused stops the shards and the HTTP/2 server if there are no connections and no listeners.
+// stopIfUnused stops the shards if there are no connections and no listeners.
 // Shutdown and Close stop them themselves.
 func (s *Server) stopIfUnused() {
 	s.mu.Lock()
@@ -27,7 +26,6 @@ func (s *Server) stopIfUnused() {
 	}
 	g := s.shards
 	s.shards = nil
-	s.http2.stopInner() // under the mutex, so that no connection arrives meanwhile
 	s.mu.Unlock()
 	g.Stop()
 	if s.Unused != nil {

@@ -1,9 +1,10 @@
-// Package textbar draws numbers as bars of characters.
+// Package textbar draws numbers as bars of characters, and breaks lines of text.
 package textbar
 
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Sparkline draws values as bars, from 0 to the greatest, in at most width columns. If there are
@@ -49,4 +50,29 @@ func Bar(share float64, width int) string {
 		s += string([]rune("▏▎▍▌▋▊▉")[rest-1])
 	}
 	return s
+}
+
+// Columns is the width of a terminal for which text is written.
+const Columns = 80
+
+// Wrap breaks text at spaces into lines of at most width columns, joined by a line break and the
+// indent. A longer word stays whole.
+func Wrap(text string, width int, indent string) string {
+	var s strings.Builder
+	used := 0
+	for i, word := range strings.Split(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case i == 0:
+		case used+1+n > width:
+			s.WriteString("\n" + indent)
+			used = 0
+		default:
+			s.WriteByte(' ')
+			used++
+		}
+		s.WriteString(word)
+		used += n
+	}
+	return s.String()
 }

@@ -12,3 +12,16 @@ func TestBarsHaveTheirLengths(t *testing.T) {
 		}
 	}
 }
+
+func TestTextBreaksAtWords(t *testing.T) {
+	for _, test := range []struct {
+		text, indent, want string
+	}{
+		{"", "", ""}, {"one two", "", "one two"}, {"one two three", "", "one two\nthree"},
+		{"a longest word", "> ", "a\n> longest\n> word"}, {"äöü äöü ä  b", "", "äöü äöü\nä  b"},
+	} {
+		if got := Wrap(test.text, 7, test.indent); got != test.want {
+			t.Errorf("%q: got %q, want %q", test.text, got, test.want)
+		}
+	}
+}

@@ -125,14 +125,15 @@ func nanoseconds(ns float64) string { return report.Duration(time.Duration(ns)) 
 
 // whole is the total of a side's runs.
 type whole struct {
-	requests, errors, seconds, cpuSeconds float64
-	latency                               *hist.Histogram
+	requests, ended, errors, seconds, cpuSeconds float64
+	latency                                      *hist.Histogram
 }
 
 func newWhole(runs []*report.Run) *whole {
 	w := &whole{latency: hist.New()}
 	for _, r := range runs {
 		w.requests += float64(r.Requests)
+		w.ended += float64(r.Ended())
 		w.errors += float64(r.Errors.Total())
 		w.seconds += r.Seconds
 		w.cpuSeconds += r.Generator.UserSeconds + r.Generator.SysSeconds
@@ -142,7 +143,7 @@ func newWhole(runs []*report.Run) *whole {
 }
 
 func (w *whole) rate() float64       { return w.requests / w.seconds }
-func (w *whole) errorShare() float64 { return w.errors / (w.requests + w.errors) }
+func (w *whole) errorShare() float64 { return w.errors / w.ended }
 func (w *whole) cpu() float64        { return w.cpuSeconds / w.requests * float64(time.Second) }
 
 // Compare compares b with a.

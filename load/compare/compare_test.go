@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -143,7 +144,7 @@ func TestFivePercentDifferenceIsFound(t *testing.T) {
 		row(t, back, "p50").Finding() != Slower {
 		t.Errorf("the other way round: %s", back.Verdict())
 	}
-	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n",
+	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50,\np90.", "requests/s ", "faster\n",
 		"Intervals cover the variation within these runs.")
 	same := compareRuns(t, "a", a, "a", a)
 	wantText(t, same, "No difference shown in requests/s (0.9", "1.000   0.9")
@@ -170,6 +171,29 @@ func TestShortRunsHaveNoIntervals(t *testing.T) {
 	}
 	if r := row(t, c, "errors"); !math.IsNaN(r.Ratio.Mid) || r.A != "0%" {
 		t.Errorf("without errors: %+v", r)
+	}
+}
+
+// The share of errors is that of all requests that ended. Those with an unexpected status have a
+// response, timeouts have none.
+func TestErrorShareCountsEachRequestOnce(t *testing.T) {
+	m := &machine{rand.New(rand.NewPCG(10, 10)), 0.02, 0}
+	for want, kinds := range map[string]func(n uint64) load.Errors{
+		"100%": func(n uint64) load.Errors { return load.Errors{Status: n} },
+		"50%":  func(n uint64) load.Errors { return load.Errors{Timeout: n} },
+	} {
+		r := m.run(t, 10, 1)
+		r.Errors = kinds(r.Requests)
+		for i := range r.Timeline {
+			s := &r.Timeline[i]
+			s.Kinds, s.Errors = new(kinds(s.Requests)), s.Requests
+		}
+		c := compareRuns(t, "a", r, "b", r)
+		s, _ := newSeries(c.A)
+		if got := row(t, c, "errors"); got.A != want || fmt.Sprintf("%.0f%%", 100*all(s).errorShare()) != want ||
+			!got.Ratio.Known() {
+			t.Errorf("%+v, %v; want %s", got, all(s).errorShare(), want)
+		}
 	}
 }
 

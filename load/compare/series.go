@@ -11,8 +11,8 @@ import (
 
 // second is one second of a run, or several together, as the bootstrap draws it.
 type second struct {
-	length, requests, errors float64
-	bins                     []bin
+	length, requests, ended, errors float64
+	bins                            []bin
 }
 
 // bin counts the requests with the same latency, given as an index into series.times.
@@ -69,6 +69,10 @@ func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, is
 		last := &seconds[len(seconds)-1]
 		last.length += r.SecondLength(i)
 		last.requests += float64(s.Requests)
+		last.ended += float64(s.Requests)
+		if s.Kinds != nil {
+			last.ended += float64(s.Kinds.WithoutResponse())
+		}
 		last.errors += float64(s.Errors)
 		h, err := s.Latency.Unpack()
 		if err != nil || h.Count() != s.Latency.Count || s.Requests > 0 && h.Count() == 0 {
@@ -140,6 +144,7 @@ func (s *sum) reset() {
 func (s *sum) add(x *second) {
 	s.total.length += x.length
 	s.total.requests += x.requests
+	s.total.ended += x.ended
 	s.total.errors += x.errors
 	for _, b := range x.bins {
 		s.counts[b.time] += b.count
@@ -148,7 +153,7 @@ func (s *sum) add(x *second) {
 }
 
 func (s *sum) rate() float64       { return s.total.requests / s.total.length }
-func (s *sum) errorShare() float64 { return s.total.errors / (s.total.requests + s.total.errors) }
+func (s *sum) errorShare() float64 { return s.total.errors / s.total.ended }
 
 func (s *sum) mean() float64 {
 	total := 0.0

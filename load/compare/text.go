@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/load/report"
 )
 
 // WriteText writes the comparison for a terminal.
@@ -28,13 +29,15 @@ func (c *Comparison) WriteText(out io.Writer) error {
 		fmt.Fprintln(&b)
 	}
 	c.writeRows(&b)
-	fmt.Fprintf(&b, "\n%s\n", c.Verdict())
+	note := func(text string) { fmt.Fprintln(&b, report.Note(text)) }
+	fmt.Fprintln(&b)
+	note(c.Verdict())
 	for _, remark := range c.Remarks {
-		fmt.Fprintln(&b, remark)
+		note(remark)
 	}
 	if known := func(r Row) bool { return r.Ratio.Known() }; slices.ContainsFunc(c.Rows, known) &&
 		min(len(c.A.Runs), len(c.B.Runs)) == 1 {
-		fmt.Fprintln(&b, "Intervals cover the variation within these runs. Compare several runs of each side to include the variation between runs.")
+		note("Intervals cover the variation within these runs. Compare several runs of each side to include the variation between runs.")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

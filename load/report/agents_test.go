@@ -41,7 +41,7 @@ func TestReportsNameTheAgents(t *testing.T) {
 		`^ *host2 +32 +8,750 +12 +1\.14ms +\S+ +95% +0µs +1\.5ms ±120µs +lost$`,
 		`^The generator on host2 was lost: its process ended\.$`,
 		`^The generator on host2 fell behind: it reported a second 3\.0 s after its end\.$`,
-		`^The generator on host2 was busy 95% of the time: it, not the server, may have limited the rate\.$`,
+		`^The generator on host2 was busy 95% of the time: it, not the server, may have\nlimited the rate\.$`,
 		`^The generators began 1\.5ms apart\.$`,
 	)
 	var page, row bytes.Buffer

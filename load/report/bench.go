@@ -12,8 +12,11 @@ import (
 )
 
 // WriteBench writes the run as one line of Go's benchmark format, which benchstat reads. The lines
-// of several runs may share a file.
+// of several runs may share a file. A run without a response has no line.
 func (r *Run) WriteBench(w io.Writer) error {
+	if r.Requests == 0 {
+		return nil
+	}
 	out := benchfmt.NewWriter(w)
 	for _, unit := range []struct{ name, better string }{{"req/s", "higher"}, {"errors/req", "lower"}} {
 		m := &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: unit.name, Key: "better"},

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
 
@@ -22,15 +21,14 @@ func (r *Run) columns() []column {
 		{"started", r.About.Started.UTC().Format(time.RFC3339Nano)},
 		{"url", r.URL}, {"connections", strconv.Itoa(r.Connections)}, {"threads", strconv.Itoa(r.Threads)},
 		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requestsPerSecond", number(r.PerSecond())},
-		{"due", number(r.Due)}, {"noResponse", whole(r.NoResponse)},
+		{"due", number(r.Due)}, {"inFlight", whole(r.InFlight)}, {"noResponse", whole(r.NoResponse)},
 		{"receivedBytes", whole(r.Bytes)}, {"bodyBytes", whole(r.BodyBytes)}, {"sentBytes", whole(r.SentBytes)},
-		{"errors", whole(r.Errors.Total())}, {"connectErrors", whole(r.Errors.Connect)},
-		{"readErrors", whole(r.Errors.Read)},
-		{"writeErrors", whole(r.Errors.Write)}, {"timeoutErrors", whole(r.Errors.Timeout)},
-		{"statusErrors", whole(r.Errors.Status)},
-		{"bodyErrors", whole(r.Errors.Body)}, {"headerErrors", whole(r.Errors.Header)},
-		{"connectionsBefore", whole(r.Opened)}, {"connectionsMeasured", whole(r.Connects)},
+		{"errors", whole(r.Errors.Total())},
 	}
+	for kind, n := range r.Errors.Kinds() {
+		all = append(all, column{kind.String() + "Errors", whole(n)})
+	}
+	all = append(all, column{"connectionsBefore", whole(r.Opened)}, column{"connectionsMeasured", whole(r.Connects)})
 	for _, h := range []struct {
 		prefix    string
 		durations *hist.Histogram
@@ -86,31 +84,10 @@ func (r *Run) WriteSamples(w io.Writer) error {
 		} {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
-		row = append(row, failureName(s.Failure), strconv.Itoa(int(s.Connection)), strconv.Itoa(int(s.Request)),
+		row = append(row, s.Failure.String(), strconv.Itoa(int(s.Connection)), strconv.Itoa(int(s.Request)),
 			strconv.FormatBool(s.Kept))
 		_ = out.Write(row)
 	}
 	out.Flush()
 	return out.Error()
-}
-
-// failureName returns the name of a failure in the error counts; empty for none.
-func failureName(f load.Failure) string {
-	switch f {
-	case load.FailedConnect:
-		return "connect"
-	case load.FailedRead:
-		return "read"
-	case load.FailedWrite:
-		return "write"
-	case load.FailedTimeout:
-		return "timeout"
-	case load.FailedStatus:
-		return "status"
-	case load.FailedBody:
-		return "body"
-	case load.FailedHeader:
-		return "header"
-	}
-	return ""
 }

@@ -52,6 +52,7 @@ func pageMethods() map[string][]any {
 		"PerSecond": {Agent.PerSecond}, "Late": {Agent.Late}, "Began": {Agent.Began}, "State": {Agent.State},
 		"Quantile": {(*hist.Histogram).Quantile}, "Mean": {(*hist.Histogram).Mean},
 		"Stdev": {(*hist.Histogram).Stdev}, "Max": {(*hist.Histogram).Max}, "Total": {load.Errors.Total},
+		"Ended": {(*load.Result).Ended},
 	}
 }
 

@@ -2,8 +2,10 @@ package report
 
 import (
 	"bytes"
+	"html"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,6 +38,25 @@ func TestPageRendersInABrowser(t *testing.T) {
 	if strings.Contains(messages, "CONSOLE") {
 		t.Errorf("the browser complains: %s", messages)
 	}
+	// All text of the charts is within them on a screen of 390 px, too.
+	frame := `<body><iframe width="390" height="4000" srcdoc="` + html.EscapeString(page.String()) + `"></iframe><script>
+onload = () => {
+  const inner = document.querySelector('iframe').contentDocument, texts = inner.querySelectorAll('svg.plot text');
+  const outside = [...texts].filter(text => {
+    const t = text.getBoundingClientRect(), f = text.closest('figure').getBoundingClientRect();
+    return t.left < f.left || t.right > f.right || t.bottom > f.bottom || f.right > 390;
+  });
+  document.body.textContent = texts.length + ' texts, outside: ' + outside.map(text => text.textContent);
+};</script>`
+	file = filepath.Join(dir, "frame.html")
+	if err := os.WriteFile(file, []byte(frame), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dom, _ = programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
+	if !regexp.MustCompile(`<body>[1-9]\d+ texts, outside: </body>`).MatchString(dom) {
+		t.Errorf("on a narrow screen: %s", dom)
+	}
+	file = filepath.Join(dir, "run.html")
 	for _, dark := range []bool{false, true} {
 		shot := filepath.Join(dir, "page.png")
 		programs.Screenshot(t, chromium, dir, file, shot, dark, "400,3000")

@@ -12,8 +12,8 @@ import (
 // Geometry of a plot. Margins leave room for the labels, which are larger on a narrow screen.
 const (
 	plotWidth  = 640
-	plotHeight = 226
-	plotLeft   = 62 // the labels of the vertical axis are left of it
+	plotHeight = 232
+	plotLeft   = 72 // the labels of the vertical axis are left of it
 	plotRight  = 612
 	plotTop    = 8
 	plotBottom = 186 // the labels of the horizontal axis are below it

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/perf/benchfmt"
@@ -108,9 +109,18 @@ func TestTextReportShowsAllFigures(t *testing.T) {
 	r := opened(sample(t))
 	r.Generator.Busy = 0.97
 	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `,
-		`^due +35100 +99\.7% with a response$`, `^no response +100 at the end$`,
+		`^due +35100 +99\.7% with a response +0 in flight at the end$`, `^no response +100 at the end$`,
 		`^percentiles of latency: █ since sent, ░ since due \(logarithmic, from 5\d\dµs\)$`, `^ +max +80ms  █+░+$`,
-		`^The generator was busy 97% of the time: it, not the server`)
+		`^The generator was busy 97% of the time: it, not the server, may have limited the\nrate\.$`)
+	lines := strings.Split(text(t, r), "\n")
+	if tail := strings.Join(lines[len(lines)-20:], "\n"); !strings.Contains(tail, "p99.9") {
+		t.Errorf("the last 20 lines lack the table of latencies:\n%s", tail)
+	}
+	for _, line := range lines {
+		if n := utf8.RuneCountInString(line); n > 80 {
+			t.Errorf("a line has %d columns: %s", n, line)
+		}
+	}
 }
 
 // Write errors are returned.

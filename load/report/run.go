@@ -53,7 +53,7 @@ func Read(in io.Reader) (*Run, error) {
 		return nil, fmt.Errorf("invalid JSON of a run: %w", err)
 	}
 	if r.Latency == nil || r.Latency.Count() == 0 || r.Seconds <= 0 || r.Requests == 0 {
-		return nil, errors.New("the JSON holds no measured run")
+		return nil, errors.New("the JSON holds no run with a response")
 	}
 	for _, h := range []**hist.Histogram{&r.Service, &r.FirstByte, &r.Connect} {
 		if *h == nil {
@@ -64,7 +64,7 @@ func Read(in io.Reader) (*Run, error) {
 }
 
 // open reports whether the run was an open loop.
-func (r *Run) open() bool { return r.Due > 0 }
+func (r *Run) open() bool { return r.Due > 0 || r.Generator.Lag != nil }
 
 // SecondLength returns the length of entry i of the timeline, in seconds. The last one lasts until
 // the end of the run.
@@ -122,12 +122,9 @@ func (r *Run) Times() (all []Times) {
 
 // errorKinds returns the nonzero error counts by kind.
 func errorKinds(e *load.Errors) (kinds []kindCount) {
-	for _, k := range []kindCount{
-		{"connect", e.Connect}, {"read", e.Read}, {"write", e.Write}, {"timeout", e.Timeout},
-		{"status", e.Status}, {"body", e.Body}, {"header", e.Header},
-	} {
-		if k.Count > 0 {
-			kinds = append(kinds, k)
+	for kind, n := range e.Kinds() {
+		if n > 0 {
+			kinds = append(kinds, kindCount{kind.String(), n})
 		}
 	}
 	return kinds

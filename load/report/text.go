@@ -19,32 +19,36 @@ const (
 	// barWidth is the width of the percentile curve's bars, in columns.
 	barWidth = 44
 	// sparkWidth is the most columns of the timeline.
-	sparkWidth = 60
+	sparkWidth = 36
 	// logFrom is the ratio of the longest to the shortest bar above which bars are logarithmic. The
 	// short ones would be invisible otherwise.
 	logFrom = 40
 )
 
-// WriteText writes the report for a terminal.
+// WriteText writes the report for a terminal. The table of latencies is near the end, which
+// a terminal of 24 lines shows.
 func (r *Run) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n\n", r.URL, r.circumstances())
-	r.writeTimes(&b)
 	r.writeCurve(&b)
 	r.writeFigures(&b)
+	r.writeTimes(&b)
 	r.writeAgents(&b)
 	if r.Errors.First != "" {
-		fmt.Fprintf(&b, "\nfirst error: %s\n", r.Errors.First)
+		fmt.Fprintf(&b, "\n%s\n", Note("first error: "+r.Errors.First))
 	}
 	if f := r.FastCGI; f != nil && f.Stderr != "" {
-		fmt.Fprintf(&b, "\nfirst on STDERR: %q\n", f.Stderr)
+		fmt.Fprintf(&b, "\n%s\n", Note(fmt.Sprintf("first on STDERR: %q", f.Stderr)))
 	}
 	for _, doubt := range r.Doubts() {
-		fmt.Fprintf(&b, "\n%s.\n", sentence(doubt))
+		fmt.Fprintf(&b, "\n%s\n", Note(sentence(doubt)+"."))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
+
+// Note breaks a sentence of a report at words, for a terminal.
+func Note(text string) string { return textbar.Wrap(text, textbar.Columns, "") }
 
 // sentence returns s with its first letter in upper case.
 func sentence(s string) string {
@@ -81,8 +85,12 @@ func newTable(b *strings.Builder, flags uint) *tabwriter.Writer {
 
 // writeTimes writes a row for each distribution of times.
 func (r *Run) writeTimes(b *strings.Builder) {
-	w := newTable(b, tabwriter.AlignRight)
 	all := r.Times()
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(b)
+	w := newTable(b, tabwriter.AlignRight)
 	wide := 0
 	for _, t := range all {
 		wide = max(wide, len(t.Name))
@@ -100,13 +108,15 @@ func (r *Run) writeTimes(b *strings.Builder) {
 		fmt.Fprintln(w)
 	}
 	_ = w.Flush()
-	fmt.Fprintln(b)
 }
 
 // writeCurve draws the percentile curve with one row per percentile; each row halves the share of
 // slower requests. In an open loop, each bar has two parts: the time since sent, and the wait
 // before it.
 func (r *Run) writeCurve(b *strings.Builder) {
+	if r.Latency.Count() == 0 {
+		return
+	}
 	at := page.Shares(r.Latency.Count())
 	scale := newBarScale(r.Latency.Quantile(at[0]), r.Latency.Max())
 	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()],
@@ -164,7 +174,8 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
 	if r.open() {
 		line("due", fmt.Sprintf("%.0f", r.Due),
-			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/r.Due))
+			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/max(r.Due, 1)),
+			fmt.Sprintf("%d in flight at the end", r.InFlight))
 	}
 	if r.NoResponse > 0 {
 		line("no response", fmt.Sprintf("%d at the end", r.NoResponse))

@@ -100,10 +100,11 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// HasInput lets the client send the bytes that have arrived with the head.
+// HasInput lets the client send at once what has arrived: the first bytes with the head, and the
+// end with the last ones.
 func (b *upstreamBody) HasInput() bool {
 	body, ok := b.ReadCloser.(*streamedBody)
-	return ok && (len(body.first) > 0 || body.hasInput())
+	return ok && (len(body.first) > 0 || body.firstErr != nil || body.hasInput())
 }
 
 // bodyError is an error of reading the client's body.

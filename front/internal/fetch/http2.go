@@ -15,7 +15,8 @@ import (
 const (
 	// pingAfter is how long an HTTP/2 connection to an upstream may be silent while requests use it
 	// before it is checked by a PING, and pingTimeout how long the response to that may take.
-	pingAfter   = 30 * time.Second
+	// Servers of gRPC close connections that send PINGs more often than every 5 minutes.
+	pingAfter   = 5*time.Minute + 15*time.Second
 	pingTimeout = 15 * time.Second
 	// streamWindow bounds the part of a response that has arrived and that nobody has read.
 	streamWindow = 512 << 10

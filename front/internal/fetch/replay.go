@@ -3,6 +3,8 @@ package fetch
 import (
 	"io"
 	"sync"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // maxReplay is the length up to which the start of a streamed body is kept for a retry.
@@ -90,6 +92,21 @@ func (b *replayReader) Read(p []byte) (int, error) {
 		}
 		r.kept = append(r.kept, p[:n]...) // the loop returns it, or the next reader has it
 	}
+}
+
+// HasInput implements connection.InputReporter.
+func (b *replayReader) HasInput() bool {
+	r := b.replay
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.current != b, b.offset < len(r.kept), r.err != nil:
+		return true
+	case r.isReading:
+		return false
+	}
+	from, ok := r.from.(connection.InputReporter)
+	return ok && from.HasInput()
 }
 
 // Close implements io.Closer. The server closes the request's body.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // responseBody is the body of a response. Its end is the end of the attempt.
@@ -40,10 +41,11 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// HasInput reports whether a Read returns at once, as far as the client can tell. It returns false
-// if reading is limited.
+var _, _ connection.InputReporter = (*responseBody)(nil), (*upstreamBody)(nil)
+
+// HasInput implements connection.InputReporter. It returns false if reading is limited.
 func (b *responseBody) HasInput() bool {
-	body, ok := b.ReadCloser.(interface{ HasInput() bool })
+	body, ok := b.ReadCloser.(connection.InputReporter)
 	return ok && b.pace == nil && body.HasInput()
 }
 

@@ -151,7 +151,9 @@ func (a *attempt) Err() error {
 	return a.err
 }
 
-// Watch registers e for the end of the context. Unlike Done it starts no timers.
+var _ client.Watcher = (*attempt)(nil)
+
+// Watch implements client.Watcher. Unlike Done it starts no timers.
 func (a *attempt) Watch(e client.Ender) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,7 +170,7 @@ func (a *attempt) Watch(e client.Ender) {
 	}
 }
 
-// Unwatch removes e, and reports false if e has been or is being notified.
+// Unwatch implements client.Watcher.
 func (a *attempt) Unwatch(e client.Ender) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

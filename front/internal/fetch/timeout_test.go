@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // attemptOf starts an attempt of a request with a context, and a timeout of a minute.
@@ -83,4 +85,12 @@ func TestUnobservedAttemptIsReusable(t *testing.T) {
 			t.Error("the timer runs without pending attempts")
 		}
 	})
+}
+
+// Servers of gRPC close connections that send PINGs more often than every 5 minutes, and with them
+// streams that are silent.
+func TestPINGsAreRare(t *testing.T) {
+	if d := http2Config(&conf.Upstream{}, nil).Settings.HTTP2.SendPingTimeout; d <= 5*time.Minute {
+		t.Error(d)
+	}
 }

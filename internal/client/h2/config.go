@@ -11,8 +11,8 @@ import (
 // Config holds the settings of connections. It must not be copied, nor changed after its first use.
 type Config struct {
 	MaxHeadBytes             int   // of a response's field list (RFC 9113, 10.5.1)
-	MaxFields                int   // of a field list
-	ConnWindow, StreamWindow int32 // received bytes of content that nobody has read
+	MaxFields                int   // fields of a list
+	ConnWindow, StreamWindow int32 // limits of received content that was not read
 	MaxFrameSize             uint32
 	TableSize                uint32        // of the decoder's dynamic table
 	PingAfter                time.Duration // how long nothing arrives before a PING is sent; 0 for no limit

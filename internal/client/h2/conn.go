@@ -36,7 +36,7 @@ type Conn struct {
 	sendWindow int32
 	window     inWindow
 	ledger     ledger
-	lateBytes  int64 // of DATA that may arrive for streams that this side has reset
+	lateBytes  int64 // DATA that may still arrive for streams that this side has reset
 	output     output
 	senders    int // goroutines that wait to send
 	health     health
@@ -83,11 +83,12 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 }
 
 // Reserve reserves a stream, and reports whether there was one. The caller must call Open or
-// Unreserve.
-func (c *Conn) Reserve() bool {
+// Unreserve. With isOnly there is no other connection: one that nothing checks is not suspect then.
+func (c *Conn) Reserve(isOnly bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.isClosing || c.health.isSuspect || c.output.pending() > maxPending || c.output.isStalled() ||
+	isSuspect := c.health.isSuspect && (c.health.isAwaiting || !isOnly)
+	if c.isClosing || isSuspect || c.output.pending() > maxPending || c.output.isStalled() ||
 		int64(len(c.streams)+c.reserved) >= int64(c.peer.maxStreams) {
 		c.hasRefused = true
 		return false
@@ -178,15 +179,15 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 	}
 	c.health.stop()
 	c.output.closeAfter = true
-	if c.output.isFlushing { // a connection may lack deadlines
-		time.AfterFunc(closeTimeout, func() { _ = c.nc.Close() })
-	}
+	deadline := time.Unix(1, 0)
 	if tells {
 		c.output.buf = wire.AppendGoAway(c.output.buf, 0, code)
-		_ = c.nc.SetWriteDeadline(time.Now().Add(closeTimeout))
+		deadline = time.Now().Add(closeTimeout)
 	} else {
 		c.output.buf = nil
-		_ = c.nc.SetWriteDeadline(time.Unix(1, 0))
+	}
+	if c.nc.SetWriteDeadline(deadline) != nil || c.output.isFlushing { // a connection may lack deadlines
+		time.AfterFunc(closeTimeout, func() { _ = c.nc.Close() })
 	}
 	c.flushLocked()
 	c.mu.Unlock()

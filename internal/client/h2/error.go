@@ -3,6 +3,7 @@ package h2
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
@@ -22,7 +23,13 @@ const (
 type Error struct {
 	Kind          Kind
 	IsUnprocessed bool // the peer has not processed the request
-	Err           error
+	// OfNewConn reports that GOAWAY with an error ended the first stream: another connection hardly
+	// helps.
+	OfNewConn bool
+	// MayExceedLimit reports that a limit of the peer, whose settings were late, may be the reason
+	// (RFC 9113, 5.1.2).
+	MayExceedLimit bool
+	Err            error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
@@ -54,6 +61,14 @@ type resetError struct{ code wire.ErrorCode }
 func (e resetError) Error() string {
 	return fmt.Sprintf("http2: the server reset the stream: %s", e.code)
 }
+
+// tooShort is the fault of content that ends too early.
+const tooShort = "content shorter than Content-Length"
+
+// cutOffError is its error, which programs compare with that of a connection that ends.
+type cutOffError struct{ error }
+
+func (cutOffError) Unwrap() error { return io.ErrUnexpectedEOF }
 
 var (
 	// ErrStreamClosed is the error of writing to a stream whose response is complete.

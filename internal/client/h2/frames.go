@@ -74,6 +74,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 func (c *Conn) onPingLocked(h wire.FrameHeader, payload []byte) *wire.Error {
 	if h.Flags.Has(wire.Ack) {
 		if c.health.isAwaiting && string(payload) == healthPing {
+			c.health.isAwaiting = false
 			return nil
 		}
 		return c.debitLocked(1)
@@ -82,21 +83,32 @@ func (c *Conn) onPingLocked(h wire.FrameHeader, payload []byte) *wire.Error {
 	return c.debitLocked(1)
 }
 
-// onResetLocked ends a stream that the peer has reset, and returns it.
-func (c *Conn) onResetLocked(h wire.FrameHeader, payload []byte) (*Stream, *wire.Error) {
-	st, code := c.streams[h.StreamID], wire.RSTStreamOf(payload)
-	switch {
-	case st == nil && (h.StreamID >= c.nextID || h.StreamID&1 == 0):
-		return nil, connError(wire.ProtocolError, "RST_STREAM on an idle stream")
-	case st == nil:
-		return nil, c.debitLocked(1)
+// onReset ends a stream that the peer has reset. As in net/http, the connection accepts no more
+// streams if the peer's view of it differs.
+func (c *Conn) onReset(h wire.FrameHeader, payload []byte) *wire.Error {
+	code := wire.RSTStreamOf(payload)
+	isProtocol := code == wire.ProtocolError
+	if isProtocol {
+		c.drain()
 	}
+	c.mu.Lock()
+	st := c.streams[h.StreamID]
+	if st == nil {
+		defer c.mu.Unlock()
+		if h.StreamID >= c.nextID || h.StreamID&1 == 0 {
+			return connError(wire.ProtocolError, "RST_STREAM on an idle stream")
+		}
+		return c.debitLocked(1)
+	}
+	st.failLocked(&Error{Kind: Rejected, IsUnprocessed: code == wire.RefusedStream, MayExceedLimit: isProtocol,
+		Err: resetError{code}})
+	st.closeLocked()
+	c.mu.Unlock()
 	if c.config.CountError != nil {
 		c.config.CountError("recv_rststream_" + code.String())
 	}
-	st.failLocked(&Error{Kind: Rejected, IsUnprocessed: code == wire.RefusedStream, Err: resetError{code}})
-	st.closeLocked()
-	return st, nil
+	st.notifyClosed(true)
+	return nil
 }
 
 func (c *Conn) onWindowUpdateLocked(h wire.FrameHeader, payload []byte) *wire.Error {
@@ -141,7 +153,8 @@ func (c *Conn) onGoAway(payload []byte) *wire.Error {
 	var ended []*Stream
 	for id, st := range c.streams {
 		if id > last {
-			st.failLocked(&Error{Kind: Closed, IsUnprocessed: true, Err: c.goAway})
+			st.failLocked(&Error{Kind: Closed, IsUnprocessed: true, OfNewConn: id == 1 && code != wire.NoError,
+				Err: c.goAway})
 			st.closeLocked()
 			ended = append(ended, st)
 		}

@@ -73,7 +73,7 @@ func receive(pieces [][]byte) (result string) {
 	c := h2.New(input, testConfig(), h, 10)
 	streams, owners := make([]h2.Stream, 2), make([]owner, 2)
 	for i := range streams {
-		if i > 0 && !c.Reserve() {
+		if i > 0 && !c.Reserve(false) {
 			panic("no stream")
 		}
 		owners[i] = owner{make(chan struct{})}
@@ -148,6 +148,9 @@ func serverInputs() (all []serverInput) {
 	add(`200 map[Content-Length:[1]] map[] 1 "h" complete map[]; 1 false EOF; `,
 		settings, frame(http2.Headers, 0, 1, "\x88"), frame(http2.Continuation, http2.EndHeaders, 1, "\x5c\x011"),
 		frame(http2.Data, http2.EndStream, 1, "h"), frame(http2.Data, 0, 1, "late"), frame(0x77, 0, 9, "unknown"))
+	add(`200 map[] map[] -1 "" complete map[A:[b]]; 1 false EOF; `, // Content-Length is not in a trailer section
+		settings, frame(http2.Headers, http2.EndHeaders, 1, "\x88"),
+		frame(http2.Headers, http2.EndHeaders|http2.EndStream, 1, "\x00\x01a\x01b\x0f\x0d\x011"))
 	add(strings.Repeat(`2 false http2: PROTOCOL_ERROR: first frame is not SETTINGS; `, 2),
 		[]byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 	add(`200 map[A:[b b]] map[] -1 "" complete map[]; 200 map[A:[b]] map[] -1 "" complete map[]; `, // HPACK's table

@@ -1,9 +1,9 @@
 package h2
 
 import (
+	"maps"
 	"net/http"
 	"net/textproto"
-	"strings"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -97,6 +97,7 @@ func (c *Conn) onBlock(h wire.FrameHeader, block []byte, size int) *wire.Error {
 		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
 	case hasHead:
 		trailer, _ := headerOf(b)
+		maps.DeleteFunc(trailer, func(name string, _ []string) bool { return !http1.TrailerAllowed(name) })
 		return c.endInput(st, trailer)
 	}
 	return c.onHead(st, isLast)
@@ -145,7 +146,7 @@ func (c *Conn) storeHead(st *Stream, head *Head, isInterim bool) *wire.Error {
 		st.hasHead = true
 		st.hasNoBody = st.hasNoBody || !http1.BodyAllowed(head.Status)
 		if st.left = head.Length; head.IsLast && st.left > 0 && !st.hasNoBody {
-			return streamError(st.id, wire.ProtocolError, "content shorter than Content-Length")
+			return streamError(st.id, wire.ProtocolError, tooShort)
 		}
 	}
 	st.heads = append(st.heads, head)
@@ -172,24 +173,7 @@ const maxTrailerNames = 100
 func headerOf(b *wire.HeaderBlock) (h, announced http.Header) {
 	text := http1.TextOf(b.Text)
 	all := http1.Collect(nil, len(b.Fields), nil)
-	for _, f := range b.Fields {
-		name := f.Known.String()
-		switch f.Known {
-		case http1.NameTrailer:
-			if announced == nil {
-				announced = make(http.Header)
-			}
-			for name := range strings.SplitSeq(text.Of(f.Value), ",") {
-				name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
-				if name != "" && http1.TrailerAllowed(name) && len(announced) < maxTrailerNames {
-					announced[name] = nil
-				}
-			}
-			continue
-		case http1.NameUnknown:
-			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
-		}
-		all.Add(f.Known, name, text.Of(f.Value))
-	}
+	all.AddFields(b.Fields, &text, textproto.CanonicalMIMEHeaderKey)
+	announced, _ = http1.TakeTrailer(all.Fields, maxTrailerNames, true, textproto.CanonicalMIMEHeaderKey)
 	return all.Fields, announced
 }

@@ -7,17 +7,17 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// health is whether the peer still responds. A PING checks that after a silence of
-// Config.PingAfter, and when a request was abandoned and nothing has arrived since it was sent: the
-// connection is suspect then, and accepts no streams until something arrives.
+// health records whether the peer still responds. A PING checks that after a silence of
+// Config.PingAfter. Another one checks it if a request was abandoned and nothing has arrived since
+// it was sent. Until something arrives, such a connection is suspect and accepts no streams.
 type health struct {
 	frames     uint64      // of streams, pieces of DATA, and PINGs that have arrived
 	arrivedAt  time.Time   // the last frame of any kind, if there is a PingAfter
 	timer      *time.Timer // the end of the silence, or of the wait for a PING's response
 	pingedAt   uint64      // frames when a PING was sent
-	isAwaiting bool        // the response to a PING
+	isAwaiting bool        // a PING has had no response yet
 	isSuspect  bool
-	isSpent    bool // a suspicion has sent a PING since HEADERS or DATA arrived
+	isSpent    bool // suspectLocked has sent a PING, and neither HEADERS nor DATA have arrived since
 }
 
 // healthPing is the content of a PING.

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"crypto/tls"
 	"errors"
 	"os"
 	"time"
@@ -8,9 +9,9 @@ import (
 	"github.com/tarehq/tare/internal/poison"
 )
 
-// output is what a connection has yet to send. Frames are appended to buf while one goroutine
-// writes what was there before: requests that begin meanwhile share a write, and nobody who waits
-// for a lock waits for the network.
+// output is what a connection has yet to send. Requests append frames to buf while one goroutine
+// writes the earlier ones. So requests that begin during a write share the next one, and no lock is
+// held while a goroutine waits for the network.
 type output struct {
 	buf        []byte    // complete frames
 	spare      []byte    // empty
@@ -30,8 +31,9 @@ const (
 	maxReplies = 64 << 10
 	// keptOut is the largest buffer that is used again, and keptIdle by a connection without streams.
 	keptOut, keptIdle = 2 * maxOut, 4 << 10
-	// maxWrite is how many bytes one write sends at most: each has a deadline.
-	maxWrite = maxOut
+	// maxWrite is how many bytes one write sends at most: each has a deadline, which ends a TLS
+	// connection even if a part was sent.
+	maxWrite, maxTLSWrite = maxOut, 16 << 10
 	// stalledAfter is how long a write may take before requests use another connection.
 	stalledAfter = time.Second
 	// closeTimeout limits sending what precedes the end of a connection.
@@ -60,11 +62,13 @@ func (c *Conn) flushLocked() {
 		return
 	}
 	o.isFlushing = true
-	go func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.sendLocked()
-	}()
+	go c.send()
+}
+
+func (c *Conn) send() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sendLocked(false)
 }
 
 // flushHereLocked is flushLocked for a goroutine that may wait. It releases the mutex meanwhile.
@@ -74,12 +78,13 @@ func (c *Conn) flushHereLocked() {
 		return
 	}
 	o.isFlushing = true
-	c.sendLocked()
+	c.sendLocked(true)
 }
 
 // sendLocked sends all output. The caller has set isFlushing. It releases the mutex while it
-// writes.
-func (c *Conn) sendLocked() {
+// writes. A goroutine that uses a stream does not send what others append meanwhile, which may not
+// end: another goroutine does.
+func (c *Conn) sendLocked(usesStream bool) {
 	o := &c.output
 	for len(o.buf) > 0 && o.failed == nil {
 		b := o.buf
@@ -91,6 +96,10 @@ func (c *Conn) sendLocked() {
 		}
 		c.wakeSendersLocked()
 		c.checkRoomLocked()
+		if usesStream && len(o.buf) > 0 {
+			go c.send()
+			return
+		}
 	}
 	if o.isFlushing = false; len(c.streams) == 0 && cap(o.spare) > keptIdle {
 		o.spare = nil
@@ -115,7 +124,10 @@ func (c *Conn) sendLocked() {
 // writeLocked writes b. The peer must accept a byte within the timeout. It releases the mutex while
 // it writes.
 func (c *Conn) writeLocked(b []byte) error {
-	o := &c.output
+	o, most := &c.output, maxWrite
+	if _, isTLS := c.nc.(interface{ ConnectionState() tls.ConnectionState }); isTLS {
+		most = maxTLSWrite
+	}
 	for len(b) > 0 {
 		timeout := c.config.WriteTimeout
 		if o.closeAfter {
@@ -124,7 +136,7 @@ func (c *Conn) writeLocked(b []byte) error {
 		o.sending, o.began = len(b), time.Now()
 		_ = c.nc.SetWriteDeadline(o.began.Add(timeout)) // end may move it
 		c.mu.Unlock()
-		n, err := c.nc.Write(b[:min(len(b), maxWrite)])
+		n, err := c.nc.Write(b[:min(len(b), most)])
 		c.mu.Lock()
 		b = b[n:]
 		if err != nil && (n == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {

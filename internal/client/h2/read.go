@@ -129,7 +129,6 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 	c.mu.Lock()
 	c.arrivedLocked(h.Type, h.StreamID)
 	var f *wire.Error
-	var st *Stream
 	switch h.Type {
 	case wire.Settings:
 		f = c.onSettingsLocked(h, payload)
@@ -139,7 +138,8 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 		c.mu.Unlock()
 		return c.onGoAway(payload)
 	case wire.RSTStream:
-		st, f = c.onResetLocked(h, payload)
+		c.mu.Unlock()
+		return c.onReset(h, payload)
 	case wire.WindowUpdate:
 		f = c.onWindowUpdateLocked(h, payload)
 	default:
@@ -149,9 +149,6 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 		f = connError(wire.EnhanceYourCalm, "replies are not read")
 	}
 	c.mu.Unlock()
-	if st != nil {
-		st.notifyClosed(true)
-	}
 	return f
 }
 
@@ -180,7 +177,11 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 	st := c.streams[f.StreamID]
 	isLost := st == nil && !c.ledger.debit(1)
 	if st != nil {
-		st.failLocked(&Error{Kind: Malformed, Err: f})
+		e := &Error{Kind: Malformed, Err: f}
+		if f.What == tooShort {
+			e.Err = cutOffError{f}
+		}
+		st.failLocked(e)
 		st.resetLocked(f.Code)
 	}
 	c.mu.Unlock()
@@ -328,7 +329,7 @@ func (c *Conn) endInput(st *Stream, trailer http.Header) *wire.Error {
 	}
 	if st.left > 0 && !st.hasNoBody {
 		c.mu.Unlock()
-		return streamError(st.id, wire.ProtocolError, "content shorter than Content-Length")
+		return streamError(st.id, wire.ProtocolError, tooShort)
 	}
 	st.inEnded, st.trailer = true, trailer
 	closed := st.closeIfEndedLocked()

@@ -47,7 +47,7 @@ type Stream struct {
 
 // Request is what Open sends.
 type Request struct {
-	// Head begins with AppendHeaders, without stream, and has the list size ListSize.
+	// Head is a HEADERS frame without its stream identifier. Its fields have the size ListSize.
 	Head     []byte
 	ListSize int
 	Body     []byte // sent with the head, as far as windows allow that at once
@@ -99,7 +99,7 @@ func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 		sent = st.appendDataLocked(r.Body, r.IsLast)
 	}
 	c.flushLocked()
-	if c.nextID > wire.MaxStreamID {
+	if c.nextID > wire.MaxStreamID-1<<16 { // streams that are reserved remain
 		go c.drain()
 	}
 	return sent, nil
@@ -110,8 +110,8 @@ func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 func (st *Stream) appendDataLocked(b []byte, isLast bool) (sent int) {
 	c := st.conn
 	for !st.outEnded {
-		n := min(len(b), int(st.sendWindow), int(c.sendWindow), int(c.peer.maxFrame), maxOut)
-		if ends := isLast && n == len(b); n <= 0 && !(ends && len(b) == 0) || c.output.pending() >= maxOut {
+		n := max(0, min(len(b), int(st.sendWindow), int(c.sendWindow), int(c.peer.maxFrame), maxOut))
+		if ends := isLast && n == len(b); n == 0 && !(ends && len(b) == 0) || c.output.pending() >= maxOut {
 			break
 		} else if ends {
 			st.outEnded = true
@@ -307,8 +307,8 @@ func (st *Stream) returnWindowLocked(n int) {
 	c.flushLocked()
 }
 
-// Abort ends a stream whose response is not complete: cause is the error of those that use it. If
-// the response is complete, Abort ends the request. With drops it drops what has not been read.
+// Abort ends a stream whose response is not complete: its methods return cause. If the response is
+// complete, Abort ends the request. With drops it drops content that was not read.
 func (st *Stream) Abort(cause error, drops bool) {
 	c := st.conn
 	c.mu.Lock()
@@ -329,7 +329,7 @@ func (st *Stream) Abort(cause error, drops bool) {
 	st.notifyClosed(closed)
 }
 
-// failLocked sets the error of a stream whose response is not complete, and wakes all that wait.
+// failLocked closes a stream, with an error if its response is not complete, and wakes all waiters.
 func (st *Stream) failLocked(err error) {
 	if st.err == nil && !st.inEnded {
 		st.err = err

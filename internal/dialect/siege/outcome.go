@@ -24,7 +24,7 @@ func count(r *load.Result) outcome {
 	e := &r.Errors
 	o := outcome{
 		seconds: r.Seconds, megabytes: float64(r.BodyBytes) / mega,
-		unanswered: e.Connect + e.Read + e.Write + e.Timeout,
+		unanswered: e.WithoutResponse(),
 	}
 	o.failed = o.unanswered
 	for status, n := range r.Statuses {
@@ -108,5 +108,5 @@ func ratio(a, b float64) float64 {
 // GivesUp reports whether siege would exit. While the run lasts, only failures without a response
 // are known here.
 func (c *Command) GivesUp(e *load.Errors) bool {
-	return e.Connect+e.Read+e.Write+e.Timeout >= maxFailures
+	return e.WithoutResponse() >= maxFailures
 }

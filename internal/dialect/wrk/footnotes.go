@@ -42,7 +42,7 @@ func (c *Command) noteCorrected(add func(string, ...any), r *load.Result) {
 
 // noteV1 explains wrk 1.0's figures.
 func (c *Command) noteV1(add func(string, ...any), r *load.Result) {
-	if e := r.Errors; e.Connect+e.Read+e.Write+e.Timeout > 0 && r.Requests < c.total() {
+	if r.Errors.WithoutResponse() > 0 && r.Requests < c.total() {
 		add("%d requests had no response: wrk 1.0 would have replaced them by others", c.total()-r.Requests)
 	}
 	if left := c.requests % c.threads; left > 0 {

@@ -44,6 +44,7 @@ const (
 	bodyClosed      = 1 << iota // the handler has closed it or has returned
 	bodyInterrupted             // a Read that waits must return
 	bodyContinued               // the client has received "100 Continue" or a final response
+	bodyWithheld                // it was a final response: the client may not send the body
 	bodyAborted                 // the client has aborted the request and expects no response
 	bodyTooLong                 // the remainder was longer than what is drained
 	bodyEndsConn                // the response announced that the connection closes because of it
@@ -94,7 +95,7 @@ func (b *Body) Close() error {
 	case b.Mode == ByStream: // as in net/http, a Read of another goroutine ends
 		_ = b.Exchange.ctx.transport.Raw().SetReadDeadline(PastTime())
 	case b.Mode == NoBody || b.Exchange.Extras != nil || b.Mode == ByLength && b.isLast:
-	case !b.expectsContinue || b.flags.Has(bodyContinued):
+	case !b.expectsContinue || b.flags.Has(bodyContinued) && !b.flags.Has(bodyWithheld):
 		return b.closeRead()
 	}
 	return nil
@@ -274,19 +275,18 @@ func (b *Body) sendContinue() {
 	w := &b.Exchange.Response
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue() {
+	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue(bodyContinued) {
 		// the response fails with the same error
 		_ = w.Conn.Transport.Send(w.Conn.Codec.Continue(), w.Conn.CurrentSendTimeout())
 	}
 }
 
-// endContinue is called when a final response begins. It reports whether the client was still
-// waiting. If so, it is unknown whether it will send the body. The caller holds the response's
-// mutex.
-func (b *Body) endContinue() bool {
+// endContinue is called when the client receives "100 Continue" or a final response. It reports
+// whether the client was still waiting, and sets flags then. The caller holds the response's mutex.
+func (b *Body) endContinue(flags uint32) bool {
 	waiting := b.expectsContinue && !b.flags.Has(bodyContinued)
 	if waiting {
-		b.flags.Set(bodyContinued)
+		b.flags.Set(flags)
 	}
 	return waiting
 }
@@ -317,35 +317,28 @@ type remainder struct{ body *Body }
 
 func (r remainder) Read(p []byte) (int, error) { return r.body.readLocked(p) }
 
-// HasArrived reports whether the whole body can be read without waiting.
-func (b *Body) HasArrived() bool {
+// HasArrived reports whether the whole body can be read without waiting. It does not look at
+// chunks.
+func (b *Body) HasArrived() bool { return b.hasArrived(false) }
+
+func (b *Body) hasArrived(parses bool) bool {
 	switch b.Mode {
 	case NoBody:
 		return true
 	case ByLength:
 		return !b.expectsContinue && b.Remaining <= int64(b.Exchange.Conn().End-b.Exchange.Conn().Next)
 	}
-	return b.Exchange.Conn().Codec.BodyHasArrived(b)
+	return b.Exchange.Conn().Codec.BodyHasArrived(b, parses)
 }
 
-// HasWhole is HasArrived for handlers: it takes the time to look at the chunks. Package front finds
-// it by its name.
+// HasWhole implements connection.RequestBody.
 func (b *Body) HasWhole() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	if b.flags.Has(bodyClosed|bodyInterrupted) || b.Err != nil {
-		return false
-	}
-	if b.Mode == ByCodec {
-		if c, ok := b.Exchange.Conn().Codec.(interface{ HoldsBody(*Body) bool }); ok {
-			return c.HoldsBody(b)
-		}
-	}
-	return b.HasArrived()
+	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.hasArrived(true)
 }
 
-// HasInput reports whether a Read returns bytes that have arrived, or an error, at once. Package
-// front finds it by its name.
+// HasInput implements connection.RequestBody.
 func (b *Body) HasInput() bool {
 	if !b.reading.TryLock() {
 		return false
@@ -358,13 +351,10 @@ func (b *Body) HasInput() bool {
 	if b.Mode == ByLength {
 		return b.Remaining > 0 && c.Next < c.End
 	}
-	codec, ok := c.Codec.(interface{ HasInput(*Body) bool })
-	return ok && codec.HasInput(b)
+	return c.Codec.HasInput(b)
 }
 
-// FramingLength returns the number of bytes of chunked framing that have been read. ok is false
-// while another goroutine reads the body, and once it is closed. Package front finds it by its
-// name.
+// FramingLength implements connection.RequestBody.
 func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.Mode != ByCodec {
 		return 0, true
@@ -376,10 +366,7 @@ func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) { // the connection may serve another request
 		return 0, false
 	}
-	if codec, ok := b.Exchange.Conn().Codec.(interface{ FramingLength() int64 }); ok {
-		return codec.FramingLength(), true
-	}
-	return 0, true
+	return b.Exchange.Conn().Codec.FramingLength(), true
 }
 
 // AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds

@@ -39,9 +39,8 @@ type HeadCodec interface {
 	BeginExchange(c *Conn) *Exchange
 	// NextRequest prepares the codec for the next head.
 	NextRequest()
-	// Refuse appends the response to a request that no handler sees. why is never text of the
-	// client's.
-	Refuse(c *Conn, status int, why string)
+	// Refuse appends the response to a request that no handler sees, with text as its body.
+	Refuse(c *Conn, status int, text string)
 	// Describe sets those fields of r that are known of the request that in begins with, and
 	// returns its request line. ok is false if the protocol has no request lines.
 	Describe(r *http.Request, in []byte) (line []byte, ok bool)
@@ -51,8 +50,13 @@ type HeadCodec interface {
 type BodyCodec interface {
 	// ReadBody is Read of such a body.
 	ReadBody(b *Body, p []byte) (int, error)
-	// BodyHasArrived reports whether the rest of the body is in the input buffer.
-	BodyHasArrived(b *Body) bool
+	// BodyHasArrived reports whether the rest of the body is in the input buffer, or a fault of it.
+	// It returns false if it would have to parse the body and parses is not set.
+	BodyHasArrived(b *Body, parses bool) bool
+	// HasInput reports whether data of the body is in the input buffer, or a fault of it.
+	HasInput(b *Body) bool
+	// FramingLength returns the number of bytes of chunked framing that have been read.
+	FramingLength() int64
 	// EndDrain is called when as much of the body was drained as a connection is worth. It
 	// reports whether the connection can be kept.
 	EndDrain(b *Body) bool

@@ -51,8 +51,8 @@ func (s *ServerState) KeepsConnections() bool {
 	return !s.Closing.Load() && (s.KeepAlivesDisabled == nil || !s.KeepAlivesDisabled.Load())
 }
 
-// MayStop reports whether the server is ending and accepts no connection any more. A connection
-// that was accepted before has been counted by then.
+// MayStop reports whether the server is ending and accepts no more connections. If it does, the
+// counters include every accepted connection.
 func (s *ServerState) MayStop() bool {
 	return s.Closing.Load() && (s.Aborted.Load() || s.Accepting.Load() == 0)
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poison"
 )
 
@@ -84,6 +85,7 @@ func (c *Conn) ReleaseBuffer() {
 
 // Transport is what a conn needs from the connection beneath it, besides net.Conn.
 type Transport interface {
+	connection.Info
 	// Send writes p. timeout limits how long the client may accept nothing; 0 is no limit.
 	Send(p []byte, timeout time.Duration) error
 	// SendPieces is Send for several pieces in order, with one system call where possible.

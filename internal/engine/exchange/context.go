@@ -47,8 +47,7 @@ func (c *requestContext) Value(key any) any {
 		return c.transport.Raw().LocalAddr()
 	}
 	if connection.IsKey(key) {
-		info, _ := c.transport.(connection.Info)
-		return info
+		return connection.Info(c.transport)
 	}
 	if e := c.body.Exchange.Extras; e != nil {
 		if v := e.Value(key); v != nil {

@@ -13,10 +13,15 @@ import (
 	"reflect"
 	"syscall"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // The optional interfaces that handlers find by http.ResponseController or a type assertion.
 var (
+	_ connection.RequestBody    = (*Body)(nil)
+	_ connection.ResponseWriter = (*Response)(nil)
+
 	_ http.Flusher       = (*Response)(nil)
 	_ http.CloseNotifier = (*Response)(nil) //nolint:staticcheck // published programs assert it
 	_ io.StringWriter    = (*Response)(nil)
@@ -104,8 +109,7 @@ func (w *Response) setDeadline(flag uint32, t time.Time) error {
 	return set(ctx.transport.Raw(), t)
 }
 
-// SetSendTimeout limits how long the client may accept none of the bytes of this response, or of an
-// earlier one that still waits. 0 is no limit. It fails once the handler has returned.
+// SetSendTimeout implements connection.ResponseWriter.
 func (w *Response) SetSendTimeout(d time.Duration) error {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -246,7 +250,7 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
 // the connection copies from it. The kernel may then do the copying.
 func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
-	plain := fittingWriter{w.Response}
+	plain := fittingWriter{w: w.Response}
 	if !kernelCanRead(src) {
 		return io.CopyBuffer(plain, src, make([]byte, CopySize))
 	}
@@ -260,6 +264,7 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 	more, done, err := w.copyFrom(src)
 	if n += more; !done {
+		plain.flushes = err != nil // as in net/http: a pipe or a socket may provide no more for long
 		more, err = io.CopyBuffer(plain, src, make([]byte, CopySize))
 		return n + more, err
 	}
@@ -283,7 +288,7 @@ func kernelCanRead(src io.Reader) bool {
 		return true
 	case kernelFile:
 		info, err := src.Stat()
-		return err == nil && info.Mode().IsRegular()
+		return err == nil && (info.Mode().IsRegular() || info.Mode()&fs.ModeNamedPipe != 0)
 	case net.Conn:
 		return reflect.TypeOf(src).PkgPath() == "net"
 	}
@@ -296,7 +301,8 @@ type kernelFile interface {
 	syscall.Conn
 }
 
-// copyFrom makes the connection copy from src. done reports whether it could.
+// copyFrom makes the connection copy from src. done reports whether it could. If not, err is
+// errors.ErrUnsupported if only the kind of src prevents it.
 func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -322,7 +328,7 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	}
 	n, err = w.Conn.Transport.SendFrom(src, w.Conn.CurrentSendTimeout())
 	if err == errors.ErrUnsupported { //nolint:errorlint // an ENOSYS is ErrUnsupported, too
-		return 0, false, nil
+		return 0, false, err
 	}
 	w.written += n
 	w.Conn.FailWrite(err)
@@ -330,17 +336,20 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 }
 
 // fittingWriter writes as much as Content-Length permits.
-type fittingWriter struct{ w *Response }
+type fittingWriter struct {
+	w       *Response
+	flushes bool // after each Write
+}
 
 func (f fittingWriter) Write(p []byte) (n int, err error) {
 	if _, err := f.w.Write(nil); err != nil { // fixes the length
 		return 0, err
 	}
-	room := f.w.room()
-	if int64(len(p)) <= room {
-		return f.w.Write(p)
+	fitting := p[:min(int64(len(p)), f.w.room())]
+	if n, err = f.w.Write(fitting); err == nil && f.flushes {
+		err = f.w.FlushError()
 	}
-	if n, err = f.w.Write(p[:room]); err == nil {
+	if err == nil && n < len(p) {
 		err = http.ErrContentLength
 	}
 	return n, err

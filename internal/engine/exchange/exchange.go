@@ -124,26 +124,7 @@ func (x *Exchange) SetHeader(fields []http1.Field, n int, text *http1.Text, cano
 		room = nil // a program that keeps a slice must not keep the exchange with it
 	}
 	c := http1.Collect(nil, n, room)
-	for _, f := range fields {
-		name := f.Known.String()
-		switch f.Known {
-		case http1.NameHost, http1.NameTransferEncoding:
-			continue // net/http moves them to fields of the Request
-		case http1.NameUnknown:
-			name = canonical(text.Of(f.Name))
-		}
-		c.Add(f.Known, name, text.Of(f.Value))
-	}
-	x.Request.Header = http.Header(c.Fields)
-}
-
-// TranslatePragma adds the Cache-Control field that a Pragma field stands for, as net/http does for
-// HTTP/1.
-func (x *Exchange) TranslatePragma() {
-	header := x.Request.Header
-	if pragma, ok := header["Pragma"]; ok && pragma[0] == "no-cache" {
-		if _, ok := header["Cache-Control"]; !ok {
-			header["Cache-Control"] = []string{"no-cache"}
-		}
-	}
+	c.IsRequest = true
+	c.AddFields(fields, text, canonical)
+	x.Request.Header = c.Fields
 }

@@ -18,9 +18,7 @@ type lingerLimits struct {
 
 func defaultLinger() lingerLimits { return lingerLimits{lingerTime, lingerTimeout, false} }
 
-// SetLinger limits for how long the server reads from the client if this response is the last of
-// the connection: in all, and while the client sends nothing. By default it does so only if the
-// client may be sending. It fails once the handler has returned.
+// SetLinger implements connection.ResponseWriter.
 func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -36,7 +34,7 @@ func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
 func (w *Response) drainLast() {
 	c, b := w.Conn, &w.x.Body
 	isIgnored := b.Mode == ByLength && b.isLast // also by net/http
-	if !b.hasRemainder() || w.bodyWithheld || isIgnored || w.x.Extras != nil {
+	if !b.hasRemainder() || b.flags.Has(bodyWithheld) || isIgnored || w.x.Extras != nil {
 		return
 	}
 	if c.Lingers = c.halfClose(); c.WriteErr == nil {

@@ -7,16 +7,13 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// HasFields reports whether the handler has set fields in the Header, besides Connection.
+// HasFields implements connection.ResponseWriter.
 func (w *Response) HasFields() bool {
 	_, connection := w.Fields["Connection"]
 	return len(w.Fields) > 1 || len(w.Fields) == 1 && !connection
 }
 
-// WriteRawHeader is WriteHeader for a proxy that has received the fields: offsets into a head that
-// http1 has parsed. They are sent before those of the Header, in their order and spelling. What
-// describes the framing or the connection is decided as for other responses, and no content type is
-// detected. head and fields are not used after the call.
+// WriteRawHeader implements connection.ResponseWriter.
 func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()

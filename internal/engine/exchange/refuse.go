@@ -1,17 +1,29 @@
 package exchange
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // Refuse responds to a request that no handler sees, and ends the connection. why is never text of
 // the client's: nothing that it sent is echoed.
 func (c *Conn) Refuse(status int, why string) {
-	c.Codec.Refuse(c, status, why)
-	c.ReportRefusal(status, int64(len(RefusalText(status, why))))
+	text := RefusalText(status, why)
+	c.Codec.Refuse(c, status, text)
+	c.ReportRefusal(status, int64(len(text)))
 	c.EndOutput()
+}
+
+// RefusalOf returns the arguments of Refuse for an error in a request.
+func RefusalOf(err error) (status int, why string) {
+	if e, ok := errors.AsType[*http1.Error](err); ok {
+		return e.Status(), e.What
+	}
+	return http.StatusBadRequest, err.Error()
 }
 
 // EndOutput flushes the output of a connection that is over, and allows the client time to read it.

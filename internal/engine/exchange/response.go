@@ -43,20 +43,19 @@ type Response struct {
 	Conn   *Conn       // nil once finished
 	Fields http.Header // nil until Header is called
 
-	Mu           sync.Mutex // goroutines that outlive the handler may still write
-	stage        stage
-	Minor        uint8 // the request's minor version
-	Status       uint16
-	IsHEAD       bool  // the request is a HEAD
-	IsCONNECT    bool  // the request is a CONNECT of HTTP/1, whose connection is not kept
-	ClosesConn   bool  // the connection closes after this response
-	KeepsHTTP10  bool  // an HTTP/1.0 client requested a persistent connection
-	Chunked      bool  // valid once framed
-	NoBody       bool  // valid once committed: the status allows no body
-	bodyWithheld bool  // valid once committed: the client received no "100 Continue"
-	Flags        Flags // not guarded by Mu; here it needs no padding
-	Length       int64 // declared or computed; -1 for unknown
-	written      int64 // bytes that the handler has written
+	Mu          sync.Mutex // goroutines that outlive the handler may still write
+	stage       stage
+	Minor       uint8 // the request's minor version
+	Status      uint16
+	IsHEAD      bool  // the request is a HEAD
+	IsCONNECT   bool  // the request is a CONNECT of HTTP/1, whose connection is not kept
+	ClosesConn  bool  // the connection closes after this response
+	KeepsHTTP10 bool  // an HTTP/1.0 client requested a persistent connection
+	Chunked     bool  // valid once framed
+	NoBody      bool  // valid once committed: the status allows no body
+	Flags       Flags // not guarded by Mu; here it needs no padding
+	Length      int64 // declared or computed; -1 for unknown
+	written     int64 // bytes that the handler has written
 
 	hijacked atomic.Pointer[net.Conn] // set by Hijack; not guarded by Mu
 }
@@ -151,7 +150,7 @@ func (w *Response) mayCommit(code int) bool {
 // sendInterim sends an interim response.
 func (w *Response) sendInterim(code int) {
 	if code == http.StatusContinue {
-		w.x.Body.endContinue()
+		w.x.Body.endContinue(bodyContinued)
 	}
 	c := w.Conn
 	if !c.Codec.AppendInterim(w, code) {
@@ -187,10 +186,11 @@ func (w *Response) startHead(code int) {
 // withholdBody makes Read of the body fail if the client waits for "100 Continue", which a final
 // status has replaced. The client may never send the body.
 func (w *Response) withholdBody(code int) {
-	w.bodyWithheld = w.x.Body.endContinue()
-	if w.bodyWithheld && code != http.StatusSwitchingProtocols {
-		w.x.Body.flags.Set(bodyClosed)
+	flags := uint32(bodyContinued | bodyWithheld)
+	if code != http.StatusSwitchingProtocols {
+		flags |= bodyClosed
 	}
+	w.x.Body.endContinue(flags)
 }
 
 // OpensTunnel reports whether a tunnel follows the head, not a body (RFC 9110, 9.3.6). What the
@@ -244,7 +244,9 @@ func (w *Response) WriteString(s string) (int, error) {
 // bufferBody appends p to the response, or to the held bytes if it can.
 func (w *Response) bufferBody(p []byte) error {
 	c := w.Conn
-	if w.stage == stageCommitted && w.Length >= 0 {
+	// otherwise it is held, for Content-Type, or because the handler may still read the request's body
+	if w.stage == stageCommitted && w.Length >= 0 && c.Summary.hasContentType && len(c.heldBody) == 0 &&
+		!w.x.Body.hasRemainder() {
 		w.frame(p, false)
 	}
 	if w.stage == stageFramed && !w.Chunked {

@@ -72,7 +72,7 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 		if !w.Conn.Codec.SendsField(name) {
 			return false
 		}
-		if w.Conn.Summary.Connection = values; HasToken(values, "close") {
+		if w.Conn.Summary.Connection = values; http1.HasToken(values, "close") {
 			w.ClosesConn = true
 		}
 		return interim
@@ -175,14 +175,4 @@ func (w *Response) drainRequestBody() bool {
 		return true // for now; the handler may continue to read
 	}
 	return w.x.Body.drain()
-}
-
-// HasToken reports whether a list field contains the token, ignoring case.
-func HasToken(values []string, token string) bool {
-	for element := range listElements(values) {
-		if strings.EqualFold(element, token) {
-			return true
-		}
-	}
-	return false
 }

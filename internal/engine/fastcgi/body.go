@@ -144,7 +144,10 @@ func (f *codec) EndDrain(b *exchange.Body) bool {
 	return b.Err == nil || b.AtEnd()
 }
 
-func (f *codec) BodyHasArrived(b *exchange.Body) bool {
+func (f *codec) HasInput(*exchange.Body) bool { return false } // unknown
+func (f *codec) FramingLength() int64         { return 0 }
+
+func (f *codec) BodyHasArrived(b *exchange.Body, _ bool) bool {
 	c := b.Exchange.Conn()
 	reader, in := f.request.Records, c.In[c.Next:c.End]
 	for {

@@ -156,11 +156,10 @@ func (f *codec) refuseParams(c *exchange.Conn, err error) {
 	}
 }
 
-func (f *codec) Refuse(c *exchange.Conn, status int, why string) {
+func (f *codec) Refuse(c *exchange.Conn, status int, text string) {
 	if f.request.ID == 0 {
 		return // no request has begun
 	}
-	text := exchange.RefusalText(status, why)
 	f.openRecord(c)
 	c.Out = appendStatus(c.Out, status)
 	c.Out = http1.AppendField(c.Out, "Content-Type", "text/plain; charset=utf-8")

@@ -58,7 +58,7 @@ func (f *codec) newExchange(c *exchange.Conn, list []byte) (*exchange.Exchange, 
 		return nil, err
 	}
 	x.SetHeader(f.fields, len(f.fields), &text, canonicalVariable)
-	x.TranslatePragma()
+	http1.TranslatePragma(x.Request.Header)
 	f.initBody(x, v.length != "")
 	x.Response.Init(c, x, 1, f.request.Keep)
 	if !text.IsWhole() {

@@ -1,7 +1,6 @@
 package h1
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 
@@ -40,7 +39,11 @@ func (h *codec) ParseHead(c *exchange.Conn) (complete, ok bool) {
 		h.request.Reset() // Size 0 marks the preface: every other complete head has a size
 		return whole, true
 	}
-	h.refuseHead(c, err)
+	status, why := exchange.RefusalOf(err)
+	if status == http.StatusRequestHeaderFieldsTooLarge && !h.request.Begun() {
+		status = http.StatusRequestURITooLong // 431 is only for fields
+	}
+	c.Refuse(status, why)
 	return false, false
 }
 
@@ -51,7 +54,7 @@ func (h *codec) BeginExchange(c *exchange.Conn) *exchange.Exchange {
 	}
 	x, err := h.newExchange(c, c.In[c.Next:c.Next+h.request.Size])
 	if err != nil {
-		c.Refuse(exchange.RefusalStatus(err), err.Error())
+		c.Refuse(exchange.RefusalOf(err))
 		return nil
 	}
 	if _, unmet := h.request.ExpectsContinue(); unmet {
@@ -62,28 +65,7 @@ func (h *codec) BeginExchange(c *exchange.Conn) *exchange.Exchange {
 	return x
 }
 
-// statuses holds the response status for each kind of malformed head.
-var statuses = [...]int{
-	http1.Malformed:     http.StatusBadRequest,
-	http1.TooLarge:      http.StatusRequestHeaderFieldsTooLarge,
-	http1.BadVersion:    http.StatusHTTPVersionNotSupported,
-	http1.UnknownCoding: http.StatusNotImplemented,
-}
-
-func (h *codec) refuseHead(c *exchange.Conn, err error) {
-	e, ok := errors.AsType[*http1.Error](err)
-	if !ok {
-		panic("h1: BUG: codec error of another type: " + err.Error())
-	}
-	status := statuses[e.Kind]
-	if e.Kind == http1.TooLarge && !h.request.Begun() {
-		status = http.StatusRequestURITooLong // 431 is only for fields
-	}
-	c.Refuse(status, e.What)
-}
-
-func (h *codec) Refuse(c *exchange.Conn, status int, why string) {
-	text := exchange.RefusalText(status, why)
+func (h *codec) Refuse(c *exchange.Conn, status int, text string) {
 	out := http1.AppendStatusLine(c.Out, 1, status, http.StatusText(status))
 	isPlain := status != http.StatusNotImplemented // whose head is net/http's
 	if isPlain {
@@ -215,7 +197,7 @@ var keepAlive = []string{"keep-alive"}
 
 func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
 	values := w.Conn.Summary.Connection
-	if w.ClosesConn && w.Status != http.StatusSwitchingProtocols && !exchange.HasToken(values, "close") {
+	if w.ClosesConn && w.Status != http.StatusSwitchingProtocols && !http1.HasToken(values, "close") {
 		if w.Minor > 0 && !w.OpensTunnel() { // whose end is not that of the response
 			out = http1.AppendField(out, "Connection", "close")
 		}

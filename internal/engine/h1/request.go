@@ -33,7 +33,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 	}
 	// Host is not in the Header
 	x.SetHeader(head.Fields, len(head.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey)
-	x.TranslatePragma()
+	http1.TranslatePragma(r.Header)
 	if err := h.setFraming(c, x); err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 }
 
 // setFraming sets the body, ContentLength, TransferEncoding and Trailer of the request.
-func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) error {
+func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) (err error) {
 	r, f := &x.Request, h.request.Body()
 	continues, _ := h.request.ExpectsContinue()
 	expects := continues && h.request.Minor > 0
@@ -64,7 +64,8 @@ func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) error {
 	h.framing = 0
 	x.Body.Init(x, exchange.ByCodec, -1, expects)
 	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
-	return c.Config.AnnounceTrailer(r)
+	r.Trailer, err = http1.TakeTrailer(r.Header, c.Config.Limits.Fields, false, textproto.CanonicalMIMEHeaderKey)
+	return err
 }
 
 // ReadBody reads a chunked body: the data of all chunks that have arrived, as far as it fits p.
@@ -100,8 +101,10 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 	return total, nil
 }
 
-// HoldsBody reports whether the rest of the body is in the input buffer, or a fault of it.
-func (h *codec) HoldsBody(b *exchange.Body) bool {
+func (h *codec) BodyHasArrived(b *exchange.Body, parses bool) bool {
+	if !parses { // it would take as long as reading the chunks
+		return false
+	}
 	c := b.Exchange.Conn()
 	chunks, in := h.chunks, c.In[c.Next:c.End]
 	for !chunks.Done() {
@@ -119,7 +122,6 @@ func (h *codec) HoldsBody(b *exchange.Body) bool {
 	return complete || err != nil
 }
 
-// HasInput reports whether data of the body is in the input buffer, or a fault of it.
 func (h *codec) HasInput(b *exchange.Body) bool {
 	c := b.Exchange.Conn()
 	chunks, in := h.chunks, c.In[c.Next:c.End]
@@ -130,10 +132,9 @@ func (h *codec) HasInput(b *exchange.Body) bool {
 		}
 		in = in[n:]
 	}
-	return false
+	return h.BodyHasArrived(b, true)
 }
 
-// FramingLength returns the number of bytes of chunked framing that have been read.
 func (h *codec) FramingLength() int64 { return h.framing }
 
 // readTrailer reads the trailer section into Request.Trailer, and then returns io.EOF.
@@ -148,15 +149,9 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 			return err
 		}
 		if complete {
-			section := http1.TextOf(in[:t.Size])
+			r.Trailer = t.AddTo(r.Trailer, in, textproto.CanonicalMIMEHeaderKey)
 			c.Next += t.Size
 			h.framing += int64(t.Size)
-			for _, f := range t.Fields {
-				if r.Trailer == nil {
-					r.Trailer = make(http.Header, len(t.Fields))
-				}
-				r.Trailer.Add(section.Of(f.Name), section.Of(f.Value))
-			}
 			return io.EOF
 		}
 		if err := b.Fill(); err != nil {
@@ -164,9 +159,6 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 		}
 	}
 }
-
-// BodyHasArrived reports false: finding out would take as long as reading the chunks.
-func (h *codec) BodyHasArrived(*exchange.Body) bool { return false }
 
 func (h *codec) EndDrain(b *exchange.Body) bool { return b.AtEnd() }
 

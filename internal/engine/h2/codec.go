@@ -35,8 +35,9 @@ func (h *codec) Refuse(*exchange.Conn, int, string)                    {}
 func (h *codec) Describe(*http.Request, []byte) (line []byte, ok bool) { return nil, false }
 
 func (h *codec) ReadBody(b *exchange.Body, p []byte) (int, error) { return h.stream.readBody(b, p) }
-func (h *codec) BodyHasArrived(*exchange.Body) bool               { return h.stream.HasArrived() }
+func (h *codec) BodyHasArrived(*exchange.Body, bool) bool         { return h.stream.HasArrived() }
 func (h *codec) HasInput(*exchange.Body) bool                     { return h.stream.hasInput() }
+func (h *codec) FramingLength() int64                             { return 0 }
 func (h *codec) EndDrain(*exchange.Body) bool                     { return true }
 
 func (h *codec) startHead(c *exchange.Conn) {
@@ -106,7 +107,7 @@ func (h *codec) AppendFraming(out []byte, _ *exchange.Response) []byte { return 
 // AppendConnection announces the end of the connection, if the handler has set Connection:
 // close or the server is about to stop.
 func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
-	if exchange.HasToken(w.Conn.Summary.Connection, "close") || w.Conn.Config.Server.Retired.Load() {
+	if http1.HasToken(w.Conn.Summary.Connection, "close") || w.Conn.Config.Server.Retired.Load() {
 		s := h.stream.session
 		s.mu.Lock()
 		s.announceLocked()

@@ -1,7 +1,7 @@
 package h2
 
 import (
-	"errors"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -156,7 +156,8 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	}
 	st, err := s.newStream(h, b)
 	if err != nil {
-		s.refuse(h, b, exchange.RefusalStatus(err), err.Error())
+		status, why := exchange.RefusalOf(err)
+		s.refuse(h, b, status, why)
 		return s.debit(1)
 	}
 	st.blockBytes = blockBytes
@@ -239,14 +240,13 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 func (st *Stream) setBody() error {
 	x := st.exchange
 	r := &x.Request
-	expects := exchange.HasToken(r.Header["Expect"], "100-continue")
+	expects := http1.HasToken(r.Header["Expect"], "100-continue")
 	if expects {
 		delete(r.Header, "Expect") // as net/http
 	}
-	err := st.session.config.Exchanges.AnnounceTrailer(r)
-	if errors.Is(err, exchange.ErrTrailerName) {
-		err = nil // net/http ignores the name, too
-	}
+	var err error
+	r.Trailer, err = http1.TakeTrailer(r.Header, st.session.config.Exchanges.Limits.Fields, true,
+		textproto.CanonicalMIMEHeaderKey)
 	if st.inEnded {
 		x.Body.Init(x, exchange.NoBody, 0, false)
 		r.Body = http.NoBody
@@ -272,16 +272,10 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 		return streamError(st.id, wire.ProtocolError, "trailer section too large")
 	}
 	text := http1.TextOf(b.Text)
-	st.trailer = make(http.Header, len(b.Fields))
-	for _, f := range b.Fields {
-		name := f.Known.String()
-		if f.Known == http1.NameUnknown {
-			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
-		}
-		if http1.TrailerAllowed(name) {
-			st.trailer[name] = append(st.trailer[name], text.Of(f.Value))
-		}
-	}
+	trailer := http1.Collect(nil, len(b.Fields), nil)
+	trailer.AddFields(b.Fields, &text, textproto.CanonicalMIMEHeaderKey)
+	st.trailer = trailer.Fields
+	maps.DeleteFunc(st.trailer, func(name string, _ []string) bool { return !http1.TrailerAllowed(name) })
 	s.endInputLocked(st)
 	return nil
 }

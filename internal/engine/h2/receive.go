@@ -7,8 +7,8 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// inputState is how far the input was parsed. DATA takes effect as it arrives. Of all other frames,
-// an incomplete one waits in partial.
+// inputState is the state of the parser. DATA is processed as it arrives. An incomplete frame of
+// another type is kept in partial.
 type inputState struct {
 	hasSettings bool   // the first frame has arrived
 	prefix      int    // bytes of the preface that have arrived
@@ -24,7 +24,7 @@ type inputState struct {
 	fragments    int    // CONTINUATION frames of the block
 }
 
-// dataState is the DATA frame that the input is in.
+// dataState tracks the DATA frame that is being received.
 type dataState struct {
 	stream *Stream // nil if the content is dropped
 	left   int     // bytes of content that are missing
@@ -38,8 +38,8 @@ type frame struct {
 	content []byte
 }
 
-// Receive takes in, which has arrived, and keeps none of it. It reports false if the session has
-// ended. The caller holds the turn.
+// Receive processes input that has arrived, and keeps none of it. It reports false if the session
+// has ended. The caller holds the turn.
 func (s *Session) Receive(in []byte) bool {
 	if isOpen, f := s.beginReceive(); !isOpen || f != nil && !s.reject(f) {
 		return false
@@ -187,7 +187,7 @@ func bufferedSize(h wire.FrameHeader) int {
 	return int(h.Length)
 }
 
-// keep keeps the start of in as part of an incomplete frame, up to a size. It returns the rest.
+// keep appends input to partial until it has size bytes. It returns the rest of the input.
 func (s *Session) keep(in []byte, size int) (rest []byte) {
 	i := &s.input
 	n := min(len(in), size-len(i.partial))
@@ -195,7 +195,7 @@ func (s *Session) keep(in []byte, size int) (rest []byte) {
 	return in[n:]
 }
 
-// checkHeader checks what is known of a frame once its header has arrived.
+// checkHeader checks a frame before its payload has arrived.
 func (s *Session) checkHeader(h wire.FrameHeader) *wire.Error {
 	i := &s.input
 	switch {
@@ -301,7 +301,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 	fault := s.checkDataLocked(st, fr, d.left)
 	if fault == nil {
 		d.stream = st
-		dropped -= d.left // which consumeLocked returns
+		dropped -= d.left // consumeLocked returns this part of the window
 		if overhead := int(fr.Length) - d.left; overhead > 0 && !st.isClosed {
 			if more := st.window.add(overhead); more > 0 {
 				s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
@@ -336,7 +336,7 @@ func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 	return nil
 }
 
-// receiveData takes the part of the current DATA frame that in begins with.
+// receiveData processes the part of the current DATA frame at the start of in.
 func (s *Session) receiveData(in []byte) (rest []byte) {
 	d := &s.input.data
 	s.mu.Lock()

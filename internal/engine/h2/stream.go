@@ -57,9 +57,9 @@ type Stream struct {
 }
 
 var (
-	_ exchange.Transport = (*Stream)(nil)
-	_ net.Conn           = (*Stream)(nil)
-	_ connection.Info    = (*Stream)(nil)
+	_ exchange.Transport      = (*Stream)(nil)
+	_ net.Conn                = (*Stream)(nil)
+	_ connection.HeadMeasurer = (*Stream)(nil)
 )
 
 // Target returns what selects the handler.
@@ -75,11 +75,11 @@ func (st *Stream) HasArrived() bool {
 	return st.inEnded
 }
 
-// hasInput reports whether unread bytes of the request's body have arrived.
+// hasInput reports whether unread bytes of the request's body have arrived, or its end.
 func (st *Stream) hasInput() bool {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()
-	return st.bodyStart < len(st.body)
+	return st.bodyStart < len(st.body) || st.readErrorLocked() != nil
 }
 
 // NewConn returns a conn that serves streams, one after another.
@@ -377,8 +377,7 @@ func (st *Stream) Number(counter *atomic.Int64) int64 {
 	return st.session.carrier.Connection().Number(counter)
 }
 
-// HeadLength returns the length of the request's head as it was sent. Package front finds it by its
-// name.
+// HeadLength implements connection.HeadMeasurer.
 func (st *Stream) HeadLength() int64 { return int64(st.blockBytes) }
 
 // LocalAddr implements net.Conn.

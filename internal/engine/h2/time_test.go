@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
@@ -155,7 +156,7 @@ func TestZeroWindowStallEnds(t *testing.T) {
 			start, want := time.Now(), 7*time.Second
 			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 				c := http.NewResponseController(w)
-				w.(interface{ SetSendTimeout(time.Duration) error }).SetSendTimeout(want)
+				w.(connection.SendTimer).SetSendTimeout(want)
 				if deadline > 0 {
 					c.SetWriteDeadline(time.Now().Add(deadline))
 				}

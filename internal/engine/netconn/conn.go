@@ -15,27 +15,17 @@ import (
 	"github.com/tarehq/tare/internal/engine/h2"
 )
 
-// Owner is what connections of the goroutine path need from their Server.
-type Owner interface {
-	// Untrack is called when c has ended or was hijacked.
-	Untrack(c *Conn)
-	// ServeHTTP2 hands nc to net/http. It reports false if the server is closing or cannot serve
-	// HTTP/2.
-	ServeHTTP2(nc net.Conn, ctx context.Context) bool
-	// MoveToHTTP2 is called after ServeHTTP2 has handed c's net.Conn to net/http.
-	MoveToHTTP2(c *Conn)
-	// ProtocolHandler returns the function that serves connections of an ALPN protocol, or nil.
-	ProtocolHandler(proto string) func(*tls.Conn, http.Handler)
-}
-
 // Config holds the settings of one Serve call that concern connections with a goroutine.
 type Config struct {
-	Exchanges        *exchange.Config
-	Owner            Owner
+	Exchanges *exchange.Config
+	// Untrack is called when a connection has ended or was hijacked.
+	Untrack func(*Conn)
+	// ProtocolHandler returns the function that serves connections of an ALPN protocol, or nil.
+	ProtocolHandler  func(proto string) func(*tls.Conn, http.Handler)
 	ConnState        func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
 	HandshakeTimeout time.Duration
 	ServesHTTP1      bool
-	HTTP2            *h2.Config // nil if net/http serves HTTP/2
+	HTTP2            *h2.Config
 	Streams          *StreamWorkers
 }
 
@@ -59,7 +49,7 @@ type Conn struct {
 	state         atomic.Uint32 // an http.ConnState; see state.go
 	inEndHook     atomic.Bool   // the ConnState hook runs for StateIdle or StateClosed
 	isOverdue     atomic.Bool   // it also did when Shutdown last looked
-	handedOff     bool          // to a handler or to net/http
+	isHijacked    bool
 	watch         *departureWatch
 	sendDeadlines sendDeadlines
 	session       atomic.Pointer[h2.Session] // of HTTP/2
@@ -110,14 +100,14 @@ func (c *Conn) serve() {
 // close ends the connection after a return, a handler's panic, or runtime.Goexit in a handler.
 func (c *Conn) close() {
 	c.conn.AbortExchange(recover())
-	if !c.handedOff {
+	if !c.isHijacked {
 		c.conn.Linger()
 		if tc, ok := c.NetConn.(*tls.Conn); ok {
 			c.prepareClose(tc)
 		}
 		c.NetConn.Close()
 		c.setState(http.StateClosed)
-		c.config.Owner.Untrack(c)
+		c.config.Untrack(c)
 	}
 }
 
@@ -160,10 +150,10 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c.handedOff = true
+	c.isHijacked = true
 	c.conn.ReleaseBuffer()
 	c.setState(http.StateHijacked)
-	c.config.Owner.Untrack(c)
+	c.config.Untrack(c)
 	return c.NetConn, nil
 }
 

@@ -10,12 +10,23 @@ import (
 	"github.com/tarehq/tare/internal/engine/h2"
 )
 
+// hasPreface reports whether the client sends HTTP/2's preface first. It waits for as many bytes as
+// it needs, at most for the head's timeout, and consumes nothing.
+func (c *Conn) hasPreface() bool {
+	c.conn.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
+	for {
+		whole, partly := h2.BeginsPreface(c.conn.In[c.conn.Next:c.conn.End])
+		if !partly {
+			return whole
+		}
+		if c.conn.Fill() != nil {
+			return false
+		}
+	}
+}
+
 // serveHTTP2 serves HTTP/2 to the connection's end. state is nil without TLS.
 func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
-	if c.config.HTTP2 == nil {
-		c.handOffToHTTP2()
-		return
-	}
 	if !c.claimNew() {
 		return
 	}

@@ -98,7 +98,7 @@ func (c *Conn) selectProtocol() bool {
 	if IsHTTP1(proto) || !isTLS && proto != ProtoHTTP2 {
 		return c.config.ServesHTTP1
 	}
-	switch serve := c.config.Owner.ProtocolHandler(proto); {
+	switch serve := c.config.ProtocolHandler(proto); {
 	case serve != nil && isTLS && c.claimNew():
 		ctx := context.WithValue(c.ctx, http.LocalAddrContextKey, tc.LocalAddr())
 		serve(tc, nextProtoHandler{ctx, tc, c.config.Exchanges.Handler})
@@ -108,11 +108,10 @@ func (c *Conn) selectProtocol() bool {
 	return false
 }
 
-// IsHTTP1 reports whether connections of an ALPN protocol speak HTTP/1. The empty one is of clients
-// without ALPN.
+// IsHTTP1 reports whether an ALPN protocol is HTTP/1. Clients without ALPN negotiate the empty one.
 func IsHTTP1(proto string) bool { return proto == "" || proto == ProtoHTTP11 || proto == protoHTTP10 }
 
-// nextProtoHandler is the handler that functions of TLSNextProto receive.
+// nextProtoHandler is passed to functions of TLSNextProto.
 type nextProtoHandler struct {
 	ctx     context.Context
 	conn    *tls.Conn

@@ -32,7 +32,7 @@ type Config struct {
 	ConnState   func(net.Conn, http.ConnState)
 
 	ServesHTTP1 bool
-	HTTP2       *h2.Config // nil if shards do not serve HTTP/2
+	HTTP2       *h2.Config
 
 	TLS              *tls.Config   // nil for connections without TLS
 	HandshakeTimeout time.Duration // of TLS

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -36,7 +37,7 @@ func newOutboxSite(t *testing.T) *outboxSite {
 		case "/then":
 			(*s.then.Load())()
 		case "/limited":
-			w.(interface{ SetSendTimeout(time.Duration) error }).SetSendTimeout(10 * time.Millisecond)
+			w.(connection.SendTimer).SetSendTimeout(10 * time.Millisecond)
 			fallthrough
 		case "/large":
 			w.Write(bytes.Repeat([]byte("x"), outboxMax/2))

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -53,9 +54,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > 0 {
-			err := w.(interface {
-				SetLinger(limit, timeout time.Duration, always bool) error
-			}).SetLinger(time.Hour, time.Hour, false)
+			err := w.(connection.ResponseWriter).SetLinger(time.Hour, time.Hour, false)
 			if err != nil {
 				t.Error(err)
 			}

@@ -12,15 +12,10 @@ const (
 // sweepFor makes sweeps frequent enough for a listener's timeouts.
 func (g *Group) sweepFor(p *Config) {
 	shortest := min(p.Exchanges.HeadTimeout, p.HandshakeTimeout)
-	if h := p.HTTP2; h != nil {
-		for _, limit := range []time.Duration{h.SendLimit(), h.SendPingTimeout} {
-			if limit > 0 {
-				shortest = min(shortest, limit)
-			}
+	for _, limit := range []time.Duration{p.HTTP2.SendLimit(), p.HTTP2.SendPingTimeout, p.Exchanges.IdleTimeout} {
+		if limit > 0 {
+			shortest = min(shortest, limit)
 		}
-	}
-	if p.Exchanges.IdleTimeout > 0 {
-		shortest = min(shortest, p.Exchanges.IdleTimeout)
 	}
 	every := int64(max(minSweepInterval, shortest/sweepFraction))
 	for old := g.sweepEvery.Load(); old == 0 || every < old; old = g.sweepEvery.Load() {
@@ -49,7 +44,7 @@ func (g *Group) sweep() {
 			now := g.now()
 			g.conns.each(func(k *shardConn) { k.expire(now) })
 		}
-		// place adds its connection before it reads noSweep, so that one of the two sees the other.
+		// put increments openConns before it reads noSweep, so that one of the two sees the other.
 		g.noSweep.Store(true)
 		if every := g.sweepEvery.Load(); every > 0 && g.openConns.Load() > 0 {
 			g.noSweep.Store(false)

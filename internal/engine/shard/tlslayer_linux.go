@@ -61,13 +61,6 @@ const (
 	maxDiscards = 64
 )
 
-// wouldBlock is the error of a read that would block. A tls.Conn treats it as temporary.
-type wouldBlock struct{}
-
-func (wouldBlock) Error() string   { return "engine: read would block" }
-func (wouldBlock) Timeout() bool   { return true }
-func (wouldBlock) Temporary() bool { return true }
-
 var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
 
 // start returns the tls.Conn, which it makes unless it exists.
@@ -93,13 +86,13 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 		return h.read(p)
 	}
 	if t.isDrained {
-		return 0, wouldBlock{}
+		return 0, os.ErrDeadlineExceeded // which a tls.Conn treats as temporary
 	}
 	n, err := poll.Recv(int(t.below.fd), p)
 	switch {
 	case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 		t.isDrained = true
-		return 0, wouldBlock{}
+		return 0, os.ErrDeadlineExceeded
 	case err != nil:
 		return 0, os.NewSyscallError("recv", err)
 	case n == 0:
@@ -212,7 +205,7 @@ func (t *tlsLayer) receive(p []byte) (int, error) {
 	case n > 0:
 		t.hasInput = true
 		return n, nil // the next call returns an error, if any
-	case err == wouldBlock{}: //nolint:errorlint // a tls.Conn returns it unwrapped
+	case err == os.ErrDeadlineExceeded: //nolint:errorlint // a tls.Conn returns it unwrapped
 		return 0, poll.ErrAgain
 	case err == nil:
 		return 0, io.ErrNoProgress
@@ -285,7 +278,7 @@ type ciphertext struct {
 	err    error             // of a send; nothing more is sent then
 }
 
-// ciphertextBuffer is what the group's pool holds.
+// ciphertextBuffer wraps a slice, so that the group's sync.Pool stores a pointer.
 type ciphertextBuffer struct{ b []byte }
 
 // append adds p to what waits.

@@ -78,20 +78,24 @@ func ValueSpan(b []byte) int {
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
-// equalFold reports whether b equals s, ignoring ASCII case; s is lower case.
-func equalFold(b []byte, s string) bool {
+// equalFold reports whether b equals s, ignoring ASCII case.
+func equalFold[T string | []byte](b T, s string) bool {
 	if len(b) != len(s) {
 		return false
 	}
-	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != s[i] {
+	for i := range len(s) {
+		if b[i] != s[i] && lower(b[i]) != lower(s[i]) {
 			return false
 		}
 	}
 	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c |= 0x20
+	}
+	return c
 }
 
 func trimSpace(b []byte, start, end int) (int, int) {

@@ -134,14 +134,20 @@ func TestElementsSplitsLists(t *testing.T) {
 		"": "", "a": "a", "a,b": "a|b", " a ,\tb\t": "a|b", ",,a, ,b,": "a|b", "a b": "a b",
 	} {
 		var got []string
-		for e := range elements([]byte(in)) {
+		for e := range Elements([]byte(in)) {
 			got = append(got, string(e))
 		}
 		if strings.Join(got, "|") != want {
-			t.Errorf("elements(%q) = %q", in, got)
+			t.Errorf("Elements(%q) = %q", in, got)
 		}
 	}
-	for e := range elements([]byte("a,b")) {
+	for list, want := range map[string]bool{"close": true, "keep-alive, Close": true, "closed": false, "": false,
+		" ,close ,": true, "a,\r\n close": true, "clo\u017fe": false} {
+		if HasToken([]string{"x", list}, "cLose") != want {
+			t.Errorf("%q", list)
+		}
+	}
+	for e := range Elements([]byte("a,b")) {
 		if string(e) == "a" {
 			break
 		}

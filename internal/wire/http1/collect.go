@@ -5,6 +5,9 @@ package http1
 type Collector struct {
 	Fields map[string][]string
 
+	// IsRequest makes AddFields skip Host, which net/http keeps outside of a request's Header.
+	IsRequest bool
+
 	values []string // backs the slices of Fields
 	seen   NameSet  // saves most names a lookup in the map
 }
@@ -34,4 +37,19 @@ func (c *Collector) Add(known Name, name, value string) {
 	last := len(c.values)
 	// capacity 1: an append to it must not change another
 	c.Fields[name] = c.values[last-1 : last : last]
+}
+
+// AddFields adds field lines, except those of Transfer-Encoding, which net/http keeps outside of
+// the Header. text is the Text that they refer to. canonical spells names that Name lacks.
+func (c *Collector) AddFields(lines []Field, text *Text, canonical func(string) string) {
+	for _, f := range lines {
+		name := f.Known.String()
+		switch {
+		case f.Known == NameUnknown:
+			name = canonical(text.Of(f.Name))
+		case f.Known == NameTransferEncoding, f.Known == NameHost && c.IsRequest:
+			continue
+		}
+		c.Add(f.Known, name, text.Of(f.Value))
+	}
 }

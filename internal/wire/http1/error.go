@@ -27,6 +27,11 @@ func (e *Error) Error() string {
 	return "http1: " + e.What + " at byte " + strconv.FormatInt(e.Offset, 10)
 }
 
+// Status returns the status of the response to a request with this fault.
+func (e *Error) Status() int {
+	return [...]int{Malformed: 400, TooLarge: 431, BadVersion: 505, UnknownCoding: 501}[e.Kind]
+}
+
 func fault(kind Kind, offset int, what string) error {
 	return &Error{Kind: kind, Offset: int64(offset), What: what}
 }

@@ -34,3 +34,48 @@ func PlainName(name string) bool {
 	}
 	return true
 }
+
+// TranslatePragma adds the Cache-Control field that a Pragma field stands for, as net/http does for
+// HTTP/1.
+func TranslatePragma(header map[string][]string) {
+	if pragma, ok := header["Pragma"]; ok && pragma[0] == "no-cache" {
+		if _, ok := header["Cache-Control"]; !ok {
+			header["Cache-Control"] = []string{"no-cache"}
+		}
+	}
+}
+
+// HasToken reports whether list fields contain a token. Case is ignored.
+func HasToken(lists []string, token string) bool {
+	for _, list := range lists {
+		for element := range Elements(list) {
+			if equalFold(element, token) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Elements yields the non-empty elements of a comma-separated list, without the space around them.
+// It removes line ends, too: a list that a program has set may contain them.
+func Elements[T string | []byte](list T) func(yield func(T) bool) {
+	return func(yield func(T) bool) {
+		for next := 0; next < len(list); {
+			start, end := next, next
+			for end < len(list) && list[end] != ',' {
+				end++
+			}
+			next = end + 1
+			for start < end && isBlank(list[start]) {
+				start++
+			}
+			for start < end && isBlank(list[end-1]) {
+				end--
+			}
+			if start < end && !yield(list[start:end]) {
+				return
+			}
+		}
+	}
+}

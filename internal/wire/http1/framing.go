@@ -67,7 +67,7 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 		}
 		f.hasHost, f.host = true, spanOf(offset, offset+len(value))
 	case NameConnection:
-		for token := range elements(value) {
+		for token := range Elements(value) {
 			f.close = f.close || equalFold(token, "close")
 			f.keepAlive = f.keepAlive || equalFold(token, "keep-alive")
 		}
@@ -76,7 +76,7 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 			break
 		}
 		f.hasExpect = true
-		for token := range elements(value) {
+		for token := range Elements(value) {
 			if equalFold(token, "100-continue") {
 				f.expectContinue = true
 			} else {
@@ -226,7 +226,8 @@ func ipFuture(b []byte) bool {
 	return true
 }
 
-// ipv6 reports whether b is an IPv6 address without a zone.
+// ipv6 reports whether b is an IPv6 address without a zone. netip.ParseAddr accepts the same ones,
+// but allocates, because its error keeps the text (TestValidHostAgreesWithNetip).
 func ipv6(b []byte) bool {
 	before, after, gap := bytes.Cut(b, []byte("::"))
 	m, ok := ipv6Groups(before, !gap)
@@ -267,20 +268,4 @@ func ipv4(b []byte) bool {
 		}
 	}
 	return parts == 4
-}
-
-// elements yields the non-empty elements of a comma-separated list.
-func elements(value []byte) func(yield func([]byte) bool) {
-	return func(yield func([]byte) bool) {
-		for start := 0; start < len(value); {
-			end := start
-			for end < len(value) && value[end] != ',' {
-				end++
-			}
-			if s, e := trimSpace(value, start, end); s < e && !yield(value[s:e]) {
-				return
-			}
-			start = end + 1
-		}
-	}
 }

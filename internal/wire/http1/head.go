@@ -323,20 +323,3 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 
 // threeDigits returns the value of three digits.
 func threeDigits(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
-
-// Trailer is the trailer section after a chunked body. The zero value is ready for Parse.
-type Trailer struct {
-	Head
-	IsLenient bool // Parse drops fields instead of rejecting them
-}
-
-// Parse is Request.Parse for a trailer section; b starts after the last chunk's line. It rejects
-// fields that would change the framing or the routing of the message (RFC 9110, 6.5.1).
-func (t *Trailer) Parse(b []byte, limits Limits) (complete bool, err error) {
-	t.inTrailer, t.dropsRestricted = true, t.IsLenient
-	return t.parseFields(b, limits)
-}
-
-// TrailerAllowed reports whether a field of this name may appear in a trailer section, as far as
-// framing, routing and the connection are concerned.
-func TrailerAllowed(name string) bool { return !LookupName([]byte(name)).isRestricted() }

@@ -3,6 +3,7 @@ package http1
 import (
 	"errors"
 	"fmt"
+	"net/textproto"
 	"reflect"
 	"strings"
 	"testing"
@@ -330,7 +331,7 @@ func TestForbiddenBytesAreRejectedAnywhere(t *testing.T) {
 func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Connection": false, "content-length": false, "Expect": false, "HOST": false, "Trailer": false,
-		"Transfer-Encoding": false, "Upgrade": false, "X-Sum": true, "Etag": true, "Server-Timing": true, "": true,
+		"Transfer-Encoding": false, "Upgrade": false, "X-Sum": true, "Etag": true, "Server-Timing": true, "": false,
 	} {
 		if got := TrailerAllowed(name); got != want {
 			t.Errorf("TrailerAllowed(%q) = %v", name, got)
@@ -346,6 +347,27 @@ func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 		ok, err := tr.Parse([]byte(name+": 1\r\n\r\n"), testLimits)
 		if !ok || err != nil || (len(tr.Fields) == 1) != want {
 			t.Errorf("%s in a lenient trailer section: %v %v, %d fields", name, ok, err, len(tr.Fields))
+		}
+	}
+}
+
+func TestTakeTrailerReturnsAnnouncedNames(t *testing.T) {
+	for _, c := range []struct {
+		lists     []string
+		isLenient bool
+		want      string
+	}{
+		{nil, false, "map[] <nil>"},
+		{[]string{" ,"}, false, "map[] <nil>"},
+		{[]string{"x-a, X-B", "x-a,,etag"}, false, "map[Etag:[] X-A:[] X-B:[]] <nil>"},
+		{[]string{"X-A, HOST, X-B"}, true, "map[X-A:[] X-B:[]] <nil>"},
+		{[]string{"X-A, host, X-B"}, false, "map[] http1: trailer field not allowed at byte 0"},
+		{[]string{"A, B, C, D"}, true, "map[A:[] B:[] C:[]] http1: too many names in the Trailer field at byte 0"},
+	} {
+		header := map[string][]string{"Trailer": c.lists, "X": nil}
+		trailer, err := TakeTrailer(header, 3, c.isLenient, textproto.CanonicalMIMEHeaderKey)
+		if got := fmt.Sprint(trailer, " ", err); got != c.want || len(header) != 1 {
+			t.Errorf("%q: %s, and the header is %v", c.lists, got, header)
 		}
 	}
 }

@@ -67,7 +67,7 @@ type Setting struct {
 	Value uint32
 }
 
-// CheckSettings returns the error of a SETTINGS frame as a whole.
+// CheckSettings checks the header of a SETTINGS frame.
 func CheckSettings(h FrameHeader) *Error {
 	switch {
 	case h.Flags.Has(Ack) && h.Length != 0:
