@@ -52,11 +52,16 @@ func (c *comparison) compare(ctx context.Context, modes []string) error {
 			return err
 		}
 		isServed = isServed || got.isServed
-		differing := make(map[string]bool) // by top-level test
+		differing := make(map[string]bool) // tests, and subtests of the first level
 		for test, outcome := range want.outcomes {
 			if outcome == "PASS" && got.outcomes[test] != "PASS" && got.outcomes[top(test)] != "PASS" ||
 				c.Script != "" && got.text != want.text {
-				differing[top(test)] = true
+				differing[firstLevel(test)] = true
+			}
+		}
+		for test := range differing {
+			if test != top(test) {
+				delete(differing, top(test))
 			}
 		}
 		for _, test := range slices.Sorted(maps.Keys(differing)) {
@@ -90,9 +95,9 @@ func (c *comparison) runAll(ctx context.Context, mode, skip string) (t *trial, e
 	return t, err
 }
 
-// confirm runs a test alone, with tare and with net/http, and reports it if it still differs.
+// confirm runs a test or subtest alone, with tare and with net/http, and reports it if it still differs.
 func (c *comparison) confirm(ctx context.Context, mode, test string) error {
-	only := "^" + regexp.QuoteMeta(test) + "$"
+	only := "^" + strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^") + "$"
 	got, err := c.run(ctx, c.program, mode, only, "")
 	if err != nil {
 		return err
@@ -105,7 +110,7 @@ func (c *comparison) confirm(ctx context.Context, mode, test string) error {
 		c.out.Unsteady++
 		return nil
 	}
-	d := difference{Mode: mode, Package: c.program.ImportPath, Test: test, Reason: c.reason(mode, test)}
+	d := difference{Mode: mode, Package: c.program.ImportPath, Test: test, Reason: c.reason(mode, top(test))}
 	if c.out.Differences = append(c.out.Differences, d); d.Reason != "" {
 		return nil
 	}

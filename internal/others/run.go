@@ -96,3 +96,11 @@ func top(test string) string {
 	test, _, _ = strings.Cut(test, "/")
 	return test
 }
+
+// firstLevel returns the subtest of the first level that contains a subtest, or the test itself.
+func firstLevel(test string) string {
+	if name, rest, ok := strings.Cut(test, "/"); ok {
+		return name + "/" + top(rest)
+	}
+	return test
+}
