@@ -110,7 +110,7 @@ func (c *comparison) confirm(ctx context.Context, mode, test string) error {
 		c.out.Unsteady++
 		return nil
 	}
-	d := difference{Mode: mode, Package: c.program.ImportPath, Test: test, Reason: c.reason(mode, top(test))}
+	d := difference{Mode: mode, Package: c.program.ImportPath, Test: test, Reason: c.reason(mode, test)}
 	if c.out.Differences = append(c.out.Differences, d); d.Reason != "" {
 		return nil
 	}

@@ -82,10 +82,10 @@ func checkQuotation(checkout, cited string) error {
 	return nil
 }
 
-// reason returns the documented reason of a difference, or "".
+// reason returns the documented reason of a difference, or "". That of a test is also its subtests'.
 func (p *project) reason(mode, test string) string {
 	for pattern, cited := range p.Differences {
-		if regexp.MustCompile("^(?:" + pattern + ")$").MatchString(mode + " " + test) {
+		if regexp.MustCompile("^(?:" + pattern + ")(/|$)").MatchString(mode + " " + test) {
 			return cited
 		}
 	}
