@@ -5,7 +5,7 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: weigh contenders test fuzz check-slow bench pgo dist lint lint-prose help programs
+.PHONY: weigh contenders test fuzz check-slow check-others bench pgo dist lint lint-prose help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
@@ -82,9 +82,18 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)|TestSlowClients' ./internal/engine ./front/server
+	$(GO) run ./internal/others -go $(lastword $(GO_RELEASES)) -quick
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./internal/lab
 	$(GO) run ./cmd/tare weigh
 	$(GO) run ./cmd/tare weigh targets --blocks 1 --warmup 50ms --measure 200ms
+
+# ONLY is a part of the names of projects in internal/others/projects.yaml.
+check-others: ## run other projects' tests with tare in place of net/http (hours; ONLY=chi for one)
+	@failed=; for release in $(GO_RELEASES); do \
+		$(GO) run ./internal/others -go $$release -only '$(ONLY)' || failed="$$failed $$release"; \
+	done; \
+	test -n '$(ONLY)' || $(GO) run ./internal/others -document docs/compatibility.md; \
+	test -z "$$failed" || { echo "failed with$$failed"; exit 1; }
 
 bench: ## compare with rivals, tell which targets are met, measure the parts (takes hours)
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/... ./front/...
