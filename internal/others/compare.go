@@ -95,7 +95,8 @@ func (c *comparison) runAll(ctx context.Context, mode, skip string) (t *trial, e
 	return t, err
 }
 
-// confirm runs a test or subtest alone, with tare and with net/http, and reports it if it still differs.
+// confirm runs a test or subtest alone, with tare and with net/http, and reports it if it still
+// differs.
 func (c *comparison) confirm(ctx context.Context, mode, test string) error {
 	only := "^" + strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^") + "$"
 	got, err := c.run(ctx, c.program, mode, only, "")

@@ -82,7 +82,8 @@ func checkQuotation(checkout, cited string) error {
 	return nil
 }
 
-// reason returns the documented reason of a difference, or "". That of a test is also its subtests'.
+// reason returns the documented reason of a difference, or "". The reason of a test is also that of
+// its subtests.
 func (p *project) reason(mode, test string) string {
 	for pattern, cited := range p.Differences {
 		if regexp.MustCompile("^(?:" + pattern + ")(/|$)").MatchString(mode + " " + test) {
