@@ -35,7 +35,7 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 		return responded
 	}
 	b := x.plan.state.buffers.Get()
-	n, err := fill(b[:], resp.Body)
+	n, err := fill(b[:], resp.Body, keepsConnectionByLength(x.r, resp))
 	switch {
 	case err == nil: // more follows, maybe much later
 		p.sendHead(x, resp)
@@ -124,9 +124,16 @@ func (r *responseRules) passesTrailer(name string) bool {
 	return !r.hidden[name] && !http1.ConcernsConnection(name)
 }
 
-// fill reads until it has the whole body (io.EOF), b is full, or the upstream pauses.
-func fill(b []byte, from io.Reader) (n int, err error) {
-	for empty := 0; err == nil && (n == 0 || n < len(b) && hasInput(from)); {
+// keepsConnectionByLength reports whether the length of a body, which only its end shows, decides
+// whether the client's connection is kept: HTTP/1.0 has no other way.
+func keepsConnectionByLength(r *http.Request, resp *http.Response) bool {
+	return resp.ContentLength < 0 && !r.ProtoAtLeast(1, 1) && !r.Close
+}
+
+// fill reads until it has the whole body (io.EOF) or b is full. Unless waits is set, it also stops
+// when the upstream pauses.
+func fill(b []byte, from io.Reader, waits bool) (n int, err error) {
+	for empty := 0; err == nil && (n == 0 || n < len(b) && (waits || hasInput(from))); {
 		var m int
 		m, err = from.Read(b[n:])
 		if n += m; m > 0 {
