@@ -148,7 +148,11 @@ func (m *manyFiles) file(path string) (out io.WriteCloser, stays bool, err error
 }
 
 func (m *manyFiles) closeInactive() {
-	for _, k, ok := m.known.GetOldest(); ok && time.Since(k.lastUse) >= m.cache.Inactive; _, k, ok = m.known.GetOldest() {
+	for {
+		_, k, ok := m.known.GetOldest()
+		if !ok || time.Since(k.lastUse) < m.cache.Inactive {
+			return
+		}
 		m.known.RemoveOldest()
 	}
 }
