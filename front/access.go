@@ -118,8 +118,8 @@ func (a *access) checkRequest(x *exchange) int {
 	return a.request.check(x)
 }
 
-// networkSet finds the first network of a list with an address. It looks up each prefix length that
-// occurs. An invalid address is that of a unix socket.
+// networkSet finds the first network of a list with an address. It looks up the prefix lengths that
+// occur, until no later network can come first. An invalid address is that of a unix socket.
 type networkSet struct {
 	firsts  map[netip.Prefix]int
 	lengths []netLength
@@ -129,10 +129,12 @@ type networkSet struct {
 
 // netLength is a prefix length of one address family.
 type netLength struct {
-	v4   bool
-	bits int
+	v4    bool
+	bits  int
+	first int // index of the first such network
 }
 
+// add adds a network, whose index is higher than those before.
 func (n *networkSet) add(p netip.Prefix, i int) {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
@@ -145,13 +147,10 @@ func (n *networkSet) add(p netip.Prefix, i int) {
 		return
 	}
 	n.firsts[p] = i
-	length := netLength{p.Addr().Is4(), p.Bits()}
-	for _, l := range n.lengths {
-		if l == length {
-			return
-		}
+	v4, bits := p.Addr().Is4(), p.Bits()
+	if !slices.ContainsFunc(n.lengths, func(l netLength) bool { return l.v4 == v4 && l.bits == bits }) {
+		n.lengths = append(n.lengths, netLength{v4, bits, i})
 	}
-	n.lengths = append(n.lengths, length)
 }
 
 func (n *networkSet) addUnix(i int) {
@@ -170,20 +169,21 @@ func (n *networkSet) addAll(i int) {
 func (n *networkSet) find(a netip.Addr) (first int, ok bool) {
 	best := n.all
 	consider := func(i int) {
-		if best == 0 || i < best {
+		if best == 0 || i != 0 && i < best {
 			best = i
 		}
 	}
 	if !a.IsValid() {
-		if n.unix != 0 {
-			consider(n.unix)
-		}
+		consider(n.unix)
 		return best - 1, best != 0
 	}
 	if a.Is4In6() && slices.ContainsFunc(n.lengths, func(l netLength) bool { return l.v4 }) {
 		a = a.Unmap()
 	}
 	for _, l := range n.lengths {
+		if best != 0 && best <= l.first {
+			break
+		}
 		if l.v4 == a.Is4() {
 			p, _ := a.Prefix(l.bits) // the length is valid for the family
 			if i, ok := n.firsts[p]; ok {

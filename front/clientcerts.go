@@ -11,6 +11,8 @@ import (
 	"time"
 	"weak"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/crl"
 )
@@ -23,10 +25,10 @@ type clientCerts struct {
 
 	mu sync.Mutex
 	// Why a certificate is rejected, or "", by the address of its slot in the connection's state.
-	verified map[weak.Pointer[*x509.Certificate]]string
+	verified *simplelru.LRU[weak.Pointer[*x509.Certificate], string]
 }
 
-// maxVerifiedConns bounds the connections whose results are remembered. 4096 take about 300 KB.
+// maxVerifiedConns bounds the connections whose results are remembered. 4096 take about 500 KB.
 const maxVerifiedConns = 4096
 
 // Reasons, in OpenSSL's words. The mode optional_no_ca accepts certificates with the first four.
@@ -49,10 +51,8 @@ func (c *compiler) clientCerts(from *conf.ClientCerts) *clientCerts {
 	if from == nil {
 		return nil
 	}
-	v := &clientCerts{
-		from: from, roots: x509.NewCertPool(), intermediates: x509.NewCertPool(),
-		verified: make(map[weak.Pointer[*x509.Certificate]]string),
-	}
+	v := &clientCerts{from: from, roots: x509.NewCertPool(), intermediates: x509.NewCertPool()}
+	v.verified, _ = simplelru.NewLRU[weak.Pointer[*x509.Certificate], string](maxVerifiedConns, nil)
 	for _, cert := range from.Trusted {
 		if isSelfIssued(cert) {
 			v.roots.AddCert(cert)
@@ -93,7 +93,7 @@ func (v *clientCerts) status(s *tls.ConnectionState) int {
 func (v *clientCerts) verify(s *tls.ConnectionState) string {
 	key := weak.Make(&s.PeerCertificates[0])
 	v.mu.Lock()
-	reason, known := v.verified[key]
+	reason, known := v.verified.Get(key)
 	v.mu.Unlock()
 	if known {
 		return reason
@@ -101,10 +101,7 @@ func (v *clientCerts) verify(s *tls.ConnectionState) string {
 	reason = v.verifyChains(s.PeerCertificates, time.Now())
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if len(v.verified) >= maxVerifiedConns {
-		clear(v.verified)
-	}
-	v.verified[key] = reason
+	v.verified.Add(key, reason)
 	return reason
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/front/internal/places"
@@ -13,13 +15,11 @@ import (
 // has variables. The least recently used are closed.
 type fileRoots struct {
 	mu    sync.Mutex
-	roots map[string]*fileRoot // by the trusted prefix
-	clock uint64
+	roots *simplelru.LRU[string, *fileRoot] // by the trusted prefix
 }
 
 type fileRoot struct {
 	handler *files.Handler
-	used    uint64 // value of clock at the last use
 	users   int
 	dropped bool
 }
@@ -27,7 +27,11 @@ type fileRoot struct {
 // maxRoots bounds the handlers of one location. Each has a share of one handler's limits.
 const maxRoots = 32
 
-func newFileRoots() *fileRoots { return &fileRoots{roots: make(map[string]*fileRoot)} }
+func newFileRoots() *fileRoots {
+	r := new(fileRoots)
+	r.roots, _ = simplelru.NewLRU(maxRoots, func(_ string, h *fileRoot) { h.drop() })
+	return r
+}
 
 // fileShareCount multiplies the default limits of one handler to those of all together.
 const fileShareCount = 4
@@ -65,8 +69,8 @@ func (r *fileRoots) find(f *fileSet, p filePlace, from string) filePlace {
 func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h := r.roots[from]
-	if h == nil {
+	h, ok := r.roots.Get(from)
+	if !ok {
 		config := f.config
 		config.SymlinksFrom = from
 		config.Limits = shareOf(maxRoots)
@@ -74,14 +78,9 @@ func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
 		if err != nil {
 			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made a handler for the same root
 		}
-		for len(r.roots) >= maxRoots {
-			r.evict()
-		}
 		h = &fileRoot{handler: handler}
-		r.roots[from] = h
+		r.roots.Add(from, h)
 	}
-	r.clock++
-	h.used = r.clock
 	h.users++
 	return h
 }
@@ -94,20 +93,8 @@ func (r *fileRoots) release(h *fileRoot) {
 	}
 }
 
-// evict removes the least recently used one. The caller holds mu.
-func (r *fileRoots) evict() {
-	oldest := ""
-	for dir, h := range r.roots {
-		if r.roots[oldest] == nil || h.used < r.roots[oldest].used {
-			oldest = dir
-		}
-	}
-	r.drop(oldest)
-}
-
-func (r *fileRoots) drop(dir string) {
-	h := r.roots[dir]
-	delete(r.roots, dir)
+// drop closes the handler when nothing uses it. The caller holds mu.
+func (h *fileRoot) drop() {
 	h.dropped = true
 	if h.users == 0 {
 		_ = h.handler.Close()
@@ -117,7 +104,5 @@ func (r *fileRoots) drop(dir string) {
 func (r *fileRoots) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for dir := range r.roots {
-		r.drop(dir)
-	}
+	r.roots.Purge()
 }

@@ -3,6 +3,7 @@ package front
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -169,9 +170,12 @@ func (c *compiler) cases(m *conf.Map, values []*text, defaultValue *text) (func(
 
 // networks compiles the cases of a geo map: the longest network with the address applies.
 func networks(cases []conf.Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
-	all := make(map[netip.Prefix]*text)
-	var bits4, bits6 [129]bool
-	for i, k := range cases {
+	type network struct {
+		prefix netip.Prefix
+		value  *text
+	}
+	var all []network
+	for i, k := range slices.Backward(cases) { // as in nginx the last one of equal networks applies
 		p, err := netip.ParsePrefix(k.From)
 		if err != nil {
 			addr, addrErr := netip.ParseAddr(k.From)
@@ -180,13 +184,14 @@ func networks(cases []conf.Case, values []*text, defaultValue *text) (func(*exch
 			}
 			p = netip.PrefixFrom(addr, addr.BitLen())
 		}
-		p = p.Masked()
-		if p.Addr().Is4() {
-			bits4[p.Bits()] = true
-		} else {
-			bits6[p.Bits()] = true
+		if p = p.Masked(); !p.Addr().Is4In6() { // as in nginx such a network has no address
+			all = append(all, network{p, values[i]})
 		}
-		all[p] = values[i] // as in nginx the last one applies
+	}
+	slices.SortStableFunc(all, func(a, b network) int { return b.prefix.Bits() - a.prefix.Bits() })
+	var set networkSet
+	for i, n := range all {
+		set.add(n.prefix, i)
 	}
 	return func(_ *exchange, s string) *text {
 		addr, err := netip.ParseAddr(s)
@@ -194,19 +199,8 @@ func networks(cases []conf.Case, values []*text, defaultValue *text) (func(*exch
 			// nginx uses this address for invalid ones and for clients of unix sockets
 			addr = netip.AddrFrom4([4]byte{255, 255, 255, 255})
 		}
-		addr = addr.Unmap().WithZone("")
-		bits := &bits6
-		if addr.Is4() {
-			bits = &bits4
-		}
-		for n := addr.BitLen(); n >= 0; n-- {
-			if !bits[n] {
-				continue
-			}
-			p, _ := addr.Prefix(n)
-			if v := all[p]; v != nil {
-				return v
-			}
+		if i, ok := set.find(addr.Unmap().WithZone("")); ok {
+			return all[i].value
 		}
 		return defaultValue
 	}, nil

@@ -26,7 +26,7 @@ func (c *compiler) password(p *conf.Password) (*password, error) {
 	if p == nil || p.Realm == "off" {
 		return nil, nil
 	}
-	out := &password{files: &c.state.passwords}
+	out := &password{files: c.state.passwords}
 	var err error
 	if out.realm, err = c.text(p.Realm); err != nil {
 		return nil, fmt.Errorf("auth_basic: %w", err)

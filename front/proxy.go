@@ -148,7 +148,7 @@ func (p *proxy) compileNext() error {
 		return errors.New("next: negative tries or time")
 	}
 	for _, s := range n.Statuses {
-		if !slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, s) {
+		if !cache.IsFailure(s) {
 			return fmt.Errorf("next: unsupported status %d: want 403, 404, 429, 500, 502, 503 or 504", s)
 		}
 	}

@@ -330,14 +330,15 @@ func variableCases() []sameCase {
 		{name: "maps", outer: `map $arg_m $mCASE { default "d"; a one; B two; "" none; ~^x(\d+)$ "x$1"; ~*^y(?<ydigCASE>\d) "y$ydigCASE"; "\~t" tilde; "\default" def; c $uri; }
 map $arg_h $hCASE { hostnames; default d; example.com e; *.example.com sub; .example.net net; www.example.* any; }
 map "$arg_m:$arg_h" $bothCASE { "a:a" yes; default "no $mCASE"; }
-geo $arg_ip $gCASE { default d; 10.0.0.0/8 ten; 10.1.0.0/16 ten-one; 10.1.2.3 host; 2001:db8::/32 doc; 255.255.255.255 none; }
+geo $arg_ip $gCASE { default d; 10.0.0.0/8 ten; 10.1.0.0/16 ten-one; 10.1.2.3 host; 10.1.0.0/16 again; 2001:db8::/32 doc;
+::ffff:10.1.2.0/120 mapped; ::ffff:9.0.0.0/104 mapped; ::ffff:0.0.0.0/95 short; 255.255.255.255 none; }
 split_clients "$arg_s" $sCASE { 20% a; 30.5% b; * c; }`, servers: `server { location / { return 200 "$mCASE|$hCASE|$bothCASE|$gCASE|$sCASE\n"; }
 	location ~ ^/cap/(\w+) { set $before $1; return 200 "$before $mCASE\n"; } }`, requests: []string{
 			"/?m=a", "/?m=A", "/?m=b", "/", "/?m=x12", "/?m=X12", "/?m=Y3", "/?m=~t", "/?m=default", "/?m=c",
 			"/?m=zz", "/?h=example.com", "/?h=EXAMPLE.com.", "/?h=a.b.example.com", "/?h=example.net",
 			"/?h=x.example.net", "/?h=www.example.org", "/?m=a&h=a",
 			"/?ip=10.2.3.4", "/?ip=10.1.9.9", "/?ip=10.1.2.3", "/?ip=9.9.9.9", "/?ip=x", "/?ip=2001:db8::1",
-			"/?ip=2002::1", "/?ip=::ffff:10.1.2.3",
+			"/?ip=2002::1", "/?ip=::ffff:10.1.2.3", "/?ip=::ffff:9.1.2.3", "/?ip=::fffe:9.1.2.3",
 			"/?s=a", "/?s=b", "/?s=c", "/?s=abcd", "/?s=abcde", "/?s=abcdef", "/?s=abcdefg", "/?s=1", "/?s=2",
 			"/?s=3", "/?s=4", "/?s=127.0.0.1", "/?s=hello%20world", "/cap/z?m=x1",
 		}},

@@ -42,12 +42,12 @@ type state struct {
 	closing     context.Context
 	close       context.CancelFunc
 	counts      counts
-	passwords   htpasswd.Files
+	passwords   *htpasswd.Files
 	lastAddress atomic.Pointer[addressText]
 }
 
 func newState() *state {
-	s := new(state)
+	s := &state{passwords: htpasswd.New()}
 	s.userIDs.begin()
 	s.aborted, s.abort = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"container/list"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tarehq/tare/front/conf"
@@ -147,19 +147,16 @@ func (s *sticky) setCookie(x *exchange, route string) string {
 // sessions are sessions of clients with the routes of their servers. If there are too many, the one
 // that was unused for the longest time is dropped.
 type sessions struct {
-	limit   int
 	timeout time.Duration
 
-	mu    sync.Mutex
-	byID  map[sessionID]*list.Element
-	order list.List // of *session, the last used first
+	mu   sync.Mutex
+	byID *simplelru.LRU[sessionID, *session]
 }
 
 // sessionID is a hash of a session's identifier: clients choose the length of that.
 type sessionID [sha256.Size]byte
 
 type session struct {
-	id    sessionID
 	route string
 	used  time.Time
 }
@@ -175,7 +172,8 @@ func (c *compiler) sessions(from *conf.StickyLearn) *sessions {
 	}
 	key := fmt.Sprint(from.Zone, " ", limit, " ", timeout)
 	s, release, _ := acquire(&c.state.sessions, key, func() (*sessions, error) {
-		return &sessions{limit: int(limit), timeout: timeout, byID: make(map[sessionID]*list.Element)}, nil
+		byID, err := simplelru.NewLRU[sessionID, *session](int(limit), nil)
+		return &sessions{timeout: timeout, byID: byID}, err
 	}, func(*sessions) {})
 	c.plan.releases = append(c.plan.releases, release)
 	return s
@@ -188,17 +186,16 @@ func (s *sessions) find(id string, now time.Time) string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.byID[sha256.Sum256([]byte(id))]
-	if e == nil {
+	key := sessionID(sha256.Sum256([]byte(id)))
+	found, ok := s.byID.Get(key)
+	if !ok {
 		return ""
 	}
-	found := e.Value.(*session)
 	if now.Sub(found.used) > s.timeout {
-		s.drop(e)
+		s.byID.Remove(key)
 		return ""
 	}
 	found.used = now
-	s.order.MoveToFront(e)
 	return found.route
 }
 
@@ -206,24 +203,8 @@ func (s *sessions) find(id string, now time.Time) string {
 func (s *sessions) bind(id, route string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := sessionID(sha256.Sum256([]byte(id)))
-	if e := s.byID[key]; e != nil {
-		found := e.Value.(*session)
-		found.route, found.used = route, now
-		s.order.MoveToFront(e)
-		return
+	s.byID.Add(sha256.Sum256([]byte(id)), &session{route, now})
+	for _, last, ok := s.byID.GetOldest(); ok && now.Sub(last.used) > s.timeout; _, last, ok = s.byID.GetOldest() {
+		s.byID.RemoveOldest()
 	}
-	s.byID[key] = s.order.PushFront(&session{key, route, now})
-	for e := s.order.Back(); e != nil; e = s.order.Back() {
-		if last := e.Value.(*session); s.order.Len() <= s.limit && now.Sub(last.used) <= s.timeout {
-			return
-		}
-		s.drop(e)
-	}
-}
-
-// drop removes a session. The caller holds mu.
-func (s *sessions) drop(e *list.Element) {
-	delete(s.byID, e.Value.(*session).id)
-	s.order.Remove(e)
 }

@@ -122,12 +122,6 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 			c.Policy.MaxRangeOffset = -1
 		}
 	}
-	for _, name := range s.words(of("ignore_headers")) {
-		if slices.Contains([]string{"cache-control", "expires", "set-cookie", "vary", "x-accel-expires"},
-			strings.ToLower(name)) {
-			c.Policy.Ignore = append(c.Policy.Ignore, name)
-		}
-	}
 	if methods := s.words(of("cache_methods")); methods != nil {
 		c.Policy.Methods = []string{"GET", "HEAD"} // always stored
 		if slices.ContainsFunc(methods, func(m string) bool { return strings.EqualFold(m, "POST") }) {

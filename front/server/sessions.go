@@ -1,11 +1,13 @@
 package server
 
 import (
-	"container/list"
 	"crypto/rand"
 	"crypto/tls"
+	"math"
 	"sync"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tarehq/tare/front/conf"
 )
@@ -28,13 +30,13 @@ type sessionCache struct {
 	mu       sync.Mutex
 	maxBytes int64
 	bytes    int64
-	byID     map[[sessionIDSize]byte]*list.Element
-	order    list.List // of *session, the least recently stored first
+	byID     *simplelru.LRU[sessionID, *session] // the least recently stored first
 }
+
+type sessionID [sessionIDSize]byte
 
 // session is a stored session.
 type session struct {
-	id      [sessionIDSize]byte
 	state   []byte
 	expires time.Time
 }
@@ -44,7 +46,8 @@ type session struct {
 func (c sessionCaches) use(config *tls.Config, l *conf.Listen) {
 	cache := c[l.SessionCache]
 	if cache == nil {
-		cache = &sessionCache{byID: make(map[[sessionIDSize]byte]*list.Element)}
+		cache = new(sessionCache)
+		cache.byID, _ = simplelru.NewLRU(math.MaxInt, func(_ sessionID, s *session) { cache.bytes -= s.size() })
 		c[l.SessionCache] = cache
 	}
 	cache.resize(l.SessionCacheBytes)
@@ -94,13 +97,14 @@ func (c *sessionCache) resize(maxBytes int64) {
 // store stores a session and returns its identifier.
 func (c *sessionCache) store(state []byte, expires time.Time) []byte {
 	s := &session{state: state, expires: expires}
-	_, _ = rand.Read(s.id[:]) // it never fails
+	var id sessionID
+	_, _ = rand.Read(id[:]) // it never fails
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.byID[s.id] = c.order.PushBack(s)
+	c.byID.Add(id, s)
 	c.bytes += s.size()
 	c.evict()
-	return s.id[:]
+	return id[:]
 }
 
 // find returns the state of a session, or nil.
@@ -110,13 +114,13 @@ func (c *sessionCache) find(identity []byte, now time.Time) []byte {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	e := c.byID[[sessionIDSize]byte(identity)]
-	if e == nil {
+	id := sessionID(identity)
+	s, ok := c.byID.Peek(id) // as in nginx, a use does not keep a session
+	if !ok {
 		return nil
 	}
-	s := e.Value.(*session) //nolint:forcetypeassert // all are
 	if now.After(s.expires) {
-		c.remove(e)
+		c.byID.Remove(id)
 		return nil
 	}
 	return s.state
@@ -124,15 +128,9 @@ func (c *sessionCache) find(identity []byte, now time.Time) []byte {
 
 // evict removes the oldest sessions while there are too many. The caller holds mu.
 func (c *sessionCache) evict() {
-	for c.bytes > c.maxBytes && c.order.Len() > 0 {
-		c.remove(c.order.Front())
+	for c.bytes > c.maxBytes && c.byID.Len() > 0 {
+		c.byID.RemoveOldest()
 	}
-}
-
-func (c *sessionCache) remove(e *list.Element) {
-	s := c.order.Remove(e).(*session) //nolint:forcetypeassert // all are
-	delete(c.byID, s.id)
-	c.bytes -= s.size()
 }
 
 func (s *session) size() int64 { return int64(len(s.state)) + sessionOverhead }

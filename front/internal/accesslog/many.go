@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // marker precedes and follows the path in a line for many files.
@@ -36,7 +38,9 @@ func IsPath(path string) bool { return !strings.ContainsAny(path, "\x00\n") }
 func Many(open func(path string) (io.WriteCloser, error), cache Cache,
 	report func(text string)) func() (io.WriteCloser, error) {
 	return func() (io.WriteCloser, error) {
-		return &manyFiles{open: open, cache: cache, report: report, known: make(map[string]*knownFile)}, nil
+		m := &manyFiles{open: open, cache: cache, report: report}
+		m.known, _ = simplelru.NewLRU(max(1, cache.Max), func(_ string, k *knownFile) { k.close() })
+		return m, nil
 	}
 }
 
@@ -48,7 +52,7 @@ type manyFiles struct {
 	isClosed atomic.Bool
 
 	mu         sync.Mutex // guards the rest; held while lines are written, which may block
-	known      map[string]*knownFile
+	known      *simplelru.LRU[string, *knownFile]
 	lost       int // writes that were not reported
 	lastReport time.Time
 }
@@ -117,11 +121,10 @@ func (m *manyFiles) file(path string) (out io.WriteCloser, stays bool, err error
 		return out, false, err
 	}
 	now := time.Now()
-	k := m.known[path]
-	if k == nil {
-		m.makeRoom()
+	k, ok := m.known.Get(path)
+	if !ok {
 		k = new(knownFile)
-		m.known[path] = k
+		m.known.Add(path, k)
 	}
 	k.uses++
 	k.lastUse = now
@@ -134,7 +137,7 @@ func (m *manyFiles) file(path string) (out io.WriteCloser, stays bool, err error
 		return k.out, true, nil
 	}
 	if out, err = m.open(path); err != nil {
-		delete(m.known, path)
+		m.known.Remove(path)
 		return nil, false, err
 	}
 	if k.uses < m.cache.MinUses {
@@ -144,27 +147,13 @@ func (m *manyFiles) file(path string) (out io.WriteCloser, stays bool, err error
 	return out, true, nil
 }
 
-// makeRoom forgets the file that was not used for the longest time if there are too many.
-func (m *manyFiles) makeRoom() {
-	for len(m.known) >= m.cache.Max {
-		var oldest string
-		var at *knownFile
-		for path, k := range m.known {
-			if at == nil || k.lastUse.Before(at.lastUse) {
-				oldest, at = path, k
-			}
-		}
-		at.close()
-		delete(m.known, oldest)
-	}
-}
-
 func (m *manyFiles) closeInactive() {
-	for path, k := range m.known {
-		if time.Since(k.lastUse) >= m.cache.Inactive {
-			k.close()
-			delete(m.known, path)
+	for {
+		_, k, ok := m.known.GetOldest()
+		if !ok || time.Since(k.lastUse) < m.cache.Inactive {
+			return
 		}
+		m.known.RemoveOldest()
 	}
 }
 
@@ -197,9 +186,6 @@ func (m *manyFiles) Close() error {
 		return nil
 	}
 	defer m.mu.Unlock()
-	for _, k := range m.known {
-		k.close()
-	}
-	clear(m.known)
+	m.known.Purge()
 	return nil
 }

@@ -53,7 +53,7 @@ func Compile(p conf.CachePolicy, divert func(status int, header http.Header) boo
 		}
 	}
 	for _, s := range p.Stale.Statuses {
-		if !slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, s) {
+		if !IsFailure(s) {
 			return nil, fmt.Errorf("a stale response cannot replace one with status %d", s)
 		}
 	}
@@ -63,6 +63,11 @@ func Compile(p conf.CachePolicy, divert func(status int, header http.Header) boo
 	u.policy.LockTimeout = orDefault(p.LockTimeout, defaultLock)
 	u.policy.LockAge = orDefault(p.LockAge, defaultLock)
 	return u, nil
+}
+
+// IsFailure reports whether a status can be one of conf.CacheStale or conf.NextUpstream.
+func IsFailure(status int) bool {
+	return slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, status)
 }
 
 func orDefault[T int | int64 | time.Duration](n, defaultValue T) T {

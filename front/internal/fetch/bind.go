@@ -4,8 +4,9 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/lru"
 )
 
 // maxBinds bounds the local addresses that variables produce for one Proxy.
@@ -17,12 +18,14 @@ type Binds struct {
 	group *conf.Upstream
 
 	mu         sync.Mutex
-	transports *lru.Map[netip.AddrPort, *Transport]
+	transports *simplelru.LRU[netip.AddrPort, *Transport]
 }
 
 // NewBinds returns Binds with a group's settings of connections.
 func NewBinds(group *conf.Upstream) *Binds {
-	return &Binds{group: group, transports: lru.New[netip.AddrPort, *Transport](maxBinds)}
+	b := &Binds{group: group}
+	b.transports, _ = simplelru.NewLRU(maxBinds, func(_ netip.AddrPort, t *Transport) { t.Close() })
+	return b
 }
 
 // Transport returns the connections with a local address.
@@ -34,9 +37,7 @@ func (b *Binds) Transport(local netip.AddrPort) *Transport {
 		return t
 	}
 	t = NewTransport(b.group)
-	if dropped, ok := b.transports.Add(local, t); ok {
-		dropped.Close()
-	}
+	b.transports.Add(local, t)
 	return t
 }
 
@@ -44,7 +45,5 @@ func (b *Binds) Transport(local netip.AddrPort) *Transport {
 func (b *Binds) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, t := range b.transports.Clear() {
-		t.Close()
-	}
+	b.transports.Purge()
 }

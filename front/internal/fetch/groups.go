@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/lru"
 	"github.com/tarehq/tare/front/internal/upstream"
 )
 
@@ -33,7 +34,7 @@ type Groups struct {
 	find  upstream.Lookup
 
 	mu      sync.Mutex
-	groups  *lru.Map[string, *Group]
+	groups  *simplelru.LRU[string, *Group]
 	pending map[string]*pendingGroup
 	closed  bool
 }
@@ -52,9 +53,10 @@ var ErrClosed = errors.New("the configuration was replaced")
 // NewGroups makes Groups whose names are resolved with options.
 func NewGroups(o upstream.Options) *Groups {
 	d := &Groups{
-		options: o, groups: lru.New[string, *Group](maxDynamicGroups), pending: make(map[string]*pendingGroup),
+		options: o, pending: make(map[string]*pendingGroup),
 		slots: make(chan struct{}, maxDynamicLookups), find: upstream.SystemLookup,
 	}
+	d.groups, _ = simplelru.NewLRU[string, *Group](maxDynamicGroups, nil)
 	if o.Lookup != nil {
 		d.find = o.Lookup
 	}
@@ -126,7 +128,10 @@ func (d *Groups) release(to string, p *pendingGroup, err error) error {
 	var dropped *Group
 	if p.users--; err == nil && !p.isKept && !d.closed {
 		p.isKept = true
-		dropped, _ = d.groups.Add(to, p.group)
+		if d.groups.Len() == maxDynamicGroups {
+			_, dropped, _ = d.groups.RemoveOldest()
+		}
+		d.groups.Add(to, p.group)
 	}
 	isUnused := p.users == 0 && !p.isKept
 	if (p.isKept || isUnused) && d.pending[to] == p {
@@ -149,7 +154,8 @@ func (d *Groups) release(to string, p *pendingGroup, err error) error {
 func (d *Groups) Close() {
 	d.mu.Lock()
 	d.closed = true
-	groups := d.groups.Clear()
+	groups := d.groups.Values()
+	d.groups.Purge()
 	d.mu.Unlock()
 	for _, g := range groups { // which may wait for a lookup
 		g.Close()

@@ -9,9 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/hostname"
-	"github.com/tarehq/tare/front/internal/lru"
 	"github.com/tarehq/tare/internal/client"
 )
 
@@ -25,21 +26,21 @@ type TLS struct {
 	isHTTP2 bool
 
 	mu      sync.Mutex
-	clients *lru.Map[Identity, *client.Client]
+	clients *simplelru.LRU[Identity, *client.Client]
 }
 
 // NewTLS returns the connections for ProxyTLS to a group.
 func NewTLS(from *conf.ProxyTLS, group *conf.Upstream, isHTTP2 bool) *TLS {
-	return &TLS{from: from, group: group, isHTTP2: isHTTP2, clients: lru.New[Identity, *client.Client](maxTLSNames)}
+	t := &TLS{from: from, group: group, isHTTP2: isHTTP2}
+	t.clients, _ = simplelru.NewLRU(maxTLSNames, func(_ Identity, c *client.Client) { c.CloseIdleConnections() })
+	return t
 }
 
 // Close closes the unused connections.
 func (t *TLS) Close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, c := range t.clients.Clear() {
-		c.CloseIdleConnections()
-	}
+	t.clients.Purge()
 }
 
 // Client returns the client for an Identity. An error is about the files of its certificate.
@@ -57,9 +58,7 @@ func (t *TLS) Client(id Identity) (*client.Client, error) {
 		return c, nil
 	}
 	c := t.newClient(id, own)
-	if dropped, ok := t.clients.Add(id, c); ok {
-		dropped.CloseIdleConnections()
-	}
+	t.clients.Add(id, c)
 	return c, nil
 }
 

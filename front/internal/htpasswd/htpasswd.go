@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
 	"github.com/tarehq/tare/front/internal/files"
 )
 
@@ -26,13 +28,22 @@ const (
 	hashTimeout = 10 * time.Second
 )
 
-// Files caches password files and the correct passwords. The zero value is ready to use.
+// Files caches password files and the correct passwords.
 type Files struct {
-	mu        sync.Mutex
-	files     map[string]*File
-	verified  map[[sha256.Size]byte]struct{}
 	secret    []byte
 	hashSlots chan struct{} // of slow hashes
+
+	mu       sync.Mutex
+	files    *simplelru.LRU[string, *File]
+	verified *simplelru.LRU[[sha256.Size]byte, struct{}]
+}
+
+// New returns an empty cache.
+func New() *Files {
+	p := &Files{secret: []byte(rand.Text()), hashSlots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
+	p.files, _ = simplelru.NewLRU[string, *File](maxFiles, nil)
+	p.verified, _ = simplelru.NewLRU[[sha256.Size]byte, struct{}](maxVerified, nil)
+	return p
 }
 
 // File is the content of a file. It never changes.
@@ -67,27 +78,18 @@ func (p *Files) load(path string) (f *File, isNew bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		delete(p.files, path)
+		p.files.Remove(path)
 		return nil, false, err
 	}
-	if f = p.files[path]; f != nil && f.isSettled && f.version == files.VersionOf(info) {
-		return f, false, nil
+	old, known := p.files.Get(path)
+	if known && old.isSettled && old.version == files.VersionOf(info) {
+		return old, false, nil
 	}
-	old := f
 	if f, err = readFile(path, info); err != nil {
 		return nil, false, err
 	}
-	if p.files == nil {
-		p.files = make(map[string]*File)
-	}
-	for other := range p.files {
-		if len(p.files) < maxFiles {
-			break
-		}
-		delete(p.files, other)
-	}
-	p.files[path] = f
-	return f, old == nil || old.sum != f.sum, nil
+	p.files.Add(path, f)
+	return f, !known || old.sum != f.sum, nil
 }
 
 // Verify reports whether a password is correct. Unknown names take as long as known ones.
@@ -100,58 +102,48 @@ func (p *Files) Verify(ctx context.Context, f *File, name, password string) (boo
 	if !isSlowHash(hash) {
 		return hashMatches(hash, password) && exists, nil
 	}
-	key, verified, slots := p.wasVerified(name, hash, password)
-	if verified {
+	key := p.mac(name, hash, password)
+	if p.wasVerified(key) {
 		return exists, nil
 	}
 	timeout := time.NewTimer(hashTimeout)
 	defer timeout.Stop()
 	select {
-	case slots <- struct{}{}:
+	case p.hashSlots <- struct{}{}:
 	case <-ctx.Done():
 		return false, ctx.Err()
 	case <-timeout.C:
 		return false, errors.New("too many password checks in progress")
 	}
 	isRight := hashMatches(hash, password) && exists
-	<-slots
+	<-p.hashSlots
 	if isRight {
 		p.remember(key)
 	}
 	return isRight, nil
 }
 
-// wasVerified reports whether a password was correct before. What is remembered is a MAC with a
-// random key, so that it does not reveal the password.
-func (p *Files) wasVerified(name, hash, password string) (key [sha256.Size]byte, verified bool,
-	slots chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.secret == nil {
-		p.secret = []byte(rand.Text())
-		p.hashSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
-	}
+// mac returns what is remembered of a correct password. Its key is random, so that it does not
+// reveal the password.
+func (p *Files) mac(name, hash, password string) (key [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, p.secret)
 	for _, s := range []string{name, hash, password} { // neither name nor hash has a colon
 		mac.Write([]byte(s))
 		mac.Write([]byte{':'})
 	}
 	mac.Sum(key[:0])
-	_, verified = p.verified[key]
-	return key, verified, p.hashSlots
+	return key
+}
+
+func (p *Files) wasVerified(key [sha256.Size]byte) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, verified := p.verified.Get(key)
+	return verified
 }
 
 func (p *Files) remember(key [sha256.Size]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.verified == nil {
-		p.verified = make(map[[sha256.Size]byte]struct{})
-	}
-	for other := range p.verified {
-		if len(p.verified) < maxVerified {
-			break
-		}
-		delete(p.verified, other)
-	}
-	p.verified[key] = struct{}{}
+	p.verified.Add(key, struct{}{})
 }

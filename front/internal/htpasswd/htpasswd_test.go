@@ -21,7 +21,7 @@ func TestChangedPasswordFileIsRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var all Files
+	all := New()
 	var warnings []string
 	right := func(word string) bool {
 		t.Helper()
@@ -65,7 +65,7 @@ func TestCorrectPasswordIsHashedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := parse("a:" + string(hash))
-	var all Files
+	all := New()
 	verify := func(name, word string) bool {
 		ok, err := all.Verify(t.Context(), f, name, word)
 		if err != nil {
@@ -73,8 +73,8 @@ func TestCorrectPasswordIsHashedOnce(t *testing.T) {
 		}
 		return ok
 	}
-	if !verify("a", "word") || verify("a", "other") || verify("b", "word") || len(all.verified) != 1 {
-		t.Errorf("%d are remembered", len(all.verified))
+	if !verify("a", "word") || verify("a", "other") || verify("b", "word") || all.verified.Len() != 1 {
+		t.Errorf("%d are remembered", all.verified.Len())
 	}
 	for range cap(all.hashSlots) {
 		all.hashSlots <- struct{}{} // all slots are in use
@@ -89,9 +89,12 @@ func TestCorrectPasswordIsHashedOnce(t *testing.T) {
 	}
 	for i := range 2 * maxVerified {
 		all.remember([32]byte{byte(i), byte(i >> 8)})
+		if i%1000 == 0 && !verify("a", "word") { // all slots are in use
+			t.Fatal("the password in use was dropped")
+		}
 	}
-	if len(all.verified) != maxVerified {
-		t.Errorf("%d are remembered", len(all.verified))
+	if all.verified.Len() != maxVerified {
+		t.Errorf("%d are remembered", all.verified.Len())
 	}
 }
 
