@@ -16,8 +16,6 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/internal/template"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -351,12 +349,4 @@ func long(t *testing.T) *Run {
 	}
 	r.Seconds = 4000
 	return r
-}
-
-// The template uses only fields and methods that exist, in all branches.
-func TestTemplateUsesWhatExists(t *testing.T) {
-	o := template.Options{Funcs: pageFuncs(), Methods: pageMethods()}
-	if err := page.Check(pageSource, o, new(Run)); err != nil {
-		t.Error(err)
-	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/internal/template"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load/hist"
@@ -402,13 +401,5 @@ func TestTimelineShowsTimesAndDeviations(t *testing.T) {
 	}
 	if bare(short).Timeline() != nil {
 		t.Error("a timeline without times")
-	}
-}
-
-// The templates use only fields and methods that exist, in all branches.
-func TestTemplatesUseWhatExists(t *testing.T) {
-	o := template.Options{Funcs: pageFuncs(), Methods: pageMethods()}
-	if err := page.Check(pageSource, o, new(Report)); err != nil {
-		t.Error(err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -189,13 +188,5 @@ func TestFilesAreWritten(t *testing.T) {
 	}
 	if r.Complete() {
 		t.Error("a run without a case is complete")
-	}
-}
-
-// The template uses only fields and methods that exist, in all branches.
-func TestTemplateUsesWhatExists(t *testing.T) {
-	r := exampleRun()
-	if err := page.Check(pageSource, r.pageOptions(), r); err != nil {
-		t.Error(err)
 	}
 }
