@@ -172,6 +172,8 @@ func TestFilesAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	r := exampleRun()
 	r.Cases = append(r.Cases, Case{Name: "c", Title: "nginx <b>", Absent: "nginx is missing"})
+	r.Cases[1].Marks = append(r.Cases[1].Marks, Mark{At: 2 * time.Second, Text: "SIGKILL"})
+	r.Cases[1].Samples = []Sample{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
 	if err := r.WriteFiles(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -184,6 +186,12 @@ func TestFilesAreWritten(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: no %q (%v)", name, want, err)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	for _, want := range []string{`<path class="memory" d="M`, `<path class="crowd" d="M`, `text-anchor="end">SIGKILL<`} {
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("the page has no %q (%v)", want, err)
 		}
 	}
 	if r.Complete() {
