@@ -189,7 +189,9 @@ func TestFilesAreWritten(t *testing.T) {
 		}
 	}
 	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
-	for _, want := range []string{`<path class="memory" d="M`, `<path class="crowd" d="M`, `text-anchor="end">SIGKILL<`} {
+	for _, want := range []string{
+		`<path class="memory" d="M`, `<path class="crowd" d="M`, `text-anchor="end">SIGKILL<`,
+	} {
 		if err != nil || !strings.Contains(string(page), want) {
 			t.Errorf("the page has no %q (%v)", want, err)
 		}
