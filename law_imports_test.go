@@ -90,12 +90,8 @@ var bans = []ban{
 	{"front/internal/spool", "net/http", "a spool is independent of what its lines are about"},
 	{"internal/privilege", "net", "privileges are independent of networks"},
 	{"internal/certs", "net/http", "certificates are independent of HTTP"},
-	{"front/...", "html/template", "templates keep all exported methods in the program: see internal/template"},
-	{"front/...", "text/template", "templates keep all exported methods in the program: see internal/template"},
-	{"internal/...", "html/template", "templates keep all exported methods in the program: see internal/template"},
-	{"internal/...", "text/template", "templates keep all exported methods in the program: see internal/template"},
-	{"load/...", "html/template", "templates keep all exported methods in the program: see internal/template"},
-	{"load/...", "text/template", "templates keep all exported methods in the program: see internal/template"},
+	{"front/...", "html/template", "templates keep all exported methods in users' programs"},
+	{"front/...", "text/template", "templates keep all exported methods in users' programs"},
 
 	{"internal/acme", "front", "certificates do not depend on what is served"},
 	{"internal/acme", ".", "certificates do not depend on what is served"},
@@ -246,11 +242,7 @@ var only = []struct {
 		"clients in memory do not depend on their servers",
 	},
 	{
-		"internal/template", nil, true,
-		"templates are independent of what they draw",
-	},
-	{
-		"internal/page", []string{module + "/internal/template"}, true,
+		"internal/page", nil, true,
 		"it is below all packages that write pages",
 	},
 	{

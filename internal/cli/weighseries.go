@@ -16,7 +16,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/internal/template"
 )
 
 //go:embed page.html
@@ -119,16 +118,8 @@ func (s *series) writePage() (file string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = page.Write(f, seriesSource, seriesOptions(), s)
+	err = page.Write(f, seriesSource, nil, s)
 	return file, errors.Join(err, f.Close())
-}
-
-// seriesOptions returns what the page's template uses.
-func seriesOptions() template.Options {
-	return template.Options{Methods: map[string][]any{
-		"Started": {(*series).Started}, "Complete": {(*series).Complete}, "Done": {(*series).Done},
-		"Left": {(*series).Left}, "Outcome": {(*seriesEntry).Outcome},
-	}}
 }
 
 // Started returns the start of the series, for the page.

@@ -7,12 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"text/template"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
-	"github.com/tarehq/tare/internal/template"
 )
 
 // Kind is what an experiment is about.

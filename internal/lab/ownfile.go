@@ -10,13 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
-	"github.com/tarehq/tare/internal/template"
 )
 
 // ownFile is a file that holds an experiment and its contenders.
@@ -79,12 +79,12 @@ var ownSource string
 // contender of the experiment must have its Spec. dir is the absolute folder of the file, and
 // command the command line that runs it.
 func (s *Subject) Write(w io.Writer, dir, command string) error {
-	t, err := template.New(template.Options{Funcs: map[string]any{
+	t, err := template.New("own.yaml").Funcs(template.FuncMap{
 		"text":     yamlText,
 		"duration": func(d yamlfile.Duration) string { return time.Duration(d).String() },
 		"list":     yamlList,
 		"from":     func(folder string) (string, error) { return filepath.Rel(dir, folder) },
-	}}, template.Source{Name: "own.yaml", Text: ownSource})
+	}).Parse(ownSource)
 	if err != nil {
 		panic(fmt.Sprintf("lab: BUG: %v", err))
 	}

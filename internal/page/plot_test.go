@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
-
-	"github.com/tarehq/tare/internal/template"
 )
 
 func TestSharesDependOnTheCount(t *testing.T) {
@@ -64,7 +62,7 @@ func TestPlotHasNamesOrLegend(t *testing.T) {
 	const source = `<style>{{style}}</style>{{template "plot" .}}`
 	draw := func() string {
 		var b strings.Builder
-		if err := Write(&b, fstest.MapFS{"page.html": {Data: []byte(source)}}, template.Options{}, p); err != nil {
+		if err := Write(&b, fstest.MapFS{"page.html": {Data: []byte(source)}}, nil, p); err != nil {
 			t.Fatal(err)
 		}
 		return b.String()

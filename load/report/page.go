@@ -10,9 +10,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/internal/template"
-	"github.com/tarehq/tare/load"
-	"github.com/tarehq/tare/load/hist"
 )
 
 //go:embed page.html
@@ -20,7 +17,7 @@ var pageSource embed.FS
 
 // WritePage writes the run as one self-contained HTML file.
 func (r *Run) WritePage(w io.Writer) error {
-	return page.Write(w, pageSource, template.Options{Funcs: pageFuncs(), Methods: pageMethods()}, r)
+	return page.Write(w, pageSource, pageFuncs(), r)
 }
 
 // pageFuncs returns the functions of the page's template.
@@ -38,21 +35,6 @@ func pageFuncs() map[string]any {
 		"sentence": sentence,
 		"codes":    func(m map[int]uint64) []int { return slices.Sorted(maps.Keys(m)) },
 		"names":    func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
-	}
-}
-
-// pageMethods returns the methods that the page's template calls.
-func pageMethods() map[string][]any {
-	return map[string][]any{
-		"Verdict": {(*Run).Verdict}, "Circumstances": {(*Run).Circumstances}, "Warnings": {(*Run).Warnings},
-		"Open": {(*Run).Open}, "CPUPerRequest": {(*Run).CPUPerRequest}, "BodyPerRequest": {(*Run).BodyPerRequest},
-		"HeadLines": {(*Run).HeadLines}, "Times": {(*Run).Times}, "SpanSeconds": {(*Run).SpanSeconds},
-		"CurvePlot": {(*Run).CurvePlot}, "RatePlot": {(*Run).RatePlot}, "LatencyPlot": {(*Run).LatencyPlot},
-		"Agents": {(*Run).Agents}, "AgentPlots": {(*Run).AgentPlots},
-		"PerSecond": {Agent.PerSecond}, "Late": {Agent.Late}, "Began": {Agent.Began}, "State": {Agent.State},
-		"Quantile": {(*hist.Histogram).Quantile}, "Mean": {(*hist.Histogram).Mean},
-		"Stdev": {(*hist.Histogram).Stdev}, "Max": {(*hist.Histogram).Max}, "Total": {load.Errors.Total},
-		"Ended": {(*load.Result).Ended},
 	}
 }
 

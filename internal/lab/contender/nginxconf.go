@@ -6,10 +6,9 @@ import (
 	"os"
 	"os/user"
 	"strings"
+	"text/template"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/tarehq/tare/internal/template"
 )
 
 // NginxConf is the data of an experiment's nginx.conf template. The template is the write-up's own
@@ -99,9 +98,7 @@ func ParseNginxConf(file string) (*template.Template, error) {
 
 // NewNginxConf is like ParseNginxConf, but parses a string. name is used in errors.
 func NewNginxConf(name, source string) (*template.Template, error) {
-	t, err := template.New(template.Options{Methods: map[string][]any{
-		"Upstream": {(*NginxConf).Upstream}, "Socket": {(*NginxConf).Socket}, "Setting": {(*NginxConf).Setting},
-	}}, template.Source{Name: name, Text: source})
+	t, err := template.New(name).Option("missingkey=error").Parse(source)
 	if err != nil {
 		return nil, err
 	}

@@ -13,10 +13,10 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"text/template"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/template"
 )
 
 const (

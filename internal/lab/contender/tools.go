@@ -13,8 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/tarehq/tare/internal/template"
+	"text/template"
 )
 
 // Tools prepares contenders. It keeps built and unpacked programs in Cache.

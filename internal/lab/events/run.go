@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
@@ -16,7 +17,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
-	"github.com/tarehq/tare/internal/template"
 )
 
 // runner carries out one run.

@@ -3,6 +3,7 @@ package report
 import (
 	"embed"
 	"fmt"
+	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/internal/template"
 )
 
 //go:embed *.html
@@ -21,7 +21,7 @@ var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
 func (a *Report) writePage(w io.Writer) error {
-	return page.Write(w, pageSource, template.Options{Funcs: pageFuncs(), Methods: pageMethods()}, a)
+	return page.Write(w, pageSource, pageFuncs(), a)
 }
 
 // pageFuncs returns the functions of the page's templates.
@@ -45,7 +45,7 @@ func pageFuncs() map[string]any {
 		"calls":     callList,
 		"cells":     sweepCells,
 		"lines": func(text string) template.HTML {
-			return template.HTML(strings.ReplaceAll(template.Escape(text), "\n", "<br>"))
+			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(text), "\n", "<br>"))
 		},
 		"margin":     percent(stat.SameWithin),
 		"confidence": percent(stat.Confidence),

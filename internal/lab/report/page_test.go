@@ -18,9 +18,9 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/profile"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/internal/template"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load/hist"
@@ -405,10 +405,34 @@ func TestTimelineShowsTimesAndDeviations(t *testing.T) {
 	}
 }
 
-// The templates use only fields and methods that exist, in all branches.
-func TestTemplatesUseWhatExists(t *testing.T) {
-	o := template.Options{Funcs: pageFuncs(), Methods: pageMethods()}
-	if err := page.Check(pageSource, o, new(Report)); err != nil {
-		t.Error(err)
+// Parts that few runs have are on the page, and values are escaped.
+func TestPageHasRareParts(t *testing.T) {
+	run := ratedSample(func(*sample.Record) {})
+	for i := range run.Conditions {
+		run.Conditions[i].Scenario.Name = "hello"
+	}
+	for i := range run.Records {
+		run.Records[i].Condition.Scenario.Name = "hello"
+	}
+	closing := *run.Entrants[3].Response
+	closing.KeepAlive = false
+	run.Entrants[3].Response = &closing
+	run.Entrants[3].Differences = []equal.Difference{{What: "body", Want: "<b>", Got: "it's"}}
+	run.Profiles = []profile.Profile{sampled("tare", "tare", 5, 20)}
+	run.Profiles[0].Lost = 7
+	var b strings.Builder
+	err := New(run).writePage(&b)
+	run.Targets = []sample.Target{{Row: "hello", Contender: "tare", Metric: sample.CPU,
+		Require: sample.Limit{Value: 20}}}
+	if err = errors.Join(err, New(run).writePage(&b)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"<p>Requests per CPU-second: ", "(1s at a fixed rate)", "<td>no</td>", "&lt;b&gt;", "it&#39;s",
+		`<h2 id="targets">Targets</h2>`, ", 7 more were lost",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page lacks %s", want)
+		}
 	}
 }

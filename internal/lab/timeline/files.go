@@ -17,7 +17,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/internal/template"
 )
 
 // Names of the files in a results folder, in addition to the page.
@@ -33,15 +32,12 @@ const (
 var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
-func (r *Run) writePage(w io.Writer) error { return page.Write(w, pageSource, r.pageOptions(), r) }
+func (r *Run) writePage(w io.Writer) error { return page.Write(w, pageSource, r.pageFuncs(), r) }
 
-// pageOptions returns what the page's template uses.
-func (r *Run) pageOptions() template.Options {
+// pageFuncs returns the functions of the page's template.
+func (r *Run) pageFuncs() map[string]any {
 	heads, rows := table.Shown(table.Page, r.columns(), slices.Values(r.lines()))
-	methods := map[string][]any{
-		"Verdict": {(*Run).Verdict}, "Problems": {(*Run).Problems}, "Command": {(*Run).Command},
-	}
-	return template.Options{Methods: methods, Funcs: map[string]any{
+	return map[string]any{
 		"heads": func() []string { return heads },
 		"rows":  func() [][]string { return rows },
 		"charts": func() (all []*Chart) {
@@ -56,7 +52,7 @@ func (r *Run) pageOptions() template.Options {
 		"lasted":  r.lasted,
 		"join":    func(words []string) string { return strings.Join(words, ", ") },
 		"gb":      func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
-	}}
+	}
 }
 
 // FileNames returns the names of all files that WriteFiles writes.
