@@ -15,11 +15,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // portDir has what replaces the internals of net/http in its tests. The ported files are compiled
@@ -107,7 +108,8 @@ func (p *port) parse(dir, prefix string) {
 func dropTests(f *ast.File, all bool) {
 	f.Decls = slices.DeleteFunc(f.Decls, func(d ast.Decl) bool {
 		fn, ok := d.(*ast.FuncDecl)
-		return ok && fn.Recv == nil && isTestFunction(fn.Name.Name) && (all || !strings.HasPrefix(fn.Name.Name, "Test"))
+		return ok && fn.Recv == nil && testkit.IsTestFunction(fn.Name.Name) &&
+			(all || !strings.HasPrefix(fn.Name.Name, "Test"))
 	})
 }
 
@@ -283,11 +285,4 @@ func (p *port) goTool(args ...string) []byte {
 		p.Fatal(fmt.Errorf("go %s: %w\n%s", args[0], err, errs.Bytes()))
 	}
 	return out
-}
-
-var testName = regexp.MustCompile(`\b(Test|Fuzz|Benchmark)[A-Z]\w*`)
-
-// isTestFunction reports whether package testing calls a function of this name.
-func isTestFunction(name string) bool {
-	return testName.FindString(name) == name || strings.HasPrefix(name, "Example")
 }

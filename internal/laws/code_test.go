@@ -1,12 +1,13 @@
 //go:build !race
 
-package tare_test
+package laws
 
 import (
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +15,16 @@ import (
 )
 
 // The law about code: package comments, package variables, lengths, documentation, panics. The law
-// about imports is in law_imports_test.go, about documents in law_documents_test.go, about words in
-// law_names_test.go and law_words_test.go, about widths in law_width_test.go.
+// about imports is in imports_test.go, about documents in documents_test.go, about words in
+// names_test.go and words_test.go, about widths in width_test.go.
+
+// TestMain makes the project's root the working folder.
+func TestMain(m *testing.M) {
+	if err := os.Chdir(filepath.Join("..", "..")); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
+}
 
 // files parses all Go files of the project, including those of the nested module.
 func files(t *testing.T) (*token.FileSet, map[string]*ast.File) {

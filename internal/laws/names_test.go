@@ -1,12 +1,14 @@
 //go:build !race
 
-package tare_test
+package laws
 
 import (
 	"go/ast"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // declaredTests returns the names of all tests, fuzz targets and benchmarks.
@@ -31,7 +33,7 @@ func TestNamedTestsExist(t *testing.T) {
 	declared := declaredTests(all)
 	for path, f := range all {
 		for _, group := range f.Comments {
-			for _, test := range testName.FindAllString(group.Text(), -1) {
+			for _, test := range testkit.NamesOfTests(group.Text()) {
 				if !declared[test] && !strings.HasPrefix(path, "contenders/") {
 					t.Errorf("%s: a comment names %s, which does not exist", path, test)
 				}
@@ -54,7 +56,7 @@ func TestDocCommentsStartWithTheName(t *testing.T) {
 		for _, decl := range f.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				if !isTestFunction(d.Name.Name) {
+				if !testkit.IsTestFunction(d.Name.Name) {
 					check(d.Name.Name, d.Doc)
 				}
 			case *ast.GenDecl:

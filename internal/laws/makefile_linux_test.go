@@ -1,4 +1,6 @@
-package tare_test
+//go:build !race
+
+package laws
 
 import (
 	"os"

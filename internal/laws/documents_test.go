@@ -1,6 +1,6 @@
 //go:build !race
 
-package tare_test
+package laws
 
 import (
 	"go/version"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const (
@@ -156,7 +158,7 @@ func TestTestsInDocumentsExist(t *testing.T) {
 	_, all := files(t)
 	declared := declaredTests(all)
 	for name, text := range documents(t) {
-		for _, test := range testName.FindAllString(text, -1) {
+		for _, test := range testkit.NamesOfTests(text) {
 			if !declared[test] {
 				t.Errorf("%s names %s, which does not exist", name, test)
 			}

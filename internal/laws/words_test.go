@@ -1,6 +1,6 @@
 //go:build !race
 
-package tare_test
+package laws
 
 import (
 	"go/ast"
@@ -111,7 +111,7 @@ func TestTextsHaveNoBannedPhrases(t *testing.T) {
 	}
 	fset, all := files(t)
 	for path, f := range all {
-		if path == "law_words_test.go" {
+		if path == "internal/laws/words_test.go" {
 			continue
 		}
 		for _, group := range f.Comments {

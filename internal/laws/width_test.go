@@ -1,6 +1,6 @@
 //go:build !race
 
-package tare_test
+package laws
 
 import (
 	"go/ast"
