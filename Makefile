@@ -25,12 +25,12 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 # the generator and the laws about the source slow. TestRacelessTestsRun checks that these lists are complete.
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers
 RACELESS := $(RACELESS)|ScenariosOfTLS
-RACELESS_PACKAGES := . ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
+RACELESS_PACKAGES := ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 # The newest release of each version of Go that is supported. They have the fixes of net/http and crypto/tls, and tare
 # does what they do. COMPARED are the tests that compare it with net/http.
 GO_RELEASES := go1.26.11 go1.27.4
 COMPARED := NetHTTP|FileServer|ServerField|HTTP2Config|Transport|BothPaths|WaitingForBody|ExtendedConnect
-COMPARED_PACKAGES := . ./fcgi ./internal/engine ./internal/engine/h2 ./internal/wire/... ./front/internal/files
+COMPARED_PACKAGES := . ./fcgi ./internal/client ./internal/engine ./internal/engine/h2 ./internal/wire/... ./front/internal/files
 
 # Tests of the project's files: its source, documents and this Makefile.
 LAWS := ./internal/laws

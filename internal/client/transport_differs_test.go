@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"bufio"
@@ -91,7 +91,7 @@ func tableIsTested(t *testing.T, rows []difference) {
 	for _, d := range rows {
 		tested[d.row] = true
 	}
-	page, err := os.ReadFile("docs/transport.md")
+	page, err := os.ReadFile("../../docs/transport.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package tare_test
+package client_test
 
 import "runtime"
 

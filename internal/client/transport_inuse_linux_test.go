@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -191,4 +193,13 @@ func (p *peer) send(r *http.Request) (*http.Response, string, error) {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	return resp, string(b), err
+}
+
+// countOf returns the numbers of a Transport's connections, which its methods do not show.
+func countOf(tr *tare.Transport) client.Count {
+	c := (*client.Client)(reflect.ValueOf(tr).Elem().FieldByName("client").UnsafePointer())
+	if c == nil {
+		return client.Count{} // before the first request
+	}
+	return c.Count()
 }

@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"context"
@@ -102,10 +102,10 @@ func testLeaves(t *testing.T, protocols *http.Protocols) {
 			})
 		}
 		all.Wait()
-		waitFor(t, "all connections to end", func() bool { return tare.TransportCount(p.tr).Active == 0 })
+		testkit.WaitFor(t, "all connections to end", func() bool { return countOf(p.tr).Active == 0 })
 		p.tr.CloseIdleConnections()
 	}()
-	waitFor(t, "goroutines and descriptors to be gone", func() bool { return inUse() <= before })
+	testkit.WaitFor(t, "goroutines and descriptors to be gone", func() bool { return inUse() <= before })
 }
 
 // The responses on which tare and net/http differ are listed here: some that net/http accepts are

@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"context"
@@ -7,22 +7,20 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-// slow reports whether tests may take long: "make check-slow" allows that.
-func slow() bool { return os.Getenv("TARE_SLOW") != "" }
+	"github.com/tarehq/tare/internal/testkit"
+)
 
 // If a server closes kept connections at any time, no repeatable request fails, and no other
 // request is carried out twice.
 func TestTransportSurvivesServerThatCloses(t *testing.T) {
 	duration := 300 * time.Millisecond
-	if slow() {
+	if testkit.Slow() {
 		duration = time.Minute
 	}
 	overAll(t, func(p *peer) {

@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // HTTP/2 is used where TLS negotiates it. The body of the request that negotiates it arrives
@@ -62,9 +63,9 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 		if len(seen) != 1 {
 			t.Errorf("%d connections for requests one after another", len(seen))
 		}
-		waitFor(t, "all connections to be idle", func() bool { return tare.TransportCount(tr).Active == 0 })
+		testkit.WaitFor(t, "all connections to be idle", func() bool { return countOf(tr).Active == 0 })
 		tr.CloseIdleConnections()
-		if n := tare.TransportCount(tr); n.Active+n.Idle+n.Hosts > 0 {
+		if n := countOf(tr); n.Active+n.Idle+n.Hosts > 0 {
 			t.Errorf("connections are left: %+v", n)
 		}
 	}

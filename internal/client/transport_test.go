@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare"
 )
@@ -219,14 +218,5 @@ func checkError(t *testing.T, err error, want string) {
 		t.Errorf("got %v, want an error with %q", err, want)
 	case want != "" && !errors.As(err, new(*tare.TransportError)):
 		t.Errorf("%T is not a TransportError: %v", err, err)
-	}
-}
-
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for late := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("waited too long for %s", what)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // recorder records calls of hooks.
@@ -109,7 +110,7 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 			defer c.mu.Unlock()
 			return slices.Contains(c.hooks, hook)
 		}
-		waitFor(p.T, "the last hooks",
+		testkit.WaitFor(p.T, "the last hooks",
 			func() bool { return (isHTTP2 || has("PutIdleConn <nil>")) && has("WroteRequest <nil>") })
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -212,7 +213,7 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 			if _, err := io.ReadFull(rwc, b); err != nil || string(b) != "hello" {
 				p.Errorf("%q, %v", b, err)
 			}
-			if n := tare.TransportCount(p.tr); n.Active+n.Idle > 0 {
+			if n := countOf(p.tr); n.Active+n.Idle > 0 {
 				p.Errorf("the pool still has it: %+v", n)
 			}
 			rwc.Close()

@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"bytes"
@@ -142,7 +142,7 @@ func TestTransportReturnsHTTP2ResponsesOfNetHTTP(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := listen(t)
+			l := listenAt(t, "tcp", "127.0.0.1:0")
 			s := &http.Server{Handler: http.HandlerFunc(scriptedHandler), Protocols: &plain}
 			served := make(chan error, 1)
 			go func() { served <- serve(s, l) }()
@@ -184,7 +184,7 @@ func TestTransportSendsExtendedConnect(t *testing.T) {
 	var plain http.Protocols
 	plain.SetUnencryptedHTTP2(true)
 	for _, supported := range []bool{true, false} {
-		l := listen(t)
+		l := listenAt(t, "tcp", "127.0.0.1:0")
 		s := tare.Wrap(&http.Server{Protocols: &plain, Handler: http.HandlerFunc(
 			func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("X-Seen", r.Header.Get(":protocol")+r.RequestURI)

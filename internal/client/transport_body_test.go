@@ -1,4 +1,4 @@
-package tare_test
+package client_test
 
 import (
 	"bufio"
@@ -59,8 +59,8 @@ func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {
 			if late {
 				idle = 0
 			}
-			waitFor(p.T, "the connection", func() bool {
-				n := tare.TransportCount(p.tr)
+			testkit.WaitFor(p.T, "the connection", func() bool {
+				n := countOf(p.tr)
 				return n.Idle == idle && n.Active == 0
 			})
 			feed.Close()
@@ -85,8 +85,8 @@ func TestTransportReceivesResponseToRejectedBody(t *testing.T) {
 		if err != nil || resp.StatusCode != 413 || text != "no" {
 			p.Errorf("%v, %q", err, text)
 		}
-		waitFor(p.T, "the connection to be closed",
-			func() bool { return tare.TransportCount(p.tr) == tare.TransportCount(new(tare.Transport)) })
+		testkit.WaitFor(p.T, "the connection to be closed",
+			func() bool { return countOf(p.tr) == countOf(new(tare.Transport)) })
 	})
 }
 
@@ -130,7 +130,7 @@ func TestTransportSendsFiles(t *testing.T) {
 			if want == "" {
 				checkError(p.T, err, fmt.Sprintf("ContentLength=%d with Body length", length))
 			}
-			waitFor(p.T, "the file to be closed",
+			testkit.WaitFor(p.T, "the file to be closed",
 				func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) })
 		}
 	})
