@@ -271,7 +271,8 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 					ours, other := connect(t)
 					open(t, p, "x", ours).keep()
 					if rested {
-						testkit.WaitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+						testkit.WaitFor(t, "the connection to be watched",
+							func() bool { return p.count().Watched == 1 })
 					}
 					happen(other)
 					testkit.WaitFor(t, "it to be evicted", func() bool { return p.count() == Count{} })
@@ -286,7 +287,8 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 			ours, other := connect(t)
 			open(t, p, "x", ours).keep()
 			for range 3 {
-				testkit.WaitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+				testkit.WaitFor(t, "the connection to be watched",
+					func() bool { return p.count().Watched == 1 })
 				c := open(t, p, "x", nil)
 				if c.Conn != ours {
 					t.Fatal("another connection")

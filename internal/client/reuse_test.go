@@ -29,7 +29,8 @@ func TestConnectionsAreReused(t *testing.T) {
 		for i := range 6 {
 			s.must(s.request("POST", strings.NewReader("x")), "hello")
 			if i%2 == 1 {
-				testkit.WaitFor(s.T, "the connection to be watched", func() bool { return s.the().Count().Watched == 1 })
+				testkit.WaitFor(s.T, "the connection to be watched",
+					func() bool { return s.the().Count().Watched == 1 })
 			}
 		}
 		if n := conns.Load(); n != 1 {
