@@ -1,4 +1,4 @@
-package tare_test
+package engine_test
 
 import (
 	"bytes"
