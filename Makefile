@@ -22,7 +22,7 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 	./internal/anchor ./internal/poison
 
 # Tests that run without the race detector only: it allocates, it reports handlers that are racy on purpose, and it makes
-# the generator and the law about the source slow. TestRacelessTestsRun checks that these lists are complete.
+# the generator and the laws about the source slow. TestRacelessTestsRun checks that these lists are complete.
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers
 RACELESS := $(RACELESS)|ScenariosOfTLS
 RACELESS_PACKAGES := ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
@@ -30,10 +30,10 @@ RACELESS_PACKAGES := ./front ./front/internal/cache ./internal/client ./internal
 # does what they do. COMPARED are the tests that compare it with net/http.
 GO_RELEASES := go1.26.11 go1.27.4
 COMPARED := NetHTTP|FileServer|ServerField|HTTP2Config|Transport|BothPaths|WaitingForBody|ExtendedConnect
-COMPARED_PACKAGES := . ./fcgi ./internal/engine ./internal/engine/h2 ./internal/wire/... ./front/internal/files
+COMPARED_PACKAGES := . ./fcgi ./internal/client ./internal/engine ./internal/engine/h2 ./internal/wire/... ./front/internal/files
 
-LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
-LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoOptions
+# Tests of the project's files: its source, documents and this Makefile.
+LAWS := ./internal/laws
 
 # The packages whose tests take longest begin first, so that no processor waits for the last of them.
 LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial
@@ -52,7 +52,7 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C internal/grpctest vet ./...
 	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
 	$(GO) vet -tags 'http3 otel' ./internal/cli
-	$(GO) test -run '$(RACELESS)|$(LAW)' .
+	$(GO) test $(LAWS)
 	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
 	@# net/http differs between releases of Go.
 	for release in $(GO_RELEASES); do \

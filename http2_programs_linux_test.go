@@ -144,7 +144,7 @@ func upload(t *testing.T) (name, want string) {
 
 // reduced returns how many of n requests a test sends: a fifth, unless tests may run long.
 func reduced(n int) string {
-	if !slow() {
+	if !testkit.Slow() {
 		n /= 5
 	}
 	return strconv.Itoa(n)

@@ -185,7 +185,7 @@ func TestConnectionsCountsAllProtocols(t *testing.T) {
 				t.Errorf("%d and %d, want one connection", accepted, open)
 			}
 			s.client.CloseIdleConnections()
-			waitFor(t, "the connection to be gone", func() bool {
+			testkit.WaitFor(t, "the connection to be gone", func() bool {
 				accepted, open := count()
 				return accepted == 1 && open == 0
 			})

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A body reports input if, and only if, a Read would return at once.
@@ -40,7 +42,7 @@ func TestBodiesReportInput(t *testing.T) {
 				t.Fatalf("%q, %v, or input without any", b, err)
 			}
 			if next <- true; i == 0 && body.x.conn.probe != nil {
-				waitFor(t, "input", body.HasInput)
+				testkit.WaitFor(t, "input", body.HasInput)
 			}
 		}
 		if n, err := body.Read(make([]byte, 1)); n != 0 || err != io.EOF || !body.HasInput() {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // stuck is a body whose Read waits until it is released. Like the body of a server's request, it
@@ -151,7 +153,7 @@ func TestResponseMayPrecedeEndOfBody(t *testing.T) {
 			if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) != 100_000 {
 				s.Errorf("%d bytes, %v", len(rest), err)
 			}
-			waitFor(s.T, "the connection to be released", func() bool { return s.the().Count().Active == 0 })
+			testkit.WaitFor(s.T, "the connection to be released", func() bool { return s.the().Count().Active == 0 })
 		}
 	})
 }

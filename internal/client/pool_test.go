@@ -75,15 +75,6 @@ func want(t *testing.T, p *pool, n Count) {
 	}
 }
 
-func waitFor(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for late := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("waited too long for %s", what)
-		}
-	}
-}
-
 // If a get gives up when it gets a connection, the next one gets that. It does not count as a use.
 func TestUnwantedConnectionGoesToNext(t *testing.T) {
 	p := &pool{limits: limits{maxConns: 1, maxIdlePerHost: 1, maxUses: 2}}
@@ -135,7 +126,7 @@ func TestUnusableConnectionIsReplaced(t *testing.T) {
 	rest, _ := sockets(t)
 	first, second := open(t, p, "x", rest), open(t, p, "x", theirs)
 	_, _ = other.Write([]byte("x"))
-	waitFor(t, "the byte", func() bool { return !second.isAlive() })
+	testkit.WaitFor(t, "the byte", func() bool { return !second.isAlive() })
 	first.keep()
 	second.keep()
 	c := open(t, p, "x", nil)
@@ -280,10 +271,11 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 					ours, other := connect(t)
 					open(t, p, "x", ours).keep()
 					if rested {
-						waitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+						testkit.WaitFor(t, "the connection to be watched",
+							func() bool { return p.count().Watched == 1 })
 					}
 					happen(other)
-					waitFor(t, "it to be evicted", func() bool { return p.count() == Count{} })
+					testkit.WaitFor(t, "it to be evicted", func() bool { return p.count() == Count{} })
 				})
 			}
 		}
@@ -295,7 +287,8 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 			ours, other := connect(t)
 			open(t, p, "x", ours).keep()
 			for range 3 {
-				waitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+				testkit.WaitFor(t, "the connection to be watched",
+					func() bool { return p.count().Watched == 1 })
 				c := open(t, p, "x", nil)
 				if c.Conn != ours {
 					t.Fatal("another connection")
@@ -334,7 +327,7 @@ func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 		t.Skip("elsewhere each has one")
 	}
 	const many = 50
-	waitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
+	testkit.WaitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
 	p := &pool{limits: limits{maxIdlePerHost: many}}
 	var all []*conn
 	for range many {
@@ -346,29 +339,29 @@ func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 	for _, c := range all {
 		c.keep()
 	}
-	waitFor(t, "all to be watched", func() bool { return p.count().Watched == many })
+	testkit.WaitFor(t, "all to be watched", func() bool { return p.count().Watched == many })
 	if found := watchers(); len(found) != 1 {
 		t.Errorf("%d goroutines for %d idle connections:\n%s", len(found), many, strings.Join(found, "\n\n"))
 	}
 	c := open(t, p, "x", nil)
 	p.closeIdle()
 	c.drop()
-	waitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
+	testkit.WaitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
 	want(t, p, Count{})
 }
 
 // A watcher without sockets ends by itself.
 func TestEmptyWatcherEnds(t *testing.T) {
-	waitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
+	testkit.WaitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
 	p := &pool{limits: limits{maxIdlePerHost: 1}}
 	ours, _ := sockets(t)
 	open(t, p, "x", ours).keep()
-	waitFor(t, "it to be watched", func() bool { return p.count().Watched == 1 })
+	testkit.WaitFor(t, "it to be watched", func() bool { return p.count().Watched == 1 })
 	if found := watchers(); len(found) != 1 {
 		t.Errorf("%d goroutines for an idle connection:\n%s", len(found), strings.Join(found, "\n\n"))
 	}
 	open(t, p, "x", nil).drop()
-	waitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
+	testkit.WaitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
 }
 
 // A connection is used only as often, and for as long, as the limits allow.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // If the system rejects watching a socket, a goroutine watches it, and what that reads is not lost.
@@ -30,7 +31,7 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	c := open(t, p, "x", ours)
 	for range 2 {
 		c.keep()
-		waitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+		testkit.WaitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
 		if c = open(t, p, "x", nil); c.Conn != ours || !c.hasReader() {
 			t.Fatalf("it has no goroutine: %v", c.hasReader())
 		}

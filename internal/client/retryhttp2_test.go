@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // If a kept connection ends, and the new one negotiates HTTP/2, the retry sends the whole body.
@@ -63,7 +65,7 @@ func TestRetryOverHTTP2SendsWholeBody(t *testing.T) {
 			t.Errorf("%d bytes: got %d over %s, %v", size, len(got), resp.Proto, err)
 		}
 		resp.Body.Close()
-		waitFor(t, "all bodies to be closed", func() bool { return isOpen.Load() == 0 })
+		testkit.WaitFor(t, "all bodies to be closed", func() bool { return isOpen.Load() == 0 })
 	}
 }
 

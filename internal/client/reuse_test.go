@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A connection serves one request after another, even if it is idle for so long that it is watched.
@@ -27,7 +29,8 @@ func TestConnectionsAreReused(t *testing.T) {
 		for i := range 6 {
 			s.must(s.request("POST", strings.NewReader("x")), "hello")
 			if i%2 == 1 {
-				waitFor(s.T, "the connection to be watched", func() bool { return s.the().Count().Watched == 1 })
+				testkit.WaitFor(s.T, "the connection to be watched",
+					func() bool { return s.the().Count().Watched == 1 })
 			}
 		}
 		if n := conns.Load(); n != 1 {
@@ -59,7 +62,7 @@ func TestClosedIdleConnectionsAreDropped(t *testing.T) {
 				s.must(s.request("GET", nil), "hello")
 				ended <- true
 				<-ended
-				waitFor(s.T, "the connection to be evicted", func() bool { return s.the().Count().Idle == 0 })
+				testkit.WaitFor(s.T, "the connection to be evicted", func() bool { return s.the().Count().Idle == 0 })
 				s.must(s.request("POST", hidden("x")), "hello")
 			})
 		})
@@ -182,13 +185,13 @@ func TestRequestsWaitInOrder(t *testing.T) {
 			r := s.request("GET", nil)
 			r.Header.Set("X-Id", fmt.Sprint(i))
 			all.Go(func() { s.must(r, "hello") })
-			waitFor(s.T, "the request", func() bool {
+			testkit.WaitFor(s.T, "the request", func() bool {
 				return len(arrived) == min(i+1, conns) && s.the().Count().Waiting == max(0, i+1-conns)
 			})
 		}
 		ctx, cancel := context.WithCancelCause(s.Context())
 		go func() {
-			waitFor(s.T, "the last request", func() bool { return s.the().Count().Waiting == requests-conns+1 })
+			testkit.WaitFor(s.T, "the last request", func() bool { return s.the().Count().Waiting == requests-conns+1 })
 			cancel(io.ErrClosedPipe)
 		}()
 		if _, err := s.do(s.request("GET", nil).WithContext(ctx)); !errors.Is(err, io.ErrClosedPipe) {

@@ -207,7 +207,7 @@ func (s *site) serve(script func(n int, c speaker)) {
 		}
 	})
 	s.Cleanup(func() {
-		waitFor(s.T, "all connections to end", func() bool {
+		testkit.WaitFor(s.T, "all connections to end", func() bool {
 			s.the().CloseIdleConnections() // the sender of a body may return a connection late
 			return s.the().Count() == Count{}
 		})

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The hooks of httptrace are called in the same order for both protocols. Only a body that a second
@@ -35,7 +37,7 @@ func TestTraceHooksAreCalledInOrder(t *testing.T) {
 				}
 				r := s.request("POST", strings.NewReader(body))
 				s.must(r.WithContext(httptrace.WithClientTrace(r.Context(), hooks)), "hello")
-				waitFor(s.T, "all hooks", func() bool {
+				testkit.WaitFor(s.T, "all hooks", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
 					return len(got) >= 6

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // hostileServer is a server that does what a request's X-Id names, with the cancel functions of
@@ -140,7 +142,7 @@ func TestFailingServersLeaveNothing(t *testing.T) {
 	run(100) // what is kept for later connections exists now
 	files, goroutines, heap := openDescriptors(t), runtime.NumGoroutine(), liveHeap()
 	run(2500)
-	waitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
+	testkit.WaitFor(t, "goroutines to end", func() bool { return runtime.NumGoroutine() <= goroutines })
 	if n := openDescriptors(t); n > files {
 		t.Errorf("%d descriptors before, %d after", files, n)
 	}

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // sized returns a POST with CONTENT_LENGTH n, whatever follows.
@@ -189,7 +191,7 @@ func TestFCGIBodyArrivesWhileHandlerRuns(t *testing.T) {
 
 // streamed returns how much TestFCGIStreamsUseConstantMemory sends in each direction.
 func streamed(mode string) int64 {
-	if slow() && mode == "tcp" {
+	if testkit.Slow() && mode == "tcp" {
 		return 1 << 30
 	}
 	return 12 << 20

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // waitUntilReceived waits until the server has received everything: the kernel reports how much of
@@ -58,7 +60,7 @@ func TestFCGIResponsesOnShardsAreIndependentOfSplit(t *testing.T) {
 				s.Run(name, func(t *testing.T) {
 					want := exchange(t, []string{text})
 					splits, n := [][]string{strings.Split(text, "")}, 5
-					if slow() {
+					if testkit.Slow() {
 						n = 40
 					}
 					for range n {

@@ -91,7 +91,7 @@ const usualFrames = 10_000
 // than usual are fewer.
 func hostileConns(frames int) int {
 	const few = 2
-	if !slow() {
+	if !testkit.Slow() {
 		return few
 	}
 	n := manyHostileConns / len(http2Modes) * usualFrames / max(frames, usualFrames)
@@ -124,7 +124,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 						t.Errorf("%d of %d connections have ended with ENHANCE_YOUR_CALM, and %d with other errors",
 							got.calmed, n, got.other)
 					}
-					if !slow() {
+					if !testkit.Slow() {
 						return
 					}
 					memory, slack := floodMemory, harmSlack

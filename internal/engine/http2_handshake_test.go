@@ -29,14 +29,14 @@ func TestHTTP2StalledHandshakesHoldLittleMemory(t *testing.T) {
 	for name, part := range stalledHandshakes() {
 		t.Run(name, func(t *testing.T) {
 			s, n := newTarget(t, "tare", "h2-tls-shard"), fewHandshakes
-			if slow() {
+			if testkit.Slow() {
 				n = manyHostileConns
 				if testkit.Race {
 					n /= raceSlowdown
 				}
 			}
 			s.stallHandshakes(n, part)
-			if slow() {
+			if testkit.Slow() {
 				s.wantMemory(n, handshakeMemory)
 			}
 		})

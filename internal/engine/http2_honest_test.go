@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // honest is a client on one connection.
@@ -186,7 +188,7 @@ func TestHTTP2HonestClientsKeepTheirConnection(t *testing.T) {
 	for name, act := range http2Honest() {
 		for i, mode := range slices.Sorted(maps.Keys(http2Modes)) {
 			for maker := range makers {
-				if maker != "tare" && i > 0 && !slow() {
+				if maker != "tare" && i > 0 && !testkit.Slow() {
 					continue // one kind of connection shows that another server serves these clients
 				}
 				t.Run(name+" "+mode+" "+maker, func(t *testing.T) {

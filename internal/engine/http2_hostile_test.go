@@ -80,7 +80,7 @@ type targetSite struct {
 // newTarget starts the target of a maker. In the slow form it is a process of its own, whose memory
 // is the server's.
 func newTarget(t *testing.T, maker, mode string) *targetSite {
-	if !slow() {
+	if !testkit.Slow() {
 		return serveTarget(t, maker, mode)
 	}
 	g := new(targetSite)
@@ -99,7 +99,7 @@ func newTarget(t *testing.T, maker, mode string) *targetSite {
 func serveTarget(t *testing.T, maker, mode string) *targetSite {
 	g := new(targetHandler)
 	set := &http.Server{Handler: g, HTTP2: &http.HTTP2Config{CountError: g.countError}}
-	if slow() { // so many attackers may take longer than the default to send a head
+	if testkit.Slow() { // so many attackers may take longer than the default to send a head
 		set.ReadHeaderTimeout = time.Hour
 	}
 	s := newHTTP2Site(t, maker, mode, set)
@@ -203,7 +203,7 @@ func (s *targetSite) wantMemory(n, each int) {
 func (s *targetSite) attack(class string, content func() []byte, all, together int, limit time.Duration) time.Duration {
 	s.Helper()
 	over := make(chan error)
-	if slow() {
+	if testkit.Slow() {
 		_, output := playOn(s.T, "TestHTTP2Attackers", attackEnv+"="+fmt.Sprintf(attackFormat, s.mode, s.address,
 			class, all, together, limit))
 		go func() {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // stall is a client that occupies the server without an end.
@@ -55,7 +57,7 @@ func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
 			t.Run(name+" "+mode, func(t *testing.T) {
 				s, n := newTarget(t, "tare", mode), hostileConns(0)
 				s.stall(n, stalled)
-				if slow() {
+				if testkit.Slow() {
 					s.wantMemory(n, stallMemory)
 				}
 			})

@@ -254,7 +254,7 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	if testkit.Race {
 		perConn *= 3
 	}
-	if slow() {
+	if testkit.Slow() {
 		n = 10_000
 	}
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }), func(s *site) {

@@ -125,7 +125,7 @@ func (s *site) sendAndCheck(id int, body string, deadline time.Time) {
 
 // soak returns how long a test looks for rare events.
 func soak(short, long time.Duration) time.Duration {
-	if slow() {
+	if testkit.Slow() {
 		return long
 	}
 	return short

@@ -1,0 +1,326 @@
+package client_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// Many goroutines share few connections. No request fails, no responses are mixed up, and no more
+// connections are opened.
+func TestTransportSharesFewConnections(t *testing.T) {
+	const workers, conns, each = 300, 30, 5
+	overAll(t, func(p *peer) {
+		p.tr.MaxConnsPerHost, p.tr.MaxIdleConnsPerHost = conns, conns
+		var open, most atomic.Int64
+		p.serveWith(&http.Server{
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }),
+			ConnState: func(_ net.Conn, state http.ConnState) {
+				switch state {
+				case http.StateNew:
+					n := open.Add(1)
+					for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+					}
+				case http.StateClosed:
+					open.Add(-1)
+				}
+			},
+		})
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				for i := range each {
+					path := fmt.Sprintf("/%d/%d", w, i)
+					if _, text, err := p.send(mustRequest("GET", p.url+path, nil)); err != nil || text != path {
+						p.Errorf("%s: %q, %v", path, text, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if most.Load() > conns {
+			p.Errorf("%d connections at a time", most.Load())
+		}
+	})
+}
+
+// Whenever a request is canceled, and whichever side closes first, no goroutine and no descriptor
+// is left.
+func TestTransportLeavesNoGoroutinesOrDescriptors(t *testing.T) {
+	var http1, http2 http.Protocols
+	http1.SetHTTP1(true)
+	http2.SetUnencryptedHTTP2(true)
+	for _, protocols := range []*http.Protocols{&http1, &http2} {
+		t.Run(protocols.String(), func(t *testing.T) { testLeaves(t, protocols) })
+	}
+}
+
+func testLeaves(t *testing.T, protocols *http.Protocols) {
+	before := inUse()
+	func() {
+		p := newPeer(t, "tcp")
+		p.tr.Protocols = protocols
+		p.tr.MaxConnsPerHost, p.tr.MaxIdleConnsPerHost = 8, 8
+		s := p.serveWith(&http.Server{Protocols: protocols,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, io.LimitReader(r.Body, 1000))
+				time.Sleep(time.Duration(rand.IntN(300)) * time.Microsecond)
+				io.WriteString(w, strings.Repeat("x", rand.IntN(20_000)))
+			})})
+		defer s.Close()
+		var all sync.WaitGroup
+		for range 32 {
+			all.Go(func() {
+				for range 40 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.IntN(2000))*time.Microsecond)
+					r := mustRequest("POST", p.url, io.LimitReader(zeros{}, rand.Int64N(100_000)))
+					resp, err := p.tr.RoundTrip(r.WithContext(ctx))
+					if err == nil {
+						if rand.IntN(2) == 0 {
+							io.Copy(io.Discard, resp.Body)
+						}
+						resp.Body.Close()
+					} else if ctx.Err() == nil && !errors.As(err, new(*tare.TransportError)) {
+						t.Error(err)
+					}
+					cancel()
+				}
+			})
+		}
+		all.Wait()
+		testkit.WaitFor(t, "all connections to end", func() bool { return countOf(p.tr).Active == 0 })
+		p.tr.CloseIdleConnections()
+	}()
+	testkit.WaitFor(t, "goroutines and descriptors to be gone", func() bool { return inUse() <= before })
+}
+
+// The responses on which tare and net/http differ are listed here: some that net/http accepts are
+// rejected. docs/transport.md describes the differences.
+func TestTransportReadsResponsesAsListed(t *testing.T) {
+	type responseTest struct{ response, ours, theirs string } // "" for theirs means the same
+	for _, a := range []responseTest{
+		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "200 hi", ""},
+		{"HTTP/1.1 200 OK\r\nX-A: 1\r\nx-a: 2\r\nContent-Length: 0\r\n\r\n", "200 ", ""},
+		{"HTTP/1.1 299 Odd\r\nContent-Length: 0\r\n\r\n", "299 ", ""},
+		{"HTTP/1.1 999 \r\nContent-Length: 0\r\n\r\n", "999 ", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n0\r\n\r\n", "200 ", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n1\r\nx\r\n0\r\nA: b\r\n\r\n", "200 x", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nHost: a\r\n\r\n", "200 x", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n0\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx", "error", ""},
+		{"HTTP/1.1 20 OK\r\n\r\n", "error", ""},
+		{"HTTP/1.1 0200 OK\r\n\r\n", "error", ""},
+		{"HTTP/3.0 200 OK\r\n\r\n", "error", "200 "},
+		{"ICY 200 OK\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nBad Name: x\r\n\r\n", "error", "200 "},
+		{"HTTP/1.1 200 OK\r\nNoColon\r\n\r\n", "error", ""},
+
+		{"HTTP/1.1 200 OK\nContent-Length: 2\n\nhi", "error", "200 hi"},
+		{"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", "error", "200 "},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nhi", "error", "200 hi"},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "error",
+			"200 hi"},
+		{"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\r\n", "error",
+			"200 2\r\nhi\r\n0\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\nA: \x01\r\nContent-Length: 0\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 ;x\r\nhi\r\n0\r\n\r\n", "200 error", ""},
+		{"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "error", "101 "},
+	} {
+		p := newPeer(t, "memory")
+		p.runScript(func(_ int, c *scripted) {
+			if c.request() != nil {
+				io.WriteString(c, a.response)
+			}
+		})
+		theirs := &http.Transport{DialContext: p.tr.DialContext, DisableKeepAlives: true}
+		summary := func(rt http.RoundTripper) string {
+			resp, err := rt.RoundTrip(mustRequest("POST", p.url, nil))
+			if err != nil {
+				return "error"
+			}
+			defer resp.Body.Close()
+			b, err := io.ReadAll(resp.Body)
+			if err != nil {
+				b = []byte("error")
+			}
+			return fmt.Sprintf("%d %s", resp.StatusCode, b)
+		}
+		want := a.theirs
+		if want == "" {
+			want = a.ours
+		}
+		if got := summary(p.tr); got != a.ours {
+			t.Errorf("%q: %q, want %q", a.response, got, a.ours)
+		}
+		if got := summary(theirs); got != want {
+			t.Errorf("%q: net/http %q, want %q", a.response, got, want)
+		}
+	}
+}
+
+// FuzzTransport makes a server send any bytes, in two pieces. No response causes a panic, and each
+// is read the same as in one piece.
+func FuzzTransport(f *testing.F) {
+	for _, s := range []string{
+		strings.ReplaceAll(okHello, "\n", "\r\n"),
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\nX: y\r\n\r\n",
+		"HTTP/1.1 200 OK\r\n\r\nuntil the end",
+		"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 204 No\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nabc",
+		"HTTP/1.0 304 Not\r\nContent-Length: 5\r\n\r\n",
+	} {
+		f.Add([]byte(s), 0)
+		f.Add([]byte(s), len(s)/2)
+		f.Add([]byte(s), len(s)-1)
+	}
+	f.Fuzz(func(t *testing.T, response []byte, cut int) {
+		if len(response) > 1<<16 {
+			t.Skip()
+		}
+		cut = min(max(cut, 0), len(response))
+		whole := fuzzOnce(response)
+		if pieces := fuzzOnce(response[:cut], response[cut:]); pieces != whole {
+			t.Errorf("%q cut at %d:\n%s\nat once:\n%s", response, cut, pieces, whole)
+		}
+	})
+}
+
+// fuzzOnce describes the outcome of a response that arrives in pieces.
+func fuzzOnce(pieces ...[]byte) string {
+	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return &pieceConn{pieces: pieces}, nil
+	}}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(mustRequest("GET", "http://host/", nil))
+	if err != nil {
+		return err.Error()
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return fmt.Sprintf("%s %v %d %v %v %q %v", resp.Status, resp.Header, resp.ContentLength, resp.Close, resp.Trailer,
+		b, err)
+}
+
+// pieceConn is a connection on which pieces arrive, and then the end.
+type pieceConn struct {
+	net.Conn
+	pieces [][]byte
+}
+
+func (c *pieceConn) Read(p []byte) (int, error) {
+	for len(c.pieces) > 0 && len(c.pieces[0]) == 0 {
+		c.pieces = c.pieces[1:]
+	}
+	if len(c.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, c.pieces[0])
+	c.pieces = append([][]byte{c.pieces[0][n:]}, c.pieces[1:]...)
+	return n, nil
+}
+
+func (c *pieceConn) Write(p []byte) (int, error)     { return len(p), nil }
+func (c *pieceConn) Close() error                    { return nil }
+func (c *pieceConn) SetReadDeadline(time.Time) error { return nil }
+
+// The limits of allocations and bytes for a request: the slab, the string of the head, and the map
+// of the header. A context that can end is watched, too.
+func TestTransportAllocatesLittle(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector allocates")
+	}
+	response := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")
+	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return &responder{response: response}, nil
+	}}
+	defer tr.CloseIdleConnections()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	b := make([]byte, 100)
+	for _, test := range []struct {
+		name    string
+		request *http.Request
+		budget  float64
+		bytes   float64
+	}{
+		{"GET", mustRequest("GET", "http://host/path?query", nil), 4, 512 + 80 + 48 + 352},
+		{"GET that can be canceled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 7,
+			512 + 80 + 48 + 352 + 144},
+	} {
+		request := func() {
+			resp, err := tr.RoundTrip(test.request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				_, err = resp.Body.Read(b)
+			}
+			resp.Body.Close()
+		}
+		const times = 200
+		n, size := math.Inf(1), math.Inf(1)
+		// the collector or the sweep of idle connections may allocate once, not each time
+		for range 5 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			n = min(n, testing.AllocsPerRun(times, request))
+			runtime.ReadMemStats(&after)
+			// AllocsPerRun makes one more call
+			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(times+1))
+		}
+		t.Logf("%s: %v allocations, %.0f bytes", test.name, n, size)
+		if n > test.budget || size > test.bytes+64 { // for memory that is kept from then on
+			t.Errorf("%s: %v allocations of %.0f bytes, want at most %v of %v", test.name, n, size, test.budget,
+				test.bytes)
+		}
+	}
+}
+
+// responder is a connection whose other end responds to each write at once.
+type responder struct {
+	net.Conn
+	response  []byte
+	rest      []byte // of a response that was read in part
+	requested chan bool
+	once      sync.Once
+}
+
+func (c *responder) init() { c.once.Do(func() { c.requested = make(chan bool, 1) }) }
+
+func (c *responder) Write(p []byte) (int, error) {
+	c.init()
+	c.requested <- true
+	return len(p), nil
+}
+
+func (c *responder) Read(p []byte) (int, error) {
+	c.init()
+	if len(c.rest) == 0 {
+		if !<-c.requested {
+			return 0, io.EOF
+		}
+		c.rest = c.response
+	}
+	n := copy(p, c.rest) // a check of an idle connection reads one byte
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+func (c *responder) Close() error { c.init(); close(c.requested); return nil }

@@ -1,0 +1,234 @@
+package client_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tarehq/tare"
+)
+
+// A proxy receives absolute URLs for http, and CONNECT for https. Only the proxy receives its
+// password.
+func TestTransportUsesHTTPProxies(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %v", r.RequestURI, r.Header["Proxy-Authorization"])
+	})
+	plain, secure := httptest.NewServer(handler), httptest.NewUnstartedServer(handler)
+	defer plain.Close()
+	secure.EnableHTTP2 = true
+	secure.StartTLS()
+	defer secure.Close()
+	var mu sync.Mutex
+	var requests []string
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.Out.Host = r.In.Host },
+		Transport: &tare.Transport{}}
+	front := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		requests = append(requests, r.Method+" "+r.RequestURI+" "+r.Header.Get("Proxy-Authorization"))
+		mu.Unlock()
+		if r.Method != http.MethodConnect {
+			forward.ServeHTTP(w, r)
+			return
+		}
+		tunnelTo(w, r.Host)
+	})
+	for _, proxy := range []*httptest.Server{httptest.NewServer(front), httptest.NewTLSServer(front)} {
+		defer proxy.Close()
+		requests = nil
+		where, _ := url.Parse(proxy.URL)
+		where.User = url.UserPassword("u", "p")
+		tr := &tare.Transport{Proxy: http.ProxyURL(where),
+			TLSClientConfig: secure.Client().Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
+		for _, address := range []string{plain.URL, secure.URL} {
+			resp, err := tr.RoundTrip(mustRequest("GET", address+"/a?b", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := io.ReadAll(resp.Body)
+			if string(b) != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
+				t.Errorf("%s: %s over %s", address, b, resp.Proto)
+			}
+		}
+		tr.CloseIdleConnections()
+		want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
+			"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
+		if !slices.Equal(requests, want) {
+			t.Errorf("the proxy received %q", requests)
+		}
+	}
+	rejecting := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))
+	defer rejecting.Close()
+	where, _ := url.Parse(rejecting.URL)
+	_, err := (&tare.Transport{Proxy: http.ProxyURL(where)}).RoundTrip(mustRequest("GET", secure.URL, nil))
+	var failure *tare.TransportError
+	if !errors.As(err, &failure) || failure.Side.String() != "proxy" || !strings.Contains(err.Error(), "407") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The names that are dialed for hosts and proxies with other letters are those of http.Transport.
+func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
+	for _, host := range []string{"bücher.example", "BÜCHER.example:81", "ｆｏｏ.example", "faß.example", "１.2.3.4",
+		"a_ü.example", "a\u200db.example"} {
+		for _, proxy := range []string{"", "http://" + host, "socks5://" + host} {
+			var dialed []string
+			dial := func(_ context.Context, _, addr string) (net.Conn, error) {
+				dialed = append(dialed, addr)
+				return nil, net.ErrClosed
+			}
+			theirs, ours := &http.Transport{DialContext: dial}, &tare.Transport{DialContext: dial}
+			if proxy != "" {
+				where, err := url.Parse(proxy)
+				if err != nil {
+					t.Fatal(err)
+				}
+				theirs.Proxy, ours.Proxy = http.ProxyURL(where), http.ProxyURL(where)
+			}
+			for _, tr := range []http.RoundTripper{theirs, ours} {
+				if _, err := tr.RoundTrip(mustRequest("GET", "http://"+host+"/", nil)); !errors.Is(err, net.ErrClosed) {
+					t.Errorf("%s through %q: %v", host, proxy, err)
+				}
+			}
+			if len(dialed) != 2 || dialed[0] != dialed[1] {
+				t.Errorf("%s through %q: dialed %q", host, proxy, dialed)
+			}
+		}
+	}
+}
+
+// tunnelTo connects a client with another server.
+func tunnelTo(w http.ResponseWriter, host string) {
+	to, err := net.Dial("tcp", host)
+	if err != nil {
+		w.WriteHeader(http.StatusBadGateway)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	nc, rw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		to.Close()
+		return
+	}
+	_ = rw.Flush()
+	go func() { io.Copy(to, rw); to.Close() }()
+	io.Copy(nc, to)
+	nc.Close()
+}
+
+// A SOCKS5 proxy receives the server's name, and user name and password.
+func TestTransportUsesSOCKSProxy(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
+	defer s.Close()
+	l := listenAt(t, "tcp", "127.0.0.1:0")
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go socksProxy(c, s.Listener.Addr().String())
+		}
+	}()
+	for user, want := range map[string]string{"u:p@": "named.example", "u:wrong@": "rejects user name and password"} {
+		where, _ := url.Parse("socks5://" + user + l.Addr().String())
+		tr := &tare.Transport{Proxy: http.ProxyURL(where)}
+		resp, err := tr.RoundTrip(mustRequest("GET", "http://named.example/", nil))
+		if err != nil {
+			if !strings.Contains(err.Error(), want) {
+				t.Error(err)
+			}
+			continue
+		}
+		if b, _ := io.ReadAll(resp.Body); string(b) != want {
+			t.Errorf("%s", b)
+		}
+		tr.CloseIdleConnections()
+	}
+}
+
+// socksProxy serves one client by RFC 1928, and connects it with to.
+func socksProxy(c net.Conn, to string) {
+	defer c.Close()
+	b := make([]byte, 300)
+	io.ReadFull(c, b[:4]) // two methods
+	c.Write([]byte{5, 2})
+	io.ReadFull(c, b[:3])
+	io.ReadFull(c, b[3:4+1])
+	rest := make([]byte, 20)
+	n, _ := io.ReadAtLeast(c, rest, 0)
+	if string(b[2:3]) != "u" || b[3] != byte(n+1) || string(b[4])+string(rest[:n]) != "p" {
+		c.Write([]byte{1, 1})
+		return
+	}
+	c.Write([]byte{1, 0})
+	io.ReadFull(c, b[:5])
+	io.ReadFull(c, b[5:5+int(b[4])+2])
+	server, err := net.Dial("tcp", to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+	go io.Copy(server, c)
+	io.Copy(c, server)
+}
+
+// An httputil.ReverseProxy works on a Transport, in both directions and with upgrades.
+func TestTransportUnderReverseProxy(t *testing.T) {
+	overAll(t, func(p *peer) {
+		p.serve(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Upgrade") != "" {
+				nc, rw, _ := http.NewResponseController(w).Hijack()
+				defer nc.Close()
+				io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+				io.Copy(nc, rw)
+				return
+			}
+			// first, because net/http's server stops reading when it writes
+			b, _ := io.ReadAll(r.Body)
+			w.Write(b)
+		})
+		target, _ := url.Parse(p.url)
+		front := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
+			Transport: p.tr})
+		defer front.Close()
+		big := strings.Repeat("0123456789", 100_000)
+		resp, err := http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big)))
+		if err != nil {
+			p.Fatal(err)
+		}
+		if b, _ := io.ReadAll(resp.Body); string(b) != big {
+			p.Errorf("%d bytes came back", len(b))
+		}
+		c, err := net.Dial("tcp", front.Listener.Addr().String())
+		if err != nil {
+			p.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		br := bufio.NewReader(c)
+		resp, err = http.ReadResponse(br, nil)
+		if err != nil || resp.StatusCode != 101 {
+			p.Fatal(resp, err)
+		}
+		io.WriteString(c, "ping")
+		b := make([]byte, 4)
+		if _, err := io.ReadFull(br, b); string(b) != "ping" {
+			p.Errorf("%q, %v", b, err)
+		}
+	})
+}

@@ -1,0 +1,309 @@
+package client_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// recorder records calls of hooks.
+type recorder struct {
+	mu    sync.Mutex
+	hooks []string
+}
+
+func (c *recorder) note(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hooks = append(c.hooks, fmt.Sprintf(format, args...))
+}
+
+func (c *recorder) trace() *httptrace.ClientTrace {
+	return &httptrace.ClientTrace{
+		GetConn:              func(hostPort string) { c.note("GetConn %s", hostPort) },
+		GotConn:              func(i httptrace.GotConnInfo) { c.note("GotConn %v %v", i.Reused, i.WasIdle) },
+		PutIdleConn:          func(err error) { c.note("PutIdleConn %v", err) },
+		GotFirstResponseByte: func() { c.note("GotFirstResponseByte") },
+		Got100Continue:       func() { c.note("Got100Continue") },
+		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			c.note("Got1xxResponse %d %v", code, h)
+			return nil
+		},
+		TLSHandshakeStart: func() { c.note("TLSHandshakeStart") },
+		TLSHandshakeDone: func(s tls.ConnectionState, err error) {
+			c.note("TLSHandshakeDone %v %v", s.HandshakeComplete, err)
+		},
+		WroteHeaderField: func(k string, v []string) { c.note("WroteHeaderField %s %v", k, v) },
+		WroteHeaders:     func() { c.note("WroteHeaders") },
+		Wait100Continue:  func() { c.note("Wait100Continue") },
+		WroteRequest:     func(i httptrace.WroteRequestInfo) { c.note("WroteRequest %v", i.Err) },
+	}
+}
+
+// The hooks are called as net/http's Transport calls them. That calls them from two goroutines, so
+// calls without a fixed order are compared without it.
+func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
+	for _, kind := range []string{"GET", "POST", "expect"} {
+		overAll(t, func(p *peer) { testTraceHooks(p, kind, false) })
+		t.Run("HTTP/2", func(t *testing.T) { testTraceHooks(newPeer(t, "tcp"), kind, true) })
+	}
+}
+
+func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		if !isHTTP2 || kind != "expect" { // over HTTP/2, net/http's server sends one interim response
+			w.Header().Set("Link", "</a>")
+			w.WriteHeader(http.StatusEarlyHints)
+		}
+		io.Copy(w, r.Body)
+	}
+	if isHTTP2 {
+		s := httptest.NewUnstartedServer(http.HandlerFunc(handler))
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		defer s.Close()
+		p.url, p.tr.TLSClientConfig = s.URL, s.Client().Transport.(*http.Transport).TLSClientConfig
+	} else {
+		p.serve(handler)
+	}
+	theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone(),
+		ExpectContinueTimeout: time.Minute, ForceAttemptHTTP2: isHTTP2}
+	p.tr.ExpectContinueTimeout, p.tr.ForceAttemptHTTP2 = time.Minute, isHTTP2
+	if p.mode == "unix" {
+		theirs.DialContext = dialUnix(p.tr.Addr)
+	}
+	defer theirs.CloseIdleConnections()
+	events := func(rt http.RoundTripper) []string {
+		c := new(recorder)
+		r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(p.Context(), c.trace()), "GET", p.url, nil)
+		if kind != "GET" {
+			r, _ = http.NewRequestWithContext(r.Context(), "POST", p.url, strings.NewReader("body"))
+		}
+		if kind == "expect" {
+			r.Header.Set("Expect", "100-continue")
+		}
+		resp, err := rt.RoundTrip(r)
+		if err != nil {
+			p.Fatal(err)
+		}
+		io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		has := func(hook string) bool {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return slices.Contains(c.hooks, hook)
+		}
+		testkit.WaitFor(p.T, "the last hooks",
+			func() bool { return (isHTTP2 || has("PutIdleConn <nil>")) && has("WroteRequest <nil>") })
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.hooks
+	}
+	for i := range 2 {
+		got, want := events(p.tr), events(theirs)
+		unordered := func(hook string) bool {
+			return strings.HasPrefix(hook, "PutIdleConn") || strings.HasPrefix(hook, "WroteHeaderField") ||
+				strings.HasPrefix(hook, "WroteRequest") || hook == "Wait100Continue" ||
+				isHTTP2 && hook == "WroteHeaders" // the response may arrive before net/http's call
+		}
+		ordered := func(hooks []string) []string { return slices.DeleteFunc(slices.Clone(hooks), unordered) }
+		if !slices.Equal(ordered(got), ordered(want)) {
+			p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(ordered(got), "\n"),
+				strings.Join(ordered(want), "\n"))
+		}
+		slices.Sort(got)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	}
+}
+
+func mustRequest(method, url string, body io.Reader) *http.Request {
+	r, err := http.NewRequest(method, url, body)
+	if err != nil {
+		panic("tare_test: BUG: " + err.Error())
+	}
+	return r
+}
+
+// Trailer fields are sent and received.
+func TestTransportSendsAndReceivesTrailers(t *testing.T) {
+	overAll(t, func(p *peer) {
+		p.serve(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Trailer", "X-Sum, X-Late")
+			b, _ := io.ReadAll(r.Body)
+			w.Write(b)
+			w.Header().Set("X-Sum", r.Trailer.Get("X-Req"))
+			w.Header().Set(http.TrailerPrefix+"X-Unannounced", "u")
+		})
+		r := mustRequest("POST", p.url, nil)
+		r.Trailer = http.Header{"X-Req": nil}
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"),
+			onRead(func() { r.Trailer.Set("X-Req", "42") })))
+		resp, err := p.tr.RoundTrip(r)
+		if err != nil {
+			p.Fatal(err)
+		}
+		if _, ok := resp.Trailer["X-Sum"]; !ok || resp.Header.Get("Trailer") != "" {
+			p.Errorf("announced: %v", resp.Trailer)
+		}
+		if b, err := io.ReadAll(resp.Body); string(b) != "body" || err != nil {
+			p.Errorf("%q, %v", b, err)
+		}
+		if got := fmt.Sprint(resp.Trailer); got != "map[X-Late:[] X-Sum:[42] X-Unannounced:[u]]" {
+			p.Error(got)
+		}
+	})
+}
+
+type onRead func()
+
+func (f onRead) Read([]byte) (int, error) { f(); return 0, io.EOF }
+
+// A connection that switches protocols belongs to the caller. So does a tunnel.
+func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
+	overAll(t, func(p *peer) {
+		p.runScript(func(n int, c *scripted) {
+			r := c.request()
+			if r == nil {
+				return
+			}
+			if r.Method == "CONNECT" {
+				c.writeText("HTTP/1.1 200 OK\nContent-Length: 3\n\nearly")
+			} else {
+				c.writeText("HTTP/1.1 101 Switching Protocols\nConnection: Upgrade\nUpgrade: echo\n\nearly")
+			}
+			io.Copy(c, c.r)
+		})
+		upgrade := mustRequest("GET", p.url, nil)
+		upgrade.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}
+		tunnel := mustRequest("CONNECT", p.url, nil)
+		for _, r := range []*http.Request{upgrade, tunnel} {
+			ctx, cancel := context.WithCancel(t.Context())
+			resp, err := p.tr.RoundTrip(r.WithContext(ctx))
+			if err != nil {
+				p.Fatal(err)
+			}
+			cancel() // no longer affects the connection, as in net/http
+			rwc, ok := resp.Body.(io.ReadWriteCloser)
+			if !ok {
+				p.Fatalf("the body is a %T", resp.Body)
+			}
+			b := make([]byte, len("early"))
+			io.ReadFull(rwc, b)
+			io.WriteString(rwc, "hello")
+			if _, err := io.ReadFull(rwc, b); err != nil || string(b) != "hello" {
+				p.Errorf("%q, %v", b, err)
+			}
+			if n := countOf(p.tr); n.Active+n.Idle > 0 {
+				p.Errorf("the pool still has it: %+v", n)
+			}
+			rwc.Close()
+		}
+	})
+}
+
+// A body that ends with the connection is incomplete if TLS is cut off without close_notify.
+func TestTransportDetectsTruncatedTLS(t *testing.T) {
+	server, client := certificates()
+	for _, cut := range []int{0, 1} {
+		l := listenAt(t, "tcp", "127.0.0.1:0")
+		p := &peer{T: t, l: tls.NewListener(holdingListener{l}, server)}
+		p.runScript(func(_ int, c *scripted) {
+			c.respond("HTTP/1.1 200 OK\n\nhello")
+			below := c.Conn.(*tls.Conn).NetConn().(*holding)
+			below.hold = true
+			c.writeText(" there")
+			below.held = below.held[:len(below.held)-cut]
+			if below.release(); cut > 0 {
+				below.Close()
+			}
+		})
+		p.tr = &tare.Transport{TLSClientConfig: client}
+		for _, rt := range []http.RoundTripper{p.tr, &http.Transport{TLSClientConfig: client}} {
+			resp, err := rt.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if whole := string(b) == "hello there" && err == nil; whole != (cut == 0) ||
+				cut > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%T, %d bytes cut off: %q, %v", rt, cut, b, err)
+			}
+		}
+	}
+}
+
+// Invalid requests fail with the errors of net/http.
+func TestTransportRejectsInvalidRequests(t *testing.T) {
+	closed := 0
+	for want, change := range map[string]func(*http.Request){
+		"nil Request.URL":              func(r *http.Request) { r.URL = nil },
+		"nil Request.Header":           func(r *http.Request) { r.Header = nil },
+		"unsupported protocol scheme":  func(r *http.Request) { r.URL.Scheme = "gopher" },
+		"no host":                      func(r *http.Request) { r.URL.Host = "" },
+		`invalid method "a b"`:         func(r *http.Request) { r.Method = "a b" },
+		`invalid header field name`:    func(r *http.Request) { r.Header["a b"] = []string{"x"} },
+		`field value for "X-Secret"`:   func(r *http.Request) { r.Header["X-Secret"] = []string{"a\r\nb"} },
+		`field value for "User-Agent"`: func(r *http.Request) { r.Header["User-Agent"] = []string{"a\nb"} },
+		"space or control byte":        func(r *http.Request) { r.URL.RawQuery = "a b" },
+		`invalid Host header "a/b"`:    func(r *http.Request) { r.Host = "a/b" },
+		`invalid trailer field name`: func(r *http.Request) {
+			r.Trailer = http.Header{"Content-Length": nil}
+			r.ContentLength = -1
+		},
+		"ContentLength=9":    func(r *http.Request) { r.ContentLength = 9 },
+		`scheme "http+unix"`: func(r *http.Request) { r.URL, _ = url.Parse("http+unix:///run/s:/") },
+	} {
+		tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			panic("tare_test: BUG: dialed")
+		}}
+		r := mustRequest("POST", "http://host/", strings.NewReader("body"))
+		r.Body = closeCounter{r.Body, &closed}
+		change(r)
+		before := closed
+		if _, err := tr.RoundTrip(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+		if closed != before+1 {
+			t.Errorf("%q: the body was closed %d times", want, closed-before)
+		}
+	}
+}
+
+type closeCounter struct {
+	io.Reader
+	n *int
+}
+
+func (c closeCounter) Close() error { *c.n++; return nil }
+
+// A handshake that takes too long fails with its own error.
+func TestTransportLimitsTLSHandshake(t *testing.T) {
+	l := listenAt(t, "tcp", "127.0.0.1:0")
+	tr := &tare.Transport{TLSHandshakeTimeout: 20 * time.Millisecond}
+	_, err := tr.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil))
+	var failure *tare.TransportError
+	if !errors.As(err, &failure) || !failure.Timeout() || !failure.CanRetry || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("%v", err)
+	}
+}

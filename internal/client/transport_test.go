@@ -1,0 +1,222 @@
+package client_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare"
+)
+
+const okHello = "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello"
+
+// A server receives the same request as from net/http's Transport.
+func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
+	requests := map[string]func() *http.Request{
+		"GET":  func() *http.Request { return newRequest("GET", "/a%20b/c?x=%2F&y", nil) },
+		"HEAD": func() *http.Request { return newRequest("HEAD", "/", nil) },
+		"fields": func() *http.Request {
+			r := newRequest("GET", "/", nil)
+			r.Header = http.Header{"X-B": {"1", "2"}, "A": {" spaced "}, "User-Agent": {"me"},
+				"Accept-Encoding": {"br"}, "Cookie": {"a=b"}}
+			r.Host = "other.example:81"
+			return r
+		},
+		"no agent": func() *http.Request {
+			r := newRequest("GET", "/", nil)
+			r.Header["User-Agent"] = nil
+			return r
+		},
+		"POST":        func() *http.Request { return newRequest("POST", "/", strings.NewReader("body")) },
+		"POST, empty": func() *http.Request { return newRequest("POST", "/", nil) },
+		"PUT, chunked": func() *http.Request {
+			return newRequest("PUT", "/", io.MultiReader(strings.NewReader("bo"), strings.NewReader("dy")))
+		},
+		"long": func() *http.Request {
+			return newRequest("POST", "/", strings.NewReader(strings.Repeat("0123456789", 30_000)))
+		},
+		"long, chunked": func() *http.Request {
+			return newRequest("POST", "/", io.MultiReader(strings.NewReader(strings.Repeat("0123456789", 30_000))))
+		},
+		"trailer": func() *http.Request {
+			r := newRequest("POST", "/", io.MultiReader(strings.NewReader("body")))
+			r.Trailer = http.Header{"X-Sum": {"42"}}
+			return r
+		},
+		"close": func() *http.Request { r := newRequest("GET", "/", nil); r.Close = true; return r },
+		"range": func() *http.Request {
+			r := newRequest("GET", "/", nil)
+			r.Header.Set("Range", "bytes=1-2")
+			return r
+		},
+		"chunked on request": func() *http.Request {
+			r := newRequest("POST", "/", strings.NewReader("body"))
+			r.TransferEncoding = []string{"chunked"}
+			return r
+		},
+	}
+	describe := func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s %s %s %v %v %d %v %v %v %d %.20s", r.Method, r.RequestURI, r.Proto, r.Host, r.Header,
+			r.TransferEncoding, r.ContentLength, r.Close, r.Trailer, err, len(b), b)
+	}
+	overAll(t, func(p *peer) {
+		p.serve(describe)
+		theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone()}
+		if p.mode == "unix" {
+			theirs.DialContext = dialUnix(p.tr.Addr)
+		}
+		defer theirs.CloseIdleConnections()
+		for name, request := range requests {
+			var texts [2]string
+			for i, rt := range []http.RoundTripper{p.tr, theirs} {
+				r := request()
+				r.URL.Scheme, r.URL.Host, _ = strings.Cut(p.url, "://")
+				if r.Host == "" {
+					r.Host = "example.org"
+				}
+				resp, err := rt.RoundTrip(r)
+				if err != nil {
+					p.Fatalf("%s: %v", name, err)
+				}
+				b, _ := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				texts[i] = fmt.Sprintf("%d %s %s %v", resp.StatusCode, resp.Header.Get("Content-Type"), b,
+					resp.ContentLength)
+			}
+			if texts[0] != texts[1] {
+				p.Errorf("%s:\n%s\nnet/http:\n%s", name, texts[0], texts[1])
+			}
+		}
+	})
+}
+
+func newRequest(method, path string, body io.Reader) *http.Request {
+	r, err := http.NewRequest(method, "http://host"+path, body)
+	if err != nil {
+		panic("tare_test: BUG: " + err.Error())
+	}
+	r.Host = ""
+	return r
+}
+
+// Responses of all kinds, and what becomes of their connections.
+func TestTransportReturnsResponses(t *testing.T) {
+	long := strings.Repeat("0123456789abcdef", 4096) // 64 KB
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	io.WriteString(z, "unzipped")
+	z.Close()
+	for _, test := range []struct {
+		name, method, response string
+		want, wantErr          string
+		length                 int64
+		reused, close          bool
+	}{
+		{name: "by length", response: okHello, want: "hello", length: 5, reused: true},
+		{name: "empty", response: "HTTP/1.1 200 OK\nContent-Length: 0\n\n", reused: true},
+		{name: "no reason", response: "HTTP/1.1 200\nContent-Length: 5\n\nhello", want: "hello", length: 5,
+			reused: true},
+		{name: "long", response: "HTTP/1.1 200 OK\nContent-Length: 65536\n\n" + long, want: long, length: 65536,
+			reused: true},
+		{name: "chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\n2;x=y\nlo\n0\n\n",
+			want: "hello", length: -1, reused: true},
+		{name: "long, chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n10000\n" + long +
+			"\n5\nhello\n0\n\n", want: long + "hello", length: -1, reused: true},
+		{name: "until close", response: "HTTP/1.1 200 OK\n\nhello", want: "hello", length: -1, close: true},
+		{name: "long, until close", response: "HTTP/1.1 200 OK\n\n" + long, want: long, length: -1, close: true},
+		{name: "HTTP/1.0", response: "HTTP/1.0 200 OK\nContent-Length: 5\n\nhello", want: "hello", length: 5,
+			close: true},
+		{name: "HTTP/1.0, kept", response: "HTTP/1.0 200 OK\nContent-Length: 5\nConnection: keep-alive\n\nhello",
+			want: "hello", length: 5, reused: true},
+		{name: "close", response: "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\nhello", want: "hello",
+			length: 5, close: true},
+		{name: "HEAD", method: "HEAD", response: "HTTP/1.1 200 OK\nContent-Length: 5\n\n", length: 5, reused: true},
+		{name: "HEAD, chunked", method: "HEAD", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n", length: -1,
+			reused: true},
+		{name: "204", response: "HTTP/1.1 204 No Content\n\n", reused: true},
+		{name: "304", response: "HTTP/1.1 304 Not Modified\nContent-Length: 5\n\n", reused: true},
+		{name: "interim", response: "HTTP/1.1 103 Early Hints\nLink: </a>\n\nHTTP/1.1 102 \n\n" + okHello,
+			want: "hello", length: 5, reused: true},
+		{name: "more bytes than one response", response: okHello + "HTTP/1.1 200 OK\n", want: "hello", length: 5},
+		{name: "gzip", response: fmt.Sprintf("HTTP/1.1 200 OK\nContent-Encoding: gzip\nContent-Length: %d\n\n@gzip",
+			zipped.Len()), want: "unzipped", length: -1, reused: true},
+
+		{name: "cut off", response: "HTTP/1.1 200 OK\nContent-Length: 6\n\nhello", want: "hello", length: 6,
+			wantErr: "unexpected EOF"},
+		{name: "cut off, chunked", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\n", want: "hel",
+			length: -1, wantErr: "unexpected EOF"},
+		{name: "malformed chunk", response: "HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n3\nhel\nx\n", want: "hel",
+			length: -1, wantErr: "malformed chunk size at byte 8"},
+		{name: "no response", wantErr: "closed the connection without a response"},
+		{name: "cut off in the head", response: "HTTP/1.1 200 OK\nContent-Le", wantErr: "unexpected EOF"},
+		{name: "not HTTP", response: "hello hello\n\n", wantErr: "status line too short at byte 11"},
+		{name: "two lengths", response: "HTTP/1.1 200 OK\nContent-Length: 5\nContent-Length: 5\n\nhello",
+			wantErr: "second Content-Length"},
+		{name: "length and chunks", response: "HTTP/1.1 200 OK\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n",
+			wantErr: "both Transfer-Encoding and Content-Length"},
+		{name: "HTTP/2", response: "HTTP/2.0 200 OK\n\n", wantErr: "not HTTP/1"},
+		{name: "unrequested switch", response: "HTTP/1.1 101 Switching Protocols\nUpgrade: x\nConnection: upgrade\n\n",
+			wantErr: "101 response without an Upgrade request"},
+		{name: "interims without end", response: strings.Repeat("HTTP/1.1 102 Processing\n\n", 200),
+			wantErr: "too many interim responses"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			overAll(t, func(p *peer) {
+				second := make(chan int, 2) // the connection of the second request
+				p.runScript(func(n int, c *scripted) {
+					if n == 0 && c.request() != nil {
+						text, isZipped := strings.CutSuffix(test.response, "@gzip")
+						if c.writeText(text); isZipped {
+							c.Write(zipped.Bytes())
+						}
+						if !test.reused {
+							return
+						}
+					}
+					if c.respond(okHello) {
+						second <- n
+					}
+				})
+				method := test.method
+				if method == "" {
+					method = "POST" // is not retried
+				}
+				r, _ := http.NewRequest(method, p.url, nil)
+				resp, text, err := p.send(r)
+				checkError(p.T, err, test.wantErr)
+				if resp != nil {
+					if text != test.want || resp.ContentLength != test.length || resp.Close != test.close ||
+						resp.Request == nil {
+						p.Errorf("got %d bytes, length %d, close %v", len(text), resp.ContentLength, resp.Close)
+					}
+				} else if text != "" && text != test.want {
+					p.Errorf("got %q before the error", text)
+				}
+				if _, text := p.do("GET", "/", nil); text != "hello" {
+					p.Errorf("then %q", text)
+				}
+				if n := <-second; (n == 0) != test.reused {
+					p.Errorf("the second request came on connection %d", n)
+				}
+			})
+		})
+	}
+}
+
+func checkError(t *testing.T, err error, want string) {
+	t.Helper()
+	switch {
+	case want == "" && err != nil:
+		t.Error(err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("got %v, want an error with %q", err, want)
+	case want != "" && !errors.As(err, new(*tare.TransportError)):
+		t.Errorf("%T is not a TransportError: %v", err, err)
+	}
+}

@@ -1,0 +1,252 @@
+//go:build !race
+
+package laws
+
+import (
+	"go/version"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+const (
+	maxReadmeLines       = 130
+	maxArchitectureWords = 1200
+	maxMarkdownColumns   = 100
+)
+
+// mayBeWide are documents that are exempt from the line width, with the reason.
+var mayBeWide = map[string]string{
+	"docs/nginx-directives.md": "generated",
+}
+
+// documents returns the text of each Markdown file by its path.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "results") {
+			return filepath.SkipDir
+		}
+		if filepath.Ext(path) == ".md" {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			found[filepath.ToSlash(path)] = string(b)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+var codeBlock = regexp.MustCompile("(?ms)^```.*?^```")
+
+// prose returns a document without its code blocks.
+func prose(text string) string { return codeBlock.ReplaceAllString(text, "") }
+
+var heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+
+// anchors returns the fragments by which links can name a document's headings, as GitHub makes
+// them.
+func anchors(text string) map[string]bool {
+	found := make(map[string]bool)
+	other := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+	for _, m := range heading.FindAllStringSubmatch(prose(text), -1) {
+		found[strings.ReplaceAll(other.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-")] = true
+	}
+	return found
+}
+
+func TestDocumentsHaveOneTitle(t *testing.T) {
+	for name, text := range documents(t) {
+		if n := len(regexp.MustCompile(`(?m)^# `).FindAllString(prose(text), -1)); n != 1 {
+			t.Errorf("%s has %d titles, want one", name, n)
+		}
+	}
+}
+
+func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
+	all := documents(t)
+	link := regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
+	for name, text := range all {
+		for _, m := range link.FindAllStringSubmatch(prose(text), -1) {
+			target, fragment := m[1], m[2]
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := name
+			if target != "" {
+				path = filepath.ToSlash(filepath.Join(filepath.Dir(name), target))
+			}
+			if _, err := os.Stat(path); err != nil {
+				t.Errorf("%s links to %s, which does not exist", name, target)
+			} else if fragment != "" && !anchors(all[path])[fragment] {
+				t.Errorf("%s links to %s#%s, which is no heading", name, target, fragment)
+			}
+		}
+	}
+}
+
+func TestDocumentsAreShort(t *testing.T) {
+	all := documents(t)
+	if n := strings.Count(all["README.md"], "\n"); n > maxReadmeLines {
+		t.Errorf("README.md has %d lines, want at most %d", n, maxReadmeLines)
+	}
+	if n := len(strings.Fields(all["ARCHITECTURE.md"])); n > maxArchitectureWords {
+		t.Errorf("ARCHITECTURE.md has %d words, want at most %d", n, maxArchitectureWords)
+	}
+}
+
+// README.md names the releases of Go that the Makefile tests with: one of each supported version.
+// go.mod requires the first version.
+func TestDocumentsNameSupportedReleases(t *testing.T) {
+	makefile, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^GO_RELEASES := (.*)$`).FindSubmatch(makefile)
+	if line == nil {
+		t.Fatal("the Makefile has no GO_RELEASES")
+	}
+	releases := strings.Fields(string(line[1]))
+	for _, release := range releases {
+		if number := strings.TrimPrefix(release, "go"); !strings.Contains(documents(t)["README.md"], number) {
+			t.Errorf("README.md does not name Go %s", number)
+		}
+	}
+	module, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := strings.TrimPrefix(version.Lang(releases[0]), "go")
+	if !strings.Contains(string(module), "\ngo "+first+".0\n") {
+		t.Errorf("go.mod does not require Go %s.0", first)
+	}
+}
+
+// Tables, code and images cannot be wrapped.
+func TestDocumentsAreWrapped(t *testing.T) {
+	for name, text := range documents(t) {
+		if mayBeWide[name] != "" {
+			continue
+		}
+		for line := range strings.Lines(prose(text)) {
+			line = strings.TrimRight(line, "\n")
+			isWhole := strings.HasPrefix(line, "|") || strings.HasPrefix(line, "![")
+			if n := utf8.RuneCountInString(line); n > maxMarkdownColumns && !isWhole {
+				t.Errorf("%s: a line has %d columns, want at most %d: %s", name, n, maxMarkdownColumns, line)
+			}
+		}
+	}
+}
+
+// Tests that documents name exist: SECURITY.md relies on them for its promises.
+func TestTestsInDocumentsExist(t *testing.T) {
+	_, all := files(t)
+	declared := declaredTests(all)
+	for name, text := range documents(t) {
+		for _, test := range testkit.NamesOfTests(text) {
+			if !declared[test] {
+				t.Errorf("%s names %s, which does not exist", name, test)
+			}
+		}
+	}
+}
+
+// tableKeys returns what stands in the first cells of a section's tables, and reports keys that
+// stand there twice. A cell may hold several keys in backquotes, or one without.
+func tableKeys(t *testing.T, document, section string) map[string]bool {
+	t.Helper()
+	b, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(b), "\n## "+section+"\n")
+	if !ok {
+		t.Fatalf("%s has no section %q", document, section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	keys := make(map[string]bool)
+	quoted := regexp.MustCompile("`([^`]+)`")
+	for line := range strings.Lines(text) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 || !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") {
+			continue
+		}
+		names := []string{strings.TrimSpace(cells[1])}
+		if all := quoted.FindAllStringSubmatch(cells[1], -1); all != nil {
+			names = names[:0]
+			for _, m := range all {
+				names = append(names, m[1])
+			}
+		} else if !strings.Contains(names[0], ".") { // the heading of a table
+			continue
+		}
+		for _, name := range names {
+			if keys[name] {
+				t.Errorf("%s: %s: %s stands there twice", document, section, name)
+			}
+			keys[name] = true
+		}
+	}
+	return keys
+}
+
+func TestArchitectureNamesEveryRoom(t *testing.T) {
+	named := tableKeys(t, "ARCHITECTURE.md", "Rooms")
+	b, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	diagram := codeBlock.FindString(string(b))
+	for path := range rooms(t) {
+		if !named[path] && !strings.HasPrefix(path, "contenders") {
+			t.Errorf("ARCHITECTURE.md does not name the room %s", path)
+		}
+		if top, _, _ := strings.Cut(path, "/"); path != "." && !strings.Contains(diagram, top) {
+			t.Errorf("the diagram of ARCHITECTURE.md does not show %s", top)
+		}
+	}
+	for name := range named {
+		if _, err := os.Stat(name); err != nil {
+			t.Errorf("ARCHITECTURE.md names the room %s, which does not exist", name)
+		}
+	}
+}
+
+func TestDecisionsNameEveryDependency(t *testing.T) {
+	const document = "docs/decisions.md"
+	named := tableKeys(t, document, "Dependencies")
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct := make(map[string]bool)
+	for line := range strings.Lines(string(mod)) {
+		fields := strings.Fields(strings.TrimPrefix(line, "require "))
+		if len(fields) == 2 && strings.HasPrefix(fields[1], "v") {
+			direct[fields[0]] = true
+			if !named[fields[0]] {
+				t.Errorf("%s does not say why tare depends on %s", document, fields[0])
+			}
+		}
+	}
+	for name := range named {
+		if !direct[name] {
+			t.Errorf("%s names %s, which is no direct dependency", document, name)
+		}
+	}
+}
