@@ -159,7 +159,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 		ran[name]++
 		want := map[string]string{
 			"twoB": "a wrong response", "twoC": "panic: out of order",
-			"twoD": "no result in its output:\nand no result",
+			"twoD": "no result in its output: and no result",
 		}[name]
 		if (r.Failure != "") != (want != "") || !strings.Contains(r.Failure, want) {
 			t.Errorf("%s failed with %q, want %q", name, r.Failure, want)

@@ -60,7 +60,7 @@ func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
 	for _, test := range []struct{ name, requests, errors, want string }{
 		{"no number", `never (\d+)`, "", "no number of requests in its output: "},
 		{"errors", `"requests": *(\d+)`, `"requests"`, "requests failed: "},
-		{"none", `"timeout": *(\d+)`, "", "it made 0 requests:\n"},
+		{"none", `"timeout": *(\d+)`, "", "it made 0 requests: "},
 	} {
 		dir := project(t, strings.NewReplacer("REQUESTS", test.requests, "ERRORS", test.errors).Replace(loads))
 		if err := os.Symlink(root+"/contenders", dir+"/contenders"); err != nil {
