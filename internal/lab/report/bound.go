@@ -79,7 +79,7 @@ func CheckBounds(bounds []Bound, blocks int, atRate bool) error {
 	for _, b := range bounds {
 		switch {
 		case b.Metric.Latency() && !atRate:
-			return fmt.Errorf("%s: latencies are compared at a fixed rate, and there is none", b)
+			return fmt.Errorf("%s: latencies are compared at a fixed rate, which is not set", b)
 		case b.Metric != sample.Errors && blocks < stat.FewestStarts:
 			return fmt.Errorf("%s: %s have no interval: want %d or more", b, sample.BlocksText(blocks),
 				stat.FewestStarts)

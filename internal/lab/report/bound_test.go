@@ -123,7 +123,7 @@ func TestBoundsNeedIntervalsAndRates(t *testing.T) {
 		{"cpu>+3%,rps<-5%,errors>0", 5, false, ""},
 		{"cpu>+3%", 3, true, "cpu>+3%: 3 blocks have no interval: want 5 or more"},
 		{"errors>0", 1, false, ""},
-		{"errors>0,p99>+10%", 8, false, "p99>+10%: latencies are compared at a fixed rate, and there is none"},
+		{"errors>0,p99>+10%", 8, false, "p99>+10%: latencies are compared at a fixed rate, which is not set"},
 		{"p50>+10%", 8, true, ""},
 	} {
 		bounds, err := ParseBounds(test.bounds)
