@@ -82,11 +82,12 @@ func newRunner(ctx context.Context, release string, log io.Writer) (r *runner, e
 	if release != "" {
 		r.tool.env = append(r.tool.env, "GOTOOLCHAIN="+release)
 	}
-	text, err := r.tool.run(ctx, ".", "env", "GOROOT", "GOVERSION")
+	text, err := r.tool.run(ctx, ".", "env", "GOMODCACHE", "GOROOT", "GOVERSION")
 	if err != nil {
 		return nil, err
 	}
-	r.goroot, r.goVersion, _ = strings.Cut(strings.TrimSpace(string(text)), "\n")
+	modules, rest, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	r.goroot, r.goVersion, _ = strings.Cut(rest, "\n")
 	if r.work, err = os.MkdirTemp("", "tare-others-"); err != nil {
 		return nil, err
 	}
@@ -94,7 +95,7 @@ func newRunner(ctx context.Context, release string, log io.Writer) (r *runner, e
 	if err := errors.Join(os.Chmod(r.work, 0o755), os.Mkdir(folder, 0o755)); err != nil { // others' programs are below
 		return nil, err
 	}
-	if release != "" { // an overlay cannot change the module cache, which has the release
+	if strings.HasPrefix(r.goroot, modules) { // an overlay cannot change the module cache
 		own := filepath.Join(r.work, "go")
 		if err := exec.CommandContext(ctx, "cp", "-r", r.goroot, own).Run(); err != nil {
 			return nil, err
