@@ -70,14 +70,15 @@ func writeDocument(file, folder string, all []*project) error {
 			strings.TrimPrefix(r.Go, "go"), r.Tests+r.Failed, r.Tests, r.Tests-len(differing), r.Seconds))
 	}
 	slices.Sort(rows)
-	text := head + tableHead + strings.Join(rows, "") + "\n## Which tests differ, and why?\n"
+	text := head + tableHead + strings.Join(rows, "") + "\n## Which tests differ, and why?\n\n| reason | tests |\n|---|---|\n"
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
-		text += "\n" + reason + "\n\n- " + strings.Join(slices.Sorted(maps.Keys(reasons[reason])), "\n- ") + "\n"
+		tests := strings.Join(slices.Sorted(maps.Keys(reasons[reason])), "<br>")
+		text += fmt.Sprintf("| %s | %s |\n", strings.ReplaceAll(reason, "|", `\|`), tests)
 	}
 	text += "\n## Which tests do not run?\n\n| project | tests | reason |\n|---|---|---|\n"
 	for _, p := range all {
 		for _, tests := range slices.Sorted(maps.Keys(p.Skip)) {
-			text += fmt.Sprintf("| %s | `%s` | %s |\n", p.name(), tests, p.Skip[tests])
+			text += fmt.Sprintf("| %s | %s | %s |\n", p.name(), tests, p.Skip[tests])
 		}
 	}
 	return os.WriteFile(file, []byte(text), 0o644)
