@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -115,38 +114,6 @@ func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
 					if got != want || body < least {
 						t.Errorf("%.60q: %s, %d bytes; net/http %s, %d", request, got, body, want, least)
 					}
-				}
-			}
-		})
-	}
-}
-
-// A client retries aborted requests as often as with net/http.
-func TestAbortedHandlerIsRetriedAsWithNetHTTP(t *testing.T) {
-	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
-		t.Run(mode, func(t *testing.T) {
-			var runs atomic.Int64
-			count := handle(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/" {
-					runs.Add(1)
-					endsBadly(w, r)
-				}
-				io.WriteString(w, "fine")
-			})
-			sites := []*site{siteOf(t, "net/http", mode, count()), siteOf(t, "tare", mode, count())}
-			for _, target := range badEndings() {
-				var seen [2]int64
-				for i, s := range sites {
-					s.get("/first") // the connection is kept
-					runs.Store(0)
-					if resp, err := s.client.Get("http://host" + target); err == nil {
-						io.Copy(io.Discard, resp.Body)
-						resp.Body.Close()
-					}
-					seen[i] = runs.Load()
-				}
-				if seen[0] != seen[1] {
-					t.Errorf("%s: ran %d times, with net/http %d", target, seen[1], seen[0])
 				}
 			}
 		})

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -173,62 +172,6 @@ func TestServersEndWhileShardsAccept(t *testing.T) {
 				}
 				clients.Wait()
 			}
-		})
-	}
-}
-
-// Two Serve calls for one listener share its connections.
-func TestListenerMayBeServedTwice(t *testing.T) {
-	s := serveOn(t, tcpListener(t), &http.Server{})
-	s.serve()
-	s.reachShards()
-	for range 500 {
-		s.connect()
-	}
-	s.server.Close()
-	for range 2 {
-		if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
-	}
-}
-
-// A deadline of the listener makes Serve wait, as net/http's Serve, and log that.
-func TestDeadlineOfListenerIsLoggedAndTriedAgain(t *testing.T) {
-	var logged testkit.Log
-	s := serveOn(t, tcpListener(t), &http.Server{ErrorLog: log.New(&logged, "", 0)})
-	s.reachShards()
-	if err := s.listener.(*net.TCPListener).SetDeadline(time.Now().Add(-time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	for start := time.Now(); !strings.Contains(logged.String(), "Accept error: "); time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("logged: %q", logged.String())
-		}
-	}
-	if err := s.listener.(*net.TCPListener).SetDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
-	s.connect()
-}
-
-// While shards accept, Serve notices late that the owner has closed the listener. Close and
-// Shutdown do not report that.
-func TestServersEndAfterBusyListenerIsClosed(t *testing.T) {
-	for name, end := range map[string]func(s *engine.Server) error{
-		"Close":    (*engine.Server).Close,
-		"Shutdown": func(s *engine.Server) error { return s.Shutdown(t.Context()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := serveOn(t, tcpListener(t), &http.Server{})
-			s.reachShards()
-			if err := s.listener.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := end(s.server); err != nil {
-				t.Error(err)
-			}
-			<-s.served
 		})
 	}
 }

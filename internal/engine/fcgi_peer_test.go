@@ -45,7 +45,6 @@ const (
 const (
 	requestComplete = 0
 	cantMultiplex   = 1
-	unknownRole     = 3
 )
 
 // largestContent is the maximum content of a record.

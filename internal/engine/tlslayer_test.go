@@ -15,8 +15,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/engine"
 )
 
 // overTLS runs a test on both paths of TLS connections.
@@ -236,53 +234,6 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Clients that negotiate HTTP/2 are served by it, next to others on the same listener.
-func TestClientsChooseProtocolByALPN(t *testing.T) {
-	l, config, dial := listenTLS(t)
-	config.NextProtos = []string{"h2", "http/1.1"}
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s %s.", r.Proto, r.TLS.NegotiatedProtocol)
-	})}
-	s, served := engine.New(set), make(chan error, 1)
-	go func() { served <- s.ServeTLS(l, config) }()
-	for proto, want := range map[string]string{"h2": "HTTP/2.0 h2.", "http/1.1": "HTTP/1.1 http/1.1."} {
-		transport := &http.Transport{Protocols: new(http.Protocols), ForceAttemptHTTP2: true,
-			DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
-				c, err := dial()
-				if err != nil {
-					return nil, err
-				}
-				raw := c.(*tls.Conn).NetConn()
-				tc := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{proto}})
-				return tc, tc.Handshake()
-			}}
-		transport.Protocols.SetHTTP1(proto != "h2")
-		transport.Protocols.SetHTTP2(proto == "h2")
-		client := &http.Client{Transport: transport, Timeout: time.Minute}
-		for range 3 {
-			resp, err := client.Get("https://host/")
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if string(b) != want {
-				t.Errorf("response %q, want %q", b, want)
-			}
-		}
-		defer transport.CloseIdleConnections()
-	}
-	if accepted, open := s.Connections(); accepted != 2 || open != 2 {
-		t.Errorf("%d connections accepted, %d open", accepted, open)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-	<-served
 }
 
 // A small file is sent in the record of its response's head: the kernel cannot encrypt what it
