@@ -137,26 +137,3 @@ func TestAbortedHandlerKeepsEarlierResponses(t *testing.T) {
 		}
 	})
 }
-
-// FastCGI behaves the same, and no END_REQUEST is sent.
-func TestFCGIAbortedHandlerSendsNoEndRequest(t *testing.T) {
-	bothFCGIPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { endsBadly(w, r) }), func(s *fcgiSite) {
-		for _, target := range badEndings() {
-			p := s.peer()
-			p.send(aGET(target))
-			if a, err := p.tryReadResponse(); err == nil {
-				s.Errorf("%s: ended: %v", target, a)
-			}
-			begun := !strings.Contains(target, "size=0") &&
-				(strings.Contains(target, "flush=after") || !strings.Contains(target, "size=2048") &&
-					!strings.Contains(target, "size=2000") && !strings.Contains(target, "size=1&") &&
-					!strings.HasSuffix(target, "size=1")) || strings.Contains(target, "flush")
-			begun = begun && !strings.Contains(target, "status=204")
-			a := p.open[1]
-			if got := a != nil && bytes.Contains(a.stdout, []byte("\r\n\r\n")); got != begun {
-				s.Errorf("%s: begun %v", target, got)
-			}
-			p.Close()
-		}
-	})
-}

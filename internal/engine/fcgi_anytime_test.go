@@ -78,29 +78,6 @@ func TestFCGINextRequestAfterUnreadStdin(t *testing.T) {
 	})
 }
 
-// The connection is kept however much of STDIN a handler left unread.
-func TestFCGIConnectionIsKeptAfterMuchUnreadStdin(t *testing.T) {
-	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
-		for _, size := range []int{200 << 10, 256 << 10, 300 << 10, 2 << 20} {
-			for _, length := range []bool{false, true} {
-				p := s.peer()
-				sent := p.send(fcgiRequest{method: "POST", uri: "/unread", body: strings.Repeat("x", size),
-					length: length}.String() + aPOST("next"))
-				if a := p.readResponse(); a.body != "/unread <nil>" {
-					s.Errorf("%d: %v", size, a)
-				}
-				if a := p.readResponse(); a.body != "/ next<nil>" {
-					s.Errorf("%d: then %v", size, a)
-				}
-				if err := <-sent; err != nil {
-					s.Error(err)
-				}
-				p.Close()
-			}
-		}
-	})
-}
-
 // ABORT_REQUEST in STDIN ends the request. The connection is kept if FCGI_KEEP_CONN is set.
 func TestFCGIAbortInStdinEndsRequest(t *testing.T) {
 	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
@@ -193,20 +170,6 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 			replies("in unread STDIN")
 			write(rec(stdinStream, 1, ""))
 		}
-	})
-}
-
-// A reply to a record before a request does not wait for the handler.
-func TestFCGIReplyDoesNotWaitForHandler(t *testing.T) {
-	release := make(chan bool)
-	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) { <-release }), func(s *fcgiSite) {
-		p := s.peer()
-		io.WriteString(p, question+aGET("/"))
-		if kind, _, _, err := p.record(); kind != getValuesResult || err != nil {
-			s.Errorf("record of type %d, %v", kind, err)
-		}
-		release <- true
-		p.readResponse()
 	})
 }
 

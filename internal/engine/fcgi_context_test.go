@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -179,148 +178,6 @@ func TestFCGIAbortAfterBodyOfKnownLengthCancelsContext(t *testing.T) {
 	})
 }
 
-// Such a handler may also close the body and return before the end arrives. The connection is kept
-// nevertheless.
-func TestFCGIConnectionIsKeptIfStdinEndsAfterHandler(t *testing.T) {
-	done := make(chan bool)
-	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
-		_ = r.Context().Err()
-		io.ReadFull(r.Body, make([]byte, r.ContentLength))
-		for range 100 { // so that a goroutine that waits for the end has started
-			runtime.Gosched()
-		}
-		r.Body.Close()
-		done <- true
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		for range 3 {
-			io.WriteString(p, sized(5)+rec(stdinStream, 1, "hello"))
-			<-done
-			io.WriteString(p, rec(stdinStream, 1, ""))
-			p.readResponse()
-		}
-	})
-}
-
-// The request's context is canceled when the web server leaves, however the handler uses it.
-func TestFCGIDepartureCancelsContext(t *testing.T) {
-	variants := map[string]func(context.Context, chan bool){
-		"/done": func(ctx context.Context, used chan bool) { done := ctx.Done(); used <- true; <-done },
-		"/err": func(ctx context.Context, used chan bool) {
-			err := ctx.Err()
-			for used <- true; err == nil; err = ctx.Err() {
-				time.Sleep(time.Millisecond)
-			}
-		},
-		"/derived": func(ctx context.Context, used chan bool) {
-			ctx, cancel := context.WithTimeout(ctx, time.Hour)
-			defer cancel()
-			used <- true
-			<-ctx.Done()
-		},
-		"/after": func(ctx context.Context, used chan bool) {
-			done := make(chan bool)
-			context.AfterFunc(ctx, func() { close(done) })
-			used <- true
-			<-done
-		},
-	}
-	entered, used, ended := make(chan bool), make(chan bool, 1), make(chan error)
-	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
-		entered <- true
-		io.Copy(io.Discard, r.Body)
-		variants[r.URL.Path](r.Context(), used)
-		ended <- r.Context().Err()
-	}), func(s *fcgiSite) {
-		for variant := range variants {
-			for _, request := range []string{aGET(variant),
-				fcgiRequest{uri: variant, body: "hello", length: true}.String(),
-				fcgiRequest{uri: variant, once: true}.String()} {
-				for _, how := range []string{"close", "close early", "closeWrite"} {
-					p := s.peer()
-					io.WriteString(p, request)
-					<-entered
-					if how != "close early" {
-						<-used
-					}
-					if how == "closeWrite" {
-						p.closeWrite()
-					} else {
-						p.Close()
-					}
-					if how == "close early" {
-						<-used
-					}
-					if err := <-ended; !errors.Is(err, context.Canceled) {
-						s.Errorf("%s, %s: %v", variant, how, err)
-					}
-					p.Close()
-				}
-			}
-		}
-	})
-}
-
-// While the web server only waits, or sends other records, no context is canceled. When the handler
-// returns, its context is.
-func TestFCGIContextIsNotCanceledByOtherRecords(t *testing.T) {
-	h := newWaiter()
-	var ctx context.Context
-	release := make(chan bool)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != wait {
-			h.ServeHTTP(w, r)
-			return
-		}
-		io.Copy(io.Discard, r.Body)
-		_ = r.Context().Err()
-		h.entered <- r.Context()
-		<-release
-		fmt.Fprint(w, r.Context().Err())
-	}), func(s *fcgiSite) {
-		for _, request := range []string{aGET(wait), fcgiRequest{uri: wait, body: "hello"}.String()} {
-			p := s.peer()
-			io.WriteString(p, request)
-			ctx = <-h.entered
-			io.WriteString(p, question+rec(abortRequest, 2, "")+rec(stdinStream, 5, abort))
-			io.WriteString(p, aGET("/next"))
-			for range 5 { // time to process what has arrived
-				s.roundTrip(aGET("/other"))
-			}
-			select {
-			case <-ctx.Done():
-				s.Error("cancelled while the handler ran")
-			default:
-			}
-			release <- true
-			if a := p.readResponse(); a.body != "<nil>" {
-				s.Error(a)
-			}
-			<-ctx.Done()
-			if a := p.readResponse(); a.body != "/next <nil>" {
-				s.Error(a)
-			}
-		}
-	})
-}
-
-// Close cancels the contexts of running requests.
-func TestFCGICloseCancelsContexts(t *testing.T) {
-	h := newWaiter()
-	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
-		p := s.peer()
-		io.WriteString(p, aGET(wait))
-		ctx := <-h.entered
-		h.proceed <- true
-		<-h.waits
-		s.server.Close()
-		<-ctx.Done()
-		if a, err := p.tryReadResponse(); err == nil {
-			s.Errorf("got %v", a)
-		}
-	})
-}
-
 // Reading a body returns the reason why the web server gave up.
 func TestFCGIReadReturnsReasonOfFailure(t *testing.T) {
 	entered := make(chan bool)
@@ -369,45 +226,6 @@ func TestFCGIReadReturnsReasonOfFailure(t *testing.T) {
 					p.readResponse()
 				}
 				p.Close()
-			}
-		}
-	})
-}
-
-// A request that is aborted before it is complete gets END_REQUEST at once, and no handler sees it.
-// The connection is kept if FCGI_KEEP_CONN is set.
-func TestFCGIAbortBeforeHandlerGetsEndRequest(t *testing.T) {
-	everyFCGIMode(t, handle(newWaiter().ServeHTTP), func(s *fcgiSite) {
-		for name, part := range map[string]string{
-			"begun": "", "part of the list": rec(paramsStream, 1, "\x01\x01A"),
-			"all of the list": rec(paramsStream, 1, nameValues(fcgiRequest{}.list()...)) + rec(paramsStream, 1, ""),
-			"padding":         padded(paramsStream, 1, "", 9),
-		} {
-			for _, keep := range []bool{true, false} {
-				for _, bytewise := range []bool{false, true} {
-					p := s.peer()
-					text := begins(1, keep) + part + abort
-					next := aGET("/next")
-					if !keep {
-						next = ""
-					}
-					if bytewise {
-						for i := range len(text + next) {
-							io.WriteString(p, (text + next)[i:i+1])
-						}
-					} else {
-						p.send(text + next)
-					}
-					if a := p.readResponse(); a.status != requestComplete || a.stdout != nil {
-						s.Errorf("%s: %v", name, a)
-					}
-					if !keep {
-						p.mustClose()
-					} else if a := p.readResponse(); a.body != "/next <nil>" {
-						s.Errorf("%s: then %v", name, a)
-					}
-					p.Close()
-				}
 			}
 		}
 	})

@@ -2,12 +2,10 @@ package engine_test
 
 import (
 	"fmt"
-	"github.com/tarehq/tare/internal/testkit"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -102,23 +100,6 @@ func (s *fcgiSite) wantInAnyOrder(text string, want ...string) {
 	if !slices.Equal(got, want) {
 		s.Errorf("to %.300q\ngot %q\nwant %q", text, got, want)
 	}
-}
-
-func TestFCGIRecordsMayArriveByteByByte(t *testing.T) {
-	underAttack(t, 0, func(s *fcgiSite) {
-		p := s.peer()
-		text := begins(1, true) + inRecords(paramsStream, 1, 1,
-			nameValues(fcgiRequest{method: "POST", length: true, body: "hello"}.list()...)) +
-			inRecords(stdinStream, 1, 1, "hello")
-		for b := range strings.SplitSeq(text, "") {
-			if _, err := io.WriteString(p, b); err != nil {
-				s.Fatal(err)
-			}
-		}
-		if a := p.readResponse(); a.body != "/ hello<nil>" {
-			s.Error(a)
-		}
-	})
 }
 
 // A second request on a connection that is busy with one is refused, without harm to the first.
@@ -275,32 +256,6 @@ func TestFCGIManagementRecordsGetReplies(t *testing.T) {
 	})
 }
 
-// They also get replies if they are in a body that a handler left unread.
-func TestFCGIManagementRecordsInUnreadBodyGetReplies(t *testing.T) {
-	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
-		p := s.peer()
-		io.WriteString(p, sized(5)+rec(stdinStream, 1, "he")+question+inRecords(stdinStream, 1, 9, "llo"))
-		p.readResponse()
-		if kind, id, content, err := p.record(); kind != getValuesResult || id != 0 || err != nil {
-			s.Errorf("record of type %d for %d: %q, %v", kind, id, content, err)
-		}
-		p.roundTrip(aGET("/"))
-	})
-}
-
-// A flood of GET_VALUES costs the sender as much as the server: each gets a reply, and nothing is
-// kept.
-func TestFCGIGetValuesFloodKeepsNothing(t *testing.T) {
-	const n = 20_000
-	underAttack(t, 0, func(s *fcgiSite) {
-		p := s.peer()
-		p.send(strings.Repeat(question, n) + aGET("/"))
-		if a := p.readResponse(); a.body != "/ <nil>" || len(p.management) != n {
-			s.Errorf("%v behind %d of %d responses", a, len(p.management), n)
-		}
-	})
-}
-
 // The same holds in a body.
 func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""),
@@ -391,53 +346,6 @@ func TestFCGIHalfClosedConnectionGetsResponses(t *testing.T) {
 		s.want(begins(3, true)+rec(abortRequest, 3, "")+"\x01", "3 ended as 0")
 		s.want(sized(5)+rec(stdinStream, 1, "he"), "1: 200 / hefcgi: connection to web server closed")
 	})
-}
-
-// Peers that do not read block a handler, or a goroutine that replies, for at most WriteTimeout.
-func TestFCGIWriteTimeoutEndsPeersThatDoNotRead(t *testing.T) {
-	var failed atomic.Int32
-	settings := func() *http.Server {
-		return &http.Server{WriteTimeout: 50 * time.Millisecond,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				for r.URL.Path == "/endless" {
-					if _, err := w.Write(make([]byte, 100_000)); err != nil {
-						if r.Context().Err() == nil {
-							t.Error("the context lives")
-						}
-						failed.Add(1)
-						return
-					}
-				}
-			})}
-	}
-	// Both paths, over sockets with small buffers: others hold megabytes.
-	someFCGIModes(t, settings, func(s *fcgiSite) {
-		failed.Store(0)
-		p := s.peer()
-		io.WriteString(p, aGET("/endless"))
-		eventually(s.T, "the handler still writes", func() bool { return failed.Load() == 1 })
-		for name, flood := range map[string]string{"questions": question, "requests": aGET("/"),
-			"abortions": begins(1, true) + abort, "other roles": rec(beginRequest, 1,
-				"\x00\x03\x01\x00\x00\x00\x00\x00")} {
-			p := s.peer()
-			text := strings.Repeat(flood, 1000)
-			for {
-				if _, err := io.WriteString(p, text); err != nil {
-					if timedOutErr(err) {
-						s.Errorf("%s: never closed", name)
-					}
-					break
-				}
-			}
-			p.Close()
-		}
-		testkit.Try(s.T, func() error {
-			p := s.peer()
-			p.send(aGET("/"))
-			_, err := p.tryReadResponse()
-			return err
-		})
-	}, "memory", "unix")
 }
 
 // Thousands of web servers that stall anywhere in a request hold memory in proportion to what they

@@ -1,8 +1,6 @@
 package engine_test
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -45,35 +43,6 @@ func fcgiSilences() []silence {
 		{"no bound on idleness", &http.Server{}, []string{aGET("/")}, -1},
 		{"no bound on bodies", &http.Server{}, []string{sized(9) + rec(stdinStream, 1, "ab")}, -1},
 	}
-}
-
-// Incomplete requests time out on shards, too, which use another clock. Clients that stall are
-// distinguished from those that continue.
-func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
-	someFCGIModes(t, func() *http.Server {
-		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond,
-			Handler: http.HandlerFunc(dump)}
-	}, func(s *fcgiSite) {
-		whole := aPOST("hello")
-		for _, cut := range []int{0, 1, 8, 16, 30, 60, strings.Index(whole, "hello") - 8, len(whole)} {
-			testkit.Try(s.T, func() error {
-				p := s.peer()
-				io.WriteString(p, whole[:cut])
-				for _, trickle := range []string{"", question, rec(stdinStream, 9, "x")} {
-					// the next byte after what was sent is harmless, or breaks
-					// a record
-					io.WriteString(p, trickle)
-				}
-				rest := p.rest()
-				if responded := strings.Contains(rest, "200"); responded && cut < len(whole) {
-					s.Errorf("%d bytes of %d: %s", cut, len(whole), rest)
-				} else if !responded && cut == len(whole) {
-					return fmt.Errorf("a whole request: %s", rest)
-				}
-				return nil
-			})
-		}
-	}, "tcp", "unix")
 }
 
 // Draining a body is limited in time, and so is what precedes its records.
@@ -142,82 +111,5 @@ func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 		if elapsed := time.Since(start); elapsed < 5*time.Second || elapsed > 6*time.Second {
 			t.Errorf("closed after %v", elapsed)
 		}
-	})
-}
-
-// Shutdown waits for a running request, and for newGrace for a new connection.
-func TestFCGIShutdownWaitsForRequests(t *testing.T) {
-	begun, release := make(chan bool), make(chan bool)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/long" {
-			begun <- true
-			<-release
-		}
-		io.WriteString(w, r.URL.Path)
-	}), func(s *fcgiSite) {
-		idle, busy, used := s.peer(), s.peer(), s.peer()
-		idle.roundTrip(aGET("/"))
-		used.roundTrip(aGET("/"))
-		io.WriteString(used, question) // which is not a request
-		if kind, _, _, err := used.record(); kind != getValuesResult || err != nil {
-			s.Errorf("record of type %d, %v", kind, err)
-		}
-		io.WriteString(busy, aGET("/long"))
-		<-begun
-		done := make(chan error)
-		go func() { done <- s.server.Shutdown(context.Background()) }()
-		idle.mustClose()
-		used.mustClose()
-		select {
-		case err := <-done:
-			s.Errorf("did not wait: %v", err)
-		default:
-		}
-		if c, err := s.dial(); err == nil {
-			c.SetDeadline(time.Now().Add(time.Minute))
-			if n, err := c.Read(make([]byte, 1)); err == nil || timedOutErr(err) {
-				s.Errorf("a new connection read %d bytes, %v", n, err)
-			}
-			c.Close()
-		}
-		release <- true
-		if a := busy.readResponse(); a.body != "/long" {
-			s.Error(a)
-		}
-		busy.mustClose()
-		if err := <-done; err != nil {
-			s.Error(err)
-		}
-	})
-}
-
-// SetKeepAlivesEnabled(false) closes idle connections at once, and others after their response.
-func TestFCGIKeepAlivesDisabledClosesConnections(t *testing.T) {
-	begun, release := make(chan bool), make(chan bool)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/long" {
-			begun <- true
-			<-release
-		}
-		io.WriteString(w, r.URL.Path)
-	}), func(s *fcgiSite) {
-		idle, busy := s.peer(), s.peer()
-		idle.roundTrip(aGET("/"))
-		io.WriteString(busy, aGET("/long"))
-		<-begun
-		s.server.SetKeepAlivesEnabled(false)
-		idle.mustClose()
-		release <- true
-		if a := busy.readResponse(); a.body != "/long" {
-			s.Error(a)
-		}
-		busy.mustClose()
-		p := s.peer()
-		p.roundTrip(aGET("/"))
-		p.mustClose()
-		s.server.SetKeepAlivesEnabled(true)
-		p = s.peer()
-		p.roundTrip(aGET("/"))
-		p.roundTrip(aGET("/"))
 	})
 }
