@@ -58,54 +58,6 @@ func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
 }
 
-// END_REQUEST frees the id although STDIN has not ended. The next request may have the same id or
-// another one, and STDIN of the first may also end after END_REQUEST.
-func TestFCGINextRequestAfterUnreadStdin(t *testing.T) {
-	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
-		for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), question,
-			rec(200, 0, ""), rec(abortRequest, 1, "")} {
-			for id := 1; id <= 2; id++ {
-				write(fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
-				if a := p.readResponse(); a.body != "/unread <nil>" {
-					p.Errorf("%q: %v", left, a)
-				}
-				write(left + fcgiRequest{id: id, method: "POST", body: "hello", length: true}.String())
-				if a := p.readResponse(); a.id != id || a.body != "/ hello<nil>" {
-					p.Errorf("%q, id %d: %v", left, id, a)
-				}
-			}
-		}
-	})
-}
-
-// ABORT_REQUEST in STDIN ends the request. The connection is kept if FCGI_KEEP_CONN is set.
-func TestFCGIAbortInStdinEndsRequest(t *testing.T) {
-	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
-		for _, path := range []string{"/read", "/unread"} {
-			for _, length := range []string{"", "9"} {
-				for _, behind := range []string{"", rec(stdinStream, 1, "late"), rec(stdinStream, 1, "")} {
-					write(fcgiRequest{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() +
-						rec(stdinStream, 1, "he") + abort + behind)
-					want := "/read hefcgi: request aborted by web server"
-					if path == "/unread" {
-						want = "/unread <nil>"
-					}
-					if a := p.readResponse(); a.body != want || a.status != requestComplete {
-						p.Errorf("%s, %q: %v", path, behind, a)
-					}
-				}
-			}
-		}
-		write(aPOST("next"))
-		if a := p.readResponse(); a.body != "/ next<nil>" {
-			p.Errorf("then %v", a)
-		}
-		write(fcgiRequest{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort)
-		p.readResponse()
-		p.mustClose()
-	})
-}
-
 // A response that is shorter than its Content-Length because of ABORT_REQUEST still ends with
 // END_REQUEST: the web server has no client for it.
 func TestFCGIAbortedResponseEndsWithEndRequest(t *testing.T) {

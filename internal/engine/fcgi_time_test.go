@@ -45,57 +45,6 @@ func fcgiSilences() []silence {
 	}
 }
 
-// Draining a body is limited in time, and so is what precedes its records.
-func TestFCGIDrainIsLimitedInTime(t *testing.T) {
-	for name, h := range leaveBody {
-		if name == "panic" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			for _, length := range []string{"1000", ""} {
-				inFCGIBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-					io.WriteString(c, fcgiRequest{method: "POST",
-						params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
-					start, stop := time.Now(), make(chan bool)
-					go func() { // slowly
-						for {
-							select {
-							case <-stop:
-								return
-							case <-time.After(time.Second):
-								io.WriteString(c, rec(stdinStream, 9, "other"))
-							}
-						}
-					}()
-					p := newFCGIPeer(t, c)
-					a := p.readResponse()
-					p.mustClose()
-					close(stop)
-					if elapsed := time.Since(start); elapsed > 31*time.Second || a.code >= 400 &&
-						a.code < 500 != (name == "error" || name == "max bytes") {
-						t.Errorf("%v after %v", a, elapsed)
-					}
-				})
-			}
-		})
-	}
-}
-
-// A goroutine that still waits for the body does not delay the response.
-func TestFCGITimeoutHandlerDoesNotWaitForBody(t *testing.T) {
-	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	for _, part := range []string{rec(stdinStream, 1, "x"), rec(stdinStream, 1, "01234567")[:12]} {
-		settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
-		inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-			io.WriteString(c, sized(1000)+part)
-			pass(2 * time.Second)
-			if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") {
-				t.Errorf("%q", b)
-			}
-		})
-	}
-}
-
 // WriteTimeout also ends a connection whose peer sends GET_VALUES and does not read the replies,
 // even if they are sent one by one.
 func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {

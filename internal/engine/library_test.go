@@ -107,47 +107,68 @@ func TestReverseProxyOfStandardLibraryWorks(t *testing.T) {
 	})
 }
 
-// The context is canceled when the client leaves, however the handler uses it.
+// contextUses are ways for a handler to wait for the end of its context.
+var contextUses = map[string]func(context.Context){
+	"/done": func(ctx context.Context) { <-ctx.Done() },
+	"/err": func(ctx context.Context) {
+		for ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+	},
+	"/after": func(ctx context.Context) {
+		done := make(chan bool)
+		context.AfterFunc(ctx, func() { close(done) })
+		<-done
+	},
+	"/derived": func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		<-ctx.Done()
+	},
+}
+
+// The context is canceled when the client leaves, however the handler uses it, before or after it
+// has read the body. The client may also leave before the handler uses the context.
 func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
-	entered, ended := make(chan bool), make(chan error, 1)
-	variants := map[string]func(context.Context){
-		"/done": func(ctx context.Context) { <-ctx.Done() },
-		"/err": func(ctx context.Context) {
-			for ctx.Err() == nil {
-				time.Sleep(time.Millisecond)
-			}
-		},
-		"/after": func(ctx context.Context) {
-			done := make(chan bool)
-			context.AfterFunc(ctx, func() { close(done) })
-			<-done
-		},
-		"/derived": func(ctx context.Context) {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			<-ctx.Done()
-		},
-	}
-	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
+	entered, proceed, ended := make(chan bool), make(chan bool), make(chan error, 1)
+	settings := handle(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			_ = r.Context().Err()
+		}
+		io.Copy(io.Discard, r.Body)
 		entered <- true
-		variants[r.URL.Path](r.Context())
+		<-proceed
+		contextUses[r.URL.Path](r.Context())
 		ended <- r.Context().Err()
-	}), func(s *site) {
-		for path := range variants {
-			c := s.connect()
-			fmt.Fprintf(c, "GET %s HTTP/1.1\r\n%s\r\n", path, host)
+	})
+	leave := func(t *testing.T, connect func() net.Conn, request string) {
+		for _, early := range []bool{false, true} {
+			c := connect()
+			io.WriteString(c, request)
 			<-entered
+			if early {
+				c.Close()
+			}
+			proceed <- true
 			c.Close()
-			select {
-			case err := <-ended:
-				if !errors.Is(err, context.Canceled) {
-					s.Errorf("%s: %v", path, err)
-				}
-			case <-time.After(time.Minute):
-				s.Fatalf("%s: not cancelled", path)
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				t.Errorf("%.40q, early %v: %v", request, early, err)
 			}
 		}
-	})
+	}
+	for path := range contextUses {
+		someModes(t, settings, func(s *site) {
+			for _, request := range []string{get, post, chunked, strings.Replace(post, "POST", "PUT", 1)} {
+				leave(s.T, s.connect, strings.Replace(request, "/ ", path+" ", 1))
+			}
+		}, "tcp", "net.Conn", "tls", "ServeTLS")
+		everyFCGIMode(t, settings, func(s *fcgiSite) {
+			for _, r := range []fcgiRequest{{uri: path}, {uri: path, once: true},
+				{method: "PUT", uri: path, body: "hello", length: true}} {
+				leave(s.T, s.connect, r.String())
+			}
+		})
+	}
 }
 
 // Responses to requests that were pipelined before one that hijacks arrive before the handler's own

@@ -152,3 +152,21 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 		})
 	}
 }
+
+// A send timeout does not change the handler's own deadline, which may be earlier.
+func TestSendTimeoutKeepsHandlerDeadline(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.(http.Flusher).Flush()
+			end := func() { _ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(50 * time.Millisecond)) }
+			if late { // the handler ends a waiting write
+				time.AfterFunc(50*time.Millisecond, end)
+			} else {
+				end()
+			}
+			writeForever(w)
+		})}
+		someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = time.Hour },
+			func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls", "ServeTLS")
+	}
+}

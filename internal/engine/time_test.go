@@ -52,17 +52,21 @@ func serveInBubble(t *testing.T, settings *http.Server, isFastCGI bool,
 type timed struct {
 	inBubble func(t *testing.T, settings *http.Server, test func(*testing.T, *engine.Server, *testkit.MemConn))
 	get      string
-	// a request with a body of two bytes, of which none or one is sent, and one with all
-	partialPost, wholePost string
-	silences               []silence
+	// the beginnings of requests with bodies, and what their client then sends each second
+	unread   []string
+	trickle  string
+	silences []silence
 }
 
 func timedProtocols() map[string]timed {
-	head := "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+	const head = "POST / HTTP/1.1\r\nHost: a\r\n"
 	return map[string]timed{
-		"HTTP": {inBubble, get, head, head + "ab", httpSilences()},
-		"FastCGI": {inFCGIBubble, aGET("/"), sized(2) + rec(stdinStream, 1, "x"),
-			sized(2) + inRecords(stdinStream, 1, 9, "ab"), fcgiSilences()},
+		"HTTP": {inBubble, get, []string{head + "Content-Length: 1000\r\n\r\n",
+			head + "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
+			head + "Transfer-Encoding: chunked\r\n\r\n"}, "", httpSilences()},
+		"FastCGI": {inFCGIBubble, aGET("/"), []string{sized(1000) + rec(stdinStream, 1, "x"),
+			sized(1000) + rec(stdinStream, 1, "01234567")[:12],
+			fcgiRequest{method: "POST"}.head() + rec(stdinStream, 1, "x")}, rec(stdinStream, 9, "other"), fcgiSilences()},
 	}
 }
 
@@ -210,6 +214,33 @@ func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 			<-ctx.Done()
 		}
 	})
+}
+
+// The end of the base context cancels requests, before and while their handlers run.
+func TestEndOfBaseContextCancelsRequests(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		base, cancel := context.WithCancel(context.Background())
+		var got error
+		settings := &http.Server{
+			BaseContext: func(net.Listener) context.Context { return base },
+			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				got = r.Context().Err()
+			}),
+		}
+		inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			if early {
+				cancel()
+			}
+			io.WriteString(c, get)
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			if !errors.Is(got, context.Canceled) {
+				t.Errorf("ended early %v: %v", early, got)
+			}
+		})
+	}
 }
 
 // A connection that ends is read for a limited time, whether its client sends without pause or
