@@ -119,21 +119,3 @@ func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
 		})
 	}
 }
-
-// The responses to earlier requests arrive whole.
-func TestAbortedHandlerKeepsEarlierResponses(t *testing.T) {
-	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/" {
-			endsBadly(w, r)
-		}
-		io.WriteString(w, "fine.")
-	}), func(s *site) {
-		fine := strings.Replace(get, "/ ", "/fine ", 1)
-		for _, size := range []int{0, 2000, 3000} {
-			got := s.exchangeText(fine + fine + fmt.Sprintf("GET /?end=abort&size=%d HTTP/1.1\r\n%s\r\n", size, host))
-			if strings.Count(got, "fine.") != 2 || strings.Contains(got, "xxx") != (size > 2048) {
-				s.Errorf("%d: %q", size, got)
-			}
-		}
-	})
-}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -176,45 +175,4 @@ func sendSlowly(t *testing.T, newServer func(*http.Server) server, closing strin
 	s.Close()
 	c.Close()
 	<-done
-}
-
-// pipeListener accepts connections that have no buffers, and of which no side can be closed alone.
-type pipeListener chan net.Conn
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	if c, ok := <-l; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-func (l pipeListener) Close() error { close(l); return nil }
-func (pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-// A handler that closes the body reads what a client sends that sends everything before it reads.
-func TestClosedBodyIsReadBeforeTheResponse(t *testing.T) {
-	for name, newServer := range makers {
-		for _, closing := range []string{"", "Connection: close\r\n"} {
-			l := make(pipeListener)
-			s := newServer(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_ = r.Body.Close()
-				io.WriteString(w, "refused.")
-			})})
-			done := goServe(s, l)
-			c, served := net.Pipe()
-			l <- served
-			_ = c.SetDeadline(time.Now().Add(time.Minute))
-			text := strings.Replace(chunked, host, host+closing, 1)
-			for _, piece := range []string{text[:len(text)-8], text[len(text)-8:]} {
-				if _, err := io.WriteString(c, piece); err != nil {
-					t.Fatalf("%s, %q: %q: %v", name, closing, piece, err)
-				}
-			}
-			if got := readResponses(t, c, 1); !strings.HasSuffix(got, "refused.") {
-				t.Errorf("%s, %q: %q", name, closing, got)
-			}
-			c.Close()
-			s.Close()
-			<-done
-		}
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // These tests send records at unusual times. Section 4 of the specification allows management
@@ -58,34 +57,6 @@ func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
 }
 
-// A response that is shorter than its Content-Length because of ABORT_REQUEST still ends with
-// END_REQUEST: the web server has no client for it.
-func TestFCGIAbortedResponseEndsWithEndRequest(t *testing.T) {
-	entered := make(chan bool, 1)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/long" {
-			return
-		}
-		io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Length", "1000")
-		io.WriteString(w, "short")
-		entered <- true
-		<-r.Context().Done()
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		for _, request := range []string{aGET("/long"),
-			fcgiRequest{uri: "/long", method: "POST", body: "hello"}.String()} {
-			io.WriteString(p, request)
-			<-entered
-			io.WriteString(p, abort)
-			if a := p.readResponse(); a.body != "short" {
-				s.Error(a)
-			}
-			p.roundTrip(aGET("/next"))
-		}
-	})
-}
-
 // Management records get their replies at once in each state of a connection. No further input and
 // no end of a response is necessary.
 func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
@@ -121,40 +92,6 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 			write(records)
 			replies("in unread STDIN")
 			write(rec(stdinStream, 1, ""))
-		}
-	})
-}
-
-// A web server that reads nothing before it has sent all of STDIN is not blocked by a due reply,
-// nor by the response.
-func TestFCGIRepliesDoNotBlockUnreadResponse(t *testing.T) {
-	done := make(chan int64)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" {
-			return
-		}
-		wrote := make(chan bool)
-		go func() {
-			defer close(wrote)
-			w.Write(make([]byte, 20<<20)) // more than sockets hold
-		}()
-		n, _ := io.Copy(io.Discard, r.Body)
-		done <- n
-		<-wrote
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		p.SetDeadline(time.Now().Add(time.Minute))
-		p.send(sized(300_000) + strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 10_000))+question, 30) +
-			rec(stdinStream, 1, ""))
-		if n := <-done; n != 300_000 {
-			s.Errorf("%d bytes of the body", n)
-		}
-		if a := p.readResponse(); len(a.body) != 20<<20 {
-			s.Errorf("%d bytes", len(a.body))
-		}
-		p.roundTrip(aGET("/next"))
-		if len(p.management) != 30 {
-			s.Errorf("%d replies", len(p.management))
 		}
 	})
 }

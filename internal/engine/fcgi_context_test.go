@@ -2,15 +2,12 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/engine/fastcgi"
 )
 
 // waiter is a handler that waits for the end of its context. The test waits for it.
@@ -173,59 +170,6 @@ func TestFCGIAbortAfterBodyOfKnownLengthCancelsContext(t *testing.T) {
 						t.Error(a)
 					}
 				})
-			}
-		}
-	})
-}
-
-// Reading a body returns the reason why the web server gave up.
-func TestFCGIReadReturnsReasonOfFailure(t *testing.T) {
-	entered := make(chan bool)
-	type end struct{ err, ctx error }
-	ended := make(chan end)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			return // for a connection that was kept
-		}
-		io.ReadFull(r.Body, make([]byte, 2))
-		entered <- true
-		_, err := io.Copy(io.Discard, r.Body)
-		ended <- end{err, r.Context().Err()}
-		io.WriteString(w, "sorry")
-	}), func(s *fcgiSite) {
-		for name, test := range map[string]struct {
-			send string
-			want error
-		}{
-			"abort":               {abort, fastcgi.ErrAborted},
-			"abort in a record":   {"lo" + abort, fastcgi.ErrAborted},
-			"abort and a request": {abort + aGET("/"), fastcgi.ErrAborted},
-			"close":               {"", fastcgi.ErrConnClosed},
-			"close in a record":   {rec(stdinStream, 1, "0123456789")[:11], fastcgi.ErrConnClosed},
-			"close in a header":   {rec(stdinStream, 1, "0123456789")[:3], fastcgi.ErrConnClosed},
-		} {
-			for _, length := range []string{"9", ""} {
-				p := s.peer()
-				part, rest := rec(stdinStream, 1, "hel"), test.send
-				if strings.HasPrefix(rest, "lo") {
-					part = rec(stdinStream, 1, "hello")[:11]
-				}
-				io.WriteString(p, fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head()+part)
-				<-entered
-				io.WriteString(p, rest)
-				if !errors.Is(test.want, fastcgi.ErrAborted) {
-					p.closeWrite()
-				}
-				if got := <-ended; !errors.Is(got.err, test.want) || !errors.Is(got.ctx, context.Canceled) {
-					s.Errorf("%s: %v, context %v; want %v", name, got.err, got.ctx, test.want)
-				}
-				if a := p.readResponse(); a.body != "sorry" {
-					s.Errorf("%s: %v", name, a)
-				}
-				if name == "abort and a request" {
-					p.readResponse()
-				}
-				p.Close()
 			}
 		}
 	})

@@ -170,36 +170,3 @@ func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 		})
 	}
 }
-
-// Responses to requests that were pipelined before one that hijacks arrive before the handler's own
-// output.
-func TestEarlierResponsesPrecedeHijackedOutput(t *testing.T) {
-	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/hijack" {
-			io.WriteString(w, "before.")
-			return
-		}
-		c, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer func(c net.Conn) { c.Close() }(c)
-		io.WriteString(c, "taken.")
-	}), func(s *site) {
-		c := s.connect()
-		for range 100 { // so that handlers run on the loop
-			io.WriteString(c, get)
-			readResponses(s.T, c, 1)
-		}
-		for range 20 {
-			c := s.connect()
-			io.WriteString(c, get+get+get+"GET /hijack HTTP/1.1\r\n"+host+"\r\n")
-			b, err := io.ReadAll(c)
-			if got := string(b); strings.Count(got, "before.") != 3 || !strings.HasSuffix(got, "before.taken.") ||
-				err != nil {
-				s.Errorf("%q %v", got, err)
-			}
-		}
-	})
-}

@@ -2,15 +2,11 @@ package engine_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -102,51 +98,6 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 	})
 }
 
-// A client that ends its output has left, whether it ends the TCP connection or not. A client that
-// sends another request has not.
-func TestContextEndsWhenTLSClientEndsOutput(t *testing.T) {
-	entered, ended := make(chan bool), make(chan error, 1)
-	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/next" {
-			io.WriteString(w, "next.")
-			return
-		}
-		_ = r.Context().Err()
-		entered <- true
-		<-entered
-		if r.URL.Path == "/" {
-			<-r.Context().Done()
-			ended <- r.Context().Err()
-		}
-		io.WriteString(w, "first.")
-	}), func(s *site) {
-		for name, leave := range map[string]func(*tls.Conn) error{
-			"alert": (*tls.Conn).CloseWrite,
-			"close": (*tls.Conn).Close,
-			"end":   func(c *tls.Conn) error { return c.NetConn().Close() },
-		} {
-			c := s.connect().(*tls.Conn)
-			io.WriteString(c, get)
-			<-entered
-			if err := leave(c); err != nil {
-				s.Fatal(err)
-			}
-			entered <- true
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				s.Errorf("%s: the context ended with %v", name, err)
-			}
-		}
-		c := s.connect()
-		io.WriteString(c, strings.Replace(get, "/", "/stay", 1))
-		<-entered
-		io.WriteString(c, strings.Replace(get, "/", "/next", 1))
-		entered <- true
-		if got := readResponses(s.T, c, 2); !strings.Contains(got, "first.") || !strings.HasSuffix(got, "next.") {
-			s.Errorf("responses %q", got)
-		}
-	})
-}
-
 // recordingConn records what is received.
 type recordingConn struct {
 	net.Conn
@@ -234,29 +185,4 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A small file is sent in the record of its response's head: the kernel cannot encrypt what it
-// copies, so that copying would only make two writes of one.
-func TestSmallFileIsSentInOneRecord(t *testing.T) {
-	const application, size = 23, 900
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("."), size), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) }), func(s *site) {
-		c, err := s.dial()
-		if err != nil {
-			s.Fatal(err)
-		}
-		raw := &recordingConn{Conn: c.(*tls.Conn).NetConn()}
-		c = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
-		defer c.Close()
-		c.SetDeadline(time.Now().Add(time.Minute))
-		io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
-		b, err := io.ReadAll(c)
-		if n := bytes.Count(recordTypes(raw.received.Bytes()), []byte{application}); n != 1 || err != nil {
-			s.Errorf("%d bytes in %d records, %v", len(b), n, err)
-		}
-	})
 }

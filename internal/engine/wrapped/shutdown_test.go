@@ -178,27 +178,6 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 	}
 }
 
-// SetKeepAlivesEnabled(false) ends HTTP/2 connections after the current request.
-func TestDisabledKeepAlivesEndHTTP2Connections(t *testing.T) {
-	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) {
-			io.WriteString(w, r.RemoteAddr)
-		})})
-	first := site.get("/")
-	if again := site.get("/"); again != first {
-		t.Errorf("two connections: %s, %s", first, again)
-	}
-	site.server.SetKeepAlivesEnabled(false)
-	site.get("/")
-	again := site.get("/")
-	for end := time.Now().Add(patience); again == first && time.Now().Before(end); again = site.get("/") {
-		time.Sleep(time.Millisecond) // until the client has received GOAWAY
-	}
-	if again == first || again == "failed" {
-		t.Errorf("%s after %s", again, first)
-	}
-}
-
 // The package's functions serve until Accept fails.
 func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
