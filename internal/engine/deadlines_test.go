@@ -24,11 +24,11 @@ type deadlineCase struct {
 	want     string // of the last response's body
 }
 
-// deadlineSettings says which timeouts of a server are set.
+// deadlineSettings says which timeouts of a server are set, to bound.
 type deadlineSettings struct{ read, head, idle bool }
 
 const (
-	bound = 800 * time.Millisecond
+	bound = 4 * time.Second
 	late  = "\x00late"
 )
 
@@ -45,7 +45,7 @@ func after(then func(http.ResponseWriter, *http.Request) string, names ...string
 		for _, name := range names {
 			which, when, _ := strings.Cut(name, " ")
 			at := map[string]time.Time{"none": {}, "far": time.Now().Add(time.Hour), "past": time.Unix(1, 0),
-				"soon": time.Now().Add(bound / 4)}[when]
+				"soon": time.Now().Add(bound / 2)}[when]
 			set := map[string]func(time.Time) error{"read": control.SetReadDeadline,
 				"write": control.SetWriteDeadline}[which]
 			if err := set(at); err != nil {
@@ -127,25 +127,25 @@ var deadlineCases = func() (all []deadlineCase) {
 	return all
 }()
 
-// server returns a server of the case. A timeout that is set is the limit.
-func (d *deadlineCase) server(limit time.Duration) *http.Server {
+// server returns a server of the case.
+func (d *deadlineCase) server() *http.Server {
 	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "<"+d.handler(w, r)+">")
 	})}
 	if d.settings.read {
-		set.ReadTimeout, set.IdleTimeout = limit, time.Hour
+		set.ReadTimeout, set.IdleTimeout = bound, time.Hour
 	}
 	if d.settings.head {
-		set.ReadHeaderTimeout = limit
+		set.ReadHeaderTimeout = bound
 	}
 	if d.settings.idle {
-		set.IdleTimeout = limit
+		set.IdleTimeout = bound
 	}
 	return set
 }
 
 // check sends the pieces of the case and compares the last response.
-func (d *deadlineCase) check(t *testing.T, c net.Conn, limit time.Duration) {
+func (d *deadlineCase) check(t *testing.T, c net.Conn) {
 	received := make(chan string, len(d.pieces)+1)
 	go func() {
 		defer close(received)
@@ -163,10 +163,10 @@ func (d *deadlineCase) check(t *testing.T, c net.Conn, limit time.Duration) {
 	for _, p := range d.pieces {
 		switch p {
 		case late:
-			time.Sleep(limit * 3 / 2)
+			time.Sleep(bound * 3 / 2)
 			continue
 		case "":
-			time.Sleep(limit / 20)
+			time.Sleep(bound / 20)
 		}
 		due += strings.Count(p, " HTTP/1.1\r\n")
 		io.WriteString(c, p)
@@ -207,23 +207,22 @@ func TestDeadlinesAreIndependent(t *testing.T) {
 	for _, d := range deadlineCases {
 		for maker, newServer := range makers {
 			t.Run(maker+" "+d.name, func(t *testing.T) {
-				serveAlone(t, newServer, d.server(bound), func(t *testing.T, c net.Conn) { d.check(t, c, bound) })
+				serveAlone(t, newServer, d.server(), d.check)
 			})
 		}
 	}
 }
 
-// The same holds on shards, which have another clock. All cases wait concurrently. The limit is so
-// long that a handler sets its deadlines in time on a busy machine, too.
+// The same holds on shards, which have another clock. All cases wait concurrently. The timeouts are
+// so long that a handler sets its deadlines in time on a busy machine, too.
 func TestDeadlinesAreIndependentOnShards(t *testing.T) {
 	t.Parallel()
-	const limit = 4 * time.Second
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, mode := range []string{"tcp", "ServeTLS"} {
 		for _, d := range deadlineCases {
-			s := siteOf(t, "tare", mode, d.server(limit))
-			all.Go(func() { d.check(t, s.connect(), limit) })
+			s := siteOf(t, "tare", mode, d.server())
+			all.Go(func() { d.check(t, s.connect()) })
 		}
 	}
 }
@@ -237,8 +236,8 @@ func TestWriteDeadlineReplacesWriteTimeout(t *testing.T) {
 	}{
 		"none":    {bound, nil, bound},
 		"read":    {bound, []string{"read far"}, bound},
-		"shorter": {time.Hour, []string{"write soon"}, bound / 4},
-		"longer":  {bound / 8, []string{"write far", "read far", "write soon"}, bound / 4},
+		"shorter": {time.Hour, []string{"write soon"}, bound / 2},
+		"longer":  {bound / 8, []string{"write far", "read far", "write soon"}, bound / 2},
 	} {
 		for maker, newServer := range makers {
 			t.Run(name+"/"+maker, func(t *testing.T) {
@@ -277,7 +276,7 @@ func TestReadDeadlineDoesNotHideDeparture(t *testing.T) {
 					c := s.connect()
 					io.WriteString(c, request)
 					<-entered
-					time.Sleep(bound / 20)
+					time.Sleep(20 * time.Millisecond) // so that the context is in use
 					c.Close()
 					select {
 					case <-ended:

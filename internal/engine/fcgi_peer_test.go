@@ -397,13 +397,18 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 
 // engineGoroutines counts the goroutines that run the engine's code or were started by it.
 func engineGoroutines() (n int) {
-	all := make([]byte, 4<<20)
-	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
+	for stack := range strings.SplitSeq(allStacks(), "\n\n") {
 		if strings.Contains(stack, "tare/internal/engine.") || strings.Contains(stack, "tare/internal/engine/") {
 			n++
 		}
 	}
 	return n
+}
+
+// allStacks returns the stacks of all goroutines.
+func allStacks() string {
+	b := make([]byte, 4<<20)
+	return string(b[:runtime.Stack(b, true)])
 }
 
 // eventually waits until a condition holds.

@@ -21,7 +21,7 @@ func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 				closed := make(chan bool)
 				s := siteOf(t, "tare", mode, handle(func(w http.ResponseWriter, _ *http.Request) {
 					<-closed
-					time.Sleep(bound / 20) // until the alert has arrived
+					time.Sleep(40 * time.Millisecond) // until the alert has arrived
 					io.WriteString(w, strings.Repeat("x", size))
 					end()
 				})())
@@ -31,10 +31,10 @@ func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 					t.Fatal(err)
 				}
 				io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
-				time.Sleep(bound / 20) // so that the request arrives alone
+				time.Sleep(40 * time.Millisecond) // so that the request arrives alone
 				c.CloseWrite()
 				closed <- true
-				time.Sleep(bound / 4)
+				time.Sleep(200 * time.Millisecond)
 				b, err := io.ReadAll(c)
 				if n := strings.Count(string(b), "x"); n < size-held {
 					t.Errorf("%d bytes of %d: %v", n, size, err)

@@ -66,12 +66,15 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 // What clients and handlers observe does not depend on the path, so that other tests of the
 // goroutine path also hold for shards.
 func TestBothPathsGiveSameResponses(t *testing.T) {
-	check := func(t *testing.T, h http.Handler, pieces []string) {
+	check := func(t *testing.T, h http.Handler, pieces []string, overTLS bool) {
 		t.Parallel()
 		portable := overSockets(t, "net.Conn", makers["tare"], h, pieces)
 		shards := overSockets(t, "tcp", makers["tare"], h, pieces)
 		if portable != shards {
 			t.Errorf("requests %q\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
+		}
+		if !overTLS {
+			return
 		}
 		portable = overSockets(t, "tls", makers["tare"], h, pieces)
 		shards = overSockets(t, "ServeTLS", makers["tare"], h, pieces)
@@ -80,7 +83,7 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 		}
 	}
 	for name, pieces := range requests {
-		t.Run(name, func(t *testing.T) { check(t, http.HandlerFunc(dump), pieces) })
+		t.Run(name, func(t *testing.T) { check(t, http.HandlerFunc(dump), pieces, true) })
 	}
 	for name, h := range handlers {
 		for kind, pieces := range map[string][]string{
@@ -90,7 +93,7 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 			if name == "timeout" || strings.Contains(name, "hijack") && len(pieces) > 1 {
 				continue // their responses depend on the client's timing
 			}
-			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces) })
+			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces, kind == "post") })
 		}
 	}
 }

@@ -87,8 +87,3 @@ func lockedThread() bool {
 	head, _, _ := bytes.Cut(b[:runtime.Stack(b, false)], []byte("\n"))
 	return bytes.Contains(head, []byte("locked to thread"))
 }
-
-func allStacks() string {
-	b := make([]byte, 4<<20)
-	return string(b[:runtime.Stack(b, true)])
-}
