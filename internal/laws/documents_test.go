@@ -65,6 +65,7 @@ func anchors(text string) map[string]bool {
 }
 
 func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
+	t.Chdir(root)
 	all := documents(t)
 	link := regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
 	for name, text := range all {
@@ -87,6 +88,7 @@ func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 }
 
 func TestDocumentsAreShort(t *testing.T) {
+	t.Chdir(root)
 	all := documents(t)
 	if n := strings.Count(all["README.md"], "\n"); n > maxReadmeLines {
 		t.Errorf("README.md has %d lines, want at most %d", n, maxReadmeLines)
@@ -99,6 +101,7 @@ func TestDocumentsAreShort(t *testing.T) {
 // README.md names the releases of Go that the Makefile tests with: one of each supported version.
 // go.mod requires the first version.
 func TestDocumentsNameSupportedReleases(t *testing.T) {
+	t.Chdir(root)
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
 		t.Fatal(err)
@@ -141,6 +144,7 @@ func declaredTests(all map[string]*ast.File) map[string]bool {
 
 // Tests that comments name exist: readers rely on a comment that says where something is tested.
 func TestTestsInCommentsExist(t *testing.T) {
+	t.Chdir(root)
 	_, all := files(t)
 	declared := declaredTests(all)
 	for path, f := range all {
@@ -157,6 +161,7 @@ func TestTestsInCommentsExist(t *testing.T) {
 // Tests that documents name exist: SECURITY.md relies on them for its promises. Those of
 // docs/compatibility.md are other projects'.
 func TestTestsInDocumentsExist(t *testing.T) {
+	t.Chdir(root)
 	_, all := files(t)
 	declared := declaredTests(all)
 	for name, text := range documents(t) {
@@ -208,6 +213,7 @@ func tableKeys(t *testing.T, document, section string) map[string]bool {
 }
 
 func TestArchitectureNamesEveryRoom(t *testing.T) {
+	t.Chdir(root)
 	named := tableKeys(t, "ARCHITECTURE.md", "Rooms")
 	b, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -230,6 +236,7 @@ func TestArchitectureNamesEveryRoom(t *testing.T) {
 }
 
 func TestDecisionsNameEveryDependency(t *testing.T) {
+	t.Chdir(root)
 	const document = "docs/decisions.md"
 	named := tableKeys(t, document, "Dependencies")
 	mod, err := os.ReadFile("go.mod")

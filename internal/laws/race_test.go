@@ -15,6 +15,7 @@ import (
 // Tests that are skipped with the race detector, or not compiled, are in the lists of the Makefile,
 // by which "make test" runs them without it.
 func TestRacelessTestsRun(t *testing.T) {
+	t.Chdir(root)
 	rooms := strings.Fields(makeVariable(t, "RACELESS_PACKAGES"))
 	names, laws := regexp.MustCompile(makeVariable(t, "RACELESS")), makeVariable(t, "LAWS")
 	_, all := files(t)

@@ -22,6 +22,7 @@ import (
 // check reads all source, also of the standard library, so that nothing is compiled for a system on
 // which it never runs. "make lint" runs "go vet" for these systems.
 func TestArchitectureBuildsOnOtherSystems(t *testing.T) {
+	t.Chdir(root)
 	packages := strings.Fields(makeVariable(t, "PORTABLE"))
 	for _, system := range []struct {
 		os, arch string
