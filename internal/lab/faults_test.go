@@ -74,9 +74,7 @@ func quickly(trials *lab.Trials) {
 
 // The report names the fault of each contender that was built with one, and none of the twin.
 func TestFaultsAreNamed(t *testing.T) {
-	if testkit.Race && !isSlow() {
-		t.Skip(slowWithRace)
-	}
+	testkit.NoRace(t, slowWithRace)
 	checkFaults(t, lab.Options{Adjust: quickly},
 		slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))
 }

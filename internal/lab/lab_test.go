@@ -161,9 +161,7 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 // slow version of the test runs a contender in all its experiments, at saturation. The normal one
 // runs it in the first, at a low rate.
 func TestProjectContendersServe(t *testing.T) {
-	if testkit.Race && !isSlow() {
-		t.Skip(slowWithRace)
-	}
+	testkit.NoRace(t, slowWithRace)
 	programs.Nginx(t)
 	root := programs.Root(t)
 	names, err := lab.Experiments(filepath.Join(root, "experiments"), lab.Comparison)
@@ -232,7 +230,7 @@ func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 
 // slowWithRace is why some tests run without the race detector only.
 // TestWeighComparesFastCGIAndIsolatesFailures and its neighbors run the same code with it.
-const slowWithRace = "the race detector multiplies the CPU time of the load"
+const slowWithRace = "it multiplies the CPU time of the load"
 
 // weighBriefly runs one block of an experiment with some contenders and the control. If programs
 // are missing, it skips the test, or fails if CI=true is set.

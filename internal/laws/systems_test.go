@@ -127,3 +127,19 @@ func (i importerFrom) Import(path string) (*types.Package, error) {
 	}
 	return nil, errors.New("not found: " + path)
 }
+
+// makeVariable returns the value of a variable of the Makefile.
+func makeVariable(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+		if value, ok := strings.CutPrefix(line, name+" := "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	t.Fatalf("the Makefile has no %s", name)
+	return ""
+}
