@@ -92,7 +92,7 @@ func (w *writer) insert(path string) {
 		sub.r.Header = sub.r.Header.Clone()
 		delete(sub.r.Header, "Accept-Encoding")
 	}
-	sub.out.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
+	sub.w.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
 	defer sub.endSubrequest()
 	sub.runSubrequest()
 	w.x.regexTimedOut = w.x.regexTimedOut || sub.regexTimedOut

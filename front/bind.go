@@ -76,14 +76,12 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 		w = new(boundWriter)
 	}
 	x.handlerHasRequest = x.handlerHasRequest || r == x.r
-	if len(x.r.Header["Upgrade"]) > 0 {
-		x.wrapWriter() // to end the connection if the handler hijacks it
-	}
+	to := x.handlerWriter()
 	if !b.proxy.response.inspectsBound {
-		b.handler.ServeHTTP(writerFor(x.w, r), r)
+		b.handler.ServeHTTP(writerFor(to, r), r)
 		return responded
 	}
-	*w = boundWriter{ResponseWriter: x.w, x: x, rules: b.proxy.response}
+	*w = boundWriter{ResponseWriter: to, x: x, rules: b.proxy.response}
 	if x.redirects > 0 && len(x.w.Header()) > 0 {
 		earlier := takeEarlier(x.w.Header())
 		w.earlier = &earlier
@@ -94,6 +92,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	if w.redirectTo == "" {
 		return responded
 	}
+	x.w.isBypassed = false
 	header := x.w.Header()
 	redirected := header.Clone()
 	clear(header)

@@ -192,10 +192,10 @@ func (z *compressWriter) Write(p []byte) (int, error) {
 // empty without compression by the coding.
 func compressionRatio(coding string) variable {
 	return func(x *exchange) string {
-		if x.out == nil || x.out.compress == nil || x.out.sent == 0 || x.out.compress.pool.coding != coding {
+		if x.w.compress == nil || x.w.sent == 0 || x.w.compress.pool.coding != coding {
 			return ""
 		}
-		hundredths := (x.out.compress.uncompressed*1000/x.out.sent + 5) / 10
+		hundredths := (x.w.compress.uncompressed*1000/x.w.sent + 5) / 10
 		return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
 	}
 }

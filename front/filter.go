@@ -29,12 +29,12 @@ type filters struct {
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 means none
-	onlySendTimeout bool          // only sendTimeout is set
+	observes        bool          // responses are changed or observed, apart from sendTimeout
 	needsHeader     bool          // a response's fields are read or replaced: see proxyfields.go
 }
 
-// filters compiles the filters of a location. They are nil if responses are neither changed nor
-// observed. A bound handler's responses have no timeout unless the Settings set one.
+// filters compiles the filters of a location. A bound handler's responses have no timeout unless
+// the Settings set one.
 func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*filters, error) {
 	f := filters{noChunks: s.NoChunks}
 	if id != nil && id.from.Mode != "log" {
@@ -83,34 +83,24 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*fil
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
 		pass != nil && pass.Intercept
-	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.userID == nil && !f.needsHeader
-	if f.onlySendTimeout {
-		return c.timeoutFilters(f.sendTimeout), nil
+	f.observes = isObserved || len(f.fields) > 0 || f.userID != nil || f.needsHeader
+	if shared := c.shares.filters[f.sendTimeout]; shared != nil && !f.observes {
+		return shared, nil
 	}
-	return new(f), nil
+	if !f.observes {
+		c.shares.filters[f.sendTimeout] = &f
+	}
+	return &f, nil
 }
 
-// timeoutFilters returns filters that only set a timeout; nil if that is 0.
-func (c *compiler) timeoutFilters(timeout time.Duration) *filters {
-	if timeout == 0 {
-		return nil
-	}
-	f := c.shares.timeouts[timeout]
-	if f == nil {
-		f = &filters{sendTimeout: timeout, onlySendTimeout: true}
-		c.shares.timeouts[timeout] = f
-	}
-	return f
-}
-
-// writer is the content's http.ResponseWriter if the response is observed or changed. Unwrap gives
-// access to the server's other methods.
+// writer is the content's http.ResponseWriter. Unwrap gives access to the server's other methods.
 type writer struct {
 	http.ResponseWriter
 	x              *exchange
 	status         int   // of the response; 0 until it has one
 	sent           int64 // bytes of the body that were written to the server
 	withheldStatus int   // the status of a response that an error page replaces, else 0
+	isBypassed     bool  // a bound handler writes to the ResponseWriter itself
 	hijacked       bool
 	unwatch        func() bool // of the plan that ends the hijacked connection
 	switchBytes    int64       // length of a tunnel's 101 head
@@ -167,7 +157,7 @@ func (w *writer) sendHead(code int) {
 	if w.x.errorStatus != 0 {
 		cleanPageHeader(w.Header(), code)
 	}
-	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
+	if f := w.x.loc.filters; w.x.parent == nil {
 		f.changeHeader(w.x, w.Header(), code)
 		if w.trailers = f.addsTrailers(w, code); w.trailers {
 			f.announceTrailers(w.Header())
@@ -176,7 +166,7 @@ func (w *writer) sendHead(code int) {
 		if f.changesBody() && !f.startBodyFilters(w) {
 			return
 		}
-	} else if f != nil && w.x.isAdded && !f.startAddedFilters(w) {
+	} else if w.x.isAdded && !f.startAddedFilters(w) {
 		return
 	}
 	w.ResponseWriter.WriteHeader(code)
@@ -381,7 +371,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // finish ends the response.
 func (w *writer) finish() {
-	if w.hijacked || w.x.loggedStatus != 0 {
+	if w.isBypassed || w.hijacked || w.x.loggedStatus != 0 {
 		return
 	}
 	if w.status == 0 && w.withheldStatus == 0 {

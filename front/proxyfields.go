@@ -44,14 +44,14 @@ func (h *rawHead) spare() rawHead {
 // canPassHead reports whether the head of a response passes, as far as that does not depend on its
 // fields.
 func (x *exchange) canPassHead(status int) (connection.RawSender, bool) {
-	switch f := x.loc.filters; {
+	switch {
 	case status == http.StatusSwitchingProtocols, status == http.StatusUpgradeRequired,
 		x.interceptsErrors && status >= http.StatusMultipleChoices:
 		return nil, false
-	case x.parent != nil, x.errorStatus != 0, !x.out.untouched(), x.bodyStatus.Load() != 0, f != nil && f.needsHeader:
+	case x.parent != nil, x.errorStatus != 0, !x.w.untouched(), x.bodyStatus.Load() != 0, x.loc.filters.needsHeader:
 		return nil, false
 	}
-	s, ok := x.serverWriter().(connection.RawSender)
+	s, ok := x.w.ResponseWriter.(connection.RawSender)
 	return s, ok && !s.HasFields()
 }
 
@@ -106,20 +106,16 @@ func (r *responseRules) rewriteRawFields(x *exchange) {
 // sendRawHead sends the head that passHead has prepared, unless the request's body has meanwhile
 // turned out to be invalid: an error page then replaces the response.
 func (x *exchange) sendRawHead(status int) {
-	if w := x.out; w != nil {
-		if x.bodyStatus.Load() != 0 {
-			x.proxy.raw.sender = nil
-			w.WriteHeader(status)
-			return
-		}
-		w.status = status
-		if f := x.loc.filters; f != nil {
-			if f.fields != nil || f.userID != nil {
-				f.changeHeader(x, w.Header(), status)
-			}
-			w.startLimits(f)
-		}
+	if x.bodyStatus.Load() != 0 {
+		x.proxy.raw.sender = nil
+		x.w.WriteHeader(status)
+		return
 	}
+	x.w.status = status
+	if f := x.loc.filters; f.fields != nil || f.userID != nil {
+		f.changeHeader(x, x.w.Header(), status)
+	}
+	x.w.startLimits(x.loc.filters)
 	x.proxy.raw.sender.WriteRawHeader(status, x.proxy.raw.head.Text, x.proxy.raw.sent)
 }
 

@@ -14,7 +14,7 @@ import (
 func (s *upstreamRequest) Interim(status int, h http.Header) {
 	x := s.exchange
 	if x == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols ||
-		!x.r.ProtoAtLeast(1, 1) || !x.out.untouched() || status == http.StatusEarlyHints && !x.wantsEarlyHints() {
+		!x.r.ProtoAtLeast(1, 1) || !x.w.untouched() || status == http.StatusEarlyHints && !x.wantsEarlyHints() {
 		return
 	}
 	header := x.w.Header()
@@ -45,8 +45,5 @@ func (r *responseRules) copyInterim(to, from http.Header) {
 	}
 }
 
-// isWithheld reports whether an error page replaces the response.
-func (w *writer) isWithheld() bool { return w != nil && w.withheldStatus != 0 }
-
 // untouched reports whether no response has begun.
-func (w *writer) untouched() bool { return w == nil || w.status == 0 && w.withheldStatus == 0 }
+func (w *writer) untouched() bool { return w.status == 0 && w.withheldStatus == 0 }

@@ -156,7 +156,6 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 		resp.Header = x.proxy.clientMemory.Header()
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		x.useFilters()
 		return p.tunnel(x, resp)
 	}
 	if x.proxy.raw.sender == nil {
@@ -166,7 +165,6 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 	}
 	if x.r.Method == http.MethodHead || x.discardsBody() || !bodyAllowed(resp.StatusCode) {
 		closeQuietly(resp.Body)
-		x.useFilters()
 		p.sendFields(x, resp)
 		return responded
 	}

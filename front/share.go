@@ -13,13 +13,13 @@ type shares struct {
 	files     map[filesKey]*fileSet
 	hidden    map[hiddenKey]map[string]bool
 	responses map[responseKey]*responseRules
-	timeouts  map[time.Duration]*filters // filters that only set a timeout
+	filters   map[time.Duration]*filters // those that only have a sendTimeout
 }
 
 func newShares() shares {
 	return shares{
 		files: make(map[filesKey]*fileSet), hidden: make(map[hiddenKey]map[string]bool),
-		responses: make(map[responseKey]*responseRules), timeouts: make(map[time.Duration]*filters),
+		responses: make(map[responseKey]*responseRules), filters: make(map[time.Duration]*filters),
 	}
 }
 

@@ -117,7 +117,7 @@ func (t subOutput) Write(p []byte) (int, error) { return t.w.encode(p) }
 // editsBody reports whether responses of some type are edited, so that their length changes.
 func (x *exchange) editsBody() bool {
 	f := x.loc.filters
-	return f != nil && (f.sub != nil || f.addition != nil || f.recoding != nil)
+	return f.sub != nil || f.addition != nil || f.recoding != nil
 }
 
 // edits reports whether responses of a type are edited.
