@@ -99,21 +99,16 @@ func (x *exchange) releaseLimits() {
 	x.limitReleases = nil
 }
 
-// responseStatus returns the status of the response, or the one to log if there is none.
+// responseStatus returns the status of the response, or the one to log if there is none. It is 0
+// before there is one, and if the response is not observed.
 func (x *exchange) responseStatus() int {
 	switch {
 	case x.loggedStatus != 0:
 		return x.loggedStatus
 	case x.errorStatus != 0 && x.w.status == 0:
 		return clientStatus(x.errorStatus) // whose page has not begun yet
-	case x.w.isBypassed:
-		return 0 // the response is not observed
-	case x.w.status != 0:
-		return x.w.status
-	case x.isComplete:
-		return http.StatusOK
 	}
-	return http.StatusInternalServerError // the handler panics
+	return x.w.status
 }
 
 // responseBytes returns the length of the response's body.
