@@ -64,13 +64,13 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 	head, rewrites := x.proxy.clientMemory.Head(), false
 	x.proxy.raw.sent = slices.Grow(x.proxy.raw.sent[:0], len(head.Fields))
 	for i := range head.Fields {
-		switch f := &head.Fields[i]; p.response.fateOf(f, head.Text) {
-		case fieldNeedsHeader:
+		f := &head.Fields[i]
+		fate := p.response.rawFate(f, head.Text)
+		if fate&fieldDirects != 0 {
 			return false
-		case fieldMayBeRewritten:
-			rewrites = true
-			fallthrough
-		case fieldPasses:
+		}
+		if fate&fieldIsDropped == 0 {
+			rewrites = rewrites || fate&fieldIsRewritten != 0
 			x.proxy.raw.sent = append(x.proxy.raw.sent, *f)
 		}
 	}
@@ -85,7 +85,7 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 func (r *responseRules) rewriteRawFields(x *exchange) {
 	raw, before := &x.proxy.raw, make(http.Header)
 	for i := range raw.sent {
-		if f := &raw.sent[i]; r.fateOf(f, raw.head.Text) == fieldMayBeRewritten {
+		if f := &raw.sent[i]; r.rawFate(f, raw.head.Text)&fieldIsRewritten != 0 {
 			name := http.CanonicalHeaderKey(string(f.Name.In(raw.head.Text)))
 			before[name] = append(before[name], string(f.Value.In(raw.head.Text)))
 		}
@@ -142,40 +142,20 @@ func (x *exchange) sentField(name string) []string {
 	return values
 }
 
-// fieldFate is what becomes of a field of an upstream's response.
-type fieldFate int
-
-const (
-	fieldPasses fieldFate = iota
-	fieldIsDropped
-	fieldMayBeRewritten // by rewriteFields
-	fieldNeedsHeader    // directs the front, or drops other fields
-)
-
-// fateOf returns what becomes of a field. It agrees with copyHeader and rewriteFields.
-func (r *responseRules) fateOf(f *http1.Field, head []byte) fieldFate {
+// rawFate is fate for a field of a head.
+func (r *responseRules) rawFate(f *http1.Field, head []byte) fieldFate {
 	switch value := f.Value.In(head); {
 	case f.Known == http1.NameConnection && !bytes.EqualFold(value, []byte("keep-alive")) &&
 		!bytes.EqualFold(value, []byte("close")):
-		return fieldNeedsHeader // it may name fields
+		return fieldDirects // it may name fields
 	case f.ConcernsConnection(head):
 		return fieldIsDropped
 	case !r.markedNames.hasBytes(f.Name.In(head)):
-		return fieldPasses
+		return 0
 	}
 	name := f.Known.String()
 	if name == "" {
 		name = http.CanonicalHeaderKey(string(f.Name.In(head)))
 	}
-	switch {
-	case name == "X-Accel-Redirect" && r.mayRedirect, name == "X-Accel-Limit-Rate" && r.mayLimitRate,
-		name == "X-Accel-Buffering" && r.mayBuffer:
-		return fieldNeedsHeader
-	case r.hidden[name]:
-		return fieldIsDropped
-	case r.locations != nil && (name == "Location" || name == "Refresh"),
-		r.rewritesCookies() && name == "Set-Cookie":
-		return fieldMayBeRewritten
-	}
-	return fieldPasses
+	return r.fates[name]
 }

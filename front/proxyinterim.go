@@ -4,8 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // Interim implements fetch.Caller: it forwards a 1xx response while the request waits for its final
@@ -21,7 +19,8 @@ func (s *upstreamRequest) Interim(status int, h http.Header) {
 	before := maps.Clone(header)
 	clear(header)
 	rules := s.proxy.response
-	rules.copyInterim(header, h)
+	rules.copyFields(header, h)
+	delete(header, "Content-Length")
 	rules.rewriteFields(x, header)
 	x.w.WriteHeader(status)
 	clear(header)
@@ -32,17 +31,6 @@ func (s *upstreamRequest) Interim(status int, h http.Header) {
 func (x *exchange) wantsEarlyHints() bool {
 	return x.loc.earlyHints == nil ||
 		slices.ContainsFunc(x.loc.earlyHints, func(t text) bool { return t.isTrue(x) })
-}
-
-// copyInterim copies the header of a 1xx response, as far as the client receives it.
-func (r *responseRules) copyInterim(to, from http.Header) {
-	dropped := from["Connection"]
-	for name, values := range from {
-		if name != "Content-Length" && !http1.ConcernsConnection(name) && !r.hidden[name] &&
-			!http1.HasToken(dropped, name) {
-			to[name] = values
-		}
-	}
 }
 
 // untouched reports whether no response has begun.

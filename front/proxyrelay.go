@@ -87,7 +87,7 @@ func (p *proxy) sendFields(x *exchange, resp *http.Response) {
 func (p *proxy) sendHead(x *exchange, resp *http.Response) {
 	var names []string
 	for name := range resp.Trailer {
-		if p.response.passesTrailer(name) {
+		if p.response.fate(name)&fieldIsDropped == 0 {
 			names = append(names, name)
 		}
 	}
@@ -106,18 +106,13 @@ func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
 	announced := header["Trailer"]
 	for name, values := range resp.Trailer {
 		switch {
-		case !p.response.passesTrailer(name):
+		case p.response.fate(name)&fieldIsDropped != 0:
 		case http1.HasToken(announced, name):
 			header[name] = values
 		default:
 			header[http.TrailerPrefix+name] = values
 		}
 	}
-}
-
-// passesTrailer reports whether a trailer field is forwarded. Hidden fields are hidden here, too.
-func (r *responseRules) passesTrailer(name string) bool {
-	return !r.hidden[name] && !http1.ConcernsConnection(name)
 }
 
 // keepsConnectionByLength reports whether the length of a body, which only its end shows, decides
