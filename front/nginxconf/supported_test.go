@@ -149,7 +149,7 @@ func samples() map[string][]sample {
 		"limit_conn_dry_run":   at("location", "limit_conn_dry_run on;"),
 		"log_format":           at("http", "log_format f a;", "log_format f escape=json a;"),
 		"access_log": at("location", "access_log x;", "access_log x combined if=$host;",
-			"access_log x combined gzip;", "access_log x combined gzip=9 buffer=1m flush=2s;", "access_log x$host;",
+			"access_log x$host;",
 			"access_log syslog:server=a;"),
 		"open_log_file_cache": {{"location", "open_log_file_cache max=3;", "access_log x$host;"},
 			{"location", "open_log_file_cache max=3 inactive=1s min_uses=2 valid=2s;", "access_log x$host;"}},
