@@ -34,10 +34,10 @@ RACELESS_PACKAGES := $(sort $(dir $(RACELESS_FILES)))
 # does what they do. COMPARED are the tests that compare it with net/http.
 GO_RELEASES := go1.26.11 go1.27.4
 COMPARED := NetHTTP|FileServer|ServerField|HTTP2Config|Transport|BothPaths|WaitingForBody|ExtendedConnect
-COMPARED_PACKAGES := . ./fcgi ./internal/client ./internal/engine ./internal/engine/h2 ./internal/wire/... ./front/internal/files
+COMPARED_PACKAGES := ./fcgi ./internal/client ./internal/engine ./internal/engine/h2 ./internal/engine/wrapped ./internal/wire/... ./front/internal/files
 
 # The packages whose tests take longest begin first, so that no processor waits for the last of them.
-LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial
+LONGEST := ./internal/cli ./internal/engine ./internal/lab ./internal/engine/wrapped ./load ./front ./internal/lab/trial
 
 # By default a program with the race detector sleeps for a second before it exits. Tests start hundreds of them.
 test test-race: export GORACE := atexit_sleep_ms=50

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -183,15 +182,5 @@ func BenchmarkServe(b *testing.B) {
 				serveRepeatedly(newServer(&http.Server{Handler: handler}), request, b.N)
 			})
 		}
-	}
-}
-
-func TestRepeaterSendsEachRequest(t *testing.T) {
-	var seen bytes.Buffer
-	serveRepeatedly(engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		seen.WriteString(r.Method)
-	})}), get, 3)
-	if seen.String() != "GETGETGET" {
-		t.Error(seen.String())
 	}
 }

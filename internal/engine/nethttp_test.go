@@ -38,7 +38,7 @@ func TestServerTestsOfNetHTTPPass(t *testing.T) {
 				why, fails := differences[name], ours[name].status != passed
 				switch {
 				case fails && why == "":
-					again(t, program, dir, kind, name, ours[name])
+					checkAlone(t, program, dir, kind, name)
 				case !fails && why != "":
 					t.Errorf("%s: no longer differs: %s", name, why)
 				}
@@ -62,17 +62,14 @@ type portResult struct {
 	output string // of the test's process, unless it has passed
 }
 
-// again fails the test if a ported test that has failed fails again, twice, while no other test
-// runs: some depend on how fast the machine is.
-func again(t *testing.T, program, dir, kind, name string, first portResult) {
+// checkAlone runs a ported test that has failed among others by itself, and this run decides: some
+// depend on how fast the machine is.
+func checkAlone(t *testing.T, program, dir, kind, name string) {
 	t.Helper()
 	test, _, _ := strings.Cut(name, "/")
-	for range 2 {
-		if all := runPortedTest(t, program, dir, kind, test, ""); all[name].status == passed {
-			return
-		}
+	if r := runPortedTest(t, program, dir, kind, test, "")[name]; r.status != passed {
+		t.Errorf("%s: %s\n%s", name, r.status, r.output)
 	}
-	t.Errorf("%s: %s\n%s", name, first.status, first.output)
 }
 
 // runPort runs each test in a process of its own, because some panic. It returns the results by

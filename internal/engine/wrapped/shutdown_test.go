@@ -9,13 +9,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // endings are the ways to end a server: through the Server or the wrapped http.Server.
@@ -75,24 +72,6 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 					t.Errorf("got %q", got)
 				}
 				<-registered
-			})
-		}
-	}
-}
-
-// Shutdown closes idle connections, over HTTP/2, too.
-func TestShutdownClosesIdleConnections(t *testing.T) {
-	for way, shutdown := range endings {
-		for _, kind := range []string{plain, h1, h2} {
-			t.Run(way+"/"+kind, func(t *testing.T) {
-				t.Parallel()
-				site := start(t, kind, makers["tare"], &http.Server{Handler: textHandler("x")})
-				site.get("/")
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
-				defer cancel()
-				if err := shutdown(site.server, site.inner, ctx); err != nil {
-					t.Error(err)
-				}
 			})
 		}
 	}
@@ -196,56 +175,6 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// SetKeepAlivesEnabled(false) ends HTTP/2 connections after the current request.
-func TestDisabledKeepAlivesEndHTTP2Connections(t *testing.T) {
-	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) {
-			io.WriteString(w, r.RemoteAddr)
-		})})
-	first := site.get("/")
-	if again := site.get("/"); again != first {
-		t.Errorf("two connections: %s, %s", first, again)
-	}
-	site.server.SetKeepAlivesEnabled(false)
-	site.get("/")
-	again := site.get("/")
-	for end := time.Now().Add(patience); again == first && time.Now().Before(end); again = site.get("/") {
-		time.Sleep(time.Millisecond) // until the client has received GOAWAY
-	}
-	if again == first || again == "failed" {
-		t.Errorf("%s after %s", again, first)
-	}
-}
-
-// A server in a synctest bubble ends within it, whichever server ends it.
-func TestServerEndsWithinSynctestBubble(t *testing.T) {
-	for way, shutdown := range endings {
-		t.Run(way, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var nw testkit.Network
-				inner := &http.Server{Handler: textHandler("x")}
-				s := tare.Wrap(inner)
-				served := make(chan error, 1)
-				go func() { served <- s.Serve(nw.Listen()) }()
-				c, err := nw.Dial()
-				if err != nil {
-					t.Fatal(err)
-				}
-				io.WriteString(c, getClose)
-				if b, err := io.ReadAll(c); err != nil || !strings.HasSuffix(string(b), "x") {
-					t.Errorf("%q, %v", b, err)
-				}
-				if err := shutdown(s, inner, context.Background()); err != nil {
-					t.Error(err)
-				}
-				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-					t.Error(err)
-				}
-			})
-		})
 	}
 }
 

@@ -85,37 +85,3 @@ func frames(t *testing.T, l net.Listener, first, second, want string) (got strin
 	}
 	return got
 }
-
-// If a handler does not hijack such a connection, its response is net/http's.
-func TestPrefaceIsARequestToOtherHandlers(t *testing.T) {
-	show := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %s %s %d.%d %q %q %v %v %d %q %v %q", r.Method, r.RequestURI, r.Proto, r.ProtoMajor,
-			r.ProtoMinor, r.URL.Path, r.Host, r.Header, r.Close, r.ContentLength, b, err, r.TransferEncoding)
-	})
-	observed := func(serve func(net.Listener) error) string {
-		l := listen(t)
-		defer l.Close()
-		go serve(l)
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		io.WriteString(c, http2.ClientPreface)
-		b, _ := io.ReadAll(c)
-		status, rest, _ := strings.Cut(string(b), "\r\n")
-		_, body, _ := strings.Cut(rest, "\r\n\r\n")
-		return status + " " + body
-	}
-	want := observed((&http.Server{Handler: show}).Serve)
-	for kind, serve := range unusedKinds {
-		if kind == "tls" {
-			continue
-		}
-		if got := observed(
-			func(l net.Listener) error { return serve(t, tare.Wrap(&http.Server{Handler: show}), l) }); got != want {
-			t.Errorf("%s: got %q, want %q", kind, got, want)
-		}
-	}
-}

@@ -1,6 +1,6 @@
 //go:build unix
 
-package tare_test
+package application_test
 
 import (
 	"context"

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -227,38 +226,4 @@ func TestHTTP2WithNghttp(t *testing.T) {
 			s.Errorf("%d connections", n)
 		}
 	})
-}
-
-func TestHTTP2WithH2load(t *testing.T) {
-	_, h2load, env := programs.Nghttp2(t)
-	file, _ := upload(t)
-	everyProgramSite(t, func(s *programSite) {
-		want := regexp.MustCompile(`requests: (\d+) total, (\d+) started, (\d+) done, (\d+) succeeded, 0 failed, 0 errored, 0 timeout`)
-		for _, args := range [][]string{
-			{"-n", reduced(5000), "-c", "10", "-m", "100", s.url + "/a"},
-			{"-n", reduced(200), "-c", "10", "-m", "10", s.url + "/large"},
-			{"-n", reduced(50), "-c", "5", "-m", "10", "-d", file, s.url + "/echo"},
-			{"-n", reduced(2000), "-c", "100", "-m", "1", "-w", "16", "-W", "16", s.url + "/a"},
-		} {
-			got := s.run(env, h2load, args...)
-			m := want.FindStringSubmatch(got)
-			if m == nil || m[4] != args[1] || !strings.Contains(got, "status codes: "+args[1]+" 2xx") {
-				s.Errorf("%q: %s", args, got)
-			}
-		}
-	})
-}
-
-func TestHTTP2WithPython(t *testing.T) {
-	python, env := programs.HTTPX(t)
-	for _, script := range []string{"httpx", "h2"} {
-		t.Run(script, func(t *testing.T) {
-			everyProgramSite(t, func(s *programSite) {
-				got := s.run(env, python, filepath.Join("testdata", "http2", script+"_client.py"), s.url)
-				if got != "all done\n" {
-					s.Errorf("got %q", got)
-				}
-			})
-		})
-	}
 }

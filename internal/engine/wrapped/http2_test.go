@@ -1,19 +1,15 @@
 package tare_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"log"
-	"mime/multipart"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -121,74 +117,6 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 					t.Errorf("in pieces of %d: %x, %v, want SETTINGS", size, head, err)
 				}
 			}
-		})
-	}
-}
-
-// The files of a multipart form are removed at the end of the request.
-func TestFormFilesAreRemovedAfterHTTP2Request(t *testing.T) {
-	name := make(chan string, 1)
-	site := start(t, h2, makers["tare"], &http.Server{Handler: http.HandlerFunc(
-		func(_ http.ResponseWriter, r *http.Request) {
-			if err := r.ParseMultipartForm(0); err != nil {
-				t.Error(err)
-				name <- ""
-				return
-			}
-			f, err := r.MultipartForm.File["f"][0].Open()
-			if err != nil {
-				t.Error(err)
-				name <- ""
-				return
-			}
-			defer f.Close()
-			name <- f.(*os.File).Name()
-		})})
-	body := new(strings.Builder)
-	form := multipart.NewWriter(body)
-	part, _ := form.CreateFormFile("f", "f")
-	io.WriteString(part, strings.Repeat("x", 11<<20)) // more than is kept in memory
-	form.Close()
-	resp, err := site.client.Post(site.url, form.FormDataContentType(), strings.NewReader(body.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	file := <-name
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if _, err = os.Stat(file); errors.Is(err, os.ErrNotExist) {
-			return
-		}
-	}
-	t.Errorf("%q is still there: %v", file, err)
-}
-
-// Connections counts connections of all protocols.
-func TestConnectionsCountsAllProtocols(t *testing.T) {
-	for _, kind := range []string{plain, h1, h2, h2c} {
-		t.Run(kind, func(t *testing.T) {
-			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-			if kind == h2c {
-				set.Protocols = new(http.Protocols)
-				set.Protocols.SetUnencryptedHTTP2(true)
-			}
-			s := start(t, kind, makers["tare"], set)
-			count := s.server.(*tare.Server).Connections
-			for range 2 {
-				resp, err := s.client.Get(s.url)
-				if err != nil {
-					t.Fatal(err)
-				}
-				resp.Body.Close()
-			}
-			if accepted, open := count(); accepted != 1 || open != 1 {
-				t.Errorf("%d and %d, want one connection", accepted, open)
-			}
-			s.client.CloseIdleConnections()
-			testkit.WaitFor(t, "the connection to be gone", func() bool {
-				accepted, open := count()
-				return accepted == 1 && open == 0
-			})
 		})
 	}
 }
