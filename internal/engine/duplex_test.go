@@ -6,10 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // uploads are requests whose body comes later, and that body.
@@ -196,4 +200,49 @@ func TestDeadlineEndsPendingReadAndWrite(t *testing.T) {
 		time.Sleep(40 * time.Millisecond)
 		io.Copy(io.Discard, c)
 	})
+}
+
+// noDeadlines is a connection whose SetDeadline, which Hijack calls, fails.
+type noDeadlines struct{ net.Conn }
+
+func (noDeadlines) SetDeadline(time.Time) error { return errors.New("no such deadline") }
+
+// A failed Hijack does not change the response, the body or the context.
+func TestFailedHijackChangesNothing(t *testing.T) {
+	listener := new(testkit.Network)
+	departed := make(chan bool)
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.Context().Err()
+		_, _, err := http.NewResponseController(w).Hijack()
+		b, readErr := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%v: %s %v", err, b, readErr)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		departed <- true
+	})})
+	served := goServe(s, noDeadlinesListener{listener.Listen()})
+	defer func() { s.Close(); <-served }()
+	for name, upload := range uploads {
+		c, err := listener.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, upload.head+upload.body)
+		want := "no such deadline: hello <nil>"
+		if name == "part" {
+			want = "no such deadline: hello! <nil>"
+		}
+		if got, err := bufio.NewReader(c).ReadString('>'); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %q %v, want %q", name, got, err, want)
+		}
+		c.Close()
+		<-departed
+	}
+}
+
+type noDeadlinesListener struct{ net.Listener }
+
+func (l noDeadlinesListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return noDeadlines{c}, err
 }

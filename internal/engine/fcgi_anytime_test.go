@@ -47,16 +47,6 @@ func inSplits(t *testing.T, h http.HandlerFunc, test func(p *fcgiPeer, write fun
 	})
 }
 
-// readsAtPath reads the body unless the path forbids it.
-func readsAtPath(w http.ResponseWriter, r *http.Request) {
-	var b []byte
-	var err error
-	if r.URL.Path != "/unread" {
-		b, err = io.ReadAll(r.Body)
-	}
-	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
-}
-
 // Management records get their replies at once in each state of a connection. No further input and
 // no end of a response is necessary.
 func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {

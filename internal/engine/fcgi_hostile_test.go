@@ -45,6 +45,16 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 	})
 }
 
+// readsAtPath reads the body unless the path forbids it.
+func readsAtPath(w http.ResponseWriter, r *http.Request) {
+	var b []byte
+	var err error
+	if r.URL.Path != "/unread" {
+		b, err = io.ReadAll(r.Body)
+	}
+	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
+}
+
 // responsesTo sends text, half-closes, and describes all that comes back until the connection is
 // closed.
 func (s *fcgiSite) responsesTo(text string) string {

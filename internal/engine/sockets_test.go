@@ -189,10 +189,13 @@ func blockedHandlerBlocksNoOtherConnection(t *testing.T, mode string) {
 }
 
 // Connections that wait too long are closed: silent ones, slow heads, and idle ones.
-func TestWaitingConnectionsTimeOut(t *testing.T) { onShards(t, waitingConnectionsTimeOut) }
+func TestWaitingConnectionsTimeOut(t *testing.T) {
+	t.Parallel()
+	onShards(t, waitingConnectionsTimeOut)
+}
 
 func waitingConnectionsTimeOut(t *testing.T, mode string) {
-	const bound = 2 * time.Second
+	const bound = time.Second
 	_, dial := siteOver(t, mode, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "done.")

@@ -66,7 +66,8 @@ func timedProtocols() map[string]timed {
 			head + "Transfer-Encoding: chunked\r\n\r\n"}, "", httpSilences()},
 		"FastCGI": {inFCGIBubble, aGET("/"), []string{sized(1000) + rec(stdinStream, 1, "x"),
 			sized(1000) + rec(stdinStream, 1, "01234567")[:12],
-			fcgiRequest{method: "POST"}.head() + rec(stdinStream, 1, "x")}, rec(stdinStream, 9, "other"), fcgiSilences()},
+			fcgiRequest{method: "POST"}.head() + rec(stdinStream, 1, "x")}, rec(stdinStream, 9, "other"),
+			fcgiSilences()},
 	}
 }
 

@@ -1,4 +1,4 @@
-package engine_test
+package tare_test
 
 import (
 	"go/version"

@@ -1,4 +1,4 @@
-package engine_test
+package tare_test
 
 import (
 	"os"
@@ -21,7 +21,7 @@ func portDifferences() map[string]string {
 
 // The package documentation names what differs.
 func TestPortDifferencesAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../doc.go")
+	b, err := os.ReadFile("../../../doc.go")
 	if err != nil {
 		t.Fatal(err)
 	}
