@@ -56,8 +56,10 @@ type Run struct {
 	// HasPrograms is set if the contenders are programs that measured themselves.
 	HasPrograms bool `json:"programs,omitempty"`
 
-	Kernel []kernel.Comparison `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
-	Tuned  []kernel.Change     `json:"tuned,omitempty"`  // settings changed for the run
+	// Kernel holds the changes to the write-up's kernel settings that may matter. Tuned is set if they
+	// were made for the run.
+	Kernel []kernel.Change `json:"kernel,omitempty"`
+	Tuned  bool            `json:"tuned,omitempty"`
 
 	// Reached holds sentences on the limits of kernel settings that the run reached.
 	Reached []string `json:"reached,omitempty"`
