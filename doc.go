@@ -77,6 +77,8 @@
 //     was closed, and not at all that a deadline of the listener has passed. Shutdown and Close
 //     take effect at once. The options that package net sets on accepted TCP connections are also
 //     set on the listening socket.
+//   - Until Serve returns, a Server keeps goroutines: those of its event loops, and up to 64 that
+//     wait for further connections.
 //   - On Linux, the connection beneath the tls.Conn of a handler that hijacks a connection of
 //     ServeTLS, and ClientHelloInfo.Conn, are not of package net. They have its addresses.
 //   - With Server.HooksOnLoops, the connections that ConnState and ConnContext receive are not of

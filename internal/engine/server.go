@@ -42,6 +42,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
+	listening sync.WaitGroup // counts listeners; grows while mu is locked
 	conns     netconn.List
 	headers   map[*headerWait]struct{}
 	shards    *shard.Group // nil until a listener needs them
@@ -192,6 +193,9 @@ func (s *Server) StopListening() (err error) {
 	return err
 }
 
+// WaitListeners returns when no Serve accepts connections any more.
+func (s *Server) WaitListeners() { s.listening.Wait() }
+
 // Shutdown stops accepting and closes connections that wait for a request. It returns when the
 // other connections have finished their requests, or with ctx's error. Connections that were
 // accepted before, or on which a part of a request has arrived, are served.
@@ -278,6 +282,7 @@ func (s *Server) trackListener(l net.Listener) bool {
 		return false
 	}
 	s.listeners[l] = struct{}{}
+	s.listening.Add(1)
 	s.state.Accepting.Add(1)
 	return true
 }
@@ -286,6 +291,7 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.mu.Lock()
 	delete(s.listeners, l)
 	s.mu.Unlock()
+	s.listening.Done()
 	s.endAccepting()
 }
 
