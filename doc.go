@@ -81,8 +81,8 @@
 //     wait for further connections.
 //   - On Linux, the connection beneath the tls.Conn of a handler that hijacks a connection of
 //     ServeTLS, and ClientHelloInfo.Conn, are not of package net. They have its addresses.
-//   - With Server.HooksOnLoops, the connections that ConnState and ConnContext receive are not of
-//     package net. Neither are those beneath a PlainConn.
+//   - ConnState reports an idle connection as active when the first byte of a request arrives.
+//     net/http does not if the head then turns out to be malformed or incomplete.
 //   - On Linux, if 1,024 clients of ServeTLS do not continue their handshakes, the oldest of these
 //     handshakes ends.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
