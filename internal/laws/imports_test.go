@@ -247,7 +247,7 @@ var only = []struct {
 	},
 	{
 		// The shared package holds what all contenders serve, so that it is the same.
-		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf",
+		"contenders/...", []string{module, module + "/fcgi", module + "/front/server",
 			module + "/upgrade", module + "/internal/application", module + "/internal/inmemory"}, true,
 		"a contender is a program like a user's: it imports the public packages, and clients in memory",
 	},
