@@ -144,6 +144,6 @@ func (a *Report) Contents() (links []link) {
 	if len(a.Profiles) > 0 {
 		links = append(links, link{"profiles", "Where the CPU time goes"})
 	}
-	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"}, link{"timeline", "Timeline"},
+	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"},
 		link{"method", "How this was measured"})
 }
