@@ -161,7 +161,8 @@ func TestLighterContenderIsExplained(t *testing.T) {
 		t.Errorf("interpreter %q", e.Interpreter)
 	}
 	run.CounterExperiments = []sample.CounterExperiment{{
-		Contender: "a", Condition: run.Conditions[0], Cause: string(explain.NoClientKeepAlive), To: "x", ChangesControl: true,
+		Contender: "a", Condition: run.Conditions[0], Cause: string(explain.NoClientKeepAlive), To: "x",
+		ChangesControl: true,
 		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
 	if got := report.New(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0],
