@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // resamples is the number of times that the seconds of both sides are drawn. With it, the bounds of

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // countedSample returns the sample with trials that the kernel counted, under its first condition.

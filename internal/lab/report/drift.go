@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // Drift reports how much the control's cost changed between the first and the last third of its

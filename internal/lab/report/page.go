@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 //go:embed *.html

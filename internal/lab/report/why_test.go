@@ -162,8 +162,7 @@ func TestLighterContenderIsExplained(t *testing.T) {
 	}
 	run.CounterExperiments = []sample.CounterExperiment{{
 		Contender: "a", Condition: run.Conditions[0], Cause: string(explain.NoClientKeepAlive), To: "x",
-		ChangesControl: true,
-		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
+		ChangesControl: true, Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
 	if got := report.New(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0],
 		"; with x the difference disappears, from −40.0 µs to −1.00 µs.") {
