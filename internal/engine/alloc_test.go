@@ -99,9 +99,7 @@ func serveRepeatedly(s server, request string, n int) {
 }
 
 func TestRequestsAllocateLittle(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
+	testkit.NoRace(t, "it allocates")
 	withoutReserve(t)
 	body := []byte("Hello World\n")
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })

@@ -84,9 +84,7 @@ func differentFields(n int) string {
 // sends.
 func TestClientsCannotAmplifyAllocation(t *testing.T) {
 	withoutReserve(t)
-	if testkit.Race {
-		t.Skip("the race detector allocates, too")
-	}
+	testkit.NoRace(t, "it allocates, too")
 	check := func(name, text string, newServer func(*http.Server) server, readers ...string) {
 		t.Run(name, func(t *testing.T) {
 			bound := uint64(allocatedFixed + allocatedPerByte*len(text))
@@ -173,9 +171,7 @@ func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 // connection.
 func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 	withoutReserve(t)
-	if testkit.Race {
-		t.Skip("the race detector allocates, too")
-	}
+	testkit.NoRace(t, "it allocates, too")
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
 	}), func(s *site) {
