@@ -165,12 +165,23 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 		"nothing":   {"", "EOF"},
 		"part":      {"\x16\x03\x01\x02\x00\x01", "EOF"},
 		"bad hello": {"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
+		"timeout":   {"\x16", "i/o timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overTLS(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *site) {
+			isTimeout := name == "timeout"
+			settings := func() *http.Server {
+				set := new(http.Server)
+				if isTimeout {
+					set.ReadHeaderTimeout = time.Millisecond
+				}
+				return set
+			}
+			overTLS(t, settings, func(s *site) {
 				_, raw := s.splitClient(1<<20, new(tls.Config))
 				io.WriteString(raw, test.sent)
-				raw.CloseWrite()
+				if !isTimeout {
+					raw.CloseWrite()
+				}
 				io.ReadAll(raw)
 				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
 				for range 60_000 { // the log is written at about the time when the connection ends

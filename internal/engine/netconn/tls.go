@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"syscall"
 	"time"
 
@@ -34,6 +35,9 @@ func (c *Conn) handshakeTLS() bool {
 		ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
 		defer cancel()
 		if err := tc.HandshakeContext(ctx); err != nil {
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				err = os.ErrDeadlineExceeded // as if the connection had a deadline, like net/http's
+			}
 			err = RefusePlaintext(c.config.Exchanges, c.NetConn.LocalAddr(), c.conn.Template.RemoteAddr, err)
 			c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
 			return false
