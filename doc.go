@@ -71,8 +71,8 @@
 //     net/http delays the response until the client sends more.
 //   - A connection is closed if a handler responded with 101 without hijacking the connection.
 //   - A response to a request with an incomplete body has Connection: close.
-//   - On a busy server with a small heap, the collector runs later, after up to 16 MB more
-//     garbage. This requires more than one processor, and neither GOGC nor GOMEMLIMIT set.
+//   - A server that rests after hundreds of TLS handshakes runs the collector once, and returns free
+//     memory to the system.
 //   - On Linux, while connections arrive fast, Serve notices up to 100 ms late that its listener
 //     was closed, and not at all that a deadline of the listener has passed. Shutdown and Close
 //     take effect at once. The options that package net sets on accepted TCP connections are also

@@ -65,14 +65,6 @@ type Server struct {
 	// http.Server, if it has one, or else 500. It is read when Serve is first called.
 	MaxHeaderValueCount int
 
-	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the
-	// Server is busy. The garbage collector would otherwise run many times a second, because a
-	// server's heap is small. 0 means 16 MB, or 4 MB if GOMAXPROCS is 1. A negative number turns
-	// the reserve off, and so does a GOGC or GOMEMLIMIT that is set. Unless it is off, a Server that
-	// rests after hundreds of TLS handshakes runs the collector once, and returns free memory to the
-	// system. HeapReserve is read when Serve is first called.
-	HeapReserve int64
-
 	once   sync.Once
 	engine *engine.Server
 
@@ -176,7 +168,7 @@ func (s *Server) run() *engine.Server {
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
 		s.engine.MaxFieldBytes, s.engine.MaxHeaderValueCount = s.MaxFieldBytes, s.MaxHeaderValueCount
-		s.engine.HeapReserve, s.engine.ExtendedConnect = s.HeapReserve, s.ExtendedConnect
+		s.engine.ExtendedConnect = s.ExtendedConnect
 	})
 	return s.engine
 }

@@ -100,7 +100,6 @@ func serveRepeatedly(s server, request string, n int) {
 
 func TestRequestsAllocateLittle(t *testing.T) {
 	testkit.NoRace(t, "it allocates")
-	withoutReserve(t)
 	body := []byte("Hello World\n")
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
 	withField := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

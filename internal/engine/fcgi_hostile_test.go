@@ -371,7 +371,6 @@ func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 // Thousands of web servers that stall anywhere in a request hold memory in proportion to what they
 // have sent. Their connections close with the server.
 func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
-	withoutReserve(t)
 	whole := aPOST("hello")
 	n := 300
 	underAttack(t, 0, func(s *fcgiSite) {

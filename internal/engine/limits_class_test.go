@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -83,7 +82,6 @@ func differentFields(n int) string {
 // MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion to what it
 // sends.
 func TestClientsCannotAmplifyAllocation(t *testing.T) {
-	withoutReserve(t)
 	testkit.NoRace(t, "it allocates, too")
 	check := func(name, text string, newServer func(*http.Server) server, readers ...string) {
 		t.Run(name, func(t *testing.T) {
@@ -170,7 +168,6 @@ func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 // The same over shards, with the whole corpus at once, because the test cannot measure a single
 // connection.
 func TestSocketsCannotAmplifyAllocation(t *testing.T) {
-	withoutReserve(t)
 	testkit.NoRace(t, "it allocates, too")
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
@@ -195,7 +192,6 @@ func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 // MN-40: a client that pipelines without pause and reads nothing is limited in time by
 // WriteTimeout, and in memory in any case.
 func TestEndlessPipeliningIsLimited(t *testing.T) {
-	withoutReserve(t)
 	var calls atomic.Int64
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 500 * time.Millisecond,
@@ -227,13 +223,6 @@ func TestEndlessPipeliningIsLimited(t *testing.T) {
 	})
 }
 
-// withoutReserve sets GOGC, so that servers do not reserve memory while a test measures
-// allocations.
-func withoutReserve(t *testing.T) {
-	old := debug.SetGCPercent(99)
-	t.Cleanup(func() { debug.SetGCPercent(old) })
-}
-
 // inUse returns the memory of the process's stacks and heap.
 func inUse() uint64 {
 	var m runtime.MemStats
@@ -245,7 +234,6 @@ func inUse() uint64 {
 // MN-40: thousands of slow clients, in any phase, hold memory in proportion to their number. They
 // run in another process, because this one has descriptors for only one side.
 func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
-	withoutReserve(t)
 	n, perConn := 900, 32<<10
 	if testkit.Race {
 		perConn *= 3

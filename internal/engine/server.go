@@ -27,7 +27,6 @@ type Server struct {
 	MaxFieldBytes       int
 	MaxHeaderValueCount int
 	ExtendedConnect     bool
-	HeapReserve         int64
 	Refused             func(Refusal)
 
 	// FastCGI makes connections speak FastCGI instead of HTTP.
@@ -46,7 +45,6 @@ type Server struct {
 	conns     netconn.List
 	awaited   map[connection.AboveSocket]time.Time // since when; zero once the socket is there
 	shards    *shard.Group                         // nil until a listener needs them
-	reserve   reserve
 }
 
 // Refusal is a request that no handler sees.
@@ -59,7 +57,6 @@ func New(settings *http.Server) *Server {
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.state.KeepAlivesDisabled = keepAlivesDisabled(settings)
-	s.reserve.trimmer.handshakes = &s.state.Handshakes
 	return s
 }
 
@@ -81,8 +78,6 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	defer s.untrackListener(once)
 	p := s.newServeConfig(l, secure)
 	defer p.stopWorkers()
-	s.reserve.retain(s.HeapReserve)
-	defer s.reserve.release()
 	var accept func() error
 	if p.canUseShards(s.FastCGI) {
 		accept = s.shardAcceptor(p, once)

@@ -17,7 +17,6 @@ import (
 func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 	testkit.NoRace(t, "it uses memory of its own")
 	const n, limit = 400, 8 << 10
-	withoutReserve(t)
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
 		open := func(n int) {
 			for range n {
@@ -53,7 +52,6 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 	testkit.NoRace(t, "it uses memory of its own")
 	const n, limit = 400, 10 << 10
-	withoutReserve(t)
 	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
 	open := func(n int) {

@@ -42,7 +42,7 @@ func (c *Conn) handshakeTLS() bool {
 			c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
 			return false
 		}
-		c.config.Exchanges.Server.Handshakes.Add(1)
+		c.config.Exchanges.Server.CountHandshake()
 		c.secured = time.Now()
 	}
 	state := secure.ConnectionState()

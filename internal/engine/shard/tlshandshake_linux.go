@@ -236,7 +236,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	t.handshake.Store(nil)
 	k.setHandshakeDeadline(0)
 	k.dropWaiters()
-	k.group().server.Handshakes.Add(1)
+	k.group().server.CountHandshake()
 	state := t.conn.ConnectionState()
 	switch proto := state.NegotiatedProtocol; {
 	case netconn.IsHTTP1(proto):
