@@ -28,8 +28,8 @@ type extras struct {
 // StartWatch records where the body has ended. It reports whether an ABORT_REQUEST for the request
 // has already arrived.
 func (r *extras) StartWatch(c *exchange.Conn) (isAborted bool) {
-	request := &codecOf(c).request
-	r.id, r.reader, r.unparsed = request.ID, request.Records, nil
+	f := codecOf(c)
+	r.id, r.reader, r.unparsed = f.id, f.request.Records, nil
 	return r.FindAbort(c.In[c.Next:c.End])
 }
 
@@ -120,8 +120,8 @@ func (s stderr) Write(p []byte) (int, error) {
 	}
 	c := w.Conn
 	f := codecOf(c)
-	f.CompleteOut(c)
-	c.Out = fcgi.AppendStream(c.Out, fcgi.Stderr, f.request.ID, p)
+	f.endRecord(c)
+	c.Out = fcgi.AppendStream(c.Out, fcgi.Stderr, f.id, p)
 	if len(c.Out) >= exchange.OutSize {
 		if err := c.Flush(); err != nil {
 			return 0, err

@@ -10,56 +10,46 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// codec is the codec of one stream. The conn's output is complete frames, except for a head that is
-// being appended, and for the DATA frame that the output may end in. CompleteOut completes that
-// one, when it is known how much of it the windows allow.
-type codec struct {
-	stream   *Stream
-	head     int  // offset of the HEADERS frame that is being appended, plus one
-	lastHead int  // offset of a complete HEADERS frame that the output ends in, plus one
-	data     int  // offset of the DATA frame that the output ends in, plus one
-	hasEnded bool // the body's end was appended
+// framing is what a stream knows of its conn's output, which is complete frames, except for a head
+// that is being appended, and for the DATA frame that the output may end in. Flush completes that
+// one, when it is known how much of it the windows allow. Offsets are plus one; 0 is none.
+type framing struct {
+	interim  int32 // of the interim response's HEADERS frame that is being appended
+	head     int32 // of the final one that is being appended
+	last     int32 // of the final HEADERS frame or the DATA frame that the output ends in
+	isData   bool  // last is that of DATA
+	hasEnded bool  // the body's end was appended
 }
 
-// Reset, Trim, ParseHead and the other methods for heads have nothing to do: sessions parse heads.
-
-func (h *codec) Reset() { h.head, h.lastHead, h.data, h.hasEnded = 0, 0, 0, false }
-
-func (h *codec) Trim()                                           {}
-func (h *codec) HasBegun() bool                                  { return false }
-func (h *codec) Suspend()                                        {}
-func (h *codec) NextRequest()                                    {}
-func (h *codec) ParseHead(*exchange.Conn) (complete, ok bool)    { return false, false }
-func (h *codec) BeginExchange(*exchange.Conn) *exchange.Exchange { return nil }
-func (h *codec) Refuse(*exchange.Conn, int, string)              {}
-
-func (h *codec) ReadBody(b *exchange.Body, p []byte) (int, error) { return h.stream.readBody(b, p) }
-
-func (h *codec) HasArrived(_ *exchange.Body, whole bool) bool {
-	if whole {
-		return h.stream.HasArrived()
+// BeginHead implements exchange.Sink.
+func (st *Stream) BeginHead(w *exchange.Response, code int) {
+	c, at := w.Conn, &st.framing.head
+	if code < 200 && code != http.StatusSwitchingProtocols {
+		at = &st.framing.interim
 	}
-	return h.stream.hasInput()
+	*at = int32(len(c.Out)) + 1
+	c.Out = wire.AppendStatus(wire.AppendHeaders(c.Out, st.id), code)
 }
 
-func (h *codec) startHead(c *exchange.Conn) {
-	h.head = len(c.Out) + 1
-	c.Out = wire.AppendHeaders(c.Out, h.stream.id)
-}
-
-func (h *codec) Continue() []byte {
-	out := wire.AppendHeaders(nil, h.stream.id)
-	return wire.EndBlock(wire.AppendStatus(out, http.StatusContinue), 0, wire.MinMaxFrameSize)
-}
-
-func (h *codec) StartHead(w *exchange.Response, code int) {
-	h.startHead(w.Conn)
-	w.Conn.Out = wire.AppendStatus(w.Conn.Out, code)
+// EndHead implements exchange.Sink. It sends an interim response at once, before the final head
+// that may have begun.
+func (st *Stream) EndHead(w *exchange.Response) {
+	c, f := w.Conn, &st.framing
+	if f.interim == 0 {
+		c.Out = wire.EndBlock(c.Out, int(f.head)-1, wire.MinMaxFrameSize)
+		f.head, f.last = 0, f.head
+		return
+	}
+	at := int(f.interim) - 1
+	f.interim = 0
+	c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
+	c.FailWrite(st.send(c.Out[at:], c.CurrentSendTimeout()))
+	c.Out = c.Out[:at]
 }
 
 // AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2). It removes
 // space around the value. As in net/http, an invalid value is omitted.
-func (h *codec) AppendField(out []byte, name, value string) []byte {
+func (st *Stream) AppendField(out []byte, name, value string) []byte {
 	switch len(name) {
 	case len("Upgrade"), len("Keep-Alive"), len("Proxy-Connection"), len("Transfer-Encoding"):
 		if isConnectionField(name) {
@@ -73,7 +63,7 @@ func (h *codec) AppendField(out []byte, name, value string) []byte {
 }
 
 // AppendRawField appends a field, unless it concerns the connection.
-func (h *codec) AppendRawField(out, name, value []byte) []byte {
+func (st *Stream) AppendRawField(out, name, value []byte) []byte {
 	if isConnectionField(string(name)) {
 		return out
 	}
@@ -91,48 +81,39 @@ func isConnectionField(name string) bool {
 	return false
 }
 
-func (h *codec) AppendLength(out []byte, n int64) []byte {
-	return wire.AppendLength(out, n)
-}
-
-func (h *codec) AppendDate(out []byte, date string) []byte {
-	return wire.AppendField(out, "date", date)
-}
-
-func (h *codec) AppendFraming(out []byte, _ *exchange.Response) []byte { return out }
-
-// AppendConnection announces the end of the connection, if the handler has set Connection:
-// close or the server is about to stop.
-func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
-	if http1.HasToken(w.Conn.Summary.Connection, "close") || w.Conn.Config.Server.Retired.Load() {
-		s := h.stream.session
+// Delimit implements exchange.Sink. It announces the end of the connection, if the handler has set
+// Connection: close or the server is about to stop.
+func (st *Stream) Delimit(w *exchange.Response, f exchange.ServerFields) {
+	c := w.Conn
+	if http1.HasToken(c.Summary.Connection, "close") || c.Config.Server.Retired.Load() {
+		s := st.session
 		s.mu.Lock()
 		s.announceLocked()
 		s.mu.Unlock()
 	}
-	return out
+	if f.Length >= 0 {
+		c.Out = wire.AppendLength(c.Out, f.Length)
+	}
+	if f.ContentType != "" {
+		c.Out = wire.AppendField(c.Out, "content-type", f.ContentType)
+	}
+	if f.SendsDate {
+		c.Out = wire.AppendField(c.Out, "date", c.Config.Server.Date.Text())
+	}
 }
 
-func (h *codec) EndHead(c *exchange.Conn) {
-	at := h.head - 1
-	c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
-	h.head, h.lastHead = 0, at+1
-}
-
-func (h *codec) Delimit(*exchange.Response) {}
-func (h *codec) DiscardOut()                { h.Reset() }
-
-func (h *codec) EmitBody(w *exchange.Response, p []byte) error {
+// Data implements exchange.Sink.
+func (st *Stream) Data(w *exchange.Response, p []byte) error {
 	c := w.Conn
 	if len(p) >= exchange.OutSize {
 		if err := c.Flush(); err != nil {
 			return err
 		}
-		err := h.sendData(c, p, false)
+		err := st.sendData(c, p, false)
 		c.FailWrite(err)
 		return err
 	}
-	h.openData(c)
+	st.openData(c)
 	c.Out = append(c.Out, p...)
 	if len(c.Out) >= exchange.OutSize {
 		return c.Flush()
@@ -140,80 +121,89 @@ func (h *codec) EmitBody(w *exchange.Response, p []byte) error {
 	return c.WriteErr
 }
 
-func (h *codec) openData(c *exchange.Conn) {
-	if h.data == 0 {
-		h.data, h.lastHead = len(c.Out)+1, 0
-		c.Out = wire.AppendFrameHeader(c.Out, wire.FrameHeader{Type: wire.Data, StreamID: h.stream.id})
+func (st *Stream) openData(c *exchange.Conn) {
+	if f := &st.framing; !f.isData {
+		f.last, f.isData = int32(len(c.Out))+1, true
+		c.Out = wire.AppendFrameHeader(c.Out, wire.FrameHeader{Type: wire.Data, StreamID: st.id})
 	}
 }
 
-func (h *codec) EndBody(w *exchange.Response) {
+// End implements exchange.Sink.
+func (st *Stream) End(w *exchange.Response) {
 	c := w.Conn
 	if c.WriteErr != nil {
 		return
 	}
+	f := &st.framing
 	hasTrailers := !w.IsHEAD && w.HasTrailers() // as in net/http
-	if hasTrailers && h.data > 0 && c.Flush() != nil {
+	if hasTrailers && f.isData && c.Flush() != nil {
 		return
 	}
-	h.hasEnded = true
+	f.hasEnded = true
 	switch {
 	case hasTrailers:
 		at := len(c.Out)
-		h.startHead(c)
+		c.Out = wire.AppendHeaders(c.Out, st.id)
 		empty := len(c.Out)
 		c.Out = w.AppendTrailers(c.Out)
-		h.head, h.lastHead = 0, 0
 		if len(c.Out) > empty {
 			wire.AddFrameFlags(c.Out[at:], wire.EndStream)
 			c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
 			return
 		}
 		c.Out = c.Out[:at]
-		h.openData(c)
-	case h.lastHead > 0:
-		wire.AddFrameFlags(c.Out[h.lastHead-1:], wire.EndStream)
+		st.openData(c)
+	case f.last > 0 && !f.isData:
+		wire.AddFrameFlags(c.Out[f.last-1:], wire.EndStream)
 	default:
-		h.openData(c) // CompleteOut sets the flag
+		st.openData(c) // endData sets the flag
 	}
 }
 
-// CompleteOut completes the DATA frame that the output ends in. If the windows do not allow all of
-// it, it sends the output in parts.
-func (h *codec) CompleteOut(c *exchange.Conn) {
-	h.lastHead = 0
-	if h.data == 0 {
+// Flush implements exchange.Sink. It completes the DATA frame that the output ends in. If the
+// windows do not allow all of it, it sends the output in parts.
+func (st *Stream) Flush(c *exchange.Conn) error {
+	st.endData(c)
+	err := c.WriteErr
+	if err == nil && len(c.Out) > 0 {
+		err = st.send(c.Out, c.CurrentSendTimeout())
+	}
+	return c.EndFlush(err)
+}
+
+func (st *Stream) endData(c *exchange.Conn) {
+	f := &st.framing
+	at, isData := int(f.last)-1, f.isData
+	if f.last, f.isData = 0, false; !isData {
 		return
 	}
-	at := h.data - 1
-	h.data = 0
 	want := len(c.Out) - at - wire.FrameHeaderSize
-	if want == 0 && !h.hasEnded {
+	if want == 0 && !f.hasEnded {
 		c.Out = c.Out[:at]
 		return
 	}
 	n, err := 0, error(nil)
 	timeout := c.CurrentSendTimeout()
-	if n = h.stream.tryReserve(want); n == 0 && want > 0 {
+	if n = st.tryReserve(want); n == 0 && want > 0 {
 		if at > 0 { // the client may need the head to decide about its window
-			err = h.stream.Send(c.Out[:at], timeout)
+			err = st.send(c.Out[:at], timeout)
 			c.Out, at = append(c.Out[:0], c.Out[at:]...), 0
 		}
 		if err == nil {
-			n, err = h.stream.reserve(want, timeout)
+			n, err = st.reserve(want, timeout)
 		}
 	}
 	if err == nil {
 		wire.SetFrameLength(c.Out[at:], n)
 		if n == want {
-			if h.hasEnded {
+			if f.hasEnded {
 				wire.AddFrameFlags(c.Out[at:], wire.EndStream)
 			}
 			return
 		}
 		rest := bytes.Clone(c.Out[at+wire.FrameHeaderSize+n:])
-		if err = h.stream.Send(c.Out[:at+wire.FrameHeaderSize+n], timeout); err == nil {
-			err = h.sendData(c, rest, h.hasEnded)
+		if err = st.send(c.Out[:at+wire.FrameHeaderSize+n], timeout); err == nil {
+			err = st.sendData(c, rest, f.hasEnded)
 		}
 	}
 	c.Out = c.Out[:0]
@@ -222,18 +212,18 @@ func (h *codec) CompleteOut(c *exchange.Conn) {
 
 // sendData sends p as DATA frames, directly from p. Each call of the transport sends as many as the
 // windows allow.
-func (h *codec) sendData(c *exchange.Conn, p []byte, isLast bool) error {
+func (st *Stream) sendData(c *exchange.Conn, p []byte, isLast bool) error {
 	const frames = mostReserved / wire.MinMaxFrameSize
 	var headers [frames * wire.FrameHeaderSize]byte
 	var pieces [2 * frames][]byte
 	for len(p) > 0 {
-		n, err := h.stream.reserve(len(p), c.CurrentSendTimeout())
+		n, err := st.reserve(len(p), c.CurrentSendTimeout())
 		if err != nil {
 			return err
 		}
 		next, all := headers[:0], pieces[:0]
 		for n > 0 {
-			frame := wire.FrameHeader{Length: uint32(min(n, wire.MinMaxFrameSize)), StreamID: h.stream.id}
+			frame := wire.FrameHeader{Length: uint32(min(n, wire.MinMaxFrameSize)), StreamID: st.id}
 			if isLast && int(frame.Length) == len(p) {
 				frame.Flags = wire.EndStream
 			}
@@ -242,7 +232,7 @@ func (h *codec) sendData(c *exchange.Conn, p []byte, isLast bool) error {
 			all = append(all, next[at:], p[:frame.Length])
 			p, n = p[frame.Length:], n-int(frame.Length)
 		}
-		if err := h.stream.SendPieces(all, c.CurrentSendTimeout()); err != nil {
+		if err := st.sendPieces(all, c.CurrentSendTimeout()); err != nil {
 			return err
 		}
 	}

@@ -430,16 +430,13 @@ func (k *shardConn) Context() context.Context {
 	return k.config().Exchanges.BaseContext
 }
 
-// Raw implements exchange.Transport.
-func (k *shardConn) Raw() net.Conn { return k }
-
 // Logf implements exchange.Transport.
 func (k *shardConn) Logf(format string, args ...any) {
 	k.config().Exchanges.Server.Logf(format, args...)
 }
 
-// Send implements exchange.Transport. Write reads the timeout itself. The last response and the end
-// of the connection leave in one segment.
+// Send implements exchange.Connection. Write reads the timeout itself. The last response and the
+// end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	if k.servedBy.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(&k.writeDeadline) {
 		sent, ended := poll.SendEnd(int(k.fd), p)
@@ -455,7 +452,7 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 // MayBlock implements exchange.Transport.
 func (k *shardConn) MayBlock() { k.servedBy.giveUpLead() }
 
-// WatchDeparture implements exchange.Transport. The loop reports later events; earlier ones are
+// WatchDeparture implements exchange.Connection. The loop reports later events; earlier ones are
 // checked here.
 func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 	if x.Extras != nil && x.Extras.StartWatch(k.servedBy.conn) {
@@ -473,7 +470,7 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 	k.checkDeparture()
 }
 
-// StopWatch implements exchange.Transport.
+// StopWatch implements exchange.Connection.
 func (k *shardConn) StopWatch() {
 	if k.watchedExchange.Load() != nil {
 		k.watchedExchange.Store(nil)
