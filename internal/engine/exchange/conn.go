@@ -82,8 +82,12 @@ func (c *Conn) Reset() {
 	c.Trim()
 }
 
-// SetCodec makes c serve connections of the codec's protocol.
-func (c *Conn) SetCodec(codec Codec) { c.Codec, c.Source, c.Sink = codec, codec, codec }
+// SetCodec makes c serve connections of the codec's protocol. It returns the codec that c had.
+func (c *Conn) SetCodec(codec Codec) (old Codec) {
+	old = c.Codec
+	c.Codec, c.Source, c.Sink = codec, codec, codec
+	return old
+}
 
 // ReleaseBuffer drops the input buffer, because the goroutine of a hijacked connection may run for
 // long. No handler has seen the buffer.

@@ -47,9 +47,6 @@ type runner struct {
 	mayHaveInput bool         // there may be more to read
 	resumedHead  *partialHead // the partialHead from which the current head was resumed
 
-	// replaces the conn's when a partialHead takes that; of the same protocol
-	spareCodec exchange.Codec
-
 	streamConn *exchange.Conn // serves the HTTP/2 streams that the runner runs; made when needed
 }
 
@@ -344,7 +341,7 @@ func (r *runner) attach(k *shardConn) {
 	if old := c.Config; old != p {
 		c.Config = p
 		if c.Traits = p.Protocol.Traits; old != nil && old.Protocol.Name != p.Protocol.Name {
-			c.Codec, r.spareCodec = nil, nil
+			c.Codec = nil
 		}
 	}
 	if c.Codec == nil {
@@ -365,9 +362,7 @@ func (r *runner) attach(k *shardConn) {
 		c.In, c.Next, c.End = h.in[:cap(h.in)], 0, len(h.in)
 		c.RequestStart = h.requestStart
 		c.HasPartial = len(h.in) == 0
-		r.spareCodec = c.Codec
-		c.SetCodec(h.codec)
-		h.codec = nil
+		h.codec = c.SetCodec(h.codec)
 		r.resumedHead, k.partialHead = h, nil
 		k.hasPartialHead.Store(false)
 		k.group().server.PartialHeads.Add(-1)
@@ -435,7 +430,7 @@ func (r *runner) savePartialHead(k *shardConn) *partialHead {
 	c := r.conn
 	p := r.resumedHead // a head that arrives in many pieces reuses it
 	if p == nil {
-		p = new(partialHead)
+		p = &partialHead{codec: c.Config.Protocol.NewCodec()}
 	}
 	p.requestStart = c.RequestStart
 	if isOwnBuffer := &c.In[0] == &c.InBuffer[0]; isOwnBuffer {
@@ -445,11 +440,7 @@ func (r *runner) savePartialHead(k *shardConn) *partialHead {
 		p.in = c.In[:c.End-c.Next]
 		c.In, c.Next, c.End = c.InBuffer, 0, 0
 	}
-	if p.codec = c.Codec; r.spareCodec == nil {
-		r.spareCodec = c.Config.Protocol.NewCodec()
-	}
-	c.SetCodec(r.spareCodec)
-	r.spareCodec = nil
+	p.codec = c.SetCodec(p.codec)
 	switch {
 	case k.isNew.Load():
 		p.requestStart = k.group().epoch.Add(time.Duration(k.ready()))

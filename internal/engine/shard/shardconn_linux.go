@@ -73,7 +73,7 @@ const (
 // partialHead is the part of a head that has arrived, and how far it has been parsed.
 type partialHead struct {
 	in           []byte
-	codec        exchange.Codec
+	codec        exchange.Codec // while a runner serves the connection, the one that the runner had
 	requestStart time.Time
 }
 
