@@ -101,8 +101,6 @@ type Extras interface {
 	// StartWatch begins to search the input for an abort of the request. The body has been read
 	// to its end. It reports whether an abort has already arrived.
 	StartWatch(c *Conn) (isAborted bool)
-	// FindAbort reports whether in, which continues the input, contains an abort.
-	FindAbort(in []byte) bool
-	// PeekAbort is FindAbort for input that will be searched again.
-	PeekAbort(in []byte) bool
+	// HasAbort reports whether in, all that has arrived since StartWatch, contains an abort.
+	HasAbort(in []byte) bool
 }

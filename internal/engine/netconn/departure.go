@@ -47,7 +47,7 @@ func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 				n, err = nc.Read(room[w.received:])
 			}
 			switch {
-			case x.Extras != nil && x.Extras.FindAbort(room[w.received:w.received+n]):
+			case x.Extras != nil && x.Extras.HasAbort(room[:w.received+n]):
 				x.Abort()
 			case err != nil && !exchange.IsTimeout(err):
 				x.ClientLeft()

@@ -211,7 +211,7 @@ func (k *shardConn) checkDeparture() {
 		if x.Extras != nil && !gone {
 			var b [peekSize]byte
 			if n := poll.Peek(int(k.fd), b[:]); n > 0 {
-				aborted = x.Extras.PeekAbort(bytes.Clone(b[:n])) // b stays on the stack
+				aborted = x.Extras.HasAbort(bytes.Clone(b[:n])) // b stays on the stack
 			}
 		}
 		k.release()
