@@ -52,8 +52,10 @@
 // # Glossary
 //
 //   - conn: an exchange.Conn, the buffers and the codec that serve a connection.
-//   - transport: the connection beneath a conn, a netconn.Conn or a connection on a shard.
-//   - codec: what differs between protocols. Each conn has one, which holds the protocol's state.
+//   - transport: what is beneath a conn: a connection, or a stream of HTTP/2.
+//   - codec: the parser and the sink of a protocol, which hold its state.
+//   - parser: finds requests in the input of a connection.
+//   - sink: frames a response in the output.
 //   - extras: what a protocol has beyond HTTP/1, such as parameters; part of an exchange.
 //   - exchange: one request and its response, with everything of fixed size in one allocation.
 //   - shard: an event loop and the runners that serve its connections.

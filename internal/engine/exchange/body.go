@@ -94,7 +94,7 @@ func (b *Body) Close() error {
 	b.flags.Set(bodyClosed)
 	switch {
 	case b.Mode == ByStream: // as in net/http, a Read of another goroutine ends
-		_ = b.Exchange.ctx.transport.Raw().SetReadDeadline(PastTime())
+		_ = b.Exchange.ctx.transport.SetReadDeadline(PastTime())
 	case b.Mode == NoBody || b.Exchange.Extras != nil || b.Mode == ByLength && b.isLast:
 	case !b.expectsContinue || b.flags.Has(bodyContinued) && !b.flags.Has(bodyWithheld):
 		return b.closeRead()
@@ -146,7 +146,7 @@ func (b *Body) readLocked(p []byte) (n int, err error) {
 	if b.Mode == ByLength {
 		n, err = b.readLength(p)
 	} else {
-		n, err = b.Exchange.Conn().Codec.ReadBody(b, p)
+		n, err = b.Exchange.Conn().Source.ReadBody(b, p)
 	}
 	if b.Err = err; b.AtEnd() {
 		b.reachedEnd()
@@ -161,7 +161,15 @@ func (b *Body) reachedEnd() {
 	defer b.mu.Unlock()
 	b.readToEnd = true
 	if b.wantsWatch && !b.noWatch {
-		b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+		b.startWatch()
+	}
+}
+
+// startWatch starts the departure watch. Streams of HTTP/2 need none: their session ends their
+// contexts. The caller holds mu.
+func (b *Body) startWatch() {
+	if conn, ok := b.Exchange.ctx.transport.(Connection); ok {
+		conn.WatchDeparture(b.Exchange)
 	}
 }
 
@@ -177,7 +185,7 @@ func (b *Body) readLength(p []byte) (int, error) {
 	var err error
 	if n == 0 {
 		b.BoundRead()
-		n, err = c.NetConn.Read(p)
+		n, err = c.Connection.Read(p)
 	}
 	if b.Remaining -= int64(n); b.Remaining == 0 {
 		return n, io.EOF
@@ -259,9 +267,8 @@ func (b *Body) claimInput() {
 	if b.reading.TryLock() {
 		return
 	}
-	c := b.Exchange.Conn()
 	b.Exchange.ctx.mu.Lock() // see BoundRead
-	_ = c.NetConn.SetReadDeadline(PastTime())
+	_ = b.Exchange.ctx.transport.SetReadDeadline(PastTime())
 	b.Exchange.ctx.mu.Unlock()
 	b.reading.Lock()
 	b.interrupted = true
@@ -277,8 +284,8 @@ func (b *Body) sendContinue() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue(bodyContinued) {
-		// the response fails with the same error
-		_ = w.Conn.Transport.Send(w.Conn.Codec.Continue(), w.Conn.CurrentSendTimeout())
+		w.Conn.Sink.BeginHead(w, http.StatusContinue)
+		w.endInterim() // the response fails with the same error
 	}
 }
 
@@ -327,7 +334,7 @@ func (b *Body) hasArrived(whole bool) bool {
 	case b.Mode == NoBody:
 		return true
 	case b.Mode != ByLength:
-		return c.Codec.HasArrived(b, whole)
+		return c.Source.HasArrived(b, whole)
 	case whole:
 		return !b.expectsContinue && b.Remaining <= int64(c.End-c.Next)
 	}
@@ -378,7 +385,7 @@ func (b *Body) watchDeparture() {
 	if first {
 		b.wantsWatch = true
 		if b.readToEnd {
-			b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+			b.startWatch()
 		}
 	}
 	b.mu.Unlock()
@@ -430,8 +437,8 @@ func (b *Body) stopWatch(c *Conn) {
 	b.noWatch = true
 	watched := b.wantsWatch
 	b.mu.Unlock()
-	if watched {
-		c.Transport.StopWatch()
+	if watched && c.Connection != nil {
+		c.Connection.StopWatch()
 	}
 }
 
@@ -449,7 +456,7 @@ func (b *Body) resume(c *Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.noWatch = false; b.readToEnd && b.wantsWatch {
-		b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+		b.startWatch()
 	}
 }
 

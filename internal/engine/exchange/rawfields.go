@@ -24,7 +24,7 @@ func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 	c := w.Conn
 	for i := range fields {
 		if f := &fields[i]; w.applyRawField(f, head) {
-			c.Out = c.Codec.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
+			c.Out = c.Sink.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
 		}
 	}
 	if w.Fields != nil {

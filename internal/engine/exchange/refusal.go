@@ -34,7 +34,7 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 	}
 	c.Transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
 	c.Config.ReportRequest(RefusedHead{
-		Local: c.Transport.Raw().LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
+		Local: c.Transport.LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
 		In: c.In[c.Next:c.End],
 	}, status, sent)
 }

@@ -48,7 +48,7 @@ func (w *Response) appendValues(name string, values []string) {
 	}
 	c := w.Conn
 	for _, v := range values {
-		c.Out = c.Codec.AppendField(c.Out, name, v)
+		c.Out = c.Sink.AppendField(c.Out, name, v)
 	}
 }
 
@@ -134,32 +134,26 @@ func (w *Response) frame(p []byte, done bool) {
 			summary.TransferEncoding, w.Length)
 		w.Length = -1
 	}
-	c.Codec.Delimit(w)
-	if !w.ClosesConn && !w.drainRequestBody() {
-		w.ClosesConn, summary.Connection = true, nil
-		w.x.Body.flags.Set(bodyEndsConn)
-	}
-
-	out := c.Out
-	switch {
-	case w.Status == http.StatusNoContent || w.Status < 200: // neither may have Content-Length
-	case w.Status == http.StatusNotModified: // net/http omits Content-Length
-	case w.OpensTunnel():
-	case w.Length >= 0:
-		out = c.Codec.AppendLength(out, w.Length)
-	case w.Chunked:
-		out = c.Codec.AppendFraming(out, w)
+	fields := ServerFields{Length: w.Length, SendsDate: !summary.hasDate}
+	if w.Status == http.StatusNoContent || w.Status < 200 || // neither may have Content-Length
+		w.Status == http.StatusNotModified || w.OpensTunnel() { // net/http omits it
+		fields.Length = -1
 	}
 	if !summary.hasContentType && !summary.hasContentEncoding && summary.TransferEncoding == "" && !w.NoBody &&
 		len(p) > 0 {
-		out = c.Codec.AppendField(out, "Content-Type", http.DetectContentType(p))
+		fields.ContentType = http.DetectContentType(p)
 	}
-	out = c.Codec.AppendConnection(out, w)
-	if !summary.hasDate {
-		out = c.Codec.AppendDate(out, c.Config.Server.Date.Text())
+	c.Sink.Delimit(w, fields)
+	c.Sink.EndHead(w)
+}
+
+// DrainRequestBody makes the connection one that closes if the remainder of the request's body
+// prevents another request.
+func (w *Response) DrainRequestBody() {
+	if !w.ClosesConn && !w.drainRequestBody() {
+		w.ClosesConn, w.Conn.Summary.Connection = true, nil
+		w.x.Body.flags.Set(bodyEndsConn)
 	}
-	c.Out = out
-	c.Codec.EndHead(c)
 }
 
 // drainRequestBody reads the remainder of the request's body before the response is sent, because
@@ -167,7 +161,7 @@ func (w *Response) frame(p []byte, done bool) {
 // cannot if the client announced the body with Expect, as with net/http.
 func (w *Response) drainRequestBody() bool {
 	switch {
-	case w.x.Body.Mode == ByStream || !w.x.Body.hasRemainder():
+	case !w.x.Body.hasRemainder():
 		return true
 	case w.x.Body.expectsContinue:
 		return false

@@ -38,6 +38,7 @@ func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 // ReadBody reads body bytes from STDIN.
 func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
 	n, err := f.readStdin(b, p)
+	b.Exchange.Conn().HasPartial = f.request.Pending()
 	if err != nil {
 		_ = f.flushReplies(b) // the next write fails with the same error
 	}
@@ -54,7 +55,7 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 				return 0, err
 			}
 			b.BoundRead()
-			n, err := c.NetConn.Read(p[:min(len(p), reader.Left())])
+			n, err := c.Connection.Read(p[:min(len(p), reader.Left())])
 			reader.Consumed(n)
 			return countBytes(b, n, readFailed(b, err))
 		}
@@ -76,7 +77,7 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 			if err := readFailed(b, b.Fill()); err != nil {
 				return 0, err
 			}
-		case piece.Type != fcgi.Stdin || piece.ID != f.request.ID:
+		case piece.Type != fcgi.Stdin || piece.ID != f.id:
 			if err := f.handleRecord(b, piece); err != nil {
 				return 0, err
 			}
@@ -126,7 +127,7 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	f.inBody = false
 	event := fcgi.More
 	switch {
-	case p.Type == fcgi.AbortRequest && p.ID == f.request.ID:
+	case p.Type == fcgi.AbortRequest && p.ID == f.id:
 		b.Exchange.Abort()
 		return ErrAborted
 	case p.Type == fcgi.GetValues && p.ID == 0:
@@ -134,7 +135,7 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	case fcgi.IsUnknown(p) && f.request.Records.Left() > 0: // one reply for each record
 	case fcgi.IsUnknown(p):
 		event = fcgi.Unknown
-	case p.Type == fcgi.BeginRequest && p.ID == f.request.ID:
+	case p.Type == fcgi.BeginRequest && p.ID == f.id:
 		return errBegun
 	case p.Type == fcgi.BeginRequest:
 		event = fcgi.Second
@@ -158,7 +159,7 @@ func (f *codec) HasArrived(b *exchange.Body, whole bool) bool {
 			return true // reading it will return the error
 		case p.Type == 0:
 			return false
-		case p.Type == fcgi.Stdin && p.ID == f.request.ID && (p.Ends() || !whole):
+		case p.Type == fcgi.Stdin && p.ID == f.id && (p.Ends() || !whole):
 			return true
 		}
 	}

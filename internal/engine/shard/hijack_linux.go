@@ -7,7 +7,7 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// Hijack implements exchange.Transport. The handler receives a connection of package net, with a
+// Hijack implements exchange.Connection. The handler receives a connection of package net, with a
 // descriptor of its own. If none can be made, nothing changes, and the loop still serves the
 // connection.
 func (k *shardConn) Hijack() (net.Conn, error) {

@@ -155,7 +155,7 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 			return true, true
 		}
 		id := predict.SlotFor(st.Target())
-		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.HasArrived() {
+		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.IsWhole() {
 			r.handOffStream(st, id)
 			continue
 		}

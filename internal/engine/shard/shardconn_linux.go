@@ -71,7 +71,7 @@ const (
 // partialHead is the part of a head that has arrived, and how far it has been parsed.
 type partialHead struct {
 	in           []byte
-	codec        exchange.Codec
+	codec        exchange.Codec // while a runner serves the connection, the one that the runner had
 	requestStart time.Time
 }
 
@@ -206,7 +206,7 @@ func (k *shardConn) checkDeparture() {
 		if x.Extras != nil && !gone {
 			var b [peekSize]byte
 			if n := poll.Peek(int(k.fd), b[:]); n > 0 {
-				aborted = x.Extras.PeekAbort(bytes.Clone(b[:n])) // b stays on the stack
+				aborted = x.Extras.HasAbort(bytes.Clone(b[:n])) // b stays on the stack
 			}
 		}
 		k.release()
@@ -418,16 +418,13 @@ func (k *shardConn) Context() context.Context {
 	return k.config().Exchanges.BaseContext
 }
 
-// Raw implements exchange.Transport.
-func (k *shardConn) Raw() net.Conn { return k }
-
 // Logf implements exchange.Transport.
 func (k *shardConn) Logf(format string, args ...any) {
 	k.config().Exchanges.Server.Logf(format, args...)
 }
 
-// Send implements exchange.Transport. Write reads the timeout itself. The last response and the end
-// of the connection leave in one segment.
+// Send implements exchange.Connection. Write reads the timeout itself. The last response and the
+// end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	if k.servedBy.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(&k.writeDeadline) {
 		sent, ended := poll.SendEnd(int(k.fd), p)
@@ -443,7 +440,7 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 // MayBlock implements exchange.Transport.
 func (k *shardConn) MayBlock() { k.servedBy.giveUpLead() }
 
-// WatchDeparture implements exchange.Transport. The loop reports later events; earlier ones are
+// WatchDeparture implements exchange.Connection. The loop reports later events; earlier ones are
 // checked here.
 func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 	if x.Extras != nil && x.Extras.StartWatch(k.servedBy.conn) {
@@ -461,7 +458,7 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 	k.checkDeparture()
 }
 
-// StopWatch implements exchange.Transport.
+// StopWatch implements exchange.Connection.
 func (k *shardConn) StopWatch() {
 	if k.watchedExchange.Load() != nil {
 		k.watchedExchange.Store(nil)
