@@ -229,7 +229,6 @@ func (p *proxy) serve(x *exchange) outcome {
 		return x.fail(status)
 	}
 	if target.bound != nil {
-		x.useFilters()
 		return (&boundHandler{p, target.bound}).respond(x, target.rest, x.proxy.target.host)
 	}
 	if out := p.receiveBody(x); out != proceed {
@@ -240,7 +239,6 @@ func (p *proxy) serve(x *exchange) outcome {
 		x.errorf(levelError, "%v", err)
 		return x.fail(http.StatusInternalServerError)
 	case pc != nil:
-		x.useFilters()
 		return p.serveCached(x, target, pc)
 	}
 	resp, s, err := p.fetch(x, target)
@@ -355,7 +353,7 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 	a.Streams = p.isStreamed(a.Header)
 	if x.discardsBody() {
 		x.w.WriteHeader(a.Status)
-	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
+	} else if err := a.Send(&x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
 		firstValue(a.Header["Content-Type"]))); err != nil {
 		x.abortResponse(err)
 	}
@@ -385,7 +383,7 @@ func (x *exchange) abortResponse(err error) {
 	if x.r.Context().Err() == nil && x.plan.expired.Err() == nil {
 		x.errorf(levelError, "upstream response is incomplete: %v", err)
 		// an error does not matter: the rest is lost anyway
-		_ = http.NewResponseController(x.w).Flush()
+		_ = http.NewResponseController(&x.w).Flush()
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -11,15 +11,14 @@ import (
 // them: most parts are inherited.
 type shares struct {
 	files     map[filesKey]*fileSet
-	hidden    map[hiddenKey]map[string]bool
 	responses map[responseKey]*responseRules
-	timeouts  map[time.Duration]*filters // filters that only set a timeout
+	filters   map[time.Duration]*filters // those that only have a sendTimeout
 }
 
 func newShares() shares {
 	return shares{
-		files: make(map[filesKey]*fileSet), hidden: make(map[hiddenKey]map[string]bool),
-		responses: make(map[responseKey]*responseRules), timeouts: make(map[time.Duration]*filters),
+		files:     make(map[filesKey]*fileSet),
+		responses: make(map[responseKey]*responseRules), filters: make(map[time.Duration]*filters),
 	}
 }
 
@@ -47,16 +46,10 @@ func (f *fileSet) filesKey(from *conf.Location) (key filesKey, ok bool) {
 		from.ModifiedSince == "", from.MaxRanges}, true
 }
 
-// hiddenKey identifies a set of hidden fields.
-type hiddenKey struct {
-	fastcgi, bound bool
-	hide, show     string
-}
-
 // responseKey identifies the responseRules of a Proxy without URI and without rules of its own for
 // redirects and cookies.
 type responseKey struct {
-	hidden      hiddenKey
+	hide, show  string
 	ignore      string
 	protocol    string
 	to          conf.Text
@@ -70,12 +63,8 @@ func (p *proxy) responseKey() (key responseKey, ok bool) {
 		from.CookieFlags != nil {
 		return key, false
 	}
-	return responseKey{hiddenKeyOf(from, p.target.bound != nil), joined(from.Ignore), from.Protocol, from.To,
+	return responseKey{joined(from.Hide), joined(from.Show), joined(from.Ignore), from.Protocol, from.To,
 		from.NoRedirects}, true
-}
-
-func hiddenKeyOf(from *conf.Proxy, bound bool) hiddenKey {
-	return hiddenKey{from.Protocol == "fastcgi", bound, joined(from.Hide), joined(from.Show)}
 }
 
 // joined returns a text that is equal for equal lists only, unless they contain NUL.

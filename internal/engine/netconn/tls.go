@@ -46,7 +46,7 @@ func (c *Conn) handshakeTLS() bool {
 	if tc, ok := c.NetConn.(*tls.Conn); ok && IsHTTP1(state.NegotiatedProtocol) {
 		if sc, ok := tc.NetConn().(syscall.Conn); ok {
 			if raw, err := sc.SyscallConn(); err == nil {
-				AckNow(raw)
+				_ = raw.Control(AckNow)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err erro
 		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
 		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
 	}
-	head := exchange.RefusedHead{Local: local, Remote: remote, Codec: p.NewCodec(), In: re.RecordHeader[:]}
+	head := exchange.RefusedHead{Local: local, Remote: remote, In: re.RecordHeader[:]}
 	p.ReportRequest(head, http.StatusBadRequest, sent)
 	return err
 }

@@ -140,6 +140,18 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	settled = true
 }
 
+// closeConn closes the connection to which the runner's conn is attached.
+func (r *runner) closeConn(k *shardConn) {
+	if r.conn.Lingers {
+		g := k.group()
+		g.lingering.Store(k, g.now())
+		r.conn.Linger()
+		g.lingering.Delete(k)
+	}
+	r.detach()
+	_ = k.Close()
+}
+
 // outcome is what becomes of a connection when its runner leaves it.
 type outcome uint8
 
@@ -153,7 +165,7 @@ const (
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
-	c, reportsStates := r.conn, k.config().ConnState != nil
+	c := r.conn
 	for {
 		how, mayBeHTTP2 := r.checkPreface(k)
 		if how != outcomeServed {
@@ -175,9 +187,6 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			}
 		}
 		if x != nil {
-			if reportsStates {
-				k.hooks().setState(http.StateActive)
-			}
 			if !r.serveExchange(k, x, at) {
 				if len(c.Out) > 0 && !x.Response.IsHijacked() {
 					c.EndsOutput = true
@@ -186,9 +195,6 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 					}
 					_ = c.Flush()
 				}
-				return outcomeClose
-			}
-			if reportsStates && !r.reportIdle(k) {
 				return outcomeClose
 			}
 			x = nil
@@ -347,12 +353,12 @@ func (r *runner) attach(k *shardConn) {
 	c, p := r.conn, k.config().Exchanges
 	if old := c.Config; old != p {
 		c.Config, c.Context = p, p.BaseContext
-		if old != nil && old.Protocol != p.Protocol {
+		if c.Traits = p.Protocol.Traits; old != nil && old.Protocol.Name != p.Protocol.Name {
 			c.Codec, r.spareCodec = nil, nil
 		}
 	}
 	if c.Codec == nil {
-		c.Codec = p.NewCodec()
+		c.Codec = p.Protocol.NewCodec()
 	}
 	if len(c.Out) == 0 { // else responses that waited in the outbox have a timeout
 		c.SetSendTimeout(p.DefaultSendTimeout)
@@ -449,7 +455,7 @@ func (r *runner) savePartialHead(k *shardConn) *partialHead {
 	p.codec, c.Codec, r.spareCodec = c.Codec, r.spareCodec, nil
 	p.codec.Suspend()
 	if c.Codec == nil {
-		c.Codec = c.Config.NewCodec()
+		c.Codec = c.Config.Protocol.NewCodec()
 	}
 	switch {
 	case k.isNew.Load():
