@@ -13,7 +13,6 @@ import (
 
 // settings translates the settings of a scope.
 func (t *translator) settings(s *scope) conf.Settings {
-	t.checkUnused(s)
 	set := conf.Settings{
 		Files:             t.files(s, nil),
 		Header:            t.addFields(s, "add_header"),
