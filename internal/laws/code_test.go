@@ -86,7 +86,6 @@ var mayBeVar = map[string]string{
 	"internal/lab.ownNginxConf":          "an embedded file",
 	"internal/lab.ownSource":             "an embedded file",
 	"internal/lab/report.pageSource":     "an embedded file",
-	"internal/lab/timeline.pageSource":   "an embedded file",
 	"load/report.pageSource":             "an embedded file",
 }
 

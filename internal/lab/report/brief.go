@@ -32,6 +32,12 @@ func (a *Report) WriteBrief(w io.Writer) error {
 		_, err := io.WriteString(w, d.String()+briefProblems(a.Problems(), problemLines))
 		return err
 	}
+	if a.Events != nil {
+		a.writeEvents(d, table.Brief)
+		d.Items(a.Problems())
+		_, err := io.WriteString(w, d.String())
+		return err
+	}
 	verdict := d.String()
 	if d.Lines() > verdictLines {
 		verdict = strings.Join(strings.SplitAfter(verdict, "\n")[:verdictLines-2], "") + "…\n\n"

@@ -25,7 +25,7 @@ const (
 
 // FileNames returns the names of the files and folders of results folders, whatever the run.
 func FileNames() []string {
-	names := []string{targetsFile, ProfilesDir}
+	names := []string{targetsFile, ProfilesDir, eventsFile, memoryFile}
 	for _, f := range New(new(sample.Run)).Files() {
 		names = append(names, f.Name)
 	}
@@ -50,6 +50,11 @@ func (a *Report) Files() []File {
 		"contenders: versions, lines of source, and responses before the load", a.writeContenders}
 	responses := File{responsesFile, "differences of responses from the control's", a.writeResponses}
 	switch {
+	case a.Events != nil:
+		return append(all, File{csvFile, "the table of cases", func(w io.Writer) error {
+			return table.WriteCSV(w, a.caseColumns(), slices.Values(a.caseLines()))
+		}}, File{eventsFile, "outcomes of each second", a.writeSeconds},
+			File{memoryFile, "memory, and the crowd", a.writeMemory}, run)
 	case len(a.Run.Targets) > 0:
 		targets := File{targetsFile, "the targets, with the figures that they limit", a.writeTargets}
 		return append(all, targets, entrants, responses, journal, run, configs)

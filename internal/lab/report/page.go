@@ -61,6 +61,16 @@ func pageFuncs() map[string]any {
 			return []flameKind{{"flame-go", "Go code"}, {"flame-runtime", "Go's runtime"}, {"flame-kernel", "kernel"},
 				{"flame-other", "other programs and libraries"}}
 		},
+		"caseTable": func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
+		"outcomes":  (*Report).outcomeLegend,
+		"strips": func(a *Report) (all []*strip) {
+			for i := range a.Events.Cases {
+				if s := a.strip(&a.Events.Cases[i]); s != nil {
+					all = append(all, s)
+				}
+			}
+			return all
+		},
 		"targetTable": func(a *Report) pageTable { return newPageTable(a.targetColumns(), a.Targets) },
 		"sorted":      func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 		"names":       func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },

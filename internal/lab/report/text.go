@@ -27,6 +27,13 @@ func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 	d.Paragraph(a.Verdict())
 	d.Paragraph(strings.Join(append(a.Remarks(), a.Shares()), " "))
 	a.targetTable(d)
+	if a.Events != nil {
+		a.writeEvents(d, table.Terminal)
+		d.Items(a.Problems())
+		d.Paragraph("Command: " + a.Command())
+		_, err := io.WriteString(w, d.String())
+		return err
+	}
 	for i := range a.Tables {
 		a.writeTable(d, &a.Tables[i])
 	}
@@ -85,7 +92,7 @@ func (a *Report) Problems() (all []string) {
 	for _, warning := range a.Run.Warnings {
 		all = append(all, "WARNING: "+warning)
 	}
-	return append(all, a.failedRows()...)
+	return slices.Concat(all, a.caseProblems(), a.failedRows())
 }
 
 func (a *Report) differences() (all []string) {

@@ -30,6 +30,9 @@ func (a *Report) Others() string {
 
 // comparison returns the verdict on the contenders.
 func (a *Report) comparison() string {
+	if a.Events != nil {
+		return a.eventsVerdict()
+	}
 	if len(a.Targets) > 0 {
 		return a.targetsVerdict()
 	}

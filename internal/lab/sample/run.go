@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/profile"
+	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 // Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
@@ -53,11 +54,13 @@ type Run struct {
 	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
 	Targets []Target     `json:"targets,omitempty"`
 
+	Events *timeline.Events `json:"events,omitempty"` // nil unless events are counted
+
 	// HasPrograms is set if the contenders are programs that measured themselves.
 	HasPrograms bool `json:"programs,omitempty"`
 
-	// Kernel holds the changes to the write-up's kernel settings that may matter. Tuned is set if they
-	// were made for the run.
+	// Kernel holds the changes to the write-up's kernel settings that may matter. Tuned is set if
+	// they were made for the run.
 	Kernel []kernel.Change `json:"kernel,omitempty"`
 	Tuned  bool            `json:"tuned,omitempty"`
 
@@ -145,7 +148,10 @@ type Environment struct {
 
 // Command returns the command line that repeats the same trials in the same order.
 func (r *Run) Command() string {
-	seed := []string{"--seed", strconv.FormatUint(r.Seed, 10)}
+	var seed []string
+	if r.Seed > 0 {
+		seed = []string{"--seed", strconv.FormatUint(r.Seed, 10)}
+	}
 	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, seed, r.Tail)
 	for i := range words {
 		words[i] = quote(words[i])
@@ -174,6 +180,9 @@ func (r *Run) Complete() bool {
 		if e.Absent != "" {
 			return false
 		}
+	}
+	if r.Events != nil && slices.ContainsFunc(r.Events.Cases, func(c timeline.Case) bool { return c.Absent != "" }) {
+		return false
 	}
 	for i := range r.Records {
 		if r.Records[i].Failure != "" {
