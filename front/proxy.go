@@ -91,12 +91,8 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
-	if p.target.bound == nil {
+	if p.target.bound == nil || p.cache != nil {
 		return p, nil
-	}
-	if p.cache != nil {
-		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove proxy_cache or fastcgi_cache",
-			p.target.text.literal)
 	}
 	return c.bindHandler(p), nil
 }
@@ -228,17 +224,18 @@ func (p *proxy) serve(x *exchange) outcome {
 		}
 		return x.fail(status)
 	}
-	if target.bound != nil {
+	pc, err := p.cache.of(x)
+	if err != nil {
+		x.errorf(levelError, "%v", err)
+		return x.fail(http.StatusInternalServerError)
+	}
+	if target.bound != nil && (pc == nil || wantsUpgrade(x.r)) {
 		return (&boundHandler{p, target.bound}).respond(x, target.rest, x.proxy.target.host)
 	}
 	if out := p.receiveBody(x); out != proceed {
 		return out
 	}
-	switch pc, err := p.cache.of(x); {
-	case err != nil:
-		x.errorf(levelError, "%v", err)
-		return x.fail(http.StatusInternalServerError)
-	case pc != nil:
+	if pc != nil {
 		return p.serveCached(x, target, pc)
 	}
 	resp, s, err := p.fetch(x, target)
@@ -299,6 +296,13 @@ type origin struct {
 
 // Prepare implements cache.Origin.
 func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
+	if o.target.bound != nil {
+		f, err := o.prepareBound(&opts)
+		if err == nil && o.x.regexTimedOut {
+			err = errRegexTimeout()
+		}
+		return f.fetch, err
+	}
 	s := o.proxy.newRequest(o.x, o.target, &opts)
 	if o.x.regexTimedOut {
 		return nil, errors.New("a regular expression exceeded its steps")

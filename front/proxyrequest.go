@@ -79,12 +79,14 @@ func (p *proxy) buildRequest(x *exchange, q *fetch.Spec, params *fastcgiParams, 
 		q.Method = m
 	}
 	q.IsRepeatable = p.isRepeatable(x.method, q)
-	if p.fastcgi != nil {
+	if p.fastcgi != nil && target.bound == nil {
 		p.fastcgi.buildParams(x, q, params, opts)
 		q.ReusesConn = p.from.KeepConn
 		return
 	}
-	q.Host = x.proxy.target.host
+	if q.Host = x.proxy.target.host; p.fastcgi != nil {
+		q.Host = x.hostHeader
+	}
 	if p.header.host != nil {
 		if host := p.header.host.eval(x); host != "" {
 			q.Host = host
