@@ -30,8 +30,6 @@ type translator struct {
 	// the name of the directive that defines a cache, by the cache's name
 	caches  map[string]string
 	formats map[string]bool // names of log formats
-	// levels of compression of access logs, 0 for none, by path
-	logLevels map[string]int
 	// the contents of files of passwords that were read, by path
 	passwordFiles map[string]string
 	available     map[string]bool    // texts whose variables are available
@@ -49,7 +47,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		prefix:    o.Prefix,
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
 		zones: make(map[string]*directive), sharedZones: make(map[string]sharedZone), caches: make(map[string]string),
-		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
+		formats:       map[string]bool{"combined": true},
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
 		mentioned: make(map[[2]string]bool), defined: make(map[string]bool), missing: make(map[string]bool),
 	}

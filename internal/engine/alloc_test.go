@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"io"
 	"net"
 	"net/http"
@@ -118,9 +117,7 @@ func serveRepeatedly(s server, request string, n int) {
 }
 
 func TestRequestsAllocateLittle(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
+	testkit.NoRace(t, "it allocates")
 	withoutReserve(t)
 	body := []byte("Hello World\n")
 	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
@@ -183,15 +180,5 @@ func BenchmarkServe(b *testing.B) {
 				serveRepeatedly(newServer(&http.Server{Handler: handler}), request, b.N)
 			})
 		}
-	}
-}
-
-func TestRepeaterSendsEachRequest(t *testing.T) {
-	var seen bytes.Buffer
-	serveRepeatedly(engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		seen.WriteString(r.Method)
-	})}), get, 3)
-	if seen.String() != "GETGETGET" {
-		t.Error(seen.String())
 	}
 }

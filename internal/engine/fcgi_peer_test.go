@@ -43,9 +43,7 @@ const (
 
 // The statuses of END_REQUEST (section 5.5).
 const (
-	requestComplete = 0
-	cantMultiplex   = 1
-	unknownRole     = 3
+	cantMultiplex = 1
 )
 
 // largestContent is the maximum content of a record.
@@ -358,8 +356,7 @@ func (s *fcgiSite) sendAndCheck(id int, deadline time.Time) {
 // afterwards.
 func everyFCGIMode(t *testing.T, settings func() *http.Server, test func(*fcgiSite)) {
 	t.Helper()
-	someFCGIModes(t, settings, test, append(slices.Sorted(maps.Keys(dispatched)), "memory", "net.Conn", "tcp",
-		"unix")...)
+	someFCGIModes(t, settings, test, append(slices.Sorted(maps.Keys(dispatched)), "net.Conn")...)
 }
 
 // bothFCGIPaths runs a test on shards and on the goroutine path.

@@ -84,9 +84,7 @@ func differentFields(n int) string {
 // sends.
 func TestClientsCannotAmplifyAllocation(t *testing.T) {
 	withoutReserve(t)
-	if testkit.Race {
-		t.Skip("the race detector allocates, too")
-	}
+	testkit.NoRace(t, "it allocates, too")
 	check := func(name, text string, newServer func(*http.Server) server, readers ...string) {
 		t.Run(name, func(t *testing.T) {
 			bound := uint64(allocatedFixed + allocatedPerByte*len(text))
@@ -173,9 +171,7 @@ func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 // connection.
 func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 	withoutReserve(t)
-	if testkit.Race {
-		t.Skip("the race detector allocates, too")
-	}
+	testkit.NoRace(t, "it allocates, too")
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
 	}), func(s *site) {
@@ -336,28 +332,38 @@ func TestClientsThatTrickle(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// MN-40: draining a body is limited in time, whatever deadlines are set.
+// MN-40: draining a body is limited in time, whatever deadlines are set, and so is what precedes
+// the records of a body.
 func TestDrainIsLimitedInTime(t *testing.T) {
-	for _, name := range []string{"nothing", "flushed", "duplex", "own deadline"} {
-		t.Run(name, func(t *testing.T) {
-			h, ok := leaveBody[name]
-			if !ok {
-				h = func(w http.ResponseWriter, _ *http.Request) {
-					http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour))
-				}
-			}
-			for _, framing := range []string{"Content-Length: 1000", "Transfer-Encoding: chunked"} {
-				inBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-					io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
-					start := time.Now()
-					b, err := io.ReadAll(c)
-					if elapsed := time.Since(start); elapsed > 31*time.Second || err != nil ||
-						!strings.HasPrefix(string(b), "HTTP/1.1 200 OK\r\n") {
-						t.Errorf("%q, %v after %v", b, err, elapsed)
-					}
+	ownDeadline := func(w http.ResponseWriter, _ *http.Request) {
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour))
+	}
+	for protocol, p := range timedProtocols() {
+		for name, h := range map[string]http.HandlerFunc{"nothing": leaveBody["nothing"],
+			"flushed": leaveBody["flushed"], "duplex": leaveBody["duplex"], "own deadline": ownDeadline} {
+			for i, text := range p.unread {
+				t.Run(fmt.Sprint(protocol, "/", name, i), func(t *testing.T) {
+					set := &http.Server{Handler: h}
+					p.inBubble(t, set, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+						io.WriteString(c, text)
+						start := time.Now()
+						var client sync.WaitGroup
+						defer client.Wait()
+						client.Go(func() {
+							for range 32 {
+								time.Sleep(time.Second)
+								io.WriteString(c, p.trickle)
+							}
+						})
+						b, err := io.ReadAll(c)
+						if elapsed := time.Since(start); elapsed > 31*time.Second || err != nil ||
+							!strings.Contains(string(b), " 200 OK\r\n") {
+							t.Errorf("%q, %v after %v", b, err, elapsed)
+						}
+					})
 				})
 			}
-		})
+		}
 	}
 }
 
@@ -365,19 +371,18 @@ func TestDrainIsLimitedInTime(t *testing.T) {
 // leaves such a goroutine.
 func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue",
-		"Transfer-Encoding: chunked"} {
-		t.Run(framing, func(t *testing.T) {
+	for protocol, p := range timedProtocols() {
+		for _, text := range p.unread {
 			settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
-			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-				io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
+			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, text)
 				pass(2 * time.Second)
 				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") ||
-					!strings.Contains(string(b), "Connection: close") {
-					t.Errorf("%q", b)
+					protocol == "HTTP" && !strings.Contains(string(b), "Connection: close") {
+					t.Errorf("%q: %q", text, b)
 				}
 			})
-		})
+		}
 	}
 }
 

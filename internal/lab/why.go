@@ -90,10 +90,6 @@ func (w *runner) toggled(ctx context.Context, c *contender.Contender,
 		return as, c.Toggles[i].To, err
 	case i >= 0:
 		is.Spec, to = c.Toggled(&c.Toggles[i]), c.Toggles[i].To
-	case s == explain.Hop && c.Front != "":
-		spec := *c.Spec
-		spec.Front = ""
-		is.Spec = &spec
 	case s == explain.Memory && c.RunBy() == "Go":
 		is.Spec = c.Toggled(&contender.Toggle{Env: []string{rareGC}})
 	default:

@@ -360,6 +360,7 @@ func matches(pattern, path string) bool {
 }
 
 func TestImportsObeyBans(t *testing.T) {
+	t.Chdir(root)
 	all := rooms(t)
 	check := func(b ban, importsOf func(room) map[string]bool) {
 		fromExists, toExists := false, false
@@ -409,6 +410,7 @@ func inStandardLibrary(path string) bool {
 }
 
 func TestRestrictedPackagesHaveOnlyListedImporters(t *testing.T) {
+	t.Chdir(root)
 	all := rooms(t)
 	for path, importers := range onlyBy {
 		if _, ok := all[path]; !ok {
@@ -426,6 +428,7 @@ func TestRestrictedPackagesHaveOnlyListedImporters(t *testing.T) {
 }
 
 func TestLibraryHasNoDependencies(t *testing.T) {
+	t.Chdir(root)
 	all := rooms(t)
 	library := reach(all, map[string]bool{module: true})
 	for dep := range library {
@@ -439,6 +442,7 @@ func TestLibraryHasNoDependencies(t *testing.T) {
 
 // HTTP/3 and OpenTelemetry are options: the default binary carries neither QUIC nor gRPC.
 func TestDefaultBinaryHasNoOptions(t *testing.T) {
+	t.Chdir(root)
 	for tags, want := range map[string][]string{"": nil, "http3": {"github.com/quic-go/"},
 		"otel": {"go.opentelemetry.io/", "google.golang.org/grpc"}} {
 		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "./cmd/tare").Output()

@@ -3,6 +3,8 @@ package exchange
 import (
 	"io"
 	"net/http"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // Codec is what differs between HTTP/1.1 and other protocols that carry its requests: how requests
@@ -23,6 +25,25 @@ type Codec interface {
 	Trim()
 }
 
+// Protocol is a protocol of connections.
+type Protocol struct {
+	Name     string
+	NewCodec func() Codec
+	Traits   Traits
+	// Describe sets those fields of r that are known of the request that in begins with, and
+	// returns its request line. It is nil if rejected requests are not reported.
+	Describe func(r *http.Request, in []byte, limits http1.Limits) (line []byte)
+}
+
+// Traits are what the responses of a protocol may contain.
+type Traits struct {
+	HasInterim             bool // interim responses
+	HasConnFields          bool // fields that describe the connection, for the client
+	HasTransferCodings     bool // Transfer-Encoding
+	HasLengthsWithTrailers bool // Content-Length in a response with trailers
+	CanHijack              bool // a handler can use the connection for another protocol
+}
+
 // HeadCodec parses heads.
 type HeadCodec interface {
 	// ParseHead looks for a complete head in the input. It responds to a malformed head itself.
@@ -41,35 +62,24 @@ type HeadCodec interface {
 	NextRequest()
 	// Refuse appends the response to a request that no handler sees, with text as its body.
 	Refuse(c *Conn, status int, text string)
-	// Describe sets those fields of r that are known of the request that in begins with, and
-	// returns its request line. ok is false if the protocol has no request lines.
-	Describe(r *http.Request, in []byte) (line []byte, ok bool)
 }
 
-// BodyCodec decodes bodies whose mode is ByCodec. Its callers hold the body's reading mutex.
+// BodyCodec decodes bodies, except those whose mode is ByLength. Its callers hold the body's
+// reading mutex.
 type BodyCodec interface {
 	// ReadBody is Read of such a body.
 	ReadBody(b *Body, p []byte) (int, error)
-	// BodyHasArrived reports whether the rest of the body is in the input buffer, or a fault of it.
-	// It returns false if it would have to parse the body and parses is not set.
-	BodyHasArrived(b *Body, parses bool) bool
-	// HasInput reports whether data of the body is in the input buffer, or a fault of it.
-	HasInput(b *Body) bool
-	// FramingLength returns the number of bytes of chunked framing that have been read.
-	FramingLength() int64
-	// EndDrain is called when as much of the body was drained as a connection is worth. It
-	// reports whether the connection can be kept.
-	EndDrain(b *Body) bool
+	// HasArrived reports whether the rest of the body has arrived, or a fault of it. If whole is
+	// not set, any part of it suffices.
+	HasArrived(b *Body, whole bool) bool
 }
 
 // ResponseCodec writes responses.
 type ResponseCodec interface {
-	// AppendInterim appends the start of an interim response. It reports false if the protocol
-	// has no interim responses.
-	AppendInterim(w *Response, code int) bool
 	// Continue returns a complete "100 Continue" response.
 	Continue() []byte
-	// StartHead appends the start of a response's head. The handler's fields follow.
+	// StartHead appends the start of a head, which may be that of an interim response. Fields
+	// follow.
 	StartHead(w *Response, code int)
 	// AppendField appends a field of a head. name is a token in any case.
 	AppendField(out []byte, name, value string) []byte
@@ -81,9 +91,6 @@ type ResponseCodec interface {
 	AppendDate(out []byte, date string) []byte
 	// EndHead completes the head, which the output ends in.
 	EndHead(c *Conn)
-	// SendsField reports whether a response may carry a field that describes the connection or
-	// the message framing, not the content.
-	SendsField(name string) bool
 	// Delimit decides how the end of the body is marked, and whether that allows the connection
 	// to be kept.
 	Delimit(w *Response)
@@ -91,17 +98,10 @@ type ResponseCodec interface {
 	AppendFraming(out []byte, w *Response) []byte
 	// AppendConnection appends the Connection field, if the response needs one.
 	AppendConnection(out []byte, w *Response) []byte
-	// AllowsLengthWithTrailers reports whether a response with trailers can have a Content-Length.
-	AllowsLengthWithTrailers() bool
 	// EmitBody appends body bytes to the output. It writes large ones directly from p.
 	EmitBody(w *Response, p []byte) error
 	// EndBody appends what ends the body.
 	EndBody(w *Response)
-	// SendsBodyAsIs reports whether the bytes of a body lie in the output without any framing
-	// between them.
-	SendsBodyAsIs(w *Response) bool
-	// CanHijack reports whether a handler can use the connection for another protocol.
-	CanHijack() bool
 	// CompleteOut completes what the output ends in, before it is written.
 	CompleteOut(c *Conn)
 	// DiscardOut is called when the end of the output that CompleteOut would complete was

@@ -14,8 +14,7 @@ import (
 // carry them.
 type Config struct {
 	Server             *ServerState
-	Protocol           string // that NewCodec's codecs parse
-	NewCodec           func() Codec
+	Protocol           Protocol
 	Handler            http.Handler
 	BaseContext        context.Context // parent of the contexts of all connections
 	Limits             http1.Limits

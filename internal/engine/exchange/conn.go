@@ -23,6 +23,7 @@ import (
 type Conn struct {
 	Config    *Config
 	Codec     Codec
+	Traits    Traits // of its protocol
 	NetConn   net.Conn
 	Transport Transport
 	Context   context.Context // parent of every request's context
@@ -31,6 +32,7 @@ type Conn struct {
 	InBuffer     []byte // the input buffer; In is part of it unless a head was large
 	In           []byte
 	Next, End    int
+	ChunkFraming int64     // bytes of a body ByChunks that have been read and are not data
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
 	ReadDeadline time.Time // as last set; zero for none
 

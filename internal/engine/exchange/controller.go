@@ -36,7 +36,7 @@ type connResponse struct{ *Response }
 
 // writer returns what the handler receives.
 func (w *Response) writer() http.ResponseWriter {
-	if w.Conn.Codec.CanHijack() {
+	if w.Conn.Traits.CanHijack {
 		return connResponse{w}
 	}
 	return w
@@ -310,8 +310,8 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 		return 0, true, err
 	}
 	left := w.Length - w.written
-	if !w.Conn.Transport.CanSendFrom() || w.stage != stageFramed || !w.Conn.Codec.SendsBodyAsIs(w) || w.IsHEAD ||
-		w.NoBody || w.Length >= 0 && left <= 0 {
+	if !w.Conn.Transport.CanSendFrom() || w.stage != stageFramed || w.Chunked || w.IsHEAD || w.NoBody ||
+		w.Length >= 0 && left <= 0 {
 		return 0, false, nil
 	}
 	if err := w.flush(); err != nil {

@@ -153,9 +153,10 @@ func (w *Response) sendInterim(code int) {
 		w.x.Body.endContinue(bodyContinued)
 	}
 	c := w.Conn
-	if !c.Codec.AppendInterim(w, code) {
+	if !c.Traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has none either (RFC 9110, 15.2)
 		return
 	}
+	c.Codec.StartHead(w, code)
 	w.appendFields(true)
 	c.Codec.EndHead(c)
 	_ = c.Flush()

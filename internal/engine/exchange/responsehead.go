@@ -64,12 +64,12 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 		}
 		return false
 	case "Transfer-Encoding":
-		if w.Conn.Codec.SendsField(name) {
+		if w.Conn.Traits.HasTransferCodings {
 			w.Conn.Summary.TransferEncoding = firstValue(values)
 		}
 		return false
 	case "Connection":
-		if !w.Conn.Codec.SendsField(name) {
+		if !w.Conn.Traits.HasConnFields {
 			return false
 		}
 		if w.Conn.Summary.Connection = values; http1.HasToken(values, "close") {
@@ -85,9 +85,9 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 		w.Conn.Summary.hasDate = true
 	case "Trailer":
 		w.Conn.Summary.hasTrailers = true
-		return w.Conn.Codec.SendsField(name)
+		return w.Conn.Traits.HasConnFields
 	case "Status", "Keep-Alive", "Upgrade":
-		return w.Conn.Codec.SendsField(name)
+		return w.Conn.Traits.HasConnFields
 	default:
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			w.Conn.Summary.hasTrailers = true
@@ -124,7 +124,7 @@ func (w *Response) frame(p []byte, done bool) {
 	c, summary := w.Conn, &w.Conn.Summary
 	// set with the head or after it, but HTTP/1.0 has no trailers
 	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount && w.Minor > 0
-	hasUnknownLength := mayHaveTrailers && !c.Codec.AllowsLengthWithTrailers() && w.HasTrailers()
+	hasUnknownLength := mayHaveTrailers && !c.Traits.HasLengthsWithTrailers && w.HasTrailers()
 	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&
 		(!w.IsHEAD || len(p) > 0) {
 		w.Length = int64(len(p))

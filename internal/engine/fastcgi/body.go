@@ -29,7 +29,7 @@ func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 	if !hasLength {
 		r.ContentLength = -1
 	}
-	x.Body.Init(x, exchange.ByCodec, r.ContentLength, false)
+	x.Body.Init(x, exchange.ByRecords, r.ContentLength, false)
 	if f.request.Empty {
 		x.Body.Err = io.ErrUnexpectedEOF
 	}
@@ -37,6 +37,14 @@ func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 
 // ReadBody reads body bytes from STDIN.
 func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
+	n, err := f.readStdin(b, p)
+	if err != nil {
+		_ = f.flushReplies(b) // the next write fails with the same error
+	}
+	return n, err
+}
+
+func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 	c := b.Exchange.Conn()
 	reader := &f.request.Records
 	for {
@@ -137,19 +145,12 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	return f.queueReply(b, event, p)
 }
 
-// EndDrain accepts a body that was not read to its end: END_REQUEST was sent, so that the rest of
-// STDIN is ignored, like other records of inactive requests.
-func (f *codec) EndDrain(b *exchange.Body) bool {
-	_ = f.flushReplies(b) // the next write fails with the same error
-	return b.Err == nil || b.AtEnd()
-}
-
-func (f *codec) HasInput(*exchange.Body) bool { return false } // unknown
-func (f *codec) FramingLength() int64         { return 0 }
-
-func (f *codec) BodyHasArrived(b *exchange.Body, _ bool) bool {
+func (f *codec) HasArrived(b *exchange.Body, whole bool) bool {
 	c := b.Exchange.Conn()
 	reader, in := f.request.Records, c.In[c.Next:c.End]
+	if f.inBody && reader.Left() > 0 && len(in) > 0 && !whole {
+		return true
+	}
 	for {
 		p, n, err := reader.Next(in)
 		switch in = in[n:]; {
@@ -157,7 +158,7 @@ func (f *codec) BodyHasArrived(b *exchange.Body, _ bool) bool {
 			return true // reading it will return the error
 		case p.Type == 0:
 			return false
-		case p.Type == fcgi.Stdin && p.ID == f.request.ID && p.Ends():
+		case p.Type == fcgi.Stdin && p.ID == f.request.ID && (p.Ends() || !whole):
 			return true
 		}
 	}

@@ -35,8 +35,11 @@ type recordBuffers struct {
 	pieces  [2 * recordsAtOnce][]byte
 }
 
-// New returns a codec for one conn.
-func New() exchange.Codec { return new(codec) }
+// Protocol returns the protocol. Fields that describe the connection concern only the web server
+// and its client (RFC 3875, 6.3.4).
+func Protocol() exchange.Protocol {
+	return exchange.Protocol{Name: "FastCGI", NewCodec: func() exchange.Codec { return new(codec) }}
+}
 
 func (f *codec) Reset() {
 	f.request.Reset()
@@ -58,11 +61,14 @@ func (f *codec) HasBegun() bool { return f.request.Pending() }
 
 func (f *codec) NextRequest() {
 	f.request.Done()
-	f.inBody, f.replies = false, nil
+	f.inBody = false
 }
 
 func (f *codec) ParseHead(c *exchange.Conn) (complete, ok bool) {
 	r := &f.request
+	if f.replies != nil { // to records in a body that was not read to its end
+		c.Out, f.replies = f.replies.appendTo(c.Out), nil
+	}
 	for {
 		event, err := r.Next(c.In[c.Next:c.End], c.Config.Limits.Bytes)
 		if err != nil {
@@ -169,12 +175,6 @@ func (f *codec) Refuse(c *exchange.Conn, status int, text string) {
 	f.endRequest(c)
 }
 
-// Describe describes nothing: rejected requests are not reported.
-func (f *codec) Describe(*http.Request, []byte) (line []byte, ok bool) { return nil, false }
-
-// AppendInterim appends nothing: CGI has no interim responses.
-func (f *codec) AppendInterim(*exchange.Response, int) bool { return false }
-
 func (f *codec) StartHead(w *exchange.Response, code int) {
 	f.openRecord(w.Conn)
 	w.Conn.Out = appendStatus(w.Conn.Out, code)
@@ -208,10 +208,6 @@ func (f *codec) AppendDate(out []byte, date string) []byte             { return 
 func (f *codec) EndHead(c *exchange.Conn)                              { c.Out = http1.AppendHeadEnd(c.Out) }
 func (f *codec) AppendFraming(out []byte, _ *exchange.Response) []byte { return out }
 
-// SendsField returns false for fields that concern only the web server and its client (RFC 3875,
-// 6.3.4), and for Status, which StartHead writes.
-func (f *codec) SendsField(string) bool { return false }
-
 // Delimit keeps the connection unless the server is stopping. The end of the stream marks the end
 // of the body, and FCGI_KEEP_CONN is the web server's choice.
 func (f *codec) Delimit(w *exchange.Response) {
@@ -243,10 +239,6 @@ func (f *codec) EndBody(w *exchange.Response) {
 		c.Out = f.replies.appendTo(c.Out)
 	}
 }
-
-func (f *codec) SendsBodyAsIs(*exchange.Response) bool { return false }
-func (f *codec) AllowsLengthWithTrailers() bool        { return false }
-func (f *codec) CanHijack() bool                       { return false }
 
 // openRecord appends the header of a STDOUT record, unless the output ends in an open one.
 func (f *codec) openRecord(c *exchange.Conn) {

@@ -12,11 +12,15 @@ import (
 type codec struct {
 	request http1.Request
 	chunks  http1.Chunked // of the current request's body
-	framing int64         // its received bytes that are not data
 }
 
-// New returns a codec for one conn.
-func New() exchange.Codec { return new(codec) }
+// Protocol returns the protocol.
+func Protocol() exchange.Protocol {
+	return exchange.Protocol{
+		Name: "HTTP/1", NewCodec: func() exchange.Codec { return new(codec) }, Describe: describe,
+		Traits: exchange.Traits{HasInterim: true, HasConnFields: true, HasTransferCodings: true, CanHijack: true},
+	}
+}
 
 func (h *codec) Reset() { h.request.Reset() }
 
@@ -80,14 +84,6 @@ func (h *codec) Refuse(c *exchange.Conn, status int, text string) {
 	c.Out = append(out, text...)
 }
 
-func (h *codec) AppendInterim(w *exchange.Response, code int) bool {
-	if w.Minor == 0 {
-		return false // HTTP/1.0 has no interim responses (RFC 9110, 15.2)
-	}
-	w.Conn.Out = http1.AppendStatusLine(w.Conn.Out, 1, code, exchange.StatusText(code))
-	return true
-}
-
 func (h *codec) Continue() []byte { return []byte("HTTP/1.1 100 Continue\r\n\r\n") }
 
 func (h *codec) StartHead(w *exchange.Response, code int) {
@@ -120,13 +116,6 @@ func (h *codec) AppendFraming(out []byte, w *exchange.Response) []byte {
 	}
 	return http1.AppendField(out, "Transfer-Encoding", "chunked")
 }
-
-func (h *codec) SendsField(string) bool { return true }
-func (h *codec) CanHijack() bool        { return true }
-
-func (h *codec) AllowsLengthWithTrailers() bool { return false } // they follow the last chunk
-
-func (h *codec) SendsBodyAsIs(w *exchange.Response) bool { return !w.Chunked }
 
 func (h *codec) CompleteOut(*exchange.Conn) {} // nothing is ever incomplete
 func (h *codec) DiscardOut()                {}

@@ -25,29 +25,26 @@ type codec struct {
 
 func (h *codec) Reset() { h.head, h.lastHead, h.data, h.hasEnded = 0, 0, 0, false }
 
-func (h *codec) Trim()                                                 {}
-func (h *codec) HasBegun() bool                                        { return false }
-func (h *codec) Suspend()                                              {}
-func (h *codec) NextRequest()                                          {}
-func (h *codec) ParseHead(*exchange.Conn) (complete, ok bool)          { return false, false }
-func (h *codec) BeginExchange(*exchange.Conn) *exchange.Exchange       { return nil }
-func (h *codec) Refuse(*exchange.Conn, int, string)                    {}
-func (h *codec) Describe(*http.Request, []byte) (line []byte, ok bool) { return nil, false }
+func (h *codec) Trim()                                           {}
+func (h *codec) HasBegun() bool                                  { return false }
+func (h *codec) Suspend()                                        {}
+func (h *codec) NextRequest()                                    {}
+func (h *codec) ParseHead(*exchange.Conn) (complete, ok bool)    { return false, false }
+func (h *codec) BeginExchange(*exchange.Conn) *exchange.Exchange { return nil }
+func (h *codec) Refuse(*exchange.Conn, int, string)              {}
 
 func (h *codec) ReadBody(b *exchange.Body, p []byte) (int, error) { return h.stream.readBody(b, p) }
-func (h *codec) BodyHasArrived(*exchange.Body, bool) bool         { return h.stream.HasArrived() }
-func (h *codec) HasInput(*exchange.Body) bool                     { return h.stream.hasInput() }
-func (h *codec) FramingLength() int64                             { return 0 }
-func (h *codec) EndDrain(*exchange.Body) bool                     { return true }
+
+func (h *codec) HasArrived(_ *exchange.Body, whole bool) bool {
+	if whole {
+		return h.stream.HasArrived()
+	}
+	return h.stream.hasInput()
+}
 
 func (h *codec) startHead(c *exchange.Conn) {
 	h.head = len(c.Out) + 1
 	c.Out = wire.AppendHeaders(c.Out, h.stream.id)
-}
-
-func (h *codec) AppendInterim(w *exchange.Response, code int) bool {
-	h.StartHead(w, code)
-	return true
 }
 
 func (h *codec) Continue() []byte {
@@ -122,15 +119,8 @@ func (h *codec) EndHead(c *exchange.Conn) {
 	h.head, h.lastHead = 0, at+1
 }
 
-// SendsField returns true also for Connection, which AppendConnection needs. AppendField drops what
-// must not be sent.
-func (h *codec) SendsField(name string) bool { return name != "Transfer-Encoding" }
-
-func (h *codec) Delimit(*exchange.Response)            {}
-func (h *codec) SendsBodyAsIs(*exchange.Response) bool { return false }
-func (h *codec) AllowsLengthWithTrailers() bool        { return true }
-func (h *codec) CanHijack() bool                       { return false }
-func (h *codec) DiscardOut()                           { h.Reset() }
+func (h *codec) Delimit(*exchange.Response) {}
+func (h *codec) DiscardOut()                { h.Reset() }
 
 func (h *codec) EmitBody(w *exchange.Response, p []byte) error {
 	c := w.Conn

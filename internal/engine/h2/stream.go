@@ -86,6 +86,8 @@ func (st *Stream) hasInput() bool {
 func NewConn() *exchange.Conn {
 	c := exchange.NewConn(0)
 	c.Codec, c.HoldSize = new(codec), holdSize
+	// Connection is one of the fields: AppendConnection needs it. AppendField drops the others.
+	c.Traits = exchange.Traits{HasInterim: true, HasConnFields: true, HasLengthsWithTrailers: true}
 	return c
 }
 

@@ -71,7 +71,7 @@ func (c *Conn) attach(to *exchange.Conn) {
 		to.Template.RemoteAddr = a.String()
 	}
 	if to.Codec == nil {
-		to.Codec = c.config.Exchanges.NewCodec()
+		to.Codec, to.Traits = c.config.Exchanges.Protocol.NewCodec(), c.config.Exchanges.Protocol.Traits
 	}
 	if to.InBuffer == nil {
 		to.InBuffer = make([]byte, inSize)

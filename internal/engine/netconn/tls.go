@@ -69,7 +69,7 @@ func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err erro
 		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
 		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
 	}
-	head := exchange.RefusedHead{Local: local, Remote: remote, Codec: p.NewCodec(), In: re.RecordHeader[:]}
+	head := exchange.RefusedHead{Local: local, Remote: remote, In: re.RecordHeader[:]}
 	p.ReportRequest(head, http.StatusBadRequest, sent)
 	return err
 }

@@ -347,12 +347,12 @@ func (r *runner) attach(k *shardConn) {
 	c, p := r.conn, k.config().Exchanges
 	if old := c.Config; old != p {
 		c.Config, c.Context = p, p.BaseContext
-		if old != nil && old.Protocol != p.Protocol {
+		if c.Traits = p.Protocol.Traits; old != nil && old.Protocol.Name != p.Protocol.Name {
 			c.Codec, r.spareCodec = nil, nil
 		}
 	}
 	if c.Codec == nil {
-		c.Codec = p.NewCodec()
+		c.Codec = p.Protocol.NewCodec()
 	}
 	if len(c.Out) == 0 { // else responses that waited in the outbox have a timeout
 		c.SetSendTimeout(p.DefaultSendTimeout)
@@ -449,7 +449,7 @@ func (r *runner) savePartialHead(k *shardConn) *partialHead {
 	p.codec, c.Codec, r.spareCodec = c.Codec, r.spareCodec, nil
 	p.codec.Suspend()
 	if c.Codec == nil {
-		c.Codec = c.Config.NewCodec()
+		c.Codec = c.Config.Protocol.NewCodec()
 	}
 	switch {
 	case k.isNew.Load():

@@ -284,7 +284,7 @@ func (k *shardConn) closeExpired() {
 	defer k.Close()
 	h := k.partialHead
 	k.config().Exchanges.ReportRequest(exchange.RefusedHead{
-		Local: k.LocalAddr(), Remote: k.remote, TLS: k.connectionState(), Codec: h.codec, In: h.in,
+		Local: k.LocalAddr(), Remote: k.remote, TLS: k.connectionState(), In: h.in,
 	}, http.StatusRequestTimeout, 0)
 }
 

@@ -159,7 +159,8 @@ func TestResponsesGatedTooLateAreSent(t *testing.T) {
 		_, s := watched()
 		ours, theirs := net.Pipe()
 		r := &runner{shard: s, conn: exchange.NewConn(inSize)}
-		r.conn.Codec, r.conn.Transport, r.conn.Out = h1.New(), pipeTransport{nc: ours}, []byte("responses")
+		r.conn.Codec, r.conn.Transport = h1.Protocol().NewCodec(), pipeTransport{nc: ours}
+		r.conn.Out = []byte("responses")
 		r.beginServing()
 		if !r.enterHandler(predict.SlotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
 			t.Fatal("the leader did not lead")

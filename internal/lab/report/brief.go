@@ -82,11 +82,6 @@ func (a *Report) writeResults(d *table.Document, t *Table, room int) {
 func (a *Report) briefTables(room int) string {
 	d := newScreen()
 	switch {
-	case len(a.EngineTables) > 0:
-		t := &a.EngineTables[0]
-		d.Heading("%s:", benchmarkTitle(t))
-		heads, lines := table.Shown(table.Brief, a.benchmarkColumns(), slices.Values(t.Rows))
-		writeFirst(d, benchmarkLeft, heads, lines, room-d.Lines(), "results")
 	case len(a.Tables) == 0:
 	case a.Changes(a.Tables[0].Table) != nil:
 		a.writeBuilds(d, &a.Tables[0])

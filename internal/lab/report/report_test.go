@@ -39,10 +39,6 @@ func fixture() *sample.Run {
 		Conditions: []sample.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
 		Environment: sample.Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian",
 			Nofile: 20000, Sysctls: map[string]string{"net.core.somaxconn": "4096"}},
-		Published: []sample.Published{
-			{Group: "gomaxprocs 1", Theirs: "Go", Contender: "nethttp", PerSecond: 40000, Ratio: 1},
-			{Group: "gomaxprocs 1", Theirs: "nginx proxy", Contender: "nginx-nethttp", PerSecond: 36000, Ratio: 0.9},
-		},
 	}
 	response := &equal.Response{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true,
 		Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
@@ -416,7 +412,7 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 		"Ratio to the control", "Latency",
 		"Contenders</h2>", "Timeline",
 		"Between the first and the last third of the run, CPU time per request of net/http changed by +",
-		"Published and measured rates", "Responses compared", "other<br>accepts/s", "0.300", "How this was measured",
+		"Responses compared", "other<br>accepts/s", "0.300", "How this was measured",
 		"net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
 	} {
 		if !strings.Contains(dom, want) {

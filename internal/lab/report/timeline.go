@@ -104,7 +104,7 @@ func (a *Report) span(among func(*sample.Record) bool) (first, last time.Time) {
 func (a *Report) Timeline() *timeline {
 	first, last := a.span(func(*sample.Record) bool { return true })
 	// Its medians are those of conditions with the control, under load.
-	if !last.After(first) || len(a.Targets) > 0 || a.Benchmarks != nil {
+	if !last.After(first) || len(a.Targets) > 0 {
 		return nil
 	}
 	minutes := func(at time.Time) float64 { return at.Sub(first).Minutes() }

@@ -33,9 +33,6 @@ func (a *Report) comparison() string {
 	if len(a.Targets) > 0 {
 		return a.targetsVerdict()
 	}
-	if a.Benchmarks != nil {
-		return a.benchmarksVerdict()
-	}
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
 		if e := a.Control(); e != nil && e.Absent != "" {
@@ -237,9 +234,6 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func (a *Report) Remarks() (remarks []string) {
 	if len(a.Targets) > 0 {
 		return a.Notes
-	}
-	if a.Benchmarks != nil {
-		return append(a.benchmarkShape(), a.Notes...)
 	}
 	if len(a.Tables) == 0 {
 		return nil

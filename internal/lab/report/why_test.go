@@ -25,9 +25,9 @@ func closingRun() *sample.Run {
 	run := &sample.Run{
 		Blocks: 1, Conditions: []sample.Condition{c},
 		Entrants: []sample.Entrant{
-			{Name: "a", Title: "Plain", Kind: sample.Control, Protocol: explain.HTTP},
-			{Name: "t", Title: "Plain (twin)", Kind: sample.Twin, Protocol: explain.HTTP},
-			{Name: "b", Title: "Closing", Kind: sample.Way, Protocol: explain.HTTP},
+			{Name: "a", Title: "Plain", Kind: sample.Control, Protocol: "http"},
+			{Name: "t", Title: "Plain (twin)", Kind: sample.Twin, Protocol: "http"},
+			{Name: "b", Title: "Closing", Kind: sample.Way, Protocol: "http"},
 		},
 	}
 	for name, cpu := range map[string]time.Duration{"a": 18 * time.Microsecond, "t": 18 * time.Microsecond,
@@ -64,8 +64,7 @@ func TestEvidenceOfRecords(t *testing.T) {
 	c := run.Conditions[0]
 	e := analyze.Evidence(run, "b", c)
 	app := e.Parts[0]
-	if e.Title != "Closing" || e.Cores != 1 || e.Connections != 8 || e.Connects != 1 || e.Statuses[200] != 1 ||
-		len(e.Parts) != 1 {
+	if e.Title != "Closing" || e.Cores != 1 || e.Connects != 1 || len(e.Parts) != 1 {
 		t.Errorf("%+v", e)
 	}
 	near := func(what string, got, want float64) {

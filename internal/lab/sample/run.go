@@ -49,15 +49,17 @@ type Run struct {
 
 	Entrants    []Entrant   `json:"entrants"` // the control first
 	Environment Environment `json:"environment"`
-	Published   []Published `json:"published"`
 
 	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
 	Targets []Target     `json:"targets,omitempty"`
 
-	Benchmarks *Benchmarks `json:"benchmarks,omitempty"` // nil if processes were loaded
+	// HasPrograms is set if the contenders are programs that measured themselves.
+	HasPrograms bool `json:"programs,omitempty"`
 
-	Kernel []kernel.Comparison `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
-	Tuned  []kernel.Change     `json:"tuned,omitempty"`  // settings changed for the run
+	// Kernel holds the changes to the write-up's kernel settings that may matter. Tuned is set if they
+	// were made for the run.
+	Kernel []kernel.Change `json:"kernel,omitempty"`
+	Tuned  bool            `json:"tuned,omitempty"`
 
 	// Reached holds sentences on the limits of kernel settings that the run reached.
 	Reached []string `json:"reached,omitempty"`
@@ -107,15 +109,9 @@ type Entrant struct {
 	Versions []string `json:"versions"`
 	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 
-	// PublishedLines is the length of the write-up's application; 0 if unknown.
-	PublishedLines int `json:"publishedLines,omitempty"`
-
 	Response    *equal.Response      `json:"response"`
 	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response
 	Declared    []DeclaredDifference `json:"declared"`    // differences that the experiment declares
-
-	Prefix  string   `json:"prefix,omitempty"`  // of an engine's benchmarks, after "Benchmark"
-	Lacking []string `json:"lacking,omitempty"` // benchmarks that the engine does not have
 
 	// Absent says why the contender did not take part to the end; otherwise it is empty.
 	Absent string `json:"absent,omitempty"`
@@ -145,15 +141,6 @@ type Environment struct {
 	Go      string            `json:"go"` // version of Go that built tare
 	Nofile  uint64            `json:"nofile"`
 	Sysctls map[string]string `json:"sysctls"`
-}
-
-// Published is a figure of the write-up that the experiment repeats.
-type Published struct {
-	Group     string  `json:"group"`
-	Theirs    string  `json:"theirs"`
-	Contender string  `json:"contender"`
-	PerSecond float64 `json:"perSecond"`
-	Ratio     float64 `json:"ratio"` // relative to the write-up's control
 }
 
 // Command returns the command line that repeats the same trials in the same order.
