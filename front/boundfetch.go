@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"runtime/debug"
@@ -12,7 +13,6 @@ import (
 	"sync"
 
 	"github.com/tarehq/tare/front/internal/cache"
-	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -31,10 +31,9 @@ type boundFetch struct {
 func (o *origin) prepareBound(opts *cache.OriginRequest) (*boundFetch, error) {
 	x := o.x
 	f := &boundFetch{handler: o.target.bound, request: *x.r, errorLog: x.errorLog()}
-	var q fetch.Spec
-	o.proxy.buildRequest(x, &q, nil, o.target, opts)
+	q, _ := o.spec(opts)
 	r := &f.request
-	r.Method, r.Host, r.RequestURI, r.Header, r.ContentLength = q.Method, q.Host, q.Target, q.Header, 0
+	r.Method, r.Host, r.RequestURI, r.Header, r.ContentLength = q.Method, q.Host, q.Target, maps.Clone(q.Header), 0
 	if q.Body != nil {
 		if r.ContentLength = q.Body.Length(); r.ContentLength >= 0 { // handlers expect the field
 			r.Header["Content-Length"] = []string{strconv.FormatInt(r.ContentLength, 10)}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -258,7 +259,7 @@ func (p *proxy) serve(x *exchange) outcome {
 
 // fetch sends an upstream request without a cache.
 func (p *proxy) fetch(x *exchange, target destination) (*http.Response, *upstreamRequest, error) {
-	s := p.newRequest(x, target, nil)
+	s := p.newRequest(x, target, nil, nil)
 	if x.regexTimedOut {
 		return nil, nil, errRegexTimeout()
 	}
@@ -292,6 +293,27 @@ type origin struct {
 	x      *exchange
 	target destination
 	last   *upstreamRequest // whose response the client waits for; nil without one
+	whole  *fetch.Spec      // of a request for a whole response; nil before it is needed
+	params fastcgiParams    // of whole
+}
+
+// spec returns what a request sends. That of a request for a whole response is built once: the
+// cache also compares it with Vary.
+func (o *origin) spec(opts *cache.OriginRequest) (q fetch.Spec, params fastcgiParams) {
+	if !opts.Whole || opts.Part {
+		o.proxy.buildRequest(o.x, &q, &params, o.target, opts)
+		return q, params
+	}
+	if o.whole == nil {
+		o.whole = new(fetch.Spec)
+		o.proxy.buildRequest(o.x, o.whole, &o.params, o.target,
+			&cache.OriginRequest{Method: opts.Method, Whole: true})
+	}
+	if q = *o.whole; opts.Etag != "" || opts.LastModified != "" {
+		q.Header = maps.Clone(q.Header)
+		opts.Apply(q.Header)
+	}
+	return q, o.params
 }
 
 // Prepare implements cache.Origin.
@@ -303,7 +325,7 @@ func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 		}
 		return f.fetch, err
 	}
-	s := o.proxy.newRequest(o.x, o.target, &opts)
+	s := o.proxy.newRequest(o.x, o.target, o, &opts)
 	if o.x.regexTimedOut {
 		return nil, errors.New("a regular expression exceeded its steps")
 	}
