@@ -146,7 +146,7 @@ func (w *boundResponse) end() {
 	err := w.FlushError()
 	switch {
 	case err != nil:
-	case w.written < w.length:
+	case w.written < w.length && !w.hasNoBody():
 		err = io.ErrUnexpectedEOF
 	default:
 		err = io.EOF
@@ -158,9 +158,7 @@ func (w *boundResponse) end() {
 type boundOutput struct{ w *boundResponse }
 
 func (o boundOutput) Write(p []byte) (int, error) {
-	if o.w.sendHead(p); o.w.result.Body == http.NoBody {
-		return len(p), nil
-	}
+	o.w.sendHead(p)
 	return o.w.body.write(p)
 }
 
@@ -180,14 +178,16 @@ func (w *boundResponse) sendHead(beginning []byte) {
 		header["Content-Length"] = []string{strconv.FormatInt(w.length, 10)}
 	}
 	resp.StatusCode, resp.ContentLength, resp.Body = w.status, w.length, &w.body
-	if w.method == http.MethodHead || !bodyAllowed(w.status) {
-		resp.Body = http.NoBody
-	}
 	resp.Trailer = make(http.Header)
 	for name := range http1.Elements(strings.Join(header["Trailer"], ",")) {
 		resp.Trailer[http.CanonicalHeaderKey(name)] = nil
 	}
 	close(w.ready)
+}
+
+// hasNoBody reports whether the body is discarded.
+func (w *boundResponse) hasNoBody() bool {
+	return w.method == http.MethodHead || !bodyAllowed(w.status)
 }
 
 // boundBody is the body of the response. The handler's Write waits until all of it was read.
@@ -204,6 +204,9 @@ type boundBody struct {
 }
 
 func (b *boundBody) write(p []byte) (int, error) {
+	if b.response.hasNoBody() {
+		return len(p), nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.piece = p

@@ -176,3 +176,22 @@ func TestCachedBoundHandlerMaySwitchProtocols(t *testing.T) {
 		t.Error(resp)
 	}
 }
+
+// Close waits for a cached handler whose response has no body.
+func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
+	var isOver atomic.Bool
+	h := newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}), quiet(),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done() // the exchange needs nothing else
+			isOver.Store(true)
+		})))
+	if got := serveHandler(t, h).get("/"); got.status != http.StatusNoContent {
+		t.Error(got)
+	}
+	must(t, h.Close())
+	if !isOver.Load() {
+		t.Error("the handler runs")
+	}
+}
