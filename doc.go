@@ -77,10 +77,12 @@
 //     was closed, and not at all that a deadline of the listener has passed. Shutdown and Close
 //     take effect at once. The options that package net sets on accepted TCP connections are also
 //     set on the listening socket.
+//   - Until Serve returns, a Server keeps goroutines: those of its event loops, and up to 64 that
+//     wait for further connections.
 //   - On Linux, the connection beneath the tls.Conn of a handler that hijacks a connection of
 //     ServeTLS, and ClientHelloInfo.Conn, are not of package net. They have its addresses.
-//   - With Server.HooksOnLoops, the connections that ConnState and ConnContext receive are not of
-//     package net. Neither are those beneath a PlainConn.
+//   - ConnState reports an idle connection as active when the first byte of a request arrives.
+//     net/http does not if the head then turns out to be malformed or incomplete.
 //   - On Linux, if 1,024 clients of ServeTLS do not continue their handshakes, the oldest of these
 //     handshakes ends.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).

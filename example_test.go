@@ -40,6 +40,60 @@ func ExampleWrap() {
 	// Output: 200 OK: Hello, world
 }
 
+// Streams such as server-sent events do not end by themselves. Functions that RegisterOnShutdown
+// names tell their handlers, and Shutdown then waits for them, until its context ends.
+func ExampleServer_Shutdown() {
+	stopping, stop := context.WithCancel(context.Background())
+	events := func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		tick := time.NewTicker(time.Minute)
+		defer tick.Stop()
+		for i := 0; ; i++ {
+			fmt.Fprintf(w, "data: %d\n\n", i)
+			if http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-r.Context().Done(): // the client has left
+				return
+			case <-stopping.Done():
+				fmt.Fprint(w, "event: end\ndata: connect again\n\n")
+				return
+			}
+		}
+	}
+	inner := &http.Server{Handler: http.HandlerFunc(events)}
+	inner.RegisterOnShutdown(stop)
+	server := tare.Wrap(inner)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	go server.Serve(listener)
+
+	response, err := http.Get("http://" + listener.Addr().String())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer response.Body.Close()
+	within, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := server.Shutdown(within); err != nil {
+		server.Close() // ends the streams that are left
+	}
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s", body)
+	// Output:
+	// data: 0
+	//
+	// event: end
+	// data: connect again
+}
+
 // An http.Client sends its requests through a tare.Transport.
 func ExampleTransport() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -89,27 +89,9 @@ func (c *repeater) SetWriteDeadline(time.Time) error { return nil }
 func (c *repeater) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (c *repeater) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 
-// oneConn is a listener that accepts one connection and then waits.
-type oneConn struct {
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (l *oneConn) Accept() (net.Conn, error) {
-	select {
-	case c := <-l.conns:
-		return c, nil
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-}
-func (l *oneConn) Close() error   { close(l.closed); return nil }
-func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
-
 func serveRepeatedly(s server, request string, n int) {
-	l := &oneConn{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
 	c := &repeater{request: []byte(request), left: n, done: make(chan struct{})}
-	l.conns <- c
+	l := &oneListener{conn: c, closed: make(chan bool)}
 	served := goServe(s, l)
 	<-c.done
 	s.Close()

@@ -68,12 +68,6 @@ func (s *Server) configureShards(p *serveConfig, l net.Listener) {
 	c.TLS, c.HandshakeTimeout = p.tls, p.netConns.HandshakeTimeout
 	c.NegotiatesHTTP2 = s.nextProto(netconn.ProtoHTTP2) == nil
 	c.ServeNegotiated = func(ctx context.Context, nc net.Conn) { s.startNegotiated(p, ctx, nc) }
-	if s.HooksOnLoops {
-		c.ConnState = s.settings.ConnState
-		if s.settings.ConnContext != nil {
-			c.ConnContext = s.connContext
-		}
-	}
 }
 
 // canUseShards reports whether shards can serve the protocols of the connections.

@@ -25,8 +25,8 @@
 // Two paths drive an exchange.Conn. On the goroutine path a netconn.Conn serves any net.Conn: a
 // worker goroutine waits for its input and runs its handlers until the connection ends. This path
 // serves custom listeners, those of package tls among them, systems other than Linux, and servers
-// whose hooks receive every net.Conn, unless HooksOnLoops is set. Connections of custom listeners
-// that are PlainConns take the other path (plainconn.go).
+// whose hooks receive every net.Conn. Listeners of this module may return connections whose sockets
+// take the other path (adopt.go).
 //
 // On Linux, shards serve TCP and unix sockets, and TLS on them, one shard for each P. For TLS,
 // ServeTLS receives a listener of plain connections, and a tls.Config. A connection that has

@@ -89,31 +89,6 @@ func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
 	}
 }
 
-// What a handler has flushed arrives while it runs.
-func TestHTTP2FlushedOutputArrives(t *testing.T) {
-	next := make(chan struct{})
-	everyHTTP2Mode(t, func(w http.ResponseWriter, _ *http.Request) {
-		for range 3 {
-			io.WriteString(w, "event\n")
-			w.(http.Flusher).Flush()
-			<-next
-		}
-	}, func(s *http2Site) {
-		response, err := s.client.Get(s.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		for range 3 {
-			line := make([]byte, len("event\n"))
-			if _, err := io.ReadFull(response.Body, line); err != nil {
-				t.Fatal(err)
-			}
-			next <- struct{}{}
-		}
-	})
-}
-
 // A handler that ends its goroutine ends its stream only.
 func TestHTTP2GoexitEndsStream(t *testing.T) {
 	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {

@@ -234,17 +234,3 @@ func TestHandlersSeeConnectionType(t *testing.T) {
 		}
 	})
 }
-
-// runtime.Goexit in a handler ends its connection, and nothing else.
-func TestGoexitEndsOnlyItsConnection(t *testing.T) {
-	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/exit" {
-			runtime.Goexit()
-		}
-	}), func(s *site) {
-		if _, err := s.client.Get("http://host/exit"); err == nil {
-			s.Error("got a response")
-		}
-		s.get("/")
-	})
-}

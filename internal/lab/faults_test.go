@@ -94,7 +94,9 @@ func TestAllFaultsAreNamedAndTested(t *testing.T) {
 				continue
 			}
 			i := slices.IndexFunc(run.CounterExperiments,
-				func(x sample.CounterExperiment) bool { return x.Contender == test.contender && x.Cause == test.cause })
+				func(x sample.CounterExperiment) bool {
+					return x.Contender == test.contender && x.Cause == string(test.cause)
+				})
 			if i < 0 {
 				t.Errorf("%s: no counter-experiment of: %s", test.contender, test.cause)
 				continue

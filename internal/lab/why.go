@@ -121,8 +121,8 @@ func (w *runner) other(ctx context.Context, name string) (*contender.Contender, 
 func (w *runner) test(ctx context.Context, x *counterExperiment) (sample.CounterExperiment, error) {
 	f := x.finding
 	tested := sample.CounterExperiment{
-		Contender: x.row.Name, Condition: x.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: x.to,
-		Explains: f.Explains, ChangesControl: f.Counter.ChangesControl,
+		Contender: x.row.Name, Condition: x.condition, Cause: string(f.Cause), Setting: string(f.Counter.Setting),
+		To: x.to, Explains: string(f.Explains), ChangesControl: f.Counter.ChangesControl,
 	}
 	if tested.Failure = w.responseChange(ctx, x); tested.Failure != "" || ctx.Err() != nil {
 		return tested, ctx.Err()

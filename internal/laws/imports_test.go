@@ -104,12 +104,12 @@ var bans = []ban{
 	{"internal/lab/...", "internal/engine", "tare is started as a process, like its rivals"},
 	{"internal/lab/...", ".", "tare is started as a process, like its rivals"},
 	{"internal/lab/...", "internal/cli", "the lab can be used without the command line"},
-	{"internal/lab/stat", "os", "statistics have only numbers"},
-	{"internal/lab/stat", "internal/lab/...", "statistics have only numbers"},
+	{"internal/stat", "os", "statistics have only numbers"},
+	{"internal/stat", "internal/lab/...", "statistics have only numbers"},
 	{"internal/lab/analyze", "os", "analysis uses records only"},
 	{"internal/lab/analyze", "internal/lab/report", "reports draw what analysis finds, never the reverse"},
 	{"internal/lab/analyze", "internal/lab/trial", "analysis uses records only"},
-	{"internal/lab/sample", "internal/lab/stat", "stored figures are independent of statistics"},
+	{"internal/lab/sample", "internal/stat", "stored figures are independent of statistics"},
 	{"internal/lab/sample", "internal/lab/trial", "stored figures are independent of their sources"},
 	{"internal/lab/report", "internal/lab/trial", "reports draw stored figures"},
 	{"internal/lab/trial", "internal/lab/report", "measuring does not depend on how results are drawn"},
@@ -222,7 +222,7 @@ var only = []struct {
 	},
 	{
 		"load/compare",
-		[]string{module + "/load", module + "/load/hist", module + "/load/report", module + "/internal/lab/stat"}, true,
+		[]string{module + "/load", module + "/load/hist", module + "/load/report", module + "/internal/stat"}, true,
 		"a comparison uses results and the lab's statistics",
 	},
 	{
@@ -247,7 +247,7 @@ var only = []struct {
 	},
 	{
 		// The shared package holds what all contenders serve, so that it is the same.
-		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf",
+		"contenders/...", []string{module, module + "/fcgi", module + "/front/server",
 			module + "/upgrade", module + "/internal/application", module + "/internal/inmemory"}, true,
 		"a contender is a program like a user's: it imports the public packages, and clients in memory",
 	},

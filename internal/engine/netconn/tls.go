@@ -46,7 +46,7 @@ func (c *Conn) handshakeTLS() bool {
 	if tc, ok := c.NetConn.(*tls.Conn); ok && IsHTTP1(state.NegotiatedProtocol) {
 		if sc, ok := tc.NetConn().(syscall.Conn); ok {
 			if raw, err := sc.SyscallConn(); err == nil {
-				AckNow(raw)
+				_ = raw.Control(AckNow)
 			}
 		}
 	}

@@ -140,6 +140,18 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	settled = true
 }
 
+// closeConn closes the connection to which the runner's conn is attached.
+func (r *runner) closeConn(k *shardConn) {
+	if r.conn.Lingers {
+		g := k.group()
+		g.lingering.Store(k, g.now())
+		r.conn.Linger()
+		g.lingering.Delete(k)
+	}
+	r.detach()
+	_ = k.Close()
+}
+
 // outcome is what becomes of a connection when its runner leaves it.
 type outcome uint8
 
@@ -153,7 +165,7 @@ const (
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
-	c, reportsStates := r.conn, k.config().ConnState != nil
+	c := r.conn
 	for {
 		how, mayBeHTTP2 := r.checkPreface(k)
 		if how != outcomeServed {
@@ -175,9 +187,6 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			}
 		}
 		if x != nil {
-			if reportsStates {
-				k.hooks().setState(http.StateActive)
-			}
 			if !r.serveExchange(k, x, at) {
 				if len(c.Out) > 0 && !x.Response.IsHijacked() {
 					c.EndsOutput = true
@@ -186,9 +195,6 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 					}
 					_ = c.Flush()
 				}
-				return outcomeClose
-			}
-			if reportsStates && !r.reportIdle(k) {
 				return outcomeClose
 			}
 			x = nil

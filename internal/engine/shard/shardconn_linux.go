@@ -56,15 +56,13 @@ type instant int64
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
 //	served ──park──▶ waiting ──claimForClosing──▶ closed
-//	arrived ──claim──▶ served
 //	any ──Close──▶ closed
 //
 // A loop claims a waiting connection when it has an event for it. If the connection is being
 // served, the claim only records the event. The runner finds it when it parks the connection, and
-// reads once more. A connection has arrived, and does not wait, if hooks will be called for it.
+// reads once more.
 const (
 	stateWaiting uint32 = iota
-	stateArrived
 	stateServed
 	stateServedEvent
 	stateClosed
@@ -89,9 +87,6 @@ func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k.isNew.Store(true)
 	if h.config.TLS != nil {
 		k.tls = &tlsLayer{below: k}
-	}
-	if h.config.hasHooks() {
-		k.place.Store(&placement{h.config, h.shard, newHookConn(k, h.config)})
 	}
 	return k
 }
@@ -159,7 +154,7 @@ func (k *shardConn) claim(e poll.Event) bool {
 		switch state := k.state.Load(); state {
 		case stateClosed:
 			return false
-		case stateWaiting, stateArrived:
+		case stateWaiting:
 			if k.state.CompareAndSwap(state, stateServed) {
 				return true
 			}
@@ -380,12 +375,8 @@ func (k *shardConn) closeFD() {
 		k.tls.end()
 	}
 	k.group().conns.remove(int(k.fd), k)
-	h := k.hooks()
 	if k.partialHead != nil {
 		k.group().server.PartialHeads.Add(-1)
-		if h != nil {
-			h.hasInput = true
-		}
 	}
 	k.servedBy, k.partialHead = nil, nil
 	k.watchedExchange.Store(nil)
@@ -395,9 +386,6 @@ func (k *shardConn) closeFD() {
 		_ = poll.CloseAtOnce(int(k.fd))
 	}
 	k.group().connGone()
-	if h != nil {
-		h.descriptorClosed()
-	}
 }
 
 // shutdown ends the connection while a runner serves it.
@@ -424,8 +412,8 @@ func (k *shardConn) Number(counter *atomic.Int64) int64 { return k.number.Of(cou
 
 // Context implements exchange.Transport.
 func (k *shardConn) Context() context.Context {
-	if h := k.hooks(); h != nil {
-		return h.ctx
+	if ctx := k.place.Load().ctx; ctx != nil {
+		return ctx
 	}
 	return k.config().Exchanges.BaseContext
 }

@@ -278,9 +278,6 @@ func (k *shardConn) CloseWrite() error {
 
 // RemoteAddr implements net.Conn.
 func (k *shardConn) RemoteAddr() net.Addr {
-	if w := k.wrapper(); w != nil {
-		return w.RemoteAddr()
-	}
 	if a, err := netip.ParseAddrPort(k.remote); err == nil {
 		return net.TCPAddrFromAddrPort(a)
 	}
@@ -289,9 +286,6 @@ func (k *shardConn) RemoteAddr() net.Addr {
 
 // LocalAddr implements net.Conn. After the connection was closed it returns the listener's address.
 func (k *shardConn) LocalAddr() net.Addr {
-	if w := k.wrapper(); w != nil {
-		return w.LocalAddr()
-	}
 	a := k.config().Listener.Addr()
 	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() && k.acquire() {
 		defer k.release()

@@ -243,7 +243,10 @@ func (h *handshake) perform(k *shardConn) bool {
 		if !p.ServesHTTP1 {
 			return false
 		}
-		netconn.AckNow(rawConn{k})
+		if k.acquire() {
+			netconn.AckNow(uintptr(k.fd))
+			k.release()
+		}
 	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):
 		newShardSession(k, &state)
 	default:

@@ -186,19 +186,22 @@ var fields = map[string]field{
 				}
 			}
 			site := start(t, kind, maker, s)
+			await := func(last string) string {
+				all := ""
+				testkit.WaitFor(t, last, func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					all = strings.Join(seen, " ")
+					return !set || strings.HasSuffix(all, last)
+				})
+				return all
+			}
 			site.get("/")
+			await("idle")
 			site.client.CloseIdleConnections()
-			states := func() string {
-				mu.Lock()
-				defer mu.Unlock()
-				return strings.Join(seen, " ")
-			}
-			for end := time.Now().Add(patience); set && time.Now().Before(end) &&
-				!strings.HasSuffix(states(), "closed"); {
-				time.Sleep(time.Millisecond)
-			}
+			all := await("closed")
 			// HTTP/2 is idle after its settings, too.
-			return strings.Replace(states(), "active idle active", "active", 1)
+			return strings.Replace(all, "active idle active", "active", 1)
 		}},
 	"ErrorLog": {[]string{plain, h1, h2}, "true",
 		func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {

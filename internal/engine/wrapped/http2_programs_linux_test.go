@@ -192,38 +192,3 @@ func TestHTTP2WithCurl(t *testing.T) {
 		}
 	})
 }
-
-func TestHTTP2WithNghttp(t *testing.T) {
-	nghttp, _, env := programs.Nghttp2(t)
-	file, sum := upload(t)
-	everyProgramSite(t, func(s *programSite) {
-		run := func(args ...string) string {
-			return s.run(env, nghttp, slices.Concat([]string{"-y"}, args)...)
-		}
-		if got := run(s.url + "/a?b"); got != "GET /a?b" {
-			s.Errorf("GET: %q", got)
-		}
-		got := run("-v", "--expect-continue", "-d", file, "--trailer", "x-trailer: 7", s.url+"/sum")
-		for _, want := range []string{":status: 100", ":status: 200", sum + " 7"} {
-			if !strings.Contains(got, want) {
-				s.Errorf("upload: %q is not in\n%s", want, got)
-			}
-		}
-		got = run("-v", "-d", file, s.url+"/echo")
-		if !strings.Contains(got, "x-length: 5242880") {
-			s.Errorf("trailer: %s", got[max(0, len(got)-500):])
-		}
-		if got = run("-v", "-d", file, s.url+"/refused"); !strings.Contains(got, ":status: 403") ||
-			!strings.Contains(got, "refused") || !strings.Contains(got, "NO_ERROR") {
-			t.Errorf("refused upload: %s", got[max(0, len(got)-500):])
-		}
-		many := reduced(100)
-		got = run("-nv", "-m", many, s.url+"/large")
-		if n := strings.Count(got, ":status: 200"); strconv.Itoa(n) != many {
-			s.Errorf("%d of %s responses", n, many)
-		}
-		if n := s.connections(); n != 5 {
-			s.Errorf("%d connections", n)
-		}
-	})
-}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -129,6 +130,46 @@ func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 				if got := <-got; got != "failed" {
 					t.Errorf("got %q", got)
 				}
+			})
+		}
+	}
+}
+
+// slowListener is a listener whose Accept returns a second after Close.
+type slowListener struct{ closed chan bool }
+
+func (l slowListener) Accept() (net.Conn, error) {
+	<-l.closed
+	time.Sleep(time.Second)
+	return nil, net.ErrClosed
+}
+
+func (l slowListener) Close() error { close(l.closed); return nil }
+func (slowListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Shutdown and Close of either server return when Accept is not being called any more.
+func TestEndingsWaitForAccept(t *testing.T) {
+	closing := map[string]func(server, *http.Server, context.Context) error{
+		"close":       func(s server, _ *http.Server, _ context.Context) error { return s.Close() },
+		"inner close": func(_ server, inner *http.Server, _ context.Context) error { return inner.Close() },
+	}
+	maps.Copy(closing, endings)
+	for by, maker := range makers {
+		for way, end := range closing {
+			t.Run(by+"/"+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					inner := new(http.Server)
+					s, served := maker(inner), make(chan error, 1)
+					go func() { served <- s.Serve(slowListener{make(chan bool)}) }()
+					synctest.Wait()
+					began := time.Now()
+					if err := end(s, inner, t.Context()); err != nil || time.Since(began) < time.Second {
+						t.Errorf("after %v: error %v; want none after a second", time.Since(began), err)
+					}
+					if err := <-served; err != http.ErrServerClosed { //nolint:errorlint // unwrapped
+						t.Errorf("Serve: %v", err)
+					}
+				})
 			})
 		}
 	}

@@ -107,9 +107,6 @@ func (e *Evidence) counted() bool {
 // writeCalls returns the system calls that send data.
 func writeCalls() []string { return []string{"write", "writev", "sendto", "sendmsg", "sendfile"} }
 
-// readCalls returns the system calls that receive data.
-func readCalls() []string { return []string{"read", "readv", "recvfrom", "recvmsg"} }
-
 // fileCalls returns the system calls that write to files.
 func fileCalls() []string { return []string{"pwrite64", "pwritev", "pwritev2"} }
 

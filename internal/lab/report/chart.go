@@ -8,8 +8,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // chart is a chart of rows with one horizontal axis, laid out for the template. Lengths are in

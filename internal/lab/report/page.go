@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 //go:embed *.html
@@ -144,6 +144,6 @@ func (a *Report) Contents() (links []link) {
 	if len(a.Profiles) > 0 {
 		links = append(links, link{"profiles", "Where the CPU time goes"})
 	}
-	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"}, link{"timeline", "Timeline"},
+	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"},
 		link{"method", "How this was measured"})
 }

@@ -103,14 +103,14 @@ func TestCausesAndOutcomesAreInAllOutputs(t *testing.T) {
 			"; with x the difference shrinks from 40.0 µs to 20.0 µs."},
 		{&sample.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}},
 			"; with x the difference stays (40.0 µs, then 39.0 µs), so the cause is another."},
-		{&sample.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990},
+		{&sample.CounterExperiment{Explains: string(explain.Rate), Of: []float64{500}, Toggled: []float64{990},
 			Control: []float64{1000}}, "; with x the difference disappears, from -500 requests/s to -10 requests/s."},
 		{&sample.CounterExperiment{Failure: "it died"}, "; the counter-experiment failed: it died."},
 	} {
 		run.CounterExperiments = nil
 		if test.tested != nil {
 			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0],
-				explain.NoClientKeepAlive, "x"
+				string(explain.NoClientKeepAlive), "x"
 			run.CounterExperiments = []sample.CounterExperiment{*test.tested}
 		}
 		a := report.New(run)
@@ -161,8 +161,8 @@ func TestLighterContenderIsExplained(t *testing.T) {
 		t.Errorf("interpreter %q", e.Interpreter)
 	}
 	run.CounterExperiments = []sample.CounterExperiment{{
-		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", ChangesControl: true,
-		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
+		Contender: "a", Condition: run.Conditions[0], Cause: string(explain.NoClientKeepAlive), To: "x",
+		ChangesControl: true, Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
 	if got := report.New(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0],
 		"; with x the difference disappears, from −40.0 µs to −1.00 µs.") {

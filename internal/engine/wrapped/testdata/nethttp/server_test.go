@@ -64,12 +64,10 @@ func newServer(s *http.Server) server {
 	case "goroutines":
 		return goroutineServer{tare.Wrap(s)}
 	case "shards":
-		ours := tare.Wrap(s)
-		ours.HooksOnLoops = true
-		return ours
+		return tare.Wrap(s)
 	case "loops":
 		ours := tare.Wrap(s)
-		ours.Dispatch, ours.HooksOnLoops = tare.OnLoop, true
+		ours.Dispatch = tare.OnLoop
 		return ours
 	default:
 		panic("unknown server " + kind)

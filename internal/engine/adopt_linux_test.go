@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,28 +15,28 @@ import (
 )
 
 // headedListener is a listener whose connections begin with a byte of their own.
-type headedListener struct{ *plainListener }
+type headedListener struct{ net.Listener }
 
 func (l headedListener) Accept() (net.Conn, error) {
-	c, err := l.plainListener.Accept()
+	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	return headedConn{c.(*plainConn)}, nil
+	return headedConn{c}, nil
 }
 
-type headedConn struct{ *plainConn }
+// headedConn is a connection.AboveSocket.
+type headedConn struct{ net.Conn }
 
-func (c headedConn) ReadHeader(deadline time.Time) error {
+func (c headedConn) Socket(ctx context.Context, deadline time.Time) (net.Conn, context.Context, error) {
 	_ = c.SetReadDeadline(deadline)
 	var b [1]byte
-	if _, err := io.ReadFull(c.Conn, b[:]); err != nil {
-		return err
+	_, err := io.ReadFull(c.Conn, b[:])
+	if b[0] != '!' && err == nil {
+		err = errors.New("bad header")
 	}
-	if b[0] != '!' {
-		return errors.New("bad header")
-	}
-	return c.SetReadDeadline(time.Time{})
+	_ = c.SetReadDeadline(time.Time{})
+	return c.Conn, context.WithValue(ctx, headedConn{}, "of the header"), err
 }
 
 // startHeaded starts a server for connections with headers.
@@ -49,9 +48,9 @@ func startHeaded(t *testing.T, set *http.Server, secure bool) (s *engine.Server,
 	l, _ := modes[mode](t)
 	address := l.Addr().String()
 	if s, ok := l.(secureListener); ok {
-		l = secureListener{headedListener{&plainListener{Listener: s.Listener}}, s.config}
+		l = secureListener{headedListener{s.Listener}, s.config}
 	} else {
-		l = headedListener{&plainListener{Listener: l}}
+		l = headedListener{l}
 	}
 	s = engine.New(set)
 	served := goServe(s, l)
@@ -81,7 +80,12 @@ func awaitOpen(t *testing.T, s *engine.Server, n int64) {
 
 // A connection is served once its header has arrived, together with a request or alone.
 func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
-	s, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, false)
+	s, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Context().Value(headedConn{}); got != "of the header" {
+			t.Errorf("the context has %v", got)
+		}
+		dump(w, r)
+	})}, false)
 	for _, pieces := range [][]string{{"!" + getOld}, {"!", getOld}, {"!" + getOld[:5], getOld[5:]}} {
 		c := dial()
 		waiting := dial() // delays nobody
@@ -150,68 +154,4 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-}
-
-// closedInReplace is a connection during whose ReplaceConn its server is closed.
-type closedInReplace struct {
-	headedConn
-	server      *engine.Server
-	isReplacing atomic.Bool
-	wasClosed   atomic.Bool // meanwhile
-	replaced    chan struct{}
-}
-
-func (c *closedInReplace) ReplaceConn(f func(net.Conn) net.Conn) {
-	defer close(c.replaced)
-	c.isReplacing.Store(true)
-	defer c.isReplacing.Store(false)
-	c.server.Close()
-	c.headedConn.ReplaceConn(f)
-}
-
-func (c *closedInReplace) Close() error {
-	c.wasClosed.CompareAndSwap(false, c.isReplacing.Load())
-	return c.headedConn.Close()
-}
-
-// acceptFunc is a listener with another Accept.
-type acceptFunc struct {
-	net.Listener
-	accept func() (net.Conn, error)
-}
-
-func (l acceptFunc) Accept() (net.Conn, error) { return l.accept() }
-
-// The server does not close a connection while that replaces the one beneath: the methods of a
-// PlainConn are not called concurrently. The connection ends nevertheless.
-func TestConnectionIsNotClosedWhileItIsReplaced(t *testing.T) {
-	l, dial := modes["tcp"](t)
-	s := engine.New(&http.Server{})
-	accepted := make(chan *closedInReplace, 1)
-	served := goServe(s, acceptFunc{l, func() (net.Conn, error) {
-		c, err := l.Accept()
-		if err != nil {
-			return nil, err
-		}
-		w := &closedInReplace{headedConn: headedConn{&plainConn{Conn: c}}, server: s, replaced: make(chan struct{})}
-		accepted <- w
-		return w, nil
-	}})
-	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Minute))
-	io.WriteString(c, "!")
-	w := <-accepted
-	<-w.replaced
-	if b, err := io.ReadAll(c); err != nil || len(b) > 0 {
-		t.Errorf("after Close: %q, %v", b, err)
-	}
-	if w.wasClosed.Load() {
-		t.Error("Close was called during ReplaceConn")
-	}
-	<-served
-	awaitOpen(t, s, 0)
 }
