@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/replace"
 )
 
@@ -33,15 +32,33 @@ type filters struct {
 	needsHeader     bool          // a response's fields are read or replaced: see proxyfields.go
 }
 
-// filters compiles the filters of a location. They are nil if responses are neither changed nor
-// observed. A bound handler's responses have no timeout unless the Settings set one.
-func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*filters, error) {
+// filtersKey is all that the filters of locations differ in.
+type filtersKey struct {
+	rules      *rules
+	isBound    bool // the upstream is a bound handler
+	intercepts bool // Proxy.Intercept
+}
+
+// filters compiles the filters of a location, or returns those of another one with the same key.
+// They are nil if responses are neither changed nor observed.
+func (c *compiler) filters(key filtersKey) (*filters, error) {
+	if f, ok := c.shares.filters[key]; ok {
+		return f, nil
+	}
+	f, err := c.newFilters(key)
+	c.shares.filters[key] = f
+	return f, err
+}
+
+// newFilters compiles filters. A bound handler's responses have no timeout unless the Settings set
+// one.
+func (c *compiler) newFilters(key filtersKey) (*filters, error) {
+	s, id := key.rules.settings, key.rules.userID
 	f := filters{noChunks: s.NoChunks}
 	if id != nil && id.from.Mode != "log" {
 		f.userID = id
 	}
-	bound := pass != nil && c.options.bound[string(pass.To)] != nil
-	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
+	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !key.isBound {
 		f.sendTimeout = defaultTimeout
 	}
 	var err error
@@ -82,25 +99,12 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*fil
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
-		pass != nil && pass.Intercept
+		key.intercepts
 	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.userID == nil && !f.needsHeader
-	if f.onlySendTimeout {
-		return c.timeoutFilters(f.sendTimeout), nil
+	if f.onlySendTimeout && f.sendTimeout == 0 {
+		return nil, nil
 	}
 	return new(f), nil
-}
-
-// timeoutFilters returns filters that only set a timeout; nil if that is 0.
-func (c *compiler) timeoutFilters(timeout time.Duration) *filters {
-	if timeout == 0 {
-		return nil
-	}
-	f := c.shares.timeouts[timeout]
-	if f == nil {
-		f = &filters{sendTimeout: timeout, onlySendTimeout: true}
-		c.shares.timeouts[timeout] = f
-	}
-	return f
 }
 
 // writer is the content's http.ResponseWriter if the response is observed or changed. Unwrap gives
