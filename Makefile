@@ -5,7 +5,10 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: weigh contenders test fuzz check-slow check-others bench pgo dist lint lint-prose help programs
+# Steps of "make test", in this order. A step that fails does not hide the others.
+STEPS := vet laws contenders grpc raceless compared race
+
+.PHONY: weigh contenders test $(STEPS:%=test-%) fuzz check-slow check-others bench pgo dist lint lint-prose help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
@@ -21,46 +24,69 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 	./internal/client/... ./internal/privilege ./internal/listen ./internal/sdnotify ./internal/certs ./internal/acme \
 	./internal/anchor ./internal/poison
 
-# Tests that run without the race detector only: it allocates, it reports handlers that are racy on purpose, and it makes
-# the generator and the laws about the source slow. TestRacelessTestsRun checks that these lists are complete.
-RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers
-RACELESS := $(RACELESS)|ScenariosOfTLS
-RACELESS_PACKAGES := ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
+# Tests that call testkit.NoRace run without the race detector: their names, and their packages.
+RACELESS_FILES := $(shell grep -rl --include='*_test.go' --exclude-dir='.?*' 'testkit[.]NoRace' .)
+RACELESS := ^($(shell awk '/^func Test/ { name = $$2; sub("[^A-Za-z0-9_].*", "", name) } /testkit[.]NoRace/ { print name }' \
+	$(RACELESS_FILES) | sort -u | paste -s -d '|'))$$
+RACELESS_PACKAGES := $(sort $(dir $(RACELESS_FILES)))
+
 # The newest release of each version of Go that is supported. They have the fixes of net/http and crypto/tls, and tare
 # does what they do. COMPARED are the tests that compare it with net/http.
 GO_RELEASES := go1.26.11 go1.27.4
 COMPARED := NetHTTP|FileServer|ServerField|HTTP2Config|Transport|BothPaths|WaitingForBody|ExtendedConnect
-COMPARED_PACKAGES := . ./fcgi ./internal/client ./internal/engine ./internal/engine/h2 ./internal/wire/... ./front/internal/files
-
-# Tests of the project's files: its source, documents and this Makefile.
-LAWS := ./internal/laws
+COMPARED_PACKAGES := ./fcgi ./internal/client ./internal/engine ./internal/engine/h2 ./internal/engine/wrapped ./internal/wire/... ./front/internal/files
 
 # The packages whose tests take longest begin first, so that no processor waits for the last of them.
-LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial
+LONGEST := ./internal/cli ./internal/engine ./internal/lab ./internal/engine/wrapped ./load ./front ./internal/lab/trial
 
 # By default a program with the race detector sleeps for a second before it exits. Tests start hundreds of them.
-test: export GORACE := atexit_sleep_ms=50
+test test-race: export GORACE := atexit_sleep_ms=50
 
 # Tests have unix sockets in TMPDIR, whose paths are short, and configurations that do not quote its path.
-test: export TMPDIR := $(shell case "$$TMPDIR" in (*[!a-zA-Z0-9/._-]*|?????????????????????*|'') echo /tmp ;; (*) echo "$$TMPDIR" ;; esac)
+test $(STEPS:%=test-%): export TMPDIR := $(shell case "$$TMPDIR" in (*[!a-zA-Z0-9/._-]*|?????????????????????*|'') echo /tmp ;; (*) echo "$$TMPDIR" ;; esac)
 
 test: programs ## run all tests: this is what CI runs
+	@mkdir -p $(dir $(GOTEST_SKIPS)); failed=; rm -f $(GOTEST_SKIPS); for step in $(STEPS); do \
+		$(MAKE) --no-print-directory test-$$step || failed="$$failed $$step"; \
+	done; \
+	if grep -v 'with the race detector' $(GOTEST_SKIPS) 2>/dev/null >$(GOTEST_SKIPS).list; then \
+		echo "skipped:"; sort -u $(GOTEST_SKIPS).list; fi; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+
+# Runs "go test", and notes skipped tests for the end.
+GOTEST := $(GO) run ./internal/gotest
+export GOTEST_SKIPS := $(CURDIR)/.cache/skips
+
+test-vet:
 	$(GO) vet ./...
+	$(GO) vet -tags 'http3 otel' ./internal/cli
+	$(GO) vet -tags poison ./internal/poison
+
+# Which room imports which, and whether documents are true.
+test-laws:
+	$(GOTEST) ./internal/laws
+
+test-contenders:
 	$(GO) -C contenders vet ./...
 	$(GO) -C contenders/engines vet ./...
 	$(GO) -C contenders/engines test -benchtime 20ms .
+
+test-grpc:
 	$(GO) -C internal/grpctest vet ./...
 	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
-	$(GO) vet -tags 'http3 otel' ./internal/cli
-	$(GO) test $(LAWS)
-	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
-	@# net/http differs between releases of Go.
+
+test-raceless:
+	$(GOTEST) -vet off -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
+
+# net/http differs between releases of Go.
+test-compared:
 	for release in $(GO_RELEASES); do \
 		GOTOOLCHAIN=$$release $(GO) test -vet off -run '$(COMPARED)' $(COMPARED_PACKAGES) || exit 1; \
 	done
-	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.
-	$(GO) vet -tags poison ./internal/poison
-	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
+
+# Most tests wait for processes, timeouts and each other.
+test-race:
+	$(GOTEST) $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
 FUZZTIME ?= 3m
@@ -82,6 +108,7 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)|TestSlowClients' ./internal/engine ./front/server
+	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run '$(RACELESS)' $(RACELESS_PACKAGES)
 	$(GO) run ./internal/others -go $(lastword $(GO_RELEASES)) -quick
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./internal/lab
 	$(GO) run ./cmd/tare weigh

@@ -72,10 +72,14 @@ func (h *closeHook) detach() {
 	h.release()
 }
 
-// Accept implements net.Listener.
+// Accept implements net.Listener. Inner's Shutdown and Close wait for its last call, and so for the
+// engine's listeners.
 func (h *closeHook) Accept() (net.Conn, error) {
 	if c, ok := <-h.conns; ok {
 		return c, nil
+	}
+	if !h.isDetached.Load() {
+		h.engine.WaitListeners()
 	}
 	return nil, net.ErrClosed
 }
@@ -83,10 +87,10 @@ func (h *closeHook) Accept() (net.Conn, error) {
 // Close implements net.Listener.
 func (h *closeHook) Close() error {
 	h.closeOnce.Do(func() {
-		close(h.conns)
 		if !h.isDetached.Load() {
 			_ = h.engine.StopListening() // the Server's Shutdown returns this error
 		}
+		close(h.conns)
 	})
 	return nil
 }

@@ -71,16 +71,18 @@
 //     net/http delays the response until the client sends more.
 //   - A connection is closed if a handler responded with 101 without hijacking the connection.
 //   - A response to a request with an incomplete body has Connection: close.
-//   - On a busy server with a small heap, the collector runs later, after up to 16 MB more
-//     garbage. This requires more than one processor, and neither GOGC nor GOMEMLIMIT set.
+//   - A server that rests after hundreds of TLS handshakes runs the collector once, and returns free
+//     memory to the system.
 //   - On Linux, while connections arrive fast, Serve notices up to 100 ms late that its listener
 //     was closed, and not at all that a deadline of the listener has passed. Shutdown and Close
 //     take effect at once. The options that package net sets on accepted TCP connections are also
 //     set on the listening socket.
+//   - Until Serve returns, a Server keeps goroutines: those of its event loops, and up to 64 that
+//     wait for further connections.
 //   - On Linux, the connection beneath the tls.Conn of a handler that hijacks a connection of
 //     ServeTLS, and ClientHelloInfo.Conn, are not of package net. They have its addresses.
-//   - With Server.HooksOnLoops, the connections that ConnState and ConnContext receive are not of
-//     package net. Neither are those beneath a PlainConn.
+//   - ConnState reports an idle connection as active when the first byte of a request arrives.
+//     net/http does not if the head then turns out to be malformed or incomplete.
 //   - On Linux, if 1,024 clients of ServeTLS do not continue their handshakes, the oldest of these
 //     handshakes ends.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).

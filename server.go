@@ -65,32 +65,6 @@ type Server struct {
 	// http.Server, if it has one, or else 500. It is read when Serve is first called.
 	MaxHeaderValueCount int
 
-	// HooksOnLoops serves connections on event loops even if ConnState or ConnContext is set.
-	// Without it such a server uses a goroutine for each connection. It applies to TCP and unix
-	// sockets on Linux.
-	//
-	// The hooks then receive a *tls.Conn if ServeTLS is used, as from net/http. Otherwise they
-	// receive a net.Conn that is not one of package net, but also a syscall.Conn. It is the same
-	// value each time. Its Close ends the connection. Its Read fails. Its Write sends what the
-	// socket has room for, and never waits. Deadlines last until the server sets its own. Neither
-	// Read, Write nor deadlines of the *tls.Conn work. A handler that hijacks the connection
-	// receives a connection of package net.
-	//
-	// Hooks should not block. One that does delays its connection, and for some milliseconds other
-	// connections. ConnContext and ConnState with StateNew may run in the goroutine that accepts. As
-	// with net/http, a hook may wait for Shutdown with StateClosed, and with StateIdle over HTTP/1.
-	// Otherwise Shutdown waits for the hook's own connection. HooksOnLoops is read when Serve is
-	// first called.
-	HooksOnLoops bool
-
-	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the
-	// Server is busy. The garbage collector would otherwise run many times a second, because a
-	// server's heap is small. 0 means 16 MB, or 4 MB if GOMAXPROCS is 1. A negative number turns
-	// the reserve off, and so does a GOGC or GOMEMLIMIT that is set. Unless it is off, a Server that
-	// rests after hundreds of TLS handshakes runs the collector once, and returns free memory to the
-	// system. HeapReserve is read when Serve is first called.
-	HeapReserve int64
-
 	once   sync.Once
 	engine *engine.Server
 
@@ -193,9 +167,8 @@ func (s *Server) run() *engine.Server {
 		s.engine = engine.New(s.Server)
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
-		s.engine.HooksOnLoops, s.engine.MaxFieldBytes = s.HooksOnLoops, s.MaxFieldBytes
-		s.engine.MaxHeaderValueCount = s.MaxHeaderValueCount
-		s.engine.HeapReserve, s.engine.ExtendedConnect = s.HeapReserve, s.ExtendedConnect
+		s.engine.MaxFieldBytes, s.engine.MaxHeaderValueCount = s.MaxFieldBytes, s.MaxHeaderValueCount
+		s.engine.ExtendedConnect = s.ExtendedConnect
 	})
 	return s.engine
 }

@@ -17,6 +17,9 @@ import "github.com/tarehq/tare/internal/client"
 // Transport has already retried what it retries itself.
 //
 // Timeout reports whether the error is a timeout, as net.Error requires.
+//
+// If an HTTP/2 server resets the stream, Error returns net/http's text, and errors.As finds an
+// http2.StreamError of golang.org/x/net.
 type TransportError = client.Error
 
 // TransportErrorSide is the side of the connection on which a TransportError happened. Its String

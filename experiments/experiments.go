@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed */*.yaml */*.conf */*.csv targets/*/*.yaml targets/*/*.conf
+//go:embed */*.yaml */*.conf targets/*/*.yaml targets/*/*.conf
 var files embed.FS
 
 // Files returns the folders of all experiments.

@@ -32,23 +32,18 @@ func (c *compiler) addition(s *conf.Settings) (*addition, error) {
 	return &addition{s.AddBefore, s.AddAfter, newBodyTypes(s.AddTypes)}, nil
 }
 
-// mayAdd reports whether a response may get added bodies, apart from its type. nginx also adds them
-// to encoded bodies, which no client can decode then.
-func (a *addition) mayAdd(w *writer) bool {
-	return w.status == http.StatusOK && w.Header().Get("Content-Encoding") == ""
-}
-
-// neededBytes returns how much of the body is needed to decide whether bodies are added.
-func (a *addition) neededBytes(w *writer) int64 {
-	if !a.mayAdd(w) {
-		return 0
+// mayApply implements bodyFilter. nginx also adds bodies to encoded ones, which no client can
+// decode then.
+func (a *addition) mayApply(w *writer) (need int64, ok bool) {
+	if w.status != http.StatusOK || w.Header().Get("Content-Encoding") != "" {
+		return 0, false
 	}
-	return neededForType(w.Header())
+	return neededForType(w.Header()), true
 }
 
-// start changes the header of a response of a type, and prepares to add the bodies.
-func (a *addition) start(w *writer, contentType string) {
-	if !a.mayAdd(w) || !a.types.contains(contentType) {
+// start implements bodyFilter.
+func (a *addition) start(w *writer, contentType string, _ int64) {
+	if !a.types.contains(contentType) {
 		return
 	}
 	header := w.Header()
@@ -56,28 +51,37 @@ func (a *addition) start(w *writer, contentType string) {
 	delete(header, "Accept-Ranges")
 	weakenEtag(header)
 	if w.x.r.Method != http.MethodHead {
-		w.added = &addedBodies{from: a}
+		w.stages[additionStage] = &addedBodies{w: w, from: a}
 	}
 }
 
-// addedBodies are the bodies that are added to a response.
+// addedBodies is the stage that adds bodies to a response.
 type addedBodies struct {
+	plainStage
+	w        *writer
 	from     *addition
 	hasBegun bool
 }
 
 // begin adds the first body, once, before the first byte of the response's own.
-func (a *addedBodies) begin(w *writer) {
+func (a *addedBodies) begin() {
 	if !a.hasBegun {
 		a.hasBegun = true
-		w.insert(a.from.before)
+		a.w.insert(a.from.before)
 	}
 }
 
-// end adds the last body.
-func (a *addedBodies) end(w *writer) {
-	a.begin(w)
-	w.insert(a.from.after)
+// Write passes on a part of the response's own body.
+func (a *addedBodies) Write(p []byte) (int, error) {
+	a.begin()
+	return a.w.pass(additionStage+1, p)
+}
+
+// Close adds the last body.
+func (a *addedBodies) Close() error {
+	a.begin()
+	a.w.insert(a.from.after)
+	return nil
 }
 
 // insert makes a subrequest for a path, and writes the body of its response. It panics if the
@@ -92,7 +96,7 @@ func (w *writer) insert(path string) {
 		sub.r.Header = sub.r.Header.Clone()
 		delete(sub.r.Header, "Accept-Encoding")
 	}
-	sub.out.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
+	sub.w.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
 	defer sub.endSubrequest()
 	sub.runSubrequest()
 	w.x.regexTimedOut = w.x.regexTimedOut || sub.regexTimedOut
@@ -127,7 +131,7 @@ func (u *addedWriter) Write(p []byte) (int, error) {
 	if u.isDropped {
 		return len(p), nil
 	}
-	return u.to.encodeAdded(p)
+	return u.to.pass(additionStage+1, p)
 }
 
 // FlushError implements what http.ResponseController needs.

@@ -67,12 +67,13 @@ func (x *exchange) subrequest(path string) *exchange {
 		x.vars = make([]value, x.plan.slots)
 	}
 	sub := &exchange{
-		plan: x.plan, parent: x, w: make(discardWriter), r: subrequestOf(x.r), hostHeader: x.hostHeader,
+		plan: x.plan, parent: x, r: subrequestOf(x.r), hostHeader: x.hostHeader,
 		connUse: x.connUse, method: http.MethodGet,
 		host: x.host, loc: &x.host.defaults, path: path, internal: true, uriChanged: true, vars: x.vars,
+		isObserved: true,
 	}
 	sub.startTime, sub.address, sub.requestLimit, sub.connLimit = x.startTime, x.address, x.requestLimit, x.connLimit
-	sub.wrapWriter() // its status is needed
+	sub.w = writer{ResponseWriter: make(discardWriter), x: sub}
 	return sub
 }
 
@@ -110,7 +111,7 @@ func (x *exchange) runSubrequest() {
 // also called after a panic, which rejects the request.
 func (x *exchange) endSubrequest() {
 	x.closeProxyState()
-	x.out.release()
+	x.w.release()
 	x.logSubrequest()
 	p := x.parent
 	p.limitReleases, p.requestLimit, p.connLimit = append(p.limitReleases, x.limitReleases...), x.requestLimit,

@@ -72,18 +72,11 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 			return x.fail(http.StatusBadGateway)
 		}
 		r, w = &call.request, &call.writer
-	} else if b.proxy.response.inspectsBound {
+	} else {
 		w = new(boundWriter)
 	}
 	x.handlerHasRequest = x.handlerHasRequest || r == x.r
-	if len(x.r.Header["Upgrade"]) > 0 {
-		x.wrapWriter() // to end the connection if the handler hijacks it
-	}
-	if !b.proxy.response.inspectsBound {
-		b.handler.ServeHTTP(writerFor(x.w, r), r)
-		return responded
-	}
-	*w = boundWriter{ResponseWriter: x.w, x: x, rules: b.proxy.response}
+	*w = boundWriter{ResponseWriter: x.handlerWriter(), x: x, rules: b.proxy.response}
 	if x.redirects > 0 && len(x.w.Header()) > 0 {
 		earlier := takeEarlier(x.w.Header())
 		w.earlier = &earlier
@@ -94,6 +87,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	if w.redirectTo == "" {
 		return responded
 	}
+	x.w.isBypassed = false
 	header := x.w.Header()
 	redirected := header.Clone()
 	clear(header)
@@ -326,7 +320,7 @@ func (w streamWriter) FlushError() error { return http.NewResponseController(w.R
 // affects reports whether the rules may change a header or replace the response.
 func (r *responseRules) affects(header http.Header) bool {
 	for name := range header {
-		if r.markedNames.has(name) {
+		if r.fateOfOwn(name) != 0 {
 			return true
 		}
 	}
@@ -342,7 +336,7 @@ func (r *responseRules) apply(x *exchange, header http.Header) {
 		x.accelCharset = firstValue(header["X-Accel-Charset"])
 	}
 	for name := range header {
-		if r.hidden[name] {
+		if r.fateOfOwn(name)&fieldIsDropped != 0 {
 			delete(header, name)
 		}
 	}

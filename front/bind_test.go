@@ -455,8 +455,9 @@ type proxyCase struct {
 }
 
 func TestBoundRequestAllocatesLittle(t *testing.T) {
-	if testkit.Race || poison.Enabled {
-		t.Skip("the race detector's pools lose some of what they are given, and poisoned memory is not reused")
+	testkit.NoRace(t, "pools lose some of what they are given")
+	if poison.Enabled {
+		t.Skip("poisoned memory is not reused")
 	}
 	for name, p := range proxyCases() {
 		if n := testkit.Allocs(200, p.make(t)); n > p.most {

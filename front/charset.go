@@ -145,7 +145,8 @@ func (r *recoding) start(w *writer) {
 	if isMultipart(w.status, contentType) {
 		if w.x.accelCharset != "" || !r.to.empty() {
 			delete(header, "Content-Length") // the types of the parts become longer
-			w.recoder = &recoder{parts: &recodedParts{rules: r, isEncoded: header.Get("Content-Encoding") != ""}}
+			isEncoded := header.Get("Content-Encoding") != ""
+			w.stages[charsetStage] = &recoder{w: w, parts: &recodedParts{rules: r, isEncoded: isEncoded}}
 		}
 		return
 	}
@@ -168,7 +169,7 @@ func (r *recoding) start(w *writer) {
 		delete(header, "Content-Length")
 		delete(header, "Accept-Ranges")
 	}
-	w.recoder = &recoder{table: f.table}
+	w.stages[charsetStage] = &recoder{w: w, table: f.table}
 }
 
 // startAdded starts to convert a body that is added to another response, to that one's charset.
@@ -188,7 +189,7 @@ func (r *recoding) startAdded(w *writer, to *writer) {
 			truncateLogged(charset))
 		return
 	}
-	w.recoder = &recoder{table: table}
+	w.stages[charsetStage] = &recoder{w: w, table: table}
 }
 
 // changesLength reports whether the conversion of a response with a type changes its length.

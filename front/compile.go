@@ -78,9 +78,6 @@ func (c *compiler) compile() error {
 	if err := checkWords(c.config); err != nil {
 		return err
 	}
-	if err := c.checkMentioned(); err != nil {
-		return err
-	}
 	c.fileShare = c.fileLimits()
 	if err := c.compileMaps(); err != nil {
 		return err

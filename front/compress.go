@@ -100,41 +100,36 @@ func newCompression(minLength int64, types []string, vary bool) *compression {
 	return &compression{minLength: cmp.Or(minLength, defaultCompressLength), types: newBodyTypes(types), vary: vary}
 }
 
-// mayCompress reports whether a response may be compressed, as far as its header decides, apart
-// from its type and unknown length.
-func (g *compression) mayCompress(w *writer) bool {
+// mayApply implements bodyFilter.
+func (g *compression) mayApply(w *writer) (need int64, ok bool) {
 	header := w.Header()
 	switch w.status {
 	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
 	default:
-		return false
-	}
-	if header.Get("Content-Encoding") != "" || !g.vary && !g.isAllowed(w.x, w.x.r, header) {
-		return false
+		return 0, false
 	}
 	length, known := declaredLength(header)
-	return !known || length >= g.minLength
-}
-
-// neededBytes returns how much of the body is needed to decide whether to compress.
-func (g *compression) neededBytes(header http.Header) int64 {
+	if header.Get("Content-Encoding") != "" || !g.vary && !g.isAllowed(w.x, w.x.r, header) ||
+		known && length < g.minLength {
+		return 0, false
+	}
 	contentType, typed := header["Content-Type"]
-	length, known := declaredLength(header)
 	switch {
 	case typed && (known || !g.types.contains(firstValue(contentType))):
-		return 0
+		return 0, true
 	case known:
-		return min(sniffLen, length)
+		return min(sniffLen, length), true
 	case typed:
-		return min(g.minLength, maxHeldBytes)
+		return min(g.minLength, maxHeldBytes), true
 	}
-	return max(sniffLen, min(g.minLength, maxHeldBytes))
+	return max(sniffLen, min(g.minLength, maxHeldBytes)), true
 }
 
-// start changes the header and starts compressing, if the response is to be compressed.
-func (g *compression) start(w *writer, contentType string) {
+// start implements bodyFilter. The first coding that applies is used.
+func (g *compression) start(w *writer, contentType string, length int64) {
 	header := w.Header()
-	if !g.types.contains(contentType) {
+	if w.stages[compressStage] != nil || length != unknownLength && length < g.minLength ||
+		!g.types.contains(contentType) {
 		return
 	}
 	if g.vary {
@@ -149,7 +144,7 @@ func (g *compression) start(w *writer, contentType string) {
 			return
 		}
 	}
-	w.compress = z
+	w.stages[compressStage] = z
 	header["Content-Encoding"] = []string{g.pool.coding}
 	delete(header, "Content-Length")
 	delete(header, "Accept-Ranges")
@@ -168,7 +163,7 @@ type compressedOutput struct{ w *writer }
 
 func (t compressedOutput) Write(p []byte) (int, error) { return t.w.sendBody(p) }
 
-// compressWriter compresses the body of a response.
+// compressWriter is the stage that compresses a body.
 type compressWriter struct {
 	encoder      encoder
 	pool         *encoderPool
@@ -192,23 +187,25 @@ func (z *compressWriter) Write(p []byte) (int, error) {
 // empty without compression by the coding.
 func compressionRatio(coding string) variable {
 	return func(x *exchange) string {
-		if x.out == nil || x.out.compress == nil || x.out.sent == 0 || x.out.compress.pool.coding != coding {
+		z, ok := x.w.stages[compressStage].(*compressWriter)
+		if !ok || x.w.sent == 0 || z.pool.coding != coding {
 			return ""
 		}
-		hundredths := (x.out.compress.uncompressed*1000/x.out.sent + 5) / 10
+		hundredths := (z.uncompressed*1000/x.w.sent + 5) / 10
 		return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
 	}
 }
 
-func (z *compressWriter) flush() error {
+// Flush implements stage.
+func (z *compressWriter) Flush() error {
 	if z.encoder == nil {
 		return nil
 	}
 	return z.encoder.Flush()
 }
 
-// close ends the body.
-func (z *compressWriter) close() error {
+// Close implements stage.
+func (z *compressWriter) Close() error {
 	if z.encoder == nil {
 		return nil
 	}

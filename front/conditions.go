@@ -52,12 +52,8 @@ func (x *exchange) ifRange(value string) (holds, known bool) {
 	if strings.HasSuffix(value, `"`) {
 		name = "Etag"
 	}
-	f := x.loc.filters
-	if f == nil {
-		return false, false
-	}
-	for i := range f.fields {
-		if a := &f.fields[i]; a.name == name {
+	for i := range x.loc.filters.fields {
+		if a := &x.loc.filters.fields[i]; a.name == name {
 			is := a.value.eval(x)
 			holds, known = is != "" && (is == value && name == "Etag" || name == "Last-Modified" &&
 				sameTime(is, value)), true

@@ -62,8 +62,8 @@ func costs(t testing.TB) (all []costCase) {
 		{"return", newFront(t, conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200,
 			Text: "x"}}}}}),
 			request("a.example", "/"), 4},
-		{"file", newFront(t, conf.Config{Hosts: file}), request("a.example", "/x.txt"), 3},
-		{"index", newFront(t, conf.Config{Hosts: file}), request("a.example", "/"), 4},
+		{"file", newFront(t, conf.Config{Hosts: file}), request("a.example", "/x.txt"), 1},
+		{"index", newFront(t, conf.Config{Hosts: file}), request("a.example", "/"), 2},
 	}
 }
 

@@ -42,7 +42,7 @@ func (x *exchange) setServerSendTimeout(timeout time.Duration) bool {
 
 // serverAs returns the server's writer as an optional interface.
 func serverAs[T any](x *exchange) (t T, ok bool) {
-	for w := x.serverWriter(); ; {
+	for w := x.w.ResponseWriter; ; {
 		switch v := w.(type) {
 		case T:
 			return v, true
@@ -102,7 +102,7 @@ func newSendDeadline(x *exchange, timeout time.Duration) sendDeadline {
 	}
 	b := sendDeadline{timeout: timeout}
 	if x.r.ProtoMajor == 1 { // the server may send the header before the first write
-		b.setIfDue(x.out)
+		b.setIfDue(&x.w)
 	}
 	return b
 }

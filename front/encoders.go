@@ -21,9 +21,6 @@ const (
 	encoderWindow = 19
 )
 
-// maxCompressions is the number of codings.
-const maxCompressions = 3
-
 // encoder is a compressor.
 type encoder interface {
 	io.WriteCloser

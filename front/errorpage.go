@@ -276,8 +276,8 @@ func bytesSent(x *exchange) string {
 	switch {
 	case x.loggedStatus != 0:
 		return "0"
-	case x.out != nil && x.out.switchBytes > 0:
-		return strconv.FormatInt(x.out.switchBytes+x.out.sent, 10)
+	case x.w.switchBytes > 0:
+		return strconv.FormatInt(x.w.switchBytes+x.w.sent, 10)
 	}
 	n := x.responseBytes() + int64(line)
 	for name, values := range x.w.Header() {

@@ -15,9 +15,9 @@ import (
 // exchange is one request and its response on their way through the phases.
 type exchange struct {
 	plan   *plan
-	parent *exchange           // the exchange that this is a subrequest of, or nil
-	w      http.ResponseWriter // where the content writes
-	r      *http.Request       // as received, except for its Host
+	parent *exchange     // the exchange that this is a subrequest of, or nil
+	w      writer        // of the response
+	r      *http.Request // as received, except for its Host
 
 	hostHeader string // Host as received
 
@@ -55,7 +55,8 @@ type exchange struct {
 	userID       *clientID     // once it was used
 
 	// For filters, limits and logs.
-	out           *writer        // x.w, once the response has to be observed; nil before
+	isObserved    bool           // the response passes through w, also if a bound handler makes it
+	isKept        bool           // a handler may keep w
 	body          *limitedBody   // the request's; nil if it has none
 	startTime     time.Time      // if the plan needs it
 	address       *clientAddress // nil until it is needed: see realip.go
@@ -115,7 +116,8 @@ func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
 	if !ok {
 		x = new(exchange)
 	}
-	x.plan, x.w, x.r, x.hostHeader, x.method, x.args = p, w, r, r.Host, r.Method, r.URL.RawQuery
+	x.plan, x.r, x.hostHeader, x.method, x.args = p, r, r.Host, r.Method, r.URL.RawQuery
+	x.w.ResponseWriter, x.w.x = w, x
 	return x
 }
 
@@ -124,7 +126,7 @@ func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
 // half of the allocated bytes of a bound handler's request. Memory is zeroed, and in builds with
 // the tag poison never reused, so that later uses fail.
 func (x *exchange) recycle() {
-	if !x.isComplete || x.out != nil || x.body != nil || x.proxy != nil {
+	if !x.isComplete || x.isKept || x.body != nil || x.proxy != nil {
 		return
 	}
 	s := x.plan.state

@@ -20,58 +20,41 @@ func (x *exchange) start() {
 	}
 }
 
-// applyLocation applies x.loc's timeouts and wraps the writer if x.loc has filters. It is called
-// whenever the phases after rewrite may use a new x.loc.
+// applyLocation applies x.loc's timeouts. It is called whenever the phases after rewrite may use a
+// new x.loc.
 func (x *exchange) applyLocation() {
 	timeoutSet := x.setServerSendTimeout(x.loc.sendTimeout)
 	x.setLinger()
+	f := x.loc.filters
 	// a client may block even the shortest response
-	if f := x.loc.filters; f != nil && (!f.onlySendTimeout || !timeoutSet) {
-		x.wrapWriter()
-	}
+	x.isObserved = x.isObserved || f.observes || f.sendTimeout != 0 && !timeoutSet
 }
 
 // serve runs the content phase.
 func (x *exchange) serve() outcome {
-	// proxy.serve calls useFilters itself, once it has a response
-	if _, isProxy := x.loc.content.(*proxy); !isProxy || x.errorStatus != 0 {
-		x.useFilters()
-	}
 	out := x.loc.content.serve(x)
 	x.interceptsErrors = false // it concerns this content only
 	return x.sendErrorPage(out)
 }
 
-// useFilters wraps the writer if the location has filters.
-func (x *exchange) useFilters() {
-	if x.loc.filters != nil || x.errorStatus != 0 {
-		x.wrapWriter()
+// handlerWriter returns the writer for a bound handler, which may keep it: the server's own, unless
+// the response is observed. The exchange can be used again then.
+func (x *exchange) handlerWriter() http.ResponseWriter {
+	if x.isObserved || x.errorStatus != 0 || len(x.r.Header["Upgrade"]) > 0 { // a hijacked connection is closed
+		x.isKept = true
+		return &x.w
 	}
-}
-
-// wrapWriter wraps the writer, so that the response is observed.
-func (x *exchange) wrapWriter() {
-	if x.out == nil {
-		x.out = &writer{ResponseWriter: x.w, x: x}
-		x.w = x.out
-	}
-}
-
-// serverWriter returns the server's writer without wrappers.
-func (x *exchange) serverWriter() http.ResponseWriter {
-	if x.out != nil {
-		return x.out.ResponseWriter
-	}
-	return x.w
+	x.w.isBypassed = true
+	return x.w.ResponseWriter
 }
 
 // sendErrorPage fails with the content's status if an error page replaces the content's response.
 func (x *exchange) sendErrorPage(out outcome) outcome {
-	if x.out == nil || x.out.withheldStatus == 0 {
+	status := x.w.withheldStatus
+	if status == 0 {
 		return out
 	}
-	status := x.out.withheldStatus
-	x.out.withheldStatus = 0
+	x.w.withheldStatus = 0
 	return x.fail(status)
 }
 
@@ -84,13 +67,11 @@ func (x *exchange) endWithoutResponse(status int) outcome {
 
 // complete ends the response, after all phases.
 func (x *exchange) complete() {
-	if x.out != nil {
-		x.out.finish()
-	}
+	x.w.finish()
 	if len(x.limitReleases) > 0 && x.r.ProtoMajor >= 2 && x.loggedStatus == 0 {
 		// HTTP/2 and HTTP/3 send the end of a body after the handler returns, and limit_conn counts
 		// until then.
-		_ = http.NewResponseController(x.serverWriter()).Flush()
+		_ = http.NewResponseController(x.w.ResponseWriter).Flush()
 	}
 	x.isComplete = true
 }
@@ -99,9 +80,7 @@ func (x *exchange) complete() {
 func (x *exchange) end() {
 	x.releaseLimits()
 	x.closeProxyState()
-	if x.out != nil {
-		x.out.release()
-	}
+	x.w.release()
 	if x.plan.counts != nil {
 		x.plan.counts.end(x)
 	}
@@ -120,21 +99,16 @@ func (x *exchange) releaseLimits() {
 	x.limitReleases = nil
 }
 
-// responseStatus returns the status of the response, or the one to log if there is none.
+// responseStatus returns the status of the response, or the one to log if there is none. It is 0
+// before there is one, and if the response is not observed.
 func (x *exchange) responseStatus() int {
 	switch {
 	case x.loggedStatus != 0:
 		return x.loggedStatus
-	case x.errorStatus != 0 && (x.out == nil || x.out.status == 0):
+	case x.errorStatus != 0 && x.w.status == 0:
 		return clientStatus(x.errorStatus) // whose page has not begun yet
-	case x.out == nil:
-		return 0 // the response is not observed
-	case x.out.status != 0:
-		return x.out.status
-	case x.isComplete:
-		return http.StatusOK
 	}
-	return http.StatusInternalServerError // the handler panics
+	return x.w.status
 }
 
 // responseBytes returns the length of the response's body.
@@ -142,10 +116,7 @@ func (x *exchange) responseBytes() int64 {
 	if x.rejected != nil {
 		return x.rejected.sent
 	}
-	if x.out == nil {
-		return 0
-	}
-	return x.out.bodyBytes()
+	return x.w.bodyBytes()
 }
 
 // hasErrorPage reports whether an error page replaces the content's response with a status. As in

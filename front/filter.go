@@ -9,26 +9,24 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/tarehq/tare/front/internal/replace"
 )
 
 // filters are what a location does to responses, and whether it observes them.
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes    // nil adds no constant charset
-	recoding        *recoding      // nil converts no charsets
-	sub             *subFilter     // nil replaces nothing
-	userID          *userID        // nil sets no cookie
-	addition        *addition      // nil adds no bodies
-	compressions    []*compression // in the order of preference; nil compresses nothing
-	gunzip          *compression   // nil decompresses nothing
+	charset         *mediaTypes  // nil adds no constant charset
+	recoding        *recoding    // nil converts no charsets
+	sub             *subFilter   // nil replaces nothing
+	userID          *userID      // nil sets no cookie
+	addition        *addition    // nil adds no bodies
+	gunzip          *compression // nil decompresses nothing
+	byType          []bodyFilter // sub, addition, compressions and noChunks
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 means none
-	onlySendTimeout bool          // only sendTimeout is set
+	observes        bool          // responses are changed or observed, apart from sendTimeout
 	needsHeader     bool          // a response's fields are read or replaced: see proxyfields.go
 }
 
@@ -40,9 +38,8 @@ type filtersKey struct {
 }
 
 // filters compiles the filters of a location, or returns those of another one with the same key.
-// They are nil if responses are neither changed nor observed.
 func (c *compiler) filters(key filtersKey) (*filters, error) {
-	if f, ok := c.shares.filters[key]; ok {
+	if f := c.shares.filters[key]; f != nil {
 		return f, nil
 	}
 	f, err := c.newFilters(key)
@@ -74,7 +71,8 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	if f.addition, err = c.addition(s); err != nil {
 		return nil, err
 	}
-	if f.compressions, err = c.compressions(s); err != nil {
+	compressions, err := c.compressions(s)
+	if err != nil {
 		return nil, err
 	}
 	if f.gunzip, err = c.gzip(s.Gunzip); err != nil {
@@ -95,38 +93,31 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	if s.Files.Charset != "" && f.recoding == nil {
 		f.charset = c.mediaTypes(&s.Files)
 	}
-	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() || f.trailers != nil ||
+	f.setBodyFilters(compressions)
+	f.needsHeader = f.expires != nil || f.charset != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
 		key.intercepts
-	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.userID == nil && !f.needsHeader
-	if f.onlySendTimeout && f.sendTimeout == 0 {
-		return nil, nil
-	}
-	return new(f), nil
+	f.observes = isObserved || len(f.fields) > 0 || f.userID != nil || f.needsHeader
+	return &f, nil
 }
 
-// writer is the content's http.ResponseWriter if the response is observed or changed. Unwrap gives
-// access to the server's other methods.
+// writer is the content's http.ResponseWriter. Unwrap gives access to the server's other methods.
 type writer struct {
 	http.ResponseWriter
 	x              *exchange
 	status         int   // of the response; 0 until it has one
 	sent           int64 // bytes of the body that were written to the server
 	withheldStatus int   // the status of a response that an error page replaces, else 0
+	isBypassed     bool  // a bound handler writes to the ResponseWriter itself
 	hijacked       bool
 	unwatch        func() bool // of the plan that ends the hijacked connection
 	switchBytes    int64       // length of a tunnel's 101 head
 
-	held     *heldResponse   // the beginning of the response, until its filters are known
-	replacer *replace.Writer // nil replaces nothing
-	recoder  *recoder        // nil converts nothing
-	added    *addedBodies    // nil adds nothing
-	compress *compressWriter // nil compresses nothing
-	gunzip   *gunzipWriter   // nil decompresses nothing
-	trailers bool            // trailer fields follow the body
-	pace     *rateLimiter    // nil does not limit the rate
+	stages   [stageCount]stage // that the body passes; nil where it is not changed
+	trailers bool              // trailer fields follow the body
+	pace     *rateLimiter      // nil does not limit the rate
 	deadline sendDeadline
 }
 
@@ -140,7 +131,7 @@ func (w *writer) WriteHeader(code int) {
 		w.ResponseWriter.WriteHeader(code)
 	case w.withheldStatus != 0:
 	case w.status != 0:
-		if w.held == nil {
+		if w.stages[holdStage] == nil {
 			w.ResponseWriter.WriteHeader(code) // it logs the superfluous call
 		}
 	case w.x.bodyStatus.Load() != 0 && w.x.errorStatus == 0:
@@ -171,16 +162,16 @@ func (w *writer) sendHead(code int) {
 	if w.x.errorStatus != 0 {
 		cleanPageHeader(w.Header(), code)
 	}
-	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
+	if f := w.x.loc.filters; w.x.parent == nil {
 		f.changeHeader(w.x, w.Header(), code)
 		if w.trailers = f.addsTrailers(w, code); w.trailers {
 			f.announceTrailers(w.Header())
 		}
 		w.startLimits(f)
-		if f.changesBody() && !f.startBodyFilters(w) {
+		if f.changeBodies() && !f.startStages(w) {
 			return
 		}
-	} else if f != nil && w.x.isAdded && !f.startAddedFilters(w) {
+	} else if w.x.isAdded && !f.startAddedStages(w) {
 		return
 	}
 	w.ResponseWriter.WriteHeader(code)
@@ -213,49 +204,10 @@ func (w *writer) Write(p []byte) (int, error) {
 	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	switch {
-	case w.withheldStatus != 0:
+	if w.withheldStatus != 0 {
 		return len(p), nil
-	case w.gunzip != nil:
-		return w.gunzip.Write(p)
 	}
-	return w.filter(p)
-}
-
-// filter passes a part of the body, which is decompressed if needed, to the filters that follow.
-func (w *writer) filter(p []byte) (int, error) {
-	switch {
-	case w.held != nil:
-		return w.held.write(w, p)
-	case w.replacer != nil:
-		return w.replacer.Write(p)
-	}
-	return w.encode(p)
-}
-
-// encode converts the charset of a part of the response's own body if needed, and passes it on.
-func (w *writer) encode(p []byte) (int, error) {
-	if w.recoder != nil {
-		return w.recoder.write(w, p)
-	}
-	return w.encodeOwn(p)
-}
-
-// encodeOwn passes a part of the response's own body to the encoding, after the body that precedes
-// it.
-func (w *writer) encodeOwn(p []byte) (int, error) {
-	if w.added != nil {
-		w.added.begin(w)
-	}
-	return w.encodeAdded(p)
-}
-
-// encodeAdded compresses a part of the body if needed, and sends it.
-func (w *writer) encodeAdded(p []byte) (int, error) {
-	if w.compress != nil {
-		return w.compress.Write(p)
-	}
-	return w.sendBody(p)
+	return w.pass(0, p)
 }
 
 // WriteString implements io.StringWriter.
@@ -271,12 +223,6 @@ func (w *writer) WriteString(s string) (int, error) {
 	w.deadline.clear(w)
 	w.sent += int64(n)
 	return n, err
-}
-
-// changesBody reports whether the body is changed, or may be.
-func (w *writer) changesBody() bool {
-	return w.held != nil || w.replacer != nil || w.recoder != nil || w.added != nil || w.compress != nil ||
-		w.gunzip != nil
 }
 
 // sendBody writes a part of the body to the server, within the rate limit.
@@ -354,14 +300,11 @@ func (w *writer) FlushError() error {
 	if w.withheldStatus != 0 {
 		return nil
 	}
-	if w.held != nil {
-		if err := w.held.release(w, w.held.body, false); err != nil {
-			return err
-		}
-	}
-	if w.compress != nil {
-		if err := w.compress.flush(); err != nil {
-			return err
+	for i := range w.stages { // holdStage starts those that follow it
+		if s := w.stages[i]; s != nil {
+			if err := s.Flush(); err != nil {
+				return err
+			}
 		}
 	}
 	w.deadline.extend(w)
@@ -385,32 +328,16 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 
 // finish ends the response.
 func (w *writer) finish() {
-	if w.hijacked || w.x.loggedStatus != 0 {
+	if w.isBypassed || w.hijacked || w.x.loggedStatus != 0 {
 		return
 	}
 	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.gunzip != nil && w.withheldStatus == 0 {
-		if err := w.gunzip.close(); err != nil { // the client sees that the response is incomplete
-			_ = w.FlushError()
-			panic(http.ErrAbortHandler)
+	for i := range w.stages {
+		if s := w.stages[i]; s != nil {
+			_ = s.Close() // an error means that the client has gone
 		}
-	}
-	if w.held != nil {
-		_ = w.held.release(w, w.held.body, true) // an error means that the client has gone
-	}
-	if w.replacer != nil {
-		_ = w.replacer.Close()
-	}
-	if w.recoder != nil {
-		w.recoder.close(w)
-	}
-	if w.added != nil {
-		w.added.end(w)
-	}
-	if w.compress != nil {
-		_ = w.compress.close()
 	}
 	if w.trailers {
 		w.x.loc.filters.addTrailers(w)
@@ -418,16 +345,18 @@ func (w *writer) finish() {
 	w.deadline.extend(w)
 }
 
-// release releases the compressor after a panic, and the decompressor.
+// release releases the stages, also after a panic.
 func (w *writer) release() {
+	if w.status == 0 && w.x.errorStatus == 0 && !w.x.isComplete {
+		w.status = http.StatusInternalServerError // to log
+	}
 	if w.unwatch != nil {
 		w.unwatch()
 	}
-	if w.gunzip != nil {
-		w.gunzip.release()
-	}
-	if w.compress != nil {
-		w.compress.release()
+	for _, s := range w.stages {
+		if s != nil {
+			s.release()
+		}
 	}
 }
 

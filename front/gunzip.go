@@ -25,12 +25,12 @@ func (g *compression) startGunzip(w *writer) {
 	delete(header, "Accept-Ranges")
 	weakenEtag(header)
 	if w.x.r.Method != http.MethodHead && bodyAllowed(w.status) {
-		w.gunzip = &gunzipWriter{w: w}
+		w.stages[gunzipStage] = &gunzipWriter{w: w}
 	}
 }
 
-// gunzipWriter decompresses the body of a response. A decompressor reads, while a body is written.
-// So it has a goroutine, which runs only while Write, close or release waits for it:
+// gunzipWriter is the stage that decompresses a body. A decompressor reads, while a body is
+// written. So it has a goroutine, which runs only while Write, Close or release waits for it:
 //
 //	idle      nothing was written; there is no goroutine
 //	waiting   the decompressor waits for input
@@ -43,6 +43,7 @@ func (g *compression) startGunzip(w *writer) {
 // A coroutine of package iter would be faster. But with one a handler that locks its goroutine to a
 // thread while it writes, or that has unlocked it since, would crash the process.
 type gunzipWriter struct {
+	plainStage
 	w         *writer
 	input     []byte // that the decompressor has not read yet
 	ended     bool   // no more input follows
@@ -105,7 +106,7 @@ func (o gunzipOutput) Write(p []byte) (int, error) {
 	if o.from.abandoned {
 		return 0, http.ErrAbortHandler
 	}
-	return o.from.w.filter(p)
+	return o.from.w.pass(gunzipStage+1, p)
 }
 
 // Read implements io.Reader for the decompressor. It waits until there is input.
@@ -136,11 +137,15 @@ func (z *gunzipWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// close ends the input. An incomplete body is an error.
-func (z *gunzipWriter) close() error {
+// Close ends the input. After an error the client sees that the response is incomplete.
+func (z *gunzipWriter) Close() error {
 	z.ended = true
 	z.resume()
-	return z.err
+	if z.err != nil {
+		_ = z.w.FlushError()
+		panic(http.ErrAbortHandler)
+	}
+	return nil
 }
 
 // release ends the goroutine.

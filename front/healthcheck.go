@@ -3,12 +3,12 @@ package front
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -77,21 +77,20 @@ func (c *compiler) healthCheck(p *proxy) error {
 	c.plan.commits = append(c.plan.commits, check.Start)
 	c.plan.retires = append(c.plan.retires, func() {
 		check.Stop()
-		probe.transport.CloseIdleConnections()
+		probe.close()
 	})
 	return nil
 }
 
-// probe sends the requests of a HealthCheck.
+// probe sends the requests of a HealthCheck, as the location does.
 type probe struct {
-	proxy     *proxy
-	port      int
-	uri, host string
-	header    http.Header
-	timeout   time.Duration
-	tls       *tls.Config // nil without TLS
-	protocols http.Protocols
-	transport *client.Client
+	settings  fetch.Settings
+	from      *conf.HealthCheck
+	group     conf.Upstream // of each server alone
+	spec      fetch.Spec
+	tlsName   string
+	tls       *fetch.TLS // nil without TLS
+	transport *fetch.Transport
 	match     *healthMatch // nil is the default
 }
 
@@ -100,40 +99,33 @@ type probe struct {
 func (c *compiler) probe(p *proxy) (*probe, error) {
 	from := p.from.Check
 	b := &probe{
-		proxy: p, port: from.Port, uri: cmp.Or(from.URI, "/"), host: p.target.name.host, header: make(http.Header),
-		timeout: p.settings.ConnectTimeout + p.settings.ReadTimeout,
+		settings: p.settings, from: from, group: conf.Upstream{KeepaliveTimeout: from.KeepaliveTime},
+		spec: fetch.Spec{Method: http.MethodGet, Target: cmp.Or(from.URI, "/"), Host: p.target.name.host,
+			Header: make(http.Header), ReusesConn: from.KeepaliveTime != 0},
 	}
-	if target, err := url.ParseRequestURI(b.uri); err != nil || target.IsAbs() {
-		return nil, fmt.Errorf("invalid uri %q", b.uri)
+	if b.settings.Next = (conf.NextUpstream{Off: true}); b.spec.ReusesConn {
+		b.group.Keepalive = 1
+	}
+	if target, err := url.ParseRequestURI(b.spec.Target); err != nil || target.IsAbs() {
+		return nil, fmt.Errorf("invalid uri %q", b.spec.Target)
 	}
 	if h := p.header.host; h != nil && h.constant() && h.literal != "" {
-		b.host = h.literal
+		b.spec.Host = h.literal
 	}
 	for i := range p.header.fields {
 		if f := &p.header.fields[i]; f.value.constant() {
-			b.header.Add(f.name, f.value.literal)
+			b.spec.Header.Add(f.name, f.value.literal)
 		}
 	}
-	if b.header["User-Agent"] == nil {
-		b.header["User-Agent"] = nil // none
+	if b.spec.Header["User-Agent"] == nil {
+		b.spec.Header["User-Agent"] = nil // none
 	}
+	keepAlive := fetch.KeepAliveOf(&b.group)
+	b.transport = fetch.NewTransport(keepAlive)
 	if p.tls != nil {
-		b.tls = p.tls.Config(fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host)))
+		b.tlsName = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.spec.Host))
+		b.tls = fetch.NewTLS(&p.from.TLS, keepAlive, b.settings.IsHTTP2)
 	}
-	switch {
-	case !p.settings.IsHTTP2:
-		b.protocols.SetHTTP1(true)
-	case b.tls == nil:
-		b.protocols.SetUnencryptedHTTP2(true)
-	default:
-		b.protocols.SetHTTP2(true)
-		b.tls.NextProtos = []string{"h2"}
-	}
-	b.transport = client.New(&client.Config{Settings: &http.Transport{
-		Protocols: &b.protocols, DialContext: b.dial, DialTLSContext: b.dialTLS, DisableCompression: true,
-		DisableKeepAlives: from.KeepaliveTime == 0, IdleConnTimeout: from.KeepaliveTime, MaxIdleConnsPerHost: 1,
-		MaxResponseHeaderBytes: fetch.MaxHead,
-	}})
 	var err error
 	if from.Match != nil {
 		b.match, err = c.healthMatch(from.Match)
@@ -143,11 +135,7 @@ func (c *compiler) probe(p *proxy) (*probe, error) {
 
 // key identifies requests that the same HealthCheck sends for another location.
 func (b *probe) key() string {
-	name := ""
-	if b.tls != nil {
-		name = "TLS " + b.tls.ServerName
-	}
-	return fmt.Sprintf("%v %q %q %q", b.protocols, b.host, b.header, name)
+	return fmt.Sprintf("%v %q %q %v %q", b.settings.IsHTTP2, b.spec.Host, b.spec.Header, b.tls != nil, b.tlsName)
 }
 
 // constantText returns a text without variables, or "".
@@ -158,58 +146,25 @@ func constantText(t *text) string {
 	return ""
 }
 
-// dial opens a connection to a server. The host of the URL is its escaped address.
-func (b *probe) dial(ctx context.Context, _, addr string) (net.Conn, error) {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
+// close closes the unused connections.
+func (b *probe) close() {
+	if b.transport.Close(); b.tls != nil {
+		b.tls.Close()
 	}
-	network, server := "tcp", ""
-	if server, err = url.QueryUnescape(host); err != nil {
-		return nil, err
-	}
-	if strings.HasPrefix(server, "/") {
-		network = "unix"
-	} else if b.port != 0 {
-		if server, _, err = net.SplitHostPort(server); err != nil {
-			return nil, err
-		}
-		server = net.JoinHostPort(server, strconv.Itoa(b.port))
-	}
-	d := net.Dialer{Timeout: b.proxy.settings.ConnectTimeout}
-	return d.DialContext(ctx, network, server)
-}
-
-// dialTLS opens a connection and makes the TLS handshake. The client's own handshake would
-// send the host of the URL as the server's name if b.tls has none.
-func (b *probe) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
-	nc, err := b.dial(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	tc := tls.Client(nc, b.tls)
-	if err := tc.HandshakeContext(ctx); err != nil {
-		nc.Close()
-		return nil, fmt.Errorf("TLS handshake: %w", err)
-	}
-	return tc, nil
 }
 
 // check checks the server at an address.
 func (b *probe) check(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	ctx, cancel := context.WithTimeout(ctx, b.settings.ConnectTimeout+b.settings.ReadTimeout)
 	defer cancel()
-	scheme := "http"
-	if b.tls != nil {
-		scheme = "https"
+	if b.settings.IsHTTP2 && !b.spec.ReusesConn {
+		defer b.close() // HTTP/2 keeps connections
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://host/", nil)
-	if err != nil {
+	q := fetch.Request{Settings: &b.settings, Caller: probeCaller{}, Spec: b.spec}
+	if err := b.choose(&q, addr); err != nil {
 		return err
 	}
-	// the host names the server, for connections to be kept by server
-	r.URL.Host, r.URL.Opaque, r.Host, r.Header = url.QueryEscape(addr), b.uri, b.host, b.header.Clone()
-	resp, err := b.transport.RoundTrip(r)
+	resp, err := q.Fetch(ctx)
 	if err != nil {
 		return err
 	}
@@ -223,6 +178,37 @@ func (b *probe) check(ctx context.Context, addr string) error {
 	}
 	return err
 }
+
+// choose makes the server at an address the only one of a request.
+func (b *probe) choose(q *fetch.Request, addr string) (err error) {
+	if strings.HasPrefix(addr, "/") {
+		addr = "unix:" + addr
+	} else if b.from.Port != 0 {
+		if addr, _, err = net.SplitHostPort(addr); err != nil {
+			return err
+		}
+		addr = net.JoinHostPort(addr, strconv.Itoa(b.from.Port))
+	}
+	one := b.group
+	one.Name, one.Servers = addr, []conf.Server{{Addr: addr}}
+	peers, err := upstream.New(one, new(upstream.State), upstream.Options{})
+	if err != nil {
+		return err
+	}
+	q.Group, q.Turn = &fetch.Group{Name: addr, Peers: peers, Transport: b.transport}, peers.Turn("", netip.Addr{})
+	if b.tls != nil {
+		q.TLS, err = b.tls.Client(fetch.Identity{Name: b.tlsName})
+	}
+	return err
+}
+
+// probeCaller is the fetch.Caller of a probe, whose check reports errors.
+type probeCaller struct{}
+
+func (probeCaller) AddParams(*client.Params) {}
+func (probeCaller) Interim(int, http.Header) {}
+func (probeCaller) Responded(int, time.Time) {}
+func (probeCaller) Failed(string, error)     {}
 
 // healthMatch is a HealthMatch, compiled.
 type healthMatch struct {

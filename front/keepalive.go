@@ -35,7 +35,7 @@ func (x *exchange) limitKeepAlive() {
 		return
 	}
 	if l.requests > 0 && s.requests >= l.requests || l.age > 0 && time.Since(s.info.Opened()) > l.age {
-		x.serverWriter().Header()["Connection"] = []string{"close"}
+		x.w.Header()["Connection"] = []string{"close"}
 	}
 }
 

@@ -190,14 +190,14 @@ func (l *limits) limitBody(x *exchange) outcome {
 	}
 	b := x.body
 	if b == nil {
-		b = &limitedBody{x: x, original: x.r.Body, controller: http.NewResponseController(x.serverWriter())}
+		b = &limitedBody{x: x, original: x.r.Body, controller: http.NewResponseController(x.w.ResponseWriter)}
 		b.served, _ = b.original.(connection.RequestBody)
 		x.body, x.r.Body = b, b
 	}
-	x.wrapWriter() // whatever the content does after an error of reading, the response is nginx's
+	x.isObserved = true // whatever the content does after an error of reading, the response is nginx's
 	b.ReadCloser, b.timeout = b.original, readTimeout(x.r, l.bodyTimeout)
 	if l.maxBody >= 0 && x.r.ContentLength < 0 {
-		b.ReadCloser = http.MaxBytesReader(x.serverWriter(), b.original, l.maxBody)
+		b.ReadCloser = http.MaxBytesReader(x.w.ResponseWriter, b.original, l.maxBody)
 	}
 	return proceed
 }

@@ -211,7 +211,7 @@ func TestRenamedLogIsReopened(t *testing.T) {
 
 func TestInvalidLogsAreRejected(t *testing.T) {
 	for _, l := range []conf.Log{
-		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host", Gzip: 1},
+		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"},
 		{Path: "syslog:tag=x"}, {Path: "/var/$nothing"}, {Path: "memory:1m"},
 		{Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
 	} {

@@ -17,14 +17,9 @@ import (
 	"github.com/tarehq/tare/front/internal/syslog"
 )
 
-// gatherCompressed is how long lines are gathered that are compressed together.
-const gatherCompressed = time.Second
-
 // logTarget is where the lines of a log go.
 type logTarget struct {
 	path     string         // a file, or for syslog; for messages if it has variables
-	gzip     int            // the level of compression, or 0
-	gather   time.Duration  // the time between two writes, for compressed lines
 	atOnce   bool           // lines are not gathered: an error log
 	syslog   *syslog.Target // nil for files
 	hasMany  bool           // the path has variables: lines name their files
@@ -45,29 +40,15 @@ func newLogTarget(path string) (to logTarget, err error) {
 // accessLogTarget returns the target of a Log.
 func (c *compiler) accessLogTarget(from *conf.Log, cache accesslog.Cache) (to logTarget, err error) {
 	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
-		if to, err = newLogTarget(from.Path); err != nil {
-			return to, err
-		}
-		if to.gzip = from.Gzip; to.gzip > 0 {
-			if to.gather = from.Flush; to.gather <= 0 {
-				to.gather = gatherCompressed
-			}
-		}
-		return to, nil
-	}
-	if from.Gzip > 0 {
-		return to, fmt.Errorf("%q: a log with variables in its path cannot be compressed", from.Path)
+		return newLogTarget(from.Path)
 	}
 	return logTarget{path: "logs by variables", hasMany: true, manyOpen: cache}, nil
 }
 
 // key identifies the target among those that plans share.
 func (to *logTarget) key() string {
-	switch {
-	case to.hasMany:
+	if to.hasMany {
 		return fmt.Sprintf("%s %+v", to.path, to.manyOpen)
-	case to.gzip > 0:
-		return fmt.Sprintf("%s gzip=%d flush=%v", to.path, to.gzip, to.gather)
 	}
 	return to.path
 }
@@ -108,12 +89,10 @@ func (to *logTarget) open(o *options, lost func(lines int, why error) []byte) (*
 		open = func() (io.WriteCloser, error) { return to.syslog.Open(report), nil }
 	case to.hasMany:
 		open = accesslog.Many(openFile, to.manyOpen, report)
-	case to.gzip > 0:
-		open = accesslog.Compressed(open, to.gzip)
 	case !to.atOnce:
 		return accesslog.Open(open, false, lost, report)
 	}
-	return accesslog.OpenEvery(to.gather, open, false, lost, report)
+	return accesslog.OpenAtOnce(open, lost, report)
 }
 
 func openLogFile(path string) (io.WriteCloser, error) {

@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"compress/gzip"
 	"context"
 	"errors"
 	"io"
@@ -34,27 +33,6 @@ func loggedBy(t *testing.T, l conf.Log, change func(s *conf.Settings), options .
 	c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$uri:$status", Escape: "none"}}
 	h := newFront(t, c, options...)
 	return serveHandler(t, h), h
-}
-
-// A compressed log can be read while it grows, and after it was reopened.
-func TestLogIsCompressed(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "log.gz")
-	a, h := loggedBy(t, conf.Log{Path: name, Gzip: 9, Flush: time.Millisecond}, nil)
-	for i := range 3 {
-		a.get("/a")
-		awaitFile(t, name, func([]byte) bool {
-			f, err := os.Open(name)
-			must(t, err)
-			defer f.Close()
-			z, err := gzip.NewReader(f)
-			if err != nil {
-				return false
-			}
-			b, err := io.ReadAll(z)
-			return err == nil && string(b) == strings.Repeat("/a:200\n", i+1)
-		})
-		must(t, h.ReopenLogs(context.Background()))
-	}
 }
 
 // Variables in the path choose the file of a line, and no value leads elsewhere.

@@ -122,7 +122,7 @@ func (x *exchange) runMirror(release func()) {
 			x.logError(levelError, append(append(text, '\n'), debug.Stack()...))
 		}
 		x.closeProxyState()
-		x.out.release()
+		x.w.release()
 		x.logSubrequest()
 		x.releaseLimits()
 		x.recycleProxyState()

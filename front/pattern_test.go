@@ -103,9 +103,7 @@ func TestSubrequestsShareTheBudget(t *testing.T) {
 
 // Regular expressions without groups do not allocate, except for the first match of a request.
 func TestSimpleRegexDoesNotAllocate(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector's pools lose some of what they are given")
-	}
+	testkit.NoRace(t, "pools lose some of what they are given")
 	p, err := newPattern(`\.(?:css|js)$`, false)
 	if err != nil {
 		t.Fatal(err)

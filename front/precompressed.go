@@ -60,19 +60,19 @@ func (f *fileSet) servePrecompressed(x *exchange, r *http.Request, p *filePlace,
 		delete(copied.Header, "Accept-Encoding")
 		r = &copied
 	}
-	return p.handler.ServePath(x.w, r, p.name+c.suffix)
+	return p.handler.ServePath(&x.w, r, p.name+c.suffix)
 }
 
 // servePath serves the file of a place, precompressed if it exists only so or if that is always
 // served. It returns a status like ServePath.
 func (f *fileSet) servePath(x *exchange, r *http.Request, p *filePlace) (status int) {
 	if len(f.precompressed) == 0 {
-		return p.handler.ServePath(x.w, r, p.name)
+		return p.handler.ServePath(&x.w, r, p.name)
 	}
 	if c := f.findPrecompressed(r, p, true); c != nil {
 		return f.servePrecompressed(x, r, p, c)
 	}
-	status = p.handler.ServePath(x.w, r, p.name)
+	status = p.handler.ServePath(&x.w, r, p.name)
 	if status == http.StatusNotFound {
 		if c := f.findPrecompressed(r, p, false); c != nil {
 			return f.servePrecompressed(x, r, p, c)

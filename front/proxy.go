@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -91,12 +92,8 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
-	if p.target.bound == nil {
+	if p.target.bound == nil || p.cache != nil {
 		return p, nil
-	}
-	if p.cache != nil {
-		return nil, fmt.Errorf("%q is a bound handler, whose responses cannot be cached: remove proxy_cache or fastcgi_cache",
-			p.target.text.literal)
 	}
 	return c.bindHandler(p), nil
 }
@@ -228,19 +225,18 @@ func (p *proxy) serve(x *exchange) outcome {
 		}
 		return x.fail(status)
 	}
-	if target.bound != nil {
-		x.useFilters()
+	pc, err := p.cache.of(x)
+	if err != nil {
+		x.errorf(levelError, "%v", err)
+		return x.fail(http.StatusInternalServerError)
+	}
+	if target.bound != nil && (pc == nil || wantsUpgrade(x.r)) {
 		return (&boundHandler{p, target.bound}).respond(x, target.rest, x.proxy.target.host)
 	}
 	if out := p.receiveBody(x); out != proceed {
 		return out
 	}
-	switch pc, err := p.cache.of(x); {
-	case err != nil:
-		x.errorf(levelError, "%v", err)
-		return x.fail(http.StatusInternalServerError)
-	case pc != nil:
-		x.useFilters()
+	if pc != nil {
 		return p.serveCached(x, target, pc)
 	}
 	resp, s, err := p.fetch(x, target)
@@ -263,7 +259,7 @@ func (p *proxy) serve(x *exchange) outcome {
 
 // fetch sends an upstream request without a cache.
 func (p *proxy) fetch(x *exchange, target destination) (*http.Response, *upstreamRequest, error) {
-	s := p.newRequest(x, target, nil)
+	s := p.newRequest(x, target, nil, nil)
 	if x.regexTimedOut {
 		return nil, nil, errRegexTimeout()
 	}
@@ -297,11 +293,39 @@ type origin struct {
 	x      *exchange
 	target destination
 	last   *upstreamRequest // whose response the client waits for; nil without one
+	whole  *fetch.Spec      // of a request for a whole response; nil before it is needed
+	params fastcgiParams    // of whole
+}
+
+// spec returns what a request sends. That of a request for a whole response is built once: the
+// cache also compares it with Vary.
+func (o *origin) spec(opts *cache.OriginRequest) (q fetch.Spec, params fastcgiParams) {
+	if !opts.Whole || opts.Part {
+		o.proxy.buildRequest(o.x, &q, &params, o.target, opts)
+		return q, params
+	}
+	if o.whole == nil {
+		o.whole = new(fetch.Spec)
+		o.proxy.buildRequest(o.x, o.whole, &o.params, o.target,
+			&cache.OriginRequest{Method: opts.Method, Whole: true})
+	}
+	if q = *o.whole; opts.Etag != "" || opts.LastModified != "" {
+		q.Header = maps.Clone(q.Header)
+		opts.Apply(q.Header)
+	}
+	return q, o.params
 }
 
 // Prepare implements cache.Origin.
 func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
-	s := o.proxy.newRequest(o.x, o.target, &opts)
+	if o.target.bound != nil {
+		f, err := o.prepareBound(&opts)
+		if err == nil && o.x.regexTimedOut {
+			err = errRegexTimeout()
+		}
+		return f.fetch, err
+	}
+	s := o.proxy.newRequest(o.x, o.target, o, &opts)
 	if o.x.regexTimedOut {
 		return nil, errors.New("a regular expression exceeded its steps")
 	}
@@ -355,7 +379,7 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 	a.Streams = p.isStreamed(a.Header)
 	if x.discardsBody() {
 		x.w.WriteHeader(a.Status)
-	} else if err := a.Send(x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
+	} else if err := a.Send(&x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
 		firstValue(a.Header["Content-Type"]))); err != nil {
 		x.abortResponse(err)
 	}
@@ -385,7 +409,7 @@ func (x *exchange) abortResponse(err error) {
 	if x.r.Context().Err() == nil && x.plan.expired.Err() == nil {
 		x.errorf(levelError, "upstream response is incomplete: %v", err)
 		// an error does not matter: the rest is lost anyway
-		_ = http.NewResponseController(x.w).Flush()
+		_ = http.NewResponseController(&x.w).Flush()
 	}
 	panic(http.ErrAbortHandler)
 }

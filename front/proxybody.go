@@ -127,7 +127,7 @@ func (p *proxy) upstreamBody(x *exchange) *fetch.Body {
 
 // streamBody returns a body that forwards the request's while it arrives.
 func streamBody(x *exchange) (*fetch.Body, error) {
-	from, controller := io.Reader(x.r.Body), http.NewResponseController(x.serverWriter())
+	from, controller := io.Reader(x.r.Body), http.NewResponseController(x.w.ResponseWriter)
 	// Without full duplex a response waits until the client has sent everything or times out. A
 	// server that does not support it lets the response wait.
 	_ = controller.EnableFullDuplex()

@@ -28,17 +28,21 @@ func cached(to string, pc conf.ProxyCache, caches ...conf.Cache) conf.Config {
 }
 
 // numbered is an upstream with numbered responses, to which f may add.
-func numbered(t testing.TB, f func(w http.ResponseWriter, r *http.Request)) (address string, server *httptest.Server) {
+func numbered(t testing.TB, f http.HandlerFunc) (address string, server *httptest.Server) {
+	server = httptest.NewServer(numberedHandler(f))
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String(), server
+}
+
+func numberedHandler(f http.HandlerFunc) http.HandlerFunc {
 	var n atomic.Int64
-	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=600")
 		if f != nil {
 			f(w, r)
 		}
 		fmt.Fprintf(w, "%d %s %s", n.Add(1), r.Host, r.URL.Path)
-	}))
-	t.Cleanup(server.Close)
-	return server.Listener.Addr().String(), server
+	}
 }
 
 // want fails unless the response has the cache state, the status and the body.
@@ -50,13 +54,24 @@ func (r response) want(t testing.TB, state string, status int, body string) {
 }
 
 func TestResponsesAreCached(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
+	for _, isBound := range []bool{false, true} {
+		t.Run(fmt.Sprint("bound ", isBound), func(t *testing.T) { testCaching(t, isBound) })
+	}
+}
+
+func testCaching(t *testing.T, isBound bool) {
+	f := func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Etag", `"v1"`)
 		w.Header().Set("X-Accel-Buffering", "no")
-	})
+	}
+	to, _ := numbered(t, f)
+	if isBound {
+		to = "app"
+	}
 	pc := conf.ProxyCache{Skip: []conf.Text{"$arg_skip"}, NoStore: []conf.Text{"$arg_private"},
 		Policy: conf.CachePolicy{Status: true}}
-	a := serveHandler(t, newFront(t, cached(to, pc, conf.Cache{Name: "one", Dir: t.TempDir()}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, pc, conf.Cache{Name: "one", Dir: t.TempDir()}), quiet(),
+		front.Bind("app", numberedHandler(f))))
 	body := "1 " + to + " /x"
 	a.get("/x", "Range", "bytes=0-0").want(t, "MISS", 206, "1")
 	hit := a.get("/x")
@@ -406,10 +421,9 @@ func TestInvalidCacheIsRejected(t *testing.T) {
 			c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi"
 			return c
 		}(), "missing cache key"},
-		{cached("bound", conf.ProxyCache{}, one), "remove proxy_cache"},
 	} {
 		test.config.Hosts[0].Locations[0].Pos = "conf:7"
-		h, err := front.New(test.config, quiet(), front.Bind("bound", http.NotFoundHandler()))
+		h, err := front.New(test.config, quiet())
 		if err == nil {
 			h.Close()
 		}

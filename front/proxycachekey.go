@@ -2,6 +2,7 @@ package front
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
-	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -159,9 +159,14 @@ func (f fieldNames) addConfused(header http.Header) {
 
 // Sent implements cache.Origin: it returns the header and the host that the upstream would receive.
 func (o *origin) Sent() (http.Header, string) {
-	var q fetch.Spec
-	var params fastcgiParams
-	o.proxy.buildRequest(o.x, &q, &params, o.target, &cache.OriginRequest{Method: o.x.method, Whole: true})
+	method := o.x.method
+	if method == http.MethodHead && !o.proxy.from.Cache.Policy.KeepHead {
+		method = http.MethodGet
+	}
+	q, params := o.spec(&cache.OriginRequest{Method: method, Whole: true})
+	if len(params.list) > 0 || o.x.host.fields != (fieldNames{}) {
+		q.Header = maps.Clone(q.Header)
+	}
 	o.x.host.fields.addConfused(q.Header)
 	for _, p := range params.list {
 		if strings.HasPrefix(p.name, "HTTP_") {

@@ -44,14 +44,14 @@ func (h *rawHead) spare() rawHead {
 // canPassHead reports whether the head of a response passes, as far as that does not depend on its
 // fields.
 func (x *exchange) canPassHead(status int) (connection.RawSender, bool) {
-	switch f := x.loc.filters; {
+	switch {
 	case status == http.StatusSwitchingProtocols, status == http.StatusUpgradeRequired,
 		x.interceptsErrors && status >= http.StatusMultipleChoices:
 		return nil, false
-	case x.parent != nil, x.errorStatus != 0, !x.out.untouched(), x.bodyStatus.Load() != 0, f != nil && f.needsHeader:
+	case x.parent != nil, x.errorStatus != 0, !x.w.untouched(), x.bodyStatus.Load() != 0, x.loc.filters.needsHeader:
 		return nil, false
 	}
-	s, ok := x.serverWriter().(connection.RawSender)
+	s, ok := x.w.ResponseWriter.(connection.RawSender)
 	return s, ok && !s.HasFields()
 }
 
@@ -64,13 +64,13 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 	head, rewrites := x.proxy.clientMemory.Head(), false
 	x.proxy.raw.sent = slices.Grow(x.proxy.raw.sent[:0], len(head.Fields))
 	for i := range head.Fields {
-		switch f := &head.Fields[i]; p.response.fateOf(f, head.Text) {
-		case fieldNeedsHeader:
+		f := &head.Fields[i]
+		fate := p.response.rawFate(f, head.Text)
+		if fate&fieldDirects != 0 {
 			return false
-		case fieldMayBeRewritten:
-			rewrites = true
-			fallthrough
-		case fieldPasses:
+		}
+		if fate&fieldIsDropped == 0 {
+			rewrites = rewrites || fate&fieldIsRewritten != 0
 			x.proxy.raw.sent = append(x.proxy.raw.sent, *f)
 		}
 	}
@@ -85,7 +85,7 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 func (r *responseRules) rewriteRawFields(x *exchange) {
 	raw, before := &x.proxy.raw, make(http.Header)
 	for i := range raw.sent {
-		if f := &raw.sent[i]; r.fateOf(f, raw.head.Text) == fieldMayBeRewritten {
+		if f := &raw.sent[i]; r.rawFate(f, raw.head.Text)&fieldIsRewritten != 0 {
 			name := http.CanonicalHeaderKey(string(f.Name.In(raw.head.Text)))
 			before[name] = append(before[name], string(f.Value.In(raw.head.Text)))
 		}
@@ -106,20 +106,16 @@ func (r *responseRules) rewriteRawFields(x *exchange) {
 // sendRawHead sends the head that passHead has prepared, unless the request's body has meanwhile
 // turned out to be invalid: an error page then replaces the response.
 func (x *exchange) sendRawHead(status int) {
-	if w := x.out; w != nil {
-		if x.bodyStatus.Load() != 0 {
-			x.proxy.raw.sender = nil
-			w.WriteHeader(status)
-			return
-		}
-		w.status = status
-		if f := x.loc.filters; f != nil {
-			if f.fields != nil || f.userID != nil {
-				f.changeHeader(x, w.Header(), status)
-			}
-			w.startLimits(f)
-		}
+	if x.bodyStatus.Load() != 0 {
+		x.proxy.raw.sender = nil
+		x.w.WriteHeader(status)
+		return
 	}
+	x.w.status = status
+	if f := x.loc.filters; f.fields != nil || f.userID != nil {
+		f.changeHeader(x, x.w.Header(), status)
+	}
+	x.w.startLimits(x.loc.filters)
 	x.proxy.raw.sender.WriteRawHeader(status, x.proxy.raw.head.Text, x.proxy.raw.sent)
 }
 
@@ -146,40 +142,20 @@ func (x *exchange) sentField(name string) []string {
 	return values
 }
 
-// fieldFate is what becomes of a field of an upstream's response.
-type fieldFate int
-
-const (
-	fieldPasses fieldFate = iota
-	fieldIsDropped
-	fieldMayBeRewritten // by rewriteFields
-	fieldNeedsHeader    // directs the front, or drops other fields
-)
-
-// fateOf returns what becomes of a field. It agrees with copyHeader and rewriteFields.
-func (r *responseRules) fateOf(f *http1.Field, head []byte) fieldFate {
+// rawFate is fate for a field of a head.
+func (r *responseRules) rawFate(f *http1.Field, head []byte) fieldFate {
 	switch value := f.Value.In(head); {
 	case f.Known == http1.NameConnection && !bytes.EqualFold(value, []byte("keep-alive")) &&
 		!bytes.EqualFold(value, []byte("close")):
-		return fieldNeedsHeader // it may name fields
+		return fieldDirects // it may name fields
 	case f.ConcernsConnection(head):
 		return fieldIsDropped
 	case !r.markedNames.hasBytes(f.Name.In(head)):
-		return fieldPasses
+		return 0
 	}
 	name := f.Known.String()
 	if name == "" {
 		name = http.CanonicalHeaderKey(string(f.Name.In(head)))
 	}
-	switch {
-	case name == "X-Accel-Redirect" && r.mayRedirect, name == "X-Accel-Limit-Rate" && r.mayLimitRate,
-		name == "X-Accel-Buffering" && r.mayBuffer:
-		return fieldNeedsHeader
-	case r.hidden[name]:
-		return fieldIsDropped
-	case r.locations != nil && (name == "Location" || name == "Refresh"),
-		r.rewritesCookies() && name == "Set-Cookie":
-		return fieldMayBeRewritten
-	}
-	return fieldPasses
+	return r.fates[name]
 }

@@ -4,8 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // Interim implements fetch.Caller: it forwards a 1xx response while the request waits for its final
@@ -14,14 +12,15 @@ import (
 func (s *upstreamRequest) Interim(status int, h http.Header) {
 	x := s.exchange
 	if x == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols ||
-		!x.r.ProtoAtLeast(1, 1) || !x.out.untouched() || status == http.StatusEarlyHints && !x.wantsEarlyHints() {
+		!x.r.ProtoAtLeast(1, 1) || !x.w.untouched() || status == http.StatusEarlyHints && !x.wantsEarlyHints() {
 		return
 	}
 	header := x.w.Header()
 	before := maps.Clone(header)
 	clear(header)
 	rules := s.proxy.response
-	rules.copyInterim(header, h)
+	rules.copyFields(header, h)
+	delete(header, "Content-Length")
 	rules.rewriteFields(x, header)
 	x.w.WriteHeader(status)
 	clear(header)
@@ -34,19 +33,5 @@ func (x *exchange) wantsEarlyHints() bool {
 		slices.ContainsFunc(x.loc.earlyHints, func(t text) bool { return t.isTrue(x) })
 }
 
-// copyInterim copies the header of a 1xx response, as far as the client receives it.
-func (r *responseRules) copyInterim(to, from http.Header) {
-	dropped := from["Connection"]
-	for name, values := range from {
-		if name != "Content-Length" && !http1.ConcernsConnection(name) && !r.hidden[name] &&
-			!http1.HasToken(dropped, name) {
-			to[name] = values
-		}
-	}
-}
-
-// isWithheld reports whether an error page replaces the response.
-func (w *writer) isWithheld() bool { return w != nil && w.withheldStatus != 0 }
-
 // untouched reports whether no response has begun.
-func (w *writer) untouched() bool { return w == nil || w.status == 0 && w.withheldStatus == 0 }
+func (w *writer) untouched() bool { return w.status == 0 && w.withheldStatus == 0 }

@@ -60,7 +60,6 @@ func (p *proxy) respondRange(x *exchange, resp *http.Response) outcome {
 		resp.Header["Accept-Ranges"] = []string{"bytes"}
 		return proceed
 	}
-	x.useFilters()
 	header := x.w.Header()
 	if r.Header["If-Range"] == nil && beginsBeyond(ranges[0][len("bytes="):], resp.ContentLength) {
 		header["Content-Range"] = []string{fmt.Sprintf("bytes */%d", resp.ContentLength)}
@@ -69,7 +68,7 @@ func (p *proxy) respondRange(x *exchange, resp *http.Response) outcome {
 	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	delete(header, "Accept-Ranges") // it is set if the response has a body
 	body := &forwardBody{from: resp.Body, length: resp.ContentLength}
-	if cache.SendSelected(x.w, onlyRange(r), modified, body, 1); body.err != nil {
+	if cache.SendSelected(&x.w, onlyRange(r), modified, body, 1); body.err != nil {
 		x.abortResponse(body.err)
 	}
 	return responded

@@ -20,15 +20,11 @@ const (
 // relay sends a response that has a body.
 func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 	if body := fetch.CompleteBody(resp); body != nil {
-		if x.body != nil {
-			x.useFilters()
-		}
 		p.sendHead(x, resp)
-		_, err := body.WriteTo(x.w)
+		_, err := body.WriteTo(&x.w)
 		abortOnError(err)
 		return responded
 	}
-	x.useFilters()
 	if p.isStreamed(resp.Header) {
 		p.sendHead(x, resp)
 		p.stream(x, resp)
@@ -53,7 +49,7 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 			panic(http.ErrAbortHandler)
 		}
 		p.sendHead(x, resp)
-		if x.out.isWithheld() { // the request's body was rejected
+		if x.w.withheldStatus != 0 { // the request's body was rejected
 			return responded
 		}
 		_, writeErr := x.w.Write(b[:n])
@@ -91,7 +87,7 @@ func (p *proxy) sendFields(x *exchange, resp *http.Response) {
 func (p *proxy) sendHead(x *exchange, resp *http.Response) {
 	var names []string
 	for name := range resp.Trailer {
-		if p.response.passesTrailer(name) {
+		if p.response.fate(name)&fieldIsDropped == 0 {
 			names = append(names, name)
 		}
 	}
@@ -110,18 +106,13 @@ func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
 	announced := header["Trailer"]
 	for name, values := range resp.Trailer {
 		switch {
-		case !p.response.passesTrailer(name):
+		case p.response.fate(name)&fieldIsDropped != 0:
 		case http1.HasToken(announced, name):
 			header[name] = values
 		default:
 			header[http.TrailerPrefix+name] = values
 		}
 	}
-}
-
-// passesTrailer reports whether a trailer field is forwarded. Hidden fields are hidden here, too.
-func (r *responseRules) passesTrailer(name string) bool {
-	return !r.hidden[name] && !http1.ConcernsConnection(name)
 }
 
 // keepsConnectionByLength reports whether the length of a body, which only its end shows, decides
@@ -157,7 +148,7 @@ func hasInput(from io.Reader) bool {
 // stream forwards a response without buffering.
 func (p *proxy) stream(x *exchange, resp *http.Response) {
 	b := make([]byte, streamSize) // not reused: a Write that has failed may still read it
-	control := http.NewResponseController(x.w)
+	control := http.NewResponseController(&x.w)
 	if resp.ContentLength != 0 && !hasInput(resp.Body) {
 		// both sides may stream, and the client may wait for the head before it sends more
 		_ = control.Flush()
@@ -204,7 +195,7 @@ func (p *proxy) pump(x *exchange, resp *http.Response, b *fetch.Buffer, n int) {
 		<-done
 		q.Close()
 	}()
-	control := http.NewResponseController(x.w)
+	control := http.NewResponseController(&x.w)
 	for {
 		piece, err := q.Next(func() { _ = control.Flush() })
 		if errors.Is(err, io.EOF) {

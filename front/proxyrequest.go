@@ -26,8 +26,8 @@ type upstreamRequest struct {
 	fault       error     // why it cannot be sent, or nil
 }
 
-// newRequest makes the upstream request of an exchange. opts is nil without a cache.
-func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRequest) *upstreamRequest {
+// newRequest makes the upstream request of an exchange. Without a cache, o and opts are nil.
+func (p *proxy) newRequest(x *exchange, target destination, o *origin, opts *cache.OriginRequest) *upstreamRequest {
 	s := &x.proxy.firstRequest
 	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)
@@ -40,7 +40,11 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
 	q := &s.request
 	q.Settings, q.Caller, q.Group = &p.settings, s, target.servers
-	p.buildRequest(x, &q.Spec, &s.params, target, opts)
+	if o == nil {
+		p.buildRequest(x, &q.Spec, &s.params, target, nil)
+	} else {
+		q.Spec, s.params = o.spec(opts)
+	}
 	q.Turn = target.turn(x)
 	if q.Attempts.IsKept = x.plan.needs&needsAttempts != 0; q.Attempts.IsKept {
 		x.proxy.attempts = append(x.proxy.attempts, &q.Attempts)
@@ -79,12 +83,14 @@ func (p *proxy) buildRequest(x *exchange, q *fetch.Spec, params *fastcgiParams, 
 		q.Method = m
 	}
 	q.IsRepeatable = p.isRepeatable(x.method, q)
-	if p.fastcgi != nil {
+	if p.fastcgi != nil && target.bound == nil {
 		p.fastcgi.buildParams(x, q, params, opts)
 		q.ReusesConn = p.from.KeepConn
 		return
 	}
-	q.Host = x.proxy.target.host
+	if q.Host = x.proxy.target.host; p.fastcgi != nil {
+		q.Host = x.hostHeader
+	}
 	if p.header.host != nil {
 		if host := p.header.host.eval(x); host != "" {
 			q.Host = host

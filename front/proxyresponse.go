@@ -2,7 +2,6 @@ package front
 
 import (
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -15,9 +14,8 @@ import (
 
 // responseRules are the rules for an upstream's response.
 type responseRules struct {
-	hidden        map[string]bool
-	markedNames   markedNames // fields that any rule concerns
-	inspectsBound bool        // a bound handler's response has to be inspected
+	fates       map[string]fieldFate // of fields that do not just pass
+	markedNames markedNames          // those of fates
 	// Which of the X-Accel fields have an effect.
 	mayRedirect, mayLimitRate, mayBuffer, mayRecode bool
 
@@ -43,7 +41,6 @@ func (c *compiler) proxyResponse(p *proxy, l *conf.Location) error {
 // responseRules completes the rules for responses.
 func (c *compiler) responseRules(p *proxy, l *conf.Location) (err error) {
 	from, r := p.from, p.response
-	r.hidden = c.hiddenFields(from, p.target.bound != nil)
 	for _, name := range from.Ignore {
 		switch http.CanonicalHeaderKey(name) {
 		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset",
@@ -70,7 +67,7 @@ func (c *compiler) responseRules(p *proxy, l *conf.Location) (err error) {
 	if r.cookieFlags, err = c.cookieFlagRules(from.CookieFlags); err != nil {
 		return fmt.Errorf("cookie flags: %w", err)
 	}
-	r.markFields()
+	r.setFates(from, p.target.bound != nil)
 	return nil
 }
 
@@ -79,30 +76,72 @@ func ignoresField(names []string, field string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, field) })
 }
 
-// markFields marks the fields that the rules concern, except those that concern the connection.
-func (r *responseRules) markFields() {
-	names := slices.AppendSeq(make([]string, 0, 16), maps.Keys(r.hidden))
-	if r.mayRedirect {
-		names = append(names, "X-Accel-Redirect")
+// fieldFate is what becomes of a field of an upstream's response. A field without one passes.
+type fieldFate uint8
+
+const (
+	fieldIsDropped   fieldFate = 1 << iota
+	fieldIsRewritten           // perhaps, by rewriteFields
+	fieldDirects               // the front reads it
+)
+
+// setFates sets the fates of fields. A bound handler speaks for this server, so that its Date and
+// Server are not hidden.
+func (r *responseRules) setFates(from *conf.Proxy, bound bool) {
+	r.fates = make(map[string]fieldFate)
+	hidden := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering",
+		"X-Accel-Charset"}
+	if from.Protocol != "fastcgi" && !bound {
+		hidden = append(hidden, "Date", "Server", "X-Pad")
 	}
-	if r.mayRecode {
-		names = append(names, "X-Accel-Charset")
+	for _, name := range slices.Concat(hidden, from.Hide) {
+		r.fates[http.CanonicalHeaderKey(name)] = fieldIsDropped
 	}
-	if r.mayLimitRate {
-		names = append(names, "X-Accel-Limit-Rate")
+	for _, name := range from.Show {
+		delete(r.fates, http.CanonicalHeaderKey(name))
 	}
-	if r.locations != nil {
-		names = append(names, "Location", "Refresh")
+	set := func(is bool, fate fieldFate, names ...string) {
+		for _, name := range names {
+			if is {
+				r.fates[name] |= fate
+			}
+		}
 	}
-	if r.rewritesCookies() {
-		names = append(names, "Set-Cookie")
-	}
-	r.inspectsBound = len(names) > 0
-	if r.mayBuffer {
-		names = append(names, "X-Accel-Buffering")
-	}
-	for _, name := range names {
+	set(r.mayRedirect, fieldDirects, "X-Accel-Redirect")
+	set(r.mayLimitRate, fieldDirects, "X-Accel-Limit-Rate")
+	set(r.mayBuffer, fieldDirects, "X-Accel-Buffering")
+	set(r.mayRecode, fieldDirects, "X-Accel-Charset")
+	set(r.locations != nil, fieldIsRewritten, "Location", "Refresh")
+	set(r.rewritesCookies(), fieldIsRewritten, "Set-Cookie")
+	for name := range r.fates {
 		r.markedNames.add(name)
+	}
+}
+
+// fate returns what becomes of a field.
+func (r *responseRules) fate(name string) fieldFate {
+	if http1.ConcernsConnection(name) {
+		return fieldIsDropped
+	}
+	return r.fateOfOwn(name)
+}
+
+// fateOfOwn is fate for a bound handler, whose fields about the connection concern the client's.
+func (r *responseRules) fateOfOwn(name string) fieldFate {
+	if !r.markedNames.has(name) {
+		return 0
+	}
+	return r.fates[name]
+}
+
+// copyFields copies the fields that the client receives, apart from rewriting them.
+func (r *responseRules) copyFields(to, from http.Header) {
+	dropped := from["Connection"]
+	for name, values := range from {
+		isNamed := dropped != nil && http1.HasToken(dropped, name) && name != "Content-Length"
+		if !isNamed && r.fate(name)&fieldIsDropped == 0 {
+			to[name] = values[:len(values):len(values)]
+		}
 	}
 }
 
@@ -126,29 +165,6 @@ func markIndex(name string) byte {
 	return name[0] | 0x20 + 7*byte(len(name))
 }
 
-// hiddenFields returns the fields that are not forwarded. A bound handler speaks for this server,
-// so that its Date and Server are not hidden.
-func (c *compiler) hiddenFields(from *conf.Proxy, bound bool) map[string]bool {
-	key := hiddenKeyOf(from, bound)
-	if hidden := c.shares.hidden[key]; hidden != nil {
-		return hidden
-	}
-	hidden := make(map[string]bool)
-	c.shares.hidden[key] = hidden
-	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering",
-		"X-Accel-Charset"}
-	if from.Protocol != "fastcgi" && !bound {
-		usual = append(usual, "Date", "Server", "X-Pad")
-	}
-	for _, name := range slices.Concat(usual, from.Hide) {
-		hidden[http.CanonicalHeaderKey(name)] = true
-	}
-	for _, name := range from.Show {
-		delete(hidden, http.CanonicalHeaderKey(name))
-	}
-	return hidden
-}
-
 // respond sends an upstream's response to the client, and closes it.
 func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 	defer closeQuietly(resp.Body)
@@ -156,7 +172,6 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 		resp.Header = x.proxy.clientMemory.Header()
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		x.useFilters()
 		return p.tunnel(x, resp)
 	}
 	if x.proxy.raw.sender == nil {
@@ -166,7 +181,6 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 	}
 	if x.r.Method == http.MethodHead || x.discardsBody() || !bodyAllowed(resp.StatusCode) {
 		closeQuietly(resp.Body)
-		x.useFilters()
 		p.sendFields(x, resp)
 		return responded
 	}
@@ -278,19 +292,13 @@ func hasDotDot(path string) bool {
 
 // copyHeader copies the header of a response, as far as the client receives it.
 func (r *responseRules) copyHeader(x *exchange, status int, to, from http.Header) {
-	dropped, earlier := from["Connection"], takeEarlier(to)
+	earlier := takeEarlier(to)
 	if upgrade := from["Upgrade"]; status == http.StatusUpgradeRequired && upgrade != nil && x.r.ProtoMajor == 1 &&
-		!r.hidden["Upgrade"] {
+		r.fateOfOwn("Upgrade") == 0 {
 		// what the client may switch to, also through this server (RFC 9110, 15.5.22)
 		to["Upgrade"], to["Connection"] = upgrade, append(to["Connection"], "Upgrade")
 	}
-	for name, values := range from {
-		if http1.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil &&
-			http1.HasToken(dropped, name) && name != "Content-Length" {
-			continue
-		}
-		to[name] = values[:len(values):len(values)]
-	}
+	r.copyFields(to, from)
 	r.rewriteFields(x, to)
 	earlier.precede(to)
 	if len(to["Content-Type"]) == 0 {

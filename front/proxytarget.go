@@ -147,9 +147,11 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	if x.proxy == nil {
 		x.proxy = x.plan.state.acquireProxyState()
 	}
-	d := destination{group: g.group, usesTLS: g.usesTLS}
-	if d.group != nil {
-		d.servers, x.proxy.target = g.group.servers, g.name
+	d := destination{group: g.group, bound: g.bound, usesTLS: g.usesTLS}
+	if d.group != nil || d.bound != nil {
+		if x.proxy.target = g.name; d.group != nil {
+			d.servers = d.group.servers
+		}
 		return d, nil
 	}
 	addr, err := g.text.eval(x), error(nil)

@@ -18,7 +18,7 @@ func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
 		return x.fail(http.StatusBadGateway)
 	}
 	header := x.w.Header()
-	nc, rw, err := http.NewResponseController(x.w).Hijack()
+	nc, rw, err := http.NewResponseController(&x.w).Hijack()
 	if err != nil {
 		x.errorf(levelError, "the upstream switched protocols, but the client's connection cannot: %v", err)
 		return x.fail(http.StatusBadGateway)
@@ -28,19 +28,9 @@ func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
 	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, resp.Header["Upgrade"]
 	delete(header, "Content-Length")
-	if f := x.loc.filters; f != nil {
-		f.changeHeader(x, header, resp.StatusCode)
-	}
-	n, err := writeSwitchingProtocols(nc, p.settings.SendTimeout, header)
-	if x.out != nil {
-		x.out.switchBytes = n
-	}
-	if err != nil {
-		return responded // the client is gone
-	}
-	sent := t.Run(nc, rw.Reader)
-	if x.out != nil {
-		x.out.sent += sent
+	x.loc.filters.changeHeader(x, header, resp.StatusCode)
+	if x.w.switchBytes, err = writeSwitchingProtocols(nc, p.settings.SendTimeout, header); err == nil {
+		x.w.sent += t.Run(nc, rw.Reader) // else the client has gone
 	}
 	return responded
 }

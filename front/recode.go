@@ -113,17 +113,19 @@ func (t *recodeTable) appendRune(b []byte, r rune, size int) []byte {
 	return append(strconv.AppendInt(append(b, "&#"...), int64(r), 10), ';')
 }
 
-// recoder converts the body of a response.
+// recoder is the stage that converts the body of a response.
 type recoder struct {
+	plainStage
+	w     *writer
 	table *recodeTable
 	rest  []byte // an incomplete character
 	parts *recodedParts
 }
 
-// write converts a part of the body, and passes it on.
-func (c *recoder) write(w *writer, p []byte) (int, error) {
+// Write implements stage.
+func (c *recoder) Write(p []byte) (int, error) {
 	if c.parts != nil {
-		return len(p), c.parts.write(w, p)
+		return len(p), c.parts.write(c.w, p)
 	}
 	text := p
 	if len(c.rest) > 0 {
@@ -134,12 +136,12 @@ func (c *recoder) write(w *writer, p []byte) (int, error) {
 	if len(out) == 0 {
 		return len(p), nil
 	}
-	_, err := w.encodeOwn(out)
+	_, err := c.w.pass(charsetStage+1, out)
 	return len(p), err
 }
 
-// close passes on what remains.
-func (c *recoder) close(w *writer) {
+// Close passes on what remains.
+func (c *recoder) Close() (err error) {
 	out := c.rest
 	if c.parts != nil {
 		out = c.parts.header
@@ -147,8 +149,9 @@ func (c *recoder) close(w *writer) {
 		out, _ = c.table.append(nil, out, true)
 	}
 	if len(out) > 0 {
-		_, _ = w.encodeOwn(out) // an error means that the client has gone
+		_, err = c.w.pass(charsetStage+1, out)
 	}
+	return err
 }
 
 // recodedParts converts the parts of a multipart/byteranges (RFC 9110, 14.6):
@@ -187,7 +190,7 @@ func (c *recodedParts) write(w *writer, p []byte) error {
 				out, _ = c.table.append(make([]byte, 0, len(out)), out, true)
 			}
 		}
-		if _, err := w.encodeOwn(out); err != nil {
+		if _, err := w.pass(charsetStage+1, out); err != nil {
 			return err
 		}
 	}

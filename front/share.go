@@ -12,28 +12,20 @@ type shares struct {
 	rules     map[*conf.Settings]*rules
 	files     map[filesKey]*fileSet
 	filters   map[filtersKey]*filters
-	hidden    map[hiddenKey]map[string]bool
 	responses map[responseKey]*responseRules
 }
 
 func newShares() shares {
 	return shares{
 		rules: make(map[*conf.Settings]*rules), files: make(map[filesKey]*fileSet),
-		filters: make(map[filtersKey]*filters), hidden: make(map[hiddenKey]map[string]bool),
-		responses: make(map[responseKey]*responseRules),
+		filters: make(map[filtersKey]*filters), responses: make(map[responseKey]*responseRules),
 	}
-}
-
-// hiddenKey identifies a set of hidden fields.
-type hiddenKey struct {
-	fastcgi, bound bool
-	hide, show     string
 }
 
 // responseKey identifies the responseRules of a Proxy without URI and without rules of its own for
 // redirects and cookies.
 type responseKey struct {
-	hidden      hiddenKey
+	hide, show  string
 	ignore      string
 	protocol    string
 	to          conf.Text
@@ -47,12 +39,8 @@ func (p *proxy) responseKey() (key responseKey, ok bool) {
 		from.CookieFlags != nil {
 		return key, false
 	}
-	return responseKey{hiddenKeyOf(from, p.target.bound != nil), joined(from.Ignore), from.Protocol, from.To,
+	return responseKey{joined(from.Hide), joined(from.Show), joined(from.Ignore), from.Protocol, from.To,
 		from.NoRedirects}, true
-}
-
-func hiddenKeyOf(from *conf.Proxy, bound bool) hiddenKey {
-	return hiddenKey{from.Protocol == "fastcgi", bound, joined(from.Hide), joined(from.Show)}
 }
 
 // joined returns a text that is equal for equal lists only, unless they contain NUL.

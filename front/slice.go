@@ -153,7 +153,6 @@ func (p *proxy) respondSliced(x *exchange, target destination, first slicePart) 
 		b.forget()
 		return x.fail(http.StatusBadGateway)
 	}
-	x.useFilters()
 	header := x.w.Header()
 	p.response.copyHeader(x, first.status, header, first.header)
 	if first.cached != nil {
@@ -165,7 +164,7 @@ func (p *proxy) respondSliced(x *exchange, target destination, first slicePart) 
 	delete(header, "Content-Range")
 	delete(header, "Accept-Ranges") // it is set if the response has a body
 	r := x.withoutRange(x.withConditions(x.r, b.modified), first.header.Get("Content-Type"))
-	if cache.SendSelected(x.w, r, b.modified, b, 1); b.err != nil {
+	if cache.SendSelected(&x.w, r, b.modified, b, 1); b.err != nil {
 		x.abortResponse(b.err)
 	}
 	return responded

@@ -16,7 +16,6 @@ type state struct {
 	transports   registry // connections to groups, by name and settings
 	resolvers    registry // DNS clients, by settings
 	dynamic      registry // groups for addresses from variables, by settings of their resolver
-	sessions     registry // of sticky clients, by zone and settings
 	caches       registry // by name
 	zones        registry // of limits, by name
 	logs         registry // by path

@@ -52,30 +52,29 @@ func (c *compiler) subFilter(s *conf.SubFilter) (*subFilter, error) {
 	return out, nil
 }
 
-// neededBytes returns how much of the body is needed to decide whether anything is replaced.
-func (s *subFilter) neededBytes(w *writer) int64 {
-	if !bodyAllowed(w.status) || !s.mayReplace(w.Header()) {
-		return 0
+// mayApply implements bodyFilter. nginx also searches encoded bodies, where matches are accidental.
+func (s *subFilter) mayApply(w *writer) (need int64, ok bool) {
+	length, known := declaredLength(w.Header())
+	if known && length <= 0 || w.Header().Get("Content-Encoding") != "" {
+		return 0, false
 	}
-	return neededForType(w.Header())
+	if !bodyAllowed(w.status) {
+		return 0, true
+	}
+	return neededForType(w.Header()), true
 }
 
-// mayReplace reports whether the response may have text to replace. nginx also searches encoded
-// bodies, where matches are accidental.
-func (s *subFilter) mayReplace(header http.Header) bool {
-	length, known := declaredLength(header)
-	return header.Get("Content-Encoding") == "" && (!known || length > 0)
-}
-
-// start starts replacing in a response of a type, and changes its header.
-func (s *subFilter) start(w *writer, contentType string) {
+// start implements bodyFilter.
+func (s *subFilter) start(w *writer, contentType string, _ int64) {
 	header := w.Header()
-	if !s.mayReplace(header) || !s.types.contains(contentType) {
+	if !s.types.contains(contentType) {
 		return
 	}
-	if w.replacer = s.replacer(w); w.replacer == nil {
+	replacer := s.replacer(w)
+	if replacer == nil {
 		return
 	}
+	w.stages[subStage] = &replaceStage{Writer: replacer}
 	delete(header, "Content-Length")
 	delete(header, "Accept-Ranges")
 	if s.keepModified {
@@ -109,15 +108,21 @@ func (s *subFilter) replacer(w *writer) *replace.Writer {
 	return replace.NewWriter(from, with, s.once, subOutput{w})
 }
 
+// replaceStage is the stage of a subFilter.
+type replaceStage struct {
+	plainStage // the beginning of a match waits for more
+	*replace.Writer
+}
+
 // subOutput is where replaced text goes.
 type subOutput struct{ w *writer }
 
-func (t subOutput) Write(p []byte) (int, error) { return t.w.encode(p) }
+func (t subOutput) Write(p []byte) (int, error) { return t.w.pass(subStage+1, p) }
 
 // editsBody reports whether responses of some type are edited, so that their length changes.
 func (x *exchange) editsBody() bool {
 	f := x.loc.filters
-	return f != nil && (f.sub != nil || f.addition != nil || f.recoding != nil)
+	return f.sub != nil || f.addition != nil || f.recoding != nil
 }
 
 // edits reports whether responses of a type are edited.

@@ -2,7 +2,6 @@ package front
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -57,19 +56,6 @@ func (c *compiler) isOverlaid(name string) bool {
 	}
 	_, isKnown := c.known(name)
 	return isKnown && c.assigned[name] && !c.replaced[name]
-}
-
-// checkMentioned checks that the variables that the Config mentions exist.
-func (c *compiler) checkMentioned() error {
-	for _, name := range slices.Sorted(maps.Keys(c.config.Mentioned)) {
-		if _, isDefined := c.slots[name]; isDefined || c.config.Blank[name] || grammar.Unavailable(name) != "" {
-			continue
-		}
-		if _, isKnown := c.known(name); !isKnown {
-			return withPos(c.config.Mentioned[name], fmt.Errorf("unknown variable $%s", name))
-		}
-	}
-	return nil
 }
 
 // cachedVariable returns a variable that is evaluated at its first use and then kept for the

@@ -3,40 +3,20 @@
 package main
 
 import (
+	"context"
 	"log"
-	"net"
 	"net/http"
 	"os"
-	"runtime"
 
-	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/application"
 )
 
 func main() {
 	log.SetFlags(0)
-	read, err := nginxconf.Parse(os.Args[1], nginxconf.Options{})
+	app := server.Bind("application", http.HandlerFunc(application.Handler))
+	err := server.Run(context.Background(), server.File{Path: os.Args[1]}, server.Options{}, app)
 	if err != nil {
 		log.Fatal(err)
 	}
-	handler, err := front.New(read.Config, front.Bind("application", http.HandlerFunc(application.Handler)))
-	if err != nil {
-		log.Fatal(err)
-	}
-	if read.Process.Workers > 0 {
-		runtime.GOMAXPROCS(read.Process.Workers)
-	}
-	ended := make(chan error)
-	for _, at := range read.Process.Listeners {
-		l, err := net.Listen("tcp", at.Addr)
-		if err != nil {
-			log.Fatal(err)
-		}
-		server := tare.Wrap(&http.Server{Handler: handler, ReadHeaderTimeout: at.HeaderTimeout,
-			IdleTimeout: at.IdleTimeout})
-		go func() { ended <- server.Serve(l) }()
-	}
-	log.Fatal(<-ended)
 }

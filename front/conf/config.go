@@ -40,9 +40,6 @@ type Config struct {
 	// Blank are names of variables, in lower case, that are empty if nothing else defines them.
 	// Without it the use of a variable that is not available here is an error.
 	Blank map[string]bool
-	// Mentioned are variables that must exist even if nothing uses the texts that contain them, with
-	// their positions in the configuration for messages.
-	Mentioned map[string]string
 	// Types are media types by file name extension, without the dot. Nil is the system's table.
 	Types map[string]string
 }

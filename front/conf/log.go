@@ -1,7 +1,5 @@
 package conf
 
-import "time"
-
 // Log is an access log.
 type Log struct {
 	// Path is a file, in a folder that exists, or "syslog:server=…" as in nginx. Variables in it
@@ -10,10 +8,6 @@ type Log struct {
 	// Dir is the folder of paths that are relative once their variables have values.
 	Dir    string
 	Format string // the name of a LogFormat; "" is combined
-	// Gzip compresses the file, with a level from 1 to 9; 0 does not. Lines are compressed together
-	// that are written within Flush; 0 is a second.
-	Gzip  int
-	Flush time.Duration
 	// If restricts the log to requests for which it is neither empty nor "0"; "" logs all.
 	If Text
 }

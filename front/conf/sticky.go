@@ -8,7 +8,6 @@ type Sticky struct {
 	Cookie *StickyCookie
 	// Routes are texts of which the first that is not empty is the route of the client's server.
 	Routes []Text
-	Learn  *StickyLearn
 }
 
 // StickyCookie binds a client by a cookie that the front sets.
@@ -19,14 +18,4 @@ type StickyCookie struct {
 	Expires                time.Duration
 	Domain, Path, SameSite Text // "" leaves the attribute out
 	HTTPOnly, Secure       bool
-}
-
-// StickyLearn binds a client by a session that a server begins.
-type StickyLearn struct {
-	// Create are texts of a response, of which the first that is not empty identifies a new
-	// session. Lookup are those of a request that identify a session.
-	Create, Lookup []Text
-	Zone           string        // the name of the sessions, which several Upstreams may share
-	Bytes          int64         // of memory; 0 is 1 MB, which is 4,000 sessions
-	Timeout        time.Duration // since the last request of a session; 0 is 10 minutes
 }

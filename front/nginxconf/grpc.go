@@ -10,7 +10,7 @@ import (
 func (t *translator) grpc(s *scope, p *conf.Proxy) {
 	p.Version, p.Stream, p.StreamRequest, p.NoRedirects = "2", true, true, true
 	for _, d := range s.all("grpc_set_header") {
-		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(s, d, t.field(d, d.args[1]))})
+		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(d, t.field(d, d.args[1]))})
 	}
 	t.proxyTLS(s, "grpc", p)
 }

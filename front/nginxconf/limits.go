@@ -28,27 +28,7 @@ func (t *translator) zone(d *directive, arg string) (name string, bytes int64, e
 		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", shown(name), other.where())
 	}
 	t.zones[name] = d
-	t.declareZone(d, d.name, name, bytes)
 	return name, bytes, nil
-}
-
-// sharedZone is a zone of nginx's shared memory.
-type sharedZone struct {
-	use  string // several directives of one use may declare it, with one size
-	size int64
-	by   *directive
-}
-
-// declareZone reports a zone that another directive declares with another size, or for another use.
-func (t *translator) declareZone(d *directive, use, name string, size int64) {
-	switch first, has := t.sharedZones[name]; {
-	case !has:
-		t.sharedZones[name] = sharedZone{use, size, d}
-	case first.use != use:
-		t.errorf(d, "zone %s is declared by %s at %s", shown(name), first.by.name, first.by.where())
-	case first.size != size:
-		t.errorf(d, "zone %s has another size at %s", shown(name), first.by.where())
-	}
 }
 
 func (t *translator) requestZone(d *directive) {

@@ -70,7 +70,6 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 	default:
 		log.Path = t.path(d, log.Path)
 	}
-	buffers := false
 	for i, arg := range d.args[1:] {
 		name, value, has := parameter(arg)
 		switch {
@@ -81,53 +80,29 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 		case name == "if" && has:
 			log.If = t.reportedText(d, value)
 		case arg == "gzip", name == "gzip" && has:
-			log.Gzip, buffers = t.gzipLevel(d, arg), true
+			t.omit(d, "parameter %s is not supported (let logrotate compress the file)", shown(arg))
+			return log, false
 		case name == "buffer" && has:
 			if n, err := grammar.ParseSize(value); err != nil || n == 0 {
 				t.errorf(d, "invalid size %s (example: buffer=32k)", shown(arg))
 			}
+			if strings.HasPrefix(log.Path, syslog.Prefix) || hasVariable(d.args[0]) {
+				t.errorf(d, "a log to syslog, or with variables in its path, cannot have buffer=")
+			}
 			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")
-			buffers = true
 		case name == "flush" && has:
-			var err error
-			if log.Flush, err = grammar.ParseTime(value); err != nil || log.Flush == 0 {
+			if time, err := grammar.ParseTime(value); err != nil || time == 0 {
 				t.errorf(d, "invalid time %s (example: flush=1s)", shown(arg))
 			}
+			t.remark(d, "flush is ignored: lines are written as soon as possible")
 		default:
-			t.errorf(d, "unknown parameter %s (must be gzip, gzip=LEVEL, buffer=, flush= or if=)", shown(arg))
+			t.errorf(d, "unknown parameter %s (must be buffer=, flush= or if=)", shown(arg))
 		}
-	}
-	switch level, known := t.logLevels[log.Path]; {
-	case buffers && strings.HasPrefix(log.Path, syslog.Prefix):
-		t.errorf(d, "a log to syslog cannot have gzip or buffer=")
-	case buffers && hasVariable(d.args[0]):
-		t.errorf(d, "a log with variables in its path cannot have gzip or buffer=")
-	case known && level != log.Gzip:
-		t.errorf(d, "%s is already a log with another gzip (use the same everywhere, or two files)", shown(log.Path))
-	case !known:
-		t.logLevels[log.Path] = log.Gzip
-	}
-	if log.Flush > 0 && log.Gzip == 0 {
-		t.remark(d, "flush is ignored: lines are written as soon as possible")
-		log.Flush = 0
 	}
 	if log.Format == "combined" {
 		log.Format = ""
 	}
 	return log, true
-}
-
-// gzipLevel parses gzip or gzip=LEVEL.
-func (t *translator) gzipLevel(d *directive, arg string) int {
-	_, level, has := parameter(arg)
-	if !has {
-		return 1
-	}
-	n, err := grammar.ParseNumber(level)
-	if err != nil || n < 1 || n > 9 {
-		t.errorf(d, "invalid level %s (must be 1 to 9)", shown(arg))
-	}
-	return int(n)
 }
 
 // logCache translates open_log_file_cache.

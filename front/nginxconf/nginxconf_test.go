@@ -70,9 +70,10 @@ http {
 
 // An unsupported directive is an error, or left out and listed.
 func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
-	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nserver { listen 80;\nlocation / { access_log /l; error_log memory:1m; content_by_lua_block { if a then b = {} end }\n} }")
-	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 4 {
-		t.Errorf("%v; want 4 errors", err)
+	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nupstream u { server 127.0.0.1; sticky learn create=$a; }\n" +
+		"server { listen 80;\nlocation / { access_log /l; access_log /z combined gzip; error_log memory:1m; content_by_lua_block { if a then b = {} end }\n} }")
+	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 6 {
+		t.Errorf("%v; want 6 errors", err)
 	}
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true})
 	if err != nil {
@@ -82,8 +83,8 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	for _, m := range r.Ignored {
 		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
 	}
-	if want := []string{"3 ssi", "4 lua_shared_dict", "6 error_log",
-		"6 content_by_lua_block"}; !slices.Equal(ignored, want) {
+	if want := []string{"3 ssi", "4 lua_shared_dict", "5 sticky", "7 access_log", "7 error_log",
+		"7 content_by_lua_block"}; !slices.Equal(ignored, want) {
 		t.Errorf("%q were ignored; want %q", ignored, want)
 	}
 	if logs := r.Config.Hosts[0].Locations[0].Settings.Logs; len(logs) != 1 || logs[0].Path != "/l" {

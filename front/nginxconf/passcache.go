@@ -35,7 +35,6 @@ func (t *translator) cachePath(d *directive) {
 				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", shown(arg))
 			}
 			c.Name, c.MemoryBytes = zone, cacheMemory+perKey*min(n, maxZone)
-			t.declareZone(d, d.name, zone, n)
 		case "inactive":
 			at, err := grammar.ParseSeconds(value)
 			t.check(d, err)
@@ -139,23 +138,6 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", shown(d.args[0]), of("cache_path"), d.args[0])
 	}
 	return new(c)
-}
-
-// checkUnused reports errors of directives that have no effect in their block, because nothing in
-// it is proxied or looked up. nginx reports them, too.
-func (t *translator) checkUnused(s *scope) {
-	t.mentionUnused(s)
-	t.checkBuffers(s, "proxy")
-	t.checkBuffers(s, "fastcgi")
-	if s.own("resolver") != nil {
-		_ = t.resolver(s)
-	}
-	if s.own("proxy_cache") != nil || s.own("proxy_cache_valid") != nil {
-		_ = t.cache(s, "proxy")
-	}
-	if s.own("fastcgi_cache") != nil || s.own("fastcgi_cache_valid") != nil {
-		_ = t.cache(s, "fastcgi")
-	}
 }
 
 // purge translates cache_purge STRING.... A constant would make every request purge: a third-party

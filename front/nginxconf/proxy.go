@@ -15,7 +15,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	p.Version = s.word("proxy_http_version")
 	for _, d := range s.all("proxy_set_header") {
-		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(s, d, t.field(d, d.args[1]))})
+		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(d, t.field(d, d.args[1]))})
 	}
 	if d := s.one("proxy_set_body"); d != nil {
 		body := t.text(d, d.args[0])
@@ -30,27 +30,6 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 		}
 	}
 	t.proxyTLS(s, "proxy", p)
-}
-
-// mentionUnused requires that the variables of a block's texts exist, also in a block that has no
-// upstream or no auth_basic. Fields in the http block concern the servers that inherit them.
-func (t *translator) mentionUnused(s *scope) {
-	for _, d := range s.list {
-		switch d.name {
-		case "proxy_set_header", "grpc_set_header", "fastcgi_param":
-			if s.level != levelHTTP {
-				t.mention(d, d.args[1])
-			}
-		case "proxy_method", "proxy_set_body", "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path",
-			"proxy_cookie_flags", "proxy_bind", "fastcgi_bind", "grpc_bind", "proxy_cache", "fastcgi_cache",
-			"proxy_cache_key", "fastcgi_cache_key", "proxy_cache_bypass", "fastcgi_cache_bypass", "proxy_no_cache",
-			"fastcgi_no_cache", "proxy_ssl_name", "grpc_ssl_name", "proxy_ssl_certificate", "grpc_ssl_certificate",
-			"proxy_ssl_certificate_key", "grpc_ssl_certificate_key", "auth_basic_user_file":
-			for _, arg := range d.args {
-				t.mention(d, arg)
-			}
-		}
-	}
 }
 
 // replaces translates pairs of a text and its replacement; "off" means none.

@@ -62,8 +62,6 @@ func (t *translator) sessionCache(d *directive, l *conf.Listen) {
 				t.errorf(d, "invalid cache %s (must be shared:NAME:SIZE, such as shared:tls:1m)", shown(arg))
 			case n < minZone:
 				t.errorf(d, "%s is too small (at least shared:%s:32k)", shown(arg), name)
-			default:
-				t.declareZone(d, d.name, name, n)
 			}
 			l.SessionCache, l.SessionCacheBytes = "shared:"+name, n
 		}

@@ -35,17 +35,10 @@ func (t *translator) sticky(s *scope) *conf.Sticky {
 			all.Routes = append(all.Routes, t.text(d, arg))
 		}
 	case "learn":
-		all.Learn = new(conf.StickyLearn)
-		for _, arg := range args {
-			if err := t.stickyLearn(d, arg, all.Learn); err != nil {
-				t.errorf(d, "%v", err)
-			}
-		}
-		if l := all.Learn; l.Create == nil || l.Lookup == nil || l.Zone == "" {
-			t.errorf(d, "create=, lookup= and zone= are required")
-		}
+		t.omit(d, "method \"learn\" is not supported (use cookie, or route with the session's variable)")
+		return nil
 	default:
-		t.errorf(d, "invalid method %s (must be cookie, route or learn)", shown(d.args[0]))
+		t.errorf(d, "invalid method %s (must be cookie or route)", shown(d.args[0]))
 	}
 	return all
 }
@@ -75,31 +68,6 @@ func (t *translator) stickyCookie(d *directive, arg string, c *conf.StickyCookie
 		default:
 			err = fmt.Errorf("invalid value in %s (must be strict, lax, none or a variable)", shown(arg))
 		}
-	default:
-		err = fmt.Errorf("unknown parameter %s", shown(arg))
-	}
-	return err
-}
-
-// stickyLearn translates a parameter of sticky learn.
-func (t *translator) stickyLearn(d *directive, arg string, l *conf.StickyLearn) (err error) {
-	name, value, has := parameter(arg)
-	switch {
-	case name == "create" && has:
-		l.Create = append(l.Create, t.text(d, value))
-	case name == "lookup" && has:
-		l.Lookup = append(l.Lookup, t.text(d, value))
-	case name == "zone" && has:
-		zone, size, ok := strings.Cut(value, ":")
-		l.Zone = zone
-		if l.Bytes, err = grammar.ParseSize(size); err == nil && (!ok || zone == "" || l.Bytes == 0) {
-			err = fmt.Errorf("invalid zone %s (must be NAME:SIZE)", shown(value))
-		}
-	case name == "timeout" && has:
-		l.Timeout, err = grammar.ParseSeconds(value)
-	case arg == "header": // sessions always begin with the head of a response
-	case arg == "sync":
-		t.omit(d, "parameter sync is not supported (remove it: a single process has all sessions)")
 	default:
 		err = fmt.Errorf("unknown parameter %s", shown(arg))
 	}

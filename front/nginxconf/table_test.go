@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"cmp"
 	"flag"
 	"os"
 	"slices"
@@ -12,8 +13,35 @@ var update = flag.Bool("update", false, "write docs/nginx-directives.md anew")
 
 const documentFile = "../../docs/nginx-directives.md"
 
+// useFile has the numbers of projects that use a directive or parameter.
+const useFile = "testdata/use.txt"
+
+// readUse returns these numbers by the names in useFile, and the names of parameters in order.
+func readUse(t *testing.T) (use map[string]string, parameters []string) {
+	t.Helper()
+	b, err := os.ReadFile(useFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use = make(map[string]string)
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, entry := range strings.Fields(line) {
+			name, number, _ := strings.Cut(entry, "=")
+			use[name] = number
+			if strings.Contains(name, ":") {
+				parameters = append(parameters, name)
+			}
+		}
+	}
+	return use, parameters
+}
+
 // document returns the table as Markdown.
-func document() string {
+func document(t *testing.T) string {
+	use, parameters := readUse(t)
 	var b strings.Builder
 	b.WriteString(`# Support of nginx's directives
 
@@ -27,12 +55,17 @@ The test of front/nginxconf generates this file from [directives.txt](../front/n
 		` the directive is only left out and listed: it cannot decide which clients get which response.
 
 Other directives are unknown, and always errors.
+
+The last column is the number of projects that use the directive, of ` + use["projects"] + ` public ones whose nginx
+configurations were read. [use.txt](../front/nginxconf/` + useFile + `) names them.
 `)
 	section := ""
-	for _, s := range newTable().all {
+	table := newTable()
+	for _, s := range table.all {
 		if s.section != section {
 			section = s.section
-			b.WriteString("\n## " + section + "\n\n| directive | allowed in | support | remark |\n|---|---|---|---|\n")
+			b.WriteString("\n## " + section + "\n\n| directive | allowed in | support | remark | used |\n" +
+				"|---|---|---|---|---|\n")
 		}
 		word := []string{"supported", "ignored", "rejected"}[s.support]
 		if s.harmless {
@@ -45,14 +78,29 @@ Other directives are unknown, and always errors.
 			word += " unless " + strings.Join(s.unless, " or ")
 		}
 		b.WriteString("| `" + s.name + "` | " + strings.Join(s.contexts, ", ") + " | " + word + " | " +
-			s.remark + " |\n")
+			s.remark + " | " + cmp.Or(use[useName(table, s)], "0") + " |\n")
+	}
+	b.WriteString("\n## Use of parameters\n\nThose that are not listed are used by no project.\n\n" +
+		"| directive | parameter | used |\n|---|---|---|\n")
+	for _, name := range parameters {
+		directive, parameter, _ := strings.Cut(name, ":")
+		b.WriteString("| `" + directive + "` | `" + parameter + "` | " + use[name] + " |\n")
 	}
 	return b.String()
 }
 
+// useName returns the name of a directive in useFile.
+func useName(table *table, s *spec) string {
+	if len(table.byName[s.name]) > 1 {
+		return s.contexts[0] + "/" + s.name
+	}
+	return s.name
+}
+
 func TestDocumentIsUpToDate(t *testing.T) {
+	want := document(t)
 	if *update {
-		if err := os.WriteFile(documentFile, []byte(document()), 0o600); err != nil {
+		if err := os.WriteFile(documentFile, []byte(want), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +108,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(b) != document() {
+	if string(b) != want {
 		t.Error("docs/nginx-directives.md is out of date: run this test with -update")
 	}
 }

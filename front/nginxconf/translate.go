@@ -24,20 +24,14 @@ type translator struct {
 	upstreams map[string]*directive // by name
 	matches   map[string]*conf.HealthMatch
 	zones     map[string]*directive // limit_req_zone or limit_conn_zone, by name
-	// all zones, by name, and directives of upstreams that share one
-	sharedZones  map[string]sharedZone
-	unsizedZones []*directive
 	// the name of the directive that defines a cache, by the cache's name
 	caches  map[string]string
 	formats map[string]bool // names of log formats
-	// levels of compression of access logs, 0 for none, by path
-	logLevels map[string]int
 	// the contents of files of passwords that were read, by path
 	passwordFiles  map[string]string
-	available      map[string]bool    // texts whose variables are available
-	mentioned      map[[2]string]bool // patterns and texts whose variables must exist
-	defined        map[string]bool    // variables that the configuration defines
-	missing        map[string]bool    // folders of relative paths that were reported
+	available      map[string]bool // texts whose variables are available
+	defined        map[string]bool // variables that the configuration defines
+	missing        map[string]bool // folders of relative paths that were reported
 	servers        []server
 	types          *directive // the first types block of http, if any
 	sharedSettings map[settingsKey]*conf.Settings
@@ -49,13 +43,13 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		report: r, options: o, source: s, hosts: newResolver(o.LookupNetIP), file: file, confDir: filepath.Dir(file),
 		prefix:    o.Prefix,
 		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
-		zones: make(map[string]*directive), sharedZones: make(map[string]sharedZone), caches: make(map[string]string),
-		formats: map[string]bool{"combined": true}, logLevels: make(map[string]int),
+		zones: make(map[string]*directive), caches: make(map[string]string),
+		formats:       map[string]bool{"combined": true},
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
-		mentioned: make(map[[2]string]bool), defined: make(map[string]bool), missing: make(map[string]bool),
+		defined: make(map[string]bool), missing: make(map[string]bool),
 		sharedSettings: make(map[settingsKey]*conf.Settings),
 	}
-	t.config.Mentioned, t.config.Blank = make(map[string]string), make(map[string]bool)
+	t.config.Blank = make(map[string]bool)
 	if o.FS == nil {
 		t.confDir = absolute(t.confDir)
 	}
@@ -106,7 +100,6 @@ func (t *translator) http(d *directive) {
 	for _, d := range s.own("server") {
 		t.server(d, s)
 	}
-	t.checkUnsizedZones()
 	t.listeners()
 	if len(t.servers) == 0 && t.ok() {
 		t.warn(d, "no server: nothing is served")
@@ -138,8 +131,6 @@ func (t *translator) shared(d *directive, http *scope) {
 		t.issuer(d)
 	case "otel_exporter":
 		t.exporter(d, http)
-	case "ssl_session_cache":
-		t.sessionCache(d, new(conf.Listen)) // servers may replace it
 	case "proxy_cache_path", "fastcgi_cache_path":
 		t.cachePath(d)
 	}

@@ -32,9 +32,6 @@ func (t *translator) upstream(d *directive, http *scope) {
 	if len(u.Servers) == 0 {
 		t.errorf(d, "no server in upstream %s", shown(u.Name))
 	}
-	for _, zone := range s.own("zone") {
-		t.upstreamZone(zone)
-	}
 	for _, keep := range s.own("keepalive") {
 		if u.Keepalive = int(t.number(keep, keep.args[0])); u.Keepalive == 0 {
 			t.errorf(keep, "invalid number 0 (must be greater than 0; without keepalive no idle connections are kept)")
@@ -177,30 +174,4 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 		return fmt.Errorf("unknown parameter %s", shown(arg))
 	}
 	return nil
-}
-
-// checkUnsizedZones reports zones that no directive gives a size.
-func (t *translator) checkUnsizedZones() {
-	for _, d := range t.unsizedZones {
-		if _, has := t.sharedZones[d.args[0]]; !has {
-			t.errorf(d, "missing size of the zone (such as zone %s 64k)", d.args[0])
-		}
-	}
-}
-
-// upstreamZone checks zone NAME [SIZE], which has no effect.
-func (t *translator) upstreamZone(d *directive) {
-	if len(d.args) < 2 {
-		t.unsizedZones = append(t.unsizedZones, d)
-		return
-	}
-	n, err := grammar.ParseSize(d.args[1])
-	if err == nil && n < minZone {
-		err = fmt.Errorf("%s is too small (minimum: 32k)", shown(d.args[1]))
-	}
-	if err != nil {
-		t.errorf(d, "%v", err)
-		return
-	}
-	t.declareZone(d, d.name, d.args[0], n)
 }

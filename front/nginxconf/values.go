@@ -89,7 +89,6 @@ func (s *scope) words(name string) []string {
 // text returns an argument that may contain variables, and that may decide which clients get which
 // response.
 func (t *translator) text(d *directive, arg string) conf.Text {
-	t.mention(d, arg)
 	for _, v := range t.unavailable(d, arg) {
 		t.reject(d, "%s", v.why)
 		t.config.Blank[v.name] = t.lenient
@@ -97,43 +96,9 @@ func (t *translator) text(d *directive, arg string) conf.Text {
 	return conf.Text(arg)
 }
 
-// mention requires that the variables of a text exist, even if nothing uses the text. Those of a
-// directive that begins with a regular expression may be its groups.
-func (t *translator) mention(d *directive, text string) {
-	if !hasVariable(text) {
-		return
-	}
-	pattern := ""
-	if len(d.args) > 0 && strings.HasPrefix(d.args[0], "~") {
-		pattern = d.args[0]
-	}
-	key := [...]string{pattern, text}
-	if text == pattern || t.mentioned[key] {
-		return
-	}
-	t.mentioned[key] = true
-	pieces, _ := grammar.Pieces(conf.Text(text)) // unavailable reports the error
-	for _, p := range pieces {
-		if p.Variable != "" && t.config.Mentioned[p.Variable] == "" && !hasGroup(pattern, p.Variable) {
-			t.config.Mentioned[p.Variable] = d.place()
-		}
-	}
-}
-
-// hasGroup reports whether a regular expression may have a group of a name.
-func hasGroup(pattern, name string) bool {
-	return strings.Contains(pattern, "<"+name+">") || strings.Contains(pattern, "'"+name+"'")
-}
-
 // reportedText returns a text for logs, clients or upstreams. With Options.Lenient, unavailable
 // variables in it are only empty: it decides nothing.
 func (t *translator) reportedText(d *directive, arg string) conf.Text {
-	t.mention(d, arg)
-	return t.blankText(d, arg)
-}
-
-// blankText is reportedText for a text whose variables need not exist.
-func (t *translator) blankText(d *directive, arg string) conf.Text {
 	for _, v := range t.unavailable(d, arg) {
 		t.omit(d, "%s", v.why)
 		t.config.Blank[v.name] = t.lenient
@@ -143,18 +108,14 @@ func (t *translator) blankText(d *directive, arg string) conf.Text {
 
 // upstreamText returns a text for an upstream, which may decide about access by it. As in
 // reportedText, variables that are never available and only describe a connection or the time are
-// empty. Like nginx it does not require that the variables exist if every server replaces the text
-// of the http block s.
-func (t *translator) upstreamText(s *scope, d *directive, arg string) conf.Text {
-	if s.level != levelHTTP {
-		t.mention(d, arg)
-	}
+// empty.
+func (t *translator) upstreamText(d *directive, arg string) conf.Text {
 	for _, v := range t.unavailable(d, arg) {
 		if grammar.Unavailable(v.name) == "" || strings.HasPrefix(v.name, "proxy_protocol_") {
 			t.reject(d, "%s", v.why)
 		}
 	}
-	return t.blankText(d, arg)
+	return t.reportedText(d, arg)
 }
 
 // field returns the value of a header field. It joins the lines of a value.

@@ -10,20 +10,10 @@ import (
 )
 
 // withProxyHeader adds a connection's PROXY protocol header to the context of its requests.
-func withProxyHeader(ctx context.Context, nc net.Conn) context.Context {
-	for {
-		above, ok := nc.(interface{ NetConn() net.Conn }) // TLS, and what a tare.Server has below it
-		if !ok {
-			break
-		}
-		nc = above.NetConn()
-	}
-	if proxied, ok := nc.(*proxyproto.Conn); ok {
-		return front.WithProxyHeader(ctx, func() (source, destination netip.AddrPort) {
-			return proxied.Header.Source, proxied.Header.Destination
-		})
-	}
-	return ctx
+func withProxyHeader(ctx context.Context, c *proxyproto.Conn) context.Context {
+	return front.WithProxyHeader(ctx, func() (source, destination netip.AddrPort) {
+		return c.Header.Source, c.Header.Destination
+	})
 }
 
 // brokenProxyHeader logs a connection closed for an invalid PROXY protocol header.

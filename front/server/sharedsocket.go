@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/tarehq/tare/front/nginxconf"
 )
@@ -135,7 +137,7 @@ func (a *addressListener) Close() (err error) {
 // Addr implements net.Listener.
 func (a *addressListener) Addr() net.Addr { return a.socket.base.Addr() }
 
-// plainListener makes its connections tare.PlainConns.
+// plainListener makes its connections connection.AboveSockets.
 type plainListener struct{ net.Listener }
 
 // Accept implements net.Listener.
@@ -144,19 +146,13 @@ func (l plainListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &plainConn{nc}, nil
+	return plainConn{nc}, nil
 }
 
 // plainConn permits the event loops to serve a connection.
 type plainConn struct{ net.Conn }
 
-// ReplaceConn implements tare.PlainConn.
-func (c *plainConn) ReplaceConn(f func(net.Conn) net.Conn) { c.Conn = f(c.Conn) }
-
-// CloseWrite shuts down the sending side, if the connection can.
-func (c *plainConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
+// Socket implements connection.AboveSocket.
+func (c plainConn) Socket(ctx context.Context, _ time.Time) (net.Conn, context.Context, error) {
+	return c.Conn, ctx, nil
 }

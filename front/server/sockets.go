@@ -171,7 +171,7 @@ func (s *Server) startSocket(socket *socket, l net.Listener) {
 		s.active[active] = true
 		s.mu.Unlock()
 		if at.Proxied {
-			accepting = proxyproto.Listener{Listener: accepting, Broken: s.brokenProxyHeader}
+			accepting = proxyproto.Listener{Listener: accepting, Broken: s.brokenProxyHeader, Context: withProxyHeader}
 		}
 		go s.accept(active.server, accepting, at.TLS)
 	}
@@ -229,9 +229,6 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 			MaxReceiveBufferPerConnection: max(connWindow, int(at.HTTP2Window))},
 		MaxHeaderBytes: int(at.HeaderBytes), ReadHeaderTimeout: at.HeaderTimeout, IdleTimeout: at.IdleTimeout,
 	})
-	if at.Proxied {
-		server.ConnContext, server.HooksOnLoops = withProxyHeader, true
-	}
 	server.SendTimeout = at.SendTimeout
 	server.MaxHeaderValueCount, server.MaxFieldBytes = maxHeaderLines, int(at.HeaderFieldBytes)
 	server.Refused = s.refused

@@ -76,6 +76,7 @@ func TestScripts(t *testing.T) {
 			for name, value := range cache {
 				e.Setenv(name, value)
 			}
+			e.Setenv("ROOT", programs.Root(t))
 			name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
 			if !slices.Contains(scriptsWithRace(), name) {
 				e.Setenv("PATH", withoutRace+string(os.PathListSeparator)+e.Getenv("PATH"))

@@ -60,7 +60,7 @@ func TestInstalledCommandWeighs(t *testing.T) {
 		bytes.Count(text, []byte("github.com/tarehq/tare "+installedVersion)) < 4 {
 		t.Errorf("%v: the versions of the contenders:\n%s", err, text)
 	}
-	do(tare, "weigh", "engines", "--blocks", "1", "--measure", "1ms", "--only", "ServerGet1ReqPerConn", "--cores", "1")
+	do(tare, "weigh", "engines", "--blocks", "1", "--measure", "1ms", "--only", "ServerGet1ReqPerConn-p1")
 }
 
 // publish makes a module proxy with the checkout's module, and returns its folder.

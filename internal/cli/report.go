@@ -14,7 +14,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 func reportCommand(env Env) *cobra.Command {
@@ -73,11 +72,6 @@ func compareRuns(env Env, names []string, anyway bool) error {
 // They stay as they are if the report has flame graphs, which are not drawn again.
 func showAgain(env Env, dir string, details bool) error {
 	run, err := sample.Read(dir)
-	if errors.Is(err, os.ErrNotExist) { // experiments of events have no journal
-		if events, err := timeline.Read(dir); err == nil && len(events.Cases) > 0 {
-			return showResults(env, events, &events.Warnings, dir, details, nil)
-		}
-	}
 	if err != nil {
 		return usageError(fmt.Errorf("report: %w", err))
 	}
@@ -85,5 +79,5 @@ func showAgain(env Env, dir string, details bool) error {
 		fmt.Fprintf(env.Stderr, "%s has profiles: its files are not written anew\n", dir)
 		dir = ""
 	}
-	return showResults(env, report.New(run), &run.Warnings, dir, details, nil)
+	return showResults(env, report.New(run), dir, details, nil)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/benchmark"
+	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -162,17 +162,16 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	}
 	switch kind := kindOf(env, named); {
 	case len(command) > 0:
-	case kind == lab.Benchmarks:
-		if err := flags.checkForBenchmarks(named[0]); err != nil {
+	case kind == lab.Benchmarks || kind == lab.Events:
+		check := flags.checkForBenchmarks
+		if kind == lab.Events {
+			check = flags.checkForEvents
+		}
+		if err := check(named[0]); err != nil {
 			return usageError(err)
 		}
 		_, err := weighNamed(ctx, env, named[0], flags)
 		return err
-	case kind == lab.Events:
-		if err := flags.checkForEvents(named[0]); err != nil {
-			return usageError(err)
-		}
-		return weighEvents(ctx, env, named[0], flags)
 	}
 	o, err := flags.target(env, named, command)
 	if err != nil {
@@ -246,9 +245,18 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 		}
 	}
 	prepare, weigh := lab.Prepare, lab.Weigh
-	if o.Subject == nil && lab.KindOf(filepath.Join(o.Root, "experiments", o.Experiment)) == lab.Benchmarks {
-		prepare, weigh = benchmark.Prepare, benchmark.Weigh
-		o.Progress = func(g lab.Progress) { showBenchmark(p, g) }
+	if o.Subject == nil {
+		switch lab.KindOf(filepath.Join(o.Root, "experiments", o.Experiment)) {
+		case lab.Benchmarks:
+			prepare, weigh = benchmark.Prepare, benchmark.Weigh
+			o.Progress = func(g lab.Progress) { showBenchmark(p, g) }
+		case lab.Events:
+			prepare, weigh = events.Prepare, events.Weigh
+			o.Progress = func(g lab.Progress) {
+				p.total(g.Total)
+				p.set(g.Done, "%s  %s left", g.Contender, (g.Total - g.Done).Round(time.Second))
+			}
+		}
 	}
 	if flags.prepare {
 		err := prepared(prepare(ctx, o))
@@ -267,11 +275,11 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 		return nil, weighError(err)
 	}
 	a := report.New(r)
-	return a, showResults(env, a, &r.Warnings, dir, flags.details, err)
+	return a, showResults(env, a, dir, flags.details, err)
 }
 
 // prepared returns the error of a preparation, or one if r is incomplete.
-func prepared[R interface{ Complete() bool }](r R, err error) error {
+func prepared(r *sample.Run, err error) error {
 	if err == nil && !r.Complete() {
 		return &exitError{exitFail, errors.New("the preparation is incomplete; see above")}
 	}
@@ -292,22 +300,13 @@ func weighError(err error) error {
 	return err
 }
 
-// results is an analyzed measurement.
-type results interface {
-	WriteFiles(dir string) error
-	WriteBrief(w io.Writer) error
-	WriteText(w io.Writer) error
-	Verdict() string
-	Complete() bool
-}
-
 // showResults writes a report, first to the results folder because the terminal may be gone, then
 // the first screen or all details. err is the error of the run.
-func showResults(env Env, a results, warnings *[]string, dir string, details bool, err error) error {
+func showResults(env Env, a *report.Report, dir string, details bool, err error) error {
 	kept := dir != ""
 	if kept {
 		if fileErr := a.WriteFiles(dir); fileErr != nil {
-			*warnings = append(*warnings, fmt.Sprintf("not all results could be written: %v", fileErr))
+			a.Run.Warnings = append(a.Run.Warnings, fmt.Sprintf("not all results could be written: %v", fileErr))
 			kept = false
 		}
 	}

@@ -25,8 +25,8 @@ func kindOf(env Env, named []string) lab.Kind {
 
 // serverFlags lists the flags that do not apply to Go benchmarks.
 func serverFlags() []string {
-	return []string{"warmup", "connections", "scenarios", "rate", "sweep", "tune", "why", "profile", "until", "within",
-		"on", "address", "agent-program", "fail-if"}
+	return []string{"warmup", "cores", "connections", "scenarios", "rate", "sweep", "tune", "why", "profile", "until",
+		"within", "on", "address", "agent-program", "fail-if"}
 }
 
 // checkForBenchmarks rejects flags that do not apply to Go benchmarks.

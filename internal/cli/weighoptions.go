@@ -14,8 +14,6 @@ func flagOf(o lab.Option) string {
 	switch o {
 	case lab.OptionBenchTime:
 		return "--measure"
-	case lab.OptionProcs:
-		return "--cores"
 	case lab.OptionUntil:
 		return "--until, --within"
 	case lab.OptionGenerator:

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/tarehq/tare/internal/client/h2"
 )
 
 // Side is the side of the connection on which an error happened.
@@ -79,6 +81,9 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
+	if reset := (h2.ResetError{}); errors.As(e.Err, &reset) {
+		return reset.Error() // programs parse net/http's text
+	}
 	return "tare: " + e.During + " " + e.Addr + ": " + e.Err.Error()
 }
 

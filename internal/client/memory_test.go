@@ -170,9 +170,7 @@ func TestMisplacedRecordCutsOffBody(t *testing.T) {
 
 // An exchange in a Memory allocates nothing, unless its context has to be watched.
 func TestMemoryAllocations(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector's pools lose some of what they are given")
-	}
+	testkit.NoRace(t, "pools lose some of what they are given")
 	config := dialing(&repeats{})
 	config.Verbatim, config.Settings.DisableCompression = true, true
 	c := New(config)

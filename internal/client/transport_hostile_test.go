@@ -243,9 +243,7 @@ func (c *pieceConn) SetReadDeadline(time.Time) error { return nil }
 // The limits of allocations and bytes for a request: the slab, the string of the head, and the map
 // of the header. A context that can end is watched, too.
 func TestTransportAllocatesLittle(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
+	testkit.NoRace(t, "it allocates")
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")
 	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
 		return &responder{response: response}, nil

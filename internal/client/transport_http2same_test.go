@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -17,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	http2x "golang.org/x/net/http2"
 
 	"github.com/tarehq/tare"
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -177,6 +180,44 @@ func observe(t *testing.T, rt http.RoundTripper, r *http.Request) string {
 	// net/http has another empty body for HTTP/2
 	isNone := strings.NewReplacer("none true", "", "none false", "")
 	return fmt.Sprint(interim) + isNone.Replace(describeResponse(resp, r))
+}
+
+// The error of a stream that the server resets has the text of net/http's, and is an
+// http2.StreamError of golang.org/x/net.
+func TestTransportReturnsHTTP2ResetsOfNetHTTP(t *testing.T) {
+	t.Parallel()
+	var plain http.Protocols
+	plain.SetUnencryptedHTTP2(true)
+	l := listenAt(t, "tcp", "127.0.0.1:0")
+	s := &http.Server{Protocols: &plain, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			_ = http.NewResponseController(w).Flush()
+		}
+		panic(http.ErrAbortHandler)
+	})}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	defer func() { s.Close(); <-served }()
+	ours, theirs := &tare.Transport{Protocols: &plain}, &http.Transport{Protocols: &plain}
+	for _, method := range []string{http.MethodPost, http.MethodPut} { // resets before and after a head
+		for _, rt := range []http.RoundTripper{ours, theirs} {
+			client := &http.Client{Transport: rt}
+			resp, err := client.Do(mustRequest(method, "http://"+l.Addr().String(), nil))
+			if err == nil {
+				_, err = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+			client.CloseIdleConnections()
+			if outer, ok := err.(*url.Error); ok { // programs look for the text of what it contains
+				err = outer.Err
+			}
+			reset, isReset := errors.AsType[http2x.StreamError](err)
+			if !isReset || reset.Code != http2x.ErrCodeInternal || err.Error() != reset.Error() ||
+				!strings.HasSuffix(err.Error(), "; INTERNAL_ERROR; received from peer") {
+				t.Errorf("%s, %T: error %v, as StreamError %v", method, rt, err, reset)
+			}
+		}
+	}
 }
 
 // An extended CONNECT request (RFC 8441) waits for the server's settings.

@@ -4,6 +4,7 @@ package connection
 
 import (
 	"context"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +58,15 @@ type ResponseWriter interface {
 type HeadMeasurer interface {
 	// HeadLength returns the length of the head as it was sent.
 	HeadLength() int64
+}
+
+// AboveSocket is a connection of a listener whose server serves the connection beneath instead.
+type AboveSocket interface {
+	net.Conn
+	// Socket returns the connection beneath, or itself if that cannot be served alone. It first reads
+	// what precedes the requests, and waits for it until a deadline, or until Close is called. It
+	// also returns the connection's context, which is ctx or is derived from it.
+	Socket(ctx context.Context, deadline time.Time) (net.Conn, context.Context, error)
 }
 
 // Info is the information of a server about a client's connection.

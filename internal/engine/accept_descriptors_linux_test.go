@@ -33,21 +33,15 @@ func TestServerThatLogsToFile(t *testing.T) {
 // same delay is not logged again.
 func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
 	for maker := range makers {
-		t.Run(maker, func(t *testing.T) { testLackOfDescriptorsIsLogged(t, maker, 0) })
+		t.Run(maker, func(t *testing.T) { testLackOfDescriptorsIsLogged(t, maker) })
 	}
-	// Connections that arrive slowly are accepted by package net.
-	t.Run("tare, slowly", func(t *testing.T) { testLackOfDescriptorsIsLogged(t, "tare", slowPace) })
 }
 
-// slowPace is longer than the interval within which shards begin to accept.
-const slowPace = 60 * time.Millisecond
-
-func testLackOfDescriptorsIsLogged(t *testing.T, maker string, pace time.Duration) {
+func testLackOfDescriptorsIsLogged(t *testing.T, maker string) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
 	address := playServer(t, "TestServerThatLogsToFile", "TARE_LOGS_TO_FILE="+maker+":"+path)
 	for range 3 * fewDescriptors {
-		time.Sleep(pace)
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			t.Fatal(err)

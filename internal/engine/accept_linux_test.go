@@ -4,18 +4,15 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // acceptSite is a server whose connections are accepted by shards if they arrive fast.
@@ -174,101 +171,5 @@ func TestServersEndWhileShardsAccept(t *testing.T) {
 				clients.Wait()
 			}
 		})
-	}
-}
-
-// Two Serve calls for one listener share its connections.
-func TestListenerMayBeServedTwice(t *testing.T) {
-	s := serveOn(t, tcpListener(t), &http.Server{})
-	s.serve()
-	s.reachShards()
-	for range 500 {
-		s.connect()
-	}
-	s.server.Close()
-	for range 2 {
-		if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
-	}
-}
-
-// A deadline of the listener makes Serve wait, as net/http's Serve, and log that.
-func TestDeadlineOfListenerIsLoggedAndTriedAgain(t *testing.T) {
-	var logged testkit.Log
-	s := serveOn(t, tcpListener(t), &http.Server{ErrorLog: log.New(&logged, "", 0)})
-	s.reachShards()
-	if err := s.listener.(*net.TCPListener).SetDeadline(time.Now().Add(-time.Second)); err != nil {
-		t.Fatal(err)
-	}
-	for start := time.Now(); !strings.Contains(logged.String(), "Accept error: "); time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("logged: %q", logged.String())
-		}
-	}
-	if err := s.listener.(*net.TCPListener).SetDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
-	s.connect()
-}
-
-// While shards accept, Serve notices late that the owner has closed the listener. Close and
-// Shutdown do not report that.
-func TestServersEndAfterBusyListenerIsClosed(t *testing.T) {
-	for name, end := range map[string]func(s *engine.Server) error{
-		"Close":    (*engine.Server).Close,
-		"Shutdown": func(s *engine.Server) error { return s.Shutdown(t.Context()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := serveOn(t, tcpListener(t), &http.Server{})
-			s.reachShards()
-			if err := s.listener.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := end(s.server); err != nil {
-				t.Error(err)
-			}
-			<-s.served
-		})
-	}
-}
-
-// A deadline of the listener ends Accept also while connections arrive all the time.
-func TestDeadlineOfBusyListenerIsNoticed(t *testing.T) {
-	var logged testkit.Log
-	s := serveOn(t, tcpListener(t), &http.Server{ErrorLog: log.New(&logged, "", 0)})
-	s.reachShards()
-	stop := make(chan bool)
-	var clients sync.WaitGroup
-	defer func() { s.server.Close(); clients.Wait() }()
-	defer close(stop)
-	for range 4 {
-		clients.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				c, err := net.Dial("tcp", s.listener.Addr().String())
-				if err != nil {
-					return
-				}
-				c.(*net.TCPConn).SetLinger(0)
-				time.Sleep(time.Millisecond)
-				c.Close()
-			}
-		})
-	}
-	time.Sleep(100 * time.Millisecond)
-	if err := s.listener.(*net.TCPListener).SetDeadline(time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	start := time.Now()
-	for logged.String() == "" {
-		if time.Since(start) > time.Minute {
-			t.Fatal("Serve accepts after the deadline of the listener")
-		}
-		time.Sleep(time.Millisecond)
 	}
 }

@@ -27,9 +27,7 @@ const (
 // compares CPU time in one process. Its limit is so wide that only work that grows faster than the
 // input exceeds it.
 func TestWorkIsProportionalToInput(t *testing.T) {
-	if testkit.Race && !testkit.Slow() {
-		t.Skip("the race detector multiplies the CPU time that is measured")
-	}
+	testkit.NoRace(t, "it multiplies the CPU time that is measured")
 	t.Run("HTTP", func(t *testing.T) { checkWork(t, httpServer, get, 0, hostile(), "read") })
 	t.Run("FastCGI", func(t *testing.T) {
 		checkWork(t, fcgiServer, aGET("/"), 5000, hostileFCGI(), slices.Sorted(maps.Keys(bodyReaders))...)

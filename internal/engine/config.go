@@ -68,12 +68,6 @@ func (s *Server) configureShards(p *serveConfig, l net.Listener) {
 	c.TLS, c.HandshakeTimeout = p.tls, p.netConns.HandshakeTimeout
 	c.NegotiatesHTTP2 = s.nextProto(netconn.ProtoHTTP2) == nil
 	c.ServeNegotiated = func(ctx context.Context, nc net.Conn) { s.startNegotiated(p, ctx, nc) }
-	if s.HooksOnLoops {
-		c.ConnState = s.settings.ConnState
-		if s.settings.ConnContext != nil {
-			c.ConnContext = s.connContext
-		}
-	}
 }
 
 // canUseShards reports whether shards can serve the protocols of the connections.
@@ -93,7 +87,7 @@ func (p *serveConfig) stopWorkers() {
 func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 	set := s.settings
 	p := exchange.Config{
-		Server: &s.state, Protocol: "HTTP/1", NewCodec: h1.New, Handler: settingsHandler{set},
+		Server: &s.state, Protocol: h1.Protocol(), Handler: settingsHandler{set},
 		BaseContext: context.Background(),
 		ReadTimeout: max(0, set.ReadTimeout), WriteTimeout: max(0, set.WriteTimeout), IdleTimeout: set.IdleTimeout,
 		DefaultSendTimeout: max(0, s.SendTimeout), OnRefused: s.Refused,
@@ -108,7 +102,7 @@ func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 		}
 	}
 	if s.FastCGI {
-		p.Protocol, p.NewCodec, p.Limits.Fields = "FastCGI", fastcgi.New, maxParams
+		p.Protocol, p.Limits.Fields = fastcgi.Protocol(), maxParams
 	} else {
 		p.BaseContext = context.WithValue(p.BaseContext, http.ServerContextKey, set)
 	}

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // deadlineCase is a sequence of deadlines set by a handler, with the server's timeouts.
@@ -21,11 +24,11 @@ type deadlineCase struct {
 	want     string // of the last response's body
 }
 
-// deadlineSettings are the timeouts of a server; they are comparable.
-type deadlineSettings struct{ read, head, idle time.Duration }
+// deadlineSettings says which timeouts of a server are set, to bound.
+type deadlineSettings struct{ read, head, idle bool }
 
 const (
-	bound = 800 * time.Millisecond
+	bound = 4 * time.Second
 	late  = "\x00late"
 )
 
@@ -42,7 +45,7 @@ func after(then func(http.ResponseWriter, *http.Request) string, names ...string
 		for _, name := range names {
 			which, when, _ := strings.Cut(name, " ")
 			at := map[string]time.Time{"none": {}, "far": time.Now().Add(time.Hour), "past": time.Unix(1, 0),
-				"soon": time.Now().Add(bound / 4)}[when]
+				"soon": time.Now().Add(bound / 2)}[when]
 			set := map[string]func(time.Time) error{"read": control.SetReadDeadline,
 				"write": control.SetWriteDeadline}[which]
 			if err := set(at); err != nil {
@@ -70,11 +73,11 @@ var deadlineCases = func() (all []deadlineCase) {
 		name := strings.Join(order, ", ")
 		reads, bounded := after(readAll, order...), strings.HasPrefix(name, "write") && !strings.Contains(name, "read")
 		all = append(all,
-			deadlineCase{"stale head: " + name, deadlineSettings{head: bound},
+			deadlineCase{"stale head: " + name, deadlineSettings{head: true},
 				[]string{half, "", rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"stale idle: " + name, deadlineSettings{idle: bound},
+			deadlineCase{"stale idle: " + name, deadlineSettings{idle: true},
 				[]string{first, "", half + rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"chunked: " + name, deadlineSettings{idle: bound},
+			deadlineCase{"chunked: " + name, deadlineSettings{idle: true},
 				[]string{first, "", half + host + "Transfer-Encoding: chunked\r\n\r\n", late,
 					"5\r\nhello\r\n0\r\n\r\n"}, reads, "hello false"},
 		)
@@ -82,7 +85,7 @@ var deadlineCases = func() (all []deadlineCase) {
 		if bounded {
 			pieces, want = pieces[:1], " true" // ReadTimeout still applies
 		}
-		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour}, pieces,
+		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: true}, pieces,
 			reads, want})
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
 		all = append(all, deadlineCase{"kept: " + name, deadlineSettings{},
@@ -102,7 +105,7 @@ var deadlineCases = func() (all []deadlineCase) {
 		all = append(all,
 			deadlineCase{"after: " + name, deadlineSettings{}, []string{get, late, then, late, "hello"}, both,
 				"hello false"},
-			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: bound, idle: time.Hour},
+			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: true},
 				[]string{get, late, then}, both, " true"},
 			deadlineCase{"pipelined: " + name, deadlineSettings{}, []string{get + get + then, late, "hello"}, both,
 				"hello false"},
@@ -111,9 +114,9 @@ var deadlineCases = func() (all []deadlineCase) {
 	all = append(all,
 		deadlineCase{"both wait", deadlineSettings{}, []string{half + rest, late, "hello"},
 			after(readAll, "write past", "read far", "write none"), "hello false"},
-		deadlineCase{"read soon", deadlineSettings{read: time.Hour}, []string{half + rest},
+		deadlineCase{"read soon", deadlineSettings{}, []string{half + rest},
 			after(readAll, "write far", "read soon"), " true"},
-		deadlineCase{"set while reading", deadlineSettings{read: bound, idle: time.Hour},
+		deadlineCase{"set while reading", deadlineSettings{read: true},
 			[]string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
 				b := make([]byte, 2)
 				_, _ = io.ReadFull(r.Body, b)
@@ -124,114 +127,25 @@ var deadlineCases = func() (all []deadlineCase) {
 	return all
 }()
 
-// Read and write deadlines of a handler affect neither each other, nor server timeouts that they do
-// not replace, nor the next request. All cases wait concurrently. A case whose handler was called
-// only after a timeout of the server says nothing. It is repeated with longer timeouts.
-func TestDeadlinesAreIndependent(t *testing.T) {
-	var runs []*deadlineRun
-	for maker := range makers {
-		for _, mode := range []string{"tcp", "unix", "net.Conn", "tls", "ServeTLS"} {
-			for i := range deadlineCases {
-				runs = append(runs, &deadlineRun{deadlineCase: &deadlineCases[i], maker: maker, mode: mode})
-			}
-		}
+// server returns a server of the case.
+func (d *deadlineCase) server() *http.Server {
+	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "<"+d.handler(w, r)+">")
+	})}
+	if d.settings.read {
+		set.ReadTimeout, set.IdleTimeout = bound, time.Hour
 	}
-	for limit := bound; len(runs) > 0; limit *= 2 {
-		playAll(t, runs, limit)
-		var again []*deadlineRun
-		for _, r := range runs {
-			if n := len(r.bodies); n > 0 && r.bodies[n-1] == r.want {
-				continue
-			}
-			if r.isLate && limit < time.Minute {
-				again = append(again, &deadlineRun{deadlineCase: r.deadlineCase, maker: r.maker, mode: r.mode})
-				continue
-			}
-			t.Errorf("%s %s, %s: %q, want %q in the end", r.maker, r.mode, r.name, r.bodies, r.want)
-		}
-		runs = again
+	if d.settings.head {
+		set.ReadHeaderTimeout = bound
 	}
-}
-
-// deadlineRun is a case that is played with a server.
-type deadlineRun struct {
-	*deadlineCase
-	maker, mode string
-	bodies      []string // of the responses
-	isLate      bool     // a handler did not set its deadlines within the timeouts of the server
-
-	mu  sync.Mutex
-	set []time.Time // by request: when its handler was called, or has set its last deadline
-}
-
-// playAll plays cases concurrently, with a limit instead of bound.
-func playAll(t *testing.T, runs []*deadlineRun, limit time.Duration) {
-	type key struct {
-		maker, mode string
-		deadlineSettings
+	if d.settings.idle {
+		set.IdleTimeout = bound
 	}
-	sites := make(map[key]*site)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for i, r := range runs {
-		k := key{r.maker, r.mode, r.settings.within(limit)}
-		s := sites[k]
-		if s == nil {
-			s = siteOf(t, r.maker, r.mode, &http.Server{
-				ReadTimeout: k.read, ReadHeaderTimeout: k.head, IdleTimeout: k.idle,
-				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					i, _ := strconv.Atoi(r.Header.Get("Case"))
-					runs[i].stamp(true)
-					io.WriteString(w, "<"+runs[i].handler(deadlineWriter{w, runs[i]}, r)+">")
-				}),
-			})
-			sites[k] = s
-		}
-		wg.Go(func() { r.play(s, i, limit) })
-	}
+	return set
 }
 
-// within returns settings with a limit instead of bound.
-func (s deadlineSettings) within(limit time.Duration) deadlineSettings {
-	for _, d := range []*time.Duration{&s.read, &s.head, &s.idle} {
-		if *d == bound {
-			*d = limit
-		}
-	}
-	return s
-}
-
-// stamp notes the time for a request that begins, or for the last one.
-func (d *deadlineRun) stamp(begins bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if begins {
-		d.set = append(d.set, time.Time{})
-	}
-	d.set[len(d.set)-1] = time.Now()
-}
-
-// deadlineWriter notes when a handler has set a deadline.
-type deadlineWriter struct {
-	http.ResponseWriter
-	run *deadlineRun
-}
-
-func (w deadlineWriter) SetReadDeadline(at time.Time) error {
-	defer w.run.stamp(false)
-	return http.NewResponseController(w.ResponseWriter).SetReadDeadline(at)
-}
-
-func (w deadlineWriter) SetWriteDeadline(at time.Time) error {
-	defer w.run.stamp(false)
-	return http.NewResponseController(w.ResponseWriter).SetWriteDeadline(at)
-}
-
-// play sends the pieces of a case and receives the responses.
-func (d *deadlineRun) play(s *site, id int, limit time.Duration) {
-	start := time.Now() // no timeout begins earlier
-	var due []time.Time // by request
-	c := s.connect()
+// check sends the pieces of the case and compares the last response.
+func (d *deadlineCase) check(t *testing.T, c net.Conn) {
 	received := make(chan string, len(d.pieces)+1)
 	go func() {
 		defer close(received)
@@ -245,97 +159,102 @@ func (d *deadlineRun) play(s *site, id int, limit time.Duration) {
 			}
 		}
 	}()
+	due := 0
 	for _, p := range d.pieces {
 		switch p {
 		case late:
-			time.Sleep(limit * 3 / 2)
-			start = time.Now()
+			time.Sleep(bound * 3 / 2)
 			continue
 		case "":
 			time.Sleep(bound / 20)
 		}
-		for range strings.Count(p, " HTTP/1.1\r\n") {
-			due = append(due, start.Add(limit))
-		}
-		text := strings.ReplaceAll(p, host, fmt.Sprintf("%sCase: %d\r\n", host, id))
-		if _, err := io.WriteString(c, text); err != nil {
-			break // the server has closed the connection
-		}
+		due += strings.Count(p, " HTTP/1.1\r\n")
+		io.WriteString(c, p)
 	}
-	for range due { // then the end of what is sent does not compete with a timeout
+	last := "nothing"
+	for range due {
 		if body, ok := <-received; ok {
-			d.bodies = append(d.bodies, body)
+			last = body
 		}
 	}
-	if half, ok := c.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite()
+	c.Close()
+	if last != d.want {
+		t.Errorf("%s: %q, want %q in the end", d.name, last, d.want)
 	}
-	for body := range received {
-		d.bodies = append(d.bodies, body)
+}
+
+// serveAlone runs a test with a server of a maker and one client connection in synthetic time.
+func serveAlone(t *testing.T, newServer func(*http.Server) server, set *http.Server, test func(*testing.T, net.Conn)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		s := newServer(set)
+		done := goServe(s, nw.Listen())
+		c, err := nw.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		test(t, c)
+		c.Close()
+		s.Close()
+		<-done
+	})
+}
+
+// Read and write deadlines of a handler affect neither each other, nor server timeouts that they do
+// not replace, nor the next request.
+func TestDeadlinesAreIndependent(t *testing.T) {
+	for _, d := range deadlineCases {
+		for maker, newServer := range makers {
+			t.Run(maker+" "+d.name, func(t *testing.T) {
+				serveAlone(t, newServer, d.server(), d.check)
+			})
+		}
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for i, at := range due {
-		d.isLate = d.isLate || i >= len(d.set) || d.set[i].After(at)
+}
+
+// The same holds on shards, which have another clock. All cases wait concurrently. The timeouts are
+// so long that a handler sets its deadlines in time on a busy machine, too.
+func TestDeadlinesAreIndependentOnShards(t *testing.T) {
+	t.Parallel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, mode := range []string{"tcp", "ServeTLS"} {
+		for _, d := range deadlineCases {
+			s := siteOf(t, "tare", mode, d.server())
+			all.Go(func() { d.check(t, s.connect()) })
+		}
 	}
 }
 
 // A handler's read deadline does not affect WriteTimeout; its write deadline replaces it.
 func TestWriteDeadlineReplacesWriteTimeout(t *testing.T) {
-	t.Parallel()
 	for name, test := range map[string]struct {
 		timeout time.Duration // WriteTimeout
 		order   []string
-		least   time.Duration // that the write takes
+		want    time.Duration // that the write takes
 	}{
-		"none":    {bound / 8, nil, 0},
-		"read":    {bound / 8, []string{"read far"}, 0},
-		"shorter": {time.Hour, []string{"write soon"}, bound / 4},
-		"longer":  {bound / 8, []string{"write far", "read far", "write soon"}, bound / 4},
+		"none":    {bound, nil, bound},
+		"read":    {bound, []string{"read far"}, bound},
+		"shorter": {time.Hour, []string{"write soon"}, bound / 2},
+		"longer":  {bound / 8, []string{"write far", "read far", "write soon"}, bound / 2},
 	} {
-		for maker := range makers {
-			for mode := range modes {
-				t.Run(name+"/"+maker+"/"+mode, func(t *testing.T) {
-					t.Parallel()
-					failed := make(chan string, 1)
-					handler := func(w http.ResponseWriter, r *http.Request) {
+		for maker, newServer := range makers {
+			t.Run(name+"/"+maker, func(t *testing.T) {
+				got := ""
+				set := &http.Server{WriteTimeout: test.timeout,
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						start := time.Now()
-						got := after(fill, test.order...)(w, r)
-						if took := time.Since(start); took < test.least {
-							got = fmt.Sprintf("after %v: %s", took, got)
-						}
-						failed <- got
-					}
-					// WriteTimeout also limits the handshake. On a busy machine it takes longer.
-					for timeout := test.timeout; ; timeout *= 2 {
-						set := &http.Server{WriteTimeout: timeout, Handler: http.HandlerFunc(handler)}
-						s := siteOf(t, maker, mode, set)
-						io.WriteString(s.connect(), get)
-						if got := s.awaitFailedWrite(failed); got == "true" {
-							return
-						} else if got != "" {
-							t.Fatal(got)
-						}
+						got = fmt.Sprint(after(fill, test.order...)(w, r), time.Since(start))
+					})}
+				serveAlone(t, newServer, set, func(t *testing.T, c net.Conn) {
+					io.WriteString(c, get)
+					pass(2 * bound)
+					if want := fmt.Sprint("true", test.want); got != want {
+						t.Errorf("got %s, want %s", got, want)
 					}
 				})
-			}
-		}
-	}
-}
-
-// awaitFailedWrite returns what a handler sends to failed, or "" if the handshake takes too long.
-func (s *site) awaitFailedWrite(failed <-chan string) string {
-	s.Helper()
-	for deadline := time.After(time.Minute); ; {
-		select {
-		case got := <-failed:
-			return got
-		case <-deadline:
-			s.Fatalf("nothing ends the write; logged %q", s.logged)
-		case <-time.After(bound / 80):
-			if strings.Contains(s.logged.String(), "TLS handshake error") {
-				return ""
-			}
+			})
 		}
 	}
 }
@@ -357,7 +276,7 @@ func TestReadDeadlineDoesNotHideDeparture(t *testing.T) {
 					c := s.connect()
 					io.WriteString(c, request)
 					<-entered
-					time.Sleep(bound / 20)
+					time.Sleep(20 * time.Millisecond) // so that the context is in use
 					c.Close()
 					select {
 					case <-ended:

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -81,17 +80,15 @@ func TestDrainedBodyDoesNotEndSilently(t *testing.T) {
 }
 
 // Clients that are still sending a large body when the response comes receive the response, and no
-// reset, as from net/http.
+// reset.
 func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	const clients, rounds, why = 8, 4, "too much"
 	content := make([]byte, 5<<20)
-	beside(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		if v, ok := w.(connection.ResponseWriter); ok { // a busy machine may be slow
-			_ = v.SetLinger(time.Minute, time.Minute, false)
-		}
+	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		_ = w.(connection.ResponseWriter).SetLinger(time.Minute, time.Minute, false) // a busy machine may be slow
 		http.Error(w, why, http.StatusRequestEntityTooLarge)
 	}), func(s *site) {
-		post := func(body io.Reader, closes bool) error {
+		upload := func(body io.Reader, closes bool) error {
 			req, err := http.NewRequest(http.MethodPost, "http://host/", body)
 			if err != nil {
 				return err
@@ -107,46 +104,30 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 			}
 			return nil
 		}
-		uploads := map[string]func() error{
-			"length":         func() error { return post(bytes.NewReader(content), false) },
-			"chunked":        func() error { return post(io.MultiReader(bytes.NewReader(content)), false) },
-			"chunked, close": func() error { return post(io.MultiReader(bytes.NewReader(content)), true) },
-		}
-		if s.ours() { // net/http closes at once, or reads nothing
-			uploads["length, close"] = func() error { return post(bytes.NewReader(content), true) }
-			uploads["1.0, send all first"] = func() error {
-				c, err := s.dial()
-				if err != nil {
-					return err
-				}
-				defer c.Close()
-				_ = c.SetDeadline(time.Now().Add(time.Minute))
-				fmt.Fprintf(c, "POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(content))
-				if _, err = c.Write(content); err != nil {
-					return err
-				}
-				if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), why) {
-					return fmt.Errorf("%q %w", b, err)
-				}
-				return nil
-			}
-		}
-		for name, upload := range uploads {
-			var all sync.WaitGroup
-			for range clients {
-				all.Go(func() {
-					for range rounds {
-						if !s.ours() { // it waits for half a second only
-							testkit.Try(s.T, upload)
-						} else if err := upload(); err != nil {
-							s.Errorf("%s: %v", name, err)
-						}
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() {
+				for i := range rounds {
+					body := io.Reader(bytes.NewReader(content))
+					if i%2 > 0 {
+						body = io.MultiReader(body) // of unknown length
 					}
-				})
-			}
-			all.Wait()
+					if err := upload(body, i > 1); err != nil {
+						s.Errorf("round %d: %v", i, err)
+					}
+				}
+			})
 		}
-	})
+		all.Wait()
+		c := s.connect() // a client that sends everything before it reads
+		fmt.Fprintf(c, "POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(content))
+		if _, err := c.Write(content); err != nil {
+			s.Error(err)
+		}
+		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), why) {
+			s.Errorf("%q %v", b, err)
+		}
+	}, "tcp", "net.Conn", "tls", "ServeTLS")
 }
 
 // A client may send its body slowly, although the handler neither reads it nor keeps the
@@ -194,45 +175,4 @@ func sendSlowly(t *testing.T, newServer func(*http.Server) server, closing strin
 	s.Close()
 	c.Close()
 	<-done
-}
-
-// pipeListener accepts connections that have no buffers, and of which no side can be closed alone.
-type pipeListener chan net.Conn
-
-func (l pipeListener) Accept() (net.Conn, error) {
-	if c, ok := <-l; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-func (l pipeListener) Close() error { close(l); return nil }
-func (pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
-
-// A handler that closes the body reads what a client sends that sends everything before it reads.
-func TestClosedBodyIsReadBeforeTheResponse(t *testing.T) {
-	for name, newServer := range makers {
-		for _, closing := range []string{"", "Connection: close\r\n"} {
-			l := make(pipeListener)
-			s := newServer(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_ = r.Body.Close()
-				io.WriteString(w, "refused.")
-			})})
-			done := goServe(s, l)
-			c, served := net.Pipe()
-			l <- served
-			_ = c.SetDeadline(time.Now().Add(time.Minute))
-			text := strings.Replace(chunked, host, host+closing, 1)
-			for _, piece := range []string{text[:len(text)-8], text[len(text)-8:]} {
-				if _, err := io.WriteString(c, piece); err != nil {
-					t.Fatalf("%s, %q: %q: %v", name, closing, piece, err)
-				}
-			}
-			if got := readResponses(t, c, 1); !strings.HasSuffix(got, "refused.") {
-				t.Errorf("%s, %q: %q", name, closing, got)
-			}
-			c.Close()
-			s.Close()
-			<-done
-		}
-	}
 }

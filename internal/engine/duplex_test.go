@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // uploads are requests whose body comes later, and that body.
@@ -206,60 +207,42 @@ type noDeadlines struct{ net.Conn }
 
 func (noDeadlines) SetDeadline(time.Time) error { return errors.New("no such deadline") }
 
+// A failed Hijack does not change the response, the body or the context.
+func TestFailedHijackChangesNothing(t *testing.T) {
+	listener := new(testkit.Network)
+	departed := make(chan bool)
+	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.Context().Err()
+		_, _, err := http.NewResponseController(w).Hijack()
+		b, readErr := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%v: %s %v", err, b, readErr)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+		departed <- true
+	})})
+	served := goServe(s, noDeadlinesListener{listener.Listen()})
+	defer func() { s.Close(); <-served }()
+	for name, upload := range uploads {
+		c, err := listener.Dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(c, upload.head+upload.body)
+		want := "no such deadline: hello <nil>"
+		if name == "part" {
+			want = "no such deadline: hello! <nil>"
+		}
+		if got, err := bufio.NewReader(c).ReadString('>'); !strings.HasSuffix(got, want) {
+			t.Errorf("%s: %q %v, want %q", name, got, err, want)
+		}
+		c.Close()
+		<-departed
+	}
+}
+
 type noDeadlinesListener struct{ net.Listener }
 
 func (l noDeadlinesListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	return noDeadlines{c}, err
-}
-
-// A failed Hijack does not change the response, the body or the context.
-func TestFailedHijackChangesNothing(t *testing.T) {
-	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	departed := make(chan bool, 1)
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Step") == "watched" {
-			_ = r.Context().Err()
-		}
-		_, _, err := http.NewResponseController(w).Hijack()
-		b, readErr := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%v: %s %v", err, b, readErr)
-		_ = http.NewResponseController(w).Flush()
-		if r.Header.Get("Step") == "watched" {
-			<-r.Context().Done()
-			departed <- true
-		}
-	})})
-	served := goServe(s, noDeadlinesListener{l})
-	defer func() { s.Close(); <-served }()
-	for name, upload := range uploads {
-		for _, step := range []string{"plain", "watched"} {
-			c, err := dial()
-			if err != nil {
-				t.Fatal(err)
-			}
-			c.SetDeadline(time.Now().Add(time.Minute))
-			io.WriteString(c, strings.Replace(upload.head, host, host+"Step: "+step+"\r\n", 1))
-			if name == "expects" {
-				if _, err := io.ReadFull(c, make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))); err != nil {
-					t.Fatal(err)
-				}
-			}
-			io.WriteString(c, upload.body)
-			body := "hello"
-			if name == "part" {
-				body = "hello!"
-			}
-			lines := bufio.NewReader(c)
-			if got, err := lines.ReadString('>'); err != nil || !strings.HasPrefix(got, "HTTP/1.1 200") ||
-				!strings.Contains(got, "deadline") {
-				t.Fatalf("%s %s: %q %v", name, step, got, err)
-			} else if want := "no such deadline: " + body + " <nil>"; !strings.HasSuffix(got, want) {
-				t.Errorf("%s %s: %q, want %q", name, step, got, want)
-			}
-			if c.Close(); step == "watched" {
-				<-departed
-			}
-		}
-	}
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 )
 
 // These tests send records at unusual times. Section 4 of the specification allows management
@@ -44,115 +43,6 @@ func inSplits(t *testing.T, h http.HandlerFunc, test func(p *fcgiPeer, write fun
 					}
 				})
 			})
-		}
-	})
-}
-
-// readsAtPath reads the body unless the path forbids it.
-func readsAtPath(w http.ResponseWriter, r *http.Request) {
-	var b []byte
-	var err error
-	if r.URL.Path != "/unread" {
-		b, err = io.ReadAll(r.Body)
-	}
-	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
-}
-
-// END_REQUEST frees the id although STDIN has not ended. The next request may have the same id or
-// another one, and STDIN of the first may also end after END_REQUEST.
-func TestFCGINextRequestAfterUnreadStdin(t *testing.T) {
-	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
-		for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), question,
-			rec(200, 0, ""), rec(abortRequest, 1, "")} {
-			for id := 1; id <= 2; id++ {
-				write(fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
-				if a := p.readResponse(); a.body != "/unread <nil>" {
-					p.Errorf("%q: %v", left, a)
-				}
-				write(left + fcgiRequest{id: id, method: "POST", body: "hello", length: true}.String())
-				if a := p.readResponse(); a.id != id || a.body != "/ hello<nil>" {
-					p.Errorf("%q, id %d: %v", left, id, a)
-				}
-			}
-		}
-	})
-}
-
-// The connection is kept however much of STDIN a handler left unread.
-func TestFCGIConnectionIsKeptAfterMuchUnreadStdin(t *testing.T) {
-	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
-		for _, size := range []int{200 << 10, 256 << 10, 300 << 10, 2 << 20} {
-			for _, length := range []bool{false, true} {
-				p := s.peer()
-				sent := p.send(fcgiRequest{method: "POST", uri: "/unread", body: strings.Repeat("x", size),
-					length: length}.String() + aPOST("next"))
-				if a := p.readResponse(); a.body != "/unread <nil>" {
-					s.Errorf("%d: %v", size, a)
-				}
-				if a := p.readResponse(); a.body != "/ next<nil>" {
-					s.Errorf("%d: then %v", size, a)
-				}
-				if err := <-sent; err != nil {
-					s.Error(err)
-				}
-				p.Close()
-			}
-		}
-	})
-}
-
-// ABORT_REQUEST in STDIN ends the request. The connection is kept if FCGI_KEEP_CONN is set.
-func TestFCGIAbortInStdinEndsRequest(t *testing.T) {
-	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
-		for _, path := range []string{"/read", "/unread"} {
-			for _, length := range []string{"", "9"} {
-				for _, behind := range []string{"", rec(stdinStream, 1, "late"), rec(stdinStream, 1, "")} {
-					write(fcgiRequest{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() +
-						rec(stdinStream, 1, "he") + abort + behind)
-					want := "/read hefcgi: request aborted by web server"
-					if path == "/unread" {
-						want = "/unread <nil>"
-					}
-					if a := p.readResponse(); a.body != want || a.status != requestComplete {
-						p.Errorf("%s, %q: %v", path, behind, a)
-					}
-				}
-			}
-		}
-		write(aPOST("next"))
-		if a := p.readResponse(); a.body != "/ next<nil>" {
-			p.Errorf("then %v", a)
-		}
-		write(fcgiRequest{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort)
-		p.readResponse()
-		p.mustClose()
-	})
-}
-
-// A response that is shorter than its Content-Length because of ABORT_REQUEST still ends with
-// END_REQUEST: the web server has no client for it.
-func TestFCGIAbortedResponseEndsWithEndRequest(t *testing.T) {
-	entered := make(chan bool, 1)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/long" {
-			return
-		}
-		io.Copy(io.Discard, r.Body)
-		w.Header().Set("Content-Length", "1000")
-		io.WriteString(w, "short")
-		entered <- true
-		<-r.Context().Done()
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		for _, request := range []string{aGET("/long"),
-			fcgiRequest{uri: "/long", method: "POST", body: "hello"}.String()} {
-			io.WriteString(p, request)
-			<-entered
-			io.WriteString(p, abort)
-			if a := p.readResponse(); a.body != "short" {
-				s.Error(a)
-			}
-			p.roundTrip(aGET("/next"))
 		}
 	})
 }
@@ -192,54 +82,6 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 			write(records)
 			replies("in unread STDIN")
 			write(rec(stdinStream, 1, ""))
-		}
-	})
-}
-
-// A reply to a record before a request does not wait for the handler.
-func TestFCGIReplyDoesNotWaitForHandler(t *testing.T) {
-	release := make(chan bool)
-	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) { <-release }), func(s *fcgiSite) {
-		p := s.peer()
-		io.WriteString(p, question+aGET("/"))
-		if kind, _, _, err := p.record(); kind != getValuesResult || err != nil {
-			s.Errorf("record of type %d, %v", kind, err)
-		}
-		release <- true
-		p.readResponse()
-	})
-}
-
-// A web server that reads nothing before it has sent all of STDIN is not blocked by a due reply,
-// nor by the response.
-func TestFCGIRepliesDoNotBlockUnreadResponse(t *testing.T) {
-	done := make(chan int64)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/" {
-			return
-		}
-		wrote := make(chan bool)
-		go func() {
-			defer close(wrote)
-			w.Write(make([]byte, 20<<20)) // more than sockets hold
-		}()
-		n, _ := io.Copy(io.Discard, r.Body)
-		done <- n
-		<-wrote
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		p.SetDeadline(time.Now().Add(time.Minute))
-		p.send(sized(300_000) + strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 10_000))+question, 30) +
-			rec(stdinStream, 1, ""))
-		if n := <-done; n != 300_000 {
-			s.Errorf("%d bytes of the body", n)
-		}
-		if a := p.readResponse(); len(a.body) != 20<<20 {
-			s.Errorf("%d bytes", len(a.body))
-		}
-		p.roundTrip(aGET("/next"))
-		if len(p.management) != 30 {
-			s.Errorf("%d replies", len(p.management))
 		}
 	})
 }

@@ -2,19 +2,12 @@ package engine_test
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
-	"hash"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // sized returns a POST with CONTENT_LENGTH n, whatever follows.
@@ -135,164 +128,6 @@ func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
 					}
 				})
 			}
-		}
-	})
-}
-
-// A handler that reads a body exactly to CONTENT_LENGTH leaves no remainder: the next request is
-// served.
-func TestFCGIBodyReadToContentLengthLeavesNothing(t *testing.T) {
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		b := make([]byte, r.ContentLength)
-		_, err := io.ReadFull(r.Body, b)
-		fmt.Fprint(w, string(b[:min(len(b), 9)]), err)
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		for _, size := range []int{1, 5000, 200_000} {
-			text := strings.Repeat("x", size)
-			if a := p.roundTrip(aPOST(text)); a.body != text[:min(size, 9)]+"<nil>" {
-				s.Errorf("%d: %s", size, a.body)
-			}
-		}
-	})
-}
-
-// A body arrives while its handler runs, in pieces that end anywhere.
-func TestFCGIBodyArrivesWhileHandlerRuns(t *testing.T) {
-	read := make(chan string, 100)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		for b := make([]byte, 100); ; {
-			n, err := r.Body.Read(b)
-			read <- string(b[:n])
-			if err != nil {
-				fmt.Fprint(w, err)
-				return
-			}
-		}
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		io.WriteString(p, sized(6))
-		text := inRecords(stdinStream, 1, 3, "abcdef")
-		for _, piece := range []struct{ text, want string }{
-			{text[:8] + text[8:10], "ab"}, {text[10:15], "c"}, {text[15:20], "d"}, {text[20:26], "ef"},
-		} {
-			io.WriteString(p, piece.text)
-			for got := ""; got != piece.want; {
-				got += <-read
-			}
-		}
-		io.WriteString(p, text[26:])
-		if a := p.readResponse(); a.body != "EOF" {
-			s.Errorf("got %q", a.body)
-		}
-		<-read
-	})
-}
-
-// streamed returns how much TestFCGIStreamsUseConstantMemory sends in each direction.
-func streamed(mode string) int64 {
-	if testkit.Slow() && mode == "tcp" {
-		return 1 << 30
-	}
-	return 12 << 20
-}
-
-// A body is streamed to a handler and back at the same time, in constant memory.
-func TestFCGIStreamsUseConstantMemory(t *testing.T) {
-	withoutReserve(t)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }), func(s *fcgiSite) {
-		size := streamed(s.mode)
-		for _, length := range [][]string{{"CONTENT_LENGTH", fmt.Sprint(size)}, nil} {
-			p := s.peer()
-			p.SetDeadline(time.Now().Add(5 * time.Minute))
-			var before, after runtime.MemStats
-			runtime.ReadMemStats(&before)
-			upload := make(chan [sha256.Size]byte, 1)
-			go func() {
-				io.WriteString(p, fcgiRequest{method: "POST", params: length}.head())
-				upload <- sendStream(p, size)
-			}()
-			n, download, err := receiveStream(p.in)
-			runtime.ReadMemStats(&after)
-			if n != size || err != nil || download != <-upload {
-				s.Errorf("%d bytes came back, %v", n, err)
-			}
-			// The in-memory network consists of buffers.
-			if grown := int64(after.TotalAlloc - before.TotalAlloc); s.mode != "memory" && grown > 3<<20 {
-				s.Errorf("allocated %d bytes to move %d", grown, 2*size)
-			}
-			if a := p.roundTrip(aPOST("next")); a.body != "next" {
-				s.Errorf("then %q", a.body)
-			}
-		}
-	})
-}
-
-// sendStream sends size bytes of STDIN in large records, without allocating them.
-func sendStream(w io.Writer, size int64) [sha256.Size]byte {
-	b := []byte(rec(stdinStream, 1, strings.Repeat("s", largestContent)))
-	sum := sha256.New()
-	for i := 0; size > 0; i++ {
-		n := min(size, int64(32<<10+i%8))
-		binary.BigEndian.PutUint16(b[4:], uint16(n))
-		b[8+i%1000]++
-		sum.Write(b[8 : 8+n])
-		if _, err := w.Write(b[:8+n]); err != nil {
-			break
-		}
-		size -= n
-	}
-	io.WriteString(w, rec(stdinStream, 1, ""))
-	return digestOf(sum)
-}
-
-func digestOf(h hash.Hash) (sum [sha256.Size]byte) {
-	h.Sum(sum[:0])
-	return sum
-}
-
-// receiveStream reads a response with a body of any size.
-func receiveStream(r io.Reader) (n int64, sum [sha256.Size]byte, err error) {
-	h, b := sha256.New(), make([]byte, 8+largestContent)
-	for inHead := true; ; {
-		if _, err := io.ReadFull(r, b[:8]); err != nil {
-			return n, sum, err
-		}
-		content := b[8 : 8+int(binary.BigEndian.Uint16(b[4:]))]
-		if _, err := io.ReadFull(r, content); err != nil {
-			return n, sum, err
-		}
-		switch {
-		case b[1] == endRequest:
-			return n, digestOf(h), nil
-		case b[1] != stdoutStream:
-			return n, sum, fmt.Errorf("record % x", b[:8])
-		case inHead:
-			if _, body, found := bytes.Cut(content, []byte("\r\n\r\n")); found {
-				inHead, content = false, body
-			} else {
-				content = nil
-			}
-		}
-		h.Write(content)
-		n += int64(len(content))
-	}
-}
-
-// The spans of a list with many records are released with their request.
-func TestFCGILargeListIsReleased(t *testing.T) {
-	withoutReserve(t)
-	list := nameValues(append(fcgiRequest{}.list(), "HTTP_X", strings.Repeat("x", 100_000))...)
-	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
-		p := s.peer()
-		p.roundTrip(aGET("/"))
-		before := inUse()
-		for range 3 {
-			p.roundTrip(begins(1, true) + inRecords(paramsStream, 1, 1, list) + rec(stdinStream, 1, ""))
-		}
-		p.roundTrip(aGET("/"))
-		if grown := int64(inUse()) - int64(before); grown > 512<<10 {
-			s.Errorf("%d bytes are kept", grown)
 		}
 	})
 }

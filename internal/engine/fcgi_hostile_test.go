@@ -2,12 +2,10 @@ package engine_test
 
 import (
 	"fmt"
-	"github.com/tarehq/tare/internal/testkit"
 	"io"
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -25,8 +23,7 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 					entered <- true
 					<-release
 				}
-				b, err := io.ReadAll(r.Body)
-				fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
+				readsAtPath(w, r)
 			})}
 	}
 	everyFCGIMode(t, settings, func(s *fcgiSite) {
@@ -46,6 +43,16 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 			s.Errorf("the bystander got %v, then", a)
 		}
 	})
+}
+
+// readsAtPath reads the body unless the path forbids it.
+func readsAtPath(w http.ResponseWriter, r *http.Request) {
+	var b []byte
+	var err error
+	if r.URL.Path != "/unread" {
+		b, err = io.ReadAll(r.Body)
+	}
+	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
 }
 
 // responsesTo sends text, half-closes, and describes all that comes back until the connection is
@@ -85,223 +92,264 @@ func (p *fcgiPeer) rest() string {
 	}
 }
 
-// want fails unless the responses to text match.
-func (s *fcgiSite) want(text, want string) {
-	s.Helper()
-	if got := s.responsesTo(text); got != want {
-		s.Errorf("to %.300q\ngot %s\nwant %s", text, got, want)
-	}
+// fcgiHostile is a stream of a web server that breaks rules, or does what few web servers do.
+type fcgiHostile struct {
+	name     string
+	begins   string // is sent first, up to a response
+	text     string
+	want     string // what comes back until the connection is closed; it may come in any order
+	maxBytes int    // MaxHeaderBytes
 }
 
-// wantInAnyOrder is want for replies to records in a body, which do not wait for each other.
-func (s *fcgiSite) wantInAnyOrder(text string, want ...string) {
-	s.Helper()
-	got := strings.Split(s.responsesTo(text), "; ")
-	slices.Sort(got)
-	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		s.Errorf("to %.300q\ngot %q\nwant %q", text, got, want)
-	}
+const (
+	fcgiValues   = `10 "\x0f\x01FCGI_MPXS_CONNS0"`
+	fcgiTooLarge = "1: 431 431 Request Header Fields Too Large: parameters too large"
+	fcgiWrong    = "1: 400 400 Bad Request: malformed parameters"
+	fcgiCutOff   = "1: 400 400 Bad Request: incomplete request head"
+	fcgiHello    = "1: 200 / hello<nil>"
+	fcgiEmpty    = "1: 200 / <nil>"
+)
+
+// inStdin returns a POST of "hello" with records within its STDIN.
+func inStdin(records string) string {
+	return sized(5) + rec(stdinStream, 1, "he") + records + inRecords(stdinStream, 1, 9, "llo")
 }
 
-func TestFCGIRecordsMayArriveByteByByte(t *testing.T) {
-	underAttack(t, 0, func(s *fcgiSite) {
-		p := s.peer()
-		text := begins(1, true) + inRecords(paramsStream, 1, 1,
-			nameValues(fcgiRequest{method: "POST", length: true, body: "hello"}.list()...)) +
-			inRecords(stdinStream, 1, 1, "hello")
-		for b := range strings.SplitSeq(text, "") {
-			if _, err := io.WriteString(p, b); err != nil {
-				s.Fatal(err)
-			}
-		}
-		if a := p.readResponse(); a.body != "/ hello<nil>" {
-			s.Error(a)
-		}
-	})
-}
-
-// A second request on a connection that is busy with one is refused, without harm to the first.
-func TestFCGIInterleavedRequestIsRefused(t *testing.T) {
-	one, two := fcgiRequest{id: 1, method: "POST", body: "hello", length: true},
-		fcgiRequest{id: 2, uri: "/two", body: "xxxxx"}
-	list := func(a fcgiRequest) string { return nameValues(a.list()...) }
-	mixed := func(a, b []string) (s string) { // records of both, alternating
-		for i := range a {
-			s += a[i] + b[i]
-		}
-		return s
-	}
+func fcgiInterleaved() []fcgiHostile {
+	one := fcgiRequest{id: 1, method: "POST", body: "hello", length: true}
+	two := fcgiRequest{id: 2, uri: "/two", body: "xxxxx"}
 	records := func(a fcgiRequest) []string {
-		l := list(a)
+		l := nameValues(a.list()...)
 		return []string{begins(a.id, true), rec(paramsStream, a.id, l[:9]), rec(paramsStream, a.id, l[9:]),
-			rec(paramsStream, a.id, ""),
-			rec(stdinStream, a.id, a.body[:2]), rec(stdinStream, a.id, a.body[2:]), rec(stdinStream, a.id, "")}
+			rec(paramsStream, a.id, ""), rec(stdinStream, a.id, a.body[:2]), rec(stdinStream, a.id, a.body[2:]),
+			rec(stdinStream, a.id, "")}
 	}
-	underAttack(t, 0, func(s *fcgiSite) {
-		const refused, served = "2 ended as 1", "1: 200 / hello<nil>"
-		s.want(mixed(records(one), records(two)), refused+"; "+served)
-		s.want(one.head()+begins(2, true)+rec(stdinStream, 2, "x")+inRecords(stdinStream, 1, 3, "hello"),
-			refused+"; "+served)
-		s.wantInAnyOrder(one.head()+rec(stdinStream, 1, "he")+two.String()+inRecords(stdinStream, 1, 3, "llo"),
-			served, refused)
-		s.want(begins(1, true)+begins(2, true)+abort+two.String(), refused+"; 1 ended as 0; 2: 200 /two xxxxx<nil>")
-		s.want(begins(1, true)+strings.Repeat(begins(3, true)+rec(abortRequest, 3, ""), 2)+one.String()[16:],
-			"3 ended as 1; 3 ended as 1; "+served)
-	})
-}
-
-// BEGIN_REQUEST with an active id ends the connection, because the other records would be
-// ambiguous.
-func TestFCGIReusedActiveIDEndsConnection(t *testing.T) {
-	a := fcgiRequest{method: "POST", body: "hello", length: true}
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(begins(1, true)+begins(1, true)+aGET("/"), "")
-		s.want(a.head()[:40]+a.String(), "")
-		s.want(a.head()+a.String(), "")
-		s.want(a.head()+rec(stdinStream, 1, "he")+a.String(),
-			"1: 200 / hefcgi: repeated BEGIN_REQUEST for an active request")
-		// the id is no longer active
-		s.want(a.String()+a.String(), "1: 200 / hello<nil>; 1: 200 / hello<nil>")
-		if !strings.Contains(s.logged.String(), "closed: repeated BEGIN_REQUEST for an active request") {
-			s.Errorf("logged %q", s.logged)
-		}
-	})
-}
-
-func TestFCGIWrongLengthsAreRejected(t *testing.T) {
-	list := func(content string) string {
-		return begins(1, true) + rec(paramsStream, 1, content) + rec(paramsStream, 1, "") + rec(stdinStream, 1, "")
+	mixed, others := "", records(two)
+	for i, r := range records(one) {
+		mixed += r + others[i]
 	}
-	const refused = "1: 400 400 Bad Request: malformed parameters"
-	underAttack(t, 0, func(s *fcgiSite) {
-		for _, content := range []string{
-			"\x7f", "\x01\x7fA", "\x7f\x01Ab", "\xff\xff\xff\xff\x01Ab", "\x01\xff\xff\xff\xffAb",
-			"\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\x00\x00", "\x01\x80\x00\x00",
-			"\xff\xff\xff\xff\x7f" + strings.Repeat("x", 60000),
-		} {
-			s.want(list(content)+aGET("/next"), refused)
-		}
-		// a record before any request
-		s.want("\x01\x04\x00\x01\xff\xff\x00\x00", "")
-		// longer than what follows
-		s.want(begins(1, true)+"\x01\x04\x00\x01\xff\xff\x00\x00abc", "1: 400 400 Bad Request: incomplete request head")
-		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00"), "")
-		s.want(rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00\x00"), "")
-		s.want(rec(getValues, 0, strings.Repeat("x", 5000))+aGET("/"), "")
-		s.want(rec(getValues, 0, "\xff\xff\xff\xff")+aGET("/"), `10 ""; 1: 200 / <nil>`)
-		s.want(fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH",
-			"9223372036854775807"}}.head()+inRecords(stdinStream, 1, 9, "hello"), "1: 200 / hellounexpected EOF")
-		s.want(fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", "3"}}.head()+inRecords(stdinStream, 1, 9,
-			"hello"), "1: 200 / helfcgi: body longer than CONTENT_LENGTH")
-	})
-}
-
-// 1 MB of parameters is accepted if the limit allows it, and more is rejected. Sending it in the
-// smallest records gains nothing.
-func TestFCGIParamsAreLimitedInBytes(t *testing.T) {
-	const most = http.DefaultMaxHeaderBytes
-	large := func(size int) string {
-		return fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String()
+	const refused = "2 ended as 1"
+	const twice = "1: 200 / hefcgi: repeated BEGIN_REQUEST for an active request"
+	return []fcgiHostile{
+		{name: "alternating", text: mixed, want: refused + "; " + fcgiHello},
+		{name: "in STDIN", text: inStdin(two.String()), want: refused + "; " + fcgiHello},
+		{name: "before STDIN", text: one.head() + begins(2, true) + rec(stdinStream, 2, "x") +
+			inRecords(stdinStream, 1, 3, "hello"), want: refused + "; " + fcgiHello},
+		{name: "served after an abort", text: begins(1, true) + begins(2, true) + abort + two.String(),
+			want: refused + "; 1 ended as 0; 2: 200 /two xxxxx<nil>"},
+		{name: "aborted twice", text: begins(1, true) + strings.Repeat(begins(3, true)+rec(abortRequest, 3, ""), 2) +
+			one.String()[16:], want: "3 ended as 1; 3 ended as 1; " + fcgiHello},
+		// BEGIN_REQUEST with an active id ends the connection: the other records would be ambiguous
+		{name: "active id", text: begins(1, true) + begins(1, true) + aGET("/")},
+		{name: "active id, in the list", text: one.head()[:40] + one.String()},
+		{name: "active id, after the list", text: one.head() + one.String()},
+		{name: "active id, in STDIN", text: one.head() + rec(stdinStream, 1, "he") + one.String(), want: twice},
+		{name: "inactive id", text: one.String() + one.String(), want: fcgiHello + "; " + fcgiHello},
 	}
-	const refused = "1: 431 431 Request Header Fields Too Large: parameters too large"
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(large(most-1000), "1: 200 / <nil>")
-		s.want(large(most+5000)+aGET("/next"), refused)
-		s.want(begins(1, true)+strings.Repeat(rec(paramsStream, 1, "x"), 200_000), refused)
-		s.want(begins(1, true)+strings.Repeat(rec(stdinStream, 9, "stranger"), 100_000), refused)
-		s.want(fcgiRequest{}.head()+strings.Repeat(rec(dataStream, 1, "data"), 200_000), refused)
-	})
-	underAttack(t, 1<<10, func(s *fcgiSite) {
-		s.want(large(4500), "1: 200 / <nil>")
-		s.want(large(6000), refused)
-	})
 }
 
-func TestFCGIParamsAreLimitedInNumber(t *testing.T) {
-	pairs := func(n int) string { return nameValues(append(fcgiRequest{}.list(), fcgiFields(n)...)...) }
+func fcgiMisframed() (all []fcgiHostile) {
 	list := func(content string) string {
 		return begins(1, true) + inRecords(paramsStream, 1, largestContent, content) + rec(stdinStream, 1, "")
 	}
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(list(pairs(1000)), "1: 200 / <nil>")
-		s.want(list(pairs(1001))+aGET("/next"), "1: 400 400 Bad Request: too many parameters")
-		// they become no fields
-		s.want(list(pairs(0)+strings.Repeat("\x00\x00", 400_000)), "1: 200 / <nil>")
-		s.want(list(pairs(0)+strings.Repeat(nameValues("CONTENT_TYPE", "a/b"), 50_000)), "1: 200 / <nil>")
-	})
+	for _, content := range []string{
+		"\x7f", "\x01\x7fA", "\x7f\x01Ab", "\xff\xff\xff\xff\x01Ab", "\x01\xff\xff\xff\xffAb",
+		"\xff\xff\xff\xff\xff\xff\xff\xff", "\x80\x00\x00", "\x01\x80\x00\x00",
+		"\xff\xff\xff\xff\x7f" + strings.Repeat("x", 60000),
+	} {
+		all = append(all, fcgiHostile{name: "wrong length", text: list(content) + aGET("/next"), want: fcgiWrong})
+	}
+	pairs := func(n int) string { return nameValues(append(fcgiRequest{}.list(), fcgiFields(n)...)...) }
+	large := func(size int) string {
+		return fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String()
+	}
+	of := func(length string) string {
+		return fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head() +
+			inRecords(stdinStream, 1, 9, "hello")
+	}
+	const most = http.DefaultMaxHeaderBytes
+	return append(all, []fcgiHostile{
+		{name: "record before any request", text: "\x01\x04\x00\x01\xff\xff\x00\x00"},
+		{name: "longer than what follows", text: begins(1, true) + "\x01\x04\x00\x01\xff\xff\x00\x00abc",
+			want: fcgiCutOff},
+		{name: "short BEGIN_REQUEST", text: rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00")},
+		{name: "long BEGIN_REQUEST", text: rec(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00\x00")},
+		{name: "long GET_VALUES", text: rec(getValues, 0, strings.Repeat("x", 5000)) + aGET("/")},
+		{name: "GET_VALUES that lies", text: rec(getValues, 0, "\xff\xff\xff\xff") + aGET("/"),
+			want: `10 ""; ` + fcgiEmpty},
+		{name: "CONTENT_LENGTH too long", text: of("9223372036854775807"), want: "1: 200 / hellounexpected EOF"},
+		{name: "CONTENT_LENGTH too short", text: of("3"), want: "1: 200 / helfcgi: body longer than CONTENT_LENGTH"},
+		{name: "1000 parameters", text: list(pairs(1000)), want: fcgiEmpty},
+		{name: "1001 parameters", text: list(pairs(1001)) + aGET("/next"),
+			want: "1: 400 400 Bad Request: too many parameters"},
+		{name: "pairs that are no fields", text: list(pairs(0) + strings.Repeat("\x00\x00", 400_000)), want: fcgiEmpty},
+		{name: "repeated type", text: list(pairs(0) + strings.Repeat(nameValues("CONTENT_TYPE", "a/b"), 50_000)),
+			want: fcgiEmpty},
+		{name: "list of 1 MB", text: large(most - 1000), want: fcgiEmpty},
+		{name: "larger list", text: large(most+5000) + aGET("/next"), want: fcgiTooLarge},
+		{name: "list in small records", text: begins(1, true) + strings.Repeat(rec(paramsStream, 1, "x"), 200_000),
+			want: fcgiTooLarge},
+		{name: "records for others", text: begins(1, true) + strings.Repeat(rec(stdinStream, 9, "stranger"), 100_000),
+			want: fcgiTooLarge},
+		{name: "endless DATA", text: fcgiRequest{}.head() + strings.Repeat(rec(dataStream, 1, "data"), 200_000),
+			want: fcgiTooLarge},
+		{name: "list within a small limit", text: large(4500), want: fcgiEmpty, maxBytes: 1 << 10},
+		{name: "list beyond a small limit", text: large(6000), want: fcgiTooLarge, maxBytes: 1 << 10},
+	}...)
 }
 
-func TestFCGIGarbageEndsConnection(t *testing.T) {
-	underAttack(t, 0, func(s *fcgiSite) {
-		for _, garbage := range []string{
-			"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\x02" +
-				aGET("/")[1:], "\x00", "\x01\x00\x00\x01\x00\x00\x00\x00",
-			strings.Repeat("\xff", 100_000), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		} {
-			s.want(garbage, "")
-			s.want(aGET("/before")+garbage, "1: 200 /before <nil>")
-			s.want(question+garbage, `10 "\x0f\x01FCGI_MPXS_CONNS0"`)
-			s.want(begins(1, true)+garbage, "")
-		}
-		for _, part := range []int{1, 3, 7, 8, 9, 15} {
-			s.want(aGET("/")[:part], "")
-		}
-	})
+func fcgiGarbage() (all []fcgiHostile) {
+	for _, garbage := range []string{
+		get, "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", "\x02" + aGET("/")[1:], "\x00",
+		"\x01\x00\x00\x01\x00\x00\x00\x00", strings.Repeat("\xff", 100_000), "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+	} {
+		all = append(all, fcgiHostile{name: "garbage", text: garbage},
+			fcgiHostile{name: "garbage behind a request", text: aGET("/") + garbage, want: fcgiEmpty},
+			fcgiHostile{name: "garbage behind a question", text: question + garbage, want: fcgiValues},
+			fcgiHostile{name: "garbage in a request", text: begins(1, true) + garbage})
+	}
+	for _, part := range []int{0, 1, 3, 7, 8, 9, 15} {
+		all = append(all, fcgiHostile{name: "part of BEGIN_REQUEST", text: aGET("/")[:part]})
+	}
+	list := nameValues(fcgiRequest{}.list()...)
+	return append(all, []fcgiHostile{
+		// the end of PARAMS comes before the end of STDIN, and each comes once
+		{name: "STDIN before PARAMS", text: begins(1, true) + rec(stdinStream, 1, "x")},
+		{name: "STDIN in PARAMS", text: begins(1, true) + rec(paramsStream, 1, list) + rec(stdinStream, 1, "")},
+		{name: "PARAMS behind their end", text: begins(1, true) + inRecords(paramsStream, 1, 99, list) +
+			rec(paramsStream, 1, "x")},
+		{name: "streams behind the request", text: aGET("/") + rec(stdinStream, 1, "more") +
+			rec(paramsStream, 1, "more") + aGET("/"), want: fcgiEmpty + "; " + fcgiEmpty},
+		{name: "PARAMS in STDIN", text: inStdin(rec(paramsStream, 1, "more")), want: fcgiHello},
+		// a web server that has closed its sending side still gets its responses
+		{name: "half-closed", text: aGET("/1") + aPOST("2"), want: "1: 200 /1 <nil>; 1: 200 / 2<nil>"},
+		{name: "half-closed after BEGIN_REQUEST", text: begins(1, true), want: fcgiCutOff},
+		{name: "half-closed after the list", text: fcgiRequest{}.head(), want: fcgiCutOff},
+		{name: "half-closed in the list", text: fcgiRequest{}.head()[:30], want: fcgiCutOff},
+		{name: "half-closed in the second list", text: aGET("/") + fcgiRequest{id: 2}.head()[:30],
+			want: fcgiEmpty + "; 2: 400 400 Bad Request: incomplete request head"},
+		{name: "half-closed after an abort", text: begins(3, true) + rec(abortRequest, 3, "") + "\x01",
+			want: "3 ended as 0"},
+		{name: "half-closed in STDIN", text: sized(5) + rec(stdinStream, 1, "he"),
+			want: "1: 200 / hefcgi: connection to web server closed"},
+	}...)
 }
 
-// Records that do not belong to a request get the replies of the specification, however many they
-// are.
-func TestFCGIManagementRecordsGetReplies(t *testing.T) {
-	const valuesReply = `10 "\x0f\x01FCGI_MPXS_CONNS0"`
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(question+aGET("/"), valuesReply+"; 1: 200 / <nil>")
-		s.want(aGET("/")+question, "1: 200 / <nil>; "+valuesReply)
-		s.want(rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", "", "X", "y")), valuesReply)
-		s.want(rec(getValues, 0, ""), `10 ""`)
-		s.want(rec(200, 0, "xyz"), `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`)
-		s.want(rec(stdinStream, 0, "xyz")+rec(beginRequest, 0, "xyz"),
-			`11 "\x05\x00\x00\x00\x00\x00\x00\x00"; 11 "\x01\x00\x00\x00\x00\x00\x00\x00"`)
-		s.wantInAnyOrder(sized(5)+rec(stdinStream, 1, "he")+question+rec(200, 0, "xyz")+padded(paramsStream, 0,
-			strings.Repeat("x", 20_000), 7)+inRecords(stdinStream, 1, 9, "llo"),
-			"1: 200 / hello<nil>", valuesReply, `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`,
-			`11 "\x04\x00\x00\x00\x00\x00\x00\x00"`)
-		for _, role := range []string{"\x00\x00", "\x00\x02", "\x00\x03", "\x01\x01"} {
-			s.want(rec(beginRequest, 7, role+"\x01\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+rec(stdinStream, 7,
-				"")+aGET("/"), "7 ended as 3; 1: 200 / <nil>")
-			s.want(rec(beginRequest, 7, role+"\x00\x00\x00\x00\x00\x00")+rec(paramsStream, 7, "x")+aGET("/"),
-				"7 ended as 3")
-		}
-	})
+// fcgiStrangers are streams with records that belong to no request, or that only applications send.
+func fcgiStrangers() (all []fcgiHostile) {
+	const unknown = `11 "\xc8\x00\x00\x00\x00\x00\x00\x00"`
+	for name, evil := range map[string]string{
+		"unknown ids": rec(stdinStream, 7, aGET("/smuggled")) + rec(paramsStream, 8, aGET("/smuggled")) +
+			rec(stdinStream, 9, ""),
+		"an application's": rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") +
+			rec(stdoutStream, 1, "Status: 200\r\n\r\nx") + rec(stdoutStream, 1, "") + rec(stderrStream, 1, "x") +
+			rec(getValuesResult, 1, "") + rec(unknownType, 1, ""),
+		"a filter's DATA":     inRecords(dataStream, 1, 1000, strings.Repeat("data", 1000)),
+		"aborts of other ids": rec(abortRequest, 2, "") + padded(abortRequest, 65535, "", 255),
+	} {
+		all = append(all,
+			fcgiHostile{name: name, text: evil + begins(1, true) + evil + aGET("/")[16:] + evil + aGET("/"),
+				want: fcgiEmpty + "; " + fcgiEmpty},
+			fcgiHostile{name: name + ", before STDIN", text: fcgiRequest{}.head() + evil + rec(stdinStream, 1, ""),
+				want: fcgiEmpty},
+			fcgiHostile{name: name + ", in STDIN", text: inStdin(evil) + evil, want: fcgiHello},
+			fcgiHostile{name: name + ", often", text: inStdin(strings.Repeat(evil, 2000)), want: fcgiHello})
+	}
+	for _, role := range []string{"\x00\x00", "\x00\x02", "\x00\x03", "\x01\x01"} {
+		other := rec(paramsStream, 7, "x") + rec(stdinStream, 7, "") + aGET("/")
+		all = append(all, fcgiHostile{name: "other role", want: "7 ended as 3; " + fcgiEmpty,
+			text: rec(beginRequest, 7, role+"\x01\x00\x00\x00\x00\x00") + other},
+			fcgiHostile{name: "other role, not kept", want: "7 ended as 3",
+				text: rec(beginRequest, 7, role+"\x00\x00\x00\x00\x00\x00") + other})
+	}
+	return append(all, []fcgiHostile{
+		{name: "question", text: question + aGET("/"), want: fcgiValues + "; " + fcgiEmpty},
+		{name: "question behind", text: aGET("/") + question, want: fcgiEmpty + "; " + fcgiValues},
+		{name: "question with a value", text: rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", "", "X", "y")),
+			want: fcgiValues},
+		{name: "empty question", text: rec(getValues, 0, ""), want: `10 ""`},
+		{name: "unknown type", text: rec(200, 0, "xyz"), want: unknown},
+		{name: "types of requests", text: rec(stdinStream, 0, "xyz") + rec(beginRequest, 0, "xyz"),
+			want: `11 "\x05\x00\x00\x00\x00\x00\x00\x00"; 11 "\x01\x00\x00\x00\x00\x00\x00\x00"`},
+		{name: "in STDIN", text: inStdin(question + rec(200, 0, "xyz") + padded(paramsStream, 0,
+			strings.Repeat("x", 20_000), 7)),
+			want: fcgiHello + "; " + fcgiValues + "; " + unknown + `; 11 "\x04\x00\x00\x00\x00\x00\x00\x00"`},
+	}...)
 }
 
-// They also get replies if they are in a body that a handler left unread.
-func TestFCGIManagementRecordsInUnreadBodyGetReplies(t *testing.T) {
-	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
-		p := s.peer()
-		io.WriteString(p, sized(5)+rec(stdinStream, 1, "he")+question+inRecords(stdinStream, 1, 9, "llo"))
-		p.readResponse()
-		if kind, id, content, err := p.record(); kind != getValuesResult || id != 0 || err != nil {
-			s.Errorf("record of type %d for %d: %q, %v", kind, id, content, err)
+// fcgiAborts are streams with ABORT_REQUEST, and such whose handler leaves STDIN unread.
+func fcgiAborts() (all []fcgiHostile) {
+	for path, want := range map[string]string{"/": "1: 200 / hefcgi: request aborted by web server",
+		"/unread": "1: 200 /unread <nil>"} {
+		for _, length := range []string{"", "9"} {
+			for _, behind := range []string{"", rec(stdinStream, 1, "late"), rec(stdinStream, 1, "")} {
+				text := fcgiRequest{method: "POST", uri: path, params: []string{"CONTENT_LENGTH", length}}.head() +
+					rec(stdinStream, 1, "he") + abort
+				all = append(all, fcgiHostile{name: "in STDIN of " + path, begins: text, text: behind + aPOST("next"),
+					want: want + "; 1: 200 / next<nil>"})
+			}
 		}
-		p.roundTrip(aGET("/"))
-	})
+	}
+	list := nameValues(fcgiRequest{}.list()...)
+	for _, part := range []string{"", rec(paramsStream, 1, "\x01\x01A"), inRecords(paramsStream, 1, 99, list),
+		padded(paramsStream, 1, "", 9)} {
+		all = append(all,
+			fcgiHostile{name: "before the handler", text: begins(1, true) + part + abort + aPOST("next"),
+				want: "1 ended as 0; 1: 200 / next<nil>"},
+			fcgiHostile{name: "before the handler, not kept", text: begins(1, false) + part + abort + aGET("/next"),
+				want: "1 ended as 0"})
+	}
+	for _, left := range []string{"", rec(stdinStream, 1, "hello"), padded(stdinStream, 1, "hello", 9), abort} {
+		for id := 1; id <= 2; id++ { // END_REQUEST frees the id (section 3.3)
+			all = append(all, fcgiHostile{name: "unread STDIN",
+				begins: fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"),
+				text:   left + fcgiRequest{id: id, method: "POST", body: "hello", length: true}.String(),
+				want:   fmt.Sprintf("1: 200 /unread <nil>; %d: 200 / hello<nil>", id)})
+		}
+	}
+	return append(all, fcgiHostile{name: "not kept", want: "1: 200 / hefcgi: request aborted by web server",
+		text: fcgiRequest{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort + aGET("/next")})
 }
 
-// A flood of GET_VALUES costs the sender as much as the server: each gets a reply, and nothing is
-// kept.
-func TestFCGIGetValuesFloodKeepsNothing(t *testing.T) {
-	const n = 20_000
-	underAttack(t, 0, func(s *fcgiSite) {
-		p := s.peer()
-		p.send(strings.Repeat(question, n) + aGET("/"))
-		if a := p.readResponse(); a.body != "/ <nil>" || len(p.management) != n {
-			s.Errorf("%v behind %d of %d responses", a, len(p.management), n)
-		}
-	})
+// Records that are wrong, interleaved, or no request's get the replies of the specification or end
+// the connection. They harm no other connection.
+func TestFCGIHostileStreamsGetDefinedResponses(t *testing.T) {
+	all := slices.Concat(fcgiInterleaved(), fcgiMisframed(), fcgiGarbage(), fcgiStrangers(), fcgiAborts())
+	for _, maxBytes := range []int{0, 1 << 10} {
+		underAttack(t, maxBytes, func(s *fcgiSite) {
+			for _, h := range all {
+				if h.maxBytes == maxBytes {
+					s.wantResponses(h)
+				}
+			}
+		})
+	}
 }
 
-// The same holds in a body.
+// wantResponses fails unless the responses to a stream match. Replies to records in a body do not
+// wait for each other.
+func (s *fcgiSite) wantResponses(h fcgiHostile) {
+	s.Helper()
+	p := s.peer()
+	defer p.Close()
+	first := ""
+	if h.begins != "" {
+		a := p.roundTrip(h.begins)
+		first = fmt.Sprintf("%d: %d %s; ", a.id, a.code, a.body)
+	}
+	go func() {
+		io.WriteString(p.Conn, h.text)
+		p.Conn.(interface{ CloseWrite() error }).CloseWrite()
+	}()
+	all, want := strings.Split(first+p.rest(), "; "), strings.Split(h.want, "; ")
+	slices.Sort(all)
+	slices.Sort(want)
+	if !slices.Equal(all, want) {
+		s.Errorf("%s: %.300q\ngot %q\nwant %q", h.name, h.begins+h.text, all, want)
+	}
+}
+
+// A flood of records that get replies costs the sender as much as the server, and nothing is kept.
 func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""),
 		"unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
@@ -320,130 +368,9 @@ func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 	}
 }
 
-// Records of inactive requests are ignored, whatever they look like.
-func TestFCGIRecordsForUnknownIDsAreIgnored(t *testing.T) {
-	evil := rec(stdinStream, 7, aGET("/smuggled")) + rec(paramsStream, 8, aGET("/smuggled")) + rec(stdinStream, 9, "")
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(evil+aGET("/"), "1: 200 / <nil>")
-		s.want(strings.Repeat(evil, 20_000)+aGET("/"), "1: 200 / <nil>")
-		s.want(begins(1, true)+strings.Repeat(evil, 100)+aGET("/")[16:], "1: 200 / <nil>")
-		s.want(fcgiRequest{}.head()+evil+rec(stdinStream, 1, ""), "1: 200 / <nil>")
-		s.want(sized(5)+rec(stdinStream, 1, "he")+strings.Repeat(evil, 20_000)+inRecords(stdinStream, 1, 9, "llo"),
-			"1: 200 / hello<nil>")
-	})
-}
-
-// Records that only applications send are ignored, too.
-func TestFCGIApplicationRecordsAreIgnored(t *testing.T) {
-	evil := rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "Status: 200\r\n\r\nx") +
-		rec(stdoutStream, 1, "") +
-		rec(stderrStream, 1, "x") + rec(getValuesResult, 1, "") + rec(unknownType, 1, "")
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(evil+begins(1, true)+evil+aGET("/")[16:]+evil+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(5)+evil+rec(stdinStream, 1, "he")+evil+inRecords(stdinStream, 1, 9, "llo")+evil,
-			"1: 200 / hello<nil>")
-	})
-}
-
-// DATA is for filters, and this is a responder.
-func TestFCGIDataRecordsAreIgnored(t *testing.T) {
-	data := inRecords(dataStream, 1, 1000, strings.Repeat("data", 1000))
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(begins(1, true)+data+aGET("/")[16:]+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(5)+data+rec(stdinStream, 1, "he")+data+inRecords(stdinStream, 1, 9, "llo")+data+aGET("/"),
-			"1: 200 / hello<nil>; 1: 200 / <nil>")
-	})
-}
-
-func TestFCGIAbortOfUnknownIDsIsIgnored(t *testing.T) {
-	evil := rec(abortRequest, 2, "") + padded(abortRequest, 65535, "", 255)
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(abort+evil, "")
-		s.want(abort+evil+begins(1, true)+evil+aGET("/")[16:]+evil+abort+aGET("/"), "1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(5)+evil+rec(stdinStream, 1, "he")+evil+inRecords(stdinStream, 1, 9, "llo"), "1: 200 / hello<nil>")
-	})
-}
-
-// The end of PARAMS comes before the end of STDIN, and each comes once.
-func TestFCGIStreamsOutOfOrderEndConnection(t *testing.T) {
-	list := nameValues(fcgiRequest{}.list()...)
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want(begins(1, true)+rec(stdinStream, 1, "x"), "")
-		s.want(begins(1, true)+rec(paramsStream, 1, list)+rec(stdinStream, 1, ""), "")
-		s.want(begins(1, true)+inRecords(paramsStream, 1, 99, list)+rec(paramsStream, 1, "x"), "")
-		s.want(aGET("/")+rec(stdinStream, 1, "more")+rec(paramsStream, 1, "more")+aGET("/"),
-			"1: 200 / <nil>; 1: 200 / <nil>")
-		s.want(sized(2)+rec(stdinStream, 1, "he")+rec(paramsStream, 1, "more")+rec(stdinStream, 1, ""),
-			"1: 200 / he<nil>")
-	})
-}
-
-// A web server that has closed its sending side still gets its responses.
-func TestFCGIHalfClosedConnectionGetsResponses(t *testing.T) {
-	underAttack(t, 0, func(s *fcgiSite) {
-		s.want("", "")
-		s.want(aGET("/1")+aPOST("2"), "1: 200 /1 <nil>; 1: 200 / 2<nil>")
-		s.want(begins(1, true), "1: 400 400 Bad Request: incomplete request head")
-		s.want(fcgiRequest{}.head(), "1: 400 400 Bad Request: incomplete request head")
-		s.want(fcgiRequest{}.head()[:30], "1: 400 400 Bad Request: incomplete request head")
-		s.want(aGET("/")+fcgiRequest{id: 2}.head()[:30],
-			"1: 200 / <nil>; 2: 400 400 Bad Request: incomplete request head")
-		s.want(begins(3, true)+rec(abortRequest, 3, "")+"\x01", "3 ended as 0")
-		s.want(sized(5)+rec(stdinStream, 1, "he"), "1: 200 / hefcgi: connection to web server closed")
-	})
-}
-
-// Peers that do not read block a handler, or a goroutine that replies, for at most WriteTimeout.
-func TestFCGIWriteTimeoutEndsPeersThatDoNotRead(t *testing.T) {
-	var failed atomic.Int32
-	settings := func() *http.Server {
-		return &http.Server{WriteTimeout: 50 * time.Millisecond,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				for r.URL.Path == "/endless" {
-					if _, err := w.Write(make([]byte, 100_000)); err != nil {
-						if r.Context().Err() == nil {
-							t.Error("the context lives")
-						}
-						failed.Add(1)
-						return
-					}
-				}
-			})}
-	}
-	// Both paths, over sockets with small buffers: others hold megabytes.
-	someFCGIModes(t, settings, func(s *fcgiSite) {
-		failed.Store(0)
-		p := s.peer()
-		io.WriteString(p, aGET("/endless"))
-		eventually(s.T, "the handler still writes", func() bool { return failed.Load() == 1 })
-		for name, flood := range map[string]string{"questions": question, "requests": aGET("/"),
-			"abortions": begins(1, true) + abort, "other roles": rec(beginRequest, 1,
-				"\x00\x03\x01\x00\x00\x00\x00\x00")} {
-			p := s.peer()
-			text := strings.Repeat(flood, 1000)
-			for {
-				if _, err := io.WriteString(p, text); err != nil {
-					if timedOutErr(err) {
-						s.Errorf("%s: never closed", name)
-					}
-					break
-				}
-			}
-			p.Close()
-		}
-		testkit.Try(s.T, func() error {
-			p := s.peer()
-			p.send(aGET("/"))
-			_, err := p.tryReadResponse()
-			return err
-		})
-	}, "memory", "unix")
-}
-
 // Thousands of web servers that stall anywhere in a request hold memory in proportion to what they
 // have sent. Their connections close with the server.
 func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
-	withoutReserve(t)
 	whole := aPOST("hello")
 	n := 300
 	underAttack(t, 0, func(s *fcgiSite) {

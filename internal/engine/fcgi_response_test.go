@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/engine"
 )
@@ -127,106 +125,6 @@ func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 				"666 injected]]"
 			if got := fmt.Sprint(a.header); got != want || a.body != "hello" {
 				s.Errorf("got %s %q\nwant %s", got, a.body, want)
-			}
-		}
-	})
-}
-
-// Bodies of any size and in any pieces arrive whole, and a head may be larger than a record.
-func TestFCGIResponsesOfAnySizeArriveWhole(t *testing.T) {
-	text := strings.Repeat("0123456789abcdef", 1<<16)
-	writers := map[string]http.HandlerFunc{
-		"at once":      func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) },
-		"with length":  withHeader("Content-Length", fmt.Sprint(len(text)), text),
-		"small pieces": func(w http.ResponseWriter, _ *http.Request) { writeBy(w, text, 37, 0) },
-		"flushed":      func(w http.ResponseWriter, _ *http.Request) { writeBy(w, text, 1000, 10) },
-		"in records":   func(w http.ResponseWriter, _ *http.Request) { writeBy(w, text, largestContent, 0) },
-		"odd":          func(w http.ResponseWriter, _ *http.Request) { writeBy(w, text, largestContent+1, 3) },
-		"copied":       func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader(text)) },
-		"large head": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Large", text[:200_000])
-			io.WriteString(w, text)
-		},
-		"large head, small body": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("X-Large", text[:200_000])
-			io.WriteString(w, text[:10])
-		},
-		"head of a record": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["Date"], w.Header()["Content-Type"] = nil, nil
-			w.Header().Set("X-Large", text[:largestContent-len("Status: 200 OK\r\nX-Large: \r\nContent-Length: "+
-				"0\r\n\r\n")])
-		},
-	}
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) { writers[r.Header.Get("X-Pick")](w, r) }),
-		func(s *fcgiSite) {
-			p := s.peer()
-			for name := range writers {
-				a := p.roundTrip(fcgiRequest{params: []string{"HTTP_X_PICK", name}}.String())
-				want, large := text, 0
-				if strings.Contains(name, "head") {
-					want, large = strings.TrimSuffix(text, a.body)+a.body, len(a.header.Get("X-Large"))
-					if name != "large head" {
-						want = text[:len(a.body)]
-					}
-				}
-				if a.body != want || large != 0 && a.header.Get("X-Large") != text[:large] || a.code != 200 {
-					s.Errorf("%s: %d bytes of %d, field of %d", name, len(a.body), len(want), large)
-				}
-			}
-		})
-}
-
-// writeBy writes text in pieces of size bytes, and flushes after every flushEvery pieces.
-func writeBy(w http.ResponseWriter, text string, size, flushEvery int) {
-	for i := 1; len(text) > 0; i++ {
-		n := min(len(text), size)
-		io.WriteString(w, text[:n])
-		if text = text[n:]; flushEvery > 0 && i%flushEvery == 0 {
-			w.(http.Flusher).Flush()
-		}
-	}
-}
-
-// Flush sends the response while the handler runs.
-func TestFCGIFlushSendsWhileHandlerRuns(t *testing.T) {
-	release := make(chan bool)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		for _, part := range []string{"", "one", "two"} {
-			io.WriteString(w, part)
-			w.(http.Flusher).Flush()
-			<-release
-		}
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		io.WriteString(p, aGET("/"))
-		for _, want := range []string{"\r\n\r\n", "one", "two"} {
-			kind, id, content, err := p.record()
-			if kind != stdoutStream || id != 1 || err != nil || !strings.HasSuffix(string(content), want) {
-				s.Errorf("record of type %d for %d: %q, %v; want %q", kind, id, content, err, want)
-			}
-			release <- true
-		}
-		kind, _, content, _ := p.record()
-		if end, _, _, _ := p.record(); kind != stdoutStream || len(content) != 0 || end != endRequest {
-			s.Errorf("ended by records of types %d and %d", kind, end)
-		}
-	})
-}
-
-// A response whose length differs from Content-Length has no END_REQUEST.
-func TestFCGIContentLengthMismatchHasNoEnd(t *testing.T) {
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", "5")
-		io.WriteString(w, r.URL.Path[1:])
-	}), func(s *fcgiSite) {
-		for path, whole := range map[string]bool{"/": false, "/1234": false, "/12345": true, "/123456": false} {
-			p := s.peer()
-			p.send(aGET(path) + aGET("/12345"))
-			if a, err := p.tryReadResponse(); (err == nil) != whole {
-				s.Errorf("%s: %v, %v", path, a, err)
-			}
-			if a, err := p.tryReadResponse(); (err == nil) != whole {
-				s.Errorf("behind %s: %v, %v", path, a, err)
 			}
 		}
 	})
@@ -354,110 +252,5 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 			strings.Contains(text, http.ErrAbortHandler.Error()) {
 			s.Errorf("logged %.300s", text)
 		}
-	})
-}
-
-// FastCGI does not support Hijack.
-func TestFCGIHijackIsNotSupported(t *testing.T) {
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		_, _, err := http.NewResponseController(w).Hijack()
-		fmt.Fprint(w, errors.Is(err, http.ErrNotSupported))
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		for range 2 {
-			if a := p.roundTrip(aGET("/")); a.body != "true" {
-				s.Errorf("%v", a)
-			}
-		}
-	})
-}
-
-// Deadlines set by a handler apply only to its request.
-func TestFCGIDeadlinesApplyToOneRequest(t *testing.T) {
-	failed := make(chan bool, 1)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		control := http.NewResponseController(w)
-		switch r.URL.Path {
-		case "/read":
-			err := control.SetReadDeadline(time.Now().Add(10 * time.Millisecond))
-			_, late := io.ReadAll(r.Body)
-			fmt.Fprint(w, err, timedOut(late))
-		case "/write":
-			if err := control.SetWriteDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
-				t.Error(err)
-			}
-			for {
-				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-					failed <- timedOut(err)
-					return
-				}
-			}
-		case "/past":
-			io.ReadAll(r.Body)
-			fmt.Fprint(w, control.SetReadDeadline(time.Unix(1, 0)))
-		default:
-			b, err := io.ReadAll(r.Body)
-			fmt.Fprint(w, string(b), err)
-		}
-	}), func(s *fcgiSite) {
-		if a := s.roundTrip(fcgiRequest{method: "POST", uri: "/read"}.head() +
-			rec(stdinStream, 1, "x")); a.body != "<nil> true" {
-			s.Errorf("reading: %v", a)
-		}
-		p := s.peer()
-		io.WriteString(p, aGET("/write"))
-		if !<-failed { // before anything is read
-			s.Error("writing failed otherwise")
-		}
-		if _, err := io.Copy(io.Discard, struct{ io.Reader }{p.Conn}); timedOutErr(err) {
-			s.Error("never closed")
-		}
-		p = s.peer()
-		if a := p.roundTrip(fcgiRequest{uri: "/past", body: "x"}.String()); a.body != "<nil>" {
-			s.Errorf("in the past: %v", a)
-		}
-		if a := p.roundTrip(aPOST("next")); a.body != "next<nil>" {
-			s.Errorf("next: %v", a)
-		}
-	})
-}
-
-// Requests in one packet get responses in order, each with its id.
-func TestFCGIPipelinedRequestsGetResponsesInOrder(t *testing.T) {
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s%s", r.URL.Path, b)
-	}), func(s *fcgiSite) {
-		p := s.peer()
-		var all strings.Builder
-		const n = 200
-		for i := range n {
-			body := strings.Repeat("x", i%3*100)
-			all.WriteString(fcgiRequest{id: 1 + i*327, uri: fmt.Sprint("/", i), body: body, length: i%2 == 0,
-				once: i == n-1}.String())
-		}
-		p.send(all.String())
-		for i := range n {
-			want := fmt.Sprint("/", i) + strings.Repeat("x", i%3*100)
-			if a := p.readResponse(); a.id != 1+i*327 || a.body != want {
-				s.Fatalf("response %d is %v", i, a)
-			}
-		}
-		p.mustClose()
-	})
-}
-
-// The web server decides whether the connection is kept.
-func TestFCGIKeepConnDecidesPersistence(t *testing.T) {
-	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
-		p := s.peer()
-		for range 3 {
-			p.roundTrip(aGET("/"))
-		}
-		if a := p.roundTrip(fcgiRequest{once: true, body: "hello"}.String()); !strings.Contains(a.body,
-			`body "hello" <nil>`) {
-			s.Error(a.body)
-		}
-		p.mustClose()
 	})
 }

@@ -1,8 +1,6 @@
 package engine_test
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -47,86 +45,6 @@ func fcgiSilences() []silence {
 	}
 }
 
-// Incomplete requests time out on shards, too, which use another clock. Clients that stall are
-// distinguished from those that continue.
-func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
-	someFCGIModes(t, func() *http.Server {
-		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond,
-			Handler: http.HandlerFunc(dump)}
-	}, func(s *fcgiSite) {
-		whole := aPOST("hello")
-		for _, cut := range []int{0, 1, 8, 16, 30, 60, strings.Index(whole, "hello") - 8, len(whole)} {
-			testkit.Try(s.T, func() error {
-				p := s.peer()
-				io.WriteString(p, whole[:cut])
-				for _, trickle := range []string{"", question, rec(stdinStream, 9, "x")} {
-					// the next byte after what was sent is harmless, or breaks
-					// a record
-					io.WriteString(p, trickle)
-				}
-				rest := p.rest()
-				if responded := strings.Contains(rest, "200"); responded && cut < len(whole) {
-					s.Errorf("%d bytes of %d: %s", cut, len(whole), rest)
-				} else if !responded && cut == len(whole) {
-					return fmt.Errorf("a whole request: %s", rest)
-				}
-				return nil
-			})
-		}
-	}, "tcp", "unix")
-}
-
-// Draining a body is limited in time, and so is what precedes its records.
-func TestFCGIDrainIsLimitedInTime(t *testing.T) {
-	for name, h := range leaveBody {
-		if name == "panic" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			for _, length := range []string{"1000", ""} {
-				inFCGIBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-					io.WriteString(c, fcgiRequest{method: "POST",
-						params: []string{"CONTENT_LENGTH", length}}.head()+rec(stdinStream, 1, "some"))
-					start, stop := time.Now(), make(chan bool)
-					go func() { // slowly
-						for {
-							select {
-							case <-stop:
-								return
-							case <-time.After(time.Second):
-								io.WriteString(c, rec(stdinStream, 9, "other"))
-							}
-						}
-					}()
-					p := newFCGIPeer(t, c)
-					a := p.readResponse()
-					p.mustClose()
-					close(stop)
-					if elapsed := time.Since(start); elapsed > 31*time.Second || a.code >= 400 &&
-						a.code < 500 != (name == "error" || name == "max bytes") {
-						t.Errorf("%v after %v", a, elapsed)
-					}
-				})
-			}
-		})
-	}
-}
-
-// A goroutine that still waits for the body does not delay the response.
-func TestFCGITimeoutHandlerDoesNotWaitForBody(t *testing.T) {
-	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	for _, part := range []string{rec(stdinStream, 1, "x"), rec(stdinStream, 1, "01234567")[:12]} {
-		settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
-		inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-			io.WriteString(c, sized(1000)+part)
-			pass(2 * time.Second)
-			if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") {
-				t.Errorf("%q", b)
-			}
-		})
-	}
-}
-
 // WriteTimeout also ends a connection whose peer sends GET_VALUES and does not read the replies,
 // even if they are sent one by one.
 func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
@@ -142,82 +60,5 @@ func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 		if elapsed := time.Since(start); elapsed < 5*time.Second || elapsed > 6*time.Second {
 			t.Errorf("closed after %v", elapsed)
 		}
-	})
-}
-
-// Shutdown waits for a running request, and for newGrace for a new connection.
-func TestFCGIShutdownWaitsForRequests(t *testing.T) {
-	begun, release := make(chan bool), make(chan bool)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/long" {
-			begun <- true
-			<-release
-		}
-		io.WriteString(w, r.URL.Path)
-	}), func(s *fcgiSite) {
-		idle, busy, used := s.peer(), s.peer(), s.peer()
-		idle.roundTrip(aGET("/"))
-		used.roundTrip(aGET("/"))
-		io.WriteString(used, question) // which is not a request
-		if kind, _, _, err := used.record(); kind != getValuesResult || err != nil {
-			s.Errorf("record of type %d, %v", kind, err)
-		}
-		io.WriteString(busy, aGET("/long"))
-		<-begun
-		done := make(chan error)
-		go func() { done <- s.server.Shutdown(context.Background()) }()
-		idle.mustClose()
-		used.mustClose()
-		select {
-		case err := <-done:
-			s.Errorf("did not wait: %v", err)
-		default:
-		}
-		if c, err := s.dial(); err == nil {
-			c.SetDeadline(time.Now().Add(time.Minute))
-			if n, err := c.Read(make([]byte, 1)); err == nil || timedOutErr(err) {
-				s.Errorf("a new connection read %d bytes, %v", n, err)
-			}
-			c.Close()
-		}
-		release <- true
-		if a := busy.readResponse(); a.body != "/long" {
-			s.Error(a)
-		}
-		busy.mustClose()
-		if err := <-done; err != nil {
-			s.Error(err)
-		}
-	})
-}
-
-// SetKeepAlivesEnabled(false) closes idle connections at once, and others after their response.
-func TestFCGIKeepAlivesDisabledClosesConnections(t *testing.T) {
-	begun, release := make(chan bool), make(chan bool)
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/long" {
-			begun <- true
-			<-release
-		}
-		io.WriteString(w, r.URL.Path)
-	}), func(s *fcgiSite) {
-		idle, busy := s.peer(), s.peer()
-		idle.roundTrip(aGET("/"))
-		io.WriteString(busy, aGET("/long"))
-		<-begun
-		s.server.SetKeepAlivesEnabled(false)
-		idle.mustClose()
-		release <- true
-		if a := busy.readResponse(); a.body != "/long" {
-			s.Error(a)
-		}
-		busy.mustClose()
-		p := s.peer()
-		p.roundTrip(aGET("/"))
-		p.mustClose()
-		s.server.SetKeepAlivesEnabled(true)
-		p = s.peer()
-		p.roundTrip(aGET("/"))
-		p.roundTrip(aGET("/"))
 	})
 }

@@ -4,11 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -93,37 +91,6 @@ func (r *rawHTTP2) send() {
 	r.output.Reset()
 }
 
-// A handler that closes the body ends the Read of another goroutine.
-func TestHTTP2BodyCloseEndsRead(t *testing.T) {
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		reading, ended := make(chan struct{}), make(chan error)
-		go func() {
-			r.Body.Read(make([]byte, 1))
-			close(reading)
-			_, err := r.Body.Read(make([]byte, 1))
-			ended <- err
-		}()
-		<-reading
-		runtime.Gosched()
-		r.Body.Close()
-		if err := <-ended; err == nil || errors.Is(err, io.EOF) {
-			t.Errorf("Read returned %v", err)
-		}
-		io.WriteString(w, "closed")
-	}, func(s *http2Site) {
-		body, end := io.Pipe()
-		go io.WriteString(end, "x")
-		response, err := s.client.Post(s.url, "a/b", body)
-		if err != nil {
-			s.Fatal(err)
-		}
-		defer response.Body.Close()
-		if got, err := io.ReadAll(response.Body); string(got) != "closed" {
-			t.Errorf("got %q, %v", got, err)
-		}
-	})
-}
-
 // A goroutine that reads the body of a request whose handler has returned never receives that of
 // another.
 func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
@@ -147,10 +114,10 @@ func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
 		io.WriteString(w, r.URL.Path)
 	}, func(s *http2Site) {
 		var clients sync.WaitGroup
-		for i := range 20 {
+		for i := range 8 {
 			clients.Go(func() {
 				letter := string(rune('a' + i))
-				for range 30 {
+				for range 12 {
 					body := strings.NewReader(strings.Repeat(letter, 20000))
 					response, err := s.client.Post(s.url+"/"+letter, "a/b", body)
 					if err != nil {
@@ -166,105 +133,6 @@ func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
 		}
 		clients.Wait()
 		readers.Wait()
-	})
-}
-
-// What a goroutine writes after its handler has returned reaches nobody.
-func TestHTTP2WritesAfterReturnAreLost(t *testing.T) {
-	var writers sync.WaitGroup
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/late" {
-			returned := r.Context().Done()
-			writers.Go(func() {
-				<-returned
-				for range 100 {
-					io.WriteString(w, "late")
-					w.(http.Flusher).Flush()
-				}
-			})
-			return
-		}
-		io.WriteString(w, r.URL.Path)
-	}, func(s *http2Site) {
-		var clients sync.WaitGroup
-		for range 8 {
-			clients.Go(func() {
-				for range 50 {
-					if got := s.get("/late"); got != "" {
-						t.Errorf("got %.20q", got)
-					}
-					if got := s.get("/own"); got != "/own" {
-						t.Errorf("got %.20q", got)
-					}
-				}
-			})
-		}
-		clients.Wait()
-		writers.Wait()
-	})
-}
-
-// Requests that arrive together are all served, whatever the handlers before them do.
-func TestHTTP2EndOfHandlerHoldsUpNoStream(t *testing.T) {
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/exit":
-			runtime.Goexit()
-		case "/panic":
-			panic(http.ErrAbortHandler)
-		case "/wait":
-			<-r.Context().Done()
-		case "/read":
-			io.Copy(io.Discard, r.Body)
-		case "/lock":
-			runtime.LockOSThread()
-		}
-		io.WriteString(w, "hello")
-	}, func(s *http2Site) {
-		c := s.raw()
-		const quick = 20
-		id := uint32(1)
-		for range quick {
-			for _, path := range []string{"/exit", "/quick", "/panic", "/wait", "/read", "/lock"} {
-				c.open(id, http.MethodPost, path, path != "/read")
-				id += 2
-			}
-		}
-		c.send()
-		for n := 0; n < 2*quick; {
-			f, err := c.ReadFrame()
-			if err != nil {
-				s.Fatalf("after %d responses: %v", n, err)
-			}
-			if d, ok := f.(*http2.DataFrame); ok {
-				if string(d.Data()) != "hello" {
-					s.Fatalf("got %q", d.Data())
-				}
-				n++
-			}
-		}
-	})
-}
-
-// A connection that ended with an error is closed soon, also if the client does not close it, and
-// uses no CPU time until then.
-func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
-	everyHTTP2Mode(t, func(http.ResponseWriter, *http.Request) {}, func(s *http2Site) {
-		ours := s.server.(*engine.Server)
-		c := s.raw()
-		c.open(2, http.MethodGet, "/", true)
-		for range 8000 { // more than a turn reads
-			c.WritePing(false, [8]byte{})
-		}
-		c.Conn.Write(c.output.Bytes())
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			if _, open := ours.Connections(); open == 0 {
-				return
-			}
-			if time.Now().After(deadline) {
-				s.Fatal("the connection is open")
-			}
-		}
 	})
 }
 
@@ -409,26 +277,18 @@ func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
 			}
 		}
 		var clients sync.WaitGroup
-		for i := range 16 {
+		for i := range 8 {
 			clients.Go(func() {
-				for j := range 16 {
+				for j := range 8 {
 					die((i + j) % 8)
 				}
 			})
 		}
 		clients.Wait()
 		s.client.CloseIdleConnections()
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-			all := make([]byte, 1<<20)
-			all = all[:runtime.Stack(all, true)]
+		eventually(s.T, "all connections and handlers have ended", func() bool {
 			_, open := ours.Connections()
-			streams := bytes.Count(all, []byte("h2.(*Stream).Run("))
-			if open == 0 && streams == 0 {
-				return
-			}
-			if time.Now().After(deadline) {
-				s.Fatalf("%d connections are open, %d handlers run\n%s", open, streams, all)
-			}
-		}
+			return open == 0 && !strings.Contains(allStacks(), "h2.(*Stream).Run(")
+		})
 	})
 }

@@ -293,38 +293,6 @@ func TestExtendedConnectIsThatOfNetHTTP(t *testing.T) {
 	}
 }
 
-// A tunnel survives the start of Shutdown, which waits for it. The client opens no more streams.
-func TestShutdownWaitsForExtendedConnect(t *testing.T) {
-	if !inExtendedConnectProcess(t) {
-		return
-	}
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		accept(w)
-		_ = echoFlushed(w, r)
-	}, func(s *http2Site) {
-		c := s.connect()
-		s.server.(*engine.Server).Retire()
-		stopped := make(chan error, 1)
-		go func() { stopped <- s.server.(*engine.Server).Shutdown(s.Context()) }()
-		for range 20 {
-			if got := c.exchange("hello"); got != "hello <nil>" {
-				s.Fatalf("got %q", got)
-			}
-		}
-		select {
-		case err := <-stopped:
-			s.Errorf("Shutdown has returned %v", err)
-		default:
-		}
-		c.out.Close()
-		_, _ = io.ReadAll(c.Body)
-		c.out.raw.Conn.Close() // as clients do after GOAWAY
-		if err := <-stopped; err != nil {
-			s.Error(err)
-		}
-	})
-}
-
 // Requests with :protocol that RFC 8441 does not allow are malformed. They receive 400.
 func TestMalformedExtendedConnectIsRejected(t *testing.T) {
 	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"

@@ -84,32 +84,3 @@ func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
 		}
 	}
 }
-
-// A connection that is closed because it was idle ends with GOAWAY, after which the client need not
-// fear that a request was processed.
-func TestHTTP2IdleConnectionEndsWithGoAway(t *testing.T) {
-	for maker := range makers {
-		for mode := range http2Modes {
-			t.Run(maker+" "+mode, func(t *testing.T) {
-				t.Parallel()
-				s := newHTTP2Site(t, maker, mode, &http.Server{IdleTimeout: time.Second,
-					Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
-				c := s.raw()
-				c.open(1, http.MethodGet, "/", true)
-				c.send()
-				for {
-					f, err := c.ReadFrame()
-					if err != nil {
-						t.Fatalf("the connection has ended without GOAWAY: %v", err)
-					}
-					if end, ok := f.(*http2.GoAwayFrame); ok {
-						if end.ErrCode != http2.ErrCodeNo || end.LastStreamID != 1 {
-							t.Errorf("%v", end)
-						}
-						return
-					}
-				}
-			})
-		}
-	}
-}

@@ -129,7 +129,6 @@ func TestHTTP2Target(t *testing.T) {
 	if !ok {
 		t.Skip("is run by tests of hostile clients")
 	}
-	withoutReserve(t)
 	s := serveTarget(t, maker, mode)
 	fmt.Println(s.pid, s.address)
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured

@@ -57,9 +57,6 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 	case "on loop":
 		ours.Dispatch = engine.OnLoop
 		s.server = ours
-	case "hooks on loops":
-		ours.HooksOnLoops = true
-		s.server = ours
 	default:
 		s.server = makers[maker](set)
 	}

@@ -17,7 +17,7 @@ func TestHTTP2ConnStatesAreThoseOfNetHTTP(t *testing.T) {
 	for _, mode := range []string{"h2c-goroutine", "h2-tls-goroutine", "h2c-shard", "h2-tls-shard"} {
 		t.Run(mode, func(t *testing.T) {
 			want := http2States(t, "net/http", mode)
-			if got := http2States(t, "hooks on loops", mode); got != want {
+			if got := http2States(t, "tare", mode); got != want {
 				t.Errorf("states %s, want %s", got, want)
 			}
 		})
@@ -53,7 +53,7 @@ func http2States(t *testing.T, maker, mode string) string {
 // A hook may wait for Shutdown when its connection is closed. When an HTTP/2 connection is idle, it
 // may not, as with net/http.
 func TestHTTP2HookMayWaitForShutdown(t *testing.T) {
-	for _, maker := range []string{"net/http", "tare", "hooks on loops"} {
+	for _, maker := range []string{"net/http", "tare"} {
 		for mode := range http2Modes {
 			t.Run(maker+"/"+mode, func(t *testing.T) {
 				t.Parallel()

@@ -1,20 +1,13 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"net/http"
 	"runtime"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/tarehq/tare/internal/engine"
 )
 
 // everyHTTP2Mode runs a test over every kind of connection. On shards, all handlers run on the loop
@@ -40,38 +33,6 @@ func (s *http2Site) get(path string) string {
 		s.Fatal(err)
 	}
 	return string(body)
-}
-
-// A client that uploads receives a response that the handler sends without reading the body.
-func TestHTTP2EarlyResponsesArrive(t *testing.T) {
-	everyHTTP2Mode(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusForbidden)
-		io.WriteString(w, "no")
-	}, func(s *http2Site) {
-		data := make([]byte, 2<<20) // more than the window
-		for _, isChunked := range []bool{false, true} {
-			var uploads sync.WaitGroup
-			for range 20 {
-				uploads.Go(func() {
-					var body io.Reader = bytes.NewReader(data)
-					if isChunked {
-						body = io.MultiReader(body)
-					}
-					response, err := s.client.Post(s.url, "text/plain", body)
-					if err != nil {
-						s.Error(err)
-						return
-					}
-					defer response.Body.Close()
-					text, err := io.ReadAll(response.Body)
-					if response.StatusCode != http.StatusForbidden || string(text) != "no" || err != nil {
-						s.Error(response.Status, string(text), err)
-					}
-				})
-			}
-			uploads.Wait()
-		}
-	})
 }
 
 // A handler that blocks holds up no other stream of its connection, also if its loop expected it to
@@ -128,71 +89,6 @@ func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
 	}
 }
 
-// What a handler has flushed arrives while it runs.
-func TestHTTP2FlushedOutputArrives(t *testing.T) {
-	next := make(chan struct{})
-	everyHTTP2Mode(t, func(w http.ResponseWriter, _ *http.Request) {
-		for range 3 {
-			io.WriteString(w, "event\n")
-			w.(http.Flusher).Flush()
-			<-next
-		}
-	}, func(s *http2Site) {
-		response, err := s.client.Get(s.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer response.Body.Close()
-		for range 3 {
-			line := make([]byte, len("event\n"))
-			if _, err := io.ReadFull(response.Body, line); err != nil {
-				t.Fatal(err)
-			}
-			next <- struct{}{}
-		}
-	})
-}
-
-// The context of a request ends when the client cancels it, and when the connection ends. Other
-// streams continue in the first case.
-func TestHTTP2ContextEnds(t *testing.T) {
-	entered, ended := make(chan struct{}), make(chan error)
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/wait" {
-			entered <- struct{}{}
-			<-r.Context().Done()
-			_, err := io.WriteString(w, strings.Repeat("x", 1<<20))
-			ended <- err
-		}
-	}, func(s *http2Site) {
-		for _, how := range []string{"reset", "close"} {
-			ctx, cancel := context.WithCancel(t.Context())
-			r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+"/wait", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var client sync.WaitGroup
-			client.Go(func() {
-				if _, err := s.client.Do(r); err == nil {
-					t.Error("a response")
-				}
-			})
-			<-entered
-			if how == "reset" {
-				s.get("/")
-				cancel()
-			} else {
-				s.server.Close()
-			}
-			if err := <-ended; err == nil {
-				t.Errorf("%s: the handler could write on", how)
-			}
-			client.Wait()
-			cancel()
-		}
-	})
-}
-
 // A handler that ends its goroutine ends its stream only.
 func TestHTTP2GoexitEndsStream(t *testing.T) {
 	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
@@ -209,66 +105,5 @@ func TestHTTP2GoexitEndsStream(t *testing.T) {
 				t.Errorf("got %q", got)
 			}
 		}
-	})
-}
-
-// Shutdown waits for running requests, and the client learns of it.
-func TestHTTP2ShutdownWaitsForRequests(t *testing.T) {
-	entered, release := make(chan struct{}), make(chan struct{})
-	everyHTTP2Mode(t, func(w http.ResponseWriter, _ *http.Request) {
-		entered <- struct{}{}
-		<-release
-		io.WriteString(w, "hello")
-	}, func(s *http2Site) {
-		got := make(chan string)
-		go func() { got <- s.get("/") }()
-		<-entered
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		ours := s.server.(*engine.Server)
-		if err := ours.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Shutdown did not wait: %v", err)
-		}
-		stopped := make(chan error)
-		go func() { stopped <- ours.Shutdown(t.Context()) }()
-		release <- struct{}{}
-		if text := <-got; text != "hello" {
-			t.Errorf("got %q", text)
-		}
-		start := time.Now()
-		if err := <-stopped; err != nil || time.Since(start) > 30*time.Second {
-			t.Errorf("Shutdown: %v after %v", err, time.Since(start))
-		}
-	})
-}
-
-// Many clients with many streams receive their own responses.
-func TestHTTP2StreamsAreNotMixed(t *testing.T) {
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		if strings.HasSuffix(r.URL.Path, "7") {
-			runtime.Gosched()
-		}
-		io.WriteString(w, r.URL.Path+string(body))
-	}, func(s *http2Site) {
-		var clients sync.WaitGroup
-		for i := range 50 {
-			clients.Go(func() {
-				path, body := "/"+strings.Repeat("p", i), strings.Repeat("b", i*700)
-				for range 20 {
-					response, err := s.client.Post(s.url+path, "text/plain", strings.NewReader(body))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					got, err := io.ReadAll(response.Body)
-					response.Body.Close()
-					if string(got) != path+body || err != nil {
-						t.Errorf("%d bytes, %v", len(got), err)
-					}
-				}
-			})
-		}
-		clients.Wait()
 	})
 }

@@ -1,178 +1,18 @@
 package engine_test
 
 import (
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/engine"
 )
 
 // onLoop reports whether the handler that calls it runs on a loop.
 func onLoop() bool {
 	b := make([]byte, 8<<10)
 	return strings.Contains(string(b[:runtime.Stack(b, false)]), ".serveAsLeader(")
-}
-
-// trained returns a connection over which the paths were requested until they run on the loop.
-func trained(t *testing.T, dial func() net.Conn, paths ...string) net.Conn {
-	t.Helper()
-	c := dial()
-	for range 200 {
-		for _, path := range paths {
-			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
-			readResponses(t, c, 1)
-		}
-	}
-	return c
-}
-
-// A route that was quick for long and then hangs leaves the loops after it has held up each of them
-// once. None of its handlers needs to return for that.
-func TestHungRouteLeavesAllLoops(t *testing.T) {
-	const hung = 64
-	release := make(chan bool)
-	var hangs atomic.Bool
-	var on, all atomic.Int32
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if hangs.Load() && r.URL.Path == "/hung" {
-			if all.Add(1); onLoop() {
-				on.Add(1)
-			}
-			<-release
-		}
-		io.WriteString(w, "done.")
-	})})
-	quick := trained(t, dial, "/hung", "/quick")
-	hangs.Store(true)
-	var clients []net.Conn
-	for range hung {
-		c := dial()
-		io.WriteString(c, "GET /hung HTTP/1.1\r\nHost: a\r\n\r\n")
-		clients = append(clients, c)
-	}
-	for start := time.Now(); all.Load() < hung; time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("%d of %d requests have reached the handler", all.Load(), hung)
-		}
-	}
-	if n := int(on.Load()); n > 2*runtime.GOMAXPROCS(0) {
-		t.Errorf("%d of %d hung handlers ran on a loop", n, hung)
-	}
-	io.WriteString(quick, "GET /quick HTTP/1.1\r\nHost: a\r\n\r\n")
-	readResponses(t, quick, 1)
-	close(release)
-	for _, c := range clients {
-		readResponses(t, c, 1)
-	}
-}
-
-// If a resource that many routes share stops, most routes leave the loops before they hold one up.
-func TestOutageTakesAllRoutesOffTheLoops(t *testing.T) {
-	const routes = 48
-	release := make(chan bool)
-	var hangs atomic.Bool
-	var on, all atomic.Int32
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if hangs.Load() {
-			if all.Add(1); onLoop() {
-				on.Add(1)
-			}
-			<-release
-		}
-		io.WriteString(w, "done.")
-	})})
-	var paths []string
-	for i := range routes {
-		paths = append(paths, fmt.Sprintf("/%d", i))
-	}
-	trained(t, dial, paths...)
-	hangs.Store(true)
-	var clients []net.Conn
-	for _, path := range paths {
-		c := dial()
-		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", path)
-		clients = append(clients, c)
-	}
-	for start := time.Now(); all.Load() < routes; time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("%d of %d requests have reached the handler", all.Load(), routes)
-		}
-	}
-	if n := int(on.Load()); n > routes/2 {
-		t.Errorf("%d of %d hung handlers ran on a loop", n, routes)
-	}
-	close(release)
-	for _, c := range clients {
-		readResponses(t, c, 1)
-	}
-}
-
-// A client that pipelines and disconnects when its response is sent cannot choose where the next
-// handler runs.
-func TestResetClientCannotPutHandlersOnLoop(t *testing.T) {
-	var on, all atomic.Int32
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			if all.Add(1); onLoop() {
-				on.Add(1)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		io.WriteString(w, "done.")
-	})})
-	quick := trained(t, dial, "/quick")
-	for range 50 {
-		c := dial()
-		io.WriteString(c, strings.Repeat("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n",
-			4)+"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n")
-		c.(*net.TCPConn).SetLinger(0)
-		c.Close()
-		io.WriteString(quick, get)
-		readResponses(t, quick, 1)
-	}
-	if n := on.Load(); n > 0 {
-		t.Errorf("%d of %d slow handlers ran on a loop", n, all.Load())
-	}
-}
-
-// A client that sends without pause leaves the loop to others, even if all handlers run on loops.
-// On a busy machine its runner may lose the lead before the end of its turn. Then it has also left
-// the loop, although onLoop does not show that.
-func TestEndlessPipelineLeavesTheLoop(t *testing.T) {
-	const n = 4000
-	var on atomic.Int32
-	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if onLoop() {
-			on.Add(1)
-		}
-		io.WriteString(w, "done.")
-	})})
-	s.Dispatch = engine.OnLoop
-	served := goServe(s, l)
-	defer func() { s.Close(); <-served }()
-	for range 20 {
-		on.Store(0)
-		c, err := dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.SetDeadline(time.Now().Add(time.Minute))
-		go io.WriteString(c, strings.Repeat("GET /flood HTTP/1.1\r\nHost: a\r\n\r\n", n))
-		readResponses(t, c, n)
-		c.Close()
-		if on := on.Load(); on > 0 && on <= n/2 {
-			return
-		}
-	}
-	t.Errorf("%d of %d pipelined requests ran on the loop", on.Load(), n)
 }
 
 // GOMAXPROCS may grow while the server runs: new connections use the new processors.

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -83,10 +82,7 @@ func differentFields(n int) string {
 // MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion to what it
 // sends.
 func TestClientsCannotAmplifyAllocation(t *testing.T) {
-	withoutReserve(t)
-	if testkit.Race {
-		t.Skip("the race detector allocates, too")
-	}
+	testkit.NoRace(t, "it allocates, too")
 	check := func(name, text string, newServer func(*http.Server) server, readers ...string) {
 		t.Run(name, func(t *testing.T) {
 			bound := uint64(allocatedFixed + allocatedPerByte*len(text))
@@ -172,10 +168,7 @@ func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 // The same over shards, with the whole corpus at once, because the test cannot measure a single
 // connection.
 func TestSocketsCannotAmplifyAllocation(t *testing.T) {
-	withoutReserve(t)
-	if testkit.Race {
-		t.Skip("the race detector allocates, too")
-	}
+	testkit.NoRace(t, "it allocates, too")
 	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
 	}), func(s *site) {
@@ -199,7 +192,6 @@ func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 // MN-40: a client that pipelines without pause and reads nothing is limited in time by
 // WriteTimeout, and in memory in any case.
 func TestEndlessPipeliningIsLimited(t *testing.T) {
-	withoutReserve(t)
 	var calls atomic.Int64
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 500 * time.Millisecond,
@@ -231,13 +223,6 @@ func TestEndlessPipeliningIsLimited(t *testing.T) {
 	})
 }
 
-// withoutReserve sets GOGC, so that servers do not reserve memory while a test measures
-// allocations.
-func withoutReserve(t *testing.T) {
-	old := debug.SetGCPercent(99)
-	t.Cleanup(func() { debug.SetGCPercent(old) })
-}
-
 // inUse returns the memory of the process's stacks and heap.
 func inUse() uint64 {
 	var m runtime.MemStats
@@ -249,7 +234,6 @@ func inUse() uint64 {
 // MN-40: thousands of slow clients, in any phase, hold memory in proportion to their number. They
 // run in another process, because this one has descriptors for only one side.
 func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
-	withoutReserve(t)
 	n, perConn := 900, 32<<10
 	if testkit.Race {
 		perConn *= 3
@@ -336,28 +320,38 @@ func TestClientsThatTrickle(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// MN-40: draining a body is limited in time, whatever deadlines are set.
+// MN-40: draining a body is limited in time, whatever deadlines are set, and so is what precedes
+// the records of a body.
 func TestDrainIsLimitedInTime(t *testing.T) {
-	for _, name := range []string{"nothing", "flushed", "duplex", "own deadline"} {
-		t.Run(name, func(t *testing.T) {
-			h, ok := leaveBody[name]
-			if !ok {
-				h = func(w http.ResponseWriter, _ *http.Request) {
-					http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour))
-				}
-			}
-			for _, framing := range []string{"Content-Length: 1000", "Transfer-Encoding: chunked"} {
-				inBubble(t, &http.Server{Handler: h}, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-					io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
-					start := time.Now()
-					b, err := io.ReadAll(c)
-					if elapsed := time.Since(start); elapsed > 31*time.Second || err != nil ||
-						!strings.HasPrefix(string(b), "HTTP/1.1 200 OK\r\n") {
-						t.Errorf("%q, %v after %v", b, err, elapsed)
-					}
+	ownDeadline := func(w http.ResponseWriter, _ *http.Request) {
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour))
+	}
+	for protocol, p := range timedProtocols() {
+		for name, h := range map[string]http.HandlerFunc{"nothing": leaveBody["nothing"],
+			"flushed": leaveBody["flushed"], "duplex": leaveBody["duplex"], "own deadline": ownDeadline} {
+			for i, text := range p.unread {
+				t.Run(fmt.Sprint(protocol, "/", name, i), func(t *testing.T) {
+					set := &http.Server{Handler: h}
+					p.inBubble(t, set, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+						io.WriteString(c, text)
+						start := time.Now()
+						var client sync.WaitGroup
+						defer client.Wait()
+						client.Go(func() {
+							for range 32 {
+								time.Sleep(time.Second)
+								io.WriteString(c, p.trickle)
+							}
+						})
+						b, err := io.ReadAll(c)
+						if elapsed := time.Since(start); elapsed > 31*time.Second || err != nil ||
+							!strings.Contains(string(b), " 200 OK\r\n") {
+							t.Errorf("%q, %v after %v", b, err, elapsed)
+						}
+					})
 				})
 			}
-		})
+		}
 	}
 }
 
@@ -365,19 +359,18 @@ func TestDrainIsLimitedInTime(t *testing.T) {
 // leaves such a goroutine.
 func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-	for _, framing := range []string{"Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue",
-		"Transfer-Encoding: chunked"} {
-		t.Run(framing, func(t *testing.T) {
+	for protocol, p := range timedProtocols() {
+		for _, text := range p.unread {
 			settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
-			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-				io.WriteString(c, "POST / HTTP/1.1\r\n"+host+framing+"\r\n\r\n")
+			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, text)
 				pass(2 * time.Second)
 				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") ||
-					!strings.Contains(string(b), "Connection: close") {
-					t.Errorf("%q", b)
+					protocol == "HTTP" && !strings.Contains(string(b), "Connection: close") {
+					t.Errorf("%q: %q", text, b)
 				}
 			})
-		})
+		}
 	}
 }
 

@@ -13,13 +13,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -170,37 +166,8 @@ func (s *site) get(path string) string {
 	return string(b)
 }
 
-func TestManyClientsAreServed(t *testing.T) {
-	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %s", r.URL.Query().Get("n"), b)
-	}), func(s *site) {
-		var wg sync.WaitGroup
-		for i := range 16 {
-			wg.Go(func() {
-				for j := range 30 {
-					want := fmt.Sprintf("%d-%d", i, j)
-					resp, err := s.client.Post("http://host/?n="+want, "text/plain",
-						strings.NewReader(strings.Repeat(want, j*50)))
-					if err != nil {
-						s.Error(err)
-						return
-					}
-					b, err := io.ReadAll(resp.Body)
-					resp.Body.Close()
-					if got := want + " " + strings.Repeat(want, j*50); err != nil || string(b) != got {
-						s.Errorf("got %d bytes, %v; want %d", len(b), err, len(got))
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
 // An upload streams to the handler, and a download from it, in constant memory.
 func TestLargeBodiesUseConstantMemory(t *testing.T) {
-	withoutReserve(t)
 	const size = 20 << 20
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		sum := sha256.New()
@@ -264,106 +231,5 @@ func TestHandlersSeeConnectionType(t *testing.T) {
 		if got := s.get("/"); got != want {
 			s.Errorf("got %s, want %s", got, want)
 		}
-	})
-}
-
-func TestReverseProxyAsHandlerWorks(t *testing.T) {
-	backend := httptest.NewServer(http.HandlerFunc(dump))
-	defer backend.Close()
-	target, _ := url.Parse(backend.URL)
-	everyMode(t, func() *http.Server {
-		return &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(target)
-			r.SetXForwarded()
-		}}}
-	}, func(s *site) {
-		if got := s.get("/x?y"); !strings.Contains(got, `GET "/x?y" HTTP/1.1`) ||
-			!strings.Contains(got, "X-Forwarded-Host:[host]") {
-			s.Error(got)
-		}
-	})
-}
-
-func TestShutdownWaitsForHandlers(t *testing.T) {
-	entered, release := make(chan bool), make(chan bool)
-	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		entered <- true
-		<-release
-		io.WriteString(w, "done")
-	})})
-	served := goServe(s, l)
-	idle, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { io.WriteString(idle, get); <-entered; release <- true }()
-	if n, err := idle.Read(make([]byte, 1000)); n == 0 {
-		t.Fatal(err)
-	}
-	busy, _ := dial()
-	io.WriteString(busy, get)
-	<-entered
-
-	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while a handler runs: %v", err)
-	}
-	if n, err := idle.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("idle connection not closed: %d %v", n, err)
-	}
-	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-		t.Errorf("Serve returned %v", err)
-	}
-	if c, err := dial(); err == nil {
-		c.Close()
-		t.Error("still accepting")
-	}
-	done := make(chan error)
-	go func() { done <- s.Shutdown(context.Background()) }()
-	release <- true
-	response, err := io.ReadAll(busy)
-	if !strings.Contains(string(response), "Connection: close") || !strings.HasSuffix(string(response), "done") {
-		t.Errorf("last response %q, %v", response, err)
-	}
-	if err := <-done; err != nil {
-		t.Errorf("after the handler returned: %v", err)
-	}
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		t.Errorf("Serve after Shutdown returned %v", err)
-	}
-}
-
-func TestCloseEndsConnectionsOfRunningHandlers(t *testing.T) {
-	entered := make(chan bool, 1)
-	everyMode(t, handle(func(_ http.ResponseWriter, r *http.Request) {
-		entered <- true
-		<-r.Context().Done()
-	}), func(s *site) {
-		failed := make(chan error)
-		go func() {
-			_, err := s.client.Get("http://host/")
-			failed <- err
-		}()
-		<-entered
-		s.server.Close()
-		if err := <-failed; err == nil {
-			s.Error("got a response")
-		}
-	})
-}
-
-// runtime.Goexit in a handler ends its connection, and nothing else.
-func TestGoexitEndsOnlyItsConnection(t *testing.T) {
-	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/exit" {
-			runtime.Goexit()
-		}
-	}), func(s *site) {
-		if _, err := s.client.Get("http://host/exit"); err == nil {
-			s.Error("got a response")
-		}
-		s.get("/")
 	})
 }

@@ -20,9 +20,7 @@ import (
 // response would cut that response in two. Their writes race with the end of the handler, which is
 // their own fault. The test therefore does not run with the race detector.
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the handlers here are racy, on purpose")
-	}
+	testkit.NoRace(t, "the handlers here are racy, on purpose")
 	var stop atomic.Bool
 	var lateCalls sync.WaitGroup
 	settings := handle(func(w http.ResponseWriter, r *http.Request) {
@@ -134,9 +132,7 @@ func soak(short, long time.Duration) time.Duration {
 // MN-46: a write that a slow reader blocks, in a goroutine that outlives its handler, ends with its
 // own connection.
 func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the handlers here are racy, on purpose")
-	}
+	testkit.NoRace(t, "the handlers here are racy, on purpose")
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/leave" {
 			control := http.NewResponseController(w)

@@ -100,10 +100,7 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 // A small part of a large request that a program keeps holds neither the request nor its
 // connection.
 func TestKeptPartsHoldLittleMemory(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector is slow with large heads")
-	}
-	withoutReserve(t)
+	testkit.NoRace(t, "it is slow with large heads")
 	got := make(chan any, 1)
 	someModes(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		got <- kept[r.URL.Query().Get("keep")](r)
@@ -155,7 +152,6 @@ func TestKeptPartsHoldLittleMemory(t *testing.T) {
 
 // Kept client addresses do not hold the records of their connections.
 func TestKeptAddressesHoldNoConnection(t *testing.T) {
-	withoutReserve(t)
 	got := make(chan any, 1)
 	for _, of := range []string{"address", "request"} {
 		bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {

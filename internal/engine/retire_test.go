@@ -41,38 +41,6 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	})
 }
 
-// A response that began before Retire, without announcing the end, is not the last one.
-func TestRetireSparesResponseInProgress(t *testing.T) {
-	begun, finish := make(chan bool, 1), make(chan bool, 1)
-	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/slow" {
-			return
-		}
-		http.NewResponseController(w).Flush()
-		begun <- true
-		<-finish
-	}), func(s *site) {
-		c := s.connect()
-		in := bufio.NewReader(c)
-		for i, path := range []string{"/slow", "/"} {
-			fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: host\r\n\r\n", path)
-			if i == 0 {
-				<-begun
-				s.server.Retire()
-				finish <- true
-			}
-			resp, err := http.ReadResponse(in, nil)
-			if err != nil {
-				s.Fatal(err)
-			}
-			io.Copy(io.Discard, resp.Body)
-			if resp.Close != (i == 1) {
-				s.Errorf("%s: close %v", path, resp.Close)
-			}
-		}
-	})
-}
-
 // Over HTTP/2 GOAWAY announces the end, and concurrent requests use another connection.
 func TestRetireSendsGOAWAY(t *testing.T) {
 	protocols := new(http.Protocols)

@@ -91,7 +91,12 @@ var requests = map[string][]string{
 	"chunked with length": {"GET / HTTP/1.1\r\n" + host + "Trailer: Sum\r\n\r\n"},
 	"trailers": {"POST / HTTP/1.1\r\n" + host +
 		"Transfer-Encoding: chunked\r\nTrailer: Sum, other\r\n\r\n3\r\nabc\r\n0\r\nSum: 1\r\nMore: 2\r\n\r\n"},
-	"chunked cut off": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nab", closeWrite},
+	"trailer of a known name": {"POST / HTTP/1.1\r\n" + host +
+		"Transfer-Encoding: chunked\r\n\r\n0\r\nAuthorization: root\r\n\r\n"},
+	"declined upgrade": {"GET /1 HTTP/1.1\r\n" + host + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
+		"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n"},
+	"preface of HTTP/2": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", closeWrite},
+	"chunked cut off":   {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n3\r\nab", closeWrite},
 	"continue": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n",
 		"hello", "GET /next HTTP/1.1\r\n" + host + "\r\n"},
 	"continue twice": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n" +

@@ -36,7 +36,6 @@ var fileSenders = map[string]func(w http.ResponseWriter, r *http.Request, f *os.
 
 // The kernel sends a large file: the process neither reads it nor holds it in memory.
 func TestLargeFileIsSentWithoutReading(t *testing.T) {
-	withoutReserve(t)
 	const size, mostReads, mostAllocated = 100 << 20, 500, 8 << 20
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {

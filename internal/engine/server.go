@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/netconn"
 	"github.com/tarehq/tare/internal/engine/shard"
@@ -26,8 +27,6 @@ type Server struct {
 	MaxFieldBytes       int
 	MaxHeaderValueCount int
 	ExtendedConnect     bool
-	HooksOnLoops        bool
-	HeapReserve         int64
 	Refused             func(Refusal)
 
 	// FastCGI makes connections speak FastCGI instead of HTTP.
@@ -42,10 +41,10 @@ type Server struct {
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
+	listening sync.WaitGroup // counts listeners; grows while mu is locked
 	conns     netconn.List
-	headers   map[*headerWait]struct{}
-	shards    *shard.Group // nil until a listener needs them
-	reserve   reserve
+	awaited   map[connection.AboveSocket]time.Time // since when; zero once the socket is there
+	shards    *shard.Group                         // nil until a listener needs them
 }
 
 // Refusal is a request that no handler sees.
@@ -54,11 +53,10 @@ type Refusal = exchange.Refusal
 // New returns a server for the settings. The caller must not change them after it has called Serve.
 func New(settings *http.Server) *Server {
 	s := &Server{settings: settings, listeners: make(map[net.Listener]struct{}),
-		headers: make(map[*headerWait]struct{})}
+		awaited: make(map[connection.AboveSocket]time.Time)}
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.state.KeepAlivesDisabled = keepAlivesDisabled(settings)
-	s.reserve.trimmer.handshakes = &s.state.Handshakes
 	return s
 }
 
@@ -80,8 +78,6 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	defer s.untrackListener(once)
 	p := s.newServeConfig(l, secure)
 	defer p.stopWorkers()
-	s.reserve.retain(s.HeapReserve)
-	defer s.reserve.release()
 	var accept func() error
 	if p.canUseShards(s.FastCGI) {
 		accept = s.shardAcceptor(p, once)
@@ -142,7 +138,7 @@ func (s *Server) acceptConn(p *serveConfig, l net.Listener) error {
 		s.group().MakeRoom(err)
 		return err
 	}
-	s.startWrapped(p, nc)
+	s.startAccepted(p, nc)
 	return nil
 }
 
@@ -167,8 +163,8 @@ func (s *Server) connContext(ctx context.Context, nc net.Conn) context.Context {
 	return ctx
 }
 
-func (s *Server) startConn(p *serveConfig, nc net.Conn) {
-	c := netconn.New(&p.netConns, nc, s.connContext(p.exchanges.BaseContext, nc))
+func (s *Server) startConn(p *serveConfig, nc net.Conn, ctx context.Context) {
+	c := netconn.New(&p.netConns, nc, s.connContext(ctx, nc))
 	if !s.track(c) {
 		nc.Close()
 		return
@@ -191,6 +187,9 @@ func (s *Server) StopListening() (err error) {
 	}
 	return err
 }
+
+// WaitListeners returns when no Serve accepts connections any more.
+func (s *Server) WaitListeners() { s.listening.Wait() }
 
 // Shutdown stops accepting and closes connections that wait for a request. It returns when the
 // other connections have finished their requests, or with ctx's error. Connections that were
@@ -219,7 +218,7 @@ func (s *Server) Close() error {
 	s.state.Aborted.Store(true)
 	err := s.StopListening()
 	s.closeConns(func(*netconn.Conn) bool { return true })
-	s.closeHeaders(0)
+	s.closeAwaited(0)
 	s.group().CloseAll()
 	return err
 }
@@ -228,9 +227,9 @@ func (s *Server) Close() error {
 // connections are not counted as open.
 func (s *Server) Connections() (accepted, open int64) {
 	s.mu.Lock()
-	awaited := len(s.headers)
+	awaited := len(s.awaited)
 	s.mu.Unlock()
-	onShards := s.group().Open() // connections move to shards after their headers, and from them to goroutines
+	onShards := s.group().Open() // awaited connections move to shards, and from them to goroutines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited)
@@ -262,7 +261,7 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 // closeIdle closes the connections that wait for a request, and returns how many stay open. It
 // counts those of shards first, because connections move only from shards to goroutines.
 func (s *Server) closeIdle() int {
-	s.closeNewHeaders()
+	s.closeAwaited(exchange.NewGrace)
 	onShards := s.group().CloseIdle()
 	return onShards + s.closeConns(func(c *netconn.Conn) bool { return c.ClaimForClosing(isQuiet) })
 }
@@ -278,6 +277,7 @@ func (s *Server) trackListener(l net.Listener) bool {
 		return false
 	}
 	s.listeners[l] = struct{}{}
+	s.listening.Add(1)
 	s.state.Accepting.Add(1)
 	return true
 }
@@ -286,10 +286,11 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.mu.Lock()
 	delete(s.listeners, l)
 	s.mu.Unlock()
+	s.listening.Done()
 	s.endAccepting()
 }
 
-// endAccepting is called when a Serve call or the wait for a header has ended. Accepting counts
+// endAccepting is called when a Serve call or the wait for a socket has ended. Accepting counts
 // both.
 func (s *Server) endAccepting() {
 	s.state.Accepting.Add(-1)

@@ -1,9 +1,7 @@
 package engine_test
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +12,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,59 +35,6 @@ func TestAppendToFieldValuesChangesNoOtherField(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-}
-
-// With full duplex the handler can read the body after the response has begun. Otherwise the
-// remainder was drained before the response.
-func TestFullDuplexKeepsBodyReadable(t *testing.T) {
-	for _, duplex := range []bool{false, true} {
-		t.Run(fmt.Sprint(duplex), func(t *testing.T) {
-			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				control := http.NewResponseController(w)
-				if duplex {
-					if err := control.EnableFullDuplex(); err != nil {
-						t.Error(err)
-					}
-				}
-				line := make([]byte, 3)
-				for range 2 {
-					_, err := io.ReadFull(r.Body, line)
-					fmt.Fprintf(w, "%s %v.", line, err)
-					control.Flush()
-				}
-			})}
-			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-				io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 6\r\n\r\none")
-				synctest.Wait()
-				first, _ := c.Received()
-				io.WriteString(c, "two")
-				synctest.Wait()
-				second, _ := c.Received()
-				if got := strings.Contains(string(first), "one <nil>."); got != duplex {
-					t.Errorf("response before the body was complete: %v\n%q", got, first)
-				}
-				if got := strings.Contains(string(second), "two <nil>."); got != duplex {
-					t.Errorf("read after answering: %v\n%q", got, second)
-				}
-			})
-		})
-	}
-}
-
-func TestKeepAlivesDisabledClosesConnections(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
-		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-			io.WriteString(c, get)
-			synctest.Wait()
-			if b, closed := c.Received(); closed {
-				t.Fatalf("closed after %q", b)
-			}
-			s.SetKeepAlivesEnabled(false)
-			synctest.Wait()
-			if _, closed := c.Received(); !closed {
-				t.Error("idle connection left open")
-			}
-		})
 }
 
 // Temporary files of a multipart form are removed once the handler has returned.
@@ -227,117 +171,6 @@ func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
 	}
 }
 
-func TestTLSConnectionsAreServed(t *testing.T) {
-	listen := modes["tls"]
-	var logged testkit.Log
-	l, dial := listen(t)
-	s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
-	served := goServe(s, l)
-	defer func() { s.Close(); <-served }()
-
-	plain, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer plain.Close()
-	io.WriteString(plain, get)
-	if b, _ := io.ReadAll(plain); !strings.Contains(string(b), "400 Bad Request") ||
-		!strings.Contains(string(b), "HTTPS server") {
-		t.Errorf("response to HTTP on an HTTPS port: %q", b)
-	}
-	if !strings.Contains(logged.String(), "client sent an HTTP request to an HTTPS server") {
-		t.Errorf("logged %q", logged.String())
-	}
-	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-	if b, _ := io.ReadAll(c); !strings.Contains(string(b), "tls true") {
-		t.Errorf("Request.TLS is set: %q", b)
-	}
-}
-
-// A hijacked connection has none of the server's deadlines.
-func TestHijackClearsDeadlines(t *testing.T) {
-	settings := &http.Server{ReadTimeout: time.Second, WriteTimeout: time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			c, rw, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			go func() {
-				defer c.Close()
-				line, err := rw.ReadString('\n')
-				fmt.Fprintf(rw, "got %q %v", line, err)
-				rw.Flush()
-			}()
-		})}
-	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, get)
-		pass(time.Hour)
-		io.WriteString(c, "late\n")
-		if line, err := bufio.NewReader(c).ReadString(0); line != `got "late\n" <nil>` || err != io.EOF {
-			t.Errorf("%q %v", line, err)
-		}
-	})
-}
-
-// Calls after the handler has returned fail and have no effect.
-func TestWritesAfterHandlerReturnedFail(t *testing.T) {
-	var kept http.ResponseWriter
-	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if kept == nil {
-			kept = w
-		}
-		io.WriteString(w, "mine")
-	})}
-	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, get)
-		synctest.Wait()
-		c.Received()
-		if n, err := io.WriteString(kept, "late"); n != 0 || err == nil {
-			t.Errorf("wrote %d, %v", n, err)
-		}
-		if err := http.NewResponseController(kept).Flush(); err == nil {
-			t.Error("flushed")
-		}
-		func() {
-			defer func() {
-				if recover() == nil {
-					t.Error("hijacked")
-				}
-			}()
-			http.NewResponseController(kept).Hijack()
-		}()
-		io.WriteString(c, get)
-		synctest.Wait()
-		if b, _ := c.Received(); strings.Contains(string(b), "late") || !strings.HasSuffix(string(b), "mine") {
-			t.Errorf("%q", b)
-		}
-	})
-}
-
-// A request of a server whose base context has ended is canceled from the start, as with net/http.
-func TestCanceledBaseContextCancelsRequests(t *testing.T) {
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	var got error
-	settings := &http.Server{
-		BaseContext: func(net.Listener) context.Context { return ended },
-		Handler:     http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.Context().Err() }),
-	}
-	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, get)
-		synctest.Wait()
-		if !errors.Is(got, context.Canceled) {
-			t.Error(got)
-		}
-	})
-}
-
 // Input may fill the buffer to the last byte while the departure watch runs.
 func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 	const bufferSize = 4 << 10
@@ -361,62 +194,4 @@ func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
 			t.Errorf("closed=%v %q", closed, b)
 		}
 	})
-}
-
-// Goroutines of a handler write and copy a file. The race detector must find nothing.
-func TestConcurrentWritesDoNotRace(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, make([]byte, 10_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		var writer sync.WaitGroup
-		writer.Go(func() { io.WriteString(w, "text") })
-		time.Sleep(time.Second)
-		io.Copy(w, f)
-		writer.Wait()
-	})}
-	inBubble(t, settings, func(_ *testing.T, _ *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		time.Sleep(2 * time.Second)
-	})
-}
-
-// A goroutine that reads the body sets deadlines while the handler writes, and while another one
-// hijacks the connection. The race detector must find nothing.
-func TestConcurrentDeadlinesDoNotRace(t *testing.T) {
-	for _, takes := range []bool{false, true} {
-		t.Run(fmt.Sprint(takes), func(t *testing.T) {
-			settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				control := http.NewResponseController(w)
-				var reader sync.WaitGroup
-				reader.Go(func() {
-					for range 100 {
-						_ = control.SetReadDeadline(time.Time{})
-					}
-				})
-				if takes {
-					nc, _, err := control.Hijack()
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					reader.Wait()
-					nc.Close()
-					return
-				}
-				w.WriteHeader(http.StatusOK)
-				reader.Wait()
-			})}
-			inBubble(t, settings, func(_ *testing.T, _ *engine.Server, c *testkit.MemConn) {
-				io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-				synctest.Wait()
-			})
-		})
-	}
 }

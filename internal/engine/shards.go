@@ -6,7 +6,7 @@ import "github.com/tarehq/tare/internal/engine/shard"
 // l's connections must take the goroutine path: because they are not sockets, or because hooks
 // require the net.Conn of each.
 func (s *Server) shardAcceptor(p *serveConfig, l *onceCloseListener) func() error {
-	if !shard.Supports(l.Listener) || !s.hooksAllowShards() {
+	if !shard.Supports(l.Listener) || s.hasHooks() {
 		return nil
 	}
 	g, err := s.ensureGroup()
@@ -17,11 +17,8 @@ func (s *Server) shardAcceptor(p *serveConfig, l *onceCloseListener) func() erro
 	return g.Accept(&p.shards, l.closed)
 }
 
-// hooksAllowShards reports whether there are no hooks, or the settings permit that hooks receive
-// connections of shards.
-func (s *Server) hooksAllowShards() bool {
-	return s.HooksOnLoops || s.settings.ConnContext == nil && s.settings.ConnState == nil
-}
+// hasHooks reports whether there are hooks, which receive the net.Conn of each connection.
+func (s *Server) hasHooks() bool { return s.settings.ConnContext != nil || s.settings.ConnState != nil }
 
 // ensureGroup returns the server's shards and starts them if necessary.
 func (s *Server) ensureGroup() (*shard.Group, error) {

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -38,28 +37,6 @@ func pipelinedResponsesAreNotHeldBack(t *testing.T, mode string) {
 			t.Fatalf("%q", got)
 		}
 		c.Close()
-	}
-}
-
-// Thousands of pipelined requests get responses in order and in few writes.
-func TestPipelinedResponsesKeepOrder(t *testing.T) { onShards(t, pipelinedResponsesKeepOrder) }
-
-func pipelinedResponsesKeepOrder(t *testing.T, mode string) {
-	const n = 3000
-	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s.", r.URL.RawQuery)
-	})})
-	c := dial()
-	go func() {
-		for i := range n {
-			fmt.Fprintf(c, "GET /?%d HTTP/1.1\r\nHost: a\r\n\r\n", i)
-		}
-	}()
-	got := readResponses(t, c, n)
-	for i, part := range strings.Split(got, "HTTP/1.1 ")[1:] {
-		if !strings.HasSuffix(part, fmt.Sprintf("\r\n\r\n%d.", i)) {
-			t.Fatalf("response %d is %q", i, part)
-		}
 	}
 }
 

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"fmt"
-	"github.com/tarehq/tare/internal/testkit"
 	"io"
 	"log"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // hiddenIn are requests whose bodies look like other requests.
@@ -113,19 +111,6 @@ func TestUnusedTunnelIsNoRequest(t *testing.T) {
 	}
 }
 
-// MN-12, MN-16: an Upgrade that gets a 200 response is no upgrade.
-func TestDeclinedUpgradeIsNoTunnel(t *testing.T) {
-	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }), func(s *site) {
-		got := s.exchangeText("GET /1 HTTP/1.1\r\n" + host +
-			"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n" +
-			"\r\nGET /2 HTTP/1.1\r\n" + host + "\r\n")
-		if strings.Count(got, "200 OK") != 2 || strings.Contains(got, "101 ") || !strings.Contains(got, "/1") ||
-			!strings.Contains(got, "/2") {
-			s.Errorf("%q", got)
-		}
-	})
-}
-
 // evil would end its line and the head, and start a page.
 const evil = "x\r\nSet-Cookie: evil\r\n\r\n<html>\x00\x7f"
 
@@ -206,19 +191,6 @@ func TestLogsAreEscaped(t *testing.T) {
 	})
 }
 
-// MN-10: trailer fields do not become header fields, even if their names are known.
-func TestTrailersAreNoHeaderFields(t *testing.T) {
-	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		fmt.Fprintf(w, "header %q trailer %q", r.Header["Authorization"], r.Trailer["Authorization"])
-	}), func(s *site) {
-		got := s.exchangeText(chunkedPost + "0\r\nAuthorization: root\r\n\r\n")
-		if !strings.HasSuffix(got, `header [] trailer ["root"]`) {
-			s.Errorf("%q", got)
-		}
-	})
-}
-
 // MN-44: a file that shrinks while it is sent ends its response and its connection.
 func TestShrinkingFileEndsConnection(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
@@ -241,73 +213,5 @@ func TestShrinkingFileEndsConnection(t *testing.T) {
 		if len(body) != 100<<10 {
 			s.Errorf("%d bytes", len(body))
 		}
-	})
-}
-
-// MN-47: the timeouts of one request do not affect the next one.
-func TestTimeoutsApplyToEachRequest(t *testing.T) {
-	slow := func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/slow" {
-			time.Sleep(600 * time.Millisecond)
-		}
-		_, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %v.", r.URL.Path, err)
-	}
-	const bound = 400 * time.Millisecond
-	for name, settings := range map[string]func() *http.Server{
-		"ReadTimeout": func() *http.Server {
-			return &http.Server{ReadTimeout: bound, IdleTimeout: 10 * time.Second, Handler: http.HandlerFunc(slow)}
-		},
-		"ReadHeaderTimeout": func() *http.Server {
-			return &http.Server{ReadHeaderTimeout: bound,
-				Handler: http.HandlerFunc(slow)}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			bothPaths(t, settings, func(s *site) {
-				s.Parallel()
-				first := "GET /slow HTTP/1.1\r\n" + host + "\r\n"
-				second := "POST /second HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n"
-				for _, cut := range []int{10, len(second)} {
-					testkit.Try(s.T, func() error {
-						c := s.connect()
-						io.WriteString(c, first[:10])
-						time.Sleep(20 * time.Millisecond) // so that a head arrives in pieces
-						io.WriteString(c, first[10:]+second[:cut])
-						if _, err := tryReadResponses(c, 1); err != nil {
-							return err
-						}
-						time.Sleep(50 * time.Millisecond)
-						io.WriteString(c, second[cut:]+"hello")
-						if got, err := tryReadResponses(c, 1); err != nil || !strings.HasSuffix(got, "/second <nil>.") {
-							return fmt.Errorf("cut at %d: %q %w", cut, got, err)
-						}
-						return nil
-					})
-				}
-			})
-		})
-	}
-}
-
-// MN-47: an error response reaches a client that was idle for longer than a response may take.
-func TestRefusalReachesIdleClient(t *testing.T) {
-	bothPaths(t, func() *http.Server {
-		return &http.Server{WriteTimeout: 100 * time.Millisecond, Handler: handlers["small"]}
-	}, func(s *site) {
-		testkit.Try(s.T, func() error {
-			c := s.connect()
-			io.WriteString(c, get)
-			if _, err := c.Read(make([]byte, 1000)); err != nil {
-				return err
-			}
-			time.Sleep(200 * time.Millisecond)
-			io.WriteString(c, "bad\r\n\r\n")
-			if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "HTTP/1.1 400 ") {
-				return fmt.Errorf("%q %w", b, err)
-			}
-			return nil
-		})
 	})
 }

@@ -10,80 +10,58 @@ import (
 	"runtime"
 	"runtime/pprof"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 )
 
-// A thread that a handler has locked and changed is not used for other connections for long; it
-// ends.
-func TestLockedThreadsEnd(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.RawQuery == "lock" {
+// A handler's locked thread and its profiler labels reach no other connection, on loops, on their
+// runners, and on the goroutines that serve one connection after another.
+func TestHandlersLeaveNoTraces(t *testing.T) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/label":
+			pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("left", "behind")))
+		case "/lock":
 			runtime.LockOSThread()
 		}
-		locked := lockedThread()
-		fmt.Fprintf(w, "%v %d.", locked, syscall.Gettid())
-	})})
-	quick := dial()
-	request := func(query string) string {
-		io.WriteString(quick, "GET /?"+query+" HTTP/1.1\r\n"+host+"\r\n")
-		_, body, _ := strings.Cut(readResponses(t, quick, 1), "\r\n\r\n")
-		return body
+		fmt.Fprintf(w, "%s %v.", ownLabels(), lockedThread())
 	}
-	for _, runs := range []int{0, 200} { // off the loop, then on it
-		for range runs {
-			request("")
+	const none = "none false."
+	bothPaths(t, handle(handler), func(s *site) {
+		request := func(c net.Conn, path string) string {
+			io.WriteString(c, strings.Replace(get, "/ ", path+" ", 1))
+			_, body, _ := strings.Cut(readResponses(s.T, c, 1), "\r\n\r\n")
+			return body
 		}
-		if got := request("lock"); !strings.HasPrefix(got, "true ") {
-			t.Fatalf("the handler locked itself: %s", got)
-		}
-		start := time.Now()
-		for strings.HasPrefix(request(""), "true ") {
-			if time.Since(start) > time.Minute {
-				t.Fatal("others are served by the locked thread")
+		others := []net.Conn{s.connect(), s.connect(), s.connect(), s.connect()} // some of them on the same loop
+		for range 30 {
+			c := s.connect()
+			if got := request(c, "/"); got != none {
+				s.Fatalf("a handler of a new connection sees %q", got)
 			}
-			time.Sleep(time.Millisecond)
+			if got := request(c, "/label"); got != `{"left":"behind"} false.` {
+				s.Errorf("a handler sees of its own labels: %q", got)
+			}
+			for _, other := range others {
+				if got := request(other, "/"); got != none {
+					s.Fatalf("another handler sees %q", got)
+				}
+			}
+			c.Close()
 		}
-	}
-}
-
-func stackHead() []byte {
-	b := make([]byte, 64)
-	head, _, _ := bytes.Cut(b[:runtime.Stack(b, false)], []byte("\n"))
-	return head
-}
-
-// Profiler labels of a handler do not reach another connection.
-func TestProfilerLabelsDoNotReachOtherConnections(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Has("label") {
-			pprof.SetGoroutineLabels(pprof.WithLabels(context.Background(), pprof.Labels("left", "behind")))
-		}
-		seen := ""
-		if r.URL.Query().Has("look") {
-			seen = ownLabels()
-		}
-		fmt.Fprintf(w, "%s.", seen)
-	})})
-	request := func(c net.Conn, query string) string {
-		io.WriteString(c, "GET /?"+query+" HTTP/1.1\r\n"+host+"\r\n")
-		_, body, _ := strings.Cut(readResponses(t, c, 1), "\r\n\r\n")
-		return body
-	}
-	// some of them on the same loop
-	labelled, others := dial(), []net.Conn{dial(), dial(), dial(), dial()}
-	for range 30 {
-		request(labelled, "label")
-		for _, other := range others {
-			if got := request(other, "look"); got != "none." {
-				t.Fatalf("labels of another connection's handler are seen: %q", got)
+		for _, runs := range []int{0, 200} { // off the loop, then on it
+			for range runs {
+				request(others[0], "/")
+			}
+			if got := request(s.connect(), "/lock"); got != "none true." {
+				s.Fatalf("the handler has locked itself: %q", got)
+			}
+			for _, other := range others {
+				eventually(s.T, "the locked thread has ended", func() bool { return request(other, "/") == none })
 			}
 		}
-	}
-	if got := request(labelled, "label&look"); got != `{"left":"behind"}.` {
-		t.Errorf("a handler sees of its own labels: %q", got)
-	}
+	})
+	eventually(t, "idle goroutines have ended with the server",
+		func() bool { return !strings.Contains(allStacks(), "netconn.(*Workers).run") })
 }
 
 // ownLabels returns the labels of the calling goroutine from the goroutine profile. Other
@@ -102,4 +80,10 @@ func ownLabels() string {
 		return "none"
 	}
 	return "not found"
+}
+
+func lockedThread() bool {
+	b := make([]byte, 64)
+	head, _, _ := bytes.Cut(b[:runtime.Stack(b, false)], []byte("\n"))
+	return bytes.Contains(head, []byte("locked to thread"))
 }

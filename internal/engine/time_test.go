@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -53,17 +52,22 @@ func serveInBubble(t *testing.T, settings *http.Server, isFastCGI bool,
 type timed struct {
 	inBubble func(t *testing.T, settings *http.Server, test func(*testing.T, *engine.Server, *testkit.MemConn))
 	get      string
-	// a request with a body of two bytes, of which none or one is sent, and one with all
-	partialPost, wholePost string
-	silences               []silence
+	// the beginnings of requests with bodies, and what their client then sends each second
+	unread   []string
+	trickle  string
+	silences []silence
 }
 
 func timedProtocols() map[string]timed {
-	head := "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+	const head = "POST / HTTP/1.1\r\nHost: a\r\n"
 	return map[string]timed{
-		"HTTP": {inBubble, get, head, head + "ab", httpSilences()},
-		"FastCGI": {inFCGIBubble, aGET("/"), sized(2) + rec(stdinStream, 1, "x"),
-			sized(2) + inRecords(stdinStream, 1, 9, "ab"), fcgiSilences()},
+		"HTTP": {inBubble, get, []string{head + "Content-Length: 1000\r\n\r\n",
+			head + "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
+			head + "Transfer-Encoding: chunked\r\n\r\n"}, "", httpSilences()},
+		"FastCGI": {inFCGIBubble, aGET("/"), []string{sized(1000) + rec(stdinStream, 1, "x"),
+			sized(1000) + rec(stdinStream, 1, "01234567")[:12],
+			fcgiRequest{method: "POST"}.head() + rec(stdinStream, 1, "x")}, rec(stdinStream, 9, "other"),
+			fcgiSilences()},
 	}
 }
 
@@ -176,92 +180,6 @@ func TestWriteTimeoutEndsHandler(t *testing.T) {
 	}
 }
 
-// Deadlines set by a handler apply only to its request.
-func TestHandlerDeadlinesApplyToOneRequest(t *testing.T) {
-	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength == 0 {
-			return
-		}
-		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)),
-			control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
-			t.Error(err)
-		}
-		start := time.Now()
-		_, err := io.ReadAll(r.Body)
-		fmt.Fprint(w, timedOut(err), time.Since(start))
-	})}
-	for protocol, p := range timedProtocols() {
-		t.Run(protocol, func(t *testing.T) {
-			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-				io.WriteString(c, p.partialPost)
-				pass(2 * time.Second)
-				if b, _ := c.Received(); strings.Count(string(b), "true 1s") != 1 {
-					t.Errorf("%q", b)
-				}
-			})
-			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-				io.WriteString(c, p.wholePost)
-				pass(3 * time.Hour)
-				io.WriteString(c, p.get)
-				synctest.Wait()
-				b, closed := c.Received()
-				if closed || strings.Count(string(b), "200 OK") != 2 || !strings.Contains(string(b), "false 0s") {
-					t.Errorf("%q closed=%v", b, closed)
-				}
-			})
-		})
-	}
-}
-
-// Every use of the context detects that the client has left.
-func TestContextIsCanceledWhenClientLeaves(t *testing.T) {
-	variants := map[string]func(ctx context.Context){
-		"Done": func(ctx context.Context) { <-ctx.Done() },
-		"Err": func(ctx context.Context) {
-			for ctx.Err() == nil {
-				time.Sleep(time.Millisecond)
-			}
-		},
-		"derived": func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, time.Hour)
-			defer cancel()
-			<-ctx.Done()
-		},
-		"AfterFunc": func(ctx context.Context) {
-			done := make(chan bool)
-			context.AfterFunc(ctx, func() { close(done) })
-			<-done
-		},
-	}
-	for name, wait := range variants {
-		for _, request := range []string{get, post,
-			"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n"} {
-			t.Run(name, func(t *testing.T) {
-				var ended time.Duration
-				settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					start := time.Now()
-					if r.ContentLength != 0 {
-						go wait(r.Context()) // also used before the body was read
-					}
-					io.Copy(io.Discard, r.Body)
-					wait(r.Context())
-					ended = time.Since(start)
-				})}
-				inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-					io.WriteString(c, request)
-					pass(time.Second)
-					c.Close()
-					pass(time.Second)
-					if ended < time.Second || ended > time.Second+time.Millisecond {
-						t.Errorf("handler ended after %v", ended)
-					}
-				})
-			})
-		}
-	}
-}
-
 // The next request may arrive while the departure watch runs. It must not be lost, and the watch
 // must not cancel it.
 func TestDepartureWatchKeepsNextRequest(t *testing.T) {
@@ -299,78 +217,31 @@ func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 	})
 }
 
-// The results of BaseContext and ConnContext are passed on, and their end cancels requests.
-func TestBaseContextAndConnContextArePassedOn(t *testing.T) {
-	type key string
-	base, cancel := context.WithCancel(context.WithValue(context.Background(), key("base"), 1))
-	var seen string
-	settings := &http.Server{
-		BaseContext: func(net.Listener) context.Context { return base },
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx,
-				key("conn"), c)
-		},
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, isConn := r.Context().Value(key("conn")).(*testkit.MemConn)
-			seen = fmt.Sprint(r.Context().Value(key("base")), isConn)
-			<-r.Context().Done()
-			seen += fmt.Sprint(r.Context().Err())
-		}),
-	}
-	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, get)
-		synctest.Wait()
-		cancel()
-		synctest.Wait()
-		if seen != "1 truecontext canceled" {
-			t.Error(seen)
+// The end of the base context cancels requests, before and while their handlers run.
+func TestEndOfBaseContextCancelsRequests(t *testing.T) {
+	for _, early := range []bool{true, false} {
+		base, cancel := context.WithCancel(context.Background())
+		var got error
+		settings := &http.Server{
+			BaseContext: func(net.Listener) context.Context { return base },
+			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				<-r.Context().Done()
+				got = r.Context().Err()
+			}),
 		}
-	})
-}
-
-// A connection that was hijacked during the departure watch is intact.
-func TestHijackWorksDuringDepartureWatch(t *testing.T) {
-	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = r.Context().Err() // starts the departure watch
-		time.Sleep(time.Second)
-		c, rw, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		go func() { // outlives the handler
-			defer c.Close()
-			line, err := rw.ReadString('\n')
-			fmt.Fprintf(rw, "got %q %v", line, err)
-			rw.Flush()
-		}()
-	})}
-	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, get)
-		synctest.Wait()
-		io.WriteString(c, "fir")
-		pass(2 * time.Second)
-		io.WriteString(c, "st\n")
-		line, err := bufio.NewReader(c).ReadString(0)
-		if line != `got "first\n" <nil>` || err != io.EOF {
-			t.Errorf("%q %v", line, err)
-		}
-	})
-}
-
-// Shutdown waits for newGrace until a new connection sends its request.
-func TestShutdownWaitsForNewConnections(t *testing.T) {
-	inBubble(t, &http.Server{Handler: http.HandlerFunc(dump)},
-		func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-			synctest.Wait()
-			start := time.Now()
-			if err := s.Shutdown(context.Background()); err != nil {
-				t.Error(err)
+		inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			if early {
+				cancel()
 			}
-			if elapsed := time.Since(start); elapsed < 5*time.Second || elapsed > 6*time.Second {
-				t.Errorf("elapsed %v", elapsed)
+			io.WriteString(c, get)
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			if !errors.Is(got, context.Canceled) {
+				t.Errorf("ended early %v: %v", early, got)
 			}
 		})
+	}
 }
 
 // A connection that ends is read for a limited time, whether its client sends without pause or

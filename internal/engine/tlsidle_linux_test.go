@@ -15,11 +15,8 @@ import (
 // An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls. The
 // limit includes the client's socket, which is of package net.
 func TestIdleTLSConnectionsAreSmall(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector uses memory of its own")
-	}
+	testkit.NoRace(t, "it uses memory of its own")
 	const n, limit = 400, 8 << 10
-	withoutReserve(t)
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
 		open := func(n int) {
 			for range n {
@@ -53,11 +50,8 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 // An idle HTTP/2 connection over TLS holds little more: the session, and the fields that the client
 // has put into the table of HPACK.
 func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
-	if testkit.Race {
-		t.Skip("the race detector uses memory of its own")
-	}
+	testkit.NoRace(t, "it uses memory of its own")
 	const n, limit = 400, 10 << 10
-	withoutReserve(t)
 	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
 	open := func(n int) {

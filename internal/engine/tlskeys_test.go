@@ -2,13 +2,11 @@ package engine_test
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -112,58 +110,4 @@ func resumes(t *testing.T, address string, tickets tls.ClientSessionCache) strin
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// recordedConn keeps what it has read.
-type recordedConn struct {
-	net.Conn
-	received bytes.Buffer
-}
-
-func (c *recordedConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.received.Write(p[:n])
-	return n, err
-}
-
-// The first records of a response fit a few packets, so that a browser can decrypt them early. The
-// records of a long response become as large as possible.
-func TestRecordsGrow(t *testing.T) {
-	const few, largest, size = 3 * 1500, 16 << 10, 1 << 20
-	onBothTLSPaths(t, func(t *testing.T, onShards bool) {
-		address := serveConfig(t, onShards, &tls.Config{Certificates: testCertificates()},
-			func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) })
-		below, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer below.Close()
-		below.SetDeadline(time.Now().Add(time.Minute))
-		recorded := &recordedConn{Conn: below}
-		c := tls.Client(recorded, &tls.Config{InsecureSkipVerify: true})
-		if err := c.Handshake(); err != nil {
-			t.Fatal(err)
-		}
-		recorded.received.Reset()
-		io.WriteString(c, get)
-		response, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n, err := io.Copy(io.Discard, response.Body); n != size || err != nil {
-			t.Fatalf("%d bytes, %v", n, err)
-		}
-		var sizes []int
-		for rest := recorded.received.Bytes(); len(rest) > 5; {
-			n := int(rest[3])<<8 + int(rest[4])
-			sizes = append(sizes, n)
-			rest = rest[min(len(rest), 5+n):]
-		}
-		if first := slices.Max(sizes[:3]); first > few { // the head, and perhaps a ticket, are among them
-			t.Errorf("one of the first records has %d bytes", first)
-		}
-		if most := slices.Max(sizes); most < largest {
-			t.Errorf("the largest record has %d bytes", most)
-		}
-	})
 }

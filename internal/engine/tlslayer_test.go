@@ -2,21 +2,15 @@ package engine_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/engine"
 )
 
 // overTLS runs a test on both paths of TLS connections.
@@ -104,51 +98,6 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 	})
 }
 
-// A client that ends its output has left, whether it ends the TCP connection or not. A client that
-// sends another request has not.
-func TestContextEndsWhenTLSClientEndsOutput(t *testing.T) {
-	entered, ended := make(chan bool), make(chan error, 1)
-	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/next" {
-			io.WriteString(w, "next.")
-			return
-		}
-		_ = r.Context().Err()
-		entered <- true
-		<-entered
-		if r.URL.Path == "/" {
-			<-r.Context().Done()
-			ended <- r.Context().Err()
-		}
-		io.WriteString(w, "first.")
-	}), func(s *site) {
-		for name, leave := range map[string]func(*tls.Conn) error{
-			"alert": (*tls.Conn).CloseWrite,
-			"close": (*tls.Conn).Close,
-			"end":   func(c *tls.Conn) error { return c.NetConn().Close() },
-		} {
-			c := s.connect().(*tls.Conn)
-			io.WriteString(c, get)
-			<-entered
-			if err := leave(c); err != nil {
-				s.Fatal(err)
-			}
-			entered <- true
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				s.Errorf("%s: the context ended with %v", name, err)
-			}
-		}
-		c := s.connect()
-		io.WriteString(c, strings.Replace(get, "/", "/stay", 1))
-		<-entered
-		io.WriteString(c, strings.Replace(get, "/", "/next", 1))
-		entered <- true
-		if got := readResponses(s.T, c, 2); !strings.Contains(got, "first.") || !strings.HasSuffix(got, "next.") {
-			s.Errorf("responses %q", got)
-		}
-	})
-}
-
 // recordingConn records what is received.
 type recordingConn struct {
 	net.Conn
@@ -216,12 +165,23 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 		"nothing":   {"", "EOF"},
 		"part":      {"\x16\x03\x01\x02\x00\x01", "EOF"},
 		"bad hello": {"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
+		"timeout":   {"\x16", "i/o timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overTLS(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *site) {
+			isTimeout := name == "timeout"
+			settings := func() *http.Server {
+				set := new(http.Server)
+				if isTimeout {
+					set.ReadHeaderTimeout = time.Millisecond
+				}
+				return set
+			}
+			overTLS(t, settings, func(s *site) {
 				_, raw := s.splitClient(1<<20, new(tls.Config))
 				io.WriteString(raw, test.sent)
-				raw.CloseWrite()
+				if !isTimeout {
+					raw.CloseWrite()
+				}
 				io.ReadAll(raw)
 				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
 				for range 60_000 { // the log is written at about the time when the connection ends
@@ -236,76 +196,4 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Clients that negotiate HTTP/2 are served by it, next to others on the same listener.
-func TestClientsChooseProtocolByALPN(t *testing.T) {
-	l, config, dial := listenTLS(t)
-	config.NextProtos = []string{"h2", "http/1.1"}
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s %s.", r.Proto, r.TLS.NegotiatedProtocol)
-	})}
-	s, served := engine.New(set), make(chan error, 1)
-	go func() { served <- s.ServeTLS(l, config) }()
-	for proto, want := range map[string]string{"h2": "HTTP/2.0 h2.", "http/1.1": "HTTP/1.1 http/1.1."} {
-		transport := &http.Transport{Protocols: new(http.Protocols), ForceAttemptHTTP2: true,
-			DialTLSContext: func(context.Context, string, string) (net.Conn, error) {
-				c, err := dial()
-				if err != nil {
-					return nil, err
-				}
-				raw := c.(*tls.Conn).NetConn()
-				tc := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{proto}})
-				return tc, tc.Handshake()
-			}}
-		transport.Protocols.SetHTTP1(proto != "h2")
-		transport.Protocols.SetHTTP2(proto == "h2")
-		client := &http.Client{Transport: transport, Timeout: time.Minute}
-		for range 3 {
-			resp, err := client.Get("https://host/")
-			if err != nil {
-				t.Fatal(err)
-			}
-			b, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if string(b) != want {
-				t.Errorf("response %q, want %q", b, want)
-			}
-		}
-		defer transport.CloseIdleConnections()
-	}
-	if accepted, open := s.Connections(); accepted != 2 || open != 2 {
-		t.Errorf("%d connections accepted, %d open", accepted, open)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
-	<-served
-}
-
-// A small file is sent in the record of its response's head: the kernel cannot encrypt what it
-// copies, so that copying would only make two writes of one.
-func TestSmallFileIsSentInOneRecord(t *testing.T) {
-	const application, size = 23, 900
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("."), size), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) }), func(s *site) {
-		c, err := s.dial()
-		if err != nil {
-			s.Fatal(err)
-		}
-		raw := &recordingConn{Conn: c.(*tls.Conn).NetConn()}
-		c = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
-		defer c.Close()
-		c.SetDeadline(time.Now().Add(time.Minute))
-		io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
-		b, err := io.ReadAll(c)
-		if n := bytes.Count(recordTypes(raw.received.Bytes()), []byte{application}); n != 1 || err != nil {
-			s.Errorf("%d bytes in %d records, %v", len(b), n, err)
-		}
-	})
 }

@@ -217,32 +217,3 @@ func TestKeyUpdatesWithoutDataEndTheConnection(t *testing.T) {
 		}
 	})
 }
-
-// The time for a head begins when the handshake has ended, as with net/http: a client with a slow
-// handshake has as much time as others.
-func TestTimeForHeadBeginsAfterHandshake(t *testing.T) {
-	const limit, pause = 4 * time.Second, 2500 * time.Millisecond
-	overTLS(t, func() *http.Server {
-		return &http.Server{ReadHeaderTimeout: limit, Handler: http.HandlerFunc(
-			func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })}
-	}, func(s *site) {
-		s.Parallel()
-		below := s.below()
-		time.Sleep(pause)
-		c := tls.Client(below, &tls.Config{InsecureSkipVerify: true})
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		if err := c.Handshake(); err != nil {
-			s.Fatal(err)
-		}
-		io.WriteString(c, get[:5]) // a part of a head
-		time.Sleep(pause)
-		io.WriteString(c, get[5:])
-		if got := readResponses(s.T, c, 1); !strings.HasSuffix(got, "done.") {
-			s.Errorf("got %q", got)
-		}
-		io.WriteString(c, get[:5])
-		if _, err := c.Read(make([]byte, 1)); err == nil { // the limit exists
-			_, _ = io.Copy(io.Discard, c)
-		}
-	})
-}

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -65,9 +65,7 @@ func twinIn(all *sample.Run, first, blocks int) *analyze.Row {
 
 // The control and its twin hardly differ, even on a busy machine.
 func TestTwinHardlyDiffers(t *testing.T) {
-	if testkit.Race && !isSlow() {
-		t.Skip(slowWithRace)
-	}
+	testkit.NoRace(t, slowWithRace)
 	const blocks, much = 7, 1.5 // one more than an interval needs
 	var wrong error
 	for measure := 500 * time.Millisecond; measure <= 4*time.Second; measure *= 2 {

@@ -23,8 +23,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load"
 )

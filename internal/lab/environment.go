@@ -17,11 +17,8 @@ import (
 // a few more.
 func sysctls(tree kernel.Tree) map[string]string {
 	names := []string{"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"}
-	for _, s := range kernel.Known() {
-		names = append(names, s.Name)
-	}
 	values := make(map[string]string)
-	for _, name := range names {
+	for _, name := range append(names, kernel.Names()...) {
 		if v, err := tree.Read(name); err == nil {
 			values[name] = v
 		}

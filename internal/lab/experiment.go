@@ -2,12 +2,7 @@ package lab
 
 import (
 	"cmp"
-	"encoding/csv"
-	"errors"
 	"fmt"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,8 +55,6 @@ type Experiment struct {
 	Full  Trials `yaml:"full"`
 
 	Sweeps []Sweep `yaml:"sweeps"` // carried out on request, and with the full trials
-
-	Published Published `yaml:"published"`
 }
 
 // Expectation is the right response of every contender.
@@ -159,17 +152,6 @@ func (t *Trials) fit(cpus int) (left []Cores) {
 	return left
 }
 
-// Published locates the write-up's figures in a CSV file and maps its names to contenders.
-type Published struct {
-	File       string            `yaml:"file"`
-	Group      string            `yaml:"group"` // the column of groups; only rows of a group are compared
-	Name       string            `yaml:"name"`  // the column of the contender's name
-	Rate       string            `yaml:"rate"`  // the column of requests per second
-	Control    string            `yaml:"control"`
-	Contenders map[string]string `yaml:"contenders"` // names of contenders by the write-up's names
-	Lines      map[string]int    `yaml:"lines"`      // source lines of applications, by the write-up's names
-}
-
 // Contenders returns the names of all contenders, the control first.
 func (e *Experiment) Contenders() []string {
 	all := []string{e.Control}
@@ -240,17 +222,6 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	for i := range e.Sweeps {
 		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e); err != nil {
 			return err
-		}
-	}
-	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Contenders)) {
-		about := fmt.Sprintf("published: %q: ", theirs)
-		if err := e.checkName(f, "$.published.contenders", about, e.Published.Contenders[theirs]); err != nil {
-			return err
-		}
-	}
-	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Lines)) {
-		if e.Published.Contenders[theirs] == "" || e.Published.Lines[theirs] < 1 {
-			return f.Fault("$.published.lines", "published: lines: want one of its contenders and a number above 0, got %q: %d", theirs, e.Published.Lines[theirs])
 		}
 	}
 	return nil
@@ -343,77 +314,4 @@ func (e *Experiment) request() equal.Request {
 		Method: e.Request.Method, Path: cmp.Or(e.Request.ExamplePath, e.Request.Path), Host: e.Request.Host,
 		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
 	}
-}
-
-// lines returns the source lines that the write-up published for a contender; 0 if it did not.
-func (p *Published) lines(contender string) int {
-	for theirs, n := range p.Lines {
-		if p.Contenders[theirs] == contender {
-			return n
-		}
-	}
-	return 0
-}
-
-// ReadPublished reads a write-up's figures: the names of the columns, and rows. If the file is
-// invalid, the error is a *yamlfile.Error.
-func ReadPublished(file string) (rows [][]string, err error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	rows, err = csv.NewReader(f).ReadAll()
-	if err == nil && len(rows) == 0 {
-		err = errors.New("the file is empty")
-	}
-	if err != nil {
-		return nil, &yamlfile.Error{File: file, What: err.Error()}
-	}
-	return rows, nil
-}
-
-// publishedRates reads the write-up's figures.
-func (e *Experiment) publishedRates() ([]sample.Published, error) {
-	p := e.Published
-	if p.File == "" {
-		return nil, nil
-	}
-	file := filepath.Join(e.Dir, p.File)
-	rows, err := ReadPublished(file)
-	if err != nil {
-		return nil, err
-	}
-	if len(rows) == 1 {
-		return nil, &yamlfile.Error{File: file, What: "no rows"}
-	}
-	group, name, rate := slices.Index(rows[0], p.Group), slices.Index(rows[0], p.Name), slices.Index(rows[0], p.Rate)
-	if min(group, name, rate) < 0 {
-		return nil, &yamlfile.Error{
-			File: file, Line: 1, What: fmt.Sprintf("want columns %q, %q and %q", p.Group, p.Name, p.Rate),
-		}
-	}
-	var rates []sample.Published
-	control := make(map[string]float64)
-	for i, row := range rows[1:] {
-		v, err := strconv.ParseFloat(row[rate], 64)
-		if err != nil {
-			return nil, &yamlfile.Error{File: file, Line: i + 2, What: err.Error()}
-		}
-		g := p.Group + " " + row[group]
-		if row[name] == p.Control {
-			control[g] = v
-		}
-		if ours, ok := p.Contenders[row[name]]; ok {
-			rates = append(rates, sample.Published{Group: g, Theirs: row[name], Contender: ours, PerSecond: v})
-		}
-	}
-	for i := range rates {
-		c := control[rates[i].Group]
-		if c == 0 {
-			return nil, &yamlfile.Error{File: file, What: fmt.Sprintf("%q has no row of %q", rates[i].Group, p.Control)}
-		}
-		rates[i].Ratio = rates[i].PerSecond / c
-	}
-	return rates, nil
 }

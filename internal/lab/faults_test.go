@@ -74,9 +74,7 @@ func quickly(trials *lab.Trials) {
 
 // The report names the fault of each contender that was built with one, and none of the twin.
 func TestFaultsAreNamed(t *testing.T) {
-	if testkit.Race && !isSlow() {
-		t.Skip(slowWithRace)
-	}
+	testkit.NoRace(t, slowWithRace)
 	checkFaults(t, lab.Options{Adjust: quickly},
 		slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))
 }
@@ -96,7 +94,9 @@ func TestAllFaultsAreNamedAndTested(t *testing.T) {
 				continue
 			}
 			i := slices.IndexFunc(run.CounterExperiments,
-				func(x sample.CounterExperiment) bool { return x.Contender == test.contender && x.Cause == test.cause })
+				func(x sample.CounterExperiment) bool {
+					return x.Contender == test.contender && x.Cause == string(test.cause)
+				})
 			if i < 0 {
 				t.Errorf("%s: no counter-experiment of: %s", test.contender, test.cause)
 				continue
@@ -151,9 +151,7 @@ func wrongFindings(t *testing.T, experiment string, run *sample.Run, tests []fau
 	for _, w := range a.Tables[0].Why {
 		findings[w.Name] = w.Findings
 	}
-	// Queueing and noise are not faults of the twin.
-	of := func(f explain.Finding) bool { return f.Cause == explain.Queueing || f.Cause == explain.Noise }
-	for _, f := range slices.DeleteFunc(findings["twin"], of) {
+	for _, f := range findings["twin"] {
 		wrong = errors.Join(wrong, fmt.Errorf("%s: a fault of the twin: %s", experiment, f.Sentence))
 	}
 	for _, test := range tests {

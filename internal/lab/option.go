@@ -16,7 +16,6 @@ const (
 	OptionRate        Option = "rate"
 	OptionScenarios   Option = "scenarios"
 	OptionBenchTime   Option = "benchtime"
-	OptionProcs       Option = "gomaxprocs"
 	OptionUntil       Option = "until"
 	OptionOnly        Option = "only"
 	OptionOut         Option = "out"

@@ -66,7 +66,7 @@ func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 		}
 	}
 	a := analyze.Analyze(run)
-	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 3 || len(a.SweepResults()) != 1 {
-		t.Errorf("%d tables, %d sweeps", len(a.Tables), len(a.SweepResults()))
+	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 3 || len(a.SweepTables) != 1 {
+		t.Errorf("%d tables, %d sweeps", len(a.Tables), len(a.SweepTables))
 	}
 }

@@ -85,15 +85,13 @@ func (s *Sweep) check(f *yamlfile.File, at string, e *Experiment) error {
 	return nil
 }
 
-// conditions returns the points on the axis in ascending order, with their labels. cpus is the
-// number of processors.
-func (s *Sweep) conditions(cpus int) (all []sample.Condition, labels []string) {
+// conditions returns the points on the axis in ascending order. cpus is the number of processors.
+func (s *Sweep) conditions(cpus int) (all []sample.Condition) {
 	values := slices.Clone(s.Values)
 	for i := range values {
 		values[i] = cmp.Or(values[i], SweepValue(cpus))
 	}
 	slices.Sort(values)
-	whole := map[string]string{sample.GOMAXPROCS: "all", sample.Workers: "auto"}[s.Axis]
 	for _, v := range slices.Compact(values) {
 		c := sample.Condition{Cores: int(s.Cores), Connections: s.Connections, Axis: s.Axis}
 		switch s.Axis {
@@ -104,13 +102,9 @@ func (s *Sweep) conditions(cpus int) (all []sample.Condition, labels []string) {
 		default:
 			c.Connections = int(v)
 		}
-		label := strconv.Itoa(int(v))
-		if int(v) == cpus && whole != "" && slices.Contains(s.Values, 0) {
-			label += " (" + whole + ")"
-		}
-		all, labels = append(all, c), append(labels, label)
+		all = append(all, c)
 	}
-	return all, labels
+	return all
 }
 
 // Values of Options.Sweep besides axes.
@@ -149,7 +143,8 @@ func (w *runner) sweeps(ctx context.Context) error {
 		}
 	}
 	for _, axis := range w.Sweep {
-		if axis != SweepOff && !w.run.HasSweep(axis) {
+		has := func(s sample.Sweep) bool { return s.Axis == axis || axis == SweepAll }
+		if axis != SweepOff && !slices.ContainsFunc(w.run.Sweeps, has) {
 			w.recorder.Log("%s has no sweep of %s", w.experiment.Name, axis)
 		}
 	}
@@ -181,14 +176,13 @@ func (w *runner) swept(s *Sweep) sample.Sweep {
 	if int(s.Cores) > len(w.cpus) {
 		return r
 	}
-	conditions, labels := s.conditions(len(w.cpus))
 	files := trial.OpenFiles()
-	for i, c := range conditions {
+	for _, c := range s.conditions(len(w.cpus)) {
 		if uint64(c.Connections+trial.SpareFiles) > files {
 			w.recorder.Note("The sweep leaves out %d connections: they need more open files than the limit allows (ulimit -n).", c.Connections)
 			continue
 		}
-		r.Conditions, r.Labels = append(r.Conditions, c), append(r.Labels, labels[i])
+		r.Conditions = append(r.Conditions, c)
 	}
 	return r
 }

@@ -35,7 +35,7 @@ func (w *runner) compareKernel() error {
 	if err != nil {
 		return err
 	}
-	w.run.Kernel = kernel.Compare(w.Kernel, theirs, w.trials.mostConnections())
+	w.run.Kernel = kernel.Changes(w.Kernel, theirs, w.trials.mostConnections())
 	w.run.Environment.Sysctls = sysctls(w.Kernel)
 	if !w.Tune {
 		return nil
@@ -43,7 +43,7 @@ func (w *runner) compareKernel() error {
 	if len(w.Guard) == 0 {
 		return errors.New("lab: Tune requires a Guard, which restores kernel settings if this process is killed")
 	}
-	if err := kernel.Allowed(kernel.Changes(w.Kernel, w.run.Kernel)); err != nil {
+	if err := kernel.Allowed(w.run.Kernel); err != nil {
 		return UsageErrorf(OptionTune, "kernel settings cannot be changed; run as root, or do not change them:\n  %s",
 			strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}
@@ -56,7 +56,7 @@ func (w *runner) tune(k kernel.Keeper) (restore func(), err error) {
 	if !w.Tune {
 		return func() {}, nil
 	}
-	changes := kernel.Changes(w.Kernel, w.run.Kernel)
+	changes := w.run.Kernel
 	if len(changes) == 0 {
 		w.recorder.Note("No kernel setting was changed: none of the write-up's would make a difference to this run.")
 		return func() {}, nil
@@ -65,7 +65,7 @@ func (w *runner) tune(k kernel.Keeper) (restore func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lab: kernel settings: %w", err)
 	}
-	w.run.Tuned = changes
+	w.run.Tuned = true
 	w.run.Environment.Sysctls = sysctls(w.Kernel)
 	texts := make([]string, len(changes))
 	for i, c := range changes {

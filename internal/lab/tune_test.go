@@ -85,7 +85,7 @@ func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 			0o600); err != nil {
 			t.Fatal(err)
 		}
-		if run, _, err := lab.Weigh(context.Background(), o); err == nil || len(run.Tuned) != 1 {
+		if run, _, err := lab.Weigh(context.Background(), o); err == nil || !run.Tuned {
 			t.Error(run, err)
 		}
 		if after := fileMax(t, o); after != "10" {
@@ -142,7 +142,7 @@ func TestTuneRequiresGuardAndPrivilege(t *testing.T) {
 	}
 	o.Tune = false
 	if run, err := lab.Prepare(context.Background(), o); err != nil || len(run.Kernel) != 1 ||
-		run.Kernel[0].Want != "1" {
+		run.Kernel[0].To != "1" {
 		t.Error(run, err)
 	}
 }

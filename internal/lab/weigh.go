@@ -238,10 +238,6 @@ func prepare(o Options) (*runner, error) {
 		subject = &Subject{Experiment: e}
 	}
 	e := subject.Experiment
-	published, err := e.publishedRates()
-	if err != nil {
-		return nil, err
-	}
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return nil, err
@@ -279,7 +275,7 @@ func prepare(o Options) (*runner, error) {
 		Conclusion: e.Conclusion, Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
-		Environment: Environment(len(cpus)), Published: published, Compare: e.Compare,
+		Environment: Environment(len(cpus)), Compare: e.Compare,
 	}
 	w.recorder.Run = w.run
 	return w, w.compareKernel()
@@ -356,8 +352,7 @@ func (w *runner) gather(ctx context.Context) error {
 		}
 		entrant := sample.Entrant{
 			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Runtime: spec.RunBy(),
-			Kind:           w.kind(name),
-			PublishedLines: w.experiment.Published.lines(name),
+			Kind: w.kind(name),
 		}
 		c, err := w.Tools.Prepare(ctx, spec)
 		switch {

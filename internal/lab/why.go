@@ -90,10 +90,6 @@ func (w *runner) toggled(ctx context.Context, c *contender.Contender,
 		return as, c.Toggles[i].To, err
 	case i >= 0:
 		is.Spec, to = c.Toggled(&c.Toggles[i]), c.Toggles[i].To
-	case s == explain.Hop && c.Front != "":
-		spec := *c.Spec
-		spec.Front = ""
-		is.Spec = &spec
 	case s == explain.Memory && c.RunBy() == "Go":
 		is.Spec = c.Toggled(&contender.Toggle{Env: []string{rareGC}})
 	default:
@@ -125,8 +121,8 @@ func (w *runner) other(ctx context.Context, name string) (*contender.Contender, 
 func (w *runner) test(ctx context.Context, x *counterExperiment) (sample.CounterExperiment, error) {
 	f := x.finding
 	tested := sample.CounterExperiment{
-		Contender: x.row.Name, Condition: x.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: x.to,
-		Explains: f.Explains, ChangesControl: f.Counter.ChangesControl,
+		Contender: x.row.Name, Condition: x.condition, Cause: string(f.Cause), Setting: string(f.Counter.Setting),
+		To: x.to, Explains: string(f.Explains), ChangesControl: f.Counter.ChangesControl,
 	}
 	if tested.Failure = w.responseChange(ctx, x); tested.Failure != "" || ctx.Err() != nil {
 		return tested, ctx.Err()

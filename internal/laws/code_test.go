@@ -7,24 +7,17 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
 
-// The law about code: package comments, package variables, lengths, documentation, panics. The law
-// about imports is in imports_test.go, about documents in documents_test.go, about words in
-// names_test.go and words_test.go, about widths in width_test.go.
+// The laws protect what a compiler and a linter do not see: which room may import which, that
+// documents are true, and that packages have no state. Style is the linters' (.golangci.yml, .vale).
 
-// TestMain makes the project's root the working folder.
-func TestMain(m *testing.M) {
-	if err := os.Chdir(filepath.Join("..", "..")); err != nil {
-		panic(err)
-	}
-	os.Exit(m.Run())
-}
+// root is the project's root, which each test makes its working folder. A change of folder in
+// TestMain would escape the test cache, which then would not notice that documents changed.
+const root = "../.."
 
 // files parses all Go files of the project, including those of the nested module. The hook of
 // internal/others becomes a part of the standard library, and needs package state and init.
@@ -56,26 +49,6 @@ func files(t *testing.T) (*token.FileSet, map[string]*ast.File) {
 }
 
 func isTest(path string) bool { return strings.HasSuffix(path, "_test.go") }
-
-func TestEachPackageHasOneComment(t *testing.T) {
-	_, all := files(t)
-	comments := make(map[string]int)
-	for path, f := range all {
-		if isTest(path) {
-			continue
-		}
-		n := 0
-		if f.Doc != nil {
-			n = 1
-		}
-		comments[filepath.Dir(path)] += n
-	}
-	for dir, n := range comments {
-		if n != 1 {
-			t.Errorf("%s has %d package comments, want one", dir, n)
-		}
-	}
-}
 
 // mayBeVar lists package variables that cannot be constants in Go and never change, with the
 // reason.
@@ -113,13 +86,13 @@ var mayBeVar = map[string]string{
 	"internal/lab.ownNginxConf":          "an embedded file",
 	"internal/lab.ownSource":             "an embedded file",
 	"internal/lab/report.pageSource":     "an embedded file",
-	"internal/lab/timeline.pageSource":   "an embedded file",
 	"load/report.pageSource":             "an embedded file",
 }
 
 // Package variables are errors, embedded files and tables. Others would be state that all users of
 // a package share.
 func TestNoMutablePackageState(t *testing.T) {
+	t.Chdir(root)
 	_, all := files(t)
 	used := make(map[string]bool)
 	for path, f := range all {
@@ -170,153 +143,4 @@ func isErrorValue(s *ast.ValueSpec) bool {
 	}
 	pkg, ok := sel.X.(*ast.Ident)
 	return ok && pkg.Name == "errors" && sel.Sel.Name == "New"
-}
-
-const (
-	maxFileLines = 500
-	maxFuncLines = 70
-	maxMainLines = 30
-)
-
-// mayBeLong lists files and functions beyond the limits, with their own limit and the reason.
-// Limits must not grow.
-var mayBeLong = map[string]struct {
-	lines  int
-	reason string
-}{}
-
-func TestFilesAndFunctionsAreShort(t *testing.T) {
-	set, all := files(t)
-	check := func(what string, lines, limit int) {
-		if x, ok := mayBeLong[what]; ok {
-			if lines <= limit {
-				t.Errorf("%s no longer needs its exception", what)
-			}
-			limit = x.lines
-		}
-		if lines > limit {
-			t.Errorf("%s has %d lines, want at most %d", what, lines, limit)
-		}
-	}
-	for path, f := range all {
-		limit := maxFileLines
-		if path == "cmd/tare/main.go" {
-			limit = maxMainLines // main is one call
-		}
-		check(path, set.Position(f.FileEnd).Line, limit)
-		if isTest(path) {
-			continue // a table of cases may be long
-		}
-		for _, decl := range f.Decls {
-			if d, ok := decl.(*ast.FuncDecl); ok {
-				check(path+":"+d.Name.Name, set.Position(d.End()).Line-set.Position(d.Pos()).Line+1, maxFuncLines)
-			}
-		}
-	}
-}
-
-func TestExportedNamesAreDocumented(t *testing.T) {
-	_, all := files(t)
-	for path, f := range all {
-		if isTest(path) || strings.HasPrefix(path, "contenders/") {
-			continue
-		}
-		for _, decl := range f.Decls {
-			switch d := decl.(type) {
-			case *ast.FuncDecl:
-				if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || receiverIsExported(d)) &&
-					!implementsObvious(d) {
-					t.Errorf("%s: %s has no comment", path, d.Name.Name)
-				}
-			case *ast.GenDecl:
-				for _, spec := range d.Specs {
-					if name := undocumented(spec); name != "" && d.Doc == nil {
-						t.Errorf("%s: %s has no comment", path, name)
-					}
-				}
-			}
-		}
-	}
-}
-
-// undocumented returns the first exported name of a type, constant or variable that
-// has no comment of its own.
-func undocumented(spec ast.Spec) string {
-	switch s := spec.(type) {
-	case *ast.TypeSpec:
-		if s.Name.IsExported() && s.Doc == nil {
-			return s.Name.Name
-		}
-	case *ast.ValueSpec:
-		for _, name := range s.Names {
-			if name.IsExported() && s.Doc == nil && s.Comment == nil {
-				return name.Name
-			}
-		}
-	}
-	return ""
-}
-
-func receiverIsExported(d *ast.FuncDecl) bool {
-	typ := d.Recv.List[0].Type
-	if star, ok := typ.(*ast.StarExpr); ok {
-		typ = star.X
-	}
-	id, ok := typ.(*ast.Ident)
-	return ok && id.IsExported()
-}
-
-// implementsObvious reports whether a method belongs to a well-known interface.
-func implementsObvious(d *ast.FuncDecl) bool {
-	return d.Recv != nil && slices.Contains([]string{"Error", "String", "Unwrap", "Read", "Write", "LocalAddr",
-		"RemoteAddr", "SetDeadline", "SetReadDeadline", "SetWriteDeadline"}, d.Name.Name)
-}
-
-// The texts of panics report a bug of this project, or repeat a panic of net/http for a bug of the
-// caller. A panic that a goroutine has recovered for another one is passed on as it is.
-func TestPanicsNameTheBug(t *testing.T) {
-	set, all := files(t)
-	for path, f := range all {
-		if isTest(path) {
-			continue
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			if id, ok := call.Fun.(*ast.Ident); !ok || id.Name != "panic" || len(call.Args) != 1 {
-				return true
-			}
-			if sel, ok := call.Args[0].(*ast.SelectorExpr); ok && sel.Sel.Name == "ErrAbortHandler" {
-				return true // net/http's way to abort a response
-			}
-			if id, ok := call.Args[0].(*ast.Ident); ok && id.Name == "recovered" {
-				return true
-			}
-			prefix := f.Name.Name + ": BUG: "
-			if text := firstString(call.Args[0]); !strings.HasPrefix(text, prefix) &&
-				(f.Name.Name != "engine" && f.Name.Name != "exchange" || !likeNetHTTP(text)) {
-				t.Errorf("%s: panic(%q): want it to begin with %q", set.Position(call.Pos()), text, prefix)
-			}
-			return true
-		})
-	}
-}
-
-func firstString(e ast.Expr) (text string) {
-	ast.Inspect(e, func(n ast.Node) bool {
-		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && text == "" {
-			text = strings.Trim(lit.Value, "\"`")
-		}
-		return text == ""
-	})
-	return text
-}
-
-func likeNetHTTP(text string) bool {
-	return slices.Contains([]string{
-		"invalid WriteHeader code %v", "BaseContext returned a nil context", "ConnContext returned nil",
-		"http: Hijack called after ServeHTTP finished", "net/http: CloseNotify called after ServeHTTP finished",
-	}, text)
 }

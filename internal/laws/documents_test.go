@@ -3,6 +3,7 @@
 package laws
 
 import (
+	"go/ast"
 	"go/version"
 	"io/fs"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -18,13 +18,7 @@ import (
 const (
 	maxReadmeLines       = 130
 	maxArchitectureWords = 1200
-	maxMarkdownColumns   = 100
 )
-
-// mayBeWide are documents that are exempt from the line width, with the reason.
-var mayBeWide = map[string]string{
-	"docs/nginx-directives.md": "generated",
-}
 
 // documents returns the text of each Markdown file by its path.
 func documents(t *testing.T) map[string]string {
@@ -70,15 +64,8 @@ func anchors(text string) map[string]bool {
 	return found
 }
 
-func TestDocumentsHaveOneTitle(t *testing.T) {
-	for name, text := range documents(t) {
-		if n := len(regexp.MustCompile(`(?m)^# `).FindAllString(prose(text), -1)); n != 1 {
-			t.Errorf("%s has %d titles, want one", name, n)
-		}
-	}
-}
-
 func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
+	t.Chdir(root)
 	all := documents(t)
 	link := regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
 	for name, text := range all {
@@ -101,6 +88,7 @@ func TestLinksInDocumentsLeadSomewhere(t *testing.T) {
 }
 
 func TestDocumentsAreShort(t *testing.T) {
+	t.Chdir(root)
 	all := documents(t)
 	if n := strings.Count(all["README.md"], "\n"); n > maxReadmeLines {
 		t.Errorf("README.md has %d lines, want at most %d", n, maxReadmeLines)
@@ -113,6 +101,7 @@ func TestDocumentsAreShort(t *testing.T) {
 // README.md names the releases of Go that the Makefile tests with: one of each supported version.
 // go.mod requires the first version.
 func TestDocumentsNameSupportedReleases(t *testing.T) {
+	t.Chdir(root)
 	makefile, err := os.ReadFile("Makefile")
 	if err != nil {
 		t.Fatal(err)
@@ -137,17 +126,33 @@ func TestDocumentsNameSupportedReleases(t *testing.T) {
 	}
 }
 
-// Tables, code and images cannot be wrapped.
-func TestDocumentsAreWrapped(t *testing.T) {
-	for name, text := range documents(t) {
-		if mayBeWide[name] != "" {
+// declaredTests returns the names of all tests, fuzz targets and benchmarks.
+func declaredTests(all map[string]*ast.File) map[string]bool {
+	declared := make(map[string]bool)
+	for path, f := range all {
+		if !isTest(path) {
 			continue
 		}
-		for line := range strings.Lines(prose(text)) {
-			line = strings.TrimRight(line, "\n")
-			isWhole := strings.HasPrefix(line, "|") || strings.HasPrefix(line, "![")
-			if n := utf8.RuneCountInString(line); n > maxMarkdownColumns && !isWhole {
-				t.Errorf("%s: a line has %d columns, want at most %d: %s", name, n, maxMarkdownColumns, line)
+		for _, decl := range f.Decls {
+			if d, ok := decl.(*ast.FuncDecl); ok {
+				declared[d.Name.Name] = true
+			}
+		}
+	}
+	return declared
+}
+
+// Tests that comments name exist: readers rely on a comment that says where something is tested.
+func TestTestsInCommentsExist(t *testing.T) {
+	t.Chdir(root)
+	_, all := files(t)
+	declared := declaredTests(all)
+	for path, f := range all {
+		for _, group := range f.Comments {
+			for _, test := range testkit.NamesOfTests(group.Text()) {
+				if !declared[test] && !strings.HasPrefix(path, "contenders/") {
+					t.Errorf("%s: a comment names %s, which does not exist", path, test)
+				}
 			}
 		}
 	}
@@ -156,6 +161,7 @@ func TestDocumentsAreWrapped(t *testing.T) {
 // Tests that documents name exist: SECURITY.md relies on them for its promises. Those of
 // docs/compatibility.md are other projects'.
 func TestTestsInDocumentsExist(t *testing.T) {
+	t.Chdir(root)
 	_, all := files(t)
 	declared := declaredTests(all)
 	for name, text := range documents(t) {
@@ -207,6 +213,7 @@ func tableKeys(t *testing.T, document, section string) map[string]bool {
 }
 
 func TestArchitectureNamesEveryRoom(t *testing.T) {
+	t.Chdir(root)
 	named := tableKeys(t, "ARCHITECTURE.md", "Rooms")
 	b, err := os.ReadFile("ARCHITECTURE.md")
 	if err != nil {
@@ -229,6 +236,7 @@ func TestArchitectureNamesEveryRoom(t *testing.T) {
 }
 
 func TestDecisionsNameEveryDependency(t *testing.T) {
+	t.Chdir(root)
 	const document = "docs/decisions.md"
 	named := tableKeys(t, document, "Dependencies")
 	mod, err := os.ReadFile("go.mod")

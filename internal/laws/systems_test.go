@@ -22,6 +22,7 @@ import (
 // check reads all source, also of the standard library, so that nothing is compiled for a system on
 // which it never runs. "make lint" runs "go vet" for these systems.
 func TestArchitectureBuildsOnOtherSystems(t *testing.T) {
+	t.Chdir(root)
 	packages := strings.Fields(makeVariable(t, "PORTABLE"))
 	for _, system := range []struct {
 		os, arch string
@@ -125,4 +126,20 @@ func (i importerFrom) Import(path string) (*types.Package, error) {
 		return p, nil
 	}
 	return nil, errors.New("not found: " + path)
+}
+
+// makeVariable returns the value of a variable of the Makefile.
+func makeVariable(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+		if value, ok := strings.CutPrefix(line, name+" := "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	t.Fatalf("the Makefile has no %s", name)
+	return ""
 }

@@ -24,17 +24,15 @@ func (r *result) undocumented() (n int) {
 func (r *result) summary() string {
 	s := fmt.Sprintf("%s %s, %s, %d s: %d tests, %d differences, %d without a reason", r.Name, r.Version, r.Go, r.Seconds,
 		r.Tests, len(r.Differences), r.undocumented())
-	if r.Failed+r.Unsteady > 0 {
-		s += fmt.Sprintf("; %d fail with net/http, %d differed only once", r.Failed, r.Unsteady)
-	}
+	s += fmt.Sprintf("; %d fail with net/http, %d differed only once", r.Failed, r.Unsteady)
 	return strings.Join(append([]string{s}, r.Problems...), "\n")
 }
 
-// tableHead is the line of a document that results follow.
-const tableHead = "|---|---|---|---|---|---|---|\n"
+// tableHead begins the table of results, which follows the text of a document.
+const tableHead = "| project | version |"
 
 // writeDocument writes the results in a folder into a Markdown file.
-func writeDocument(file, folder string, all []*project) error {
+func writeDocument(file, folder string) error {
 	names, err := filepath.Glob(filepath.Join(folder, "*", "*.json"))
 	if err != nil || len(names) == 0 {
 		return fmt.Errorf("%s: no results (run the projects first)", folder)
@@ -43,43 +41,52 @@ func writeDocument(file, folder string, all []*project) error {
 	if err != nil {
 		return err
 	}
-	head, _, ok := strings.Cut(string(page), tableHead)
+	text, _, ok := strings.Cut(string(page), tableHead)
 	if !ok {
 		return fmt.Errorf("%s: no table of results", file)
 	}
-	var rows []string
+	cells := make(map[string]map[string]string) // by the start of a project's line, and release
+	seconds := make(map[string]int)             // by release
 	reasons := make(map[string]map[string]bool) // tests by reason
 	for _, name := range names {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			return err
-		}
 		var r result
-		if err := json.Unmarshal(text, &r); err != nil {
+		content, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(content, &r)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		differing := make(map[string]bool)
 		for _, d := range r.Differences {
 			differing[d.Package+d.Test] = true
-			if reasons[d.Reason] == nil {
-				reasons[d.Reason] = make(map[string]bool)
-			}
-			reasons[d.Reason][r.Name+": "+d.Test] = true
+			put(reasons, d.Reason, r.Name+": "+d.Test, true)
 		}
-		rows = append(rows, fmt.Sprintf("| %s | %s | %s | %d | %d | %d | %d s |\n", r.Name, r.Version,
-			strings.TrimPrefix(r.Go, "go"), r.Tests+r.Failed, r.Tests, r.Tests-len(differing), r.Seconds))
+		put(cells, fmt.Sprintf("| %s | %s |", r.Name, r.Version), r.Go,
+			fmt.Sprintf("%d of %d, %d s", r.Tests-len(differing), r.Tests, r.Seconds))
+		seconds[r.Go] += r.Seconds
+		put(cells, "| **all** | |", r.Go, fmt.Sprintf("%d min", seconds[r.Go]/60))
 	}
-	slices.Sort(rows)
-	text := head + tableHead + strings.Join(rows, "") + "\n## Which tests differ, and why?\n\n| reason | tests |\n|---|---|\n"
+	releases := slices.Sorted(maps.Keys(seconds))
+	text += tableHead + " " + strings.Join(releases, " | ") + " |\n|---|---|" + strings.Repeat("---|", len(releases))
+	for _, row := range slices.Sorted(maps.Keys(cells)) {
+		text += "\n" + row
+		for _, release := range releases {
+			text += fmt.Sprintf(" %s |", cells[row][release])
+		}
+	}
+	text += "\n\n## Which tests differ, and why?\n\n| reason | tests |\n|---|---|\n"
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		tests := strings.Join(slices.Sorted(maps.Keys(reasons[reason])), "<br>")
 		text += fmt.Sprintf("| %s | %s |\n", strings.ReplaceAll(reason, "|", `\|`), tests)
 	}
-	text += "\n## Which tests do not run?\n\n| project | tests | reason |\n|---|---|---|\n"
-	for _, p := range all {
-		for _, tests := range slices.Sorted(maps.Keys(p.Skip)) {
-			text += fmt.Sprintf("| %s | %s | %s |\n", p.name(), tests, p.Skip[tests])
-		}
-	}
 	return os.WriteFile(file, []byte(text), 0o644)
+}
+
+// put sets an element of a map of maps.
+func put[V any](m map[string]map[string]V, outer, inner string, value V) {
+	if m[outer] == nil {
+		m[outer] = make(map[string]V)
+	}
+	m[outer][inner] = value
 }

@@ -20,20 +20,18 @@ type project struct {
 	Tags     string        `yaml:"tags"`
 	Modes    []string      `yaml:"modes"` // all by default
 	Run      string        `yaml:"run"`   // a regular expression of tests, all by default
-	Limit    time.Duration `yaml:"limit"` // for the tests of a package, 3 minutes by default
+	Limit    time.Duration `yaml:"limit"` // for the tests of a package, 5 minutes by default
 	Quick    bool          `yaml:"quick"` // "make check-slow" runs it
 	// Script names a file of the folder applications. Tools are other programs that it needs.
 	Script string   `yaml:"script"`
 	Tools  []string `yaml:"tools"` // package@version
-	// Skip has tests that do not run, by regular expressions, with the reason.
-	Skip map[string]string `yaml:"skip"`
 	// Differences has the reasons of known differences, by regular expressions of "mode test". A
 	// reason is "document: quotation", and the document must contain the quotation.
 	Differences map[string]string `yaml:"differences"`
 }
 
-// allModes are the modes that hook.go knows.
-const allModes = "default,loops,on-loop,closing,transport,both"
+// allModes are the modes that hook.go knows. "both" comes first: see comparison.compare.
+const allModes = "both,default,loops,on-loop,closing,transport"
 
 func (p *project) name() string {
 	if p.Script != "" {
@@ -48,7 +46,7 @@ func readList(checkout string) (all []*project, err error) {
 		return nil, err
 	}
 	for _, p := range all {
-		const defaultLimit = 3 * time.Minute
+		const defaultLimit = 5 * time.Minute
 		if p.Limit == 0 {
 			p.Limit = defaultLimit
 		}

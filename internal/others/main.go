@@ -46,12 +46,12 @@ func run(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	if *document != "" {
+		return writeDocument(*document, *folder)
+	}
 	all, err := readList(".")
 	if err != nil {
 		return err
-	}
-	if *document != "" {
-		return writeDocument(*document, *folder, all)
 	}
 	all = slices.DeleteFunc(all, func(p *project) bool {
 		return *quick && !p.Quick || !strings.Contains(p.name(), *only)

@@ -37,9 +37,8 @@ type Line struct {
 
 // Spot is a point on a line with a tooltip.
 type Spot struct {
-	X, Y   float64
-	Lo, Hi float64 // ends of its interval; both 0 if there is none
-	Title  string
+	X, Y  float64
+	Title string
 }
 
 // Name is the position of a line's name, and the path that leads to it.

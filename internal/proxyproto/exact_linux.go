@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// ReadHeader reads the header, and nothing that follows it, if the connection beneath is a socket.
+// readHeader reads the header, and nothing that follows it, if the connection beneath is a socket.
 // It waits until a deadline.
-func (c *Conn) ReadHeader(deadline time.Time) error {
+func (c *Conn) readHeader(deadline time.Time) error {
 	socket, ok := c.Conn.(syscall.Conn)
 	if !ok {
 		return nil // Read does it

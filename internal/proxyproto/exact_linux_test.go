@@ -20,7 +20,7 @@ func accepted(t *testing.T, broken func(net.Addr, error)) (c *Conn, client net.C
 	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := Listener{l, broken}.Accept()
+	nc, err := Listener{Listener: l, Broken: broken}.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,26 +28,24 @@ func accepted(t *testing.T, broken func(net.Addr, error)) (c *Conn, client net.C
 	return nc.(*Conn), client
 }
 
-// ReadHeader leaves what follows the header in the socket, however it arrives.
-func TestReadHeaderTakesTheHeaderOnly(t *testing.T) {
+// Socket leaves what follows the header in the socket, however it arrives.
+func TestSocketTakesTheHeaderOnly(t *testing.T) {
 	for _, header := range []string{"PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n", v2(0x21, 0x11, fourAddrs)} {
 		text := header + "hello"
 		for at := 1; at <= len(text); at++ {
 			c, client := accepted(t, nil)
 			io.WriteString(client, text[:at])
-			go func() { // ReadHeader may have looked at the first piece, or not
+			go func() { // Socket may have looked at the first piece, or not
 				io.WriteString(client, text[at:])
 				client.Close()
 			}()
-			if err := c.ReadHeader(time.Now().Add(time.Minute)); err != nil {
-				t.Fatalf("split at %d: %v", at, err)
+			beneath, _, err := c.Socket(t.Context(), time.Now().Add(time.Minute))
+			if err != nil || beneath != c.Conn {
+				t.Fatalf("split at %d: %T, %v", at, beneath, err)
 			}
-			c.ReplaceConn(func(beneath net.Conn) net.Conn {
-				if b, err := io.ReadAll(beneath); string(b) != "hello" || err != nil {
-					t.Errorf("split at %d: %q is left, %v", at, b, err)
-				}
-				return beneath
-			})
+			if b, err := io.ReadAll(beneath); string(b) != "hello" || err != nil {
+				t.Errorf("split at %d: %q is left, %v", at, b, err)
+			}
 			if !c.Header.Source.IsValid() {
 				t.Errorf("split at %d: no address", at)
 			}
@@ -56,14 +54,14 @@ func TestReadHeaderTakesTheHeaderOnly(t *testing.T) {
 	}
 }
 
-func TestReadHeaderReportsInvalidHeaders(t *testing.T) {
+func TestSocketReportsInvalidHeaders(t *testing.T) {
 	for text, want := range map[string]error{"GET / HTTP/1.0\r\n\r\n": errBroken, "PROXY TCP4": io.ErrUnexpectedEOF,
 		"": io.EOF} {
 		var reported error
 		c, client := accepted(t, func(_ net.Addr, err error) { reported = err })
 		io.WriteString(client, text)
 		client.(*net.TCPConn).CloseWrite()
-		if err := c.ReadHeader(time.Now().Add(time.Minute)); !errors.Is(err, want) {
+		if _, _, err := c.Socket(t.Context(), time.Now().Add(time.Minute)); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", text, err, want)
 		}
 		if (reported == nil) != (text == "") {
@@ -76,34 +74,31 @@ func TestReadHeaderReportsInvalidHeaders(t *testing.T) {
 	}
 }
 
-func TestReadHeaderEndsAtItsDeadlineAndAtClose(t *testing.T) {
+func TestSocketEndsAtItsDeadlineAndAtClose(t *testing.T) {
 	c, client := accepted(t, nil)
 	io.WriteString(client, "PROXY")
-	if err := c.ReadHeader(time.Now().Add(10 * time.Millisecond)); !errors.Is(err, os.ErrDeadlineExceeded) {
+	soon := time.Now().Add(10 * time.Millisecond)
+	if _, _, err := c.Socket(t.Context(), soon); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error(err)
 	}
 	c, _ = accepted(t, nil)
 	time.AfterFunc(10*time.Millisecond, func() { c.Close() })
-	if err := c.ReadHeader(time.Now().Add(time.Minute)); !errors.Is(err, net.ErrClosed) {
+	if _, _, err := c.Socket(t.Context(), time.Now().Add(time.Minute)); !errors.Is(err, net.ErrClosed) {
 		t.Error(err)
 	}
 }
 
 // A connection that is no socket keeps its bytes for Read.
-func TestReadHeaderLeavesOtherConnectionsToRead(t *testing.T) {
+func TestSocketLeavesOtherConnectionsToRead(t *testing.T) {
 	ours, theirs := net.Pipe()
 	go func() {
 		_, _ = io.WriteString(theirs, "PROXY UNKNOWN\r\nhello")
 		theirs.Close()
 	}()
-	c := &Conn{Conn: ours}
-	if err := c.ReadHeader(time.Now()); err != nil {
-		t.Error(err)
+	c := &Conn{Conn: ours, listener: new(Listener)}
+	if same, _, err := c.Socket(t.Context(), time.Now()); same != c || err != nil {
+		t.Errorf("%T, %v", same, err)
 	}
-	c.ReplaceConn(func(net.Conn) net.Conn {
-		t.Error("the connection beneath is replaced")
-		return nil
-	})
 	if b, err := io.ReadAll(c); string(b) != "hello" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}

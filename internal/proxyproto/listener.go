@@ -4,9 +4,11 @@
 package proxyproto
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net"
+	"time"
 )
 
 // Listener accepts connections that start with a PROXY protocol header.
@@ -14,6 +16,9 @@ type Listener struct {
 	net.Listener
 	// Broken, if not nil, is called for each connection without a valid header.
 	Broken func(remote net.Addr, err error)
+	// Context, if not nil, returns the context of a connection, which is derived from ctx. Its
+	// Header may not have been read yet.
+	Context func(ctx context.Context, c *Conn) context.Context
 }
 
 // Accept implements net.Listener. It does not wait for the header.
@@ -22,7 +27,7 @@ func (l Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conn{Conn: nc, onBroken: l.Broken}, nil
+	return &Conn{Conn: nc, listener: &l}, nil
 }
 
 // Conn is a connection that starts with a header, which the first Read removes. A read deadline
@@ -31,17 +36,23 @@ type Conn struct {
 	net.Conn
 	Header Header // valid after a Read has returned data
 
-	onBroken func(net.Addr, error)
+	listener *Listener
 	done     bool // the header is complete
 	err      error
 	unread   []byte // received and not yet returned; until done, the start of the header
 }
 
-// ReplaceConn implements tare.PlainConn. The header must have been read, and nothing else.
-func (c *Conn) ReplaceConn(f func(net.Conn) net.Conn) {
-	if c.done && len(c.unread) == 0 {
-		c.Conn = f(c.Conn)
+// Socket implements connection.AboveSocket. If it cannot read the header without what follows, it
+// returns c, whose Read removes the header.
+func (c *Conn) Socket(ctx context.Context, deadline time.Time) (net.Conn, context.Context, error) {
+	if c.listener.Context != nil {
+		ctx = c.listener.Context(ctx, c)
 	}
+	err := c.readHeader(deadline)
+	if c.done {
+		return c.Conn, ctx, err
+	}
+	return c, ctx, err
 }
 
 // Read implements net.Conn. If the header is malformed, every call returns an error.
@@ -92,8 +103,8 @@ func (c *Conn) receive() error {
 }
 
 func (c *Conn) fail(err error) error {
-	if c.err = err; c.onBroken != nil {
-		c.onBroken(c.RemoteAddr(), err)
+	if c.err = err; c.listener.Broken != nil {
+		c.listener.Broken(c.RemoteAddr(), err)
 	}
 	return err
 }

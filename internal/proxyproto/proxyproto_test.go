@@ -121,7 +121,8 @@ func TestBrokenIsCalledForInvalidHeader(t *testing.T) {
 			theirs.Close()
 		}()
 		var reported error
-		c := &Conn{Conn: ours, onBroken: func(_ net.Addr, err error) { reported = errors.Join(reported, err) }}
+		broken := func(_ net.Addr, err error) { reported = errors.Join(reported, err) }
+		c := &Conn{Conn: ours, listener: &Listener{Broken: broken}}
 		for range 2 {
 			if n, err := c.Read(make([]byte, 10)); n != 0 || !errors.Is(err, want) {
 				t.Errorf("%q: read %d, %v; want %v", text, n, err, want)

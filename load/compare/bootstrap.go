@@ -5,7 +5,9 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/aclements/go-moremath/stats"
+
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // resamples is the number of times that the seconds of both sides are drawn. With it, the bounds of
@@ -110,20 +112,10 @@ func widening(a, b *drawing) float64 {
 	return math.Sqrt(lacking) * student(blocks) / normal
 }
 
-// normal is the 97.5 % quantile of the normal distribution.
+// normal is the upper bound of a standard normal distribution's interval.
 const normal = 1.959964
 
-// student returns the same quantile of Student's distribution, by its expansion (Abramowitz and
-// Stegun 26.7.5).
+// student returns the same bound of Student's distribution.
 func student(freedom float64) float64 {
-	const (
-		x  = normal
-		x3 = x * x * x
-		x5 = x * x * x3
-		x7 = x * x * x5
-		g1 = (x3 + x) / 4
-		g2 = (5*x5 + 16*x3 + 3*x) / 96
-		g3 = (3*x7 + 19*x5 + 17*x3 - 15*x) / 384
-	)
-	return x + (g1+(g2+g3/freedom)/freedom)/freedom
+	return stats.InvCDF(stats.TDist{V: freedom})((1 + stat.Confidence) / 2)
 }

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/load/hist"
 	"github.com/tarehq/tare/load/report"
 )

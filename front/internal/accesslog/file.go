@@ -31,11 +31,16 @@ type File struct {
 // isFixed is set. lost makes a line about lost lines. report receives messages about the file.
 func Open(open func() (io.WriteCloser, error), isFixed bool, lost func(lines int, why error) []byte,
 	report func(text string)) (*File, error) {
-	return OpenEvery(flushInterval, open, isFixed, lost, report)
+	return openEvery(flushInterval, open, isFixed, lost, report)
 }
 
-// OpenEvery is Open with another time between two writes.
-func OpenEvery(gather time.Duration, open func() (io.WriteCloser, error), isFixed bool,
+// OpenAtOnce is Open for a log whose lines are not gathered.
+func OpenAtOnce(open func() (io.WriteCloser, error), lost func(lines int, why error) []byte,
+	report func(text string)) (*File, error) {
+	return openEvery(0, open, false, lost, report)
+}
+
+func openEvery(gather time.Duration, open func() (io.WriteCloser, error), isFixed bool,
 	lost func(lines int, why error) []byte, report func(text string)) (*File, error) {
 	out, err := open()
 	if err != nil {

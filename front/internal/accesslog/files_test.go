@@ -1,9 +1,6 @@
 package accesslog_test
 
 import (
-	"bytes"
-	"compress/gzip"
-	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,57 +10,6 @@ import (
 
 	"github.com/tarehq/tare/front/internal/accesslog"
 )
-
-// full accepts some bytes, and later more, as a disk that is full for a while.
-type full struct {
-	bytes.Buffer
-	room int
-}
-
-var errFull = errors.New("no space left")
-
-func (f *full) Write(p []byte) (int, error) {
-	n := min(f.room, len(p))
-	f.room -= n
-	f.Buffer.Write(p[:n])
-	if n < len(p) {
-		return n, errFull
-	}
-	return n, nil
-}
-
-func (f *full) Close() error { return nil }
-
-// A compressed file is complete after errors of the disk: no line is lost or there twice.
-func TestCompressedLinesSurviveAFullDisk(t *testing.T) {
-	disk := &full{}
-	out, err := accesslog.Compressed(func() (io.WriteCloser, error) { return disk, nil }, gzip.BestSpeed)()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range []string{"one\n", "two\n"} {
-		for tries := 0; ; tries++ {
-			n, err := out.Write([]byte(line))
-			if err == nil && n == len(line) {
-				break
-			}
-			if tries > 100 || n != 0 || !errors.Is(err, errFull) {
-				t.Fatalf("%d, %v", n, err)
-			}
-			disk.room = 5
-		}
-	}
-	z, err := gzip.NewReader(&disk.Buffer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := io.ReadAll(z); string(got) != "one\ntwo\n" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := accesslog.Compressed(nil, 10)(); err == nil {
-		t.Error("an invalid level")
-	}
-}
 
 // Files stay open as the cache says, and only as long as their paths lead to them.
 func TestFilesOfManyStayOpen(t *testing.T) {

@@ -26,9 +26,9 @@ func (s span) duration() time.Duration { return time.Duration(s.seconds) * time.
 // maxSeconds replaces longer times: RFC 9111, 1.2.2.
 const maxSeconds = math.MaxInt32
 
-// parseControl reads the lines of Cache-Control. Malformed input gets the strictest meaning: an
-// invalid number is 0, and an unterminated quoted string means no-store. Of contradicting values
-// the smallest counts.
+// parseControl reads the lines of Cache-Control or CDN-Cache-Control. Malformed input gets the
+// strictest meaning: an invalid number is 0, and an unterminated quoted string means no-store. Of
+// contradicting values the smallest counts.
 func parseControl(lines []string) (d directives) {
 	for _, line := range lines {
 		for line != "" {
@@ -73,13 +73,6 @@ func scanDirective(s string) (name, value, rest string, ok bool) {
 func trim(s string) string { return strings.Trim(s, " \t") }
 
 func (d *directives) add(name, value string) {
-	d.addFlag(name)
-	d.addSeconds(name, value)
-}
-
-// addFlag adds a directive without a value.
-func (d *directives) addFlag(name string) {
-	d.addRestriction(name)
 	switch {
 	case strings.EqualFold(name, "public"):
 		d.public = true
@@ -87,12 +80,6 @@ func (d *directives) addFlag(name string) {
 		d.mustRevalidate = true
 	case strings.EqualFold(name, "proxy-revalidate"):
 		d.proxyRevalidate = true
-	}
-}
-
-// addRestriction adds a directive that prevents storing.
-func (d *directives) addRestriction(name string) {
-	switch {
 	case strings.EqualFold(name, "no-store"):
 		d.noStore = true
 	case strings.EqualFold(name, "no-cache"):
@@ -100,12 +87,6 @@ func (d *directives) addRestriction(name string) {
 		d.noCache = true
 	case strings.EqualFold(name, "private"):
 		d.private = true
-	}
-}
-
-// addSeconds adds a directive with a number of seconds.
-func (d *directives) addSeconds(name, value string) {
-	switch {
 	case strings.EqualFold(name, "max-age"):
 		d.maxAge.add(value)
 	case strings.EqualFold(name, "s-maxage"):

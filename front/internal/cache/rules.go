@@ -141,16 +141,14 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, sentAt, no
 	return l, ""
 }
 
-// control returns the response's cache directives. If CDN-Cache-Control defines them (targeted),
-// Cache-Control and Expires have no effect.
+// control returns the response's cache directives. If CDN-Cache-Control defines them (targeted, RFC
+// 9213), Cache-Control and Expires have no effect.
 func (u *Rules) control(h http.Header) (d directives, targeted bool) {
 	if u.ignore.control {
 		return d, false
 	}
-	if lines := h[targetedField]; len(lines) > 0 {
-		if d, targeted = parseTargeted(lines); targeted {
-			return d, true
-		}
+	if lines := h["Cdn-Cache-Control"]; strings.Trim(strings.Join(lines, ""), " \t") != "" {
+		return parseControl(lines), true
 	}
 	return parseControl(h["Cache-Control"]), false
 }

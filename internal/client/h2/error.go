@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
@@ -55,11 +56,30 @@ func (e *goAwayError) Unwrap() error { return e.cause }
 // with returns the error of a connection that has ended after the frame.
 func (e *goAwayError) with(cause error) error { return &goAwayError{e.last, e.code, cause} }
 
-// resetError is an RST_STREAM frame.
-type resetError struct{ code wire.ErrorCode }
+// ResetError is an RST_STREAM frame. Its text is that of net/http's error, which programs parse.
+type ResetError struct {
+	streamID uint32
+	code     wire.ErrorCode
+}
 
-func (e resetError) Error() string {
-	return fmt.Sprintf("http2: the server reset the stream: %s", e.code)
+func (e ResetError) Error() string {
+	return fmt.Sprintf("stream error: stream ID %d; %v; %v", e.streamID, e.code, errFromPeer)
+}
+
+// As fills an http2.StreamError of golang.org/x/net, as net/http's error does.
+func (e ResetError) As(target any) bool {
+	v := reflect.ValueOf(target).Elem()
+	if v.Kind() != reflect.Struct || v.NumField() != 3 {
+		return false
+	}
+	id, code, cause := v.FieldByName("StreamID"), v.FieldByName("Code"), v.FieldByName("Cause")
+	if !id.CanUint() || !code.CanUint() || !cause.IsValid() || cause.Type() != reflect.TypeFor[error]() {
+		return false
+	}
+	id.SetUint(uint64(e.streamID))
+	code.SetUint(uint64(e.code))
+	cause.Set(reflect.ValueOf(errFromPeer))
+	return true
 }
 
 // tooShort is the fault of content that ends too early.
@@ -78,5 +98,6 @@ var (
 	// ErrNoExtendedConnect is the error of an extended CONNECT request.
 	ErrNoExtendedConnect = errors.New("net/http: extended connect not supported by peer")
 
+	errFromPeer   = errors.New("received from peer")
 	errNoProgress = errors.New("http2: the server accepts no bytes")
 )

@@ -101,7 +101,7 @@ func (c *Conn) onReset(h wire.FrameHeader, payload []byte) *wire.Error {
 		return c.debitLocked(1)
 	}
 	st.failLocked(&Error{Kind: Rejected, IsUnprocessed: code == wire.RefusedStream, MayExceedLimit: isProtocol,
-		Err: resetError{code}})
+		Err: ResetError{h.StreamID, code}})
 	st.closeLocked()
 	c.mu.Unlock()
 	if c.config.CountError != nil {

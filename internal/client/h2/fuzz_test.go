@@ -137,7 +137,7 @@ func serverInputs() (all []serverInput) {
 	add(`200 map[Content-Length:[5]] map[] 5 "hello" complete map[]; `+
 		`304 map[Content-Length:[5]] map[] 5 "" complete map[]; `,
 		settings, head(1, 0, 200), frame(http2.Data, http2.EndStream, 1, "hello"), head(3, http2.EndStream, 304))
-	add(`3 true http2: the server reset the stream: REFUSED_STREAM; 103 map[Content-Length:[5]] map[] 5 200 `+
+	add(`3 true stream error: stream ID 1; REFUSED_STREAM; received from peer; 103 map[Content-Length:[5]] map[] 5 200 `+
 		`map[Content-Length:[5]] map[] 5 "hello" 2 false http2: PROTOCOL_ERROR: malformed trailer section map[]; `,
 		settings, head(3, 0, 103), head(3, 0, 200), frame(http2.Data, http2.Padded, 3, "\x03hellopad"),
 		head(3, http2.EndStream, 200), http2.AppendRSTStream(nil, 1, http2.RefusedStream))

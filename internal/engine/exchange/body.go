@@ -54,10 +54,11 @@ const (
 type BodyMode uint8
 
 const (
-	NoBody   BodyMode = iota // there is no body
-	ByLength                 // its bytes follow one another
-	ByCodec                  // the codec decodes it, and finds the mark that ends it
-	ByStream                 // as ByCodec, but what remains of it holds up no other request
+	NoBody    BodyMode = iota // there is no body
+	ByLength                  // its bytes follow one another
+	ByChunks                  // the codec decodes it
+	ByRecords                 // as ByChunks, but the codec can skip what remains of it
+	ByStream                  // as ByChunks, but what remains of it holds up no other request
 )
 
 // Init prepares b. length is -1 if it is unknown. expects reports whether the client waits for "100
@@ -93,7 +94,7 @@ func (b *Body) Close() error {
 	b.flags.Set(bodyClosed)
 	switch {
 	case b.Mode == ByStream: // as in net/http, a Read of another goroutine ends
-		_ = b.Exchange.ctx.transport.Raw().SetReadDeadline(PastTime())
+		_ = b.Exchange.ctx.transport.SetReadDeadline(PastTime())
 	case b.Mode == NoBody || b.Exchange.Extras != nil || b.Mode == ByLength && b.isLast:
 	case !b.expectsContinue || b.flags.Has(bodyContinued) && !b.flags.Has(bodyWithheld):
 		return b.closeRead()
@@ -145,7 +146,7 @@ func (b *Body) readLocked(p []byte) (n int, err error) {
 	if b.Mode == ByLength {
 		n, err = b.readLength(p)
 	} else {
-		n, err = b.Exchange.Conn().Codec.ReadBody(b, p)
+		n, err = b.Exchange.Conn().Source.ReadBody(b, p)
 	}
 	if b.Err = err; b.AtEnd() {
 		b.reachedEnd()
@@ -160,7 +161,15 @@ func (b *Body) reachedEnd() {
 	defer b.mu.Unlock()
 	b.readToEnd = true
 	if b.wantsWatch && !b.noWatch {
-		b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+		b.startWatch()
+	}
+}
+
+// startWatch starts the departure watch. Streams of HTTP/2 need none: their session ends their
+// contexts. The caller holds mu.
+func (b *Body) startWatch() {
+	if conn, ok := b.Exchange.ctx.transport.(Connection); ok {
+		conn.WatchDeparture(b.Exchange)
 	}
 }
 
@@ -176,7 +185,7 @@ func (b *Body) readLength(p []byte) (int, error) {
 	var err error
 	if n == 0 {
 		b.BoundRead()
-		n, err = c.NetConn.Read(p)
+		n, err = c.Connection.Read(p)
 	}
 	if b.Remaining -= int64(n); b.Remaining == 0 {
 		return n, io.EOF
@@ -258,9 +267,8 @@ func (b *Body) claimInput() {
 	if b.reading.TryLock() {
 		return
 	}
-	c := b.Exchange.Conn()
 	b.Exchange.ctx.mu.Lock() // see BoundRead
-	_ = c.NetConn.SetReadDeadline(PastTime())
+	_ = b.Exchange.ctx.transport.SetReadDeadline(PastTime())
 	b.Exchange.ctx.mu.Unlock()
 	b.reading.Lock()
 	b.interrupted = true
@@ -276,8 +284,8 @@ func (b *Body) sendContinue() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue(bodyContinued) {
-		// the response fails with the same error
-		_ = w.Conn.Transport.Send(w.Conn.Codec.Continue(), w.Conn.CurrentSendTimeout())
+		w.Conn.Sink.BeginHead(w, http.StatusContinue)
+		w.endInterim() // the response fails with the same error
 	}
 }
 
@@ -306,10 +314,7 @@ func (b *Body) drain() bool {
 		b.Draining = true
 		b.discard()
 	}
-	if b.Mode == ByCodec {
-		return b.Exchange.Conn().Codec.EndDrain(b)
-	}
-	return b.AtEnd()
+	return b.AtEnd() || b.Mode == ByRecords && b.Err == nil
 }
 
 // remainder is the reader that drain discards. io.Discard provides the buffers.
@@ -318,17 +323,22 @@ type remainder struct{ body *Body }
 func (r remainder) Read(p []byte) (int, error) { return r.body.readLocked(p) }
 
 // HasArrived reports whether the whole body can be read without waiting. It does not look at
-// chunks.
-func (b *Body) HasArrived() bool { return b.hasArrived(false) }
+// chunks: that would take as long as reading them.
+func (b *Body) HasArrived() bool { return b.Mode != ByChunks && b.hasArrived(true) }
 
-func (b *Body) hasArrived(parses bool) bool {
-	switch b.Mode {
-	case NoBody:
+// hasArrived reports whether the rest of the body can be read without waiting, or, if whole is not
+// set, any part of it.
+func (b *Body) hasArrived(whole bool) bool {
+	c := b.Exchange.Conn()
+	switch {
+	case b.Mode == NoBody:
 		return true
-	case ByLength:
-		return !b.expectsContinue && b.Remaining <= int64(b.Exchange.Conn().End-b.Exchange.Conn().Next)
+	case b.Mode != ByLength:
+		return c.Source.HasArrived(b, whole)
+	case whole:
+		return !b.expectsContinue && b.Remaining <= int64(c.End-c.Next)
 	}
-	return b.Exchange.Conn().Codec.BodyHasArrived(b, parses)
+	return b.Remaining > 0 && c.Next < c.End
 }
 
 // HasWhole implements connection.RequestBody.
@@ -344,19 +354,12 @@ func (b *Body) HasInput() bool {
 		return false
 	}
 	defer b.unlock()
-	if b.flags.Has(bodyClosed|bodyInterrupted) || b.Err != nil {
-		return false
-	}
-	c := b.Exchange.Conn()
-	if b.Mode == ByLength {
-		return b.Remaining > 0 && c.Next < c.End
-	}
-	return c.Codec.HasInput(b)
+	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.hasArrived(false)
 }
 
 // FramingLength implements connection.RequestBody.
 func (b *Body) FramingLength() (n int64, ok bool) {
-	if b.Mode != ByCodec {
+	if b.Mode != ByChunks {
 		return 0, true
 	}
 	if !b.reading.TryLock() {
@@ -366,7 +369,7 @@ func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) { // the connection may serve another request
 		return 0, false
 	}
-	return b.Exchange.Conn().Codec.FramingLength(), true
+	return b.Exchange.Conn().ChunkFraming, true
 }
 
 // AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds
@@ -382,12 +385,12 @@ func (b *Body) watchDeparture() {
 	if first {
 		b.wantsWatch = true
 		if b.readToEnd {
-			b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+			b.startWatch()
 		}
 	}
 	b.mu.Unlock()
 	// otherwise the goroutine that reads will call unlock
-	if first && b.Mode == ByCodec && b.reading.TryLock() {
+	if first && b.Mode == ByRecords && b.reading.TryLock() {
 		b.unlock()
 	}
 }
@@ -411,7 +414,7 @@ func (b *Body) unlock() {
 
 // lacksOnlyEnd reports whether all of a body was read except the mark that ends it. A handler that
 // knows the length may never read that mark.
-func (b *Body) lacksOnlyEnd() bool { return b.Mode == ByCodec && b.Err == nil && b.Remaining == 0 }
+func (b *Body) lacksOnlyEnd() bool { return b.Mode == ByRecords && b.Err == nil && b.Remaining == 0 }
 
 // readEnd reads that mark, because the departure watch needs what follows. It returns if another
 // goroutine is reading.
@@ -434,8 +437,8 @@ func (b *Body) stopWatch(c *Conn) {
 	b.noWatch = true
 	watched := b.wantsWatch
 	b.mu.Unlock()
-	if watched {
-		c.Transport.StopWatch()
+	if watched && c.Connection != nil {
+		c.Connection.StopWatch()
 	}
 }
 
@@ -453,7 +456,7 @@ func (b *Body) resume(c *Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.noWatch = false; b.readToEnd && b.wantsWatch {
-		b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+		b.startWatch()
 	}
 }
 

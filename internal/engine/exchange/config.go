@@ -14,8 +14,7 @@ import (
 // carry them.
 type Config struct {
 	Server             *ServerState
-	Protocol           string // that NewCodec's codecs parse
-	NewCodec           func() Codec
+	Protocol           Protocol
 	Handler            http.Handler
 	BaseContext        context.Context // parent of the contexts of all connections
 	Limits             http1.Limits
@@ -44,6 +43,9 @@ type ServerState struct {
 	PartialHeads       atomic.Int64  // connections on which a head has arrived in part
 	Handshakes         atomic.Int64  // total of completed TLS handshakes
 	ConnClosed         chan struct{} // holds one token after a connection has closed
+
+	trimmedAt  atomic.Int64 // Handshakes when memory was last returned
+	awaitsRest atomic.Bool  // trimAtRest will be called
 }
 
 // KeepsConnections reports whether a connection may wait for another request.

@@ -21,16 +21,20 @@ import (
 // Body.reading guards the input, requestContext.mu the read deadline, Body.mu the departure watch,
 // and Response.Mu the output.
 type Conn struct {
-	Config    *Config
-	Codec     Codec
-	NetConn   net.Conn
-	Transport Transport
-	Context   context.Context // parent of every request's context
+	Config     *Config
+	Codec      Codec  // nil for a stream of HTTP/2, as is Connection
+	Source     Source // of the request's body
+	Sink       Sink   // of the response
+	Traits     Traits // of the protocol
+	Connection Connection
+	Transport  Transport // the Connection, or the stream
 
 	// Read state. In[Next:End] has been received and not yet consumed.
 	InBuffer     []byte // the input buffer; In is part of it unless a head was large
 	In           []byte
 	Next, End    int
+	HasPartial   bool      // a head has begun of which no bytes need lie in the input
+	ChunkFraming int64     // bytes of a body ByChunks that have been read and are not data
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
 	ReadDeadline time.Time // as last set; zero for none
 
@@ -71,9 +75,18 @@ func (c *Conn) Reset() {
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
 	c.WriteErr, c.RequestStart, c.EndsOutput, c.Lingers = nil, time.Time{}, false, false
-	c.linger = defaultLinger()
-	c.Codec.Reset()
+	c.linger, c.HasPartial = defaultLinger(), false
+	if c.Codec != nil {
+		c.Codec.Reset()
+	}
 	c.Trim()
+}
+
+// SetCodec makes c serve connections of the codec's protocol. It returns the codec that c had.
+func (c *Conn) SetCodec(codec Codec) (old Codec) {
+	old = c.Codec
+	c.Codec, c.Source, c.Sink = codec, codec, codec
+	return old
 }
 
 // ReleaseBuffer drops the input buffer, because the goroutine of a hijacked connection may run for
@@ -83,9 +96,27 @@ func (c *Conn) ReleaseBuffer() {
 	c.InBuffer, c.In, c.Next, c.End = nil, nil, 0, 0
 }
 
-// Transport is what a conn needs from the connection beneath it, besides net.Conn.
+// Transport is what carries an exchange: a connection, or a stream of HTTP/2.
 type Transport interface {
 	connection.Info
+	LocalAddr() net.Addr
+	// SetReadDeadline sets the deadline for reading the request.
+	SetReadDeadline(t time.Time) error
+	// SetWriteDeadline sets the deadline of all writes until the next call.
+	SetWriteDeadline(t time.Time) error
+	// MayBlock is called before a call that may block for a reason other than the connection.
+	MayBlock()
+	// Context returns the parent of the contexts of the connection's requests. It stays valid
+	// after the connection has ended.
+	Context() context.Context
+	// Logf writes to the server's error log. It works after the connection has ended.
+	Logf(format string, args ...any)
+}
+
+// Connection is a Transport that carries one exchange after another.
+type Connection interface {
+	Transport
+	io.Reader
 	// Send writes p. timeout limits how long the client may accept nothing; 0 is no limit.
 	Send(p []byte, timeout time.Duration) error
 	// SendPieces is Send for several pieces in order, with one system call where possible.
@@ -95,10 +126,8 @@ type Transport interface {
 	// SendFrom is Send for what src returns. The kernel may copy it. If nothing was sent because
 	// it cannot, SendFrom may return errors.ErrUnsupported.
 	SendFrom(src io.Reader, timeout time.Duration) (int64, error)
-	// SetWriteDeadline sets the deadline of all writes until the next call.
-	SetWriteDeadline(t time.Time) error
-	// MayBlock is called before a call that may block for a reason other than the connection.
-	MayBlock()
+	// CloseWrite ends the output.
+	CloseWrite() error
 	// WatchDeparture starts to watch for the client's departure, which cancels x's context. The
 	// body has been read, and the caller holds its mu.
 	WatchDeparture(x *Exchange)
@@ -107,13 +136,6 @@ type Transport interface {
 	// Hijack hands the connection to a handler, as a net.Conn that the transport no longer
 	// uses.
 	Hijack() (net.Conn, error)
-	// Context returns the parent of the contexts of the connection's requests. It stays valid
-	// after the connection has ended.
-	Context() context.Context
-	// Raw returns the net.Conn beneath.
-	Raw() net.Conn
-	// Logf writes to the server's error log. It works after the connection has ended.
-	Logf(format string, args ...any)
 }
 
 // RunExchange runs the handler and finishes its response. It reports whether the connection can be
@@ -190,7 +212,7 @@ func (c *Conn) Fill() error {
 	if c.End == len(c.In) {
 		c.MakeRoom()
 	}
-	n, err := c.NetConn.Read(c.In[c.End:])
+	n, err := c.Connection.Read(c.In[c.End:])
 	c.End += n
 	if n > 0 {
 		return nil
@@ -219,25 +241,32 @@ func UnknownDeadline() time.Time { return time.Unix(0, 1) }
 func (c *Conn) SetReadDeadline(t time.Time) {
 	if !t.Equal(c.ReadDeadline) {
 		c.ReadDeadline = t
-		_ = c.NetConn.SetReadDeadline(t) // if this fails, the next read fails, too
+		_ = c.Transport.SetReadDeadline(t) // if this fails, the next read fails, too
 	}
 }
 
-// Flush writes Out, and then tail.
-func (c *Conn) Flush(tail ...[]byte) error {
-	c.Codec.CompleteOut(c)
+// Flush writes the output.
+func (c *Conn) Flush() error { return c.Sink.Flush(c) }
+
+// Send writes Out, which is complete, and then tail to the connection.
+func (c *Conn) Send(tail ...[]byte) error {
 	out := c.Out[c.Gate.Open():]
 	err := c.WriteErr
 	switch {
 	case err != nil:
 	case len(tail) == 0 && len(out) == 0:
 	case len(tail) == 0:
-		err = c.Transport.Send(out, c.CurrentSendTimeout())
+		err = c.Connection.Send(out, c.CurrentSendTimeout())
 	default:
 		c.pieces = append(append(c.pieces[:0], out), tail...)
-		err = c.Transport.SendPieces(c.pieces, c.CurrentSendTimeout())
+		err = c.Connection.SendPieces(c.pieces, c.CurrentSendTimeout())
 		clear(c.pieces)
 	}
+	return c.EndFlush(err)
+}
+
+// EndFlush empties the output, which was written with a result.
+func (c *Conn) EndFlush(err error) error {
 	poison.Fill(c.Out)
 	c.Out, c.responseStart = c.Out[:0], 0
 	c.partlySent = c.partlySent || c.current != nil && c.current.Response.stage == stageFramed
@@ -257,9 +286,8 @@ func (c *Conn) FailWrite(err error) {
 	}
 }
 
-// TakeOut appends the output to b instead of writing it, and returns b. No handler runs.
+// TakeOut appends the output, which is complete, to b instead of writing it, and returns b.
 func (c *Conn) TakeOut(b []byte) []byte {
-	c.Codec.CompleteOut(c)
 	b = append(b, c.Out[c.Gate.Open():]...)
 	poison.Fill(c.Out)
 	c.Out, c.responseStart = c.Out[:0], 0
@@ -284,10 +312,9 @@ func (c *Conn) SetSendTimeout(d time.Duration) {
 // CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
 func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }
 
-// Trim drops buffers that a large request has grown. A connection that waits holds no more memory
-// than one that was never busy.
+// Trim drops the buffer that a large response has grown. A connection that waits holds no more
+// memory than one that was never busy.
 func (c *Conn) Trim() {
-	c.Codec.Trim()
 	if cap(c.Out) > keptOut {
 		c.Out = nil
 	}

@@ -44,7 +44,7 @@ func (c *requestContext) Deadline() (time.Time, bool) { return c.parent().Deadli
 // context for each connection.
 func (c *requestContext) Value(key any) any {
 	if key == http.LocalAddrContextKey {
-		return c.transport.Raw().LocalAddr()
+		return c.transport.LocalAddr()
 	}
 	if connection.IsKey(key) {
 		return connection.Info(c.transport)

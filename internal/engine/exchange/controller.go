@@ -36,7 +36,7 @@ type connResponse struct{ *Response }
 
 // writer returns what the handler receives.
 func (w *Response) writer() http.ResponseWriter {
-	if w.Conn.Codec.CanHijack() {
+	if w.Conn.Traits.CanHijack {
 		return connResponse{w}
 	}
 	return w
@@ -89,9 +89,9 @@ func (w *Response) SetWriteDeadline(t time.Time) error {
 // has returned. It does not lock the response's mutex, so that it can end a Write that waits. The
 // context's mutex separates it from the next request: after cancel no call gets this far.
 func (w *Response) setDeadline(flag uint32, t time.Time) error {
-	set := net.Conn.SetReadDeadline
+	set := deadlines.SetReadDeadline
 	if flag == HandlerWriteDeadline {
-		set = net.Conn.SetWriteDeadline
+		set = deadlines.SetWriteDeadline
 	}
 	if hijacked := w.hijacked.Load(); hijacked != nil {
 		return set(*hijacked, t)
@@ -103,10 +103,13 @@ func (w *Response) setDeadline(flag uint32, t time.Time) error {
 		return errFinished
 	}
 	w.Flags.Set(flag)
-	if flag == HandlerWriteDeadline {
-		return ctx.transport.SetWriteDeadline(t)
-	}
-	return set(ctx.transport.Raw(), t)
+	return set(ctx.transport, t)
+}
+
+// deadlines is a Transport, or a connection that was hijacked.
+type deadlines interface {
+	SetReadDeadline(time.Time) error
+	SetWriteDeadline(time.Time) error
 }
 
 // SetSendTimeout implements connection.ResponseWriter.
@@ -143,7 +146,7 @@ const abandonTime = 5 * time.Second
 // whether the client received part of the response.
 func (w *Response) abandon() (sent bool) {
 	if !w.Mu.TryLock() {
-		_ = w.x.ctx.transport.Raw().SetReadDeadline(PastTime())
+		_ = w.x.ctx.transport.SetReadDeadline(PastTime())
 		_ = w.x.ctx.transport.SetWriteDeadline(PastTime())
 		w.Mu.Lock()
 	}
@@ -158,7 +161,6 @@ func (w *Response) abandon() (sent bool) {
 		_ = w.emitHeld()
 	case w.stage >= stageCommitted && !c.partlySent:
 		c.Out = c.Out[:c.responseStart]
-		c.Codec.DiscardOut()
 	}
 	if len(c.Out) > 0 && c.WriteErr == nil {
 		limit := c.Config.WriteTimeout
@@ -201,7 +203,7 @@ func (w *Response) CloseNotify() <-chan bool {
 // restoreDeadlines resets the deadlines that a handler has set. Output that still waits gets the
 // server's own write timeout again.
 func (c *Conn) restoreDeadlines() {
-	_ = c.NetConn.SetReadDeadline(time.Time{})
+	_ = c.Transport.SetReadDeadline(time.Time{})
 	c.ReadDeadline = time.Time{}
 	var write time.Time
 	if timeout := c.Config.WriteTimeout; timeout > 0 {
@@ -224,7 +226,7 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	}
 	flush := c.Flush // responses to earlier requests may still wait
 	if w.stage != stageOpen {
-		flush = func(...[]byte) error { return w.flush() }
+		flush = w.flush
 	}
 	if err := flush(); err != nil {
 		return nil, nil, err
@@ -233,7 +235,7 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	defer b.reading.Unlock()
 	b.stopWatch(c)
 	rest := bytes.Clone(c.In[c.Next:c.End])
-	nc, err := c.Transport.Hijack()
+	nc, err := c.Connection.Hijack()
 	if err != nil {
 		b.resume(c)
 		return nil, nil, err
@@ -310,8 +312,8 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 		return 0, true, err
 	}
 	left := w.Length - w.written
-	if !w.Conn.Transport.CanSendFrom() || w.stage != stageFramed || !w.Conn.Codec.SendsBodyAsIs(w) || w.IsHEAD ||
-		w.NoBody || w.Length >= 0 && left <= 0 {
+	if !w.Conn.Connection.CanSendFrom() || w.stage != stageFramed || w.Chunked || w.IsHEAD || w.NoBody ||
+		w.Length >= 0 && left <= 0 {
 		return 0, false, nil
 	}
 	if err := w.flush(); err != nil {
@@ -326,7 +328,7 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 		defer func(rest int64) { limited.N += rest }(limited.N - left)
 		limited.N = left
 	}
-	n, err = w.Conn.Transport.SendFrom(src, w.Conn.CurrentSendTimeout())
+	n, err = w.Conn.Connection.SendFrom(src, w.Conn.CurrentSendTimeout())
 	if err == errors.ErrUnsupported { //nolint:errorlint // an ENOSYS is ErrUnsupported, too
 		return 0, false, err
 	}

@@ -2,9 +2,10 @@
 // them.
 //
 // A Conn holds the buffers that serve a connection. It has two neighbors behind interfaces. Its
-// Codec finds requests in the input and writes responses to the output (packages h1, h2 and
-// fastcgi). Its Transport is what is beneath it, which also decides when the Conn runs: the
-// connection (packages netconn and shard), or a stream of HTTP/2.
+// Codec (packages h1 and fastcgi) is a Parser, which finds requests in the input, and a Sink, which
+// frames responses in the output. Its Connection is what is beneath it, which also decides when
+// the Conn runs (packages netconn and shard). A stream of HTTP/2 (package h2) has neither: it is
+// the Sink itself, and the Transport.
 //
 // What a handler receives is an Exchange: the Request, its Body, its context and the Response, in
 // one allocation. Read conn.go, exchange.go, body.go, then response.go.

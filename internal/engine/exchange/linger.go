@@ -50,11 +50,10 @@ func (c *Conn) prepareLinger(b *Body) {
 
 // halfClose sends the output and its end. It reports whether the connection can linger.
 func (c *Conn) halfClose() bool {
-	if c.Flush() != nil || c.linger.time <= 0 {
+	if c.Flush() != nil || c.linger.time <= 0 || c.Connection == nil {
 		return false
 	}
-	half, ok := c.NetConn.(interface{ CloseWrite() error })
-	return ok && half.CloseWrite() == nil
+	return c.Connection.CloseWrite() == nil
 }
 
 // Linger reads and discards what the client sends, if it may be sending, until it closes the
@@ -91,7 +90,7 @@ func (l *lingering) Read(p []byte) (int, error) {
 			end = soon // to look whether the server is closing
 		}
 		c.SetReadDeadline(end)
-		n, err := c.NetConn.Read(p)
+		n, err := c.Connection.Read(p)
 		if n > 0 {
 			l.received = time.Now()
 			return n, nil

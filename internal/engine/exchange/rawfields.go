@@ -24,7 +24,7 @@ func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 	c := w.Conn
 	for i := range fields {
 		if f := &fields[i]; w.applyRawField(f, head) {
-			c.Out = c.Codec.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
+			c.Out = c.Sink.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
 		}
 	}
 	if w.Fields != nil {
@@ -39,7 +39,7 @@ func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
 	switch f.Known {
 	case http1.NameUnknown:
 		name := f.Name.In(head)
-		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.Codec.SendsField("Status")
+		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.Traits.HasConnFields
 	case http1.NameContentLength:
 		w.Conn.Summary.hasLength, w.Length = true, 0
 		for _, digit := range f.Value.In(head) { // the parser accepts nothing else, and no overflow

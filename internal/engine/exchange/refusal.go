@@ -34,8 +34,8 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 	}
 	c.Transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
 	c.Config.ReportRequest(RefusedHead{
-		Local: c.Transport.Raw().LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
-		Codec: c.Codec, In: c.In[c.Next:c.End],
+		Local: c.Transport.LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
+		In: c.In[c.Next:c.End],
 	}, status, sent)
 }
 
@@ -51,22 +51,18 @@ type RefusedHead struct {
 	Local  net.Addr
 	Remote string
 	TLS    *tls.ConnectionState
-	Codec  HeadCodec
 	In     []byte // from the request's first byte on
 }
 
 // ReportRequest calls the hook.
 func (p *Config) ReportRequest(h RefusedHead, status int, sent int64) {
-	if p.OnRefused == nil {
+	if p.OnRefused == nil || p.Protocol.Describe == nil {
 		return
 	}
 	r := &http.Request{
 		Header: make(http.Header), URL: new(url.URL), Body: http.NoBody, RemoteAddr: h.Remote, TLS: h.TLS,
 	}
-	line, ok := h.Codec.Describe(r, h.In)
-	if !ok {
-		return
-	}
+	line := p.Protocol.Describe(r, h.In, p.Limits)
 	ctx := context.WithValue(p.BaseContext, http.LocalAddrContextKey, h.Local)
 	text := string(line[:min(len(line), MaxRefusedLine)])
 	p.CallRefused(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})

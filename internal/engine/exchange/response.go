@@ -153,12 +153,20 @@ func (w *Response) sendInterim(code int) {
 		w.x.Body.endContinue(bodyContinued)
 	}
 	c := w.Conn
-	if !c.Codec.AppendInterim(w, code) {
+	if !c.Traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has none either (RFC 9110, 15.2)
 		return
 	}
+	c.Sink.BeginHead(w, code)
 	w.appendFields(true)
-	c.Codec.EndHead(c)
-	_ = c.Flush()
+	w.endInterim()
+}
+
+// endInterim completes an interim response and sends it. If the final head has begun, only HTTP/2
+// can still send one, and has sent it.
+func (w *Response) endInterim() {
+	if w.Conn.Sink.EndHead(w); w.stage == stageOpen {
+		_ = w.Conn.Flush()
+	}
 }
 
 // commit fixes the status and the handler's fields.
@@ -180,7 +188,7 @@ func (w *Response) startHead(code int) {
 		w.ClosesConn = true // another protocol follows; without Hijack nothing can
 	}
 	w.Conn.responseStart = len(w.Conn.Out)
-	w.Conn.Codec.StartHead(w, code)
+	w.Conn.Sink.BeginHead(w, code)
 }
 
 // withholdBody makes Read of the body fail if the client waits for "100 Continue", which a final
@@ -298,7 +306,7 @@ func (w *Response) emit(p []byte) error {
 	if w.IsHEAD || len(p) == 0 {
 		return c.WriteErr
 	}
-	return c.Codec.EmitBody(w, p)
+	return c.Sink.Data(w, p)
 }
 
 // finish completes the response after the handler has returned, and reports whether the connection
@@ -320,7 +328,7 @@ func (w *Response) finish() bool {
 	_ = w.emitHeld()
 	short := !w.IsHEAD && !w.NoBody && w.Length >= 0 && w.written != w.Length && !w.x.Body.flags.Has(bodyAborted)
 	if !short {
-		c.Codec.EndBody(w)
+		c.Sink.End(w)
 	}
 	duplex := w.Flags.Has(FullDuplex)
 	if short || duplex || w.Flags.Has(HandlerWriteDeadline) || !c.canBatch() {

@@ -48,7 +48,7 @@ func (w *Response) appendValues(name string, values []string) {
 	}
 	c := w.Conn
 	for _, v := range values {
-		c.Out = c.Codec.AppendField(c.Out, name, v)
+		c.Out = c.Sink.AppendField(c.Out, name, v)
 	}
 }
 
@@ -64,12 +64,12 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 		}
 		return false
 	case "Transfer-Encoding":
-		if w.Conn.Codec.SendsField(name) {
+		if w.Conn.Traits.HasTransferCodings {
 			w.Conn.Summary.TransferEncoding = firstValue(values)
 		}
 		return false
 	case "Connection":
-		if !w.Conn.Codec.SendsField(name) {
+		if !w.Conn.Traits.HasConnFields {
 			return false
 		}
 		if w.Conn.Summary.Connection = values; http1.HasToken(values, "close") {
@@ -85,9 +85,9 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 		w.Conn.Summary.hasDate = true
 	case "Trailer":
 		w.Conn.Summary.hasTrailers = true
-		return w.Conn.Codec.SendsField(name)
+		return w.Conn.Traits.HasConnFields
 	case "Status", "Keep-Alive", "Upgrade":
-		return w.Conn.Codec.SendsField(name)
+		return w.Conn.Traits.HasConnFields
 	default:
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			w.Conn.Summary.hasTrailers = true
@@ -124,7 +124,7 @@ func (w *Response) frame(p []byte, done bool) {
 	c, summary := w.Conn, &w.Conn.Summary
 	// set with the head or after it, but HTTP/1.0 has no trailers
 	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount && w.Minor > 0
-	hasUnknownLength := mayHaveTrailers && !c.Codec.AllowsLengthWithTrailers() && w.HasTrailers()
+	hasUnknownLength := mayHaveTrailers && !c.Traits.HasLengthsWithTrailers && w.HasTrailers()
 	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&
 		(!w.IsHEAD || len(p) > 0) {
 		w.Length = int64(len(p))
@@ -134,32 +134,26 @@ func (w *Response) frame(p []byte, done bool) {
 			summary.TransferEncoding, w.Length)
 		w.Length = -1
 	}
-	c.Codec.Delimit(w)
-	if !w.ClosesConn && !w.drainRequestBody() {
-		w.ClosesConn, summary.Connection = true, nil
-		w.x.Body.flags.Set(bodyEndsConn)
-	}
-
-	out := c.Out
-	switch {
-	case w.Status == http.StatusNoContent || w.Status < 200: // neither may have Content-Length
-	case w.Status == http.StatusNotModified: // net/http omits Content-Length
-	case w.OpensTunnel():
-	case w.Length >= 0:
-		out = c.Codec.AppendLength(out, w.Length)
-	case w.Chunked:
-		out = c.Codec.AppendFraming(out, w)
+	fields := ServerFields{Length: w.Length, SendsDate: !summary.hasDate}
+	if w.Status == http.StatusNoContent || w.Status < 200 || // neither may have Content-Length
+		w.Status == http.StatusNotModified || w.OpensTunnel() { // net/http omits it
+		fields.Length = -1
 	}
 	if !summary.hasContentType && !summary.hasContentEncoding && summary.TransferEncoding == "" && !w.NoBody &&
 		len(p) > 0 {
-		out = c.Codec.AppendField(out, "Content-Type", http.DetectContentType(p))
+		fields.ContentType = http.DetectContentType(p)
 	}
-	out = c.Codec.AppendConnection(out, w)
-	if !summary.hasDate {
-		out = c.Codec.AppendDate(out, c.Config.Server.Date.Text())
+	c.Sink.Delimit(w, fields)
+	c.Sink.EndHead(w)
+}
+
+// DrainRequestBody makes the connection one that closes if the remainder of the request's body
+// prevents another request.
+func (w *Response) DrainRequestBody() {
+	if !w.ClosesConn && !w.drainRequestBody() {
+		w.ClosesConn, w.Conn.Summary.Connection = true, nil
+		w.x.Body.flags.Set(bodyEndsConn)
 	}
-	c.Out = out
-	c.Codec.EndHead(c)
 }
 
 // drainRequestBody reads the remainder of the request's body before the response is sent, because
@@ -167,7 +161,7 @@ func (w *Response) frame(p []byte, done bool) {
 // cannot if the client announced the body with Expect, as with net/http.
 func (w *Response) drainRequestBody() bool {
 	switch {
-	case w.x.Body.Mode == ByStream || !w.x.Body.hasRemainder():
+	case !w.x.Body.hasRemainder():
 		return true
 	case w.x.Body.expectsContinue:
 		return false

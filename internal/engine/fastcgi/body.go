@@ -29,7 +29,7 @@ func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 	if !hasLength {
 		r.ContentLength = -1
 	}
-	x.Body.Init(x, exchange.ByCodec, r.ContentLength, false)
+	x.Body.Init(x, exchange.ByRecords, r.ContentLength, false)
 	if f.request.Empty {
 		x.Body.Err = io.ErrUnexpectedEOF
 	}
@@ -37,6 +37,15 @@ func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 
 // ReadBody reads body bytes from STDIN.
 func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
+	n, err := f.readStdin(b, p)
+	b.Exchange.Conn().HasPartial = f.request.Pending()
+	if err != nil {
+		_ = f.flushReplies(b) // the next write fails with the same error
+	}
+	return n, err
+}
+
+func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 	c := b.Exchange.Conn()
 	reader := &f.request.Records
 	for {
@@ -46,7 +55,7 @@ func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
 				return 0, err
 			}
 			b.BoundRead()
-			n, err := c.NetConn.Read(p[:min(len(p), reader.Left())])
+			n, err := c.Connection.Read(p[:min(len(p), reader.Left())])
 			reader.Consumed(n)
 			return countBytes(b, n, readFailed(b, err))
 		}
@@ -68,7 +77,7 @@ func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
 			if err := readFailed(b, b.Fill()); err != nil {
 				return 0, err
 			}
-		case piece.Type != fcgi.Stdin || piece.ID != f.request.ID:
+		case piece.Type != fcgi.Stdin || piece.ID != f.id:
 			if err := f.handleRecord(b, piece); err != nil {
 				return 0, err
 			}
@@ -118,7 +127,7 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	f.inBody = false
 	event := fcgi.More
 	switch {
-	case p.Type == fcgi.AbortRequest && p.ID == f.request.ID:
+	case p.Type == fcgi.AbortRequest && p.ID == f.id:
 		b.Exchange.Abort()
 		return ErrAborted
 	case p.Type == fcgi.GetValues && p.ID == 0:
@@ -126,7 +135,7 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	case fcgi.IsUnknown(p) && f.request.Records.Left() > 0: // one reply for each record
 	case fcgi.IsUnknown(p):
 		event = fcgi.Unknown
-	case p.Type == fcgi.BeginRequest && p.ID == f.request.ID:
+	case p.Type == fcgi.BeginRequest && p.ID == f.id:
 		return errBegun
 	case p.Type == fcgi.BeginRequest:
 		event = fcgi.Second
@@ -137,19 +146,12 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	return f.queueReply(b, event, p)
 }
 
-// EndDrain accepts a body that was not read to its end: END_REQUEST was sent, so that the rest of
-// STDIN is ignored, like other records of inactive requests.
-func (f *codec) EndDrain(b *exchange.Body) bool {
-	_ = f.flushReplies(b) // the next write fails with the same error
-	return b.Err == nil || b.AtEnd()
-}
-
-func (f *codec) HasInput(*exchange.Body) bool { return false } // unknown
-func (f *codec) FramingLength() int64         { return 0 }
-
-func (f *codec) BodyHasArrived(b *exchange.Body, _ bool) bool {
+func (f *codec) HasArrived(b *exchange.Body, whole bool) bool {
 	c := b.Exchange.Conn()
 	reader, in := f.request.Records, c.In[c.Next:c.End]
+	if f.inBody && reader.Left() > 0 && len(in) > 0 && !whole {
+		return true
+	}
 	for {
 		p, n, err := reader.Next(in)
 		switch in = in[n:]; {
@@ -157,7 +159,7 @@ func (f *codec) BodyHasArrived(b *exchange.Body, _ bool) bool {
 			return true // reading it will return the error
 		case p.Type == 0:
 			return false
-		case p.Type == fcgi.Stdin && p.ID == f.request.ID && p.Ends():
+		case p.Type == fcgi.Stdin && p.ID == f.id && (p.Ends() || !whole):
 			return true
 		}
 	}

@@ -16,9 +16,10 @@ import (
 // refused. A request that arrives after it waits for the last response.
 type codec struct {
 	request fcgi.Request
-	fields  []http1.Field // of the current request
+	id      uint16        // of the request that is served
+	fields  []http1.Field // of its head
 
-	// State of the current request's body.
+	// State of its body.
 	inBody  bool        // the current record belongs to the body
 	replies *replyQueue // nil until the first reply
 
@@ -35,15 +36,20 @@ type recordBuffers struct {
 	pieces  [2 * recordsAtOnce][]byte
 }
 
-// New returns a codec for one conn.
-func New() exchange.Codec { return new(codec) }
+// Protocol returns the protocol. Fields that describe the connection concern only the web server
+// and its client (RFC 3875, 6.3.4).
+func Protocol() exchange.Protocol {
+	return exchange.Protocol{Name: "FastCGI", NewCodec: func() exchange.Codec { return new(codec) }}
+}
 
+// Reset keeps no more memory than a small request needs.
 func (f *codec) Reset() {
+	f.trim()
 	f.request.Reset()
 	f.inBody, f.replies, f.recordStart = false, nil, 0
 }
 
-func (f *codec) Trim() {
+func (f *codec) trim() {
 	if cap(f.fields) > exchange.KeptFields {
 		f.fields = nil
 	}
@@ -52,29 +58,26 @@ func (f *codec) Trim() {
 	}
 }
 
-func (f *codec) Suspend() { f.fields, f.buffers = nil, nil }
-
-func (f *codec) HasBegun() bool { return f.request.Pending() }
-
-func (f *codec) NextRequest() {
-	f.request.Done()
-	f.inBody, f.replies = false, nil
-}
-
-func (f *codec) ParseHead(c *exchange.Conn) (complete, ok bool) {
+func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	r := &f.request
+	if f.replies != nil { // to records in a body that was not read to its end
+		c.Out, f.replies = f.replies.appendTo(c.Out), nil
+	}
 	for {
 		event, err := r.Next(c.In[c.Next:c.End], c.Config.Limits.Bytes)
 		if err != nil {
 			f.refuseParams(c, err)
-			return false, false
+			return nil, false
 		}
 		if event == fcgi.Ready {
-			return true, true
+			return f.beginExchange(c)
 		}
 		c.Next += r.Drop()
 		if event == fcgi.More {
-			return false, true
+			if c.HasPartial = r.Pending(); c.HasPartial { // the connection may wait for long
+				f.fields, f.buffers = nil, nil
+			}
+			return nil, true
 		}
 		if timeout := c.Config.WriteTimeout; timeout > 0 && len(c.Out) == 0 { // else the output has a deadline
 			c.SetWriteDeadline(time.Now().Add(timeout))
@@ -85,10 +88,10 @@ func (f *codec) ParseHead(c *exchange.Conn) (complete, ok bool) {
 		}
 		if endsConn(event, r) {
 			c.EndOutput()
-			return false, false
+			return nil, false
 		}
 		if len(c.Out) >= exchange.OutSize && c.Flush() != nil {
-			return false, false
+			return nil, false
 		}
 	}
 }
@@ -123,7 +126,7 @@ func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 	return out
 }
 
-func (f *codec) BeginExchange(c *exchange.Conn) *exchange.Exchange {
+func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	in, r := c.In[c.Next:c.End], &f.request
 	var list []byte
 	if len(r.Params) == 1 { // the usual case
@@ -137,9 +140,13 @@ func (f *codec) BeginExchange(c *exchange.Conn) *exchange.Exchange {
 	c.Next += r.Size
 	if err != nil {
 		c.Refuse(http.StatusBadRequest, err.Error())
-		return nil
+		return nil, false
 	}
-	return x
+	f.id, f.inBody = r.ID, false
+	r.Done()
+	f.trim()
+	c.HasPartial = r.Pending()
+	return x, true
 }
 
 // refuseParams responds to a malformed request, if a response is possible.
@@ -160,6 +167,7 @@ func (f *codec) Refuse(c *exchange.Conn, status int, text string) {
 	if f.request.ID == 0 {
 		return // no request has begun
 	}
+	f.id = f.request.ID
 	f.openRecord(c)
 	c.Out = appendStatus(c.Out, status)
 	c.Out = http1.AppendField(c.Out, "Content-Type", "text/plain; charset=utf-8")
@@ -169,13 +177,7 @@ func (f *codec) Refuse(c *exchange.Conn, status int, text string) {
 	f.endRequest(c)
 }
 
-// Describe describes nothing: rejected requests are not reported.
-func (f *codec) Describe(*http.Request, []byte) (line []byte, ok bool) { return nil, false }
-
-// AppendInterim appends nothing: CGI has no interim responses.
-func (f *codec) AppendInterim(*exchange.Response, int) bool { return false }
-
-func (f *codec) StartHead(w *exchange.Response, code int) {
+func (f *codec) BeginHead(w *exchange.Response, code int) {
 	f.openRecord(w.Conn)
 	w.Conn.Out = appendStatus(w.Conn.Out, code)
 }
@@ -196,34 +198,32 @@ func (f *codec) AppendRawField(out, name, value []byte) []byte {
 	return http1.AppendRawField(out, name, value)
 }
 
-// Continue is not called: no CGI request expects it.
-func (f *codec) Continue() []byte { return nil }
-
 func (f *codec) AppendField(out []byte, name, value string) []byte {
 	return http1.AppendField(out, name, value)
 }
 
-func (f *codec) AppendLength(out []byte, n int64) []byte               { return http1.AppendLength(out, n) }
-func (f *codec) AppendDate(out []byte, date string) []byte             { return http1.AppendDate(out, date) }
-func (f *codec) EndHead(c *exchange.Conn)                              { c.Out = http1.AppendHeadEnd(c.Out) }
-func (f *codec) AppendFraming(out []byte, _ *exchange.Response) []byte { return out }
-
-// SendsField returns false for fields that concern only the web server and its client (RFC 3875,
-// 6.3.4), and for Status, which StartHead writes.
-func (f *codec) SendsField(string) bool { return false }
+func (f *codec) EndHead(w *exchange.Response) { w.Conn.Out = http1.AppendHeadEnd(w.Conn.Out) }
 
 // Delimit keeps the connection unless the server is stopping. The end of the stream marks the end
 // of the body, and FCGI_KEEP_CONN is the web server's choice.
-func (f *codec) Delimit(w *exchange.Response) {
-	f.openRecord(w.Conn) // for the rest of the head; STDERR records may have come between
-	if !w.Conn.Config.Server.KeepsConnections() {
+func (f *codec) Delimit(w *exchange.Response, fields exchange.ServerFields) {
+	c := w.Conn
+	if !c.Config.Server.KeepsConnections() {
 		w.ClosesConn = true
+	}
+	f.openRecord(c) // for the rest of the head; STDERR records may have come between
+	if fields.Length >= 0 {
+		c.Out = http1.AppendLength(c.Out, fields.Length)
+	}
+	if fields.ContentType != "" {
+		c.Out = http1.AppendField(c.Out, "Content-Type", fields.ContentType)
+	}
+	if fields.SendsDate {
+		c.Out = http1.AppendDate(c.Out, c.Config.Server.Date.Text())
 	}
 }
 
-func (f *codec) AppendConnection(out []byte, _ *exchange.Response) []byte { return out }
-
-func (f *codec) EmitBody(w *exchange.Response, p []byte) error {
+func (f *codec) Data(w *exchange.Response, p []byte) error {
 	c := w.Conn
 	if len(p) >= exchange.OutSize {
 		return f.writeRecords(c, p)
@@ -236,7 +236,7 @@ func (f *codec) EmitBody(w *exchange.Response, p []byte) error {
 	return c.WriteErr
 }
 
-func (f *codec) EndBody(w *exchange.Response) {
+func (f *codec) End(w *exchange.Response) {
 	c := w.Conn
 	f.endRequest(c)
 	if f.replies != nil {
@@ -244,22 +244,25 @@ func (f *codec) EndBody(w *exchange.Response) {
 	}
 }
 
-func (f *codec) SendsBodyAsIs(*exchange.Response) bool { return false }
-func (f *codec) AllowsLengthWithTrailers() bool        { return false }
-func (f *codec) CanHijack() bool                       { return false }
+// Flush implements exchange.Sink.
+func (f *codec) Flush(c *exchange.Conn) error {
+	f.endRecord(c)
+	return c.Send()
+}
 
 // openRecord appends the header of a STDOUT record, unless the output ends in an open one.
 func (f *codec) openRecord(c *exchange.Conn) {
 	if f.recordStart == 0 {
-		c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.request.ID) // CompleteOut sets its length
+		c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.id) // endRecord sets its length
 		f.recordStart = len(c.Out)
 	}
 }
 
-// CompleteOut completes the record that the output ends in. Only a response's head can be too large
-// for one record; it is split.
-func (f *codec) CompleteOut(c *exchange.Conn) {
-	if f.recordStart == 0 {
+// endRecord completes the record that the output ends in, unless it was discarded. Only a
+// response's head can be too large for one record; it is split.
+func (f *codec) endRecord(c *exchange.Conn) {
+	if f.recordStart == 0 || f.recordStart > len(c.Out) {
+		f.recordStart = 0
 		return
 	}
 	start, content := f.recordStart-fcgi.HeaderSize, c.Out[f.recordStart:]
@@ -269,22 +272,20 @@ func (f *codec) CompleteOut(c *exchange.Conn) {
 	case len(content) <= fcgi.MaxContent:
 		fcgi.PutHeader(c.Out[start:], f.stdoutHeader(len(content)))
 	default:
-		c.Out = fcgi.AppendStream(c.Out[:start:start], fcgi.Stdout, f.request.ID, content)
+		c.Out = fcgi.AppendStream(c.Out[:start:start], fcgi.Stdout, f.id, content)
 	}
 }
 
-func (f *codec) DiscardOut() { f.recordStart = 0 }
-
 // stdoutHeader returns the header of a STDOUT record.
 func (f *codec) stdoutHeader(length int) fcgi.Header {
-	return fcgi.Header{Type: fcgi.Stdout, ID: f.request.ID, Length: uint16(length)}
+	return fcgi.Header{Type: fcgi.Stdout, ID: f.id, Length: uint16(length)}
 }
 
 // endRequest appends the end of STDOUT and END_REQUEST.
 func (f *codec) endRequest(c *exchange.Conn) {
-	f.CompleteOut(c)
-	c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.request.ID)
-	c.Out = fcgi.AppendEnd(c.Out, f.request.ID, fcgi.End{})
+	f.endRecord(c)
+	c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.id)
+	c.Out = fcgi.AppendEnd(c.Out, f.id, fcgi.End{})
 }
 
 // recordsAtOnce is how many records of a large body one write sends.
@@ -305,7 +306,8 @@ func (f *codec) writeRecords(c *exchange.Conn, p []byte) error {
 			tail = append(tail, next[at:], p[:n])
 			p = p[n:]
 		}
-		err := c.Flush(tail...)
+		f.endRecord(c)
+		err := c.Send(tail...)
 		clear(tail)
 		if err != nil {
 			return err

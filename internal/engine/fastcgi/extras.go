@@ -22,46 +22,45 @@ type extras struct {
 	// State of a departure watch, which must not use the conn.
 	id       uint16
 	reader   fcgi.Reader // reads what follows the body
-	unparsed []byte      // an incomplete record from the last search
+	unparsed []byte      // an incomplete record that has arrived before
 }
 
 // StartWatch records where the body has ended. It reports whether an ABORT_REQUEST for the request
 // has already arrived.
 func (r *extras) StartWatch(c *exchange.Conn) (isAborted bool) {
-	request := &codecOf(c).request
-	r.id, r.reader, r.unparsed = request.ID, request.Records, nil
-	return r.FindAbort(c.In[c.Next:c.End])
+	f := codecOf(c)
+	r.id, r.reader = f.id, f.request.Records
+	isAborted, rest := r.findAbort(c.In[c.Next:c.End])
+	r.unparsed = bytes.Clone(rest)
+	return isAborted
 }
 
 // codecOf returns the codec of a conn that serves FastCGI.
 func codecOf(c *exchange.Conn) *codec { return c.Codec.(*codec) }
 
-// FindAbort reports whether b, which continues the input, contains the request's ABORT_REQUEST.
-func (r *extras) FindAbort(b []byte) (isAborted bool) {
-	if len(r.unparsed) > 0 {
-		b = slices.Concat(r.unparsed, b)
-	}
+// HasAbort reports whether in, all that has arrived since StartWatch, contains the request's
+// ABORT_REQUEST.
+func (r *extras) HasAbort(in []byte) (isAborted bool) {
+	ahead := *r
+	isAborted, _ = ahead.findAbort(slices.Concat(r.unparsed, in))
+	return isAborted
+}
+
+// findAbort searches b, which the reader continues with. rest is an incomplete record, or the
+// header of a malformed one: it makes every later search fail, too.
+func (r *extras) findAbort(b []byte) (isAborted bool, rest []byte) {
 	for {
 		p, n, err := r.reader.Next(b)
 		b = b[n:]
 		switch {
 		case err != nil:
-			// no more is needed: every later search fails, too
-			r.unparsed = bytes.Clone(b[:min(len(b), fcgi.HeaderSize)])
-			return false
+			return false, b[:min(len(b), fcgi.HeaderSize)]
 		case p.Type == 0:
-			r.unparsed = bytes.Clone(b)
-			return false
+			return false, b
 		case p.Type == fcgi.AbortRequest && p.ID == r.id:
-			return true
+			return true, nil
 		}
 	}
-}
-
-// PeekAbort is FindAbort for input that will be searched again.
-func (r *extras) PeekAbort(b []byte) (isAborted bool) {
-	ahead := *r
-	return ahead.FindAbort(b)
 }
 
 // contextKey is the key of a context value that is set if the request came by FastCGI.
@@ -120,8 +119,8 @@ func (s stderr) Write(p []byte) (int, error) {
 	}
 	c := w.Conn
 	f := codecOf(c)
-	f.CompleteOut(c)
-	c.Out = fcgi.AppendStream(c.Out, fcgi.Stderr, f.request.ID, p)
+	f.endRecord(c)
+	c.Out = fcgi.AppendStream(c.Out, fcgi.Stderr, f.id, p)
 	if len(c.Out) >= exchange.OutSize {
 		if err := c.Flush(); err != nil {
 			return 0, err

@@ -74,7 +74,7 @@ func (f *codec) sendReplies(w *exchange.Response, r *replyQueue, flood bool) err
 		return err
 	}
 	c := w.Conn
-	f.CompleteOut(c)
+	f.endRecord(c)
 	c.Out = r.appendTo(c.Out)
 	unlimited := c.Config.WriteTimeout <= 0 && c.Config.DefaultSendTimeout == 0 &&
 		!w.Flags.Has(exchange.HandlerWriteDeadline)

@@ -12,57 +12,58 @@ import (
 type codec struct {
 	request http1.Request
 	chunks  http1.Chunked // of the current request's body
-	framing int64         // its received bytes that are not data
 }
 
-// New returns a codec for one conn.
-func New() exchange.Codec { return new(codec) }
+// Protocol returns the protocol.
+func Protocol() exchange.Protocol {
+	return exchange.Protocol{
+		Name: "HTTP/1", NewCodec: func() exchange.Codec { return new(codec) }, Describe: describe,
+		Traits: exchange.Traits{HasInterim: true, HasConnFields: true, HasTransferCodings: true, CanHijack: true},
+	}
+}
 
-func (h *codec) Reset() { h.request.Reset() }
-
-func (h *codec) Trim() {
+// Reset keeps no more memory than a small request needs.
+func (h *codec) Reset() {
 	if cap(h.request.Fields) > exchange.KeptFields {
 		h.request.Fields = nil
 	}
+	h.request.Reset()
 }
 
-func (h *codec) HasBegun() bool { return false } // all of a head lies in the input
-func (h *codec) Suspend()       {}
-func (h *codec) NextRequest()   { h.request.Reset() }
-
-func (h *codec) ParseHead(c *exchange.Conn) (complete, ok bool) {
-	complete, err := h.request.Parse(c.In[c.Next:c.End], c.Config.Limits)
+func (h *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
+	in := c.In[c.Next:c.End]
+	complete, err := h.request.Parse(in, c.Config.Limits)
+	if err == nil && !complete {
+		return nil, true
+	}
+	if err != nil && !c.Config.ServesH2C {
+		if whole, isPreface := beginsPreface(in); isPreface {
+			h.request.Reset()
+			if !whole {
+				return nil, true
+			}
+			c.Next += len(prefaceHead)
+			return newPrefaceExchange(c), true
+		}
+	}
 	if err == nil {
-		return complete, true
+		x, err = h.newExchange(c, in[:h.request.Size])
 	}
-	if whole, ok := beginsPreface(c.In[c.Next:c.End]); ok && !c.Config.ServesH2C {
-		h.request.Reset() // Size 0 marks the preface: every other complete head has a size
-		return whole, true
-	}
-	status, why := exchange.RefusalOf(err)
-	if status == http.StatusRequestHeaderFieldsTooLarge && !h.request.Begun() {
-		status = http.StatusRequestURITooLong // 431 is only for fields
-	}
-	c.Refuse(status, why)
-	return false, false
-}
-
-func (h *codec) BeginExchange(c *exchange.Conn) *exchange.Exchange {
-	if h.request.Size == 0 {
-		c.Next += len(prefaceHead)
-		return newPrefaceExchange(c)
-	}
-	x, err := h.newExchange(c, c.In[c.Next:c.Next+h.request.Size])
 	if err != nil {
-		c.Refuse(exchange.RefusalOf(err))
-		return nil
+		status, why := exchange.RefusalOf(err)
+		if status == http.StatusRequestHeaderFieldsTooLarge && !h.request.Begun() {
+			status = http.StatusRequestURITooLong // 431 is only for fields
+		}
+		c.Refuse(status, why)
+		return nil, false
 	}
 	if _, unmet := h.request.ExpectsContinue(); unmet {
 		c.Refuse(http.StatusExpectationFailed, "unknown expectation")
-		return nil
+		return nil, false
 	}
 	c.Next += h.request.Size
-	return x
+	h.Reset()
+	return x, true
 }
 
 func (h *codec) Refuse(c *exchange.Conn, status int, text string) {
@@ -80,17 +81,7 @@ func (h *codec) Refuse(c *exchange.Conn, status int, text string) {
 	c.Out = append(out, text...)
 }
 
-func (h *codec) AppendInterim(w *exchange.Response, code int) bool {
-	if w.Minor == 0 {
-		return false // HTTP/1.0 has no interim responses (RFC 9110, 15.2)
-	}
-	w.Conn.Out = http1.AppendStatusLine(w.Conn.Out, 1, code, exchange.StatusText(code))
-	return true
-}
-
-func (h *codec) Continue() []byte { return []byte("HTTP/1.1 100 Continue\r\n\r\n") }
-
-func (h *codec) StartHead(w *exchange.Response, code int) {
+func (h *codec) BeginHead(w *exchange.Response, code int) {
 	if code == http.StatusOK && w.Minor > 0 {
 		w.Conn.Out = append(w.Conn.Out, "HTTP/1.1 200 OK\r\n"...)
 		return
@@ -106,14 +97,13 @@ func (h *codec) AppendField(out []byte, name, value string) []byte {
 	return http1.AppendField(out, name, value)
 }
 
-func (h *codec) AppendLength(out []byte, n int64) []byte { return http1.AppendLength(out, n) }
-func (h *codec) AppendDate(out []byte, date string) []byte {
-	return http1.AppendDate(out, date)
-}
+func (h *codec) EndHead(w *exchange.Response) { w.Conn.Out = http1.AppendHeadEnd(w.Conn.Out) }
 
-func (h *codec) EndHead(c *exchange.Conn) { c.Out = http1.AppendHeadEnd(c.Out) }
+// Flush implements exchange.Sink. The output is always complete.
+func (h *codec) Flush(c *exchange.Conn) error { return c.Send() }
 
-func (h *codec) AppendFraming(out []byte, w *exchange.Response) []byte {
+// appendCoding appends the field that marks the body as chunked.
+func appendCoding(out []byte, w *exchange.Response) []byte {
 	// a coding that the handler has applied itself (RFC 9112, 6.1)
 	if own := w.Conn.Summary.TransferEncoding; own != "" && own != "chunked" {
 		out = http1.AppendField(out, "Transfer-Encoding", own)
@@ -121,43 +111,49 @@ func (h *codec) AppendFraming(out []byte, w *exchange.Response) []byte {
 	return http1.AppendField(out, "Transfer-Encoding", "chunked")
 }
 
-func (h *codec) SendsField(string) bool { return true }
-func (h *codec) CanHijack() bool        { return true }
-
-func (h *codec) AllowsLengthWithTrailers() bool { return false } // they follow the last chunk
-
-func (h *codec) SendsBodyAsIs(w *exchange.Response) bool { return !w.Chunked }
-
-func (h *codec) CompleteOut(*exchange.Conn) {} // nothing is ever incomplete
-func (h *codec) DiscardOut()                {}
-
-func (h *codec) Delimit(w *exchange.Response) {
+func (h *codec) Delimit(w *exchange.Response, f exchange.ServerFields) {
 	chooseCoding(w)
 	choosePersistence(w)
+	w.DrainRequestBody()
+	out := w.Conn.Out
+	switch {
+	case f.Length >= 0:
+		out = http1.AppendLength(out, f.Length)
+	case w.Chunked:
+		out = appendCoding(out, w)
+	}
+	if f.ContentType != "" {
+		out = http1.AppendField(out, "Content-Type", f.ContentType)
+	}
+	out = appendConnection(out, w)
+	if f.SendsDate {
+		out = http1.AppendDate(out, w.Conn.Config.Server.Date.Text())
+	}
+	w.Conn.Out = out
 }
 
-func (h *codec) EmitBody(w *exchange.Response, p []byte) error {
+func (h *codec) Data(w *exchange.Response, p []byte) error {
 	c := w.Conn
 	if w.Chunked {
 		c.Out = http1.AppendChunkSize(c.Out, len(p))
 	}
 	if len(p) >= exchange.OutSize {
 		if w.Chunked {
-			return c.Flush(p, []byte("\r\n"))
+			return c.Send(p, []byte("\r\n"))
 		}
-		return c.Flush(p)
+		return c.Send(p)
 	}
 	c.Out = append(c.Out, p...)
 	if w.Chunked {
 		c.Out = http1.AppendChunkEnd(c.Out)
 	}
 	if len(c.Out) >= exchange.OutSize {
-		return c.Flush()
+		return c.Send()
 	}
 	return c.WriteErr
 }
 
-func (h *codec) EndBody(w *exchange.Response) {
+func (h *codec) End(w *exchange.Response) {
 	if w.Chunked && !w.IsHEAD {
 		out := http1.AppendLastChunk(w.Conn.Out)
 		w.Conn.Out = http1.AppendHeadEnd(w.AppendTrailers(out))
@@ -195,7 +191,8 @@ func choosePersistence(w *exchange.Response) {
 // keepAlive is only read.
 var keepAlive = []string{"keep-alive"}
 
-func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
+// appendConnection appends the Connection field, if the response needs one.
+func appendConnection(out []byte, w *exchange.Response) []byte {
 	values := w.Conn.Summary.Connection
 	if w.ClosesConn && w.Status != http.StatusSwitchingProtocols && !http1.HasToken(values, "close") {
 		if w.Minor > 0 && !w.OpensTunnel() { // whose end is not that of the response

@@ -60,9 +60,8 @@ func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) (err error) {
 		r.Body, r.ContentLength = &x.Body, f.Length
 		return nil
 	}
-	h.chunks = http1.Chunked{}
-	h.framing = 0
-	x.Body.Init(x, exchange.ByCodec, -1, expects)
+	h.chunks, c.ChunkFraming = http1.Chunked{}, 0
+	x.Body.Init(x, exchange.ByChunks, -1, expects)
 	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
 	r.Trailer, err = http1.TakeTrailer(r.Header, c.Config.Limits.Fields, false, textproto.CanonicalMIMEHeaderKey)
 	return err
@@ -92,7 +91,7 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 		}
 		data, n, err := h.chunks.Next(in)
 		c.Next += n
-		h.framing += int64(n - len(data))
+		c.ChunkFraming += int64(n - len(data))
 		if err != nil {
 			return total, err
 		}
@@ -101,18 +100,15 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 	return total, nil
 }
 
-func (h *codec) BodyHasArrived(b *exchange.Body, parses bool) bool {
-	if !parses { // it would take as long as reading the chunks
-		return false
-	}
+func (h *codec) HasArrived(b *exchange.Body, whole bool) bool {
 	c := b.Exchange.Conn()
 	chunks, in := h.chunks, c.In[c.Next:c.End]
 	for !chunks.Done() {
 		if len(in) == 0 {
 			return false
 		}
-		_, n, err := chunks.Next(in)
-		if err != nil {
+		data, n, err := chunks.Next(in)
+		if err != nil || len(data) > 0 && !whole {
 			return true
 		}
 		in = in[n:]
@@ -121,21 +117,6 @@ func (h *codec) BodyHasArrived(b *exchange.Body, parses bool) bool {
 	complete, err := t.Parse(in, c.Config.TrailerLimits())
 	return complete || err != nil
 }
-
-func (h *codec) HasInput(b *exchange.Body) bool {
-	c := b.Exchange.Conn()
-	chunks, in := h.chunks, c.In[c.Next:c.End]
-	for len(in) > 0 && !chunks.Done() {
-		data, n, err := chunks.Next(in)
-		if len(data) > 0 || err != nil {
-			return true
-		}
-		in = in[n:]
-	}
-	return h.BodyHasArrived(b, true)
-}
-
-func (h *codec) FramingLength() int64 { return h.framing }
 
 // readTrailer reads the trailer section into Request.Trailer, and then returns io.EOF.
 func (h *codec) readTrailer(b *exchange.Body) error {
@@ -151,7 +132,7 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 		if complete {
 			r.Trailer = t.AddTo(r.Trailer, in, textproto.CanonicalMIMEHeaderKey)
 			c.Next += t.Size
-			h.framing += int64(t.Size)
+			c.ChunkFraming += int64(t.Size)
 			return io.EOF
 		}
 		if err := b.Fill(); err != nil {
@@ -160,14 +141,13 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 	}
 }
 
-func (h *codec) EndDrain(b *exchange.Body) bool { return b.AtEnd() }
-
-// Describe sets what is known of a request: see Refusal.Request.
-func (h *codec) Describe(r *http.Request, in []byte) (line []byte, ok bool) {
-	head := &h.request
+// describe sets what is known of a request: see Refusal.Request.
+func describe(r *http.Request, in []byte, limits http1.Limits) (line []byte) {
+	var head http1.Request
+	_, _ = head.Parse(in, limits)
 	line = head.Line(in)
 	if !head.Begun() {
-		return line, true
+		return line
 	}
 	text := http1.TextOf(in)
 	r.Method, r.RequestURI = text.Of(head.Method), text.Of(head.Target)
@@ -175,9 +155,9 @@ func (h *codec) Describe(r *http.Request, in []byte) (line []byte, ok bool) {
 	r.Proto = "HTTP/1." + string(rune('0'+head.Minor))
 	if u, err := url.ParseRequestURI(r.RequestURI); err == nil && u.User == nil {
 		r.URL = u
-		fillHead(r, head, &text)
+		fillHead(r, &head, &text)
 	}
-	return line, true
+	return line
 }
 
 // fillHead sets Host and Header from the fields that precede the fault.

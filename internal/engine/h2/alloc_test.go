@@ -1,5 +1,3 @@
-//go:build !race
-
 package h2_test
 
 import (
@@ -12,6 +10,7 @@ import (
 // A small GET costs the exchange, the text of its head, the map of its fields, and the stream. The
 // content of a response's field is the handler's.
 func TestAllocationsOfSmallGET(t *testing.T) {
+	testkit.NoRace(t, "it allocates")
 	body := []byte("hello")
 	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
 	p.open()

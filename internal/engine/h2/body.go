@@ -10,8 +10,8 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// readBody is Read of the request's body. It returns bytes of both windows to the client.
-func (st *Stream) readBody(b *exchange.Body, p []byte) (int, error) {
+// ReadBody implements exchange.Source. It returns bytes of both windows to the client.
+func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 	s := st.session
 	isBounded := false
 	for {

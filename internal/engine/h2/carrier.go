@@ -38,8 +38,8 @@ type Connection interface {
 	Context() context.Context
 	// Logf writes to the server's error log.
 	Logf(format string, args ...any)
-	// Raw returns the net.Conn beneath, for its addresses.
-	Raw() net.Conn
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
 }
 
 // Host is the goroutine that runs a handler, if others wait for that goroutine.

@@ -6,7 +6,7 @@
 // connection; a Carrier is what a session needs of the connection beneath it.
 //
 // An exchange.Conn serves one request at a time. While its handler runs, a Stream has a Conn of its
-// own, whose codec, transport and net.Conn are those of the stream.
+// own. The Stream is its Source, its Sink and its Transport.
 //
 // # Turns
 //

@@ -160,12 +160,12 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 		s.refuse(h, b, status, why)
 		return s.debit(1)
 	}
-	st.blockBytes = blockBytes
+	st.blockBytes = uint32(blockBytes)
 	s.mu.Lock()
 	st.sendWindow = s.peer.initialWindow
 	s.addStreamLocked(st)
 	s.running++
-	s.headBytes += st.headBytes
+	s.headBytes += int(st.headBytes)
 	isFirst := s.running == 1
 	s.ownDeadline = s.ownDeadline && !isFirst
 	s.mu.Unlock()
@@ -200,7 +200,7 @@ const protocolField = ":protocol"
 func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, error) {
 	text := http1.TextOf(b.Text)
 	st := &Stream{session: s, id: h.StreamID, urgency: wire.DefaultUrgency, declared: b.Length,
-		headBytes: len(b.Text), window: s.config.streamInWindow()}
+		headBytes: uint32(len(b.Text)), window: s.config.streamInWindow()}
 	st.inEnded = h.Flags.Has(wire.EndStream)
 	x := &exchange.Exchange{}
 	st.exchange = x

@@ -205,16 +205,12 @@ func (c carrier) Activate()                {}
 func (c carrier) End(bool)                 { c.p.ended = true }
 func (c carrier) Context() context.Context { return context.Background() }
 func (c carrier) Logf(string, ...any)      {}
-func (c carrier) Raw() net.Conn            { return addressed{} }
+func (c carrier) RemoteAddr() net.Addr     { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (c carrier) LocalAddr() net.Addr      { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
 func (c carrier) Opened() time.Time        { return time.Time{} }
 func (c carrier) CountRequest() int        { return 0 }
 
 func (c carrier) Number(*atomic.Int64) int64 { return 0 }
-
-type addressed struct{ net.Conn }
-
-func (addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
-func (addressed) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
 
 func hello(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)

@@ -61,6 +61,6 @@ func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
 		line = line[:min(len(line), exchange.MaxRefusedLine)]
 	}
 	conn := s.carrier.Connection()
-	ctx := context.WithValue(conn.Context(), http.LocalAddrContextKey, conn.Raw().LocalAddr())
+	ctx := context.WithValue(conn.Context(), http.LocalAddrContextKey, conn.LocalAddr())
 	return r.WithContext(context.WithoutCancel(ctx)), line
 }

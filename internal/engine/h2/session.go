@@ -102,7 +102,7 @@ func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
 		config: p, carrier: carrier, streams: make(map[uint32]*Stream),
 		template: &http.Request{Proto: "HTTP/2.0", ProtoMajor: 2, TLS: state},
 	}
-	if a := carrier.Connection().Raw().RemoteAddr(); a != nil {
+	if a := carrier.Connection().RemoteAddr(); a != nil {
 		s.template.RemoteAddr = a.String()
 	}
 	s.started = time.Now()

@@ -7,10 +7,14 @@ import (
 	"github.com/tarehq/tare/internal/engine/h2"
 )
 
-// An idle connection keeps its session, whose size is that of a class of the allocator.
-func TestSessionFitsItsSizeClass(t *testing.T) {
-	if size := unsafe.Sizeof(h2.Session{}); size > 896 && unsafe.Sizeof(uintptr(0)) == 8 {
-		t.Errorf("%d bytes", size)
+// An idle connection keeps its session. Each request has a stream. Their sizes are those of classes
+// of the allocator.
+func TestTypesFitTheirSizeClasses(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) < 8 {
+		t.Skip("sizes are those of 64 bits")
+	}
+	if session, stream := unsafe.Sizeof(h2.Session{}), unsafe.Sizeof(h2.Stream{}); session > 896 || stream > 256 {
+		t.Errorf("a session has %d bytes, a stream %d", session, stream)
 	}
 }
 

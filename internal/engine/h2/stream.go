@@ -2,8 +2,6 @@ package h2
 
 import (
 	"context"
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -16,8 +14,8 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// Stream is a request and its response on a session. It is the transport and the net.Conn of the
-// exchange.Conn that serves it. Handlers may keep it by a context, so that it is never reused.
+// Stream is a request and its response on a session: what exchange has of a protocol, for one
+// exchange. Handlers may keep it by a context, so that it is never reused.
 //
 // Its states are those of RFC 9113, 5.1, as seen by the server. It is in Session.streams while it
 // is open or half-closed, and isClosed afterwards. Its handler may still run then.
@@ -25,10 +23,11 @@ type Stream struct {
 	session    *Session
 	exchange   *exchange.Exchange
 	id         uint32
-	headBytes  int    // of the decoded head
-	blockBytes int    // of the encoded head
+	headBytes  uint32 // of the decoded head
+	blockBytes uint32 // of the encoded head
 	host       Host   // of the handler, or nil
 	token      uint64 // of the turn during which the handler runs; 0 if it runs elsewhere
+	framing    framing
 
 	// The session's mutex guards the rest.
 	urgency     uint8
@@ -58,7 +57,8 @@ type Stream struct {
 
 var (
 	_ exchange.Transport      = (*Stream)(nil)
-	_ net.Conn                = (*Stream)(nil)
+	_ exchange.Source         = (*Stream)(nil)
+	_ exchange.Sink           = (*Stream)(nil)
 	_ connection.HeadMeasurer = (*Stream)(nil)
 )
 
@@ -67,25 +67,27 @@ func (st *Stream) Target() (method, uri string) {
 	return st.exchange.Request.Method, st.exchange.Request.RequestURI
 }
 
-// HasArrived reports whether the handler need not wait for the request's body.
-func (st *Stream) HasArrived() bool {
+// IsWhole reports whether the handler need not wait for the request's body.
+func (st *Stream) IsWhole() bool {
 	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return st.inEnded
 }
 
-// hasInput reports whether unread bytes of the request's body have arrived, or its end.
-func (st *Stream) hasInput() bool {
+// HasArrived implements exchange.Source.
+func (st *Stream) HasArrived(_ *exchange.Body, whole bool) bool {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()
-	return st.bodyStart < len(st.body) || st.readErrorLocked() != nil
+	return st.inEnded || !whole && (st.bodyStart < len(st.body) || st.readErrorLocked() != nil)
 }
 
 // NewConn returns a conn that serves streams, one after another.
 func NewConn() *exchange.Conn {
 	c := exchange.NewConn(0)
-	c.Codec, c.HoldSize = new(codec), holdSize
+	c.HoldSize = holdSize
+	// Connection is one of the fields: Delimit needs it. AppendField drops the others.
+	c.Traits = exchange.Traits{HasInterim: true, HasConnFields: true, HasLengthsWithTrailers: true}
 	return c
 }
 
@@ -99,15 +101,13 @@ const holdSize = 4 << 10
 func (st *Stream) Run(c *exchange.Conn, host Host, token uint64) {
 	s, x := st.session, st.exchange
 	st.host, st.token = host, token
-	c.Config, c.Context = s.config.Exchanges, s.carrier.Connection().Context()
-	c.NetConn, c.Transport, c.Template = st, st, s.template
+	c.Config, c.Template = s.config.Exchanges, s.template
+	c.Transport, c.Source, c.Sink = st, st, st
 	c.ReadDeadline = time.Time{}
 	c.RequestStart = time.Time{}
 	if c.Config.ReadTimeout > 0 {
 		c.RequestStart = time.Now()
 	}
-	h := c.Codec.(*codec)
-	*h = codec{stream: st}
 	x.Response.Init(c, x, 1, true)
 	returned := false
 	defer func() {
@@ -117,11 +117,11 @@ func (st *Stream) Run(c *exchange.Conn, host Host, token uint64) {
 			st.Settle() // after Goexit the caller does not
 		}
 		c.Reset()
-		c.NetConn, c.Transport, c.Context, h.stream = nil, nil, nil, nil
+		c.Transport, c.Source, c.Sink = nil, nil, nil
 	}()
 	c.RunExchange(x)
 	returned = true
-	st.finish(h.hasEnded && c.WriteErr == nil)
+	st.finish(st.framing.hasEnded && c.WriteErr == nil)
 }
 
 // finish ends the stream after its handler has returned. complete reports that the response is.
@@ -154,7 +154,7 @@ func (st *Stream) finish(complete bool) {
 // releaseLocked is called when a stream's handler has returned, or will not run.
 func (s *Session) releaseLocked(st *Stream) {
 	s.running--
-	s.headBytes -= st.headBytes
+	s.headBytes -= int(st.headBytes)
 }
 
 // checkIdleLocked notes that the last stream has ended.
@@ -234,8 +234,8 @@ func (st *Stream) writeErrorLocked() error {
 	return nil
 }
 
-// Send implements exchange.Transport. p is complete frames.
-func (st *Stream) Send(p []byte, timeout time.Duration) error {
+// send sends complete frames.
+func (st *Stream) send(p []byte, timeout time.Duration) error {
 	if err := st.append(timeout, p); err != nil {
 		return err
 	}
@@ -245,8 +245,8 @@ func (st *Stream) Send(p []byte, timeout time.Duration) error {
 	return nil
 }
 
-// SendPieces implements exchange.Transport.
-func (st *Stream) SendPieces(pieces [][]byte, timeout time.Duration) error {
+// sendPieces sends complete frames, which lie in pieces.
+func (st *Stream) sendPieces(pieces [][]byte, timeout time.Duration) error {
 	if err := st.append(timeout, pieces...); err != nil {
 		return err
 	}
@@ -277,15 +277,7 @@ func (st *Stream) append(timeout time.Duration, pieces ...[]byte) error {
 	return nil
 }
 
-// CanSendFrom implements exchange.Transport: bodies need framing.
-func (st *Stream) CanSendFrom() bool { return false }
-
-// SendFrom implements exchange.Transport. It is not called.
-func (st *Stream) SendFrom(io.Reader, time.Duration) (int64, error) {
-	return 0, errors.ErrUnsupported
-}
-
-// SetWriteDeadline implements exchange.Transport and net.Conn.
+// SetWriteDeadline implements exchange.Transport.
 func (st *Stream) SetWriteDeadline(t time.Time) error {
 	s := st.session
 	s.mu.Lock()
@@ -323,7 +315,7 @@ func (st *Stream) expire() {
 	}
 }
 
-// SetReadDeadline implements net.Conn.
+// SetReadDeadline implements exchange.Transport.
 func (st *Stream) SetReadDeadline(t time.Time) error {
 	s := st.session
 	s.mu.Lock()
@@ -333,12 +325,6 @@ func (st *Stream) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetDeadline implements net.Conn.
-func (st *Stream) SetDeadline(t time.Time) error {
-	_ = st.SetReadDeadline(t)
-	return st.SetWriteDeadline(t)
-}
-
 // MayBlock implements exchange.Transport.
 func (st *Stream) MayBlock() {
 	if st.host != nil {
@@ -346,20 +332,8 @@ func (st *Stream) MayBlock() {
 	}
 }
 
-// WatchDeparture implements exchange.Transport. The session cancels the context itself.
-func (st *Stream) WatchDeparture(*exchange.Exchange) {}
-
-// StopWatch implements exchange.Transport.
-func (st *Stream) StopWatch() {}
-
-// Hijack implements exchange.Transport. It is not called.
-func (st *Stream) Hijack() (net.Conn, error) { return nil, http.ErrNotSupported }
-
 // Context implements exchange.Transport.
 func (st *Stream) Context() context.Context { return st.session.carrier.Connection().Context() }
-
-// Raw implements exchange.Transport.
-func (st *Stream) Raw() net.Conn { return st }
 
 // Logf implements exchange.Transport.
 func (st *Stream) Logf(format string, args ...any) {
@@ -380,17 +354,5 @@ func (st *Stream) Number(counter *atomic.Int64) int64 {
 // HeadLength implements connection.HeadMeasurer.
 func (st *Stream) HeadLength() int64 { return int64(st.blockBytes) }
 
-// LocalAddr implements net.Conn.
-func (st *Stream) LocalAddr() net.Addr { return st.session.carrier.Connection().Raw().LocalAddr() }
-
-// RemoteAddr implements net.Conn.
-func (st *Stream) RemoteAddr() net.Addr { return st.session.carrier.Connection().Raw().RemoteAddr() }
-
-// Read implements net.Conn. It is not called: the codec reads the body.
-func (st *Stream) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
-
-// Write implements net.Conn. It is not called: the codec frames the body.
-func (st *Stream) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
-
-// Close implements net.Conn. A stream ends when its handler returns.
-func (st *Stream) Close() error { return nil }
+// LocalAddr implements exchange.Transport.
+func (st *Stream) LocalAddr() net.Addr { return st.session.carrier.Connection().LocalAddr() }

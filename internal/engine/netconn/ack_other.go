@@ -2,7 +2,5 @@
 
 package netconn
 
-import "syscall"
-
 // AckNow does nothing: other systems have no such call.
-func AckNow(syscall.RawConn) {}
+func AckNow(uintptr) {}

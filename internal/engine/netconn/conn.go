@@ -63,7 +63,7 @@ func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
 // attach makes the conn "to" serve the connection.
 func (c *Conn) attach(to *exchange.Conn) {
 	c.conn = to
-	to.Config, to.NetConn, to.Context, to.Transport = c.config.Exchanges, c.NetConn, c.ctx, c
+	to.Config, to.Connection, to.Transport = c.config.Exchanges, c, c
 	to.ReadDeadline = time.Time{}
 	to.SetSendTimeout(c.config.Exchanges.DefaultSendTimeout)
 	to.Template.TLS, to.Template.RemoteAddr = nil, ""
@@ -71,7 +71,8 @@ func (c *Conn) attach(to *exchange.Conn) {
 		to.Template.RemoteAddr = a.String()
 	}
 	if to.Codec == nil {
-		to.Codec = c.config.Exchanges.NewCodec()
+		to.SetCodec(to.Config.Protocol.NewCodec())
+		to.Traits = to.Config.Protocol.Traits
 	}
 	if to.InBuffer == nil {
 		to.InBuffer = make([]byte, inSize)
@@ -86,14 +87,10 @@ func (c *Conn) serve() {
 		return
 	}
 	for first := true; ; first = false {
-		if !c.readHead(first) {
-			return
-		}
-		x := c.conn.Codec.BeginExchange(c.conn)
+		x := c.readRequest(first)
 		if x == nil || !c.conn.RunExchange(x) || !c.becomeIdle() {
 			return
 		}
-		c.conn.Codec.NextRequest()
 	}
 }
 
@@ -139,13 +136,30 @@ func (c *Conn) CountRequest() int {
 // Number implements connection.Info.
 func (c *Conn) Number(counter *atomic.Int64) int64 { return c.number.Of(counter) }
 
-// Raw implements exchange.Transport.
-func (c *Conn) Raw() net.Conn { return c.NetConn }
+// Read implements exchange.Connection.
+func (c *Conn) Read(p []byte) (int, error) { return c.NetConn.Read(p) }
+
+// SetReadDeadline implements exchange.Transport.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.NetConn.SetReadDeadline(t) }
+
+// CloseWrite implements exchange.Connection.
+func (c *Conn) CloseWrite() error {
+	if half, ok := c.NetConn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// LocalAddr implements exchange.Transport.
+func (c *Conn) LocalAddr() net.Addr { return c.NetConn.LocalAddr() }
+
+// RemoteAddr implements h2.Connection.
+func (c *Conn) RemoteAddr() net.Addr { return c.NetConn.RemoteAddr() }
 
 // Logf implements exchange.Transport.
 func (c *Conn) Logf(format string, args ...any) { c.config.Exchanges.Server.Logf(format, args...) }
 
-// Hijack implements exchange.Transport.
+// Hijack implements exchange.Connection.
 func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
@@ -157,36 +171,37 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	return c.NetConn, nil
 }
 
-// readHead waits for a request and reads its head. It responds to a malformed head itself. It
-// reports whether there is a request to serve.
-func (c *Conn) readHead(first bool) bool {
+// readRequest waits for a request and reads its head. It responds to a malformed head itself. It
+// returns nil if the connection is over.
+func (c *Conn) readRequest(first bool) *exchange.Exchange {
 	for {
 		if c.conn.Next == c.conn.End {
 			c.conn.Next, c.conn.End, c.conn.In = 0, 0, c.conn.InBuffer
 			c.conn.Trim()
 			if !c.awaitInput(first) {
-				return false
+				return nil
 			}
 		}
 		if !c.becomeActive() {
-			return false
+			return nil
 		}
-		if complete, ok := c.receiveHead(first); complete || !ok {
-			return ok
+		if x, ok := c.receiveHead(first); x != nil || !ok {
+			return x
 		}
 		if !c.becomeIdle() { // the input was no request, but about the connection
-			return false
+			return nil
 		}
 	}
 }
 
 // receiveHead reads until a head is complete, or until nothing that has arrived is part of a head.
-func (c *Conn) receiveHead(first bool) (complete, ok bool) {
+// ok is false if the connection is over.
+func (c *Conn) receiveHead(first bool) (x *exchange.Exchange, ok bool) {
 	if c.config.Exchanges.ReadTimeout > 0 {
 		c.conn.RequestStart = c.timeoutStart(first)
 	}
-	if isPartial, complete, ok := c.parseHead(); !isPartial {
-		return complete, ok
+	if x, ok := c.parseHead(); x != nil || !ok || !c.hasPartial() {
+		return x, ok
 	}
 	// a head that arrives whole costs neither
 	c.conn.SetReadDeadline(c.timeoutStart(first).Add(c.config.Exchanges.HeadTimeout))
@@ -197,32 +212,32 @@ func (c *Conn) receiveHead(first bool) (complete, ok bool) {
 		switch err := c.conn.Fill(); {
 		case errors.Is(err, io.EOF):
 			c.conn.Refuse(http.StatusBadRequest, "incomplete request head")
-			return false, false
+			return nil, false
 		case exchange.IsTimeout(err):
 			c.conn.ReportLateHead(http.StatusRequestTimeout)
-			return false, false
+			return nil, false
 		case err != nil:
 			c.conn.ReportLateHead(http.StatusBadRequest)
-			return false, false
+			return nil, false
 		}
-		if isPartial, complete, ok := c.parseHead(); !isPartial {
-			return complete, ok
+		if x, ok := c.parseHead(); x != nil || !ok || !c.hasPartial() {
+			return x, ok
 		}
 	}
 }
 
-// parseHead parses what has arrived. A head that is neither complete nor invalid may be partial.
-func (c *Conn) parseHead() (isPartial, complete, ok bool) {
-	complete, ok = c.conn.Codec.ParseHead(c.conn)
-	switch {
-	case !ok:
-		return false, false, false
-	case len(c.conn.Out) > 0 && c.conn.Flush() != nil:
-		// replies to what preceded the request; its handler may block
-		return false, false, false
+// parseHead parses what has arrived. It sends replies to what preceded the request, whose handler
+// may block.
+func (c *Conn) parseHead() (x *exchange.Exchange, ok bool) {
+	x, ok = c.conn.Codec.Next(c.conn)
+	if ok && len(c.conn.Out) > 0 && c.conn.Flush() != nil {
+		return nil, false
 	}
-	return !complete && (c.conn.Next < c.conn.End || c.conn.Codec.HasBegun()), complete, true
+	return x, ok
 }
+
+// hasPartial reports whether a part of a head has arrived.
+func (c *Conn) hasPartial() bool { return c.conn.Next < c.conn.End || c.conn.HasPartial }
 
 // timeoutStart returns when the timeout for the next input starts: now, or, for a connection's
 // first request, when it was opened or its TLS handshake ended.

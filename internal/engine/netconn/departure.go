@@ -23,7 +23,7 @@ type departureWatch struct {
 // have a deadline of its own that always expires at once.
 const maxDeadlineRetries = 100
 
-// WatchDeparture implements exchange.Transport.
+// WatchDeparture implements exchange.Connection.
 func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 	if x.Extras != nil && x.Extras.StartWatch(c.conn) {
 		x.Abort()
@@ -47,7 +47,7 @@ func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 				n, err = nc.Read(room[w.received:])
 			}
 			switch {
-			case x.Extras != nil && x.Extras.FindAbort(room[w.received:w.received+n]):
+			case x.Extras != nil && x.Extras.HasAbort(room[:w.received+n]):
 				x.Abort()
 			case err != nil && !exchange.IsTimeout(err):
 				x.ClientLeft()
@@ -78,7 +78,7 @@ func (w *departureWatch) stop(nc net.Conn) {
 	<-w.stopped
 }
 
-// StopWatch implements exchange.Transport. It keeps what the watch received. No other watch can
+// StopWatch implements exchange.Connection. It keeps what the watch received. No other watch can
 // start when it is called.
 func (c *Conn) StopWatch() {
 	w := c.watch

@@ -96,7 +96,7 @@ func (c *Conn) canResume(n int64, err error) bool {
 	return true
 }
 
-// Send implements exchange.Transport.
+// Send implements exchange.Connection.
 func (c *Conn) Send(p []byte, timeout time.Duration) error {
 	if c.extendDeadline(timeout); timeout == 0 {
 		_, err := c.NetConn.Write(p)
@@ -117,7 +117,7 @@ func (c *Conn) Send(p []byte, timeout time.Duration) error {
 	return nil
 }
 
-// SendPieces implements exchange.Transport.
+// SendPieces implements exchange.Connection.
 func (c *Conn) SendPieces(pieces [][]byte, timeout time.Duration) error {
 	if c.extendDeadline(timeout); timeout == 0 {
 		buffers := net.Buffers(pieces)
@@ -153,13 +153,13 @@ func canResumeWrites(nc net.Conn) bool {
 // MayBlock implements exchange.Transport. The connection has a goroutine of its own.
 func (c *Conn) MayBlock() {}
 
-// CanSendFrom implements exchange.Transport.
+// CanSendFrom implements exchange.Connection.
 func (c *Conn) CanSendFrom() bool {
 	_, ok := c.NetConn.(io.ReaderFrom)
 	return ok
 }
 
-// SendFrom implements exchange.Transport.
+// SendFrom implements exchange.Connection.
 func (c *Conn) SendFrom(src io.Reader, timeout time.Duration) (n int64, err error) {
 	direct := c.NetConn.(io.ReaderFrom)
 	if c.extendDeadline(timeout); timeout == 0 {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"syscall"
 	"time"
 
@@ -34,11 +35,14 @@ func (c *Conn) handshakeTLS() bool {
 		ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
 		defer cancel()
 		if err := tc.HandshakeContext(ctx); err != nil {
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				err = os.ErrDeadlineExceeded // as if the connection had a deadline, like net/http's
+			}
 			err = RefusePlaintext(c.config.Exchanges, c.NetConn.LocalAddr(), c.conn.Template.RemoteAddr, err)
 			c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
 			return false
 		}
-		c.config.Exchanges.Server.Handshakes.Add(1)
+		c.config.Exchanges.Server.CountHandshake()
 		c.secured = time.Now()
 	}
 	state := secure.ConnectionState()
@@ -46,7 +50,7 @@ func (c *Conn) handshakeTLS() bool {
 	if tc, ok := c.NetConn.(*tls.Conn); ok && IsHTTP1(state.NegotiatedProtocol) {
 		if sc, ok := tc.NetConn().(syscall.Conn); ok {
 			if raw, err := sc.SyscallConn(); err == nil {
-				AckNow(raw)
+				_ = raw.Control(AckNow)
 			}
 		}
 	}
@@ -69,7 +73,7 @@ func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err erro
 		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
 		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
 	}
-	head := exchange.RefusedHead{Local: local, Remote: remote, Codec: p.NewCodec(), In: re.RecordHeader[:]}
+	head := exchange.RefusedHead{Local: local, Remote: remote, In: re.RecordHeader[:]}
 	p.ReportRequest(head, http.StatusBadRequest, sent)
 	return err
 }

@@ -58,7 +58,7 @@ func (s *Workers) run(w *worker, c *Conn) {
 		c.conn = nil // a Request that a program keeps refers to c
 		reuse.ResetLabels()
 		w.conn.Reset()
-		w.conn.NetConn, w.conn.Transport, w.conn.Context = nil, nil, nil
+		w.conn.Connection, w.conn.Transport = nil, nil
 		// c.opened is recent enough, and saves reading the clock.
 		if w.threadCheck.IsLocked(c.opened) {
 			return

@@ -152,7 +152,11 @@ func (a *acceptor) accept() error {
 	} else if a.left > 0 {
 		a.left--
 	}
-	a.failed = a.group.adopt(a.config, nc)
+	isAdopted, failed := a.group.adopt(a.config, nc, nil)
+	if !isAdopted {
+		_ = nc.Close()
+	}
+	a.failed = acceptError(a.config.Listener, failed)
 	if a.failed != nil || a.left > 0 || !arriveFast || !a.share() {
 		return nil
 	}
@@ -314,13 +318,9 @@ func (a *acceptor) acceptOn(s *shard) {
 	for _, c := range a.batch[:a.n] {
 		a.completeOptions(c.fd)
 		k := newShardConn(place, c.fd, a.remote(c.peer))
-		hasHooks := k.hooks() != nil
-		if hasHooks { // the leader calls them
-			k.state.Store(stateArrived)
-		}
 		switch {
 		case !g.put(k):
-		case hasHooks || s.early.isWorthwhile():
+		case s.early.isWorthwhile():
 			s.events = append(s.events, poll.Event{ID: c.fd, Tag: k.tag(), Readable: true})
 		default:
 			k.addOrClose()

@@ -118,8 +118,8 @@ func (k *shardConn) moveTo(to *shard) bool {
 		k.waiters.outputAdded = false
 	}
 	place := g.placementAt(from.config, to.index)
-	if from.hooks != nil {
-		place = &placement{from.config, to, from.hooks}
+	if from.ctx != nil {
+		place = &placement{from.config, to, from.ctx}
 	}
 	k.place.Store(place)
 	if to.loop.Add(fd, fd, k.tag()) == nil {

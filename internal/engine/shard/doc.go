@@ -23,12 +23,6 @@
 //
 // Package net accepts while few connections arrive, and shards while many do (accept_linux.go).
 //
-// # Hooks
-//
-// A connection of a Config with hooks has a hookConn, which calls them (hooks_linux.go) and is what
-// they receive (hookconn_linux.go). Runners call them as they run handlers. Hooks of connections
-// that shards accept are called by the leader, when the accepted connections get their turn.
-//
 // # TLS
 //
 // The connections of a Config with a tls.Config have a TLS layer: a tls.Conn of package tls above a

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"net"
 	"os"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/predict"
-	"github.com/tarehq/tare/internal/poll"
 )
 
 // Group is the shards of a server, one for each P, and the connections on them.
@@ -86,12 +86,12 @@ func (g *Group) grow() error {
 	return nil
 }
 
-// placement is a listener and a shard; its connections share it. Connections with hooks have one
-// each, so that the others hold no pointer for them.
+// placement is a listener and a shard; its connections share it. Those with a context of their own
+// have one each, so that the others hold no pointer for it.
 type placement struct {
 	config *Config
 	shard  *shard
-	hooks  *hookConn // nil for connections without hooks
+	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
 }
 
 // nextPlacement returns the placement of the next connection that package net has accepted.
@@ -131,14 +131,11 @@ func Supports(l net.Listener) bool {
 // accepts one connection. closed is closed when the server closes the listener. Accept returns nil
 // if the listener is not a socket of package net.
 func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
-	if p.TLS != nil {
-		p.TLS = withoutTurns(p.TLS)
-	}
+	g.prepare(p)
 	a := newAcceptor(g, p, closed)
 	if a == nil {
 		return nil
 	}
-	g.sweepFor(p)
 	return a.accept
 }
 
@@ -153,39 +150,6 @@ func (g *Group) instant(t time.Time) instant {
 
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
-}
-
-// adopt puts a connection that package net has accepted on a shard. It duplicates the descriptor
-// and closes package net's. A lack of descriptors is reported even if closing an idle connection
-// has ended it, as if package net had not been able to accept.
-func (g *Group) adopt(p *Config, nc net.Conn) error {
-	defer nc.Close()
-	remote := ""
-	if a := nc.RemoteAddr(); a != nil {
-		remote = a.String()
-	}
-	fd, failed := g.duplicateSocket(nc)
-	if fd >= 0 {
-		g.announceAndPut(newShardConn(g.nextPlacement(p), fd, remote))
-	}
-	return acceptError(p.Listener, failed)
-}
-
-// duplicateSocket duplicates the descriptor of a connection of package net. fd is negative if
-// that fails. err reports a lack of descriptors, also if closing an idle connection has ended it.
-func (g *Group) duplicateSocket(nc net.Conn) (fd int, err error) {
-	raw, closed := nc.(syscall.Conn).SyscallConn()
-	if closed != nil {
-		return -1, nil
-	}
-	fd = -1
-	_ = raw.Control(func(old uintptr) {
-		if fd, err = poll.Dup(int(old)); outOfDescriptors(err) {
-			g.shedIdle()
-			fd, _ = poll.Dup(int(old))
-		}
-	})
-	return fd, err
 }
 
 // acceptError returns the error that package net's Accept reports if its system call fails.
@@ -273,7 +237,7 @@ func (g *Group) CloseIdle() int {
 	}
 	g.conns.each(func(k *shardConn) {
 		switch {
-		case k.claimForClosing(), k.hooks().claimIdle():
+		case k.claimForClosing():
 			_ = k.Close()
 		case k.awaitsTLS() && time.Duration(g.now()-k.opened) > exchange.NewGrace:
 			k.shutdown()

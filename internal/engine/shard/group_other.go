@@ -3,6 +3,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"net"
 
@@ -24,8 +25,8 @@ func NewGroup(*exchange.ServerState, func()) (*Group, error) { return nil, error
 // Accept returns nil.
 func (*Group) Accept(*Config, <-chan struct{}) func() error { return nil }
 
-// AdoptWrapped returns false.
-func (*Group) AdoptWrapped(*Config, PlainConn) bool { return false }
+// Adopt returns false.
+func (*Group) Adopt(*Config, net.Conn, context.Context) bool { return false }
 
 // Open returns 0.
 func (*Group) Open() int64 { return 0 }

@@ -2,13 +2,12 @@ package shard
 
 import (
 	"net"
-	"net/http"
 	"os"
 
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// Hijack implements exchange.Transport. The handler receives a connection of package net, with a
+// Hijack implements exchange.Connection. The handler receives a connection of package net, with a
 // descriptor of its own. If none can be made, nothing changes, and the loop still serves the
 // connection.
 func (k *shardConn) Hijack() (net.Conn, error) {
@@ -17,9 +16,6 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 		return nil, err
 	}
 	k.servedBy.giveUpLead()
-	if h := k.hooks(); h != nil {
-		h.setState(http.StateHijacked)
-	}
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
 }
@@ -49,12 +45,6 @@ func (k *shardConn) hijack() (net.Conn, error) {
 		if err := k.shard().loop.Remove(int(k.fd)); err != nil {
 			_ = nc.Close()
 			return nil, os.NewSyscallError("epoll_ctl", err)
-		}
-	}
-	if h := k.hooks(); h != nil {
-		h.handOver(nc)
-		if w := k.wrapper(); w != nil {
-			nc = w
 		}
 	}
 	if k.tls != nil {

@@ -46,8 +46,7 @@ func (r *runner) serveEvents() bool {
 		if k == nil || !k.claim(e) {
 			continue
 		}
-		h := k.hooks()
-		if isNew := h != nil && !h.isAnnounced; !isNew && s.beginsTLS(k) {
+		if s.beginsTLS(k) {
 			continue
 		}
 		r.delays = r.eventsLeft > 0 || !s.outbox.isEmpty()
@@ -85,11 +84,9 @@ func (s *shard) connOf(e poll.Event) *shardConn {
 // still leads.
 func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	r.beginServing()
-	switch h := k.session.Load(); {
-	case h != nil:
+	if h := k.session.Load(); h != nil {
 		r.serveSession(h, isResumed)
-	case r.announces(k) && r.shard.beginsTLS(k):
-	default:
+	} else {
 		r.serve(k, nil, predict.NoSlot)
 	}
 	token := r.token

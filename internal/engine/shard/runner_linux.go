@@ -47,9 +47,6 @@ type runner struct {
 	mayHaveInput bool         // there may be more to read
 	resumedHead  *partialHead // the partialHead from which the current head was resumed
 
-	// replaces the conn's when a partialHead takes that; of the same protocol
-	spareCodec exchange.Codec
-
 	streamConn *exchange.Conn // serves the HTTP/2 streams that the runner runs; made when needed
 }
 
@@ -140,6 +137,18 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	settled = true
 }
 
+// closeConn closes the connection to which the runner's conn is attached.
+func (r *runner) closeConn(k *shardConn) {
+	if r.conn.Lingers {
+		g := k.group()
+		g.lingering.Store(k, g.now())
+		r.conn.Linger()
+		g.lingering.Delete(k)
+	}
+	r.detach()
+	_ = k.Close()
+}
+
 // outcome is what becomes of a connection when its runner leaves it.
 type outcome uint8
 
@@ -153,21 +162,18 @@ const (
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
-	c, reportsStates := r.conn, k.config().ConnState != nil
+	c := r.conn
 	for {
 		how, mayBeHTTP2 := r.checkPreface(k)
 		if how != outcomeServed {
 			return how
 		}
 		if x == nil && c.Next < c.End && !mayBeHTTP2 {
-			complete, ok := c.Codec.ParseHead(c)
-			if !ok {
+			var ok bool
+			if x, ok = c.Codec.Next(c); !ok {
 				return outcomeClose
 			}
-			if complete {
-				if x = c.Codec.BeginExchange(c); x == nil {
-					return outcomeClose
-				}
+			if x != nil {
 				at = predict.SlotFor(x.Request.Method, x.Request.RequestURI)
 				if how, parted := r.dispatch(k, x, at); parted {
 					return how
@@ -175,9 +181,6 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			}
 		}
 		if x != nil {
-			if reportsStates {
-				k.hooks().setState(http.StateActive)
-			}
 			if !r.serveExchange(k, x, at) {
 				if len(c.Out) > 0 && !x.Response.IsHijacked() {
 					c.EndsOutput = true
@@ -186,9 +189,6 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 					}
 					_ = c.Flush()
 				}
-				return outcomeClose
-			}
-			if reportsStates && !r.reportIdle(k) {
 				return outcomeClose
 			}
 			x = nil
@@ -224,7 +224,6 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 func (r *runner) nextRequest(k *shardConn) {
 	c := r.conn
 	r.resumedHead = nil
-	c.Codec.NextRequest()
 	if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
 		c.RequestStart = time.Now()
 	}
@@ -241,7 +240,7 @@ func (r *runner) endRequests(k *shardConn) outcome {
 	switch {
 	case len(c.Out) == 0:
 		return outcomeServed
-	case !r.mayHaveInput && c.Next == c.End && !c.Codec.HasBegun() && r.mayDelay(k):
+	case !r.mayHaveInput && c.Next == c.End && !c.HasPartial && r.mayDelay(k):
 		return outcomeDelayed
 	case c.Flush() != nil || c.EndsOutput:
 		return outcomeClose
@@ -346,18 +345,18 @@ func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.
 func (r *runner) attach(k *shardConn) {
 	c, p := r.conn, k.config().Exchanges
 	if old := c.Config; old != p {
-		c.Config, c.Context = p, p.BaseContext
-		if old != nil && old.Protocol != p.Protocol {
-			c.Codec, r.spareCodec = nil, nil
+		c.Config = p
+		if c.Traits = p.Protocol.Traits; old != nil && old.Protocol.Name != p.Protocol.Name {
+			c.Codec = nil
 		}
 	}
 	if c.Codec == nil {
-		c.Codec = p.NewCodec()
+		c.SetCodec(p.Protocol.NewCodec())
 	}
 	if len(c.Out) == 0 { // else responses that waited in the outbox have a timeout
 		c.SetSendTimeout(p.DefaultSendTimeout)
 	}
-	c.NetConn, c.Transport = k, k
+	c.Connection, c.Transport = k, k
 	c.Template.RemoteAddr, c.Template.TLS = k.remote, k.attachTLS()
 	c.ReadDeadline = exchange.UnknownDeadline()
 	r.mayHaveInput = true
@@ -368,7 +367,8 @@ func (r *runner) attach(k *shardConn) {
 	if h := k.partialHead; h != nil {
 		c.In, c.Next, c.End = h.in[:cap(h.in)], 0, len(h.in)
 		c.RequestStart = h.requestStart
-		r.spareCodec, c.Codec, h.codec = c.Codec, h.codec, nil
+		c.HasPartial = len(h.in) == 0
+		h.codec = c.SetCodec(h.codec)
 		r.resumedHead, k.partialHead = h, nil
 		k.hasPartialHead.Store(false)
 		k.group().server.PartialHeads.Add(-1)
@@ -408,7 +408,7 @@ func (r *runner) park(k *shardConn) bool {
 	c := r.conn
 	var deadline instant
 	switch {
-	case c.Next < c.End || c.Codec.HasBegun():
+	case c.Next < c.End || c.HasPartial:
 		k.partialHead = r.savePartialHead(k)
 		k.hasPartialHead.Store(true)
 		k.group().server.PartialHeads.Add(1)
@@ -436,7 +436,7 @@ func (r *runner) savePartialHead(k *shardConn) *partialHead {
 	c := r.conn
 	p := r.resumedHead // a head that arrives in many pieces reuses it
 	if p == nil {
-		p = new(partialHead)
+		p = &partialHead{codec: c.Config.Protocol.NewCodec()}
 	}
 	p.requestStart = c.RequestStart
 	if isOwnBuffer := &c.In[0] == &c.InBuffer[0]; isOwnBuffer {
@@ -446,11 +446,7 @@ func (r *runner) savePartialHead(k *shardConn) *partialHead {
 		p.in = c.In[:c.End-c.Next]
 		c.In, c.Next, c.End = c.InBuffer, 0, 0
 	}
-	p.codec, c.Codec, r.spareCodec = c.Codec, r.spareCodec, nil
-	p.codec.Suspend()
-	if c.Codec == nil {
-		c.Codec = c.Config.NewCodec()
-	}
+	p.codec = c.SetCodec(p.codec)
 	switch {
 	case k.isNew.Load():
 		p.requestStart = k.group().epoch.Add(time.Duration(k.ready()))

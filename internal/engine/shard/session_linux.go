@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
-	"net/http"
 	"sync"
 	"time"
 
@@ -84,10 +83,6 @@ func newShardSession(k *shardConn, state *tls.ConnectionState) *shardSession {
 	h.session = h2.New(k.config().HTTP2, h, state)
 	k.session.Store(h)
 	k.isNew.Store(false)
-	if k.config().ConnState != nil {
-		k.hooks().changeSession(http.StateNew, http.StateActive)
-		k.hooks().changeSession(http.StateActive, http.StateIdle)
-	}
 	return h
 }
 
@@ -99,7 +94,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 	for {
 		if !isResumed && r.receiveFrames(h) != nil {
 			r.handOffStreams(h)
-			k.closeAndReport()
+			_ = k.Close()
 			return
 		}
 		isResumed = false
@@ -109,7 +104,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 		}
 		s.Flush()
 		if k.addToLoop() != nil {
-			k.closeAndReport()
+			_ = k.Close()
 			return
 		}
 		if r.leads() {
@@ -160,7 +155,7 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 			return true, true
 		}
 		id := predict.SlotFor(st.Target())
-		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.HasArrived() {
+		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.IsWhole() {
 			r.handOffStream(st, id)
 			continue
 		}
@@ -236,10 +231,7 @@ func (r *runner) connOfStreams() *exchange.Conn {
 // parkSession makes the connection wait. It reports false if more has arrived.
 func (r *runner) parkSession(h *shardSession) bool {
 	k := h.conn
-	h.updateDeadline()
-	if h.becomesIdle() {
-		k.hooks().reportOnTurn(http.StateIdle)
-	}
+	h.Update()
 	k.servedBy = nil
 	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
 		return false
@@ -307,38 +299,15 @@ func (h *shardSession) AwaitRoom() {
 	}
 }
 
-// Update implements h2.Carrier. Its callers do not wait for hooks.
+// Update implements h2.Carrier.
 func (h *shardSession) Update() {
-	h.updateDeadline()
-	if h.becomesIdle() {
-		go h.conn.hooks().reportOrEnd(http.StateIdle)
-	}
-}
-
-func (h *shardSession) updateDeadline() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.conn.setWaitDeadline(h.conn.group().instant(h.session.WaitDeadline()))
 }
 
-// becomesIdle reports whether the caller must report to the ConnState hook that the connection is
-// idle.
-func (h *shardSession) becomesIdle() bool {
-	if h.conn.config().ConnState == nil {
-		return false
-	}
-	hooks := h.conn.hooks()
-	hooks.mu.Lock()
-	defer hooks.mu.Unlock()
-	return hooks.last == http.StateActive && h.session.IsIdle() && hooks.enterState(http.StateIdle)
-}
-
 // Activate implements h2.Carrier.
-func (h *shardSession) Activate() {
-	if h.conn.config().ConnState != nil {
-		h.conn.hooks().changeSession(http.StateIdle, http.StateActive)
-	}
-}
+func (h *shardSession) Activate() {}
 
 // End implements h2.Carrier. The connection closes when the client closes it, or after a delay:
 // closing at once could reset it before the client has read the last frames.

@@ -56,15 +56,13 @@ type instant int64
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
 //	served ──park──▶ waiting ──claimForClosing──▶ closed
-//	arrived ──claim──▶ served
 //	any ──Close──▶ closed
 //
 // A loop claims a waiting connection when it has an event for it. If the connection is being
 // served, the claim only records the event. The runner finds it when it parks the connection, and
-// reads once more. A connection has arrived, and does not wait, if hooks will be called for it.
+// reads once more.
 const (
 	stateWaiting uint32 = iota
-	stateArrived
 	stateServed
 	stateServedEvent
 	stateClosed
@@ -73,7 +71,7 @@ const (
 // partialHead is the part of a head that has arrived, and how far it has been parsed.
 type partialHead struct {
 	in           []byte
-	codec        exchange.Codec
+	codec        exchange.Codec // while a runner serves the connection, the one that the runner had
 	requestStart time.Time
 }
 
@@ -89,9 +87,6 @@ func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k.isNew.Store(true)
 	if h.config.TLS != nil {
 		k.tls = &tlsLayer{below: k}
-	}
-	if h.config.hasHooks() {
-		k.place.Store(&placement{h.config, h.shard, newHookConn(k, h.config)})
 	}
 	return k
 }
@@ -159,7 +154,7 @@ func (k *shardConn) claim(e poll.Event) bool {
 		switch state := k.state.Load(); state {
 		case stateClosed:
 			return false
-		case stateWaiting, stateArrived:
+		case stateWaiting:
 			if k.state.CompareAndSwap(state, stateServed) {
 				return true
 			}
@@ -211,7 +206,7 @@ func (k *shardConn) checkDeparture() {
 		if x.Extras != nil && !gone {
 			var b [peekSize]byte
 			if n := poll.Peek(int(k.fd), b[:]); n > 0 {
-				aborted = x.Extras.PeekAbort(bytes.Clone(b[:n])) // b stays on the stack
+				aborted = x.Extras.HasAbort(bytes.Clone(b[:n])) // b stays on the stack
 			}
 		}
 		k.release()
@@ -284,7 +279,7 @@ func (k *shardConn) closeExpired() {
 	defer k.Close()
 	h := k.partialHead
 	k.config().Exchanges.ReportRequest(exchange.RefusedHead{
-		Local: k.LocalAddr(), Remote: k.remote, TLS: k.connectionState(), Codec: h.codec, In: h.in,
+		Local: k.LocalAddr(), Remote: k.remote, TLS: k.connectionState(), In: h.in,
 	}, http.StatusRequestTimeout, 0)
 }
 
@@ -380,12 +375,8 @@ func (k *shardConn) closeFD() {
 		k.tls.end()
 	}
 	k.group().conns.remove(int(k.fd), k)
-	h := k.hooks()
 	if k.partialHead != nil {
 		k.group().server.PartialHeads.Add(-1)
-		if h != nil {
-			h.hasInput = true
-		}
 	}
 	k.servedBy, k.partialHead = nil, nil
 	k.watchedExchange.Store(nil)
@@ -395,9 +386,6 @@ func (k *shardConn) closeFD() {
 		_ = poll.CloseAtOnce(int(k.fd))
 	}
 	k.group().connGone()
-	if h != nil {
-		h.descriptorClosed()
-	}
 }
 
 // shutdown ends the connection while a runner serves it.
@@ -424,22 +412,19 @@ func (k *shardConn) Number(counter *atomic.Int64) int64 { return k.number.Of(cou
 
 // Context implements exchange.Transport.
 func (k *shardConn) Context() context.Context {
-	if h := k.hooks(); h != nil {
-		return h.ctx
+	if ctx := k.place.Load().ctx; ctx != nil {
+		return ctx
 	}
 	return k.config().Exchanges.BaseContext
 }
-
-// Raw implements exchange.Transport.
-func (k *shardConn) Raw() net.Conn { return k }
 
 // Logf implements exchange.Transport.
 func (k *shardConn) Logf(format string, args ...any) {
 	k.config().Exchanges.Server.Logf(format, args...)
 }
 
-// Send implements exchange.Transport. Write reads the timeout itself. The last response and the end
-// of the connection leave in one segment.
+// Send implements exchange.Connection. Write reads the timeout itself. The last response and the
+// end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	if k.servedBy.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(&k.writeDeadline) {
 		sent, ended := poll.SendEnd(int(k.fd), p)
@@ -455,7 +440,7 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 // MayBlock implements exchange.Transport.
 func (k *shardConn) MayBlock() { k.servedBy.giveUpLead() }
 
-// WatchDeparture implements exchange.Transport. The loop reports later events; earlier ones are
+// WatchDeparture implements exchange.Connection. The loop reports later events; earlier ones are
 // checked here.
 func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 	if x.Extras != nil && x.Extras.StartWatch(k.servedBy.conn) {
@@ -473,7 +458,7 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 	k.checkDeparture()
 }
 
-// StopWatch implements exchange.Transport.
+// StopWatch implements exchange.Connection.
 func (k *shardConn) StopWatch() {
 	if k.watchedExchange.Load() != nil {
 		k.watchedExchange.Store(nil)

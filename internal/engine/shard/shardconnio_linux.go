@@ -59,7 +59,7 @@ func (k *shardConn) Write(p []byte) (written int, err error) {
 	return k.send(pieces[:])
 }
 
-// SendPieces implements exchange.Transport.
+// SendPieces implements exchange.Connection.
 func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 	_, err := k.send(pieces)
 	return err
@@ -188,7 +188,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	return k.refs.Load() >= 0
 }
 
-// CanSendFrom implements exchange.Transport. The kernel cannot encrypt what it copies. A file is
+// CanSendFrom implements exchange.Connection. The kernel cannot encrypt what it copies. A file is
 // then sent in the same records as the head of its response.
 func (k *shardConn) CanSendFrom() bool { return k.tls == nil }
 
@@ -278,9 +278,6 @@ func (k *shardConn) CloseWrite() error {
 
 // RemoteAddr implements net.Conn.
 func (k *shardConn) RemoteAddr() net.Addr {
-	if w := k.wrapper(); w != nil {
-		return w.RemoteAddr()
-	}
 	if a, err := netip.ParseAddrPort(k.remote); err == nil {
 		return net.TCPAddrFromAddrPort(a)
 	}
@@ -289,9 +286,6 @@ func (k *shardConn) RemoteAddr() net.Addr {
 
 // LocalAddr implements net.Conn. After the connection was closed it returns the listener's address.
 func (k *shardConn) LocalAddr() net.Addr {
-	if w := k.wrapper(); w != nil {
-		return w.LocalAddr()
-	}
 	a := k.config().Listener.Addr()
 	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() && k.acquire() {
 		defer k.release()

@@ -39,7 +39,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 	s.state.Logf = func(string, ...any) {}
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.exchanges = exchange.Config{
-		Server: &s.state, Protocol: "HTTP/1", NewCodec: h1.New, Handler: handler,
+		Server: &s.state, Protocol: h1.Protocol(), Handler: handler,
 		BaseContext: context.Background(), HeadTimeout: time.Minute, IdleTimeout: time.Minute,
 		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000},
 	}

@@ -11,13 +11,3 @@ func TestShardConnFillsItsSizeClass(t *testing.T) {
 		t.Errorf("%d bytes", size)
 	}
 }
-
-// What a connection with hooks holds in addition.
-func TestHookConnFillsItsSizeClass(t *testing.T) {
-	if size := unsafe.Sizeof(hookConn{}); size > 128 {
-		t.Errorf("a hookConn has %d bytes", size)
-	}
-	if size := unsafe.Sizeof(placement{}); size > 24 {
-		t.Errorf("a placement has %d bytes", size)
-	}
-}

@@ -143,7 +143,7 @@ func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 
 // pipeTransport only sends.
 type pipeTransport struct {
-	exchange.Transport
+	exchange.Connection
 	nc net.Conn
 }
 
@@ -159,7 +159,9 @@ func TestResponsesGatedTooLateAreSent(t *testing.T) {
 		_, s := watched()
 		ours, theirs := net.Pipe()
 		r := &runner{shard: s, conn: exchange.NewConn(inSize)}
-		r.conn.Codec, r.conn.Transport, r.conn.Out = h1.New(), pipeTransport{nc: ours}, []byte("responses")
+		r.conn.SetCodec(h1.Protocol().NewCodec())
+		r.conn.Connection = pipeTransport{nc: ours}
+		r.conn.Out = []byte("responses")
 		r.beginServing()
 		if !r.enterHandler(predict.SlotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
 			t.Fatal("the leader did not lead")

@@ -236,14 +236,17 @@ func (h *handshake) perform(k *shardConn) bool {
 	t.handshake.Store(nil)
 	k.setHandshakeDeadline(0)
 	k.dropWaiters()
-	k.group().server.Handshakes.Add(1)
+	k.group().server.CountHandshake()
 	state := t.conn.ConnectionState()
 	switch proto := state.NegotiatedProtocol; {
 	case netconn.IsHTTP1(proto):
 		if !p.ServesHTTP1 {
 			return false
 		}
-		netconn.AckNow(rawConn{k})
+		if k.acquire() {
+			netconn.AckNow(uintptr(k.fd))
+			k.release()
+		}
 	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):
 		newShardSession(k, &state)
 	default:

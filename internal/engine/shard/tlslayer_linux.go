@@ -76,12 +76,6 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 	if nc := t.taken.Load(); nc != nil {
 		return (*nc).Read(p)
 	}
-	if t.below.hooks() != nil { // which may have kept the tls.Conn
-		if !t.below.acquire() {
-			return 0, net.ErrClosed
-		}
-		defer t.below.release()
-	}
 	if h := t.handshake.Load(); h != nil {
 		return h.read(p)
 	}
@@ -114,30 +108,13 @@ func (t *tlsLayer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// NetConn returns the connection beneath TLS: that of a wrapped listener, or what hooks receive
-// without TLS.
-func (t *tlsLayer) NetConn() net.Conn {
-	if w := t.below.wrapper(); w != nil {
-		return w
-	}
-	if h := t.below.hooks(); h != nil {
-		return h
-	}
-	return t
-}
-
 // Close implements net.Conn. The shardConn closes the descriptor, after it has sent what Close of
-// the tls.Conn has written. If a hook has called Close, the shard notices that the connection has
-// ended.
+// the tls.Conn has written.
 func (t *tlsLayer) Close() error {
 	switch nc := t.taken.Load(); {
 	case nc != nil:
 		return (*nc).Close()
 	case t.handshake.Load() != nil:
-		t.below.shutdown()
-	case t.below.hooks() != nil && t.below.acquire():
-		_, _, _ = t.ciphertext.send(t.below)
-		t.below.release()
 		t.below.shutdown()
 	}
 	return nil
@@ -183,14 +160,12 @@ func (t *tlsLayer) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// SyscallConn implements syscall.Conn for hooks, and for the owner of a connection that was taken.
+// SyscallConn implements syscall.Conn for the owner of a connection that was taken.
 func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
 	if nc := t.taken.Load(); nc != nil {
 		if sc, ok := (*nc).(syscall.Conn); ok {
 			return sc.SyscallConn()
 		}
-	} else if t.below.hooks() != nil {
-		return rawConn{t.below}, nil
 	}
 	return nil, errors.ErrUnsupported
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/load/hist"
 )
 
@@ -21,7 +21,7 @@ type Analysis struct {
 	Tables  []Table // one for each measured condition; none if there are targets
 	Targets []TargetResult
 
-	EngineTables []EngineTable // of benchmarks without targets, in place of Tables
+	SweepTables [][]Table // of each of the run's sweeps, one for each condition
 }
 
 // Table has the rows of one condition.
@@ -90,17 +90,8 @@ func Analyze(run *sample.Run) *Analysis {
 		a.Targets = targets(run)
 		return a
 	}
-	if run.Benchmarks != nil {
-		a.EngineTables = benchmarks(run)
-		return a
-	}
 	for _, c := range run.Conditions {
-		t := Table{Condition: c}
-		for i := range run.Entrants {
-			if row, ok := analyzeRow(run, &run.Entrants[i], c); ok {
-				t.Rows = append(t.Rows, row)
-			}
-		}
+		t := newTable(run, c)
 		if c.Saturated() { // system calls are not counted at a fixed rate
 			t.Why = why(run, &t)
 		}
@@ -112,8 +103,26 @@ func Analyze(run *sample.Run) *Analysis {
 			a.Tables = append(a.Tables, t)
 		}
 	}
+	for i := range run.Sweeps {
+		var tables []Table
+		for _, c := range run.Sweeps[i].Conditions {
+			tables = append(tables, newTable(run, c))
+		}
+		a.SweepTables = append(a.SweepTables, tables)
+	}
 	a.check()
 	return a
+}
+
+// newTable returns a table with its rows.
+func newTable(run *sample.Run, c sample.Condition) Table {
+	t := Table{Condition: c}
+	for i := range run.Entrants {
+		if row, ok := analyzeRow(run, &run.Entrants[i], c); ok {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
 }
 
 // WidestInterval returns half the width of the widest interval, as a share of its ratio. It is

@@ -2,7 +2,7 @@ package analyze
 
 import (
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // Change is the difference of the second of two builds from the first in one metric.

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // Decomposition divides the extra cost of a request with one contender, compared with another, into

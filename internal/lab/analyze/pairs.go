@@ -3,7 +3,7 @@ package analyze
 import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // Pair is the result of a comparison under one condition.

@@ -7,7 +7,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/explain"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/load/hist"
 )
 
@@ -52,16 +52,13 @@ func why(run *sample.Run, t *Table) (all []Why) {
 // Evidence returns what the records of a run show of a contender under a condition, for package
 // explain.
 func Evidence(run *sample.Run, name string, c sample.Condition) explain.Evidence {
-	e := explain.Evidence{Title: name, Cores: c.Cores, Connections: c.Connections, Statuses: make(map[int]float64)}
+	e := explain.Evidence{Title: name, Cores: c.Cores}
 	if c.Cores == 0 {
 		e.Cores = run.Environment.Cores
 	}
 	for _, entrant := range run.Entrants {
 		if entrant.Name == name {
 			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Runtime)
-			if entrant.Response != nil && c.Scenario.IsPlain() {
-				e.Bytes = float64(entrant.Response.Bytes)
-			}
 		}
 	}
 	timed, counted := recordsOf(run, name, c)
@@ -77,21 +74,9 @@ func Evidence(run *sample.Run, name string, c sample.Condition) explain.Evidence
 	e.PerSecond = of(func(r *sample.Record) float64 { return r.Load.PerSecond() })
 	e.MeanUs = of(func(r *sample.Record) float64 { return us(r.Load.Latency.Mean()) })
 	e.DelayedShare = of(func(r *sample.Record) float64 { return shareOf(r.Load.Latency, explain.DelayedACKs()) })
-	e.RetriedShare = of(func(r *sample.Record) float64 { return shareOf(r.Load.Connect, explain.RetriedConnects()) })
 	e.Connects = of(func(r *sample.Record) float64 { return over(r, r.Load.Connects) })
-	e.Errors = of(func(r *sample.Record) float64 { return over(r, r.Load.Errors.Total()) })
-	e.GeneratorBusy = of(func(r *sample.Record) float64 { return r.Load.Generator.Busy })
-	e.OthersCPUs = of(func(r *sample.Record) float64 { return r.Others.Seconds() / r.Load.Seconds })
 	e.Demand = of(demand)
 	e.BackendConnects = backendConnects(timed, counted)
-	for _, r := range timed {
-		if r.Load.Errors.First != "" {
-			e.ErrorTexts = append(e.ErrorTexts, r.Load.Errors.First)
-		}
-		for status, n := range r.Load.Statuses {
-			e.Statuses[status] += over(r, n) / float64(len(timed))
-		}
-	}
 	return e
 }
 

@@ -33,22 +33,25 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		benchmarks := make(map[string]bool)
+		var once []string // a row of each benchmark
+		for _, row := range experiment.Targets {
+			if !benchmarks[row.Benchmark] {
+				benchmarks[row.Benchmark], once = true, append(once, row.Name)
+			}
+		}
 		run, _, err := benchmark.Weigh(context.Background(), lab.Options{
-			Root: root, Experiment: name, Out: t.TempDir(), Adjust: func(trials *lab.Trials) {
-				*trials = lab.Trials{Blocks: 1, Measure: yamlfile.Duration(time.Millisecond), Cores: []lab.Cores{0}}
+			Root: root, Experiment: name, Only: once, Out: t.TempDir(), Adjust: func(trials *lab.Trials) {
+				*trials = lab.Trials{Blocks: 1, Measure: yamlfile.Duration(time.Millisecond)}
 			},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows := 0
-		for _, g := range run.Benchmarks.Groups {
-			rows += len(g.Rows)
-		}
 		want := 0
 		for i, e := range run.Entrants {
 			engine := experiment.Engines[i]
-			want += rows - len(e.Lacking)
+			want += len(once)
 			if e.Absent != "" || len(e.Versions) != map[bool]int{true: 1, false: 2}[engine.Module == ""] {
 				t.Errorf("%s: left out: %q; versions %q", e.Title, e.Absent, e.Versions)
 			}
@@ -56,8 +59,8 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := count(t, source, "func Benchmark"); n != rows-len(e.Lacking) {
-				t.Errorf("%s has %d benchmarks and %d rows", e.Title, n, rows-len(e.Lacking))
+			if n := count(t, source, "func Benchmark"); n != len(benchmarks) {
+				t.Errorf("%s has %d benchmarks, of which %d are in rows", e.Title, n, len(benchmarks))
 			}
 		}
 		for _, r := range run.Records {
@@ -90,7 +93,6 @@ func project(t *testing.T, experiment string) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"experiments/x/experiment.yaml": experiment,
-		"experiments/x/p.csv":           "benchmark,gomaxprocs,ns_per_op,bytes_per_op,allocs_per_op\nOneA,1,100,0,0\nTwoA,1,50,0,0\n",
 		"go.mod":                        "module example.org/m\n\ngo 1.24\n",
 		"one/a_test.go":                 "package a\n\nimport \"testing\"\n\nfunc BenchmarkOneA(b *testing.B) {}\nfunc BenchmarkOneB(b *testing.B) {}\nfunc BenchmarkOneC(b *testing.B) {}\nfunc BenchmarkOneD(b *testing.B) {}\n",
 		"two/a_test.go": `package a
@@ -135,12 +137,13 @@ engines:
   - {name: one, title: One, package: ./one, prefix: One}
   - {name: two, title: Two, package: ./two, prefix: Two}
   - {name: three, title: Three, package: ./three, prefix: Three}
-groups:
-  - {title: g, rows: [A, B, C]}
-  - {title: h, rows: [D]}
-quick: {blocks: 3, benchtime: 1ns, gomaxprocs: [1, 2]}
-full: {blocks: 6, benchtime: 1ns, gomaxprocs: [1, all]}
-published: {file: p.csv, why: because}
+quick: {blocks: 3, benchtime: 1ns}
+full: {blocks: 6, benchtime: 1ns}
+targets:
+  - {name: A, benchmark: A, gomaxprocs: 1, targets: &t [{contender: two, metric: ns/op, reference: one}, {contender: three, metric: ns/op}]}
+  - {name: B, benchmark: B, gomaxprocs: 2, targets: *t}
+  - {name: C, benchmark: C, targets: *t}
+  - {name: D, benchmark: D, gomaxprocs: 1, targets: *t}
 `
 
 // A failed benchmark is reported, tried twice, and does not affect the others.
@@ -166,7 +169,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]int{
-		"oneA": 6, "oneB": 6, "oneC": 6, "oneD": 6, "twoA": 6, "twoB": 4, "twoC": 4, "twoD": 4,
+		"oneA": 3, "oneB": 3, "oneC": 3, "oneD": 3, "twoA": 3, "twoB": 2, "twoC": 2, "twoD": 2,
 	} {
 		if ran[name] != want {
 			t.Errorf("%s ran %d times, want %d", name, ran[name], want)
@@ -181,16 +184,11 @@ func TestFailuresAreIsolated(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"LEFT OUT: Three: go test -c ./three", "FAILED: B at GOMAXPROCS 1 of Two: ", "because",
+		"LEFT OUT: Three: go test -c ./three", "FAILED: B of Two: ",
 	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, text.String())
 		}
-	}
-	kept, err := os.ReadFile(filepath.Join(dir, "results.txt"))
-	if err != nil || strings.Count(string(kept), "BenchmarkOneA 1 ") != 3 ||
-		strings.Count(string(kept), "BenchmarkTwoA-2 1 ") != 3 {
-		t.Errorf("kept, error %v:\n%s", err, kept)
 	}
 }
 
@@ -242,7 +240,7 @@ func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 	}
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
 	if !slices.Equal(orders[0], orders[1]) || slices.Equal(orders[0], orders[2]) ||
-		!slices.Equal(sorted(orders[0]), sorted(orders[2])) || len(orders[0]) != 12 {
+		!slices.Equal(sorted(orders[0]), sorted(orders[2])) || len(orders[0]) != 6 {
 		t.Errorf("orders: %q", orders)
 	}
 }
@@ -254,16 +252,12 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		"unknown key":     {"source: s", "sauce: s", "experiment.yaml:4:"},
 		"unknown control": {"control: one", "control: four", `experiment.yaml:6: control: want the name of an engine, got "four"`},
 		"engine twice":    {"name: two", "name: one", `engines: duplicate "one"`},
-		"row twice":       {"rows: [D]", "rows: [A]", `groups: duplicate row "A"`},
+		"row twice":       {"name: D", "name: A", `targets: duplicate row "A"`},
 		"no package":      {"package: ./two, ", "", "experiment.yaml:9: engines: want name, title and package"},
-		"no rows": {"  - {title: g, rows: [A, B, C]}\n  - {title: h, rows: [D]}", "  []",
-			"groups: want at least one with rows"},
-		"no blocks":    {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
-		"no time":      {"benchtime: 1ns", "benchtime: 0s", "benchtime: want a time"},
-		"much time":    {"benchtime: 1ns", "benchtime: 2562047h", "benchtime: want at most 1h"},
-		"a generator":  {"package: ./two", "package: ./two, needs: wrk", "needs: load generators also need server"},
-		"no threads":   {"gomaxprocs: [1, 2]", "gomaxprocs: []", "gomaxprocs: want at least one"},
-		"many threads": {"gomaxprocs: [1, 2]", "gomaxprocs: [9999]", "gomaxprocs: want at most"},
+		"no blocks":       {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
+		"no time":         {"benchtime: 1ns", "benchtime: 0s", "benchtime: want a time"},
+		"much time":       {"benchtime: 1ns", "benchtime: 2562047h", "benchtime: want at most 1h"},
+		"a generator":     {"package: ./two", "package: ./two, needs: wrk", "needs: load generators also need server"},
 	} {
 		text := strings.Replace(small, test.old, test.new, 1)
 		if text == small {
@@ -282,16 +276,6 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		lab.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
 		err.Error() != `only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
 		t.Errorf("an unknown row: %v", err)
-	}
-	for text, want := range map[string]string{
-		"a,b\n": "p.csv:1: want the columns",
-		"benchmark,gomaxprocs,ns_per_op,bytes_per_op,allocs_per_op\nOneA,1,fast,0,0\n": "p.csv:2: ",
-	} {
-		testkit.WriteFile(t, filepath.Join(root, "experiments", "x", "p.csv"), text)
-		_, err := benchmark.Prepare(context.Background(), lab.Options{Root: root, Experiment: "x"})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, want %s", text, err, want)
-		}
 	}
 }
 
@@ -361,8 +345,6 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 		"metric: laps/op, reference: one, within": {"reference: one, within", "counts: metric is missing"},
 		"benchmark: A, gomaxprocs: 2": {"run: {one: x}",
 			"targets: benchmark requires module, and run requires server"},
-		"targets:\n":      {"groups: [{title: g, rows: [A]}]\ntargets:\n", "groups and targets exclude each other"},
-		"benchtime: 1ns}": {"benchtime: 1ns, gomaxprocs: [1]}", "gomaxprocs: targets have their own"},
 	} {
 		text := strings.Replace(targeted, old, test.new, 1)
 		_, err := benchmark.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
@@ -387,8 +369,8 @@ func TestTargetsOfTheProjectAreBenchmarks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, x := range run.Entrants {
-			if x.Absent != "" || len(x.Lacking) > 0 {
-				t.Errorf("%s: %s is left out: %q; without %q", e.Name, x.Title, x.Absent, x.Lacking)
+			if x.Absent != "" || len(run.Warnings) > 0 {
+				t.Errorf("%s: %s is left out: %q; warnings %q", e.Name, x.Title, x.Absent, run.Warnings)
 			}
 		}
 	}

@@ -11,8 +11,7 @@
 // # Glossary
 //
 //   - An engine is one of the compared programs. The control is the engine that ratios refer to.
-//   - A row is a benchmark's name without the prefix, or a load; a group is rows that the report
-//     shows together.
+//   - A row is a benchmark or a load, with targets of its figures.
 //   - A record is of one process that ran one row.
 //   - A block is one record of every row.
 //   - A part is the sub-benchmark of an engine, where all engines share a package.

@@ -1,18 +1,14 @@
 package benchmark
 
 import (
-	"errors"
 	"fmt"
-	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -23,8 +19,7 @@ const (
 	maxTime   = time.Hour
 )
 
-// Experiment is the content of an experiment.yaml of this kind: a question, engines, groups of
-// rows, trials.
+// Experiment is the content of an experiment.yaml of this kind: a question, engines, rows, trials.
 type Experiment struct {
 	lab.Head `yaml:",inline"`
 
@@ -33,17 +28,11 @@ type Experiment struct {
 	Control string   `yaml:"control"`
 	Engines []Engine `yaml:"engines"`
 
-	Groups  []sample.Group `yaml:"groups"`
-	Targets []TargetRow    `yaml:"targets"` // instead of groups
-	Counts  []Count        `yaml:"counts"`  // of targets
+	Targets []TargetRow `yaml:"targets"`
+	Counts  []Count     `yaml:"counts"` // of targets
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
-
-	Published struct {
-		File string `yaml:"file"`
-		Why  string `yaml:"why"` // why measured figures may differ, as far as known
-	} `yaml:"published"`
 }
 
 // Engine is one of the compared libraries.
@@ -63,11 +52,10 @@ type Engine struct {
 	Errors   string `yaml:"errors"`
 }
 
-// Trials determines how often each benchmark runs, how long, and with which values of GOMAXPROCS.
+// Trials determines how often each benchmark runs, and how long.
 type Trials struct {
 	Blocks int               `yaml:"blocks"`
 	Time   yamlfile.Duration `yaml:"benchtime"`
-	Procs  []lab.Cores       `yaml:"gomaxprocs"`
 
 	areExact bool // rows have no blocks of their own
 }
@@ -85,11 +73,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	case e.engine(e.Control) == nil:
 		return f.Fault("$.control", "control: want the name of an engine, got %q", e.Control)
 	case len(e.Rows()) == 0:
-		return f.Fault("$.groups", "groups: want at least one with rows")
-	case len(e.Groups) > 0 && len(e.Targets) > 0:
-		return f.Fault("$.targets", "groups and targets exclude each other")
-	case e.Server != "" && len(e.Groups) > 0:
-		return f.Fault("$.groups", "groups: load generators have targets instead")
+		return f.Fault("$.targets", "targets: want at least one row")
 	}
 	for i, a := range e.Engines {
 		if what := a.fault(e.Server != ""); what != "" {
@@ -103,14 +87,14 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	}
 	for i, row := range e.Rows() {
 		if slices.Contains(e.Rows()[:i], row) {
-			return f.Fault("$.groups", "groups: duplicate row %q", row)
+			return f.Fault("$.targets", "targets: duplicate row %q", row)
 		}
 	}
 	for _, t := range []struct {
 		key string
 		*Trials
 	}{{"quick", &e.Quick}, {"full", &e.Full}} {
-		if key, fault := t.fault(len(e.Targets) > 0); fault != nil {
+		if key, fault := t.fault(); fault != nil {
 			return f.Fault("$."+t.key+"."+string(key), "%s: %s: %v", t.key, key, fault)
 		}
 	}
@@ -141,8 +125,8 @@ func (e *Engine) fault(isTool bool) string {
 	return ""
 }
 
-// fault returns the first invalid value's key and error. Targets determine the numbers of threads.
-func (t *Trials) fault(ofTargets bool) (key lab.Option, fault error) {
+// fault returns the first invalid value's key and error.
+func (t *Trials) fault() (key lab.Option, fault error) {
 	switch {
 	case t.Blocks < 1 || t.Blocks > maxBlocks:
 		return lab.OptionBlocks, fmt.Errorf("want 1 to %d, got %d", maxBlocks, t.Blocks)
@@ -150,13 +134,6 @@ func (t *Trials) fault(ofTargets bool) (key lab.Option, fault error) {
 		return lab.OptionBenchTime, fmt.Errorf("want a time such as 200ms, got %v", time.Duration(t.Time))
 	case time.Duration(t.Time) > maxTime:
 		return lab.OptionBenchTime, fmt.Errorf("want at most %v, got %v", maxTime, time.Duration(t.Time))
-	case ofTargets && len(t.Procs) > 0:
-		return lab.OptionProcs, errors.New("targets have their own")
-	case ofTargets:
-	case len(t.Procs) == 0:
-		return lab.OptionProcs, errors.New("want at least one number, or all")
-	case slices.Max(t.Procs) > maxProcs:
-		return lab.OptionProcs, fmt.Errorf("want at most %d, got %v", maxProcs, slices.Max(t.Procs))
 	}
 	return "", nil
 }
@@ -169,41 +146,10 @@ func (e *Experiment) engine(name string) *Engine {
 	return &e.Engines[i]
 }
 
-// Rows returns the rows of all groups, or those with targets.
+// Rows returns the names of all rows.
 func (e *Experiment) Rows() (all []string) {
-	for _, g := range e.Groups {
-		all = append(all, g.Rows...)
-	}
 	for _, r := range e.Targets {
 		all = append(all, r.Name)
 	}
 	return all
-}
-
-// publishedFigures reads the write-up's figures.
-func (e *Experiment) publishedFigures() (all []sample.PublishedBenchmark, err error) {
-	if e.Published.File == "" {
-		return nil, nil
-	}
-	file := filepath.Join(e.Dir, e.Published.File)
-	rows, err := lab.ReadPublished(file)
-	if err != nil {
-		return nil, err
-	}
-	want := []string{"benchmark", "gomaxprocs", "ns_per_op", "bytes_per_op", "allocs_per_op"}
-	if !slices.Equal(rows[0], want) {
-		return nil, &yamlfile.Error{File: file, Line: 1, What: fmt.Sprintf("want the columns %q", want)}
-	}
-	for i, row := range rows[1:] {
-		var v [4]float64
-		for j := range v {
-			if v[j], err = strconv.ParseFloat(row[j+1], 64); err != nil {
-				return nil, &yamlfile.Error{File: file, Line: i + 2, What: err.Error()}
-			}
-		}
-		all = append(all, sample.PublishedBenchmark{
-			Name: row[0], Procs: int(v[0]), Ns: v[1], Bytes: v[2], Allocs: v[3],
-		})
-	}
-	return all, nil
 }

@@ -67,16 +67,12 @@ func newRunner(o lab.Options) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	published, err := e.publishedFigures()
-	if err != nil {
-		return nil, err
-	}
 	trials := e.Quick
 	if o.Full {
 		trials = e.Full
 	}
 	trials.adjust(o.Adjust)
-	if key, fault := trials.fault(len(e.Targets) > 0); fault != nil {
+	if key, fault := trials.fault(); fault != nil {
 		return nil, &lab.UsageError{Option: key, What: fault.Error()}
 	}
 	if err := e.choose(o.Only); err != nil {
@@ -93,28 +89,12 @@ func newRunner(o lab.Options) (*runner, error) {
 	w.run = &sample.Run{
 		Tool: lab.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,
 		Question: e.Question, Source: e.Source, Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks,
-		Measure: time.Duration(trials.Time), Environment: lab.Environment(runtime.NumCPU()),
-		Benchmarks: &sample.Benchmarks{
-			Groups: e.Groups, Procs: threads(trials.Procs), Published: published, Why: e.Published.Why,
-		},
+		Measure: time.Duration(trials.Time), Environment: lab.Environment(runtime.NumCPU()), HasPrograms: true,
 	}
 	w.recorder = lab.Recorder{Run: w.run, Logf: o.Logf}
 	w.UseTools(w.recorder.Log)
 	w.addConditions(trials.areExact)
 	return w, nil
-}
-
-// threads returns the values of GOMAXPROCS without duplicates.
-func threads(all []lab.Cores) (procs []int) {
-	for _, n := range all {
-		if n == 0 {
-			n = lab.Cores(runtime.NumCPU())
-		}
-		if !slices.Contains(procs, int(n)) {
-			procs = append(procs, int(n))
-		}
-	}
-	return procs
 }
 
 // choose leaves out the engines and rows that only does not name. If it names no engine, all
@@ -144,37 +124,22 @@ func (e *Experiment) choose(only []string) error {
 		return nil
 	}
 	isOther := func(row string) bool { return !slices.Contains(wanted, row) }
-	for i := range e.Groups {
-		e.Groups[i].Rows = slices.DeleteFunc(slices.Clone(e.Groups[i].Rows), isOther)
-	}
-	e.Groups = slices.DeleteFunc(e.Groups, func(g sample.Group) bool { return len(g.Rows) == 0 })
 	e.Targets = slices.DeleteFunc(e.Targets, func(r TargetRow) bool { return isOther(r.Name) })
 	e.Counts = slices.DeleteFunc(e.Counts, func(c Count) bool { return slices.ContainsFunc(c.of(rows), isOther) })
 	return nil
 }
 
-// addConditions adds a condition for each row, with each number of threads unless the row has its
-// own, and the targets of the rows.
+// addConditions adds a condition for each row, and the targets of the rows.
 func (w *runner) addConditions(areExact bool) {
-	add := func(row *TargetRow, procs int) {
-		c := sample.Condition{Procs: procs, Scenario: sample.Scenario{Name: row.Name}}
-		w.run.Conditions = append(w.run.Conditions, c)
-		w.rows[c] = row
-	}
-	for _, procs := range w.run.Benchmarks.Procs {
-		for _, g := range w.run.Benchmarks.Groups {
-			for _, name := range g.Rows {
-				add(&TargetRow{Name: name, Benchmark: name}, procs)
-			}
-		}
-	}
 	for i := range w.experiment.Targets {
 		row := &w.experiment.Targets[i]
 		if areExact {
 			row.Blocks = 0
 		}
 		w.run.Blocks = max(w.run.Blocks, row.Blocks)
-		add(row, cmp.Or(row.Procs, runtime.NumCPU()))
+		c := sample.Condition{Procs: cmp.Or(row.Procs, runtime.NumCPU()), Scenario: sample.Scenario{Name: row.Name}}
+		w.run.Conditions = append(w.run.Conditions, c)
+		w.rows[c] = row
 		for _, t := range row.Targets {
 			t.Row = row.Name
 			w.run.Targets = append(w.run.Targets, t)
@@ -195,7 +160,7 @@ func (w *runner) Prepare(ctx context.Context) error {
 	}
 	for i := range w.experiment.Engines {
 		e := &w.experiment.Engines[i]
-		entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: sample.Way, Runtime: "Go", Prefix: e.Prefix}
+		entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: sample.Way, Runtime: "Go"}
 		if e.Name == w.experiment.Control {
 			entrant.Kind = sample.Control
 		}
@@ -209,10 +174,9 @@ func (w *runner) Prepare(ctx context.Context) error {
 		default:
 			entrant.Versions = p.versions()
 			w.programs[e.Name] = p
-			for _, c := range w.run.Conditions {
-				row := w.rows[c]
-				if row.concerns(e.Name) && !p.has(row) && !slices.Contains(entrant.Lacking, row.Name) {
-					entrant.Lacking = append(entrant.Lacking, row.Name)
+			for _, row := range w.rows {
+				if row.concerns(e.Name) && !p.has(row) {
+					w.recorder.Warn("%s: %s has no such row", row.Name, e.Title)
 				}
 			}
 		}
@@ -261,7 +225,7 @@ func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Rec
 	}
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]
-		if e.Absent != "" || slices.Contains(e.Lacking, row.Name) || !row.concerns(e.Name) ||
+		if e.Absent != "" || !row.concerns(e.Name) || !w.programs[e.Name].has(row) ||
 			w.failures[trial.Slot{Condition: c, Contender: e.Name}] >= lab.FailuresToDrop {
 			continue
 		}
@@ -298,7 +262,7 @@ func (w *runner) follow(turn trial.Turn, e *sample.Entrant) {
 	each := turn.Each(2 * w.run.Measure * time.Duration(len(w.run.Entrants)))
 	w.Progress(lab.Progress{
 		Done: each * time.Duration(turn.Done), Total: each * time.Duration(len(w.run.Conditions)*w.run.Blocks),
-		Block: turn.Block, Blocks: w.run.Blocks, Contender: e.Prefix + turn.Condition.Scenario.Name,
+		Block: turn.Block, Blocks: w.run.Blocks, Contender: turn.Condition.Scenario.Name + " of " + e.Title,
 		Condition: turn.Condition,
 	})
 }

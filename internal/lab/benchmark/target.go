@@ -38,7 +38,7 @@ type Count struct {
 
 // concerns reports whether an engine takes part in the row.
 func (r *TargetRow) concerns(engine string) bool {
-	return len(r.Targets) == 0 || slices.ContainsFunc(r.Targets, func(t sample.Target) bool {
+	return slices.ContainsFunc(r.Targets, func(t sample.Target) bool {
 		return t.Contender == engine || t.Reference == engine
 	})
 }
@@ -60,15 +60,15 @@ func (c *Count) target(rows []string) sample.Target {
 	return t
 }
 
-// adjust applies a change of trials under load, whose measured time and cores stand for the time
-// and GOMAXPROCS. f may be nil.
+// adjust applies a change of trials under load, whose measured time stands for the time. f may be
+// nil.
 func (t *Trials) adjust(f func(*lab.Trials)) {
 	if f == nil {
 		return
 	}
-	under := lab.Trials{Blocks: t.Blocks, Measure: t.Time, Cores: t.Procs}
+	under := lab.Trials{Blocks: t.Blocks, Measure: t.Time}
 	f(&under)
-	t.Blocks, t.Time, t.Procs, t.areExact = under.Blocks, under.Measure, under.Cores, under.AreExact()
+	t.Blocks, t.Time, t.areExact = under.Blocks, under.Measure, under.AreExact()
 }
 
 // checkTargets returns a *yamlfile.Error for the first invalid target.

@@ -97,11 +97,6 @@ func TestMalformedLoadsAreRejected(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", old, err, test.want)
 		}
 	}
-	text, _, _ := strings.Cut(valid, "targets:\n")
-	_, err := benchmark.ReadExperiment(project(t, text+"groups: [{title: g, rows: [A]}]\n") + "/experiments/x")
-	if err == nil || !strings.Contains(err.Error(), "groups: load generators have targets instead") {
-		t.Error(err)
-	}
 }
 
 const loads = `kind: benchmarks

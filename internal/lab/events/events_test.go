@@ -13,6 +13,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/events"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -74,20 +76,20 @@ clients:
   - {name: fresh, method: POST, rate: 40, fresh: true}
 `
 
-func weigh(t *testing.T, experiment string) *timeline.Run {
+func weigh(t *testing.T, experiment string) *sample.Run {
 	t.Helper()
 	r, dir, err := events.Weigh(context.Background(), lab.Options{
 		Root: project(t, experiment), Experiment: "x", Logf: t.Logf,
-	}, 0)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range r.Cases {
-		if r.Cases[i].Absent != "" {
-			t.Fatal(r.Cases[i].Absent)
+	for i := range r.Events.Cases {
+		if r.Events.Cases[i].Absent != "" {
+			t.Fatal(r.Events.Cases[i].Absent)
 		}
 	}
-	if err := r.WriteFiles(dir); err != nil {
+	if err := report.New(r).WriteFiles(dir); err != nil {
 		t.Error(err)
 	}
 	return r
@@ -110,18 +112,18 @@ func TestRestartsAreCounted(t *testing.T) {
     plan: [{at: 1s, do: restart}]
 `)
 	const sent = 240
-	crash, socket := r.Cases[0].Total(), r.Cases[1].Total()
+	crash, socket := r.Events.Cases[0].Total(), r.Events.Cases[1].Total()
 	sum := crash.Sum()
 	if sum.Sent() != sent || sum.Outcomes[timeline.Refused] == 0 || sum.Outcomes[timeline.Response] == 0 {
 		t.Errorf("crash: %+v", sum)
 	}
-	if len(r.Cases[0].Marks) != 2 || r.Cases[0].Marks[0].Text != "kill" {
-		t.Errorf("marks: %+v", r.Cases[0].Marks)
+	if len(r.Events.Cases[0].Marks) != 2 || r.Events.Cases[0].Marks[0].Text != "kill" {
+		t.Errorf("marks: %+v", r.Events.Cases[0].Marks)
 	}
 	if sum = socket.Sum(); sum.Sent() != sent || sum.Outcomes[timeline.Refused] != 0 {
 		t.Errorf("socket: %+v", sum)
 	}
-	if _, most := r.Cases[0].Peak(); most.Memory == 0 {
+	if _, most := r.Events.Cases[0].Peak(); most.Memory == 0 {
 		t.Error("no memory was recorded")
 	}
 }
@@ -138,7 +140,7 @@ cases:
     contender: app
     plan: [{at: 500ms, do: gather}, {at: 2500ms, do: leave}]
 `)
-			c := &r.Cases[0]
+			c := &r.Events.Cases[0]
 			total := c.Total()
 			sum := total.Sum()
 			_, most := c.Peak()
@@ -201,14 +203,14 @@ func TestProjectsExperimentsAreValid(t *testing.T) {
 // lacks before anything happens.
 func TestUnknownNamesAreReported(t *testing.T) {
 	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
-	_, err := events.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"}, 0)
+	_, err := events.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
 	if err == nil || !strings.Contains(err.Error(), `experiment.yaml:10: "nosuch": no such contender`) {
 		t.Error(err)
 	}
 	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"
-	r, _, err := events.Weigh(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"}, 0)
-	if err != nil || !strings.Contains(r.Cases[0].Absent, `no process "front"; want one of: application`) ||
-		len(r.Cases[0].Marks) > 0 {
+	r, _, err := events.Weigh(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
+	if err != nil || !strings.Contains(r.Events.Cases[0].Absent, `no process "front"; want one of: application`) ||
+		len(r.Events.Cases[0].Marks) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
@@ -217,7 +219,7 @@ func TestUnknownCasesAreUsageErrors(t *testing.T) {
 	_, err := events.Prepare(context.Background(), lab.Options{
 		Root:       project(t, head+"cases: [{name: a, title: a, about: a, contender: app}]\n"),
 		Experiment: "x", Only: []string{"b"},
-	}, 0)
+	})
 	if err == nil || !strings.Contains(err.Error(), `"b" is not in x; want a`) {
 		t.Error(err)
 	}
@@ -230,15 +232,15 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	}
 	r, _, err := events.Weigh(context.Background(), lab.Options{
 		Root: programs.Root(t), Experiment: "deploy", Only: []string{"kill", "upgrade"}, Out: t.TempDir(), Logf: t.Logf,
-	}, 0)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, loses := range []bool{true, false} {
-		total := r.Cases[i].Total()
+		total := r.Events.Cases[i].Total()
 		sum := total.Sum()
-		if r.Cases[i].Absent != "" || sum.Sent() != 2000 || sum.Lost() > 0 != loses {
-			t.Errorf("%s: %+v, %s", r.Cases[i].Title, sum, r.Cases[i].Absent)
+		if r.Events.Cases[i].Absent != "" || sum.Sent() != 2000 || sum.Lost() > 0 != loses {
+			t.Errorf("%s: %+v, %s", r.Events.Cases[i].Title, sum, r.Events.Cases[i].Absent)
 		}
 	}
 }

@@ -5,7 +5,7 @@
 // An experiment is a folder with an experiment.yaml whose kind is events. Each of its cases starts
 // a contender, waits for a first response, and lets the groups of clients send requests at a fixed
 // rate for a fixed time. Meanwhile the steps of the case's plan happen. Package timeline has the
-// result and its glossary.
+// result and its glossary, and package report shows it.
 package events
 
 import (

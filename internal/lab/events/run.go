@@ -1,10 +1,8 @@
 package events
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -15,6 +13,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
@@ -26,69 +25,76 @@ type runner struct {
 	cases      []Case
 	contenders map[string]*contender.Contender // by case
 	conf       *template.Template              // nil without a front
-	run        *timeline.Run
+	run        *sample.Run
+	recorder   lab.Recorder
 }
 
-// Weigh runs an experiment; Options.Only names cases. crowd is the number of slow clients; 0 is the
-// experiment's. Weigh returns what was measured even after an error; run is nil if nothing was
-// started. The error is ctx's or the reason why the run ended early.
-func Weigh(ctx context.Context, o lab.Options, crowd int) (run *timeline.Run, dir string, err error) {
-	w, err := prepare(ctx, o, crowd)
+// Weigh runs an experiment. Options.Only names cases, and the connections of Options.Adjust are the
+// number of slow clients. It returns what was measured even after an error; run is nil if nothing
+// was started. The error is ctx's or the reason why the run ended early.
+func Weigh(ctx context.Context, o lab.Options) (run *sample.Run, dir string, err error) {
+	w, err := prepare(ctx, o)
 	if err != nil {
 		return nil, "", err
 	}
-	folder, err := o.NewFolder(w.run.Started)
-	if err != nil {
+	if err := w.recorder.Open(&w.Options); err != nil {
 		return nil, "", err
 	}
 	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard})
 	if err != nil {
-		folder.Discard()
+		w.recorder.Discard()
 		return nil, "", err
 	}
-	for i := range w.run.Cases {
-		if w.run.Cases[i].Absent != "" {
+	for i := range w.cases {
+		c := &w.run.Events.Cases[i]
+		if c.Absent != "" {
 			continue
 		}
 		w.progress(i)
-		c := &w.run.Cases[i]
 		planned := *c
-		*c, err = undisturbed(w.run.Timeout, func() (timeline.Case, error) {
+		*c, err = undisturbed(w.run.Events.Timeout, func() (timeline.Case, error) {
 			*c = planned
 			err := w.carryOut(ctx, stage, i)
 			return *c, err
-		}, func(why string) { w.logf("%s: %s", planned.Title, why) })
+		}, func(why string) { w.recorder.Log("%s: %s", planned.Title, why) })
 		if err != nil {
+			w.recorder.Warn("interrupted in case %d of %d", i+1, len(w.cases))
 			break
 		}
+		w.recorder.Save()
 	}
 	if closeErr := stage.Close(); closeErr != nil {
-		w.warn("cleaning up: %v", closeErr)
+		w.recorder.Warn("cleaning up: %v", closeErr)
 	}
-	w.run.Seconds = time.Since(w.run.Started).Seconds()
-	return w.run, folder.Path, err
+	return w.recorder.Close(err)
 }
 
 // Prepare checks an experiment, and unpacks and builds its contenders. It does not start them.
-func Prepare(ctx context.Context, o lab.Options, crowd int) (*timeline.Run, error) {
-	w, err := prepare(ctx, o, crowd)
+func Prepare(ctx context.Context, o lab.Options) (*sample.Run, error) {
+	w, err := prepare(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	return w.run, nil
 }
 
-func prepare(ctx context.Context, o lab.Options, crowd int) (*runner, error) {
+func prepare(ctx context.Context, o lab.Options) (*runner, error) {
 	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
 	if err != nil {
 		return nil, err
 	}
-	if crowd < 0 || crowd > maxConnections {
-		return nil, lab.UsageErrorf(lab.OptionConnections, "want 1 to %d, got %d", maxConnections, crowd)
+	var changed lab.Trials
+	if o.Adjust != nil {
+		o.Adjust(&changed)
 	}
-	e.Crowd.Connections = cmp.Or(crowd, e.Crowd.Connections)
+	for _, crowd := range changed.Connections {
+		if crowd < 1 || crowd > maxConnections || len(changed.Connections) > 1 {
+			return nil, lab.UsageErrorf(lab.OptionConnections, "want one number of slow clients, 1 to %d, got %v",
+				maxConnections, changed.Connections)
+		}
+		e.Crowd.Connections = crowd
+	}
 	w := &runner{Options: o, experiment: e, contenders: make(map[string]*contender.Contender)}
-	w.UseTools(w.logf)
 	if w.cases, err = e.chosen(o.Only); err != nil {
 		return nil, err
 	}
@@ -99,13 +105,15 @@ func prepare(ctx context.Context, o lab.Options, crowd int) (*runner, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.run = &timeline.Run{
+	w.run = &sample.Run{
 		Tool: lab.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question,
-		Started: time.Now(), Length: time.Duration(e.Length), Timeout: time.Duration(e.Timeout),
-		Environment: lab.Environment(len(cpus)),
+		Started: time.Now(), Measure: time.Duration(e.Length), Environment: lab.Environment(len(cpus)),
+		Events: &timeline.Events{Timeout: time.Duration(e.Timeout)},
 	}
+	w.recorder = lab.Recorder{Run: w.run, Logf: o.Logf}
+	w.UseTools(w.recorder.Log)
 	for _, g := range e.Groups {
-		w.run.Groups = append(w.run.Groups, timeline.Group{Name: g.Name, PerSecond: g.Rate})
+		w.run.Events.Groups = append(w.run.Events.Groups, timeline.Group{Name: g.Name, PerSecond: g.Rate})
 	}
 	return w, w.gather(ctx)
 }
@@ -142,12 +150,12 @@ func (w *runner) gather(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil:
 			result.Absent = err.Error()
-			w.logf("left out: %s: %v", c.Title, err)
+			w.recorder.Log("left out: %s: %v", c.Title, err)
 		default:
 			result.Versions = built.Versions
 			w.contenders[c.Name] = built
 		}
-		w.run.Cases = append(w.run.Cases, result)
+		w.run.Events.Cases = append(w.run.Events.Cases, result)
 	}
 	return nil
 }
@@ -172,7 +180,7 @@ func (w *runner) prepared(ctx context.Context, c *Case) (*contender.Contender, e
 // carryOut starts the contender of a case, lets clients send requests while its plan happens, and
 // ends it. A failure of the contender is in the case's result; the error is ctx's.
 func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) error {
-	c, result, built := &w.cases[i], &w.run.Cases[i], w.contenders[w.cases[i].Name]
+	c, result, built := &w.cases[i], &w.run.Events.Cases[i], w.contenders[w.cases[i].Name]
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return err
@@ -188,17 +196,17 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 	}
 	if err != nil {
 		result.Absent = err.Error()
-		w.logf("left out: %s: %v", c.Title, err)
+		w.recorder.Log("left out: %s: %v", c.Title, err)
 		return nil
 	}
 	happen := &happening{experiment: w.experiment, plan: c.Plan, running: running, cpus: cpus, result: result}
 	err = happen.run(ctx)
 	if stopErr := running.Stop(); stopErr != nil {
-		w.warn("%s: stop: %v", c.Title, stopErr)
+		w.recorder.Warn("%s: stop: %v", c.Title, stopErr)
 	}
 	if err != nil && ctx.Err() == nil {
 		result.Absent = err.Error()
-		w.logf("failed: %s: %v", c.Title, err)
+		w.recorder.Log("failed: %s: %v", c.Title, err)
 		return nil
 	}
 	return err
@@ -211,16 +219,4 @@ func (w *runner) progress(i int) {
 			Done: time.Duration(i) * length, Total: time.Duration(len(w.cases)) * length, Contender: w.cases[i].Title,
 		})
 	}
-}
-
-func (w *runner) logf(format string, args ...any) {
-	if w.Logf != nil {
-		w.Logf(format, args...)
-	}
-}
-
-func (w *runner) warn(format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
-	w.run.Warnings = append(w.run.Warnings, text)
-	w.logf("%s", text)
 }

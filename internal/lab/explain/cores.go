@@ -20,12 +20,6 @@ const (
 	switchUs = 3
 	// crowdedDemand is the demand per core from which threads hinder each other.
 	crowdedDemand = 4
-
-	// generatorFull is the share of a CPU from which a thread of the load generator may limit the
-	// rate.
-	generatorFull = 0.9
-	// roomBound is the share of their processors that the servers then use at most.
-	roomBound = 0.8
 )
 
 func oneCore(c *Case) Finding {
@@ -80,15 +74,4 @@ func processors(n int) string {
 		return "one processor"
 	}
 	return fmt.Sprintf("%d processors", n)
-}
-
-func generatorBound(c *Case) Finding {
-	if c.Of.GeneratorBusy < generatorFull || c.Of.Cores == 0 || c.Of.used() > roomBound*float64(c.Of.Cores) {
-		return Finding{}
-	}
-	return Finding{
-		Sentence: fmt.Sprintf("the load generator was %s busy while the servers used %.1f of %s: the generator limits the rate", percent(c.Of.GeneratorBusy), c.Of.used(), processors(c.Of.Cores)),
-		Explains: Rate, Share: 1,
-		Counter: Counter{Setting: Generator, To: "more cores for the generator"},
-	}
 }

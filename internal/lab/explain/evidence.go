@@ -14,18 +14,12 @@ type Evidence struct {
 	Protocol    string // of the application: HTTP or FastCGI
 	Interpreter string // Python or Ruby if it runs the application, one thread at a time; otherwise ""
 	Cores       int    // that the servers may use
-	Connections int    // of clients
 	Parts       []Part // in the order in which a request passes them: the front, the application
 
 	PerSecond    float64 // requests
 	MeanUs       float64 // latency
 	DelayedShare float64 // responses that took as long as a delayed acknowledgment
 	Connects     float64 // opened by clients
-	RetriedShare float64 // client connections that took as long as a retransmitted SYN
-	Bytes        float64 // of a response to a lone request
-	Errors       float64
-	ErrorTexts   []string
-	Statuses     map[int]float64 // of responses
 
 	// Demand is the mean number of server threads that were running or ready to run. Unlike CPU
 	// time, it does not depend on what other programs used.
@@ -33,16 +27,7 @@ type Evidence struct {
 
 	// BackendConnects is the number of connections that the front opened to the application.
 	BackendConnects float64
-
-	GeneratorBusy float64 // the busiest thread of the load generator, as a share of a CPU
-	OthersCPUs    float64 // CPUs that unmeasured programs used
 }
-
-// The protocols of applications.
-const (
-	HTTP    = "http"
-	FastCGI = "fastcgi"
-)
 
 // Part is all processes of one role.
 type Part struct {
@@ -121,9 +106,6 @@ func (e *Evidence) counted() bool {
 
 // writeCalls returns the system calls that send data.
 func writeCalls() []string { return []string{"write", "writev", "sendto", "sendmsg", "sendfile"} }
-
-// readCalls returns the system calls that receive data.
-func readCalls() []string { return []string{"read", "readv", "recvfrom", "recvmsg"} }
 
 // fileCalls returns the system calls that write to files.
 func fileCalls() []string { return []string{"pwrite64", "pwritev", "pwritev2"} }

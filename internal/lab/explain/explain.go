@@ -63,26 +63,17 @@ const (
 	BackendKeepAlive Setting = "backend-keepalive" // keep-alive to the application
 	ClientKeepAlive  Setting = "client-keepalive"  // keep-alive to clients
 	NoDelay          Setting = "nodelay"           // TCP_NODELAY, or one write per response
-	Hop              Setting = "hop"               // no front before the application
 	Buffers          Setting = "buffers"           // responses fit into memory
 	Workers          Setting = "workers"           // as many workers as cores
 	Log              Setting = "log"               // no access log
-	Header           Setting = "header"            // the control's header fields
-	Protocol         Setting = "protocol"          // HTTP instead of FastCGI
 	Writes           Setting = "writes"            // one write per response
-	Connections      Setting = "connections"       // fewer connections
-	Backlog          Setting = "backlog"           // a longer listen queue, or keep-alive
 	Memory           Setting = "memory"            // a garbage collector that runs less often: GOGC
-	Generator        Setting = "generator"         // more cores for the generator
-	Repeat           Setting = "repeat"            // another run on a quiet machine
 )
 
 // Settings returns all settings.
 func Settings() []Setting {
 	return []Setting{
-		BackendKeepAlive, ClientKeepAlive, NoDelay, Hop, Buffers, Workers, Log, Header, Protocol, Writes, Connections,
-		Backlog, Memory,
-		Generator, Repeat,
+		BackendKeepAlive, ClientKeepAlive, NoDelay, Buffers, Workers, Log, Writes, Memory,
 	}
 }
 
@@ -94,35 +85,19 @@ const (
 	NoBackendKeepAlive Cause = "no keep-alive to the application"
 	NoClientKeepAlive  Cause = "no keep-alive to clients"
 	DelayedACK         Cause = "Nagle's algorithm and delayed acknowledgments"
-	ExtraHop           Cause = "an additional hop"
 	BufferedToDisk     Cause = "responses buffered on disk"
 	OneCore            Cause = "only one core used"
 	Oversubscribed     Cause = "more workers than cores"
 	AccessLog          Cause = "a log line per request"
-	LongerHead         Cause = "longer responses"
-	FastCGIRecords     Cause = "FastCGI"
 	SmallWrites        Cause = "many small writes"
-	GeneratorBound     Cause = "the generator is the limit"
-	Queueing           Cause = "queueing, not service"
-	ConnectFailures    Cause = "connections refused or retried"
 	Allocation         Cause = "memory allocated per request"
-	Noise              Cause = "the machine was not quiet"
-	ConnectionWork     Cause = "more system calls per connection"
 	LessCode           Cause = "less work in its own code"
-	MoreCode           Cause = "more work in its own code"
-	LessKernel         Cause = "fewer system calls"
-	LessSwitching      Cause = "fewer context switches"
-	LessMemory         Cause = "less memory to collect"
 )
 
 // A Rule looks for one cause. A finding without a sentence means that it did not find the cause.
 type Rule struct {
 	Cause Cause
 	find  func(c *Case) Finding
-
-	// isFallback rules run only if no other rule found a cause that matters: they look at
-	// effects that other causes have, too.
-	isFallback bool
 
 	// explainsLess rules find why a contender is lighter; others why it is heavier or slower.
 	explainsLess bool
@@ -131,7 +106,6 @@ type Rule struct {
 // Rules returns all rules. If two explain equal shares, the earlier one is reported first.
 func Rules() []Rule {
 	return []Rule{
-		{Cause: ConnectFailures, find: connectFailures},
 		{Cause: NoBackendKeepAlive, find: noBackendKeepAlive},
 		{Cause: NoClientKeepAlive, find: noClientKeepAlive},
 		{Cause: DelayedACK, find: delayedACK},
@@ -141,18 +115,7 @@ func Rules() []Rule {
 		{Cause: AccessLog, find: accessLog},
 		{Cause: Oversubscribed, find: oversubscribed},
 		{Cause: OneCore, find: oneCore},
-		{Cause: ExtraHop, find: extraHop},
-		{Cause: FastCGIRecords, find: fastCGIRecords},
-		{Cause: LongerHead, find: longerHead},
-		{Cause: ConnectionWork, find: connectionWork},
-		{Cause: GeneratorBound, find: generatorBound},
 		{Cause: LessCode, find: lessCode, explainsLess: true},
-		{Cause: LessKernel, find: lessKernel, explainsLess: true},
-		{Cause: LessMemory, find: lessMemory, explainsLess: true},
-		{Cause: LessSwitching, find: lessSwitching, explainsLess: true},
-		{Cause: Noise, find: noise, isFallback: true},
-		{Cause: Queueing, find: queueing, isFallback: true},
-		{Cause: MoreCode, find: moreCode, isFallback: true},
 	}
 }
 
@@ -166,19 +129,13 @@ func Explain(c Case) []Finding {
 	for _, f := range found {
 		explained += f.Share
 	}
-	for _, isFallback := range []bool{false, true} {
-		if isFallback && slices.ContainsFunc(found,
-			func(f Finding) bool { return f.Share >= minShare || f.Explains != Weight }) {
-			break
+	for _, r := range Rules() {
+		if r.explainsLess && explained >= enough {
+			continue
 		}
-		for _, r := range Rules() {
-			if r.isFallback != isFallback || r.explainsLess && explained >= enough {
-				continue
-			}
-			if f := r.find(&c); f.Sentence != "" {
-				f.Cause = r.Cause
-				found = append(found, f)
-			}
+		if f := r.find(&c); f.Sentence != "" {
+			f.Cause = r.Cause
+			found = append(found, f)
 		}
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })

@@ -12,13 +12,12 @@ import (
 // plain returns the evidence of a server without faults, with figures like a real one's.
 func plain() explain.Evidence {
 	return explain.Evidence{
-		Title: "well", Protocol: explain.HTTP, Cores: 2, Connections: 32,
+		Title: "well", Protocol: "http", Cores: 2,
 		Parts: []explain.Part{{
 			Role: "application", UserUs: 9, SysUs: 9, Voluntary: 0.01, Involuntary: 0.01,
 			Calls: map[string]float64{"read": 2, "write": 1}, AllocBytes: 1200, GCShare: 0.02,
 		}},
-		PerSecond: 100_000, MeanUs: 320, Bytes: 153, Statuses: map[int]float64{200: 1}, GeneratorBusy: 0.4,
-		Demand: 2,
+		PerSecond: 100_000, MeanUs: 320, Demand: 2,
 	}
 }
 
@@ -83,24 +82,6 @@ func ruleTests() []ruleTest {
 			explain.NoDelay, 0.98,
 		},
 		{
-			explain.ExtraHop, plain,
-			func(e *explain.Evidence) { *e = fronted() },
-			func(e *explain.Evidence) { *e = fronted(); e.Parts[0].UserUs, e.Parts[0].SysUs = 0.4, 0.5 },
-			"its nginx receives and forwards each request, which costs 20 µs, with 2.0 reads and 2.0 writes: nearly all of the 20 µs difference",
-			explain.Hop, 1,
-		},
-		{
-			explain.FastCGIRecords, plain,
-			func(e *explain.Evidence) {
-				e.Protocol = explain.FastCGI
-				heavier(e, 45)
-				app(e).Calls = map[string]float64{"read": 7, "write": 4}
-			},
-			func(e *explain.Evidence) { e.Protocol = explain.FastCGI; heavier(e, 0.9) },
-			"the application speaks FastCGI, which costs it 45 µs more, with 7.0 reads and 4.0 writes (HTTP: 2.0 and 1.0): nearly all of the 45 µs difference",
-			explain.Protocol, 1,
-		},
-		{
 			explain.BufferedToDisk, fronted,
 			func(e *explain.Evidence) {
 				e.Parts[0].SysUs += 30
@@ -144,56 +125,11 @@ func ruleTests() []ruleTest {
 			explain.Log, 0.5,
 		},
 		{
-			explain.LongerHead, plain,
-			func(e *explain.Evidence) { heavier(e, 0.2); e.Bytes = 190 },
-			func(e *explain.Evidence) { heavier(e, 0.2); e.Bytes = 160 },
-			"its responses are 37 bytes longer than the 153 bytes of well: about 0.1 µs of the 0.2 µs",
-			explain.Header, 0.74,
-		},
-		{
 			explain.SmallWrites, plain,
 			func(e *explain.Evidence) { heavier(e, 50); app(e).Calls = map[string]float64{"write": 11} },
 			func(e *explain.Evidence) { heavier(e, 50); app(e).Calls = map[string]float64{"write": 3.9} },
 			"the application sends a response in 11.0 writes (well: 1.0): about 25 µs of the 50 µs",
 			explain.Writes, 0.5,
-		},
-		{
-			explain.GeneratorBound, plain,
-			func(e *explain.Evidence) { e.GeneratorBusy, e.PerSecond = 0.95, 50_000 },
-			func(e *explain.Evidence) { e.GeneratorBusy = 0.95 }, // the servers are as busy
-			"the load generator was 95 % busy while the servers used 0.9 of 2 processors: the generator limits the rate",
-			explain.Generator, 1,
-		},
-		{
-			explain.Queueing, plain,
-			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 500; app(e).SysUs += 10 },
-			// This is against Little's law.
-			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 550; app(e).SysUs += 10 },
-			"its mean latency is 500 µs, but a request uses only 28 µs of CPU time: the rest is queueing, because 32 connections share busy processors",
-			explain.Connections, 0.944,
-		},
-		{
-			explain.ConnectFailures, plain,
-			func(e *explain.Evidence) {
-				e.Errors, e.ErrorTexts = 0.02, []string{"connect: cannot assign requested address"}
-			},
-			func(e *explain.Evidence) { e.Errors, e.ErrorTexts = 0.02, []string{"read: connection reset by peer"} },
-			"no local ports were left for outgoing connections: 2 % of all requests failed",
-			explain.Backlog, 1,
-		},
-		{
-			explain.ConnectFailures, plain,
-			func(e *explain.Evidence) { e.RetriedShare = 0.013 },
-			func(e *explain.Evidence) { e.RetriedShare = 0.0009 },
-			"1.3 % of client connections took at least a second to open (well: 0.0 %), as",
-			explain.Backlog, 1,
-		},
-		{
-			explain.ConnectFailures, fronted,
-			func(e *explain.Evidence) { e.Statuses = map[int]float64{200: 0.9, 502: 0.1} },
-			func(e *explain.Evidence) { e.Statuses = map[int]float64{200: 0.9, 404: 0.1} },
-			"its nginx responded to 10.0 % of requests with status 502 or 503",
-			explain.Backlog, 1,
 		},
 		{
 			explain.Allocation, plain,
@@ -219,14 +155,6 @@ func ruleTests() []ruleTest {
 	}
 }
 
-// closing returns the evidence of a server that serves one request per connection.
-func closing() explain.Evidence {
-	e := plain()
-	e.Connects = 1
-	app(&e).Calls = map[string]float64{"accept4": 1, "setsockopt": 1, "read": 1, "write": 1, "close": 1}
-	return e
-}
-
 // lightTests are for rules about work that a contender avoids.
 func lightTests() []ruleTest {
 	return []ruleTest{
@@ -238,75 +166,11 @@ func lightTests() []ruleTest {
 			"", 1,
 		},
 		{
-			explain.LessKernel, plain,
-			func(e *explain.Evidence) {
-				app(e).SysUs, app(e).Calls = 6, map[string]float64{"recvfrom": 1, "sendto": 1}
-			},
-			func(e *explain.Evidence) { app(e).SysUs, app(e).Calls = 6, map[string]float64{"read": 1.9, "write": 1} },
-			"it makes 2.0 system calls per request (well: 3.0; reads 1.0 instead of 2.0, the second of which finds no data), and the kernel uses 6.0 µs instead of 9.0 µs: nearly all of the 3.0 µs difference",
-			"", 1,
-		},
-		{
-			explain.LessKernel, fronted,
-			func(e *explain.Evidence) { app(e).SysUs, app(e).Calls = 1, map[string]float64{"read": 1, "write": 1} },
-			func(e *explain.Evidence) { app(e).SysUs, app(e).Calls = 6, map[string]float64{"read": 1, "write": 1} },
-			"it makes 2.0 system calls per request (nginx → well: 3.0; reads 1.0 instead of 2.0), and the kernel", // nginx may send in several pieces
-			"", 1,
-		},
-		{
-			explain.LessKernel, uncounted,
-			func(e *explain.Evidence) { app(e).SysUs = 6 },
-			func(e *explain.Evidence) { app(e).SysUs = 9.1 },
-			"the kernel uses 6.0 µs of system time per request (well: 9.0 µs; system calls were not counted): nearly all of the 3.0 µs",
-			"", 1,
-		},
-		{
-			explain.LessSwitching, func() explain.Evidence { e := plain(); app(&e).Voluntary = 1; return e },
-			func(e *explain.Evidence) { app(e).SysUs, app(e).Voluntary = 6, 0.01 },
-			func(e *explain.Evidence) { app(e).SysUs, app(e).Voluntary = 6, 0.96 },
-			"a request causes 0.02 context switches (well: 1.0): nearly all of the 3.0 µs difference",
-			"", 0.99,
-		},
-		{
-			explain.LessMemory, func() explain.Evidence { e := plain(); app(&e).GCShare = 0.25; return e },
-			func(e *explain.Evidence) { app(e).UserUs, app(e).GCShare, app(e).AllocBytes = 4.7, 0.015, 200 },
-			func(e *explain.Evidence) { app(e).UserUs, app(e).GCShare = 4.7, 0.31 },
-			"the garbage collector of well uses 25 % of the application's CPU time, for 1200 bytes allocated per request; its own uses 2 %, for 200 bytes: nearly all of the 4.3 µs difference",
-			explain.Memory, 0.999,
-		},
-		{
-			explain.MoreCode, plain,
-			func(e *explain.Evidence) { app(e).UserUs, e.PerSecond, e.Interpreter = 109, 8000, "Python" },
-			func(e *explain.Evidence) { app(e).UserUs = 10.7 },
-			"its own code uses 109 µs of user time per request (well: 9.0 µs), as it is interpreted by Python: nearly all of the 100 µs difference",
-			"", 1,
-		},
-		{
-			explain.ConnectionWork, closing,
-			func(e *explain.Evidence) {
-				heavier(e, 4)
-				app(e).Calls = map[string]float64{"accept4": 1, "setsockopt": 5, "read": 1, "write": 1, "close": 1}
-			},
-			func(e *explain.Evidence) {
-				heavier(e, 4)
-				app(e).Calls = map[string]float64{"accept4": 1, "setsockopt": 1.4, "read": 1, "write": 1, "close": 1}
-			},
-			"each request uses a new connection, for which it makes 7.0 system calls (well: 3.0): about 2.0 µs of the 4.0 µs difference",
-			"", 0.5,
-		},
-		{
 			explain.OneCore, plain,
 			func(e *explain.Evidence) { e.Demand, e.PerSecond, e.MeanUs, e.Interpreter = 1, 50_000, 640, "Python" },
 			func(e *explain.Evidence) { e.Demand, e.Cores = 1, 1 },
 			"its threads can use 1.0 of 2 processors (well: 2.0); Python runs one thread per process at a time",
 			explain.Workers, 1,
-		},
-		{ // what only the control has makes the control heavier
-			explain.ExtraHop, fronted,
-			func(e *explain.Evidence) { *e = plain() },
-			func(e *explain.Evidence) { e.Parts[0].SysUs -= 3 },
-			"nginx → well costs more: its nginx receives and forwards each request, which costs 20 µs, with 2.0 reads and 2.0 writes: nearly all of the 20 µs difference",
-			explain.Hop, 1,
 		},
 		{
 			explain.NoClientKeepAlive,
@@ -317,12 +181,6 @@ func lightTests() []ruleTest {
 			explain.ClientKeepAlive, 1,
 		},
 	}
-}
-
-func uncounted() explain.Evidence {
-	e := plain()
-	app(&e).Calls = nil
-	return e
 }
 
 func TestRulesFireAboveTheirThresholdsOnly(t *testing.T) {
@@ -362,7 +220,7 @@ func TestRulesFireAboveTheirThresholdsOnly(t *testing.T) {
 }
 
 func TestEveryRuleHasATest(t *testing.T) {
-	tested := map[explain.Cause]bool{explain.Noise: true} // TestSmallDifferencesMayBeChance
+	tested := make(map[explain.Cause]bool)
 	for _, test := range append(ruleTests(), lightTests()...) {
 		tested[test.cause] = true
 	}
@@ -383,29 +241,6 @@ func TestEqualEvidenceHasNoFindings(t *testing.T) {
 	}
 }
 
-func TestSmallDifferencesMayBeChance(t *testing.T) {
-	c := explain.Case{Of: plain(), Control: plain()}
-	twin := plain()
-	c.Twin = &twin
-	app(&twin).UserUs += 1.8 // a tenth
-	heavier(&c.Of, 3.5)
-	c.Of.OthersCPUs = 0.7
-	found := explain.Explain(c)
-	want := "the twin, a second copy of the control, differs from it by 10 %, and other programs used 0.7 processors: a difference of 19 % may be chance"
-	if len(found) != 1 || found[0].Cause != explain.Noise || found[0].Sentence != want {
-		t.Errorf("%+v", found)
-	}
-	heavier(&c.Of, 0.2) // more than twice the twin's difference
-	if found := explain.Explain(c); len(found) != 0 {
-		t.Errorf("%+v", found)
-	}
-	app(&twin).UserUs -= 1 // now below twinBound
-	c.Of = plain()
-	if found := explain.Explain(c); len(found) != 0 {
-		t.Errorf("%+v", found)
-	}
-}
-
 // A lighter contender is explained if chance is excluded. The twin never is.
 func TestSavingsWithinChanceAreNotExplained(t *testing.T) {
 	c := explain.Case{Of: plain(), Control: plain()}
@@ -422,7 +257,7 @@ func TestSavingsWithinChanceAreNotExplained(t *testing.T) {
 	twin := plain()
 	app(&twin).UserUs += 1.6 // about half as much
 	c.Twin = &twin
-	if found := explain.Explain(c); len(found) != 1 || found[0].Cause != explain.Noise {
+	if found := explain.Explain(c); len(found) != 0 {
 		t.Errorf("%+v", found)
 	}
 	c.HasDifference = true // the ratios of slices show it, whatever the twin's difference
@@ -437,7 +272,6 @@ func TestCausesAreOrderedByShare(t *testing.T) {
 	heavier(&c.Of, 50)
 	c.Of.Connects = 1
 	app(&c.Of).Calls = map[string]float64{"write": 7}
-	c.Of.Bytes = 172
 	found := explain.Explain(c)
 	if len(found) != 2 || found[0].Cause != explain.NoClientKeepAlive || found[1].Cause != explain.SmallWrites {
 		t.Errorf("%+v", found)
@@ -449,35 +283,5 @@ func TestBandsOfDelays(t *testing.T) {
 		if explain.DelayedACKs().Contains(us) != want {
 			t.Errorf("%v µs delayed: %v", us, !want)
 		}
-	}
-	if explain.RetriedConnects().Contains(900e3) || !explain.RetriedConnects().Contains(1e6) ||
-		!explain.RetriedConnects().Contains(3.1e6) {
-		t.Error("connections that were retried")
-	}
-}
-
-// A web server without an application behind it is not a hop.
-func TestServerAloneIsNotAHop(t *testing.T) {
-	alone := fronted()
-	alone.Parts = alone.Parts[:1]
-	for _, f := range explain.Explain(explain.Case{Of: alone, Control: plain()}) {
-		if f.Cause == explain.ExtraHop {
-			t.Error(f.Sentence)
-		}
-	}
-}
-
-// A cause with a negligible share does not stop fallback rules.
-func TestNegligibleCauseDoesNotStopFallbackRules(t *testing.T) {
-	control, of := plain(), plain()
-	of.Interpreter = "Ruby"
-	heavier(&of, 100)
-	app(&of).SysUs -= 100
-	app(&of).UserUs += 100
-	of.Bytes += 37
-	found := explain.Explain(explain.Case{Of: of, Control: control})
-	if len(found) == 0 || found[0].Cause != explain.MoreCode ||
-		!strings.Contains(found[0].Sentence, "interpreted by Ruby") {
-		t.Errorf("%+v", found)
 	}
 }

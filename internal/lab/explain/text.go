@@ -45,16 +45,16 @@ func (c *Case) shareClause(us float64) string {
 	if extra <= 0 {
 		return ""
 	}
-	return ": " + shareText("about ", us, extra, "difference")
+	return ": " + shareText("about ", us, extra)
 }
 
 // nearlyAll is the share from which a cause explains nearly all of a difference.
 const nearlyAll = 0.9
 
 // shareText returns how much of a difference a cause explains.
-func shareText(about string, us, of float64, what string) string {
+func shareText(about string, us, of float64) string {
 	if us >= nearlyAll*of {
-		return fmt.Sprintf("nearly all of the %s %s", micros(of), what)
+		return fmt.Sprintf("nearly all of the %s difference", micros(of))
 	}
-	return fmt.Sprintf("%s%s of the %s %s", about, micros(us), micros(of), what)
+	return fmt.Sprintf("%s%s of the %s difference", about, micros(us), micros(of))
 }

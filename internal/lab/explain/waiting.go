@@ -2,7 +2,6 @@ package explain
 
 import (
 	"fmt"
-	"math"
 )
 
 // Thresholds of delayed acknowledgments.
@@ -30,10 +29,6 @@ func (b Band) Contains(us float64) bool { return us >= b.FromUs && us <= b.ToUs 
 // wait one tick of the kernel's clock longer, at most 10 ms.
 func DelayedACKs() Band { return Band{0.95 * delayedUs, 1.3 * delayedUs} }
 
-// RetriedConnects returns how long a connection takes to open after a lost SYN, which Linux sends
-// again after one second (RFC 6298, 2.1).
-func RetriedConnects() Band { return Band{0.95e6, math.Inf(1)} }
-
 func delayedACK(c *Case) Finding {
 	if c.Of.DelayedShare-c.Control.DelayedShare < delayedBound || c.Of.Cores == 0 ||
 		c.Of.used() > idleBound*float64(c.Of.Cores) {
@@ -48,32 +43,5 @@ func delayedACK(c *Case) Finding {
 			percent(c.Of.DelayedShare), percent(1-c.Of.used()/float64(c.Of.Cores)), writes),
 		Explains: Latency, Share: clamp(c.Of.DelayedShare * delayedUs / (c.Of.MeanUs - c.Control.MeanUs)),
 		Counter: Counter{Setting: NoDelay, To: "TCP_NODELAY"},
-	}
-}
-
-const (
-	// queueBound is the factor by which the contender's latency must exceed the control's.
-	queueBound = 1.25
-	// fullBound is the share of their processors from which servers are busy.
-	fullBound = 0.85
-	// littleBound is how far latency may be from connections divided by rate.
-	littleBound = 0.05
-)
-
-// queueing separates the time in a queue from service time. In a closed loop with busy servers
-// latency is connections divided by rate (Little's law), whatever the server does.
-func queueing(c *Case) Finding {
-	expected := float64(c.Of.Connections) / c.Of.PerSecond * 1e6
-	little := c.Of.MeanUs/expected - 1
-	if c.Of.PerSecond <= 0 || c.Of.MeanUs < queueBound*c.Control.MeanUs || c.Of.Cores == 0 ||
-		c.Of.used() < fullBound*float64(c.Of.Cores) || little < -littleBound || little > littleBound ||
-		c.Of.WeightUs() > c.Of.MeanUs/2 {
-		return Finding{}
-	}
-	return Finding{
-		Sentence: fmt.Sprintf("its mean latency is %s, but a request uses only %s of CPU time: the rest is queueing, because %d connections share busy processors",
-			micros(c.Of.MeanUs), micros(c.Of.WeightUs()), c.Of.Connections),
-		Explains: Latency, Share: 1 - c.Of.WeightUs()/c.Of.MeanUs,
-		Counter: Counter{Setting: Connections, To: "one connection for each core"},
 	}
 }

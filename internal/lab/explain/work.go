@@ -4,12 +4,6 @@ import "fmt"
 
 // Thresholds of additional work, and its approximate costs, which only rank causes.
 const (
-	// hopUs is the CPU time from which a front is a cause.
-	hopUs = 1
-
-	// protocolUs is the extra CPU time of the application from which FastCGI is a cause.
-	protocolUs = 1
-
 	// writeUs is about what a small write to a loopback socket costs, with the receiver's work.
 	writeUs = 2.5
 	// manyWrites is how many more writes per request are a cause. One more may be a head that is
@@ -26,43 +20,7 @@ const (
 	// spilledWrites is how many positioned writes to files per request mean that responses are
 	// buffered on disk. Servers write no other files that way.
 	spilledWrites = 0.1
-
-	// byteUs is about what another byte of a response costs: it is produced, copied twice and read.
-	byteUs = 0.004
-	// fieldBytes is the shortest header field that is reported.
-	fieldBytes = 8
 )
-
-func extraHop(c *Case) Finding {
-	front := c.Of.front()
-	if front == nil || c.Control.front() != nil || front.Us() < hopUs {
-		return Finding{}
-	}
-	calls := ""
-	if front.Calls != nil {
-		calls = fmt.Sprintf(", with %s reads and %s writes", count(front.calls(readCalls())),
-			count(front.calls(writeCalls())))
-	}
-	return c.extra(front.Us(),
-		fmt.Sprintf("its %s receives and forwards each request, which costs %s%s", front.Role, micros(front.Us()), calls),
-		Counter{Setting: Hop, To: "no front before the application"})
-}
-
-func fastCGIRecords(c *Case) Finding {
-	of, control := c.Of.app(), c.Control.app()
-	more := of.Us() - control.Us()
-	if c.Of.Protocol != FastCGI || c.Control.Protocol != HTTP || more < protocolUs {
-		return Finding{}
-	}
-	calls := ""
-	if of.Calls != nil && control.Calls != nil {
-		calls = fmt.Sprintf(", with %s reads and %s writes (HTTP: %s and %s)", count(of.calls(readCalls())),
-			count(of.calls(writeCalls())),
-			count(control.calls(readCalls())), count(control.calls(writeCalls())))
-	}
-	return c.extra(more, fmt.Sprintf("the application speaks FastCGI, which costs it %s more%s", micros(more), calls),
-		Counter{Setting: Protocol, To: "HTTP to the application"})
-}
 
 // writesMore returns the role whose writes exceed its counterpart's most, and both numbers. A front
 // without a counterpart is compared with the application, because both send the response.
@@ -131,16 +89,4 @@ func bufferedToDisk(c *Case) Finding {
 	return c.extra(part.Us()-c.Control.part(part.Role).Us(),
 		fmt.Sprintf("its %s writes responses to temporary files before it sends them, %s per request", part.Role, how),
 		Counter{Setting: Buffers, To: "buffers as large as a response"})
-}
-
-// longerHead compares the lengths of responses, which may differ in declared fields, such as Date.
-func longerHead(c *Case) Finding {
-	more := c.Of.Bytes - c.Control.Bytes
-	if c.Of.Protocol != c.Control.Protocol || more < fieldBytes || c.Control.Bytes == 0 {
-		return Finding{}
-	}
-	return c.extra(more*byteUs,
-		fmt.Sprintf("its responses are %s longer than the %s of %s", bytesText(more), bytesText(c.Control.Bytes),
-			c.Control.Title),
-		Counter{Setting: Header, To: "the control's header fields"})
 }

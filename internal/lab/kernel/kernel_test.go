@@ -71,77 +71,42 @@ func TestParseReadsSysctlConf(t *testing.T) {
 	}
 }
 
-// Compare proposes a change only if it affects a run, and never a lower limit.
-func TestCompareProposesChangesThatAffectARun(t *testing.T) {
-	const yes, no = "yes: ", "no: "
+// Changes proposes a change only if it affects a run, and never a lower limit.
+func TestChangesAffectARun(t *testing.T) {
 	for _, test := range []struct {
 		name, theirs, here string
 		connections        int
-		want, conclusion   string
+		want               string // "" is no change
 	}{
-		{"net.core.somaxconn", "65535", "4096", 5000, "65535", yes},
-		{"net.core.somaxconn", "65535", "4096", 64, "", "no: 64 are enough for 64 connections"},
-		{"net.core.somaxconn", "1024", "4096", 5000, "", "no: the limit here is higher"},
-		{"net.core.somaxconn", "4096", "4096", 5000, "", "the same here"},
-		{"net.core.somaxconn", "many", "4096", 5000, "", "unknown: "},
-		{"fs.file-max", "9999999", "2465620", 5000, "", "no: 20000 are enough"},
-		{"fs.file-max", "9999999", "9223372036854775807", 5000, "", "no: the limit here is higher"},
-		{"fs.file-max", "9999999", "18446744073709551615", 5000, "", "no: the limit here is higher"},
-		{"net.ipv4.tcp_max_tw_buckets", "400000", "131072", 1, "400000", yes},
-		{"net.ipv4.ip_local_port_range", "1025 65535", "32768 60999", 1, "16384 65535", yes},
-		{"net.ipv4.ip_local_port_range", "1025 65535", "10000 60999", 1, "10000 65535", yes},
-		{"net.ipv4.ip_local_port_range", "40000 50000", "32768 60999", 1, "", "no: the range here is as large"},
-		{"net.ipv4.ip_local_port_range", "1025", "32768 60999", 1, "", "unknown: "},
-		{"net.ipv4.tcp_tw_reuse", "1", "2", 1, "", "no: over loopback 2 has the same effect"},
-		{"net.ipv4.tcp_tw_reuse", "1", "0", 1, "1", yes},
-		{"net.ipv4.tcp_no_metrics_save", "1", "0", 1, "1", yes},
-		{"vm.overcommit_memory", "1", "0", 1, "", no},
+		{"net.core.somaxconn", "65535", "4096", 5000, "65535"},
+		{"net.core.somaxconn", "65535", "4096", 64, ""},
+		{"net.core.somaxconn", "1024", "4096", 5000, ""},
+		{"net.core.somaxconn", "4096", "4096", 5000, ""},
+		{"net.core.somaxconn", "many", "4096", 5000, ""},
+		{"fs.file-max", "9999999", "2465620", 5000, ""},
+		{"fs.file-max", "9999999", "18446744073709551615", 5000, ""},
+		{"net.ipv4.tcp_max_tw_buckets", "400000", "131072", 1, "400000"},
+		{"net.ipv4.ip_local_port_range", "1025 65535", "32768 60999", 1, "16384 65535"},
+		{"net.ipv4.ip_local_port_range", "1025 65535", "10000 60999", 1, "10000 65535"},
+		{"net.ipv4.ip_local_port_range", "40000 50000", "32768 60999", 1, ""},
+		{"net.ipv4.ip_local_port_range", "1025", "32768 60999", 1, ""},
+		{"net.ipv4.tcp_tw_reuse", "1", "2", 1, ""},
+		{"net.ipv4.tcp_tw_reuse", "1", "0", 1, "1"},
+		{"net.ipv4.tcp_no_metrics_save", "1", "0", 1, "1"},
+		{"vm.overcommit_memory", "1", "0", 1, ""},
+		{"net.ipv4.novel", "1", "0", 1, ""},
 	} {
 		tree := fake(t, map[string]string{test.name: test.here})
-		r := kernel.Compare(tree, []kernel.Assignment{{Name: test.name, Value: test.theirs}}, test.connections)[0]
-		if r.Want != test.want || !strings.HasPrefix(r.Conclusion, test.conclusion) || r.Does == "" ||
-			r.Here != test.here {
-			t.Errorf("%s %s, here %s, %d connections: got %+v; want %q, %s", test.name, test.theirs, test.here,
-				test.connections, r, test.want, test.conclusion)
+		all := kernel.Changes(tree, []kernel.Assignment{{Name: test.name, Value: test.theirs}}, test.connections)
+		is := func(c kernel.Change) bool { return c.To == test.want && c.From == test.here }
+		if slices.ContainsFunc(all, is) != (test.want != "") || len(all) > 1 {
+			t.Errorf("%s %s, here %s, %d connections: got %+v; want %q", test.name, test.theirs, test.here,
+				test.connections, all, test.want)
 		}
 	}
-}
-
-// Settings that matter come first, the others in the write-up's order.
-func TestComparePutsSettingsThatMatterFirst(t *testing.T) {
-	tree := fake(t, map[string]string{
-		"net.core.somaxconn": "1", "net.ipv4.tcp_tw_reuse": "0", "vm.overcommit_memory": "0",
-	})
-	var got []string
-	for _, r := range kernel.Compare(tree, []kernel.Assignment{
-		{"vm.overcommit_memory", "1"}, {"fs.file-max", "1"}, {"net.ipv4.tcp_tw_reuse", "1"},
-		{"net.core.somaxconn", "9"},
-	}, 5) {
-		got = append(got, r.Name)
-	}
-	if want := []string{
-		"net.ipv4.tcp_tw_reuse", "net.core.somaxconn", "vm.overcommit_memory", "fs.file-max",
-	}; !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-// Settings that this kernel or tare does not know are reported and not changed.
-func TestCompareReportsUnknownSettings(t *testing.T) {
-	tree := fake(t, map[string]string{"net.ipv4.novel": "7"})
-	rows := kernel.Compare(tree, []kernel.Assignment{
-		{"net.ipv4.novel", "8"}, {"net.core.somaxconn", "9"}, {"net.ipv4.tcp_tw_recycle", "1"}, {"net.ipv4.newer", "1"},
-	}, 5000)
-	for i, want := range []string{
-		"unknown: tare does not know this setting", "unknown: it cannot be read here", "no: it broke clients",
-		"unknown: tare does not know this setting",
-	} {
-		if r := rows[i]; r.Want != "" || !strings.HasPrefix(r.Conclusion, want) {
-			t.Errorf("%+v; want %s", r, want)
-		}
-	}
-	if n := len(kernel.Changes(tree, rows)); n != 0 {
-		t.Errorf("%d changes", n)
+	theirs := []kernel.Assignment{{Name: "net.core.somaxconn", Value: "9"}}
+	if all := kernel.Changes(fake(t, nil), theirs, 5); len(all) > 0 {
+		t.Errorf("a setting that cannot be read: %+v", all)
 	}
 }
 
@@ -151,7 +116,7 @@ func tuned(t *testing.T, tree kernel.Tree, k kernel.Keeper) (*kernel.Tuning, []k
 	theirs := []kernel.Assignment{
 		{"net.core.somaxconn", "65535"}, {"net.ipv4.ip_local_port_range", "1025 65535"}, {"net.ipv4.tcp_tw_reuse", "1"},
 	}
-	changes := kernel.Changes(tree, kernel.Compare(tree, theirs, 5000))
+	changes := kernel.Changes(tree, theirs, 5000)
 	tuning, err := kernel.Apply(changes, k)
 	return tuning, changes, err
 }
@@ -278,16 +243,6 @@ func TestNamesDoNotLeadOutOfTheTree(t *testing.T) {
 func TestZeroTreeIsTheMachines(t *testing.T) {
 	if v, err := (kernel.Tree{}).Read("net.core.somaxconn"); err != nil || v == "" {
 		t.Error(v, err)
-	}
-}
-
-func TestKnownSettingsAreUniqueAndExplained(t *testing.T) {
-	seen := make(map[string]bool)
-	for _, s := range kernel.Known() {
-		if seen[s.Name] || s.Does == "" || s.Why == "" || strings.HasSuffix(s.Why, ".") {
-			t.Errorf("%+v", s)
-		}
-		seen[s.Name] = true
 	}
 }
 

@@ -1,8 +1,5 @@
-// Package kernel compares the kernel's settings with those of a write-up, and changes
-// them during a run.
-//
-// The file known.go describes each setting, compare.go determines which of them affect a run,
-// tune.go changes and restores settings, and bounds.go reports which limits a run has reached.
+// Package kernel changes kernel settings to those of a write-up during a run, where the run can
+// notice it, and reports which limits a run has reached.
 package kernel
 
 import (

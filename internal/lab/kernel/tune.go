@@ -16,16 +16,6 @@ type Change struct {
 
 func (c *Change) String() string { return fmt.Sprintf("%s from %q to %q", c.Name, c.From, c.To) }
 
-// Changes returns the changes that give a run the better values.
-func Changes(t Tree, rows []Comparison) (all []Change) {
-	for _, r := range rows {
-		if r.Want != "" {
-			all = append(all, Change{t, r.Name, r.Here, r.Want})
-		}
-	}
-	return all
-}
-
 // Allowed returns an error that names every change that this process may not make.
 func Allowed(changes []Change) error {
 	var all error

@@ -32,6 +32,12 @@ func (a *Report) WriteBrief(w io.Writer) error {
 		_, err := io.WriteString(w, d.String()+briefProblems(a.Problems(), problemLines))
 		return err
 	}
+	if a.Events != nil {
+		a.writeEvents(d, table.Brief)
+		d.Items(a.Problems())
+		_, err := io.WriteString(w, d.String())
+		return err
+	}
 	verdict := d.String()
 	if d.Lines() > verdictLines {
 		verdict = strings.Join(strings.SplitAfter(verdict, "\n")[:verdictLines-2], "") + "…\n\n"
@@ -82,11 +88,6 @@ func (a *Report) writeResults(d *table.Document, t *Table, room int) {
 func (a *Report) briefTables(room int) string {
 	d := newScreen()
 	switch {
-	case len(a.EngineTables) > 0:
-		t := &a.EngineTables[0]
-		d.Heading("%s:", benchmarkTitle(t))
-		heads, lines := table.Shown(table.Brief, a.benchmarkColumns(), slices.Values(t.Rows))
-		writeFirst(d, benchmarkLeft, heads, lines, room-d.Lines(), "results")
 	case len(a.Tables) == 0:
 	case a.Changes(a.Tables[0].Table) != nil:
 		a.writeBuilds(d, &a.Tables[0])

@@ -8,8 +8,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // chart is a chart of rows with one horizontal axis, laid out for the template. Lengths are in
@@ -248,37 +248,4 @@ func (c *chart) addRatio(r *chartRow, title string, ratio stat.Interval, most fl
 		Title: fmt.Sprintf("median %.3f", ratio.Mid)})
 	r.Texts = append(r.Texts, mark{X0: c.axis.At(most) + 12, Text: text})
 	c.Alt += fmt.Sprintf("%s: %s times (%s). ", r.Label, times(ratio.Mid), intervalText(ratio))
-}
-
-// ShapeChart shows the published and the measured rates, relative to the control.
-func (a *Report) ShapeChart() *chart {
-	s := a.shape()
-	most := 1.0
-	for _, row := range s.rows {
-		most = max(most, slices.Max(row.ratios))
-	}
-	scale := newAxis(0, most*1.05)
-	c := newChart(scale, "requests per second, relative to the control")
-	published := s.published
-	for i, column := range s.columns {
-		c.Legend = append(c.Legend, mark{Class: shapeClass(i, published), Text: column})
-	}
-	for _, row := range s.rows {
-		r := c.addRow(row.title, row.about, string(sample.Way))
-		for i, v := range row.ratios {
-			if v > 0 {
-				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v),
-					Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
-				c.Alt += fmt.Sprintf("%s, %s: %.2f. ", row.title, s.columns[i], v)
-			}
-		}
-	}
-	return c
-}
-
-func shapeClass(i, published int) string {
-	if i < published {
-		return fmt.Sprintf("published published-%d", i)
-	}
-	return fmt.Sprintf("here here-%d", i-published)
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // rowLine is a row of a table with its table.
@@ -20,11 +20,15 @@ type rowLine struct {
 
 func (l rowLine) condition() sample.Condition { return l.table.Condition }
 
-// rows returns the rows of all tables.
+// rows returns the rows of all tables, those of sweeps last.
 func (a *Report) rows() iter.Seq[rowLine] {
 	return func(yield func(rowLine) bool) {
-		for i := range a.Tables {
-			for _, line := range a.Tables[i].lines() {
+		all := slices.Clone(a.Tables)
+		for _, s := range a.SweepResults() {
+			all = append(all, s.tables...)
+		}
+		for i := range all {
+			for _, line := range all[i].lines() {
 				if !yield(line) {
 					return
 				}
@@ -100,7 +104,11 @@ func (a *Report) resultColumns() []table.Column[rowLine] {
 			table.Figure(role+"_user_us", func(l rowLine) float64 { return partOf(l.Row, role).UserUs }),
 			table.Figure(role+"_sys_us", func(l rowLine) float64 { return partOf(l.Row, role).SysUs }))
 	}
-	return slices.Concat(all, loadColumns(), processColumns())
+	return slices.Concat(all, loadColumns(), processColumns(), []table.Column[rowLine]{
+		table.Text("sweep", func(l rowLine) string { return l.condition().Axis }),
+		table.Count("gomaxprocs", func(l rowLine) int { return l.condition().Procs }),
+		table.Count("workers", func(l rowLine) int { return l.condition().Workers }),
+	})
 }
 
 // splitColumns returns the columns of user and system time, which are empty where they are not

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 

@@ -8,8 +8,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // differenceSentence describes the decomposition.

@@ -8,8 +8,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // Names of the files of differences and of counts.

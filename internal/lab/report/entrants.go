@@ -42,11 +42,6 @@ func (a *Report) HasSourceLines() bool {
 	return slices.ContainsFunc(a.Entrants, func(e sample.Entrant) bool { return e.Lines > 0 })
 }
 
-// HasPublishedLines reports whether the write-up published any lines of source.
-func (a *Report) HasPublishedLines() bool {
-	return slices.ContainsFunc(a.Entrants, func(e sample.Entrant) bool { return e.PublishedLines > 0 })
-}
-
 // writeEntrants writes versions and lines of source.
 func (a *Report) writeEntrants(d *table.Document) {
 	d.Heading("Contenders:")
@@ -55,9 +50,6 @@ func (a *Report) writeEntrants(d *table.Document) {
 		lines := ""
 		if e.Lines > 0 {
 			lines = fmt.Sprintf("%d lines of source", e.Lines)
-		}
-		if e.PublishedLines > 0 {
-			lines += fmt.Sprintf(" (the write-up's: %d)", e.PublishedLines)
 		}
 		all = append(all, []string{e.Title, lines, strings.Join(e.Versions, ", ")})
 	}
@@ -92,7 +84,6 @@ func (a *Report) writeContenders(w io.Writer) error {
 		table.Text("versions", func(e entrant) string { return strings.Join(e.Versions, "; ") }),
 		table.Text("protocol", func(e entrant) string { return e.Protocol }),
 		unlessZero("source_lines", func(e entrant) int { return e.Lines }),
-		unlessZero("published_source_lines", func(e entrant) int { return e.PublishedLines }),
 		responded("status", func(r *equal.Response) any { return r.Status }),
 		responded("bytes", func(r *equal.Response) any { return r.Bytes }),
 		responded("keep_alive", func(r *equal.Response) any { return r.KeepAlive }),

@@ -25,7 +25,7 @@ const (
 
 // FileNames returns the names of the files and folders of results folders, whatever the run.
 func FileNames() []string {
-	names := []string{targetsFile, ProfilesDir}
+	names := []string{targetsFile, ProfilesDir, eventsFile, memoryFile}
 	for _, f := range New(new(sample.Run)).Files() {
 		names = append(names, f.Name)
 	}
@@ -50,14 +50,14 @@ func (a *Report) Files() []File {
 		"contenders: versions, lines of source, and responses before the load", a.writeContenders}
 	responses := File{responsesFile, "differences of responses from the control's", a.writeResponses}
 	switch {
+	case a.Events != nil:
+		return append(all, File{csvFile, "the table of cases", func(w io.Writer) error {
+			return table.WriteCSV(w, a.caseColumns(), slices.Values(a.caseLines()))
+		}}, File{eventsFile, "outcomes of each second", a.writeSeconds},
+			File{memoryFile, "memory, and the crowd", a.writeMemory}, run)
 	case len(a.Run.Targets) > 0:
 		targets := File{targetsFile, "the targets, with the figures that they limit", a.writeTargets}
 		return append(all, targets, entrants, responses, journal, run, configs)
-	case a.Benchmarks != nil:
-		journal.Content = "all results with their times, one JSON object per line"
-		return append(all, File{csvFile, "results of each benchmark", func(w io.Writer) error {
-			return table.WriteCSV(w, a.benchmarkColumns(), a.benchmarkRows())
-		}}, File{benchFile, "all results in Go's benchmark format, for benchstat", a.writeBench}, journal, run)
 	}
 	return slices.Concat(all, []File{
 		{csvFile, "results of each contender under each condition", a.writeCSV}, entrants, responses,
@@ -65,8 +65,7 @@ func (a *Report) Files() []File {
 		{pairsFile, "costs of the parts", a.writePairs},
 		{differencesFile, "differences from the control, by part", a.writeDifferences},
 		{countsFile, "counted resources per request", a.writeCounts},
-		{shapeFile, "requests per second, published and here", a.writeShape},
-		{sweepsFile, "results along the axes of sweeps", a.writeSweeps}, journal,
+		journal,
 		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench}, run, configs,
 	}, a.profileFiles())
 }
@@ -89,7 +88,7 @@ func (a *Report) WriteFiles(dir string) error {
 	return first
 }
 
-// writeCSV writes the rows of all tables.
+// writeCSV writes the rows of all tables, also of sweeps.
 func (a *Report) writeCSV(w io.Writer) error { return table.WriteCSV(w, a.resultColumns(), a.rows()) }
 
 func partOf(r *analyze.Row, role string) analyze.Part {
@@ -129,11 +128,7 @@ func (a *Report) writeBench(w io.Writer) error {
 		if !r.Timed() {
 			continue
 		}
-		of := a.loadResult
-		if r.Values != nil {
-			of = a.benchmarkResult
-		}
-		result := of(r)
+		result := a.loadResult(r)
 		result.Config = []benchfmt.Config{
 			{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},
 			{Key: "kernel", Value: []byte(a.Environment.Kernel), File: true},

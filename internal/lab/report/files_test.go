@@ -96,7 +96,7 @@ func TestFileNamesAreKnownBeforeTheRun(t *testing.T) {
 	targets.Targets = []sample.Target{{Row: "r", Contender: "c", Metric: sample.CPU}}
 	profiles.Profiles = []profile.Profile{{Contender: "c"}}
 	known := FileNames()
-	for _, run := range []*sample.Run{fixture(), canned(), targets, profiles} {
+	for _, run := range []*sample.Run{fixture(), targets, profiles} {
 		for _, f := range New(run).Files() {
 			name, _, inFolder := strings.Cut(f.Name, "/")
 			if !slices.Contains(known, f.Name) && (!inFolder || !slices.Contains(known, name)) {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 //go:embed *.html
@@ -43,7 +43,6 @@ func pageFuncs() map[string]any {
 		"heat":      heat,
 		"percall":   perCall,
 		"calls":     callList,
-		"cells":     sweepCells,
 		"lines": func(text string) template.HTML {
 			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(text), "\n", "<br>"))
 		},
@@ -62,15 +61,20 @@ func pageFuncs() map[string]any {
 			return []flameKind{{"flame-go", "Go code"}, {"flame-runtime", "Go's runtime"}, {"flame-kernel", "kernel"},
 				{"flame-other", "other programs and libraries"}}
 		},
-		"targetTable":    func(a *Report) pageTable { return newPageTable(a.targetColumns(), a.Targets) },
-		"benchmarkTitle": benchmarkTitle,
-		"benchmarkChart": func(a *Report, i int) *chart { return a.EngineChart(&a.EngineTables[i]) },
-		"benchmarkTable": func(a *Report, i int) pageTable {
-			return newPageTable(a.benchmarkColumns(), a.EngineTables[i].Rows)
+		"caseTable": func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
+		"outcomes":  (*Report).outcomeLegend,
+		"strips": func(a *Report) (all []*strip) {
+			for i := range a.Events.Cases {
+				if s := a.strip(&a.Events.Cases[i]); s != nil {
+					all = append(all, s)
+				}
+			}
+			return all
 		},
-		"sorted": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
-		"names":  func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
-		"gb":     func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
+		"targetTable": func(a *Report) pageTable { return newPageTable(a.targetColumns(), a.Targets) },
+		"sorted":      func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+		"names":       func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
+		"gb":          func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
 	}
 }
 
@@ -150,9 +154,6 @@ func (a *Report) Contents() (links []link) {
 	if len(a.Profiles) > 0 {
 		links = append(links, link{"profiles", "Where the CPU time goes"})
 	}
-	if len(a.Published) > 0 {
-		links = append(links, link{"shape", "Published and measured rates"})
-	}
-	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"}, link{"timeline", "Timeline"},
+	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"},
 		link{"method", "How this was measured"})
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // pairSentence returns the result of the comparison.

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )

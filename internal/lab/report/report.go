@@ -3,8 +3,6 @@
 //
 // All output comes from the tables of package analyze: the terminal's text (text.go), the page
 // (page.go), and CSV and Go's benchmark format (files.go). The verdict is in verdict.go.
-//
-// Words: the shape of a write-up is the rates of its contenders relative to its control.
 package report
 
 import (

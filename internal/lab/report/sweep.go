@@ -2,27 +2,32 @@ package report
 
 import (
 	"fmt"
-	"io"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/page"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// sweep is the result of a sweep with its texts and charts.
+// sweep is a table for each condition of a sweep, with texts and a chart.
 type sweep struct {
-	*analyze.SweepResult
+	*sample.Sweep
+	tables []Table
 	report *Report
 }
 
 // SweepResults returns the results of the run's sweeps.
 func (a *Report) SweepResults() (all []*sweep) {
-	results := a.Analysis.SweepResults()
-	for i := range results {
-		all = append(all, &sweep{&results[i], a})
+	for i := range a.Sweeps {
+		s := &sweep{Sweep: &a.Sweeps[i], report: a}
+		for j := range a.SweepTables[i] {
+			s.tables = append(s.tables, Table{&a.SweepTables[i][j]})
+		}
+		all = append(all, s)
 	}
 	return all
 }
@@ -49,78 +54,116 @@ func (s *sweep) OtherConditions() string {
 	return cores
 }
 
+// value returns the position of a condition on the axis.
+func (s *sweep) value(c sample.Condition) int {
+	switch s.Axis {
+	case sample.GOMAXPROCS:
+		return c.Procs
+	case sample.Workers:
+		return c.Workers
+	}
+	return c.Connections
+}
+
+// Heads returns the head of the sweep's table: a column for each condition.
+func (s *sweep) Heads() []string {
+	heads := []string{"", ""}
+	for _, c := range s.Conditions {
+		heads = append(heads, fmt.Sprint(s.value(c)))
+	}
+	return heads
+}
+
+// Lines returns the costs and the rates of each contender, in two lines.
+func (s *sweep) Lines() (lines [][]string) {
+	for _, name := range s.Contenders {
+		costs, rates := []string{s.report.TitleOf(name), "µs/request"}, []string{"", "requests/s"}
+		for i := range s.tables {
+			cost, rate := "", ""
+			switch row := s.tables[i].Named(name); {
+			case row == nil:
+			case row.Trials == 0:
+				cost = "failed"
+			default:
+				cost, rate = fixed(2, row.WeightUs.Mid), loadreport.Count(row.PerSecond.Mid)
+			}
+			costs, rates = append(costs, cost), append(rates, rate)
+		}
+		lines = append(lines, costs, rates)
+	}
+	return lines
+}
+
+// Failures returns what failed and where.
+func (s *sweep) Failures() (all []string) {
+	for i := range s.tables {
+		for _, row := range s.tables[i].Rows {
+			if len(row.Failures) > 0 {
+				all = append(all, fmt.Sprintf("%s failed with %d: %s.", row.Title, s.value(s.Conditions[i]),
+					firstLine(row.Failures[0])))
+			}
+		}
+	}
+	return all
+}
+
 // writeSweepResults writes the results of the sweeps.
 func (a *Report) writeSweepResults(d *table.Document) {
 	for _, s := range a.SweepResults() {
-		d.Heading("%s (with %s, %s of %v): µs/request and requests/s", s.Title(), s.OtherConditions(),
-			sample.BlocksText(s.Blocks), s.Measure)
-		var lines [][]string
-		for _, line := range s.Lines {
-			for i, cells := range sweepCells(&line) {
-				lines = append(lines, append([]string{[]string{line.Title, ""}[i]}, cells...))
-			}
-		}
-		d.Table(1, append([]string{""}, s.Labels...), lines)
-		d.Paragraph(strings.Join(s.Sentences(), " "))
+		d.Heading("%s (with %s, %s of %v)", s.Title(), s.OtherConditions(), sample.BlocksText(s.Blocks), s.Measure)
+		d.Table(2, s.Heads(), s.Lines())
+		d.Items(s.Failures())
 	}
 }
 
-// sweepCells returns the weights in the first row and the rates in the second.
-func sweepCells(l *analyze.SweepLine) [][]string {
-	rows := make([][]string, 2)
-	for _, p := range l.Points {
-		if p.Trials == 0 {
-			rows[0], rows[1] = append(rows[0], "failed"), append(rows[1], "")
-			continue
-		}
-		rows[0], rows[1] = append(rows[0], fmt.Sprintf("%.2f", p.WeightUs.Mid)),
-			append(rows[1], loadreport.Count(p.PerSecond.Mid))
+// Plot draws the CPU time of a request along the axis.
+func (s *sweep) Plot() *page.Plot {
+	var rows []*analyze.Row
+	most := 0.0
+	for _, name := range s.Contenders {
+		rows = append(rows, &analyze.Row{Entrant: s.report.Entrant(name)})
 	}
-	return rows
+	for i := range s.tables {
+		for _, row := range s.tables[i].Measured() {
+			most = math.Max(most, row.WeightUs.Mid)
+		}
+	}
+	x, places := s.places()
+	y := page.Axis{Max: math.Max(most*1.05, 1e-3)}
+	p := newCurves(&x, &y, rows)
+	p.Unit, p.Up = s.Title(), "µs of CPU time per request"
+	p.Y = page.VerticalTicks(y, loadreport.Count)
+	for i, place := range places {
+		p.X = append(p.X, page.Tick{At: x.At(place), Label: s.Heads()[2+i]})
+	}
+	for _, of := range rows {
+		var spots []page.Spot
+		for i := range s.tables {
+			if row := s.tables[i].Named(of.Name); row != nil && row.Trials > 0 {
+				title := fmt.Sprintf("%s, %s: %s", row.Title, p.X[i].Label, micros(row.WeightUs.Mid))
+				spots = append(spots, page.Spot{X: p.X[i].At, Y: y.At(row.WeightUs.Mid), Title: title})
+				p.Alt += title + ". "
+			}
+		}
+		p.Lines = append(p.Lines, s.report.curve(of.Entrant, spots))
+	}
+	p.NameLines()
+	return p
 }
 
-// sweepsFile has every point of every sweep.
-const sweepsFile = "sweeps.csv"
-
-// writeSweeps writes the results, one per line. Bounds are the lowest and the highest trial.
-func (a *Report) writeSweeps(w io.Writer) error {
-	type line struct {
-		axis, contender string
-		sample.Condition
-		*analyze.SweepPoint
-	}
-	var lines []line
-	for _, s := range a.SweepResults() {
-		for _, l := range s.Lines {
-			for i := range l.Points {
-				lines = append(lines, line{s.Axis, l.Name, s.Conditions[i], &l.Points[i]})
-			}
+// places returns the horizontal axis and the positions of the conditions. Connections are on a
+// logarithmic axis, other values are equally far apart.
+func (s *sweep) places() (x page.Axis, places []float64) {
+	for i, c := range s.Conditions {
+		place := float64(i)
+		if s.Axis == sample.Connections {
+			place = float64(c.Connections)
 		}
+		places = append(places, place)
 	}
-	figure := func(name string, of func(line) float64) table.Column[line] {
-		return table.Text(name, func(l line) string {
-			if l.Trials == 0 {
-				return ""
-			}
-			return table.Number(of(l))
-		})
+	x = page.Axis{Min: places[0], Max: slices.Max(places), Log: s.Axis == sample.Connections}
+	if len(places) == 1 {
+		x.Max = 2*x.Max + 1
 	}
-	return table.WriteCSV(w, []table.Column[line]{
-		table.Text("experiment", func(line) string { return a.Experiment }),
-		table.Text("axis", func(l line) string { return l.axis }),
-		table.Text("value", func(l line) string { return l.Label }),
-		table.Count("cores", func(l line) int { return l.Cores }),
-		table.Count("connections", func(l line) int { return l.Connections }),
-		table.Count("gomaxprocs", func(l line) int { return l.Procs }),
-		table.Count("workers", func(l line) int { return l.Workers }),
-		table.Text("contender", func(l line) string { return l.contender }),
-		table.Count("trials", func(l line) int { return l.Trials }),
-		figure("weight_us", func(l line) float64 { return l.WeightUs.Mid }),
-		figure("weight_us_min", func(l line) float64 { return l.WeightUs.Lo }),
-		figure("weight_us_max", func(l line) float64 { return l.WeightUs.Hi }),
-		figure("requests_per_sec", func(l line) float64 { return l.PerSecond.Mid }),
-		figure("requests_per_sec_min", func(l line) float64 { return l.PerSecond.Lo }),
-		figure("requests_per_sec_max", func(l line) float64 { return l.PerSecond.Hi }),
-		table.Text("failure", func(l line) string { return firstLine(l.Failure) }),
-	}, slices.Values(lines))
+	return x, places
 }

@@ -2,9 +2,9 @@ package report
 
 import (
 	"bytes"
-	"encoding/csv"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +35,7 @@ func sweepSample() *sample.Run {
 		}
 		run.Sweeps = append(run.Sweeps, s)
 	}
-	byConnections := sample.Sweep{Axis: sample.Connections, Labels: []string{"1", "64", "2000"},
+	byConnections := sample.Sweep{Axis: sample.Connections,
 		Contenders: []string{"nethttp", "fasthttp"}, Blocks: 2, Measure: time.Second}
 	for _, n := range []int{1, connections, 2000} {
 		byConnections.Conditions = append(byConnections.Conditions,
@@ -47,7 +47,7 @@ func sweepSample() *sample.Run {
 		}
 		return []float64{12, 15, 18}[at] + float64(block)
 	})
-	workers := sample.Sweep{Axis: sample.Workers, Labels: []string{"1", "2 (auto)", "16"},
+	workers := sample.Sweep{Axis: sample.Workers,
 		Contenders: []string{"nginx-nethttp"},
 		Blocks:     2, Measure: time.Second}
 	for _, n := range []int{1, 2, 16} {
@@ -77,41 +77,18 @@ func TestTablesDoNotIncludeSweeps(t *testing.T) {
 	}
 }
 
-// Sentences report only differences that all trials show.
-func TestSweepSentencesReportShownDifferences(t *testing.T) {
-	all := New(sweepSample()).SweepResults()
-	if len(all) != 2 {
-		t.Fatal(len(all))
-	}
-	for i, want := range []string{
-		"net/http: a request costs from 10.5 µs (with 2000) to 30.5 µs (with 1); it serves from 32,796 (with 1) to 95,455 (with 2000) requests/s. " +
-			"fasthttp: a request costs from 12.5 µs (with 1) to 18.5 µs (with 2000); it serves from 54,094 (with 2000) to 80,128 (with 1) requests/s. " +
-			"fasthttp costs less than net/http with 1, and more with 2000.",
-		"For nginx → net/http no values are shown to differ. nginx → net/http failed with 16: it crashed.",
-	} {
-		if got := strings.Join(all[i].Sentences(), " "); got != want {
-			t.Errorf("got  %s\nwant %s", got, want)
-		}
-	}
-	if all[0].OtherConditions() != "the servers on one core" ||
-		all[1].OtherConditions() != "64 connections and all cores shared" {
-		t.Errorf("other conditions %q and %q", all[0].OtherConditions(), all[1].OtherConditions())
-	}
-	if last := all[1].Lines[0].Points[2]; last.Trials != 0 || last.Failure == "" {
-		t.Errorf("%+v", last)
-	}
-}
-
 func TestSweepsAreInTheText(t *testing.T) {
 	var b strings.Builder
 	if err := New(sweepSample()).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"Connections (with the servers on one core, 2 blocks of 1s): µs/request and requests/s\n",
-		"            1      64    2000\n  net/http   30.50   20.50   10.50\n            32,796  48,810  95,455\n",
-		"            1  2 (auto)      16\n  nginx → net/http",
-		"  failed\n",
+		"Connections (with the servers on one core, 2 blocks of 1s)\n",
+		"1 64 2000 net/http µs/request 30.50 20.50 10.50 requests/s 32,796 48,810 95,455\n",
+		"nginx's workers (with 64 connections and all cores shared, 2 blocks of 1s)\n",
+		"1 2 16 nginx → net/http µs/request",
+		" failed requests/s",
+		"nginx → net/http failed with 16: it crashed.",
 	} {
 		if !strings.Contains(squeeze(b.String()), squeeze(want)) {
 			t.Errorf("lacks %q:\n%s", want, b.String())
@@ -122,21 +99,18 @@ func TestSweepsAreInTheText(t *testing.T) {
 // squeeze replaces white space by single spaces.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func TestSweepsAreInTheirFile(t *testing.T) {
-	var b bytes.Buffer
-	if err := New(sweepSample()).writeSweeps(&b); err != nil {
-		t.Fatal(err)
+func TestSweepsAreInCSV(t *testing.T) {
+	rows := parsed(t, New(sweepSample()).writeCSV)
+	rows = slices.DeleteFunc(rows, func(r map[string]string) bool { return r["sweep"] == "" })
+	if len(rows) != 2*3+3 {
+		t.Fatal(len(rows))
 	}
-	rows, err := csv.NewReader(&b).ReadAll()
-	if err != nil || len(rows) != 1+2*3+3 {
-		t.Fatal(len(rows), err)
+	if r := rows[0]; r["sweep"] != "connections" || r["connections"] != "1" || r["contender"] != "nethttp" ||
+		r["trials"] != "2" || r["weight_us"] != "30.5" {
+		t.Error(r)
 	}
-	if got := strings.Join(rows[1],
-		","); got != "front,connections,1,1,1,0,0,nethttp,2,30.5,30,31,32795.7,32258.1,33333.3," {
-		t.Error(got)
-	}
-	if got := strings.Join(rows[9], ","); got != "front,workers,16,0,64,0,16,nginx-nethttp,0,,,,,,,it crashed" {
-		t.Error(got)
+	if r := rows[8]; r["workers"] != "16" || r["contender"] != "nginx-nethttp" || r["trials"] != "0" {
+		t.Error(r)
 	}
 }
 
@@ -153,7 +127,7 @@ func TestSweepsAreOnThePage(t *testing.T) {
 		}
 	}
 	s := a.SweepResults()[0]
-	p := s.WeightPlot()
+	p := s.Plot()
 	if len(p.Lines) != 2 || len(p.Lines[0].Spots) != 3 || !p.Named {
 		t.Fatalf("%+v", p)
 	}
@@ -162,21 +136,19 @@ func TestSweepsAreOnThePage(t *testing.T) {
 	if !(some-one > many-some) || p.X[2].Label != "2000" {
 		t.Errorf("ticks %+v", p.X)
 	}
-	// Lower weights are lower on the plot, and a range encloses its median.
+	// Lower costs are lower on the plot.
 	for i, spot := range p.Lines[0].Spots {
-		if spot.X != p.X[i].At || !(spot.Hi < spot.Y && spot.Y < spot.Lo) || i > 0 &&
-			spot.Y <= p.Lines[0].Spots[i-1].Y {
+		if spot.X != p.X[i].At || i > 0 && spot.Y <= p.Lines[0].Spots[i-1].Y {
 			t.Errorf("spots %+v", p.Lines[0].Spots)
 		}
 	}
-	if got := p.Lines[0].Spots[0].Title; got != "net/http, connections 1: 30.5 µs; 2 blocks from 30.0 µs to 31.0 µs" {
+	if got := p.Lines[0].Spots[0].Title; got != "net/http, 1: 30.5 µs" {
 		t.Error(got)
 	}
-	if failed := a.SweepResults()[1].RatePlot(); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
+	if failed := a.SweepResults()[1].Plot(); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
 		t.Errorf("%+v", failed.Lines)
 	}
-	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, connections 1: 30.5 µs; 2 blocks",
-		"fasthttp costs less than net/http with 1, and more with 2000.")
+	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, 1: 30.5 µs")
 }
 
 // lookAt opens a page in a browser and searches for texts in its document.
@@ -245,9 +217,6 @@ func TestFixedRateHasItsOwnTable(t *testing.T) {
 	// Too few clock ticks separate user from system time.
 	if rated := &a.Tables[2]; len(rated.Decompositions) > 0 || len(rated.WeightChart().Legend) > 2 {
 		t.Errorf("user and system time are separated: %+v", rated.WeightChart().Legend)
-	}
-	if s := a.shape(); len(s.columns) != 1+2 {
-		t.Errorf("the shape has columns %q", s.columns)
 	}
 }
 

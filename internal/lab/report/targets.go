@@ -9,8 +9,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 const targetsFile = "targets.csv"
@@ -132,7 +132,7 @@ func (a *Report) targetsVerdict() string {
 		}
 	}
 	if required == 0 {
-		return "No target has a required limit."
+		return fmt.Sprintf("No figure has a required limit; %d were compared.", len(a.Targets))
 	}
 	text := fmt.Sprintf("%d of %d required targets are met", count[analyze.Met], required)
 	for _, s := range []struct {
@@ -166,6 +166,22 @@ func (a *Report) Missed() (all []string) {
 				valueText(r, r.Value.Mid), valueText(r, r.Value.Lo), valueText(r, r.Value.Hi), r.Require, 100*r.Off()))
 		case analyze.Unmeasured:
 			all = append(all, of+": not measured")
+		}
+	}
+	return all
+}
+
+// failedRows returns a line for the first failure of each contender in each row of targets.
+func (a *Report) failedRows() (all []string) {
+	if len(a.Targets) == 0 {
+		return nil
+	}
+	named := make(map[[2]string]bool)
+	for i := range a.Records {
+		r := &a.Records[i]
+		if key := [2]string{r.Scenario.Name, r.Contender}; r.Failure != "" && !named[key] {
+			named[key] = true
+			all = append(all, fmt.Sprintf("FAILED: %s of %s: %s", r.Scenario.Name, a.TitleOf(r.Contender), r.Failure))
 		}
 	}
 	return all

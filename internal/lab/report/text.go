@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // WriteText writes the whole report for a terminal: the verdict, a table for each condition,
-// warnings, and the published shape.
+// and warnings.
 func (a *Report) WriteText(w io.Writer) error { return a.writeDetails(w, new(table.Document)) }
 
 // writeMarkdown writes the whole report as Markdown.
@@ -27,7 +27,13 @@ func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 	d.Paragraph(a.Verdict())
 	d.Paragraph(strings.Join(append(a.Remarks(), a.Shares()), " "))
 	a.targetTable(d)
-	a.writeBenchmarks(d)
+	if a.Events != nil {
+		a.writeEvents(d, table.Terminal)
+		d.Items(a.Problems())
+		d.Paragraph("Command: " + a.Command())
+		_, err := io.WriteString(w, d.String())
+		return err
+	}
 	for i := range a.Tables {
 		a.writeTable(d, &a.Tables[i])
 	}
@@ -40,9 +46,8 @@ func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 		d.Line("%s", problem)
 	}
 	d.Items(a.differences())
-	a.writePublished(d)
 	a.writeEntrants(d)
-	a.writeKernel(d)
+	d.Paragraph(a.KernelNote())
 	_, err := io.WriteString(w, d.String())
 	return err
 }
@@ -87,7 +92,7 @@ func (a *Report) Problems() (all []string) {
 	for _, warning := range a.Run.Warnings {
 		all = append(all, "WARNING: "+warning)
 	}
-	return append(all, a.benchmarkProblems()...)
+	return slices.Concat(all, a.caseProblems(), a.failedRows())
 }
 
 func (a *Report) differences() (all []string) {
@@ -107,26 +112,4 @@ func (a *Report) differences() (all []string) {
 			sample.List(r.Aspects()), r.Why))
 	}
 	return all
-}
-
-// writePublished writes the published rates beside the measured ones, each relative to its control.
-func (a *Report) writePublished(d *table.Document) {
-	if len(a.Published) == 0 || len(a.Tables) == 0 {
-		return
-	}
-	d.Heading("Requests per second relative to the control, published and here:")
-	shape := a.shape()
-	var lines [][]string
-	for _, row := range shape.rows {
-		line := []string{row.title}
-		for _, v := range row.ratios {
-			text := ""
-			if v > 0 {
-				text = times(v)
-			}
-			line = append(line, text)
-		}
-		lines = append(lines, line)
-	}
-	d.Table(1, append([]string{""}, shape.columns...), lines)
 }

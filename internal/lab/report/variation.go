@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // VariationNote returns a sentence on how much ratios vary between slices and between starts. The

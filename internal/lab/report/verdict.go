@@ -9,7 +9,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // Verdict returns the result of the experiment in a few sentences, for the first measured
@@ -30,11 +30,11 @@ func (a *Report) Others() string {
 
 // comparison returns the verdict on the contenders.
 func (a *Report) comparison() string {
+	if a.Events != nil {
+		return a.eventsVerdict()
+	}
 	if len(a.Targets) > 0 {
 		return a.targetsVerdict()
-	}
-	if a.Benchmarks != nil {
-		return a.benchmarksVerdict()
 	}
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
@@ -237,9 +237,6 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 func (a *Report) Remarks() (remarks []string) {
 	if len(a.Targets) > 0 {
 		return a.Notes
-	}
-	if a.Benchmarks != nil {
-		return append(a.benchmarkShape(), a.Notes...)
 	}
 	if len(a.Tables) == 0 {
 		return nil

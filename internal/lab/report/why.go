@@ -30,7 +30,7 @@ func CounterSentence(x *sample.CounterExperiment) string {
 
 // amount formats a difference in the explained quantity.
 func amount(x *sample.CounterExperiment, v float64) string {
-	if x.Explains == explain.Rate {
+	if x.Explains == string(explain.Rate) {
 		return fmt.Sprintf("%+.0f requests/s", v)
 	}
 	sign := ""
@@ -43,7 +43,7 @@ func amount(x *sample.CounterExperiment, v float64) string {
 // counterExperimentOf returns the counter-experiment of a finding, or nil.
 func (a *Report) counterExperimentOf(t *Table, w *analyze.Why, f *explain.Finding) *sample.CounterExperiment {
 	i := slices.IndexFunc(a.CounterExperiments, func(x sample.CounterExperiment) bool {
-		return x.Contender == w.Name && x.Condition == t.Condition && x.Cause == f.Cause
+		return x.Contender == w.Name && x.Condition == t.Condition && x.Cause == string(f.Cause)
 	})
 	if i < 0 {
 		return nil

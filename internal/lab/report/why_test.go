@@ -25,9 +25,9 @@ func closingRun() *sample.Run {
 	run := &sample.Run{
 		Blocks: 1, Conditions: []sample.Condition{c},
 		Entrants: []sample.Entrant{
-			{Name: "a", Title: "Plain", Kind: sample.Control, Protocol: explain.HTTP},
-			{Name: "t", Title: "Plain (twin)", Kind: sample.Twin, Protocol: explain.HTTP},
-			{Name: "b", Title: "Closing", Kind: sample.Way, Protocol: explain.HTTP},
+			{Name: "a", Title: "Plain", Kind: sample.Control, Protocol: "http"},
+			{Name: "t", Title: "Plain (twin)", Kind: sample.Twin, Protocol: "http"},
+			{Name: "b", Title: "Closing", Kind: sample.Way, Protocol: "http"},
 		},
 	}
 	for name, cpu := range map[string]time.Duration{"a": 18 * time.Microsecond, "t": 18 * time.Microsecond,
@@ -64,8 +64,7 @@ func TestEvidenceOfRecords(t *testing.T) {
 	c := run.Conditions[0]
 	e := analyze.Evidence(run, "b", c)
 	app := e.Parts[0]
-	if e.Title != "Closing" || e.Cores != 1 || e.Connections != 8 || e.Connects != 1 || e.Statuses[200] != 1 ||
-		len(e.Parts) != 1 {
+	if e.Title != "Closing" || e.Cores != 1 || e.Connects != 1 || len(e.Parts) != 1 {
 		t.Errorf("%+v", e)
 	}
 	near := func(what string, got, want float64) {
@@ -104,14 +103,14 @@ func TestCausesAndOutcomesAreInAllOutputs(t *testing.T) {
 			"; with x the difference shrinks from 40.0 µs to 20.0 µs."},
 		{&sample.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}},
 			"; with x the difference stays (40.0 µs, then 39.0 µs), so the cause is another."},
-		{&sample.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990},
+		{&sample.CounterExperiment{Explains: string(explain.Rate), Of: []float64{500}, Toggled: []float64{990},
 			Control: []float64{1000}}, "; with x the difference disappears, from -500 requests/s to -10 requests/s."},
 		{&sample.CounterExperiment{Failure: "it died"}, "; the counter-experiment failed: it died."},
 	} {
 		run.CounterExperiments = nil
 		if test.tested != nil {
 			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0],
-				explain.NoClientKeepAlive, "x"
+				string(explain.NoClientKeepAlive), "x"
 			run.CounterExperiments = []sample.CounterExperiment{*test.tested}
 		}
 		a := report.New(run)
@@ -162,8 +161,8 @@ func TestLighterContenderIsExplained(t *testing.T) {
 		t.Errorf("interpreter %q", e.Interpreter)
 	}
 	run.CounterExperiments = []sample.CounterExperiment{{
-		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", ChangesControl: true,
-		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
+		Contender: "a", Condition: run.Conditions[0], Cause: string(explain.NoClientKeepAlive), To: "x",
+		ChangesControl: true, Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
 	if got := report.New(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0],
 		"; with x the difference disappears, from −40.0 µs to −1.00 µs.") {

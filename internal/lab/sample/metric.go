@@ -34,13 +34,6 @@ const (
 	Transfers      Metric = "transfers"       // those that read or write
 )
 
-// The metrics of Go benchmarks that report them for each operation.
-const (
-	Ns             Metric = "ns/op"
-	BytesAllocated Metric = "B/op"
-	Allocations    Metric = "allocs/op"
-)
-
 // Metrics returns the metrics of timed trials in display order.
 func Metrics() []Metric { return []Metric{CPU, Rate, P50, P99, Errors} }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/profile"
+	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 // Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
@@ -49,15 +50,19 @@ type Run struct {
 
 	Entrants    []Entrant   `json:"entrants"` // the control first
 	Environment Environment `json:"environment"`
-	Published   []Published `json:"published"`
 
 	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
 	Targets []Target     `json:"targets,omitempty"`
 
-	Benchmarks *Benchmarks `json:"benchmarks,omitempty"` // nil if processes were loaded
+	Events *timeline.Events `json:"events,omitempty"` // nil unless events are counted
 
-	Kernel []kernel.Comparison `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
-	Tuned  []kernel.Change     `json:"tuned,omitempty"`  // settings changed for the run
+	// HasPrograms is set if the contenders are programs that measured themselves.
+	HasPrograms bool `json:"programs,omitempty"`
+
+	// Kernel holds the changes to the write-up's kernel settings that may matter. Tuned is set if
+	// they were made for the run.
+	Kernel []kernel.Change `json:"kernel,omitempty"`
+	Tuned  bool            `json:"tuned,omitempty"`
 
 	// Reached holds sentences on the limits of kernel settings that the run reached.
 	Reached []string `json:"reached,omitempty"`
@@ -107,15 +112,9 @@ type Entrant struct {
 	Versions []string `json:"versions"`
 	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 
-	// PublishedLines is the length of the write-up's application; 0 if unknown.
-	PublishedLines int `json:"publishedLines,omitempty"`
-
 	Response    *equal.Response      `json:"response"`
 	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response
 	Declared    []DeclaredDifference `json:"declared"`    // differences that the experiment declares
-
-	Prefix  string   `json:"prefix,omitempty"`  // of an engine's benchmarks, after "Benchmark"
-	Lacking []string `json:"lacking,omitempty"` // benchmarks that the engine does not have
 
 	// Absent says why the contender did not take part to the end; otherwise it is empty.
 	Absent string `json:"absent,omitempty"`
@@ -147,18 +146,12 @@ type Environment struct {
 	Sysctls map[string]string `json:"sysctls"`
 }
 
-// Published is a figure of the write-up that the experiment repeats.
-type Published struct {
-	Group     string  `json:"group"`
-	Theirs    string  `json:"theirs"`
-	Contender string  `json:"contender"`
-	PerSecond float64 `json:"perSecond"`
-	Ratio     float64 `json:"ratio"` // relative to the write-up's control
-}
-
 // Command returns the command line that repeats the same trials in the same order.
 func (r *Run) Command() string {
-	seed := []string{"--seed", strconv.FormatUint(r.Seed, 10)}
+	var seed []string
+	if r.Seed > 0 {
+		seed = []string{"--seed", strconv.FormatUint(r.Seed, 10)}
+	}
 	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, seed, r.Tail)
 	for i := range words {
 		words[i] = quote(words[i])
@@ -187,6 +180,9 @@ func (r *Run) Complete() bool {
 		if e.Absent != "" {
 			return false
 		}
+	}
+	if r.Events != nil && slices.ContainsFunc(r.Events.Cases, func(c timeline.Case) bool { return c.Absent != "" }) {
+		return false
 	}
 	for i := range r.Records {
 		if r.Records[i].Failure != "" {

@@ -1,7 +1,6 @@
 package sample
 
 import (
-	"slices"
 	"time"
 )
 
@@ -19,13 +18,7 @@ func Axes() []string { return []string{GOMAXPROCS, Connections, Workers} }
 type Sweep struct {
 	Axis       string        `json:"axis"`
 	Conditions []Condition   `json:"conditions"` // from the lowest value of the axis
-	Labels     []string      `json:"labels"`     // names of the values
 	Contenders []string      `json:"contenders"` // names in the entrants' order
 	Blocks     int           `json:"blocks"`
 	Measure    time.Duration `json:"measureNs"`
-}
-
-// HasSweep reports whether the run has a sweep along an axis, or any for "all".
-func (r *Run) HasSweep(axis string) bool {
-	return slices.ContainsFunc(r.Sweeps, func(s Sweep) bool { return s.Axis == axis || axis == "all" })
 }

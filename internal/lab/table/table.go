@@ -8,7 +8,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // Outputs is a set of outputs that show a column.

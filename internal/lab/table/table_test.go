@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 type line struct {

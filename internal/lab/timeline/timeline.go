@@ -1,5 +1,5 @@
 // Package timeline holds what clients received second by second while something happened to a
-// server, and shows it: sentences, a table, charts, files. It starts nothing and knows no clock.
+// server. It starts nothing and knows no clock.
 //
 // # Glossary
 //
@@ -13,7 +13,6 @@ package timeline
 import (
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load/hist"
 )
 
@@ -29,27 +28,14 @@ const (
 	Timeout  Outcome = "timeout"    // no complete response in time
 )
 
-// outcomes returns all outcomes in display order.
-func outcomes() []Outcome { return []Outcome{Response, Status, Refused, Closed, Timeout} }
+// Outcomes returns all outcomes in display order.
+func Outcomes() []Outcome { return []Outcome{Response, Status, Refused, Closed, Timeout} }
 
-// Run is one run of an experiment of events. It is stored as run.json.
-type Run struct {
-	Tool        string             `json:"tool"` // version of tare
-	Experiment  string             `json:"experiment"`
-	Flags       []string           `json:"flags"`
-	Title       string             `json:"title"`
-	Question    string             `json:"question"`
-	Started     time.Time          `json:"started"`
-	Seconds     float64            `json:"seconds"`
-	Environment sample.Environment `json:"environment"`
-
-	Length  time.Duration `json:"lengthNs"`  // of each case
+// Events is what a run of an experiment of events has in place of tables.
+type Events struct {
 	Timeout time.Duration `json:"timeoutNs"` // of a request
 	Groups  []Group       `json:"groups"`
 	Cases   []Case        `json:"cases"`
-
-	// Warnings are about the whole run, such as that it was interrupted.
-	Warnings []string `json:"warnings"`
 }
 
 // Group describes clients.
@@ -67,7 +53,7 @@ type Case struct {
 	// Absent is why the case was left out or ended early; otherwise it is empty.
 	Absent string `json:"absent,omitempty"`
 
-	Groups  []Traffic `json:"groups"` // in the order of Run.Groups
+	Groups  []Traffic `json:"groups"` // in the order of Events.Groups
 	Marks   []Mark    `json:"marks"`
 	Samples []Sample  `json:"samples"` // from the start on
 	Work    Work      `json:"work"`
@@ -116,16 +102,6 @@ type Sample struct {
 	Crowd   int           `json:"crowd"`        // open connections of the crowd
 	Ended   int           `json:"ended"`        // its connections that the server has ended or refused
 	Files   int64         `json:"filesBytes"`   // temporary files of the processes, at the end only
-}
-
-// Complete reports whether all cases ran to their end, without warnings.
-func (r *Run) Complete() bool {
-	for i := range r.Cases {
-		if r.Cases[i].Absent != "" {
-			return false
-		}
-	}
-	return len(r.Warnings) == 0
 }
 
 // Add counts a request.
@@ -263,10 +239,10 @@ func (c *Case) CrowdAt(at time.Duration) (n int) {
 	return n
 }
 
-// HasCrowd reports whether a case of the run had a crowd.
-func (r *Run) HasCrowd() bool {
-	for i := range r.Cases {
-		if _, most := r.Cases[i].Peak(); most.Crowd+most.Ended > 0 {
+// HasCrowd reports whether a case had a crowd.
+func (e *Events) HasCrowd() bool {
+	for i := range e.Cases {
+		if _, most := e.Cases[i].Peak(); most.Crowd+most.Ended > 0 {
 			return true
 		}
 	}

@@ -23,8 +23,8 @@ type Work struct {
 	Stolen  time.Duration `json:"stolenNs"`  // of that, what other virtual machines had
 }
 
-// share returns a CPU time as a share of all processors.
-func (w *Work) share(of time.Duration) float64 {
+// Share returns a CPU time as a share of all processors.
+func (w *Work) Share(of time.Duration) float64 {
 	if w.Cores == 0 || w.Length <= 0 {
 		return 0
 	}
@@ -42,10 +42,10 @@ func (c *Case) Latest() time.Duration {
 func (c *Case) Disturbance(timeout time.Duration) string {
 	w, late := &c.Work, c.Latest()
 	isLate := float64(late) > maxLateShare*float64(timeout)
-	if !isLate && w.share(w.Stolen) <= maxStolenShare {
+	if !isLate && w.Share(w.Stolen) <= maxStolenShare {
 		return ""
 	}
-	return fmt.Sprintf("clients sent requests up to %s late; the processors were %.0f %% busy: server %.0f %%, "+
-		"clients %.0f %%, other virtual machines %.0f %%", millis(late), 100*w.share(w.Busy), 100*w.share(w.Server),
-		100*w.share(w.Clients), 100*w.share(w.Stolen))
+	return fmt.Sprintf("clients sent requests up to %d ms late; the processors were %.0f %% busy: server %.0f %%, "+
+		"clients %.0f %%, other virtual machines %.0f %%", late.Round(time.Millisecond).Milliseconds(),
+		100*w.Share(w.Busy), 100*w.Share(w.Server), 100*w.Share(w.Clients), 100*w.Share(w.Stolen))
 }

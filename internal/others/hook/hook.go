@@ -86,8 +86,7 @@ func (r *replacement) server(s *http.Server, create bool) *tare.Server {
 	defer r.mu.Unlock()
 	t := r.servers[s]
 	if t == nil && create {
-		t = tare.Wrap(s)
-		if t.HooksOnLoops = r.mode != "default" && r.mode != "closing"; r.mode == "on-loop" {
+		if t = tare.Wrap(s); r.mode == "on-loop" {
 			t.Dispatch = tare.OnLoop
 		}
 		r.servers[s] = t
@@ -100,7 +99,7 @@ func mark() {
 	_ = os.WriteFile(os.Getenv("TARE_OTHERS_MARK"), nil, 0o666) // without it, the run counts as net/http's
 }
 
-// serve serves listeners of TLS by ServeTLS on event loops, as programs do that use these.
+// serve serves listeners of TLS by ServeTLS, as programs do that use event loops.
 // A listener with settings of HTTP/2 comes from ConfigureServer of golang.org/x/net, and accepts
 // nothing.
 func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
@@ -112,7 +111,7 @@ func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
 		return false, nil
 	}
 	v := reflect.ValueOf(l)
-	if !t.HooksOnLoops || v.Type().String() != "*tls.listener" {
+	if r.mode == "default" || r.mode == "closing" || v.Type().String() != "*tls.listener" {
 		return true, t.Serve(l)
 	}
 	s.TLSConfig = (*tls.Config)(unsafe.Pointer(v.Elem().FieldByName("config").Pointer()))

@@ -19,19 +19,6 @@ func Curl(t testing.TB) (path string, env []string) {
 	return filepath.Join(bin, "curl"), env
 }
 
-// Nghttp2 returns the paths of nghttp and h2load, and the environment they need.
-func Nghttp2(t testing.TB) (nghttp, h2load string, env []string) {
-	t.Helper()
-	nghttp, err := exec.LookPath("nghttp")
-	if err == nil {
-		if h2load, err = exec.LookPath("h2load"); err == nil {
-			return nghttp, h2load, nil
-		}
-	}
-	bin, env := unpacked(t, "nghttp2-client", "nghttp")
-	return filepath.Join(bin, "nghttp"), filepath.Join(bin, "h2load"), env
-}
-
 // unpacked returns the folder of the programs of a Debian package, one of which must run, and the
 // environment they need.
 func unpacked(t testing.TB, name, program string) (bin string, env []string) {

@@ -1,0 +1,279 @@
+package front
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// For a cache a bound handler is an upstream: it runs in a goroutine of its own, because its
+// response may be stored after its client has gone. The head of the response is ready at the first
+// Flush, or at the end of the handler or of its buffer.
+
+// boundFetch is a request to a bound handler. It does not refer to the exchange.
+type boundFetch struct {
+	handler  http.Handler
+	request  http.Request
+	errorLog *errorLog
+}
+
+// prepareBound makes a request to the handler from the exchange.
+func (o *origin) prepareBound(opts *cache.OriginRequest) (*boundFetch, error) {
+	x := o.x
+	f := &boundFetch{handler: o.target.bound, request: *x.r, errorLog: x.errorLog()}
+	q, _ := o.spec(opts)
+	r := &f.request
+	r.Method, r.Host, r.RequestURI, r.Header, r.ContentLength = q.Method, q.Host, q.Target, maps.Clone(q.Header), 0
+	if q.Body != nil {
+		if r.ContentLength = q.Body.Length(); r.ContentLength >= 0 { // handlers expect the field
+			r.Header["Content-Length"] = []string{strconv.FormatInt(r.ContentLength, 10)}
+		}
+	}
+	var err error
+	if r.Body, err = q.Body.Open(); err != nil {
+		return nil, err
+	}
+	r.URL, err = url.ParseRequestURI(q.Target)
+	return f, err
+}
+
+// fetch calls the handler, and returns once the head of its response is ready.
+func (f *boundFetch) fetch(ctx context.Context) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &boundResponse{header: make(http.Header), method: f.request.Method, ready: make(chan struct{})}
+	w.buffer = bufio.NewWriterSize(boundOutput{w}, maxHeldBytes)
+	b := &w.body
+	b.changed.L, b.cancel, b.done, b.response = &b.mu, cancel, make(chan struct{}), w
+	r := f.request.WithContext(ctx)
+	go func() {
+		defer close(b.done)
+		defer cancel()
+		isComplete := false
+		defer func() {
+			if !isComplete {
+				f.abort(w, recover())
+			}
+		}()
+		f.handler.ServeHTTP(w, r)
+		w.end()
+		isComplete = true
+	}()
+	if <-w.ready; w.result.Body == nil {
+		panic(http.ErrAbortHandler)
+	}
+	resp := w.result
+	return &resp, nil
+}
+
+// abort ends the response after a panic. As in net/http, http.ErrAbortHandler is not logged.
+func (f *boundFetch) abort(w *boundResponse, why any) {
+	if why != nil && why != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
+		f.errorLog.logf(levelError, "panic in a bound handler: %v\n%s", why, debug.Stack())
+	}
+	if w.isSent {
+		w.body.end(io.ErrUnexpectedEOF)
+		return
+	}
+	close(w.ready)
+}
+
+// boundResponse is the handler's http.ResponseWriter.
+type boundResponse struct {
+	header  http.Header
+	method  string
+	status  int
+	buffer  *bufio.Writer
+	length  int64 // that the handler has declared; -1 without one
+	written int64 // bytes of the body
+	isSent  bool  // the head is ready
+	isEnded bool  // the handler has returned
+	ready   chan struct{}
+	result  http.Response
+	body    boundBody
+}
+
+// Header implements http.ResponseWriter.
+func (w *boundResponse) Header() http.Header { return w.header }
+
+// WriteHeader implements http.ResponseWriter. Interim responses are dropped.
+func (w *boundResponse) WriteHeader(status int) {
+	if w.status != 0 || status < http.StatusOK {
+		return
+	}
+	w.status, w.length = status, -1
+	w.result.Header = w.header.Clone()
+	if length, ok := declaredLength(w.header); ok {
+		w.length = length
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *boundResponse) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if !bodyAllowed(w.status) {
+		return 0, http.ErrBodyNotAllowed
+	}
+	if w.written += int64(len(p)); w.length >= 0 && w.written > w.length {
+		return 0, http.ErrContentLength
+	}
+	return w.buffer.Write(p)
+}
+
+// Flush implements http.Flusher.
+func (w *boundResponse) Flush() { _ = w.FlushError() }
+
+// FlushError sends what has been written.
+func (w *boundResponse) FlushError() error {
+	w.WriteHeader(http.StatusOK)
+	err := w.buffer.Flush()
+	w.sendHead(nil)
+	return err
+}
+
+// end ends the response of a handler that has returned.
+func (w *boundResponse) end() {
+	w.isEnded = true
+	err := w.FlushError()
+	switch {
+	case err != nil:
+	case w.written < w.length && !w.hasNoBody():
+		err = io.ErrUnexpectedEOF
+	default:
+		err = io.EOF
+	}
+	w.body.end(err)
+}
+
+// boundOutput is where the buffer goes.
+type boundOutput struct{ w *boundResponse }
+
+func (o boundOutput) Write(p []byte) (int, error) {
+	o.w.sendHead(p)
+	return o.w.body.write(p)
+}
+
+// sendHead makes the head ready. As in net/http the type of the body comes from its beginning, and
+// its length from a buffer that holds all of it.
+func (w *boundResponse) sendHead(beginning []byte) {
+	if w.isSent {
+		return
+	}
+	w.isSent = true
+	header, resp := w.result.Header, &w.result
+	if _, typed := header["Content-Type"]; !typed && len(beginning) > 0 && header.Get("Content-Encoding") == "" {
+		header["Content-Type"] = []string{http.DetectContentType(beginning)}
+	}
+	if w.isEnded && w.length < 0 && (w.method != http.MethodHead || w.written > 0) && bodyAllowed(w.status) {
+		w.length = w.written
+		header["Content-Length"] = []string{strconv.FormatInt(w.length, 10)}
+	}
+	resp.StatusCode, resp.ContentLength, resp.Body = w.status, w.length, &w.body
+	resp.Trailer = make(http.Header)
+	for name := range http1.Elements(strings.Join(header["Trailer"], ",")) {
+		resp.Trailer[http.CanonicalHeaderKey(name)] = nil
+	}
+	close(w.ready)
+}
+
+// hasNoBody reports whether the body is discarded.
+func (w *boundResponse) hasNoBody() bool {
+	return w.method == http.MethodHead || !bodyAllowed(w.status)
+}
+
+// boundBody is the body of the response. The handler's Write waits until all of it was read.
+type boundBody struct {
+	response *boundResponse
+	cancel   context.CancelFunc
+	done     chan struct{} // closed once the handler has ended
+
+	mu       sync.Mutex
+	changed  sync.Cond
+	piece    []byte // that the handler writes
+	err      error  // that follows; nil before the end
+	isClosed bool
+}
+
+func (b *boundBody) write(p []byte) (int, error) {
+	if b.response.hasNoBody() {
+		return len(p), nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.piece = p
+	b.changed.Broadcast()
+	for len(b.piece) > 0 && !b.isClosed {
+		b.changed.Wait()
+	}
+	n := len(p) - len(b.piece)
+	if b.piece = nil; n < len(p) {
+		return n, io.ErrClosedPipe
+	}
+	return n, nil
+}
+
+func (b *boundBody) end(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.err = err
+	b.changed.Broadcast()
+}
+
+// Read implements io.Reader. At the end it sets the trailer section.
+func (b *boundBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for len(b.piece) == 0 && b.err == nil && !b.isClosed {
+		b.changed.Wait()
+	}
+	switch {
+	case b.isClosed:
+		return 0, http.ErrBodyReadAfterClose
+	case len(b.piece) == 0:
+		b.response.readTrailer()
+		return 0, b.err
+	}
+	n := copy(p, b.piece)
+	if b.piece = b.piece[n:]; len(b.piece) == 0 {
+		b.changed.Broadcast()
+	}
+	return n, nil
+}
+
+// HasInput implements connection.InputReporter.
+func (b *boundBody) HasInput() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.piece) > 0 || b.err != nil
+}
+
+// Close ends the handler's request, and waits until it has returned.
+func (b *boundBody) Close() error {
+	b.mu.Lock()
+	b.isClosed = true
+	b.changed.Broadcast()
+	b.mu.Unlock()
+	b.cancel()
+	<-b.done
+	return nil
+}
+
+// readTrailer sets the trailer section of a handler that has ended.
+func (w *boundResponse) readTrailer() {
+	for name, values := range w.header {
+		if _, isAnnounced := w.result.Trailer[name]; isAnnounced {
+			w.result.Trailer[name] = values
+		} else if late, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			w.result.Trailer[late] = values
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package front_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+)
+
+// boundCases are handlers by the path that they serve.
+func boundCases() map[string]http.HandlerFunc {
+	return map[string]http.HandlerFunc{
+		"/nothing": func(http.ResponseWriter, *http.Request) {},
+		"/short":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>short") },
+		"/long": func(w http.ResponseWriter, _ *http.Request) {
+			for i := range 10_000 {
+				fmt.Fprintln(w, "line", i)
+			}
+		},
+		"/declared": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Content-Length"], w.Header()["Content-Type"] = []string{"2"}, []string{"x/y"}
+			fmt.Fprint(w, "hi")
+		},
+		"/none":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+		"/missing": func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
+		"/part": func(w http.ResponseWriter, r *http.Request) {
+			http.ServeContent(w, r, "x.txt", time.Unix(1e9, 0), strings.NewReader("0123456789"))
+		},
+		"/body": func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			fmt.Fprint(w, r.Header["Content-Length"], r.ContentLength, string(b), err)
+		},
+	}
+}
+
+// A bound handler gives the same responses with a cache as when a server calls it.
+func TestCachedBoundHandlerRespondsAsDirectOne(t *testing.T) {
+	mux := http.NewServeMux()
+	for path, f := range boundCases() {
+		mux.HandleFunc(path, f)
+	}
+	c := cached("app", conf.ProxyCache{Policy: conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}}}},
+		conf.Cache{Name: "one"})
+	a, direct := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", mux))), serveHandler(t, mux)
+	states := map[string]int{}
+	for path := range boundCases() {
+		for _, method := range []string{"GET", "GET", "HEAD", "POST"} {
+			send := func(of *testClient) response {
+				switch {
+				case method == "POST":
+					return of.do(method, path, strings.NewReader("sent"))
+				case path == "/part":
+					return of.do(method, path, nil, "Range", "bytes=2-4")
+				}
+				return of.do(method, path, nil)
+			}
+			got, want := send(a), send(direct)
+			states[got.header.Get("X-Cache")]++
+			if got.status != want.status || got.body != want.body {
+				t.Errorf("%s %s: %d %.99q, want %d %.99q", method, path, got.status, got.body, want.status, want.body)
+			}
+			for _, name := range []string{"Content-Type", "Content-Range", "Content-Length"} {
+				isStored := name == "Content-Length" && want.header[name] == nil // its length is known
+				if got.header.Get(name) != want.header.Get(name) && !isStored {
+					t.Errorf("%s %s: %s %q, want %q", method, path, name, got.header[name], want.header[name])
+				}
+			}
+		}
+	}
+	n := len(boundCases())
+	if states["MISS"] < n || states["HIT"] < n || states[""] != n {
+		t.Errorf("states %v", states)
+	}
+}
+
+// The trailer section of a response that is not stored arrives, and pieces arrive as they are
+// flushed.
+func TestCachedBoundHandlerStreams(t *testing.T) {
+	next := make(chan bool)
+	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}), quiet(),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header()["Trailer"] = []string{"X-Sum"}
+			fmt.Fprint(w, "one")
+			_ = http.NewResponseController(w).Flush()
+			<-next
+			fmt.Fprint(w, "two")
+			w.Header()["X-Sum"], w.Header()["Trailer:X-Late"] = []string{"1"}, []string{"2"}
+		}))))
+	resp, err := a.client.Get("http://front.test/")
+	must(t, err)
+	defer resp.Body.Close()
+	b := make([]byte, 3)
+	_, err = io.ReadFull(resp.Body, b)
+	must(t, err)
+	close(next)
+	rest, err := io.ReadAll(resp.Body)
+	must(t, err)
+	if string(b)+string(rest) != "onetwo" || resp.Trailer.Get("X-Sum") != "1" || resp.Trailer.Get("X-Late") != "2" {
+		t.Errorf("%q %q %v", b, rest, resp.Trailer)
+	}
+}
+
+// A panic of a cached handler ends its connection, is logged, and its response is not stored. So it
+// is if the response is shorter than it declares.
+func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
+	var logged bytes.Buffer
+	var fails atomic.Bool
+	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
+		front.LogErrors(log.New(&logged, "", 0)),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header()["Cache-Control"] = []string{"max-age=600"}
+			switch {
+			case !fails.Load():
+			case r.URL.Path == "/short":
+				w.Header()["Content-Length"] = []string{"3"}
+			case r.URL.Path == "/late":
+				fmt.Fprint(w, strings.Repeat("x", 1<<20))
+				panic("late")
+			case r.URL.Path == "/early":
+				panic("early")
+			}
+			fmt.Fprint(w, "ok")
+		}))))
+	for _, path := range []string{"/early", "/late", "/short"} {
+		fails.Store(true)
+		resp, err := a.client.Get("http://front.test" + path)
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		if err == nil {
+			t.Errorf("%s: no error", path)
+		}
+		fails.Store(false)
+		a.get(path).want(t, "MISS", 200, "ok")
+	}
+	for _, want := range []string{"panic in a bound handler: early", "panic in a bound handler: late"} {
+		if !strings.Contains(logged.String(), want) {
+			t.Errorf("%q is not logged", want)
+		}
+	}
+}
+
+// A request for another protocol reaches the handler directly, which may hijack its connection.
+func TestCachedBoundHandlerMaySwitchProtocols(t *testing.T) {
+	c := cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"})
+	p := c.Hosts[0].Locations[0].Proxy
+	p.Version, p.Header = "1.1", []conf.Field{{Name: "Connection", Value: "upgrade"},
+		{Name: "Upgrade", Value: "$http_upgrade"}}
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) {
+			nc, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer nc.Close()
+			fmt.Fprint(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		}))))
+	resp, err := a.client.Do(func() *http.Request {
+		r, _ := http.NewRequest("GET", "http://front.test/", nil)
+		r.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"x"}}
+		return r
+	}())
+	must(t, err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusSwitchingProtocols {
+		t.Error(resp)
+	}
+}
+
+// Close waits for a cached handler whose response has no body.
+func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
+	var isOver atomic.Bool
+	h := newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}), quiet(),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.WriteHeader(http.StatusNoContent)
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done() // the exchange needs nothing else
+			isOver.Store(true)
+		})))
+	if got := serveHandler(t, h).get("/"); got.status != http.StatusNoContent {
+		t.Error(got)
+	}
+	must(t, h.Close())
+	if !isOver.Load() {
+		t.Error("the handler runs")
+	}
+}

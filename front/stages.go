@@ -1,0 +1,129 @@
+package front
+
+import "io"
+
+// A body passes these stages, in this order.
+const (
+	gunzipStage = iota
+	holdStage   // until the filters of the type are known
+	subStage
+	charsetStage
+	additionStage
+	compressStage
+	stageCount
+)
+
+// stage changes a response's body, and passes it to the stages that follow.
+type stage interface {
+	io.Writer
+	Flush() error // passes on what can be
+	Close() error // passes on the rest, at the end of the body
+	release()     // also after a panic
+}
+
+// plainStage has the methods of a stage that neither flushes nor releases anything.
+type plainStage struct{}
+
+func (plainStage) Flush() error { return nil }
+func (plainStage) release()     {}
+
+// pass passes a part of the body to the stages from at on, and to the client.
+func (w *writer) pass(at int, p []byte) (int, error) {
+	for _, s := range w.stages[at:] {
+		if s != nil {
+			return s.Write(p)
+		}
+	}
+	return w.sendBody(p)
+}
+
+// changesBody reports whether the body is changed, or may be.
+func (w *writer) changesBody() bool { return w.stages != [stageCount]stage{} }
+
+// bodyFilter is what a location does to bodies of some types.
+type bodyFilter interface {
+	// mayApply reports whether the filter may apply to a response, by its head, and how much of the
+	// body start needs.
+	mayApply(w *writer) (need int64, ok bool)
+	// start changes the head of a response of a type, and adds a stage. The length is unknownLength
+	// unless the whole body is held back.
+	start(w *writer, contentType string, length int64)
+}
+
+// unknownLength is that of a body whose end is not known.
+const unknownLength = -1
+
+// setBodyFilters sets byType, in the order in which the filters change the head.
+func (f *filters) setBodyFilters(compressions []*compression) {
+	if f.sub != nil {
+		f.byType = append(f.byType, f.sub)
+	}
+	if f.addition != nil {
+		f.byType = append(f.byType, f.addition)
+	}
+	for _, c := range compressions {
+		f.byType = append(f.byType, c)
+	}
+	if f.noChunks {
+		f.byType = append(f.byType, noChunks{})
+	}
+}
+
+// changeBodies reports whether the filters may change bodies or their framing.
+func (f *filters) changeBodies() bool { return f.gunzip != nil || f.recoding != nil || f.byType != nil }
+
+// startStages starts the stages of a response whose header is complete. It returns false if they
+// depend on the beginning of the body: the head is then held back.
+func (f *filters) startStages(w *writer) bool {
+	if f.gunzip != nil {
+		f.gunzip.startGunzip(w)
+	}
+	if f.recoding != nil {
+		f.recoding.start(w)
+	}
+	return startByType(w, f.byType)
+}
+
+// startAddedStages is startStages for a body that is added to another response. As in nginx only
+// the text is changed.
+func (f *filters) startAddedStages(w *writer) bool {
+	if to, ok := w.ResponseWriter.(*addedWriter); ok && f.recoding != nil {
+		f.recoding.startAdded(w, to.to)
+	}
+	if f.sub == nil {
+		return true
+	}
+	return startByType(w, []bodyFilter{f.sub})
+}
+
+// bodyFilters are those of a list that may apply to a response.
+type bodyFilters struct {
+	all  []bodyFilter
+	bits uint // by index
+}
+
+// startByType starts filters at once, or holds the head back and returns false.
+func startByType(w *writer, all []bodyFilter) bool {
+	chosen, most := bodyFilters{all: all}, int64(0)
+	for i, f := range all {
+		if need, ok := f.mayApply(w); ok {
+			chosen.bits |= 1 << i
+			most = max(most, need)
+		}
+	}
+	if most > 0 {
+		w.stages[holdStage] = &heldResponse{w: w, chosen: chosen, needed: int(most)}
+		return false
+	}
+	chosen.start(w, firstValue(w.Header()["Content-Type"]), unknownLength)
+	return true
+}
+
+// start starts the filters.
+func (c *bodyFilters) start(w *writer, contentType string, length int64) {
+	for i, f := range c.all {
+		if c.bits&(1<<i) != 0 {
+			f.start(w, contentType, length)
+		}
+	}
+}

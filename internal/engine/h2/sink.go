@@ -1,0 +1,240 @@
+package h2
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/wire/http1"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// framing is what a stream knows of its conn's output, which is complete frames, except for a head
+// that is being appended, and for the DATA frame that the output may end in. Flush completes that
+// one, when it is known how much of it the windows allow. Offsets are plus one; 0 is none.
+type framing struct {
+	interim  int32 // of the interim response's HEADERS frame that is being appended
+	head     int32 // of the final one that is being appended
+	last     int32 // of the final HEADERS frame or the DATA frame that the output ends in
+	isData   bool  // last is that of DATA
+	hasEnded bool  // the body's end was appended
+}
+
+// BeginHead implements exchange.Sink.
+func (st *Stream) BeginHead(w *exchange.Response, code int) {
+	c, at := w.Conn, &st.framing.head
+	if code < 200 && code != http.StatusSwitchingProtocols {
+		at = &st.framing.interim
+	}
+	*at = int32(len(c.Out)) + 1
+	c.Out = wire.AppendStatus(wire.AppendHeaders(c.Out, st.id), code)
+}
+
+// EndHead implements exchange.Sink. It sends an interim response at once, before the final head
+// that may have begun.
+func (st *Stream) EndHead(w *exchange.Response) {
+	c, f := w.Conn, &st.framing
+	if f.interim == 0 {
+		c.Out = wire.EndBlock(c.Out, int(f.head)-1, wire.MinMaxFrameSize)
+		f.head, f.last = 0, f.head
+		return
+	}
+	at := int(f.interim) - 1
+	f.interim = 0
+	c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
+	c.FailWrite(st.send(c.Out[at:], c.CurrentSendTimeout()))
+	c.Out = c.Out[:at]
+}
+
+// AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2). It removes
+// space around the value. As in net/http, an invalid value is omitted.
+func (st *Stream) AppendField(out []byte, name, value string) []byte {
+	switch len(name) {
+	case len("Upgrade"), len("Keep-Alive"), len("Proxy-Connection"), len("Transfer-Encoding"):
+		if isConnectionField(name) {
+			return out
+		}
+	}
+	if !http1.ValidValue(value) {
+		return out
+	}
+	return wire.AppendField(out, name, strings.Trim(value, " \t"))
+}
+
+// AppendRawField appends a field, unless it concerns the connection.
+func (st *Stream) AppendRawField(out, name, value []byte) []byte {
+	if isConnectionField(string(name)) {
+		return out
+	}
+	return wire.AppendField(out, name, value)
+}
+
+// isConnectionField reports whether HTTP/2 forbids a field.
+func isConnectionField(name string) bool {
+	names := [...]string{"connection", "upgrade", "keep-alive", "proxy-connection", "transfer-encoding"}
+	for _, forbidden := range names {
+		if strings.EqualFold(name, forbidden) {
+			return true
+		}
+	}
+	return false
+}
+
+// Delimit implements exchange.Sink. It announces the end of the connection, if the handler has set
+// Connection: close or the server is about to stop.
+func (st *Stream) Delimit(w *exchange.Response, f exchange.ServerFields) {
+	c := w.Conn
+	if http1.HasToken(c.Summary.Connection, "close") || c.Config.Server.Retired.Load() {
+		s := st.session
+		s.mu.Lock()
+		s.announceLocked()
+		s.mu.Unlock()
+	}
+	if f.Length >= 0 {
+		c.Out = wire.AppendLength(c.Out, f.Length)
+	}
+	if f.ContentType != "" {
+		c.Out = wire.AppendField(c.Out, "content-type", f.ContentType)
+	}
+	if f.SendsDate {
+		c.Out = wire.AppendField(c.Out, "date", c.Config.Server.Date.Text())
+	}
+}
+
+// Data implements exchange.Sink.
+func (st *Stream) Data(w *exchange.Response, p []byte) error {
+	c := w.Conn
+	if len(p) >= exchange.OutSize {
+		if err := c.Flush(); err != nil {
+			return err
+		}
+		err := st.sendData(c, p, false)
+		c.FailWrite(err)
+		return err
+	}
+	st.openData(c)
+	c.Out = append(c.Out, p...)
+	if len(c.Out) >= exchange.OutSize {
+		return c.Flush()
+	}
+	return c.WriteErr
+}
+
+func (st *Stream) openData(c *exchange.Conn) {
+	if f := &st.framing; !f.isData {
+		f.last, f.isData = int32(len(c.Out))+1, true
+		c.Out = wire.AppendFrameHeader(c.Out, wire.FrameHeader{Type: wire.Data, StreamID: st.id})
+	}
+}
+
+// End implements exchange.Sink.
+func (st *Stream) End(w *exchange.Response) {
+	c := w.Conn
+	if c.WriteErr != nil {
+		return
+	}
+	f := &st.framing
+	hasTrailers := !w.IsHEAD && w.HasTrailers() // as in net/http
+	if hasTrailers && f.isData && c.Flush() != nil {
+		return
+	}
+	f.hasEnded = true
+	switch {
+	case hasTrailers:
+		at := len(c.Out)
+		c.Out = wire.AppendHeaders(c.Out, st.id)
+		empty := len(c.Out)
+		c.Out = w.AppendTrailers(c.Out)
+		if len(c.Out) > empty {
+			wire.AddFrameFlags(c.Out[at:], wire.EndStream)
+			c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
+			return
+		}
+		c.Out = c.Out[:at]
+		st.openData(c)
+	case f.last > 0 && !f.isData:
+		wire.AddFrameFlags(c.Out[f.last-1:], wire.EndStream)
+	default:
+		st.openData(c) // endData sets the flag
+	}
+}
+
+// Flush implements exchange.Sink. It completes the DATA frame that the output ends in. If the
+// windows do not allow all of it, it sends the output in parts.
+func (st *Stream) Flush(c *exchange.Conn) error {
+	st.endData(c)
+	err := c.WriteErr
+	if err == nil && len(c.Out) > 0 {
+		err = st.send(c.Out, c.CurrentSendTimeout())
+	}
+	return c.EndFlush(err)
+}
+
+func (st *Stream) endData(c *exchange.Conn) {
+	f := &st.framing
+	at, isData := int(f.last)-1, f.isData
+	if f.last, f.isData = 0, false; !isData {
+		return
+	}
+	want := len(c.Out) - at - wire.FrameHeaderSize
+	if want == 0 && !f.hasEnded {
+		c.Out = c.Out[:at]
+		return
+	}
+	n, err := 0, error(nil)
+	timeout := c.CurrentSendTimeout()
+	if n = st.tryReserve(want); n == 0 && want > 0 {
+		if at > 0 { // the client may need the head to decide about its window
+			err = st.send(c.Out[:at], timeout)
+			c.Out, at = append(c.Out[:0], c.Out[at:]...), 0
+		}
+		if err == nil {
+			n, err = st.reserve(want, timeout)
+		}
+	}
+	if err == nil {
+		wire.SetFrameLength(c.Out[at:], n)
+		if n == want {
+			if f.hasEnded {
+				wire.AddFrameFlags(c.Out[at:], wire.EndStream)
+			}
+			return
+		}
+		rest := bytes.Clone(c.Out[at+wire.FrameHeaderSize+n:])
+		if err = st.send(c.Out[:at+wire.FrameHeaderSize+n], timeout); err == nil {
+			err = st.sendData(c, rest, f.hasEnded)
+		}
+	}
+	c.Out = c.Out[:0]
+	c.FailWrite(err)
+}
+
+// sendData sends p as DATA frames, directly from p. Each call of the transport sends as many as the
+// windows allow.
+func (st *Stream) sendData(c *exchange.Conn, p []byte, isLast bool) error {
+	const frames = mostReserved / wire.MinMaxFrameSize
+	var headers [frames * wire.FrameHeaderSize]byte
+	var pieces [2 * frames][]byte
+	for len(p) > 0 {
+		n, err := st.reserve(len(p), c.CurrentSendTimeout())
+		if err != nil {
+			return err
+		}
+		next, all := headers[:0], pieces[:0]
+		for n > 0 {
+			frame := wire.FrameHeader{Length: uint32(min(n, wire.MinMaxFrameSize)), StreamID: st.id}
+			if isLast && int(frame.Length) == len(p) {
+				frame.Flags = wire.EndStream
+			}
+			at := len(next)
+			next = wire.AppendFrameHeader(next, frame)
+			all = append(all, next[at:], p[:frame.Length])
+			p, n = p[frame.Length:], n-int(frame.Length)
+		}
+		if err := st.sendPieces(all, c.CurrentSendTimeout()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

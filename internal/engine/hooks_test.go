@@ -1,0 +1,373 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// hookLog records what hooks receive. It fails the test if a state follows the last one, or comes
+// before ConnContext was called.
+type hookLog struct {
+	*testing.T
+	mu      sync.Mutex
+	changed *sync.Cond
+	states  map[net.Conn][]string
+	onState func(net.Conn, http.ConnState) // may be nil
+}
+
+func newHookLog(t *testing.T, set *http.Server) *hookLog {
+	h := &hookLog{T: t, states: make(map[net.Conn][]string)}
+	h.changed = sync.NewCond(&h.mu)
+	set.ConnContext, set.ConnState = h.connContext, h.connState
+	return h
+}
+
+type connKey struct{}
+
+func (h *hookLog) connContext(ctx context.Context, c net.Conn) context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, again := h.states[c]; again {
+		h.Errorf("ConnContext is called twice")
+	}
+	h.states[c] = nil
+	return context.WithValue(ctx, connKey{}, c)
+}
+
+func (h *hookLog) connState(c net.Conn, s http.ConnState) {
+	h.mu.Lock()
+	before, known := h.states[c]
+	if !known || len(before) == 0 && s != http.StateNew || h.hasEnded(c) {
+		h.Errorf("state %v after %v; known %v", s, before, known)
+	}
+	h.states[c] = append(before, s.String())
+	h.changed.Broadcast()
+	h.mu.Unlock()
+	if h.onState != nil {
+		h.onState(c, s)
+	}
+}
+
+// hasEnded reports whether the last state of a connection was reported. Its caller holds mu.
+func (h *hookLog) hasEnded(c net.Conn) bool {
+	all := h.states[c]
+	return len(all) > 0 && (all[len(all)-1] == "closed" || all[len(all)-1] == "hijacked")
+}
+
+// await waits until n connections have ended and returns their states.
+func (h *hookLog) await(n int) (all []string) {
+	h.Helper()
+	expired := false
+	timer := time.AfterFunc(time.Minute, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		expired = true
+		h.changed.Broadcast()
+	})
+	defer timer.Stop()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for {
+		all = nil
+		for c, states := range h.states {
+			if h.hasEnded(c) {
+				all = append(all, strings.Join(states, " "))
+			}
+		}
+		if len(all) >= n {
+			slices.Sort(all)
+			return all
+		}
+		if expired {
+			h.Fatalf("%d of %d connections have ended: %v", len(all), n, h.states)
+		}
+		h.changed.Wait()
+	}
+}
+
+// awaitState waits until a connection has a state.
+func (h *hookLog) awaitState(s string) {
+	h.Helper()
+	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+		h.mu.Lock()
+		for _, states := range h.states {
+			if len(states) > 0 && states[len(states)-1] == s {
+				h.mu.Unlock()
+				return
+			}
+		}
+		h.mu.Unlock()
+		if time.Since(start) > time.Minute {
+			h.Fatalf("no connection is %s", s)
+		}
+	}
+}
+
+// hookCase is what a client does, and the settings for it.
+type hookCase struct {
+	set    func(*http.Server)
+	client func(c *hookClient)
+}
+
+// hookClient is a client of a server with hooks.
+type hookClient struct {
+	*testing.T
+	net.Conn
+	reader *bufio.Reader
+	log    *hookLog
+	server server
+}
+
+// send writes pieces, each when the response to the one before has arrived.
+func (c *hookClient) send(pieces ...string) {
+	for _, p := range pieces {
+		io.WriteString(c, p)
+		resp, err := http.ReadResponse(c.reader, nil)
+		if err != nil {
+			return
+		}
+		io.Copy(io.Discard, resp.Body)
+	}
+}
+
+func (c *hookClient) serverHas(state string) { c.log.awaitState(state) }
+
+// awaitEnd waits until the server has closed the connection.
+func (c *hookClient) awaitEnd() { io.Copy(io.Discard, c.reader) }
+
+// getOf returns a request for a path.
+func getOf(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }
+
+const postUnread = "POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: "
+
+var hookCases = map[string]hookCase{
+	"nothing":      {nil, func(c *hookClient) { c.serverHas("new") }},
+	"one request":  {nil, func(c *hookClient) { c.send(get) }},
+	"kept":         {nil, func(c *hookClient) { c.send(get, get, get) }},
+	"ended":        {nil, func(c *hookClient) { c.send(getOld); c.awaitEnd() }},
+	"pipelined":    {nil, func(c *hookClient) { c.send(get+get+get, "", ""); c.serverHas("idle") }},
+	"post":         {nil, func(c *hookClient) { c.send(post, get) }},
+	"unread":       {nil, func(c *hookClient) { c.send(postUnread + "9\r\n\r\n123456789") }},
+	"large unread": {nil, func(c *hookClient) { c.send(postUnread + "9999999\r\n\r\n") }},
+	"in bytes": {nil, func(c *hookClient) {
+		for i := range len(get) - 1 {
+			io.WriteString(c, get[i:i+1])
+		}
+		c.send(get[len(get)-1:], get)
+	}},
+	"malformed":    {nil, func(c *hookClient) { c.send("bad\r\n\r\n"); c.awaitEnd() }},
+	"no host":      {nil, func(c *hookClient) { c.send("GET / HTTP/1.1\r\n\r\n"); c.awaitEnd() }},
+	"cut off":      {nil, func(c *hookClient) { io.WriteString(c, "GET / HT"); c.closeWrite(); c.awaitEnd() }},
+	"panic":        {nil, func(c *hookClient) { c.send(getOf("/panic")); c.awaitEnd() }},
+	"abort":        {nil, func(c *hookClient) { c.send(get, getOf("/abort")); c.awaitEnd() }},
+	"hijack":       {nil, func(c *hookClient) { c.send(getOf("/hijack")); c.awaitEnd() }},
+	"hijack later": {nil, func(c *hookClient) { c.send(get, getOf("/hijack")); c.awaitEnd() }},
+	"reset": {nil, func(c *hookClient) {
+		c.send(get)
+		c.serverHas("idle")
+		if tcp, ok := c.Conn.(*net.TCPConn); ok {
+			tcp.SetLinger(0)
+		}
+	}},
+	"idle timeout": {func(s *http.Server) { s.IdleTimeout = 50 * time.Millisecond },
+		func(c *hookClient) { c.send(get); c.awaitEnd() }},
+	"head timeout": {func(s *http.Server) { s.ReadHeaderTimeout = 500 * time.Millisecond },
+		func(c *hookClient) { io.WriteString(c, "GET / "); c.awaitEnd() }},
+	"no head in time": {func(s *http.Server) { s.ReadHeaderTimeout = 50 * time.Millisecond },
+		func(c *hookClient) { c.awaitEnd() }},
+	"close while idle": {nil, func(c *hookClient) {
+		c.send(get)
+		c.serverHas("idle")
+		c.server.Close()
+		c.awaitEnd()
+	}},
+	"close while new": {nil, func(c *hookClient) { c.serverHas("new"); c.server.Close(); c.awaitEnd() }},
+	"shutdown while idle": {nil, func(c *hookClient) {
+		c.send(get)
+		c.serverHas("idle")
+		c.server.(interface{ Shutdown(context.Context) error }).Shutdown(context.Background())
+		c.awaitEnd()
+	}},
+	"no keep-alives": {nil, func(c *hookClient) {
+		c.serverHas("new")
+		c.server.(interface{ SetKeepAlivesEnabled(bool) }).SetKeepAlivesEnabled(false)
+		c.send(get)
+		c.awaitEnd()
+	}},
+}
+
+func (c *hookClient) closeWrite() {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		half.CloseWrite()
+	}
+}
+
+// hookHandler fails the test if a request's context is not the one of its connection.
+func hookHandler(t *testing.T) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(net.Conn); !ok || c.RemoteAddr().String() != r.RemoteAddr {
+			t.Errorf("the context has %v; the client is %s", c, r.RemoteAddr)
+		}
+		switch r.URL.Path {
+		case "/panic":
+			panic("test")
+		case "/abort":
+			panic(http.ErrAbortHandler)
+		case "/hijack":
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Close()
+		case "/unread":
+		default:
+			io.Copy(io.Discard, r.Body)
+		}
+		io.WriteString(w, "hello")
+	})
+}
+
+// The hooks are called as by net/http: in the same order and as often.
+func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
+	for _, mode := range []string{"tcp", "unix", "ServeTLS"} {
+		for name, how := range hookCases {
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				compare := func() error {
+					theirs, ours := playHooks(t, mode, makers["net/http"], how), playHooks(t, mode, makers["tare"], how)
+					if theirs != ours {
+						return fmt.Errorf("net/http %s, tare %s", theirs, ours)
+					}
+					return nil
+				}
+				if strings.Contains(name, "time") { // on a busy machine it may pass in the handshake
+					testkit.Try(t, compare)
+				} else if err := compare(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// playHooks returns the states of a connection.
+func playHooks(t *testing.T, mode string, newServer func(*http.Server) server, how hookCase) string {
+	t.Helper()
+	set := &http.Server{Handler: hookHandler(t), ErrorLog: log.New(io.Discard, "", 0)}
+	if how.set != nil {
+		how.set(set)
+	}
+	h := newHookLog(t, set)
+	l, dial := modes[mode](t)
+	s := newServer(set)
+	served := goServe(s, l)
+	defer func() {
+		s.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	}()
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	how.client(&hookClient{t, c, bufio.NewReader(c), h, s})
+	c.Close()
+	return fmt.Sprint(h.await(1))
+}
+
+// A hook may wait for Shutdown when its connection is idle or closed, as with net/http, even if the
+// client has sent another request meanwhile.
+func TestHookMayWaitForShutdown(t *testing.T) {
+	for _, maker := range []string{"net/http", "tare"} {
+		for _, mode := range []string{"tcp", "unix", "ServeTLS"} {
+			for name, text := range map[string]string{"idle": get, "pipelined": get + get, "closed": getOld} {
+				waitsAt := http.StateIdle
+				if name == "closed" {
+					waitsAt = http.StateClosed
+				}
+				t.Run(maker+"/"+mode+"/"+name, func(t *testing.T) {
+					t.Parallel()
+					set := &http.Server{Handler: hookHandler(t), ErrorLog: log.New(io.Discard, "", 0)}
+					h := newHookLog(t, set)
+					l, dial := modes[mode](t)
+					s := makers[maker](set)
+					ended := make(chan error, 1)
+					h.onState = func(_ net.Conn, state http.ConnState) {
+						if state == waitsAt {
+							ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+							defer cancel()
+							ended <- s.(interface{ Shutdown(context.Context) error }).Shutdown(ctx)
+						}
+					}
+					served := goServe(s, l)
+					defer func() { s.Close(); <-served }()
+					c, err := dial()
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer c.Close()
+					c.SetDeadline(time.Now().Add(time.Minute))
+					io.WriteString(c, text)
+					if err := <-ended; err != nil {
+						t.Error(err)
+					}
+					want := "new active idle closed"
+					if waitsAt == http.StateClosed {
+						want = "new active closed"
+					}
+					if got := h.await(1)[0]; got != want {
+						t.Errorf("states %s, want %s", got, want)
+					}
+					if b, _ := io.ReadAll(c); strings.Count(string(b), "200 OK") != 1 {
+						t.Errorf("the client has received %q", b)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Hooks receive the connections of package net.
+func TestHooksReceiveConnectionsOfPackageNet(t *testing.T) {
+	for mode, want := range map[string]string{"tcp": "*net.TCPConn", "unix": "*net.UnixConn", "ServeTLS": "*tls.Conn"} {
+		t.Run(mode, func(t *testing.T) { testHookConnType(t, mode, want) })
+	}
+}
+
+// testHookConnType tests which type hooks receive.
+func testHookConnType(t *testing.T, mode, want string) {
+	types := make(chan string, 1)
+	l, dial := modes[mode](t)
+	s := engine.New(&http.Server{ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+		types <- fmt.Sprintf("%T", c)
+		return ctx
+	}})
+	served := goServe(s, l)
+	defer func() { s.Close(); <-served }()
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if got := <-types; got != want {
+		t.Errorf("the hook receives a %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,141 @@
+package netconn_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/netconn"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// echo is the codec of a protocol that is as small as one can be. A request is a line, which is its
+// body. A response is its status, its fields, an empty line, and pieces that follow their lengths.
+type echo struct{ line []byte }
+
+func (e *echo) Reset() { e.line = nil }
+
+func (e *echo) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
+	line, _, isComplete := bytes.Cut(c.In[c.Next:c.End], []byte("\n"))
+	switch {
+	case len(line) > c.Config.Limits.Bytes:
+		c.Refuse(http.StatusRequestHeaderFieldsTooLarge, "line too long")
+		return nil, false
+	case !isComplete:
+		return nil, true
+	}
+	c.Next += len(line) + 1
+	e.line = bytes.Clone(line)
+	x = &exchange.Exchange{}
+	x.Prepare(c.Transport, c.Template)
+	r := &x.Request
+	r.Method, r.RequestURI, r.Header, r.Body = "ECHO", "/", http.Header{}, &x.Body
+	x.Body.Init(x, exchange.ByChunks, -1, false)
+	x.Response.Init(c, x, 1, string(line) != "bye")
+	return x, x.SetURL() == nil
+}
+
+func (e *echo) ReadBody(_ *exchange.Body, p []byte) (int, error) {
+	n := copy(p, e.line)
+	if e.line = e.line[n:]; n == 0 {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+func (e *echo) HasArrived(*exchange.Body, bool) bool { return true }
+
+func (e *echo) Refuse(c *exchange.Conn, status int, text string) {
+	c.Out = appendPiece(append(strconv.AppendInt(c.Out, int64(status), 10), "\n\n"...), []byte(text))
+}
+
+func appendPiece(out, p []byte) []byte {
+	return append(append(strconv.AppendInt(out, int64(len(p)), 10), '\n'), p...)
+}
+
+func (e *echo) BeginHead(w *exchange.Response, code int) {
+	w.Conn.Out = append(strconv.AppendInt(w.Conn.Out, int64(code), 10), '\n')
+}
+
+func (e *echo) AppendField(out []byte, name, value string) []byte {
+	return http1.AppendField(out, name, value)
+}
+
+func (e *echo) AppendRawField(out, name, value []byte) []byte {
+	return http1.AppendRawField(out, name, value)
+}
+
+func (e *echo) Delimit(w *exchange.Response, f exchange.ServerFields) {
+	w.DrainRequestBody()
+	if f.Length >= 0 {
+		w.Conn.Out = http1.AppendLength(w.Conn.Out, f.Length)
+	}
+}
+
+func (e *echo) EndHead(w *exchange.Response) { w.Conn.Out = append(w.Conn.Out, '\n') }
+
+func (e *echo) Data(w *exchange.Response, p []byte) error {
+	w.Conn.Out = appendPiece(w.Conn.Out, p)
+	return w.Conn.Flush()
+}
+
+func (e *echo) End(w *exchange.Response) { w.Conn.Out = append(w.Conn.Out, "0\n"...) }
+
+func (e *echo) Flush(c *exchange.Conn) error { return c.Send() }
+
+// A protocol needs no more than a Parser and a Sink.
+func TestServesAnyProtocol(t *testing.T) {
+	workers := netconn.NewWorkers()
+	defer workers.Stop()
+	config := &netconn.Config{
+		Exchanges: &exchange.Config{
+			Server:      &exchange.ServerState{Logf: t.Logf},
+			Protocol:    exchange.Protocol{Name: "echo", NewCodec: func() exchange.Codec { return new(echo) }},
+			BaseContext: context.Background(), HeadTimeout: time.Minute, Limits: http1.Limits{Bytes: 10 << 10},
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Method", r.Method)
+				_, _ = io.Copy(w, r.Body)
+			}),
+		},
+		Untrack: func(*netconn.Conn) {}, ServesHTTP1: true,
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	long := strings.Repeat("x", 9<<10)
+	for _, test := range []struct{ in, want string }{
+		{"hello\n\nbye\nignored\n", "200\nMethod: ECHO\nContent-Length: 5\n\n5\nhello0\n" +
+			"200\nMethod: ECHO\nContent-Length: 0\n\n0\n" + "200\nMethod: ECHO\nContent-Length: 3\n\n3\nbye0\n"},
+		{long + "\n", "200\nMethod: ECHO\n\n9216\n" + long + "0\n"},
+		{long + long, "431\n\n50\n431 Request Header Fields Too Large: line too long"},
+	} {
+		client, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		nc, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		workers.Serve(netconn.New(config, nc, context.Background()))
+		for in := test.in; in != ""; { // in parts
+			n := min(len(in), 7000)
+			_, _ = io.WriteString(client, in[:n])
+			in = in[n:]
+		}
+		_ = client.(*net.TCPConn).CloseWrite()
+		got, err := io.ReadAll(client)
+		if client.Close(); err != nil || strings.ReplaceAll(string(got), "\r\n", "\n") != test.want {
+			t.Errorf("%.20q: got %.200q, %v", test.in, got, err)
+		}
+	}
+}

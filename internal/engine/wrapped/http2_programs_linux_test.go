@@ -1,0 +1,194 @@
+package tare_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// programSite is a server for programs that speak HTTP/2.
+type programSite struct {
+	*site
+	serve func(http.ResponseWriter, *http.Request) bool // serves what the test requires; may be nil
+	mu    sync.Mutex
+	by    map[string]int  // requests by version, and what has served them
+	ended []string        // errors by which connections have ended
+	conns map[string]bool // clients' addresses
+}
+
+// newProgramSite starts a server. serve may be nil.
+func newProgramSite(t *testing.T, kind string, serve func(http.ResponseWriter, *http.Request) bool) *programSite {
+	s := &programSite{serve: serve, by: make(map[string]int), conns: make(map[string]bool)}
+	inner := &http.Server{Handler: s, HTTP2: &http.HTTP2Config{CountError: s.countError}}
+	if kind == h2c {
+		inner.Protocols = new(http.Protocols)
+		inner.Protocols.SetUnencryptedHTTP2(true)
+	}
+	s.site = start(t, kind, makers["tare"], inner)
+	return s
+}
+
+// everyProgramSite runs a test of a program with and without TLS. All its requests must use HTTP/2
+// and be served on shards.
+func everyProgramSite(t *testing.T, test func(*programSite)) {
+	for _, kind := range []string{h2, h2c} {
+		t.Run(kind, func(t *testing.T) {
+			s := newProgramSite(t, kind, nil)
+			test(s)
+			s.wantServed()
+		})
+	}
+}
+
+// ServeHTTP serves the requests of programs.
+func (s *programSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	stack := make([]byte, 64<<10)
+	stack = stack[:runtime.Stack(stack, false)]
+	by := r.Proto
+	if bytes.Contains(stack, []byte("/internal/engine/shard.")) {
+		by += " on a shard"
+	}
+	s.mu.Lock()
+	s.by[by]++
+	s.conns[r.RemoteAddr] = true
+	s.mu.Unlock()
+	if s.serve != nil && s.serve(w, r) {
+		return
+	}
+	switch r.URL.Path {
+	case "/sum":
+		sum := sha256.New()
+		n, err := io.Copy(sum, r.Body)
+		fmt.Fprintf(w, "%d %x %v %s", n, sum.Sum(nil), err, r.Trailer.Get("X-Trailer"))
+	case "/echo":
+		w.Header().Set("Trailer", "X-Length")
+		w.(http.Flusher).Flush() // no Content-Length: curl reads no trailers behind a body of known length
+		n, _ := io.Copy(w, r.Body)
+		w.Header().Set("X-Length", fmt.Sprint(n))
+	case "/large":
+		w.Write(make([]byte, 5<<20))
+	case "/refused":
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, "refused") // without reading the body
+	case "/wait":
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	default:
+		io.WriteString(w, r.Method+" "+r.RequestURI)
+	}
+}
+
+// countError records errors that end connections.
+func (s *programSite) countError(what string) {
+	if strings.HasPrefix(what, "conn_") {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.ended = append(s.ended, what)
+	}
+}
+
+// wantServed fails the test if requests were not served over HTTP/2 on shards, or if the server has
+// ended connections with errors.
+func (s *programSite) wantServed() {
+	s.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if by := slices.Sorted(maps.Keys(s.by)); !slices.Equal(by, []string{"HTTP/2.0 on a shard"}) || len(s.ended) > 0 {
+		s.Errorf("requests were served by %q, and connections ended with %q", by, s.ended)
+	}
+}
+
+// connections returns how many connections there were.
+func (s *programSite) connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// run runs a program and returns its output.
+func (s *programSite) run(env []string, path string, args ...string) string {
+	s.Helper()
+	c := testkit.Command(s.T, path, args...)
+	c.Env = slices.Concat(os.Environ(), env)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		s.Errorf("%s %q: %v\n%.2000s", filepath.Base(path), args, err, out)
+	}
+	return string(out)
+}
+
+// upload makes a file of 5 MB, and returns what the server must respond to its upload.
+func upload(t *testing.T) (name, want string) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
+	name = filepath.Join(t.TempDir(), "upload")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name, fmt.Sprintf("%d %x <nil>", len(content), sha256.Sum256(content))
+}
+
+// reduced returns how many of n requests a test sends: a fifth, unless tests may run long.
+func reduced(n int) string {
+	if !testkit.Slow() {
+		n /= 5
+	}
+	return strconv.Itoa(n)
+}
+
+func TestHTTP2WithCurl(t *testing.T) {
+	curl, env := programs.Curl(t)
+	file, sum := upload(t)
+	everyProgramSite(t, func(s *programSite) {
+		run := func(args ...string) string {
+			version := map[string]string{h2: "--http2", h2c: "--http2-prior-knowledge"}[s.kind]
+			return s.run(env, curl, slices.Concat([]string{"-sSk", version}, args)...)
+		}
+		want := func(what, got, want string) {
+			t.Helper()
+			if !strings.Contains(got, want) {
+				s.Errorf("%s: %q is not in\n%s", what, want, got)
+			}
+		}
+		want("GET", run("-w", " %{http_version} %{http_code}", s.url+"/a?b"), "GET /a?b 2 200")
+		want("HEAD", run("-I", s.url+"/a"), "content-length: 7")
+		want("Expect", run("-v", "-H", "Expect: 100-continue", "-d", "hello", s.url+"/sum"), "< HTTP/2 100")
+		want("upload", run("-T", file, s.url+"/sum"), sum)
+		want("upload of unknown length", run("-T", "-", s.url+"/sum", "--no-progress-meter"), "0 ")
+		want("trailers", run("-D", "-", "-d", "hello", s.url+"/echo"), "hellox-length: 5\r\n")
+		for range 5 {
+			got := run("-w", " %{http_code}", "--data-binary", "@"+file, s.url+"/refused")
+			want("refused upload", got, "refused 403")
+		}
+		if s.kind == h2c {
+			return // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too
+		}
+		before := s.connections()
+		parallel := reduced(200)
+		got := run("-Z", "--parallel-max", reduced(100), "-w", "%{http_version} %{http_code}\n", "-o", os.DevNull,
+			fmt.Sprintf("%s/large?[1-%s]", s.url, parallel))
+		if n := strings.Count(got, "2 200\n"); strconv.Itoa(n) != parallel {
+			s.Errorf("%d of %s responses\n%.2000s", n, parallel, got)
+		}
+		if n := s.connections() - before; n != 1 {
+			s.Errorf("parallel requests have used %d connections", n)
+		}
+		got = run("-Z", "-w", "%{http_code}\n", "-o", os.DevNull, "--data-binary", "@"+file, s.url+"/refused?[1-30]")
+		if n := strings.Count(got, "403\n"); n != 30 {
+			s.Errorf("%d of 30 refused uploads\n%.2000s", n, got)
+		}
+	})
+}

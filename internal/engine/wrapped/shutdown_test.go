@@ -1,0 +1,251 @@
+package tare_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare"
+)
+
+// endings are the ways to end a server: through the Server or the wrapped http.Server.
+var endings = map[string]func(server, *http.Server, context.Context) error{
+	"ours":        func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
+	"the wrapped": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },
+}
+
+// Shutdown of either server waits for requests in progress, over every protocol, and closes idle
+// connections.
+func TestShutdownWaitsForRequests(t *testing.T) {
+	for way, shutdown := range endings {
+		for _, kind := range []string{plain, h1, h2, h2c} {
+			t.Run(way+"/"+kind, func(t *testing.T) {
+				t.Parallel()
+				entered, release := make(chan bool), make(chan bool)
+				s := &http.Server{Protocols: new(http.Protocols),
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.URL.Path == "/wait" {
+							close(entered)
+							<-release
+						}
+						io.WriteString(w, "x")
+					})}
+				s.Protocols.SetHTTP1(kind != h2)
+				s.Protocols.SetHTTP2(true)
+				s.Protocols.SetUnencryptedHTTP2(kind == h2c)
+				registered := make(chan bool, 2)
+				s.RegisterOnShutdown(func() { registered <- true })
+				site := start(t, kind, makers["tare"], s)
+				site.get("/")
+				got := make(chan string)
+				go func() { got <- site.get("/wait") }()
+				<-entered
+				short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+				defer cancel()
+				if err := shutdown(site.server, s,
+					short); err != context.DeadlineExceeded { //nolint:errorlint // unwrapped
+					t.Errorf("while a handler runs: %v", err)
+				}
+				if err := <-site.served; !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("Serve returned %v", err)
+				}
+				site.served <- nil
+				time.AfterFunc(50*time.Millisecond, func() { close(release) })
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				defer cancel()
+				if err := shutdown(site.server, s, ctx); err != nil {
+					t.Errorf("after it: %v", err)
+				}
+				select {
+				case <-release:
+				default:
+					t.Error("Shutdown did not wait")
+				}
+				if got := <-got; got != "200 OK x" {
+					t.Errorf("got %q", got)
+				}
+				<-registered
+			})
+		}
+	}
+}
+
+// The wrapped server may end while Serve begins.
+func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
+	for name, end := range map[string]func(*http.Server) error{
+		"Close":    (*http.Server).Close,
+		"Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
+	} {
+		nothingLeft(t)
+		for range 100 {
+			inner, served := &http.Server{Protocols: new(http.Protocols)}, make(chan error)
+			inner.Protocols.SetHTTP2(true)
+			s, l := tare.Wrap(inner), listen(t)
+			go func() { served <- s.Serve(l) }()
+			if err := end(inner); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+				t.Fatalf("after %s: %v", name, err)
+			}
+		}
+	}
+}
+
+// Close of either server ends requests in progress.
+func TestCloseOfEitherServerEndsRequests(t *testing.T) {
+	for way, end := range map[string]func(*site) error{
+		"ours":        func(s *site) error { return s.server.Close() },
+		"the wrapped": func(s *site) error { return s.inner.Close() },
+	} {
+		for _, kind := range []string{plain, h1, h2} {
+			t.Run(way+"/"+kind, func(t *testing.T) {
+				nothingLeft(t)
+				entered := make(chan bool)
+				site := start(t, kind, makers["tare"],
+					&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						io.WriteString(w, "x")
+						http.NewResponseController(w).Flush()
+						close(entered)
+						<-r.Context().Done()
+					})})
+				got := make(chan string)
+				go func() { got <- site.get("/") }()
+				<-entered
+				if err := end(site); err != nil {
+					t.Error(err)
+				}
+				if err := <-site.served; !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("Serve returned %v", err)
+				}
+				site.served <- nil
+				if got := <-got; got != "failed" {
+					t.Errorf("got %q", got)
+				}
+			})
+		}
+	}
+}
+
+// slowListener is a listener whose Accept returns a second after Close.
+type slowListener struct{ closed chan bool }
+
+func (l slowListener) Accept() (net.Conn, error) {
+	<-l.closed
+	time.Sleep(time.Second)
+	return nil, net.ErrClosed
+}
+
+func (l slowListener) Close() error { close(l.closed); return nil }
+func (slowListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Shutdown and Close of either server return when Accept is not being called any more.
+func TestEndingsWaitForAccept(t *testing.T) {
+	closing := map[string]func(server, *http.Server, context.Context) error{
+		"close":       func(s server, _ *http.Server, _ context.Context) error { return s.Close() },
+		"inner close": func(_ server, inner *http.Server, _ context.Context) error { return inner.Close() },
+	}
+	maps.Copy(closing, endings)
+	for by, maker := range makers {
+		for way, end := range closing {
+			t.Run(by+"/"+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					inner := new(http.Server)
+					s, served := maker(inner), make(chan error, 1)
+					go func() { served <- s.Serve(slowListener{make(chan bool)}) }()
+					synctest.Wait()
+					began := time.Now()
+					if err := end(s, inner, t.Context()); err != nil || time.Since(began) < time.Second {
+						t.Errorf("after %v: error %v; want none after a second", time.Since(began), err)
+					}
+					if err := <-served; err != http.ErrServerClosed { //nolint:errorlint // unwrapped
+						t.Errorf("Serve: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A server that was ended through either server, before or after it served, neither serves nor
+// listens again.
+func TestEndedServerDoesNotServe(t *testing.T) {
+	taken := listen(t)
+	defer taken.Close()
+	certFile, keyFile := certificateFiles(t)
+	for by, maker := range makers {
+		for _, served := range []bool{false, true} {
+			for end, how := range map[string]func(server, *http.Server){
+				"shutdown": func(s server, _ *http.Server) { s.Shutdown(context.Background()) },
+				"close":    func(s server, _ *http.Server) { s.Close() },
+				"inner shutdown": func(_ server, inner *http.Server) {
+					inner.Shutdown(context.Background())
+				},
+				"inner close": func(_ server, inner *http.Server) { inner.Close() },
+			} {
+				t.Run(fmt.Sprint(by, served, end), func(t *testing.T) {
+					nothingLeft(t)
+					inner := &http.Server{Addr: taken.Addr().String(), Handler: textHandler("x")}
+					s := maker(inner)
+					if served {
+						start(t, plain, func(*http.Server) server { return s }, inner).get("/")
+					}
+					how(s, inner)
+					l := listen(t)
+					for what, err := range map[string]error{
+						"Serve": s.Serve(l), "ServeTLS": s.ServeTLS(listen(t), certFile, keyFile),
+						"ListenAndServe": s.ListenAndServe(), "ListenAndServeTLS": s.ListenAndServeTLS(certFile,
+							keyFile),
+					} {
+						if err != http.ErrServerClosed { //nolint:errorlint // unwrapped
+							t.Errorf("%s: %v", what, err)
+						}
+					}
+					if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+						c.Close()
+						t.Error("Serve did not close the listener")
+					}
+				})
+			}
+		}
+	}
+}
+
+// The package's functions serve until Accept fails.
+func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
+	certFile, keyFile := certificateFiles(t)
+	for name, serve := range map[string]func(net.Listener) error{
+		"Serve":    func(l net.Listener) error { return tare.Serve(l, textHandler("x")) },
+		"ServeTLS": func(l net.Listener) error { return tare.ServeTLS(l, textHandler("x"), certFile, keyFile) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listen(t)
+			served := make(chan error, 1)
+			go func() { served <- serve(l) }()
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+			url := map[string]string{"Serve": "http://", "ServeTLS": "https://"}[name] + l.Addr().String()
+			resp, err := client.Get(url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			client.CloseIdleConnections()
+			l.Close()
+			if err := <-served; !errors.Is(err, net.ErrClosed) {
+				t.Error(err)
+			}
+		})
+	}
+	if err := tare.ListenAndServeTLS("127.0.0.1:0", certFile, "/nowhere", nil); !errors.Is(err, os.ErrNotExist) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,214 @@
+package http_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare"
+)
+
+// server is what tests call of an http.Server, apart from fields and hooks.
+type server interface {
+	ListenAndServe() error
+	ListenAndServeTLS(certFile, keyFile string) error
+	Serve(l net.Listener) error
+	ServeTLS(l net.Listener, certFile, keyFile string) error
+	Shutdown(ctx context.Context) error
+	Close() error
+}
+
+// goroutineServer hides from tare that its listeners are those of package net.
+type goroutineServer struct{ *tare.Server }
+
+func (s goroutineServer) Serve(l net.Listener) error { return s.Server.Serve(hiddenListener{l}) }
+
+func (s goroutineServer) ServeTLS(l net.Listener, certFile, keyFile string) error {
+	return s.Server.ServeTLS(hiddenListener{l}, certFile, keyFile)
+}
+
+type hiddenListener struct{ net.Listener }
+
+// servers are the servers that serve what an http.Server describes.
+var servers struct {
+	sync.Mutex
+	all map[*http.Server]server
+}
+
+// served returns the server that is tested with the settings s. TARE_NETHTTP selects it. Calls of
+// methods of an http.Server are rewritten to call the same methods of this server.
+func served(s *http.Server) server {
+	servers.Lock()
+	defer servers.Unlock()
+	if servers.all == nil {
+		servers.all = make(map[*http.Server]server)
+	}
+	if servers.all[s] == nil {
+		servers.all[s] = newServer(s)
+	}
+	return servers.all[s]
+}
+
+func newServer(s *http.Server) server {
+	switch kind := os.Getenv("TARE_NETHTTP"); kind {
+	case "net/http":
+		return s
+	case "goroutines":
+		return goroutineServer{tare.Wrap(s)}
+	case "shards":
+		return tare.Wrap(s)
+	case "loops":
+		ours := tare.Wrap(s)
+		ours.Dispatch = tare.OnLoop
+		return ours
+	default:
+		panic("unknown server " + kind)
+	}
+}
+
+// serve is http.Serve.
+func serve(l net.Listener, h http.Handler) error { return served(&http.Server{Handler: h}).Serve(l) }
+
+// serveTLS is http.ServeTLS.
+func serveTLS(l net.Listener, h http.Handler, certFile, keyFile string) error {
+	return served(&http.Server{Handler: h}).ServeTLS(l, certFile, keyFile)
+}
+
+// testServer is an httptest.Server that sets no ConnState hook and does not wrap its listener, so
+// that shards can serve it.
+type testServer struct {
+	URL         string
+	Listener    net.Listener
+	EnableHTTP2 bool
+	TLS         *tls.Config
+	Config      *http.Server
+
+	client *http.Client
+	done   chan struct{} // closed when Serve has returned; nil before the start
+}
+
+func newUnstartedTestServer(h http.Handler) *testServer {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	return &testServer{Listener: l, Config: &http.Server{Handler: h}}
+}
+
+func newTestServer(h http.Handler) *testServer {
+	s := newUnstartedTestServer(h)
+	s.Start()
+	return s
+}
+
+func newTLSTestServer(h http.Handler) *testServer {
+	s := newUnstartedTestServer(h)
+	s.StartTLS()
+	return s
+}
+
+// Start serves without TLS.
+func (s *testServer) Start() {
+	s.start("http", new(http.Transport), func() error { return served(s.Config).Serve(s.Listener) })
+}
+
+// StartTLS serves with the certificate of package httptest, unless TLS has another.
+func (s *testServer) StartTLS() {
+	if s.TLS = s.TLS.Clone(); s.TLS == nil {
+		s.TLS = new(tls.Config)
+	}
+	if s.TLS.NextProtos == nil && s.EnableHTTP2 {
+		s.TLS.NextProtos = []string{"h2"}
+	}
+	if len(s.TLS.Certificates) == 0 {
+		s.TLS.Certificates = []tls.Certificate{testCertificate()}
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(s.TLS.Certificates[0].Leaf)
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: trusted}, ForceAttemptHTTP2: s.EnableHTTP2}
+	s.Config.TLSConfig = s.TLS
+	s.start("https", tr, func() error { return served(s.Config).ServeTLS(s.Listener, "", "") })
+}
+
+func (s *testServer) start(scheme string, tr *http.Transport, serve func() error) {
+	if s.client == nil {
+		s.client = new(http.Client)
+	}
+	s.client.Transport = tr
+	tr.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if tr.Dial != nil {
+			return tr.Dial(network, addr)
+		}
+		if host, _, _ := net.SplitHostPort(addr); host == "example.com" {
+			addr = s.Listener.Addr().String()
+		}
+		return new(net.Dialer).DialContext(ctx, network, addr)
+	}
+	s.URL = scheme + "://" + s.Listener.Addr().String()
+	s.done = make(chan struct{})
+	go func() {
+		defer close(s.done)
+		_ = serve()
+	}()
+}
+
+// Client returns a client that trusts the certificate and reaches the server as example.com, too.
+func (s *testServer) Client() *http.Client { return s.client }
+
+// Certificate returns the server's certificate, or nil.
+func (s *testServer) Certificate() *x509.Certificate {
+	if s.TLS == nil {
+		return nil
+	}
+	return s.TLS.Certificates[0].Leaf
+}
+
+// Close waits for requests, at most for some seconds, and ends all connections.
+func (s *testServer) Close() {
+	_ = s.Listener.Close()
+	if s.done == nil {
+		return
+	}
+	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
+	s.client.CloseIdleConnections()
+	ours := served(s.Config)
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+	defer cancel()
+	_ = ours.Shutdown(ctx)
+	_ = ours.Close()
+	<-s.done
+	servers.Lock()
+	defer servers.Unlock()
+	delete(servers.all, s.Config)
+}
+
+// testCertificate returns the certificate of package httptest.
+func testCertificate() tls.Certificate {
+	borrowed := httptest.NewUnstartedServer(nil)
+	borrowed.Config.ErrorLog = log.New(os.Stderr, "", 0)
+	borrowed.StartTLS()
+	defer borrowed.Close()
+	c := borrowed.TLS.Certificates[0]
+	c.Leaf = borrowed.Certificate()
+	return c
+}
+
+// localhostCert and localhostKey are that certificate in PEM.
+var localhostCert, localhostKey = encodeCertificate(testCertificate())
+
+func encodeCertificate(c tls.Certificate) (cert, key []byte) {
+	b, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		panic(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: b})
+}

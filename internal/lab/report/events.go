@@ -1,0 +1,249 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/lab/timeline"
+)
+
+// caseLine is a line of the table of cases.
+type caseLine struct {
+	*timeline.Case
+	total timeline.Traffic
+	sum   timeline.Second
+}
+
+// caseLines returns a line for each case that ran.
+func (a *Report) caseLines() (all []caseLine) {
+	for i := range a.Events.Cases {
+		c := &a.Events.Cases[i]
+		if total := c.Total(); len(total.Seconds) > 0 {
+			all = append(all, caseLine{c, total, total.Sum()})
+		}
+	}
+	return all
+}
+
+// eventsVerdict returns how many requests were lost, and the memory if there was a crowd.
+func (a *Report) eventsVerdict() string {
+	lines := a.caseLines()
+	if len(lines) == 0 {
+		return "Nothing was measured."
+	}
+	var none []string
+	for _, l := range lines {
+		if l.sum.Lost() == 0 {
+			none = append(none, l.Title)
+		}
+	}
+	var sentences []string
+	if len(none) > 0 {
+		sentences = append(sentences, fmt.Sprintf("No request was lost with %s.", sample.List(none)))
+	}
+	lost := slices.DeleteFunc(slices.Clone(lines), func(l caseLine) bool { return l.sum.Lost() == 0 })
+	slices.SortStableFunc(lost, func(x, y caseLine) int { return cmp.Compare(x.sum.Lost(), y.sum.Lost()) })
+	for i, l := range lost {
+		sentences = append(sentences, lossSentence(&l, i == 0))
+	}
+	if a.Events.HasCrowd() {
+		sentences = append(sentences, memorySentence(lines))
+	}
+	return strings.Join(sentences, " ")
+}
+
+// lossSentence returns how many requests of a case were lost, when, and beside which crowd.
+func lossSentence(l *caseLine, isFirst bool) string {
+	of := ""
+	if isFirst {
+		of = " requests"
+	}
+	text := fmt.Sprintf("%s lost %d of %d%s", l.Title, l.sum.Lost(), l.sum.Sent(), of)
+	if crowd := l.CrowdAt(l.total.FirstLost); crowd > 0 {
+		return text + fmt.Sprintf(", from %d slow connections on.", crowd)
+	}
+	return text + fmt.Sprintf(", within %s.", seconds(lossTime(l)))
+}
+
+// memorySentence returns which case needed the most memory for its crowd, and which the least.
+func memorySentence(lines []caseLine) string {
+	type growth struct {
+		title string
+		bytes int64
+	}
+	var all []growth
+	for _, l := range lines {
+		first, most := l.Peak()
+		all = append(all, growth{l.Title, most.Memory - first.Memory})
+	}
+	slices.SortStableFunc(all, func(a, b growth) int { return cmp.Compare(a.bytes, b.bytes) })
+	least, most := all[0], all[len(all)-1]
+	if len(all) == 1 {
+		return fmt.Sprintf("Memory grew by %s.", megabytes(least.bytes))
+	}
+	return fmt.Sprintf("Memory grew least with %s (%s) and most with %s (%s).", least.title, megabytes(least.bytes),
+		most.title, megabytes(most.bytes))
+}
+
+// caseColumns returns the columns of the table of cases. Some are in the details only.
+func (a *Report) caseColumns() []table.Column[caseLine] {
+	count := func(name, head string, in table.Outputs, of func(caseLine) int) table.Column[caseLine] {
+		return table.Count(name, of).For(in, head, func(l caseLine) string { return strconv.Itoa(of(l)) })
+	}
+	outcome := func(o timeline.Outcome) table.Column[caseLine] {
+		name := strings.ReplaceAll(string(o), " ", "_")
+		return count(name, string(o), always, func(l caseLine) int { return l.sum.Outcomes[o] })
+	}
+	all := []table.Column[caseLine]{
+		table.Text("case", func(l caseLine) string { return l.Name }).
+			For(always, "", func(l caseLine) string { return l.Title }),
+		count("requests", "requests", detailed, func(l caseLine) int { return l.sum.Sent() }),
+		count("lost", "lost", always, func(l caseLine) int { return l.sum.Lost() }),
+	}
+	for _, o := range timeline.Outcomes()[1:] {
+		all = append(all, outcome(o))
+	}
+	all = append(all,
+		table.Figure("lost_within_s", func(l caseLine) float64 { return lossTime(&l).Seconds() }).
+			For(detailed, "lost within", lostWithin),
+		table.Figure("p99_ms", func(l caseLine) float64 { return l.p99() }).
+			For(always, "p99", func(l caseLine) string { return p99Text(&l) }),
+		table.Figure("slowest_ms", func(l caseLine) float64 { return float64(l.sum.Slowest) / 1e6 }).
+			For(detailed, "slowest", func(l caseLine) string { return wholeMillis(l.sum.Slowest) }),
+		table.Figure("latest_ms", func(l caseLine) float64 { return float64(l.sum.Latest) / 1e6 }).
+			For(detailed, "sent late by", func(l caseLine) string { return wholeMillis(l.sum.Latest) }))
+	if a.Events.HasCrowd() {
+		all = append(all, count("crowd", "slow clients", detailed, func(l caseLine) int {
+			_, most := l.Peak()
+			return most.Crowd
+		}), sizeColumn("memory_bytes", "memory", func(first, most timeline.Sample) int64 { return most.Memory }),
+			sizeColumn("sockets_bytes", "sockets",
+				func(first, most timeline.Sample) int64 { return most.Sockets - first.Sockets }),
+			sizeColumn("files_bytes", "files", func(_, most timeline.Sample) int64 { return most.Files }),
+			coresColumn("server_cores", "cores", func(w *timeline.Work) time.Duration { return w.Server }),
+			coresColumn("clients_cores", "of clients", func(w *timeline.Work) time.Duration { return w.Clients }))
+	}
+	return all
+}
+
+// coresColumn returns a column about CPU time, in processors. It is in the details only.
+func coresColumn(name, head string, of func(*timeline.Work) time.Duration) table.Column[caseLine] {
+	value := func(l caseLine) float64 { return l.Work.Share(of(&l.Work)) * float64(l.Work.Cores) }
+	return table.Figure(name, value).
+		For(detailed, head, func(l caseLine) string { return strconv.FormatFloat(value(l), 'f', 2, 64) })
+}
+
+// p99 returns the time in milliseconds that 99 % of the requests did not exceed, or +Inf if more
+// than 1 % were lost.
+func (l *caseLine) p99() float64 {
+	if d, known := l.total.Quantile(0.99); known {
+		return float64(d) / 1e6
+	}
+	return math.Inf(1)
+}
+
+func p99Text(l *caseLine) string {
+	if d, known := l.total.Quantile(0.99); known {
+		return wholeMillis(d)
+	}
+	return "lost"
+}
+
+// sizeColumn returns a column about a case's samples.
+func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) table.Column[caseLine] {
+	value := func(l caseLine) int64 { return of(l.Peak()) }
+	return table.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
+		For(always, head, func(l caseLine) string { return megabytes(value(l)) })
+}
+
+// lossTime returns the time from the first lost request to the last one.
+func lossTime(l *caseLine) time.Duration { return l.total.LastLost - l.total.FirstLost }
+
+func lostWithin(l caseLine) string {
+	if l.sum.Lost() == 0 {
+		return ""
+	}
+	return seconds(lossTime(&l))
+}
+
+// writeEvents writes the details of all cases, or only their table for the first screen.
+func (a *Report) writeEvents(d *table.Document, out table.Outputs) {
+	heads, cells := table.Shown(out, a.caseColumns(), slices.Values(a.caseLines()))
+	d.Table(1, heads, cells)
+	if out == table.Brief {
+		return
+	}
+	d.Paragraph("Each character is a second: all requests were responded to (.), some (o) or none (#).")
+	var strips [][]string
+	for _, l := range a.caseLines() {
+		strips = append(strips, []string{l.Title, l.strip()})
+	}
+	d.Table(2, []string{"", "seconds"}, strips)
+	for _, l := range a.caseLines() {
+		d.Paragraph(l.Title + ": " + l.About + ". " + marksText(l.Case))
+	}
+}
+
+// strip returns a character for each second.
+func (l *caseLine) strip() string {
+	var b strings.Builder
+	for i := range l.total.Seconds {
+		switch s := &l.total.Seconds[i]; {
+		case s.Lost() == 0:
+			b.WriteByte('.')
+		case s.Outcomes[timeline.Response] > 0:
+			b.WriteByte('o')
+		default:
+			b.WriteByte('#')
+		}
+	}
+	return b.String()
+}
+
+// marksText returns the events of a case as a sentence.
+func marksText(c *timeline.Case) string {
+	var texts []string
+	for _, m := range c.Marks {
+		texts = append(texts, fmt.Sprintf("%s at %s", m.Text, seconds(m.At)))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return "Events: " + strings.Join(texts, ", ") + "."
+}
+
+// caseProblems returns the cases that were left out or disturbed.
+func (a *Report) caseProblems() (all []string) {
+	if a.Events == nil {
+		return nil
+	}
+	for i := range a.Events.Cases {
+		c := &a.Events.Cases[i]
+		if c.Absent != "" {
+			all = append(all, fmt.Sprintf("LEFT OUT: %s: %s", c.Title, c.Absent))
+		}
+		if why := c.Disturbance(a.Events.Timeout); why != "" {
+			all = append(all, c.Title+": "+why+". What was lost may not be the server's fault.")
+		}
+	}
+	return all
+}
+
+func seconds(d time.Duration) string {
+	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
+}
+
+func wholeMillis(d time.Duration) string {
+	return strconv.FormatFloat(float64(d)/1e6, 'f', 0, 64) + " ms"
+}
+
+func megabytes(bytes int64) string {
+	return strconv.FormatFloat(float64(bytes)/1e6, 'f', 0, 64) + " MB"
+}

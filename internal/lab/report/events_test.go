@@ -1,0 +1,136 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// eventsRun has one case without a loss, and one that lost requests beside a crowd.
+func eventsRun() *sample.Run {
+	e := &timeline.Events{
+		Timeout: time.Second, Groups: []timeline.Group{{Name: "GET", PerSecond: 2}},
+		Cases: []timeline.Case{
+			{Name: "a", Title: "upgrade", About: "One"}, {Name: "b", Title: "restart", About: "Other"},
+		},
+	}
+	for i := range e.Cases {
+		var t timeline.Traffic
+		for n := range 6 {
+			due, o, status := time.Duration(n)*500*time.Millisecond, timeline.Response, 200
+			if i == 1 && (n == 2 || n == 3) {
+				o, status = timeline.Refused, 0
+			} else if i == 1 && n == 4 {
+				o, status = timeline.Status, 502
+			}
+			t.Add(timeline.Request{Due: due, Outcome: o, Status: status, Took: time.Duration(n+1) * time.Millisecond})
+		}
+		e.Cases[i].Groups = []timeline.Traffic{t}
+		e.Cases[i].Marks = []timeline.Mark{{At: time.Second, Text: "SIGTERM"}}
+	}
+	return &sample.Run{
+		Experiment: "deploy", Flags: []string{"deploy", "--only", "a,b"}, Title: "A deploy", Question: "How many?",
+		Seconds: 6, Measure: 3 * time.Second, Events: e,
+	}
+}
+
+func TestVerdictCountsLosses(t *testing.T) {
+	r := eventsRun()
+	want := "No request was lost with upgrade. restart lost 3 of 6 requests, within 1.0 s."
+	if got := New(r).Verdict(); got != want {
+		t.Errorf("got %s", got)
+	}
+	r.Events.Cases[1].Samples = []timeline.Sample{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 9e6, Crowd: 500}}
+	r.Events.Cases[0].Samples = []timeline.Sample{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 3e6, Crowd: 500}}
+	want = "No request was lost with upgrade. restart lost 3 of 6 requests, from 500 slow connections on. " +
+		"Memory grew least with upgrade (1 MB) and most with restart (7 MB)."
+	if got := New(r).Verdict(); got != want {
+		t.Errorf("got %s", got)
+	}
+	if got := New(&sample.Run{Events: new(timeline.Events)}).Verdict(); got != "Nothing was measured." {
+		t.Error(got)
+	}
+}
+
+func TestTextHasTheSeconds(t *testing.T) {
+	var b bytes.Buffer
+	if err := New(eventsRun()).WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
+	}
+}
+
+// The bars of a second are as high as its requests, and a loss is visible.
+func TestChartStacksOutcomes(t *testing.T) {
+	r := eventsRun()
+	c := New(r).strip(&r.Events.Cases[1])
+	heights := make(map[string]float64)
+	for _, b := range c.Bars {
+		heights[b.Class] += b.Height
+		if b.Y < c.Top-1 || b.Y+b.Height > c.Foot+1 {
+			t.Errorf("outside: %+v", b)
+		}
+	}
+	if heights["outcome-refused"] != barsHeight || heights["outcome-error-page"] != barsHeight/2 {
+		t.Errorf("%v", heights)
+	}
+	if c.Memory != "" || len(c.Marks) != 1 {
+		t.Errorf("%+v", c)
+	}
+	r.Events.Cases[1].Samples = []timeline.Sample{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
+	if c = New(r).strip(&r.Events.Cases[1]); c.Memory == "" || c.Crowd == "" {
+		t.Error("a crowd has no lines")
+	}
+}
+
+func TestFilesOfEventsAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	r := eventsRun()
+	r.Events.Cases = append(r.Events.Cases, timeline.Case{Name: "c", Title: "nginx <b>", Absent: "nginx is missing"})
+	r.Events.Cases[1].Marks = append(r.Events.Cases[1].Marks, timeline.Mark{At: 2 * time.Second, Text: "SIGKILL"})
+	r.Events.Cases[1].Samples = []timeline.Sample{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
+	testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), "")
+	if err := errors.Join(r.Write(dir), New(r).WriteFiles(dir)); err != nil {
+		t.Fatal(err)
+	}
+	var before, after strings.Builder
+	again, err := sample.Read(dir)
+	if err := errors.Join(err, New(r).WriteText(&before), New(again).WriteText(&after)); err != nil ||
+		before.String() != after.String() {
+		t.Errorf("read again: %v\n%s\nwant\n%s", err, after.String(), before.String())
+	}
+	for name, want := range map[string]string{
+		"report.html": "LEFT OUT: nginx &lt;b&gt;: nginx is missing", "report.md": "# A deploy",
+		"run.json":    `"experiment": "deploy"`,
+		"events.csv":  "case,clients,second,response,error_page,refused,closed,timeout,slowest_ms,latest_ms\na,GET,0,2,0,0,0,0,2,0",
+		"results.csv": "case,requests,lost", "memory.csv": "case,s,memory_bytes",
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no %q (%v)", name, want, err)
+		}
+	}
+	page, err := os.ReadFile(filepath.Join(dir, "report.html"))
+	for _, want := range []string{
+		`<path class="memory" d="M`, `<path class="crowd" d="M`, `text-anchor="end">SIGKILL<`,
+	} {
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("the page has no %q (%v)", want, err)
+		}
+	}
+	if r.Complete() {
+		t.Error("a run without a case is complete")
+	}
+}
