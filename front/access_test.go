@@ -52,8 +52,9 @@ func TestRealIPIsNginxs(t *testing.T) {
 	for _, s := range sets {
 		theirs, _ := serveNginx(t, "", fmt.Sprintf(`%s location / { return 200 "%s"; }`, s.nginx, want))
 		c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: want}}})
-		if c.Hosts[0].Defaults.RealIP = s.realIP; s.realIP.Recursive { // the place does not matter
-			c.Hosts[0].Locations[0].RealIP, c.Hosts[0].Defaults.RealIP = s.realIP, conf.RealIP{}
+		settings := &conf.Settings{RealIP: s.realIP}
+		if c.Hosts[0].Defaults = settings; s.realIP.Recursive { // the place does not matter
+			c.Hosts[0].Locations[0].Settings, c.Hosts[0].Defaults = settings, nil
 		}
 		us := serveHandler(t, newFront(t, c))
 		for _, value := range forwarded() {
@@ -130,13 +131,13 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 			conf.Settings{Password: &conf.Password{Realm: "off", File: conf.Text(missing)}}},
 	}
 	var locations strings.Builder
-	c := conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{}}}}
+	c := conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{}}}}
 	realIP := conf.RealIP{Unix: true, Header: "X-Forwarded-For"}
 	for i, s := range sets {
 		fmt.Fprintf(&locations, "location /%d { empty_gif; %s }\n", i, s.nginx)
 		s.settings.RealIP = realIP
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
-			Settings: s.settings})
+			Settings: &s.settings})
 	}
 	theirs, _ := serveNginx(t, "set_real_ip_from unix:; real_ip_header X-Forwarded-For;", locations.String())
 	us := serveHandler(t, newFront(t, c, quiet()))
@@ -182,7 +183,7 @@ func TestMappedNetworksApplyToIPv4(t *testing.T) {
 		{"::ffff:10.1.2.3/128", [3]int{403, 200, 200}},
 		{"::/0", [3]int{200, 200, 403}},
 	} {
-		c := oneHost(conf.Location{Path: "/", Empty: true, Settings: conf.Settings{
+		c := oneHost(conf.Location{Path: "/", Empty: true, Settings: &conf.Settings{
 			RealIP: conf.RealIP{Unix: true, Header: "X-Forwarded-For"},
 			Access: []conf.AccessRule{{Deny: true, Net: netip.MustParsePrefix(test.denied)}},
 		}})

@@ -111,7 +111,7 @@ func TestEncodedBodiesAreNotAdded(t *testing.T) {
 func TestAdditionOfTheSameCachedResponse(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") })
 	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}, Key: "one"}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].AddBefore, c.Hosts[0].Locations[0].AddAfter = "/x", "/x"
+	c.Hosts[0].Locations[0].Settings.AddBefore, c.Hosts[0].Locations[0].Settings.AddAfter = "/x", "/x"
 	us := serveHandler(t, newFront(t, c, quiet()))
 	for range 2 {
 		if got := us.get("/x"); strings.Count(got.body, to) != 3 {
@@ -122,7 +122,7 @@ func TestAdditionOfTheSameCachedResponse(t *testing.T) {
 
 // Paths of added bodies are checked.
 func TestInvalidAdditionIsRejected(t *testing.T) {
-	if h, err := front.New(oneHost(conf.Location{Path: "/", Settings: conf.Settings{AddAfter: "x"}})); err == nil {
+	if h, err := front.New(oneHost(conf.Location{Path: "/", Settings: &conf.Settings{AddAfter: "x"}})); err == nil {
 		_ = h.Close()
 		t.Error("accepted")
 	}

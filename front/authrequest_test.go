@@ -20,9 +20,9 @@ import (
 // content.
 func withAuthRequest(auth, content conf.Proxy, set ...conf.Set) conf.Config {
 	return oneHost(
-		conf.Location{Match: "=", Path: "/auth", Internal: true, Proxy: &auth},
+		conf.Location{Match: "=", Path: "/auth", Internal: true, Proxy: &auth, Settings: &conf.Settings{}},
 		conf.Location{Path: "/", Proxy: &content,
-			Settings: conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth", Set: set}}},
+			Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth", Set: set}}},
 	)
 }
 
@@ -128,7 +128,7 @@ func TestAuthRequestSharesVariables(t *testing.T) {
 	c.Hosts[0].Locations[0].Steps = []conf.Step{conf.Set{Name: "inner", Value: "$uri"},
 		conf.Set{Name: "outer", Value: "$outer again"}}
 	c.Hosts[0].Locations[1].Steps = []conf.Step{conf.Set{Name: "outer", Value: "once"}}
-	c.Hosts[0].Locations[1].Header = []conf.AddHeader{{Name: "B", Value: "$b"},
+	c.Hosts[0].Locations[1].Settings.Header = []conf.AddHeader{{Name: "B", Value: "$b"},
 		{Name: "Rest", Value: "$args $outer $upstream_http_x_user"}, {Name: "Same", Value: "$c $request_id"}}
 	a := serveHandler(t, newFront(t, c, quiet(),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
@@ -155,7 +155,7 @@ func TestAuthRequestResponseIsCached(t *testing.T) {
 	c := withAuthRequest(auth, conf.Proxy{To: "app"}, conf.Set{Name: "user", Value: "$upstream_http_x_user"},
 		conf.Set{Name: "state", Value: "$upstream_cache_status"})
 	c.Caches = []conf.Cache{{Name: "z"}}
-	c.Hosts[0].Locations[1].Header = []conf.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
+	c.Hosts[0].Locations[1].Settings.Header = []conf.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	misses := int64(0)
@@ -220,7 +220,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 		c.LogFormats = []conf.LogFormat{{Name: "f", Text: "$uri $status"}}
 		file := t.TempDir() + "/log"
 		for i := range c.Hosts[0].Locations {
-			c.Hosts[0].Locations[i].Logs = []conf.Log{{Path: file, Format: "f"}}
+			c.Hosts[0].Locations[i].Settings.Logs = []conf.Log{{Path: file, Format: "f"}}
 		}
 		a := serveHandler(t, newFront(t, c, quiet(),
 			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter,
@@ -254,7 +254,7 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"})
 	c.Conns = []conf.Zone{{Name: "z", Key: "$host"}}
-	c.Hosts[0].Locations[0].Conns = []conf.ConnLimit{{Zone: "z", Max: 1}}
+	c.Hosts[0].Locations[0].Settings.Conns = []conf.ConnLimit{{Zone: "z", Max: 1}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/wait" {
@@ -302,13 +302,13 @@ func TestInvalidAuthRequestIsRejected(t *testing.T) {
 		"variable $uri cannot be set":                 {URI: "/auth", Set: []conf.Set{{Name: "uri", Value: "x"}}},
 		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []conf.Set{{Name: "a", Value: "$nosuch"}}},
 	} {
-		if _, err := front.New(oneHost(conf.Location{Path: "/", Settings: conf.Settings{AuthRequest: &a}}),
+		if _, err := front.New(oneHost(conf.Location{Path: "/", Settings: &conf.Settings{AuthRequest: &a}}),
 			quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
 	c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "[$a]"}},
-		Settings: conf.Settings{AuthRequest: &conf.AuthRequest{Set: []conf.Set{{Name: "a", Value: "x"}}}}})
+		Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{Set: []conf.Set{{Name: "a", Value: "x"}}}}})
 	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
 		t.Errorf("without a subrequest: %d %q", got.status, got.body)
 	}
@@ -319,8 +319,8 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 	for _, settings := range []conf.Settings{{}, {SendTimeout: time.Minute}} {
 		c := withAuthRequest(conf.Proxy{To: conf.Text(serve(t, respondAsWanted))},
 			conf.Proxy{To: conf.Text(serve(t, echo))})
-		settings.AuthRequest = c.Hosts[0].Locations[1].AuthRequest
-		c.Hosts[0].Locations[1].Settings = settings
+		settings.AuthRequest = c.Hosts[0].Locations[1].Settings.AuthRequest
+		c.Hosts[0].Locations[1].Settings = &settings
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 		s.EnableHTTP2 = true
 		s.StartTLS()

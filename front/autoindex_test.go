@@ -27,7 +27,7 @@ func TestListingCanBeParsed(t *testing.T) {
 	must(t, os.Symlink("nowhere", filepath.Join(root, "link")))
 	in := func(format string) conf.Location {
 		s := conf.Settings{Files: conf.Files{Alias: conf.Text(root + "/"), Listing: true, ListingFormat: format}}
-		return conf.Location{Path: "/" + format + "/", Settings: s}
+		return conf.Location{Path: "/" + format + "/", Settings: &s}
 	}
 	a := serveHandler(t, newFront(t, oneHost(in("json"), in("xml"), in("html")), quiet()))
 
@@ -65,7 +65,7 @@ func TestListingCanBeParsed(t *testing.T) {
 
 // A format that does not exist is an error of the configuration.
 func TestListingFormatIsChecked(t *testing.T) {
-	c := oneHost(conf.Location{Path: "/", Settings: conf.Settings{Files: conf.Files{ListingFormat: "yaml"}}})
+	c := oneHost(conf.Location{Path: "/", Settings: &conf.Settings{Files: conf.Files{ListingFormat: "yaml"}}})
 	if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), `autoindex_format: invalid format "yaml"`) {
 		t.Error(err)
 	}

@@ -131,7 +131,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
 	log := filepath.Join(t.TempDir(), "log")
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"},
-		Settings: conf.Settings{Logs: []conf.Log{{Path: log, Format: "hosts"}}}})
+		Settings: &conf.Settings{Logs: []conf.Log{{Path: log, Format: "hosts"}}}})
 	c.LogFormats = []conf.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
 	h := newFront(t, c, front.Bind("app", app), quiet())
 	var outer *http.Request
@@ -169,7 +169,7 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	var first, second *http.Request
 	h := newFront(t, oneHost(
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app", Intercept: true},
-			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
+			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
 		conf.Location{Path: "@other", Match: "@", Proxy: &conf.Proxy{To: "other"}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first = r
@@ -210,9 +210,9 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 	c := oneHost(
 		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
 			CookiePaths: []conf.Replace{{From: "/a/", To: "/b/"}}},
-			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
+			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
 		conf.Location{Path: "/i/", Internal: true,
-			Settings: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
+			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
 	for _, test := range []struct {
@@ -286,7 +286,7 @@ func TestBodyLimitsApplyToBoundHandlers(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := proxyTo(conf.Proxy{To: "app"})
-	c.Hosts[0].Locations[0].MaxBody = 10
+	c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: 10}
 	a := serveHandler(t, newFront(t, c,
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == "POST" {
@@ -318,7 +318,7 @@ func TestSilentBoundHandlerResponds(t *testing.T) {
 	a := serveHandler(t, newFront(t, oneHost(
 		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}}},
 		conf.Location{Path: "/i/", Internal: true,
-			Settings: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
+			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 	), front.Bind("app", app), quiet()))
 	if got := a.get("/a/?X-Secret=x"); got.status != 200 || got.header.Get("X-Secret") != "" {
 		t.Errorf("what is hidden: %+v", got)
@@ -334,7 +334,7 @@ func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
 	c := oneHost(
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Intercept: true},
-			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{502}, Status: -1,
+			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{502}, Status: -1,
 				Target: "@app"}}}},
 		conf.Location{Match: "@", Path: "@app", Proxy: &conf.Proxy{To: "app"}},
 	)

@@ -167,10 +167,10 @@ func TestPartOfAnotherLengthIsNotRecoded(t *testing.T) {
 // An added body gets the charset of the response.
 func TestAddedBodyIsRecoded(t *testing.T) {
 	c := oneHost(
-		conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "p"}}, Settings: conf.Settings{
+		conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "p"}}, Settings: &conf.Settings{
 			AddAfter: "/after", SourceCharset: "b", Files: conf.Files{Charset: "a", DefaultType: "text/html"}}},
 		conf.Location{Path: "/after", Steps: []conf.Step{conf.Return{Status: 200, Text: "P\x84"}},
-			Settings: conf.Settings{SourceCharset: "b", Files: conf.Files{DefaultType: "text/html"}}},
+			Settings: &conf.Settings{SourceCharset: "b", Files: conf.Files{DefaultType: "text/html"}}},
 	)
 	c.CharsetMaps = map[string]map[string]map[byte]string{"a": {"b": {0xe4: "\x84", 'p': "P"}}}
 	us := serveHandler(t, newFront(t, c, quiet()))

@@ -32,6 +32,7 @@ type compiler struct {
 	textNeeds     needs        // of the text at hand
 	namedTargets  []string     // of the host: they must exist
 	shares        shares
+	noSettings    conf.Settings // of places without Settings
 
 	encoders map[encoderKey]*encoderPool
 	logFiles map[string]*accesslog.File // by path

@@ -63,7 +63,7 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		{"address", conf.Config{Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: "localhost:80"}}},
 			{Listen: []conf.Listen{{Addr: "*:81"}}}}}, `"localhost:80"`},
 		{"no named location", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "@none"},
-			Settings: conf.Settings{Files: conf.Files{Root: "/srv"}}})}, `unknown named location "@none"`},
+			Settings: &conf.Settings{Files: conf.Files{Root: "/srv"}}})}, `unknown named location "@none"`},
 		{"try_files alone", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x"}})},
 			"nginx.conf:12: try_files"},
 		{"try_files status", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "=4x"}})},
@@ -71,7 +71,7 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		{"two contents", conf.Config{Hosts: loc(conf.Location{Proxy: &conf.Proxy{To: "app"}, Empty: true})},
 			"more than one of Proxy"},
 		{"relative root",
-			conf.Config{Hosts: loc(conf.Location{Settings: conf.Settings{Files: conf.Files{Root: "html"}}})},
+			conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{Files: conf.Files{Root: "html"}}})},
 			`"html" is not absolute`},
 		{"set what is the server's", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Set{Name: "uri",
 			Value: "x"}}})},
@@ -81,11 +81,11 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		{"match", conf.Config{Hosts: loc(conf.Location{Match: "!"})}, `nginx.conf:12: invalid match "!"`},
 		{"flag", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Rewrite{Pattern: "x", To: "/y",
 			Flag: "lost"}}})}, `invalid flag "lost"`},
-		{"symlinks", conf.Config{Hosts: loc(conf.Location{Settings: conf.Settings{
+		{"symlinks", conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{
 			Files: conf.Files{DisableSymlinks: "off"}}})}, `nginx.conf:12: invalid DisableSymlinks "off"`},
-		{"body file", conf.Config{Hosts: loc(conf.Location{Settings: conf.Settings{BodyFile: "yes"}})},
+		{"body file", conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{BodyFile: "yes"}})},
 			`nginx.conf:12: invalid BodyFile "yes"`},
-		{"modified since", conf.Config{Hosts: loc(conf.Location{Settings: conf.Settings{ModifiedSince: "exact"}})},
+		{"modified since", conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{ModifiedSince: "exact"}})},
 			`nginx.conf:12: invalid ModifiedSince "exact"`},
 		{"escape", conf.Config{Hosts: host(), LogFormats: []conf.LogFormat{{Name: "f", Escape: "JSON"}}},
 			`log format "f": invalid Escape "JSON"`},
@@ -97,7 +97,7 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 			To: "?a"}}})},
 			"the new path is empty"},
 		{"error page",
-			conf.Config{Hosts: loc(conf.Location{Settings: conf.Settings{
+			conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{
 				ErrorPages: []conf.ErrorPage{{Statuses: []int{200}, Target: "/x"}}}})},
 			"nginx.conf:12: error page: invalid status 200"},
 		{"map twice", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m"}, {Name: "M"}}}, "duplicate map $m"},
@@ -129,7 +129,7 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 func TestRejectedReloadChangesNothing(t *testing.T) {
 	dir := site(t, "x")
 	files := func(root string) conf.Config {
-		return conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(root)}}}}}
+		return conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(root)}}}}}
 	}
 	h := newFront(t, files(dir))
 	bad := files(site(t))

@@ -131,7 +131,7 @@ func TestCompressionLevelsAreChecked(t *testing.T) {
 		if test.brotli {
 			s = conf.Settings{Brotli: s.Zstd}
 		}
-		h, err := front.New(oneHost(conf.Location{Path: "/", Settings: s}))
+		h, err := front.New(oneHost(conf.Location{Path: "/", Settings: &s}))
 		if (err == nil) != test.ok {
 			t.Errorf("%+v: %v", test, err)
 		}

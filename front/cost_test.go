@@ -54,7 +54,7 @@ func costs(t testing.TB) (all []costCase) {
 	received := request("a.example", "/")
 	own := received.WithContext(context.WithValue(received.Context(), http.ServerContextKey,
 		&http.Server{Handler: bound}))
-	file := []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}}}
+	file := []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}}}
 	return []costCase{
 		{"bound", bound, received, 1},
 		{"bound-own", bound, own, 1}, // the server's own handler: its request is not copied

@@ -38,15 +38,15 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 func TestCurrentLinkTargetIsServed(t *testing.T) {
 	dir, deploy := releases(t)
 	at := func(path string, f conf.Files) conf.Location {
-		return conf.Location{Path: path, Settings: conf.Settings{Files: f}}
+		return conf.Location{Path: path, Settings: &conf.Settings{Files: f}}
 	}
 	current := conf.Text(dir + "/current")
 	missing := at("/error/", conf.Files{Root: current})
-	missing.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/err.html"}}
+	missing.Settings.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/err.html"}}
 	tried := at("/tried/", conf.Files{Root: current})
 	tried.TryFiles = []conf.Text{"/only1", "/only2", "=404"}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Defaults: conf.Settings{Files: conf.Files{Root: current, Precompressed: []string{"gzip", "br", "zstd"}}},
+		Defaults: &conf.Settings{Files: conf.Files{Root: current, Precompressed: []string{"gzip", "br", "zstd"}}},
 		Locations: []conf.Location{
 			at("/alias/", conf.Files{Alias: current + "/"}), at("/file", conf.Files{Alias: current + "/x"}),
 			at("/below/", conf.Files{Alias: conf.Text(dir) + "/"}),
@@ -99,9 +99,10 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 func TestChangedFilesAreServed(t *testing.T) {
 	dir := site(t, "x", "real")
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir), Precompressed: []string{"gzip", "br", "zstd"}}},
+		Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir),
+			Precompressed: []string{"gzip", "br", "zstd"}}},
 		Locations: []conf.Location{{Path: "/alias",
-			Settings: conf.Settings{Files: conf.Files{Alias: conf.Text(dir + "/later")}}}},
+			Settings: &conf.Settings{Files: conf.Files{Alias: conf.Text(dir + "/later")}}}},
 	}}})
 	check := func(target, want string) {
 		t.Helper()
@@ -157,7 +158,7 @@ func TestDisableSymlinksRejectsLinks(t *testing.T) {
 	}
 	at := func(path, how string, from, root conf.Text) conf.Location {
 		return conf.Location{Path: path,
-			Settings: conf.Settings{Files: conf.Files{Alias: root + "/", DisableSymlinks: how, SymlinksFrom: from}}}
+			Settings: &conf.Settings{Files: conf.Files{Alias: root + "/", DisableSymlinks: how, SymlinksFrom: from}}}
 	}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
 		at("/off/", "", "", root), at("/on/", "on", "", root),

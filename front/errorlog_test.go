@@ -31,7 +31,7 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 	at := func(path string, change func(s *conf.Settings)) conf.Location {
 		own := s
 		change(&own)
-		return conf.Location{Path: path, Settings: own}
+		return conf.Location{Path: path, Settings: &own}
 	}
 	limited := func(path string, change func(s *conf.Settings)) conf.Location {
 		l := at(path, change)
@@ -83,7 +83,7 @@ func TestLevelsOfErrorLogs(t *testing.T) {
 		ErrorLog: one("debug", "debug", one("notice", "notice", one("warn", "warn", nil))), RequestLogLevel: "notice",
 		Requests: []conf.RequestLimit{{Zone: "one"}},
 	}
-	c := oneHost(conf.Location{Path: "/x", Settings: s, Empty: true})
+	c := oneHost(conf.Location{Path: "/x", Settings: &s, Empty: true})
 	c.Requests = []conf.Zone{{Name: "one", Key: "$host", Rate: 0.01}}
 	h := newFront(t, c)
 	a := serveHandler(t, onNumbered(h))

@@ -24,7 +24,7 @@ func ExampleNew() {
 					To: "app", Header: []conf.Field{{Name: "X-Real-IP", Value: "$remote_addr"}},
 				}},
 				{Path: "/old/", Steps: []conf.Step{conf.Return{Status: 301, Text: "https://$host/"}}},
-				{Path: "/internal/", Settings: conf.Settings{Access: []conf.AccessRule{{Deny: true}}}},
+				{Path: "/internal/", Settings: &conf.Settings{Access: []conf.AccessRule{{Deny: true}}}},
 			},
 		}},
 	}, front.Bind("app", app))

@@ -30,10 +30,10 @@ func TestExplainRunsNothing(t *testing.T) {
 		Upstreams: []conf.Upstream{{Name: "users", Servers: []conf.Server{{Addr: l.Addr().String()}}}},
 		Hosts: []conf.Host{{Pos: "x:1", Names: []string{"a"}, Locations: []conf.Location{
 			{Path: "/", Pos: "x:2", Proxy: &conf.Proxy{To: "app"},
-				Settings: conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth"}}},
+				Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth"}}},
 			{Path: "/auth", Match: "=", Pos: "x:3", Proxy: &conf.Proxy{To: "users"}},
 			{Path: "/gone", Pos: "x:4", Steps: []conf.Step{conf.Return{Status: 410}},
-				Settings: conf.Settings{
+				Settings: &conf.Settings{
 					ErrorPages: []conf.ErrorPage{{Statuses: []int{410}, Target: "/page", Status: 200}},
 				}},
 		}}},

@@ -71,10 +71,9 @@ func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
 	defer r.mu.Unlock()
 	h, ok := r.roots.Get(from)
 	if !ok {
-		config := f.config
-		config.SymlinksFrom = from
-		config.Limits = shareOf(maxRoots)
-		handler, err := files.New(config)
+		kind := f.handlerKind
+		kind.symlinksFrom, kind.limits = from, shareOf(maxRoots)
+		handler, err := kind.open(f.types)
 		if err != nil {
 			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made a handler for the same root
 		}

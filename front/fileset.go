@@ -1,6 +1,7 @@
 package front
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -18,11 +19,11 @@ type fileSet struct {
 	alias  bool   // root is an Alias
 	prefix string // of paths, which alias replaces; "" with a regular expression
 
-	dir     string         // the part of root without variables
-	handler *files.Handler // for dir
-	from    text           // disable_symlinks from=, if that has variables
-	roots   *fileRoots     // handlers by from; nil if from is constant
-	config  files.Config
+	dir         string         // the part of root without variables
+	handler     *files.Handler // for dir
+	from        text           // disable_symlinks from=, if that has variables
+	roots       *fileRoots     // handlers by from; nil if from is constant
+	handlerKind handlerKind    // of handler and roots
 
 	index         []text
 	random        bool // a random file comes before the index
@@ -327,68 +328,66 @@ func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
 	return "", false
 }
 
-// files compiles the files of a location.
-func (c *compiler) files(loc *location, from *conf.Location) error {
-	s := &from.Files
-	typed := *s
-	if c.recodes(&from.Settings) {
-		typed.Charset = "" // the recoding adds it
-	}
-	listing, err := newListing(s)
-	if err != nil {
-		return err
-	}
-	f := fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s),
-		listing: listing}
-	key, isShared := f.filesKey(from)
-	if loc.files = c.shares.files[key]; isShared && loc.files != nil {
-		return nil
-	}
-	loc.files = new(f)
-	if isShared {
-		c.shares.files[key] = loc.files
-	}
-	return c.compileFiles(loc, from)
+// filesKey is all that the files of locations differ in.
+type filesKey struct {
+	rules  *rules
+	isUsed bool   // the directory is opened; otherwise only variables and error pages refer to it
+	prefix string // of paths, which Alias replaces
 }
 
-// compileFiles completes the files of a location.
-func (c *compiler) compileFiles(loc *location, from *conf.Location) (err error) {
-	s, f := &from.Files, loc.files
+// files compiles the files of a location, or returns those of another one with the same key.
+func (c *compiler) files(loc *location, from *conf.Location) (*fileSet, error) {
+	key := filesKey{rules: loc.rules, isUsed: from.TryFiles != nil || servesFiles(from)}
+	if s := &loc.settings.Files; s.Alias != "" {
+		if key.prefix = s.AliasPath; key.prefix == "" && loc.pattern == nil {
+			key.prefix = from.Path
+		}
+	}
+	if f := c.shares.files[key]; f != nil {
+		return f, nil
+	}
+	f, err := c.newFiles(key)
+	c.shares.files[key] = f
+	return f, err
+}
+
+func (c *compiler) newFiles(key filesKey) (*fileSet, error) {
+	settings := key.rules.settings
+	s := &settings.Files
+	typed := *s
+	if c.recodes(settings) {
+		typed.Charset = "" // the recoding adds it
+	}
+	f := &fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s),
+		prefix: key.prefix, alias: s.Alias != ""}
+	var err error
+	if f.listing, err = newListing(s); err != nil {
+		return nil, err
+	}
 	index := s.Index
 	if index == nil {
 		index = []conf.Text{"index.html"}
 	}
 	if f.index, err = c.texts(index); err != nil {
-		return fmt.Errorf("index: %w", err)
+		return nil, fmt.Errorf("index: %w", err)
 	}
-	root := s.Root
-	if s.Alias != "" {
-		root, f.alias = s.Alias, true
-		if f.prefix = s.AliasPath; f.prefix == "" && loc.pattern == nil {
-			f.prefix = from.Path
-		}
-	}
+	root := cmp.Or(s.Alias, s.Root)
 	if f.root, err = c.text(root); err != nil {
-		return fmt.Errorf("root: %w", err)
+		return nil, fmt.Errorf("root: %w", err)
 	}
-	if loc.tryFiles, err = c.tryFiles(from.TryFiles); err != nil {
-		return fmt.Errorf("try_files: %w", err)
-	}
-	f.config = files.Config{
-		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true,
-		Compress: files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
-		ByPath:   true, DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
-		ModifiedExact: from.ModifiedSince == "", MaxRanges: from.MaxRanges,
+	f.handlerKind = handlerKind{
+		listing: s.Listing, siblings: strings.Join(s.Precompressed, " "), disableSymlinks: s.DisableSymlinks,
+		noEtag: s.NoEtag, modifiedExact: settings.ModifiedSince == "", maxRanges: settings.MaxRanges,
 	}
 	if s.DisableSymlinks != "" {
 		if f.from, err = c.text(trustedPart(s, root)); err != nil {
-			return fmt.Errorf("disable_symlinks: %w", err)
+			return nil, fmt.Errorf("disable_symlinks: %w", err)
 		}
 	}
 	if root == "" {
-		return nil
+		return f, nil
 	}
-	return c.openRoot(f, loc.tryFiles != nil || servesFiles(from))
+	return f, c.openRoot(f, key.isUsed)
 }
 
 // servesFiles reports whether files are the content of a location.
@@ -420,9 +419,10 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	if !used {
 		return nil
 	}
-	f.config.Dir, f.config.Limits = f.dir, c.fileShare
+	f.handlerKind.dir, f.handlerKind.limits = f.dir, c.fileShare
+	open := func() (*files.Handler, error) { return f.handlerKind.open(f.types) }
 	if !f.from.constant() {
-		probe, err := files.New(f.config) // those that requests need differ in SymlinksFrom only
+		probe, err := open() // those that requests need differ in symlinksFrom only
 		if err != nil {
 			return err
 		}
@@ -431,19 +431,42 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 		c.plan.releases = append(c.plan.releases, f.roots.close)
 		return nil
 	}
-	config := f.config
-	config.SymlinksFrom = f.from.literal
-	key := fmt.Sprintf("%s %v %v %q %q %v %v %d %v %s", config.Dir, config.Listing, config.Compress,
-		config.DisableSymlinks, config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.MaxRanges,
-		config.Limits, f.types.key)
-	open := func() (*files.Handler, error) { return files.New(config) }
-	at, release, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
+	f.handlerKind.symlinksFrom = f.from.literal
+	at, release, err := acquire(&c.state.files, handlerKey{f.handlerKind, f.types.key}, open,
+		func(h *files.Handler) { _ = h.Close() })
 	if err != nil {
 		return err
 	}
 	c.plan.releases = append(c.plan.releases, release)
 	f.handler = at
 	return nil
+}
+
+// handlerKind is all that the handlers of directories differ in, besides the media types.
+type handlerKind struct {
+	dir                           string
+	listing                       bool
+	siblings                      string // codings, separated by spaces
+	disableSymlinks, symlinksFrom string
+	noEtag, modifiedExact         bool
+	maxRanges                     int
+	limits                        files.Limits
+}
+
+// handlerKey identifies a handler, also for later plans.
+type handlerKey struct {
+	handlerKind
+	types string // their fingerprint
+}
+
+// open opens a handler.
+func (k *handlerKind) open(types *mediaTypes) (*files.Handler, error) {
+	return files.New(files.Config{
+		Dir: k.dir, Index: []string{}, Listing: k.listing, Dotfiles: true, HideDotfiles: true,
+		Compress: files.Compress{Siblings: k.siblings != "", SiblingCodings: strings.Fields(k.siblings)},
+		ByPath:   true, DisableSymlinks: k.disableSymlinks, SymlinksFrom: k.symlinksFrom, NoEtag: k.noEtag,
+		TypeOf: types.typeOf, ModifiedExact: k.modifiedExact, MaxRanges: k.maxRanges, Limits: k.limits,
+	})
 }
 
 func documentRoot(x *exchange) string { return x.loc.files.root.eval(x) }

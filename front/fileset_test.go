@@ -18,7 +18,7 @@ func TestNothingOutsideIsServed(t *testing.T) {
 	top := site(t, "public/x.txt", "public-secret", "secret", "public/d/y.txt", "w/secret")
 	dir := conf.Text(top + "/public")
 	at := func(path string, f conf.Files) conf.Location {
-		return conf.Location{Path: path, Settings: conf.Settings{Files: f}}
+		return conf.Location{Path: path, Settings: &conf.Settings{Files: f}}
 	}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
 		at("/i", conf.Files{Alias: dir + "/"}), at("/j", conf.Files{Alias: dir}), at("/k/",
@@ -26,10 +26,10 @@ func TestNothingOutsideIsServed(t *testing.T) {
 		at("/l/", conf.Files{Alias: dir}),
 		at("/m/", conf.Files{Alias: dir + "/$arg_d/"}), at("/r/", conf.Files{Root: dir + "/$arg_d"}),
 		at("/v/", conf.Files{Root: "$arg_d"}), at("/", conf.Files{Root: dir}),
-		{Match: "~", Path: "^/u/(.*)$", Settings: conf.Settings{Files: conf.Files{Alias: dir + "/$1"}}},
-		{Path: "/t/", TryFiles: []conf.Text{"$arg_f", "=404"}, Settings: conf.Settings{Files: conf.Files{Root: dir}}},
+		{Match: "~", Path: "^/u/(.*)$", Settings: &conf.Settings{Files: conf.Files{Alias: dir + "/$1"}}},
+		{Path: "/t/", TryFiles: []conf.Text{"$arg_f", "=404"}, Settings: &conf.Settings{Files: conf.Files{Root: dir}}},
 		{Path: "/w/", Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/$arg_p", Flag: "break"}},
-			Settings: conf.Settings{Files: conf.Files{Root: dir}}},
+			Settings: &conf.Settings{Files: conf.Files{Root: dir}}},
 	}}}})
 	for _, target := range []string{
 		"/i../secret", "/i..%2fsecret", "/i%2e%2e/secret", "/j../secret", "/j-secret", "/k/../secret",
@@ -61,7 +61,7 @@ func TestFileOptionsApply(t *testing.T) {
 	}
 	at := func(path string, f conf.Files) conf.Location {
 		f.Alias = conf.Text(dir + "/")
-		return conf.Location{Path: path, Settings: conf.Settings{Files: f}}
+		return conf.Location{Path: path, Settings: &conf.Settings{Files: f}}
 	}
 	locations := []conf.Location{
 		at("/gz/", conf.Files{Precompressed: []string{"gzip"}}),
@@ -111,7 +111,7 @@ func TestDirectoryMayHaveVariables(t *testing.T) {
 	h := newFront(t, conf.Config{
 		Maps: []conf.Map{{Name: "dir", Source: "$arg_d", Cases: []conf.Case{{From: "~^(\\d+)$",
 			To: conf.Text(top + "/$1")}}}},
-		Hosts: []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: "$dir"}}}},
+		Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: "$dir"}}}},
 	})
 	for range 2 {
 		for i := range 64 {
@@ -131,7 +131,7 @@ func TestDirectoryMayHaveVariables(t *testing.T) {
 func TestDirectoryMayAppearLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	h := newFront(t,
-		conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}}}})
+		conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}}}})
 	if got := get(t, h, "/x"); got.status != http.StatusNotFound {
 		t.Errorf("%d", got.status)
 	}
@@ -157,9 +157,9 @@ func TestErrorPageHasErrorsStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}},
+		Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}},
 		Locations: []conf.Location{
-			{Path: "/404/", Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404},
+			{Path: "/404/", Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404},
 				Target: "$arg_p"}},
 				Files: conf.Files{Root: conf.Text(dir)}}},
 			{Path: "/app", Proxy: &conf.Proxy{To: "app"}},
@@ -192,7 +192,7 @@ func TestRedirectCannotInject(t *testing.T) {
 		{Path: "/c", Steps: []conf.Step{conf.Rewrite{Pattern: "(?s)^/c(.*)$", To: "https://x.example/$1",
 			Flag: "redirect"}}},
 		{Path: "/d", Steps: []conf.Step{conf.Return{Status: 404}},
-			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
+			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
 	}}}})
 	for _, path := range []string{"/a", "/b", "/c", "/d"} {
 		got := get(t, h, path+"%0d%0aSet-Cookie:%20x=1%0d%0a%0d%0a")
@@ -206,7 +206,7 @@ func TestRedirectCannotInject(t *testing.T) {
 // The charset is added to all kinds of responses without one.
 func TestCharsetIsAdded(t *testing.T) {
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{
-		Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: conf.Settings{Files: conf.Files{Charset: "utf-8"}},
+		Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: &conf.Settings{Files: conf.Files{Charset: "utf-8"}},
 	}}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.URL.Query().Get("t"))
 		if e := r.URL.Query().Get("e"); e != "" {

@@ -9,8 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 // filters are what a location does to responses, and whether it observes them.
@@ -32,15 +30,32 @@ type filters struct {
 	needsHeader     bool          // a response's fields are read or replaced: see proxyfields.go
 }
 
-// filters compiles the filters of a location. A bound handler's responses have no timeout unless
-// the Settings set one.
-func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*filters, error) {
+// filtersKey is all that the filters of locations differ in.
+type filtersKey struct {
+	rules      *rules
+	isBound    bool // the upstream is a bound handler
+	intercepts bool // Proxy.Intercept
+}
+
+// filters compiles the filters of a location, or returns those of another one with the same key.
+func (c *compiler) filters(key filtersKey) (*filters, error) {
+	if f := c.shares.filters[key]; f != nil {
+		return f, nil
+	}
+	f, err := c.newFilters(key)
+	c.shares.filters[key] = f
+	return f, err
+}
+
+// newFilters compiles filters. A bound handler's responses have no timeout unless the Settings set
+// one.
+func (c *compiler) newFilters(key filtersKey) (*filters, error) {
+	s, id := key.rules.settings, key.rules.userID
 	f := filters{noChunks: s.NoChunks}
 	if id != nil && id.from.Mode != "log" {
 		f.userID = id
 	}
-	bound := pass != nil && c.options.bound[string(pass.To)] != nil
-	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {
+	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !key.isBound {
 		f.sendTimeout = defaultTimeout
 	}
 	var err error
@@ -83,14 +98,8 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy, id *userID) (*fil
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
-		pass != nil && pass.Intercept
+		key.intercepts
 	f.observes = isObserved || len(f.fields) > 0 || f.userID != nil || f.needsHeader
-	if shared := c.shares.filters[f.sendTimeout]; shared != nil && !f.observes {
-		return shared, nil
-	}
-	if !f.observes {
-		c.shares.filters[f.sendTimeout] = &f
-	}
 	return &f, nil
 }
 

@@ -86,7 +86,7 @@ func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func TestErrorPageReplacesUpstreamError(t *testing.T) {
 	pass := &conf.Proxy{To: "app", Intercept: true}
 	us := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", Proxy: pass, Settings: conf.Settings{
+		conf.Location{Path: "/", Proxy: pass, Settings: &conf.Settings{
 			ErrorPages: []conf.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"},
 				{Statuses: []int{401}, Target: "/page"}},
 		}},

@@ -82,7 +82,7 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 func TestHandlerResponds(t *testing.T) {
 	dir := site(t, "index.html", "a/index.html", "a/x.txt", "b/", "f.html")
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
-		{Path: "/", Settings: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
+		{Path: "/", Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 		{Path: "/r", Steps: []conf.Step{conf.Return{Status: 200, Text: "hi $uri$is_args$args"}}},
 		{Path: "/go/", Proxy: &conf.Proxy{To: "app"}},
 	}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter,

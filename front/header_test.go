@@ -31,7 +31,7 @@ func TestAddHeaderIsSameAsNginx(t *testing.T) {
 		fmt.Fprintf(&locations, "location = %s { return %d /to; }\n", path, status)
 		ours = append(ours, conf.Location{
 			Match: "=", Path: path, Steps: []conf.Step{conf.Return{Status: status, Text: "/to"}},
-			Settings: settings,
+			Settings: &settings,
 		})
 	}
 	theirs, _ := serveNginx(t, "", `add_header X-A "a $arg_v"; add_header X-A $arg_v; add_header x-always 1 always;
@@ -148,7 +148,7 @@ func TestAddHeaderCannotInject(t *testing.T) {
 	us := serveHandler(t, newFront(t, oneHost(conf.Location{
 		Path:  "/",
 		Steps: []conf.Step{conf.Return{Status: 200, Text: "x"}},
-		Settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-Uri", Value: "$uri"},
+		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Uri", Value: "$uri"},
 			{Name: "Content-Type", Value: "text/x"}}},
 	})))
 	if got := us.get("/a%0d%0aX-Evil:%201"); got.header["X-Evil"] != nil ||
@@ -170,7 +170,7 @@ func TestAddHeaderCannotInject(t *testing.T) {
 	for _, a := range []conf.AddHeader{{Name: "a b"}, {Name: ""}, {Name: "X", Value: "a\nb"},
 		{Name: "content-length", Value: "1"}, {Name: "X", Value: "$nothing"}} {
 		if _, err := front.New(oneHost(conf.Location{Path: "/", Pos: "x.conf:7",
-			Settings: conf.Settings{Header: []conf.AddHeader{a}}})); err == nil ||
+			Settings: &conf.Settings{Header: []conf.AddHeader{a}}})); err == nil ||
 			!strings.Contains(err.Error(), "x.conf:7") || !strings.Contains(err.Error(), "add_header") {
 			t.Errorf("%+v: %v", a, err)
 		}
@@ -182,7 +182,7 @@ func TestInvalidExpiresIsRejected(t *testing.T) {
 		{Text: "@1h", Modified: true}, {Text: "epoch", Modified: true},
 		{Text: "99999999999y"}, {Text: "5 5"}, {Text: "1d-"}} {
 		if _, err := front.New(oneHost(conf.Location{Path: "/",
-			Settings: conf.Settings{Expires: &e}})); err == nil || !strings.Contains(err.Error(), "expires") {
+			Settings: &conf.Settings{Expires: &e}})); err == nil || !strings.Contains(err.Error(), "expires") {
 			t.Errorf("%+v: %v", e, err)
 		}
 	}

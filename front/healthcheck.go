@@ -120,10 +120,11 @@ func (c *compiler) probe(p *proxy) (*probe, error) {
 	if b.spec.Header["User-Agent"] == nil {
 		b.spec.Header["User-Agent"] = nil // none
 	}
-	b.transport = fetch.NewTransport(&b.group)
+	keepAlive := fetch.KeepAliveOf(&b.group)
+	b.transport = fetch.NewTransport(keepAlive)
 	if p.tls != nil {
 		b.tlsName = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.spec.Host))
-		b.tls = fetch.NewTLS(&p.from.TLS, &b.group, b.settings.IsHTTP2)
+		b.tls = fetch.NewTLS(&p.from.TLS, keepAlive, b.settings.IsHTTP2)
 	}
 	var err error
 	if from.Match != nil {

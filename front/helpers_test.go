@@ -127,7 +127,7 @@ func oneHost(locations ...conf.Location) conf.Config {
 
 // app returns a location / with the bound handler "app".
 func app(s conf.Settings) conf.Location {
-	return conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: s}
+	return conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: &s}
 }
 
 // frontOf serves a bound handler with settings.

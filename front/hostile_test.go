@@ -419,8 +419,8 @@ func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 		conf.Location{Match: "@", Path: "@page", Proxy: &conf.Proxy{To: conf.Text(to)}},
 	)
 	for i := range c.Hosts[0].Locations {
-		c.Hosts[0].Locations[i].MaxBody = 10
-		c.Hosts[0].Locations[i].ErrorPages = []conf.ErrorPage{{Statuses: []int{404, 413}, Target: "@page"}}
+		c.Hosts[0].Locations[i].Settings = &conf.Settings{MaxBody: 10,
+			ErrorPages: []conf.ErrorPage{{Statuses: []int{404, 413}, Target: "@page"}}}
 	}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, test := range []struct {

@@ -78,9 +78,9 @@ func TestStalledStreamsEnd(t *testing.T) {
 	settings := conf.Settings{BodyTimeout: 100 * time.Millisecond, SendTimeout: 100 * time.Millisecond}
 	dir := site(t, "file")
 	c := oneHost(
-		conf.Location{Path: "/pass", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: settings},
-		conf.Location{Path: "/say", Steps: []conf.Step{conf.Return{Status: 200, Text: "said"}}, Settings: settings},
-		conf.Location{Path: "/error", Steps: []conf.Step{conf.Return{Status: 404}}, Settings: settings},
+		conf.Location{Path: "/pass", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &settings},
+		conf.Location{Path: "/say", Steps: []conf.Step{conf.Return{Status: 200, Text: "said"}}, Settings: &settings},
+		conf.Location{Path: "/error", Steps: []conf.Step{conf.Return{Status: 404}}, Settings: &settings},
 		conf.Location{Path: "/file", Settings: withRoot(settings, dir)},
 	)
 	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
@@ -119,9 +119,9 @@ func TestStalledStreamsEnd(t *testing.T) {
 	}
 }
 
-func withRoot(s conf.Settings, dir string) conf.Settings {
+func withRoot(s conf.Settings, dir string) *conf.Settings {
 	s.Files.Root = conf.Text(dir)
-	return s
+	return &s
 }
 
 // hostileStream is a stream of a client that reads no bodies.

@@ -173,9 +173,9 @@ func (c connectionRules) weaker(other connectionRules) connectionRules {
 // misdirectedHost returns the host for addresses that no host listens on.
 func (c *compiler) misdirectedHost() *host {
 	h := &host{}
-	h.defaults.settings, h.defaults.filters, h.defaults.sendTimeout = &conf.Settings{}, new(filters), defaultTimeout
-	h.defaults.linger, _ = lingerLimitsOf(h.defaults.settings) // the default cannot be wrong
-	h.defaults.files = &fileSet{types: c.mediaTypes(&conf.Files{})}
+	h.defaults.rules, h.defaults.filters = &rules{settings: &c.noSettings, sendTimeout: defaultTimeout}, new(filters)
+	h.defaults.linger, _ = lingerLimitsOf(&c.noSettings) // the default cannot be wrong
+	h.defaults.files = &fileSet{types: c.mediaTypes(&c.noSettings.Files)}
 	h.defaults.content = fixedStatus(http.StatusMisdirectedRequest)
 	return h
 }

@@ -39,12 +39,13 @@ func (x *exchange) limitKeepAlive() {
 	}
 }
 
-// setKeepAlive compiles the keep-alive limits of a location.
-func (c *compiler) setKeepAlive(loc *location, s *conf.Settings) {
-	loc.keepAlive = keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
-	if loc.keepAlive != (keepAliveLimits{}) {
+// keepAliveLimits compiles the keep-alive limits of Settings.
+func (c *compiler) keepAliveLimits(s *conf.Settings) keepAliveLimits {
+	l := keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
+	if l != (keepAliveLimits{}) {
 		c.plan.needs |= needsConnection
 	}
+	return l
 }
 
 // connectionNumber is $connection, "" if the server does not provide it.

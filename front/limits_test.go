@@ -55,7 +55,7 @@ func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 	for i, s := range sets {
 		fmt.Fprintf(&locations, "location /%d { limit_req_status 429; %s empty_gif; }\n", i, s.nginx)
 		host.Locations = append(host.Locations, conf.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
-			Settings: conf.Settings{Requests: s.limits, RequestStatus: 429}})
+			Settings: &conf.Settings{Requests: s.limits, RequestStatus: 429}})
 	}
 	c.Hosts = []conf.Host{host}
 	theirs, _ := serveNginx(t, zones.String(), locations.String())
@@ -291,7 +291,7 @@ func TestErrorPageReplaces413(t *testing.T) {
 	s := conf.Settings{MaxBody: 1, ErrorPages: []conf.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
 	l := app(s)
 	us := serveHandler(t, newFront(t, oneHost(l, conf.Location{
-		Path: "/long", Match: "=", Settings: s, Proxy: &conf.Proxy{To: "page"},
+		Path: "/long", Match: "=", Settings: &s, Proxy: &conf.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(readAll)),
 		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
 			_ *http.Request) {
@@ -309,7 +309,7 @@ func TestMaxBodyOfErrorPageIsIgnored(t *testing.T) {
 	app := app(conf.Settings{MaxBody: 10, ErrorPages: []conf.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
 	app.Proxy.Intercept = true
 	us := serveHandler(t, newFront(t, oneHost(app, conf.Location{
-		Path: "/page", Match: "=", Settings: conf.Settings{MaxBody: 1}, Proxy: &conf.Proxy{To: "page"},
+		Path: "/page", Match: "=", Settings: &conf.Settings{MaxBody: 1}, Proxy: &conf.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -330,7 +330,7 @@ func TestInvalidLimitsAreRejected(t *testing.T) {
 		{Conns: []conf.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"},
 		{Requests: []conf.RequestLimit{{Zone: "bad"}}},
 	} {
-		c := oneHost(conf.Location{Path: "/", Settings: s})
+		c := oneHost(conf.Location{Path: "/", Settings: &s})
 		c.Requests = []conf.Zone{{Name: "z", Key: "k", Rate: 1}, {Name: "bad", Key: "$nothing", Rate: 1}}
 		c.Conns = []conf.Zone{{Name: "n", Key: "k"}}
 		if _, err := front.New(c); err == nil {
@@ -347,7 +347,7 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 		Requests: []conf.Zone{{Name: "requests", Key: key, Rate: 0.001}},
 		Conns:    []conf.Zone{{Name: "conns", Key: key}},
 		Hosts: []conf.Host{{Locations: []conf.Location{{
-			Path: "/", Empty: true, Settings: conf.Settings{Requests: []conf.RequestLimit{{Zone: "requests"}},
+			Path: "/", Empty: true, Settings: &conf.Settings{Requests: []conf.RequestLimit{{Zone: "requests"}},
 				Conns: []conf.ConnLimit{{Zone: "conns", Max: 1}}},
 		}}}},
 	}, front.LogErrors(log.New(&output, "", 0)))

@@ -31,7 +31,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		body := strings.Repeat("x", size)
 		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
-			Settings: conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
+			Settings: &conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 		s.Config.Protocols = new(http.Protocols)
@@ -95,7 +95,7 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 	})
 	for name, l := range map[string]conf.Location{
 		"unchanged": {Proxy: &conf.Proxy{To: "app"}},
-		"observed":  {Proxy: &conf.Proxy{To: "app"}, Settings: conf.Settings{SendTimeout: time.Minute}},
+		"observed":  {Proxy: &conf.Proxy{To: "app"}, Settings: &conf.Settings{SendTimeout: time.Minute}},
 		"changed":   {Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}}},
 	} {
 		for _, isHTTP2 := range []bool{false, true} {

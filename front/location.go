@@ -4,18 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"sort"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/uri"
-	"github.com/tarehq/tare/internal/safefile"
 )
 
 // location is a Location, compiled.
@@ -27,30 +22,12 @@ type location struct {
 	inner    locations // searched when this one matches
 	parent   *location // the enclosing location, or nil
 
-	steps      []action
-	tryFiles   *tryFiles // nil without try_files
-	files      *fileSet
-	errorPages []errorPage
-	settings   *conf.Settings
-
-	limits     limits
-	access     access
-	referers   *referers   // nil if all are valid
-	secureLink *secureLink // nil if the variables are empty
-	filters    *filters    // nil if responses are neither changed nor observed
-	logs       []accessLog
-	errors     *errorLog
-	isDebugged bool // errors has lines of the level debug
-	realIP     *realIP
-	keepAlive  keepAliveLimits
-	userID     *userID // nil identifies no clients
-	mirror     *mirror // nil sends no copies of requests
-	trace      *traceRules
-	earlyHints []text // one must be true to forward early hints; nil forwards all
-	content    content
-
-	sendTimeout time.Duration // between two writes that the client receives some of
-	linger      lingerLimits
+	steps    []action
+	tryFiles *tryFiles // nil without try_files
+	files    *fileSet
+	content  content
+	filters  *filters // nil if responses are neither changed nor observed
+	*rules
 }
 
 // content responds to a request in the content phase.
@@ -266,99 +243,30 @@ func (l *locations) sort() {
 
 // location compiles a Location, except for where it is found.
 func (c *compiler) location(loc *location, from *conf.Location) error {
-	s := &from.Settings
-	loc.settings = s
-	c.setKeepAlive(loc, s)
 	var err error
 	if loc.steps, err = c.steps(from.Steps); err != nil {
 		return err
 	}
 	c.explainLocation(loc, from)
-	if loc.errorPages, err = c.errorPages(s.ErrorPages); err != nil {
+	if loc.rules, err = c.rules(from.Settings); err != nil {
 		return err
 	}
-	if err = c.files(loc, from); err != nil {
+	c.namedTargets = append(c.namedTargets, loc.namedTargets...)
+	if loc.files, err = c.files(loc, from); err != nil {
 		return err
+	}
+	if loc.tryFiles, err = c.tryFiles(from.TryFiles); err != nil {
+		return fmt.Errorf("try_files: %w", err)
 	}
 	if loc.content, err = c.content(loc, from); err != nil {
 		return err
 	}
 	loc.content = c.explainContent(loc.content, from)
-	if loc.limits, err = c.limits(s); err != nil {
-		return err
-	}
-	if loc.access, err = c.access(s); err != nil {
-		return err
-	}
-	if loc.referers, err = c.referers(s.Referers); err != nil {
-		return err
-	}
-	if loc.secureLink, err = c.secureLink(s.SecureLink); err != nil {
-		return err
-	}
-	if loc.userID, err = c.userID(s.UserID); err != nil {
-		return err
-	}
-	loc.sendTimeout = cmp.Or(s.SendTimeout, defaultTimeout)
-	if loc.linger, err = lingerLimitsOf(s); err != nil {
-		return err
-	}
-	if loc.filters, err = c.filters(s, from.Proxy, loc.userID); err != nil {
-		return err
-	}
-	if loc.logs, err = c.logs(s); err != nil {
-		return err
-	}
-	if loc.errors, err = c.errorLog(s.ErrorLog); err != nil {
-		return err
-	}
-	loc.isDebugged = loc.errors.isEnabled(levelDebug)
-	if err = c.copies(loc, s); err != nil {
-		return err
-	}
-	loc.realIP, err = c.realIP(&s.RealIP)
+	loc.filters, err = c.filters(filtersKey{
+		rules: loc.rules, intercepts: from.Proxy != nil && from.Proxy.Intercept,
+		isBound: from.Proxy != nil && c.options.bound[string(from.Proxy.To)] != nil,
+	})
 	return err
-}
-
-// copies compiles what a location does with requests besides responding: files of bodies, copies,
-// traces and early hints.
-func (c *compiler) copies(loc *location, s *conf.Settings) (err error) {
-	if s.BodyFile != "" && s.BodyDir != "" && c.options.explain == nil {
-		if err := c.bodyDir(s.BodyDir); err != nil {
-			return fmt.Errorf("client_body_temp_path: %w", err)
-		}
-	}
-	if loc.mirror, err = c.mirror(s.Mirror); err != nil {
-		return err
-	}
-	if loc.trace, err = c.trace(s.Trace); err != nil {
-		return err
-	}
-	if s.EarlyHints != nil {
-		if loc.earlyHints, err = c.texts(s.EarlyHints); err != nil {
-			return fmt.Errorf("early_hints: %w", err)
-		}
-	}
-	return nil
-}
-
-// bodyDir creates a folder for requests' bodies, in which the process can write. If the Config is
-// only checked, it changes nothing, and another user may be the one that writes.
-func (c *compiler) bodyDir(dir string) error {
-	if c.options.inMemory {
-		_, err := os.Stat(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			_, err = os.Stat(filepath.Dir(dir))
-		}
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if err := safefile.CheckWritable(dir); err != nil {
-		return fmt.Errorf("%w (make the serving user its owner)", err)
-	}
-	return nil
 }
 
 // content compiles the content of a location.

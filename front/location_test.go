@@ -67,7 +67,7 @@ func FuzzLocations(f *testing.F) {
 		var found locations
 		prefixes := make(map[string]bool)
 		for i := range all {
-			loc := &location{settings: &all[i].Settings}
+			loc := new(location)
 			if err := c.addLocation(&host{}, &found, loc, &all[i], prefixes); err != nil {
 				t.Fatal(err)
 			}

@@ -64,7 +64,7 @@ func TestLogLinesAreNginxs(t *testing.T) {
 	}
 	location := func(path string, status int, text conf.Text) conf.Location {
 		return conf.Location{Path: path, Steps: []conf.Step{conf.Return{Status: status, Text: text}},
-			Settings: settings}
+			Settings: &settings}
 	}
 	c := oneHost(location("/", 200, "hello"), location("/none", 204, ""), location("/404", 404, ""))
 	c.Hosts[0].Steps = []conf.Step{conf.Set{Name: "empty", Value: ""}}
@@ -215,7 +215,7 @@ func TestInvalidLogsAreRejected(t *testing.T) {
 		{Path: "syslog:tag=x"}, {Path: "/var/$nothing"}, {Path: "memory:1m"},
 		{Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
 	} {
-		c := oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: conf.Settings{Logs: []conf.Log{l}}})
+		c := oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: &conf.Settings{Logs: []conf.Log{l}}})
 		c.LogFormats = []conf.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
 		t.Chdir(t.TempDir())
 		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), "x.conf:7: access_log") {
@@ -223,7 +223,7 @@ func TestInvalidLogsAreRejected(t *testing.T) {
 		}
 	}
 	if _, err := front.New(oneHost(conf.Location{Path: "/",
-		Settings: conf.Settings{ErrorLog: &conf.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
+		Settings: &conf.Settings{ErrorLog: &conf.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
 		t.Error("a level that there is not")
 	}
 }
@@ -231,7 +231,7 @@ func TestInvalidLogsAreRejected(t *testing.T) {
 // A line of the error log describes the client and the request, with foreign data quoted.
 func TestErrorLogLineDescribesRequest(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	c := oneHost(conf.Location{Path: "/", Settings: conf.Settings{
+	c := oneHost(conf.Location{Path: "/", Settings: &conf.Settings{
 		Access: []conf.AccessRule{{Deny: true}}, ErrorLog: &conf.ErrorLog{Path: name},
 	}})
 	c.Hosts[0].Names = []string{"front.test"}

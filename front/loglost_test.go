@@ -18,7 +18,7 @@ import (
 func TestLongLinesAreNotTruncated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Steps: []conf.Step{conf.Return{Status: 204}}, Defaults: conf.Settings{Logs: []conf.Log{{Path: path}}},
+		Steps: []conf.Step{conf.Return{Status: 204}}, Defaults: &conf.Settings{Logs: []conf.Log{{Path: path}}},
 	}}})
 	const requests, length = 200, 20_000
 	long := strings.Repeat("\xc3", length)
@@ -57,7 +57,7 @@ func TestLostLinesAreReported(t *testing.T) {
 			h := newFront(t, conf.Config{
 				LogFormats: []conf.LogFormat{{Name: "f", Text: "$arg_x", Escape: c.escape}},
 				Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 204}},
-					Defaults: conf.Settings{Logs: []conf.Log{{Path: c.path, Format: "f"}}}}},
+					Defaults: &conf.Settings{Logs: []conf.Log{{Path: c.path, Format: "f"}}}}},
 			}, OpenLogs(func(string) (io.WriteCloser, error) { return out, nil }))
 			long := strings.Repeat("x", spool.DefaultLimit)
 			start := time.Now()
@@ -96,7 +96,7 @@ func TestErrorLogsHaveTheirLevels(t *testing.T) {
 	path := func(name string) string { return filepath.Join(dir, name) }
 	logs := &conf.ErrorLog{Path: path("a"), Next: &conf.ErrorLog{Path: path("b"), Level: "info",
 		Next: &conf.ErrorLog{Path: path("c"), Level: "crit"}}}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir)},
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)},
 		ErrorLog: logs}}}})
 	if got := get(t, h, "/none"); got.status != 404 {
 		t.Errorf("%d", got.status)

@@ -29,7 +29,7 @@ func loggedBy(t *testing.T, l conf.Log, change func(s *conf.Settings), options .
 	if change != nil {
 		change(&s)
 	}
-	c := oneHost(conf.Location{Path: "/", Settings: s, Steps: []conf.Step{conf.Return{Status: 200}}})
+	c := oneHost(conf.Location{Path: "/", Settings: &s, Steps: []conf.Step{conf.Return{Status: 200}}})
 	c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$uri:$status", Escape: "none"}}
 	h := newFront(t, c, options...)
 	return serveHandler(t, h), h
@@ -101,11 +101,11 @@ func TestSubrequestsAreLogged(t *testing.T) {
 	checked, silent := s, s
 	checked.LogSubrequest = true
 	at := func(path string, s conf.Settings, status int) conf.Location {
-		return conf.Location{Path: path, Settings: s, Steps: []conf.Step{conf.Return{Status: status}}}
+		return conf.Location{Path: path, Settings: &s, Steps: []conf.Step{conf.Return{Status: status}}}
 	}
 	main := conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/checked"},
 		Mirror: &conf.Mirror{URIs: []string{"/silent"}}}
-	c := oneHost(conf.Location{Path: "/", Settings: main, Empty: true}, at("/checked", checked, 204),
+	c := oneHost(conf.Location{Path: "/", Settings: &main, Empty: true}, at("/checked", checked, 204),
 		at("/silent", silent, 200))
 	c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$uri:$status"}}
 	h := newFront(t, c)
@@ -131,7 +131,7 @@ func TestReopeningHangsForOneLogOnly(t *testing.T) {
 	for i := range 9 {
 		s.Logs = append(s.Logs, conf.Log{Path: filepath.Join(dir, strconv.Itoa(i))})
 	}
-	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: s, Empty: true}), front.OpenLogs(open))
+	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: &s, Empty: true}), front.OpenLogs(open))
 	for _, l := range s.Logs {
 		must(t, os.Rename(l.Path, l.Path+".old"))
 	}
@@ -157,7 +157,7 @@ func TestErrorLogIsPrintable(t *testing.T) {
 	s := conf.Settings{ErrorLog: &conf.ErrorLog{Path: name, Level: "info"}}
 	s.Password = &conf.Password{Realm: "r", File: conf.Text(dir + "/none$uri")}
 	s.Logs = []conf.Log{{Path: dir + "/none$uri.log"}}
-	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: s, Empty: true}),
+	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: &s, Empty: true}),
 		front.LogErrors(log.New(program, "", 0)))
 	a := serveHandler(t, h)
 	a.get("/%0dforged%1b%5b2J%7f%ffé%c2%9b", "Authorization", "Basic YTpi")

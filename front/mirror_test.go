@@ -18,7 +18,7 @@ func mirrored(t testing.TB, m conf.Mirror, main, mirror http.HandlerFunc) (*test
 	t.Helper()
 	m.URIs = []string{"/copy"}
 	h := newFront(t, oneHost(
-		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: conf.Settings{Mirror: &m}},
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: &conf.Settings{Mirror: &m}},
 		conf.Location{Path: "/copy", Internal: true, Proxy: &conf.Proxy{To: "mirror",
 			URI: text("/of$request_uri"), Header: []conf.Field{{Name: "X-Request", Value: "$request_id"}}}},
 	), front.Bind("app", main), front.Bind("mirror", mirror), quiet())
@@ -140,7 +140,7 @@ func TestMirrorOverTheNetwork(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 	})
 	a := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", Settings: conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/copy"}}},
+		conf.Location{Path: "/", Settings: &conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/copy"}}},
 			Steps: []conf.Step{conf.Set{Name: "to", Value: conf.Text(to)}}, Proxy: &conf.Proxy{To: "app"}},
 		conf.Location{Path: "/copy", Proxy: &conf.Proxy{To: "$to"}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

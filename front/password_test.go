@@ -18,7 +18,7 @@ func TestUnsupportedHashesAreLogged(t *testing.T) {
 	}
 	const want = `line 2: user "a" cannot log in: `
 	var output strings.Builder
-	c := conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{Password: &conf.Password{Realm: "r",
+	c := conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Password: &conf.Password{Realm: "r",
 		File: conf.Text(name)}}}}}
 	h, err := New(c, LogErrors(log.New(&output, "", 0)))
 	if err != nil {
@@ -29,7 +29,7 @@ func TestUnsupportedHashesAreLogged(t *testing.T) {
 		t.Errorf("logged %q", got)
 	}
 	s := conf.Settings{Password: &conf.Password{Realm: "r"}}
-	if _, err := New(conf.Config{Hosts: []conf.Host{{Defaults: s}}}); err == nil {
+	if _, err := New(conf.Config{Hosts: []conf.Host{{Defaults: &s}}}); err == nil {
 		t.Error("a password without a file")
 	}
 }

@@ -35,7 +35,7 @@ func TestRegexesShareABudget(t *testing.T) {
 			if40.Steps...)
 		rewrite40.Steps = append([]conf.Step{conf.Rewrite{Pattern: source, To: "/other"}}, rewrite40.Steps...)
 	}
-	subrequests := conf.Location{Path: "/", Settings: conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/ask"}},
+	subrequests := conf.Location{Path: "/", Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/ask"}},
 		Empty: true}
 	check403 := conf.Location{Match: "=", Path: "/ask",
 		Steps: []conf.Step{conf.If{Left: "$request_uri", Op: "~", Right: slow,
@@ -43,7 +43,7 @@ func TestRegexesShareABudget(t *testing.T) {
 			conf.Return{Status: 204}}}
 	paged := by
 	paged.Steps = []conf.Step{conf.If{Left: "$uri", Op: "~", Right: slow}, conf.Return{Status: 200, Text: "by"}}
-	paged.Settings.ErrorPages = []conf.ErrorPage{{Statuses: []int{500}, Status: 200, Target: "/page"}}
+	paged.Settings = &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{500}, Status: 200, Target: "/page"}}}
 	page := conf.Location{Match: "=", Path: "/page", Steps: []conf.Step{conf.Return{Status: 200, Text: "page"}}}
 	for name, config := range map[string]conf.Config{
 		"locations": {Hosts: []conf.Host{{Locations: append(locations, by)}}},
@@ -55,7 +55,7 @@ func TestRegexesShareABudget(t *testing.T) {
 		"request": {Hosts: []conf.Host{{Locations: []conf.Location{subrequests, check403}}}},
 		"page":    {Hosts: []conf.Host{{Locations: []conf.Location{paged, page}}}},
 		"referers": {Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
-			Settings: conf.Settings{Referers: &conf.Referers{Patterns: []string{`a.b/(?=(\w+\s?)*$)`}}},
+			Settings: &conf.Settings{Referers: &conf.Referers{Patterns: []string{`a.b/(?=(\w+\s?)*$)`}}},
 			Steps: []conf.Step{conf.If{Left: "$invalid_referer",
 				Then: []conf.Step{conf.Return{Status: 200, Text: "by"}}},
 				conf.Return{Status: 200, Text: "by"}}}}}}},

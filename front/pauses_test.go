@@ -26,7 +26,7 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 		_, _ = io.WriteString(w, "second")
 	})
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
-		Settings: conf.Settings{SendTimeout: timeout}})
+		Settings: &conf.Settings{SendTimeout: timeout}})
 	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 	s.EnableHTTP2 = true
 	s.StartTLS()

@@ -19,7 +19,8 @@ func TestPrecompressedCodings(t *testing.T) {
 		if coding != "" {
 			f.Precompressed = []string{coding}
 		}
-		a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Settings: conf.Settings{Files: f}}), quiet()))
+		a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/",
+			Settings: &conf.Settings{Files: f}}), quiet()))
 		got := a.get("/a.txt", "Accept-Encoding", "gzip, br, zstd")
 		if got.body != want || got.header.Get("Content-Encoding") != coding {
 			t.Errorf("%q: %v, want %s", coding, got, want)
@@ -62,7 +63,7 @@ func TestPrecompressedFileNeedsNoOther(t *testing.T) {
 		if test.gunzip {
 			s.Gunzip = &conf.Gzip{}
 		}
-		a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Settings: s}), quiet()))
+		a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Settings: &s}), quiet()))
 		got := a.get(test.path, "Accept-Encoding", test.accepted)
 		if got.status != test.status || got.header.Get("Content-Encoding") != test.coding ||
 			test.status == 200 && (got.body != test.body || len(got.header["Vary"]) > 1) {

@@ -160,8 +160,8 @@ func TestUnsentRequestsAreRetried(t *testing.T) {
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "up"}},
 		conf.Location{Path: "/none", Proxy: &conf.Proxy{To: conf.Text(nobody)}},
 	)
-	c.Hosts[0].Locations[0].Header = []conf.AddHeader{{Name: "X-Up",
-		Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}
+	c.Hosts[0].Locations[0].Settings = &conf.Settings{Header: []conf.AddHeader{{Name: "X-Up",
+		Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}}
 	live := serve(t, echo)
 	c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: nobody}, {Addr: live}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
@@ -223,7 +223,7 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("outer")},
 		Steps: []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"},
 			conf.If{Left: "$arg_x", Location: &inner}},
-		Settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
+		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
 	}), quiet()))
 	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
 		t.Errorf("in an if: %v", r.header)

@@ -23,7 +23,7 @@ func TestRequestBodiesArriveUnchanged(t *testing.T) {
 	})
 	for _, stream := range []bool{false, true} {
 		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
-		c.Hosts[0].Locations[0].MaxBody = 300 << 10
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: 300 << 10}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, 300 << 10} {
 			body := pattern(n)
@@ -193,7 +193,7 @@ func bodyAgain(t *testing.T) error {
 	})
 	c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}},
 		SendTimeout: 800 * time.Millisecond})
-	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets buffer
+	c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: -1} // more than sockets buffer
 	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2, Servers: []conf.Server{{Addr: to}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/")

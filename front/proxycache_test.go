@@ -20,7 +20,7 @@ func cached(to string, pc conf.ProxyCache, caches ...conf.Cache) conf.Config {
 	pc.Zone = conf.Text(caches[0].Name)
 	c := oneHost(conf.Location{
 		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Cache: &pc},
-		Settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status",
+		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status",
 			Always: true}}},
 	})
 	c.Caches = caches
@@ -259,7 +259,7 @@ func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
 		Valid:  []conf.CacheValid{{For: time.Millisecond}}}
 	c := cached(to, conf.ProxyCache{Policy: policy}, conf.Cache{Name: "one"})
 	c.LogFormats = []conf.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
-	c.Hosts[0].Locations[0].Logs = []conf.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
+	c.Hosts[0].Locations[0].Settings.Logs = []conf.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	late := time.Now().Add(maxWait)
 	for stale := 0; stale < 10; time.Sleep(time.Millisecond) {
@@ -292,8 +292,8 @@ func TestAllowedRequestPurges(t *testing.T) {
 		conf.Cache{Name: "one", Dir: t.TempDir()})
 	c.Maps = []conf.Map{{Name: "purge", Source: "$request_method$http_x_secret",
 		Cases: []conf.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
-	c.Hosts[0].Defaults.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
-	c.Hosts[0].Locations[0].ErrorPages = c.Hosts[0].Defaults.ErrorPages
+	c.Hosts[0].Defaults = &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "/404"}}}
+	c.Hosts[0].Locations[0].Settings.ErrorPages = c.Hosts[0].Defaults.ErrorPages
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: "=", Path: "/404",
 		Steps: []conf.Step{conf.Return{Status: 200, Text: "none\n"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))

@@ -41,7 +41,7 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		c := proxyTo(conf.Proxy{To: conf.Text(to), IgnoreAbort: ignore})
 		name := t.TempDir() + "/log"
 		c.LogFormats = []conf.LogFormat{{Name: "s", Text: "$status"}}
-		c.Hosts[0].Locations[0].Logs = []conf.Log{{Path: name, Format: "s"}}
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{Logs: []conf.Log{{Path: name, Format: "s"}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		nc, err := net.Dial("unix", a.socket)
 		if err != nil {
@@ -74,7 +74,7 @@ func TestEarlyResponseIsForwarded(t *testing.T) {
 	})
 	for _, stream := range []bool{false, true} {
 		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
-		c.Hosts[0].Locations[0].MaxBody = -1
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: -1}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		resp, err := a.client.Post("http://x/", "", bytes.NewReader(make([]byte, 4<<20)))
 		if err != nil {
@@ -102,7 +102,7 @@ func TestBrokenBodyIsAnError(t *testing.T) {
 	})
 	for _, stream := range []bool{false, true} {
 		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
-		c.Hosts[0].Locations[0].BodyTimeout = 100 * time.Millisecond
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for path, text := range map[string]string{
 			"late":      "POST /late HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n012",

@@ -131,7 +131,7 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2, KeepaliveRequests: 3,
 			Servers: []conf.Server{{Addr: to}}}}
 		log := t.TempDir() + "/log"
-		c.Hosts[0].Locations[0].ErrorLog = &conf.ErrorLog{Path: log}
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{ErrorLog: &conf.ErrorLog{Path: log}}
 		a := serveHandler(t, newFront(t, c))
 		for range 6 {
 			if got := a.get("/"); got.status != 200 {
@@ -167,7 +167,7 @@ func TestFastCGIStatusBecomesStatus(t *testing.T) {
 	p := conf.Proxy{To: conf.Text(to), Protocol: "fastcgi",
 		Params: []conf.Param{{Name: "QUERY", Value: "$http_x_head"}}}
 	c, log := proxyTo(p), t.TempDir()+"/log"
-	c.Hosts[0].Locations[0].ErrorLog = &conf.ErrorLog{Path: log}
+	c.Hosts[0].Locations[0].Settings = &conf.Settings{ErrorLog: &conf.ErrorLog{Path: log}}
 	a := serveHandler(t, newFront(t, c))
 	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201,
 		"Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {

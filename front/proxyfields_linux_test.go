@@ -76,7 +76,7 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 	} {
 		nginx, _ := serveNginx(t, "", "location / { "+c.conf+" }")
 		us := serveByTare(t, newFront(t,
-			oneHost(conf.Location{Path: "/", Proxy: &c.proxy, Settings: c.settings}), quiet()))
+			oneHost(conf.Location{Path: "/", Proxy: &c.proxy, Settings: &c.settings}), quiet()))
 		for name, head := range heads {
 			if c.proxy.Protocol == "fastcgi" && strings.Contains(head, "chunked") {
 				continue // CGI has no chunks

@@ -106,8 +106,8 @@ func compared(t *testing.T, p *conf.Proxy, s conf.Settings, heads []string,
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
 	s.Logs = []conf.Log{{Path: path, Format: "f"}}
-	c := oneHost(conf.Location{Path: "/", Proxy: p, Settings: s},
-		conf.Location{Path: "/other", Steps: []conf.Step{conf.Return{Status: 202, Text: "other"}}, Settings: s})
+	c := oneHost(conf.Location{Path: "/", Proxy: p, Settings: &s},
+		conf.Location{Path: "/other", Steps: []conf.Step{conf.Return{Status: 202, Text: "other"}}, Settings: &s})
 	c.LogFormats = []conf.LogFormat{{Name: "f", Text: "$status $body_bytes_sent $bytes_sent $upstream_http_x_a " +
 		"$sent_http_x_a $upstream_http_set_cookie $sent_http_set_cookie $sent_http_location $upstream_status"}}
 	h, err := front.New(c, quiet())

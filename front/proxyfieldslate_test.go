@@ -135,7 +135,7 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 		}
 	})
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1", StreamRequest: true},
-		Settings: conf.Settings{MaxBody: 10}})
+		Settings: &conf.Settings{MaxBody: 10}})
 	w := &rawWriter{httptest.NewRecorder(), make(chan struct{}), 0}
 	body, feed := io.Pipe()
 	go func() {
@@ -184,7 +184,7 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
 		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: t.TempDir()})
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/second",
-			Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1"}, Settings: conf.Settings{
+			Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1"}, Settings: &conf.Settings{
 				Header: []conf.AddHeader{{Name: "X-Last", Value: "<$upstream_http_x_a|$upstream_http_x_b>"}}}})
 		if got := serve(t, newFront(t, c, quiet())).get(first).header.Get("X-Last"); got != "<|2>" {
 			t.Errorf("fields: %s", got)
@@ -195,7 +195,7 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 // The end of keep-alive changes no field of a response.
 func TestLastResponseOfAConnectionPassesAsReceived(t *testing.T) {
 	c := proxyTo(conf.Proxy{To: conf.Text(keptUpstream(t)), Version: "1.1"})
-	c.Hosts[0].Locations[0].Settings.KeepAliveRequests = 1
+	c.Hosts[0].Locations[0].Settings = &conf.Settings{KeepAliveRequests: 1}
 	us := serveByTare(t, newFront(t, c, quiet()))
 	_, got := us.lines("GET", "/?"+url.QueryEscape("HTTP/1.1 200 OK\r\nz: 1\r\nContent-Length: 0\r\nETag: 2\r\n\r\n"))
 	if want := []string{"z: 1", "ETag: 2", "Content-Length: 0", "Connection: close"}; !slices.Equal(got[:4], want) {

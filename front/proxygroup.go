@@ -102,12 +102,17 @@ func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
 	return g, nil
 }
 
+// transportKey identifies the transport of a group.
+type transportKey struct {
+	group     string
+	keepAlive fetch.KeepAlive
+}
+
 // transport returns the transport of a group. Plans with the same settings share it.
 func (c *compiler) transport(config *conf.Upstream) (*fetch.Transport, error) {
-	key := fmt.Sprintf("%q %d %v %v %d", config.Name, config.Keepalive, config.KeepaliveTimeout, config.KeepaliveTime,
-		config.KeepaliveRequests)
+	key := transportKey{config.Name, fetch.KeepAliveOf(config)}
 	l, release, err := acquire(&c.state.transports, key,
-		func() (*fetch.Transport, error) { return fetch.NewTransport(config), nil }, (*fetch.Transport).Close)
+		func() (*fetch.Transport, error) { return fetch.NewTransport(key.keepAlive), nil }, (*fetch.Transport).Close)
 	if err == nil {
 		c.plan.releases = append(c.plan.releases, release)
 	}

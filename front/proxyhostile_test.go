@@ -374,9 +374,9 @@ func TestPanicReleasesServer(t *testing.T) {
 	})
 	for path, at := range map[string]int{"/hint": 103, "/moved": 404, "/missing": 302, "/ok": 200} {
 		c := proxyTo(conf.Proxy{To: "up", Intercept: true})
-		c.Hosts[0].Locations[0].ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}}
 		if path == "/moved" {
-			c.Hosts[0].Locations[0].ErrorPages = nil
+			c.Hosts[0].Locations[0].Settings = nil
 		}
 		c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to, MaxConns: 1}}}}
 		h := newFront(t, c, quiet())

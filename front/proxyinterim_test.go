@@ -24,7 +24,7 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 	p := conf.Proxy{To: conf.Text(to), Hide: []string{"X-Secret"},
 		Redirects: []conf.Replace{{From: "http://app/", To: "/"}}}
 	c := proxyTo(p)
-	c.Hosts[0].Locations[0].Settings.RelativeRedirects = true
+	c.Hosts[0].Locations[0].Settings = &conf.Settings{RelativeRedirects: true}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for proto, want := range map[string]string{
 		"HTTP/1.1": "103 map[Link:[</a>]], 102 map[], 199 map[Location:[/x] X-A:[b]], 200 c",

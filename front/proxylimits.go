@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -20,11 +19,7 @@ func (c *compiler) proxyLimits(p *proxy) (err error) {
 	if p.bind, err = c.text(p.from.Bind); err != nil || p.bind.empty() {
 		return err
 	}
-	servers := new(conf.Upstream)
-	if p.target.group != nil {
-		servers = p.target.group.servers.Peers.Config()
-	}
-	p.binds = fetch.NewBinds(servers)
+	p.binds = fetch.NewBinds(p.target.keepAlive())
 	c.plan.releases = append(c.plan.releases, p.binds.Close)
 	return nil
 }

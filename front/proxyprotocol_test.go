@@ -18,9 +18,10 @@ func TestProxyProtocolRequiresTrust(t *testing.T) {
 		Access: []conf.AccessRule{{Net: netip.MustParsePrefix("192.0.2.0/24")}, {Unix: true, Deny: true},
 			{Deny: true}},
 	}
-	trusting := conf.Location{Path: "/trusting", Settings: settings, Empty: true}
-	settings.RealIP = conf.RealIP{}
-	h := newFront(t, oneHost(trusting, conf.Location{Path: "/", Settings: settings, Empty: true}), quiet())
+	others := settings
+	others.RealIP = conf.RealIP{}
+	h := newFront(t, oneHost(conf.Location{Path: "/trusting", Settings: &settings, Empty: true},
+		conf.Location{Path: "/", Settings: &others, Empty: true}), quiet())
 	value, without := netip.MustParseAddrPort("192.0.2.1:1000"), netip.AddrPort{}
 	for _, test := range []struct {
 		path, peer string

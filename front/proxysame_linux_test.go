@@ -216,7 +216,7 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 		config := oneHost(
 			conf.Location{Path: "/l/", Proxy: c.pass},
 			conf.Location{Path: "/i/", Internal: true,
-				Settings: conf.Settings{Files: conf.Files{Root: conf.Text(file)}}},
+				Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(file)}}},
 			conf.Location{Match: "@", Path: "@named",
 				Steps: []conf.Step{conf.Return{Status: 202, Text: "named"}}},
 		)
@@ -364,8 +364,8 @@ func TestPHPApplicationIsServed(t *testing.T) {
 	pass := conf.Proxy{To: conf.Text("unix:" + socket), Protocol: "fastcgi", Params: params,
 		SplitPath: `^(.+\.php)(/.+)$`, ParamIndex: "index.php"}
 	a := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", TryFiles: []conf.Text{"$uri", "$uri/", "/index.php?$args"}, Settings: settings},
-		conf.Location{Match: "~", Path: `\.php(/|$)`, Proxy: &pass, Settings: settings},
+		conf.Location{Path: "/", TryFiles: []conf.Text{"$uri", "$uri/", "/index.php?$args"}, Settings: &settings},
+		conf.Location{Match: "~", Path: `\.php(/|$)`, Proxy: &pass, Settings: &settings},
 	), quiet()))
 	for _, test := range []struct {
 		method, path string

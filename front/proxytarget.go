@@ -73,11 +73,7 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 
 // proxyTLS compiles ProxyTLS. The connections end with the plan.
 func (c *compiler) proxyTLS(p *proxy) (err error) {
-	servers := new(conf.Upstream)
-	if p.target.group != nil {
-		servers = p.target.group.servers.Peers.Config()
-	}
-	p.tls = fetch.NewTLS(&p.from.TLS, servers, p.settings.IsHTTP2)
+	p.tls = fetch.NewTLS(&p.from.TLS, p.target.keepAlive(), p.settings.IsHTTP2)
 	c.plan.releases = append(c.plan.releases, p.tls.Close)
 	for _, t := range []struct {
 		to   *text
@@ -88,6 +84,14 @@ func (c *compiler) proxyTLS(p *proxy) (err error) {
 		}
 	}
 	return nil
+}
+
+// keepAlive returns the settings of connections to the group, those of an address without one.
+func (t *proxyTarget) keepAlive() fetch.KeepAlive {
+	if t.group == nil {
+		return fetch.KeepAliveOf(new(conf.Upstream))
+	}
+	return fetch.KeepAliveOf(t.group.servers.Peers.Config())
 }
 
 // resolvesLater reports whether a constant To is resolved for each request. As in nginx this is so

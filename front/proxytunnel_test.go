@@ -348,7 +348,8 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 		s.Start()
 		t.Cleanup(s.Close)
 		c := proxyTo(conf.Proxy{To: conf.Text("unix:" + path)})
-		c.Hosts[0].Locations[0].Header = []conf.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{
+			Header: []conf.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" &&
 			got.header.Get("X-Up") != "unix:"+path+" localhost" {

@@ -25,7 +25,7 @@ func TestTunnelBytesAreLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	p := upgrading(to)
 	c := oneHost(conf.Location{Path: "/", Proxy: &p,
-		Settings: conf.Settings{Logs: []conf.Log{{Path: name, Format: "bytes"}}}})
+		Settings: &conf.Settings{Logs: []conf.Log{{Path: name, Format: "bytes"}}}})
 	c.LogFormats = []conf.LogFormat{{Name: "bytes",
 		Text: "$status $bytes_sent $body_bytes_sent $upstream_response_length"}}
 	h := newFront(t, c, quiet())

@@ -16,8 +16,8 @@ import (
 )
 
 // variables adds the value of a text to responses.
-func variables(text conf.Text) conf.Settings {
-	return conf.Settings{Header: []conf.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
+func variables(text conf.Text) *conf.Settings {
+	return &conf.Settings{Header: []conf.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
 }
 
 func TestProxyVariablesHaveValues(t *testing.T) {
@@ -35,7 +35,7 @@ func TestProxyVariablesHaveValues(t *testing.T) {
 	a := serveHandler(t, newFront(t, oneHost(
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: variables("$upstream_addr $upstream_status $upstream_http_x_up $upstream_cookie_a $proxy_host $proxy_port $proxy_add_x_forwarded_for $upstream_connect_time $upstream_header_time")},
 		conf.Location{Path: "/404", Proxy: &conf.Proxy{To: conf.Text(to), Intercept: true},
-			Settings: conf.Settings{ErrorPages: page}},
+			Settings: &conf.Settings{ErrorPages: page}},
 		conf.Location{Path: "/page", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: variables("$upstream_status")},
 		conf.Location{Path: "/none",
 			Steps: []conf.Step{conf.Return{Status: 200,

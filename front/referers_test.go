@@ -12,7 +12,7 @@ func TestInvalidReferersAreRejected(t *testing.T) {
 	want := []conf.Step{conf.Return{Status: 200, Text: "[$invalid_referer]"}}
 	config := func(r *conf.Referers) conf.Config {
 		return conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/", Steps: want,
-			Settings: conf.Settings{Referers: r},
+			Settings: &conf.Settings{Referers: r},
 			Pos:      "nginx.conf:7"}}}}}
 	}
 	for want, r := range map[string]conf.Referers{

@@ -85,7 +85,7 @@ func tokenConfig(to, log string) conf.Config {
 	proxied := func(path string, s conf.Settings) conf.Location {
 		s.Logs = []conf.Log{{Path: log, Format: "all"}}
 		s.Header = append(s.Header, conf.AddHeader{Name: "X-Late", Value: "$http_x_token$uri", Always: true})
-		return conf.Location{Path: path, Settings: s, Proxy: &conf.Proxy{To: "up", Version: "1.1",
+		return conf.Location{Path: path, Settings: &s, Proxy: &conf.Proxy{To: "up", Version: "1.1",
 			Header: []conf.Field{{Name: "Connection"}}}}
 	}
 	page := conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Status: -1, Target: "/inner$uri"}}}

@@ -229,9 +229,9 @@ func (x *exchange) fileIs(path string, kind byte) bool {
 		return false
 	}
 	stat := os.Stat
-	if f := x.loc.files; f.config.DisableSymlinks != "" {
+	if f := x.loc.files; f.handlerKind.disableSymlinks != "" {
 		stat = func(path string) (os.FileInfo, error) {
-			return files.Stat(path, f.config.DisableSymlinks, f.from.eval(x))
+			return files.Stat(path, f.handlerKind.disableSymlinks, f.from.eval(x))
 		}
 	}
 	info, err := stat(path)

@@ -17,7 +17,7 @@ func TestSecureLinkIsChecked(t *testing.T) {
 	config := func(l *conf.SecureLink, want conf.Text) conf.Config {
 		return conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
 			Steps:    []conf.Step{conf.Return{Status: 200, Text: want}},
-			Settings: conf.Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
+			Settings: &conf.Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
 	}
 	for _, l := range []conf.SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"},
 		{Link: "a", Secret: "c"}, {MD5: "b", Secret: "c"}} {

@@ -2,48 +2,24 @@ package front
 
 import (
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 )
 
-// shares holds compiled parts by what they are compiled from. Locations with equal parts share
+// shares holds compiled parts by all that they are compiled from. Locations with equal parts share
 // them: most parts are inherited.
 type shares struct {
+	rules     map[*conf.Settings]*rules
 	files     map[filesKey]*fileSet
+	filters   map[filtersKey]*filters
 	responses map[responseKey]*responseRules
-	filters   map[time.Duration]*filters // those that only have a sendTimeout
 }
 
 func newShares() shares {
 	return shares{
-		files:     make(map[filesKey]*fileSet),
-		responses: make(map[responseKey]*responseRules), filters: make(map[time.Duration]*filters),
+		rules: make(map[*conf.Settings]*rules), files: make(map[filesKey]*fileSet),
+		filters: make(map[filtersKey]*filters), responses: make(map[responseKey]*responseRules),
 	}
-}
-
-// filesKey identifies the fileSet of a location without files: variables and error pages refer to
-// its root and types.
-type filesKey struct {
-	root          conf.Text
-	index         string
-	defaultIndex  bool
-	listing       listing
-	types         *mediaTypes
-	noEtag        bool
-	modifiedExact bool
-	maxRanges     int
-}
-
-// filesKey returns the key of a location's files, and whether it has one.
-func (f *fileSet) filesKey(from *conf.Location) (key filesKey, ok bool) {
-	s := &from.Files
-	if servesFiles(from) || from.TryFiles != nil || s.Alias != "" || s.RandomIndex || f.precompressed != nil ||
-		s.DisableSymlinks != "" {
-		return key, false
-	}
-	return filesKey{s.Root, joined(s.Index), s.Index == nil, f.listing, f.types, s.NoEtag,
-		from.ModifiedSince == "", from.MaxRanges}, true
 }
 
 // responseKey identifies the responseRules of a Proxy without URI and without rules of its own for

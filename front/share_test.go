@@ -1,68 +1,10 @@
 package front
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
 )
-
-// different returns a copy of a struct for each of its exported fields, in which that field has
-// another value.
-func different[T any](t *testing.T, from T, change map[string]any) map[string]T {
-	t.Helper()
-	all := make(map[string]T)
-	for i := range reflect.TypeFor[T]().NumField() {
-		name := reflect.TypeFor[T]().Field(i).Name
-		out := from
-		v := reflect.ValueOf(&out).Elem().Field(i)
-		if value, ok := change[name]; ok {
-			v.Set(reflect.ValueOf(value))
-		} else {
-			switch v.Kind() {
-			case reflect.Bool:
-				v.SetBool(true)
-			case reflect.String:
-				v.SetString("other")
-			default:
-				t.Fatalf("the test has no value for the new field %s", name)
-			}
-		}
-		all[name] = out
-	}
-	return all
-}
-
-// Locations share a fileSet if all settings of files are equal. A new field that has no part in the
-// key fails the test.
-func TestFilesAreSharedIfEqual(t *testing.T) {
-	compile := func(c *compiler, f conf.Files) *fileSet {
-		var loc location
-		from := conf.Location{Path: "/a", Proxy: &conf.Proxy{}}
-		from.Files = f
-		if err := c.files(&loc, &from); err != nil {
-			t.Fatal(err)
-		}
-		return loc.files
-	}
-	texts := []conf.Text{"a", "b"}
-	first := conf.Files{Root: "/srv", Index: []conf.Text{"a.html", "b"}, CharsetTypes: []string{"a/b"}}
-	for name, other := range different(t, first, map[string]any{
-		"Root": conf.Text("/other"), "Alias": conf.Text("/b"), "Index": texts,
-		"ListingFormat": "json", "Precompressed": []string{"gzip"}, "PrecompressedAlways": []string{"br"},
-		"Types": map[string]string{"a": "b/c"}, "CharsetTypes": []string{"c/d"},
-		"AliasPath": "", "SymlinksFrom": conf.Text(""), // without Alias and DisableSymlinks they have no effect
-	}) {
-		c := newCompiler()
-		f := compile(c, first)
-		if compile(c, first) != f {
-			t.Fatal("equal files are not shared")
-		}
-		if same := compile(c, other) == f; same != (name == "AliasPath" || name == "SymlinksFrom") {
-			t.Errorf("files that differ in %s: shared: %v", name, same)
-		}
-	}
-}
 
 // Locations share the rules for responses if nothing that the rules are compiled from differs.
 func TestResponseRulesAreSharedIfEqual(t *testing.T) {

@@ -28,9 +28,9 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 			backup := rawUpstream(t, func(net.Conn) { t.Error("another server was tried") })
 			c := proxyTo(conf.Proxy{To: "up", Protocol: protocol, StreamRequest: true})
 			access := filepath.Join(t.TempDir(), "access.log")
-			c.Hosts[0].Locations[0].BodyTimeout = 100 * time.Millisecond
-			c.Hosts[0].Locations[0].ErrorPages = []conf.ErrorPage{{Statuses: []int{408}, Target: "/page"}}
-			c.Hosts[0].Locations[0].Logs = []conf.Log{{Path: access, Format: "short"}}
+			c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond,
+				ErrorPages: []conf.ErrorPage{{Statuses: []int{408}, Target: "/page"}},
+				Logs:       []conf.Log{{Path: access, Format: "short"}}}
 			c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$status $bytes_sent"}}
 			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to},
 				{Addr: backup, Backup: true}}}}
@@ -83,7 +83,7 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 403}},
-					Settings: test.s})
+					Settings: &test.s})
 				h := newFront(t, c, quiet())
 				server := tare.Wrap(&http.Server{Handler: h})
 				var network testkit.Network

@@ -53,10 +53,10 @@ func newState() *state {
 	return s
 }
 
-// registry holds values that plans share, by key, and counts their users.
+// registry holds values that plans share, by all that they are made of, and counts their users.
 type registry struct {
 	mu      sync.Mutex
-	entries map[string]*registryEntry
+	entries map[any]*registryEntry
 }
 
 type registryEntry struct {
@@ -66,7 +66,7 @@ type registryEntry struct {
 
 // acquire returns the value for a key, and a function that releases it. make_ makes the value of a
 // new key. close_ is called after the last user has released it.
-func acquire[T any](s *registry, key string, make_ func() (T, error), close_ func(T)) (thing T, release func(),
+func acquire[T any](s *registry, key any, make_ func() (T, error), close_ func(T)) (thing T, release func(),
 	err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -77,7 +77,7 @@ func acquire[T any](s *registry, key string, make_ func() (T, error), close_ fun
 		}
 		held = &registryEntry{value: thing}
 		if s.entries == nil {
-			s.entries = make(map[string]*registryEntry)
+			s.entries = make(map[any]*registryEntry)
 		}
 		s.entries[key] = held
 	}
@@ -93,13 +93,13 @@ func acquire[T any](s *registry, key string, make_ func() (T, error), close_ fun
 	}, nil
 }
 
-// inUse returns the values that plans use, by key.
+// inUse returns the values that plans use, by their keys, which are strings.
 func inUse[T any](s *registry) map[string]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := make(map[string]T, len(s.entries))
 	for key, h := range s.entries {
-		all[key] = h.value.(T)
+		all[key.(string)] = h.value.(T)
 	}
 	return all
 }

@@ -85,7 +85,7 @@ func FuzzText(f *testing.F) {
 		x := newExchange(&plan{slots: len(c.slots), options: &options{}, state: newState()}, httptest.NewRecorder(),
 			httptest.NewRequest(http.MethodGet, "/", nil))
 		h := &host{}
-		h.defaults.files, h.defaults.settings = &fileSet{}, &conf.Settings{}
+		h.defaults.files, h.defaults.rules = &fileSet{}, &rules{settings: &conf.Settings{}}
 		x.host, x.loc, x.path = h, &h.defaults, "/"
 		_ = got.eval(x)
 	})
@@ -164,7 +164,9 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files := func(root string) conf.Settings { return conf.Settings{Files: conf.Files{Root: conf.Text(dir + root)}} }
+	files := func(root string) *conf.Settings {
+		return &conf.Settings{Files: conf.Files{Root: conf.Text(dir + root)}}
+	}
 	password := files("/public")
 	password.Password = &conf.Password{Realm: "$off", File: conf.Text(dir + "/passwords")}
 	limited := files("/public")
@@ -185,7 +187,7 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 		"picture":  {Settings: password, Empty: true},
 		"root":     {Settings: files("/$public")},
 		"index": {Path: "/public/",
-			Settings: conf.Settings{Files: conf.Files{Root: conf.Text(dir), Index: []conf.Text{"$public", "/x"}}}},
+			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir), Index: []conf.Text{"$public", "/x"}}}},
 		"tries": {TryFiles: []conf.Text{"/none$public", "/x"}, Settings: files("/public")},
 		"last":  {TryFiles: []conf.Text{"/none", "/$public"}, Settings: files("/public")},
 	} {

@@ -45,7 +45,7 @@ func TestAddTrailerFollowsBodies(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"Content-Length", "Transfer-Encoding", "a b", "Host"} {
-		_, err := front.New(oneHost(conf.Location{Path: "/", Settings: conf.Settings{
+		_, err := front.New(oneHost(conf.Location{Path: "/", Settings: &conf.Settings{
 			Trailers: []conf.AddHeader{{Name: name, Value: "1"}}}}))
 		if err == nil || !strings.Contains(err.Error(), "add_trailer") {
 			t.Errorf("%s: %v", name, err)

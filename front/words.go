@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/places"
 )
 
 // word is a field of a Config whose values are some words, or empty.
@@ -21,8 +20,8 @@ func (w word) check() error {
 	return fmt.Errorf("invalid %s %q (want one of %q, or none)", w.field, w.value, w.valid)
 }
 
-// checkWords rejects unknown words, except those of locations and rewrites, which are rejected
-// where they are compiled.
+// checkWords rejects unknown words, except those of locations, rewrites and Settings, which are
+// rejected where they are compiled.
 func checkWords(c *conf.Config) error {
 	for _, f := range c.LogFormats {
 		if err := (word{"Escape", f.Escape, []string{"json", "none"}}).check(); err != nil {
@@ -37,16 +36,18 @@ func checkWords(c *conf.Config) error {
 			return withPos(h.Pos, fmt.Errorf("client certificates: %w", err))
 		}
 	}
-	for p := range places.Of(c) {
-		s := p.Settings
-		for _, w := range []word{
-			{"BodyFile", s.BodyFile, []string{"on", "clean"}},
-			{"ModifiedSince", s.ModifiedSince, []string{"before", "off"}},
-			{"DisableSymlinks", s.Files.DisableSymlinks, []string{"on", "if_not_owner"}},
-		} {
-			if err := w.check(); err != nil {
-				return withPos(p.Pos, err)
-			}
+	return nil
+}
+
+// checkSettings rejects unknown words of Settings.
+func checkSettings(s *conf.Settings) error {
+	for _, w := range [...]word{
+		{"BodyFile", s.BodyFile, []string{"on", "clean"}},
+		{"ModifiedSince", s.ModifiedSince, []string{"before", "off"}},
+		{"DisableSymlinks", s.Files.DisableSymlinks, []string{"on", "if_not_owner"}},
+	} {
+		if err := w.check(); err != nil {
+			return err
 		}
 	}
 	return nil

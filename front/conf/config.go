@@ -8,7 +8,7 @@ import (
 
 // Config configures a front.Handler. It is plain data: its maker may change and copy it until New
 // or Reload receives it, and must not change it after that. A Location does not inherit: its
-// Settings are complete. See Host.Defaults.
+// Settings are complete. Places with equal Settings should share them: they are compiled once.
 //
 // Defaults of zero values are nginx's.
 type Config struct {
@@ -58,8 +58,8 @@ type Host struct {
 	// Locations are the locations of paths. Paths without one use Defaults, and are served from
 	// files.
 	Locations []Location
-	// Defaults are the Settings of requests that are in no location.
-	Defaults Settings
+	// Defaults are the Settings of requests that are in no location; nil is the zero value.
+	Defaults *Settings
 
 	// KeepSlashes disables merging of adjacent slashes before a location is found.
 	KeepSlashes bool
@@ -159,7 +159,8 @@ type Location struct {
 	Metrics bool // metrics in Prometheus' text format
 	Empty   bool // a transparent image of one pixel
 
-	Settings
+	// Settings may be those of other locations, or of the host; nil is the zero value.
+	Settings *Settings
 	// Pos is its position in the configuration, for messages.
 	Pos string
 }
@@ -306,8 +307,8 @@ type Settings struct {
 type Files struct {
 	// Root is the directory for paths. Alias replaces the location's path. "" means none.
 	Root, Alias Text
-	// AliasPath is the path that Alias replaces, if that is not the Location's own: an enclosing
-	// location's, from which Alias is inherited.
+	// AliasPath is the path that Alias replaces: the location's, or that of an enclosing one from
+	// which Alias is inherited. "" is the path of the Location, unless it is a regular expression.
 	AliasPath string
 	// Index are the names of files that are served for a directory. Nil is index.html.
 	Index []Text

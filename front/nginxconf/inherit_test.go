@@ -6,8 +6,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // at returns the location with a path, at any depth.
@@ -36,7 +38,7 @@ func at(t *testing.T, r *Result, path string) *conf.Location {
 
 func headers(l *conf.Location) string {
 	var all []string
-	for _, h := range l.Header {
+	for _, h := range l.Settings.Header {
 		all = append(all, h.Name)
 	}
 	return strings.Join(all, " ")
@@ -63,7 +65,7 @@ func TestAuthRequestIsInherited(t *testing.T) {
 		"/inherits": "/outer [{a 1 } {b 2 }]", "/own": "/inner [{a 1 } {b 2 }]", "/own/set": "/inner [{c 3 }]",
 		"/off": " [{a 1 } {b 2 }]", "/off/in": " [{d 4 }]", "/off/on": "/inner [{a 1 } {b 2 }]",
 	} {
-		a := at(t, r, path).AuthRequest
+		a := at(t, r, path).Settings.AuthRequest
 		if got := fmt.Sprint(a.URI, " ", a.Set); got != want {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
@@ -71,7 +73,7 @@ func TestAuthRequestIsInherited(t *testing.T) {
 	if a := r.Config.Hosts[0].Defaults.AuthRequest; a.URI != "/outer" {
 		t.Errorf("outside of locations: %+v", a)
 	}
-	if r := parsed(t, inHTTP("server { location / { } }")); at(t, r, "/").AuthRequest != nil {
+	if r := parsed(t, inHTTP("server { location / { } }")); at(t, r, "/").Settings.AuthRequest != nil {
 		t.Error("auth_request without a directive")
 	}
 }
@@ -100,19 +102,20 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		"proxy_set_header":       {sent(inherits), "P"},
 		"own proxy_set_header":   {sent(own), "Q"},
 		"inner proxy_set_header": {sent(inner), "Q"},
-		"error_page":             {string(inherits.ErrorPages[0].Target), "/a"},
-		"own error_page":         {fmt.Sprint(len(own.ErrorPages), own.ErrorPages[0].Target), "1/b"},
-		"access_log":             {fmt.Sprint(len(inherits.Logs)), "1"},
-		"own access_log":         {fmt.Sprint(len(own.Logs)), "0"},
-		"inner access_log":       {fmt.Sprint(len(inner.Logs)), "0"},
-		"deny":                   {fmt.Sprint(inherits.Access[0].Deny), "true"},
-		"allow instead of deny":  {fmt.Sprint(len(own.Access), own.Access[0].Deny), "1 false"},
-		"limit_req":              {inherits.Requests[0].Zone, "z"},
-		"own limit_req":          {fmt.Sprint(len(own.Requests), own.Requests[0].Zone), "1y"},
-		"sub_filter": {fmt.Sprint(len(inherits.SubFilter.Substitutions), inherits.SubFilter.Every),
+		"error_page":             {string(inherits.Settings.ErrorPages[0].Target), "/a"},
+		"own error_page":         {fmt.Sprint(len(own.Settings.ErrorPages), own.Settings.ErrorPages[0].Target), "1/b"},
+		"access_log":             {fmt.Sprint(len(inherits.Settings.Logs)), "1"},
+		"own access_log":         {fmt.Sprint(len(own.Settings.Logs)), "0"},
+		"inner access_log":       {fmt.Sprint(len(inner.Settings.Logs)), "0"},
+		"deny":                   {fmt.Sprint(inherits.Settings.Access[0].Deny), "true"},
+		"allow instead of deny":  {fmt.Sprint(len(own.Settings.Access), own.Settings.Access[0].Deny), "1 false"},
+		"limit_req":              {inherits.Settings.Requests[0].Zone, "z"},
+		"own limit_req":          {fmt.Sprint(len(own.Settings.Requests), own.Settings.Requests[0].Zone), "1y"},
+		"sub_filter": {fmt.Sprint(len(inherits.Settings.SubFilter.Substitutions), inherits.Settings.SubFilter.Every),
 			"2 true"},
-		"own sub_filter": {fmt.Sprint(own.SubFilter.Substitutions, own.SubFilter.Every), "[{c 1}] true"},
-		"fastcgi_param":  {at(t, r, "/f").Proxy.Params[0].Name, "F"},
+		"own sub_filter": {fmt.Sprint(own.Settings.SubFilter.Substitutions, own.Settings.SubFilter.Every),
+			"[{c 1}] true"},
+		"fastcgi_param": {at(t, r, "/f").Proxy.Params[0].Name, "F"},
 		"own fastcgi_param": {fmt.Sprint(len(at(t, r, "/g").Proxy.Params),
 			at(t, r, "/g").Proxy.Params[0].Name), "1G"},
 	} {
@@ -140,7 +143,7 @@ func TestReferersAreInheritedByKind(t *testing.T) {
 		"/names":    {Names: []string{"a", "*.b", "~c"}, Patterns: []string{"e"}},
 		"/without":  nil,
 	} {
-		if got := at(t, r, path).Referers; !reflect.DeepEqual(got, want) {
+		if got := at(t, r, path).Settings.Referers; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s has %+v; want %+v", path, got, want)
 		}
 	}
@@ -160,7 +163,7 @@ func TestSecureLinksAreInherited(t *testing.T) {
 		"/secret/in": {Secret: "s"}, "/secret/half": nil,
 		"/secret/half/whole": {Link: "e", MD5: "d"}, "/half": nil, "/none": nil,
 	} {
-		if got := at(t, r, path).SecureLink; !reflect.DeepEqual(got, want) {
+		if got := at(t, r, path).Settings.SecureLink; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s has %+v; want %+v", path, got, want)
 		}
 	}
@@ -204,17 +207,18 @@ func TestDirectiveOfNearestBlockCounts(t *testing.T) {
 			}
 		}`))
 	a, b := at(t, r, "/a"), at(t, r, "/a/b")
-	if a.Gzip == nil || a.Gzip.Level != 3 || a.MaxBody != -1 || a.Proxy.ReadTimeout.String() != "6s" ||
-		a.Files.Root != "/r" || !a.SatisfyAny {
+	if a.Settings.Gzip == nil || a.Settings.Gzip.Level != 3 || a.Settings.MaxBody != -1 ||
+		a.Proxy.ReadTimeout.String() != "6s" ||
+		a.Settings.Files.Root != "/r" || !a.Settings.SatisfyAny {
 		t.Errorf("/a is %+v, %+v", a.Settings, a.Proxy)
 	}
-	if a.Files.Types["f"] != "d/e" || len(a.Files.Types) != 1 || r.Config.Types["c"] != "a/b" ||
+	if a.Settings.Files.Types["f"] != "d/e" || len(a.Settings.Files.Types) != 1 || r.Config.Types["c"] != "a/b" ||
 		r.Config.Hosts[0].Defaults.Files.Types != nil {
-		t.Errorf("types %v of /a, and %v of http", a.Files.Types, r.Config.Types)
+		t.Errorf("types %v of /a, and %v of http", a.Settings.Files.Types, r.Config.Types)
 	}
-	if b.Gzip != nil || b.MaxBody != -1 || b.Proxy.ReadTimeout.String() != "6s" ||
-		b.Proxy.SendTimeout.String() != "7s" || b.Files.Root != "/s" ||
-		!slices.Equal(b.Files.Index, []conf.Text{"j.html"}) || b.Files.Types["f"] != "d/e" {
+	if b.Settings.Gzip != nil || b.Settings.MaxBody != -1 || b.Proxy.ReadTimeout.String() != "6s" ||
+		b.Proxy.SendTimeout.String() != "7s" || b.Settings.Files.Root != "/s" ||
+		!slices.Equal(b.Settings.Files.Index, []conf.Text{"j.html"}) || b.Settings.Files.Types["f"] != "d/e" {
 		t.Errorf("/a/b is %+v, %+v", b.Settings, b.Proxy)
 	}
 }
@@ -236,15 +240,15 @@ func TestAliasIsInheritedWithItsPath(t *testing.T) {
 		}
 	}`))
 	for path, want := range map[string]conf.Files{
-		"/a/":    {Alias: "/srv/x/"},
+		"/a/":    {Alias: "/srv/x/", AliasPath: "/a/"},
 		`\.php$`: {Alias: "/srv/x/", AliasPath: "/a/"},
 		"/a/b/":  {Alias: "/srv/x/", AliasPath: "/a/"},
 		"/a/b/c": {Alias: "/srv/x/", AliasPath: "/a/"},
-		"/a/d":   {Alias: "/d"},
+		"/a/d":   {Alias: "/d", AliasPath: "/a/d"},
 		"/a/e":   {Root: "/e"},
 		"y":      {Alias: "/x/$1"}, // the whole path
 	} {
-		if got := at(t, r, path).Files; got.Root != want.Root || got.Alias != want.Alias ||
+		if got := at(t, r, path).Settings.Files; got.Root != want.Root || got.Alias != want.Alias ||
 			got.AliasPath != want.AliasPath {
 			t.Errorf("%s has root %q, alias %q for %q; want %q, %q for %q", path, got.Root, got.Alias, got.AliasPath,
 				want.Root, want.Alias, want.AliasPath)
@@ -319,5 +323,50 @@ func TestProxyPassURLs(t *testing.T) {
 		if got := fmt.Sprintf("%q %s %s", p.Protocol, p.To, uri); got != want {
 			t.Errorf("%s is %s; want %s", text, got, want)
 		}
+	}
+}
+
+// Servers whose locations have the same directives share Settings, which are those that each server
+// has alone. If the names of a server or the path of a location matter, they are not shared.
+func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
+	fsys := withCertificate(t, fstest.MapFS{"key": {Data: []byte("x")}})
+	all := []sample{{text: "alias /a/;"}, {text: "valid_referers none server_names;"},
+		{text: "valid_referers a.test; valid_referers b.test;"}, {text: "types { a/b c; }"}, {text: "types { a/b d; }"}}
+	for _, own := range samples() {
+		for _, s := range own {
+			if s.level == "location" {
+				all = append(all, s)
+			}
+		}
+	}
+	server := func(name, path, text string) string {
+		return fmt.Sprintf("server { listen 81; server_name %s; location %s { %s location %[2]s/in { } } }\n", name, path, text)
+	}
+	settings := func(servers string) (all []*conf.Settings) {
+		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP("limit_req_zone $host zone=r:1m rate=1r/s;" +
+			"limit_conn_zone $host zone=n:1m;\n" + servers))}
+		r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80, Tracing: true})
+		if err != nil {
+			t.Fatalf("%s\n%v", servers, err)
+		}
+		for p := range places.Of(&r.Config) {
+			all = append(all, p.Settings)
+		}
+		return all
+	}
+	var shared int
+	for _, s := range all {
+		text := s.needs + " " + s.text
+		a, b := server("a.test", "/a", text), server("b.test", "/b", text)
+		got := settings(server("c.test", "/c", "") + a + b)[3:]
+		if want := slices.Concat(settings(a), settings(b)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got\n%+v\nwant\n%+v", text, got, want)
+		}
+		if got[1] == got[4] {
+			shared++
+		}
+	}
+	if shared < len(all)/2 {
+		t.Errorf("%d of %d kinds of settings are shared", shared, len(all))
 	}
 }

@@ -111,8 +111,7 @@ func (t *translator) location(d *directive, s *scope, l *conf.Location, outer *p
 	l.TryFiles = t.tryFiles(s)
 	t.status(s, l)
 	l.Empty = s.own("empty_gif") != nil
-	l.Settings = t.settings(s)
-	l.Files = t.files(s, here)
+	l.Settings = t.settings(s, here)
 	t.passesOf(s, s, l, here)
 	t.oneContent(d, s)
 	t.connectionOnly(s)

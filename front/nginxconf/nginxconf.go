@@ -218,6 +218,11 @@ func (r *report) add(list *[]Message, m Message) {
 	}
 }
 
+// messages returns the number of messages so far.
+func (r *report) messages() int {
+	return len(r.errs) + len(r.ignored) + len(r.remarks) + len(r.warnings)
+}
+
 // errorf reports an error.
 func (r *report) errorf(d *directive, format string, args ...any) {
 	r.add(&r.errs, d.message(format, args...))

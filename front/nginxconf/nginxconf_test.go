@@ -87,7 +87,7 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 		"7 content_by_lua_block"}; !slices.Equal(ignored, want) {
 		t.Errorf("%q were ignored; want %q", ignored, want)
 	}
-	if logs := r.Config.Hosts[0].Locations[0].Logs; len(logs) != 1 || logs[0].Path != "/l" {
+	if logs := r.Config.Hosts[0].Locations[0].Settings.Logs; len(logs) != 1 || logs[0].Path != "/l" {
 		t.Errorf("got logs %v; want the supported one", logs)
 	}
 	if _, err := Parse("nginx.conf", Options{FS: oneFile("events {} nosuch;"), Lenient: true}); err == nil {
@@ -116,7 +116,7 @@ func TestLimitExceptAppliesToOtherMethods(t *testing.T) {
 		step, ok := at(t, r, path).Steps[0].(conf.If)
 		if !ok || step.Left != "$request_method" || step.Op != "!~" || string(step.Right) != want.methods ||
 			!reflect.DeepEqual(step.Then, []conf.Step{conf.Break{}}) ||
-			!slices.Equal(step.Location.Access, want.rules) {
+			!slices.Equal(step.Location.Settings.Access, want.rules) {
 			t.Errorf("%s: %+v, want %+v", path, step, want)
 		}
 	}
@@ -284,7 +284,7 @@ func TestServersHaveDefaults(t *testing.T) {
 		h.Defaults.Files.Root != "/srv/html" {
 		t.Errorf("%+v", h)
 	}
-	if l := at(t, r, "/"); len(l.TryFiles) != 2 || l.Files.Root != "/srv/html" {
+	if l := at(t, r, "/"); len(l.TryFiles) != 2 || l.Settings.Files.Root != "/srv/html" {
 		t.Errorf("outside of locations: %+v", l)
 	}
 }
@@ -307,8 +307,8 @@ func TestRecipesAreAccepted(t *testing.T) {
 		}
 		for i, protocol := range []string{"", "fastcgi", "fastcgi"} {
 			l := r.Config.Hosts[i].Locations[0]
-			if l.Proxy == nil || l.Proxy.Protocol != protocol || l.Logs != nil || !l.HideVersion ||
-				(l.Gzip != nil) != (recipe == "b") {
+			if l.Proxy == nil || l.Proxy.Protocol != protocol || l.Settings.Logs != nil || !l.Settings.HideVersion ||
+				(l.Settings.Gzip != nil) != (recipe == "b") {
 				t.Errorf("recipe %s, host %d: %+v", recipe, i, l)
 			}
 			if protocol == "fastcgi" && len(l.Proxy.Params) != 2 {

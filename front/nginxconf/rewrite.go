@@ -105,8 +105,7 @@ func (t *translator) condition(d *directive, s *scope, here *place) conf.Step {
 // locationOfIf returns the location that an if in a location defines: the location's settings, with
 // those of the if.
 func (t *translator) locationOfIf(d *directive, s *scope, here *place) *conf.Location {
-	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.place(), Settings: t.settings(s)}
-	l.Files = t.files(s, here)
+	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.place(), Settings: t.settings(s, here)}
 	from := s
 	if s.own("proxy_pass") == nil && s.own("fastcgi_pass") == nil {
 		from = s.outer // the outer location's content handler serves it

@@ -1,6 +1,10 @@
 package nginxconf
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tarehq/tare/front/conf"
+)
 
 // scope is a block with the settings that it inherits. If a block does not have a directive, the
 // nearest outer block's counts; if that has several with the name, all of them do.
@@ -12,7 +16,8 @@ type scope struct {
 	groups []group
 	list   []*directive
 	level  string
-	marks  nameMarks // of the names here and in the outer blocks
+	set    *conf.Settings // once they were translated
+	marks  nameMarks      // of the names here and in the outer blocks
 }
 
 // group holds the directives of a block that have the same name, in their order.

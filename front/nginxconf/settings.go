@@ -11,10 +11,10 @@ import (
 	"github.com/tarehq/tare/front/internal/grammar"
 )
 
-// settings translates the settings of a scope.
-func (t *translator) settings(s *scope) conf.Settings {
-	set := conf.Settings{
-		Files:             t.files(s, nil),
+// newSettings translates the settings of a scope. here is the location, if there is one.
+func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
+	set := &conf.Settings{
+		Files:             t.files(s, here),
 		Header:            t.addFields(s, "add_header"),
 		Expires:           t.expires(s),
 		ErrorPages:        t.errorPages(s),
@@ -66,8 +66,8 @@ func (t *translator) settings(s *scope) conf.Settings {
 		NoLogNotFound:     !s.flag("log_not_found", true),
 		MaxRanges:         maxRanges(s),
 	}
-	lingering(s, &set)
-	t.logCache(s, &set)
+	lingering(s, set)
+	t.logCache(s, set)
 	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
 	set.MaxBody = maxBody(s)
 	set.MaxHeaders = s.number("max_headers")
@@ -75,7 +75,7 @@ func (t *translator) settings(s *scope) conf.Settings {
 		set.BodyBuffer = max(n, 1) // 0 is the default
 	}
 	set.BodyFile, set.BodyDir = t.bodyFile(s)
-	t.close(s, &set)
+	t.close(s, set)
 	return set
 }
 
@@ -177,9 +177,7 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 		if strings.HasSuffix(d.args[0], "/") && !strings.HasSuffix(string(f.Alias), "/") {
 			f.Alias += "/"
 		}
-		if here != nil && here.scope != holder {
-			f.AliasPath = here.pathOf(holder)
-		}
+		f.AliasPath = here.pathOf(holder)
 	}
 }
 

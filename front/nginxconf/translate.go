@@ -28,13 +28,14 @@ type translator struct {
 	caches  map[string]string
 	formats map[string]bool // names of log formats
 	// the contents of files of passwords that were read, by path
-	passwordFiles map[string]string
-	available     map[string]bool // texts whose variables are available
-	defined       map[string]bool // variables that the configuration defines
-	missing       map[string]bool // folders of relative paths that were reported
-	servers       []server
-	types         *directive // the first types block of http, if any
-	closer        *directive // a directive outside of http that closes everything, or nil
+	passwordFiles  map[string]string
+	available      map[string]bool // texts whose variables are available
+	defined        map[string]bool // variables that the configuration defines
+	missing        map[string]bool // folders of relative paths that were reported
+	servers        []server
+	types          *directive // the first types block of http, if any
+	sharedSettings map[settingsKey]*conf.Settings
+	closer         *directive // a directive outside of http that closes everything, or nil
 }
 
 func newTranslator(s *source, file string, o Options, r *report) *translator {
@@ -46,6 +47,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		formats:       map[string]bool{"combined": true},
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
 		defined: make(map[string]bool), missing: make(map[string]bool),
+		sharedSettings: make(map[settingsKey]*conf.Settings),
 	}
 	t.config.Blank = make(map[string]bool)
 	if o.FS == nil {
@@ -136,8 +138,8 @@ func (t *translator) shared(d *directive, http *scope) {
 
 // validate translates settings that may apply to no location, so that their errors are reported
 // nevertheless. It returns those that are not of an upstream.
-func (t *translator) validate(s *scope) conf.Settings {
-	settings := t.settings(s)
+func (t *translator) validate(s *scope) *conf.Settings {
+	settings := t.settings(s, nil)
 	_ = t.pass(s, "proxy")
 	_ = t.pass(s, "fastcgi")
 	_ = t.pass(s, "grpc")

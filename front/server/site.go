@@ -68,10 +68,10 @@ func (s *Server) openHandler(c *Config) (site, error) {
 		return nil, err
 	}
 	h.Handler = h.program
-	if len(h.host.Defaults.Logs) == 0 {
+	l := handlerLog(c)
+	if l == nil {
 		return h, nil
 	}
-	l := h.host.Defaults.Logs[0]
 	if h.format, err = accesslog.ParseFormat(l.Format); err != nil {
 		return nil, configError(err)
 	}
@@ -119,6 +119,15 @@ func (h *handlerSite) Close() error {
 	return nil
 }
 
+// handlerLog returns the log of a Config with a Handler, or nil.
+func handlerLog(c *Config) *conf.Log {
+	s := c.Front.Hosts[0].Defaults
+	if s == nil || len(s.Logs) == 0 {
+		return nil
+	}
+	return &s.Logs[0]
+}
+
 // HostAt implements site.
 func (h *handlerSite) HostAt(net.Addr, string) (host, defaultHost *conf.Host) { return h.host, h.host }
 
@@ -127,8 +136,8 @@ var errNoLogFile = errors.New("there is no file to reopen")
 // reopenHandlerLog reopens the log of a Config with a Handler.
 func (s *Server) reopenHandlerLog(ctx context.Context) error {
 	path := ""
-	if logs := s.config.Front.Hosts[0].Defaults.Logs; len(logs) > 0 {
-		path = logs[0].Path
+	if l := handlerLog(s.config); l != nil {
+		path = l.Path
 	}
 	if !s.logs.canReopen(path) {
 		s.log.print("access log: " + errNoLogFile.Error())
@@ -145,11 +154,10 @@ func (s *Server) reopenHandlerLog(ctx context.Context) error {
 // printHandlerLog prints where the log of a Config with a Handler is, and whether it can be
 // rotated.
 func (s *Server) printHandlerLog(c *Config) {
-	logs := c.Front.Hosts[0].Defaults.Logs
-	if c.Handler == nil || len(logs) == 0 {
+	l := handlerLog(c)
+	if c.Handler == nil || l == nil {
 		return
 	}
-	l := logs[0]
 	text := fmt.Sprintf("access log: %s, %s", l.Path, l.Format)
 	if !s.logs.canReopen(l.Path) {
 		s.log.print(text)

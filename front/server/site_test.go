@@ -36,7 +36,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 		io.WriteString(w, r.URL.Path)
 	})}
 	host := conf.Host{Listen: []conf.Listen{{Addr: "unix:" + socket}}}
-	host.Defaults.Logs = []conf.Log{{Path: log, Format: "common"}}
+	host.Defaults = &conf.Settings{Logs: []conf.Log{{Path: log, Format: "common"}}}
 	config := &server.Config{Name: "a handler", Front: conf.Config{Hosts: []conf.Host{host}}}
 	config.Handler = func() (http.Handler, error) { return nil, errors.New("no handler") }
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}

@@ -126,7 +126,7 @@ func (p *servePlan) config(root *os.Root, listeners []net.Listener) *server.Conf
 		Name: p.dir + p.describeFiles(), Handler: func() (http.Handler, error) { return p.handler(root) },
 	}
 	if p.accessLog != "" {
-		host.Defaults.Logs = []conf.Log{{Path: p.accessLog, Format: p.format}}
+		host.Defaults = &conf.Settings{Logs: []conf.Log{{Path: p.accessLog, Format: p.format}}}
 	}
 	for _, l := range listeners {
 		at := conf.Listen{Addr: configAddress(l.Addr())}

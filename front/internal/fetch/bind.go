@@ -5,8 +5,6 @@ import (
 	"sync"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 // maxBinds bounds the local addresses that variables produce for one Proxy.
@@ -15,15 +13,15 @@ const maxBinds = 64
 // Binds holds the connections of a Proxy that have a local address, except those by TLS: no request
 // reuses the connection of another address.
 type Binds struct {
-	group *conf.Upstream
+	keepAlive KeepAlive
 
 	mu         sync.Mutex
 	transports *simplelru.LRU[netip.AddrPort, *Transport]
 }
 
 // NewBinds returns Binds with a group's settings of connections.
-func NewBinds(group *conf.Upstream) *Binds {
-	b := &Binds{group: group}
+func NewBinds(k KeepAlive) *Binds {
+	b := &Binds{keepAlive: k}
 	b.transports, _ = simplelru.NewLRU(maxBinds, func(_ netip.AddrPort, t *Transport) { t.Close() })
 	return b
 }
@@ -36,7 +34,7 @@ func (b *Binds) Transport(local netip.AddrPort) *Transport {
 	if ok {
 		return t
 	}
-	t = NewTransport(b.group)
+	t = NewTransport(b.keepAlive)
 	b.transports.Add(local, t)
 	return t
 }

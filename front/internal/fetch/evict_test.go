@@ -21,7 +21,8 @@ func TestNamesInUseAreKept(t *testing.T) {
 	}
 	groups := fetch.NewGroups(upstream.Options{Lookup: lookup})
 	defer groups.Close()
-	binds, group := fetch.NewBinds(new(conf.Upstream)), new(conf.Upstream)
+	group := fetch.KeepAliveOf(new(conf.Upstream))
+	binds := fetch.NewBinds(group)
 	defer binds.Close()
 	byTLS := fetch.NewTLS(new(conf.ProxyTLS), group, false)
 	defer byTLS.Close()

@@ -62,7 +62,7 @@ func request(t *testing.T, c *caller, next conf.NextUpstream, servers ...string)
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &fetch.Group{Name: "group", Peers: peers, Transport: fetch.NewTransport(peers.Config())}
+	g := &fetch.Group{Name: "group", Peers: peers, Transport: fetch.NewTransport(fetch.KeepAliveOf(peers.Config()))}
 	t.Cleanup(g.Close)
 	r := &fetch.Request{
 		Settings: &fetch.Settings{ConnectTimeout: time.Minute, SendTimeout: time.Minute, ReadTimeout: time.Minute,

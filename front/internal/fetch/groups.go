@@ -114,7 +114,7 @@ func (d *Groups) acquire(to string) (*Group, *pendingGroup, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		p = &pendingGroup{group: &Group{Name: to, Peers: peers, Transport: NewTransport(peers.Config())}}
+		p = &pendingGroup{group: &Group{Name: to, Peers: peers, Transport: NewTransport(KeepAliveOf(peers.Config()))}}
 		d.pending[to] = p
 	}
 	p.users++

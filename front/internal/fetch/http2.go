@@ -1,14 +1,12 @@
 package fetch
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
 	"net/http"
 	"time"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/client"
 )
 
@@ -23,8 +21,8 @@ const (
 )
 
 // http2Config returns the settings of HTTP/2 connections to a group. config is nil without TLS.
-func http2Config(group *conf.Upstream, config *tls.Config) *client.Config {
-	settings := clientConfig(group)
+func http2Config(k KeepAlive, config *tls.Config) *client.Config {
+	settings := clientConfig(k)
 	protocols := new(http.Protocols)
 	if config != nil {
 		protocols.SetHTTP2(true)
@@ -36,7 +34,6 @@ func http2Config(group *conf.Upstream, config *tls.Config) *client.Config {
 	}
 	settings.Settings.Protocols = protocols
 	settings.Settings.MaxIdleConnsPerHost = 0 // connections are shared: keepalive does not apply
-	settings.Settings.IdleConnTimeout = cmp.Or(group.KeepaliveTimeout, defaultKeepaliveTimeout)
 	settings.Settings.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
 		MaxReceiveBufferPerStream: streamWindow}
 	return settings

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 // attemptOf starts an attempt of a request with a context, and a timeout of a minute.
@@ -90,7 +88,7 @@ func TestUnobservedAttemptIsReusable(t *testing.T) {
 // Servers of gRPC close connections that send PINGs more often than every 5 minutes, and with them
 // streams that are silent.
 func TestPINGsAreRare(t *testing.T) {
-	if d := http2Config(&conf.Upstream{}, nil).Settings.HTTP2.SendPingTimeout; d <= 5*time.Minute {
+	if d := http2Config(KeepAlive{}, nil).Settings.HTTP2.SendPingTimeout; d <= 5*time.Minute {
 		t.Error(d)
 	}
 }

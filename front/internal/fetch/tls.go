@@ -21,17 +21,17 @@ const maxTLSNames = 64
 
 // TLS holds the TLS connections of a Proxy to a group.
 type TLS struct {
-	group   *conf.Upstream
-	from    *conf.ProxyTLS
-	isHTTP2 bool
+	keepAlive KeepAlive
+	from      *conf.ProxyTLS
+	isHTTP2   bool
 
 	mu      sync.Mutex
 	clients *simplelru.LRU[Identity, *client.Client]
 }
 
 // NewTLS returns the connections for ProxyTLS to a group.
-func NewTLS(from *conf.ProxyTLS, group *conf.Upstream, isHTTP2 bool) *TLS {
-	t := &TLS{from: from, group: group, isHTTP2: isHTTP2}
+func NewTLS(from *conf.ProxyTLS, k KeepAlive, isHTTP2 bool) *TLS {
+	t := &TLS{from: from, keepAlive: k, isHTTP2: isHTTP2}
 	t.clients, _ = simplelru.NewLRU(maxTLSNames, func(_ Identity, c *client.Client) { c.CloseIdleConnections() })
 	return t
 }
@@ -76,9 +76,9 @@ func (t *TLS) newClient(id Identity, own *certFile) *client.Client {
 	}
 	if t.isHTTP2 {
 		config.NextProtos = []string{"h2"}
-		return client.New(http2Config(t.group, config))
+		return client.New(http2Config(t.keepAlive, config))
 	}
-	settings := clientConfig(t.group)
+	settings := clientConfig(t.keepAlive)
 	settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return dialTLS(ctx, network, addr, config)
 	}

@@ -66,9 +66,9 @@ type Transport struct {
 	http *client.Client
 	fcgi *client.Client
 
-	config *conf.Upstream
-	mu     sync.Mutex
-	http2  *client.Client // without TLS; nil before its first use
+	keepAlive KeepAlive
+	mu        sync.Mutex
+	http2     *client.Client // without TLS; nil before its first use
 }
 
 // http2Client returns the client for HTTP/2 without TLS.
@@ -76,23 +76,36 @@ func (l *Transport) http2Client() *client.Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.http2 == nil {
-		l.http2 = client.New(http2Config(l.config, nil))
+		l.http2 = client.New(http2Config(l.keepAlive, nil))
 	}
 	return l.http2
 }
 
+// KeepAlive is all that the connections to groups differ in.
+type KeepAlive struct {
+	Conns         int // idle ones to a server; 0 is none
+	Timeout, Time time.Duration
+	Requests      int
+}
+
+// KeepAliveOf returns the settings of connections to a group.
+func KeepAliveOf(u *conf.Upstream) KeepAlive {
+	return KeepAlive{u.Keepalive, cmp.Or(u.KeepaliveTimeout, defaultKeepaliveTimeout),
+		cmp.Or(u.KeepaliveTime, defaultKeepaliveTime), cmp.Or(u.KeepaliveRequests, defaultKeepaliveRequests)}
+}
+
 // NewTransport makes the transport of a group.
-func NewTransport(config *conf.Upstream) *Transport {
+func NewTransport(k KeepAlive) *Transport {
 	return &Transport{
-		config: config,
-		http:   client.New(clientConfig(config)),
-		fcgi:   client.NewFastCGI(clientConfig(config), &client.FastCGI{}),
+		keepAlive: k,
+		http:      client.New(clientConfig(k)),
+		fcgi:      client.NewFastCGI(clientConfig(k), &client.FastCGI{}),
 	}
 }
 
 // clientConfig returns the settings of connections to a group.
-func clientConfig(config *conf.Upstream) *client.Config {
-	idle := config.Keepalive
+func clientConfig(k KeepAlive) *client.Config {
+	idle := k.Conns
 	if idle == 0 {
 		idle = -1
 	}
@@ -100,12 +113,11 @@ func clientConfig(config *conf.Upstream) *client.Config {
 	protocols.SetHTTP1(true)
 	return &client.Config{
 		Verbatim: true, OnInterim: onInterim, OnEnd: onEnd, Repeatable: canRepeat, DialTimeout: maxConnectTimeout,
-		MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests),
-		MaxConnAge:  cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
+		MaxConnUses: k.Requests, MaxConnAge: k.Time,
 		Settings: &http.Transport{
 			DisableCompression: true, Protocols: protocols, DialContext: dial,
 			MaxResponseHeaderBytes: MaxHead, ReadBufferSize: readBuffer,
-			MaxIdleConnsPerHost: idle, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
+			MaxIdleConnsPerHost: idle, IdleConnTimeout: k.Timeout,
 		},
 	}
 }

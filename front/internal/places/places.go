@@ -13,7 +13,7 @@ import (
 type Place struct {
 	Host     *conf.Host
 	Location *conf.Location // nil for the host
-	Settings *conf.Settings // the location's, or the host's Defaults
+	Settings *conf.Settings // the location's, or the host's Defaults; never nil
 	Steps    []conf.Step    // without those in an If
 	Pos      string         // the position in the configuration, or that of the enclosing place
 }
@@ -23,7 +23,7 @@ func Of(c *conf.Config) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for i := range c.Hosts {
 			h := &c.Hosts[i]
-			p := Place{Host: h, Settings: &h.Defaults, Steps: h.Steps, Pos: h.Pos}
+			p := Place{Host: h, Settings: settingsOf(h.Defaults), Steps: h.Steps, Pos: h.Pos}
 			if !p.visit(yield, h.Locations) {
 				return
 			}
@@ -56,7 +56,15 @@ func (p Place) inside(l *conf.Location) Place {
 	if pos == "" {
 		pos = p.Pos
 	}
-	return Place{Host: p.Host, Location: l, Settings: &l.Settings, Steps: l.Steps, Pos: pos}
+	return Place{Host: p.Host, Location: l, Settings: settingsOf(l.Settings), Steps: l.Steps, Pos: pos}
+}
+
+// settingsOf returns the Settings of a place, the zero value for nil.
+func settingsOf(s *conf.Settings) *conf.Settings {
+	if s == nil {
+		return new(conf.Settings)
+	}
+	return s
 }
 
 // AllSteps visits the steps of a place, and those in each If after it.

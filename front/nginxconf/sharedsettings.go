@@ -1,0 +1,103 @@
+package nginxconf
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// settingsKey is all that Settings depend on: those of the block around, and the directives of the
+// block itself.
+type settingsKey struct {
+	outer *conf.Settings
+	own   string
+}
+
+// settings returns the settings of a block. here is the location, if there is one. Blocks with the
+// same key share them: of thousands of servers many differ in names and upstreams only. Reading and
+// compiling them needs 2.2 KB instead of 5.6 KB for a location with a return.
+func (t *translator) settings(s *scope, here *place) *conf.Settings {
+	if t.closing > 0 { // the reason names a directive of the block
+		return t.newSettings(s, here)
+	}
+	return t.settingsOf(s, here)
+}
+
+// settingsOf is settings if nothing closes a block.
+func (t *translator) settingsOf(s *scope, here *place) *conf.Settings {
+	if s.set != nil {
+		return s.set
+	}
+	if s.outer == nil {
+		s.set = t.newSettings(s, here)
+		return s.set
+	}
+	around := here
+	if here != nil && here.scope == s {
+		around = here.outer
+	}
+	key := settingsKey{outer: t.settingsOf(s.outer, around), own: s.ownSettings(here)}
+	if s.set = t.sharedSettings[key]; s.set != nil {
+		return s.set
+	}
+	if key.own == "" {
+		s.set = key.outer
+		return s.set
+	}
+	before := t.messages()
+	if s.set = t.newSettings(s, here); t.messages() == before { // others have messages of their own
+		t.sharedSettings[key] = s.set
+	}
+	return s.set
+}
+
+// ownSettings returns the text of a block's directives that Settings may depend on.
+func (s *scope) ownSettings(here *place) string {
+	var b strings.Builder
+	for _, d := range s.list {
+		if isNoSetting(d.name) {
+			continue
+		}
+		d.writeTo(&b)
+		switch {
+		case d.name == "alias":
+			b.WriteString(here.match + here.path)
+		case d.name == "valid_referers" && slices.Contains(d.args, "server_names"):
+			for _, names := range s.at(levelServer).own("server_name") {
+				names.writeTo(&b)
+			}
+		}
+	}
+	return b.String()
+}
+
+// writeTo writes a text that is the same for equal directives only.
+func (d *directive) writeTo(b *strings.Builder) {
+	b.WriteString(d.name)
+	for _, arg := range d.args {
+		b.WriteByte(0)
+		b.WriteString(arg)
+	}
+	for _, inner := range d.block {
+		b.WriteString("{")
+		inner.writeTo(b)
+	}
+	b.WriteByte(1)
+}
+
+// isNoSetting reports whether Settings do not depend on a directive. If a directive is missing
+// here, blocks with it share less.
+func isNoSetting(name string) bool {
+	switch name {
+	case "server_name", "listen", "location", "limit_except", "internal", "try_files", "set", "if", "return", "rewrite",
+		"break", "resolver":
+		return true
+	}
+	for _, prefix := range [...]string{"proxy_", "fastcgi_", "grpc_", "ssl_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
+}

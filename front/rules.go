@@ -1,0 +1,138 @@
+package front
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/safefile"
+)
+
+// rules are Settings, compiled. All locations with the same Settings share them: the pointer to the
+// Settings identifies them.
+type rules struct {
+	settings     *conf.Settings
+	errorPages   []errorPage
+	namedTargets []string // of errorPages: each host must have these locations
+
+	limits     limits
+	access     access
+	referers   *referers   // nil if all are valid
+	secureLink *secureLink // nil if the variables are empty
+	logs       []accessLog
+	errors     *errorLog
+	isDebugged bool // errors has lines of the level debug
+	realIP     *realIP
+	keepAlive  keepAliveLimits
+	userID     *userID // nil identifies no clients
+	mirror     *mirror // nil sends no copies of requests
+	trace      *traceRules
+	earlyHints []text // one must be true to forward early hints; nil forwards all
+
+	sendTimeout time.Duration // between two writes that the client receives some of
+	linger      lingerLimits
+}
+
+// rules compiles Settings, or returns those that it has compiled before. Nil is the zero value.
+func (c *compiler) rules(s *conf.Settings) (*rules, error) {
+	if s == nil {
+		s = &c.noSettings
+	}
+	if r := c.shares.rules[s]; r != nil {
+		return r, nil
+	}
+	r, err := c.newRules(s)
+	if err == nil {
+		c.shares.rules[s] = r
+	}
+	return r, err
+}
+
+func (c *compiler) newRules(s *conf.Settings) (r *rules, err error) {
+	if err := checkSettings(s); err != nil {
+		return nil, err
+	}
+	r = &rules{settings: s, keepAlive: c.keepAliveLimits(s), sendTimeout: cmp.Or(s.SendTimeout, defaultTimeout)}
+	outer := c.namedTargets
+	c.namedTargets = nil
+	r.errorPages, err = c.errorPages(s.ErrorPages)
+	if r.namedTargets, c.namedTargets = c.namedTargets, outer; err != nil {
+		return nil, err
+	}
+	if r.limits, err = c.limits(s); err != nil {
+		return nil, err
+	}
+	if r.access, err = c.access(s); err != nil {
+		return nil, err
+	}
+	if r.referers, err = c.referers(s.Referers); err != nil {
+		return nil, err
+	}
+	if r.secureLink, err = c.secureLink(s.SecureLink); err != nil {
+		return nil, err
+	}
+	if r.userID, err = c.userID(s.UserID); err != nil {
+		return nil, err
+	}
+	if r.linger, err = lingerLimitsOf(s); err != nil {
+		return nil, err
+	}
+	if r.logs, err = c.logs(s); err != nil {
+		return nil, err
+	}
+	if r.errors, err = c.errorLog(s.ErrorLog); err != nil {
+		return nil, err
+	}
+	r.isDebugged = r.errors.isEnabled(levelDebug)
+	if err = c.copies(r, s); err != nil {
+		return nil, err
+	}
+	r.realIP, err = c.realIP(&s.RealIP)
+	return r, err
+}
+
+// copies compiles what a location does with requests besides responding: files of bodies, copies,
+// traces and early hints.
+func (c *compiler) copies(r *rules, s *conf.Settings) (err error) {
+	if s.BodyFile != "" && s.BodyDir != "" && c.options.explain == nil {
+		if err := c.bodyDir(s.BodyDir); err != nil {
+			return fmt.Errorf("client_body_temp_path: %w", err)
+		}
+	}
+	if r.mirror, err = c.mirror(s.Mirror); err != nil {
+		return err
+	}
+	if r.trace, err = c.trace(s.Trace); err != nil {
+		return err
+	}
+	if s.EarlyHints != nil {
+		if r.earlyHints, err = c.texts(s.EarlyHints); err != nil {
+			return fmt.Errorf("early_hints: %w", err)
+		}
+	}
+	return nil
+}
+
+// bodyDir creates a folder for requests' bodies, in which the process can write. If the Config is
+// only checked, it changes nothing, and another user may be the one that writes.
+func (c *compiler) bodyDir(dir string) error {
+	if c.options.inMemory {
+		_, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			_, err = os.Stat(filepath.Dir(dir))
+		}
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := safefile.CheckWritable(dir); err != nil {
+		return fmt.Errorf("%w (make the serving user its owner)", err)
+	}
+	return nil
+}
