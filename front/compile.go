@@ -19,6 +19,7 @@ type compiler struct {
 	options *options
 	state   *state
 	plan    *plan
+	modules []module
 
 	slots         map[string]int           // of variables in exchange.vars
 	assigned      map[string]bool          // those that a Set or a Map sets; the others are named groups
@@ -48,7 +49,7 @@ type compiler struct {
 func compile(config *conf.Config, o *options, s *state) (*plan, error) {
 	product := productName()
 	c := &compiler{
-		config: config, options: o, state: s,
+		config: config, options: o, state: s, modules: modules(),
 		slots: make(map[string]int), assigned: make(map[string]bool), replaced: make(map[string]bool),
 		core: coreVariables(product),
 		maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),

@@ -35,6 +35,7 @@
 //	bound handler    an http.Handler of the same program that is an upstream: see Bind
 //	plan             a compiled Config
 //	state            what plans share: each entry of a registry lives as long as a plan uses it
-//	slot             the index of a variable in an exchange
+//	slot             the index of a variable in an exchange, or of a module
+//	module           a feature in a file of its own, and a row in modules
 //	poison           a build tag: memory of free lists is never reused, or overwritten
 package front

@@ -52,7 +52,7 @@ type exchange struct {
 	trace        *traceContext // once it was used
 	cacheState   cache.State   // what the cache did
 	slice        *sliceState   // nil unless the response is fetched in slices
-	userID       *clientID     // once it was used
+	states       []any         // of modules, by slot; nil until one has any
 
 	// For filters, limits and logs.
 	isObserved    bool           // the response passes through w, also if a bound handler makes it
@@ -67,7 +67,6 @@ type exchange struct {
 
 	interceptsErrors bool // statuses from 300 on are left to error pages
 	isComplete       bool // the content has returned without a panic
-	isMirrored       bool // copies of the request were sent
 	isAdded          bool // the body of this subrequest is added to the parent's
 	// The status to respond with if the request's body could not be read; 0 while it can. An
 	// upstream request may read the body in another goroutine.
@@ -178,6 +177,20 @@ func (x *exchange) findHost() outcome {
 	return relocate
 }
 
+// phase is a phase between rewrite and content, with its name in findings.
+type phase struct {
+	name string
+	run  func(x *exchange) outcome
+}
+
+func phases() [3]phase {
+	return [...]phase{
+		{"limits", func(x *exchange) outcome { return x.loc.limits.check(x) }},
+		{"access", func(x *exchange) outcome { return x.loc.access.check(x) }},
+		{"try_files", func(x *exchange) outcome { return x.loc.tryFiles.run(x) }},
+	}
+}
+
 // runPhases finds a location and runs its phases.
 func (x *exchange) runPhases() outcome {
 	switch x.entry {
@@ -213,19 +226,13 @@ func (x *exchange) runPhases() outcome {
 	if x.loc.trace != nil && x.loc.trace.inject {
 		x.injectTrace()
 	}
-	if out := x.loc.limits.check(x); out != proceed {
-		return x.explainEnd("limits", out)
-	}
-	if out := x.loc.access.check(x); out != proceed {
-		return x.explainEnd("access", out)
-	}
-	if x.loc.tryFiles != nil {
-		if out := x.loc.tryFiles.run(x); out != proceed {
-			return x.explainEnd("try_files", out)
+	for _, p := range phases() {
+		if out := p.run(x); out != proceed {
+			return x.explainEnd(p.name, out)
 		}
 	}
-	if x.loc.mirror != nil {
-		if out := x.loc.mirror.run(x); out != proceed {
+	for _, run := range x.loc.effects.steps {
+		if out := run(x); out != proceed {
 			return out
 		}
 	}

@@ -76,16 +76,3 @@ func (x *exchange) explainCycle() {
 		e.add(x, "rewrite", "", "more than %d internal redirects", maxRedirects)
 	}
 }
-
-// explainMirror adds findings about the copies of a request, and reports whether the request is
-// only explained: none is sent then.
-func (x *exchange) explainMirror(m *mirror) bool {
-	e := x.plan.options.explain
-	if e == nil {
-		return false
-	}
-	for _, uri := range m.from.URIs {
-		e.add(x, "mirror", "", "sends a copy to %s", uri)
-	}
-	return true
-}

@@ -15,13 +15,13 @@ import (
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes  // nil adds no constant charset
-	recoding        *recoding    // nil converts no charsets
-	sub             *subFilter   // nil replaces nothing
-	userID          *userID      // nil sets no cookie
-	addition        *addition    // nil adds no bodies
-	gunzip          *compression // nil decompresses nothing
-	byType          []bodyFilter // sub, addition, compressions and noChunks
+	charset         *mediaTypes                             // nil adds no constant charset
+	recoding        *recoding                               // nil converts no charsets
+	sub             *subFilter                              // nil replaces nothing
+	added           []func(x *exchange, header http.Header) // fields of modules
+	addition        *addition                               // nil adds no bodies
+	gunzip          *compression                            // nil decompresses nothing
+	byType          []bodyFilter                            // sub, addition, compressions and noChunks
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter text
@@ -50,11 +50,8 @@ func (c *compiler) filters(key filtersKey) (*filters, error) {
 // newFilters compiles filters. A bound handler's responses have no timeout unless the Settings set
 // one.
 func (c *compiler) newFilters(key filtersKey) (*filters, error) {
-	s, id := key.rules.settings, key.rules.userID
-	f := filters{noChunks: s.NoChunks}
-	if id != nil && id.from.Mode != "log" {
-		f.userID = id
-	}
+	s := key.rules.settings
+	f := filters{noChunks: s.NoChunks, added: key.rules.effects.fields}
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !key.isBound {
 		f.sendTimeout = defaultTimeout
 	}
@@ -99,9 +96,12 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
 		key.intercepts
-	f.observes = isObserved || len(f.fields) > 0 || f.userID != nil || f.needsHeader
+	f.observes = isObserved || f.addsFields() || f.needsHeader
 	return &f, nil
 }
+
+// addsFields reports whether fields are added to headers.
+func (f *filters) addsFields() bool { return f.fields != nil || f.added != nil }
 
 // writer is the content's http.ResponseWriter. Unwrap gives access to the server's other methods.
 type writer struct {
@@ -182,7 +182,7 @@ func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
 	if f.charset != nil && code != http.StatusMovedPermanently && code != http.StatusFound {
 		f.charset.addCharset(header)
 	}
-	if f.expires == nil && f.fields == nil && f.userID == nil {
+	if f.expires == nil && !f.addsFields() {
 		return
 	}
 	isDefaultStatus := getsAddedFields(code)
@@ -194,8 +194,8 @@ func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
 			field.add(x, header)
 		}
 	}
-	if f.userID != nil {
-		f.userID.setCookie(x, header)
+	for _, add := range f.added {
+		add(x, header)
 	}
 }
 

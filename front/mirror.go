@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -21,29 +22,41 @@ const (
 	maxMirrorTime = 5 * time.Minute
 )
 
-// mirror is a Mirror, compiled.
-type mirror struct{ from *conf.Mirror }
+// mirrorModule sends copies of requests: mirror and mirror_request_body.
+func mirrorModule() module {
+	return module{
+		compile:  func(_ *compiler, s *conf.Settings, at slot) (effect, error) { return mirrorEffect(s.Mirror, at) },
+		newState: func() any { return new(atomic.Int64) },
+	}
+}
 
-// mirror compiles a Mirror; nil sends no copies.
-func (c *compiler) mirror(from *conf.Mirror) (*mirror, error) {
+// mirror is a Mirror, compiled.
+type mirror struct {
+	from *conf.Mirror
+	at   slot // of the number of copies in progress, and of whether copies of the request were sent
+}
+
+// mirrorEffect compiles a Mirror.
+func mirrorEffect(from *conf.Mirror, at slot) (effect, error) {
 	if from == nil {
-		return nil, nil
+		return effect{}, nil
 	}
 	for _, uri := range from.URIs {
 		if !strings.HasPrefix(uri, "/") {
-			return nil, fmt.Errorf("mirror: invalid path %q: want a leading slash", uri)
+			return effect{}, fmt.Errorf("mirror: invalid path %q: want a leading slash", uri)
 		}
 	}
-	return &mirror{from}, nil
+	m := &mirror{from, at}
+	return effect{rules: m, step: m.run}, nil
 }
 
 // run starts the copies of a request. It receives the body first, unless the copies have none.
 func (m *mirror) run(x *exchange) outcome {
-	if x.parent != nil || x.isMirrored {
+	if x.parent != nil || x.moduleState(m.at) != nil {
 		return proceed
 	}
-	x.isMirrored = true
-	if x.explainMirror(m) {
+	x.setModuleState(m.at, true)
+	if m.explain(x) {
 		return proceed
 	}
 	if !m.from.NoBody && hasBody(x) && !x.hasReceived() {
@@ -60,12 +73,26 @@ func (m *mirror) run(x *exchange) outcome {
 	return proceed
 }
 
+// explain adds findings about the copies of a request, and reports whether the request is only
+// explained: none is sent then.
+func (m *mirror) explain(x *exchange) bool {
+	e := x.plan.options.explain
+	if e == nil {
+		return false
+	}
+	for _, uri := range m.from.URIs {
+		e.add(x, "mirror", "", "sends a copy to %s", uri)
+	}
+	return true
+}
+
 // start starts a copy of a request, which goes on after the request has ended. It shares nothing
 // with the request that the latter's handler or its end may change.
 func (m *mirror) start(x *exchange, uri string) {
 	s := x.plan.state
-	if s.mirrors.Add(1) > maxMirrors {
-		s.mirrors.Add(-1)
+	running := s.modules[m.at].(*atomic.Int64)
+	if running.Add(1) > maxMirrors {
+		running.Add(-1)
 		x.errorf(levelError, "request is not mirrored to %q: %d others are in progress", uri, maxMirrors)
 		return
 	}
@@ -81,15 +108,10 @@ func (m *mirror) start(x *exchange, uri string) {
 	parent := &exchange{
 		plan: x.plan, r: r, hostHeader: x.hostHeader, method: x.method, host: x.host, loc: x.loc, id: requestID(x),
 		regexes: pcre.Budget{Used: x.regexes.Used}, trace: x.traceContext(),
-		vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args,
+		vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args, states: x.copyStates(),
 	}
 	parent.startTime, parent.ownAddress = x.startTime, *x.clientAddress()
 	parent.address = &parent.ownAddress
-	if x.loc.userID != nil {
-		id := *x.clientID(x.loc.userID)
-		id.make(x, x.loc.userID)
-		parent.userID = &id
-	}
 	parent.requestLimit, parent.connLimit = x.requestLimit, x.connLimit
 	sub := parent.subrequest(uri)
 	sub.method, sub.args, sub.captures = x.method, x.args, x.captures
@@ -102,6 +124,7 @@ func (m *mirror) start(x *exchange, uri string) {
 	go sub.runMirror(func() {
 		unwatch()
 		cancel()
+		running.Add(-1)
 	})
 }
 
@@ -127,7 +150,6 @@ func (x *exchange) runMirror(release func()) {
 		x.releaseLimits()
 		x.recycleProxyState()
 		release()
-		x.plan.state.mirrors.Add(-1)
 		x.plan.leave()
 	}()
 	x.runSubrequest()

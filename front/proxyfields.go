@@ -112,7 +112,7 @@ func (x *exchange) sendRawHead(status int) {
 		return
 	}
 	x.w.status = status
-	if f := x.loc.filters; f.fields != nil || f.userID != nil {
+	if f := x.loc.filters; f.addsFields() {
 		f.changeHeader(x, x.w.Header(), status)
 	}
 	x.w.startLimits(x.loc.filters)

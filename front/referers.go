@@ -9,6 +9,29 @@ import (
 	"github.com/tarehq/tare/front/internal/hostname"
 )
 
+// refererModule compares Referer with valid_referers.
+func refererModule() module {
+	return module{
+		compile: func(c *compiler, s *conf.Settings, _ slot) (e effect, err error) {
+			if s.Referers != nil {
+				e.rules, err = c.referers(s.Referers)
+			}
+			return e, err
+		},
+		variables: func(at slot) map[string]knownVariable {
+			return map[string]knownVariable{"invalid_referer": {
+				get: func(x *exchange) string {
+					if r, ok := x.moduleRules(at).(*referers); !ok || r.valid(x, x.r.Header["Referer"]) {
+						return ""
+					}
+					return "1"
+				},
+				isCached: true, isReplaceable: true, isSetWhenEmpty: true,
+			}}
+		},
+	}
+}
+
 // referers are a Referers, compiled.
 type referers struct {
 	none, blocked bool
@@ -22,11 +45,8 @@ const (
 	maxRefererName  = 256                // longer names are invalid
 )
 
-// referers compiles the valid referers; nil is all.
+// referers compiles the valid referers.
 func (c *compiler) referers(from *conf.Referers) (*referers, error) {
-	if from == nil {
-		return nil, nil
-	}
 	if len(from.Names) == 0 && len(from.Patterns) == 0 {
 		return nil, errors.New("valid referers: want Names or Patterns")
 	}
@@ -63,14 +83,6 @@ func cutPath(s string) (host, path string) {
 		return s[:i], s[i:]
 	}
 	return s, ""
-}
-
-// invalidReferer is $invalid_referer.
-func invalidReferer(x *exchange) string {
-	if r := x.loc.referers; r == nil || r.valid(x, x.r.Header["Referer"]) {
-		return ""
-	}
-	return "1"
 }
 
 // valid reports whether a Referer is valid. As in nginx the first of several fields counts.

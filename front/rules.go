@@ -22,17 +22,15 @@ type rules struct {
 
 	limits     limits
 	access     access
-	referers   *referers   // nil if all are valid
-	secureLink *secureLink // nil if the variables are empty
 	logs       []accessLog
 	errors     *errorLog
 	isDebugged bool // errors has lines of the level debug
 	realIP     *realIP
 	keepAlive  keepAliveLimits
-	userID     *userID // nil identifies no clients
-	mirror     *mirror // nil sends no copies of requests
 	trace      *traceRules
 	earlyHints []text // one must be true to forward early hints; nil forwards all
+
+	effects effects // of modules
 
 	sendTimeout time.Duration // between two writes that the client receives some of
 	linger      lingerLimits
@@ -70,13 +68,7 @@ func (c *compiler) newRules(s *conf.Settings) (r *rules, err error) {
 	if r.access, err = c.access(s); err != nil {
 		return nil, err
 	}
-	if r.referers, err = c.referers(s.Referers); err != nil {
-		return nil, err
-	}
-	if r.secureLink, err = c.secureLink(s.SecureLink); err != nil {
-		return nil, err
-	}
-	if r.userID, err = c.userID(s.UserID); err != nil {
+	if r.effects, err = c.effects(s); err != nil {
 		return nil, err
 	}
 	if r.linger, err = lingerLimitsOf(s); err != nil {
@@ -96,16 +88,13 @@ func (c *compiler) newRules(s *conf.Settings) (r *rules, err error) {
 	return r, err
 }
 
-// copies compiles what a location does with requests besides responding: files of bodies, copies,
-// traces and early hints.
+// copies compiles what a location does with requests besides responding: files of bodies, traces
+// and early hints.
 func (c *compiler) copies(r *rules, s *conf.Settings) (err error) {
 	if s.BodyFile != "" && s.BodyDir != "" && c.options.explain == nil {
 		if err := c.bodyDir(s.BodyDir); err != nil {
 			return fmt.Errorf("client_body_temp_path: %w", err)
 		}
-	}
-	if r.mirror, err = c.mirror(s.Mirror); err != nil {
-		return err
 	}
 	if r.trace, err = c.trace(s.Trace); err != nil {
 		return err

@@ -13,6 +13,27 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
+// secureLinkModule checks links: secure_link, secure_link_md5 and secure_link_secret.
+func secureLinkModule() module {
+	return module{
+		compile: func(c *compiler, s *conf.Settings, _ slot) (e effect, err error) {
+			if s.SecureLink != nil {
+				e.rules, err = c.secureLink(s.SecureLink)
+			}
+			return e, err
+		},
+		variables: func(at slot) map[string]knownVariable {
+			return map[string]knownVariable{
+				"secure_link": {isCached: true, get: func(x *exchange) string {
+					l, _ := x.moduleRules(at).(*secureLink)
+					return l.check(x)
+				}},
+				"secure_link_expires": {get: noVariable, isCached: true},
+			}
+		},
+	}
+}
+
 // secureLink is a SecureLink, compiled.
 type secureLink struct {
 	link, md5 text
@@ -20,11 +41,8 @@ type secureLink struct {
 	expires   int    // the slot of $secure_link_expires
 }
 
-// secureLink compiles a SecureLink; nil checks no links.
+// secureLink compiles a SecureLink.
 func (c *compiler) secureLink(from *conf.SecureLink) (*secureLink, error) {
-	if from == nil {
-		return nil, nil
-	}
 	if both, secret := from.Link != "" && from.MD5 != "", from.Secret != ""; both == secret || !both &&
 		from.Link+from.MD5 != "" {
 		return nil, errors.New("secure link: want Link and MD5, or Secret")
@@ -37,10 +55,9 @@ func (c *compiler) secureLink(from *conf.SecureLink) (*secureLink, error) {
 	return l, err
 }
 
-// secureLinkVariable is $secure_link. As in nginx it also sets $secure_link_expires, which is empty
-// before.
-func secureLinkVariable(x *exchange) string {
-	l := x.loc.secureLink
+// check returns $secure_link; nil checks no links. As in nginx it also sets $secure_link_expires,
+// which is empty before.
+func (l *secureLink) check(x *exchange) string {
 	switch {
 	case l == nil:
 		return ""

@@ -30,9 +30,8 @@ type state struct {
 	compressing atomic.Int64 // responses, by gzip
 	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.
 	heavyCompressing atomic.Int64
-	mirrors          atomic.Int64 // copies of requests in progress
-	connections      atomic.Int64 // the last number that a connection has received
-	userIDs          userIDSequence
+	connections      atomic.Int64   // the last number that a connection has received
+	modules          []any          // what modules keep, by slot
 	plans            sync.WaitGroup // that are not released
 	// aborted is done after Abort, and ends what exchanges have begun.
 	aborted context.Context
@@ -46,8 +45,7 @@ type state struct {
 }
 
 func newState() *state {
-	s := &state{passwords: htpasswd.New()}
-	s.userIDs.begin()
+	s := &state{passwords: htpasswd.New(), modules: newModuleStates()}
 	s.aborted, s.abort = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s

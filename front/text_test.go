@@ -14,7 +14,7 @@ import (
 func newCompiler() *compiler {
 	c := &compiler{
 		config: &conf.Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0},
-		core: coreVariables("tare"), maps: make(map[string]*mapping),
+		modules: modules(), core: coreVariables("tare"), maps: make(map[string]*mapping),
 		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes), shares: newShares(),
 		plan: new(plan),
 	}

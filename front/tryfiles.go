@@ -24,8 +24,11 @@ type tryFile struct {
 	kind files.Kind
 }
 
-// run finds the first file that exists, and makes it the path of the exchange.
+// run finds the first file that exists, and makes it the path of the exchange; nil does nothing.
 func (t *tryFiles) run(x *exchange) outcome {
+	if t == nil {
+		return proceed
+	}
 	f := x.loc.files
 	for i := range t.files {
 		name, kind := t.files[i].name.eval(x), t.files[i].kind

@@ -31,8 +31,37 @@ const (
 	lastCookieTime = "Thu, 31-Dec-37 23:55:55 GMT"
 )
 
+// userIDModule identifies clients by cookies: userid and the directives with that prefix.
+func userIDModule() module {
+	return module{
+		compile: func(c *compiler, s *conf.Settings, at slot) (effect, error) {
+			u, err := c.userID(s.UserID, at)
+			if u == nil || err != nil {
+				return effect{}, err
+			}
+			e := effect{rules: u}
+			if u.from.Mode != "log" {
+				e.fields = u.setCookie
+			}
+			return e, nil
+		},
+		variables: userIDVariables,
+		newState:  func() any { return newUserIDSequence() },
+		copyState: func(x *exchange, at slot) any {
+			u, _ := x.moduleRules(at).(*userID)
+			if u == nil {
+				return nil
+			}
+			id := *u.of(x)
+			id.make(x, u)
+			return &id
+		},
+	}
+}
+
 // userID is a UserID, compiled.
 type userID struct {
+	at         slot // of the userIDSequence, and of a request's clientID
 	from       *conf.UserID
 	name       string
 	attributes string // what follows the expiry in the cookie
@@ -45,10 +74,10 @@ type userIDSequence struct {
 	count atomic.Uint32
 }
 
-// begin sets the start, as nginx does: a part of the time and the number of the process.
-func (s *userIDSequence) begin() {
+// newUserIDSequence sets the start, as nginx does: a part of the time and the number of the process.
+func newUserIDSequence() *userIDSequence {
 	const tick = 20 * time.Microsecond
-	s.start = uint32(time.Now().Nanosecond()/int(tick))<<16 | uint32(os.Getpid())
+	return &userIDSequence{start: uint32(time.Now().Nanosecond()/int(tick))<<16 | uint32(os.Getpid())}
 }
 
 // clientID is the ID of a client: four numbers, of which the last is not 0, or none.
@@ -60,14 +89,14 @@ type clientID struct {
 }
 
 // userID compiles a UserID; nil has no variables and sets no cookies.
-func (c *compiler) userID(from *conf.UserID) (*userID, error) {
+func (c *compiler) userID(from *conf.UserID, at slot) (*userID, error) {
 	if from == nil {
 		return nil, nil
 	}
 	if !slices.Contains([]string{"on", "v1", "log"}, from.Mode) {
 		return nil, fmt.Errorf("userid: invalid mode %q: want on, v1 or log", from.Mode)
 	}
-	u := &userID{from: from, name: from.Name}
+	u := &userID{at: at, from: from, name: from.Name}
 	if u.name == "" {
 		u.name = "uid"
 	}
@@ -98,7 +127,7 @@ func (c *compiler) userID(from *conf.UserID) (*userID, error) {
 
 // setCookie sets the cookie of a client that has none, or whose cookie lacks the mark.
 func (u *userID) setCookie(x *exchange, header http.Header) {
-	id := x.clientID(u)
+	id := u.of(x)
 	id.make(x, u)
 	if id.set[3] == 0 {
 		return
@@ -140,13 +169,13 @@ func (id *clientID) bytes() []byte {
 	return b
 }
 
-// clientID returns the ID of the request's client, which is found once.
-func (x *exchange) clientID(u *userID) *clientID {
-	if x.userID != nil {
-		return x.userID
+// of returns the ID of the request's client, which is found once.
+func (u *userID) of(x *exchange) *clientID {
+	if id, ok := x.moduleState(u.at).(*clientID); ok {
+		return id
 	}
 	id := new(clientID)
-	x.userID = id
+	x.setModuleState(u.at, id)
 	value := cookie(x.r.Header["Cookie"], u.name)
 	if value == "" {
 		return id
@@ -187,7 +216,7 @@ func (id *clientID) make(x *exchange, u *userID) {
 			x.errorf(levelNotice, "userid cookie %q was reset", u.name+"="+hexID(&id.got))
 		}
 	}
-	s := &x.plan.state.userIDs
+	s := x.plan.state.modules[u.at].(*userIDSequence)
 	now, number := uint32(time.Now().Unix()), s.count.Add(1)
 	if from.Mode == "v1" {
 		id.set = [4]uint32{0, now, s.start, 1 + (number-1)*userIDStep}
@@ -227,11 +256,11 @@ func swapBytes(n uint32) uint32 {
 func hexID(id *[4]uint32) string { return fmt.Sprintf("%08X%08X%08X%08X", id[0], id[1], id[2], id[3]) }
 
 // userIDVariables are those of the ID. Subrequests have that of the client's request.
-func userIDVariables() map[string]knownVariable {
+func userIDVariables(at slot) map[string]knownVariable {
 	of := func(find func(x *exchange, u *userID) *[4]uint32) variable {
 		return func(x *exchange) string {
 			x = x.root()
-			u := x.loc.userID
+			u, _ := x.moduleRules(at).(*userID)
 			if u == nil {
 				return ""
 			}
@@ -242,12 +271,12 @@ func userIDVariables() map[string]knownVariable {
 		}
 	}
 	return map[string]knownVariable{
-		"uid_got": {get: of(func(x *exchange, u *userID) *[4]uint32 { return &x.clientID(u).got })},
+		"uid_got": {get: of(func(x *exchange, u *userID) *[4]uint32 { return &u.of(x).got })},
 		"uid_set": {get: of(func(x *exchange, u *userID) *[4]uint32 {
 			if u.from.Mode == "log" {
 				return nil
 			}
-			id := x.clientID(u)
+			id := u.of(x)
 			id.make(x, u)
 			return &id.set
 		})},

@@ -44,9 +44,14 @@ func coreVariables(product string) map[string]knownVariable {
 	all := make(map[string]knownVariable)
 	for _, rows := range []map[string]knownVariable{
 		requestVariables(), clientVariables(), responseVariables(), processVariables(product), tlsVariables(),
-		certVariables(), proxyVariables(), attemptVariables(), traceVariables(), userIDVariables(),
+		certVariables(), proxyVariables(), attemptVariables(), traceVariables(),
 	} {
 		maps.Copy(all, rows)
+	}
+	for at, m := range modules() {
+		if m.variables != nil {
+			maps.Copy(all, m.variables(slot(at)))
+		}
 	}
 	return all
 }
@@ -82,13 +87,10 @@ func requestVariables() map[string]knownVariable {
 		"realpath_root":    {get: realpathRoot},
 		"request_filename": {get: requestFilename},
 
-		"remote_user":         {get: remoteUser},
-		"invalid_referer":     {get: invalidReferer, isCached: true, isReplaceable: true, isSetWhenEmpty: true},
-		"secure_link":         {get: secureLinkVariable, isCached: true},
-		"secure_link_expires": {get: noVariable, isCached: true},
-		"limit_req_status":    {get: func(x *exchange) string { return x.requestLimit.String() }},
-		"limit_conn_status":   {get: func(x *exchange) string { return x.connLimit.String() }},
-		"limit_rate":          {get: limitRate, set: setLimitRate},
+		"remote_user":       {get: remoteUser},
+		"limit_req_status":  {get: func(x *exchange) string { return x.requestLimit.String() }},
+		"limit_conn_status": {get: func(x *exchange) string { return x.connLimit.String() }},
+		"limit_rate":        {get: limitRate, set: setLimitRate},
 	}
 }
 

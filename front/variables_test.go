@@ -26,7 +26,12 @@ func TestVariableHasOneRow(t *testing.T) {
 	}
 	n := len(requestVariables()) + len(clientVariables()) + len(responseVariables()) + len(processVariables("")) +
 		len(tlsVariables()) + len(certVariables()) + len(proxyVariables()) + len(attemptVariables()) +
-		len(traceVariables()) + len(userIDVariables())
+		len(traceVariables())
+	for at, m := range modules() {
+		if m.variables != nil {
+			n += len(m.variables(slot(at)))
+		}
+	}
 	if n != len(core) {
 		t.Errorf("%d rows for %d variables", n, len(core))
 	}

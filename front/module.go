@@ -1,0 +1,125 @@
+package front
+
+import (
+	"net/http"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// A module is a feature outside of the core, in a file of its own. The row in modules is all that
+// the core knows of it.
+type module struct {
+	// compile compiles the module's part of Settings.
+	compile func(c *compiler, s *conf.Settings, at slot) (effect, error)
+	// variables are the module's variables.
+	variables func(at slot) map[string]knownVariable
+	// newState returns what the module keeps for all requests, also over reloads.
+	newState func() any
+	// copyState returns the module's state of a request for a copy, which may outlive the request.
+	copyState func(x *exchange, at slot) any
+}
+
+// modules are all modules. Their steps and fields come in this order.
+func modules() []module {
+	return []module{
+		mirrorModule(),
+		userIDModule(),
+		refererModule(),
+		secureLinkModule(),
+	}
+}
+
+// slot is the index of a module in modules, and of what it keeps.
+type slot int
+
+// effect is what a module does with requests that some Settings apply to.
+type effect struct {
+	rules  any                                   // for the module itself; nil if it does nothing
+	step   func(x *exchange) outcome             // the last step before the content
+	fields func(x *exchange, header http.Header) // adds fields to the response
+}
+
+// effects are those of all modules.
+type effects struct {
+	rules  []any // by slot; nil if no module does anything
+	steps  []func(x *exchange) outcome
+	fields []func(x *exchange, header http.Header)
+}
+
+// effects compiles the effects of all modules.
+func (c *compiler) effects(s *conf.Settings) (all effects, err error) {
+	for at, m := range c.modules {
+		if m.compile == nil {
+			continue
+		}
+		e, err := m.compile(c, s, slot(at))
+		if err != nil {
+			return all, err
+		}
+		if e.rules == nil {
+			continue
+		}
+		if all.rules == nil {
+			all.rules = make([]any, len(c.modules))
+		}
+		all.rules[at] = e.rules
+		if e.step != nil {
+			all.steps = append(all.steps, e.step)
+		}
+		if e.fields != nil {
+			all.fields = append(all.fields, e.fields)
+		}
+	}
+	return all, nil
+}
+
+// moduleRules returns what a module has compiled for the location, or nil.
+func (x *exchange) moduleRules(at slot) any {
+	if all := x.loc.effects.rules; all != nil {
+		return all[at]
+	}
+	return nil
+}
+
+// moduleState returns what a module keeps of the request, or nil.
+func (x *exchange) moduleState(at slot) any {
+	if x.states != nil {
+		return x.states[at]
+	}
+	return nil
+}
+
+// setModuleState sets what a module keeps of the request.
+func (x *exchange) setModuleState(at slot, state any) {
+	if x.states == nil {
+		x.states = make([]any, len(x.plan.state.modules))
+	}
+	x.states[at] = state
+}
+
+// copyStates returns the modules' states of the request for a copy.
+func (x *exchange) copyStates() []any {
+	var all []any
+	for at, m := range modules() {
+		if m.copyState == nil {
+			continue
+		}
+		if all == nil {
+			all = make([]any, len(x.plan.state.modules))
+		}
+		all[at] = m.copyState(x, slot(at))
+	}
+	return all
+}
+
+// newModuleStates returns what the modules keep for all requests, by slot.
+func newModuleStates() []any {
+	table := modules()
+	all := make([]any, len(table))
+	for at, m := range table {
+		if m.newState != nil {
+			all[at] = m.newState()
+		}
+	}
+	return all
+}
