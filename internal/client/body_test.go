@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -45,7 +46,7 @@ func TestBodiesReportInput(t *testing.T) {
 				testkit.WaitFor(t, "input", body.HasInput)
 			}
 		}
-		if n, err := body.Read(make([]byte, 1)); n != 0 || err != io.EOF || !body.HasInput() {
+		if n, err := body.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) || !body.HasInput() {
 			t.Fatalf("%d bytes, %v, or no end", n, err)
 		}
 	})

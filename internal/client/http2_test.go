@@ -164,7 +164,8 @@ func TestHTTP2BodiesEndInNegativeWindows(t *testing.T) {
 	})
 }
 
-// Bodies that share a slow connection advance together.
+// Bodies that share a slow connection advance together: none waits until another has ended. Their
+// shares differ, because who sends next is the scheduler's choice.
 func TestHTTP2BodiesShareOutput(t *testing.T) {
 	const size = 10 << 20
 	synctest.Test(t, func(t *testing.T) {
@@ -178,9 +179,9 @@ func TestHTTP2BodiesShareOutput(t *testing.T) {
 				}
 				time.Sleep(time.Millisecond)
 				if got[h.StreamID] += int(h.Length); h.Flags.Has(wire.EndStream) {
-					for id, n := range got {
-						if n < size/2 {
-							t.Errorf("%d bytes of stream %d have arrived, all of stream %d", n, id, h.StreamID)
+					for _, id := range []uint32{1, 3} {
+						if got[id] < size/16 {
+							t.Errorf("%d bytes of stream %d have arrived, all of stream %d", got[id], id, h.StreamID)
 						}
 					}
 					p.respond(h.StreamID)

@@ -208,7 +208,7 @@ func TestTransportReturnsHTTP2ResetsOfNetHTTP(t *testing.T) {
 				resp.Body.Close()
 			}
 			client.CloseIdleConnections()
-			if outer, ok := err.(*url.Error); ok { // programs look for the text of what it contains
+			if outer, ok := errors.AsType[*url.Error](err); ok { // programs look for the text of what it contains
 				err = outer.Err
 			}
 			reset, isReset := errors.AsType[http2x.StreamError](err)

@@ -57,11 +57,3 @@ func contextCause(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
-
-// causeOr returns the cause of a context that has ended, or else err.
-func causeOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return contextCause(ctx)
-	}
-	return err
-}

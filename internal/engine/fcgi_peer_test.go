@@ -296,14 +296,6 @@ func (p *fcgiPeer) mustClose() {
 	}
 }
 
-// closeWrite closes the sending side.
-func (p *fcgiPeer) closeWrite() {
-	p.Helper()
-	if err := p.Conn.(interface{ CloseWrite() error }).CloseWrite(); err != nil {
-		p.Fatal(err)
-	}
-}
-
 // fcgiSite is a server that speaks FastCGI.
 type fcgiSite struct{ *site }
 

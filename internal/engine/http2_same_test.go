@@ -269,7 +269,7 @@ func interfacesOf(w http.ResponseWriter) string {
 	_, flusher := w.(http.Flusher)
 	_, flushes := w.(interface{ FlushError() error })
 	_, hijacker := w.(http.Hijacker)
-	_, notifier := w.(http.CloseNotifier) //nolint:staticcheck // published programs assert it
+	_, notifier := w.(http.CloseNotifier) // published programs assert it
 	_, from := w.(io.ReaderFrom)
 	_, text := w.(io.StringWriter)
 	_, deadlines := w.(interface {

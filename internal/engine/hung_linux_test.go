@@ -9,12 +9,6 @@ import (
 	"time"
 )
 
-// onLoop reports whether the handler that calls it runs on a loop.
-func onLoop() bool {
-	b := make([]byte, 8<<10)
-	return strings.Contains(string(b[:runtime.Stack(b, false)]), ".serveAsLeader(")
-}
-
 // GOMAXPROCS may grow while the server runs: new connections use the new processors.
 func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

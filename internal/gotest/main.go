@@ -37,7 +37,7 @@ func run(args []string, out io.Writer, skips string) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	c.Wait()
+	_ = c.Wait() // the exit code says it
 	return c.ProcessState.ExitCode(), record(skips, skipped)
 }
 
@@ -58,7 +58,7 @@ func report(events io.Reader, out io.Writer) (skipped []string, err error) {
 		}
 		var e event
 		if json.Unmarshal(line, &e) != nil {
-			out.Write(line) // of a program below "go test" that ignores -json
+			fmt.Fprintf(out, "%s", line) // of a program below "go test" that ignores -json
 			continue
 		}
 		tests := running[e.Package]
@@ -68,15 +68,15 @@ func report(events io.Reader, out io.Writer) (skipped []string, err error) {
 		}
 		switch {
 		case e.Action == "build-output" || e.Action == "output" && e.Test == "" && e.Output != "PASS\n":
-			io.WriteString(out, e.Output)
+			fmt.Fprint(out, e.Output)
 		case e.Action == "output":
 			tests[e.Test] += e.Output
 		case e.Action == "fail" && e.Test == "":
 			for _, text := range tests { // of tests that a panic or a timeout has ended
-				io.WriteString(out, text)
+				fmt.Fprint(out, text)
 			}
 		case e.Action == "fail":
-			io.WriteString(out, tests[e.Test])
+			fmt.Fprint(out, tests[e.Test])
 			delete(tests, e.Test)
 		case e.Action == "skip" && e.Test != "":
 			skipped = append(skipped, e.Package+" "+e.Test+": "+reason(tests[e.Test]))

@@ -111,7 +111,7 @@ func (st *Stream) appendDataLocked(b []byte, isLast bool) (sent int) {
 	c := st.conn
 	for !st.outEnded {
 		n := max(0, min(len(b), int(st.sendWindow), int(c.sendWindow), int(c.peer.maxFrame), maxOut))
-		if ends := isLast && n == len(b); n == 0 && !(ends && len(b) == 0) || c.output.pending() >= maxOut {
+		if ends := isLast && n == len(b); n == 0 && (!ends || len(b) > 0) || c.output.pending() >= maxOut {
 			break
 		} else if ends {
 			st.outEnded = true
