@@ -150,6 +150,8 @@ func (c *Conn) onGoAway(payload []byte) *wire.Error {
 		last = min(last, c.goAway.last)
 	}
 	c.goAway = &goAwayError{last: last, code: code}
+	wasClosing := c.isClosing
+	c.isClosing = true // a request that is sent again at once needs another connection
 	var ended []*Stream
 	for id, st := range c.streams {
 		if id > last {
@@ -160,9 +162,12 @@ func (c *Conn) onGoAway(payload []byte) *wire.Error {
 		}
 	}
 	c.mu.Unlock()
+	if !wasClosing {
+		c.host.Closing()
+	}
 	for _, st := range ended {
 		st.owner.StreamClosed()
 	}
-	c.drain()
+	c.endIfUnused()
 	return f
 }
