@@ -51,7 +51,7 @@ type exchange struct {
 	id           string        // $request_id, once it was read
 	trace        *traceContext // once it was used
 	cacheState   cache.State   // what the cache did
-	slice        *sliceState   // nil unless the response is fetched in slices
+	part         parted        // nil unless the response is fetched in parts
 	states       []any         // of modules, by slot; nil until one has any
 
 	// For filters, limits and logs.

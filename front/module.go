@@ -13,6 +13,8 @@ type module struct {
 	compile func(c *compiler, s *conf.Settings, at slot) (effect, error)
 	// variables are the module's variables.
 	variables func(at slot) map[string]knownVariable
+	// mapKinds are kinds of maps, by conf.Map.Kind.
+	mapKinds map[string]mapKind
 	// newState returns what the module keeps for all requests, also over reloads.
 	newState func() any
 	// copyState returns the module's state of a request for a copy, which may outlive the request.
@@ -26,6 +28,9 @@ func modules() []module {
 		userIDModule(),
 		refererModule(),
 		secureLinkModule(),
+		geoModule(),
+		splitClientsModule(),
+		sliceModule(),
 	}
 }
 

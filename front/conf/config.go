@@ -395,14 +395,13 @@ type Map struct {
 	Hostnames bool
 	// Volatile evaluates the variable for each use. Otherwise its value is kept for the request.
 	Volatile bool
-	// Geo: the Cases are networks, of which the longest with the source's address applies.
-	Geo bool
+	// Kind is what the Cases are. With "geo" they are networks, of which the longest with the
+	// source's address applies, with "split_clients" percentages, "20.5%", or "*".
+	Kind string
 	// Proxies are networks of proxies: an address in them is replaced by the last one of
 	// X-Forwarded-For, or with ProxiesRecursive by the last one there that is not a proxy's.
 	Proxies          []netip.Prefix
 	ProxiesRecursive bool
-	// Split: the Cases are percentages, "20.5%", or "*".
-	Split bool
 }
 
 // Case is one value of a Map.
