@@ -228,6 +228,7 @@ func (w *boundWriter) applyRules() bool {
 	w.headWritten = true
 	header := w.Header()
 	if w.rules.affects(header) {
+		w.rules.canonicalize(header)
 		if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
 			w.redirectTo = to[0]
 			return w.redirectTo == ""
@@ -325,6 +326,16 @@ func (r *responseRules) affects(header http.Header) bool {
 		}
 	}
 	return false
+}
+
+// canonicalize spells the names of fields that the rules concern as they do.
+func (r *responseRules) canonicalize(header http.Header) {
+	for name, values := range header {
+		if key := http.CanonicalHeaderKey(name); key != name && r.fateOfOwn(name) != 0 {
+			delete(header, name)
+			header[key] = append(header[key], values...)
+		}
+	}
 }
 
 // apply applies the rules to a header.

@@ -3,11 +3,14 @@ package front
 import (
 	"bufio"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,6 +50,9 @@ func (o *origin) prepareBound(opts *cache.OriginRequest) (*boundFetch, error) {
 	return f, err
 }
 
+// errBoundPanic stands for a response that never began, as if the upstream had closed its connection.
+var errBoundPanic = errors.New("the bound handler has panicked")
+
 // fetch calls the handler, and returns once the head of its response is ready.
 func (f *boundFetch) fetch(ctx context.Context) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -69,7 +75,7 @@ func (f *boundFetch) fetch(ctx context.Context) (*http.Response, error) {
 		isComplete = true
 	}()
 	if <-w.ready; w.result.Body == nil {
-		panic(http.ErrAbortHandler)
+		return nil, errBoundPanic
 	}
 	resp := w.result
 	return &resp, nil
@@ -99,6 +105,7 @@ type boundResponse struct {
 	isEnded bool  // the handler has returned
 	ready   chan struct{}
 	result  http.Response
+	trailer http.Header // once the handler has returned
 	body    boundBody
 }
 
@@ -107,14 +114,34 @@ func (w *boundResponse) Header() http.Header { return w.header }
 
 // WriteHeader implements http.ResponseWriter. Interim responses are dropped.
 func (w *boundResponse) WriteHeader(status int) {
+	if status < 100 || status > 999 {
+		panic(fmt.Sprintf("invalid WriteHeader code %v", status)) // as net/http
+	}
 	if w.status != 0 || status < http.StatusOK {
 		return
 	}
 	w.status, w.length = status, -1
-	w.result.Header = w.header.Clone()
-	if length, ok := declaredLength(w.header); ok {
+	w.result.Header = receivedHeader(w.header)
+	if length, ok := declaredLength(w.result.Header); ok {
 		w.length = length
 	}
+}
+
+// receivedHeader returns a header as a client receives it: a handler may have set fields by names in
+// other spellings, which the cache's rules must find, and values that servers clean.
+func receivedHeader(header http.Header) http.Header {
+	received := make(http.Header, len(header))
+	clean := strings.NewReplacer("\r", " ", "\n", " ")
+	for name, values := range header {
+		if !validToken(name) {
+			continue
+		}
+		name = http.CanonicalHeaderKey(name)
+		for _, value := range values {
+			received[name] = append(received[name], strings.Trim(clean.Replace(value), " \t"))
+		}
+	}
+	return received
 }
 
 // Write implements http.ResponseWriter.
@@ -144,6 +171,7 @@ func (w *boundResponse) FlushError() error {
 func (w *boundResponse) end() {
 	w.isEnded = true
 	err := w.FlushError()
+	w.trailer = w.setTrailer()
 	switch {
 	case err != nil:
 	case w.written < w.length && !w.hasNoBody():
@@ -239,7 +267,7 @@ func (b *boundBody) Read(p []byte) (int, error) {
 	case b.isClosed:
 		return 0, http.ErrBodyReadAfterClose
 	case len(b.piece) == 0:
-		b.response.readTrailer()
+		maps.Copy(b.response.result.Trailer, b.response.trailer)
 		return 0, b.err
 	}
 	n := copy(p, b.piece)
@@ -267,13 +295,15 @@ func (b *boundBody) Close() error {
 	return nil
 }
 
-// readTrailer sets the trailer section of a handler that has ended.
-func (w *boundResponse) readTrailer() {
+// setTrailer returns the trailer section of a handler that has returned.
+func (w *boundResponse) setTrailer() http.Header {
+	trailer := make(http.Header)
 	for name, values := range w.header {
-		if _, isAnnounced := w.result.Trailer[name]; isAnnounced {
-			w.result.Trailer[name] = values
-		} else if late, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
-			w.result.Trailer[late] = values
+		late, isLate := strings.CutPrefix(name, http.TrailerPrefix)
+		late = http.CanonicalHeaderKey(late)
+		if _, isAnnounced := w.result.Trailer[late]; isAnnounced || isLate {
+			trailer[late] = slices.Clone(values)
 		}
 	}
+	return trailer
 }

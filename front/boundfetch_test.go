@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // boundCases are handlers by the path that they serve.
@@ -108,8 +110,9 @@ func TestCachedBoundHandlerStreams(t *testing.T) {
 	}
 }
 
-// A panic of a cached handler ends its connection, is logged, and its response is not stored. So it
-// is if the response is shorter than it declares.
+// A panic of a cached handler is an error of the upstream, or ends the connection of a response that
+// has begun. It is logged, and the response is not stored. So it is if the response is shorter than
+// it declares.
 func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 	var logged bytes.Buffer
 	var fails atomic.Bool
@@ -136,8 +139,8 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 			_, err = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 		}
-		if err == nil {
-			t.Errorf("%s: no error", path)
+		if path == "/early" && (err != nil || resp.StatusCode != http.StatusBadGateway) || path != "/early" && err == nil {
+			t.Errorf("%s: %v, error %v", path, resp, err)
 		}
 		fails.Store(false)
 		a.get(path).want(t, "MISS", 200, "ok")
@@ -193,5 +196,67 @@ func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
 	must(t, h.Close())
 	if !isOver.Load() {
 		t.Error("the handler runs")
+	}
+}
+
+// The cache judges the fields of a bound handler as a client would receive them: no client gets
+// what was another's, however the handler spells them.
+func TestPrivateResponsesOfBoundHandlersAreNotShared(t *testing.T) {
+	fields := map[string]http.Header{
+		"/lower":   {"cache-control": {"private, no-store"}},
+		"/newline": {"Cache-Control": {"private\n"}},
+		"/vary":    {"vary": {"X-User"}},
+		"/cookie":  {"set-cookie": {"sid=3"}},
+	}
+	valid := []conf.CacheValid{{For: time.Hour}}
+	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{Policy: conf.CachePolicy{Valid: valid}},
+		conf.Cache{Name: "one"}), quiet(), front.Bind("app", http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			maps.Copy(w.Header(), fields[r.URL.Path])
+			fmt.Fprint(w, r.Header["X-User"])
+		}))))
+	for path := range fields {
+		for _, user := range []string{"alice", "bob"} {
+			if got := a.get(path, "X-User", user).body; got != "["+user+"]" {
+				t.Errorf("%s: %s gets %s", path, user, got)
+			}
+		}
+	}
+}
+
+// A stale response replaces the error of a bound handler that panics.
+func TestStaleResponseReplacesPanic(t *testing.T) {
+	var calls atomic.Int64
+	pc := conf.ProxyCache{Policy: conf.CachePolicy{Stale: conf.CacheStale{Error: true},
+		Valid: []conf.CacheValid{{For: time.Millisecond}}}}
+	a := serveHandler(t, newFront(t, cached("app", pc, conf.Cache{Name: "one"}), quiet(), front.Bind("app",
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if calls.Add(1) > 1 {
+				panic("broken")
+			}
+			fmt.Fprint(w, "first")
+		}))))
+	a.get("/").want(t, "MISS", 200, "first")
+	testkit.WaitFor(t, "a stale response", func() bool { return a.get("/").header.Get("X-Cache") == "STALE" })
+	a.get("/").want(t, "STALE", 200, "first")
+}
+
+// The rules for fields apply to those that a bound handler has spelled in another way.
+func TestRulesFindFieldsOfBoundHandlersInAnySpelling(t *testing.T) {
+	c := parseConf(t, "", `location / { proxy_hide_header X-Secret; proxy_pass http://app; }
+		location /moved { return 200 "moved"; }`, "app")
+	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			w.Header()["x-secret"] = []string{"s"}
+			if r.URL.Path == "/go" {
+				w.Header()["x-accel-redirect"] = []string{"/moved"}
+			}
+			fmt.Fprint(w, "own")
+		}))))
+	if got := a.get("/"); got.body != "own" || len(got.header["X-Secret"]) > 0 {
+		t.Errorf("%q %v", got.body, got.header)
+	}
+	if got := a.get("/go"); got.body != "moved" {
+		t.Errorf("redirected to %q", got.body)
 	}
 }

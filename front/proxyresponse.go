@@ -131,7 +131,7 @@ func (r *responseRules) fateOfOwn(name string) fieldFate {
 	if !r.markedNames.has(name) {
 		return 0
 	}
-	return r.fates[name]
+	return r.fates[http.CanonicalHeaderKey(name)]
 }
 
 // copyFields copies the fields that the client receives, apart from rewriting them.

@@ -66,19 +66,26 @@ func (e ResetError) Error() string {
 	return fmt.Sprintf("stream error: stream ID %d; %v; %v", e.streamID, e.code, errFromPeer)
 }
 
-// As fills an http2.StreamError of golang.org/x/net, as net/http's error does.
+// As fills an http2.StreamError of golang.org/x/net, as net/http's error does: the client does not
+// import that module.
 func (e ResetError) As(target any) bool {
 	v := reflect.ValueOf(target).Elem()
 	if v.Kind() != reflect.Struct || v.NumField() != 3 {
 		return false
 	}
-	id, code, cause := v.FieldByName("StreamID"), v.FieldByName("Code"), v.FieldByName("Cause")
-	if !id.CanUint() || !code.CanUint() || !cause.IsValid() || cause.Type() != reflect.TypeFor[error]() {
-		return false
+	for i, want := range []reflect.StructField{
+		{Name: "StreamID", Type: reflect.TypeFor[uint32]()}, {Name: "Code", Type: reflect.TypeFor[uint32]()},
+		{Name: "Cause", Type: reflect.TypeFor[error]()},
+	} {
+		if f := v.Type().Field(i); f.Name != want.Name || f.Type.Kind() != want.Type.Kind() {
+			return false
+		}
 	}
-	id.SetUint(uint64(e.streamID))
-	code.SetUint(uint64(e.code))
-	cause.Set(reflect.ValueOf(errFromPeer))
+	v.Field(0).SetUint(uint64(e.streamID))
+	v.Field(1).SetUint(uint64(e.code))
+	if cause := reflect.ValueOf(errFromPeer); cause.Type().AssignableTo(v.Field(2).Type()) {
+		v.Field(2).Set(cause)
+	}
 	return true
 }
 

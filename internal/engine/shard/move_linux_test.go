@@ -39,15 +39,15 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	left := make(chan bool, 1)
 	s := serveOn(t, tcpListener(t), busyHandler(left))
 	s.connect()
-	stop := make(chan struct{})
-	var load sync.WaitGroup
+	stop, endLoad := make(chan struct{}), make(chan struct{})
+	var load, moving sync.WaitGroup
 	var moves atomic.Int64
-	load.Go(func() { moveAll(s.server.group, stop, &moves) })
+	moving.Go(func() { moveAll(s.server.group, stop, &moves) })
 	for range 12 {
 		load.Go(func() {
 			c := newTestClient(t, s.listener.Addr().String())
 			defer c.Close()
-			c.getUntil(t, stop)
+			c.getUntil(t, endLoad)
 		})
 	}
 	const (
@@ -80,7 +80,10 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 		})
 	}
 	tests.Wait()
-	// A connection moves if a loop reports several at once.
+	// A connection moves if a loop reports several at once. Without other load, handlers are quick:
+	// slow ones leave the loops.
+	close(endLoad)
+	load.Wait()
 	together := make([]*testClient, 30)
 	for i := range together {
 		together[i] = newTestClient(t, s.listener.Addr().String())
@@ -95,7 +98,7 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 		}
 	}
 	close(stop)
-	load.Wait()
+	moving.Wait()
 	if moves.Load() == 0 {
 		t.Error("no connection has moved")
 	}
