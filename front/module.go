@@ -21,7 +21,7 @@ type module struct {
 	copyState func(x *exchange, at slot) any
 }
 
-// modules are all modules. Their steps and fields come in this order.
+// modules are all modules. Their steps, fields and bodies come in this order.
 func modules() []module {
 	return []module{
 		mirrorModule(),
@@ -31,6 +31,8 @@ func modules() []module {
 		geoModule(),
 		splitClientsModule(),
 		sliceModule(),
+		subFilterModule(),
+		additionModule(),
 	}
 }
 
@@ -42,6 +44,7 @@ type effect struct {
 	rules  any                                   // for the module itself; nil if it does nothing
 	step   func(x *exchange) outcome             // the last step before the content
 	fields func(x *exchange, header http.Header) // adds fields to the response
+	body   bodyFilter                            // changes the body
 }
 
 // effects are those of all modules.
@@ -49,6 +52,7 @@ type effects struct {
 	rules  []any // by slot; nil if no module does anything
 	steps  []func(x *exchange) outcome
 	fields []func(x *exchange, header http.Header)
+	bodies []bodyFilter
 }
 
 // effects compiles the effects of all modules.
@@ -73,6 +77,9 @@ func (c *compiler) effects(s *conf.Settings) (all effects, err error) {
 		}
 		if e.fields != nil {
 			all.fields = append(all.fields, e.fields)
+		}
+		if e.body != nil {
+			all.bodies = append(all.bodies, e.body)
 		}
 	}
 	return all, nil
