@@ -52,8 +52,24 @@ type proxy struct {
 	settings fetch.Settings
 }
 
-// proxy compiles a Proxy.
+// proxyKey is all that the Proxies of locations differ in.
+type proxyKey struct {
+	from        *conf.Proxy
+	match, path string
+}
+
+// proxy compiles a Proxy, or returns that of another location with the same key.
 func (c *compiler) proxy(l *conf.Location) (content, error) {
+	key := proxyKey{l.Proxy, l.Match, l.Path}
+	if p := c.shares.proxies[key]; p != nil {
+		return p, nil
+	}
+	p, err := c.newProxy(l)
+	c.shares.proxies[key] = p
+	return p, err
+}
+
+func (c *compiler) newProxy(l *conf.Location) (content, error) {
 	from := l.Proxy
 	if !slices.Contains([]string{"", "https", "fastcgi", "scheme", "grpc"}, from.Protocol) {
 		return nil, fmt.Errorf("invalid protocol %q (must be https, fastcgi, scheme, grpc or empty)", from.Protocol)

@@ -154,10 +154,10 @@ type Location struct {
 	// such as "=404".
 	TryFiles []Text
 
-	Proxy   *Proxy
-	Status  bool // the page of stub_status
-	Metrics bool // metrics in Prometheus' text format
-	Empty   bool // a transparent image of one pixel
+	Proxy   *Proxy // which other locations may share
+	Status  bool   // the page of stub_status
+	Metrics bool   // metrics in Prometheus' text format
+	Empty   bool   // a transparent image of one pixel
 
 	// Settings may be those of other locations, or of the host; nil is the zero value.
 	Settings *Settings
