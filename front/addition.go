@@ -13,14 +13,25 @@ import (
 //
 //	content -> gunzip -> substitution -> before + body + after -> compression
 
+// additionModule adds bodies: add_before_body, add_after_body and addition_types.
+func additionModule() module {
+	return module{compile: func(_ *compiler, s *conf.Settings, _ slot) (effect, error) {
+		a, err := newAddition(s)
+		if a == nil || err != nil {
+			return effect{}, err
+		}
+		return effect{rules: a, body: a}, nil
+	}}
+}
+
 // addition is what a location adds to bodies.
 type addition struct {
 	before, after string // paths of subrequests, or ""
 	types         bodyTypes
 }
 
-// addition compiles AddBefore and AddAfter; nil adds nothing.
-func (c *compiler) addition(s *conf.Settings) (*addition, error) {
+// newAddition compiles AddBefore and AddAfter; nil adds nothing.
+func newAddition(s *conf.Settings) (*addition, error) {
 	if s.AddBefore == "" && s.AddAfter == "" {
 		return nil, nil
 	}
@@ -54,6 +65,12 @@ func (a *addition) start(w *writer, contentType string, _ int64) {
 		w.stages[additionStage] = &addedBodies{w: w, from: a}
 	}
 }
+
+// edits implements editor.
+func (a *addition) edits(_ *exchange, contentType string) bool { return a.types.contains(contentType) }
+
+// changesAdded implements editor.
+func (a *addition) changesAdded() bool { return false }
 
 // addedBodies is the stage that adds bodies to a response.
 type addedBodies struct {
@@ -91,7 +108,7 @@ func (w *writer) insert(path string) {
 		return
 	}
 	sub := w.x.subrequest(path)
-	sub.isAdded = true
+	sub.addedTo = w
 	if sub.r.Header["Accept-Encoding"] != nil {
 		sub.r.Header = sub.r.Header.Clone()
 		delete(sub.r.Header, "Accept-Encoding")
@@ -101,9 +118,6 @@ func (w *writer) insert(path string) {
 	sub.runSubrequest()
 	w.x.regexTimedOut = w.x.regexTimedOut || sub.regexTimedOut
 }
-
-// discardsBody reports whether the body of the response is not needed.
-func (x *exchange) discardsBody() bool { return x.parent != nil && !x.isAdded }
 
 // addedWriter is the http.ResponseWriter of a subrequest whose body is added to a response. As in
 // nginx the body of an error is added, too.

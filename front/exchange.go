@@ -51,7 +51,7 @@ type exchange struct {
 	id           string        // $request_id, once it was read
 	trace        *traceContext // once it was used
 	cacheState   cache.State   // what the cache did
-	slice        *sliceState   // nil unless the response is fetched in slices
+	part         parted        // nil unless the response is fetched in parts
 	states       []any         // of modules, by slot; nil until one has any
 
 	// For filters, limits and logs.
@@ -65,9 +65,9 @@ type exchange struct {
 
 	upstreamURL string // the last one, for the error log
 
-	interceptsErrors bool // statuses from 300 on are left to error pages
-	isComplete       bool // the content has returned without a panic
-	isAdded          bool // the body of this subrequest is added to the parent's
+	interceptsErrors bool    // statuses from 300 on are left to error pages
+	isComplete       bool    // the content has returned without a panic
+	addedTo          *writer // the response that the body of this subrequest is added to, or nil
 	// The status to respond with if the request's body could not be read; 0 while it can. An
 	// upstream request may read the body in another goroutine.
 	bodyStatus   atomic.Int32

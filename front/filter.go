@@ -17,11 +17,10 @@ type filters struct {
 	expires         *expires
 	charset         *mediaTypes                             // nil adds no constant charset
 	recoding        *recoding                               // nil converts no charsets
-	sub             *subFilter                              // nil replaces nothing
 	added           []func(x *exchange, header http.Header) // fields of modules
-	addition        *addition                               // nil adds no bodies
 	gunzip          *compression                            // nil decompresses nothing
-	byType          []bodyFilter                            // sub, addition, compressions and noChunks
+	byType          []bodyFilter                            // those of modules, compressions and noChunks
+	editors         []editor                                // of byType
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter text
@@ -62,12 +61,6 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	if f.expires, err = c.expires(s.Expires); err != nil {
 		return nil, err
 	}
-	if f.sub, err = c.subFilter(s.SubFilter); err != nil {
-		return nil, err
-	}
-	if f.addition, err = c.addition(s); err != nil {
-		return nil, err
-	}
 	compressions, err := c.compressions(s)
 	if err != nil {
 		return nil, err
@@ -90,7 +83,7 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	if s.Files.Charset != "" && f.recoding == nil {
 		f.charset = c.mediaTypes(&s.Files)
 	}
-	f.setBodyFilters(compressions)
+	f.setBodyFilters(key.rules.effects.bodies, compressions)
 	f.needsHeader = f.expires != nil || f.charset != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
@@ -171,7 +164,7 @@ func (w *writer) sendHead(code int) {
 		if f.changeBodies() && !f.startStages(w) {
 			return
 		}
-	} else if w.x.isAdded && !f.startAddedStages(w) {
+	} else if w.x.addedTo != nil && !f.startAddedStages(w) {
 		return
 	}
 	w.ResponseWriter.WriteHeader(code)

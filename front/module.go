@@ -13,19 +13,26 @@ type module struct {
 	compile func(c *compiler, s *conf.Settings, at slot) (effect, error)
 	// variables are the module's variables.
 	variables func(at slot) map[string]knownVariable
+	// mapKinds are kinds of maps, by conf.Map.Kind.
+	mapKinds map[string]mapKind
 	// newState returns what the module keeps for all requests, also over reloads.
 	newState func() any
 	// copyState returns the module's state of a request for a copy, which may outlive the request.
 	copyState func(x *exchange, at slot) any
 }
 
-// modules are all modules. Their steps and fields come in this order.
+// modules are all modules. Their steps, fields and bodies come in this order.
 func modules() []module {
 	return []module{
 		mirrorModule(),
 		userIDModule(),
 		refererModule(),
 		secureLinkModule(),
+		geoModule(),
+		splitClientsModule(),
+		sliceModule(),
+		subFilterModule(),
+		additionModule(),
 	}
 }
 
@@ -37,6 +44,7 @@ type effect struct {
 	rules  any                                   // for the module itself; nil if it does nothing
 	step   func(x *exchange) outcome             // the last step before the content
 	fields func(x *exchange, header http.Header) // adds fields to the response
+	body   bodyFilter                            // changes the body
 }
 
 // effects are those of all modules.
@@ -44,6 +52,7 @@ type effects struct {
 	rules  []any // by slot; nil if no module does anything
 	steps  []func(x *exchange) outcome
 	fields []func(x *exchange, header http.Header)
+	bodies []bodyFilter
 }
 
 // effects compiles the effects of all modules.
@@ -68,6 +77,9 @@ func (c *compiler) effects(s *conf.Settings) (all effects, err error) {
 		}
 		if e.fields != nil {
 			all.fields = append(all.fields, e.fields)
+		}
+		if e.body != nil {
+			all.bodies = append(all.bodies, e.body)
 		}
 	}
 	return all, nil

@@ -68,6 +68,16 @@ func (p *pattern) matchOnly(x *exchange, s string) bool {
 	return ok
 }
 
+// anyMatches reports whether s matches one of several patterns.
+func anyMatches(x *exchange, all []*pattern, s string) bool {
+	for _, p := range all {
+		if p.matchOnly(x, s) {
+			return true
+		}
+	}
+	return false
+}
+
 // find returns the bounds of the groups, or nil if s does not match.
 func (p *pattern) find(x *exchange, s string) []int {
 	if x.regexTimedOut {

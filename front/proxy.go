@@ -52,8 +52,24 @@ type proxy struct {
 	settings fetch.Settings
 }
 
-// proxy compiles a Proxy.
+// proxyKey is all that the Proxies of locations differ in.
+type proxyKey struct {
+	from        *conf.Proxy
+	match, path string
+}
+
+// proxy compiles a Proxy, or returns that of another location with the same key.
 func (c *compiler) proxy(l *conf.Location) (content, error) {
+	key := proxyKey{l.Proxy, l.Match, l.Path}
+	if p := c.shares.proxies[key]; p != nil {
+		return p, nil
+	}
+	p, err := c.newProxy(l)
+	c.shares.proxies[key] = p
+	return p, err
+}
+
+func (c *compiler) newProxy(l *conf.Location) (content, error) {
 	from := l.Proxy
 	if !slices.Contains([]string{"", "https", "fastcgi", "scheme", "grpc"}, from.Protocol) {
 		return nil, fmt.Errorf("invalid protocol %q (must be https, fastcgi, scheme, grpc or empty)", from.Protocol)
@@ -212,7 +228,7 @@ func (s *state) releaseProxyState(p *proxyState) {
 
 // serve implements content.
 func (p *proxy) serve(x *exchange) outcome {
-	x.slice = nil // of another location
+	x.part = nil // of another location
 	if p.from.Intercept {
 		x.interceptsErrors = true
 	}
@@ -243,16 +259,16 @@ func (p *proxy) serve(x *exchange) outcome {
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if resp.Header == nil && (s.isSticky() || x.isSliced(resp.StatusCode) || p.from.ForceRanges) {
+	if resp.Header == nil && (s.isSticky() || x.isParted(resp.StatusCode) || p.from.ForceRanges) {
 		resp.Header = x.proxy.clientMemory.Header() // a field will be added
 	}
 	s.bindClient(x, resp.Header)
-	if x.isSliced(resp.StatusCode) {
+	if x.isParted(resp.StatusCode) {
 		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != proceed {
 			closeQuietly(resp.Body)
 			return out
 		}
-		return p.respondSliced(x, target, partOf(resp))
+		return x.part.respond(x, p, target, partOf(resp))
 	}
 	return p.respond(x, resp)
 }
@@ -356,12 +372,12 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 			o.last.bindClient(x, a.Passed.Header)
 		}
 	}
-	if x.isSliced(a.Status) {
+	if x.isParted(a.Status) {
 		if out := p.redirectInternally(x, a.Status, a.Header); out != proceed {
 			a.Discard()
 			return out
 		}
-		return p.respondSliced(x, target, cachedPart(a))
+		return x.part.respond(x, p, target, cachedPart(a))
 	}
 	if a.Passed != nil {
 		return p.respond(x, a.Passed)

@@ -176,8 +176,8 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 		}
 	}
 	q.PassesRange = passesRange(pc.maxRangeOffset, x.r.Header)
-	if x.slice != nil { // the key has $slice_range
-		q.IsPart = x.slice.isSlice()
+	if x.part != nil { // the key has its range
+		q.IsPart = x.part.isPart()
 	}
 	purges := anyTrue(pc.purge, x)
 	if x.regexTimedOut { // the key may be that of another request

@@ -136,7 +136,7 @@ func fill(b []byte, from io.Reader, waits bool) (n int, err error) {
 	return n, err
 }
 
-var _, _ connection.InputReporter = (*slicedBody)(nil), (*forwardBody)(nil)
+var _ connection.InputReporter = (*forwardBody)(nil)
 
 // hasInput reports whether a Read of a body returns at once. Those of fetch and of a cache can tell
 // if they may wait.

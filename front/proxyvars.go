@@ -23,7 +23,6 @@ func proxyVariables() map[string]knownVariable {
 			get: func(x *exchange) string { _, info := x.script(); return info }, isSetWhenEmpty: true,
 		},
 
-		"slice_range":           {get: sliceRange},
 		"upstream_cache_status": {get: func(x *exchange) string { return string(x.cacheState) }},
 	}
 }

@@ -121,13 +121,3 @@ func cutHTTP(url string) (rest string, ok bool) {
 	}
 	return url, false
 }
-
-// anyMatches reports whether s matches one of several patterns.
-func anyMatches(x *exchange, all []*pattern, s string) bool {
-	for _, p := range all {
-		if p.matchOnly(x, s) {
-			return true
-		}
-	}
-	return false
-}

@@ -12,13 +12,15 @@ type shares struct {
 	rules     map[*conf.Settings]*rules
 	files     map[filesKey]*fileSet
 	filters   map[filtersKey]*filters
+	proxies   map[proxyKey]content
 	responses map[responseKey]*responseRules
 }
 
 func newShares() shares {
 	return shares{
 		rules: make(map[*conf.Settings]*rules), files: make(map[filesKey]*fileSet),
-		filters: make(map[filtersKey]*filters), responses: make(map[responseKey]*responseRules),
+		filters: make(map[filtersKey]*filters), proxies: make(map[proxyKey]content),
+		responses: make(map[responseKey]*responseRules),
 	}
 }
 

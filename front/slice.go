@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // A sliced response consists of parts of equal size. Each is an upstream request of its own, and
@@ -21,7 +22,14 @@ import (
 //
 // Slices are fetched one after another, by the same code as the first, when the client needs them.
 
-// sliceState makes a request sliced.
+// sliceModule fetches responses in slices: slice and $slice_range.
+func sliceModule() module {
+	return module{variables: func(slot) map[string]knownVariable {
+		return map[string]knownVariable{"slice_range": {get: sliceRange}}
+	}}
+}
+
+// sliceState makes a request sliced. It implements parted.
 type sliceState struct {
 	size  int64
 	start int64 // of the slice that $slice_range names
@@ -29,15 +37,17 @@ type sliceState struct {
 
 // sliceRange is $slice_range.
 func sliceRange(x *exchange) string {
-	if x.slice == nil {
+	s, ok := x.part.(*sliceState)
+	if !ok {
 		p, ok := x.loc.content.(*proxy)
 		if !ok || p.from.Slice == 0 || x.parent != nil {
 			return ""
 		}
-		x.slice = &sliceState{size: p.from.Slice}
-		x.slice.start = x.slice.of(firstByte(x.r.Header))
+		s = &sliceState{size: p.from.Slice}
+		s.start = s.of(firstByte(x.r.Header))
+		x.part = s
 	}
-	return fmt.Sprintf("bytes=%d-%d", x.slice.start, x.slice.start+x.slice.size-1)
+	return fmt.Sprintf("bytes=%d-%d", s.start, s.start+s.size-1)
 }
 
 // of returns the start of the slice that contains a byte.
@@ -85,8 +95,8 @@ func (s *sliceState) check(status int, header http.Header) (total int64, err err
 	return total, nil
 }
 
-// isSlice returns what reports whether a response is the slice. A cache may call it later.
-func (s *sliceState) isSlice() func(*http.Response) bool {
+// isPart implements parted.
+func (s *sliceState) isPart() func(*http.Response) bool {
 	slice := *s
 	return func(resp *http.Response) bool {
 		_, err := slice.check(resp.StatusCode, resp.Header)
@@ -94,61 +104,33 @@ func (s *sliceState) isSlice() func(*http.Response) bool {
 	}
 }
 
-// slicePart is a slice: a response, cached or not.
-type slicePart struct {
-	status int
-	header http.Header
-	body   io.Reader
-	close  func()
-	cached *cache.Response // nil if it is not cached
-}
-
-// partOf returns the part that is a response of an upstream.
-func partOf(resp *http.Response) slicePart {
-	return slicePart{status: resp.StatusCode, header: resp.Header, body: resp.Body,
-		close: func() { closeQuietly(resp.Body) }}
-}
-
-// cachedPart returns the part that is a response of a cache.
-func cachedPart(a *cache.Response) slicePart {
-	if a.Passed != nil {
-		return partOf(a.Passed)
-	}
-	return slicePart{status: a.Status, header: a.Header, body: a.Body(), close: a.Close, cached: a}
-}
-
-// fetchPart fetches the slice that x.slice names.
-func (p *proxy) fetchPart(x *exchange, target destination) (slicePart, error) {
+// fetchPart fetches the part that x.part is at.
+func (p *proxy) fetchPart(x *exchange, target destination) (upstreamPart, error) {
 	pc, err := p.cache.of(x)
 	if err != nil {
-		return slicePart{}, err
+		return upstreamPart{}, err
 	}
 	if pc != nil {
 		a, err := pc.respond(x, &origin{proxy: p, x: x, target: target})
 		if err != nil {
-			return slicePart{}, err
+			return upstreamPart{}, err
 		}
 		return cachedPart(a), nil
 	}
 	resp, _, err := p.fetch(x, target)
 	if err != nil {
-		return slicePart{}, err
+		return upstreamPart{}, err
 	}
 	return partOf(resp), nil
 }
 
-// isSliced reports whether a response is one of several slices.
-func (x *exchange) isSliced(status int) bool {
-	return x.slice != nil && status == http.StatusPartialContent
-}
-
-// respondSliced responds with a file, of which first is a slice.
-func (p *proxy) respondSliced(x *exchange, target destination, first slicePart) outcome {
-	b := &slicedBody{x: x, proxy: p, target: target, current: first, at: x.slice.start,
+// respond implements parted: it responds with a file, of which first is a slice.
+func (s *sliceState) respond(x *exchange, p *proxy, target destination, first upstreamPart) outcome {
+	b := &slicedBody{x: x, state: s, proxy: p, target: target, current: first, at: s.start,
 		etag: first.header.Get("Etag"), modified: first.header.Get("Last-Modified")}
 	defer b.close()
 	var err error
-	if b.total, err = x.slice.check(first.status, first.header); err != nil {
+	if b.total, err = s.check(first.status, first.header); err != nil {
 		x.errorf(levelError, "upstream: %v", err)
 		b.forget()
 		return x.fail(http.StatusBadGateway)
@@ -173,16 +155,19 @@ func (p *proxy) respondSliced(x *exchange, target destination, first slicePart) 
 // slicedBody is the body of a sliced response. It implements io.ReadSeeker.
 type slicedBody struct {
 	x      *exchange
+	state  *sliceState
 	proxy  *proxy
 	target destination
 
 	total          int64
-	etag, modified string    // of the first slice
-	offset         int64     // of the next Read
-	current        slicePart // the open slice; its body is nil if there is none
-	at             int64     // the offset of what current.body returns next
-	err            error     // sticky
+	etag, modified string       // of the first slice
+	offset         int64        // of the next Read
+	current        upstreamPart // the open slice; its body is nil if there is none
+	at             int64        // the offset of what current.body returns next
+	err            error        // sticky
 }
+
+var _ connection.InputReporter = (*slicedBody)(nil)
 
 // Seek implements io.Seeker.
 func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
@@ -198,7 +183,7 @@ func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
 
 // HasInput implements connection.InputReporter.
 func (b *slicedBody) HasInput() bool {
-	return b.offset == b.at && b.at < b.x.slice.start+b.x.slice.size && b.current.body != nil &&
+	return b.offset == b.at && b.at < b.state.start+b.state.size && b.current.body != nil &&
 		hasInput(b.current.body)
 }
 
@@ -213,7 +198,7 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 	if b.err = b.position(); b.err != nil {
 		return 0, b.err
 	}
-	state := b.x.slice
+	state := b.state
 	end := min(state.start+state.size, b.total)
 	n, err = b.current.body.Read(buf[:min(int64(len(buf)), end-b.at)])
 	b.at += int64(n)
@@ -229,7 +214,7 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 
 // position makes current the slice of offset, and discards its bytes before that.
 func (b *slicedBody) position() error {
-	state := b.x.slice
+	state := b.state
 	if start := state.of(b.offset); b.current.body == nil || start != state.start || b.offset < b.at {
 		b.close()
 		state.start, b.at = start, start
@@ -254,14 +239,14 @@ func (b *slicedBody) endEarly() error {
 // open fetches the current slice. It must be one of the same file.
 func (b *slicedBody) open() (err error) {
 	x := b.x
-	state, attempts := x.cacheState, len(x.proxy.attempts)
+	cacheState, attempts := x.cacheState, len(x.proxy.attempts)
 	b.current, err = b.proxy.fetchPart(x, b.target)
-	x.cacheState = state // variables show the first slice, as in nginx
+	x.cacheState = cacheState // variables show the first slice, as in nginx
 	if x.proxy.attempts = x.proxy.attempts[:min(attempts, len(x.proxy.attempts))]; err != nil {
 		return err
 	}
 	h := b.current.header
-	total, err := x.slice.check(b.current.status, h)
+	total, err := b.state.check(b.current.status, h)
 	switch {
 	case err != nil:
 	case b.proxy.response.mayRedirect && len(h["X-Accel-Redirect"]) > 0:
@@ -287,10 +272,10 @@ func (b *slicedBody) forget() {
 	}
 	o := &origin{proxy: b.proxy, x: x, target: b.target}
 	pc.cache.Purge(pc.key.eval(x, o))
-	slice := *x.slice
-	x.slice.start = slice.of(firstByte(x.r.Header))
+	slice := *b.state
+	b.state.start = slice.of(firstByte(x.r.Header))
 	pc.cache.Purge(pc.key.eval(x, o))
-	*x.slice = slice
+	*b.state = slice
 }
 
 // close closes the open slice.
@@ -298,5 +283,5 @@ func (b *slicedBody) close() {
 	if b.current.close != nil {
 		b.current.close()
 	}
-	b.current = slicePart{}
+	b.current = upstreamPart{}
 }

@@ -1,6 +1,10 @@
 package front
 
-import "io"
+import (
+	"io"
+	"net/http"
+	"slices"
+)
 
 // A body passes these stages, in this order.
 const (
@@ -54,12 +58,12 @@ type bodyFilter interface {
 const unknownLength = -1
 
 // setBodyFilters sets byType, in the order in which the filters change the head.
-func (f *filters) setBodyFilters(compressions []*compression) {
-	if f.sub != nil {
-		f.byType = append(f.byType, f.sub)
-	}
-	if f.addition != nil {
-		f.byType = append(f.byType, f.addition)
+func (f *filters) setBodyFilters(ofModules []bodyFilter, compressions []*compression) {
+	f.byType = slices.Clone(ofModules)
+	for _, b := range ofModules {
+		if e, ok := b.(editor); ok {
+			f.editors = append(f.editors, e)
+		}
 	}
 	for _, c := range compressions {
 		f.byType = append(f.byType, c)
@@ -87,13 +91,49 @@ func (f *filters) startStages(w *writer) bool {
 // startAddedStages is startStages for a body that is added to another response. As in nginx only
 // the text is changed.
 func (f *filters) startAddedStages(w *writer) bool {
-	if to, ok := w.ResponseWriter.(*addedWriter); ok && f.recoding != nil {
-		f.recoding.startAdded(w, to.to)
+	if f.recoding != nil {
+		f.recoding.startAdded(w, w.x.addedTo)
 	}
-	if f.sub == nil {
-		return true
+	var all []bodyFilter
+	for _, e := range f.editors {
+		if e.changesAdded() {
+			all = append(all, e)
+		}
 	}
-	return startByType(w, []bodyFilter{f.sub})
+	return startByType(w, all)
+}
+
+// editor is a bodyFilter that changes text.
+type editor interface {
+	bodyFilter
+	// edits reports whether bodies of a type are changed.
+	edits(x *exchange, contentType string) bool
+	// changesAdded reports whether it also changes bodies that are added to another response.
+	changesAdded() bool
+}
+
+// editsBody reports whether responses of some type are edited, so that their length changes.
+func (x *exchange) editsBody() bool {
+	f := x.loc.filters
+	return f.editors != nil || f.recoding != nil
+}
+
+// edits reports whether responses of a type are edited.
+func (f *filters) edits(x *exchange, contentType string) bool {
+	return slices.ContainsFunc(f.editors, func(e editor) bool { return e.edits(x, contentType) }) ||
+		f.recoding != nil && f.recoding.changesLength(x, contentType)
+}
+
+// withoutRange returns a request for the whole response if responses of a type are edited: a range
+// would refer to the original.
+func (x *exchange) withoutRange(r *http.Request, contentType string) *http.Request {
+	if !x.editsBody() || len(r.Header["Range"]) == 0 || !x.loc.filters.edits(x, contentType) {
+		return r
+	}
+	r = r.WithContext(r.Context()) // a copy, whose header may change
+	r.Header = r.Header.Clone()
+	delete(r.Header, "Range")
+	return r
 }
 
 // bodyFilters are those of a list that may apply to a response.

@@ -3,7 +3,6 @@ package front
 import (
 	"errors"
 	"fmt"
-	"net/http"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/replace"
@@ -11,6 +10,17 @@ import (
 
 // maxSubstitutions is nginx's maximum.
 const maxSubstitutions = 255
+
+// subFilterModule replaces strings: sub_filter and the directives with that prefix.
+func subFilterModule() module {
+	return module{compile: func(c *compiler, s *conf.Settings, _ slot) (effect, error) {
+		f, err := c.subFilter(s.SubFilter)
+		if f == nil || err != nil {
+			return effect{}, err
+		}
+		return effect{rules: f, body: f}, nil
+	}}
+}
 
 // subFilter is a SubFilter, compiled.
 type subFilter struct {
@@ -119,27 +129,8 @@ type subOutput struct{ w *writer }
 
 func (t subOutput) Write(p []byte) (int, error) { return t.w.pass(subStage+1, p) }
 
-// editsBody reports whether responses of some type are edited, so that their length changes.
-func (x *exchange) editsBody() bool {
-	f := x.loc.filters
-	return f.sub != nil || f.addition != nil || f.recoding != nil
-}
+// edits implements editor.
+func (s *subFilter) edits(_ *exchange, contentType string) bool { return s.types.contains(contentType) }
 
-// edits reports whether responses of a type are edited.
-func (f *filters) edits(x *exchange, contentType string) bool {
-	return f.sub != nil && f.sub.types.contains(contentType) ||
-		f.addition != nil && f.addition.types.contains(contentType) ||
-		f.recoding != nil && f.recoding.changesLength(x, contentType)
-}
-
-// withoutRange returns a request for the whole response if responses of a type are edited: a range
-// would refer to the original.
-func (x *exchange) withoutRange(r *http.Request, contentType string) *http.Request {
-	if !x.editsBody() || len(r.Header["Range"]) == 0 || !x.loc.filters.edits(x, contentType) {
-		return r
-	}
-	r = r.WithContext(r.Context()) // a copy, whose header may change
-	r.Header = r.Header.Clone()
-	delete(r.Header, "Range")
-	return r
-}
+// changesAdded implements editor: as in nginx the body is searched before it is added.
+func (s *subFilter) changesAdded() bool { return true }

@@ -154,10 +154,10 @@ type Location struct {
 	// such as "=404".
 	TryFiles []Text
 
-	Proxy   *Proxy
-	Status  bool // the page of stub_status
-	Metrics bool // metrics in Prometheus' text format
-	Empty   bool // a transparent image of one pixel
+	Proxy   *Proxy // which other locations may share
+	Status  bool   // the page of stub_status
+	Metrics bool   // metrics in Prometheus' text format
+	Empty   bool   // a transparent image of one pixel
 
 	// Settings may be those of other locations, or of the host; nil is the zero value.
 	Settings *Settings
@@ -395,14 +395,13 @@ type Map struct {
 	Hostnames bool
 	// Volatile evaluates the variable for each use. Otherwise its value is kept for the request.
 	Volatile bool
-	// Geo: the Cases are networks, of which the longest with the source's address applies.
-	Geo bool
+	// Kind is what the Cases are. With "geo" they are networks, of which the longest with the
+	// source's address applies, with "split_clients" percentages, "20.5%", or "*".
+	Kind string
 	// Proxies are networks of proxies: an address in them is replaced by the last one of
 	// X-Forwarded-For, or with ProxiesRecursive by the last one there that is not a proxy's.
 	Proxies          []netip.Prefix
 	ProxiesRecursive bool
-	// Split: the Cases are percentages, "20.5%", or "*".
-	Split bool
 }
 
 // Case is one value of a Map.

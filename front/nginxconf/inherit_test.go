@@ -2,6 +2,8 @@ package nginxconf
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -332,24 +334,13 @@ func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{"key": {Data: []byte("x")}})
 	all := []sample{{text: "alias /a/;"}, {text: "valid_referers none server_names;"},
 		{text: "valid_referers a.test; valid_referers b.test;"}, {text: "types { a/b c; }"}, {text: "types { a/b d; }"}}
-	for _, own := range samples() {
-		for _, s := range own {
-			if s.level == "location" {
-				all = append(all, s)
-			}
+	for _, s := range slices.Concat(slices.Collect(maps.Values(samples()))...) {
+		if s.level == "location" {
+			all = append(all, s)
 		}
-	}
-	server := func(name, path, text string) string {
-		return fmt.Sprintf("server { listen 81; server_name %s; location %s { %s location %[2]s/in { } } }\n", name, path, text)
 	}
 	settings := func(servers string) (all []*conf.Settings) {
-		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP("limit_req_zone $host zone=r:1m rate=1r/s;" +
-			"limit_conn_zone $host zone=n:1m;\n" + servers))}
-		r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80, Tracing: true})
-		if err != nil {
-			t.Fatalf("%s\n%v", servers, err)
-		}
-		for p := range places.Of(&r.Config) {
+		for p := range placesIn(t, fsys, servers) {
 			all = append(all, p.Settings)
 		}
 		return all
@@ -357,8 +348,8 @@ func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 	var shared int
 	for _, s := range all {
 		text := s.needs + " " + s.text
-		a, b := server("a.test", "/a", text), server("b.test", "/b", text)
-		got := settings(server("c.test", "/c", "") + a + b)[3:]
+		a, b := serverWith("a.test", "/a", text), serverWith("b.test", "/b", text)
+		got := settings(serverWith("c.test", "/c", "") + a + b)[3:]
 		if want := slices.Concat(settings(a), settings(b)); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got\n%+v\nwant\n%+v", text, got, want)
 		}
@@ -369,4 +360,55 @@ func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 	if shared < len(all)/2 {
 		t.Errorf("%d of %d kinds of settings are shared", shared, len(all))
 	}
+}
+
+// Locations with the same directives about upstreams share a Proxy, which is that of each alone.
+func TestSharedProxiesAreThoseOfEachServerAlone(t *testing.T) {
+	fsys := withCertificate(t, fstest.MapFS{"key": {Data: []byte("x")}})
+	passes := map[string]string{"proxy": "proxy_pass http://u;", "https": "proxy_pass https://u;",
+		"fastcgi": "fastcgi_pass u;"}
+	proxies := func(servers string) (all []*conf.Proxy, texts []string) {
+		for p := range placesIn(t, fsys, servers) {
+			if p.Location != nil && p.Location.Proxy != nil {
+				all = append(all, p.Location.Proxy)
+				one := *p.Location.Proxy // dumped changes it
+				texts = append(texts, dumped(t, &Result{Config: conf.Config{
+					Hosts: []conf.Host{{Locations: []conf.Location{{Proxy: &one}}}}}}))
+			}
+		}
+		return all, texts
+	}
+	for _, s := range slices.Concat(slices.Collect(maps.Values(samples()))...) {
+		pass := passes[s.level]
+		if pass == "" || strings.Contains(s.text, "health_check") || strings.Contains(s.text, "_pass ") {
+			continue
+		}
+		pass += s.needs + " "
+		with, without := serverWith("a.test", "/a", pass+s.text), serverWith("b.test", "/a", pass)
+		all, got := proxies(with + without + with)
+		_, first := proxies(with)
+		_, second := proxies(without)
+		if want := slices.Concat(first, second, first); !slices.Equal(got, want) || all[0] != all[2] {
+			t.Errorf("%s: got\n%s\nwant\n%s", pass+s.text, got, want)
+		}
+	}
+}
+
+// serverWith returns a server with a location.
+func serverWith(name, path, text string) string {
+	return fmt.Sprintf("server { listen 81; server_name %s; location %s { %s\nlocation %[2]s/in { } } }\n", name, path,
+		text)
+}
+
+// placesIn returns the places of a configuration with servers, and files.
+func placesIn(t *testing.T, fsys fstest.MapFS, servers string) iter.Seq[places.Place] {
+	t.Helper()
+	fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP("limit_req_zone $host zone=r:1m rate=1r/s;" +
+		"limit_conn_zone $host zone=n:1m; proxy_cache_path /c keys_zone=c:1m; fastcgi_cache_path /d keys_zone=d:1m;" +
+		"fastcgi_cache_key z; upstream u { server a; }\n" + servers))}
+	r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80, Tracing: true})
+	if err != nil {
+		t.Fatalf("%s\n%v", servers, err)
+	}
+	return places.Of(&r.Config)
 }

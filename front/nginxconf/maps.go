@@ -58,7 +58,7 @@ func (t *translator) literal(e *directive, value string) conf.Text {
 
 // geo translates geo.
 func (t *translator) geo(d *directive) {
-	m := conf.Map{Geo: true, Source: "$remote_addr", Name: t.variableName(d, d.args[len(d.args)-1])}
+	m := conf.Map{Kind: "geo", Source: "$remote_addr", Name: t.variableName(d, d.args[len(d.args)-1])}
 	if len(d.args) == 2 {
 		m.Source = t.text(d, d.args[0])
 	}
@@ -160,7 +160,7 @@ func (t *translator) geoRange(e *directive, all *geoRanges) {
 
 // splitClients translates split_clients.
 func (t *translator) splitClients(d *directive) {
-	m := conf.Map{Split: true, Source: t.text(d, d.args[0]), Name: t.variableName(d, d.args[1])}
+	m := conf.Map{Kind: "split_clients", Source: t.text(d, d.args[0]), Name: t.variableName(d, d.args[1])}
 	total, rest := 0, false
 	for _, e := range t.entries(d) {
 		if len(e.args) != 1 {

@@ -8,8 +8,26 @@ import (
 )
 
 // passesOf makes an upstream the location's content handler, if the block from names one itself;
-// the settings are those of s.
+// the settings are those of s. Locations with the same upstream, settings and path share the Proxy,
+// and what is compiled of it, connections by TLS included.
 func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
+	if s != here.scope || t.closing > 0 || from.own("health_check") != nil || // a check has its position
+		from.own("proxy_pass") == nil && from.own("grpc_pass") == nil && from.own("fastcgi_pass") == nil {
+		t.translatePasses(from, s, l, here)
+		return
+	}
+	key := proxyKey{t.passChain(s), l.Match, l.Path}
+	if l.Proxy = t.sharedProxies[key]; l.Proxy != nil {
+		return
+	}
+	before := t.messages()
+	t.translatePasses(from, s, l, here)
+	if t.messages() == before {
+		t.sharedProxies[key] = l.Proxy
+	}
+}
+
+func (t *translator) translatePasses(from, s *scope, l *conf.Location, here *place) {
 	for _, d := range from.own("proxy_pass") {
 		l.Proxy = t.pass(s, "proxy")
 		t.proxyPass(d, s, l.Proxy, here)

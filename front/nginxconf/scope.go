@@ -17,6 +17,7 @@ type scope struct {
 	list   []*directive
 	level  string
 	set    *conf.Settings // once they were translated
+	passes *passChain     // once it was needed
 	marks  nameMarks      // of the names here and in the outer blocks
 }
 

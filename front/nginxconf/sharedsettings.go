@@ -72,6 +72,51 @@ func (s *scope) ownSettings(here *place) string {
 	return b.String()
 }
 
+// proxyKey is all that a Proxy depends on.
+type proxyKey struct {
+	chain       *passChain
+	match, path string
+}
+
+// passChain are the directives about upstreams of a block and those around it. Equal chains are the
+// same.
+type passChain struct {
+	outer *passChain
+	own   string
+}
+
+// passChain returns the chain of a block.
+func (t *translator) passChain(s *scope) *passChain {
+	if s == nil {
+		return nil
+	}
+	if s.passes != nil {
+		return s.passes
+	}
+	var b strings.Builder
+	for _, d := range s.list {
+		if concernsUpstream(d.name) {
+			d.writeTo(&b)
+		}
+	}
+	key := passChain{t.passChain(s.outer), b.String()}
+	s.passes = t.passChains[key]
+	if s.passes == nil {
+		s.passes = &key
+		t.passChains[key] = s.passes
+	}
+	return s.passes
+}
+
+// concernsUpstream reports whether a Proxy may depend on a directive.
+func concernsUpstream(name string) bool {
+	switch name {
+	case "slice", "resolver", "resolver_timeout":
+		return true
+	}
+	return strings.HasPrefix(name, "proxy_") || strings.HasPrefix(name, "fastcgi_") || strings.HasPrefix(name, "grpc_")
+}
+
 // writeTo writes a text that is the same for equal directives only.
 func (d *directive) writeTo(b *strings.Builder) {
 	b.WriteString(d.name)
@@ -91,13 +136,8 @@ func (d *directive) writeTo(b *strings.Builder) {
 func isNoSetting(name string) bool {
 	switch name {
 	case "server_name", "listen", "location", "limit_except", "internal", "try_files", "set", "if", "return", "rewrite",
-		"break", "resolver":
+		"break":
 		return true
 	}
-	for _, prefix := range [...]string{"proxy_", "fastcgi_", "grpc_", "ssl_"} {
-		if strings.HasPrefix(name, prefix) {
-			return true
-		}
-	}
-	return false
+	return concernsUpstream(name) || strings.HasPrefix(name, "ssl_")
 }

@@ -35,6 +35,8 @@ type translator struct {
 	servers        []server
 	types          *directive // the first types block of http, if any
 	sharedSettings map[settingsKey]*conf.Settings
+	sharedProxies  map[proxyKey]*conf.Proxy
+	passChains     map[passChain]*passChain
 	closer         *directive // a directive outside of http that closes everything, or nil
 }
 
@@ -47,7 +49,8 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 		formats:       map[string]bool{"combined": true},
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
 		defined: make(map[string]bool), missing: make(map[string]bool),
-		sharedSettings: make(map[settingsKey]*conf.Settings),
+		sharedSettings: make(map[settingsKey]*conf.Settings), sharedProxies: make(map[proxyKey]*conf.Proxy),
+		passChains: make(map[passChain]*passChain),
 	}
 	t.config.Blank = make(map[string]bool)
 	if o.FS == nil {
