@@ -152,7 +152,7 @@ lint: lint-prose ## run the linters
 
 # It needs a C compiler. Versions from 3.23 on need an unreleased version of a dependency.
 lint-prose: ## run the prose linter on documents and comments
-	git ls-files '*.md' '*.go' | xargs $(GO) run $(PROSE_LINTER)
+	git ls-files '*.md' '*.go' | xargs $(GO) run $(PROSE_LINTER) --config .vale/vale.ini
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14

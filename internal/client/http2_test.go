@@ -165,7 +165,7 @@ func TestHTTP2BodiesEndInNegativeWindows(t *testing.T) {
 }
 
 // Bodies that share a slow connection advance together: none waits until another has ended. Their
-// shares differ, because who sends next is the scheduler's choice.
+// shares differ, because which stream sends next is the scheduler's choice.
 func TestHTTP2BodiesShareOutput(t *testing.T) {
 	const size = 10 << 20
 	synctest.Test(t, func(t *testing.T) {
