@@ -40,7 +40,7 @@ type worker struct {
 	tally     tally
 
 	messages  []message
-	nextIndex int // of messages
+	nextIndex int // of the message to send next
 	values    sequenceValues
 
 	clock        time.Time // zero of all int64 times

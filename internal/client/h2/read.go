@@ -107,7 +107,7 @@ func (c *Conn) readFrame() error {
 
 // checkHeader checks what is known of a frame once its header has arrived.
 func (c *Conn) checkHeader(h wire.FrameHeader) *wire.Error {
-	switch i := &c.input; { // only this goroutine changes hasArrived
+	switch i := &c.input; { // hasArrived needs no lock: only this goroutine changes it
 	case !c.peer.hasArrived && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
 		return connError(wire.ProtocolError, "first frame is not SETTINGS")
 	case i.inBlock && (h.Type != wire.Continuation || h.StreamID != i.blockHead.StreamID):
