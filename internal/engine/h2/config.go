@@ -112,11 +112,6 @@ func (p *Config) sendLimit(writeTimeout time.Duration) (limit time.Duration) {
 	return limit
 }
 
-// streamInWindow returns the window of a new stream.
-func (p *Config) streamInWindow() inWindow {
-	return inWindow{size: p.streamWindow, avail: p.streamWindow}
-}
-
 // outBuffer is a buffer for output.
 type outBuffer struct{ b []byte }
 

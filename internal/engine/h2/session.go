@@ -49,7 +49,7 @@ type Session struct {
 	keptBodies  int           // bytes of bodies that handlers of ended streams can still read
 	phase       phase
 	endingAt    time.Time // when the current phase of ending began; zero while an ended session sends
-	ledger      ledger
+	ledger      wire.Ledger
 	windows     connWindows
 	peer        peerSettings
 	output      outputState
@@ -107,10 +107,9 @@ func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
 	}
 	s.started = time.Now()
 	s.idleAt, s.ping.receivedAt = s.started, s.started
-	s.ledger = ledger{units: fullLedger, updated: s.started}
+	s.ledger = wire.NewLedger(func() int64 { return time.Since(s.started).Milliseconds() / 10 })
 	s.decoder = wire.NewDecoder(int(p.tableSize))
-	s.windows = connWindows{send: wire.InitialWindow}
-	s.windows.receive = inWindow{size: p.connWindow, avail: p.connWindow}
+	s.windows = connWindows{send: wire.InitialWindow, receive: wire.NewReceiveWindow(p.connWindow)}
 	s.peer = peerSettings{initialWindow: wire.InitialWindow, unacked: 1}
 	s.output.out = wire.AppendSettings(s.output.out, p.settings()...)
 	if more := p.connWindow - wire.InitialWindow; more > 0 {

@@ -39,7 +39,7 @@ type Stream struct {
 	err         error // why it was closed
 
 	sendWindow int32
-	window     inWindow
+	window     wire.ReceiveWindow
 	wants      int // bytes that reserve waits for
 	reserved   int // bytes that reserve has granted and that were not appended yet
 
@@ -142,7 +142,7 @@ func (st *Stream) finish(complete bool) {
 			delete(s.streams, st.id)
 			st.closeLocked(errStreamClosed)
 		}
-		s.ledger.credit(1)
+		s.ledger.Credit(1)
 	}
 	if server := s.config.Exchanges.Server; !server.KeepsConnections() {
 		s.announceLocked()

@@ -15,9 +15,9 @@ type StreamWorkers struct {
 }
 
 type streamWorker struct {
-	conn        *exchange.Conn
-	next        chan *h2.Stream
-	threadCheck reuse.ThreadCheck
+	conn *exchange.Conn
+	next chan *h2.Stream
+	age  reuse.Age
 }
 
 // serve makes a worker run a stream's handler.
@@ -35,7 +35,7 @@ func (s *StreamWorkers) run(w *streamWorker, st *h2.Stream) {
 		st.Run(w.conn, nil, 0)
 		st.Settle()
 		reuse.ResetLabels()
-		if w.threadCheck.IsLocked(time.Now()) {
+		if w.age.IsOver(time.Now()) {
 			return
 		}
 	}

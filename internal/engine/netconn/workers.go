@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/reuse"
@@ -19,8 +20,7 @@ type Workers struct {
 type worker struct {
 	conn *exchange.Conn
 	next chan *Conn
-
-	threadCheck reuse.ThreadCheck
+	age  reuse.Age
 }
 
 // maxStarting is how many connections may wait for their workers to start if there are several
@@ -59,8 +59,7 @@ func (s *Workers) run(w *worker, c *Conn) {
 		reuse.ResetLabels()
 		w.conn.Reset()
 		w.conn.Connection, w.conn.Transport = nil, nil
-		// c.opened is recent enough, and saves reading the clock.
-		if w.threadCheck.IsLocked(c.opened) {
+		if w.age.IsOver(time.Now()) {
 			return
 		}
 	}

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"runtime"
-	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/predict"
@@ -26,17 +25,6 @@ func (r *runner) now() instant {
 		return r.reportedAt
 	}
 	return r.shard.group.now()
-}
-
-// checkThread checks whether the handler that has ended has locked the thread. It uses the time at
-// which that handler ended, because reading the clock takes 1 % of the CPU time of a request that
-// is handed off.
-func (r *runner) checkThread() {
-	if r.endedAt == 0 {
-		r.endedAt = r.shard.group.now()
-	}
-	r.threadCheck.IsLocked(r.shard.group.epoch.Add(time.Duration(r.endedAt)))
-	r.endedAt = 0
 }
 
 func (r *runner) start(j job, fresh bool) {

@@ -213,9 +213,10 @@ func (r *runner) handOffStream(st *h2.Stream, id predict.SlotID) {
 
 // runStream runs a stream's handler off the loop.
 func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
-	start := time.Now()
+	start := r.shard.group.now()
 	st.Run(r.connOfStreams(), nil, 0)
-	r.shard.group.predictor.At(id).Learn(time.Since(start))
+	r.endedAt = r.shard.group.now()
+	r.shard.group.predictor.At(id).Learn(time.Duration(r.endedAt - start))
 	st.Settle()
 	reuse.ResetLabels()
 }
