@@ -33,7 +33,6 @@ func TestMain(m *testing.M) {
 		"hellotls":   helloTLS,
 		"server":     ownServer,
 		"apart":      apart,
-		"ownnet":     ownNet,
 		"signalled":  signalled,
 		"broken":     brokenServer,
 		"machine":    machineProgram,
@@ -94,8 +93,6 @@ func TestScripts(t *testing.T) {
 			switch name {
 			case "root":
 				return os.Geteuid() == 0, nil
-			case "ownnet":
-				return canOwnNet()
 			case "nginx":
 				_, err := os.Stat("/usr/sbin/nginx")
 				return err == nil, nil

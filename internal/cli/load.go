@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/fleet"
@@ -194,14 +193,13 @@ func showLoad(env Env, flags *loadFlags, r *report.Run, err error) error {
 
 // about returns the circumstances of the run for its report.
 func about(flags *loadFlags) report.About {
-	release, _ := kernel.Tree{}.Read("kernel.osrelease") // "" if it is unknown
 	return report.About{
 		Started: time.Now(), // measuring begins later, if it does
 		Tool:    version() + " " + runtime.Version(),
 		Flags:   flags.setFlags(),
 		Machine: report.Machine{
 			CPU: proc.CPUModel(), Cores: runtime.NumCPU(), Memory: proc.MemoryTotal(),
-			Kernel: runtime.GOOS + " " + release,
+			Kernel: runtime.GOOS + " " + proc.Setting("kernel.osrelease"),
 		},
 	}
 }

@@ -18,8 +18,7 @@ import (
 // limited.
 //
 // UNTIL is a duration, or a file pattern, a colon, and a text that the file then contains;
-// variables in it are expanded. CODE is a number, or "killed". Between UNTIL and the signal, the
-// shell runs $MEANWHILE.
+// variables in it are expanded. CODE is a number, or "killed".
 func signalled() {
 	if err := startAndSignal(os.Args[1], os.Args[2], os.ExpandEnv(os.Args[3]), os.Args[4:]); err != nil {
 		fmt.Fprintln(os.Stderr, "signalled:", err)
@@ -51,9 +50,6 @@ func startAndSignal(name, code, until string, words []string) error {
 		<-ended
 	}()
 	if err := awaitUntil(until, ended); err != nil {
-		return err
-	}
-	if err := runMeanwhile(); err != nil {
 		return err
 	}
 	if err := c.Process.Signal(sig); err != nil {
@@ -110,14 +106,4 @@ func fileHolds(pattern, text string) bool {
 		}
 	}
 	return false
-}
-
-func runMeanwhile() error {
-	line := os.Getenv("MEANWHILE")
-	if line == "" {
-		return nil
-	}
-	c := exec.Command("sh", "-c", line)
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	return c.Run()
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -8,29 +9,46 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// sysctls returns the kernel settings that results may depend on: those that the write-ups set, and
-// a few more.
-func sysctls(tree kernel.Tree) map[string]string {
-	names := []string{"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"}
+// sysctls returns the kernel settings that results over loopback may depend on.
+func sysctls() map[string]string {
 	values := make(map[string]string)
-	for _, name := range append(names, kernel.Names()...) {
-		if v, err := tree.Read(name); err == nil {
+	for _, name := range []string{
+		"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control", "net.core.somaxconn",
+		"net.core.netdev_max_backlog", "net.ipv4.ip_local_port_range", "net.ipv4.tcp_max_tw_buckets", "fs.file-max",
+		"fs.nr_open", "net.ipv4.tcp_no_metrics_save", "net.ipv4.tcp_tw_reuse",
+	} {
+		if v := proc.Setting(name); v != "" {
 			values[name] = v
 		}
 	}
 	return values
 }
 
+// watchLimits reads the kernel's counters of reached limits. report adds a note of those that were
+// reached since.
+func (w *runner) watchLimits() (report func()) {
+	before, err := proc.LimitsReached()
+	return func() {
+		after, errAfter := proc.LimitsReached()
+		if err = errors.Join(err, errAfter); err != nil {
+			w.recorder.Note("It is unknown which kernel limits were reached: %v.", err)
+			return
+		}
+		for _, sentence := range after.Since(before) {
+			w.recorder.Note("%s", sentence)
+		}
+	}
+}
+
 // Environment describes the machine. cores is the number of processors that a run may use.
 func Environment(cores int) sample.Environment {
 	e := sample.Environment{
 		CPU: proc.CPUModel(), Cores: cores, Memory: proc.MemoryTotal(),
-		System: system(), Go: runtime.Version(), Sysctls: sysctls(kernel.Tree{}),
+		System: system(), Go: runtime.Version(), Sysctls: sysctls(),
 	}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {

@@ -49,7 +49,6 @@ type Experiment struct {
 	// Upstream describes the fronts' connections to the application; "" is "with keep-alive
 	// connections".
 	Upstream string `yaml:"upstream"`
-	Kernel   string `yaml:"kernel"` // the write-up's kernel settings, like sysctl.conf; "" if unknown
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`

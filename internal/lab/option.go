@@ -19,7 +19,6 @@ const (
 	OptionUntil       Option = "until"
 	OptionOnly        Option = "only"
 	OptionOut         Option = "out"
-	OptionTune        Option = "tune"
 	OptionGenerator   Option = "generator"
 	OptionBuildA      Option = "build A"
 	OptionBuildB      Option = "build B"

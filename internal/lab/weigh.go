@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
@@ -49,8 +48,6 @@ type Options struct {
 	Generator *remote.Generator // the machine that generates the load; nil is this one
 	Why       bool              // carry out counter-experiments
 	Profile   bool              // sample the stacks of all processes, in trials of their own
-	Tune      bool              // during the run, apply the write-up's kernel settings that matter; requires a Guard
-	Kernel    kernel.Tree       // the kernel settings; the zero value is the machine's
 }
 
 // UseTools sets Tools if they are not set. They report to logf.
@@ -146,12 +143,7 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 		}
 	}()
 	defer w.prioritize(stage)()
-	restore, err := w.tune(stage)
-	if err != nil {
-		return nil, "", err
-	}
-	defer restore()
-	defer w.watchBounds()()
+	defer w.watchLimits()()
 	conf, err := w.experiment.NginxConf()
 	if err == nil && conf == nil {
 		conf, err = contender.NewNginxConf("nginx.conf", ownNginxConf)
@@ -278,7 +270,7 @@ func prepare(o Options) (*runner, error) {
 		Environment: Environment(len(cpus)), Compare: e.Compare,
 	}
 	w.recorder.Run = w.run
-	return w, w.compareKernel()
+	return w, nil
 }
 
 // check returns a *UsageError for invalid options.

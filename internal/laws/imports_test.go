@@ -115,7 +115,6 @@ var bans = []ban{
 	{"internal/lab/trial", "internal/lab/report", "measuring does not depend on how results are drawn"},
 	{"internal/lab", "internal/lab/report", "measuring does not depend on how results are drawn"},
 	{"internal/lab/proc", "internal/lab/...", "reading /proc is below the rest of the lab"},
-	{"internal/lab/kernel", "internal/lab/...", "kernel settings are below the rest of the lab"},
 	{"internal/lab/equal", "internal/wire/...", "responses are compared with a codec other than the generator's"},
 	{"internal/lab/explain", "os", "explanations use evidence only"},
 	{"internal/lab/explain", "os/exec", "explanations use evidence only"},

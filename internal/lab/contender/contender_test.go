@@ -19,7 +19,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
@@ -389,10 +388,9 @@ func TestStartEndsWithItsContext(t *testing.T) {
 }
 
 func TestFreePortIsBelowPortsOfClients(t *testing.T) {
-	ports, err := kernel.Tree{}.Read("net.ipv4.ip_local_port_range")
-	low, _, _ := strings.Cut(ports, " ")
-	limit, atoiErr := strconv.Atoi(low)
-	if err := errors.Join(err, atoiErr); err != nil {
+	low, _, _ := strings.Cut(proc.Setting("net.ipv4.ip_local_port_range"), " ")
+	limit, err := strconv.Atoi(low)
+	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[int]bool{}

@@ -2,7 +2,6 @@ package contender
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,27 +11,24 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/proc"
 )
 
-// Verbs of the lines that the guard reads. They register process groups, folders, marks and changes
-// of kernel settings, or withdraw them. The guard's input ends when the guarded process has died.
-// Then the guard kills, removes and undoes what is still registered.
+// Verbs of the lines that the guard reads. They register process groups, folders, marks and
+// priorities, or withdraw them. The guard's input ends when the guarded process has died. Then the
+// guard kills, removes and undoes what is still registered.
 const (
 	guardWatch  = "watch"  // a process group
 	guardForget = "forget" // a process group that has ended
 	guardRemove = "remove" // a folder
 	guardMark   = "mark"   // an environment variable of processes, whatever their group
-	guardUndo   = "undo"   // a kernel.Change in JSON
-	guardUndone = "undone" // a kernel.Change in JSON that was undone
 	guardNice   = "nice"   // a session's file autogroup, whose nice value was 0
 	guardUnnice = "unnice" // such a file whose value was restored
 )
 
 // Guard is the body of the guard process. It returns when in ends.
 func Guard(in io.Reader) {
-	w := wards{groups: make(map[int]bool), changes: make(map[string]kernel.Change), sessions: make(map[string]bool)}
+	w := wards{groups: make(map[int]bool), sessions: make(map[string]bool)}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		verb, what, _ := strings.Cut(lines.Text(), " ")
 		w.register(verb, what)
@@ -44,24 +40,17 @@ func Guard(in io.Reader) {
 type wards struct {
 	groups         map[int]bool
 	folders, marks []string
-	changes        map[string]kernel.Change // by the setting's name
-	sessions       map[string]bool          // files autogroup
+	sessions       map[string]bool // files autogroup
 }
 
 // register handles one line. It ignores lines that it cannot parse.
 func (w *wards) register(verb, what string) {
 	group, groupErr := strconv.Atoi(what)
-	var change kernel.Change
-	changeErr := json.Unmarshal([]byte(what), &change)
 	switch {
 	case verb == guardRemove:
 		w.folders = append(w.folders, what)
 	case verb == guardMark:
 		w.marks = append(w.marks, what)
-	case verb == guardUndo && changeErr == nil:
-		w.changes[change.Name] = change
-	case verb == guardUndone && changeErr == nil:
-		delete(w.changes, change.Name)
 	case verb == guardNice:
 		w.sessions[what] = true
 	case verb == guardUnnice:
@@ -85,9 +74,6 @@ func (w *wards) end() {
 		}
 	}
 	endMarked(w.marks)
-	for _, c := range w.changes {
-		_ = c.Undo()
-	}
 	for file := range w.sessions {
 		if f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
 			_, _ = f.WriteString("0")
@@ -149,18 +135,4 @@ func (g *guard) send(verb string, what any) {
 func (g *guard) close() error {
 	_ = g.in.Close()
 	return g.cmd.Wait()
-}
-
-// Keep makes the guard undo a change of a kernel setting if this process is killed before Forget.
-func (s *Stage) Keep(c kernel.Change) { s.guard.sendChange(guardUndo, c) }
-
-// Forget withdraws a change that was undone.
-func (s *Stage) Forget(c kernel.Change) { s.guard.sendChange(guardUndone, c) }
-
-func (g *guard) sendChange(verb string, c kernel.Change) {
-	line, err := json.Marshal(c)
-	if err != nil {
-		panic(fmt.Sprintf("contender: BUG: a change of a kernel setting: %v", err))
-	}
-	g.send(verb, string(line))
 }

@@ -1,7 +1,6 @@
 package contender_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/kernel"
 )
 
 // The threads of this process and its contenders have a higher priority until it is restored. The
@@ -70,38 +68,5 @@ func TestPrioritizeIsInheritedAndRestored(t *testing.T) {
 	}
 	if err := r.Stop(); err != nil {
 		t.Error(err)
-	}
-}
-
-// The guard undoes changes of kernel settings that were not withdrawn, unless another program has
-// changed the setting.
-func TestGuardUndoesChanges(t *testing.T) {
-	tree := kernel.Tree{Root: t.TempDir()}
-	lines := []string{`undo {"name": "no JSON`, `undo {"name": "../../outside", "from": "1", "to": "2"}`}
-	line := func(verb string, c kernel.Change) {
-		b, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, verb+" "+string(b))
-	}
-	now := map[string]string{"changed": "2", "foreign": "3", "undone": "2", "ports": "16384 65535"}
-	for name, value := range now {
-		write(t, value+"\n", tree.Root, "net", name)
-		c := kernel.Change{Tree: tree, Name: "net." + name, From: "1", To: "2"}
-		if name == "ports" {
-			c.From, c.To = "32768 60999", value
-		}
-		line("undo", c)
-		if name == "undone" {
-			line("undone", c)
-		}
-	}
-	contender.Guard(strings.NewReader(strings.Join(lines, "\n") + "\n"))
-	for name, want := range map[string]string{"changed": "1", "foreign": "3", "undone": "2", "ports": "32768 60999"} {
-		b, err := os.ReadFile(filepath.Join(tree.Root, "net", name))
-		if got := strings.TrimSpace(string(b)); err != nil || got != want {
-			t.Errorf("%s is %q, %v; want %q", name, got, err, want)
-		}
 	}
 }

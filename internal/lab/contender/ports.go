@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/internal/lab/kernel"
+	"github.com/tarehq/tare/internal/lab/proc"
 )
 
 // portTries limits the number of ports that are tried.
@@ -19,11 +19,9 @@ const portTries = 100
 // outgoing connections, so that no client gets it before the server listens.
 func FreePort() (int, error) {
 	low := 32768
-	if text, err := (kernel.Tree{}).Read("net.ipv4.ip_local_port_range"); err == nil {
-		first, _, _ := strings.Cut(text, " ")
-		if n, err := strconv.Atoi(first); err == nil {
-			low = n
-		}
+	first, _, _ := strings.Cut(proc.Setting("net.ipv4.ip_local_port_range"), " ")
+	if n, err := strconv.Atoi(first); err == nil {
+		low = n
 	}
 	const lowest = 10_000
 	from := min(lowest, low/2)

@@ -2,6 +2,9 @@ package proc
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/prometheus/procfs"
 )
@@ -56,4 +59,14 @@ func memory(of func(procfs.Meminfo) *uint64) uint64 {
 		return *n
 	}
 	return 0
+}
+
+// Setting returns the value of a kernel setting such as net.core.somaxconn, with single spaces
+// between its numbers, or "" if it cannot be read: containers do not see all of them.
+func Setting(name string) string {
+	b, err := os.ReadFile(filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/")))
+	if err != nil {
+		return ""
+	}
+	return strings.Join(strings.Fields(string(b)), " ")
 }

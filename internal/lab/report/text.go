@@ -47,7 +47,6 @@ func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 	}
 	d.Items(a.differences())
 	a.writeEntrants(d)
-	d.Paragraph(a.KernelNote())
 	_, err := io.WriteString(w, d.String())
 	return err
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/profile"
 	"github.com/tarehq/tare/internal/lab/timeline"
 )
@@ -58,14 +57,6 @@ type Run struct {
 
 	// HasPrograms is set if the contenders are programs that measured themselves.
 	HasPrograms bool `json:"programs,omitempty"`
-
-	// Kernel holds the changes to the write-up's kernel settings that may matter. Tuned is set if
-	// they were made for the run.
-	Kernel []kernel.Change `json:"kernel,omitempty"`
-	Tuned  bool            `json:"tuned,omitempty"`
-
-	// Reached holds sentences on the limits of kernel settings that the run reached.
-	Reached []string `json:"reached,omitempty"`
 
 	// Notes holds sentences that a reader should know and that are not warnings.
 	Notes []string `json:"notes,omitempty"`

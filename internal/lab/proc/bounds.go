@@ -1,4 +1,4 @@
-package kernel
+package proc
 
 import (
 	"fmt"
@@ -6,34 +6,34 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Reached counts how often limits of kernel settings were reached since the machine started, by all
+// Limits counts how often limits of kernel settings were reached since the machine started, by all
 // programs.
-type Reached struct {
+type Limits struct {
 	Backlog uint64 // packets dropped because of net.core.netdev_max_backlog
 	Accepts uint64 // connections dropped because a listening socket's backlog was full
 	Closed  uint64 // closed connections dropped because of net.ipv4.tcp_max_tw_buckets
 }
 
-// ReachedNow reads the counters.
-func ReachedNow() (r Reached, err error) {
+// LimitsReached reads the counters.
+func LimitsReached() (r Limits, err error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
-		return r, fmt.Errorf("kernel: %w", err)
+		return r, fmt.Errorf("proc: %w", err)
 	}
 	stats, err := fs.NetSoftnetStat()
 	if err != nil {
-		return r, fmt.Errorf("kernel: %w", err)
+		return r, fmt.Errorf("proc: %w", err)
 	}
 	for i := range stats {
 		r.Backlog += uint64(stats[i].Dropped)
 	}
 	self, err := fs.Self()
 	if err != nil {
-		return r, fmt.Errorf("kernel: %w", err)
+		return r, fmt.Errorf("proc: %w", err)
 	}
 	netstat, err := self.Netstat()
 	if err != nil {
-		return r, fmt.Errorf("kernel: %w", err)
+		return r, fmt.Errorf("proc: %w", err)
 	}
 	if n := netstat.ListenOverflows; n != nil {
 		r.Accepts = uint64(*n)
@@ -45,7 +45,7 @@ func ReachedNow() (r Reached, err error) {
 }
 
 // Since returns a sentence for each limit that was reached since before.
-func (r Reached) Since(before Reached) (sentences []string) {
+func (r Limits) Since(before Limits) (sentences []string) {
 	for _, bound := range []struct {
 		n    uint64
 		what string
