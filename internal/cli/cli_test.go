@@ -35,7 +35,6 @@ func TestMain(m *testing.M) {
 		"apart":      apart,
 		"ownnet":     ownNet,
 		"signalled":  signalled,
-		"broken":     brokenServer,
 		"machine":    machineProgram,
 		"kubenode":   kubeNode,
 	})
