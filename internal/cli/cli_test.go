@@ -36,7 +36,6 @@ func TestMain(m *testing.M) {
 		"ownnet":     ownNet,
 		"signalled":  signalled,
 		"machine":    machineProgram,
-		"kubenode":   kubeNode,
 	})
 }
 
