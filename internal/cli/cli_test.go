@@ -34,9 +34,7 @@ func TestMain(m *testing.M) {
 		"server":     ownServer,
 		"apart":      apart,
 		"signalled":  signalled,
-		"broken":     brokenServer,
 		"machine":    machineProgram,
-		"kubenode":   kubeNode,
 	})
 }
 

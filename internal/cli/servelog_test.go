@@ -41,21 +41,6 @@ func flood(t *testing.T, c *http.Client, url string, n int) {
 	}
 }
 
-// A log on a full disk loses only lines, which is reported.
-func TestFullLogLosesOnlyLines(t *testing.T) {
-	t.Parallel()
-	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", "/dev/full", site(t))
-	c, url := client(t, nil), "http://"+s.address()
-	get(t, c, url, "hello")
-	s.await("tare: access log: write /dev/full: no space left on device; lines wait")
-	flood(t, c, url, enough)
-	get(t, c, url, "hello")
-	if code := s.end(syscall.SIGTERM); code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-	s.await(`access log: spool: \d+ lines were lost: write /dev/full: no space left on device`)
-}
-
 // A pipe without a reader loses only lines. A later reader learns how many.
 func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()

@@ -36,38 +36,3 @@ func TestSignalsAreSafeOnceThePIDFileExists(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 }
-
-// A configuration that is a named pipe keeps no signal from ending the server, neither at the start
-// nor at a reload.
-func TestSignalsEndWaitForConfiguration(t *testing.T) {
-	t.Parallel()
-	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGTERM} {
-		for _, reloads := range []bool{false, true} {
-			f := newFrontSite(t)
-			conf := f.path("nginx.conf")
-			if reloads {
-				f.configure("events {} http { server { listen unix:DIR/socket; } }")
-				f.start()
-				if err := os.Remove(conf); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := syscall.Mkfifo(conf, 0o644); err != nil { // as root it is read as another user
-				t.Fatal(err)
-			}
-			if reloads {
-				f.signal(syscall.SIGHUP)
-			} else {
-				f.served = serveFiles(t, "-c", conf)
-			}
-			writer, err := os.OpenFile(conf, os.O_WRONLY, 0) // waits for the reader
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer writer.Close()
-			if code := f.end(sig); code != 0 {
-				t.Errorf("%v, reload %v: exit code %d", sig, reloads, code)
-			}
-		}
-	}
-}
