@@ -3,7 +3,6 @@ package netconn
 import (
 	"time"
 
-	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
 )
@@ -15,7 +14,6 @@ type StreamWorkers struct {
 }
 
 type streamWorker struct {
-	conn *exchange.Conn
 	next chan *h2.Stream
 	age  reuse.Age
 }
@@ -26,13 +24,13 @@ func (s *StreamWorkers) serve(st *h2.Stream) {
 		w.next <- st
 		return
 	}
-	go s.run(&streamWorker{conn: h2.NewConn(), next: make(chan *h2.Stream, 1)}, st)
+	go s.run(&streamWorker{next: make(chan *h2.Stream, 1)}, st)
 }
 
 // run runs handlers until the worker is no longer needed. Goexit in a handler ends it, too.
 func (s *StreamWorkers) run(w *streamWorker, st *h2.Stream) {
 	for ok := true; ok; st, ok = reuse.AwaitWork(&s.free, w, w.next) {
-		st.Run(w.conn, nil, 0)
+		st.Run(nil, 0)
 		st.Settle()
 		reuse.ResetLabels()
 		if w.age.IsOver(time.Now()) {

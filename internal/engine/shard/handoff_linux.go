@@ -11,8 +11,6 @@ import (
 func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	r.handOffs++
 	other, fresh := r.shard.freeRunner()
-	other.conn, r.conn = r.conn, other.conn
-	other.mayHaveInput, r.resumedHead = r.mayHaveInput, nil
 	k.servedBy = other
 	other.start(job{conn: k, request: x, slot: at}, fresh)
 }
