@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,15 +67,10 @@ func compareRuns(env Env, names []string, anyway bool) error {
 }
 
 // showAgain shows a results folder as at the end of the run and writes the files of the report.
-// They stay as they are if the report has flame graphs, which are not drawn again.
 func showAgain(env Env, dir string, details bool) error {
 	run, err := sample.Read(dir)
 	if err != nil {
 		return usageError(fmt.Errorf("report: %w", err))
-	}
-	if _, err := os.Stat(filepath.Join(dir, report.ProfilesDir)); err == nil {
-		fmt.Fprintf(env.Stderr, "%s has profiles: its files are not written anew\n", dir)
-		dir = ""
 	}
 	return showResults(env, report.New(run), dir, details, nil)
 }

@@ -99,7 +99,6 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.run.Full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps; takes more than three hours")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
 	set.BoolVar(&f.run.Why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
-	set.BoolVar(&f.run.Profile, "profile", false, "sample where the CPU time goes, in trials of their own, and draw flame graphs; requires privileges")
 	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions, or the rows of targets")
 	set.BoolVar(&f.check, "check", false, "with targets, exit with 1 if a required target is missed or cannot be measured")
@@ -382,7 +381,7 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 // commandLine returns the flags for the report to repeat, without the seed, which the report
 // states, and the folder.
 func (f *weighFlags) commandLine() []string {
-	return wordsOf(f.set, f.isSet, "why", "profile", "full", "quick", "only", "scenarios", "blocks", "until",
+	return wordsOf(f.set, f.isSet, "why", "full", "quick", "only", "scenarios", "blocks", "until",
 		"within", "warmup", "measure", "cores", "connections", "rate", "on", "address", "sweep")
 }
 

@@ -25,7 +25,7 @@ func kindOf(env Env, named []string) lab.Kind {
 
 // serverFlags lists the flags that do not apply to Go benchmarks.
 func serverFlags() []string {
-	return []string{"warmup", "cores", "connections", "scenarios", "rate", "sweep", "why", "profile", "until",
+	return []string{"warmup", "cores", "connections", "scenarios", "rate", "sweep", "why", "until",
 		"within", "on", "address", "agent-program", "fail-if"}
 }
 
@@ -45,7 +45,7 @@ func (f *weighFlags) dropServerFlags() (dropped []string) {
 			dropped = append(dropped, "--"+name)
 		}
 	}
-	f.run.Why, f.run.Profile = false, false
+	f.run.Why = false
 	f.isSet = func(name string) bool { return isSet(name) && !slices.Contains(serverFlags(), name) }
 	f.generator = generatorFlags{isSet: f.isSet}
 	return dropped

@@ -65,18 +65,14 @@ func TestErrorsOfTheLabNameFlags(t *testing.T) {
 
 // Rows of targets have one load, from this process: flags that would change it are rejected.
 func TestTargetsRejectOtherGenerators(t *testing.T) {
-	for _, name := range []string{"on", "address", "agent-program", "profile", "rate"} {
+	for _, name := range []string{"on", "address", "agent-program", "rate"} {
 		var flags weighFlags
 		c := &cobra.Command{}
 		flags.define(c)
 		if err := flags.checkForTargets(); err != nil {
 			t.Fatal(err)
 		}
-		value := "10"
-		if name == "profile" {
-			value = "true"
-		}
-		if err := c.Flags().Set(name, value); err != nil {
+		if err := c.Flags().Set(name, "10"); err != nil {
 			t.Fatal(err)
 		}
 		if err := flags.checkForTargets(); err == nil || !strings.Contains(err.Error(), "--"+name+" does not apply") {
@@ -91,7 +87,7 @@ func TestReportsRepeatFlags(t *testing.T) {
 	c := &cobra.Command{}
 	flags.define(c)
 	if err := c.ParseFlags(strings.Fields("--fcgi --env A=b,c --out x --seed 7 --sweep=workers,gomaxprocs --rate 50% " +
-		"--connections 8,64 --within 1m --until 2.50 --blocks 3 --only a,b --quick --profile=false --why --env D=e " +
+		"--connections 8,64 --within 1m --until 2.50 --blocks 3 --only a,b --quick --full=false --why --env D=e " +
 		"--fail-if cpu>+3% --on h --cores 1,all --measure 1s")); err != nil {
 		t.Fatal(err)
 	}

@@ -110,7 +110,7 @@ func listTargets(env Env, all []targetRows) {
 // checkForTargets rejects flags that do not apply to targets.
 func (f *weighFlags) checkForTargets() error {
 	if err := f.reject(lab.TargetsDir+", whose rows determine the load", "scenarios", "cores", "connections", "rate",
-		"sweep", "why", "profile", "until", "within", "fail-if", "on", "address", "agent-program"); err != nil {
+		"sweep", "why", "until", "within", "fail-if", "on", "address", "agent-program"); err != nil {
 		return err
 	}
 	return f.own.rejectFor(lab.TargetsDir)

@@ -47,7 +47,6 @@ type Options struct {
 	Tail      []string          // the command-line arguments after the seed
 	Generator *remote.Generator // the machine that generates the load; nil is this one
 	Why       bool              // carry out counter-experiments
-	Profile   bool              // sample the stacks of all processes, in trials of their own
 }
 
 // UseTools sets Tools if they are not set. They report to logf.
@@ -198,9 +197,6 @@ func (w *runner) measure(ctx context.Context) error {
 	}
 	if w.Why {
 		all = append(all, w.why)
-	}
-	if w.Profile {
-		all = append(all, w.profile)
 	}
 	for _, carryOut := range all {
 		if err := carryOut(ctx); err != nil {

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,7 +24,7 @@ const (
 
 // FileNames returns the names of the files and folders of results folders, whatever the run.
 func FileNames() []string {
-	names := []string{targetsFile, ProfilesDir, eventsFile, memoryFile}
+	names := []string{targetsFile, eventsFile, memoryFile}
 	for _, f := range New(new(sample.Run)).Files() {
 		names = append(names, f.Name)
 	}
@@ -67,16 +66,13 @@ func (a *Report) Files() []File {
 		{countsFile, "counted resources per request", a.writeCounts},
 		journal,
 		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench}, run, configs,
-	}, a.profileFiles())
+	})
 }
 
 // WriteFiles writes everything but the run, the journal and the configurations into a results
 // folder. It continues after an error and returns the first.
 func (a *Report) WriteFiles(dir string) error {
 	var first error
-	if len(a.Profiles) > 0 {
-		first = os.MkdirAll(filepath.Join(dir, ProfilesDir), 0o755)
-	}
 	for _, file := range a.Files() {
 		if file.write == nil {
 			continue

@@ -56,13 +56,8 @@ func pageFuncs() map[string]any {
 		"join":        func(words []string) string { return strings.Join(words, ", ") },
 		"resultTable": func(a *Report, t *Table) pageTable { return newPageTable(a.resultColumns(), t.lines()) },
 		"shares":      newSharesView,
-		"profiles":    newProfileViews,
-		"flameLegend": func() []flameKind {
-			return []flameKind{{"flame-go", "Go code"}, {"flame-runtime", "Go's runtime"}, {"flame-kernel", "kernel"},
-				{"flame-other", "other programs and libraries"}}
-		},
-		"caseTable": func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
-		"outcomes":  (*Report).outcomeLegend,
+		"caseTable":   func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
+		"outcomes":    (*Report).outcomeLegend,
 		"strips": func(a *Report) (all []*strip) {
 			for i := range a.Events.Cases {
 				if s := a.strip(&a.Events.Cases[i]); s != nil {
@@ -150,9 +145,6 @@ func (a *Report) Contents() (links []link) {
 	}
 	if len(a.Sweeps) > 0 {
 		links = append(links, link{"sweeps", "Sweeps of settings"})
-	}
-	if len(a.Profiles) > 0 {
-		links = append(links, link{"profiles", "Where the CPU time goes"})
 	}
 	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"},
 		link{"method", "How this was measured"})

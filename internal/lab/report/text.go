@@ -38,10 +38,6 @@ func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 		a.writeTable(d, &a.Tables[i])
 	}
 	a.writeSweepResults(d)
-	if sentences := a.ProfileSentences(); len(sentences) > 0 {
-		d.Heading("Where the CPU time goes, from sampled stacks:")
-		d.Items(sentences)
-	}
 	for _, problem := range a.Problems() {
 		d.Line("%s", problem)
 	}

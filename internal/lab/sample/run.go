@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/profile"
 	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
@@ -69,9 +68,6 @@ type Run struct {
 
 	Records []Record `json:"-"`
 	Count   int      `json:"records,omitempty"` // of the journal; 0 if it is unknown
-
-	// Profiles are the sampled stacks, if any. They are stored as files for pprof.
-	Profiles []profile.Profile `json:"-"`
 }
 
 // Kind is the role of a contender in an experiment.
