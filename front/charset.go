@@ -172,26 +172,6 @@ func (r *recoding) start(w *writer) {
 	w.stages[charsetStage] = &recoder{w: w, table: f.table}
 }
 
-// startAdded starts to convert a body that is added to another response, to that one's charset.
-func (r *recoding) startAdded(w *writer, to *writer) {
-	media, from := cutCharset(firstValue(w.Header()["Content-Type"]))
-	_, charset := cutCharset(firstValue(to.Header()["Content-Type"]))
-	if from == "" {
-		from = r.from.eval(w.x)
-	}
-	if media == "" || from == "" || charset == "" || strings.EqualFold(from, charset) ||
-		strings.EqualFold(from, "off") {
-		return
-	}
-	table := r.tables[[2]string{strings.ToLower(from), strings.ToLower(charset)}]
-	if table == nil {
-		w.x.errorf(levelError, "no charset_map between the charsets %q and %q", truncateLogged(from),
-			truncateLogged(charset))
-		return
-	}
-	w.stages[charsetStage] = &recoder{w: w, table: table}
-}
-
 // changesLength reports whether the conversion of a response with a type changes its length.
 func (r *recoding) changesLength(x *exchange, contentType string) bool {
 	f := r.find(x, contentType)

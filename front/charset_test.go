@@ -164,21 +164,6 @@ func TestPartOfAnotherLengthIsNotRecoded(t *testing.T) {
 	}
 }
 
-// An added body gets the charset of the response.
-func TestAddedBodyIsRecoded(t *testing.T) {
-	c := oneHost(
-		conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "p"}}, Settings: &conf.Settings{
-			AddAfter: "/after", SourceCharset: "b", Files: conf.Files{Charset: "a", DefaultType: "text/html"}}},
-		conf.Location{Path: "/after", Steps: []conf.Step{conf.Return{Status: 200, Text: "P\x84"}},
-			Settings: &conf.Settings{SourceCharset: "b", Files: conf.Files{DefaultType: "text/html"}}},
-	)
-	c.CharsetMaps = map[string]map[string]map[byte]string{"a": {"b": {0xe4: "\x84", 'p': "P"}}}
-	us := serveHandler(t, newFront(t, c, quiet()))
-	if got := us.get("/"); got.body != "pp\xe4" {
-		t.Errorf("%q, %q", got.body, got.header)
-	}
-}
-
 // Invalid maps are errors.
 func TestInvalidCharsetMapIsRejected(t *testing.T) {
 	for _, maps := range []map[string]map[string]map[byte]string{

@@ -29,7 +29,6 @@ func modules() []module {
 		splitClientsModule(),
 		sliceModule(),
 		subFilterModule(),
-		additionModule(),
 	}
 }
 

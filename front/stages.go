@@ -12,7 +12,6 @@ const (
 	holdStage   // until the filters of the type are known
 	subStage
 	charsetStage
-	additionStage
 	compressStage
 	stageCount
 )
@@ -88,28 +87,11 @@ func (f *filters) startStages(w *writer) bool {
 	return startByType(w, f.byType)
 }
 
-// startAddedStages is startStages for a body that is added to another response. As in nginx only
-// the text is changed.
-func (f *filters) startAddedStages(w *writer) bool {
-	if f.recoding != nil {
-		f.recoding.startAdded(w, w.x.addedTo)
-	}
-	var all []bodyFilter
-	for _, e := range f.editors {
-		if e.changesAdded() {
-			all = append(all, e)
-		}
-	}
-	return startByType(w, all)
-}
-
 // editor is a bodyFilter that changes text.
 type editor interface {
 	bodyFilter
 	// edits reports whether bodies of a type are changed.
 	edits(x *exchange, contentType string) bool
-	// changesAdded reports whether it also changes bodies that are added to another response.
-	changesAdded() bool
 }
 
 // editsBody reports whether responses of some type are edited, so that their length changes.

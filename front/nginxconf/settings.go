@@ -34,9 +34,6 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		SubFilter:         t.substitution(s),
 		SourceCharset:     t.sourceCharset(s),
 		OverrideCharset:   s.flag("override_charset", false),
-		AddBefore:         t.addedPath(s, "add_before_body"),
-		AddAfter:          t.addedPath(s, "add_after_body"),
-		AddTypes:          s.words("addition_types"),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
 		Conns:             t.connLimits(s),
@@ -349,15 +346,6 @@ func (t *translator) substitution(s *scope) *conf.SubFilter {
 		return nil
 	}
 	return new(out)
-}
-
-// addedPath translates add_before_body or add_after_body; "" adds nothing.
-func (t *translator) addedPath(s *scope, name string) string {
-	path := s.word(name)
-	if d := s.one(name); d != nil && path != "" {
-		t.checkSubrequest(d, path)
-	}
-	return path
 }
 
 // checkSubrequest checks the path of a subrequest.

@@ -271,10 +271,6 @@ func samples() map[string][]sample {
 			all[name+strings.Fields(text)[0]] = []sample{{"location", name + text + ";", name + " on;"}}
 		}
 	}
-	for _, name := range []string{"add_before_body", "add_after_body"} {
-		all[name] = at("location", name+" /a;")
-	}
-	all["addition_types"] = []sample{{"location", "addition_types a/b;", "add_after_body /a;"}}
 	all["charset_map"] = at("http", "charset_map a b { 80 81; }", "charset_map a utf-8 { 80 d0b0; }")
 	all["source_charset"] = at("location", "source_charset a;", "source_charset $host;")
 	all["override_charset"] = at("location", "override_charset on;")
