@@ -28,6 +28,7 @@ func modules() []module {
 		geoModule(),
 		splitClientsModule(),
 		sliceModule(),
+		charsetModule(),
 		subFilterModule(),
 	}
 }
