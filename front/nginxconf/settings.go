@@ -32,11 +32,6 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		EarlyHints:        t.earlyHints(s),
 		Trace:             t.trace(s),
 		SubFilter:         t.substitution(s),
-		SourceCharset:     t.sourceCharset(s),
-		OverrideCharset:   s.flag("override_charset", false),
-		AddBefore:         t.addedPath(s, "add_before_body"),
-		AddAfter:          t.addedPath(s, "add_after_body"),
-		AddTypes:          s.words("addition_types"),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
 		Conns:             t.connLimits(s),
@@ -55,7 +50,6 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		SatisfyAny:        s.is("satisfy", "any"),
 		Referers:          t.referers(s),
 		SecureLink:        t.completeLink(s),
-		UserID:            t.userID(s),
 		RealIP:            t.realIP(s),
 		BodyTimeout:       s.time("client_body_timeout"),
 		SendTimeout:       s.time("send_timeout"),
@@ -150,7 +144,9 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 		f.Types = t.typesOf(s)
 	}
 	if d := s.one("charset"); d != nil && !strings.EqualFold(d.args[0], "off") {
-		f.Charset = t.text(d, d.args[0])
+		if f.Charset = d.args[0]; hasVariable(f.Charset) {
+			t.errorf(d, "variables are not supported")
+		}
 	}
 	return f
 }
@@ -350,15 +346,6 @@ func (t *translator) substitution(s *scope) *conf.SubFilter {
 		return nil
 	}
 	return new(out)
-}
-
-// addedPath translates add_before_body or add_after_body; "" adds nothing.
-func (t *translator) addedPath(s *scope, name string) string {
-	path := s.word(name)
-	if d := s.one(name); d != nil && path != "" {
-		t.checkSubrequest(d, path)
-	}
-	return path
 }
 
 // checkSubrequest checks the path of a subrequest.
