@@ -108,7 +108,7 @@ func (m *mirror) start(x *exchange, uri string) {
 	parent := &exchange{
 		plan: x.plan, r: r, hostHeader: x.hostHeader, method: x.method, host: x.host, loc: x.loc, id: requestID(x),
 		regexes: pcre.Budget{Used: x.regexes.Used}, trace: x.traceContext(),
-		vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args,
+		vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args, states: x.copyStates(),
 	}
 	parent.startTime, parent.ownAddress = x.startTime, *x.clientAddress()
 	parent.address = &parent.ownAddress

@@ -17,12 +17,15 @@ type module struct {
 	mapKinds map[string]mapKind
 	// newState returns what the module keeps for all requests, also over reloads.
 	newState func() any
+	// copyState returns the module's state of a request for a copy, which may outlive the request.
+	copyState func(x *exchange, at slot) any
 }
 
 // modules are all modules. Their steps, fields and bodies come in this order.
 func modules() []module {
 	return []module{
 		mirrorModule(),
+		userIDModule(),
 		refererModule(),
 		secureLinkModule(),
 		geoModule(),
@@ -104,6 +107,21 @@ func (x *exchange) setModuleState(at slot, state any) {
 		x.states = make([]any, len(x.plan.state.modules))
 	}
 	x.states[at] = state
+}
+
+// copyStates returns the modules' states of the request for a copy.
+func (x *exchange) copyStates() []any {
+	var all []any
+	for at, m := range modules() {
+		if m.copyState == nil {
+			continue
+		}
+		if all == nil {
+			all = make([]any, len(x.plan.state.modules))
+		}
+		all[at] = m.copyState(x, slot(at))
+	}
+	return all
 }
 
 // newModuleStates returns what the modules keep for all requests, by slot.

@@ -244,6 +244,9 @@ type Settings struct {
 	// SecureLink is how $secure_link checks links. If it is nil the variable is empty.
 	SecureLink *SecureLink
 
+	// UserID identifies clients by a cookie; nil does not.
+	UserID *UserID
+
 	// Mirror sends copies of requests to other locations; nil sends none.
 	Mirror *Mirror
 	// Trace is the trace context of requests; nil traces nothing.

@@ -89,8 +89,6 @@ func (r *report) drop(d *directive) {
 		names = []string{"$jwt_"}
 	case strings.HasPrefix(d.name, "vhost_traffic_status"):
 		names = []string{"$vts_"}
-	case d.name == "userid":
-		names = []string{"$uid_"}
 	case strings.HasPrefix(d.name, "echo"):
 		names = []string{"$echo_"}
 	}

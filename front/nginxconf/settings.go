@@ -50,6 +50,7 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		SatisfyAny:        s.is("satisfy", "any"),
 		Referers:          t.referers(s),
 		SecureLink:        t.completeLink(s),
+		UserID:            t.userID(s),
 		RealIP:            t.realIP(s),
 		BodyTimeout:       s.time("client_body_timeout"),
 		SendTimeout:       s.time("send_timeout"),
