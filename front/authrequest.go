@@ -122,6 +122,9 @@ func (x *exchange) endSubrequest() {
 	x.recycleProxyState()
 }
 
+// discardsBody reports whether the body of the response is not needed.
+func (x *exchange) discardsBody() bool { return x.parent != nil && x.addedTo == nil }
+
 // copyChallenge copies WWW-Authenticate of the subrequest to the client's response, besides that
 // for a password.
 func (x *exchange) copyChallenge() {

@@ -63,8 +63,9 @@ type exchange struct {
 
 	upstreamURL string // the last one, for the error log
 
-	interceptsErrors bool // statuses from 300 on are left to error pages
-	isComplete       bool // the content has returned without a panic
+	interceptsErrors bool    // statuses from 300 on are left to error pages
+	isComplete       bool    // the content has returned without a panic
+	addedTo          *writer // the response that the body of this subrequest is added to, or nil
 	// The status to respond with if the request's body could not be read; 0 while it can. An
 	// upstream request may read the body in another goroutine.
 	bodyStatus   atomic.Int32

@@ -234,7 +234,7 @@ func (x *exchange) fileRequest() *http.Request {
 		return x.r
 	}
 	method := x.method
-	if x.parent != nil {
+	if x.discardsBody() {
 		method = http.MethodHead
 	}
 	header := make(http.Header)

@@ -156,6 +156,8 @@ func (w *writer) sendHead(code int) {
 		if f.changeBodies() && !f.startStages(w) {
 			return
 		}
+	} else if w.x.addedTo != nil && !f.startAddedStages(w) {
+		return
 	}
 	w.ResponseWriter.WriteHeader(code)
 }

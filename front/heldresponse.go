@@ -70,8 +70,8 @@ func (h *heldResponse) end(beginning []byte, length int64) error {
 		contentType = http.DetectContentType(beginning)
 	}
 	h.chosen.start(w, contentType, length)
-	if !typed && !encoded && contentType != "" && (w.stages[subStage] != nil || w.stages[compressStage] != nil ||
-		header["Transfer-Encoding"] != nil) {
+	if !typed && !encoded && contentType != "" && (w.stages[subStage] != nil || w.stages[additionStage] != nil ||
+		w.stages[compressStage] != nil || header["Transfer-Encoding"] != nil) {
 		// else the server would detect the type of changed bytes, or none
 		header["Content-Type"] = []string{contentType}
 	}

@@ -33,6 +33,7 @@ func modules() []module {
 		sliceModule(),
 		charsetModule(),
 		subFilterModule(),
+		additionModule(),
 	}
 }
 

@@ -393,7 +393,7 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 	}
 	a.Mark(header)
 	a.Streams = p.isStreamed(a.Header)
-	if x.parent != nil {
+	if x.discardsBody() {
 		x.w.WriteHeader(a.Status)
 	} else if err := a.Send(&x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
 		firstValue(a.Header["Content-Type"]))); err != nil {

@@ -177,7 +177,7 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 			return out
 		}
 	}
-	if x.r.Method == http.MethodHead || x.parent != nil || !bodyAllowed(resp.StatusCode) {
+	if x.r.Method == http.MethodHead || x.discardsBody() || !bodyAllowed(resp.StatusCode) {
 		closeQuietly(resp.Body)
 		p.sendFields(x, resp)
 		return responded

@@ -52,6 +52,7 @@ func streamFilters() map[string]string {
 		"gzip":       "gzip on; gzip_min_length 1;",
 		"sub":        "sub_filter event Event; sub_filter_once off;",
 		"gunzip":     "gunzip on;",
+		"addition":   "add_before_body /added; add_after_body /added;",
 		"cache":      "P_cache P; P_cache_key $uri; P_cache_valid any 1m;",
 		"uncached":   "P_cache P; P_cache_key $uri; P_cache_valid any 1m;",
 		"toolong":    "P_cache Psmall; P_cache_key $uri; P_cache_valid any 1m;",
@@ -100,11 +101,11 @@ func (c streamCase) locations() string {
 }
 
 // isHeldByNginx reports whether nginx holds back events of a case: until a buffer is full, the
-// compressor has a block, or more is in the cache's file.
+// compressor has a block, the added body follows, or more is in the cache's file.
 func (c streamCase) isHeldByNginx() bool {
 	isChunked := c.upstream == "chunked" || c.upstream == "unix" || c.upstream == "tls"
 	return c.upstream != "grpc" && c.buffering == "on" &&
-		(!isChunked || c.filter == "gzip" || c.filter == "toolong")
+		(!isChunked || c.filter == "gzip" || c.filter == "addition" || c.filter == "toolong")
 }
 
 // streamer is an upstream that sends an event when the client has received the one before.
@@ -173,7 +174,7 @@ func (s *streamer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	_ = control.Flush()
-	if c.buffering != "on" {
+	if c.buffering != "on" && c.filter != "addition" {
 		s.await(r, "the head")
 	}
 	for i, b := range events {
@@ -214,7 +215,7 @@ func (s *streamer) follow(ctx context.Context, c streamCase, client *http.Client
 			return fmt.Errorf("after %q: %w", what, ctx.Err())
 		}
 	}
-	if c.buffering != "on" {
+	if c.buffering != "on" && c.filter != "addition" {
 		if err := report("the head"); err != nil {
 			return err
 		}

@@ -11,6 +11,7 @@ const (
 	gunzipStage = iota
 	holdStage   // until the filters of the type are known
 	subStage
+	additionStage
 	compressStage
 	stageCount
 )
@@ -83,11 +84,25 @@ func (f *filters) startStages(w *writer) bool {
 	return startByType(w, f.byType)
 }
 
+// startAddedStages is startStages for a body that is added to another response. As in nginx only
+// the text is changed.
+func (f *filters) startAddedStages(w *writer) bool {
+	var all []bodyFilter
+	for _, e := range f.editors {
+		if e.changesAdded() {
+			all = append(all, e)
+		}
+	}
+	return startByType(w, all)
+}
+
 // editor is a bodyFilter that changes text.
 type editor interface {
 	bodyFilter
 	// edits reports whether bodies of a type are changed.
 	edits(contentType string) bool
+	// changesAdded reports whether it also changes bodies that are added to another response.
+	changesAdded() bool
 }
 
 // editsBody reports whether responses of some type are edited, so that their length changes.

@@ -197,6 +197,11 @@ type Settings struct {
 	Trailers []AddHeader
 	// SubFilter replaces strings in bodies; nil replaces nothing.
 	SubFilter *SubFilter
+	// AddBefore and AddAfter are paths, without variables and queries, of subrequests whose bodies
+	// are added to responses with the status 200, a type of AddTypes or text/html, and without
+	// Content-Encoding; "" adds nothing. A subrequest is like that of an AuthRequest.
+	AddBefore, AddAfter string
+	AddTypes            []string
 	// NoChunks disables chunked responses. Those of unknown length end with their connection (RFC
 	// 9112, 6.3).
 	NoChunks bool

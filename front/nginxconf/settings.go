@@ -32,6 +32,9 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		EarlyHints:        t.earlyHints(s),
 		Trace:             t.trace(s),
 		SubFilter:         t.substitution(s),
+		AddBefore:         t.addedPath(s, "add_before_body"),
+		AddAfter:          t.addedPath(s, "add_after_body"),
+		AddTypes:          s.words("addition_types"),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
 		Conns:             t.connLimits(s),
@@ -347,6 +350,15 @@ func (t *translator) substitution(s *scope) *conf.SubFilter {
 		return nil
 	}
 	return new(out)
+}
+
+// addedPath translates add_before_body or add_after_body; "" adds nothing.
+func (t *translator) addedPath(s *scope, name string) string {
+	path := s.word(name)
+	if d := s.one(name); d != nil && path != "" {
+		t.checkSubrequest(d, path)
+	}
+	return path
 }
 
 // checkSubrequest checks the path of a subrequest.

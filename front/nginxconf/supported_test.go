@@ -277,6 +277,10 @@ func samples() map[string][]sample {
 		name := "userid_" + strings.Fields(text)[0]
 		all[name] = append(all[name], sample{"location", "userid_" + text + ";", "userid on;"})
 	}
+	for _, name := range []string{"add_before_body", "add_after_body"} {
+		all[name] = at("location", name+" /a;")
+	}
+	all["addition_types"] = []sample{{"location", "addition_types a/b;", "add_after_body /a;"}}
 	all["max_ranges"] = at("location", "max_ranges 0;", "max_ranges 1;")
 	all["sub_filter"] = at("location", "sub_filter a b;", "sub_filter a c;", "sub_filter a b; sub_filter c d;")
 	for _, text := range []string{"sub_filter_types a/b", "sub_filter_once off", "sub_filter_last_modified on"} {

@@ -1,0 +1,129 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+)
+
+// addedTo serves a handler at /, with the bodies of two others before and after its responses.
+func addedTo(t *testing.T, s conf.Settings, main, added http.HandlerFunc) *testClient {
+	t.Helper()
+	s.AddBefore, s.AddAfter = "/before", "/after"
+	c := oneHost(app(s), conf.Location{Path: "/before", Internal: true, Proxy: &conf.Proxy{To: "added"}},
+		conf.Location{Path: "/after", Internal: true, Proxy: &conf.Proxy{To: "added"}})
+	return serveHandler(t, newFront(t, c, front.Bind("app", main), front.Bind("added", added), quiet()))
+}
+
+// The result is the same however a handler writes, and with other filters.
+func TestAddingDoesNotDependOnWrites(t *testing.T) {
+	text := strings.Repeat("<p>0123 Needle 4567</p>\n", 10_000)
+	ways := map[string]func(w http.ResponseWriter){
+		"Write":       func(w http.ResponseWriter) { _, _ = w.Write([]byte(text)) },
+		"WriteString": func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) },
+		"ReadFrom":    func(w http.ResponseWriter) { _, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(text)}) },
+		"flushed": func(w http.ResponseWriter) {
+			for rest := text; rest != ""; {
+				n := min(30_011, len(rest))
+				_, _ = io.WriteString(w, rest[:n])
+				w.(http.Flusher).Flush()
+				rest = rest[n:]
+			}
+		},
+		"with a length": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+			_, _ = io.WriteString(w, text)
+		},
+	}
+	added := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.ContentLength != 0 || r.Header["Accept-Encoding"] != nil {
+			t.Errorf("%s with %q", r.Method, r.Header)
+		}
+		fmt.Fprintf(w, "Needle of %s", r.URL.Path)
+	}
+	for name, write := range ways {
+		s := replaceAll("needle", "thread")
+		s.Gzip = &conf.Gzip{}
+		us := addedTo(t, s, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			write(w)
+		}, added)
+		want := "Needle of /before" + strings.ReplaceAll(text, "Needle", "thread") + "Needle of /after"
+		for _, coding := range []string{"identity", "gzip"} {
+			got := us.do("POST", "/page", strings.NewReader("body"), "Accept-Encoding", coding)
+			if plainBody(t, got) != want || (coding == "gzip") != (got.header.Get("Content-Encoding") == "gzip") {
+				t.Errorf("%s, %s: %d bytes, want %d, %q", name, coding, len(plainBody(t, got)), len(want), got.header)
+			}
+		}
+	}
+}
+
+// If a handler of an added body panics, the client can tell that the response is incomplete.
+func TestFailedAdditionEndsTheResponse(t *testing.T) {
+	for _, fails := range []string{"/before", "/after"} {
+		us := addedTo(t, conf.Settings{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "text")
+			w.(http.Flusher).Flush()
+		}, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == fails {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		resp, err := us.client.Get("http://front.test/")
+		if err == nil {
+			_, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+		}
+		if err == nil {
+			t.Errorf("%s has failed, and the response is complete", fails)
+		}
+	}
+}
+
+// An encoded body is not added, and nothing is added to one.
+func TestEncodedBodiesAreNotAdded(t *testing.T) {
+	us := addedTo(t, conf.Settings{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if coding := r.URL.Query().Get("coding"); coding != "" {
+			w.Header().Set("Content-Encoding", coding)
+		}
+		_, _ = io.WriteString(w, "text")
+	}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/before" {
+			w.Header().Set("Content-Encoding", "br")
+		}
+		_, _ = io.WriteString(w, "added")
+	})
+	for path, want := range map[string]string{"/": "textadded", "/?coding=x": "text"} {
+		if got := us.get(path); got.body != want {
+			t.Errorf("%s: %q, want %q", path, got.body, want)
+		}
+	}
+}
+
+// A response that is still being stored may be added to itself.
+func TestAdditionOfTheSameCachedResponse(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") })
+	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}, Key: "one"}, conf.Cache{Name: "one"})
+	c.Hosts[0].Locations[0].Settings.AddBefore, c.Hosts[0].Locations[0].Settings.AddAfter = "/x", "/x"
+	us := serveHandler(t, newFront(t, c, quiet()))
+	for range 2 {
+		if got := us.get("/x"); strings.Count(got.body, to) != 3 {
+			t.Errorf("%d: %q", got.status, got.body)
+		}
+	}
+}
+
+// Paths of added bodies are checked.
+func TestInvalidAdditionIsRejected(t *testing.T) {
+	if h, err := front.New(oneHost(conf.Location{Path: "/", Settings: &conf.Settings{AddAfter: "x"}})); err == nil {
+		_ = h.Close()
+		t.Error("accepted")
+	}
+}
