@@ -130,27 +130,6 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 	}
 }
 
-// Large bodies are transferred in both directions, in as many records as necessary.
-func TestFastCGITransfersLargeBodies(t *testing.T) {
-	const in, out = 3 << 20, 10 << 20
-	for _, url := range application(t, func(w http.ResponseWriter, r *http.Request) {
-		if n, err := io.Copy(io.Discard, r.Body); n != in || err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-			return
-		}
-		w.Header().Set("Content-Length", fmt.Sprint(out))
-		w.Write(make([]byte, out))
-	}) {
-		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", in), Connections: 2,
-			Duration: 500 * time.Millisecond})
-		if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 ||
-			r.Bytes < (r.Requests-min(r.Requests, 2))*out {
-			t.Errorf("%s: %d requests of %d bytes, %d connects, errors %+v", url, r.Requests, r.Bytes, r.Connects,
-				r.Errors)
-		}
-	}
-}
-
 // fcgiScript starts a FastCGI application that handles each connection by a function.
 func fcgiScript(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
 	_, address, _ := strings.Cut(script(t, serve), "://")
@@ -196,32 +175,6 @@ func responding(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) 
 }
 
 const plain = "Content-Type: text/plain\r\n\r\n"
-
-func TestFastCGIResponsesArriveInPieces(t *testing.T) {
-	whole := load.Stdout("Status: 200 OK\r\nContent-Length: 2\r\n\r\n") + load.Record(6, 1, "ok",
-		6) + load.Stdout("") + load.End(0, 0)
-	for name, pieces := range map[string][]string{
-		"header in pieces": {whole[:3], whole[3:]},
-		"head in pieces":   {whole[:20], whole[20:30], whole[30:]},
-		"body in pieces": {load.Stdout(plain), load.Stdout("a")[:8], "a",
-			load.Record(6, 1, "bc", 2) + load.End(0, 0)},
-		"padding in pieces": {load.Record(6, 1, plain, 9)[:40], "\x00\x00", "\x00\x00\x00" + load.End(0, 0)},
-		"end in pieces":     {whole[:len(whole)-10], whole[len(whole)-10:]},
-		"at once":           {whole},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := some(t, load.Plan{URL: fcgiScript(t, responding(0, pieces...)), Connections: 3})
-			size := uint64(len(strings.Join(pieces, "")))
-			if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
-				t.Errorf("%d requests, errors %+v, %d connects", r.Requests, r.Errors, r.Connects)
-			}
-			// Each connection may have been in the middle of a response at either end.
-			if r.Bytes > (r.Requests+3)*size || r.Bytes+3*size < r.Requests*size {
-				t.Errorf("%d requests of %d bytes, but %d bytes", r.Requests, size, r.Bytes)
-			}
-		})
-	}
-}
 
 func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 	read := func(e load.Errors) uint64 { return e.Read }
@@ -335,54 +288,6 @@ func TestUnannouncedCloseIsRetried(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// The same holds for an application that has read the next request before closing.
-func TestCloseAfterReadingARequestIsRetried(t *testing.T) {
-	response := load.Stdout(plain+"hello") + load.End(0, 0)
-	fast := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
-		for range 5 {
-			if readRequest(r) != nil {
-				return
-			}
-			io.WriteString(c, response)
-		}
-		readRequest(r)
-	})
-	again(t, func(longer time.Duration) error {
-		r := run(t, load.Plan{URL: fast, Connections: 3, Pace: load.Constant(400),
-			Duration: longer * 500 * time.Millisecond})
-		if r.Requests < 40 || r.Errors.Total() != 0 || r.FastCGI.Resent == 0 {
-			return fmt.Errorf("no sixth response: %d requests, errors %+v, %+v", r.Requests, r.Errors, r.FastCGI)
-		}
-		return nil
-	})
-	web := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
-		http.ReadRequest(r)
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-		http.ReadRequest(r)
-	})
-	again(t, func(longer time.Duration) error {
-		r := run(t, load.Plan{URL: web, Connections: 3, Duration: longer * brief})
-		if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || r.FastCGI != nil {
-			return fmt.Errorf("HTTP: errors %+v, %+v", r.Errors, r.FastCGI)
-		}
-		return nil
-	})
-}
-
-// An application may respond before it has received the whole request.
-func TestFastCGIResponseMayPrecedeTheRequestsEnd(t *testing.T) {
-	url := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
-		r.Peek(1)
-		io.WriteString(c, load.Stdout("Status: 413\r\n\r\n")+load.End(0, 0))
-		io.Copy(io.Discard, r) // closing with something unread would reset the connection
-	})
-	r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
-	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests ||
-		r.Errors.First != "unexpected status 413" || r.FastCGI.Resent != 0 {
-		t.Errorf("%d requests, statuses %v, errors %+v, %+v", r.Requests, r.Statuses, r.Errors, r.FastCGI)
-	}
 }
 
 // Memory is allocated per connection and per second, not per request.

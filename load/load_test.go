@@ -156,46 +156,6 @@ func each(pieces ...string) func(int, net.Conn, *bufio.Reader) {
 	}
 }
 
-func TestResponsesArriveInPieces(t *testing.T) {
-	for name, pieces := range map[string][]string{
-		"head in pieces": {"HTTP/1.1 20", "0 OK\r\nContent-", "Length: 2\r\n\r", "\nab"},
-		"body in pieces": {"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na", "b", "cd"},
-		"chunks in pieces": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3", "\r\na", "bc\r\n0", "\r\n",
-			"\r\n"},
-		"trailer in pieces": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nSum", ": 1\r", "\n\r\n"},
-		"continue":          {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
-		"chunks, trailer":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nSum: 1\r\n\r\n"},
-		"no content":        {"HTTP/1.1 204 No Content\r\n\r\n"},
-		"interim":           {"HTTP/1.1 103 Early Hints\r\n\r", "\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := some(t, load.Plan{URL: script(t, each(pieces...)), Connections: 3})
-			size := uint64(len(strings.Join(pieces, "")))
-			if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
-				t.Errorf("%d requests, errors %+v, %d connects", r.Requests, r.Errors, r.Connects)
-			}
-			// Each connection may have been in the middle of a response at either end.
-			if r.Bytes > (r.Requests+3)*size || r.Bytes+3*size < r.Requests*size {
-				t.Errorf("%d requests of %d bytes, but %d bytes", r.Requests, size, r.Bytes)
-			}
-		})
-	}
-}
-
-func TestLargeRequestIsSentWhole(t *testing.T) {
-	const size = 3 << 20
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if n, err := io.Copy(io.Discard, r.Body); n != size || err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-		}
-	}))
-	defer server.Close()
-	r := some(t, load.Plan{URL: server.URL, Method: "POST", Body: strings.Repeat("a", size), Connections: 2})
-	if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
-		t.Errorf("%d requests, %d connects, errors %+v", r.Requests, r.Connects, r.Errors)
-	}
-}
-
 func TestIPv6IsSupported(t *testing.T) {
 	l, err := net.Listen("tcp", "[::1]:0")
 	if err != nil {
@@ -333,16 +293,6 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 	}
 }
 
-func TestManyConnectionsAreUsed(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer server.Close()
-	connections := min(2000, (mostFiles()-spareFiles)/2) // this process has both ends
-	r := run(t, load.Plan{URL: server.URL, Connections: connections, Duration: time.Second})
-	if r.Opened != uint64(connections) || r.Errors.Total() != 0 {
-		t.Errorf("opened %d, errors %+v", r.Opened, r.Errors)
-	}
-}
-
 // A closed loop starts when every connection has been accepted. A server that is busy with the
 // first ones would take long to accept the last.
 func TestLoadStartsWhenAllConnectionsAreAccepted(t *testing.T) {
@@ -370,20 +320,6 @@ func TestLoadStartsWhenAllConnectionsAreAccepted(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// A server that responds slowly does not delay the other connections for long.
-func TestSlowResponsesDoNotDelayConnecting(t *testing.T) {
-	release := make(chan struct{})
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
-	defer server.Close()
-	defer close(release)
-	connected := false
-	r := run(t, load.Plan{URL: server.URL, Connections: 400,
-		Trace: &load.Trace{Connected: func() { connected = true }}})
-	if !connected || r.Errors.Total() > 0 {
-		t.Errorf("connected: %v, errors: %+v", connected, r.Errors)
-	}
 }
 
 func TestRunStopsWithItsContext(t *testing.T) {

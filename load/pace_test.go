@@ -9,54 +9,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/load"
 )
-
-// An open loop sends the scheduled number of requests, over all of its connections.
-func TestOpenLoopSendsAtTheRate(t *testing.T) {
-	var clients sync.Map
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		clients.Store(r.RemoteAddr, true)
-	}))
-	defer server.Close()
-	again(t, func(time.Duration) error {
-		clients.Clear()
-		r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Pace: load.Constant(500),
-			Warmup: 100 * time.Millisecond, Duration: time.Second})
-		seen := 0
-		clients.Range(func(any, any) bool { seen++; return true })
-		// The limits leave room for a machine that is busy with other programs.
-		if r.Requests < 300 || r.Requests > 600 || r.Errors.Total() != 0 || seen != 10 {
-			return fmt.Errorf("%d requests over %d connections, errors %+v", r.Requests, seen, r.Errors)
-		}
-		return nil
-	})
-}
-
-// A request that was due while the server slept is late, even if its own response is immediate.
-func TestWaitingForABusyServerIsLatency(t *testing.T) {
-	const nap = 300 * time.Millisecond
-	var n atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-		if n.Add(1) == 10 {
-			time.Sleep(nap)
-		}
-	}))
-	defer server.Close()
-	again(t, func(time.Duration) error {
-		n.Store(0)
-		r := run(t, load.Plan{URL: server.URL, Connections: 1, Pace: load.Constant(100), Duration: time.Second})
-		if r.Errors.Total() != 0 || r.Requests < 50 || r.Latency.Quantile(0.9) < nap/4 {
-			return fmt.Errorf("%d requests, errors %+v; one in ten took %v or more, want many that waited for the one that slept",
-				r.Requests, r.Errors, r.Latency.Quantile(0.9))
-		}
-		return nil
-	})
-}
 
 // Spare connections are opened after each of the others and send nothing.
 func TestSpareConnectionsSendNothing(t *testing.T) {

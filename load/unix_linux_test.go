@@ -2,7 +2,6 @@ package load_test
 
 import (
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,28 +13,6 @@ import (
 
 	"github.com/tarehq/tare/load"
 )
-
-func TestUnixSocketIsSupported(t *testing.T) {
-	l, url := listen(t, "http", "unix")
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := io.Copy(io.Discard, r.Body)
-		if r.Host != "localhost" || r.RequestURI != "/a?b=c" {
-			t.Errorf("%s of %s", r.RequestURI, r.Host)
-		}
-		if n != 2<<20 || err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-		}
-		io.WriteString(w, strings.Repeat("a", 300_000))
-	})}
-	go server.Serve(l)
-	defer server.Close()
-	r := some(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3,
-		Threads: 2})
-	if r.Requests == 0 || r.Statuses[200] != r.Requests || r.Errors.Total() != 0 || r.Opened != 3 || r.Connects != 0 {
-		t.Errorf("%d requests, statuses %v, errors %+v, %d opened, %d connects", r.Requests, r.Statuses, r.Errors,
-			r.Opened, r.Connects)
-	}
-}
 
 // shortQueue returns a unix socket whose backlog holds two connections.
 func shortQueue(t *testing.T) (path string, l net.Listener) {
