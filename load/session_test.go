@@ -3,7 +3,6 @@ package load_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -79,28 +79,33 @@ func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
 	}))
 	defer server.Close()
 	defer close(release)
-	again(t, func(longer time.Duration) error {
-		hangs.Store(false)
-		session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 3,
-			Timeout: longer * 200 * time.Millisecond})
-		if err != nil {
-			return err
+	const timeout = time.Second // a busy server may take as long for a response
+	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 3, Timeout: timeout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	hangs.Store(true)
+	got, err := session.Slice(t.Context(), timeout/4, true)
+	if err != nil || got.Errors < 3 || got.Drained < timeout/4 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	hangs.Store(false)
+	slicesUntilResponse(t, session)
+	if r := session.Close(); r.Errors.Timeout < 3 {
+		t.Errorf("%+v", r.Errors)
+	}
+}
+
+// slicesUntilResponse adds slices without errors until one has a response.
+func slicesUntilResponse(t *testing.T, session *load.Session) {
+	t.Helper()
+	testkit.WaitFor(t, "a response", func() bool {
+		got, err := session.Slice(t.Context(), 50*time.Millisecond, true)
+		if err != nil || got.Errors != 0 {
+			t.Fatalf("%+v, %v", got, err)
 		}
-		defer session.Close()
-		hangs.Store(true)
-		got, err := session.Slice(t.Context(), longer*20*time.Millisecond, true)
-		if err != nil || got.Errors < 3 || got.Drained < 100*time.Millisecond || got.Drained > patience {
-			return fmt.Errorf("%+v, %w", got, err)
-		}
-		hangs.Store(false)
-		if got, err := session.Slice(t.Context(), longer*100*time.Millisecond, true); err != nil ||
-			got.Requests == 0 || got.Errors != 0 {
-			return fmt.Errorf("afterwards: %+v, %w", got, err)
-		}
-		if r := session.Close(); r.Errors.Timeout < 3 {
-			return fmt.Errorf("%+v", r.Errors)
-		}
-		return nil
+		return got.Requests > 0
 	})
 }
 
@@ -142,12 +147,7 @@ func TestMissedSliceHasNoRequests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	again(t, func(longer time.Duration) error {
-		if got, err := session.Slice(t.Context(), longer*50*time.Millisecond, true); err != nil || got.Requests == 0 {
-			return fmt.Errorf("afterwards: %+v, %w", got, err)
-		}
-		return nil
-	})
+	slicesUntilResponse(t, session)
 }
 
 // A slice ends with its context. Then the Session can be closed and leaves nothing behind.

@@ -1,7 +1,6 @@
 package load_test
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -41,23 +40,19 @@ func shortQueue(t *testing.T) (path string, l net.Listener) {
 // lasts.
 func TestFullBacklogIsRetried(t *testing.T) {
 	path, l := shortQueue(t)
-	again(t, func(longer time.Duration) error {
-		connected := false
-		r := run(t, load.Plan{
-			URL: "http+unix://" + path, Connections: 200, Timeout: 100 * time.Millisecond, Duration: longer * brief,
-			Trace: &load.Trace{Connected: func() { connected = true }},
-		})
-		if !connected || r.Requests != 0 || r.Errors.Timeout == 0 || r.Errors.Timeout != r.Errors.Total() ||
-			!strings.HasPrefix(r.Errors.First, "timeout: ") {
-			return fmt.Errorf("connected: %t; %d requests, errors %+v", connected, r.Requests, r.Errors)
-		}
-		return nil
-	})
+	connected := false
+	r := runUntil(t, load.Plan{URL: "http+unix://" + path, Connections: 200, Timeout: 100 * time.Millisecond,
+		Trace: &load.Trace{Connected: func() { connected = true }}},
+		func(p load.Progress) bool { return p.Errors.Timeout > 0 })
+	if !connected || r.Requests != 0 || r.Errors.Timeout == 0 || r.Errors.Timeout != r.Errors.Total() ||
+		!strings.HasPrefix(r.Errors.First, "timeout: ") {
+		t.Errorf("connected: %t; %d requests, errors %+v", connected, r.Requests, r.Errors)
+	}
 	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	go server.Serve(l)
 	defer server.Close()
-	r := some(t, load.Plan{URL: "http+unix://" + path, Connections: 20})
-	if r.Opened != 20 || r.Requests == 0 || r.Errors.Total() != 0 {
+	r = run(t, load.Plan{Requests: 40, URL: "http+unix://" + path, Connections: 20})
+	if r.Requests != 40 || r.Errors.Total() != 0 {
 		t.Errorf("%d opened, %d requests, errors %+v", r.Opened, r.Requests, r.Errors)
 	}
 }
