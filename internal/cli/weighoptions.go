@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 )
 
-// flagOf returns the flag that sets an option of the lab.
 func flagOf(o lab.Option) string {
 	switch o {
 	case lab.OptionBenchTime:

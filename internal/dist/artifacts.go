@@ -23,7 +23,6 @@ type artifacts struct {
 	folder  string // receives the files; absolute
 }
 
-// path returns the path of an artifact of a platform.
 func (a *artifacts) path(p platform, suffix string) string {
 	return filepath.Join(a.folder, fmt.Sprintf("%s-%s-%s%s", productName, a.release.fileVersion(), p, suffix))
 }

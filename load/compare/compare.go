@@ -80,7 +80,6 @@ func (r *Row) Finding() Finding {
 	return Slower
 }
 
-// none returns the unknown interval.
 func none() stat.Interval {
 	return stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}
 }

@@ -42,7 +42,6 @@ type Conn struct {
 	health     health
 }
 
-// peerSettings are the peer's settings.
 type peerSettings struct {
 	hasArrived      bool
 	arrival         chan struct{} // is closed when they arrive, or the connection ends
