@@ -86,6 +86,9 @@ var (
 	errShortBody    = errors.New("http2: body shorter than Content-Length")
 )
 
+// PrefaceSize is the number of bytes of the preface.
+const PrefaceSize = len(wire.Preface)
+
 // BeginsPreface reports whether in begins with HTTP/2's preface, or is a part of it.
 func BeginsPreface(in []byte) (whole, partly bool) {
 	n := min(len(in), len(wire.Preface))
