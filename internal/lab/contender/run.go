@@ -237,16 +237,12 @@ func (r *Running) addFront(set Setting, port int) error {
 	if err := conf.fit(); err != nil {
 		return err
 	}
-	name := "nginx.conf"
-	if r.FrontConfig != "" {
-		name = filepath.Base(r.FrontConfig)
-	}
-	file := filepath.Join(r.dir, name)
+	file := r.confFile()
 	text, err := conf.render(source, file)
 	if err != nil {
 		return err
 	}
-	r.Files[name] = text
+	r.Files[filepath.Base(file)] = text
 	if r.Front != Nginx {
 		words := r.fill(strings.Fields(r.FrontRun), "{conf}", file, "{dir}", r.dir)
 		return r.add(&part{
@@ -255,6 +251,11 @@ func (r *Running) addFront(set Setting, port int) error {
 	}
 	words := []string{r.Nginx.Bin, "-e", "stderr", "-p", r.dir, "-c", file, "-g", "daemon off;"}
 	return r.add(&part{role: RoleNginx, words: words, env: r.Nginx.Env, cpus: set.CPUs, files: set.Files})
+}
+
+// confFile returns the path of the front's configuration.
+func (r *Running) confFile() string {
+	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.FrontConfig, "nginx.conf")))
 }
 
 // FrontRole returns the role of the front.

@@ -61,8 +61,10 @@ func pageFuncs() map[string]any {
 			return []flameKind{{"flame-go", "Go code"}, {"flame-runtime", "Go's runtime"}, {"flame-kernel", "kernel"},
 				{"flame-other", "other programs and libraries"}}
 		},
-		"caseTable": func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
-		"outcomes":  (*Report).outcomeLegend,
+		"caseTable":    func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
+		"outcomes":     (*Report).outcomeLegend,
+		"streamTables": (*Report).streamTables,
+		"streamsNote":  func() string { return streamsNote },
 		"strips": func(a *Report) (all []*strip) {
 			for i := range a.Events.Cases {
 				if s := a.strip(&a.Events.Cases[i]); s != nil {
