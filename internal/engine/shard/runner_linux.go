@@ -459,5 +459,8 @@ func (r *runner) savePartialHead(k *shardConn) *partialHead {
 // detach prepares r's conn for another connection.
 func (r *runner) detach() {
 	r.resumedHead = nil
+	if r.conn.InBuffer == nil { // a handler has hijacked the connection
+		r.conn.InBuffer = make([]byte, inSize)
+	}
 	r.conn.Reset()
 }
