@@ -44,7 +44,19 @@ type Setting struct {
 	Activated bool
 	// Files limits the open files of each process; 0 is the limit of this process.
 	Files int
+	// Replaced starts nginx so that it can be replaced.
+	Replaced bool
 }
+
+// replaced is a shell script that starts nginx, and passes signals on. nginx ignores SIGUSR2 until
+// the process that started it has ended. SIGQUIT is for the process that another one has replaced.
+const replaced = `("$@" & until [ -s nginx.pid ]; do sleep 0.01; done)
+trap 'kill -HUP "$(cat nginx.pid)"' HUP
+trap 'kill -USR2 "$(cat nginx.pid)"' USR2
+trap 'kill -QUIT "$(cat nginx.pid.oldbin)"' QUIT
+trap 'exit 0' TERM
+sleep infinity &
+while :; do wait $!; done`
 
 // Running is a started contender.
 type Running struct {
@@ -250,6 +262,9 @@ func (r *Running) addFront(set Setting, port int) error {
 		})
 	}
 	words := []string{r.Nginx.Bin, "-e", "stderr", "-p", r.dir, "-c", file, "-g", "daemon off;"}
+	if set.Replaced {
+		words = append([]string{"/bin/sh", "-c", replaced, "sh"}, words...)
+	}
 	return r.add(&part{role: RoleNginx, words: words, env: r.Nginx.Env, cpus: set.CPUs, files: set.Files})
 }
 

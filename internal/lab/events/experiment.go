@@ -76,6 +76,7 @@ const (
 	Start   = "start"   // a new process in place of one that has ended
 	Gather  = "gather"  // the crowd opens its connections
 	Leave   = "leave"   // the crowd closes them
+	Upgrade = "upgrade" // SIGUSR2
 	Reload  = "reload"  // the front reads its configuration again
 	Stall   = "stall"   // one more client opens a stream and does not read it
 )
@@ -84,7 +85,7 @@ const (
 func signals() map[string]syscall.Signal {
 	return map[string]syscall.Signal{
 		"kill": syscall.SIGKILL, "terminate": syscall.SIGTERM, "freeze": syscall.SIGSTOP, "thaw": syscall.SIGCONT,
-		"upgrade": syscall.SIGUSR2, "quit": syscall.SIGQUIT,
+		Upgrade: syscall.SIGUSR2, "quit": syscall.SIGQUIT,
 	}
 }
 

@@ -203,7 +203,7 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 		var running *contender.Running
 		if running, err = stage.Start(ctx, built, contender.Setting{
 			Cores: len(cpus), Host: "localhost", Conf: w.conf, Replicas: c.Replicas, Activated: c.Activated,
-			Files: w.experiment.Files,
+			Files: w.experiment.Files, Replaced: c.kind != nil,
 		}, ready); err != nil {
 			break
 		}

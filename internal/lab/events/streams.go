@@ -156,14 +156,15 @@ type streams struct {
 	conns   []*grpcConn // of streamsPerConn streams each
 	crowd   *crowd      // counts open streams
 	clients sync.WaitGroup
-	look    look // at the begin of the last phase
+	look    look           // at the begin of the last phase
+	before  []proc.Process // at the last step that began a phase
 
 	mu     sync.Mutex // guards result
 	result *timeline.Streams
 }
 
 // phaseSteps returns the actions with which a phase of the streams begins.
-func phaseSteps() []string { return []string{Stall, Reload, "upgrade", Restart} }
+func phaseSteps() []string { return []string{Stall, Reload, Upgrade, Restart} }
 
 // stream opens the streams and lets the plan happen while their clients receive events.
 func (h *happening) stream(ctx context.Context) error {
@@ -178,11 +179,38 @@ func (h *happening) stream(ctx context.Context) error {
 	h.started = time.Now()
 	err := h.follow(ctx, time.Duration(cmp.Or(h.of.length, h.experiment.Length)))
 	endErr := h.beginPhase("end")
+	if err == nil && endErr == nil {
+		err = h.checkEnd(ctx)
+	}
 	h.streams.mu.Lock()
 	defer h.streams.mu.Unlock()
 	phases := &h.streams.result.Phases
 	*phases = (*phases)[:len(*phases)-1] // the end began no phase
 	return errors.Join(err, endErr)
+}
+
+// checkEnd waits until a server that was reloaded or replaced accepts a new stream, and has a new
+// process if it was replaced. It returns an error if that takes too long.
+func (h *happening) checkEnd(ctx context.Context) error {
+	last := h.streams.result.Phases[len(h.streams.result.Phases)-2].Step // the one before "end"
+	if last != Reload && last != Upgrade && last != Restart {
+		return nil
+	}
+	isNew := func(p proc.Process) bool {
+		return !slices.ContainsFunc(h.streams.before, func(old proc.Process) bool { return old.PID == p.PID })
+	}
+	for deadline := time.Now().Add(openTimeout); ; {
+		all, err := processes(h.running)
+		if err == nil && last != Reload && !slices.ContainsFunc(all, isNew) {
+			err = errors.New("no process has replaced the old one")
+		}
+		if err == nil {
+			err = h.of.kind.ready(ctx, h.running[0].Address)
+		}
+		if err == nil || !time.Now().Before(deadline) || !pause(ctx, tick) {
+			return err
+		}
+	}
 }
 
 // openStreams opens the streams of a case, evenly over a time, and returns when each has received
@@ -291,7 +319,9 @@ func (h *happening) beginPhase(step string) error {
 	} else {
 		s.result.Memory[0] = memory
 	}
-	s.look = now
+	if s.look = now; slices.Contains(phaseSteps(), step) {
+		s.before = all
+	}
 	s.result.Phases = append(s.result.Phases, timeline.Phase{Step: step, Latency: hist.New()})
 	return errors.Join(memoryErr, err)
 }
