@@ -8,6 +8,7 @@ require (
 	github.com/hoisie/web v0.1.1-0.20160809141353-a498c022b2c0
 	github.com/tarehq/tare v0.0.0
 	github.com/valyala/fasthttp v1.74.0
+	golang.org/x/sys v0.49.0
 )
 
 require (
@@ -22,7 +23,6 @@ require (
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.62.0 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/term v0.47.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	kernel.org/pub/linux/libs/security/libcap/psx v1.2.78 // indirect

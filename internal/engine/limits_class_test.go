@@ -259,6 +259,33 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	})
 }
 
+// A hijacked connection, as of a websocket, holds the handler's buffers and not the server's.
+func TestHijackedConnectionsHoldLittleMemory(t *testing.T) {
+	testkit.NoRace(t, "it needs memory of its own")
+	const n, perConn = 300, 20 << 10
+	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		c, in, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		io.WriteString(c, "x")
+		in.ReadByte()
+	}), func(s *site) {
+		before := inUse()
+		for range n {
+			c := s.connect()
+			io.WriteString(c, get)
+			io.ReadFull(c, make([]byte, 1))
+		}
+		each := (int64(inUse()) - int64(before)) / n
+		s.Logf("%d connections take %d bytes each", n, each)
+		if each > perConn {
+			s.Errorf("%d bytes for each connection, want at most %d", each, perConn)
+		}
+	})
+}
+
 // play runs a test of this binary as another process until the calling test ends, and returns the
 // first line of its output.
 func play(t *testing.T, test, env string) string {

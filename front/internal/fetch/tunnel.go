@@ -82,9 +82,13 @@ func (t *Tunnel) closeBoth() {
 	})
 }
 
+// firstTunnelBuffer is the size of a tunnel's buffer until a read fills it. Most websockets carry
+// short messages, and wait.
+const firstTunnelBuffer = 4 << 10
+
 // copy copies in one direction, and returns the numbers of bytes read and written.
 func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
-	b := make([]byte, BufferSize)
+	b := make([]byte, firstTunnelBuffer)
 	for {
 		n, err := from.Read(b)
 		if n > 0 {
@@ -95,6 +99,9 @@ func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
 				return read, wrote
 			}
 			t.lastActivity.Store(int64(time.Since(t.startTime)))
+		}
+		if n == len(b) && n < BufferSize {
+			b = make([]byte, BufferSize)
 		}
 		if err != nil {
 			return read, wrote

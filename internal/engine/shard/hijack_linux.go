@@ -16,6 +16,7 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 		return nil, err
 	}
 	k.servedBy.giveUpLead()
+	k.conn.ReleaseBuffer()
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
 }

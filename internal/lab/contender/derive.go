@@ -54,6 +54,7 @@ type Front struct {
 	Module string   `yaml:"module"`
 
 	Version string `yaml:"version"` // a command whose first line of output is the version, or ""
+	Reload  string `yaml:"reload"`  // a command that makes it read its configuration again; "" is SIGHUP
 
 	Lacks []string `yaml:"lacks"` // FastCGI or TLS, if it cannot speak it
 }
@@ -224,7 +225,7 @@ func (w *way) addFront(s *Spec) error {
 	if w.fastCGI && slices.Contains(w.front.Lacks, FastCGI) || w.tls && slices.Contains(w.front.Lacks, TLS) {
 		return notFound(filepath.Dir(s.Dir), s.Name, w.front.Title+" lacks "+strings.Join(w.front.Lacks, " and "))
 	}
-	s.Front, s.FrontRun, s.FrontVersion = w.frontName, w.front.Run, w.front.Version
+	s.Front, s.FrontRun, s.FrontVersion, s.FrontReload = w.frontName, w.front.Run, w.front.Version, w.front.Reload
 	if w.front.Module != "" {
 		s.Module = w.front.Module
 	}

@@ -135,6 +135,24 @@ func (r *Running) Signal(role string, s syscall.Signal) error {
 	}
 }
 
+// reloadPatience limits how long a command of Reload may take.
+const reloadPatience = 10 * time.Second
+
+// Reload makes the front read its configuration again.
+func (r *Running) Reload(ctx context.Context) error {
+	if r.FrontReload == "" {
+		return r.Signal(r.FrontRole(), syscall.SIGHUP)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reloadPatience)
+	defer cancel()
+	words := r.fill(strings.Fields(r.FrontReload), "{conf}", r.confFile(), "{dir}", r.dir)
+	out, err := commandWith(ctx, r.env, r.dir, words[0], words[1:]...)
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, Quoted(out))
+	}
+	return nil
+}
+
 // Ended reports whether the process of a role has ended.
 func (r *Running) Ended(role string) (bool, error) {
 	p, err := r.part(role)

@@ -44,7 +44,19 @@ type Setting struct {
 	Activated bool
 	// Files limits the open files of each process; 0 is the limit of this process.
 	Files int
+	// Replaced starts nginx so that it can be replaced.
+	Replaced bool
 }
+
+// replaced is a shell script that starts nginx, and passes signals on. nginx ignores SIGUSR2 until
+// the process that started it has ended. SIGQUIT is for the process that another one has replaced.
+const replaced = `("$@" & until [ -s nginx.pid ]; do sleep 0.01; done)
+trap 'kill -HUP "$(cat nginx.pid)"' HUP
+trap 'kill -USR2 "$(cat nginx.pid)"' USR2
+trap 'kill -QUIT "$(cat nginx.pid.oldbin)"' QUIT
+trap 'exit 0' TERM
+sleep infinity &
+while :; do wait $!; done`
 
 // Running is a started contender.
 type Running struct {
@@ -237,16 +249,12 @@ func (r *Running) addFront(set Setting, port int) error {
 	if err := conf.fit(); err != nil {
 		return err
 	}
-	name := "nginx.conf"
-	if r.FrontConfig != "" {
-		name = filepath.Base(r.FrontConfig)
-	}
-	file := filepath.Join(r.dir, name)
+	file := r.confFile()
 	text, err := conf.render(source, file)
 	if err != nil {
 		return err
 	}
-	r.Files[name] = text
+	r.Files[filepath.Base(file)] = text
 	if r.Front != Nginx {
 		words := r.fill(strings.Fields(r.FrontRun), "{conf}", file, "{dir}", r.dir)
 		return r.add(&part{
@@ -254,7 +262,15 @@ func (r *Running) addFront(set Setting, port int) error {
 		})
 	}
 	words := []string{r.Nginx.Bin, "-e", "stderr", "-p", r.dir, "-c", file, "-g", "daemon off;"}
+	if set.Replaced {
+		words = append([]string{"/bin/sh", "-c", replaced, "sh"}, words...)
+	}
 	return r.add(&part{role: RoleNginx, words: words, env: r.Nginx.Env, cpus: set.CPUs, files: set.Files})
+}
+
+// confFile returns the path of the front's configuration.
+func (r *Running) confFile() string {
+	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.FrontConfig, "nginx.conf")))
 }
 
 // FrontRole returns the role of the front.

@@ -147,6 +147,10 @@ type Spec struct {
 	// FrontVersion is a command whose first line of output is the front's version, or "".
 	FrontVersion string `yaml:"-"`
 
+	// FrontReload is a command that makes the front read its configuration again; "" is SIGHUP. It
+	// may have the placeholders {conf} and {dir}.
+	FrontReload string `yaml:"-"`
+
 	// Config is a file beside this one: the application's configuration, which may have the
 	// placeholders of Run. It is filled and written to {config}.
 	Config string `yaml:"config"`

@@ -42,6 +42,10 @@ func play(address string) error {
 		return err
 	}
 	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("every") != "" {
+			playStream(w, r)
+			return
+		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, "Hello World\n")
 	}))

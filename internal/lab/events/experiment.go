@@ -4,8 +4,9 @@
 //
 // An experiment is a folder with an experiment.yaml whose kind is events. Each of its cases starts
 // a contender, waits for a first response, and lets the groups of clients send requests at a fixed
-// rate for a fixed time. Meanwhile the steps of the case's plan happen. Package timeline has the
-// result and its glossary, and package report shows it.
+// rate for a fixed time. Meanwhile the steps of the case's plan happen. In place of groups, clients
+// may keep streams open; see Streams. Package timeline has the result and its glossary, and package
+// report shows it.
 package events
 
 import (
@@ -30,6 +31,7 @@ type Experiment struct {
 	Groups  []Group           `yaml:"clients"`
 	Files   int               `yaml:"files"` // limit of each process's open files; 0 is the lab's own
 	Crowd   Crowd             `yaml:"crowd"` // of the steps that gather one
+	Streams Streams           `yaml:"streams"`
 	Cases   []Case            `yaml:"cases"`
 }
 
@@ -51,6 +53,13 @@ type Case struct {
 	Replicas  int               `yaml:"replicas"`  // processes of the application; 0 is one
 	Activated bool              `yaml:"activated"` // the lab keeps the application's socket open, as systemd does
 	Plan      []Step            `yaml:"plan"`
+
+	// The others are set if clients keep streams open.
+
+	kind    *StreamKind
+	clients int
+	copies  int               // of the contender, which share the clients; 0 is one
+	length  yamlfile.Duration // 0 is that of the experiment
 }
 
 // Step is an event.
@@ -67,13 +76,16 @@ const (
 	Start   = "start"   // a new process in place of one that has ended
 	Gather  = "gather"  // the crowd opens its connections
 	Leave   = "leave"   // the crowd closes them
+	Upgrade = "upgrade" // SIGUSR2
+	Reload  = "reload"  // the front reads its configuration again
+	Stall   = "stall"   // one more client opens a stream and does not read it
 )
 
 // signals returns the actions that are signals.
 func signals() map[string]syscall.Signal {
 	return map[string]syscall.Signal{
 		"kill": syscall.SIGKILL, "terminate": syscall.SIGTERM, "freeze": syscall.SIGSTOP, "thaw": syscall.SIGCONT,
-		"upgrade": syscall.SIGUSR2,
+		Upgrade: syscall.SIGUSR2, "quit": syscall.SIGQUIT,
 	}
 }
 
@@ -117,8 +129,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.length", "length: want a time up to %v", maxLength)
 	case e.Timeout <= 0 || e.Timeout > e.Length:
 		return f.Fault("$.timeout", "timeout: want a time up to length")
-	case len(e.Groups) == 0 || len(e.Cases) == 0:
-		return f.Fault("$.clients", "want at least one of clients, and one of cases")
+	case len(e.Groups) == 0 == (len(e.Streams.Kinds) == 0) || len(e.Cases) == 0:
+		return f.Fault("$.clients", "want at least one of clients or of streams, and one of cases")
 	case e.Files < 0 || e.Files > maxFiles:
 		return f.Fault("$.files", "files: want 0 to %d, got %d", maxFiles, e.Files)
 	}
@@ -135,6 +147,11 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	if e.gathers() {
 		if what := e.Crowd.fault(); what != "" {
 			return f.Fault("$.crowd", "crowd: %s", what)
+		}
+	}
+	if len(e.Streams.Kinds) > 0 {
+		if what := e.Streams.fault(); what != "" {
+			return f.Fault("$.streams", "streams: %s", what)
 		}
 	}
 	if e.Nginx != "" {
@@ -174,7 +191,7 @@ func (e *Experiment) caseFault(i int) (key, what string) {
 }
 
 func (s *Step) fault() string {
-	all := []string{Restart, Start, Gather, Leave}
+	all := []string{Restart, Start, Gather, Leave, Reload, Stall}
 	for name := range signals() {
 		all = append(all, name)
 	}

@@ -27,13 +27,15 @@ const (
 // happening is one case while it runs. One goroutine carries out the plan and takes the samples.
 type happening struct {
 	experiment *Experiment
-	plan       []Step
-	running    *contender.Running
-	cpus       []int // of the machine
+	of         *Case
+	running    []*contender.Running // the steps happen to the first one
+	cpus       []int                // of the machine
 	result     *timeline.Case
 
 	started    time.Time
+	processors proc.CPUs
 	crowd      *crowd
+	streams    *streams             // nil without
 	restarting map[string]time.Time // roles whose process is ending, with when it is killed
 }
 
@@ -42,27 +44,30 @@ func (h *happening) run(ctx context.Context) error {
 	if err := h.checkRoles(); err != nil {
 		return err
 	}
-	cpus := proc.NewCPUs(h.cpus)
-	before, err := lookAt(h.running, &cpus)
+	h.processors = proc.NewCPUs(h.cpus)
+	before, err := lookAt(h.running, &h.processors)
 	if err != nil {
 		return err
 	}
 	h.restarting = make(map[string]time.Time)
-	h.crowd = &crowd{Crowd: h.experiment.Crowd, address: h.running.Address}
+	h.crowd = &crowd{Crowd: h.experiment.Crowd, address: h.running[0].Address}
+	if h.of.kind != nil {
+		return h.stream(ctx)
+	}
 	h.started = time.Now()
 	length := time.Duration(h.experiment.Length)
 	var groups []*clients
 	var sending sync.WaitGroup
 	for i := range h.experiment.Groups {
 		c := &clients{
-			group: &h.experiment.Groups[i], address: h.running.Address, started: h.started,
+			group: &h.experiment.Groups[i], address: h.running[0].Address, started: h.started,
 			timeout: time.Duration(h.experiment.Timeout),
 		}
 		groups = append(groups, c)
 		sending.Go(func() { c.run(ctx, length) })
 	}
 	err = h.follow(ctx, length)
-	after, lookErr := lookAt(h.running, &cpus)
+	after, lookErr := lookAt(h.running, &h.processors)
 	h.result.Work = before.until(&after, len(h.cpus))
 	h.crowd.leave()
 	sending.Wait()
@@ -70,18 +75,18 @@ func (h *happening) run(ctx context.Context) error {
 		h.result.Groups = append(h.result.Groups, c.traffic)
 	}
 	// A process that is stopped by SIGSTOP does not end.
-	for _, role := range h.running.Roles() {
-		_ = h.running.Signal(role, syscall.SIGCONT)
+	for _, role := range h.running[0].Roles() {
+		_ = h.running[0].Signal(role, syscall.SIGCONT)
 	}
 	return errors.Join(err, lookErr)
 }
 
 // checkRoles returns an error for a step that happens to a process that the contender lacks.
 func (h *happening) checkRoles() error {
-	for i := range h.plan {
-		s, roles := &h.plan[i], h.running.Roles()
+	for i := range h.of.Plan {
+		s, roles := &h.of.Plan[i], h.running[0].Roles()
 		if s.Of != "" && !slices.Contains(roles, s.Of) {
-			return fmt.Errorf("plan: %s: %s has no process %q; want one of: %s", s.text(), h.running.Name, s.Of,
+			return fmt.Errorf("plan: %s: %s has no process %q; want one of: %s", s.text(), h.running[0].Name, s.Of,
 				strings.Join(roles, ", "))
 		}
 	}
@@ -99,9 +104,9 @@ func (h *happening) follow(ctx context.Context, length time.Duration) error {
 		if now >= length {
 			return h.sample(now)
 		}
-		for next < len(h.plan) && now >= time.Duration(h.plan[next].At) {
-			if err := h.step(ctx, &h.plan[next]); err != nil {
-				return fmt.Errorf("%s: %w", h.plan[next].text(), err)
+		for next < len(h.of.Plan) && now >= time.Duration(h.of.Plan[next].At) {
+			if err := h.step(ctx, &h.of.Plan[next]); err != nil {
+				return fmt.Errorf("%s: %w", h.of.Plan[next].text(), err)
 			}
 			next++
 		}
@@ -127,7 +132,17 @@ func (h *happening) step(ctx context.Context, s *Step) error {
 		role = contender.RoleApplication
 	}
 	h.mark(s.text())
+	if h.streams != nil && slices.Contains(phaseSteps(), s.Do) {
+		if err := h.beginPhase(s.Do); err != nil {
+			return err
+		}
+	}
 	switch s.Do {
+	case Stall:
+		h.streams.stall(ctx)
+		return nil
+	case Reload:
+		return h.running[0].Reload(ctx)
 	case Gather:
 		h.crowd.gather(ctx)
 		return nil
@@ -135,18 +150,18 @@ func (h *happening) step(ctx context.Context, s *Step) error {
 		h.crowd.leave()
 		return nil
 	case Start:
-		return h.running.StartAgain(ctx, role)
+		return h.running[0].StartAgain(ctx, role)
 	case Restart:
 		h.restarting[role] = time.Now().Add(endWithin)
-		return h.running.Signal(role, syscall.SIGTERM)
+		return h.running[0].Signal(role, syscall.SIGTERM)
 	}
-	return h.running.Signal(role, signals()[s.Do])
+	return h.running[0].Signal(role, signals()[s.Do])
 }
 
 // startEnded starts the processes that have ended because of a Restart.
 func (h *happening) startEnded(ctx context.Context, now time.Duration) error {
 	for role, deadline := range h.restarting {
-		ended, err := h.running.Ended(role)
+		ended, err := h.running[0].Ended(role)
 		if err != nil {
 			return err
 		}
@@ -154,11 +169,11 @@ func (h *happening) startEnded(ctx context.Context, now time.Duration) error {
 		case ended:
 			delete(h.restarting, role)
 			h.mark("the old process has ended")
-			if err := h.running.StartAgain(ctx, role); err != nil {
+			if err := h.running[0].StartAgain(ctx, role); err != nil {
 				return err
 			}
 		case time.Now().After(deadline):
-			if err := h.running.Signal(role, syscall.SIGKILL); err != nil {
+			if err := h.running[0].Signal(role, syscall.SIGKILL); err != nil {
 				return err
 			}
 			h.restarting[role] = time.Now().Add(endWithin)

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -87,6 +88,9 @@ func prepare(ctx context.Context, o lab.Options) (*runner, error) {
 	if o.Adjust != nil {
 		o.Adjust(&changed)
 	}
+	if err := e.adjustStreams(&changed); err != nil {
+		return nil, err
+	}
 	for _, crowd := range changed.Connections {
 		if crowd < 1 || crowd > maxConnections || len(changed.Connections) > 1 {
 			return nil, lab.UsageErrorf(lab.OptionConnections, "want one number of slow clients, 1 to %d, got %v",
@@ -97,6 +101,9 @@ func prepare(ctx context.Context, o lab.Options) (*runner, error) {
 	w := &runner{Options: o, experiment: e, contenders: make(map[string]*contender.Contender)}
 	if w.cases, err = e.chosen(o.Only); err != nil {
 		return nil, err
+	}
+	if len(e.Streams.Kinds) > 0 {
+		w.cases = e.Streams.with(w.cases)
 	}
 	if w.conf, err = e.NginxConf(); err != nil {
 		return nil, err
@@ -185,12 +192,24 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 	if err != nil {
 		return err
 	}
-	running, err := stage.Start(ctx, built, contender.Setting{
-		Cores: len(cpus), Host: "localhost", Conf: w.conf, Replicas: c.Replicas, Activated: c.Activated,
-		Files: w.experiment.Files,
-	}, func(ctx context.Context, address string) error {
+	ready := func(ctx context.Context, address string) error {
 		return equal.Ready(ctx, built.At(address), equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
-	})
+	}
+	if c.kind != nil {
+		ready = c.kind.ready
+	}
+	happen := &happening{experiment: w.experiment, of: c, cpus: cpus, result: result}
+	for range max(1, c.copies) {
+		var running *contender.Running
+		if running, err = stage.Start(ctx, built, contender.Setting{
+			Cores: len(cpus), Host: "localhost", Conf: w.conf, Replicas: c.Replicas, Activated: c.Activated,
+			Files: w.experiment.Files, Replaced: c.kind != nil,
+		}, ready); err != nil {
+			break
+		}
+		defer w.stop(c, running)
+		happen.running = append(happen.running, running)
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -199,11 +218,7 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 		w.recorder.Log("left out: %s: %v", c.Title, err)
 		return nil
 	}
-	happen := &happening{experiment: w.experiment, plan: c.Plan, running: running, cpus: cpus, result: result}
 	err = happen.run(ctx)
-	if stopErr := running.Stop(); stopErr != nil {
-		w.recorder.Warn("%s: stop: %v", c.Title, stopErr)
-	}
 	if err != nil && ctx.Err() == nil {
 		result.Absent = err.Error()
 		w.recorder.Log("failed: %s: %v", c.Title, err)
@@ -212,11 +227,23 @@ func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) er
 	return err
 }
 
-func (w *runner) progress(i int) {
-	if w.Progress != nil {
-		length := time.Duration(w.experiment.Length)
-		w.Progress(lab.Progress{
-			Done: time.Duration(i) * length, Total: time.Duration(len(w.cases)) * length, Contender: w.cases[i].Title,
-		})
+// stop ends a contender of a case.
+func (w *runner) stop(c *Case, running *contender.Running) {
+	if err := running.Stop(); err != nil {
+		w.recorder.Warn("%s: stop: %v", c.Title, err)
 	}
+}
+
+func (w *runner) progress(i int) {
+	if w.Progress == nil {
+		return
+	}
+	var done, total time.Duration
+	for n := range w.cases {
+		length := time.Duration(cmp.Or(w.cases[n].length, w.experiment.Length))
+		if total += length; n < i {
+			done += length
+		}
+	}
+	w.Progress(lab.Progress{Done: done, Total: total, Contender: w.cases[i].Title})
 }

@@ -42,7 +42,7 @@ type look struct {
 }
 
 // lookAt looks at the processors of a case.
-func lookAt(running *contender.Running, cpus *proc.CPUs) (look, error) {
+func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
 	all, err := processes(running)
 	if err != nil {
 		return look{}, err
@@ -67,11 +67,14 @@ func (l *look) until(later *look, cores int) timeline.Work {
 	}
 }
 
-// processes returns the processes of a contender, each once.
-func processes(running *contender.Running) ([]proc.Process, error) {
-	all, err := running.Processes()
-	if err != nil {
-		return nil, err
+// processes returns the processes of contenders, each once.
+func processes(running []*contender.Running) (all []proc.Process, err error) {
+	for _, r := range running {
+		some, err := r.Processes()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
 	}
 	slices.SortFunc(all, func(a, b proc.Process) int { return a.PID - b.PID })
 	return slices.CompactFunc(all, func(a, b proc.Process) bool { return a.PID == b.PID }), nil

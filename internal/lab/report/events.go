@@ -35,6 +35,9 @@ func (a *Report) caseLines() (all []caseLine) {
 // eventsVerdict returns how many requests were lost, and the memory if there was a crowd.
 func (a *Report) eventsVerdict() string {
 	lines := a.caseLines()
+	if streams := a.streamTables(); len(streams) > 0 {
+		return streamsVerdict(streams)
+	}
 	if len(lines) == 0 {
 		return "Nothing was measured."
 	}
@@ -175,6 +178,10 @@ func lostWithin(l caseLine) string {
 
 // writeEvents writes the details of all cases, or only their table for the first screen.
 func (a *Report) writeEvents(d *table.Document, out table.Outputs) {
+	if len(a.streamTables()) > 0 {
+		a.writeStreams(d, out)
+		return
+	}
 	heads, cells := table.Shown(out, a.caseColumns(), slices.Values(a.caseLines()))
 	d.Table(1, heads, cells)
 	if out == table.Brief {
@@ -228,6 +235,9 @@ func (a *Report) caseProblems() (all []string) {
 		c := &a.Events.Cases[i]
 		if c.Absent != "" {
 			all = append(all, fmt.Sprintf("LEFT OUT: %s: %s", c.Title, c.Absent))
+		}
+		if problem := streamProblem(c); problem != "" {
+			all = append(all, problem)
 		}
 		if why := c.Disturbance(a.Events.Timeout); why != "" {
 			all = append(all, c.Title+": "+why+". What was lost may not be the server's fault.")

@@ -49,6 +49,10 @@ func (a *Report) Files() []File {
 		"contenders: versions, lines of source, and responses before the load", a.writeContenders}
 	responses := File{responsesFile, "differences of responses from the control's", a.writeResponses}
 	switch {
+	case a.Events != nil && len(a.streamTables()) > 0:
+		return append(all, File{csvFile, "the streams of each case", func(w io.Writer) error {
+			return table.WriteCSV(w, streamColumns(), a.streamLines())
+		}}, run)
 	case a.Events != nil:
 		return append(all, File{csvFile, "the table of cases", func(w io.Writer) error {
 			return table.WriteCSV(w, a.caseColumns(), slices.Values(a.caseLines()))

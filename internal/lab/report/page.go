@@ -53,11 +53,13 @@ func pageFuncs() map[string]any {
 		"seconds": func(s float64) string {
 			return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 		},
-		"join":        func(words []string) string { return strings.Join(words, ", ") },
-		"resultTable": func(a *Report, t *Table) pageTable { return newPageTable(a.resultColumns(), t.lines()) },
-		"shares":      newSharesView,
-		"caseTable":   func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
-		"outcomes":    (*Report).outcomeLegend,
+		"join":         func(words []string) string { return strings.Join(words, ", ") },
+		"resultTable":  func(a *Report, t *Table) pageTable { return newPageTable(a.resultColumns(), t.lines()) },
+		"shares":       newSharesView,
+		"caseTable":    func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
+		"outcomes":     (*Report).outcomeLegend,
+		"streamTables": (*Report).streamTables,
+		"streamsNote":  func() string { return streamsNote },
 		"strips": func(a *Report) (all []*strip) {
 			for i := range a.Events.Cases {
 				if s := a.strip(&a.Events.Cases[i]); s != nil {

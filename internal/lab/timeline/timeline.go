@@ -57,6 +57,8 @@ type Case struct {
 	Marks   []Mark    `json:"marks"`
 	Samples []Sample  `json:"samples"` // from the start on
 	Work    Work      `json:"work"`
+
+	Streams *Streams `json:"streams,omitempty"` // nil unless clients keep streams open
 }
 
 // Traffic is the requests of one group.

@@ -1,0 +1,115 @@
+package events_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/events"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// Every kind of stream passes through every contender, beside a client that stops reading. A reload
+// and an upgrade lose none.
+func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
+	const clients = 20
+	root := programs.Root(t)
+	r, dir, err := events.Weigh(context.Background(), lab.Options{
+		Root: root, Experiment: "streams", Out: t.TempDir(), Logf: t.Logf,
+		Tools: &contender.Tools{Cache: filepath.Join(root, ".cache"), Checkout: root},
+		Only:  []string{"nethttp", "tare", "nginx", "front", "bound"},
+		Adjust: func(trials *lab.Trials) {
+			trials.Connections, trials.Measure = []int{clients}, yamlfile.Duration(300*time.Millisecond)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Events.Cases) != 5*4 {
+		t.Errorf("%d cases", len(r.Events.Cases))
+	}
+	for i := range r.Events.Cases {
+		c := &r.Events.Cases[i]
+		s := c.Streams
+		if c.Absent != "" || s == nil || s.Opened != clients || s.Memory[0] == 0 || s.Memory[1] == 0 {
+			t.Errorf("%s: %q, %+v", c.Name, c.Absent, s)
+			continue
+		}
+		var steps []string
+		var events int64
+		for _, p := range s.Phases {
+			steps = append(steps, p.Step)
+			events += p.Latency.Count()
+			if p.Lost > 0 || p.Length <= 0 {
+				t.Errorf("%s: after %q: %d streams lost, within %v", c.Name, p.Step, p.Lost, p.Length)
+			}
+		}
+		if !slices.Contains(steps, "stall") || !slices.Contains(steps, "upgrade") {
+			t.Errorf("%s: steps %q", c.Name, steps)
+		}
+		if events == 0 && !strings.Contains(c.Name, "tokens") { // others have one a second and client
+			t.Errorf("%s: no events", c.Name)
+		}
+	}
+	if err := report.New(r).WriteFiles(dir); err != nil {
+		t.Error(err)
+	}
+}
+
+// Streams that end before their clients close them are lost, also with an invalid event.
+func TestLostStreamsAreCounted(t *testing.T) {
+	const clients = 5
+	r := weigh(t, `kind: events
+title: A test
+length: 2s
+timeout: 1s
+streams:
+  clients: [5]
+  measure: 1s
+  kinds:
+    - {name: good, title: good, protocol: sse, every: 50ms, burst: 1}
+    - {name: bad, title: bad, protocol: sse, every: 50ms, burst: 2}
+cases:
+  - {name: kill, title: kill, about: The application is killed, contender: app, plan: [{at: 1s, do: kill}]}
+`)
+	for i, wantEvents := range []bool{true, false} {
+		c := &r.Events.Cases[i]
+		lost := 0
+		for _, p := range c.Streams.Phases {
+			lost += p.Lost
+		}
+		if p := c.Streams.Phase(""); c.Streams.Opened != clients || lost != clients ||
+			p.Latency.Count() > 0 != wantEvents {
+			t.Errorf("%s: %+v", c.Name, c.Streams)
+		}
+	}
+	want := fmt.Sprintf("kill lost %d of %d streams.", 2*clients, 2*clients)
+	if got := report.New(r).Verdict(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// playStream sends valid events, or after the first one invalid events if these are two a burst.
+func playStream(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	for n := 0; ; n++ {
+		event := fmt.Sprintf("data: %020d\n\n", n)
+		if r.FormValue("burst") == "2" && n > 0 {
+			event = "data: invalid\n\n"
+		}
+		if _, err := io.WriteString(w, event); err != nil || http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}

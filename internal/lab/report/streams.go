@@ -1,0 +1,157 @@
+package report
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/lab/timeline"
+)
+
+// streamTable is the cases with one kind of streams and one number of clients.
+type streamTable struct {
+	Title string
+	cases []*timeline.Case
+}
+
+// Table returns the table on the page.
+func (t streamTable) Table() pageTable { return newPageTable(streamColumns(), t.cases) }
+
+// streamTables returns a table for each kind and number, in the order of the cases.
+func (a *Report) streamTables() (all []streamTable) {
+	for i := range a.Events.Cases {
+		c := &a.Events.Cases[i]
+		if c.Streams == nil || c.Streams.Phase("") == nil {
+			continue
+		}
+		title := fmt.Sprintf("%d clients: %s", c.Streams.Clients, c.Streams.Kind)
+		if n := len(all); n == 0 || all[n-1].Title != title {
+			all = append(all, streamTable{Title: title})
+		}
+		last := &all[len(all)-1]
+		last.cases = append(last.cases, c)
+	}
+	return all
+}
+
+// streamLines returns the lines of all tables.
+func (a *Report) streamLines() iter.Seq[*timeline.Case] {
+	return func(yield func(*timeline.Case) bool) {
+		for _, t := range a.streamTables() {
+			for _, c := range t.cases {
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// streamColumns returns the columns of the tables of streams.
+func streamColumns() []table.Column[*timeline.Case] {
+	type line = *timeline.Case
+	figure := func(name, head, unit string, of func(*timeline.Streams) float64) table.Column[line] {
+		return table.Figure(name, func(c line) float64 { return of(c.Streams) }).
+			For(always, head, func(c line) string {
+				if v := of(c.Streams); !math.IsNaN(v) {
+					return strconv.FormatFloat(v, 'f', 1, 64) + unit
+				}
+				return ""
+			})
+	}
+	quantile := func(step string, q float64) func(*timeline.Streams) float64 {
+		return func(s *timeline.Streams) float64 {
+			if p := s.Phase(step); p != nil && p.Latency.Count() > 0 {
+				return float64(p.Latency.Quantile(q)) / 1e6
+			}
+			return math.NaN()
+		}
+	}
+	lost := func(name, head string, in table.Outputs, steps ...string) table.Column[line] {
+		return table.Text(name, func(c line) string { return lostStreams(c.Streams, steps) }).
+			For(in, head, func(c line) string { return lostStreams(c.Streams, steps) })
+	}
+	return []table.Column[line]{
+		table.Text("case", func(c line) string { return c.Name }).
+			For(always, "", func(c line) string { return c.Title }),
+		table.Count("clients", func(c line) int { return c.Streams.Clients }),
+		table.Count("open", func(c line) int { return c.Streams.Opened }).
+			For(detailed, "open", func(c line) string { return strconv.Itoa(c.Streams.Opened) }),
+		figure("stream_kb", "a stream", " KB", func(s *timeline.Streams) float64 { return s.PerStream() / 1e3 }),
+		figure("event_us", "an event", " µs", func(s *timeline.Streams) float64 { return float64(s.PerEvent()) / 1e3 }),
+		figure("p50_ms", "p50", " ms", quantile("", 0.5)),
+		figure("p99_ms", "p99", " ms", quantile("", 0.99)),
+		figure("stalled_p99_ms", "stalled", " ms", quantile("stall", 0.99)),
+		lost("lost", "lost", detailed, timeline.Opening, "", "stall"),
+		lost("lost_reload", "reload", always, "reload"),
+		lost("lost_deploy", "deploy", always, "upgrade", "restart"),
+	}
+}
+
+// lostStreams returns how many streams were lost after some steps; "" if none of these happened.
+func lostStreams(s *timeline.Streams, steps []string) string {
+	happened, n := false, 0
+	for _, p := range s.Phases {
+		if slices.Contains(steps, p.Step) {
+			happened, n = true, n+p.Lost
+		}
+	}
+	if !happened {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// streamsVerdict returns which servers lost streams when something happened to them.
+func streamsVerdict(tables []streamTable) string {
+	lost, opened := make(map[string]int), make(map[string]int)
+	var titles []string
+	for _, t := range tables {
+		for _, c := range t.cases {
+			if !slices.Contains(titles, c.Title) {
+				titles = append(titles, c.Title)
+			}
+			opened[c.Title] += c.Streams.Opened
+			for _, p := range c.Streams.Phases {
+				lost[c.Title] += p.Lost
+			}
+		}
+	}
+	isLossless := func(title string) bool { return lost[title] == 0 }
+	var sentences []string
+	if none := slices.DeleteFunc(slices.Clone(titles), func(t string) bool { return !isLossless(t) }); len(none) > 0 {
+		sentences = append(sentences, fmt.Sprintf("No stream was lost with %s.", sample.List(none)))
+	}
+	for _, title := range slices.DeleteFunc(titles, isLossless) {
+		sentences = append(sentences, fmt.Sprintf("%s lost %d of %d streams.", title, lost[title], opened[title]))
+	}
+	return strings.Join(sentences, " ")
+}
+
+// writeStreams writes the tables of streams.
+func (a *Report) writeStreams(d *table.Document, out table.Outputs) {
+	for _, t := range a.streamTables() {
+		d.Heading("%s", t.Title)
+		heads, cells := table.Shown(out, streamColumns(), slices.Values(t.cases))
+		d.Table(1, heads, cells)
+	}
+	d.Paragraph(streamsNote)
+}
+
+// streamsNote explains the columns.
+const streamsNote = "A stream: memory of all processes of the server. An event: their CPU time. p50 and p99: from the " +
+	"server's write until the client has read; of websockets a round trip. Stalled: p99 of the others beside a " +
+	"client that stopped reading. Reload, deploy: streams that were lost in one."
+
+// streamProblems returns the streams of a case that were not opened, or "".
+func streamProblem(c *timeline.Case) string {
+	if s := c.Streams; s != nil && s.Opened < s.Clients && s.Phase("") != nil {
+		return fmt.Sprintf("%s: %d of %d streams (%s) were opened: %s", c.Title, s.Opened, s.Clients, s.Kind, s.Failure)
+	}
+	return ""
+}
