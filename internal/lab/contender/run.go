@@ -257,14 +257,6 @@ func (r *Running) addFront(set Setting, port int) error {
 	return r.add(&part{role: RoleNginx, words: words, env: r.Nginx.Env, cpus: set.CPUs, files: set.Files})
 }
 
-// FrontRole returns the role of the front.
-func (s *Spec) FrontRole() string {
-	if s.Front == Nginx {
-		return RoleNginx
-	}
-	return RoleFront
-}
-
 // add starts one part.
 func (r *Running) add(p *part) error {
 	log, err := os.Create(filepath.Join(r.dir, fileName(p.role)+".log"))
