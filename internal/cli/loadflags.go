@@ -27,6 +27,7 @@ type loadFlags struct {
 	cert, key      string
 	sni            string
 	maxSamples     int // number of samples to store
+	failIf         load.Goal
 	find           findMax
 	fleet          fleetFlags
 	outputs        outputs
@@ -98,6 +99,8 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "",
 		"count bodies without this SHA-256 `HEX` as errors (default any body)")
 	set.Uint64Var(&plan.MaxErrors, "max-errors", 0, "end after `N` errors (default unlimited)")
+	set.Var(&textFlag{kind: "bounds", read: f.failIf.Set}, "fail-if",
+		"exit with 1 if the run violates one of these `BOUNDS` of percentiles, mean, max, rps or errors, such as 'p99<20ms,errors<0.1%'\n(default errors>0)")
 	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil,
 		"count responses without the field `\"Name: value\"`, or Name, as errors; may be repeated (default none)")
 }
@@ -130,7 +133,7 @@ func reportedFlags() []string {
 		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline",
 		"cpus",
 		"method", "header", "body", "body-file", "param", "urls", "shuffle", "template",
-		"expect-status", "expect-body-sha256", "expect-header", "max-errors",
+		"expect-status", "expect-body-sha256", "expect-header", "max-errors", "fail-if",
 		"http1.0", "http2", "http3", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert",
 		"cert", "sni",
 		"find-max", "slo", "from", "to", "precision",

@@ -183,7 +183,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 		return usageError(err)
 	}
 	a, err := weighOne(ctx, env, o, flags)
-	if len(bounds) > 0 {
+	if len(bounds.Bounds) > 0 {
 		return judge(env, a, bounds, err)
 	}
 	return err
