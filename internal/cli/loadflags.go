@@ -102,7 +102,7 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 	set.Var(&textFlag{kind: "bounds", read: f.failIf.Set}, "fail-if",
 		"exit with 1 if the run violates one of these `BOUNDS` of percentiles, mean, max, rps or errors, such as 'p99<20ms,errors<0.1%'\n(default errors>0)")
 	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil,
-		"count responses without the field `\"Name: value\"`, or Name, as errors; may be repeated (default none)")
+		"count responses without the field `\"Name: value\"`, or Name, in head or trailer section as errors, such as\n\"grpc-status: 0\"; may be repeated (default none)")
 }
 
 // defineConnection defines the flags for protocols and connections.
