@@ -109,15 +109,16 @@ func TestJudgeDecidesByWholeIntervals(t *testing.T) {
 		factors []float64
 		want    string // of cpu
 		verdict string
+		color   string // of the badge
 	}{
 		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10",
-			"A request costs 10"},
+			"A request costs 10", `"red"`},
 		{"wavering", []float64{1.1, 1.25, 1.4, 0.9, 1.1, 1},
-			"cpu>+3%: undecided: CPU time per request: +11.", "This run cannot tell"},
+			"cpu>+3%: undecided: CPU time per request: +11.", "This run cannot tell", `"lightgrey"`},
 		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: holds: CPU time per request: +0.0 %",
-			"A request costs the same CPU time with B"},
+			"A request costs the same CPU time with B", `"brightgreen"`},
 		{"few blocks", []float64{5, 5}, "cpu>+3%: undecided: CPU time per request: +400.0 % (no interval)",
-			"This run cannot tell"},
+			"This run cannot tell", `"message":"+400.0 % (no interval) of CPU time","color":"lightgrey"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := New(twoBuilds(test.factors...))
@@ -130,6 +131,10 @@ func TestJudgeDecidesByWholeIntervals(t *testing.T) {
 			}
 			if last := all[len(all)-1]; last.Outcome != stat.Holds { // errors
 				t.Errorf("equal figures: %+v", last)
+			}
+			var badge strings.Builder
+			if err := a.WriteBadge(&badge); err != nil || !strings.Contains(badge.String(), test.color) {
+				t.Errorf("%s, %v; want %s", badge.String(), err, test.color)
 			}
 			if v := a.Verdict(); !strings.HasPrefix(v, test.verdict) {
 				t.Errorf("verdict %q, want %q", v, test.verdict)
