@@ -28,6 +28,7 @@ type loadFlags struct {
 	sni            string
 	maxSamples     int // number of samples to store
 	failIf         load.Goal
+	replay         replay
 	find           findMax
 	fleet          fleetFlags
 	outputs        outputs
@@ -89,6 +90,9 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 	set.StringArrayVar(&plan.Params, "param", nil,
 		"send a FastCGI parameter `NAME=value`, such as DOCUMENT_ROOT=/srv; may be repeated (default nginx's fastcgi_params)")
 	set.StringVar(&f.urls, "urls", "", "send the requests of `FILE` in turn, one \"[METHOD] URL-or-path\" per line; - is standard input (default none)")
+	set.StringVar(&f.replay.file, "replay", "",
+		"send the GET and HEAD requests of this access log `FILE`, in the common or combined format, at their times")
+	set.Float64Var(&f.replay.speed, "speed", 1, "with --replay, divide the times by this `FACTOR`")
 	set.BoolVar(&plan.Shuffle, "shuffle", false, "with --urls, pick requests at random")
 	set.BoolVar(&plan.Template, "template", false,
 		"replace {{seq}}, {{seq 5 9}}, {{random 5 9}} and {{hex 8}} in URLs, header fields and the body")
@@ -132,7 +136,7 @@ func reportedFlags() []string {
 	return []string{
 		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline",
 		"cpus",
-		"method", "header", "body", "body-file", "param", "urls", "shuffle", "template",
+		"method", "header", "body", "body-file", "param", "urls", "replay", "speed", "shuffle", "template",
 		"expect-status", "expect-body-sha256", "expect-header", "max-errors", "fail-if",
 		"http1.0", "http2", "http3", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert",
 		"cert", "sni",
@@ -232,6 +236,9 @@ func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error 
 		return err
 	}
 	if err := f.fleet.check(changed); err != nil {
+		return err
+	}
+	if err := f.replay.complete(ctx, env, f); err != nil {
 		return err
 	}
 	switch bounded := plan.Requests > 0; {
