@@ -97,6 +97,11 @@ func (k *check) field(name, value []byte) {
 // head starts a response and checks the fields of its head.
 func (k *check) head(text []byte, h *http1.Head) {
 	k.begin()
+	k.section(text, h)
+}
+
+// section checks the fields of a head or of a trailer section.
+func (k *check) section(text []byte, h *http1.Head) {
 	if len(k.expected.fields) == 0 {
 		return
 	}

@@ -2,28 +2,35 @@ package load
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Goal is the set of bounds that an open loop must meet for the server to sustain its rate. Its
-// text form separates bounds by commas:
+// Goal is a set of bounds. Its text form separates them by commas:
 //
-//	p99<10ms,errors<0.1%
+//	p99<10ms,errors<0.1%,rps>1000     of one run
+//	cpu<+3%,p99<+10%,rps>-5%          of a run, relative to another one
 //
 // The zero value has no bounds.
 type Goal struct{ Bounds []Bound }
 
-// Bound limits one figure.
+// Bound limits one figure, Rate from below and others from above. The sign in its text is that of
+// what must hold, or of a violation: p99<=10ms and p99>10ms are one bound.
 type Bound struct {
 	Figure   Figure
 	Quantile float64 // for the Figure Quantile: above 0 and below 1
 	// Most is the limit of a time, in text a duration. Share is the limit of a share, from 0 to 1,
-	// in text a number or a percentage.
-	Most  time.Duration
-	Share float64
-	Equal bool // the figure may equal the limit: <= in text; otherwise <
+	// in text a number or a percentage. PerSecond is the limit of a Rate.
+	Most      time.Duration
+	Share     float64
+	PerSecond float64
+	// Change means that Share is the change that is allowed, relative to another run: in text a
+	// signed percentage.
+	Change bool
+	Equal  bool // the figure may equal the limit
+	Fails  bool // the text has the sign of a violation
 }
 
 // Figure is the subject of a Bound. Times run from when a request was due, and include requests
@@ -35,6 +42,8 @@ const (
 	Mean                     // mean latency
 	Max                      // maximum latency
 	ErrorShare               // share of errors and missing responses among due requests: errors
+	Rate                     // responses per second: rps
+	CPU                      // CPU time of the server per request, only relative to another run: cpu
 )
 
 // ParseGoal parses the text form of a Goal.
@@ -50,33 +59,92 @@ func ParseGoal(text string) (g Goal, err error) {
 }
 
 func parseBound(text string) (b Bound, err error) {
-	name, limit, ok := strings.Cut(text, "<")
-	if !ok {
-		return b, fmt.Errorf("want a figure, < or <=, and a limit, as in p99<10ms or errors<0.1%%")
+	at := strings.IndexAny(text, "<>")
+	if at < 0 {
+		return b, fmt.Errorf("want a figure, < or >, and a limit, as in p99<10ms, errors<0.1%% or cpu>+3%%")
 	}
-	limit, b.Equal = strings.CutPrefix(limit, "=")
-	name, limit = strings.TrimSpace(name), strings.TrimSpace(limit)
-	switch name {
+	switch name := strings.TrimSpace(text[:at]); name {
 	case "mean":
 		b.Figure = Mean
 	case "max":
 		b.Figure = Max
 	case "errors":
 		b.Figure = ErrorShare
-		b.Share, err = parseShare(limit)
-		if err == nil && b.Share == 0 && !b.Equal {
-			err = fmt.Errorf("a share cannot be below 0: want errors<=0, which allows no error")
-		}
-		return b, err
+	case "rps":
+		b.Figure = Rate
+	case "cpu":
+		b.Figure = CPU
 	default:
 		if b.Quantile, err = parseQuantile(name); err != nil {
 			return b, err
 		}
 	}
-	if b.Most, err = time.ParseDuration(limit); err != nil || b.Most <= 0 {
-		return b, fmt.Errorf("limit %q: want a duration above 0, such as 500us, 10ms or 1s", limit)
+	limit, orEqual := strings.CutPrefix(text[at+1:], "=")
+	b.Fails = (text[at] == '>') != (b.Figure == Rate)
+	b.Equal = orEqual != b.Fails
+	return b, b.parseLimit(strings.TrimSpace(limit))
+}
+
+func (b *Bound) parseLimit(limit string) (err error) {
+	digits, isPercent := strings.CutSuffix(limit, "%")
+	isSigned := strings.HasPrefix(limit, "+") || strings.HasPrefix(limit, "-")
+	switch {
+	case b.Figure == ErrorShare:
+		b.Share, err = parseShare(limit)
+		if err == nil && b.Share == 0 && !b.Equal {
+			err = fmt.Errorf("a share cannot be below 0: want errors<=0 or errors>0, which allow no error")
+		}
+	case isPercent && isSigned:
+		b.Change = true
+		b.Share, err = strconv.ParseFloat(strings.TrimSpace(digits), 64)
+		if b.Share /= 100; err != nil || math.IsNaN(b.Share) || math.IsInf(b.Share, 0) || b.Share <= -1 {
+			err = fmt.Errorf("limit %q: want a signed change such as +3%%, above -100%%", limit)
+		}
+	case b.Figure == CPU:
+		err = fmt.Errorf("limit %q: want a signed change such as +3%%", limit)
+	case b.Figure == Rate:
+		b.PerSecond, err = strconv.ParseFloat(limit, 64)
+		if err != nil || !(b.PerSecond > 0) || math.IsInf(b.PerSecond, 0) {
+			err = fmt.Errorf("limit %q: want a number of requests/s, or a signed change such as -5%%", limit)
+		}
+	default:
+		if b.Most, err = time.ParseDuration(limit); err != nil || b.Most <= 0 {
+			err = fmt.Errorf("limit %q: want a duration above 0, such as 500us, 10ms or 1s", limit)
+		}
 	}
-	return b, nil
+	return err
+}
+
+// CheckAbsolute returns an error for a bound that compares two runs.
+func (g Goal) CheckAbsolute() error {
+	for _, b := range g.Bounds {
+		if b.Change {
+			return fmt.Errorf("load: %s compares two runs: want a limit without a sign", b)
+		}
+	}
+	return nil
+}
+
+// CheckRelative returns an error for a bound that compares no two runs, except of errors.
+func (g Goal) CheckRelative() error {
+	for _, b := range g.Bounds {
+		if !b.Change && b.Figure != ErrorShare {
+			return fmt.Errorf("load: %s concerns one run: want a signed change such as +3%%", b)
+		}
+	}
+	return nil
+}
+
+// Holds reports whether a value in the unit of the limit, which is nanoseconds for times, is within.
+func (b Bound) Holds(value float64) bool {
+	limit := float64(b.Most)
+	switch b.Figure {
+	case ErrorShare:
+		limit = b.Share
+	case Rate:
+		limit, value = -b.PerSecond, -value
+	}
+	return value < limit || b.Equal && value == limit
 }
 
 func parseQuantile(name string) (float64, error) {
@@ -85,7 +153,7 @@ func parseQuantile(name string) (float64, error) {
 			return percent / 100, nil
 		}
 	}
-	return 0, fmt.Errorf("figure %q: want mean, max, errors or a percentile such as p50 or p99.9", name)
+	return 0, fmt.Errorf("figure %q: want mean, max, errors, rps, cpu or a percentile such as p50 or p99.9", name)
 }
 
 func parseShare(limit string) (float64, error) {
@@ -104,7 +172,7 @@ func parseShare(limit string) (float64, error) {
 func (g Goal) String() string {
 	var parts []string
 	for _, b := range g.Bounds {
-		parts = append(parts, b.Name()+b.limit())
+		parts = append(parts, b.String())
 	}
 	return strings.Join(parts, ",")
 }
@@ -127,6 +195,9 @@ func (g *Goal) UnmarshalText(text []byte) error {
 	return g.Set(string(text))
 }
 
+// String returns the bound's text.
+func (b Bound) String() string { return b.Name() + b.limit() }
+
 // Name returns the figure's name in text, such as p99.
 func (b Bound) Name() string {
 	switch b.Figure {
@@ -136,6 +207,10 @@ func (b Bound) Name() string {
 		return "max"
 	case ErrorShare:
 		return "errors"
+	case Rate:
+		return "rps"
+	case CPU:
+		return "cpu"
 	}
 	return "p" + percent(b.Quantile)
 }
@@ -143,13 +218,29 @@ func (b Bound) Name() string {
 // limit returns the bound's text without the name.
 func (b Bound) limit() string {
 	sign := "<"
-	if b.Equal {
-		sign = "<="
+	if b.Fails != (b.Figure == Rate) {
+		sign = ">"
 	}
-	if b.Figure == ErrorShare {
+	if b.Equal != b.Fails {
+		sign += "="
+	}
+	switch {
+	case b.Figure == ErrorShare && b.Share == 0:
+		return sign + "0"
+	case b.Change && b.Share >= 0:
+		return sign + "+" + percent(b.Share) + "%"
+	case b.Change, b.Figure == ErrorShare:
 		return sign + percent(b.Share) + "%"
+	case b.Figure == Rate:
+		return sign + strconv.FormatFloat(b.PerSecond, 'f', -1, 64)
 	}
 	return sign + b.Most.String()
+}
+
+// wanted returns the limit with the sign of what must hold.
+func (b Bound) wanted() string {
+	b.Fails = false
+	return b.limit()
 }
 
 // percent formats a share as a percentage without the rounding errors of binary fractions.

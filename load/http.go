@@ -158,16 +158,19 @@ func (r *httpReader) body(in []byte, a *response) (n int, err error) {
 		a.data(data)
 		return n, err
 	}
-	return r.trailer(in)
+	return r.trailer(in, a)
 }
 
-func (r *httpReader) trailer(in []byte) (n int, err error) {
+func (r *httpReader) trailer(in []byte, a *response) (n int, err error) {
 	kept := len(r.partial)
 	r.partial = append(r.partial, in...)
 	var t http1.Trailer
 	complete, err := t.Parse(r.partial, headLimits())
 	if err != nil || !complete {
 		return len(in), err
+	}
+	if a.checked != nil {
+		a.checked.section(r.partial, &t.Head)
 	}
 	r.partial = r.partial[:0]
 	r.mode = http1.NoBody

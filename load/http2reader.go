@@ -310,6 +310,8 @@ func (r *http2Reader) headerFragment(h http2.FrameHeader, block []byte, a *respo
 		return fmt.Errorf("header block of more than %d bytes", maxHead)
 	case st.response.stage == beforeHead:
 		r.responseHead(st)
+	default: // a trailer section
+		r.checkFields(st)
 	}
 	*a = st.response
 	if r.blockEndsStream || st.response.streamError != "" {
@@ -332,13 +334,17 @@ func (r *http2Reader) responseHead(st *http2Stream) {
 	if r.config.tally.head == "" {
 		r.config.tally.head = r.headText()
 	}
-	if st.response.checked == nil {
-		return
+	if st.response.checked != nil {
+		st.response.checked.begin()
+		r.checkFields(st)
 	}
-	st.response.checked.begin()
-	if len(st.response.checked.expected.fields) > 0 {
+}
+
+// checkFields checks the fields of the current header block.
+func (r *http2Reader) checkFields(st *http2Stream) {
+	if k := st.response.checked; k != nil && len(k.expected.fields) > 0 {
 		for _, f := range r.head.Fields {
-			st.response.checked.field([]byte(r.nameOf(f)), f.Value.In(r.head.Text))
+			k.field([]byte(r.nameOf(f)), f.Value.In(r.head.Text))
 		}
 	}
 }

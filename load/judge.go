@@ -44,13 +44,22 @@ func (a adjustedResult) misses(g Goal) (why []string) {
 		why = append(why, fmt.Sprintf("%.3g%% of due requests had a response, want %.0f%%",
 			100*float64(a.result.Requests)/due, 100*minResponseShare))
 	}
+	return append(why, a.unmet(g)...)
+}
+
+// unmet returns the bounds that are not met, with the measured values.
+func (a adjustedResult) unmet(g Goal) (why []string) {
 	for _, b := range g.Bounds {
 		if !a.meets(b) {
-			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), a.text(b), b.limit()))
+			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), a.text(b), b.wanted()))
 		}
 	}
 	return why
 }
+
+// Unmet returns the bounds that the result does not meet, with the measured values. The bounds must
+// not compare two runs.
+func (r *Result) Unmet(g Goal) []string { return adjustedResult{result: r}.unmet(g) }
 
 // inFlightAllowance returns how many more requests may be in flight at the end than at the start
 // although the server keeps up. The causes are chance, responses that take longer than the warm-up,
@@ -66,15 +75,17 @@ func (r *Result) inFlightAllowance(lag *hist.Histogram) float64 {
 }
 
 func (a adjustedResult) meets(b Bound) bool {
-	if b.Figure == ErrorShare {
-		share := a.errorShare()
-		return share < b.Share || b.Equal && share <= b.Share
+	switch b.Figure {
+	case ErrorShare:
+		return b.Holds(a.errorShare())
+	case Rate:
+		return b.Holds(a.result.PerSecond())
 	}
 	elapsed := b.timeIn(a.result.Latency)
 	if a.lag != nil {
 		elapsed -= b.timeIn(a.lag)
 	}
-	return elapsed < b.Most || b.Equal && elapsed <= b.Most
+	return b.Holds(float64(elapsed))
 }
 
 // timeIn returns the bound's figure of a distribution.
@@ -98,6 +109,9 @@ func (a adjustedResult) text(b Bound) string {
 func (t *Try) Figure(b Bound) string {
 	if b.Figure == ErrorShare {
 		return fmt.Sprintf("%.3g%%", 100*t.ErrorShare)
+	}
+	if b.Figure == Rate {
+		return fmt.Sprintf("%.4g", t.Result.PerSecond())
 	}
 	return threeDigits(b.timeIn(t.Result.Latency)).String()
 }

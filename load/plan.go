@@ -141,7 +141,7 @@ type Expect struct {
 	Status     []int    // allowed status codes
 	Body       []byte   // as received; nil allows any. Comparing costs the generator less than hashing
 	BodySHA256 string   // of the body as received, in hexadecimal
-	Header     []string // required fields, each "Name: value", or "Name" for any value
+	Header     []string // required fields of the head or the trailer section, each "Name: value", or "Name" for any value
 }
 
 // Trace is a set of hooks. Each may be nil. The goroutine that called Run calls them, one at a

@@ -205,6 +205,7 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 				}
 				w.Header().Set("X-Kind", "large")
 				io.WriteString(w, body)
+				w.Header().Set(http.TrailerPrefix+"Grpc-Status", "7")
 			})
 			p := load.Plan{URL: o.URL, Method: "POST", Body: body, Connections: 3, Threads: 1, Requests: bodies,
 				Timeout: 20 * time.Second}
@@ -238,6 +239,15 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 				}
 			}
 			p.Requests = bodies
+			for value, failed := range map[string]uint64{"7": 0, "0": bodies} {
+				p.Expect = load.Expect{Header: []string{"X-Kind", "grpc-status: " + value}}
+				if p.Version == load.HTTP10 { // has no trailer sections
+					failed = bodies
+				}
+				if r = run(t, p); r.Errors.Header != failed || r.Errors.Total() != failed {
+					t.Errorf("grpc-status 7, expected %s: errors %+v", value, r.Errors)
+				}
+			}
 			p.Expect = load.Expect{Header: []string{"X-Kind: small"}}
 			if r = run(t, p); r.Errors.Header != bodies || r.Errors.Total() != bodies ||
 				!strings.Contains(r.Errors.First, `"X-Kind"`) {

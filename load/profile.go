@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 	"math/rand/v2"
+	"sort"
 	"time"
 )
 
@@ -80,11 +81,7 @@ func newProfile(steps []Step) rateProfile {
 // timeOf returns the time, in nanoseconds since the start, by which n requests are due. It may be
 // math.MaxInt64, which means never.
 func (p rateProfile) timeOf(n float64) int64 {
-	i := 0
-	for i+1 < len(p) && p[i+1].before <= n {
-		i++
-	}
-	s := p[i]
+	s := p[sort.Search(len(p)-1, func(i int) bool { return p[i+1].before > n })]
 	// This solves from·t + slope·t²/2 = n - before in a form without cancellation.
 	rest := n - s.before
 	t := 0.0

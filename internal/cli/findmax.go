@@ -53,10 +53,10 @@ func (f *findMax) complete(all *loadFlags) error {
 			return fmt.Errorf("load: --%s requires --find-max", name)
 		}
 	}
-	if !f.enabled {
-		return nil
+	if err := errors.Join(f.search.Goal.CheckAbsolute(), all.failIf.CheckAbsolute()); err != nil || !f.enabled {
+		return err
 	}
-	for _, name := range []string{"rate", "requests", "csv", "hdr", "bench", "html", "samples"} {
+	for _, name := range []string{"rate", "requests", "fail-if", "csv", "hdr", "bench", "html", "samples"} {
 		if changed(name) {
 			return fmt.Errorf("load: --find-max and --%s are mutually exclusive: --find-max runs at many rates", name)
 		}

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -107,12 +109,26 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	case ctx.Err() != nil && err != nil:
 		err = &exitError{exitStop, errors.New("interrupted: the figures cover the time until then")}
 	case err != nil:
+	case len(flags.failIf.Bounds) > 0:
+		err = boundsError(flags.failIf, r)
 	case n > 0:
 		err = fmt.Errorf("load: %s; the first: %s", countErrors(n), r.Errors.First)
 	default:
 		err = lossError(r)
 	}
 	return joinClosing(err, closeErr)
+}
+
+// boundsError returns an error if a run violates a bound. Without a bound of errors, none may occur.
+func boundsError(g load.Goal, r *load.Result) error {
+	isErrors := func(b load.Bound) bool { return b.Figure == load.ErrorShare }
+	if !slices.ContainsFunc(g.Bounds, isErrors) {
+		g.Bounds = append(slices.Clip(g.Bounds), load.Bound{Figure: load.ErrorShare, Equal: true})
+	}
+	if unmet := r.Unmet(g); len(unmet) > 0 {
+		return fmt.Errorf("load: --fail-if: %s", strings.Join(unmet, "; "))
+	}
+	return lossError(r)
 }
 
 // joinClosing adds the error of closing the agents to that of a run, and keeps its exit code.

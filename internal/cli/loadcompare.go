@@ -10,12 +10,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarehq/tare/internal/stat"
+	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/compare"
 	"github.com/tarehq/tare/load/report"
 )
 
 func loadCompareCommand(env Env) *cobra.Command {
-	return &cobra.Command{
+	var failIf load.Goal
+	c := &cobra.Command{
 		Use:   "compare A.json B.json",
 		Short: "Compare two runs and report which differences exceed chance",
 		Long: `Compare two results of tare load --json: ratios of rate, latency, errors and cost, with 95 %
@@ -37,13 +40,45 @@ commas, the intervals include the variation between runs.`,
 			if err != nil {
 				return usageError(err)
 			}
+			if err := failIf.CheckRelative(); err != nil {
+				return usageError(err)
+			}
 			c, err := compare.Compare(a, b)
 			if err != nil {
 				return usageError(err)
 			}
-			return c.WriteText(env.Stdout)
+			all, err := c.Judge(failIf)
+			if err != nil {
+				return usageError(err)
+			}
+			if err := c.WriteText(env.Stdout); err != nil {
+				return err
+			}
+			var n [3]int // by outcome
+			for i, o := range all {
+				fmt.Fprintf(env.Stdout, "%s: %s\n", failIf.Bounds[i], o)
+				n[o]++
+			}
+			return outcomesError(n, nil)
 		}),
 	}
+	c.Flags().Var(&textFlag{kind: "bounds", read: failIf.Set}, "fail-if",
+		"exit with 0 if B is shown to hold these `BOUNDS` of rps, mean, percentiles or errors, with 1 if it violates one, and\nwith 3 if the runs cannot tell: 'p99>+10%,errors>0.1%'")
+	return c
+}
+
+// outcomesError returns nil if all bounds hold, and an error with exitFail if one is violated.
+// Otherwise the error has exitUndecided, also if the run failed. n counts the bounds by outcome.
+func outcomesError(n [3]int, runErr error) error {
+	switch {
+	case n[stat.Violated] > 0:
+		return &exitError{exitFail, fmt.Errorf("--fail-if: %d violated; see above", n[stat.Violated])}
+	case runErr != nil:
+		return &exitError{exitUndecided, runErr}
+	case n[stat.Undecided] > 0:
+		return &exitError{exitUndecided, fmt.Errorf("--fail-if: %d undecided; see above", n[stat.Undecided])}
+	}
+	return nil
 }
 
 // readSide reads the results of one side: file names separated by commas.

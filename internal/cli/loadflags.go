@@ -27,6 +27,8 @@ type loadFlags struct {
 	cert, key      string
 	sni            string
 	maxSamples     int // number of samples to store
+	failIf         load.Goal
+	replay         replay
 	find           findMax
 	fleet          fleetFlags
 	outputs        outputs
@@ -88,6 +90,9 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 	set.StringArrayVar(&plan.Params, "param", nil,
 		"send a FastCGI parameter `NAME=value`, such as DOCUMENT_ROOT=/srv; may be repeated (default nginx's fastcgi_params)")
 	set.StringVar(&f.urls, "urls", "", "send the requests of `FILE` in turn, one \"[METHOD] URL-or-path\" per line; - is standard input (default none)")
+	set.StringVar(&f.replay.file, "replay", "",
+		"send the GET and HEAD requests of this access log `FILE`, in the common or combined format, at their times")
+	set.Float64Var(&f.replay.speed, "speed", 1, "with --replay, divide the times by this `FACTOR`")
 	set.BoolVar(&plan.Shuffle, "shuffle", false, "with --urls, pick requests at random")
 	set.BoolVar(&plan.Template, "template", false,
 		"replace {{seq}}, {{seq 5 9}}, {{random 5 9}} and {{hex 8}} in URLs, header fields and the body")
@@ -98,8 +103,10 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "",
 		"count bodies without this SHA-256 `HEX` as errors (default any body)")
 	set.Uint64Var(&plan.MaxErrors, "max-errors", 0, "end after `N` errors (default unlimited)")
+	set.Var(&textFlag{kind: "bounds", read: f.failIf.Set}, "fail-if",
+		"exit with 1 if the run violates one of these `BOUNDS` of percentiles, mean, max, rps or errors, such as 'p99<20ms,errors<0.1%'\n(default errors>0)")
 	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil,
-		"count responses without the field `\"Name: value\"`, or Name, as errors; may be repeated (default none)")
+		"count responses without the field `\"Name: value\"`, or Name, in head or trailer section as errors, such as\n\"grpc-status: 0\"; may be repeated (default none)")
 }
 
 func (f *loadFlags) defineConnection(c *cobra.Command) {
@@ -128,8 +135,8 @@ func reportedFlags() []string {
 	return []string{
 		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline",
 		"cpus",
-		"method", "header", "body", "body-file", "param", "urls", "shuffle", "template",
-		"expect-status", "expect-body-sha256", "expect-header", "max-errors",
+		"method", "header", "body", "body-file", "param", "urls", "replay", "speed", "shuffle", "template",
+		"expect-status", "expect-body-sha256", "expect-header", "max-errors", "fail-if",
 		"http1.0", "http2", "http3", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert",
 		"cert", "sni",
 		"find-max", "slo", "from", "to", "precision",
@@ -228,6 +235,9 @@ func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error 
 		return err
 	}
 	if err := f.fleet.check(changed); err != nil {
+		return err
+	}
+	if err := f.replay.complete(ctx, env, f); err != nil {
 		return err
 	}
 	switch bounded := plan.Requests > 0; {

@@ -15,7 +15,7 @@ import (
 )
 
 func reportCommand(env Env) *cobra.Command {
-	var anyway, details bool
+	var anyway, details, badge bool
 	c := &cobra.Command{
 		Use:   "report DIR [DIR]",
 		Short: "Show the results of a run of weigh again, or compare two runs",
@@ -36,8 +36,11 @@ under different conditions are rejected.`,
 		if len(args) == 1 && anyway {
 			return usageError(errors.New("report: --anyway requires two results folders"))
 		}
-		if len(args) == 2 && details {
-			return usageError(errors.New("report: --details requires a single results folder"))
+		if len(args) == 2 && (details || badge) {
+			return usageError(errors.New("report: --details and --badge require a single results folder"))
+		}
+		if badge {
+			return printBadge(env, env.path(args[0]))
 		}
 		if len(args) == 1 {
 			return showAgain(env, env.path(args[0]), details)
@@ -46,7 +49,16 @@ under different conditions are rejected.`,
 	})
 	c.Flags().BoolVar(&anyway, "anyway", false, "compare even runs on different machines or under different conditions")
 	c.Flags().BoolVar(&details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
+	c.Flags().BoolVar(&badge, "badge", false, "only print the result as JSON for an endpoint badge of shields.io")
 	return c
+}
+
+func printBadge(env Env, dir string) error {
+	run, err := sample.Read(dir)
+	if err != nil {
+		return usageError(fmt.Errorf("report: %w", err))
+	}
+	return report.New(run).WriteBadge(env.Stdout)
 }
 
 // compareRuns compares the runs in two results folders.

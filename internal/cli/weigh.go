@@ -161,11 +161,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	switch kind := kindOf(env, named); {
 	case len(command) > 0:
 	case kind == lab.Benchmarks || kind == lab.Events:
-		check := flags.checkForBenchmarks
-		if kind == lab.Events {
-			check = flags.checkForEvents
-		}
-		if err := check(named[0]); err != nil {
+		if err := flags.rejectOthers(kind, named[0]); err != nil {
 			return usageError(err)
 		}
 		_, err := weighNamed(ctx, env, named[0], flags)
@@ -183,7 +179,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 		return usageError(err)
 	}
 	a, err := weighOne(ctx, env, o, flags)
-	if len(bounds) > 0 {
+	if len(bounds.Bounds) > 0 {
 		return judge(env, a, bounds, err)
 	}
 	return err
@@ -378,11 +374,14 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 	return o, nil
 }
 
-// commandLine returns the flags for the report to repeat, without the seed, which the report
-// states, and the folder.
-func (f *weighFlags) commandLine() []string {
-	return wordsOf(f.set, f.isSet, "why", "full", "quick", "only", "scenarios", "blocks", "until",
-		"within", "warmup", "measure", "cores", "connections", "rate", "on", "address", "sweep")
+// commandLine returns the flags for the report to repeat.
+func (f *weighFlags) commandLine() (words []string) {
+	for _, r := range flagRules() {
+		if r.repeated {
+			words = append(words, wordsOf(f.set, f.isSet, r.name)...)
+		}
+	}
+	return words
 }
 
 // wordsOf returns the flags with these names that are set, as on a command line.
@@ -412,16 +411,6 @@ func wordsOf(set *pflag.FlagSet, isSet func(name string) bool, names ...string) 
 		}
 	}
 	return words
-}
-
-// reject returns an error if one of the flags is set. what is that to which they do not apply.
-func (f *weighFlags) reject(what string, names ...string) error {
-	for _, name := range names {
-		if f.isSet(name) {
-			return fmt.Errorf("--%s does not apply to %s", name, what)
-		}
-	}
-	return nil
 }
 
 func showWeighing(p *progress, g lab.Progress) {

@@ -8,31 +8,31 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/load"
 )
 
 // bounds parses --fail-if, which requires two builds and trials that can decide it.
-func (f *weighFlags) bounds(o *lab.Options) ([]report.Bound, error) {
+func (f *weighFlags) bounds(o *lab.Options) (g load.Goal, err error) {
 	if !f.isSet("fail-if") {
-		return nil, nil
+		return g, nil
 	}
 	if o.Subject == nil || o.Subject.Experiment.Build == "" {
-		return nil, errors.New("--fail-if requires two builds: set --a and --b")
+		return g, errors.New("--fail-if requires two builds: set --a and --b")
 	}
-	bounds, err := report.ParseBounds(f.own.failIf)
-	if err == nil {
+	if g, err = load.ParseGoal(f.own.failIf); err == nil {
 		trials := o.Trials(o.Subject.Experiment)
-		err = report.CheckBounds(bounds, o.Until.Most(trials.Blocks), trials.Rate.IsSet())
+		err = report.CheckBounds(g, o.Until.Most(trials.Blocks), trials.Rate.IsSet())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("--fail-if: %w", err)
+		return g, fmt.Errorf("--fail-if: %w", err)
 	}
-	return bounds, nil
+	return g, nil
 }
 
 // judge prints whether the bounds hold. It returns nil if all do, and an error with exitFail if one
 // is violated. Otherwise the error has exitUndecided, also if the run failed. runErr is the error
 // of the run, and a is nil if nothing was measured.
-func judge(env Env, a *report.Report, bounds []report.Bound, runErr error) error {
+func judge(env Env, a *report.Report, bounds load.Goal, runErr error) error {
 	if e, ok := errors.AsType[*exitError](runErr); ok && (e.code == exitUsage || e.code == exitStop) ||
 		a == nil && runErr == nil {
 		return runErr
@@ -45,13 +45,5 @@ func judge(env Env, a *report.Report, bounds []report.Bound, runErr error) error
 		fmt.Fprintln(env.Stdout, j.Text)
 		n[j.Outcome]++
 	}
-	switch {
-	case n[report.Violated] > 0:
-		return &exitError{exitFail, fmt.Errorf("--fail-if: %d violated; see above", n[report.Violated])}
-	case runErr != nil:
-		return &exitError{exitUndecided, runErr}
-	case n[report.Undecided] > 0:
-		return &exitError{exitUndecided, fmt.Errorf("--fail-if: %d undecided; see above", n[report.Undecided])}
-	}
-	return nil
+	return outcomesError(n, runErr)
 }

@@ -69,13 +69,13 @@ func TestTargetsRejectOtherGenerators(t *testing.T) {
 		var flags weighFlags
 		c := &cobra.Command{}
 		flags.define(c)
-		if err := flags.checkForTargets(); err != nil {
+		if err := flags.rejectOthers(lab.Targets, lab.TargetsDir); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Flags().Set(name, "10"); err != nil {
 			t.Fatal(err)
 		}
-		if err := flags.checkForTargets(); err == nil || !strings.Contains(err.Error(), "--"+name+" does not apply") {
+		if err := flags.rejectOthers(lab.Targets, lab.TargetsDir); err == nil || !strings.Contains(err.Error(), "--"+name+" does not apply") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -46,7 +46,7 @@ func findTargets(root string, full bool) (all []targetRows, err error) {
 // weighTargets measures the project's targets, or the rows that --only names. With --check, a
 // missed target is an error.
 func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
-	if err := flags.checkForTargets(); err != nil {
+	if err := flags.rejectOthers(lab.Targets, lab.TargetsDir); err != nil {
 		return usageError(err)
 	}
 	w, err := findWorkspace(env, true)
@@ -104,15 +104,6 @@ func listTargets(env Env, all []targetRows) {
 			fmt.Fprintf(env.Stdout, "%-12s  %s\n", e.experiment, row)
 		}
 	}
-}
-
-// checkForTargets rejects flags that do not apply to targets.
-func (f *weighFlags) checkForTargets() error {
-	if err := f.reject(lab.TargetsDir+", whose rows determine the load", "scenarios", "cores", "connections", "rate",
-		"sweep", "why", "until", "within", "fail-if", "on", "address", "agent-program"); err != nil {
-		return err
-	}
-	return f.own.rejectFor(lab.TargetsDir)
 }
 
 // selectRows returns the rows whose names match a pattern; without patterns all. It returns an

@@ -26,22 +26,20 @@ type faultTest struct {
 	cause                 explain.Cause
 	quick                 bool // it shows in a short trial on a busy machine
 	counted               bool // it requires the right to count system calls
-	untested              bool // it has no counter-experiment
 }
 
 func faultTests() []faultTest {
 	return []faultTest{
-		{"faults/light", "faults/healthy", explain.LessCode, true, false, true},
-		{"faults/plain", "faults/closes", explain.NoClientKeepAlive, true, false, false},
-		{"faults/plain", "faults/nagle", explain.DelayedACK, true, false, false},
-		{"faults/plain", "faults/pieces", explain.SmallWrites, true, true, false},
-		{"faults/plain", "faults/logs", explain.AccessLog, false, false, false},
-		{"faults/plain", "faults/allocates", explain.Allocation, false, false, false},
-		{"faults/cores", "faults/one-worker", explain.OneCore, false, false, false},
-		{"faults/cores", "faults/lock", explain.OneCore, false, false, false},
-		{"faults/cores", "faults/crowded", explain.Oversubscribed, false, false, false},
-		{"faults/front", "faults/unkept", explain.NoBackendKeepAlive, false, false, false},
-		{"faults/disk", "faults/buffered", explain.BufferedToDisk, false, true, false},
+		{"faults/plain", "faults/closes", explain.NoClientKeepAlive, true, false},
+		{"faults/plain", "faults/nagle", explain.DelayedACK, true, false},
+		{"faults/plain", "faults/pieces", explain.SmallWrites, true, true},
+		{"faults/plain", "faults/logs", explain.AccessLog, false, false},
+		{"faults/plain", "faults/allocates", explain.Allocation, false, false},
+		{"faults/cores", "faults/one-worker", explain.OneCore, false, false},
+		{"faults/cores", "faults/lock", explain.OneCore, false, false},
+		{"faults/cores", "faults/crowded", explain.Oversubscribed, false, false},
+		{"faults/front", "faults/unkept", explain.NoBackendKeepAlive, false, false},
+		{"faults/disk", "faults/buffered", explain.BufferedToDisk, false, true},
 	}
 }
 
@@ -90,7 +88,7 @@ func TestAllFaultsAreNamedAndTested(t *testing.T) {
 		Why: true, Adjust: func(trials *lab.Trials) { trials.Blocks = 3 },
 	}, tests) {
 		for _, test := range tests {
-			if test.experiment != experiment || test.untested {
+			if test.experiment != experiment {
 				continue
 			}
 			i := slices.IndexFunc(run.CounterExperiments,

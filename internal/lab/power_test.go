@@ -124,3 +124,28 @@ func TestPower(t *testing.T) {
 		t.Errorf("by chance at most %d", most)
 	}
 }
+
+// mostByChance returns the number of events of probability p in n runs that is exceeded with a
+// probability below rare.
+func mostByChance(n int, p, rare float64) int {
+	term, more := math.Pow(1-p, float64(n)), 1.0
+	for k := range n {
+		if more -= term; more < rare {
+			return k
+		}
+		term *= float64(n-k) / float64(k+1) * p / (1 - p)
+	}
+	return n
+}
+
+func TestMostByChance(t *testing.T) {
+	for _, test := range []struct {
+		n    int
+		p    float64
+		most int
+	}{{1, 0.5, 1}, {10, 0.5, 9}, {40, 0.05, 7}, {100, 0, 0}} { // ten coins are all heads once in 1024 throws
+		if most := mostByChance(test.n, test.p, 1e-3); most != test.most {
+			t.Errorf("%d of probability %v: at most %d, want %d", test.n, test.p, most, test.most)
+		}
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/stat"
+	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 	"github.com/tarehq/tare/load/report"
 )
@@ -52,32 +53,48 @@ const (
 	More                  // of the rate
 )
 
-// Finding is the conclusion from a Row.
-type Finding uint8
-
-const (
-	Unknown      Finding = iota // there is no interval
-	NoDifference                // the interval holds 1
-	Faster                      // the interval lies on the better side of 1
-	Slower                      // the interval lies on the worse side of 1
-)
-
-func (f Finding) String() string {
-	return [...]string{"", "no difference shown", "faster", "slower"}[f]
+// IsFaster reports whether B is faster than A by this figure, or slower: whether the ratio is beyond
+// stat.Margin. Otherwise no difference is shown.
+func (r *Row) IsFaster() (faster, slower bool) {
+	f := r.Ratio.Finding()
+	if r.Better == More {
+		return f == stat.More, f == stat.Less
+	}
+	return f == stat.Less, f == stat.More
 }
 
-// Finding reports whether B is faster than A by this figure: whether the interval of the ratio lies
-// on one side of 1.
-func (r *Row) Finding() Finding {
-	switch i := r.Ratio; {
-	case !i.Known():
-		return Unknown
-	case i.Contains(1):
-		return NoDifference
-	case (i.Lo > 1) == (r.Better == More):
-		return Faster
+// result describes the finding of a row; "" without an interval.
+func (r *Row) result() string {
+	switch faster, slower := r.IsFaster(); {
+	case faster:
+		return "faster"
+	case slower:
+		return "slower"
+	case r.Ratio.Known():
+		return "no difference shown"
 	}
-	return Slower
+	return ""
+}
+
+// Judge compares B with bounds, all of changes from A or of B's errors. It returns an outcome for
+// each.
+func (c *Comparison) Judge(g load.Goal) (all []stat.Outcome, err error) {
+	for _, b := range g.Bounds {
+		if b.Figure == load.ErrorShare {
+			all = append(all, stat.OutcomeOf(b.Holds(newWhole(c.B.Runs).errorShare())))
+			continue
+		}
+		name := b.Name()
+		if b.Figure == load.Rate {
+			name = rateName
+		}
+		i := slices.IndexFunc(c.Rows, func(r Row) bool { return r.Name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("compare: %s: %s is not compared", b, name)
+		}
+		all = append(all, c.Rows[i].Ratio.Against(1+b.Share, b.Figure == load.Rate))
+	}
+	return all, nil
 }
 
 func none() stat.Interval {
@@ -243,7 +260,7 @@ func given(r *report.Run, flag string) string {
 
 // Verdict returns the result of the comparison in one sentence.
 func (c *Comparison) Verdict() string {
-	by := map[Finding][]string{}
+	by := make(map[string][]string)
 	var main *Row
 	for i := range c.Rows {
 		row := &c.Rows[i]
@@ -251,21 +268,21 @@ func (c *Comparison) Verdict() string {
 			main = row
 			continue
 		}
-		by[row.Finding()] = append(by[row.Finding()], row.Name)
+		by[row.result()] = append(by[row.result()], row.Name)
 	}
 	text := ""
-	switch f := main.Finding(); f {
-	case Unknown:
+	switch faster, slower := main.IsFaster(); {
+	case !main.Ratio.Known():
 		return fmt.Sprintf("No verdict without intervals. The ratio of %s is %.3f.", main.Name, main.Ratio.Mid)
-	case NoDifference:
-		text = fmt.Sprintf("No difference shown in %s", main.Name)
+	case faster || slower:
+		text = fmt.Sprintf("B is %s: %s %.3f times A's", main.result(), main.Name, main.Ratio.Mid)
 	default:
-		text = fmt.Sprintf("B is %s: %s %.3f times A's", f, main.Name, main.Ratio.Mid)
+		text = fmt.Sprintf("No difference shown in %s", main.Name)
 	}
 	text += fmt.Sprintf(" (%.3f to %.3f)", main.Ratio.Lo, main.Ratio.Hi)
-	for _, f := range []Finding{Faster, Slower} {
-		if len(by[f]) > 0 {
-			text += fmt.Sprintf("; %s by %s", f, strings.Join(by[f], ", "))
+	for _, result := range []string{"faster", "slower"} {
+		if len(by[result]) > 0 {
+			text += fmt.Sprintf("; %s by %s", result, strings.Join(by[result], ", "))
 		}
 	}
 	return text + "."

@@ -66,14 +66,12 @@ func (c *Comparison) writeRows(b *strings.Builder) {
 
 // word returns the text of a row's finding.
 func (r *Row) word() string {
-	f := r.Finding()
-	if r.Name == errorsName {
-		switch f {
-		case Faster:
-			return "fewer"
-		case Slower:
-			return "more"
-		}
+	faster, slower := r.IsFaster()
+	switch {
+	case r.Name == errorsName && faster:
+		return "fewer"
+	case r.Name == errorsName && slower:
+		return "more"
 	}
-	return f.String()
+	return r.result()
 }

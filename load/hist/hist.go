@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
@@ -90,6 +91,9 @@ type stored struct {
 	Sum     time.Duration `json:"sumNs"`
 	Max     time.Duration `json:"maxNs"`
 	Encoded string        `json:"hdrV2"`
+
+	// Percentiles are for readers without an HdrHistogram library, by percentage. They are not read.
+	Percentiles map[string]time.Duration `json:"percentilesNs,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -98,7 +102,13 @@ func (h *Histogram) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hist: %w", err)
 	}
-	return json.Marshal(stored{"ns", h.sum, h.max, string(b)})
+	percentiles := make(map[string]time.Duration)
+	for _, percent := range []float64{50, 75, 90, 95, 99, 99.9} {
+		if h.Count() > 0 {
+			percentiles[strconv.FormatFloat(percent, 'f', -1, 64)] = h.Quantile(percent / 100)
+		}
+	}
+	return json.Marshal(stored{"ns", h.sum, h.max, string(b), percentiles})
 }
 
 // UnmarshalJSON implements json.Unmarshaler.

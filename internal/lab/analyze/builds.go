@@ -10,6 +10,8 @@ type Change struct {
 	Metric sample.Metric
 	Ratio  stat.Interval // second to first; unset for sample.Errors
 	Count  uint64        // errors of the second build
+	// ErrorShare is the share of errors among its requests that ended.
+	ErrorShare float64
 }
 
 // Changes returns the differences of the second build from the first under the table's condition,
@@ -24,11 +26,13 @@ func (a *Analysis) Changes(t *Table) (all []Change) {
 	for _, m := range sample.Metrics() {
 		c := Change{Metric: m}
 		if m == sample.Errors {
+			var ended uint64
 			for _, r := range after {
 				if r != nil {
-					c.Count += r.Load.Errors.Total()
+					c.Count, ended = c.Count+r.Load.Errors.Total(), ended+r.Load.Ended()
 				}
 			}
+			c.ErrorShare = float64(c.Count) / float64(max(1, ended))
 		} else {
 			c.Ratio = metricRatio(m, after, before)
 		}

@@ -13,7 +13,6 @@ import (
 type Usage struct {
 	CallNames []string // most frequent system calls
 	Rows      []UsageRow
-	Hops      []HopRow
 	Missing   []string // what was not counted, with the reason
 }
 
@@ -36,23 +35,6 @@ func (r *UsageRow) AllCalls() (all float64) {
 	return all
 }
 
-// HopRow is the traffic at one hop of one contender per request.
-type HopRow struct {
-	*Row
-	Hop, Network             string
-	Opened                   float64 // connections
-	ToSegments, FromSegments float64 // to the server, from the server
-	ToBytes, FromBytes       float64
-}
-
-// HopName describes the hop.
-func (h *HopRow) HopName() string {
-	if h.Hop == sample.HopClient {
-		return "from clients"
-	}
-	return "to the application"
-}
-
 // shownCalls is the number of system calls that have a column.
 const shownCalls = 10
 
@@ -60,8 +42,7 @@ const shownCalls = 10
 func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
 	for i := range run.Records {
 		r := &run.Records[i]
-		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls)+
-			len(r.Attribution.Hops) > 0 {
+		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls) > 0 {
 			return r
 		}
 	}
@@ -80,9 +61,6 @@ func usage(run *sample.Run, t *Table) (all Usage) {
 			if r := usageRow(row, role, blocks, count); r.UserUs+r.SysUs > 0 || len(r.Calls) > 0 {
 				all.Rows = append(all.Rows, r)
 			}
-		}
-		if count != nil {
-			all.Hops = append(all.Hops, hopRows(row, count)...)
 		}
 	}
 	all.Missing = missing(run, t)
@@ -104,18 +82,6 @@ func usageRow(row *Row, role string, blocks []*sample.Record, count *sample.Reco
 		used.Calls = callsPerRequest([]*sample.Record{count}, role)
 	}
 	return used
-}
-
-func hopRows(row *Row, r *sample.Record) (all []HopRow) {
-	for i := range r.Attribution.Hops {
-		h := &r.Attribution.Hops[i]
-		all = append(all, HopRow{
-			Row: row, Hop: h.Name, Network: h.Network, Opened: over(r, h.Opened),
-			ToSegments: over(r, h.To.Segments), FromSegments: over(r, h.From.Segments),
-			ToBytes: over(r, h.To.Bytes), FromBytes: over(r, h.From.Bytes),
-		})
-	}
-	return all
 }
 
 // missing returns what was not counted, each reason once.

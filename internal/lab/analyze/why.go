@@ -123,13 +123,20 @@ func demand(r *sample.Record) float64 {
 	return ready / 1e9 / r.Load.Seconds
 }
 
-// backendConnects returns the connections per request from the front to the application. If the
-// kernel did not count them, it uses those that the machine accepted besides the generator's.
+// backendConnects returns the connections per request that a front opened to the application. If
+// system calls were not counted, it uses those that the machine accepted besides the generator's.
 func backendConnects(timed, counted []*sample.Record) float64 {
 	for _, r := range counted {
-		if h := r.Attribution.Hop(sample.HopApplication); h != nil {
-			return over(r, h.Opened)
+		if r.Attribution.Calls == nil {
+			continue
 		}
+		connects := 0.0
+		for _, role := range sample.Roles() {
+			if role != contender.RoleApplication {
+				connects += over(r, r.Attribution.Calls[role]["connect"])
+			}
+		}
+		return connects
 	}
 	return median(timed, func(r *sample.Record) float64 { return over(r, r.OtherAccepts()) })
 }

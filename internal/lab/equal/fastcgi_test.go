@@ -94,20 +94,6 @@ func TestFetchByFastCGI(t *testing.T) {
 	}
 }
 
-// The same handler's responses by both protocols differ in bytes only.
-func TestResponsesOfBothProtocolsAreEqual(t *testing.T) {
-	h := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/plain")
-		w.Header().Set("Content-Length", "5")
-		io.WriteString(w, "hello")
-	}
-	byFastCGI, _ := fetchFastCGI(t, "unix", equal.Request{Method: "GET", Path: "/x", Host: "a.b"}, h)
-	all := equal.Compare(fetch(t, h), byFastCGI)
-	if len(all) != 1 || all[0].What != "bytes" {
-		t.Errorf("got %v", all)
-	}
-}
-
 // play sends the same bytes for each of some requests on a connection, and then closes it.
 func play(t *testing.T, response string, times int) contender.Place {
 	t.Helper()

@@ -47,7 +47,7 @@ const (
 )
 
 // Counter is a counter-experiment: the one setting to change. If the cause is right, the difference
-// disappears. The zero value means that no setting changes the cause, as with a program's own code.
+// disappears.
 type Counter struct {
 	Setting        Setting
 	To             string // the new value for a reader, as it stands after "with"
@@ -91,16 +91,13 @@ const (
 	AccessLog          Cause = "a log line per request"
 	SmallWrites        Cause = "many small writes"
 	Allocation         Cause = "memory allocated per request"
-	LessCode           Cause = "less work in its own code"
 )
 
-// A Rule looks for one cause. A finding without a sentence means that it did not find the cause.
+// A Rule looks for one cause of why a contender is heavier or slower. A finding without a sentence
+// means that it did not find the cause.
 type Rule struct {
 	Cause Cause
 	find  func(c *Case) Finding
-
-	// explainsLess rules find why a contender is lighter; others why it is heavier or slower.
-	explainsLess bool
 }
 
 // Rules returns all rules. If two explain equal shares, the earlier one is reported first.
@@ -115,7 +112,6 @@ func Rules() []Rule {
 		{Cause: AccessLog, find: accessLog},
 		{Cause: Oversubscribed, find: oversubscribed},
 		{Cause: OneCore, find: oneCore},
-		{Cause: LessCode, find: lessCode, explainsLess: true},
 	}
 }
 
@@ -125,14 +121,7 @@ const minShare = 0.05
 // Explain returns the findings of all rules, the largest share first.
 func Explain(c Case) []Finding {
 	found := controlFindings(&c)
-	explained := 0.0
-	for _, f := range found {
-		explained += f.Share
-	}
 	for _, r := range Rules() {
-		if r.explainsLess && explained >= enough {
-			continue
-		}
 		if f := r.find(&c); f.Sentence != "" {
 			f.Cause = r.Cause
 			found = append(found, f)

@@ -91,9 +91,12 @@ func counting(counts *ebpf.Map) asm.Instructions {
 // CallCounts are numbers of calls by PID and by number of the call.
 type CallCounts map[int]map[int]uint64
 
-// Counts returns the counts since CountCalls, including ended processes. One lookup reads the whole
-// map, so that all counts are of about one moment.
+// Counts returns the counts since CountCalls, including ended processes; those of nil are nil. One
+// lookup reads the whole map, so that all counts are of about one moment.
 func (c *Calls) Counts() (CallCounts, error) {
+	if c == nil {
+		return nil, nil
+	}
 	of, times := make([]callKey, maxCounted), make([]uint64, maxCounted)
 	var cursor ebpf.MapBatchCursor
 	n, err := c.counts.BatchLookup(&cursor, of, times, nil)
@@ -110,8 +113,11 @@ func (c *Calls) Counts() (CallCounts, error) {
 	return made, nil
 }
 
-// Close ends the counting.
+// Close ends the counting. c may be nil.
 func (c *Calls) Close() error {
+	if c == nil {
+		return nil
+	}
 	var err error
 	if c.link != nil {
 		err = c.link.Close()

@@ -8,65 +8,17 @@ import (
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
+	"github.com/tarehq/tare/load"
 )
 
-func TestParseBounds(t *testing.T) {
-	for text, want := range map[string]string{
-		"cpu>+3%":                      "cpu>+3%",
-		"rps<-5%":                      "rps<-5%",
-		"p99>+10%,p50>+2.5%":           "p99>+10% p50>+2.5%",
-		"errors>0":                     "errors>0",
-		" cpu > +3 % , errors > 12 ":   "cpu>+3% errors>12",
-		"cpu>-1%":                      "cpu>-1%",
-		"cpu>+3%,rps<-5%,p99>+10%":     "cpu>+3% rps<-5% p99>+10%",
-		"cpu>+0%":                      "cpu>+0%",
-		"cpu>+300%,errors>4000000":     "cpu>+300% errors>4e+06",
-		"cpu>+3%,cpu>+5%":              "cpu>+3% cpu>+5%",
-		"rps<+5%":                      "rps<+5%",
-		"p50<-99.9%":                   "p50<-99.9%",
-		"p99>+1e1%":                    "p99>+10%",
-		"errors>0,p99>+10%,  rps<-5 %": "errors>0 p99>+10% rps<-5%",
-	} {
-		bounds, err := ParseBounds(text)
-		var got []string
-		for _, b := range bounds {
-			got = append(got, b.String())
-		}
-		if s := strings.Join(got, " "); err != nil || s != want {
-			t.Errorf("%q: got %q, %v, want %q", text, s, err, want)
-		}
+// goal parses bounds.
+func goal(t *testing.T, text string) load.Goal {
+	t.Helper()
+	g, err := load.ParseGoal(text)
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestParseBoundsRejectsInvalidBounds(t *testing.T) {
-	const change = "want a signed change in percent, such as"
-	for text, want := range map[string]string{
-		"":              `"": want a measure, > or <, and a change, such as cpu>+3%`,
-		"cpu":           `"cpu": want a measure`,
-		"cpu>+3%,":      `"": want a measure`,
-		"cpu=3%":        `"cpu=3%": want a measure`,
-		"ram>+3%":       `unknown measure "ram": want cpu, rps, p50, p99 or errors`,
-		">+3%":          `unknown measure "": want`,
-		"cpu>3%":        change,
-		"cpu>+3":        change,
-		"cpu>+%":        change,
-		"cpu>%":         change,
-		"cpu>+x%":       change,
-		"cpu>+NaN%":     change,
-		"cpu>+Inf%":     change,
-		"rps<-100%":     change,
-		"cpu>=+3%":      change,
-		"cpu>+3%>":      change,
-		"errors<1":      `"errors<1": want > and a number, such as errors>0`,
-		"errors>+1%":    "want > and a number",
-		"errors>-1":     "want > and a number",
-		"errors>0.5":    "want > and a number",
-		"cpu>+3% extra": change,
-	} {
-		if bounds, err := ParseBounds(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %v, %v, want %q", text, bounds, err, want)
-		}
-	}
+	return g
 }
 
 // A bound is violated, or holds, only if the whole interval says so.
@@ -75,39 +27,36 @@ func TestBoundsAreDecidedByWholeIntervals(t *testing.T) {
 	for _, test := range []struct {
 		bound       string
 		lo, mid, hi float64
-		want        Outcome
+		want        stat.Outcome
 	}{
-		{"cpu>+3%", 1.04, 1.05, 1.06, Violated},
-		{"cpu>+3%", 1.02, 1.05, 1.06, Undecided}, // likely, but not shown
-		{"cpu>+3%", 1.03, 1.05, 1.06, Undecided}, // reaches the bound
-		{"cpu>+3%", 0.5, 0.5, 0.5, Holds},
-		{"cpu>+3%", 0.9, 1, 1.03, Holds},
-		{"cpu>+3%", 4, 5, 6, Violated},
-		{"rps<-5%", 0.90, 0.92, 0.94, Violated},
-		{"rps<-5%", 0.90, 0.92, 0.96, Undecided},
-		{"rps<-5%", 0.90, 0.92, 0.95, Undecided},
-		{"rps<-5%", 1.1, 1.2, 1.3, Holds},
-		{"p99>+10%", 1.2, 1.3, 1.4, Violated},
-		{"p50>+10%", 0.9, 1.3, 1.4, Undecided},
-		{"cpu>-10%", 0.95, 1, 1.05, Violated}, // requires a reduction by a tenth
-		{"cpu>-10%", 0.80, 0.85, 0.88, Holds},
-		{"cpu>+3%", -inf, 5, inf, Undecided}, // too few blocks
-		{"cpu>+3%", 1.5, math.NaN(), 1.6, Undecided},
-		{"rps<-5%", -inf, 0.1, inf, Undecided},
+		{"cpu>+3%", 1.04, 1.05, 1.06, stat.Violated},
+		{"cpu>+3%", 1.02, 1.05, 1.06, stat.Undecided}, // likely, but not shown
+		{"cpu>+3%", 1.03, 1.05, 1.06, stat.Undecided}, // reaches the bound
+		{"cpu>+3%", 0.5, 0.5, 0.5, stat.Holds},
+		{"cpu>+3%", 0.9, 1, 1.03, stat.Holds},
+		{"cpu>+3%", 4, 5, 6, stat.Violated},
+		{"rps<-5%", 0.90, 0.92, 0.94, stat.Violated},
+		{"rps<-5%", 0.90, 0.92, 0.96, stat.Undecided},
+		{"rps<-5%", 0.90, 0.92, 0.95, stat.Undecided},
+		{"rps<-5%", 1.1, 1.2, 1.3, stat.Holds},
+		{"p99>+10%", 1.2, 1.3, 1.4, stat.Violated},
+		{"p50>+10%", 0.9, 1.3, 1.4, stat.Undecided},
+		{"cpu>-10%", 0.95, 1, 1.05, stat.Violated}, // requires a reduction by a tenth
+		{"cpu>-10%", 0.80, 0.85, 0.88, stat.Holds},
+		{"cpu>+3%", -inf, 5, inf, stat.Undecided}, // too few blocks
+		{"cpu>+3%", 1.5, math.NaN(), 1.6, stat.Undecided},
+		{"rps<-5%", -inf, 0.1, inf, stat.Undecided},
 	} {
-		bounds, err := ParseBounds(test.bound)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := analyze.Change{Metric: bounds[0].Metric, Ratio: stat.Interval{Lo: test.lo, Mid: test.mid, Hi: test.hi}}
-		if got := bounds[0].Outcome(c); got != test.want {
+		b := goal(t, test.bound).Bounds[0]
+		c := analyze.Change{Metric: sample.Metric(b.Name()), Ratio: stat.Interval{Lo: test.lo, Mid: test.mid, Hi: test.hi}}
+		if got := outcome(b, &c); got != test.want {
 			t.Errorf("%s with %v: %v, want %v", test.bound, c.Ratio, got, test.want)
 		}
 	}
-	for count, want := range map[uint64]Outcome{0: Holds, 1: Holds, 2: Violated} {
-		b := Bound{Metric: sample.Errors, Above: true, Percent: 1}
-		if got := b.Outcome(analyze.Change{Metric: sample.Errors, Count: count}); got != want {
-			t.Errorf("%s with %d: %v, want %v", b, count, got, want)
+	for share, want := range map[float64]stat.Outcome{0: stat.Holds, 0.01: stat.Holds, 0.02: stat.Violated} {
+		c := analyze.Change{Metric: sample.Errors, ErrorShare: share}
+		if got := outcome(goal(t, "errors>1%").Bounds[0], &c); got != want {
+			t.Errorf("errors>1%% with %v: %v, want %v", share, got, want)
 		}
 	}
 }
@@ -125,12 +74,10 @@ func TestBoundsNeedIntervalsAndRates(t *testing.T) {
 		{"errors>0", 1, false, ""},
 		{"errors>0,p99>+10%", 8, false, "p99>+10%: latencies are compared at a fixed rate, which is not set"},
 		{"p50>+10%", 8, true, ""},
+		{"mean>+10%", 8, true, "mean>+10%: mean is not compared: want one of [cpu rps p50 p99 errors]"},
+		{"rps<100", 8, true, "load: rps<100 concerns one run: want a signed change such as +3%"},
 	} {
-		bounds, err := ParseBounds(test.bounds)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := CheckBounds(bounds, test.blocks, test.atRate); (err == nil) != (test.want == "") ||
+		if err := CheckBounds(goal(t, test.bounds), test.blocks, test.atRate); (err == nil) != (test.want == "") ||
 			err != nil && err.Error() != test.want {
 			t.Errorf("%s in %d blocks: %v, want %q", test.bounds, test.blocks, err, test.want)
 		}
@@ -156,36 +103,38 @@ func twoBuilds(factors ...float64) *sample.Run {
 }
 
 func TestJudgeDecidesByWholeIntervals(t *testing.T) {
-	bounds, err := ParseBounds("cpu>+3%,rps<-5%,errors>0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	bounds := goal(t, "cpu>+3%,rps<-5%,errors>0")
 	for _, test := range []struct {
 		name    string
 		factors []float64
 		want    string // of cpu
 		verdict string
+		color   string // of the badge
 	}{
 		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10",
-			"A request costs 10"},
+			"A request costs 10", `"red"`},
 		{"wavering", []float64{1.1, 1.25, 1.4, 0.9, 1.1, 1},
-			"cpu>+3%: undecided: CPU time per request: +11.", "This run cannot tell"},
+			"cpu>+3%: undecided: CPU time per request: +11.", "This run cannot tell", `"lightgrey"`},
 		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: holds: CPU time per request: +0.0 %",
-			"A request costs the same CPU time with B"},
+			"A request costs the same CPU time with B", `"brightgreen"`},
 		{"few blocks", []float64{5, 5}, "cpu>+3%: undecided: CPU time per request: +400.0 % (no interval)",
-			"This run cannot tell"},
+			"This run cannot tell", `"message":"+400.0 % (no interval) of CPU time","color":"lightgrey"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := New(twoBuilds(test.factors...))
 			all := a.Judge(bounds)
-			if len(all) != len(bounds)*len(a.Tables) {
+			if len(all) != len(bounds.Bounds)*len(a.Tables) {
 				t.Fatal(all)
 			}
 			if !strings.HasPrefix(all[0].Text, test.want) || !strings.Contains(test.want, all[0].Outcome.String()) {
 				t.Errorf("got %q, %v, want %q", all[0].Text, all[0].Outcome, test.want)
 			}
-			if last := all[len(all)-1]; last.Outcome != Holds { // errors
+			if last := all[len(all)-1]; last.Outcome != stat.Holds { // errors
 				t.Errorf("equal figures: %+v", last)
+			}
+			var badge strings.Builder
+			if err := a.WriteBadge(&badge); err != nil || !strings.Contains(badge.String(), test.color) {
+				t.Errorf("%s, %v; want %s", badge.String(), err, test.color)
 			}
 			if v := a.Verdict(); !strings.HasPrefix(v, test.verdict) {
 				t.Errorf("verdict %q, want %q", v, test.verdict)
@@ -195,7 +144,7 @@ func TestJudgeDecidesByWholeIntervals(t *testing.T) {
 	alone := twoBuilds(1)
 	alone.Records = alone.Records[:1]
 	for _, j := range New(alone).Judge(bounds) {
-		if j.Outcome != Undecided || !strings.Contains(j.Text, "not both measured") {
+		if j.Outcome != stat.Undecided || !strings.Contains(j.Text, "not both measured") {
 			t.Errorf("judged an unmeasured build: %+v", j)
 		}
 	}
@@ -204,8 +153,8 @@ func TestJudgeDecidesByWholeIntervals(t *testing.T) {
 // Latencies at saturation are not judged.
 func TestLatenciesAreJudgedAtAFixedRate(t *testing.T) {
 	run := twoBuilds(1, 1, 1, 1, 1, 1)
-	bounds := []Bound{{Metric: sample.P99, Above: true, Percent: 10}}
-	if all := New(run).Judge(bounds); len(all) != 1 || all[0].Outcome != Undecided {
+	bounds := goal(t, "p99>+10%")
+	if all := New(run).Judge(bounds); len(all) != 1 || all[0].Outcome != stat.Undecided {
 		t.Errorf("at saturation: %+v", all)
 	}
 	for i := range run.Records {
@@ -214,7 +163,7 @@ func TestLatenciesAreJudgedAtAFixedRate(t *testing.T) {
 		}
 	}
 	run.Conditions[1].Rate = 1000
-	if all := New(run).Judge(bounds); len(all) != 1 || all[0].Outcome != Holds ||
+	if all := New(run).Judge(bounds); len(all) != 1 || all[0].Outcome != stat.Holds ||
 		!strings.Contains(all[0].Text, " requests/s") {
 		t.Errorf("at a fixed rate: %+v", all)
 	}

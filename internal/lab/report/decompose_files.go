@@ -80,17 +80,6 @@ func (a *Report) writeCounts(w io.Writer) error {
 				add("call "+name, r.Calls[name])
 			}
 		}
-		for i := range t.Usage.Hops {
-			h := &t.Usage.Hops[i]
-			add := func(what string, v float64) {
-				lines = append(lines, count{t.Condition, h.Name, "hop " + h.HopName() + " by " + h.Network, what, v})
-			}
-			add("connections", h.Opened)
-			add("segments_to", h.ToSegments)
-			add("segments_from", h.FromSegments)
-			add("bytes_to", h.ToBytes)
-			add("bytes_from", h.FromBytes)
-		}
 	}
 	return table.WriteCSV(w, leading(a, func(l count) sample.Condition { return l.Condition },
 		table.Text("contender", func(l count) string { return l.contender }),

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
 )
@@ -20,23 +19,19 @@ func countedSample() *sample.Run {
 	run := fixture()
 	run.Compare = []sample.Comparison{{What: "the engine", Of: "fasthttp", Than: "tare"},
 		{What: "the hop", Of: "nginx-nethttp", Than: "nethttp"}}
-	add := func(name string, calls map[string]map[string]uint64, hops ...sample.Hop) {
+	add := func(name string, calls map[string]map[string]uint64) {
 		r := record(name, 1, run.Conditions[0], 0, 10)
-		r.Block, r.Attribution = 0, &sample.Attribution{Calls: calls, Hops: hops,
-			Missing: []string{"bytes on unix sockets were not counted: no right"}}
+		r.Block, r.Attribution = 0, &sample.Attribution{Calls: calls,
+			Missing: []string{"system calls were not counted: no right"}}
 		run.Records = append(run.Records, r)
 	}
 	one := func(n uint64) uint64 { return n * perTrial }
-	client := sample.Hop{Name: sample.HopClient, Network: "tcp", Traffic: proc.Traffic{
-		To: proc.Flow{Segments: one(1), Bytes: one(40)}, From: proc.Flow{Segments: one(1), Bytes: one(153)}}}
-	app := client
-	app.Name, app.Opened = sample.HopApplication, one(1)
 	add("nethttp", map[string]map[string]uint64{contender.RoleApplication: {"read": one(2), "write": one(1)},
-		sample.RoleGenerator: {"epoll_wait": one(9)}}, client)
+		sample.RoleGenerator: {"epoll_wait": one(9)}})
 	add("nginx-nethttp", map[string]map[string]uint64{
 		contender.RoleApplication: {"read": one(2), "write": one(1), "accept4": one(1)},
 		contender.RoleNginx:       {"recvfrom": one(2), "writev": one(2), "futex": perTrial / 1000},
-	}, client, app)
+	})
 	return run
 }
 
@@ -133,10 +128,10 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	if got := strings.Join(used.CallNames, " "); got != "read recvfrom writev accept4 write" {
 		t.Errorf("columns %s", got)
 	}
-	if len(used.Hops) != 3 || used.Hops[2].Opened != 1 || used.Hops[2].FromBytes != 153 || len(used.Missing) != 1 {
+	if len(used.Missing) != 1 {
 		t.Errorf("%+v", used)
 	}
-	if len(with.Tables[1].Usage.Missing)+len(with.Tables[1].Usage.Hops) != 0 {
+	if len(with.Tables[1].Usage.Missing) != 0 {
 		t.Error("one condition shows what was counted under another")
 	}
 	var text, page bytes.Buffer
@@ -146,14 +141,13 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	if err := with.writePage(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"Bytes on unix sockets were not counted: no right.", "the hop costs 17.5 µs"} {
+	for _, want := range []string{"System calls were not counted: no right.", "the hop costs 17.5 µs"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}
 	}
-	for _, want := range []string{"<li>bytes on unix sockets were not counted: no right</li>",
-		`<td class="heat-3">2.00</td>`,
-		"<td class=\"wrap\">to the application</td><td class=\"wrap\">tcp</td><td>1.000</td>", `class="dot total"`} {
+	for _, want := range []string{"<li>system calls were not counted: no right</li>",
+		`<td class="heat-3">2.00</td>`, `class="dot total"`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -218,7 +212,6 @@ func TestFilesHaveDifferencesAndCounts(t *testing.T) {
 	for _, want := range []string{
 		"front,1,64,,,nginx-nethttp,nginx,call recvfrom,2\n",
 		"front,1,64,,,nginx-nethttp,nginx,voluntary_switches,0.2\n",
-		"front,1,64,,,nginx-nethttp,hop to the application by tcp,connections,1\n",
 		"front,1,64,,,nethttp,generator,call epoll_wait,9\n",
 	} {
 		if !strings.Contains(counts.String(), want) {

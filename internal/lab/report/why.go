@@ -53,7 +53,6 @@ func (a *Report) counterExperimentOf(t *Table, w *analyze.Why, f *explain.Findin
 
 // Sentences returns one sentence for each cause of one contender's difference.
 func (a *Report) Sentences(t *Table, w *analyze.Why) (sentences []string) {
-	var untested []string
 	for i := range w.Findings {
 		f := &w.Findings[i]
 		sentence := f.Sentence
@@ -61,12 +60,6 @@ func (a *Report) Sentences(t *Table, w *analyze.Why) (sentences []string) {
 			sentence += "; " + CounterSentence(x)
 		}
 		sentences = append(sentences, upper(sentence)+".")
-		if f.Counter.Setting == "" {
-			untested = append(untested, string(f.Cause))
-		}
-	}
-	if len(untested) > 0 {
-		sentences = append(sentences, "Without a counter-experiment: "+sample.List(untested)+".")
 	}
 	return sentences
 }

@@ -3,12 +3,8 @@ package trial
 import (
 	"context"
 	"debug/buildinfo"
-	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -53,156 +49,29 @@ func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot
 	return []sample.Record{rec, traced}, err
 }
 
-// counters hold the kernel's counters while a contender runs. A counter that the kernel rejects is
-// nil, and the reason is in the attribution.
-type counters struct {
-	to      *counting
-	running *contender.Running
-	calls   *proc.Calls
-	tcp     *proc.Segments
-	unix    *proc.UnixBytes
-	open    []io.Closer // those that are not nil
-}
-
-// count starts the counters. It returns nil if the trial counts nothing.
-func count(running *contender.Running, to *counting) *counters {
+// count starts to count system calls. It returns nil if the trial counts nothing, or if the kernel
+// rejects that; then the reason is in the attribution.
+func count(to *counting) *proc.Calls {
 	if to == nil || to.traces {
 		return nil
 	}
-	c := &counters{to: to, running: running}
 	to.Missing = nil // an earlier measurement of the same trial may have set it
-	var err error
-	c.calls, err = proc.CountCalls()
-	c.opened(c.calls, "system calls", err)
-	var ports []int
-	onUnix := false
-	for _, h := range c.hops() {
-		ports = append(ports, h.ports...)
-		onUnix = onUnix || h.onUnix()
-	}
-	if len(ports) > 0 {
-		c.tcp, err = proc.CountSegments(ports...)
-		c.opened(c.tcp, "TCP connections and segments", err)
-	}
-	if onUnix {
-		c.unix, err = proc.CountUnixBytes()
-		c.opened(c.unix, "bytes on unix sockets", err)
-	}
-	return c
-}
-
-// opened keeps a counter of what, or the reason why it could not be opened.
-func (c *counters) opened(counter io.Closer, what string, err error) {
+	calls, err := proc.CountCalls()
 	if err != nil {
-		c.to.Missing = append(c.to.Missing, fmt.Sprintf("%s were not counted: %v", what, err))
-		return
-	}
-	c.open = append(c.open, counter)
-}
-
-func (c *counters) close() error {
-	if c == nil {
+		to.Missing = []string{fmt.Sprintf("system calls were not counted: %v", err)}
 		return nil
 	}
-	var errs []error
-	for _, counter := range c.open {
-		errs = append(errs, counter.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// hopAt is a hop with its endpoints.
-type hopAt struct {
-	name    string
-	clients string // the role that connects
-	ports   []int  // of the servers; none for a unix socket
-}
-
-func (h hopAt) onUnix() bool { return len(h.ports) == 0 }
-
-func (c *counters) hops() []hopAt {
-	all := []hopAt{{sample.HopClient, sample.RoleGenerator, portsOf(c.running.Address)}}
-	if behind := c.running.Behind(); len(behind) > 0 {
-		all = append(all, hopAt{sample.HopApplication, c.running.FrontRole(), portsOf(behind...)})
-	}
-	return all
-}
-
-// portsOf returns the ports of addresses. It skips paths of sockets.
-func portsOf(addresses ...string) (ports []int) {
-	for _, address := range addresses {
-		if filepath.IsAbs(address) {
-			continue
-		}
-		_, port, err := net.SplitHostPort(address)
-		n, portErr := strconv.Atoi(port)
-		if err := errors.Join(err, portErr); err != nil {
-			panic(fmt.Sprintf("trial: BUG: a contender at %q: %v", address, err))
-		}
-		ports = append(ports, n)
-	}
-	return ports
-}
-
-// tally holds the counts at the start or the end of the measured time.
-type tally struct {
-	calls proc.CallCounts
-	hops  []proc.Traffic // in the order of counters.hops
-}
-
-// take reads the counters. usages are the processes by role.
-func (c *counters) take(usages map[string][]proc.Usage) (t tally, err error) {
-	if c == nil {
-		return t, nil
-	}
-	for _, h := range c.hops() {
-		passed, err := c.passed(h, pids(usages, h.clients))
-		if err != nil {
-			return t, err
-		}
-		t.hops = append(t.hops, passed)
-	}
-	if c.calls != nil {
-		t.calls, err = c.calls.Counts()
-	}
-	return t, err
-}
-
-// passed returns the traffic of a hop since the counters started.
-func (c *counters) passed(h hopAt, clients []int) (all proc.Traffic, err error) {
-	if h.onUnix() && c.unix != nil {
-		return c.unix.Of(clients...)
-	}
-	if c.tcp == nil {
-		return all, nil
-	}
-	for _, port := range h.ports {
-		t, err := c.tcp.Of(port)
-		if err != nil {
-			return all, err
-		}
-		all = all.Plus(t)
-	}
-	return all, nil
+	return calls
 }
 
 // attribute fills in the counts between two looks. It includes processes that only one look found.
-func (c *counters) attribute(before, after *look) {
-	if c == nil {
+func (c *counting) attribute(before, after *look) {
+	if c == nil || c.traces {
 		return
 	}
-	c.to.inGo = slices.ContainsFunc(pids(after.usages, contender.RoleApplication), inGo)
-	if c.calls != nil {
-		c.to.Calls = callsByRole(before, after)
-	}
-	for i, h := range c.hops() {
-		hop := sample.Hop{Name: h.name, Network: "tcp", Traffic: after.counted.hops[i].Minus(before.counted.hops[i])}
-		if h.onUnix() {
-			hop.Network, hop.Opened = "unix", c.to.Calls[h.clients]["connect"]
-		}
-		if !h.onUnix() && c.tcp != nil || h.onUnix() && c.unix != nil && c.calls != nil {
-			c.to.Hops = append(c.to.Hops, hop)
-		}
+	c.inGo = slices.ContainsFunc(pids(after.usages, contender.RoleApplication), inGo)
+	if after.calls != nil {
+		c.Calls = callsByRole(before, after)
 	}
 }
 
@@ -219,8 +88,8 @@ func callsByRole(before, after *look) map[string]map[string]uint64 {
 		both := slices.Concat(pids(before.usages, role), pids(after.usages, role))
 		slices.Sort(both)
 		for _, pid := range slices.Compact(both) {
-			for number, n := range after.counted.calls[pid] {
-				if n -= before.counted.calls[pid][number]; n == 0 {
+			for number, n := range after.counted[pid] {
+				if n -= before.counted[pid][number]; n == 0 {
 					continue
 				}
 				if calls[role] == nil {

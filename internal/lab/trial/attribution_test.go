@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/testkit"
-	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 // counted is the time in which the kernel counts at first.
@@ -40,7 +38,7 @@ func chatter() {
 	}
 }
 
-// attribute counts the calls and the traffic of a contender. It skips the test if the kernel does
+// attribute counts the calls of a contender. It skips the test if the kernel does
 // not let this process count. Otherwise no count may be missing.
 func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *sample.Record {
 	t.Helper()
@@ -59,12 +57,10 @@ func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *sample.Rec
 			t.Fatalf("%s, timed %v", r.Failure, r.Timed())
 		}
 	}
-	if traced := records[1].Attribution; traced.Calls != nil || traced.Hops != nil || r.Attribution.Collector != nil {
+	if traced := records[1].Attribution; traced.Calls != nil || r.Attribution.Collector != nil {
 		t.Errorf("counts and the collector's trace are in one record: %+v", records)
 	}
-	if why := strings.Join(r.Attribution.Missing, "; "); strings.Contains(why, "sock_send_length") {
-		t.Skip(why) // before Linux 6.3
-	} else if why != "" {
+	if why := strings.Join(r.Attribution.Missing, "; "); why != "" {
 		t.Fatal(why)
 	}
 	return r
@@ -117,96 +113,6 @@ func callsPerRequest(plain, chatty *sample.Record) error {
 	return nil
 }
 
-const hopConf = `worker_processes 1;
-{{if .User}}user root;{{end}} # who may use the application's socket
-pid {{.Dir}}/pid;
-events { worker_connections 100; }
-http {
-	access_log off;
-	keepalive_requests 1000000;
-	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
-	upstream application { server {{.Upstream}}; KEEP }
-	server {
-		listen 127.0.0.1:{{.Port}};
-		location / { proxy_pass http://application; proxy_http_version 1.1; proxy_set_header Connection "HOW"; }
-	}
-}
-`
-
-// Without keep-alive nginx opens a connection to the application for every request, otherwise
-// hardly any. The hop's traffic is that between nginx and the application.
-func TestHopsCountConnectionsAndTraffic(t *testing.T) {
-	nginx := programs.Nginx(t)
-	for _, test := range []struct {
-		name, place, network, keep, how string
-		opened                          float64 // per request
-	}{
-		{"TCP, kept", "{port}", "tcp", "keepalive 64; keepalive_requests 1000000;", "", 0},
-		{"TCP, closed", "{port}", "tcp", "", "close", 1},
-		{"unix, kept", "{socket}", "unix", "keepalive 64; keepalive_requests 1000000;", "", 0},
-		{"unix, closed", "{socket}", "unix", "", "close", 1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "nginx.conf")
-			text := strings.NewReplacer("KEEP", test.keep, "HOW", test.how).Replace(hopConf)
-			testkit.WriteFile(t, file, text)
-			b, c := bench(t), actorAt("server", contender.HTTP, test.place)
-			c.Front, c.Nginx = contender.RoleNginx, nginx
-			var err error
-			if b.Conf, err = contender.ParseNginxConf(file); err != nil {
-				t.Fatal(err)
-			}
-			b.Measure = counted
-			again(t, b, func() error { return hops(attribute(t, b, c), test.network, test.opened) })
-		})
-	}
-}
-
-// hops returns an error for wrong counts of the hops in front of and behind nginx.
-func hops(r *sample.Record, network string, opened float64) error {
-	client, app := r.Attribution.Hop(sample.HopClient), r.Attribution.Hop(sample.HopApplication)
-	if client == nil || app == nil || client.Network != "tcp" || app.Network != network {
-		return fmt.Errorf("hops %+v", r.Attribution.Hops)
-	}
-	n := float64(r.Load.Requests)
-	if got := float64(app.Opened) / n; !near(got, opened) || client.Opened != 0 {
-		return fmt.Errorf("%v connections a request, want %v; %d of clients", got, opened, client.Opened)
-	}
-	if got, want := float64(client.From.Bytes)/n, float64(r.Load.Bytes)/n; !near(got/want, 1) {
-		return fmt.Errorf("%v bytes a response to clients, and the generator read %v", got, want)
-	}
-	if connects := r.Attribution.Calls[contender.RoleNginx]["connect"]; !near(float64(connects)/n, opened) {
-		return fmt.Errorf("nginx connected %v times a request", float64(connects)/n)
-	}
-	for _, f := range []proc.Flow{client.To, client.From, app.To, app.From} {
-		if bytes, segments := float64(f.Bytes)/n, float64(f.Segments)/n; bytes < 20 || bytes > 1000 || segments < 0.9 ||
-			segments > 8 {
-			return fmt.Errorf("%v bytes and %v segments a request", bytes, segments)
-		}
-	}
-	return nil
-}
-
-// Applications without a front have only the client's hop, on a port or on a socket.
-func TestApplicationWithoutFrontHasOneHop(t *testing.T) {
-	for _, place := range []string{"{port}", "{socket}"} {
-		b := bench(t)
-		b.Measure = counted
-		again(t, b, func() error {
-			r := attribute(t, b, actorAt("server", contender.HTTP, place))
-			client := r.Attribution.Hop(sample.HopClient)
-			if client == nil || len(r.Attribution.Hops) != 1 {
-				return fmt.Errorf("%s: hops %+v", place, r.Attribution.Hops)
-			}
-			n := float64(r.Load.Requests)
-			if got, want := float64(client.From.Bytes)/n, float64(r.Load.Bytes)/n; !near(got/want, 1) {
-				return fmt.Errorf("%s: %v bytes a response, and the generator read %v", place, got, want)
-			}
-			return nil
-		})
-	}
-}
-
 // Without the right to count, the record names what is missing, and the trial is carried out.
 func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 	if os.Geteuid() == 0 {
@@ -244,10 +150,8 @@ func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 // The journal holds counts. Lines without counts, from older versions, can be read.
 func TestJournalHoldsAttribution(t *testing.T) {
 	was := sample.Record{Contender: "x", Attribution: &sample.Attribution{
-		Calls: map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
-		Hops: []sample.Hop{{Name: sample.HopClient, Network: "tcp",
-			Traffic: proc.Traffic{Opened: 3, To: proc.Flow{Segments: 4, Bytes: 5}}}},
-		Missing: []string{"bytes on unix sockets were not counted: no"},
+		Calls:   map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
+		Missing: []string{"system calls were not counted: no"},
 	}}
 	line, err := json.Marshal(&was)
 	if err != nil {
@@ -257,8 +161,7 @@ func TestJournalHoldsAttribution(t *testing.T) {
 	if err := json.Unmarshal(line, &is); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := json.Marshal(&is); err != nil || string(again) != string(line) ||
-		is.Attribution.Hop(sample.HopClient).To.Bytes != 5 {
+	if again, err := json.Marshal(&is); err != nil || string(again) != string(line) {
 		t.Errorf("%s becomes %s, %v", line, again, err)
 	}
 	const old = `{"block":2,"cores":1,"connections":8,"contender":"x","start":"2026-01-02T03:04:05Z","load":{"requests":100},` +

@@ -146,15 +146,15 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		return false, err
 	}
 	defer restore()
-	counters := count(running, to)
-	defer func() { err = errors.Join(err, counters.close()) }()
+	calls := count(to)
+	defer func() { err = errors.Join(err, calls.Close()) }()
 	cpus := b.CPUs
 	if generator != nil {
 		servers, _ := Layout(b.CPUs, rec.Cores)
 		cpus = slices.Concat(servers, generator)
 	}
-	before := look{running: running, counters: counters, cpus: proc.NewCPUs(cpus)}
-	after := look{running: running, counters: counters, cpus: before.cpus, before: &before}
+	before := look{running: running, calls: calls, cpus: proc.NewCPUs(cpus)}
+	after := look{running: running, calls: calls, cpus: before.cpus, before: &before}
 	source, isOwn := b.generator(false)
 	plan := b.plan(running.Place(), rec.Condition, generator)
 	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
@@ -176,7 +176,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
 	fill(rec, result, &before, &after, isOwn)
-	counters.attribute(&before, &after)
+	to.attribute(&before, &after)
 	return false, nil
 }
 
@@ -254,17 +254,17 @@ func loadURL(at contender.Place, path string) string {
 
 // look holds what was read at the start or the end of the measured time.
 type look struct {
-	running  *contender.Running
-	counters *counters
-	before   *look // the look at the start; nil in that one itself
-	usages   map[string][]proc.Usage
-	own      []proc.Usage // this process's
-	cpus     proc.CPUs    // of the trial
+	running *contender.Running
+	calls   *proc.Calls // nil if they are not counted
+	before  *look       // the look at the start; nil in that one itself
+	usages  map[string][]proc.Usage
+	own     []proc.Usage // this process's
+	cpus    proc.CPUs    // of the trial
 
 	busy      time.Duration // of cpus
 	busyKnown bool
 	accepted  uint64 // TCP connections, by any program
-	counted   tally
+	counted   proc.CallCounts
 	err       error
 }
 
@@ -273,7 +273,7 @@ type look struct {
 func (l *look) take() {
 	var countErr, busyErr error
 	if l.before != nil {
-		l.counted, countErr = l.counters.take(l.before.usages)
+		l.counted, countErr = l.calls.Counts()
 	}
 	l.usages, l.err = l.running.Usages()
 	self, ownErr := proc.Self(sample.RoleGenerator)
@@ -281,7 +281,7 @@ func (l *look) take() {
 	l.busy, l.busyKnown, busyErr = l.cpus.Busy()
 	l.accepted = proc.PassiveOpens()
 	if l.before == nil {
-		l.counted, countErr = l.counters.take(l.usages)
+		l.counted, countErr = l.calls.Counts()
 	}
 	l.err = errors.Join(l.err, ownErr, busyErr, countErr)
 }

@@ -260,21 +260,6 @@ func TestDirectLoadWithoutFront(t *testing.T) {
 	}
 }
 
-// The CPU time of the servers is at most that of their processors. At saturation servers use nearly
-// all of it.
-func TestCPUTimeAddsUp(t *testing.T) {
-	if len(allCPUs(t)) < 2 {
-		t.Skip("needs two processors")
-	}
-	weigh(t, bench(t), actor("server"), 1, func(r *sample.Record) error {
-		// Other programs may use the same processor, so that the lower limit is generous.
-		if share := r.WeightUs() * r.Load.PerSecond() / 1e6; share < 0.1 || share > 1.05 {
-			return fmt.Errorf("the servers used %.2f of one processor", share)
-		}
-		return nil
-	})
-}
-
 // A record's figures are sums over its processes, per request.
 func TestRecordSumsProcesses(t *testing.T) {
 	r := sample.Record{
@@ -335,20 +320,6 @@ func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestInterruptedTrialLeavesNoProcesses(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	b := bench(t)
-	b.Measure = time.Minute
-	b.Progress = func(load.Progress) { cancel() }
-	if _, err := b.Run(ctx, actor("server"), slot(1)); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	children, err := proc.Children(os.Getpid())
-	if err != nil || len(children) != 0 {
-		t.Errorf("left running: %v, %v", children, err)
-	}
 }
 
 func TestJournalWritesALineForEachRecord(t *testing.T) {
