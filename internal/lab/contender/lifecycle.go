@@ -135,22 +135,30 @@ func (r *Running) Signal(role string, s syscall.Signal) error {
 	}
 }
 
-// reloadPatience limits how long a command of Reload may take.
-const reloadPatience = 10 * time.Second
+// reloadPatience is how long Reload waits for a command to fail.
+const reloadPatience = time.Second
 
-// Reload makes the front read its configuration again.
+// Reload makes the front read its configuration again. A command that takes longer continues until
+// ctx ends: it may wait for clients.
 func (r *Running) Reload(ctx context.Context) error {
 	if r.FrontReload == "" {
 		return r.Signal(r.FrontRole(), syscall.SIGHUP)
 	}
-	ctx, cancel := context.WithTimeout(ctx, reloadPatience)
-	defer cancel()
 	words := r.fill(strings.Fields(r.FrontReload), "{conf}", r.confFile(), "{dir}", r.dir)
-	out, err := commandWith(ctx, r.env, r.dir, words[0], words[1:]...)
-	if err != nil {
-		return fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, Quoted(out))
+	ended := make(chan error, 1)
+	go func() {
+		out, err := commandWith(ctx, r.env, r.dir, words[0], words[1:]...)
+		if err != nil {
+			err = fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, Quoted(out))
+		}
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(reloadPatience):
+		return nil
 	}
-	return nil
 }
 
 // Ended reports whether the process of a role has ended.

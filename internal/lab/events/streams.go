@@ -189,11 +189,11 @@ func (h *happening) stream(ctx context.Context) error {
 	return errors.Join(err, endErr)
 }
 
-// checkEnd waits until a server that was reloaded or replaced accepts a new stream, and has a new
-// process if it was replaced. It returns an error if that takes too long.
+// checkEnd waits until a server that was reloaded or upgraded accepts a new stream, and after an
+// upgrade until it has a new process. It returns an error if that takes too long.
 func (h *happening) checkEnd(ctx context.Context) error {
 	last := h.streams.result.Phases[len(h.streams.result.Phases)-2].Step // the one before "end"
-	if last != Reload && last != Upgrade && last != Restart {
+	if last != Reload && last != Upgrade {
 		return nil
 	}
 	isNew := func(p proc.Process) bool {
@@ -201,7 +201,7 @@ func (h *happening) checkEnd(ctx context.Context) error {
 	}
 	for deadline := time.Now().Add(openTimeout); ; {
 		all, err := processes(h.running)
-		if err == nil && last != Reload && !slices.ContainsFunc(all, isNew) {
+		if err == nil && last == Upgrade && !slices.ContainsFunc(all, isNew) {
 			err = errors.New("no process has replaced the old one")
 		}
 		if err == nil {
