@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -260,6 +261,7 @@ func TestLatencyIsTheServersDelay(t *testing.T) {
 }
 
 func TestTraceReportsPhasesAndProgress(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	var order []string

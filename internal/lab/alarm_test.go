@@ -65,6 +65,7 @@ func twinIn(all *sample.Run, first, blocks int) *analyze.Row {
 
 // The control and its twin hardly differ, even on a busy machine.
 func TestTwinHardlyDiffers(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	testkit.NoRace(t, slowWithRace)
 	const blocks, much = 7, 1.5 // one more than an interval needs
 	var wrong error

@@ -8,11 +8,13 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 // Stacks of all contenders but the twin are sampled, or a note says why not.
 func TestProfilesAreSampled(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	run, _, err := lab.Weigh(t.Context(), lab.Options{
 		Root: programs.Root(t), Experiment: "hop", Only: []string{"tare"}, Profile: true,
 		Out: filepath.Join(t.TempDir(), "hop"),

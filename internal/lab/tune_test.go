@@ -58,6 +58,7 @@ func fileMax(t *testing.T, o lab.Options) string {
 
 // During a run the kernel has the write-up's settings that matter. After it they are restored.
 func TestTuneChangesKernelSettingsDuringTheRun(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	o := tuning(t)
 	during := ""
 	o.Progress = func(lab.Progress) { during = fileMax(t, o) }
@@ -78,6 +79,7 @@ func TestTuneChangesKernelSettingsDuringTheRun(t *testing.T) {
 }
 
 func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	t.Run("error", func(t *testing.T) {
 		o := tuning(t)
 		file := filepath.Join(o.Root, "contenders/http/contender.yaml")

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // detections runs a test with each way of detecting changes: by inotify, and by a check every
@@ -149,6 +150,7 @@ func TestChangesBecomeVisible(t *testing.T) {
 
 // A slow client gets the old contents of a large file, or an error.
 func TestChangeWhileSentIsDetected(t *testing.T) {
+	testkit.Long(t, "it changes files for seconds")
 	const size = 16 << 20 // more than sockets buffer
 	for name, change := range map[string]func(s *site) error{
 		"truncated":  func(s *site) error { return os.Truncate(s.path("large"), size/2) },

@@ -80,6 +80,7 @@ func same(got, want float64) bool { return math.Abs(got-want) <= 0.1*want }
 
 // System calls of a contender are counted by name, and page faults by process.
 func TestCallsPerRequestAreCounted(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	b.Measure = counted
 	again(t, b, func() error {
@@ -136,6 +137,7 @@ http {
 // Without keep-alive nginx opens a connection to the application for every request, otherwise
 // hardly any. The hop's traffic is that between nginx and the application.
 func TestHopsCountConnectionsAndTraffic(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	nginx := programs.Nginx(t)
 	for _, test := range []struct {
 		name, place, network, keep, how string
@@ -189,6 +191,7 @@ func hops(r *sample.Record, network string, opened float64) error {
 
 // Applications without a front have only the client's hop, on a port or on a socket.
 func TestApplicationWithoutFrontHasOneHop(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	for _, place := range []string{"{port}", "{socket}"} {
 		b := bench(t)
 		b.Measure = counted
@@ -209,6 +212,7 @@ func TestApplicationWithoutFrontHasOneHop(t *testing.T) {
 
 // Without the right to count, the record names what is missing, and the trial is carried out.
 func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	if os.Geteuid() == 0 {
 		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRightsNamesWhatIsMissing$",
 			"-test.v")

@@ -62,6 +62,7 @@ func shortWork(sum uint64) uint64 {
 
 // The functions of a program have the shares of its CPU time that they use.
 func TestSharesOfAProgram(t *testing.T) {
+	testkit.Long(t, "it measures for seconds")
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		t.Fatal(err)
