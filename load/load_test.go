@@ -200,6 +200,7 @@ func TestIPv6IsSupported(t *testing.T) {
 
 // Memory is allocated per connection and per second, not per request.
 func TestRequestsAllocateNothing(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	url := script(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		in := make([]byte, 4096) // a request comes in one piece
