@@ -193,6 +193,7 @@ func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 // MN-40: a client that pipelines without pause and reads nothing is limited in time by
 // WriteTimeout, and in memory in any case.
 func TestEndlessPipeliningIsLimited(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	var calls atomic.Int64
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 500 * time.Millisecond,

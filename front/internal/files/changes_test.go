@@ -34,6 +34,7 @@ func detections(t *testing.T, f func(t *testing.T, limits files.Limits)) {
 
 // After any change of files, the handler soon serves the new state.
 func TestChangesBecomeVisible(t *testing.T) {
+	testkit.Long(t, "it waits until changes become visible")
 	big, other := large(6, 400_000), large(7, 400_000)
 	for _, test := range []struct {
 		name, path   string
@@ -205,6 +206,7 @@ func overwrite(path string) error {
 // A file that is replaced all the time is never served as a mixture: all bytes are equal, and their
 // number is the announced one.
 func TestResponseIsNeverAMixture(t *testing.T) {
+	testkit.Long(t, "it changes files for seconds")
 	detections(t, func(t *testing.T, limits files.Limits) {
 		t.Parallel()
 		s := newSite(t)
