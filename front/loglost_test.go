@@ -12,10 +12,12 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/spool"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A long line neither loses the lines of other requests nor is truncated.
 func TestLongLinesAreNotTruncated(t *testing.T) {
+	testkit.Long(t, "it transfers much")
 	path := filepath.Join(t.TempDir(), "log")
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{
 		Steps: []conf.Step{conf.Return{Status: 204}}, Defaults: &conf.Settings{Logs: []conf.Log{{Path: path}}},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // mirrored serves /, mirrored to /copy, with handlers for both.
@@ -157,6 +158,7 @@ func TestMirrorOverTheNetwork(t *testing.T) {
 
 // Each mirror receives a copy, and two of the same path receive two, as from nginx.
 func TestSeveralMirrors(t *testing.T) {
+	testkit.Long(t, "it compares with nginx")
 	const block = `location / { mirror /a; mirror /b; mirror /b; proxy_pass http://%[1]s/main; }
 		location /a { internal; proxy_pass http://%[1]s/a; } location /b { internal; proxy_pass http://%[1]s/b; }`
 	for name, start := range map[string]func(server string) *testClient{

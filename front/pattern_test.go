@@ -15,6 +15,7 @@ import (
 // A regular expression that exceeds the limit of steps fails the request, as do regular expressions
 // that exceed the request's limit together. Then no other one is tried, and one line is logged.
 func TestRegexesShareABudget(t *testing.T) {
+	testkit.Long(t, "it waits for budgets")
 	const slow = `^/(?=(\w+\s?)*$)`
 	var locations []conf.Location
 	for i := range 40 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // cached returns a Config of a host that proxies everything to an upstream, with a cache.
@@ -220,6 +221,7 @@ func TestStaleResponseReplacesError(t *testing.T) {
 
 // Variables show the cache state and the attempts of an upstream that fails.
 func TestCacheStateOfFailuresIsLogged(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -37,6 +38,7 @@ func serveTare(t *testing.T, outer, block string) string {
 
 // Without buffering, the part of a body that has arrived is in the same write as the head.
 func TestFirstPieceFollowsHeadAtOnce(t *testing.T) {
+	testkit.Long(t, "it compares with nginx")
 	const block = `location / { proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://%[1]s; }
 		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }`
 	first := make(chan string)
@@ -77,6 +79,7 @@ func TestFirstPieceFollowsHeadAtOnce(t *testing.T) {
 // Without buffering, the end of a body is sent with its last bytes: END_STREAM is a flag of their
 // frame.
 func TestEndFollowsLastBytesAtOnce(t *testing.T) {
+	testkit.Long(t, "it compares with nginx")
 	const block = `location / { proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://%[1]s; }
 		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }
 		location /grpc { grpc_pass %[1]s; }`

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // relay forwards connections to a server, and counts the bytes.
@@ -72,6 +74,7 @@ func trafficLog(t *testing.T, outer, server string) (*testClient, func() string)
 
 // The bytes of upstream connections are those that pass them, whatever the framing.
 func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
+	testkit.Long(t, "it transfers much")
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Trailer", "X-End")

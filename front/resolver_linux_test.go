@@ -149,6 +149,7 @@ func TestServersWithResolveAreFollowed(t *testing.T) {
 // While DNS fails, old addresses stay in use, and one line of the log reports it. A reload changes
 // nothing about that.
 func TestOldAddressesStayWhileDNSFails(t *testing.T) {
+	testkit.Long(t, "it waits for a timeout")
 	s := dnstest.Start(t)
 	app := startContainer(t, "127.0.0.2")
 	good := dnstest.Response{Addresses: []string{"127.0.0.2"}}

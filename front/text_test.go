@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func newCompiler() *compiler {
@@ -155,6 +156,7 @@ func TestPatternStepsAreBounded(t *testing.T) {
 // A map whose regular expression exceeds its steps does not grant access, whatever uses its value:
 // its default might.
 func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
+	testkit.Long(t, "it waits for budgets")
 	dir := t.TempDir()
 	for name, text := range map[string]string{"public/x": "public", "passwords": "a:{PLAIN}b"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {

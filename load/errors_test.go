@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -52,6 +53,7 @@ func TestUnreachableServerEndsTheRun(t *testing.T) {
 }
 
 func TestErrorsAreCountedByKind(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	for _, test := range []struct {
 		name string
 		url  string

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -170,6 +171,7 @@ func responding(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) 
 const plain = "Content-Type: text/plain\r\n\r\n"
 
 func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	read := func(e load.Errors) uint64 { return e.Read }
 	timeout := func(e load.Errors) uint64 { return e.Timeout }
 	ok := load.Stdout(plain) + load.End(0, 0)

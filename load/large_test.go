@@ -18,6 +18,7 @@ func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 
 // A run keeps data per connection and per second, not per request, so its memory does not grow.
 func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	requests := uint64(300_000)
 	if isSlow() {
 		requests = 10_000_000

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -199,6 +200,7 @@ func TestIPv6IsSupported(t *testing.T) {
 
 // Memory is allocated per connection and per second, not per request.
 func TestRequestsAllocateNothing(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	url := script(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		in := make([]byte, 4096) // a request comes in one piece
@@ -260,6 +262,7 @@ func TestLatencyIsTheServersDelay(t *testing.T) {
 }
 
 func TestTraceReportsPhasesAndProgress(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	var order []string

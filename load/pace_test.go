@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -54,6 +55,7 @@ func spare(t *testing.T, p load.Plan) error {
 
 // Bytes received without a request are an error.
 func TestUnsolicitedBytesAreErrors(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	const late = 100 * time.Millisecond // long after a response, and before the next request
 	twice := func(c net.Conn, response string) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
@@ -77,6 +79,7 @@ func TestUnsolicitedBytesAreErrors(t *testing.T) {
 
 // A server may close idle connections. That is no error, and the connection is reopened.
 func TestClosedIdleConnectionIsNoError(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.IdleTimeout = 20 * time.Millisecond
 	server.Start()

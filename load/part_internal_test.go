@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // plannedThread is what one thread sends: its connections, the due times of its first requests, its
@@ -73,6 +75,7 @@ func randomPlan(rnd *rand.Rand) (Plan, []int) {
 
 // The parts of a plan together send exactly what one process sends.
 func TestPartsEqualTheWhole(t *testing.T) {
+	testkit.Long(t, "it computes all schedules")
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		p, threads := randomPlan(rnd)

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -365,9 +366,7 @@ func TestImpossibleSettingsAreRejected(t *testing.T) {
 
 // When the ports of a loopback address are used up, connections come from other addresses.
 func TestExhaustedLoopbackPortsAreReplaced(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes 9000 connections")
-	}
+	testkit.Long(t, "it makes 9000 connections")
 	o := observe(t, plainly, nil)
 	r := run(t, load.Plan{URL: o.URL, Connections: 8, Threads: 1, PerConnection: 1, Requests: 9000})
 	hosts := make(map[string]bool)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -301,6 +302,7 @@ func queue(capacity float64) http.HandlerFunc {
 
 // Without From, a closed loop sets the first rate; without a server, the search returns an error.
 func TestSearchStartsWithAClosedLoop(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	server := httptest.NewServer(queue(400))
 	defer server.Close()
 	s := load.Search{To: 1, Confirmations: 1}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -57,6 +58,7 @@ func TestCertificatesAreVerified(t *testing.T) {
 
 // A server that does not support TLS, or stops in the handshake, blocks nothing.
 func TestTLSFailuresAreErrors(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	plain := httptest.NewServer(nil)
 	defer plain.Close()
 	for name, test := range map[string]struct {

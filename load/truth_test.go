@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -40,6 +41,7 @@ func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
 // Requests without any response count with the time that they waited: all due ones in an open loop,
 // those that were sent in a closed one.
 func TestMissingResponsesCount(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +88,7 @@ func TestFirstBytePrecedesTheLast(t *testing.T) {
 
 // A Pace may change its rate during a run.
 func TestPaceFollowsItsSteps(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { n.Add(1) }))
 	defer server.Close()

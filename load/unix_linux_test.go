@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -39,6 +40,7 @@ func shortQueue(t *testing.T) (path string, l net.Listener) {
 // A unix socket refuses connections at once when its backlog is full. That is no error unless it
 // lasts.
 func TestFullBacklogIsRetried(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	path, l := shortQueue(t)
 	connected := false
 	r := runUntil(t, load.Plan{URL: "http+unix://" + path, Connections: 200, Timeout: 100 * time.Millisecond,

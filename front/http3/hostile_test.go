@@ -61,6 +61,7 @@ func TestClientThatNeverReads(t *testing.T) {
 
 // Streams without a request do not keep a connection open, and neither does a GET that never ends.
 func TestIncompleteRequestsEnd(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	s := serve(t, `server { listen ADDR quic; keepalive_timeout 500ms; client_header_timeout 500ms; return 200 text; }`)
 	for _, sent := range []string{
@@ -169,6 +170,7 @@ func (s *site) connect(c *clientConn, timeout time.Duration) (*quic.Conn, error)
 // A client that has not proved its address receives at most three times what it has sent, however
 // long the certificate is.
 func TestAmplificationIsLimited(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	s := serve(t, `server { listen ADDR quic; return 200 text; }`)
 	var names []string

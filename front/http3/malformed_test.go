@@ -10,10 +10,12 @@ import (
 
 	"github.com/tarehq/tare/front/http3"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The requests that quic-go rejects are those that isMalformed expects it to reject.
 func TestMalformedRequestsAreThoseOfQUICGo(t *testing.T) {
+	testkit.Long(t, "it compares many requests")
 	t.Parallel()
 	s := serve(t, `server { listen ADDR quic; location / { proxy_pass http://app; } }`,
 		server.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -14,6 +14,7 @@ import (
 	"github.com/quic-go/quic-go/quicvarint"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // appendInteger appends an integer with a prefix (RFC 7541, 5.1), whose first byte has other bits.
@@ -116,6 +117,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 
 // A request that is rejected on a connection that goes on is logged soon.
 func TestRejectedRequestIsLoggedSoon(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	s := serve(t, `log_format test '$status $request_uri'; server { listen ADDR quic; access_log DIR/access.log test;
 		return 200 text; }`)

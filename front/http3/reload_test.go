@@ -12,6 +12,7 @@ import (
 	"github.com/quic-go/quic-go"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // waiting is a handler whose requests wait.
@@ -53,6 +54,7 @@ func (s *site) begin(c *http.Client, app *waiting) (result chan string) {
 // A reload applies to the next request. If settings of connections change at an address, its
 // connections end after their requests, and no others do. No request is lost.
 func TestReloadAppliesToTheNextRequest(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	app := newWaiting()
 	const both = `server { listen ADDR quic; location / { return 200 first; } location /app { proxy_pass http://app; } }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // sameBlocks are locations of all kinds.
@@ -53,6 +54,7 @@ func describe(w http.ResponseWriter, r *http.Request) {
 
 // The same requests receive the same responses by HTTP/2 and by HTTP/3.
 func TestResponsesAreThoseOfHTTP2(t *testing.T) {
+	testkit.Long(t, "it compares many responses")
 	t.Parallel()
 	upstream := httptest.NewServer(http.HandlerFunc(describe))
 	defer upstream.Close()

@@ -165,6 +165,7 @@ func TestReloadChangesTheCollector(t *testing.T) {
 
 // https encrypts, and the certificate must be trusted.
 func TestCollectorMayUseTLS(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // leakable is a configuration with all that a reload shares or replaces. %d changes.
@@ -40,6 +41,7 @@ http {
 
 // 200 reloads, some of which fail, leave no goroutine, descriptor or memory behind.
 func TestReloadsLeakNothing(t *testing.T) {
+	testkit.Long(t, "it reloads 200 times")
 	dir := t.TempDir()
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

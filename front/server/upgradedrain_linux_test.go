@@ -14,6 +14,8 @@ import (
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // withoutSocket is upgradable without its unix socket.
@@ -81,6 +83,7 @@ func (s *site) neverReading(protocol string) {
 
 // A client that never reads holds up the end of an old process no longer than send_timeout.
 func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
+	testkit.Long(t, "it waits for a timeout")
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/3"} {
 		t.Run(strings.ReplaceAll(protocol, "/", ""), func(t *testing.T) {
 			s := newSiteWith(t, strings.Replace(upgradable, "location / {",

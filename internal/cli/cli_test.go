@@ -81,6 +81,7 @@ func busyAfter(requests int64) func() {
 }
 
 func TestScripts(t *testing.T) {
+	testkit.Long(t, "it runs programs")
 	cache := goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS")
 	withoutRace := usersTare(t)
 	testscript.Run(t, testscript.Params{

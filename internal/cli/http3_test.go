@@ -17,6 +17,7 @@ import (
 // A command that was built with HTTP/3 serves it, and loads a server by it. It also exports spans.
 // The default one reports how to build it.
 func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
+	testkit.Long(t, "it builds the command")
 	t.Parallel()
 	dir := openDir(t)
 	program := filepath.Join(dir, "tare")

@@ -9,11 +9,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // However requests fail at the limit of connections, no slot is lost: later requests get
 // connections, and no connection counts as used at the end.
 func TestFailuresLoseNoSlots(t *testing.T) {
+	testkit.Long(t, "it fails for seconds")
 	overAll(t, func(s *site) {
 		s.config.Settings.MaxConnsPerHost, s.config.Settings.MaxIdleConnsPerHost = 2, 2
 		s.serve(func(_ int, c speaker) {

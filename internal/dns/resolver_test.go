@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/dns"
 	"github.com/tarehq/tare/internal/dns/dnstest"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func resolver(t *testing.T, c dns.Config) *dns.Resolver {
@@ -162,6 +163,7 @@ func TestSilenceAboutIPv6DelaysLookupBriefly(t *testing.T) {
 
 // A lost packet about IPv4 does not cost a name its IPv4 addresses.
 func TestLostPacketAboutIPv4IsSentAgain(t *testing.T) {
+	testkit.Long(t, "it waits for a timeout")
 	s := dnstest.Start(t)
 	full := dnstest.Response{Addresses: []string{"10.0.0.1", "2001:db8::1"}, TTL: 70}
 	silent := full

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // endings are ways for a handler to end without returning.
@@ -95,6 +97,7 @@ func (s *site) exchangeAborted(text string) string {
 // The client receives what an aborted handler has written if it does with net/http, and at least as
 // much of it.
 func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
+	testkit.Long(t, "it transfers much")
 	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
 		isTLS := mode == "tls" || mode == "ServeTLS"
 		t.Run(mode, func(t *testing.T) {

@@ -27,6 +27,7 @@ const (
 // compares CPU time in one process. Its limit is so wide that only work that grows faster than the
 // input exceeds it.
 func TestWorkIsProportionalToInput(t *testing.T) {
+	testkit.Long(t, "it transfers much")
 	testkit.NoRace(t, "it multiplies the CPU time that is measured")
 	t.Run("HTTP", func(t *testing.T) { checkWork(t, httpServer, get, 0, hostile(), "read") })
 	t.Run("FastCGI", func(t *testing.T) {

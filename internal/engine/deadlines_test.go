@@ -216,6 +216,7 @@ func TestDeadlinesAreIndependent(t *testing.T) {
 // The same holds on shards, which have another clock. All cases wait concurrently. The timeouts are
 // so long that a handler sets its deadlines in time on a busy machine, too.
 func TestDeadlinesAreIndependentOnShards(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	var all sync.WaitGroup
 	defer all.Wait()

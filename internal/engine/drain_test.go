@@ -82,6 +82,7 @@ func TestDrainedBodyDoesNotEndSilently(t *testing.T) {
 // Clients that are still sending a large body when the response comes receive the response, and no
 // reset.
 func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	const clients, rounds, why = 8, 4, "too much"
 	content := make([]byte, 5<<20)
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {

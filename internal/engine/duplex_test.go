@@ -26,6 +26,7 @@ var uploads = map[string]struct{ head, body string }{
 
 // While a goroutine of a handler waits for the body, every other use of request and response works.
 func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	steps := map[string]func(w http.ResponseWriter, r *http.Request){
 		"write": func(w http.ResponseWriter, _ *http.Request) {},
 		"done": func(_ http.ResponseWriter, r *http.Request) {
@@ -154,6 +155,7 @@ func TestHijackEndsPendingRead(t *testing.T) {
 // A deadline set by a handler ends a Read or a Write that already waits, or that starts
 // concurrently.
 func TestDeadlineEndsPendingReadAndWrite(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		control, ended := http.NewResponseController(w), make(chan error, 1)
 		if r.Method == http.MethodPost {

@@ -36,6 +36,7 @@ func waitUntilReceived(t *testing.T, c *net.UnixConn) {
 // On shards a runner parks a connection whose request is incomplete. The responses are the same
 // wherever and however often that happens.
 func TestFCGIResponsesOnShardsAreIndependentOfSplit(t *testing.T) {
+	testkit.Long(t, "it splits responses at every byte")
 	someFCGIModes(t, func() *http.Server { return &http.Server{Handler: http.HandlerFunc(fcgiProbe)} },
 		func(s *fcgiSite) {
 			exchange := func(t *testing.T, pieces []string) string {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // rawHTTP2 is a client that writes any frames.
@@ -139,6 +140,7 @@ func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
 // A client that stops reading loses its connection, wherever the handlers run, and also while
 // another handler waits.
 func TestHTTP2StalledClientLosesConnection(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	for _, limit := range []string{"WriteByteTimeout", "SendTimeout", "WriteTimeout"} {
 		for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
 			for mode := range http2Modes {

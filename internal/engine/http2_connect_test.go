@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // inExtendedConnectProcess reports whether net/http offers extended CONNECT in this process.
@@ -273,6 +274,7 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 
 // Extended CONNECT is as net/http has it.
 func TestExtendedConnectIsThatOfNetHTTP(t *testing.T) {
+	testkit.Long(t, "it runs this test in another process")
 	if !inExtendedConnectProcess(t) {
 		return
 	}

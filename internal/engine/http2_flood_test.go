@@ -112,6 +112,7 @@ const (
 // slow form, which runs server and attackers in other processes, the server takes little memory,
 // and other clients wait no longer than those of net/http's server.
 func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
+	testkit.Long(t, "it sends many frames")
 	for name, f := range http2Floods() {
 		t.Run(name, func(t *testing.T) {
 			content := sync.OnceValue(func() []byte { return f.bytes(t) })

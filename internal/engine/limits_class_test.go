@@ -82,6 +82,7 @@ func differentFields(n int) string {
 // MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion to what it
 // sends.
 func TestClientsCannotAmplifyAllocation(t *testing.T) {
+	testkit.Long(t, "it measures memory")
 	testkit.NoRace(t, "it allocates, too")
 	check := func(name, text string, newServer func(*http.Server) server, readers ...string) {
 		t.Run(name, func(t *testing.T) {
@@ -192,6 +193,7 @@ func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 // MN-40: a client that pipelines without pause and reads nothing is limited in time by
 // WriteTimeout, and in memory in any case.
 func TestEndlessPipeliningIsLimited(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	var calls atomic.Int64
 	bothPaths(t, func() *http.Server {
 		return &http.Server{WriteTimeout: 500 * time.Millisecond,

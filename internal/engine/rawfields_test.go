@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -73,6 +74,7 @@ func sortedFields(response string) string {
 // A response with fields as they were received equals one with the same fields in its Header,
 // except for their order. Framing, persistence and the date are decided in the same way.
 func TestRawFieldsAreFramedAsOthers(t *testing.T) {
+	testkit.Long(t, "it compares many responses")
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { respondRaw(t, w, r) }), func(s *site) {
 		for index := range rawHeads {
 			for _, status := range []int{200, 201, 204, 304, 404} {

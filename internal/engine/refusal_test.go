@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Refused is called for each request that no handler sees, and for no other.
@@ -79,6 +80,7 @@ func received(reports chan string) string {
 
 // A head that is late is reported. A client that sends nothing is not.
 func TestLateHeadsAreReported(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	for _, c := range []struct{ name, send, want string }{
 		{"part of a line", "GET /x HT", "GET /x HT|||408"},
 		{"part of a head", "GET /x HTTP/1.1\r\nHost: a\r\nUser-Agent: ua\r\n", "GET /x HTTP/1.1|/x a|ua|408"},

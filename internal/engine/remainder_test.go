@@ -20,6 +20,7 @@ import (
 // response would cut that response in two. Their writes race with the end of the handler, which is
 // their own fault. The test therefore does not run with the race detector.
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	testkit.NoRace(t, "the handlers here are racy, on purpose")
 	var stop atomic.Bool
 	var lateCalls sync.WaitGroup

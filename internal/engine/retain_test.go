@@ -100,6 +100,7 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 // A small part of a large request that a program keeps holds neither the request nor its
 // connection.
 func TestKeptPartsHoldLittleMemory(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	testkit.NoRace(t, "it is slow with large heads")
 	got := make(chan any, 1)
 	someModes(t, handle(func(w http.ResponseWriter, r *http.Request) {

@@ -43,6 +43,7 @@ func writeForever(w http.ResponseWriter) {
 // A client that sends requests and reads nothing is disconnected, however short the responses are.
 // The limit is set by a handler, by the server, or by WriteTimeout.
 func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	const timeout = 50 * time.Millisecond
 	bounds := map[string]func(*engine.Server, *http.Server){
 		"by handler": func(_ *engine.Server, set *http.Server) {

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fileSenders send a file of a size, in the ways of handlers.
@@ -36,6 +38,7 @@ var fileSenders = map[string]func(w http.ResponseWriter, r *http.Request, f *os.
 
 // The kernel sends a large file: the process neither reads it nor holds it in memory.
 func TestLargeFileIsSentWithoutReading(t *testing.T) {
+	testkit.Long(t, "it transfers much")
 	const size, mostReads, mostAllocated = 100 << 20, 500, 8 << 20
 	name := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {

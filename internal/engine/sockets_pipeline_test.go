@@ -5,11 +5,14 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client that pipelines may need the first response before it allows the handler of the second
 // request to continue.
 func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	onShards(t, pipelinedResponsesAreNotHeldBack)
 }
 

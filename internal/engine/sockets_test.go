@@ -193,6 +193,7 @@ func blockedHandlerBlocksNoOtherConnection(t *testing.T, mode string) {
 
 // Connections that wait too long are closed: silent ones, slow heads, and idle ones.
 func TestWaitingConnectionsTimeOut(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	onShards(t, waitingConnectionsTimeOut)
 }

@@ -15,6 +15,7 @@ import (
 // An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls. The
 // limit includes the client's socket, which is of package net.
 func TestIdleTLSConnectionsAreSmall(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	testkit.NoRace(t, "it uses memory of its own")
 	const n, limit = 400, 8 << 10
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
@@ -50,6 +51,7 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 // An idle HTTP/2 connection over TLS holds little more: the session, and the fields that the client
 // has put into the table of HPACK.
 func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	testkit.NoRace(t, "it uses memory of its own")
 	const n, limit = 400, 10 << 10
 	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(

@@ -72,6 +72,7 @@ func quickly(trials *lab.Trials) {
 
 // The report names the fault of each contender that was built with one, and none of the twin.
 func TestFaultsAreNamed(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	testkit.NoRace(t, slowWithRace)
 	checkFaults(t, lab.Options{Adjust: quickly},
 		slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))

@@ -27,6 +27,7 @@ sweeps:
 
 // Trials at a fixed rate and sweeps follow those at saturation, and do not change their tables.
 func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	root := project(t)
 	testkit.WriteFile(t, filepath.Join(root, "experiments", "small", lab.ExperimentFile),
 		regimes)

@@ -108,6 +108,7 @@ func TestScenariosAreSelectedByName(t *testing.T) {
 // Scenarios of the experiment tls are measured, briefly and with few connections: one of each kind,
 // and with TARE_SLOW=1 all.
 func TestScenariosOfTLSAreMeasured(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	testkit.NoRace(t, slowWithRace)
 	kinds := []string{"HTTP/2 of 32 streams", "bodies of 1 MB by HTTP/1.1", "full handshakes", "resumed handshakes",
 		"idle connections of HTTP/2"}

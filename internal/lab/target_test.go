@@ -74,6 +74,7 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 
 // Each kind of scenario yields the figures of its targets. Values mean nothing in a short run.
 func TestTargetsAreMeasured(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	root := t.TempDir()
 	write := func(text string, path ...string) {
 		file := filepath.Join(append([]string{root}, path...)...)

@@ -5,11 +5,13 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 // A variant is another contender with its own name, title and settings. The other one is unchanged.
 func TestVariantsChangeSettings(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	root := programs.Root(t)
 	e, err := lab.ReadExperiment(filepath.Join(root, "experiments", "compress"))
 	if err != nil {

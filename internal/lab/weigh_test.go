@@ -116,6 +116,7 @@ func project(t *testing.T) string {
 // FastCGI applications are compared with one that speaks HTTP. The failure of one does not affect
 // the others.
 func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	run, _, err := lab.Weigh(context.Background(), lab.Options{Root: project(t), Experiment: "small"})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The law about imports: which package may import which. Do not change the tables to make a test
@@ -441,6 +443,7 @@ func TestLibraryHasNoDependencies(t *testing.T) {
 
 // HTTP/3 and OpenTelemetry are options: the default binary carries neither QUIC nor gRPC.
 func TestDefaultBinaryHasNoOptions(t *testing.T) {
+	testkit.Long(t, "it builds the command")
 	t.Chdir(root)
 	for tags, want := range map[string][]string{"": nil, "http3": {"github.com/quic-go/"},
 		"otel": {"go.opentelemetry.io/", "google.golang.org/grpc"}} {

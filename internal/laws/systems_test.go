@@ -16,12 +16,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Packages that build on other systems do, with their tests: their types are correct there. The
 // check reads all source, also of the standard library, so that nothing is compiled for a system on
 // which it never runs. "make lint" runs "go vet" for these systems.
 func TestArchitectureBuildsOnOtherSystems(t *testing.T) {
+	testkit.Long(t, "it builds all packages")
 	t.Chdir(root)
 	packages := strings.Fields(makeVariable(t, "PORTABLE"))
 	for _, system := range []struct {

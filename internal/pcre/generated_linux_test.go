@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -192,6 +193,7 @@ func (g generator) next(to *bytes.Buffer) generated {
 // Generated expressions match as with PCRE: at first, with the index of the subject, and with
 // memory of failures from the beginning.
 func TestGeneratedMatchesAreThoseOfPCRE(t *testing.T) {
+	testkit.Long(t, "it compares many matches")
 	t.Parallel()
 	bin, env := programs.PCRE2Test(t)
 	count := 3000

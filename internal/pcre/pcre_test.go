@@ -6,10 +6,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A match that needs too many steps fails, always after the same number, for each kind of step.
 func TestMatchFailsAtTheLimit(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	t.Parallel()
 	path := "/" + strings.Repeat("a", 3000)
 	for _, e := range []string{`^/(?=(a+)+b)`, `^(?:a?)*+b|(?=(?:a|aa)+$)(?:/a)+b|(a|aa)+?\1b`,

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A noiseModel makes the values of two contenders that cost the same, measured side by side.
@@ -240,6 +242,7 @@ func TestRatiosFindDifferences(t *testing.T) {
 // Adding starts until three intervals in a row are narrow causes hardly more false findings than a
 // fixed number of starts.
 func TestStoppingStartsByWidthCausesFewFalseFindings(t *testing.T) {
+	testkit.Long(t, "it simulates many runs")
 	runs, widths := 60, []float64{0.03}
 	if isSlow() {
 		runs, widths = 600, []float64{0.02, 0.03}

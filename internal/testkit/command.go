@@ -16,6 +16,8 @@ var errTimeout = errors.New("the program timed out")
 // Command returns a command that is killed and logged if it does not exit in time. It is for
 // programs that a test runs and waits for; Start is for programs that run beside the test.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
+	t.Helper()
+	Long(t, "it runs "+name)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), runTimeout, errTimeout)
 	t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, name, args...)

@@ -25,6 +25,7 @@ const endTimeout = 10 * time.Second
 // killed. The caller must not call c.Wait.
 func Start(t testing.TB, c *exec.Cmd) *Process {
 	t.Helper()
+	Long(t, "it starts "+c.Path)
 	ownGroup(c, syscall.SIGTERM)
 	if c.WaitDelay == 0 {
 		c.WaitDelay = endTimeout // a process outside the group may keep the output open

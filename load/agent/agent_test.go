@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/agent"
 )
@@ -107,6 +108,7 @@ func counting(t *testing.T) (url string, served *atomic.Int64) {
 
 // A run waits for its start, however it measures, and reports each of its requests.
 func TestRunWaitsForItsStart(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	for name, limit := range map[string]string{"duration": `"durationNs":1300000000`, "requests": `"requests":500`} {
 		t.Run(name, func(t *testing.T) {
 			prelude := int64(0)
@@ -184,6 +186,7 @@ func TestAgentRunsSeveralPlans(t *testing.T) {
 
 // The end of the input, a stop, and the end of the context end a run early, with its result.
 func TestRunEndsEarly(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	url, _ := counting(t)
 	for name, end := range map[string]func(*served){
 		"stop":  func(s *served) { s.send(t, `{"stop":true}`) },

@@ -100,6 +100,7 @@ func server(t testing.TB) (url string, served *atomic.Int64) {
 
 // Several agents send a plan once, and their figures are those of all their requests.
 func TestFleetIsOneGenerator(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	url, served := server(t)
 	f := open(t, 3, fleet.Options{})
 	const n = 2000
@@ -143,6 +144,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 
 // The fleet serves a Search, whose runs follow each other.
 func TestFleetServesASearch(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	url, _ := server(t)
 	f := open(t, 2, fleet.Options{})
 	found, err := load.Search{From: 50, To: 100, Step: 300 * time.Millisecond, Confirmations: 1, Run: f.Run}.
@@ -153,6 +155,7 @@ func TestFleetServesASearch(t *testing.T) {
 }
 
 func TestErrorsAreThoseOfOneProcess(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	f := open(t, 2, fleet.Options{})
 	_, err := f.Run(context.Background(), load.Plan{URL: "ftp://x", Connections: 4})
 	if bad, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(bad.Reason, "ftp") {
@@ -176,6 +179,7 @@ func TestErrorsAreThoseOfOneProcess(t *testing.T) {
 
 // MaxErrors limits the errors of all agents together, and an interrupt keeps the figures.
 func TestRunsEndEarly(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	url, _ := server(t)
 	f := open(t, 2, fleet.Options{})
 	p := load.Plan{URL: url, Connections: 4, Duration: time.Hour}
@@ -197,6 +201,7 @@ func TestRunsEndEarly(t *testing.T) {
 // An agent that dies or freezes is named, and its seconds are in the figures. A frozen one ends
 // once it is continued.
 func TestLostAgentsAreNamedAndCounted(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	for name, test := range map[string]struct {
 		signal  syscall.Signal
 		policy  fleet.OnLoss
@@ -255,6 +260,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 
 // A clock that is an hour ahead or behind does not matter.
 func TestSkewedClocksHaveNoEffect(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -289,6 +295,7 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 
 // Hosts without a working agent are errors, and nothing stays.
 func TestUnusableHostsAreErrors(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/fleet"
 )
@@ -47,6 +48,7 @@ func (b bender) Write(line []byte) (int, error) {
 
 // An agent whose records are false is lost, with the reason, and does not harm the others.
 func TestFalseRecordsLoseTheAgent(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +92,7 @@ func TestFalseRecordsLoseTheAgent(t *testing.T) {
 
 // A login shell may print much, and may not end its last line.
 func TestLoginShellsMayPrint(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	own, _ := programFor(t, 0)
 	elsewhere(t, "Linux", ownMachine(t))
 	bin := strings.Split(os.Getenv("PATH"), ":")[0]
@@ -111,6 +114,7 @@ func TestLoginShellsMayPrint(t *testing.T) {
 // A command that is interrupted receives SIGTERM first: ssh then restores the terminal. One that
 // ignores it is killed.
 func TestCommandsCanRestoreTheTerminal(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	restored, ready := filepath.Join(t.TempDir(), "restored"), filepath.Join(t.TempDir(), "ready")
 	if err := syscall.Mkfifo(ready, 0o600); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/fleet"
 )
@@ -62,6 +63,7 @@ func podJSON(name, phase, more, state string) string {
 const runningState = `{"running":{"startedAt":"2026-01-01T00:00:00Z"}}`
 
 func TestJobRunsAPlan(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	dir := cluster(t)
 	put(t, dir, "pods", `{"items":[`+podJSON("p0", "Running", "", runningState)+","+
 		podJSON("p1", "Running", "", runningState)+`]}`)

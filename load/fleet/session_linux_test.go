@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/agent"
 	"github.com/tarehq/tare/load/fleet"
@@ -16,6 +17,7 @@ import (
 
 // A session of an agent is one of this process, over the channel.
 func TestSessionOfAnAgent(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	url, served := server(t)
 	f := open(t, 1, fleet.Options{})
 	ctx := context.Background()
@@ -99,6 +101,7 @@ func slice(t *testing.T, s *fleet.Session, counts bool, served *atomic.Int64) ui
 
 // An agent that dies or freezes in a slice is an error that names it.
 func TestSessionOfALostAgent(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	for name, test := range map[string]struct {
 		signal  syscall.Signal
 		silence time.Duration

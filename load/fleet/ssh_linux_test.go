@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/fleet"
 )
@@ -81,6 +82,7 @@ func ownMachine(t *testing.T) string {
 
 // Each host receives the program for its architecture, once.
 func TestSSHCopiesTheProgramOfTheArchitecture(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	own, ownName := programFor(t, 0)
 	risc, riscName := programFor(t, elfRISCV)
 	for machine, test := range map[string]struct {
@@ -120,6 +122,7 @@ func TestSSHCopiesTheProgramOfTheArchitecture(t *testing.T) {
 
 // A host that no program fits is an error that says what to build, and nothing is copied.
 func TestSSHReportsAMissingProgram(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	own, _ := programFor(t, 0)
 	risc, _ := programFor(t, elfRISCV)
 	for _, test := range []struct{ system, machine, want string }{

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // detections runs a test with each way of detecting changes: by inotify, and by a check every
@@ -33,6 +34,7 @@ func detections(t *testing.T, f func(t *testing.T, limits files.Limits)) {
 
 // After any change of files, the handler soon serves the new state.
 func TestChangesBecomeVisible(t *testing.T) {
+	testkit.Long(t, "it waits until changes become visible")
 	big, other := large(6, 400_000), large(7, 400_000)
 	for _, test := range []struct {
 		name, path   string
@@ -149,6 +151,7 @@ func TestChangesBecomeVisible(t *testing.T) {
 
 // A slow client gets the old contents of a large file, or an error.
 func TestChangeWhileSentIsDetected(t *testing.T) {
+	testkit.Long(t, "it changes files for seconds")
 	const size = 16 << 20 // more than sockets buffer
 	for name, change := range map[string]func(s *site) error{
 		"truncated":  func(s *site) error { return os.Truncate(s.path("large"), size/2) },
@@ -203,6 +206,7 @@ func overwrite(path string) error {
 // A file that is replaced all the time is never served as a mixture: all bytes are equal, and their
 // number is the announced one.
 func TestResponseIsNeverAMixture(t *testing.T) {
+	testkit.Long(t, "it changes files for seconds")
 	detections(t, func(t *testing.T, limits files.Limits) {
 		t.Parallel()
 		s := newSite(t)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/syslog"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A message begins as nginx's do.
@@ -112,6 +113,7 @@ func TestMessagesAreSent(t *testing.T) {
 
 // A server that receives nothing costs one wait for all lines of a Write, and Close ends it.
 func TestStuckServerDoesNotHoldLinesUp(t *testing.T) {
+	testkit.Long(t, "it waits for a timeout")
 	path := filepath.Join(t.TempDir(), "s")
 	server, err := net.ListenPacket("unixgram", path)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const (
@@ -48,6 +50,7 @@ func busyHandler(left chan<- bool) http.HandlerFunc {
 // A loop reads from a connection that it has accepted before epoll reports that. Events of further
 // input, of its end, and of room for output still come.
 func TestConnectionsAcceptedByBusyLoopWork(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	left := make(chan bool, 1)
 	s := serveOn(t, tcpListener(t), busyHandler(left))

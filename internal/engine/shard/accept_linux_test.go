@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestShardsAcceptEquallyManyConnections(t *testing.T) {
@@ -173,6 +175,7 @@ func (s *site) rest() (descriptors int, heap uint64) {
 
 // Connections that come and go leave neither descriptors nor memory behind.
 func TestConnectionsLeaveNothingBehind(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	defer debug.SetGCPercent(debug.SetGCPercent(99)) // servers reserve no memory
 	conns := 6000
 	if os.Getenv("TARE_SLOW") != "" {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // tlsSite is a server whose TLS connections are served on shards.
@@ -148,6 +149,7 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 
 // Clients that do not continue their handshakes lose their connections in favor of newer ones.
 func TestStalledHandshakesAreLimited(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	const surplus = 100
 	s := newTLSSite(t, nil)
 	hello := firstMessage(t)
@@ -222,6 +224,7 @@ func TestFailingTLSConfigEndsOnlyItsConnection(t *testing.T) {
 
 // Shutdown does not wait for clients that do not continue their handshakes.
 func TestShutdownEndsHandshakes(t *testing.T) {
+	testkit.Long(t, "it waits for a timeout")
 	t.Parallel()
 	s := newTLSSite(t, nil)
 	c := s.dial()

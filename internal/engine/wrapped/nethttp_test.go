@@ -19,6 +19,7 @@ import (
 // shards and on the goroutine path. Those that fail with net/http itself do not count: some fail in
 // the modes that were added, and some depend on what the port replaces.
 func TestServerTestsOfNetHTTPPass(t *testing.T) {
+	testkit.Long(t, "it runs net/http's tests")
 	v := testkit.Release()
 	if isKnown := slices.Contains([]string{"go1.26", "go1.27"}, version.Lang(v)); !isKnown ||
 		testkit.NetHTTPPrecedes("go1.26.8", "go1.27.0") {

@@ -23,6 +23,7 @@ import (
 )
 
 func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
+	testkit.Long(t, "it runs benchmarks")
 	root := programs.Root(t)
 	names, err := lab.Experiments(filepath.Join(root, "experiments"), lab.Benchmarks)
 	if err != nil || len(names) == 0 {
@@ -148,6 +149,7 @@ targets:
 
 // A failed benchmark is reported, tried twice, and does not affect the others.
 func TestFailuresAreIsolated(t *testing.T) {
+	testkit.Long(t, "it runs benchmarks")
 	root := project(t, small)
 	var messages []string
 	run, dir, err := benchmark.Weigh(context.Background(), lab.Options{
@@ -193,6 +195,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 }
 
 func TestInterruptEndsRunningBenchmark(t *testing.T) {
+	testkit.Long(t, "it runs benchmarks")
 	root := project(t, small)
 	pidFile := filepath.Join(root, "pid")
 	t.Setenv("TARE_TEST_PID", pidFile)
@@ -224,6 +227,7 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 }
 
 func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
+	testkit.Long(t, "it runs benchmarks")
 	root := project(t, small)
 	var orders [3][]string
 	for i, seed := range []uint64{7, 7, 8} {
@@ -298,6 +302,7 @@ counts:
 
 // Targets of benchmarks are compared like those of servers.
 func TestTargetsOfBenchmarks(t *testing.T) {
+	testkit.Long(t, "it runs benchmarks")
 	root := project(t, targeted)
 	for name, text := range map[string]string{
 		"one": "package a\n\nimport \"testing\"\n\nfunc BenchmarkOneA(b *testing.B) { b.ReportMetric(1, \"laps/op\") }\n",

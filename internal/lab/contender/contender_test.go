@@ -133,6 +133,7 @@ func start(ctx context.Context, s *contender.Stage, c *contender.Contender,
 }
 
 func TestStopEndsWhatStartStarted(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	cpus, err := contender.AllCPUs()
 	if err != nil {
@@ -192,6 +193,7 @@ func TestErrorsQuoteTheReason(t *testing.T) {
 }
 
 func TestStartReportsFailures(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -227,6 +229,7 @@ func TestStartReportsFailures(t *testing.T) {
 }
 
 func TestStartReportsThatPortIsInUse(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -241,6 +244,7 @@ func TestStartReportsThatPortIsInUse(t *testing.T) {
 
 // A port is not chosen again while its contender runs, even if nothing listens on it.
 func TestPortIsClaimedByOneContender(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	port := 100_000 + 2*os.Getpid() // claims are the machine's; another run of this test has others
 	candidates := []int{port, port, port + 1}
 	s := stage(t, contender.StageOptions{Ports: func() (int, error) {
@@ -284,6 +288,7 @@ func TestTooLongSocketPathIsRejected(t *testing.T) {
 }
 
 func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
 	if err != nil {
@@ -308,6 +313,7 @@ func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
 }
 
 func TestStopEndsChildrenInOtherSessions(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1})
 	if err != nil {
@@ -336,6 +342,7 @@ func running(t *testing.T, commandLine string) bool {
 
 // When the lab's process is killed, the guard ends its processes.
 func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	guard := exec.Command(os.Args[0], "play", "guard")
 	in, err := guard.StdinPipe()
 	if err != nil {

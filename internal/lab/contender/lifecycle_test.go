@@ -12,11 +12,13 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A process of a contender can be ended and started again, at the same address. Other replicas
 // serve meanwhile.
 func TestProcessesStartAgain(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1, Replicas: 2, Files: 300})
 	if err != nil {

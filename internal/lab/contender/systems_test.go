@@ -125,6 +125,7 @@ func TestSourceLinesAreCountedWithoutComments(t *testing.T) {
 }
 
 func TestPlaceholdersAreReplaced(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	dir := t.TempDir()
 	site := filepath.Join(dir, "site")
 	write(t, "a page", site, "page.txt")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // countingListener counts connections and the bytes written to them.
@@ -170,6 +171,7 @@ func TestResponsesInAnyRecordsAreRead(t *testing.T) {
 
 // Each kind of invalid response has its error.
 func TestInvalidFastCGIResponsesAreRejected(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	head := record(stdout, "A: b\n\nhello", 0)
 	for want, response := range map[string]string{
 		"unexpected EOF":                                          "",

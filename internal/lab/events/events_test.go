@@ -102,6 +102,7 @@ func weigh(t *testing.T, experiment string) *sample.Run {
 // Each request has one outcome. While the application is dead, connections are refused; while its
 // socket is kept open, they wait.
 func TestRestartsAreCounted(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	r := weigh(t, head+`cases:
   - name: crash
     title: crash
@@ -134,6 +135,7 @@ func TestRestartsAreCounted(t *testing.T) {
 
 // A crowd keeps its connections open, whatever it does.
 func TestCrowdsGather(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	for _, behavior := range []string{events.Headers, events.Uploads, events.Reads} {
 		t.Run(behavior, func(t *testing.T) {
 			r := weigh(t, head+`crowd: {behavior: `+behavior+`, connections: 60, over: 500ms, every: 100ms, bytes: 1}

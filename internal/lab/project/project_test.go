@@ -99,6 +99,7 @@ func TestExperimentsAreEmbedded(t *testing.T) {
 
 // Many calls at once have one result, and leave nothing else behind.
 func TestUnpackIsSafeAtOnce(t *testing.T) {
+	testkit.Long(t, "it unpacks the project")
 	cache := filepath.Join(t.TempDir(), "cache")
 	roots := make([]string, 8)
 	var all sync.WaitGroup

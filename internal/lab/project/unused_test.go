@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // unpackFor unpacks the project of a version.
@@ -31,6 +33,7 @@ func age(t *testing.T, dir string, by time.Duration) {
 // Folders of the cache that were not used for long are removed, unless a process uses them or they
 // are not of a project.
 func TestUnusedFoldersAreRemoved(t *testing.T) {
+	testkit.Long(t, "it unpacks the project")
 	const longAgo, recently = maxUnused + time.Hour, maxUnused - time.Hour
 	cache := t.TempDir()
 	unused, inUse, recent := unpackFor(t, cache, "v1"), unpackFor(t, cache, "v2"), unpackFor(t, cache, "v3")
@@ -80,6 +83,7 @@ func wantFolders(t *testing.T, cache string, want ...string) {
 
 // A project is complete until it is closed, even if other processes remove and unpack it at once.
 func TestOpenProjectIsComplete(t *testing.T) {
+	testkit.Long(t, "it unpacks the project")
 	cache := t.TempDir()
 	all, err := embedded()
 	if err != nil {

@@ -50,6 +50,7 @@ func open(t *testing.T, address string) (*remote.Generator, error) {
 
 // A run calls its hooks while no request is in flight, and TLS sessions are resumed.
 func TestRunMeasuresBetweenItsHooks(t *testing.T) {
+	testkit.Long(t, "it starts agents")
 	g, err := open(t, "")
 	if err != nil {
 		t.Fatal(err)

@@ -76,6 +76,7 @@ func same(got, want float64) bool { return math.Abs(got-want) <= 0.1*want }
 
 // System calls of a contender are counted by name, and page faults by process.
 func TestCallsPerRequestAreCounted(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	b.Measure = counted
 	again(t, b, func() error {
@@ -115,6 +116,7 @@ func callsPerRequest(plain, chatty *sample.Record) error {
 
 // Without the right to count, the record names what is missing, and the trial is carried out.
 func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	if os.Geteuid() == 0 {
 		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRightsNamesWhatIsMissing$",
 			"-test.v")

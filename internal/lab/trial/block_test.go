@@ -19,6 +19,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // company returns a block of contenders that this binary plays, by their roles. The first is the
@@ -55,6 +56,7 @@ func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*sample.Recor
 // record of a contender is the sum of its slices. A slice without a response is left out: on a busy
 // machine a contender may not run meanwhile.
 func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	roles := []string{"server", "server+", "server++", "server+++", "server++++", "server+++++", "closes"}
 	var rates map[string][]float64 // before the warm-up, after it, and after each round but the last
@@ -148,6 +150,7 @@ func checkSlices(t *testing.T, r *sample.Record, complete bool) {
 }
 
 func TestDeadContenderDoesNotDisturbTheOthers(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	again(t, b, func() error { // on a busy machine one may seem restless, or not have enough requests to die
 		records := block(t, b, company("server", "dies", "server+", "never"))
@@ -166,6 +169,7 @@ func TestDeadContenderDoesNotDisturbTheOthers(t *testing.T) {
 // comparison. On a busy machine another one may seem restless, because it does late what its
 // warm-up has left, or because its last responses take long. The block is then repeated.
 func TestRestlessContenderIsMeasuredAlone(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	again(t, b, func() error {
 		records := block(t, b, company("server", "restless", "server+"))
@@ -186,6 +190,7 @@ func TestRestlessContenderIsMeasuredAlone(t *testing.T) {
 
 // If one process may not have the connections to all contenders, each contender is measured alone.
 func TestContendersWithTooManyConnectionsAreMeasuredAlone(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
@@ -204,6 +209,7 @@ func TestContendersWithTooManyConnectionsAreMeasuredAlone(t *testing.T) {
 }
 
 func TestInterruptedBlockLeavesNoProcesses(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	k, turns := company("server", "server+"), 0
@@ -254,6 +260,7 @@ func threadsBoundTo(t *testing.T, cpus []int) (tids []int) {
 // At a fixed rate, slices send the requests that are due, and no others. Fewer are due if a busy
 // machine begins the slices late.
 func TestSlicesAtAFixedRateSendRequestsThatAreDue(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	const rate = 500
 	b := bench(t)
 	k := company("server", "server+")
@@ -282,6 +289,7 @@ func TestSlicesAtAFixedRateSendRequestsThatAreDue(t *testing.T) {
 
 // Without the control nothing can be compared: the block ends, and the others have not failed.
 func TestBlockEndsWhenItsControlDies(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	again(t, b, func() error {
 		records := block(t, b, company("dies", "server"))
@@ -296,6 +304,7 @@ func TestBlockEndsWhenItsControlDies(t *testing.T) {
 }
 
 func TestControlDoesNotFailWithTheOnlyOtherContender(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	again(t, b, func() error {
 		records := block(t, b, company("server", "dies"))
@@ -311,6 +320,7 @@ func TestControlDoesNotFailWithTheOnlyOtherContender(t *testing.T) {
 
 // A contender that an earlier block measured alone stays alone. With Together all members do.
 func TestContendersStayAlone(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	k, b := company("server", "server+", "server++"), bench(t)
 	k.Alone = map[string]string{"server+": "it did not sleep"}
 	var records map[string]*sample.Record

@@ -173,6 +173,7 @@ func slot(cores int) trial.Slot {
 }
 
 func TestTrialMeasuresContender(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	before := allCPUs(t)
 	for _, cores := range []int{1, 0} {
 		weigh(t, bench(t), actor("server"), cores, func(r *sample.Record) error {
@@ -206,6 +207,7 @@ func TestTrialMeasuresContender(t *testing.T) {
 // A contender without a response in the measured time is measured for longer: it is slow and has
 // not failed.
 func TestSlowContenderIsMeasuredForLonger(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	b.Warmup, b.Measure = 0, ponder/8
 	r, err := b.Run(context.Background(), actor("ponders"), slot(1))
@@ -218,6 +220,7 @@ func TestSlowContenderIsMeasuredForLonger(t *testing.T) {
 }
 
 func TestLoadHasTheFormOfTheRequest(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	b.Request.Version, b.Request.Header = "1.0", []string{"X-A: b", "Connection: Keep-Alive"}
 	for _, perConnection := range []int{0, 1} {
@@ -236,6 +239,7 @@ func TestLoadHasTheFormOfTheRequest(t *testing.T) {
 
 // A contender is loaded at its address and in its protocol, in a folder of any name.
 func TestDirectLoadWithoutFront(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	folder := filepath.Join(t.TempDir(), "a:b%2Fc?d#e f")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
@@ -299,6 +303,7 @@ func TestRecordSumsProcesses(t *testing.T) {
 
 // In the measured time a machine accepts at least the connections that the generator opens.
 func TestMachineAcceptedIncludesTheGenerators(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	weigh(t, bench(t), actor("closes"), 1, func(r *sample.Record) error {
 		if r.Load.Connects == 0 || r.MachineAccepted < r.Load.Connects/2 {
 			return fmt.Errorf("%d opened, %d accepted", r.Load.Connects, r.MachineAccepted)
@@ -308,6 +313,7 @@ func TestMachineAcceptedIncludesTheGenerators(t *testing.T) {
 }
 
 func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	again(t, b, func() error { // on a busy machine it may not have enough requests to die
 		r, err := b.Run(context.Background(), actor("dies"), slot(1))

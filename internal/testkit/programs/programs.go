@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Root returns the project's root folder.
@@ -36,6 +37,7 @@ func Root(t testing.TB) string {
 // does.
 func Tools(t testing.TB) *contender.Tools {
 	t.Helper()
+	testkit.Long(t, "it needs a real program")
 	return &contender.Tools{Cache: filepath.Join(Root(t), ".cache"), Checkout: Root(t), Logf: t.Logf}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // maxLogged limits how much of a server's log a failed test prints.
@@ -30,6 +32,7 @@ type Site struct {
 // Start starts the server's first process. The process must call ExitWithTest.
 func (s *Site) Start(c *exec.Cmd) {
 	s.Helper()
+	testkit.Long(s, "it starts "+c.Path)
 	// orphans become children of the test, which can then wait for them
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		s.Fatal(err)
