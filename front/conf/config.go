@@ -295,13 +295,10 @@ type Files struct {
 	AliasPath string
 	// Index are the names of files that are served for a directory. Nil is index.html.
 	Index []Text
-	// RandomIndex serves a random file of a directory, unless that has none. Names that begin with
-	// a dot are omitted.
-	RandomIndex bool
 	// Listing lists directories without an index.
 	Listing bool
-	// ListingFormat is "html", "json", "jsonp" or "xml"; "" is "html". Pages in HTML have exact
-	// sizes unless RoundSizes is set, and times of UTC unless LocalTimes is set.
+	// ListingFormat is "html" or "json"; "" is "html". Pages in HTML have exact sizes unless
+	// RoundSizes is set, and times of UTC unless LocalTimes is set.
 	ListingFormat          string
 	RoundSizes, LocalTimes bool
 	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients
