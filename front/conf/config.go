@@ -174,13 +174,6 @@ type Settings struct {
 	RecursiveErrors bool
 	// Logs are the access logs.
 	Logs []Log
-	// LogCache says which files of logs with variables in their paths stay open.
-	LogCache struct {
-		Max      int           // number of files that are remembered
-		MinUses  int           // lines after which a file stays open
-		Inactive time.Duration // time without a line after which a file is closed
-		Valid    time.Duration // time after which it is checked whether the path still leads to the file
-	}
 	// LogSubrequest also logs copies of requests, and requests for AuthRequest.
 	LogSubrequest bool
 	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.

@@ -61,7 +61,6 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		MaxRanges:         maxRanges(s),
 	}
 	lingering(s, set)
-	t.logCache(s, set)
 	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
 	set.MaxBody = maxBody(s)
 	set.MaxHeaders = s.number("max_headers")

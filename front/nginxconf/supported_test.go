@@ -149,8 +149,6 @@ func samples() map[string][]sample {
 		"access_log": at("location", "access_log x;", "access_log x combined if=$host;",
 			"access_log x$host;",
 			"access_log syslog:server=a;"),
-		"open_log_file_cache": {{"location", "open_log_file_cache max=3;", "access_log x$host;"},
-			{"location", "open_log_file_cache max=3 inactive=1s min_uses=2 valid=2s;", "access_log x$host;"}},
 		"log_subrequest":      at("location", "log_subrequest on;"),
 		"stub_status":         at("location", "stub_status;", "stub_status prometheus;"),
 		"add_header":          at("location", "add_header A b;", "add_header A b always;"),
