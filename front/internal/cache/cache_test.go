@@ -195,19 +195,6 @@ func TestConditionsAndRangesApply(t *testing.T) {
 	}
 }
 
-func TestSeveralRangesBecomeMultipart(t *testing.T) {
-	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		s.responds(200, "0123456789", "Cache-Control: max-age=60")
-		s.get()
-		synctest.Wait()
-		g := s.get("Range: bytes=0-1,5-6")
-		if g.status != 206 || !strings.Contains(g.body, "Content-Range: bytes 0-1/10\r\n") ||
-			!strings.Contains(g.body, "\r\n\r\n56\r\n") {
-			t.Errorf("got %+v", g)
-		}
-	})
-}
-
 // If the origin does not announce the length, a range is ignored, and no condition waits for the
 // end.
 func TestConditionsOfUnknownLength(t *testing.T) {
@@ -277,16 +264,6 @@ func TestRefusedResponseIsNotStored(t *testing.T) {
 		request().want(t, cache.StateExpired, 200, "four")
 		synctest.Wait()
 		request().want(t, cache.StateHit, 200, "four")
-	})
-}
-
-func TestMinUsesDelaysStoring(t *testing.T) {
-	inBubble(t, conf.CachePolicy{MinUses: 3}, func(t *testing.T, s *site) {
-		s.responds(200, "x", "Cache-Control: max-age=60")
-		for _, state := range []cache.State{cache.StateMiss, cache.StateMiss, cache.StateMiss, cache.StateHit} {
-			s.get().want(t, state, 200, "x")
-			synctest.Wait()
-		}
 	})
 }
 
