@@ -195,6 +195,19 @@ func TestConditionsAndRangesApply(t *testing.T) {
 	}
 }
 
+func TestSeveralRangesBecomeMultipart(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "0123456789", "Cache-Control: max-age=60")
+		s.get()
+		synctest.Wait()
+		g := s.get("Range: bytes=0-1,5-6")
+		if g.status != 206 || !strings.Contains(g.body, "Content-Range: bytes 0-1/10\r\n") ||
+			!strings.Contains(g.body, "\r\n\r\n56\r\n") {
+			t.Errorf("got %+v", g)
+		}
+	})
+}
+
 // If the origin does not announce the length, a range is ignored, and no condition waits for the
 // end.
 func TestConditionsOfUnknownLength(t *testing.T) {
