@@ -26,7 +26,6 @@ type fileSet struct {
 	handlerKind handlerKind    // of handler and roots
 
 	index         []text
-	random        bool // a random file comes before the index
 	listing       listing
 	precompressed []precompressed
 	types         *mediaTypes
@@ -147,11 +146,6 @@ func (f *fileSet) directory(x *exchange) outcome {
 		return out
 	}
 	defer p.leave()
-	if f.random {
-		if out := f.redirectToRandom(x, &p); out != proceed {
-			return out
-		}
-	}
 	isChecked := false
 	for i := range f.index {
 		name := f.index[i].eval(x)
@@ -202,18 +196,6 @@ func (f *fileSet) logForbidden(x *exchange) {
 		full, _ := f.fullName(x, x.path)
 		x.errorf(levelError, "directory index of %q is forbidden", full)
 	}
-}
-
-// redirectToRandom redirects internally to a random file of a directory, if it has any.
-func (f *fileSet) redirectToRandom(x *exchange, p *filePlace) outcome {
-	name, status := p.handler.RandomFile(p.name)
-	switch {
-	case status != 0:
-		return x.fail(status)
-	case name != "":
-		return x.redirect(x.path+name, x.args)
-	}
-	return proceed
 }
 
 // directoryStatus returns 200 if the place is a directory, otherwise the status of the error.
@@ -354,7 +336,7 @@ func (c *compiler) files(loc *location, from *conf.Location) (*fileSet, error) {
 func (c *compiler) newFiles(key filesKey) (*fileSet, error) {
 	settings := key.rules.settings
 	s := &settings.Files
-	f := &fileSet{random: s.RandomIndex, types: c.mediaTypes(s), precompressed: precompressedOf(s),
+	f := &fileSet{types: c.mediaTypes(s), precompressed: precompressedOf(s),
 		prefix: key.prefix, alias: s.Alias != ""}
 	var err error
 	if f.listing, err = newListing(s); err != nil {

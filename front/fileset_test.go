@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -51,48 +50,6 @@ func TestNothingOutsideIsServed(t *testing.T) {
 		if got := get(t, h, target); want != "" && got.body != want || want == "" && got.status != 404 {
 			t.Errorf("%s: %d %q", target, got.status, got.body)
 		}
-	}
-}
-
-func TestFileOptionsApply(t *testing.T) {
-	dir := site(t, "x.txt", "x.txt.gz", "y.css", "d/z", "real")
-	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
-	at := func(path string, f conf.Files) conf.Location {
-		f.Alias = conf.Text(dir + "/")
-		return conf.Location{Path: path, Settings: &conf.Settings{Files: f}}
-	}
-	locations := []conf.Location{
-		at("/gz/", conf.Files{Precompressed: []string{"gzip"}}),
-		at("/plain/", conf.Files{NoEtag: true, Types: map[string]string{"css": "text/x"}, DefaultType: "a/b",
-			Charset: "koi8-r", CharsetTypes: []string{"text/x"}}), at("/list/", conf.Files{Listing: true}),
-	}
-	if runtime.GOOS == "linux" {
-		locations = append(locations, at("/links/", conf.Files{}), at("/nolinks/",
-			conf.Files{DisableSymlinks: "on"}))
-	}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: locations}}})
-	check := func(target string, status int, body, name, value string, fields ...string) {
-		t.Helper()
-		got := get(t, h, target, fields...)
-		if got.status != status || !strings.Contains(got.body, body) || got.header.Get(name) != value {
-			t.Errorf("%s: %d %q, %s %q, want %d %q %q", target, got.status, got.body, name, got.header.Get(name),
-				status, body, value)
-		}
-	}
-	check("/gz/x.txt", 200, "x.txt.gz", "Content-Encoding", "gzip", "Accept-Encoding", "gzip")
-	check("/gz/x.txt", 200, "x.txt", "Content-Encoding", "")
-	check("/plain/x.txt", 200, "x.txt", "Etag", "", "Accept-Encoding", "gzip")
-	check("/plain/x.txt", 200, "x.txt", "Content-Type", "a/b")
-	check("/plain/y.css", 200, "y.css", "Content-Type", "text/x; charset=koi8-r")
-	check("/list/", 200, "y.css", "Content-Type", "text/html")
-	check("/list/d", 301, "", "Location", "http://example.com/list/d/")
-	check("/gz/", 403, "", "Location", "")
-	if runtime.GOOS == "linux" {
-		check("/links/link", 200, "real", "Etag", get(t, h, "/links/real").header.Get("Etag"))
-		check("/nolinks/link", 403, "", "Etag", "")
-		check("/nolinks/real", 200, "real", "Location", "")
 	}
 }
 
@@ -146,44 +103,6 @@ func TestDirectoryMayAppearLater(t *testing.T) {
 	}
 }
 
-// An error page has the error's status, whatever serves it, and ranges do not apply.
-func TestErrorPageHasErrorsStatus(t *testing.T) {
-	dir := site(t, "page.html", "empty.html")
-	large := strings.Repeat("large", 200_000) // sent by sendfile
-	if err := os.WriteFile(filepath.Join(dir, "large.html"), []byte(large), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "empty.html"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}},
-		Locations: []conf.Location{
-			{Path: "/404/", Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404},
-				Target: "$arg_p"}},
-				Files: conf.Files{Root: conf.Text(dir)}}},
-			{Path: "/app", Proxy: &conf.Proxy{To: "app"}},
-		},
-	}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-App", "yes")
-		if r.Method == http.MethodHead {
-			return
-		}
-		w.WriteHeader(http.StatusTeapot)
-		_ = http.NewResponseController(w).Flush()
-		_, _ = fmt.Fprint(w, "app ", r.Method)
-	})))
-	for _, test := range []struct{ line, body string }{
-		{"/404/x?p=/page.html", "page.html"}, {"HEAD /404/x?p=/page.html", ""}, {"/404/x?p=/empty.html", ""},
-		{"/404/x?p=/large.html", large}, {"/404/x?p=/app", "app GET"}, {"HEAD /404/x?p=/app", ""},
-	} {
-		got := get(t, h, test.line, "Range", "bytes=0-1", "If-None-Match", "*")
-		if got.status != 404 || got.body != test.body {
-			t.Errorf("%s: %d %.40q", test.line, got.status, got.body)
-		}
-	}
-}
-
 // Variables with clients' data cannot end the line of a redirect.
 func TestRedirectCannotInject(t *testing.T) {
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
@@ -199,27 +118,6 @@ func TestRedirectCannotInject(t *testing.T) {
 		if strings.ContainsAny(got.location, "\r\n") || got.location == "" ||
 			!strings.Contains(got.location, "%0D%0A") {
 			t.Errorf("%s: %d %q", path, got.status, got.location)
-		}
-	}
-}
-
-// The charset is added to all kinds of responses without one.
-func TestCharsetIsAdded(t *testing.T) {
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{
-		Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: &conf.Settings{Files: conf.Files{Charset: "utf-8"}},
-	}}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", r.URL.Query().Get("t"))
-		if e := r.URL.Query().Get("e"); e != "" {
-			w.Header().Set("Content-Encoding", e)
-		}
-	})))
-	for query, want := range map[string]string{
-		"t=text/html": "text/html; charset=utf-8", "t=Text/HTML": "Text/HTML; charset=utf-8",
-		"t=text/html;charset=x": "text/html;charset=x", "t=image/png": "image/png",
-		"t=text/html&e=gzip": "text/html; charset=utf-8",
-	} {
-		if got := get(t, h, "/?"+strings.ReplaceAll(query, ";", "%3B")).header.Get("Content-Type"); got != want {
-			t.Errorf("%s: %q, want %q", query, got, want)
 		}
 	}
 }

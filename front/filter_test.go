@@ -82,38 +82,6 @@ func (c *copier) ReadFrom(src io.Reader) (int64, error) {
 
 func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// An error page replaces an application's error and its header; other responses are unchanged.
-func TestErrorPageReplacesUpstreamError(t *testing.T) {
-	pass := &conf.Proxy{To: "app", Intercept: true}
-	us := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", Proxy: pass, Settings: &conf.Settings{
-			ErrorPages: []conf.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"},
-				{Statuses: []int{401}, Target: "/page"}},
-		}},
-		conf.Location{Path: "/page", Match: "=",
-			Steps: []conf.Step{conf.Return{Status: 200, Text: "the page"}}},
-	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-App", "says")
-		w.Header().Set("Content-Length", "11")
-		w.Header().Set("Www-Authenticate", "Basic")
-		var code int
-		fmt.Sscan(r.URL.Path[1:], &code)
-		w.WriteHeader(code)
-		w.WriteHeader(200)
-		_, _ = io.WriteString(w, "the handler")
-		w.(http.Flusher).Flush()
-	})), quiet()))
-	for code, want := range map[int]string{200: "the handler", 404: "the page", 502: "the page", 401: "the page",
-		500: "the handler", 403: "the handler"} {
-		got := us.get(fmt.Sprintf("/%d", code))
-		intercepted := want == "the page"
-		if got.status != code || got.body != want || (got.header.Get("X-App") == "") != intercepted ||
-			(got.header.Get("Www-Authenticate") == "") != (intercepted && code != 401) {
-			t.Errorf("%d: %d, %q, %q", code, got.status, got.body, got.header)
-		}
-	}
-}
-
 // Filters and logs do not change responses.
 func TestFiltersDoNotChangeResponses(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{

@@ -35,25 +35,6 @@ func gunzipping(t testing.TB, write func(w io.Writer)) *testClient {
 	})
 }
 
-// Clients that accept gzip get the response as it is, and others get it decompressed.
-func TestGunzipDecompresses(t *testing.T) {
-	body := strings.Repeat("some text, ", 20_000)
-	packed := append(gzipped(t, body[:100]), gzipped(t, body[100:])...)
-	a := gunzipping(t, func(w io.Writer) { w.Write(packed) })
-	got := a.get("/")
-	if got.body != body || got.header.Get("Content-Encoding") != "" || got.header.Get("Etag") != `W/"a"` ||
-		got.header.Get("Vary") != "Accept-Encoding" {
-		t.Errorf("%d bytes, %v", len(got.body), got.header)
-	}
-	got = a.get("/", "Accept-Encoding", "gzip")
-	if got.body != string(packed) || got.header.Get("Content-Encoding") != "gzip" || got.header.Get("Etag") != `"a"` {
-		t.Errorf("accepted: %d bytes, %v", len(got.body), got.header)
-	}
-	if got = a.do("HEAD", "/", nil); got.header.Get("Content-Encoding") != "" || got.header.Get("Vary") == "" {
-		t.Errorf("HEAD: %v", got.header)
-	}
-}
-
 // The pieces in which a body arrives do not matter, whether they are flushed or not.
 func TestGunzipAcceptsAnyPieces(t *testing.T) {
 	packed := gzipped(t, strings.Repeat("some text, ", 50)+"and more")
@@ -92,20 +73,6 @@ func TestInvalidGzipIsAborted(t *testing.T) {
 		if err == nil {
 			t.Errorf("%s: the response seems to be complete", name)
 		}
-	}
-}
-
-// Decompressed responses are filtered like others.
-func TestFiltersSeeDecompressedBodies(t *testing.T) {
-	a := frontOf(t, conf.Settings{
-		Gunzip: &conf.Gzip{}, SubFilter: &conf.SubFilter{Substitutions: []conf.Substitution{{From: "old", To: "new"}}},
-	}, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Encoding", "gzip")
-		w.Header().Set("Content-Type", "text/html")
-		w.Write(gzipped(t, "an old page"))
-	})
-	if got := a.get("/"); got.body != "an new page" {
-		t.Errorf("%v", got)
 	}
 }
 

@@ -156,23 +156,6 @@ func plainBody(t *testing.T, r response) string {
 	return string(b)
 }
 
-// HTTP/1.0 gets no compressed responses unless HTTP10 is set.
-func TestHTTP10IsNotCompressedByDefault(t *testing.T) {
-	for _, may := range []bool{false, true} {
-		h := newFront(t, oneHost(app(conf.Settings{Gzip: &conf.Gzip{HTTP10: may}})),
-			front.Bind("app", http.HandlerFunc(respondAsQuery)))
-		r, _ := http.NewRequest("GET", "http://front.test/?n=3000", nil)
-		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
-		r.Header.Set("Accept-Encoding", "gzip")
-		w := newRecorder()
-		r.URL.RawQuery += "&H-Content-Type=text/html"
-		h.ServeHTTP(w, r)
-		if got := w.header.Get("Content-Encoding") == "gzip"; got != may {
-			t.Errorf("%v: %v", may, got)
-		}
-	}
-}
-
 // $gzip_ratio is the ratio of the handler's bytes to those sent.
 func TestGzipRatioIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")

@@ -78,37 +78,3 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 	}
 	return response{resp.StatusCode, string(body), resp.Header.Get("Location"), resp.Header}
 }
-
-func TestHandlerResponds(t *testing.T) {
-	dir := site(t, "index.html", "a/index.html", "a/x.txt", "b/", "f.html")
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
-		{Path: "/", Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
-		{Path: "/r", Steps: []conf.Step{conf.Return{Status: 200, Text: "hi $uri$is_args$args"}}},
-		{Path: "/go/", Proxy: &conf.Proxy{To: "app"}},
-	}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
-		io.WriteString(w, "app "+r.URL.Path)
-	})))
-	for _, test := range []struct {
-		line, body string
-		status     int
-		location   string
-	}{
-		{"/", "index.html", 200, ""},
-		{"/a/", "a/index.html", 200, ""},
-		{"/a", "", 301, "http://example.com/a/"},
-		{"/a/x.txt", "a/x.txt", 200, ""},
-		{"/b/", "", 403, ""},
-		{"/none", "", 404, ""},
-		{"/r?x=1", "hi /r?x=1", 200, ""},
-		{"/go/x", "app /go/x", 200, ""},
-		{"/go?q", "", 301, "http://example.com/go/?q"},
-		{"POST /a/x.txt", "", 405, ""},
-		{"/../x", "", 400, ""},
-	} {
-		got := get(t, h, test.line)
-		if got.status != test.status || test.body != "" && got.body != test.body || got.location != test.location {
-			t.Errorf("%s: %d %q %q", test.line, got.status, got.location, got.body)
-		}
-	}
-}

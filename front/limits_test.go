@@ -181,24 +181,6 @@ func TestUnauthorizedRequestIsDelayed(t *testing.T) {
 	})
 }
 
-// A dry run rejects no request, and logs which ones it would reject.
-func TestDryRunRejectsNothing(t *testing.T) {
-	c := oneHost(app(conf.Settings{
-		Requests: []conf.RequestLimit{{Zone: "z"}}, RequestDryRun: true,
-		Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}, ConnDryRun: true,
-		Header: []conf.AddHeader{{Name: "X-Limit", Value: "$limit_req_status $limit_conn_status"}},
-	}))
-	c.Requests = []conf.Zone{{Name: "z", Key: "k", Rate: 0.01}}
-	c.Conns = []conf.Zone{{Name: "n", Key: "k"}}
-	f := newFront(t, c, front.Bind("app",
-		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })), quiet())
-	for _, want := range []string{"PASSED PASSED", "REJECTED_DRY_RUN PASSED"} {
-		if w := serveInMemory(t.Context(), f, "/"); w.status != 200 || w.header.Get("X-Limit") != want {
-			t.Errorf("%d, %q, want %q", w.status, w.header.Get("X-Limit"), want)
-		}
-	}
-}
-
 // limit_conn bounds concurrent requests by key, and every end of a request makes room.
 func TestConnectionsAreLimitedByKey(t *testing.T) {
 	inside, leave := make(chan bool), make(chan bool)
@@ -283,43 +265,6 @@ func TestTooLongBodyGets413(t *testing.T) {
 	}
 	if got := frontOf(t, conf.Settings{}, readAll).do("POST", "/", unsized(2<<20)); got.status != 413 {
 		t.Errorf("with nginx's: %d", got.status)
-	}
-}
-
-// An error page can replace 413, and is not rejected itself.
-func TestErrorPageReplaces413(t *testing.T) {
-	s := conf.Settings{MaxBody: 1, ErrorPages: []conf.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
-	l := app(s)
-	us := serveHandler(t, newFront(t, oneHost(l, conf.Location{
-		Path: "/long", Match: "=", Settings: &s, Proxy: &conf.Proxy{To: "page"},
-	}), front.Bind("app", http.HandlerFunc(readAll)),
-		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
-			_ *http.Request) {
-			fmt.Fprint(w, "too long")
-		})), quiet()))
-	for _, body := range []io.Reader{strings.NewReader("ab"), struct{ io.Reader }{strings.NewReader("ab")}} {
-		if got := us.do("POST", "/", body); got.body != "too long" {
-			t.Errorf("%d, %q", got.status, got.body)
-		}
-	}
-}
-
-// An error page is requested by GET: the limit of its location does not apply to the client's body.
-func TestMaxBodyOfErrorPageIsIgnored(t *testing.T) {
-	app := app(conf.Settings{MaxBody: 10, ErrorPages: []conf.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
-	app.Proxy.Intercept = true
-	us := serveHandler(t, newFront(t, oneHost(app, conf.Location{
-		Path: "/page", Match: "=", Settings: &conf.Settings{MaxBody: 1}, Proxy: &conf.Proxy{To: "page"},
-	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
-		w.WriteHeader(http.StatusServiceUnavailable)
-	})),
-		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
-			r *http.Request) {
-			fmt.Fprint(w, r.Method, " page")
-		})), quiet()))
-	if got := us.do("POST", "/", strings.NewReader("ab")); got.status != 503 || got.body != "GET page" {
-		t.Errorf("%d, %q", got.status, got.body)
 	}
 }
 

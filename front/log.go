@@ -91,7 +91,7 @@ func (c *compiler) logs(s *conf.Settings) ([]accessLog, error) {
 		if from.Path == "" {
 			continue
 		}
-		l, err := c.accessLog(from, accesslog.Cache(s.LogCache))
+		l, err := c.accessLog(from)
 		if err != nil {
 			return nil, fmt.Errorf("access_log: %w", err)
 		}
@@ -100,7 +100,7 @@ func (c *compiler) logs(s *conf.Settings) ([]accessLog, error) {
 	return all, nil
 }
 
-func (c *compiler) accessLog(from conf.Log, cache accesslog.Cache) (l accessLog, err error) {
+func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
 	format, err := c.logFormat(cmp.Or(from.Format, "combined"))
 	if err != nil {
 		return l, err
@@ -119,7 +119,7 @@ func (c *compiler) accessLog(from conf.Log, cache accesslog.Cache) (l accessLog,
 	if format.Escape == "json" {
 		lost = accesslog.JSON.Lost
 	}
-	if l.target, err = c.accessLogTarget(&from, cache); err != nil {
+	if l.target, err = c.accessLogTarget(&from); err != nil {
 		return l, err
 	}
 	if l.dir = from.Dir; l.target.hasMany {

@@ -19,11 +19,10 @@ import (
 
 // logTarget is where the lines of a log go.
 type logTarget struct {
-	path     string         // a file, or for syslog; for messages if it has variables
-	atOnce   bool           // lines are not gathered: an error log
-	syslog   *syslog.Target // nil for files
-	hasMany  bool           // the path has variables: lines name their files
-	manyOpen accesslog.Cache
+	path    string         // a file, or for syslog; for messages if it has variables
+	atOnce  bool           // lines are not gathered: an error log
+	syslog  *syslog.Target // nil for files
+	hasMany bool           // the path has variables: lines name their files
 }
 
 // newLogTarget returns the target of a path without variables.
@@ -38,25 +37,20 @@ func newLogTarget(path string) (to logTarget, err error) {
 }
 
 // accessLogTarget returns the target of a Log.
-func (c *compiler) accessLogTarget(from *conf.Log, cache accesslog.Cache) (to logTarget, err error) {
+func (c *compiler) accessLogTarget(from *conf.Log) (to logTarget, err error) {
 	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
 		return newLogTarget(from.Path)
 	}
-	return logTarget{path: "logs by variables", hasMany: true, manyOpen: cache}, nil
-}
-
-// key identifies the target among those that plans share.
-func (to *logTarget) key() string {
-	if to.hasMany {
-		return fmt.Sprintf("%s %+v", to.path, to.manyOpen)
-	}
-	return to.path
+	return logTarget{path: "logs by variables", hasMany: true}, nil
 }
 
 // logFile returns the file of a target, which all plans share. lost makes the line about lost
 // lines.
 func (c *compiler) logFile(to logTarget, lost func(lines int, why error) []byte) (*accesslog.File, error) {
-	key := to.key()
+	key := to.path
+	if to.hasMany { // which is no path
+		key = ""
+	}
 	if f := c.logFiles[key]; f != nil {
 		return f, nil
 	}
@@ -88,7 +82,7 @@ func (to *logTarget) open(o *options, lost func(lines int, why error) []byte) (*
 	case to.syslog != nil:
 		open = func() (io.WriteCloser, error) { return to.syslog.Open(report), nil }
 	case to.hasMany:
-		open = accesslog.Many(openFile, to.manyOpen, report)
+		open = accesslog.Many(openFile, report)
 	case !to.atOnce:
 		return accesslog.Open(open, false, lost, report)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -37,30 +36,28 @@ func loggedBy(t *testing.T, l conf.Log, change func(s *conf.Settings), options .
 
 // Variables in the path choose the file of a line, and no value leads elsewhere.
 func TestLogPathHasVariables(t *testing.T) {
-	for _, cache := range []accesslog.Cache{{}, {Max: 1, MinUses: 1, Inactive: time.Hour, Valid: time.Hour}} {
-		dir := t.TempDir()
-		must(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o700))
-		errorLog := filepath.Join(dir, "errors")
-		a, _ := loggedBy(t, conf.Log{Path: "logs/${arg_f}.log", Dir: dir}, func(s *conf.Settings) {
-			s.LogCache, s.ErrorLog = cache, &conf.ErrorLog{Path: errorLog, Level: "crit"}
-		}, quiet())
-		for _, path := range []string{"/1?f=a", "/2?f=b", "/x?f=../out", "/%00logs/y%00?f=a", "/3?f=a",
-			"/4?f=none/a"} {
-			a.get(path)
-		}
-		if got := awaitLines(t, filepath.Join(dir, "logs/a.log"), 2); got[0] != "/1:200\n" || got[1] != "/3:200" {
-			t.Errorf("%q", got)
-		}
-		if got := awaitLines(t, filepath.Join(dir, "logs/b.log"), 1); got[0] != "/2:200" {
-			t.Errorf("%q", got)
-		}
-		want := `access_log: invalid path "` + dir + `/logs/../out.log"`
-		if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
-			t.Errorf("%q", got)
-		}
-		if _, err := os.Stat(filepath.Join(dir, "out.log")); err == nil {
-			t.Error("a client has chosen a file elsewhere")
-		}
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o700))
+	errorLog := filepath.Join(dir, "errors")
+	a, _ := loggedBy(t, conf.Log{Path: "logs/${arg_f}.log", Dir: dir}, func(s *conf.Settings) {
+		s.ErrorLog = &conf.ErrorLog{Path: errorLog, Level: "crit"}
+	}, quiet())
+	for _, path := range []string{"/1?f=a", "/2?f=b", "/x?f=../out", "/%00logs/y%00?f=a", "/3?f=a",
+		"/4?f=none/a"} {
+		a.get(path)
+	}
+	if got := awaitLines(t, filepath.Join(dir, "logs/a.log"), 2); got[0] != "/1:200\n" || got[1] != "/3:200" {
+		t.Errorf("%q", got)
+	}
+	if got := awaitLines(t, filepath.Join(dir, "logs/b.log"), 1); got[0] != "/2:200" {
+		t.Errorf("%q", got)
+	}
+	want := `access_log: invalid path "` + dir + `/logs/../out.log"`
+	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.log")); err == nil {
+		t.Error("a client has chosen a file elsewhere")
 	}
 }
 

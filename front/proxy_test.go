@@ -152,29 +152,6 @@ func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
 	}
 }
 
-// If a server does not listen, another one is tried for all methods. Without another one the
-// response is 502.
-func TestUnsentRequestsAreRetried(t *testing.T) {
-	const nobody = "127.0.0.1:1" // a free port could be given to another process
-	c := oneHost(
-		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "up"}},
-		conf.Location{Path: "/none", Proxy: &conf.Proxy{To: conf.Text(nobody)}},
-	)
-	c.Hosts[0].Locations[0].Settings = &conf.Settings{Header: []conf.AddHeader{{Name: "X-Up",
-		Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}}
-	live := serve(t, echo)
-	c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: nobody}, {Addr: live}}}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	got := a.do("POST", "/", strings.NewReader("x"))
-	if want := nobody + ", " + live + "|502, 200|0, 0"; got.status != 200 || got.header.Get("X-Up") != want &&
-		!strings.HasPrefix(got.header.Get("X-Up"), nobody+", "+live+"|502, 200|0, ") {
-		t.Errorf("%d %v, want %s", got.status, got.header, want)
-	}
-	if got := a.get("/none"); got.status != 502 {
-		t.Error(got)
-	}
-}
-
 // Trailer fields and early hints are forwarded, over HTTP/1.1 and HTTP/2.
 func TestTrailersAndHintsAreForwarded(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

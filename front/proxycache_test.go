@@ -54,46 +54,6 @@ func (r response) want(t testing.TB, state string, status int, body string) {
 	}
 }
 
-func TestResponsesAreCached(t *testing.T) {
-	for _, isBound := range []bool{false, true} {
-		t.Run(fmt.Sprint("bound ", isBound), func(t *testing.T) { testCaching(t, isBound) })
-	}
-}
-
-func testCaching(t *testing.T, isBound bool) {
-	f := func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Etag", `"v1"`)
-		w.Header().Set("X-Accel-Buffering", "no")
-	}
-	to, _ := numbered(t, f)
-	if isBound {
-		to = "app"
-	}
-	pc := conf.ProxyCache{Skip: []conf.Text{"$arg_skip"}, NoStore: []conf.Text{"$arg_private"},
-		Policy: conf.CachePolicy{Status: true}}
-	a := serveHandler(t, newFront(t, cached(to, pc, conf.Cache{Name: "one", Dir: t.TempDir()}), quiet(),
-		front.Bind("app", numberedHandler(f))))
-	body := "1 " + to + " /x"
-	a.get("/x", "Range", "bytes=0-0").want(t, "MISS", 206, "1")
-	hit := a.get("/x")
-	hit.want(t, "HIT", 200, body)
-	if h := hit.header; h.Get("Age") == "" || !strings.HasPrefix(h.Get("Cache-Status"), "one; hit; ttl=") ||
-		h.Get("X-Accel-Buffering") != "" {
-		t.Errorf("header %v", h)
-	}
-	a.get("/x", "If-None-Match", `"v1"`).want(t, "HIT", 304, "")
-	a.get("/x", "Range", "bytes=0-0").want(t, "HIT", 206, "1")
-	a.do("HEAD", "/x", nil).want(t, "HIT", 200, "")
-	a.get("/x?skip=1&private=1").want(t, "BYPASS", 200, "2 "+to+" /x")
-	a.get("/x?private=1").want(t, "MISS", 200, "3 "+to+" /x")
-	a.get("/x?private=1").want(t, "MISS", 200, "4 "+to+" /x")
-	a.do("POST", "/x", strings.NewReader("changed")).want(t, "", 200, "5 "+to+" /x")
-	a.get("/x").want(t, "HIT", 200, body) // as in nginx
-	a.do("GET", "/x", strings.NewReader("a body")).want(t, "HIT", 200, body)
-	a.do("GET", "/y", strings.NewReader("a body")).want(t, "MISS", 200, "6 "+to+" /y")
-	a.get("/y").want(t, "MISS", 200, "7 "+to+" /y")
-}
-
 // A response can prevent its storing, also by way of maps.
 func TestResponseCanPreventStoring(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
@@ -178,44 +138,6 @@ func TestVaryByHostSeparatesHosts(t *testing.T) {
 		if string(body) != "2 other.test /x" || err != nil || resp.Header.Get("X-Cache") != state {
 			t.Errorf("request %d of another host got %s %q, %v", i, resp.Header.Get("X-Cache"), body, err)
 		}
-	}
-}
-
-// The cache turns HEAD into GET, also with a Method of the Proxy.
-func TestHeadIsCachedAsGet(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
-	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Method = "$request_method"
-	a := serveHandler(t, newFront(t, c, quiet()))
-	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
-	a.get("/x").want(t, "HIT", 200, "1 "+to+" /x")
-}
-
-// A stale response replaces the error of an upstream that is down.
-func TestStaleResponseReplacesError(t *testing.T) {
-	to, server := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Cache-Control",
-			"max-age=1")
-	})
-	a := serveHandler(t, newFront(t,
-		cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Stale: conf.CacheStale{Error: true}}},
-			conf.Cache{Name: "one"}), quiet()))
-	body := "1 " + to + " /x"
-	a.get("/x").want(t, "MISS", 200, body)
-	server.Close()
-	for late := time.Now().Add(maxWait); ; time.Sleep(50 * time.Millisecond) {
-		r := a.get("/x")
-		if r.header.Get("X-Cache") == "STALE" {
-			r.want(t, "STALE", 200, body)
-			break
-		}
-		r.want(t, "HIT", 200, body)
-		if time.Now().After(late) {
-			t.Fatal("the response does not become stale")
-		}
-	}
-	if r := a.get("/y"); r.status != 502 || r.header.Get("X-Cache") != "" && r.header.Get("X-Cache") != "MISS" {
-		t.Errorf("got %d %v", r.status, r.header)
 	}
 }
 

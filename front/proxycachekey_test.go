@@ -160,30 +160,6 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 	}
 }
 
-// The default key has the target of the upstream request: after a rewrite that is another resource.
-func TestCacheKeyHasTarget(t *testing.T) {
-	to, _ := numbered(t, nil)
-	c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
-	l := &c.Hosts[0].Locations[0]
-	l.Steps = []conf.Step{conf.Rewrite{Pattern: "^/(.*)$", To: "/$1?user=$cookie_user", Flag: "break"}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	for _, want := range []string{"MISS", "HIT"} {
-		for _, user := range []string{"a", "b"} {
-			if got := a.get("/x", "Cookie", "user="+user).header.Get("X-Cache"); got != want {
-				t.Errorf("%s: %s, want %s", user, got, want)
-			}
-		}
-	}
-}
-
-// As in nginx a key may be the same for all requests.
-func TestCacheKeyMayBeConstant(t *testing.T) {
-	to, _ := numbered(t, nil)
-	a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Key: "x"}, conf.Cache{Name: "one"}), quiet()))
-	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
-	a.get("/y").want(t, "HIT", 200, "1 "+to+" /x")
-}
-
 // A body that is in the key identifies another resource, whose response is stored.
 func TestCacheKeyHasBody(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -150,33 +149,6 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 			t.Errorf("%q", lines[0])
 		}
 	}
-}
-
-// The Status field of an application becomes the status.
-func TestFastCGIStatusBecomesStatus(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		params, _, _, err := readApplication(nc)
-		if err != nil {
-			return
-		}
-		b := wire.AppendStream(nil, wire.Stdout, 1, []byte(params["QUERY"]+"\n\nbo"))
-		b = wire.AppendStream(b, wire.Stderr, 1, []byte("late"))
-		b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
-		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
-	})
-	p := conf.Proxy{To: conf.Text(to), Protocol: "fastcgi",
-		Params: []conf.Param{{Name: "QUERY", Value: "$http_x_head"}}}
-	c, log := proxyTo(p), t.TempDir()+"/log"
-	c.Hosts[0].Locations[0].Settings = &conf.Settings{ErrorLog: &conf.ErrorLog{Path: log}}
-	a := serveHandler(t, newFront(t, c))
-	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201,
-		"Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {
-		if got := a.get("/", "X-Head", head); got.status != want || want != 502 &&
-			(got.body != "body" || got.header["Status"] != nil) {
-			t.Errorf("%s: %d %q %v", head, got.status, got.body, got.header)
-		}
-	}
-	awaitFile(t, log, func(b []byte) bool { return bytes.Contains(b, []byte(`stderr: "late", request: "GET /"`)) })
 }
 
 // FastCGI works over unix sockets with any path.

@@ -2,10 +2,8 @@ package front_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -18,40 +16,6 @@ import (
 // variables adds the value of a text to responses.
 func variables(text conf.Text) *conf.Settings {
 	return &conf.Settings{Header: []conf.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
-}
-
-func TestProxyVariablesHaveValues(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Up", "up")
-		w.Header().Add("Set-Cookie", "a=first; Path=/")
-		w.Header().Add("Set-Cookie", "a=last")
-		if r.URL.Path == "/404" {
-			w.WriteHeader(404)
-		}
-		io.WriteString(w, "body")
-	})
-	_, port, _ := strings.Cut(to, ":")
-	page := []conf.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
-	a := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: variables("$upstream_addr $upstream_status $upstream_http_x_up $upstream_cookie_a $proxy_host $proxy_port $proxy_add_x_forwarded_for $upstream_connect_time $upstream_header_time")},
-		conf.Location{Path: "/404", Proxy: &conf.Proxy{To: conf.Text(to), Intercept: true},
-			Settings: &conf.Settings{ErrorPages: page}},
-		conf.Location{Path: "/page", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: variables("$upstream_status")},
-		conf.Location{Path: "/none",
-			Steps: []conf.Step{conf.Return{Status: 200,
-				Text: "[$upstream_addr$upstream_status$proxy_host$upstream_http_x$fastcgi_path_info]"}}},
-	), quiet()))
-	want := fmt.Sprintf(`^%s 200 up first %s %s 1\.2\.3\.4, unix: \d+\.\d{3} \d+\.\d{3}$`, to, to, port)
-	if got := a.get("/", "X-Forwarded-For",
-		"1.2.3.4").header.Get("X-Vars"); !regexp.MustCompile(want).MatchString(got) {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if got := a.get("/404"); got.header.Get("X-Vars") != "404 : 200" {
-		t.Errorf("%v", got)
-	}
-	if got := a.get("/none"); got.body != "[]" {
-		t.Errorf("%v", got)
-	}
 }
 
 // Variables as targets: upstreams, bound handlers, addresses, and invalid ones.

@@ -342,13 +342,5 @@ split_clients "$arg_s" $sCASE { 20% a; 30.5% b; * c; }`, servers: `server { loca
 			"/?s=a", "/?s=b", "/?s=c", "/?s=abcd", "/?s=abcde", "/?s=abcdef", "/?s=abcdefg", "/?s=1", "/?s=2",
 			"/?s=3", "/?s=4", "/?s=127.0.0.1", "/?s=hello%20world", "/cap/z?m=x1",
 		}},
-		{name: "ranges of geo", outer: `
-geo $arg_ip $gCASE { ranges; default d; 10.0.0.0-10.0.0.255 a; 10.0.0.100-10.0.0.199 b; delete 10.0.0.110-10.0.0.119;
-delete 10.0.0.200-10.0.0.255; 10.1.255.0-10.3.0.9 c; delete 10.2.0.0-10.2.255.255; delete 10.3.0.0-10.3.0.8; }`,
-			servers: `server { location / { return 200 $gCASE; } }`,
-			requests: []string{"/?ip=10.0.0.99", "/?ip=10.0.0.100", "/?ip=10.0.0.115", "/?ip=10.0.0.199",
-				"/?ip=10.0.0.200", "/?ip=10.1.254.255", "/?ip=10.1.255.0", "/?ip=10.2.0.0",
-				"/?ip=10.2.255.255", "/?ip=10.3.0.0",
-				"/?ip=10.3.0.9", "/?ip=10.3.0.10"}},
 	}
 }

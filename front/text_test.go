@@ -23,42 +23,6 @@ func newCompiler() *compiler {
 	return c
 }
 
-func TestTextIsEvaluated(t *testing.T) {
-	c := newCompiler()
-	r := httptest.NewRequest("GET", "/p/q?a=1&b=%20", nil)
-	r.Header.Set("X-One", "one")
-	x := newExchange(&plan{slots: 1, state: newState()}, nil, r)
-	x.path = "/p/q"
-	x.set(0, "mine!")
-	x.captures = captures{"abc", []int{0, 3, 0, 1, -1, -1, 2, 3}}
-	for _, test := range []struct{ from, want string }{
-		{"", ""}, {"plain", "plain"}, {"$uri", "/p/q"}, {"${uri}x", "/p/qx"}, {"a${uri}b$args.", "a/p/qba=1&b=%20."},
-		{"$URI", "/p/q"}, {"$arg_b$arg_c", "%20"}, {"$http_x_one", "one"}, {"$mine$mine", "mine!mine!"},
-		{"$1-$2-$3-$4", "a--c-"}, {"$10", "a0"}, {"$1$uri", "a/p/q"}, {"{$1}", "{a}"}, {"$host:", "example.com:"},
-		{"%$is_args", "%?"},
-	} {
-		got, err := c.text(conf.Text(test.from))
-		if err != nil || got.eval(x) != test.want {
-			t.Errorf("%q: %q %v, want %q", test.from, got.eval(x), err, test.want)
-		}
-		if got.constant() != !strings.Contains(test.from, "$") {
-			t.Errorf("%q: constant is %v", test.from, got.constant())
-		}
-	}
-	for from, want := range map[string]string{
-		"$": "missing variable name", "a$": "missing variable name", "a$ b": "missing variable name",
-		"${}":   "missing variable name",
-		"${uri": "missing \"}\" after ${uri", "$none": "$none", "${1}": "$1", "$0": "$0",
-		"x$ssl_curves": "$ssl_curves is not available",
-		"$cookie_":     "$cookie_", "$$uri": "missing variable name",
-	} {
-		if _, err := c.text(conf.Text(from)); err == nil || !strings.Contains(err.Error(), want) ||
-			!strings.Contains(err.Error(), from) {
-			t.Errorf("%q: %v, want an error with %q", from, err, want)
-		}
-	}
-}
-
 // A text is either rejected, or evaluates to what replacing each variable by hand gives.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"a$uri", "${uri}$1", "$", "${", "$uri}", "$$", "x${mine}y$args?"} {
@@ -90,53 +54,6 @@ func FuzzText(f *testing.F) {
 		x.host, x.loc, x.path = h, &h.defaults, "/"
 		_ = got.eval(x)
 	})
-}
-
-func TestPatternCapturesGroups(t *testing.T) {
-	for _, test := range []struct {
-		source, s string
-		fold      bool
-		want      []string // groups; nil is no match
-	}{
-		{`^/a/(\w+)$`, "/a/b", false, []string{"b"}},
-		{`^/A`, "/a", false, nil},
-		{`^/A`, "/a", true, []string{}},
-		{`^/(?!no)(\w+)`, "/yes", false, []string{"yes"}},
-		{`^/(?!no)(\w+)`, "/no", false, nil},
-		{`^(\w)\1$`, "aa", false, []string{"a"}},
-		{`(?<=/)x`, "/x", false, []string{}},
-		// .NET counts named groups last
-		{`^(?<one>a)(b)(?<two>c)(?=d)`, "abcd", false, []string{"a", "b", "c"}},
-		{`^(?:x)([(](?P<n>y))[]()](z)(?=$)`, "x(y)z", false, []string{"(y", "y", "z"}},
-		{`^é(?=ü)(ü)(.)`, "éüx", false, []string{"ü", "x"}},
-		{`^/(.)(?=.)`, "/é", false, []string{"\xc3"}}, {"\xc0\xae", "/\xc0\xae", false, []string{}},
-		{"(?i)k", "\u212a", true, nil},
-		{`(*UTF8)^x`, "x", false, []string{}},
-		{`\.php$`, "/x.php\n", false, []string{}},
-		{`(?=\.)\.php$`, "/x.php\n", false, []string{}},
-		{`(a)|(b)(?!x)`, "b", false, []string{"", "b"}},
-	} {
-		p, err := newPattern(test.source, test.fold)
-		if err != nil {
-			t.Errorf("%s: %v", test.source, err)
-			continue
-		}
-		x := &exchange{}
-		if ok := p.match(x, test.s); ok != (test.want != nil) {
-			t.Errorf("%s: %v", test.source, ok)
-		}
-		for i, want := range test.want {
-			if got := x.captures.group(i + 1); got != want {
-				t.Errorf("%s: group %d is %q, want %q", test.source, i+1, got, want)
-			}
-		}
-	}
-	if _, err := newPattern(`(`, false); err == nil || !strings.Contains(err.Error(), `"("`) {
-		t.Error(err)
-	}
-	if _, err := newPattern(strings.Repeat("(a)", 65), false); err == nil {
-		t.Error("65 groups are taken")
-	}
 }
 
 // A regular expression that takes too many steps is soon an error.

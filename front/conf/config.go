@@ -174,13 +174,6 @@ type Settings struct {
 	RecursiveErrors bool
 	// Logs are the access logs.
 	Logs []Log
-	// LogCache says which files of logs with variables in their paths stay open.
-	LogCache struct {
-		Max      int           // number of files that are remembered
-		MinUses  int           // lines after which a file stays open
-		Inactive time.Duration // time without a line after which a file is closed
-		Valid    time.Duration // time after which it is checked whether the path still leads to the file
-	}
 	// LogSubrequest also logs copies of requests, and requests for AuthRequest.
 	LogSubrequest bool
 	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
@@ -303,13 +296,10 @@ type Files struct {
 	AliasPath string
 	// Index are the names of files that are served for a directory. Nil is index.html.
 	Index []Text
-	// RandomIndex serves a random file of a directory, unless that has none. Names that begin with
-	// a dot are omitted.
-	RandomIndex bool
 	// Listing lists directories without an index.
 	Listing bool
-	// ListingFormat is "html", "json", "jsonp" or "xml"; "" is "html". Pages in HTML have exact
-	// sizes unless RoundSizes is set, and times of UTC unless LocalTimes is set.
+	// ListingFormat is "html" or "json"; "" is "html". Pages in HTML have exact sizes unless
+	// RoundSizes is set, and times of UTC unless LocalTimes is set.
 	ListingFormat          string
 	RoundSizes, LocalTimes bool
 	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients

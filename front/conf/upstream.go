@@ -49,7 +49,7 @@ type Server struct {
 
 // Balance is a load balancing method. The zero value is smooth weighted round robin.
 type Balance struct {
-	// Method is the name of the directive: hash, ip_hash, least_conn, least_time or random.
+	// Method is the name of the directive: hash, ip_hash, least_conn or random.
 	Method string
 	// Args are the arguments of the directive. The first one of hash is its key.
 	Args []Text

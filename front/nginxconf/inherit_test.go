@@ -54,32 +54,6 @@ func sent(l *conf.Location) string {
 	return strings.Join(all, " ")
 }
 
-// A block has its own auth_request, and its own variables or those of the outer block.
-func TestAuthRequestIsInherited(t *testing.T) {
-	r := parsed(t, inHTTP(`
-		auth_request /outer; auth_request_set $a 1; auth_request_set $b 2;
-		server {
-			location /inherits { }
-			location /own { auth_request /inner; location /own/set { auth_request_set $c 3; } }
-			location /off { auth_request off; location /off/in { auth_request_set $d 4; } location /off/on { auth_request /inner; } }
-		}`))
-	for path, want := range map[string]string{
-		"/inherits": "/outer [{a 1 } {b 2 }]", "/own": "/inner [{a 1 } {b 2 }]", "/own/set": "/inner [{c 3 }]",
-		"/off": " [{a 1 } {b 2 }]", "/off/in": " [{d 4 }]", "/off/on": "/inner [{a 1 } {b 2 }]",
-	} {
-		a := at(t, r, path).Settings.AuthRequest
-		if got := fmt.Sprint(a.URI, " ", a.Set); got != want {
-			t.Errorf("%s: %s, want %s", path, got, want)
-		}
-	}
-	if a := r.Config.Hosts[0].Defaults.AuthRequest; a.URI != "/outer" {
-		t.Errorf("outside of locations: %+v", a)
-	}
-	if r := parsed(t, inHTTP("server { location / { } }")); at(t, r, "/").Settings.AuthRequest != nil {
-		t.Error("auth_request without a directive")
-	}
-}
-
 // A block with its own directives of a list inherits none of that list.
 func TestListsAreInheritedWhole(t *testing.T) {
 	r := parsed(t, inHTTP(`
@@ -124,104 +98,6 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %s; want %s", what, pair[0], pair[1])
 		}
-	}
-}
-
-// valid_referers inherits regular expressions separately from names.
-func TestReferersAreInheritedByKind(t *testing.T) {
-	r := parsed(t, inHTTP(`server {
-		server_name a *.b ~c; valid_referers none server_names d ~e;
-		location /inherits { }
-		location /own { valid_referers f/g; location /own/in { } }
-		location /pattern { valid_referers blocked h ~i; }
-		location /names { valid_referers server_names; }
-	}
-	server { location /without { } }`))
-	for path, want := range map[string]*conf.Referers{
-		"/inherits": {None: true, Names: []string{"a", "*.b", "d", "~c"}, Patterns: []string{"e"}},
-		"/own":      {Names: []string{"f/g", "~c"}, Patterns: []string{"e"}},
-		"/own/in":   {Names: []string{"f/g", "~c"}, Patterns: []string{"e"}},
-		"/pattern":  {Blocked: true, Names: []string{"h", "~c"}, Patterns: []string{"i"}},
-		"/names":    {Names: []string{"a", "*.b", "~c"}, Patterns: []string{"e"}},
-		"/without":  nil,
-	} {
-		if got := at(t, r, path).Settings.Referers; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s has %+v; want %+v", path, got, want)
-		}
-	}
-}
-
-// A block has either a secret, or secure_link and secure_link_md5.
-func TestSecureLinksAreInherited(t *testing.T) {
-	r := parsed(t, inHTTP(`server {
-		secure_link a; secure_link_md5 b;
-		location /inherits { }
-		location /link { secure_link c; }
-		location /secret { secure_link_secret s; location /secret/in { } location /secret/half { secure_link_md5 d; location /secret/half/whole { secure_link e; } } }
-	}
-	server { location /half { secure_link a; } location /none { } }`))
-	for path, want := range map[string]*conf.SecureLink{
-		"/inherits": {Link: "a", MD5: "b"}, "/link": {Link: "c", MD5: "b"}, "/secret": {Secret: "s"},
-		"/secret/in": {Secret: "s"}, "/secret/half": nil,
-		"/secret/half/whole": {Link: "e", MD5: "d"}, "/half": nil, "/none": nil,
-	} {
-		if got := at(t, r, path).Settings.SecureLink; !reflect.DeepEqual(got, want) {
-			t.Errorf("%s has %+v; want %+v", path, got, want)
-		}
-	}
-}
-
-// Content handlers, steps and try_files are not inherited.
-func TestContentHandlersAreNotInherited(t *testing.T) {
-	r := parsed(t, inHTTP(`server {
-		set $x 1;
-		location /a {
-			internal; set $y 1; return 403; proxy_pass http://a; try_files a b;
-			location /a/b { }
-		}
-		location /c { stub_status; location /c/d { } }
-		location /e { empty_gif; location /e/f { } }
-	}`))
-	for _, path := range []string{"/a/b", "/c/d", "/e/f"} {
-		if l := at(t, r, path); l.Internal || l.Steps != nil || l.Proxy != nil || l.TryFiles != nil || l.Status ||
-			l.Empty {
-			t.Errorf("%s inherits from its outer location: %+v", path, l)
-		}
-	}
-	if a := at(t, r, "/a"); !a.Internal || len(a.Steps) != 2 || a.Proxy == nil || len(a.TryFiles) != 2 {
-		t.Errorf("incomplete /a: %+v", a)
-	}
-	if len(r.Config.Hosts[0].Steps) != 1 {
-		t.Errorf("unexpected steps %v", r.Config.Hosts[0].Steps)
-	}
-}
-
-// Other directives are inherited one by one from the nearest block.
-func TestDirectiveOfNearestBlockCounts(t *testing.T) {
-	r := parsed(t, inHTTP(`
-		gzip on; gzip_comp_level 2; client_max_body_size 2m; proxy_read_timeout 5s; index i.html; types { a/b c; } root /r; satisfy any;
-		server {
-			gzip_comp_level 3;
-			location /a {
-				client_max_body_size 0; proxy_read_timeout 6s; proxy_send_timeout 7s; proxy_pass http://a;
-				types { d/e f; }
-				location /a/b { gzip off; index j.html; proxy_pass http://a; root /s/; }
-			}
-		}`))
-	a, b := at(t, r, "/a"), at(t, r, "/a/b")
-	if a.Settings.Gzip == nil || a.Settings.Gzip.Level != 3 || a.Settings.MaxBody != -1 ||
-		a.Proxy.ReadTimeout.String() != "6s" ||
-		a.Settings.Files.Root != "/r" || !a.Settings.SatisfyAny {
-		t.Errorf("/a is %+v, %+v", a.Settings, a.Proxy)
-	}
-	if a.Settings.Files.Types["f"] != "d/e" || len(a.Settings.Files.Types) != 1 || r.Config.Types["c"] != "a/b" ||
-		r.Config.Hosts[0].Defaults.Files.Types != nil {
-		t.Errorf("types %v of /a, and %v of http", a.Settings.Files.Types, r.Config.Types)
-	}
-	if b.Settings.Gzip != nil || b.Settings.MaxBody != -1 || b.Proxy.ReadTimeout.String() != "6s" ||
-		b.Proxy.SendTimeout.String() != "7s" || b.Settings.Files.Root != "/s" ||
-		!slices.Equal(b.Settings.Files.Index, []conf.Text{"j.html"}) || b.Settings.Files.Types["f"] != "d/e" {
-		t.Errorf("/a/b is %+v, %+v", b.Settings, b.Proxy)
 	}
 }
 

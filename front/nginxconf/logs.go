@@ -2,7 +2,6 @@ package nginxconf
 
 import (
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -103,31 +102,4 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 		log.Format = ""
 	}
 	return log, true
-}
-
-// logCache translates open_log_file_cache.
-func (t *translator) logCache(s *scope, to *conf.Settings) {
-	d, c := s.one("open_log_file_cache"), &to.LogCache
-	if d == nil || d.args[0] == "off" {
-		return
-	}
-	// nginx's defaults; the table has checked the values
-	c.MinUses, c.Inactive, c.Valid = 1, 10*time.Second, time.Minute
-	for _, arg := range d.args {
-		switch name, value, _ := parameter(arg); name {
-		case "max":
-			n, _ := grammar.ParseNumber(value)
-			c.Max = int(n)
-		case "min_uses":
-			n, _ := grammar.ParseNumber(value)
-			c.MinUses = int(n)
-		case "inactive":
-			c.Inactive, _ = grammar.ParseTime(value)
-		case "valid":
-			c.Valid, _ = grammar.ParseTime(value)
-		}
-	}
-	if c.Max == 0 {
-		t.errorf(d, "missing max=NUMBER")
-	}
 }

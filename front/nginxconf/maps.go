@@ -62,15 +62,12 @@ func (t *translator) geo(d *directive) {
 	if len(d.args) == 2 {
 		m.Source = t.text(d, d.args[0])
 	}
-	var ranges *geoRanges
 	seen := make(map[netip.Prefix]int)
-	for i, e := range t.entries(d) {
+	for _, e := range t.entries(d) {
 		switch {
 		case e.name == "ranges" && len(e.args) == 0:
-			if i > 0 {
-				t.errorf(e, "must be the first line of geo")
-			}
-			ranges = new(geoRanges)
+			t.reject(e, "ranges are not supported: write networks, such as 10.0.0.0/8")
+			return
 		case e.name == "proxy_recursive" && len(e.args) == 0:
 			m.ProxiesRecursive = true
 		case len(e.args) != 1:
@@ -81,16 +78,11 @@ func (t *translator) geo(d *directive) {
 			if net, ok := t.geoNet(e, e.args[0]); ok {
 				m.Proxies = append(m.Proxies, net)
 			}
-		case ranges != nil:
-			t.geoRange(e, ranges)
 		case e.name == "delete":
 			t.geoDelete(e, &m, seen)
 		default:
 			t.geoCase(e, &m, seen)
 		}
-	}
-	if ranges != nil {
-		m.Cases = ranges.cases()
 	}
 	m.Cases = slices.DeleteFunc(m.Cases, func(c conf.Case) bool { return c.From == "" })
 	t.config.Maps = append(t.config.Maps, m)
@@ -134,28 +126,6 @@ func (t *translator) geoDelete(e *directive, m *conf.Map, seen map[netip.Prefix]
 	}
 	m.Cases[at] = conf.Case{}
 	delete(seen, net)
-}
-
-// geoRange adds the range of a line of geo, or removes it.
-func (t *translator) geoRange(e *directive, all *geoRanges) {
-	text, isDeleted := e.name, e.name == "delete"
-	if isDeleted {
-		text = e.args[0]
-	}
-	r, err := parseRange(text)
-	if err != nil {
-		t.errorf(e, "%v", err)
-		return
-	}
-	if isDeleted {
-		if !all.remove(r) {
-			t.warn(e, "no range %s exists", shown(text))
-		}
-		return
-	}
-	r.to = t.literal(e, e.args[0])
-	all.cut(r)
-	all.insert(r)
 }
 
 // splitClients translates split_clients.

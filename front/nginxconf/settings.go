@@ -65,7 +65,6 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		MaxRanges:         maxRanges(s),
 	}
 	lingering(s, set)
-	t.logCache(s, set)
 	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
 	set.MaxBody = maxBody(s)
 	set.MaxHeaders = s.number("max_headers")
@@ -121,15 +120,19 @@ func (t *translator) bodyFile(s *scope) (file, dir string) {
 // files translates the settings of files. here is the location, if there is one.
 func (t *translator) files(s *scope, here *place) conf.Files {
 	f := conf.Files{
-		RandomIndex:   s.flag("random_index", false),
 		Listing:       s.flag("autoindex", false),
-		ListingFormat: s.word("autoindex_format"),
 		RoundSizes:    !s.flag("autoindex_exact_size", true),
 		LocalTimes:    s.flag("autoindex_localtime", false),
 		Precompressed: precompressed(s, "on"), PrecompressedAlways: precompressed(s, "always"),
 		NoEtag:       !s.flag("etag", true),
 		DefaultType:  s.word("default_type"),
 		CharsetTypes: s.words("charset_types"),
+	}
+	switch format := strings.ToLower(s.word("autoindex_format")); format {
+	case "xml", "jsonp":
+		t.omit(s.one("autoindex_format"), "%s is not supported: use json", format)
+	default:
+		f.ListingFormat = format
 	}
 	t.symlinks(s, &f)
 	t.where(s, here, &f)

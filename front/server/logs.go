@@ -264,18 +264,14 @@ type errorFile struct {
 type errorTargets struct {
 	config   *conf.ErrorLog
 	toStderr bool
-	files    []leveledFile
+	files    []errorTarget
 }
 
-// leveledFile is a file for errors of a minimum severity.
-type leveledFile struct {
-	spool      *spool.Spool
-	syslog     *syslog.Target // nil for a file
-	severeOnly bool           // only errors more severe than "error"
+// errorTarget is a file or syslog.
+type errorTarget struct {
+	spool  *spool.Spool
+	syslog *syslog.Target // nil for a file
 }
-
-// isSevere reports whether a level excludes errors of requests.
-func isSevere(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
 
 func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (e *errorFile, err error) {
 	e = &errorFile{stderrLog: log, logs: logs}
@@ -291,7 +287,7 @@ func (e *errorFile) open(l *conf.ErrorLog) (t errorTargets, err error) {
 			t.toStderr = true
 			continue
 		}
-		file, err := openLeveledFile(l, e.logs, e.stderrLog)
+		file, err := openErrorTarget(l, e.logs, e.stderrLog)
 		if err != nil {
 			_ = t.close(context.Background()) // nothing has been written
 			return errorTargets{}, err
@@ -318,8 +314,7 @@ func (e *errorFile) replace(ctx context.Context, l *conf.ErrorLog) error {
 	return old.close(ctx)
 }
 
-func openLeveledFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (f leveledFile, err error) {
-	f.severeOnly = isSevere(l.Level)
+func openErrorTarget(l *conf.ErrorLog, logs *logFiles, log stderrLog) (f errorTarget, err error) {
 	report := func(text string) { log.print("error log: " + text) }
 	open := func() (io.WriteCloser, error) { return logs.open(l.Path) }
 	lost := func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why) }
@@ -340,19 +335,16 @@ func openLeveledFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (f leveled
 // logger returns a log that writes to e, also after targets were replaced.
 func (e *errorFile) logger() *log.Logger { return log.New(e, "", 0) }
 
-// Write implements io.Writer. It writes a line to each target whose severity matches. The handler
-// marks errors of requests.
+// Write implements io.Writer. It writes a line to each target.
 func (e *errorFile) Write(line []byte) (int, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	ordinary := bytes.HasPrefix(line, []byte("front: [error] "))
 	var dated []byte
 	if len(e.targets.files) > 0 {
 		dated = append(time.Now().AppendFormat(nil, "2006/01/02 15:04:05 "), line...)
 	}
 	for _, f := range e.targets.files {
 		switch {
-		case ordinary && f.severeOnly:
 		case f.syslog != nil:
 			text := bytes.ReplaceAll(bytes.TrimRight(dated, "\n"), []byte("\n"), []byte(" "))
 			message := append(f.syslog.AppendStart(nil, syslog.Error, time.Now()), text...)

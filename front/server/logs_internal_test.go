@@ -29,21 +29,20 @@ func TestErrorLogIsReplaced(t *testing.T) {
 		line string
 		ok   bool
 	}{
-		{&conf.ErrorLog{Path: paths[0]}, "two", true}, {&conf.ErrorLog{Path: paths[1], Level: "crit"}, "three", true},
+		{&conf.ErrorLog{Path: paths[0]}, "two", true}, {&conf.ErrorLog{Path: paths[1]}, "three", true},
 		{&conf.ErrorLog{Path: filepath.Join(dir, "no", "folder")}, "four", false}, {nil, "five", true},
 	} {
 		if err := e.replace(context.Background(), c.to); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.to, err)
 		}
 		logger.Print(c.line)
-		logger.Print("front: [error] of request ", c.line)
 	}
 	if err := e.close(context.Background()); err != nil {
 		t.Error(err)
 	}
 	log.close()
 	for path, want := range map[string]string{
-		paths[0]: "one,two,of request two", paths[1]: "three,four", "stderr": "tare: five,of request five",
+		paths[0]: "one,two", paths[1]: "three,four", "stderr": "tare: five",
 	} {
 		b, err := os.ReadFile(path)
 		if path == "stderr" {

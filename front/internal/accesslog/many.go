@@ -16,13 +16,13 @@ import (
 // marker precedes and follows the path in a line for many files.
 const marker = 0
 
-// Cache says which of many files stay open. The zero value keeps none.
-type Cache struct {
-	Max      int           // number of files that are remembered; 0 keeps none open
-	MinUses  int           // lines after which a file stays open
-	Inactive time.Duration // time without a line after which a file is closed
-	Valid    time.Duration // time after which it is checked whether the path still leads to the file
-}
+const (
+	// maxManyFiles is how many files stay open, each for maxUnusedTime after its last line.
+	maxManyFiles  = 64
+	maxUnusedTime = 10 * time.Second
+	// pathCheckTime is how long lines may go to a file that was renamed.
+	pathCheckTime = time.Second
+)
 
 // AppendPath appends what precedes a line for many files: the path of its file.
 func AppendPath(b []byte, path string) []byte {
@@ -35,11 +35,12 @@ func IsPath(path string) bool { return !strings.ContainsAny(path, "\x00\n") }
 // Many returns an opener of a writer of lines to many files. AppendPath has begun each line. Files
 // are opened for appending when lines for them are written. A line that cannot be written is lost,
 // and reported.
-func Many(open func(path string) (io.WriteCloser, error), cache Cache,
-	report func(text string)) func() (io.WriteCloser, error) {
+func Many(open func(path string) (io.WriteCloser, error), report func(text string)) func() (io.WriteCloser, error) {
 	return func() (io.WriteCloser, error) {
-		m := &manyFiles{open: open, cache: cache, report: report}
-		m.known, _ = simplelru.NewLRU(max(1, cache.Max), func(_ string, k *knownFile) { k.close() })
+		m := &manyFiles{open: open, report: report}
+		m.opened, _ = simplelru.NewLRU(maxManyFiles, func(_ string, f *openedFile) {
+			_ = f.Close() // all lines are in the file already
+		})
 		return m, nil
 	}
 }
@@ -47,21 +48,19 @@ func Many(open func(path string) (io.WriteCloser, error), cache Cache,
 // manyFiles writes lines to the files that they name. One goroutine writes, and any one closes.
 type manyFiles struct {
 	open     func(path string) (io.WriteCloser, error)
-	cache    Cache
 	report   func(text string)
 	isClosed atomic.Bool
 
 	mu         sync.Mutex // guards the rest; held while lines are written, which may block
-	known      *simplelru.LRU[string, *knownFile]
+	opened     *simplelru.LRU[string, *openedFile]
 	lost       int // writes that were not reported
 	lastReport time.Time
 }
 
-// knownFile is a file that lines were written to.
-type knownFile struct {
-	out               io.WriteCloser // nil unless it stays open
-	uses              int
-	lastUse, verified time.Time
+// openedFile is a file that lines were written to.
+type openedFile struct {
+	io.WriteCloser
+	used, checked time.Time
 }
 
 // reportEvery is the minimum time between two reports of lost lines.
@@ -71,7 +70,7 @@ const reportEvery = 10 * time.Second
 func (m *manyFiles) Write(lines []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.closeInactive()
+	m.closeUnused()
 	for rest := lines; len(rest) > 0; {
 		end := bytes.Index(rest, []byte("\n\x00")) + 1 // where the next line with a path begins
 		if end == 0 {
@@ -101,59 +100,35 @@ func (m *manyFiles) lose(err error) {
 
 // write appends a line to a file.
 func (m *manyFiles) write(path string, line []byte) error {
-	out, stays, err := m.file(path)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(line)
-	if !stays {
-		if closed := out.Close(); err == nil {
-			err = closed
+	now := time.Now()
+	f, ok := m.opened.Get(path)
+	if ok && now.Sub(f.checked) >= pathCheckTime {
+		if f.checked = now; !leadsTo(path, f.WriteCloser) {
+			m.opened.Remove(path)
+			ok = false
 		}
 	}
+	if !ok {
+		out, err := m.open(path)
+		if err != nil {
+			return err
+		}
+		f = &openedFile{WriteCloser: out, checked: now}
+		m.opened.Add(path, f)
+	}
+	f.used = now
+	_, err := f.Write(line)
 	return err
 }
 
-// file returns an open file, and whether it stays open.
-func (m *manyFiles) file(path string) (out io.WriteCloser, stays bool, err error) {
-	if m.cache.Max <= 0 {
-		out, err = m.open(path)
-		return out, false, err
-	}
-	now := time.Now()
-	k, ok := m.known.Get(path)
-	if !ok {
-		k = new(knownFile)
-		m.known.Add(path, k)
-	}
-	k.uses++
-	k.lastUse = now
-	if k.out != nil && now.Sub(k.verified) >= m.cache.Valid {
-		if k.verified = now; !leadsTo(path, k.out) {
-			k.close()
-		}
-	}
-	if k.out != nil {
-		return k.out, true, nil
-	}
-	if out, err = m.open(path); err != nil {
-		m.known.Remove(path)
-		return nil, false, err
-	}
-	if k.uses < m.cache.MinUses {
-		return out, false, nil
-	}
-	k.out, k.verified = out, now
-	return out, true, nil
-}
-
-func (m *manyFiles) closeInactive() {
+// closeUnused closes files without lines for maxUnusedTime.
+func (m *manyFiles) closeUnused() {
 	for {
-		_, k, ok := m.known.GetOldest()
-		if !ok || time.Since(k.lastUse) < m.cache.Inactive {
+		_, f, ok := m.opened.GetOldest()
+		if !ok || time.Since(f.used) < maxUnusedTime {
 			return
 		}
-		m.known.RemoveOldest()
+		m.opened.RemoveOldest()
 	}
 }
 
@@ -171,13 +146,6 @@ func leadsTo(path string, out io.WriteCloser) bool {
 	return err == nil && os.SameFile(open, found)
 }
 
-func (k *knownFile) close() {
-	if k.out != nil {
-		_ = k.out.Close() // all lines are in the file already
-		k.out = nil
-	}
-}
-
 // Close implements io.Closer. A Write of another goroutine ends after its line. Its caller calls
 // Close, too.
 func (m *manyFiles) Close() error {
@@ -186,6 +154,6 @@ func (m *manyFiles) Close() error {
 		return nil
 	}
 	defer m.mu.Unlock()
-	m.known.Purge()
+	m.opened.Purge()
 	return nil
 }

@@ -280,16 +280,6 @@ func TestRefusedResponseIsNotStored(t *testing.T) {
 	})
 }
 
-func TestMinUsesDelaysStoring(t *testing.T) {
-	inBubble(t, conf.CachePolicy{MinUses: 3}, func(t *testing.T, s *site) {
-		s.responds(200, "x", "Cache-Control: max-age=60")
-		for _, state := range []cache.State{cache.StateMiss, cache.StateMiss, cache.StateMiss, cache.StateHit} {
-			s.get().want(t, state, 200, "x")
-			synctest.Wait()
-		}
-	})
-}
-
 func TestCacheStatusDescribesResponse(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Status: true, Revalidate: true, Stale: conf.CacheStale{Error: true}},
 		func(t *testing.T, s *site) {

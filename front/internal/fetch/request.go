@@ -144,7 +144,6 @@ func (r *Request) Fetch(ctx context.Context) (*http.Response, error) {
 			continue
 		}
 		a.headReceived(resp.StatusCode)
-		r.Turn.HeadReceived()
 		// there is one response
 		r.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, pace: newPace(r.ReadRate)}
 		resp.Body = &r.responseBody

@@ -327,41 +327,22 @@ func TestListingShowsDirectory(t *testing.T) {
 	s.must(os.Symlink(s.out, s.path("d/away")))
 	s.must(os.Symlink("b.txt", s.path("d/link")))
 	onEach(t, s.handler(files.Config{Listing: true}), func(t *testing.T, ours host) {
-		places := func(body string, names ...string) (at []int) {
-			for _, n := range names {
-				at = append(at, strings.Index(body, n))
-			}
-			return at
+		got := ours.request(t, "GET", "/d/")
+		if got.status != 200 || got.header.Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Fatalf("%d %v", got.status, got.header)
 		}
-		const first, b, c, link = `href="./a%20%3C&amp;%22%3E%27.txt"`, `href="./b.txt"`, `href="./c/"`, `href="./link"`
-		for query, want := range map[string][]string{
-			"":                      {c, first, b, link},
-			"?sort=name&order=desc": {c, link, b, first},
-			"?sort=size":            {c, b, link, first},
-			"?sort=size&order=desc": {c, first, b, link},
-			"?sort=time":            {c, first, b, link},
-			"?sort=x&order=y":       {c, first, b, link},
-		} {
-			got := ours.request(t, "GET", "/d/"+query)
-			if got.status != 200 || got.header.Get("Content-Type") != "text/html; charset=utf-8" {
-				t.Fatalf("%s: %d %v", query, got.status, got.header)
+		last := -1
+		for _, want := range []string{`href="c/"`, `href="a%20%3C%26%22%3E%27.txt"`, `href="b.txt"`, `href="link"`} {
+			at := strings.Index(got.body, want)
+			if at <= last {
+				t.Errorf("%s is out of order in\n%s", want, got.body)
 			}
-			last := -1
-			for i, at := range places(got.body, want...) {
-				if at <= last {
-					t.Errorf("%s: %s is out of order in\n%s", query, want[i], got.body)
-				}
-				last = at
-			}
-			for _, not := range []string{"hidden", "away", "<&"} {
-				if strings.Contains(got.body, not) {
-					t.Errorf("%s: the page contains %q", query, not)
-				}
-			}
+			last = at
 		}
-		if got := ours.request(t, "GET", "/d/?sort=name&order=desc"); !strings.Contains(got.body,
-			`aria-sort="descending"><a href="?sort=name&amp;order=asc">`) {
-			t.Errorf("the order cannot be reversed:\n%s", got.body)
+		for _, not := range []string{"hidden", "away", "<&"} {
+			if strings.Contains(got.body, not) {
+				t.Errorf("the page contains %q", not)
+			}
 		}
 		if got := ours.request(t, "HEAD", "/d/"); got.status != 200 || got.body != "" {
 			t.Errorf("HEAD: %+v", got)

@@ -1,86 +1,120 @@
 package files
 
 import (
-	"bytes"
-	_ "embed"
 	"fmt"
 	"html"
 	"strings"
+	"unicode/utf8"
 )
 
-// listingSource is the page, in which {path} and {content} are replaced.
-//
-//go:embed listing.html
-var listingSource string
+// listedName is the width of names in a listing in HTML, in characters.
+const listedName = 50
 
-// write writes the page. It uses no template: programs with html/template contain all exported
-// methods of all their types.
-func (d *listedDir) write(b *bytes.Buffer) {
-	before, rest, _ := strings.Cut(listingSource, "{path}")
-	middle, after, _ := strings.Cut(rest, "{content}")
-	b.WriteString(before)
-	b.WriteString(html.EscapeString(d.Path))
-	b.WriteString(middle)
-	d.writeHeading(b)
-	d.writeTable(b)
-	switch {
-	case d.Cut:
-		fmt.Fprintf(b, "<p>The first %d names are shown; there are more.</p>\n", d.Most)
-	case len(d.Entries) == 0:
-		b.WriteString("<p>Nothing here.</p>\n")
-	}
-	b.WriteString("<p><small>Times are UTC.</small></p>\n")
-	b.WriteString(after)
+// Page is how a directory is listed in HTML: byte for byte as nginx does, because programs read it.
+type Page struct {
+	IsUTF8      bool // names are measured in characters, otherwise in bytes
+	IsRounded   bool // sizes
+	IsLocalTime bool // otherwise UTC
 }
 
-// writeHeading writes the path, with links to the parents.
-func (d *listedDir) writeHeading(b *bytes.Buffer) {
-	b.WriteString("<h1>")
-	for _, p := range d.Parents {
-		writeLink(b, p.Href, p.Name, "")
-		if p.Name == "/" {
-			b.WriteByte(' ')
-		} else {
-			b.WriteString(" / ")
-		}
+// Append appends the page of a directory, whose entries may be cut off.
+func (p *Page) Append(b []byte, path string, entries []Entry, isCut bool) []byte {
+	title := escapeListed(path)
+	b = fmt.Appendf(b, "<html>\r\n<head><title>Index of %s</title></head>\r\n<body>\r\n<h1>Index of %s</h1><hr><pre>"+
+		"<a href=\"../\">../</a>\r\n", title, title)
+	for i := range entries {
+		b = p.appendLine(b, &entries[i])
 	}
-	if d.Up {
-		b.WriteString(html.EscapeString(d.Last))
+	if isCut {
+		b = fmt.Appendf(b, "The first %d names are shown; there are more.\r\n", len(entries))
+	}
+	return append(b, "</pre><hr></body>\r\n</html>\r\n"...)
+}
+
+// appendLine appends the line of an entry.
+func (p *Page) appendLine(b []byte, e *Entry) []byte {
+	b = append(b, `<a href="`...)
+	b = appendComponent(b, e.Name)
+	if e.Dir {
+		b = append(b, '/')
+	}
+	b = append(b, `">`...)
+	length := p.nameLength(e.Name)
+	if length > listedName {
+		b = append(append(b, escapeListed(p.nameStart(e.Name, listedName-3))...), "..&gt;</a>"...)
 	} else {
-		b.WriteByte('/')
+		b = append(b, escapeListed(e.Name)...)
+		if e.Dir && length < listedName {
+			b = append(b, '/')
+			length++
+		}
+		b = append(b, "</a>"...)
+		b = append(b, strings.Repeat(" ", listedName-length)...)
 	}
-	b.WriteString("</h1>\n")
+	at := e.Modified.UTC()
+	if p.IsLocalTime {
+		at = e.Modified.Local()
+	}
+	b = at.AppendFormat(append(b, ' '), "02-Jan-2006 15:04 ")
+	switch {
+	case e.Dir && p.IsRounded:
+		b = append(b, "      -"...)
+	case e.Dir:
+		b = append(b, "                  -"...)
+	case p.IsRounded:
+		b = append(b, roundedSize(e.Size)...)
+	default:
+		b = fmt.Appendf(b, "%19d", e.Size)
+	}
+	return append(b, "\r\n"...)
 }
 
-func (d *listedDir) writeTable(b *bytes.Buffer) {
-	b.WriteString("<table>\n<thead><tr>")
-	for _, c := range d.Columns {
-		b.WriteString(`<th scope="col"`)
-		if c.Sorted != "" {
-			fmt.Fprintf(b, ` aria-sort="%s"`, c.Sorted)
-		}
-		b.WriteByte('>')
-		writeLink(b, c.Href, c.Name, "")
-		b.WriteString("</th>")
+// nameLength returns the length of a name.
+func (p *Page) nameLength(name string) int {
+	if p.IsUTF8 {
+		return utf8.RuneCountInString(name)
 	}
-	b.WriteString("</tr></thead>\n<tbody>\n")
-	if d.Up {
-		b.WriteString("<tr><td><a href=\"../\" rel=\"up\">..</a></td><td></td><td></td></tr>\n")
-	}
-	for i := range d.Entries {
-		e, suffix := &d.Entries[i], ""
-		if e.Dir {
-			suffix = "/"
-		}
-		b.WriteString("<tr><td>")
-		writeLink(b, "./"+e.Href, e.Name, suffix) // the dot: a name may look like a scheme
-		modified := e.Modified.UTC()
-		fmt.Fprintf(b, "</td><td>%s</td><td><time datetime=\"%s\">%s</time></td></tr>\n", e.Bytes(),
-			modified.Format("2006-01-02T15:04:05Z"), modified.Format("2006-01-02 15:04"))
-	}
-	b.WriteString("</tbody>\n</table>\n")
+	return len(name)
 }
 
-func writeLink(b *bytes.Buffer, href, name, suffix string) {
-	fmt.Fprintf(b, `<a href="%s">%s%s</a>`, html.EscapeString(href), html.EscapeString(name), suffix)
+// nameStart returns the start of a name that is longer than n.
+func (p *Page) nameStart(name string, n int) string {
+	if !p.IsUTF8 {
+		return name[:n]
+	}
+	return string([]rune(name)[:n])
+}
+
+// roundedSize returns a size as nginx rounds it, in seven columns.
+func roundedSize(size int64) string {
+	round := func(unit int64) int64 { return size/unit + (size%unit)/(unit/2) }
+	const kb, mb, gb = 1 << 10, 1 << 20, 1 << 30
+	switch {
+	case size > gb-1:
+		return fmt.Sprintf("%6dG", round(gb))
+	case size > mb-1:
+		return fmt.Sprintf("%6dM", round(mb))
+	case size > 9999:
+		return fmt.Sprintf("%6dK", round(kb))
+	}
+	return fmt.Sprintf(" %6d", size)
+}
+
+// escapeListed escapes a text for HTML.
+func escapeListed(s string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(html.EscapeString(s), "&#34;", "&quot;"), "&#39;", "'")
+}
+
+// appendComponent appends a name. All characters that RFC 3986 does not call unreserved are
+// percent-encoded.
+func appendComponent(b []byte, name string) []byte {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("-._~", c) >= 0:
+			b = append(b, c)
+		default:
+			b = fmt.Appendf(b, "%%%02X", c)
+		}
+	}
+	return b
 }

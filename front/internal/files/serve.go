@@ -19,7 +19,7 @@ const (
 // For 412 and 416 it also returns the status, after setting Content-Range. 0 means that the
 // response is complete.
 //
-// It uses the request's method and header, and for listings its query.
+// It uses the request's method and header.
 func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string) (status int) {
 	if res := h.cache.get(path); res != nil && h.fresh(res) {
 		if status, ok := h.respond(w, r, res, returnUnmet); ok {

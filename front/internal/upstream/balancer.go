@@ -17,7 +17,6 @@ type balancer func(t *Turn) int
 type method struct {
 	hasKey     bool // its first argument is the key, which each request has a value of
 	usesClient bool // it chooses by the client's address
-	usesTimes  bool // it needs the response times of servers
 	slowStarts bool // it respects slow_start
 	// make returns the balancer of a group. It checks the arguments, without the key.
 	make func(args []string, servers []conf.Server) (balancer, error)
@@ -31,7 +30,6 @@ func methods() map[string]method {
 		"hash":       hashMethod(),
 		"ip_hash":    ipHashMethod(),
 		"least_conn": leastConnMethod(),
-		"least_time": leastTimeMethod(),
 		"random":     randomMethod(),
 	}
 }

@@ -290,8 +290,6 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		"many arguments": {Balance: balance("hash", "$k", "consistent", "consistent"), Servers: servers("1")},
 		"argument":       {Balance: balance("least_conn", "two"), Servers: servers("1")},
 		"random three":   {Balance: balance("random", "three"), Servers: servers("1")},
-		"no time":        {Balance: balance("least_time"), Servers: servers("1")},
-		"unknown time":   {Balance: balance("least_time", "body"), Servers: servers("1")},
 		"only backups":   {Servers: []conf.Server{{Addr: "127.0.0.1", Backup: true}}},
 	} {
 		if g, err := New(c, new(State), Options{}); err == nil {
@@ -306,7 +304,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 // each server gets its share.
 func TestSimulationOfAStoppedServer(t *testing.T) {
 	for name, balance := range map[string]conf.Balance{"round robin": {}, "least_conn": balance("least_conn"),
-		"random two": balance("random", "two"), "least_time": balance("least_time", "header")} {
+		"random two": balance("random", "two")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { simulate(t, balance) })
 		})

@@ -8,26 +8,20 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// randomMethod is random [two [least_conn|least_time=header|least_time=last_byte]].
+// randomMethod is random [two [least_conn]].
 func randomMethod() method {
-	return method{usesTimes: true, make: func(args []string, _ []conf.Server) (balancer, error) {
-		var better func(t *Turn, a, b int) bool
+	return method{make: func(args []string, _ []conf.Server) (balancer, error) {
 		switch {
 		case len(args) == 0:
 			return func(t *Turn) int { return t.walk.byChance(t.list.peers, t.list.total, rand.IntN) }, nil
 		case slices.Equal(args, []string{"two"}), slices.Equal(args, []string{"two", "least_conn"}):
-			better = func(t *Turn, a, b int) bool { return hasFewerConns(&t.list.peers[a], &t.list.peers[b]) }
-		case slices.Equal(args, []string{"two", "least_time=header"}):
-			better = func(t *Turn, a, b int) bool { return t.list.isFaster(a, b, headTime, t.now) }
-		case slices.Equal(args, []string{"two", "least_time=last_byte"}):
-			better = func(t *Turn, a, b int) bool { return t.list.isFaster(a, b, totalTime, t.now) }
-		default:
-			return nil, errors.New("want no arguments, or two and least_conn, least_time=header or least_time=last_byte")
+			return func(t *Turn) int {
+				peers := t.list.peers
+				return t.walk.bestOfTwo(peers, t.list.total, rand.IntN,
+					func(a, b int) bool { return hasFewerConns(&peers[a], &peers[b]) })
+			}, nil
 		}
-		return func(t *Turn) int {
-			return t.walk.bestOfTwo(t.list.peers, t.list.total, rand.IntN,
-				func(a, b int) bool { return better(t, a, b) })
-		}, nil
+		return nil, errors.New("want no arguments, two, or two least_conn")
 	}}
 }
 

@@ -70,41 +70,15 @@ type health struct {
 	checked time.Time // the last failure, or the last trial
 	conns   int       // requests in progress
 	users   int       // number of peers
-	times   responseTimes
-	// timed is the number of requests in progress whose start is known, and begun the sum of these,
-	// as durations since origin: the system's clock may be set meanwhile. The sum may overflow:
-	// meanAge is right nevertheless.
-	timed  int
-	begun  time.Duration
-	origin time.Time
 	// recovered is when the server became available again: see slow_start.
 	recovered time.Time
-}
-
-// beginTimed and endTimed record a request in progress for meanAge.
-func (h *health) beginTimed(start time.Time) {
-	h.timed++
-	h.begun += start.Sub(h.origin)
-}
-
-func (h *health) endTimed(start time.Time) {
-	h.timed--
-	h.begun -= start.Sub(h.origin)
-}
-
-// meanAge returns the mean age of the requests in progress whose start is known, or 0.
-func (h *health) meanAge(now time.Time) time.Duration {
-	if h.timed == 0 {
-		return 0
-	}
-	return (time.Duration(h.timed)*now.Sub(h.origin) - h.begun) / time.Duration(h.timed)
 }
 
 // acquire returns the state of an address. The caller holds mu.
 func (s *State) acquire(addr string) *health {
 	h := s.known[addr]
 	if h == nil {
-		h = &health{origin: time.Now()}
+		h = new(health)
 		if s.known == nil {
 			s.known = make(map[string]*health)
 		}

@@ -19,7 +19,7 @@ type Turn struct {
 	backup bool      // list is that of the backups, perhaps from before a change
 	tried  []bool    // indexes of list; nil before the first attempt
 	last   int       // the index of the last peer
-	now    time.Time // of the last choice; a single server has none, unless the method uses times
+	now    time.Time // of the last choice; a single server has none
 	walk   walk
 }
 
@@ -34,7 +34,7 @@ func (t *Turn) Next() (addr string, err error) {
 	} else {
 		t.markTried()
 	}
-	if !t.list.single || g.method.usesTimes { // otherwise a single server needs no clock
+	if !t.list.single { // otherwise a single server needs no clock
 		t.now = time.Now()
 	}
 	i := t.choose()
@@ -47,9 +47,6 @@ func (t *Turn) Next() (addr string, err error) {
 	}
 	m := &t.list.members[i]
 	m.health.begin(m.server.FailTimeout, t.now)
-	if g.method.usesTimes {
-		m.health.beginTimed(t.now)
-	}
 	return m.addr, nil
 }
 
@@ -179,34 +176,14 @@ func (t *Turn) Refresh(ctx context.Context) bool {
 	return slices.Contains(tried, false)
 }
 
-// HeadReceived records that the server which Next returned last has sent the head of its response.
-func (t *Turn) HeadReceived() { t.measure(headTime) }
-
-// measure records the time since the last Next.
-func (t *Turn) measure(kind timeKind) {
-	if !t.group.method.usesTimes || t.list.single {
-		return
-	}
-	s, now := t.group.state, time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t.list.members[t.last].health.times.add(kind, now.Sub(t.now), now)
-}
-
 // Done ends the attempt on the server that Next returned last. failed reports a failure of the
 // server; a client that closes its connection is not one.
 func (t *Turn) Done(failed bool) {
-	if !failed {
-		t.measure(totalTime)
-	}
 	s := t.group.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p, m := &t.list.peers[t.last], &t.list.members[t.last]
 	m.health.conns--
-	if t.group.method.usesTimes {
-		m.health.endTimed(t.now)
-	}
 	switch {
 	case t.list.single:
 	case !failed:
