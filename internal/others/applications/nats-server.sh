@@ -11,7 +11,7 @@ APP=$!
 curl -s -o /dev/null --retry 50 --retry-connrefused --retry-delay 1 "http://127.0.0.1:$PAGES/healthz"
 for page in healthz none "" routez; do
 	echo "== $page"
-	curl -si "http://127.0.0.1:$PAGES/$page" | tr -d '\r' | grep -vE '^Date|server_id|server_name|"now"|"time"' | head -20 | sort
+	curl -si "http://127.0.0.1:$PAGES/$page" | tr -d '\r' | grep -vE '^Date|^Content-Length|server_id|server_name|"now"|"time"' | head -20 | sort
 done
 echo "== no websocket"
 curl -si "http://127.0.0.1:$WS/" | tr -d '\r' | grep -v ^Date | sort
