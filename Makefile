@@ -157,7 +157,7 @@ lint-prose: ## run the prose linter on documents and comments
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
-# Tests unpack nginx, wrk and php-fpm from their Debian packages by themselves, and flup and httpx from PyPI, and build
+# Tests unpack nginx, wrk and php-fpm from their Debian packages by themselves, and flup from PyPI, and build
 # h2spec and Pebble from the Go proxy. What has too many parts for that is installed, which starts nothing: a browser,
 # systemd-analyze, which verifies the unit of the Debian package, man, and what installs that package in namespaces.
 # Without privilege the tests that need these are skipped, visibly.

@@ -95,16 +95,6 @@ func TestNilHandlerIsDefaultServeMux(t *testing.T) {
 	}
 }
 
-// A handler receives "OPTIONS *", as with net/http/fcgi.
-func TestHandlerReceivesOptionsAsterisk(t *testing.T) {
-	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Method+r.RequestURI) })}, "tcp",
-		"127.0.0.1:0")
-	if got := dialServer(t, at).request("*", "", "REQUEST_METHOD", "OPTIONS").body(); got != "OPTIONS*" {
-		t.Errorf("got %q", got)
-	}
-}
-
 // Each field of a Server has its documented effect.
 func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	type key struct{}
@@ -169,26 +159,6 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// WriteTimeout ends a handler whose client does not read.
-func TestWriteTimeoutEndsHandler(t *testing.T) {
-	failed := make(chan error, 1)
-	at := runServer(t, &fcgi.Server{WriteTimeout: 20 * time.Millisecond,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			for {
-				if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-					failed <- err
-					return
-				}
-			}
-		})}, "unix", filepath.Join(t.TempDir(), "s"))
-	io.WriteString(dialServer(t, at), oneRequest("/", ""))
-	select {
-	case <-failed:
-	case <-time.After(patience):
-		t.Error("the handler still writes")
-	}
-}
-
 // Read returns the exported errors.
 func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	ended := make(chan error, 1)
@@ -207,67 +177,6 @@ func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	w.Close()
 	if err := <-ended; !errors.Is(err, fcgi.ErrConnClosed) {
 		t.Errorf("closed: %v", err)
-	}
-}
-
-// Shutdown waits for running requests and closes waiting connections. Serve returns at once, and
-// does not serve again.
-func TestShutdownWaitsForRunningRequests(t *testing.T) {
-	begun, release := make(chan bool), make(chan bool)
-	s := &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/long" {
-			begun <- true
-			<-release
-		}
-		io.WriteString(w, "done")
-	})}
-	var served []chan error
-	var all []net.Addr
-	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
-		l, err := net.Listen(network, address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done := make(chan error, 1)
-		go func() { done <- s.Serve(l) }()
-		served, all = append(served, done), append(all, l.Addr())
-	}
-	idle, busy := dialServer(t, all[0]), dialServer(t, all[1])
-	idle.request("/", "")
-	io.WriteString(busy, oneRequest("/long", ""))
-	<-begun
-	short, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while a handler runs: %v", err)
-	}
-	for _, done := range served {
-		if err := <-done; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
-	}
-	if _, err := idle.reply(); !errors.Is(err, io.EOF) {
-		t.Errorf("the idle connection: %v", err)
-	}
-	done := make(chan error)
-	go func() { done <- s.Shutdown(t.Context()) }()
-	release <- true
-	if r, err := busy.reply(); err != nil || r.body() != "done" {
-		t.Errorf("the last response: %+v, %v", r, err)
-	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		t.Errorf("Serve after Shutdown returned %v", err)
-	}
-	if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		c.Close()
-		t.Error("its listener is open")
 	}
 }
 

@@ -303,20 +303,6 @@ func TestParamsHookMayChangeParams(t *testing.T) {
 	}
 }
 
-// The hook may keep the parameters.
-func TestParamsHookMayKeepParams(t *testing.T) {
-	var kept []*fcgi.Params
-	tr := checked(t, &fcgi.Transport{Params: func(_ *http.Request, p *fcgi.Params) { kept = append(kept, p) }})
-	for _, path := range []string{"first", "second", "third"} {
-		if _, err := paramsOf(t, tr, get(t, address+path)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if len(kept) != 3 || kept[0].Get("REQUEST_URI") != "/first" || kept[1].Get("PATH_INFO") != "/second" {
-		t.Errorf("%d, %q", len(kept), kept[0].Get("REQUEST_URI"))
-	}
-}
-
 // The caller's request is not changed.
 func TestRequestIsNotChanged(t *testing.T) {
 	r := newRequest(t, "POST", address+"a?b", strings.NewReader("body"))

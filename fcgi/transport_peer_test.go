@@ -280,41 +280,6 @@ func must(t testing.TB, tr http.RoundTripper, r *http.Request, want string) *htt
 	return resp
 }
 
-// stuck is a request's body whose Read waits. Like the body of a server's request, it cannot be
-// closed while it is read, unless it is easy.
-type stuck struct {
-	easy    bool
-	reading sync.Mutex    // closed by the first Read
-	read    chan struct{} // closed when it is read
-	release chan struct{} // its close ends Read
-	closed  chan struct{} // closed by Close
-	once    [2]sync.Once
-}
-
-func newStuck(easy bool) *stuck {
-	return &stuck{easy: easy, read: make(chan struct{}), release: make(chan struct{}), closed: make(chan struct{})}
-}
-
-func (s *stuck) Read([]byte) (int, error) {
-	s.reading.Lock()
-	defer s.reading.Unlock()
-	s.once[0].Do(func() { close(s.read) })
-	select {
-	case <-s.release:
-	case <-s.closed:
-	}
-	return 0, errWanted
-}
-
-func (s *stuck) Close() error {
-	if !s.easy {
-		s.reading.Lock()
-		defer s.reading.Unlock()
-	}
-	s.once[1].Do(func() { close(s.closed) })
-	return nil
-}
-
 // closable records that it was closed.
 type closable struct {
 	io.Reader

@@ -1,7 +1,6 @@
 package fcgi_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"os/user"
 	"path/filepath"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/tarehq/tare/fcgi"
@@ -188,99 +185,6 @@ func TestPHPResponds(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	})
-}
-
-// Long bodies are sent and received, and as many connections are kept as there are processes. That
-// requires a limit on connections.
-func TestPHPReceivesLongBodies(t *testing.T) {
-	tr := php(t, map[string]string{
-		"echo.php":  "<?php readfile('php://input');",
-		"pid.php":   "<?php echo getmypid();",
-		"hang.php":  "<?php echo getmypid(), ' '; flush(); sleep(60);",
-		"large.php": "<?php $s = str_repeat('x', 65536); for ($i = 0; $i < 256; $i++) echo $s;",
-	}, "")
-	const size = 16 << 20
-	r := newRequest(t, "POST", address+"echo.php", newPattern(size))
-	r.ContentLength = size
-	resp, err := tr.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if n, err := io.Copy(struct{ io.Writer }{newPattern(size)}, resp.Body); n != size || err != nil {
-		t.Errorf("%d bytes, %v", n, err)
-	}
-	resp.Body.Close()
-	must(t, tr, get(t, address+"large.php"), strings.Repeat("x", size))
-
-	for i := range 20 { // a body that PHP does not read does not affect the next request
-		r := newRequest(t, "POST", address+"pid.php", newPattern(100_000))
-		if r.ContentLength = 100_000; i%2 == 1 {
-			r.ContentLength = -1
-		}
-		if _, pid, err := responseTo(tr, r); err != nil || pid == "" {
-			t.Fatalf("request %d: %q, %v", i, pid, err)
-		}
-	}
-
-	var all sync.WaitGroup
-	pids := make(chan string, 40)
-	for range cap(pids) {
-		all.Go(func() {
-			_, body, err := responseTo(tr, get(t, address+"pid.php"))
-			if err != nil {
-				t.Error(err)
-			}
-			pids <- body
-		})
-	}
-	all.Wait()
-	close(pids)
-	different := make(map[string]bool)
-	for pid := range pids {
-		different[pid] = true
-	}
-	if len(different) > 2 || tr.Idle() != 2 {
-		t.Errorf("%d processes, %d connections", len(different), tr.Idle())
-	}
-
-	ctx, cancel := context.WithCancelCause(t.Context())
-	resp, err = tr.RoundTrip(get(t, address+"hang.php").WithContext(ctx))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel(errWanted)
-	if _, err := io.ReadAll(resp.Body); !errors.Is(err, errWanted) {
-		t.Errorf("canceled: %v", err)
-	}
-	var pid int
-	resp, err = tr.RoundTrip(get(t, address+"hang.php"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := fmt.Fscan(resp.Body, &pid); err != nil || pid <= 1 {
-		t.Fatal(pid, err)
-	}
-	syscall.Kill(pid, syscall.SIGKILL) // a child of the php-fpm that this test has started
-	if _, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) {
-		t.Errorf("killed: %v", err)
-	}
-	resp.Body.Close()
-}
-
-// Processes that end after a few requests close kept connections.
-func TestPHPProcessesMayExit(t *testing.T) {
-	tr := php(t, map[string]string{"pid.php": "<?php echo getmypid();"}, "pm.max_requests = 3\n")
-	pids := make(map[string]int)
-	for range 30 {
-		_, body, err := responseTo(tr, get(t, address+"pid.php"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pids[body]++
-	}
-	if len(pids) < 10 {
-		t.Errorf("%v", pids)
-	}
 }
 
 const wsgi = `

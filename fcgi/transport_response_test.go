@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
-	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -47,61 +45,6 @@ func outcome(t testing.TB, method string, kept bool, pieces ...[]byte) string {
 }
 
 const head = "Status: 201 Made\r\nContent-Type: text/plain\r\n\r\n"
-
-// rich returns a response with everything that may be in one.
-func rich(head string) []byte {
-	b := wire.AppendStream(nil, wire.Stderr, 1, []byte("a warning\n"))
-	b = append(wire.AppendHeader(b, wire.Header{Type: wire.Stdout, ID: 1, Length: uint16(len(head) - 5), Padding: 3}),
-		head[:len(head)-5]+"pad"...)
-	b = wire.AppendStream(b, wire.Stdout, 1, []byte(head[len(head)-5:]+"hel"))
-	b = wire.AppendStream(b, wire.Stderr, 1, []byte("another"))
-	b = wire.AppendStream(b, wire.Stdout, 1, []byte("lo"))
-	b = wire.AppendStreamEnd(b, wire.Stderr, 1)
-	return append(b, ended(7, wire.Complete)...)
-}
-
-// A response is the same in whatever pieces it arrives.
-func TestResponseMayArriveInAnyPieces(t *testing.T) {
-	for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1),
-		strings.ReplaceAll(head, "\r", "")} {
-		got := testkit.EverySplit(t, rich(head),
-			func(pieces [][]byte) string { return outcome(t, "GET", true, pieces...) })
-		length := -1
-		header := "Content-Type: text/plain\r\n"
-		if strings.Contains(head, "Length") {
-			length, header = 5, "Content-Length: 5\r\n"+header
-		}
-		want := fmt.Sprintf(`HTTP/1.1 201 Made %d %q "hello" <nil> | stderr "a warning\nanother" | 1 kept`, length,
-			header)
-		if got != want {
-			t.Errorf("\n got %s\nwant %s", got, want)
-		}
-	}
-}
-
-// A response that is cut off anywhere is an error. What arrived before is the beginning of the
-// right body.
-func TestTruncatedResponseIsAnError(t *testing.T) {
-	for _, method := range []string{"GET", "HEAD"} {
-		for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1)} {
-			good := rich(head)
-			for cut := range good {
-				tr := canned(t, false, good[:cut])
-				resp, body, err := responseTo(tr, newRequest(t, method, address, nil))
-				want := io.ErrUnexpectedEOF
-				if cut == 0 {
-					want = io.EOF
-				}
-				if !errors.Is(err, want) || !strings.HasPrefix("hello", body) {
-					t.Fatalf("%s, cut at %d of %d: %s", method, cut, len(good), describe(resp, body, err))
-				}
-				if tr.Idle()+tr.Active() != 0 {
-					t.Fatalf("%s, cut at %d: the connection is kept", method, cut)
-				}
-			}
-		}
-	}
-}
 
 // Responses of all kinds, valid and not, and what the Transport returns for them.
 func TestResponsesAreChecked(t *testing.T) {
@@ -223,82 +166,6 @@ func TestApplicationErrorsHaveTypes(t *testing.T) {
 	}
 }
 
-// A response's head may be as long as the limit, and no longer.
-func TestResponseHeadIsLimited(t *testing.T) {
-	field := func(n int) string { return "X: " + strings.Repeat("x", n-len("X: \n\n")) + "\n\n" }
-	for _, test := range []struct {
-		limit int64
-		head  string
-		want  string // in the error
-	}{
-		{0, field(http.DefaultMaxHeaderBytes), ""},
-		{0, field(http.DefaultMaxHeaderBytes + 1), "too large"},
-		{100, field(100), ""},
-		{100, field(101), "too large"},
-		{0, strings.Repeat("X: y\n", 1000) + "\n", ""},
-		{0, strings.Repeat("X: y\n", 1001) + "\n", "too many"},
-	} {
-		tr := canned(t, true, whole(test.head+"body"))
-		tr.MaxResponseHeaderBytes = test.limit
-		resp, body, err := responseTo(tr, get(t, address))
-		if test.want == "" && (err != nil || body != "body" || len(resp.Header["X"]) == 0) || test.want != "" &&
-			(err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("a head of %d bytes, limit %d: %v, %q; want %q", len(test.head), test.limit, err, body, test.want)
-		}
-	}
-}
-
-// Long records are received into the reader's buffer, with the same result.
-func TestLongRecordsAreReceivedDirectly(t *testing.T) {
-	const size = 1 << 20
-	whole, err := io.ReadAll(newPattern(size))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, test := range []struct {
-		length, sent int // Content-Length, and the bytes sent
-		ends         bool
-		read         int
-		err          error
-		kept         int
-	}{
-		{-1, size, true, size, nil, 1},
-		{size, size, true, size, nil, 1},
-		{size - 100_000, size, true, size - 100_000, nil, 1}, // the excess is skipped
-		{size - 300_000, size, true, size - 300_000, nil, 0}, // but not without limit
-		{size, size - 1, true, size - 1, io.ErrUnexpectedEOF, 0},
-		{-1, size, false, size, io.ErrUnexpectedEOF, 0},
-		{size, size, false, size, io.ErrUnexpectedEOF, 0},
-		{size, 500_000, false, 500_000, io.ErrUnexpectedEOF, 0},
-		{-1, 500_000, false, 500_000, io.ErrUnexpectedEOF, 0},
-	} {
-		head := "\n"
-		if test.length >= 0 {
-			head = fmt.Sprintf("Content-Length: %d\n\n", test.length)
-		}
-		for _, room := range []int{512, 20_000, 200_000} {
-			response := wire.AppendStream(nil, wire.Stdout, 1, append([]byte(head), whole[:test.sent]...))
-			if test.ends {
-				response = append(response, ended(0, wire.Complete)...)
-			} else {
-				response = response[:len(response)-1]
-				test.read = min(test.read, test.sent-1)
-			}
-			tr := canned(t, test.ends, response)
-			resp, err := tr.RoundTrip(get(t, address))
-			if err != nil {
-				t.Fatal(err)
-			}
-			n, err := io.CopyBuffer(struct{ io.Writer }{newPattern(size)}, struct{ io.Reader }{resp.Body},
-				make([]byte, room))
-			if int(n) != test.read || !errors.Is(err, test.err) || tr.Idle() != test.kept {
-				t.Errorf("%+v, %d bytes at a time: %d bytes, %v, %d kept", test, room, n, err, tr.Idle())
-			}
-			resp.Body.Close()
-		}
-	}
-}
-
 // A body that is not allowed is read up to a limit.
 func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 	for _, test := range []struct{ method, head string }{{"HEAD", "\n"}, {"GET", "Content-Length: 4\n\nbody"},
@@ -321,73 +188,5 @@ func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 		if n := <-wrote; n >= most {
 			t.Errorf("%s %q: %d bytes were read", test.method, test.head, n)
 		}
-	}
-}
-
-// A slow reader slows the application down: no more than a buffer is received ahead of it.
-func TestSlowReaderSlowsApplication(t *testing.T) {
-	const ahead = 64 << 10
-	sent := make(chan int, 1<<20)
-	tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer, _ int) {
-		p.request()
-		p.out("\n")
-		for n := 0; p.out(strings.Repeat("x", 1000)) == nil; {
-			n += 1000
-			sent <- n
-		}
-		close(sent)
-	})})
-	resp, err := tr.RoundTrip(get(t, address))
-	if err != nil {
-		t.Fatal(err)
-	}
-	read := 0
-	for _, size := range []int{1, 10, 100_000, 7} {
-		n, err := io.ReadFull(resp.Body, make([]byte, size))
-		if read += n; err != nil {
-			t.Fatal(err)
-		}
-	}
-	resp.Body.Close()
-	last := 0
-	for n := range sent {
-		last = n
-	}
-	if last < read-2000 || last > read+ahead {
-		t.Errorf("%d bytes were received for %d that were read", last, read)
-	}
-}
-
-// The content of STDERR is passed to Stderr, with its request, and does not affect the response.
-func TestStderrIsPassedOn(t *testing.T) {
-	long := strings.Repeat("e", 200_000)
-	b := wire.AppendStream(nil, wire.Stderr, 1, []byte(long))
-	b = wire.AppendStream(b, wire.Stdout, 1, []byte("\nbo"))
-	b = wire.AppendStream(b, wire.Stderr, 1, []byte(long))
-	b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
-	b = append(wire.AppendStream(b, wire.Stderr, 1, []byte("last")), ended(0, wire.Complete)...)
-	must(t, canned(t, true, b), get(t, address), "body") // without Stderr
-	tr := canned(t, true, b)
-	var log strings.Builder
-	r := get(t, address)
-	tr.Stderr = func(of *http.Request, text []byte) {
-		if of != r || len(text) == 0 {
-			t.Errorf("%p, want %p, %d bytes", of, r, len(text))
-		}
-		log.Write(text)
-	}
-	resp, err := tr.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, room := "", make([]byte, 100_000)
-	for err == nil {
-		var n int
-		n, err = resp.Body.Read(room)
-		body += string(room[:n])
-	}
-	if body != "body" || !errors.Is(err, io.EOF) || log.String() != long+long+"last" {
-		t.Errorf("%d bytes, %v, %d bytes of STDERR", len(body), err, log.Len())
 	}
 }

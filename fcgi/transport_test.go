@@ -181,32 +181,6 @@ func TestLargeBodiesUseConstantMemory(t *testing.T) {
 	}
 }
 
-// Bodies of all lengths around the size of a piece arrive unchanged.
-func TestBodiesOfAllSizesArrive(t *testing.T) {
-	addr := application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		fmt.Fprint(w, r.ContentLength, " ", err, " ")
-		w.Write(body)
-	})
-	tr := checked(t, &fcgi.Transport{Network: "unix", Addr: addr, MaxIdleConnsPerHost: 1})
-	for _, around := range []int{1, 1000, 16 << 10, 32 << 10, 64<<10 - 1, 128 << 10, 1 << 20} {
-		for size := max(0, around-1); size <= around+1; size++ {
-			body, err := io.ReadAll(newPattern(size))
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, known := range []bool{true, false} {
-				var from io.Reader = bytes.NewReader(body)
-				length := size
-				if !known && size > 0 {
-					from, length = io.MultiReader(from), 0
-				}
-				must(t, tr, newRequest(t, "POST", address, from), fmt.Sprint(length, " <nil> ", string(body)))
-			}
-		}
-	}
-}
-
 // A body of unknown length gets a length if it is buffered, and fails if it is too long.
 func TestBufferedBodyHasLength(t *testing.T) {
 	addr := application(t, "tcp", echo)

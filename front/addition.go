@@ -67,7 +67,7 @@ func (a *addition) start(w *writer, contentType string, _ int64) {
 }
 
 // edits implements editor.
-func (a *addition) edits(_ *exchange, contentType string) bool { return a.types.contains(contentType) }
+func (a *addition) edits(contentType string) bool { return a.types.contains(contentType) }
 
 // changesAdded implements editor.
 func (a *addition) changesAdded() bool { return false }

@@ -343,9 +343,6 @@ func (r *responseRules) apply(x *exchange, header http.Header) {
 	if rate := header["X-Accel-Limit-Rate"]; len(rate) > 0 && r.mayLimitRate {
 		x.limitRate = rate[0]
 	}
-	if r.mayRecode {
-		x.accelCharset = firstValue(header["X-Accel-Charset"])
-	}
 	for name := range header {
 		if r.fateOfOwn(name)&fieldIsDropped != 0 {
 			delete(header, name)

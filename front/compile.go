@@ -41,7 +41,6 @@ type compiler struct {
 	limitCountsByKey map[string]*limitCounts // by kind and zone
 	measured         map[any]bool            // what metrics show already
 	checks           map[string]bool         // health checks of the plan, by key
-	recodeTables     map[[2]string]*recodeTable
 	countingKnown    bool
 }
 
@@ -81,9 +80,6 @@ func (c *compiler) compile() error {
 	}
 	c.fileShare = c.fileLimits()
 	if err := c.compileMaps(); err != nil {
-		return err
-	}
-	if err := c.compileCharsets(); err != nil {
 		return err
 	}
 	if err := c.compileCaches(); err != nil {

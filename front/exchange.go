@@ -41,18 +41,16 @@ type exchange struct {
 	redirects         int  // internal redirects and changes of the path so far
 	errorStatus       int  // the error whose page is being sent, or 0
 
-	regexes   pcre.Budget // of the request's regular expressions, including those of subrequests
-	captures  captures
-	vars      []value // by slot: variables of Set, Map and named groups
-	limitRate string  // $limit_rate, if set
-	// accelCharset is X-Accel-Charset of an upstream, where charsets are converted.
-	accelCharset string
-	connUse      connUse       // the connection, if the plan counts its requests
-	id           string        // $request_id, once it was read
-	trace        *traceContext // once it was used
-	cacheState   cache.State   // what the cache did
-	part         parted        // nil unless the response is fetched in parts
-	states       []any         // of modules, by slot; nil until one has any
+	regexes    pcre.Budget // of the request's regular expressions, including those of subrequests
+	captures   captures
+	vars       []value       // by slot: variables of Set, Map and named groups
+	limitRate  string        // $limit_rate, if set
+	connUse    connUse       // the connection, if the plan counts its requests
+	id         string        // $request_id, once it was read
+	trace      *traceContext // once it was used
+	cacheState cache.State   // what the cache did
+	part       parted        // nil unless the response is fetched in parts
+	states     []any         // of modules, by slot; nil until one has any
 
 	// For filters, limits and logs.
 	isObserved    bool           // the response passes through w, also if a bound handler makes it

@@ -354,11 +354,7 @@ func (c *compiler) files(loc *location, from *conf.Location) (*fileSet, error) {
 func (c *compiler) newFiles(key filesKey) (*fileSet, error) {
 	settings := key.rules.settings
 	s := &settings.Files
-	typed := *s
-	if c.recodes(settings) {
-		typed.Charset = "" // the recoding adds it
-	}
-	f := &fileSet{random: s.RandomIndex, types: c.mediaTypes(&typed), precompressed: precompressedOf(s),
+	f := &fileSet{random: s.RandomIndex, types: c.mediaTypes(s), precompressed: precompressedOf(s),
 		prefix: key.prefix, alias: s.Alias != ""}
 	var err error
 	if f.listing, err = newListing(s); err != nil {

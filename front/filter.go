@@ -15,8 +15,6 @@ import (
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes                             // nil adds no constant charset
-	recoding        *recoding                               // nil converts no charsets
 	added           []func(x *exchange, header http.Header) // fields of modules
 	gunzip          *compression                            // nil decompresses nothing
 	byType          []bodyFilter                            // those of modules, compressions and noChunks
@@ -77,14 +75,8 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	if f.rateAfter, err = c.text(s.RateAfter); err != nil {
 		return nil, fmt.Errorf("rate after: %w", err)
 	}
-	if f.recoding, err = c.recoding(s); err != nil {
-		return nil, err
-	}
-	if s.Files.Charset != "" && f.recoding == nil {
-		f.charset = c.mediaTypes(&s.Files)
-	}
 	f.setBodyFilters(key.rules.effects.bodies, compressions)
-	f.needsHeader = f.expires != nil || f.charset != nil || f.changeBodies() || f.trailers != nil ||
+	f.needsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
 	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
@@ -172,9 +164,6 @@ func (w *writer) sendHead(code int) {
 
 // changeHeader applies the filters to the header of a response.
 func (f *filters) changeHeader(x *exchange, header http.Header, code int) {
-	if f.charset != nil && code != http.StatusMovedPermanently && code != http.StatusFound {
-		f.charset.addCharset(header)
-	}
 	if f.expires == nil && !f.addsFields() {
 		return
 	}

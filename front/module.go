@@ -31,6 +31,7 @@ func modules() []module {
 		geoModule(),
 		splitClientsModule(),
 		sliceModule(),
+		charsetModule(),
 		subFilterModule(),
 		additionModule(),
 	}

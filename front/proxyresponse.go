@@ -17,7 +17,7 @@ type responseRules struct {
 	fates       map[string]fieldFate // of fields that do not just pass
 	markedNames markedNames          // those of fates
 	// Which of the X-Accel fields have an effect.
-	mayRedirect, mayLimitRate, mayBuffer, mayRecode bool
+	mayRedirect, mayLimitRate, mayBuffer bool
 
 	locations     []replaceRule // for Location and Refresh
 	cookieDomains []replaceRule
@@ -52,7 +52,6 @@ func (c *compiler) responseRules(p *proxy, l *conf.Location) (err error) {
 	ignores := func(field string) bool { return ignoresField(from.Ignore, field) }
 	r.mayRedirect, r.mayLimitRate, r.mayBuffer = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"),
 		!ignores("X-Accel-Buffering")
-	r.mayRecode = len(c.config.CharsetMaps) > 0 && !ignores("X-Accel-Charset")
 	if !from.NoRedirects {
 		if r.locations, err = c.replaceRules(redirectRules(p, l)); err != nil {
 			return fmt.Errorf("redirects: %w", err)
@@ -110,7 +109,6 @@ func (r *responseRules) setFates(from *conf.Proxy, bound bool) {
 	set(r.mayRedirect, fieldDirects, "X-Accel-Redirect")
 	set(r.mayLimitRate, fieldDirects, "X-Accel-Limit-Rate")
 	set(r.mayBuffer, fieldDirects, "X-Accel-Buffering")
-	set(r.mayRecode, fieldDirects, "X-Accel-Charset")
 	set(r.locations != nil, fieldIsRewritten, "Location", "Refresh")
 	set(r.rewritesCookies(), fieldIsRewritten, "Set-Cookie")
 	for name := range r.fates {
@@ -207,9 +205,6 @@ func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) 
 	x.proxy.upstreamHeader = header
 	if p.response.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
 		x.limitRate = header["X-Accel-Limit-Rate"][0]
-	}
-	if p.response.mayRecode {
-		x.accelCharset = firstValue(header["X-Accel-Charset"])
 	}
 	if p.from.Intercept && status >= http.StatusMultipleChoices && x.hasErrorPage(status) {
 		if status == http.StatusUnauthorized && header["Www-Authenticate"] != nil {

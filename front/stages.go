@@ -11,7 +11,6 @@ const (
 	gunzipStage = iota
 	holdStage   // until the filters of the type are known
 	subStage
-	charsetStage
 	additionStage
 	compressStage
 	stageCount
@@ -74,7 +73,7 @@ func (f *filters) setBodyFilters(ofModules []bodyFilter, compressions []*compres
 }
 
 // changeBodies reports whether the filters may change bodies or their framing.
-func (f *filters) changeBodies() bool { return f.gunzip != nil || f.recoding != nil || f.byType != nil }
+func (f *filters) changeBodies() bool { return f.gunzip != nil || f.byType != nil }
 
 // startStages starts the stages of a response whose header is complete. It returns false if they
 // depend on the beginning of the body: the head is then held back.
@@ -82,18 +81,12 @@ func (f *filters) startStages(w *writer) bool {
 	if f.gunzip != nil {
 		f.gunzip.startGunzip(w)
 	}
-	if f.recoding != nil {
-		f.recoding.start(w)
-	}
 	return startByType(w, f.byType)
 }
 
 // startAddedStages is startStages for a body that is added to another response. As in nginx only
 // the text is changed.
 func (f *filters) startAddedStages(w *writer) bool {
-	if f.recoding != nil {
-		f.recoding.startAdded(w, w.x.addedTo)
-	}
 	var all []bodyFilter
 	for _, e := range f.editors {
 		if e.changesAdded() {
@@ -107,27 +100,25 @@ func (f *filters) startAddedStages(w *writer) bool {
 type editor interface {
 	bodyFilter
 	// edits reports whether bodies of a type are changed.
-	edits(x *exchange, contentType string) bool
+	edits(contentType string) bool
 	// changesAdded reports whether it also changes bodies that are added to another response.
 	changesAdded() bool
 }
 
 // editsBody reports whether responses of some type are edited, so that their length changes.
 func (x *exchange) editsBody() bool {
-	f := x.loc.filters
-	return f.editors != nil || f.recoding != nil
+	return x.loc.filters.editors != nil
 }
 
 // edits reports whether responses of a type are edited.
-func (f *filters) edits(x *exchange, contentType string) bool {
-	return slices.ContainsFunc(f.editors, func(e editor) bool { return e.edits(x, contentType) }) ||
-		f.recoding != nil && f.recoding.changesLength(x, contentType)
+func (f *filters) edits(contentType string) bool {
+	return slices.ContainsFunc(f.editors, func(e editor) bool { return e.edits(contentType) })
 }
 
 // withoutRange returns a request for the whole response if responses of a type are edited: a range
 // would refer to the original.
 func (x *exchange) withoutRange(r *http.Request, contentType string) *http.Request {
-	if !x.editsBody() || len(r.Header["Range"]) == 0 || !x.loc.filters.edits(x, contentType) {
+	if !x.editsBody() || len(r.Header["Range"]) == 0 || !x.loc.filters.edits(contentType) {
 		return r
 	}
 	r = r.WithContext(r.Context()) // a copy, whose header may change

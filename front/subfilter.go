@@ -130,7 +130,7 @@ type subOutput struct{ w *writer }
 func (t subOutput) Write(p []byte) (int, error) { return t.w.pass(subStage+1, p) }
 
 // edits implements editor.
-func (s *subFilter) edits(_ *exchange, contentType string) bool { return s.types.contains(contentType) }
+func (s *subFilter) edits(contentType string) bool { return s.types.contains(contentType) }
 
 // changesAdded implements editor: as in nginx the body is searched before it is added.
 func (s *subFilter) changesAdded() bool { return true }

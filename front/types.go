@@ -36,7 +36,7 @@ func (c *compiler) mediaTypes(f *conf.Files) *mediaTypes {
 	if table == nil {
 		table = c.config.Types
 	}
-	key := typesKey{reflect.ValueOf(table).Pointer(), cmp.Or(f.DefaultType, "text/plain"), string(f.Charset),
+	key := typesKey{reflect.ValueOf(table).Pointer(), cmp.Or(f.DefaultType, "text/plain"), f.Charset,
 		joined(f.CharsetTypes), f.CharsetTypes == nil}
 	if same := c.types[key]; same != nil {
 		return same
@@ -108,21 +108,18 @@ func (t *mediaTypes) withCharset(media string) string {
 	return media + "; charset=" + t.charset
 }
 
+// containsType reports whether a list has a media type.
+func containsType(types []string, media string) bool {
+	media, _, _ = strings.Cut(media, ";")
+	return slices.Contains(types, "*") || slices.Contains(types, strings.ToLower(strings.TrimSpace(media)))
+}
+
 // pageType returns the type of a built-in page. As in nginx pages of 301 and 302 have no charset.
 func (t *mediaTypes) pageType(status int) string {
 	if status == http.StatusMovedPermanently || status == http.StatusFound {
 		return "text/html"
 	}
 	return t.withCharset("text/html")
-}
-
-// addCharset adds the charset to the type of a response without one.
-func (t *mediaTypes) addCharset(header http.Header) {
-	if media := header["Content-Type"]; len(media) == 1 {
-		if with := t.withCharset(media[0]); with != media[0] {
-			header["Content-Type"] = []string{with}
-		}
-	}
 }
 
 // extension returns the extension of a path's last name, without the dot, or "".

@@ -13,7 +13,6 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// address is the server's address.
 type address struct {
 	tcp    netip.AddrPort
 	socket string // path of a unix socket; empty for TCP

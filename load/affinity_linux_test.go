@@ -82,7 +82,7 @@ func TestThreadsAreBoundOnlyDuringTheRun(t *testing.T) {
 func TestNonexistentCPUIsReported(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	r := some(t, load.Plan{URL: server.URL, Connections: 1, CPUs: []int{1000}})
+	r := run(t, load.Plan{URL: server.URL, Requests: 20, Connections: 1, CPUs: []int{1000}})
 	if r.Requests == 0 || r.Errors.Total() != 0 ||
 		!strings.Contains(r.Errors.First, "cannot bind a thread to CPU 1000") {
 		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)

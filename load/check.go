@@ -86,7 +86,6 @@ func (k *check) begin() {
 	}
 }
 
-// field checks one header field.
 func (k *check) field(name, value []byte) {
 	for i, f := range k.expected.fields {
 		if strings.EqualFold(f.name, string(name)) && (f.any || f.value == string(value)) {
@@ -111,7 +110,6 @@ func (k *check) section(text []byte, h *http1.Head) {
 	}
 }
 
-// data checks a piece of the body.
 func (k *check) data(piece []byte) {
 	if k.hash != nil {
 		_, _ = k.hash.Write(piece)

@@ -334,7 +334,6 @@ func (w *worker) requeue(c *conn, f *exchange) {
 	}
 }
 
-// handleEvent handles an event of the poller.
 func (w *worker) handleEvent(e *poll.Event) {
 	c := &w.conns[e.ID]
 	switch {

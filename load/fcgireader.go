@@ -138,7 +138,6 @@ var (
 	errStdout = errors.New("STDOUT continues after its end")
 )
 
-// record handles a piece of a record.
 func (r *fcgiReader) record(p fcgi.Piece, a *response) error {
 	switch {
 	case p.ID != requestID:
@@ -207,7 +206,6 @@ func (r *fcgiReader) recordStderr(text []byte) {
 	}
 }
 
-// endRequest handles END_REQUEST.
 func (r *fcgiReader) endRequest(p fcgi.Piece, a *response) error {
 	end, err := fcgi.ParseEnd(p.Content)
 	switch {

@@ -9,7 +9,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// http2Protocol is HTTP/2.
 type http2Protocol struct{}
 
 func (http2Protocol) defaultPort(secure bool) string { return httpProtocol{}.defaultPort(secure) }

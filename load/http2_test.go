@@ -3,7 +3,6 @@ package load_test
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -266,15 +265,12 @@ func TestHTTP2ViolationsAreErrors(t *testing.T) {
 				most = 30 // what is heard before a request is sent costs a connection, and no request
 			}
 			url := http2Script(t, nil, test.serve)
-			again(t, func(longer time.Duration) error {
-				r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3,
-					Timeout: longer * timeoutFor(test.want)})
-				if n := r.Errors.Total(); n < 3 || n > most || !strings.Contains(r.Errors.First, test.want) ||
-					isRefused != (r.Errors.Refused == n) {
-					return fmt.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
-				}
-				return nil
-			})
+			r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3,
+				Timeout: timeoutFor(test.want)})
+			if n := r.Errors.Total(); n < 3 || n > most || !strings.Contains(r.Errors.First, test.want) ||
+				isRefused != (r.Errors.Refused == n) {
+				t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+			}
 		})
 	}
 }
@@ -283,12 +279,9 @@ func TestHTTP2ViolationsAreErrors(t *testing.T) {
 func TestHTTP2RequestsThatAreNotAllowedTimeOut(t *testing.T) {
 	none := []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 0}}
 	url := http2Script(t, none, func(p *peer) { io.Copy(io.Discard, p.Conn) })
-	again(t, func(longer time.Duration) error {
-		r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 2, Pace: load.Constant(1),
-			Timeout: longer * 60 * time.Millisecond})
-		if r.Errors.Timeout != 2 || r.Errors.First != "timeout: the server allows no stream" {
-			return fmt.Errorf("errors %+v", r.Errors)
-		}
-		return nil
-	})
+	r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 2, Pace: load.Constant(1),
+		Timeout: 60 * time.Millisecond})
+	if r.Errors.Timeout != 2 || r.Errors.First != "timeout: the server allows no stream" {
+		t.Errorf("errors %+v", r.Errors)
+	}
 }

@@ -186,7 +186,6 @@ func frameSize(b []byte) (int, error) {
 	return http2.FrameHeaderSize + int(h.Length), nil
 }
 
-// handleFrame handles a frame.
 func (r *http2Reader) handleFrame(h http2.FrameHeader, payload []byte, a *response) error {
 	isInBlock := r.blockID != 0
 	if isInBlock != (h.Type == http2.Continuation) || isInBlock && h.StreamID != r.blockID {
@@ -239,7 +238,6 @@ func (r *http2Reader) stream(id uint32) *http2Stream {
 	return nil
 }
 
-// streamID returns the ID of the stream in a slot.
 func (r *http2Reader) streamID(slot int) uint32 { return r.streams[slot].id }
 
 func (r *http2Reader) windowUpdate(h http2.FrameHeader, payload []byte) error {
@@ -322,7 +320,6 @@ func (r *http2Reader) headerFragment(h http2.FrameHeader, block []byte, a *respo
 	return nil
 }
 
-// responseHead handles the head of a response.
 func (r *http2Reader) responseHead(st *http2Stream) {
 	if fault := r.head.CheckResponse(); fault != "" {
 		st.response.streamError = "malformed response: " + fault
@@ -369,7 +366,6 @@ func (r *http2Reader) headText() string {
 	return text
 }
 
-// data handles a DATA frame.
 func (r *http2Reader) data(h http2.FrameHeader, payload []byte, a *response) error {
 	content, err := http2.DataOf(h, payload)
 	if err != nil {

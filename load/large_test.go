@@ -3,15 +3,9 @@ package load_test
 import (
 	"bufio"
 	"bytes"
-	"fmt"
-	"io"
-	"math"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -74,79 +68,4 @@ func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 	}
 }
 
-// A run quickly opens and uses as many connections as the process may have descriptors.
-func TestAllDescriptorsCanBeConnections(t *testing.T) {
-	connections := 3000
-	if isSlow() {
-		connections = 18_000
-	}
-	connections = min(connections, mostFiles()-spareFiles)
-	url := elsewhere(t)
-	again(t, func(longer time.Duration) error {
-		r := run(t, load.Plan{URL: url, Connections: connections, Duration: longer * 2 * time.Second,
-			Samples: 10 * int(longer) * connections})
-		used := make(map[int32]bool)
-		for _, s := range r.Samples {
-			used[s.Connection] = true
-		}
-		if r.Errors.Total() != 0 || r.Opened != uint64(connections) || r.Connects != 0 || len(used) != connections {
-			return fmt.Errorf("%d requests on %d of %d connections; %d and %d were made; errors %+v", r.Requests,
-				len(used), connections, r.Opened, r.Connects, r.Errors)
-		}
-		return nil
-	})
-}
-
-// spareFiles is the number of descriptors that a test needs besides those of its connections.
-const spareFiles = 100
-
-// mostFiles returns how many descriptors this process may have, if the system reports it.
-func mostFiles() int {
-	text, _ := os.ReadFile("/proc/self/limits")
-	for line := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(line, "Max open files"); ok {
-			if n, err := strconv.Atoi(strings.Fields(rest)[0]); err == nil {
-				return n
-			}
-		}
-	}
-	return math.MaxInt
-}
-
-// serveEnv makes this test binary a server, with descriptors of its own.
-const serveEnv = "TARE_LOAD_TEST_SERVES"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(serveEnv) == "" {
-		os.Exit(testkit.Tests{M: m}.Run())
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		panic(err)
-	}
-	go parrot(l, httpResponse)
-	os.Stdout.WriteString(l.Addr().String() + "\n")
-	io.Copy(io.Discard, os.Stdin) // until the test ends
-}
-
-// elsewhere starts a server in another process and returns its URL.
-func elsewhere(t *testing.T) string {
-	t.Helper()
-	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), serveEnv+"=1")
-	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.Start(t, c)
-	t.Cleanup(func() { in.Close() })
-	address, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "http://" + strings.TrimSpace(address)
-}
+func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }

@@ -33,7 +33,6 @@ func (m *message) bytes(last bool) []byte {
 	return m.text
 }
 
-// appendTo appends the message, rendered, to dst.
 func (m *message) appendTo(dst []byte, w *worker, last bool) []byte {
 	if m.fixed() {
 		return append(dst, m.bytes(last)...)
@@ -41,7 +40,6 @@ func (m *message) appendTo(dst []byte, w *worker, last bool) []byte {
 	return w.job.protocol.render(dst, m.fill.next(&w.values), w.job.address, last)
 }
 
-// nextMessage returns the message to send next.
 func (w *worker) nextMessage() *message {
 	if len(w.messages) == 1 {
 		return &w.messages[0]

@@ -62,7 +62,6 @@ func (p *pacer) pop(now int64) (since int64, ok bool) {
 	return since, true
 }
 
-// isDue reports whether a request is due.
 func (p *pacer) isDue(now int64) bool {
 	return len(p.retries) > 0 || p.began > 0 && p.next() <= now
 }

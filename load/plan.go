@@ -172,7 +172,6 @@ type job struct {
 	expected expectation
 }
 
-// plannedRequest is one of the Plan's requests.
 type plannedRequest struct {
 	request     *request
 	expressions []expression // of its template

@@ -122,43 +122,6 @@ func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 	}
 }
 
-// The reader of a connection reads several responses.
-func TestReadersAreReusable(t *testing.T) {
-	for _, test := range []struct {
-		protocol
-		response string
-		begun    string // another that does not end
-	}{
-		{httpProtocol{1}, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSum: 1\r\n\r\n",
-			"HTTP/1.0 200 OK\r\n\r\nok"},
-		{httpProtocol{1}, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 O"},
-		{fcgiProtocol{}, Record(6, 1, "Content-Length: 2\r\n\r\nok", 5) + Record(6, 1, "", 0) + Record(3, 1,
-			strings.Repeat("\x00", 8), 7), Stdout("A: b\n\nb") + Record(6, 1, "", 0)},
-		{fcgiProtocol{}, Stdout("\r\n") + End(0, 0), Record(6, 1, "A: b\r\nC:", 9)[:19]},
-	} {
-		r := test.newReaders(1, readerConfig{tally: new(tally)})[0]
-		for i := range 6 {
-			var a response
-			if i%2 == 1 {
-				for _, b := range []byte(test.begun) {
-					if _, err := r.consume([]byte{b}, &a); err != nil || a.stage == complete {
-						t.Fatalf("%q: %v, %+v", test.begun, err, a)
-					}
-				}
-				r.reset()
-				if r.untilClose() {
-					t.Errorf("%q: a new connection's end ends a body", test.begun)
-				}
-				continue
-			}
-			if n, err := r.consume([]byte(test.response), &a); n != len(test.response) || err != nil ||
-				a.stage != complete || a.status != 200 {
-				t.Errorf("%d: %d of %d bytes, %v, %+v", i, n, len(test.response), err, a)
-			}
-		}
-	}
-}
-
 // The same holds for HTTP's reader.
 func TestHTTPReaderParsesEverySplit(t *testing.T) {
 	for in, want := range map[string]string{

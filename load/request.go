@@ -19,7 +19,6 @@ type request struct {
 // field is a header field, or a FastCGI parameter.
 type field struct{ name, value string }
 
-// newRequest validates and parses the request of a Plan.
 func newRequest(p *Plan, to parsedURL) (*request, error) {
 	if !http1.ValidToken(p.Method) || !http1.ValidTarget(to.target) {
 		return nil, badPlan("invalid request line %q %q", p.Method, to.target)

@@ -79,7 +79,6 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	return res, r.connectError(res, err)
 }
 
-// createWorkers creates the workers.
 func (r *run) createWorkers() error {
 	left := r.plan.Connections
 	for i := range r.plan.Threads {
@@ -95,7 +94,6 @@ func (r *run) createWorkers() error {
 	return nil
 }
 
-// startWorkers starts the workers' goroutines.
 func (r *run) startWorkers() {
 	for _, w := range r.workers {
 		r.running.Go(w.loop)

@@ -299,48 +299,20 @@ func queue(capacity float64) http.HandlerFunc {
 	}
 }
 
-// Real runs find the capacity of a server and never more. On a busy machine they may find less;
-// then the search is repeated.
-func TestSearchFindsAServersCapacity(t *testing.T) {
-	const capacity = 800
-	server := httptest.NewServer(queue(capacity))
-	defer server.Close()
-	again(t, func(longer time.Duration) error {
-		s := load.Search{Goal: mustGoal(t, "p50<100ms,errors<=0"), From: 0.4 * capacity,
-			Step: min(longer, 4) * 250 * time.Millisecond, Precision: 0.2}
-		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 200, Threads: 1,
-			Warmup: 30 * time.Millisecond})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if found.Sustained > 1.15*capacity {
-			t.Errorf("%v sustained:%s", found.Sustained, rates(found))
-		}
-		if found.Verdict == load.Settled && found.Sustained >= 0.6*capacity && found.Failed < 1.6*capacity {
-			return nil
-		}
-		return fmt.Errorf("the capacity was not found: %v sustained, %v not, %s:%s", found.Sustained, found.Failed,
-			found.Verdict, rates(found))
-	})
-}
-
 // Without From, a closed loop sets the first rate; without a server, the search returns an error.
 func TestSearchStartsWithAClosedLoop(t *testing.T) {
 	server := httptest.NewServer(queue(400))
 	defer server.Close()
 	s := load.Search{To: 1, Confirmations: 1}
-	again(t, func(longer time.Duration) error {
-		s.Step = longer * 300 * time.Millisecond
-		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 20, Threads: 1})
-		if err != nil {
-			return err
-		}
-		if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 ||
-			first.Achieved == 0 {
-			return fmt.Errorf("the closed loop: %+v", first)
-		}
-		return nil
-	})
+	s.Step = time.Second
+	found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 20, Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 ||
+		first.Achieved == 0 {
+		t.Errorf("the closed loop: %+v", first)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -148,7 +148,6 @@ func (s *Session) Close() *Result {
 	return s.result
 }
 
-// isSession reports whether a Session controls the run.
 func (r *run) isSession() bool { return r.drainedSlices != nil }
 
 // setPhase moves all workers to a phase at once.

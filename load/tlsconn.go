@@ -38,7 +38,6 @@ func newTLSConn(fd int, config *tls.Config) *tlsConn {
 	return t
 }
 
-// handshake continues the handshake and reports whether it is over.
 func (t *tlsConn) handshake() (over bool, err error) {
 	if _, more := t.resume(); more {
 		return false, nil
@@ -132,7 +131,6 @@ func (*tlsSocket) SetDeadline(time.Time) error      { return nil }
 func (*tlsSocket) SetReadDeadline(time.Time) error  { return nil }
 func (*tlsSocket) SetWriteDeadline(time.Time) error { return nil }
 
-// newTLSConfig returns the Plan's TLS configuration for a URL.
 func newTLSConfig(p *Plan, to *parsedURL) *tls.Config {
 	config := &tls.Config{}
 	if p.TLS != nil {
@@ -147,7 +145,6 @@ func newTLSConfig(p *Plan, to *parsedURL) *tls.Config {
 	return config
 }
 
-// continueHandshake continues a connection's handshake.
 func (w *worker) continueHandshake(id int) {
 	c := &w.conns[id]
 	over, err := c.tls.handshake()

@@ -1,8 +1,6 @@
 package load_test
 
 import (
-	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -14,28 +12,6 @@ import (
 
 	"github.com/tarehq/tare/load"
 )
-
-func TestUnixSocketIsSupported(t *testing.T) {
-	l, url := listen(t, "http", "unix")
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n, err := io.Copy(io.Discard, r.Body)
-		if r.Host != "localhost" || r.RequestURI != "/a?b=c" {
-			t.Errorf("%s of %s", r.RequestURI, r.Host)
-		}
-		if n != 2<<20 || err != nil {
-			w.WriteHeader(http.StatusBadRequest)
-		}
-		io.WriteString(w, strings.Repeat("a", 300_000))
-	})}
-	go server.Serve(l)
-	defer server.Close()
-	r := some(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3,
-		Threads: 2})
-	if r.Requests == 0 || r.Statuses[200] != r.Requests || r.Errors.Total() != 0 || r.Opened != 3 || r.Connects != 0 {
-		t.Errorf("%d requests, statuses %v, errors %+v, %d opened, %d connects", r.Requests, r.Statuses, r.Errors,
-			r.Opened, r.Connects)
-	}
-}
 
 // shortQueue returns a unix socket whose backlog holds two connections.
 func shortQueue(t *testing.T) (path string, l net.Listener) {
@@ -64,23 +40,19 @@ func shortQueue(t *testing.T) (path string, l net.Listener) {
 // lasts.
 func TestFullBacklogIsRetried(t *testing.T) {
 	path, l := shortQueue(t)
-	again(t, func(longer time.Duration) error {
-		connected := false
-		r := run(t, load.Plan{
-			URL: "http+unix://" + path, Connections: 200, Timeout: 100 * time.Millisecond, Duration: longer * brief,
-			Trace: &load.Trace{Connected: func() { connected = true }},
-		})
-		if !connected || r.Requests != 0 || r.Errors.Timeout == 0 || r.Errors.Timeout != r.Errors.Total() ||
-			!strings.HasPrefix(r.Errors.First, "timeout: ") {
-			return fmt.Errorf("connected: %t; %d requests, errors %+v", connected, r.Requests, r.Errors)
-		}
-		return nil
-	})
+	connected := false
+	r := runUntil(t, load.Plan{URL: "http+unix://" + path, Connections: 200, Timeout: 100 * time.Millisecond,
+		Trace: &load.Trace{Connected: func() { connected = true }}},
+		func(p load.Progress) bool { return p.Errors.Timeout > 0 })
+	if !connected || r.Requests != 0 || r.Errors.Timeout == 0 || r.Errors.Timeout != r.Errors.Total() ||
+		!strings.HasPrefix(r.Errors.First, "timeout: ") {
+		t.Errorf("connected: %t; %d requests, errors %+v", connected, r.Requests, r.Errors)
+	}
 	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	go server.Serve(l)
 	defer server.Close()
-	r := some(t, load.Plan{URL: "http+unix://" + path, Connections: 20})
-	if r.Opened != 20 || r.Requests == 0 || r.Errors.Total() != 0 {
+	r = run(t, load.Plan{Requests: 40, URL: "http+unix://" + path, Connections: 20})
+	if r.Requests != 40 || r.Errors.Total() != 0 {
 		t.Errorf("%d opened, %d requests, errors %+v", r.Opened, r.Requests, r.Errors)
 	}
 }

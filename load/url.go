@@ -26,7 +26,6 @@ type parsedURL struct {
 
 const wantURL = "want http://host:port/path or fcgi://host:port/path, https or fcgis for TLS, over a unix socket http+unix:///socket:/path and the like"
 
-// parseURL parses a Plan's URL.
 func parseURL(text string, version Version) (parsedURL, error) {
 	u, err := url.Parse(text)
 	if err != nil {

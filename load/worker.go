@@ -40,7 +40,7 @@ type worker struct {
 	tally     tally
 
 	messages  []message
-	nextIndex int // of messages
+	nextIndex int // of the message to send next
 	values    sequenceValues
 
 	clock        time.Time // zero of all int64 times
@@ -336,7 +336,6 @@ func (w *worker) sweep() {
 	}
 }
 
-// isTimedOut reports whether a request on the connection has timed out.
 func (w *worker) isTimedOut(c *conn) bool {
 	for i := range c.reusable.exchanges {
 		if f := &c.reusable.exchanges[i]; f.active && w.now-f.sent > int64(w.plan.Timeout) {

@@ -11,7 +11,6 @@ import (
 
 func defaultSignals() []os.Signal { return nil }
 
-// stopSignals are the signals on which Run stops.
 func stopSignals() []os.Signal { return []os.Signal{os.Interrupt} }
 
 func closeOnExec(int) {}

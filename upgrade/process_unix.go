@@ -9,7 +9,6 @@ import (
 
 func defaultSignals() []os.Signal { return []os.Signal{syscall.SIGUSR2} }
 
-// stopSignals are the signals on which Run stops.
 func stopSignals() []os.Signal {
 	return []os.Signal{syscall.SIGTERM, syscall.SIGQUIT, os.Interrupt}
 }

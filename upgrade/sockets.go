@@ -76,7 +76,6 @@ func (u *Upgrader) setUnlink(s socket) {
 	}
 }
 
-// isClosedSocket reports whether the program has closed a socket.
 func isClosedSocket(s socket) bool {
 	conn, ok := s.listener.(syscall.Conn)
 	if !ok {

@@ -28,10 +28,6 @@ type Config struct {
 	Issuers []Issuer
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
-	// CharsetMaps convert text. CharsetMaps["a"]["b"] is what each byte of the charset a becomes in
-	// the charset b, which may be utf-8. A map also applies the other way around, and ASCII needs no
-	// rows.
-	CharsetMaps map[string]map[string]map[byte]string
 	// ShutdownTimeout is how long requests may take after another Config has replaced this one, or
 	// once the server shuts down; 0 is no limit. After a reload the Handler then ends what requests
 	// of this Config have begun: requests to upstreams, hijacked connections, copies, updates of
@@ -201,11 +197,6 @@ type Settings struct {
 	Trailers []AddHeader
 	// SubFilter replaces strings in bodies; nil replaces nothing.
 	SubFilter *SubFilter
-	// SourceCharset is the charset of responses without one, which are converted to Files.Charset by
-	// a map of CharsetMaps; "" converts nothing. OverrideCharset converts responses with another
-	// charset, too.
-	SourceCharset   Text
-	OverrideCharset bool
 	// AddBefore and AddAfter are paths, without variables and queries, of subrequests whose bodies
 	// are added to responses with the status 200, a type of AddTypes or text/html, and without
 	// Content-Encoding; "" adds nothing. A subrequest is like that of an AuthRequest.
@@ -337,7 +328,7 @@ type Files struct {
 	// DefaultType is the type of other files; "" is text/plain.
 	DefaultType string
 	// Charset is added to text/html and the types of CharsetTypes; nil is nginx's list.
-	Charset      Text
+	Charset      string
 	CharsetTypes []string
 }
 

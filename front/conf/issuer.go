@@ -30,7 +30,7 @@ type Issuer struct {
 	// "" is the authority's default, and so is a name that no chain has.
 	PreferredChain string
 	// Profile is the certificate profile to request. If the authority does not offer it, its
-	// default is used, or ordering fails if RequireProfile is set.
+	// default is used, which is logged, or ordering fails if RequireProfile is set.
 	Profile        string
 	RequireProfile bool
 

@@ -17,12 +17,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // application is a server behind the front, at a port or a socket. It records what it receives. Its
 // response is the site's file upstream/PORT/PATH: an HTTP response, or for FastCGI that of a CGI
 // program. "hang" sends no response, and "close" closes the connection. Without a file the response
-// is the request line.
+// is the request line. A response with pauses has no Content-Length; see writePaused.
 type application struct {
 	name       string
 	site       *site
@@ -176,6 +177,9 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 	case "":
 		file = fmt.Sprintf("HTTP/1.1 200 OK\nContent-Type: text/plain\n\n%s: %s %s\n", a.name, r.Method, r.RequestURI)
 	}
+	if strings.Contains(file, "(pause)\n") {
+		return writePaused(c, file)
+	}
 	head, body, _ := strings.Cut(file, "\n\n")
 	if status := strings.Fields(head)[1]; status != "304" && status != "204" &&
 		!strings.Contains(head, "Content-Length") {
@@ -190,6 +194,42 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 	}
 	_, err := fmt.Fprintf(c, "%s\r\n\r\n%s", strings.ReplaceAll(head, "\n", "\r\n"), body)
 	return err == nil
+}
+
+// pauseTime is how long a pause in a request or response takes.
+const pauseTime = 700 * time.Millisecond
+
+// writePaused sends a response in pieces, with pauses at lines "(pause)". The pieces are chunks if
+// the head says so; otherwise the body ends with the connection. "(1M)" is a megabyte, and "(hang)"
+// waits until the connection is closed. It reports whether another request may follow.
+func writePaused(c net.Conn, file string) bool {
+	isChunked := strings.Contains(file, "\nTransfer-Encoding: chunked\n")
+	isHead := true
+	for i, piece := range strings.Split(file, "(pause)\n") {
+		if i > 0 {
+			time.Sleep(pauseTime)
+		}
+		if piece == "(hang)\n" {
+			_, _ = io.Copy(io.Discard, c)
+			return false
+		}
+		head, body := "", piece
+		if isHead && piece != "" {
+			head, body, _ = strings.Cut(piece, "\n\n")
+			head, isHead = strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n", false
+		}
+		if body = strings.ReplaceAll(body, "(1M)", strings.Repeat("0123456789abcdef", 1<<16)); isChunked && body != "" {
+			body = fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
+		}
+		if _, err := io.WriteString(c, head+body); err != nil {
+			return false
+		}
+	}
+	if isChunked {
+		_, err := io.WriteString(c, "0\r\n\r\n")
+		return err == nil
+	}
+	return false
 }
 
 // record formats what was received, independently of the order of fields.

@@ -38,6 +38,7 @@ type site struct {
 //	@from ADDRESS      the client's address, in 127.0.0.0/8
 //	@body N            a body of N bytes
 //	@chunked           sends the body in chunks
+//	@pauses            pauses four times while it sends the request
 //	@target TARGET     replaces the path of the URL
 //	@before TEXT       is sent first, before TLS; a quoted Go string
 //	@kept N            repeats the request N times on the same connection, unless it ends: the
@@ -58,7 +59,7 @@ type request struct {
 	title, method, scheme, host, target, proto string
 	fields                                     []string
 	from, body, then, before                   string
-	chunked, framing, names                    bool
+	chunked, framing, names, pauses            bool
 	waits                                      int // seconds
 	kept                                       int
 	changes                                    []string
@@ -154,6 +155,8 @@ func (r *request) readLine(line string) error {
 		return err
 	case "@chunked":
 		r.chunked = true
+	case "@pauses":
+		r.pauses = true
 	case "@names":
 		r.names = true
 	case "@framing":

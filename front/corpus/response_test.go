@@ -42,7 +42,7 @@ func send(r *request, address string) *response {
 	_ = c.SetDeadline(time.Now().Add(patience))
 	in := bufio.NewReader(c)
 	for before := ""; ; {
-		if _, err := io.WriteString(c, r.text()); err != nil {
+		if err := r.write(c); err != nil {
 			return &response{err: "closed during the request"}
 		}
 		resp, err := r.final(in)
@@ -58,6 +58,22 @@ func send(r *request, address string) *response {
 			return a
 		}
 	}
+}
+
+// write writes the request, in five pieces if it pauses.
+func (r *request) write(c net.Conn) error {
+	text := r.text()
+	if n := len(text) / 5; r.pauses {
+		for range 4 {
+			if _, err := io.WriteString(c, text[:n]); err != nil {
+				return err
+			}
+			text = text[n:]
+			time.Sleep(pauseTime)
+		}
+	}
+	_, err := io.WriteString(c, text)
+	return err
 }
 
 // final reads responses until one is not interim.

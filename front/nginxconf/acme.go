@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -193,12 +194,14 @@ func (t *translator) identifiers(s *scope) (names []string) {
 }
 
 // appendIdentifier appends a name to those of a certificate. As in nginx, a leading dot stands for
-// the name with and without "www.".
+// the name with and without "www.", and IP addresses have their canonical form.
 func appendIdentifier(names []string, name string) []string {
 	name = strings.ToLower(name)
 	all := []string{name}
 	if rest, ok := strings.CutPrefix(name, "."); ok {
 		all = []string{"www." + rest, rest}
+	} else if addr, err := netip.ParseAddr(name); err == nil {
+		all = []string{addr.String()}
 	}
 	for _, name := range all {
 		if !slices.Contains(names, name) {

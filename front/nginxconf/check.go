@@ -54,7 +54,7 @@ func (d *directive) unknown() Message {
 // within returns the level of a directive's block; "" if the block is data.
 func within(name, level string) string {
 	switch name {
-	case "types", "map", "geo", "split_clients", "charset_map":
+	case "types", "map", "geo", "split_clients":
 		return ""
 	case "if":
 		return level + "/if"

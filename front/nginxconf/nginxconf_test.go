@@ -32,7 +32,7 @@ http {
 		listen 80 speed=9;
 		location / { proxy_pass a; }
 		ssi on;
-		charset a; source_charset b;
+		charset $a;
 	}
 	server_name x;
 }
@@ -62,7 +62,7 @@ http {
 /etc/nginx.conf:10: directive "listen": unknown parameter "speed=9"
 /etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
 /etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
-/etc/nginx.conf:13: directive "source_charset": no charset_map between "b" and "a"
+/etc/nginx.conf:13: directive "charset": variables are not supported
 /etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}

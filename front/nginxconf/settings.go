@@ -32,8 +32,6 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		EarlyHints:        t.earlyHints(s),
 		Trace:             t.trace(s),
 		SubFilter:         t.substitution(s),
-		SourceCharset:     t.sourceCharset(s),
-		OverrideCharset:   s.flag("override_charset", false),
 		AddBefore:         t.addedPath(s, "add_before_body"),
 		AddAfter:          t.addedPath(s, "add_after_body"),
 		AddTypes:          s.words("addition_types"),
@@ -150,7 +148,9 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 		f.Types = t.typesOf(s)
 	}
 	if d := s.one("charset"); d != nil && !strings.EqualFold(d.args[0], "off") {
-		f.Charset = t.text(d, d.args[0])
+		if f.Charset = d.args[0]; hasVariable(f.Charset) {
+			t.errorf(d, "variables are not supported")
+		}
 	}
 	return f
 }

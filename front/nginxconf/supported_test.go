@@ -271,19 +271,16 @@ func samples() map[string][]sample {
 			all[name+strings.Fields(text)[0]] = []sample{{"location", name + text + ";", name + " on;"}}
 		}
 	}
-	for _, name := range []string{"add_before_body", "add_after_body"} {
-		all[name] = at("location", name+" /a;")
-	}
-	all["addition_types"] = []sample{{"location", "addition_types a/b;", "add_after_body /a;"}}
 	all["userid"] = at("location", "userid on;", "userid v1;", "userid log;")
 	for _, text := range []string{"name a", "domain a", "path /a", "expires 1d", "expires max", "p3p a", "mark a",
 		"service 7", "flags secure", "flags samesite=lax httponly"} {
 		name := "userid_" + strings.Fields(text)[0]
 		all[name] = append(all[name], sample{"location", "userid_" + text + ";", "userid on;"})
 	}
-	all["charset_map"] = at("http", "charset_map a b { 80 81; }", "charset_map a utf-8 { 80 d0b0; }")
-	all["source_charset"] = at("location", "source_charset a;", "source_charset $host;")
-	all["override_charset"] = at("location", "override_charset on;")
+	for _, name := range []string{"add_before_body", "add_after_body"} {
+		all[name] = at("location", name+" /a;")
+	}
+	all["addition_types"] = []sample{{"location", "addition_types a/b;", "add_after_body /a;"}}
 	all["max_ranges"] = at("location", "max_ranges 0;", "max_ranges 1;")
 	all["sub_filter"] = at("location", "sub_filter a b;", "sub_filter a c;", "sub_filter a b; sub_filter c d;")
 	for _, text := range []string{"sub_filter_types a/b", "sub_filter_once off", "sub_filter_last_modified on"} {

@@ -120,8 +120,6 @@ func (t *translator) shared(d *directive, http *scope) {
 		t.mapOf(d)
 	case "geo":
 		t.geo(d)
-	case "charset_map":
-		t.charsetMap(d)
 	case "split_clients":
 		t.splitClients(d)
 	case "log_format":

@@ -123,11 +123,20 @@ func (s *acmeSite) start(source Source, dns DNSProvider) {
 	s.await("serving ", 1)
 }
 
-// configure writes nginx.conf. All requests over HTTP are redirected, after a password.
+// configure writes nginx.conf with the hosts nN.test.
 func (s *acmeSite) configure(hosts int, challenge string) {
 	s.Helper()
 	var b strings.Builder
-	fmt.Fprintf(&b, `events {}
+	for n := range hosts {
+		fmt.Fprintf(&b, "	server { listen %s ssl; server_name n%d.test; acme_certificate pebble; return 200 n%d; }\n", s.tls, n, n)
+	}
+	s.write(challenge, b.String())
+}
+
+// write writes nginx.conf. All requests over HTTP are redirected, after a password.
+func (s *acmeSite) write(challenge, servers string) {
+	s.Helper()
+	text := fmt.Sprintf(`events {}
 http {
 	acme_issuer pebble {
 		uri %s; ssl_trusted_certificate %s; state_path %s; accept_terms_of_service; challenge %s;
@@ -135,12 +144,9 @@ http {
 	server { listen %s; auth_basic all; auth_basic_user_file /nonexistent; return 301 https://$host$request_uri; }
 	ssl_certificate $acme_certificate;
 	ssl_certificate_key $acme_certificate_key;
-`, s.pebble.Directory, s.pebble.CAFile, filepath.Join(s.dir, "state"), challenge, s.http)
-	for n := range hosts {
-		fmt.Fprintf(&b, "	server { listen %s ssl; server_name n%d.test; acme_certificate pebble; return 200 n%d; }\n", s.tls, n, n)
-	}
-	b.WriteString("}\n")
-	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(b.String()), 0o600); err != nil {
+%s}
+`, s.pebble.Directory, s.pebble.CAFile, filepath.Join(s.dir, "state"), challenge, s.http, servers)
+	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -204,6 +210,32 @@ func TestCertificatesAreIssued(t *testing.T) {
 			}
 			if err := s.handshake("n2.test", roots); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// A server without a name has a certificate for its IP address, with the profile for short lives.
+// Its clients send no name in the handshake.
+func TestCertificateForAnAddress(t *testing.T) {
+	t.Parallel()
+	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
+		t.Run(challenge, func(t *testing.T) {
+			t.Parallel()
+			const life = 160 * time.Hour
+			s := newACME(t, programs.PebbleConfig{Profiles: map[string]time.Duration{"shortlived": life}})
+			s.write(challenge+"; profile shortlived require", fmt.Sprintf(
+				"	server { listen %s ssl; server_name 127.0.0.1; acme_certificate pebble; return 200; }\n", s.tls))
+			s.start(File{Path: filepath.Join(s.dir, "nginx.conf")}, nil)
+			s.await("acme: 127.0.0.1: pebble has issued a certificate", 1)
+			c, err := tls.Dial("tcp", s.tls, &tls.Config{ServerName: "127.0.0.1", RootCAs: s.roots()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			leaf := c.ConnectionState().PeerCertificates[0]
+			if got := leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute); got != life {
+				t.Errorf("lifetime %v", got)
 			}
 		})
 	}

@@ -3,16 +3,13 @@ package acme
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/mholt/acmez/v3/acme"
 )
 
 const (
-	// adviceDefault is the time between requests for advice if the issuer names none, and
-	// adviceMax the longest one (RFC 9773, 4.3.2).
+	// adviceDefault is the longest time between requests for advice if the issuer names none, and
+	// adviceMax if it does (RFC 9773, 4.3.2).
 	adviceDefault = 6 * time.Hour
 	adviceMax     = 24 * time.Hour
 )
@@ -25,8 +22,8 @@ type advice struct {
 
 // requestAdvice requests the renewal information of the current certificate from its issuer.
 func (c *Certificate) requestAdvice(ctx context.Context) {
-	now, current := c.manager.config.Now(), c.current.Load()
-	c.advice.next = now.Add(adviceDefault)
+	now, current, timing := c.manager.config.Now(), c.current.Load(), c.manager.config.Timing
+	c.advice.next = now.Add(pace(current.period().lifetime(), timing.InfoMin, adviceDefault))
 	var from *issuer
 	for _, i := range c.issuers {
 		if i.conf.Directory == current.directory {
@@ -41,14 +38,11 @@ func (c *Certificate) requestAdvice(ctx context.Context) {
 	defer cancel()
 	info, err := from.client.GetRenewalInfo(ctx, current.Leaf)
 	if err != nil {
-		if errors.Is(err, acme.ErrUnsupported) {
-			c.advice.next = now.Add(adviceMax)
-		}
 		return // as if there were no advice: the certificate is renewed in time
 	}
 	if info.RetryAfter != nil {
 		wait := time.Until(*info.RetryAfter) // computed with the system's clock
-		c.advice.next = now.Add(min(max(wait, c.manager.config.Timing.InfoMin), adviceMax))
+		c.advice.next = now.Add(min(max(wait, timing.InfoMin), adviceMax))
 	}
 	before := c.advice.window
 	c.advice.window = &window{info.SuggestedWindow.Start, info.SuggestedWindow.End}

@@ -14,8 +14,8 @@ import (
 )
 
 // maxSleep limits how long a certificate waits before it looks at the clock again, which may have
-// been set, or have stopped with the machine.
-const maxSleep = time.Hour
+// been set. Timers stop while the machine sleeps.
+const maxSleep = time.Minute
 
 // Certificate is a certificate that is kept valid. See the package comment for its states.
 type Certificate struct {
@@ -209,7 +209,7 @@ func (c *Certificate) candidates() []*issuer {
 }
 
 // orderWithin orders a certificate within orderTimeout. It returns how long the issuer wants no
-// further order.
+// further order, but at most a part of the time that the current certificate is valid.
 func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
@@ -226,7 +226,11 @@ func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate,
 		i.forget()
 		cert, err = c.order(ctx, i)
 	}
-	return cert, limit.delay(), err
+	delay := limit.delay()
+	if current := c.current.Load(); current != nil {
+		delay = min(delay, max(current.remaining(c.manager.config.Now())/4, current.period().lifetime()/pacePart))
+	}
+	return cert, delay, err
 }
 
 // install serves a new certificate, stores it, and then logs it: a reload after that finds it.
@@ -276,7 +280,8 @@ func (c *Certificate) succeed(text string) {
 func (c *Certificate) fail(err error, delay time.Duration) {
 	c.failures++
 	now, current := c.manager.config.Now(), c.current.Load()
-	wait := max(delay, c.manager.config.Timing.backoff(c.failures, current.remaining(now)))
+	backoff := c.manager.config.Timing.backoff(c.failures, current.period().lifetime(), current.remaining(now))
+	wait := max(delay, backoff)
 	c.retryAt = now.Add(wait)
 	state := "no certificate yet: TLS handshakes for it fail"
 	if current != nil {

@@ -102,6 +102,10 @@ func checkIssued(config *conf.Config, issued *conf.Issued) error {
 			return fmt.Errorf("acme_certificate: %q: %w", name, err)
 		}
 		for _, ic := range issuersOf(config, issued) {
+			if _, err := netip.ParseAddr(name); err == nil && ic.Challenge == "dns-01" {
+				return fmt.Errorf("acme_certificate: %q: the challenge dns-01 of issuer %q cannot prove an IP address (use "+
+					"http-01 or tls-alpn-01)", name, ic.Name)
+			}
 			if strings.HasPrefix(name, "*.") && ic.Challenge != "dns-01" {
 				return fmt.Errorf("acme_certificate: %q: a wildcard requires the challenge dns-01, and issuer %q has another "+
 					"one (list the names instead)", name, ic.Name)
@@ -114,7 +118,10 @@ func checkIssued(config *conf.Config, issued *conf.Issued) error {
 // checkName checks whether a name can be in a certificate. Names in other scripts must be written
 // as in DNS ("xn--…").
 func checkName(name string) error {
-	if _, err := netip.ParseAddr(name); err == nil {
+	if addr, err := netip.ParseAddr(name); err == nil {
+		if addr.Zone() != "" {
+			return errors.New("an IP address with a zone")
+		}
 		return nil
 	}
 	name = strings.TrimPrefix(name, "*.")

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -35,8 +36,10 @@ var quick = Timing{RetryMin: 50 * time.Millisecond, RetryMax: time.Second, MinAg
 type site struct {
 	testing.TB
 	http, tls net.Listener
-	lines     *lines
-	pebble    *programs.Pebble
+	// http6 and tls6 are the same ports of ::1; nil if they are not available.
+	http6, tls6 net.Listener
+	lines       *lines
+	pebble      *programs.Pebble
 
 	mu      sync.Mutex
 	manager *Manager
@@ -81,15 +84,22 @@ func newServers(t testing.TB) *site {
 		m.Handler(http.NotFoundHandler()).ServeHTTP(w, r)
 	})}
 	config := &tls.Config{GetConfigForClient: s.configForClient}
-	served := make(chan struct{}, 2)
-	go func() { _ = web.Serve(s.http); served <- struct{}{} }()
-	go func() { s.acceptTLS(tls.NewListener(s.tls, config)); served <- struct{}{} }()
+	var served sync.WaitGroup
+	served.Go(func() { _ = web.Serve(s.http) })
+	served.Go(func() { s.acceptTLS(tls.NewListener(s.tls, config)) })
+	if s.http6, s.tls6 = listenIPv6(s.http), listenIPv6(s.tls); s.http6 != nil && s.tls6 != nil {
+		served.Go(func() { _ = web.Serve(s.http6) })
+		served.Go(func() { s.acceptTLS(tls.NewListener(s.tls6, config)) })
+	}
 	t.Cleanup(func() {
 		s.close()
 		web.Close()
-		s.tls.Close()
-		<-served
-		<-served
+		for _, l := range []net.Listener{s.tls, s.http6, s.tls6} {
+			if l != nil {
+				l.Close()
+			}
+		}
+		served.Wait()
 		if t.Failed() {
 			t.Log(s.lines.text())
 		}
@@ -104,6 +114,15 @@ func listenLocal(t testing.TB) net.Listener {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// listenIPv6 listens on the same port of ::1. It returns nil if that fails.
+func listenIPv6(l net.Listener) net.Listener {
+	l6, err := net.Listen("tcp", fmt.Sprintf("[::1]:%d", port(l)))
+	if err != nil {
+		return nil
+	}
+	return l6
 }
 
 func (s *site) current() (*Manager, *conf.Config) {

@@ -26,17 +26,21 @@ import (
 
 // forger is an issuer that validates nothing and issues certificates of any period.
 type forger struct {
-	*httptest.Server
-	period func(n int) (notBefore, notAfter time.Time) // of the n-th certificate, from 1
-	issued atomic.Int64
-	chain  atomic.Value // of the last one, in PEM
+	URL      string
+	period   func(n int) (notBefore, notAfter time.Time) // of the n-th certificate, from 1
+	profiles string                                      // the directory's, in JSON
+	advise   http.HandlerFunc                            // responds to requests for advice; nil supports none
+	issued   atomic.Int64
+	profile  atomic.Value // of the last order, in JSON
+	chain    atomic.Value // of the last certificate, in PEM
 }
 
 func newForger(t *testing.T, period func(n int) (notBefore, notAfter time.Time)) *forger {
 	t.Helper()
 	f := &forger{period: period}
-	f.Server = httptest.NewServer(f)
-	t.Cleanup(f.Close)
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	f.URL = server.URL
 	return f
 }
 
@@ -48,11 +52,25 @@ func (f *forger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	order := fmt.Sprintf(`{"status":%%q,"authorizations":[],"finalize":"%s/finalize","certificate":"%s/cert"}`, f.URL, f.URL)
 	switch r.URL.Path {
 	case "/dir":
-		fmt.Fprintf(w, `{"newNonce":"%s/nonce","newAccount":"%s/account","newOrder":"%s/order"}`, f.URL, f.URL, f.URL)
+		info, profiles := "", "{}"
+		if f.advise != nil {
+			info = f.URL + "/info"
+		}
+		if f.profiles != "" {
+			profiles = f.profiles
+		}
+		fmt.Fprintf(w, `{"newNonce":"%[1]s/nonce","newAccount":"%[1]s/account","newOrder":"%[1]s/order",`+
+			`"renewalInfo":%[2]q,"meta":{"profiles":%[3]s}}`, f.URL, info, profiles)
 	case "/account":
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprint(w, `{"status":"valid"}`)
 	case "/order":
+		var request struct{ Profile string }
+		if err := readJWS(r, &request); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		f.profile.Store(request.Profile)
 		w.WriteHeader(http.StatusCreated)
 		fmt.Fprintf(w, order, "ready")
 	case "/finalize":
@@ -64,21 +82,30 @@ func (f *forger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/cert":
 		w.Header().Set("Content-Type", "application/pem-certificate-chain")
 		_, _ = w.Write(f.chain.Load().([]byte))
+	default:
+		if f.advise != nil && strings.HasPrefix(r.URL.Path, "/info/") {
+			f.advise(w, r)
+		}
 	}
 }
 
-// issue makes the certificate that a request requests.
-func (f *forger) issue(r *http.Request) error {
+// readJWS reads the payload of a request, without verifying its signature.
+func readJWS(r *http.Request, payload any) error {
 	var signed struct{ Payload string }
 	if err := json.NewDecoder(r.Body).Decode(&signed); err != nil {
 		return err
 	}
-	payload, err := base64.RawURLEncoding.DecodeString(signed.Payload)
+	text, err := base64.RawURLEncoding.DecodeString(signed.Payload)
 	if err != nil {
 		return err
 	}
+	return json.Unmarshal(text, payload)
+}
+
+// issue makes the certificate that a request requests.
+func (f *forger) issue(r *http.Request) error {
 	var request struct{ CSR string }
-	if err := json.Unmarshal(payload, &request); err != nil {
+	if err := readJWS(r, &request); err != nil {
 		return err
 	}
 	der, err := base64.RawURLEncoding.DecodeString(request.CSR)
@@ -94,7 +121,7 @@ func (f *forger) issue(r *http.Request) error {
 		return err
 	}
 	n := f.issued.Add(1)
-	template := &x509.Certificate{SerialNumber: big.NewInt(n), DNSNames: csr.DNSNames}
+	template := &x509.Certificate{SerialNumber: big.NewInt(n), DNSNames: csr.DNSNames, AuthorityKeyId: []byte{1}}
 	template.NotBefore, template.NotAfter = f.period(int(n))
 	if der, err = x509.CreateCertificate(rand.Reader, template, template, csr.PublicKey, key); err != nil {
 		return err
@@ -125,7 +152,7 @@ func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 }
 
 // A rate limit of an issuer does not keep its fallback from renewing a certificate in time. The
-// issuer receives no request while it lasts.
+// issuer receives no request while it lasts, or for a quarter of the time that remains.
 func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	t.Parallel()
 	l := &limiter{after: "604800"}
@@ -146,7 +173,7 @@ func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	}
 	s.run(config, Config{})
 	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
-	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 16.h", 1)
+	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 1[45].h", 1)
 	if n := l.requests.Load(); n != 1 {
 		t.Errorf("the issuer received %d requests", n)
 	}

@@ -31,12 +31,15 @@ func (r dnsRecords) CleanUp(_ context.Context, name, _ string) error { return r.
 func TestFirstCertificateIsIssued(t *testing.T) {
 	t.Parallel()
 	for challenge, names := range map[string]string{
-		"http-01": "a.test b.a.test 127.0.0.1", "tls-alpn-01": "a.test c.a.test 127.0.0.1",
+		"http-01": "a.test b.a.test 127.0.0.1 ::1", "tls-alpn-01": "a.test c.a.test 127.0.0.1 ::1",
 		"dns-01": "a.test *.a.test",
 	} {
 		t.Run(challenge, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, programs.PebbleConfig{})
+			if s.http6 == nil || s.tls6 == nil {
+				names = strings.TrimSuffix(names, " ::1")
+			}
 			dir := filepath.Join(t.TempDir(), "state")
 			issuer := s.issuer(dir)
 			issuer.Challenge, issuer.Contacts = challenge, []string{"mailto:admin@a.test"}
@@ -228,9 +231,10 @@ func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	}
 	issuer.StateDir, issuer.Profile = filepath.Join(dir, "two"), "none"
 	s.run(configOf("a.test", issuer), Config{})
-	s.lines.await(t, "the issuer has no profile \"none\"", 1)
+	s.lines.await(t, `acme: a.test: pebble: the issuer has no profile "none" \(it has: default, short\)`, 1)
 	issuer.RequireProfile = false
 	s.run(configOf("a.test", issuer), Config{})
+	s.lines.await(t, `no profile "none" \(it has: default, short\): its default is used`, 1)
 	s.awaitIssued(2)
 }
 
@@ -348,6 +352,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 		"unknown issuer \"k\"":   configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "k" })),
 		"leads back":             configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "i" })),
 		"requires the challenge": configOf("*.a.test", good), "not a DNS name": configOf("a..test", good),
+		"zone":     configOf("fe80::1%eth0", good),
 		"no names": configOf("", good), "duplicate issuer": configOf("a.test", good, good),
 		"is also that of": configOf("a.test", with(func(i *conf.Issuer) { i.StateDir = "/x" }),
 			conf.Issuer{Name: "j", Directory: good.Directory, StateDir: "/x"}),
@@ -359,5 +364,9 @@ func TestCheckFindsMistakes(t *testing.T) {
 	}
 	if err := New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)); err != nil {
 		t.Error(err)
+	}
+	dns := configOf("::1", with(func(i *conf.Issuer) { i.Challenge = "dns-01" }))
+	if err := New(Config{DNS: dnsRecords{}}).Check(dns); err == nil || !strings.Contains(err.Error(), "an IP address") {
+		t.Errorf("dns-01 for an address: %v", err)
 	}
 }

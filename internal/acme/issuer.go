@@ -40,6 +40,7 @@ const (
 type issuer struct {
 	conf    *conf.Issuer
 	store   *store
+	http    *http.Client
 	client  *acmez.Client
 	secrets secrets
 
@@ -70,16 +71,21 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
-	return &issuer{conf: c, store: s, secrets: keys, client: &acmez.Client{
-		Client: &acme.Client{Directory: c.Directory, UserAgent: userAgent, HTTPClient: &http.Client{
-			Transport: issuerTransport{transport}, Timeout: requestTimeout,
-		}},
-		ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS),
-	}}
+	i := &issuer{conf: c, store: s, secrets: keys,
+		http:   &http.Client{Transport: issuerTransport{transport}, Timeout: requestTimeout},
+		client: &acmez.Client{ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS)}}
+	i.newClient()
+	return i
+}
+
+// newClient replaces the client. It reads the issuer's directory at most 12 hours later, because
+// module acmez keeps a directory for that long and until the client's end.
+func (i *issuer) newClient() {
+	i.client.Client = &acme.Client{Directory: i.conf.Directory, UserAgent: userAgent, HTTPClient: i.http}
 }
 
 // close closes the issuer's idle connections.
-func (i *issuer) close() { i.client.HTTPClient.CloseIdleConnections() }
+func (i *issuer) close() { i.http.CloseIdleConnections() }
 
 // register returns the issuer's account. The first call reads it from the store, or registers it.
 func (i *issuer) register(ctx context.Context) (acme.Account, error) {

@@ -220,7 +220,7 @@ func (m *Manager) Start() {
 		}
 		if current := c.current.Load(); current != nil {
 			m.config.Log(fmt.Sprintf("acme: %s: certificate %s, renewal about %s", c, c.validity(current),
-				c.renewalTime(current).UTC().Format(time.DateOnly)))
+				c.renewalTime(current).UTC().Format(time.DateTime)))
 		} else {
 			m.config.Log(fmt.Sprintf("acme: %s: no certificate yet: TLS handshakes for it fail until %s has issued one", c,
 				c.issuers[0].conf.Name))

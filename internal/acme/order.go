@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,7 +36,11 @@ type certificate struct {
 	obtained  time.Time // zero if it was read from a file
 }
 
+// period returns the period of a certificate; that of nil is empty.
 func (c *certificate) period() period {
+	if c == nil {
+		return period{}
+	}
 	return period{c.Leaf.NotBefore, c.Leaf.NotAfter, c.obtained}
 }
 
@@ -72,6 +78,7 @@ func parseCertificate(text []byte, names []string) (*certificate, error) {
 
 // order orders a certificate from one issuer. The key is stored before the order is made.
 func (c *Certificate) order(ctx context.Context, i *issuer) (*certificate, error) {
+	i.newClient()
 	account, err := i.register(ctx)
 	if err != nil {
 		return nil, err
@@ -136,12 +143,12 @@ func (c *Certificate) orderParameters(ctx context.Context, i *issuer, key crypto
 	if err != nil {
 		return params, err
 	}
-	if name := i.conf.Profile; name != "" {
-		if dir.Meta != nil && dir.Meta.Profiles[name] != "" {
-			params.Profile = name
-		} else if i.conf.RequireProfile {
-			return params, fmt.Errorf("the issuer has no profile %q", name)
-		}
+	params.Profile, err = i.profile(dir)
+	if err != nil && i.conf.RequireProfile {
+		return params, err
+	}
+	if err != nil {
+		c.manager.config.Log(fmt.Sprintf("acme: %s: %s: %v: its default is used", c, i.conf.Name, err))
 	}
 	// An issuer that no longer knows the old certificate, or its account, rejects the order. So the
 	// next attempt does not name it.
@@ -150,6 +157,19 @@ func (c *Certificate) orderParameters(ctx context.Context, i *issuer, key crypto
 		params.Replaces = current.Leaf
 	}
 	return params, nil
+}
+
+// profile returns the profile to request, or "" for the issuer's default.
+func (i *issuer) profile(dir acme.Directory) (string, error) {
+	var offered []string
+	if dir.Meta != nil {
+		offered = slices.Sorted(maps.Keys(dir.Meta.Profiles))
+	}
+	name := i.conf.Profile
+	if name == "" || slices.Contains(offered, name) {
+		return name, nil
+	}
+	return "", fmt.Errorf("the issuer has no profile %q (it has: %s)", name, strings.Join(offered, ", "))
 }
 
 // pendingKey returns the key for the next order: the one that an interrupted order has stored, or a

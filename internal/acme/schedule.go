@@ -13,6 +13,7 @@ const (
 	renewalPart = 3  // without the issuer's advice, a certificate is renewed when a third remains
 	spreadPart  = 12 // and earlier by up to this part, so that renewals are spread over time
 	latestPart  = 6  // the issuer's advice cannot delay a renewal into this last part
+	pacePart    = 24 // the longest time between attempts, and between requests for advice
 )
 
 // minInterval is the shortest time between a certificate's issue and its renewal, however short its
@@ -22,7 +23,8 @@ const minInterval = 10 * time.Second
 // Timing has the intervals of renewals and attempts. Zero fields have defaults.
 type Timing struct {
 	// RetryMin and RetryMax limit the time between attempts, which doubles with each failure. The
-	// defaults are a minute and six hours. A certificate that expires sooner is retried sooner.
+	// defaults are a minute and six hours. A short-lived certificate, and one that expires soon, is
+	// retried sooner.
 	RetryMin, RetryMax time.Duration
 	// MinAge is the age before which no certificate is renewed, whatever the issuer advises. It
 	// is at most half of the certificate's lifetime. The default is an hour.
@@ -65,11 +67,12 @@ func (p period) lifetime() time.Duration { return p.notAfter.Sub(p.notBefore) }
 // so a restart changes nothing.
 func (t Timing) renewalTime(p period, advice *window, fraction float64) time.Time {
 	life := p.lifetime()
-	at := p.notAfter.Add(-life/renewalPart - scale(life/spreadPart, fraction))
+	at, latest := p.notAfter.Add(-life/renewalPart-scale(life/spreadPart, fraction)), p.notAfter.Add(-life/latestPart)
 	if advice != nil {
-		at = advice.start.Add(scale(advice.end.Sub(advice.start), fraction))
+		length := min(advice.end.Sub(advice.start), latest.Sub(advice.start))
+		at = advice.start.Add(scale(length, fraction))
 	}
-	if latest := p.notAfter.Add(-life / latestPart); at.After(latest) {
+	if at.After(latest) {
 		at = latest
 	}
 	// Authorities backdate certificates. The time at which it was obtained keeps wrong advice, and
@@ -85,13 +88,22 @@ func (t Timing) renewalTime(p period, advice *window, fraction float64) time.Tim
 	return at
 }
 
-// backoff returns the time until the next attempt after a number of failures in a row. remaining is
-// how long the current certificate is valid, or 0 if there is none.
-func (t Timing) backoff(failures int, remaining time.Duration) time.Duration {
-	wait := t.RetryMin
+// pace returns the longest time between attempts, or between requests for advice: at most most, and
+// a part of the certificate's lifetime, which is 0 if there is none.
+func pace(life, least, most time.Duration) time.Duration {
+	if life == 0 {
+		return most
+	}
+	return min(max(life/pacePart, least), most)
+}
+
+// backoff returns the time until the next attempt after a number of failures in a row. life is the
+// current certificate's lifetime and remaining how long it is valid, or 0 if there is none.
+func (t Timing) backoff(failures int, life, remaining time.Duration) time.Duration {
+	wait, longest := t.RetryMin, pace(life, t.RetryMin, t.RetryMax)
 	for range failures - 1 {
-		if wait *= 2; wait >= t.RetryMax {
-			wait = t.RetryMax
+		if wait *= 2; wait >= longest {
+			wait = longest
 			break
 		}
 	}

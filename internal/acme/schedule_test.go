@@ -22,6 +22,7 @@ func TestRenewalTimes(t *testing.T) {
 		{"two thirds", nil, time.Time{}, 0, at(60 * day)},
 		{"spread", nil, time.Time{}, 1, at(52*day + 12*time.Hour)},
 		{"start of the window", &window{at(20 * day), at(30 * day)}, time.Time{}, 0, at(20 * day)},
+		{"a window beyond the end", &window{at(65 * day), at(125 * day)}, time.Time{}, 0.5, at(70 * day)},
 		{"within the window", &window{at(20 * day), at(30 * day)}, time.Time{}, 0.5, at(25 * day)},
 		{"a window after the end", &window{at(100 * day), at(110 * day)}, time.Time{}, 0, at(75 * day)},
 		{"a window in the past", &window{at(-10 * day), at(-9 * day)}, time.Time{}, 0, at(time.Hour)},
@@ -45,22 +46,25 @@ func TestRenewalTimes(t *testing.T) {
 	}
 }
 
-// The time between attempts doubles up to a limit, and leaves room for several before the end.
+// The time between attempts doubles up to a limit, which fits the certificate's lifetime, and leaves
+// room for several before the end.
 func TestBackoffDoubles(t *testing.T) {
 	timing := Timing{}.withDefaults()
-	within := func(failures int, remaining, low, high time.Duration) {
+	within := func(failures int, life, remaining, low, high time.Duration) {
 		t.Helper()
 		for range 100 {
-			if got := timing.backoff(failures, remaining); got < low || got > high {
-				t.Fatalf("after %d failures with %v: %v, want %v to %v", failures, remaining, got, low, high)
+			if got := timing.backoff(failures, life, remaining); got < low || got > high {
+				t.Fatalf("after %d failures with %v of %v: %v, want %v to %v", failures, remaining, life, got, low, high)
 			}
 		}
 	}
-	within(1, 0, 45*time.Second, time.Minute)
-	within(4, 0, 6*time.Minute, 8*time.Minute)
-	within(1000, 0, 270*time.Minute, 6*time.Hour)
-	within(1000, 4*time.Hour, 45*time.Minute, time.Hour)
-	within(1000, time.Second, 45*time.Second, time.Minute)
+	const long = 90 * 24 * time.Hour
+	within(1, 0, 0, 45*time.Second, time.Minute)
+	within(4, long, 0, 6*time.Minute, 8*time.Minute)
+	within(1000, long, 0, 270*time.Minute, 6*time.Hour)
+	within(1000, long, 4*time.Hour, 45*time.Minute, time.Hour)
+	within(1000, time.Hour, 0, 112*time.Second, 150*time.Second)
+	within(1000, time.Hour, time.Second, 45*time.Second, time.Minute)
 }
 
 // A certificate's place in the spread does not change, and those of several differ.

@@ -54,7 +54,6 @@ func listen(address, socket string) (net.Listener, error) {
 	return l, err
 }
 
-// named returns the application with a name.
 func named(name string) (http.Handler, error) {
 	all := map[string]http.Handler{
 		"hello": http.HandlerFunc(Handler), "println": http.HandlerFunc(Println), "lines": Lines(), "files": Files(),

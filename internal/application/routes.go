@@ -30,7 +30,6 @@ const (
 	backendVariable = "BACKEND"
 )
 
-// routesName is the name of the application Routes.
 const routesName = "routes"
 
 // ListenTCP listens without multipath TCP, as nginx does, with which targets compare.

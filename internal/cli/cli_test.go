@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,9 +35,7 @@ func TestMain(m *testing.M) {
 		"server":     ownServer,
 		"apart":      apart,
 		"signalled":  signalled,
-		"broken":     brokenServer,
 		"machine":    machineProgram,
-		"kubenode":   kubeNode,
 	})
 }
 
@@ -52,17 +51,33 @@ func (t tests) Run() int {
 	return code
 }
 
-// hello serves "hello" with net/http and writes its address to a file.
+// hello serves "hello" with net/http and writes its address to a file. It writes another file at the
+// hundredth request of each load.
 func hello() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
 		err = os.WriteFile(os.Args[1], []byte("http://"+l.Addr().String()+"/"), 0o600)
 	}
 	if err == nil {
-		err = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hello") }))
+		busy := busyAfter(100)
+		err = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			busy()
+			fmt.Fprint(w, "hello")
+		}))
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
+}
+
+// busyAfter returns a function that writes the file of the second argument after as many calls, and
+// as many again.
+func busyAfter(requests int64) func() {
+	var n atomic.Int64
+	return func() {
+		if n.Add(1)%requests == 0 && len(os.Args) > 2 {
+			_ = os.WriteFile(os.Args[2], []byte("requests"), 0o600)
+		}
+	}
 }
 
 func TestScripts(t *testing.T) {

@@ -140,7 +140,6 @@ func (r *searchReport) write(w io.Writer) error {
 	return e.Encode(r)
 }
 
-// tryLine formats a Try.
 func tryLine(t load.Try) string {
 	if t.Rate == 0 {
 		return fmt.Sprintf("%9s/s  reached by a closed loop", report.Count(t.Achieved))
@@ -178,7 +177,6 @@ func printSearch(out io.Writer, f *load.SearchResult) error {
 	return err
 }
 
-// searchSentence returns the result of a search in one sentence.
 func searchSentence(f *load.SearchResult) string {
 	sustains := func() string {
 		return fmt.Sprintf("%s requests/s: %s", report.Count(f.Sustained), figures(f))

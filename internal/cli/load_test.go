@@ -74,8 +74,14 @@ func statuses() {
 	})
 }
 
-// silent never responds.
-func silent() { serveHTTP(os.Args[1], func(http.ResponseWriter, *http.Request) { select {} }) }
+// silent never responds. It writes a second file at each request.
+func silent() {
+	busy := busyAfter(1)
+	serveHTTP(os.Args[1], func(http.ResponseWriter, *http.Request) {
+		busy()
+		select {}
+	})
+}
 
 // serveHTTP writes its URL without a path to a file.
 func serveHTTP(name string, handler http.HandlerFunc) {

@@ -109,7 +109,6 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 		"count responses without the field `\"Name: value\"`, or Name, in head or trailer section as errors, such as\n\"grpc-status: 0\"; may be repeated (default none)")
 }
 
-// defineConnection defines the flags for protocols and connections.
 func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set, plan := c.Flags(), &f.plan
 	set.BoolVar(&f.http10, "http1.0", false, "use HTTP/1.0")

@@ -94,7 +94,6 @@ func (f *fleetFlags) lossPolicy() (fleet.OnLoss, error) {
 // maxLocal limits the agents of local:N.
 const maxLocal = 1024
 
-// hosts returns the hosts of --on.
 func (f *fleetFlags) hosts(env Env) (all []fleet.Host, err error) {
 	var programs []*fleet.Program
 	for _, on := range f.on {
@@ -210,7 +209,6 @@ func lossError(r *load.Result) error {
 	return fmt.Errorf("load: agents were lost: %s", strings.Join(lost, ", "))
 }
 
-// printManifest prints the Job of --print-manifest.
 func printManifest(env Env, f *fleetFlags) error {
 	b, err := f.kubernetes.Manifest(fleet.NewJobName())
 	if err == nil {

@@ -80,7 +80,6 @@ func (g *http3Gateway) Accept() (net.Conn, error) {
 // redialEvery is the pause after a failed dial.
 const redialEvery = 50 * time.Millisecond
 
-// dial opens a QUIC connection.
 func (g *http3Gateway) dial(ctx context.Context, to string, secure *tls.Config, q *quic.Config) (*quic.Conn, error) {
 	start := time.Now()
 	c, err := quic.DialAddrEarly(ctx, to, secure, q)

@@ -16,7 +16,6 @@ import (
 	"github.com/tarehq/tare/load/agent"
 )
 
-// readFiles reads the files named by flags.
 func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
 	if f.bodyFile == stdio && f.urls == stdio {
 		return errors.New("load: standard input cannot be both --body-file and --urls")

@@ -75,7 +75,6 @@ func (l *live) rate() float64 {
 	return float64(l.now.Requests-min(first.Requests, l.now.Requests)) / elapsed.Seconds()
 }
 
-// lines returns the lines for a terminal.
 func (l *live) lines() []string {
 	share, text := l.done()
 	lines := []string{

@@ -29,7 +29,6 @@ type output struct {
 	created bool // the file did not exist before
 }
 
-// define defines a flag for each output.
 func (o *outputs) define(c *cobra.Command) {
 	o.all = []*output{
 		{flag: "json", usage: "write the result with all histograms as JSON to =`FILE`, or without a file to standard output (default none)", write: writeJSON},

@@ -67,7 +67,6 @@ func (p *progress) above(lines []string) {
 	p.table = lines
 }
 
-// total changes the total.
 func (p *progress) total(total time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

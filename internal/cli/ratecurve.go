@@ -68,13 +68,11 @@ func newRateCurve(tries []load.Try, goal load.Goal) *rateCurve {
 	return c
 }
 
-// rowOf returns the row of a time.
 func (c *rateCurve) rowOf(d time.Duration) int {
 	share := math.Log(float64(d)/c.low) / math.Log(c.up/c.low)
 	return curveHeight - 1 - int(min(max(share, 0), 1)*(curveHeight-1)+0.5)
 }
 
-// timeAt returns the time in the middle of a row.
 func (c *rateCurve) timeAt(row int) time.Duration {
 	share := float64(curveHeight-1-row) / (curveHeight - 1)
 	return time.Duration(c.low * math.Pow(c.up/c.low, share))

@@ -80,7 +80,6 @@ func (a *redrawArea) above(line string) {
 	}
 }
 
-// clear erases the area.
 func (a *redrawArea) clear() {
 	if a.lines == nil {
 		return

@@ -185,7 +185,6 @@ func receivingAddress(ip, wanted netip.Addr, ipv6Only bool) netip.Addr {
 	return netip.IPv6Loopback()
 }
 
-// socketOf returns the address of a unix socket.
 func socketOf(listeners []nginxconf.Listener, target *url.URL, socket string) (net.Addr, error) {
 	for i := range listeners {
 		if l := &listeners[i]; l.Addr == "unix:"+socket && l.TLS == (target.Scheme == "https") {

@@ -1,17 +1,11 @@
 package cli_test
 
 import (
-	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 // On a disk without space, requests whose bodies need a temporary file get 500, and the log names
@@ -51,63 +45,6 @@ http {
 	post(small, http.StatusOK)
 	enlarge(t, f.cmd.Process.Pid, disk)
 	post(large, http.StatusOK)
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// An address that another process uses is reported with the reason: at the start the server exits,
-// at a reload it continues with the old configuration.
-func TestAddressInUseIsReported(t *testing.T) {
-	t.Parallel()
-	other, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	want := "listen " + regexp.QuoteMeta(other.Addr().String()) + ": in use by another process"
-	f := newFrontSite(t)
-	f.configure("events {}\nhttp { server { listen " + other.Addr().String() + "; return 200; } }")
-	f.served = serveFiles(t, "-c", f.path("nginx.conf"))
-	f.await("tare: serve: " + want)
-	if code := f.wait(); code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-
-	const good = "events {}\nhttp { server { listen unix:DIR/socket;%s location / { return 200 good; } } }"
-	f.configure(fmt.Sprintf(good, ""))
-	f.start()
-	f.configure(fmt.Sprintf(good, " listen "+other.Addr().String()+";"))
-	f.reload()
-	f.await("tare: reload: " + want)
-	f.await("tare: reload: failed, still serving the old configuration")
-	get(t, f.over("socket"), "http://any/", "good")
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// A server that was killed starts again at once on its port, also if the kernel still has a
-// connection that it had closed, in state TIME_WAIT.
-func TestServerStartsBesideClosedConnections(t *testing.T) {
-	t.Parallel()
-	address := programs.FreeAddresses(t, 1)[0]
-	f := newFrontSite(t)
-	f.configure("events {}\nhttp { keepalive_timeout 0; server { listen " + address + "; return 200 good; } }")
-	f.start()
-	nc, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.WriteString(nc, "GET / HTTP/1.1\r\nHost: any\r\n\r\n")
-	if text, readErr := io.ReadAll(nc); err != nil || readErr != nil || !strings.HasSuffix(string(text), "good") {
-		t.Errorf("%q, %v, %v", text, err, readErr)
-	}
-	nc.Close() // after the server
-	f.signal(syscall.SIGKILL)
-	f.wait()
-	f.start()
-	get(t, client(t, nil), "http://"+address, "good")
 	if code := f.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

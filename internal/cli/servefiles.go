@@ -100,7 +100,6 @@ func dirError(name string, err error) error {
 	return err
 }
 
-// listen opens the listeners.
 func (p *servePlan) listen() ([]net.Listener, error) {
 	passed, err := listen.Inherit()
 	if err != nil {

@@ -2,9 +2,7 @@ package cli_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -15,8 +13,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/load"
 )
 
 // frontSite is a folder with an nginx.conf, and the server that runs it.
@@ -125,182 +121,6 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	}
 }
 
-// No request is lost by reloads that change responses or connection settings.
-func TestReloadLosesNoRequest(t *testing.T) {
-	t.Parallel()
-	reloads := 5
-	if os.Getenv("TARE_SLOW") != "" {
-		reloads = 100
-	}
-	f := newFrontSite(t)
-	conf := func(n int) string {
-		return fmt.Sprintf(`events {}
-http {
-	keepalive_timeout %ds;
-	upstream app { server unix:DIR/app; keepalive 8; }
-	server { listen unix:DIR/first; location / { return 200 "%05d"; } location /app { proxy_pass http://app; } }
-}
-`, 60+n%2, n)
-	}
-	serveOn(t, f.path("app"))
-	f.configure(conf(0))
-	f.start()
-	ctx, stop := context.WithCancel(context.Background())
-	results := make(chan error, 2)
-	for _, path := range []string{"/", "/app"} {
-		started := make(chan struct{})
-		go func() { results <- loadUntil(ctx, f.path("first"), path, func() { close(started) }) }()
-		select {
-		case <-started:
-		case err := <-results:
-			t.Fatal(err)
-		}
-	}
-	const least = 500 * time.Millisecond // of load, which begins to count some time after it has begun
-	for n, began := 0, time.Now(); n < reloads || time.Since(began) < least; n++ {
-		f.configure(conf(n + 1))
-		f.reload()
-		get(t, f.over("first"), "http://any/", fmt.Sprintf("%05d", n+1))
-	}
-	stop()
-	for range 2 {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
-	}
-	if code := f.end(syscall.SIGQUIT); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// serveOn serves at a unix socket that all users may use, until the test ends.
-func serveOn(t *testing.T, path string) {
-	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err == nil {
-		err = os.Chmod(path, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprintf(w, "%s %s", r.Method, r.URL.Path)
-	})}
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() { server.Close() })
-}
-
-// loadUntil sends requests to a socket until ctx ends and signals its start. Its error reports
-// failed requests.
-func loadUntil(ctx context.Context, socket, path string, started func()) error {
-	result, err := load.Run(ctx, load.Plan{
-		URL: "http+unix://" + socket + ":" + path, Connections: 4, Threads: 1, Duration: time.Hour,
-		Trace: &load.Trace{Started: started},
-	})
-	switch {
-	case ctx.Err() == nil || !errors.Is(err, context.Canceled):
-		return fmt.Errorf("the load of %s has ended: %w", path, err)
-	case result.Errors.Total() > 0:
-		return fmt.Errorf("%s: %d of %d requests failed, the first with %s", path, result.Errors.Total(),
-			result.Requests, result.Errors.First)
-	case result.Requests == 0:
-		return fmt.Errorf("%s: no request arrived", path)
-	}
-	return nil
-}
-
-// SIGUSR1 reopens logs, and a shutdown finishes active requests.
-func TestFrontReopensLogsAndFinishesRequests(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	f.configure(`error_log DIR/error.log;
-events {}
-http {
-	access_log DIR/access.log;
-	server {
-		listen unix:DIR/first;
-		location / { return 200 "hello"; }
-		location /slow { proxy_pass http://unix:DIR/app; }
-	}
-}
-`)
-	begun, finish := make(chan struct{}), make(chan struct{})
-	l, err := net.Listen("unix", f.path("app"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(f.path("app"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		close(begun)
-		<-finish
-		fmt.Fprint(w, "late")
-	})}
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() { server.Close() })
-	if err := os.Chmod(f.dir, 0o777); err != nil { // the child makes new logs
-		t.Fatal(err)
-	}
-	f.start()
-	get(t, f.over("first"), "http://any/1", "hello")
-	awaitText(t, f.path("access.log"), "GET /1 ")
-	if err := os.Rename(f.path("access.log"), f.path("access.log.1")); err != nil {
-		t.Fatal(err)
-	}
-	f.signal(syscall.SIGUSR1)
-	f.await("logs: reopened")
-	get(t, f.over("first"), "http://any/2", "hello")
-	awaitText(t, f.path("access.log"), "GET /2 ")
-
-	response := make(chan string)
-	go func() {
-		resp, err := f.over("first").Get("http://any/slow")
-		if err != nil {
-			response <- err.Error()
-			return
-		}
-		defer resp.Body.Close()
-		b, _ := io.ReadAll(resp.Body)
-		response <- string(b)
-	}()
-	<-begun
-	f.signal(syscall.SIGQUIT)
-	awaitGone(t, f.path("first"))
-	close(finish)
-	if got := <-response; got != "late" {
-		t.Errorf("got %q", got)
-	}
-	if code := f.wait(); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
-
-// stub_status counts all connections: of all sockets, and of servers replaced by a reload.
-func TestStubStatusCountsAllConnections(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	if err := os.Chmod(f.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	const conf = `events {}
-http {
-	keepalive_timeout 75s;
-	server { listen unix:DIR/first; location / { stub_status; } }
-	server { listen unix:DIR/second; location / { return 200 "two"; } }
-}
-`
-	f.configure(conf)
-	f.start()
-	first, second := f.over("first"), f.over("second")
-	get(t, second, "http://any/", "two")
-	get(t, first, "http://any/", "Active connections: 2 \nserver accepts handled requests\n 2 2 2 \nReading: 0 Writing: 1 Waiting: 1 \n")
-	f.configure(strings.Replace(conf, "75s", "70s", 1))
-	f.reload()
-	get(t, f.over("second"), "http://any/", "two")
-	get(t, first, "http://any/", "Active connections: 3 \nserver accepts handled requests\n 3 3 4 \nReading: 0 Writing: 1 Waiting: 2 \n")
-}
-
 // awaitText waits until a file contains a text.
 func awaitText(t *testing.T, name, text string) {
 	t.Helper()
@@ -310,19 +130,6 @@ func awaitText(t *testing.T, name, text string) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%s never held %q", name, text)
-		}
-	}
-}
-
-// awaitGone waits until a file does not exist.
-func awaitGone(t *testing.T, name string) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(name); os.IsNotExist(err) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is there still", name)
 		}
 	}
 }

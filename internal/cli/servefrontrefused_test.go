@@ -83,32 +83,3 @@ func TestRefusedRequestsAreLogged(t *testing.T) {
 		t.Errorf("%d lines", n)
 	}
 }
-
-// A client that reads nothing is disconnected after send_timeout, however short the responses are.
-func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	if err := os.Chmod(f.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	f.configure(refusedConf)
-	f.start()
-	for _, line := range []string{"GET / HTTP/1.1", "GET /none HTTP/1.1", "GET /to HTTP/1.1", "OPTIONS * HTTP/1.1",
-		"TRACE / HTTP/1.1"} {
-		nc, err := net.Dial("unix", f.path("s"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = nc.SetDeadline(time.Now().Add(time.Minute))
-		for err == nil {
-			_, err = io.WriteString(nc, strings.Repeat(line+"\r\nHost: first\r\n\r\n", 100))
-		}
-		if os.IsTimeout(err) {
-			t.Errorf("%s: the connection was not closed", line)
-		}
-		nc.Close()
-	}
-	if code := f.end(syscall.SIGQUIT); code != 0 { // nothing is left to wait for
-		t.Errorf("exit code %d", code)
-	}
-}

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bufio"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -143,44 +142,6 @@ http {
 	}
 }
 `
-
-// A TLS connection opened before a reload serves one more request with the new configuration and
-// closes in order.
-func TestReloadClosesTLSConnectionsInOrder(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
-	openToAll(t, f.path("one.pem"), f.path("one.key"))
-	addrs := f.passed(1, secured)
-	f.await("tare: running as ")
-	c, err := tls.Dial("tcp", addrs[0], &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	in := bufio.NewReader(c)
-	request := func(want string, wantClose bool) {
-		t.Helper()
-		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: any\r\n\r\n")
-		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err := io.ReadAll(resp.Body); string(b) != want || err != nil || resp.Close != wantClose {
-			t.Errorf("%q, close %v, %v; want %q, %v", b, resp.Close, err, want, wantClose)
-		}
-	}
-	request("before", false)
-	f.configure(strings.NewReplacer("PORT1", addrs[0], "before", "after").Replace(secured))
-	f.reload()
-	request("after", true)
-	if _, err := in.ReadByte(); err != io.EOF {
-		t.Errorf("got %v, want EOF", err)
-	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-}
 
 // No request over TLS is lost while connections move to new servers, with HTTP/1.1 and HTTP/2.
 // Clients do not retry POST once it may have arrived.

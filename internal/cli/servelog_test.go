@@ -41,21 +41,6 @@ func flood(t *testing.T, c *http.Client, url string, n int) {
 	}
 }
 
-// A log on a full disk loses only lines, which is reported.
-func TestFullLogLosesOnlyLines(t *testing.T) {
-	t.Parallel()
-	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", "/dev/full", site(t))
-	c, url := client(t, nil), "http://"+s.address()
-	get(t, c, url, "hello")
-	s.await("tare: access log: write /dev/full: no space left on device; lines wait")
-	flood(t, c, url, enough)
-	get(t, c, url, "hello")
-	if code := s.end(syscall.SIGTERM); code != 1 {
-		t.Errorf("exit code %d", code)
-	}
-	s.await(`access log: spool: \d+ lines were lost: write /dev/full: no space left on device`)
-}
-
 // A pipe without a reader loses only lines. A later reader learns how many.
 func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()
@@ -92,29 +77,6 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-}
-
-// Closed standard output does not end the server.
-func TestClosedStandardOutputDoesNotEndTheServer(t *testing.T) {
-	t.Parallel()
-	cmd := serveCommandLine("--listen", "127.0.0.1:0", "--access-log", "-", site(t))
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = w
-	s := startServed(t, cmd)
-	w.Close()
-	c, url := client(t, nil), "http://"+s.address()
-	get(t, c, url, "hello")
-	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil ||
-		!strings.Contains(line, `"GET / HTTP/1.1" 200 5`) {
-		t.Fatalf("%q, %v", line, err)
-	}
-	r.Close()
-	get(t, c, url, "hello")
-	s.await("broken pipe; lines wait")
-	get(t, c, url, "hello")
 }
 
 // If a log is renamed and reopened during requests, each request is in exactly one of the files.
@@ -166,30 +128,6 @@ func TestRotationLosesNoLine(t *testing.T) {
 		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
 			t.Fatalf("request %d has %d lines", i, n)
 		}
-	}
-}
-
-// A log that cannot be reopened continues in the old file.
-func TestFailedReopeningKeepsTheOldLog(t *testing.T) {
-	t.Parallel()
-	dir := site(t)
-	log := filepath.Join(filepath.Dir(dir), "access.log")
-	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", log, dir)
-	c, url := client(t, nil), "http://"+s.address()
-	if err := os.Rename(log, log+".old"); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(log, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	s.signal(syscall.SIGUSR1)
-	s.await("access log: reopening failed, still writing the old file: .*is a directory")
-	get(t, c, url, "hello")
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
-	if n := count(read(t, log+".old"), `"GET / HTTP/1.1" 200`); n != 1 {
-		t.Errorf("%d lines", n)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 )
@@ -13,23 +12,6 @@ import (
 // background jobs of shell scripts do.
 func ignoring(args ...string) *exec.Cmd {
 	return exec.Command("sh", append([]string{"-c", `trap "" HUP INT; exec tare serve "$@"`, "sh"}, args...)...)
-}
-
-// Like nginx, a front reloads on SIGHUP even if the signal was ignored at its start. SIGINT ends
-// it.
-func TestFrontReloadsUnderNohup(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	text := strings.ReplaceAll(twoSockets, "pid DIR/run/pid;", "")
-	f.configure(text)
-	f.served = startServed(t, ignoring("-c", f.path("nginx.conf")))
-	f.await(`tare: running as `)
-	f.configure(strings.ReplaceAll(text, `"one"`, `"another"`))
-	f.reload()
-	get(t, f.over("first"), "http://a.test/", "another")
-	if code := f.end(syscall.SIGINT); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
 }
 
 // A file server without a certificate has nothing to reload: SIGHUP ends it, except under nohup.

@@ -25,7 +25,6 @@ type targetRows struct {
 	isPart     bool // there are other rows
 }
 
-// findTargets returns all rows of the project's targets.
 func findTargets(root string, full bool) (all []targetRows, err error) {
 	loads, err := lab.FindTargets(root, lab.Targets, lab.ReadExperiment)
 	if err != nil {

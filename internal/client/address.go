@@ -110,7 +110,6 @@ func (x *exchange) setSocketKey(socket string) error {
 	return nil
 }
 
-// sameHost reports whether r was sent to the host of u.
 func sameHost(r *http.Request, u *url.URL) bool {
 	return r != nil && r.URL != nil && strings.EqualFold(r.URL.Hostname(), u.Hostname())
 }

@@ -264,7 +264,6 @@ func (x *exchange) malformed(err error) error {
 	return x.newError(Server, Malformed, x.whileReading(), err)
 }
 
-// newError returns an error of this exchange.
 func (x *exchange) newError(side Side, kind Kind, during string, err error) *Error {
 	if side == Server && x.usesAbsoluteForm() {
 		side = Proxy

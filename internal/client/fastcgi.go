@@ -143,8 +143,7 @@ func (f *fastcgiCodec) reset() {
 		params: Params{text: text, pairs: f.params.pairs[:0]}}
 }
 
-// isClean implements codec. An application that ends a request reads no more of it, so that the
-// rest of a body would be lost.
+// isClean implements codec. An application that has ended a request reads no more of its body.
 func (f *fastcgiCodec) isClean(x *exchange) bool {
 	return f.endIsLast && x.sendProgress() >= bodyEnding
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// maxExcess limits the bytes that are read behind the end of a body.
+// maxExcess limits how much is read and discarded after the end of a body.
 const maxExcess = 256 << 10
 
 // receiveHead implements codec.

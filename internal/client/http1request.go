@@ -115,7 +115,6 @@ func (h *http1Codec) writeHead(x *exchange) error {
 	return nil
 }
 
-// hostField returns the value of the Host field.
 func (x *exchange) hostField() (string, error) {
 	host := x.request.Host
 	if host == "" {

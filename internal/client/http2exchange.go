@@ -215,7 +215,6 @@ func (e *http2Exchange) headArrived() {
 	x.receivedAny = true
 }
 
-// handleInterim handles an interim response.
 func (e *http2Exchange) handleInterim(head *h2.Head) (err error) {
 	x := e.x
 	switch onInterim := x.client.config.OnInterim; {
@@ -238,7 +237,6 @@ func (e *http2Exchange) handleInterim(head *h2.Head) (err error) {
 	return nil
 }
 
-// makeResponse makes the response.
 func (e *http2Exchange) makeResponse(head *h2.Head) error {
 	e.mu.Lock()
 	e.headIsOver = true

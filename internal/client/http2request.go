@@ -102,7 +102,6 @@ func mayIgnoreConnection(h http.Header) bool {
 		(c[0] == "" || strings.EqualFold(c[0], "close") || strings.EqualFold(c[0], "keep-alive")))
 }
 
-// http2Path returns the :path of a request.
 func (x *exchange) http2Path(method, host string) (string, error) {
 	b, err := x.appendTarget(nil, method, host)
 	if err != nil {
@@ -115,7 +114,6 @@ func (x *exchange) http2Path(method, host string) (string, error) {
 	return path, nil
 }
 
-// appendFields encodes the fields.
 func (e *http2Exchange) appendFields(b []byte, method string) ([]byte, error) {
 	x := e.x
 	header := x.request.Header
@@ -187,7 +185,6 @@ func isOfHTTP1(name string) bool {
 	return false
 }
 
-// appendField encodes a field.
 func (e *http2Exchange) appendField(b []byte, name, value string) []byte {
 	if t := e.x.trace; t != nil && t.WroteHeaderField != nil {
 		t.WroteHeaderField(strings.ToLower(name), []string{value})

@@ -76,7 +76,6 @@ func (p *Params) put(at, mid int) {
 
 func span(start, end int) http1.Span { return http1.Span{Start: uint32(start), End: uint32(end)} }
 
-// appendTo appends the encoded parameters.
 func (p *Params) appendTo(b []byte) []byte {
 	for _, pair := range p.pairs {
 		b = wire.AppendPair(b, pair.Name.In(p.text), pair.Value.In(p.text))

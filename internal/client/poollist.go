@@ -21,7 +21,6 @@ func (l *list) first() *conn { return l.head }
 
 func (l *list) last() *conn { return l.tail }
 
-// add appends c.
 func (l *list) add(c *conn, w listKind) {
 	c.nodes[w] = node{prev: l.tail}
 	if l.tail != nil {

@@ -3,17 +3,12 @@ package client
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -164,125 +159,4 @@ func (u unsendable) Write(b []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	return u.Conn.Write(b)
-}
-
-// Requests get connections in the order of their arrival, and none waits forever. A request that is
-// canceled leaves the queue.
-func TestRequestsWaitInOrder(t *testing.T) {
-	overAll(t, func(s *site) {
-		const requests, conns = 8, 2
-		s.config.Settings.MaxConnsPerHost, s.config.Settings.MaxIdleConnsPerHost = conns, conns
-		arrived, proceed := make(chan string, requests), make(chan bool)
-		s.serve(func(_ int, c speaker) {
-			for id, _, ok := receive(c); ok; id, _, ok = receive(c) {
-				arrived <- id
-				<-proceed
-				c.respond("hello")
-			}
-		})
-		var all sync.WaitGroup
-		for i := range requests {
-			r := s.request("GET", nil)
-			r.Header.Set("X-Id", fmt.Sprint(i))
-			all.Go(func() { s.must(r, "hello") })
-			testkit.WaitFor(s.T, "the request", func() bool {
-				return len(arrived) == min(i+1, conns) && s.the().Count().Waiting == max(0, i+1-conns)
-			})
-		}
-		ctx, cancel := context.WithCancelCause(s.Context())
-		go func() {
-			testkit.WaitFor(s.T, "the last request", func() bool { return s.the().Count().Waiting == requests-conns+1 })
-			cancel(io.ErrClosedPipe)
-		}()
-		if _, err := s.do(s.request("GET", nil).WithContext(ctx)); !errors.Is(err, io.ErrClosedPipe) {
-			s.Errorf("canceled while it waited: %v", err)
-		}
-		first := []string{<-arrived, <-arrived}
-		if slices.Sort(first); !slices.Equal(first, []string{"0", "1"}) {
-			s.Errorf("%v came first", first)
-		}
-		for i := range requests {
-			proceed <- true
-			if next := i + conns; next < requests {
-				if got := <-arrived; got != fmt.Sprint(next) {
-					s.Errorf("%s came instead of %d", got, next)
-				}
-			}
-		}
-		all.Wait()
-		if n := s.the().Count(); n.Active != 0 || n.Idle != conns || n.Waiting != 0 {
-			s.Errorf("%+v", n)
-		}
-	})
-}
-
-// If a request is canceled when it gets a connection, the next request gets that.
-func TestConnectionOfCanceledRequestGoesToNext(t *testing.T) {
-	overAll(t, func(s *site) {
-		s.config.Settings.MaxConnsPerHost = 1
-		s.serve(func(_ int, c speaker) { serveAll(c, "hello") })
-		var all sync.WaitGroup
-		for range 4 {
-			all.Go(func() {
-				for range 30 {
-					ctx, cancel := context.WithTimeout(s.Context(), 300*time.Microsecond)
-					got, err := s.do(s.request("GET", nil).WithContext(ctx))
-					if got != "hello" && !errors.Is(err, context.DeadlineExceeded) &&
-						!errors.Is(err, os.ErrDeadlineExceeded) { // as net.Dialer may report it
-						s.Errorf("%q, %v", got, err)
-					}
-					cancel()
-				}
-			})
-		}
-		all.Wait()
-		s.must(s.request("GET", nil), "hello")
-	})
-}
-
-// No more connections are kept than the limit, and none for a request with Connection: close.
-func TestIdleConnectionsAreLimited(t *testing.T) {
-	overAll(t, func(s *site) {
-		s.config.Settings.MaxIdleConnsPerHost = 2
-		arrived, proceed := make(chan bool), make(chan bool)
-		s.serve(func(_ int, c speaker) {
-			for _, _, ok := receive(c); ok; _, _, ok = receive(c) {
-				arrived <- true
-				<-proceed
-				c.respond("hello")
-			}
-		})
-		round := func(n int, closes bool) {
-			var all sync.WaitGroup
-			for range n {
-				r := s.request("GET", nil)
-				r.Close = closes
-				all.Go(func() { s.must(r, "hello") })
-			}
-			for range n {
-				<-arrived
-			}
-			for range n {
-				proceed <- true
-			}
-			all.Wait()
-		}
-		for _, step := range []struct {
-			n      int
-			closes bool
-			idle   int
-		}{{5, false, 2}, {1, true, 1}, {1, false, 1}} {
-			round(step.n, step.closes)
-			if n := s.the().Count(); n.Idle != step.idle || n.Active != 0 {
-				s.Errorf("after %d requests: %+v", step.n, n)
-			}
-		}
-		s.the().CloseIdleConnections()
-		if n := s.the().Count(); n != (Count{}) {
-			s.Errorf("%+v", n)
-		}
-		if round(1, false); s.the().Count().Idle != 1 {
-			s.Error("no connection is kept after CloseIdleConnections")
-		}
-	})
 }

@@ -23,7 +23,6 @@ type artifacts struct {
 	folder  string // receives the files; absolute
 }
 
-// path returns the path of an artifact of a platform.
 func (a *artifacts) path(p platform, suffix string) string {
 	return filepath.Join(a.folder, fmt.Sprintf("%s-%s-%s%s", productName, a.release.fileVersion(), p, suffix))
 }
@@ -120,19 +119,34 @@ func hexSum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// checksum is the SHA-256 of a file, in hexadecimal digits.
+type checksum struct{ name, sum string }
+
+// checksums returns those of a folder's files, sorted by name.
+func checksums(folder string) (all []checksum, err error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		sum, err := fileSum(filepath.Join(folder, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, checksum{e.Name(), sum})
+	}
+	return all, nil
+}
+
 // writeSums writes the checksums of a folder's files as sha256sum does.
 func writeSums(folder string) error {
-	entries, err := os.ReadDir(folder) // sorted
+	all, err := checksums(folder)
 	if err != nil {
 		return err
 	}
 	var b strings.Builder
-	for _, e := range entries {
-		sum, err := fileSum(filepath.Join(folder, e.Name()))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&b, "%s  %s\n", sum, e.Name())
+	for _, c := range all {
+		fmt.Fprintf(&b, "%s  %s\n", c.sum, c.name)
 	}
 	return os.WriteFile(filepath.Join(folder, sumsFile), []byte(b.String()), 0o644)
 }

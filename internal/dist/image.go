@@ -98,7 +98,6 @@ func imageFiles(binary, modules, license []byte) []file {
 	}
 }
 
-// writeImage writes the image of an architecture.
 func writeImage(w io.Writer, arch string, r release, files []file) error {
 	plain, err := tarOf(files, r.time)
 	if err != nil {

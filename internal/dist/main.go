@@ -61,6 +61,9 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 	}
+	if err := a.provenance(ctx); err != nil {
+		return err
+	}
 	return writeSums(folder)
 }
 

@@ -13,11 +13,12 @@ import (
 )
 
 // "go install" of a tag works from a module proxy: go.mod needs no replace, and the module's zip,
-// which lacks nested modules, has all that the command embeds.
+// which lacks nested modules, has all that the command embeds. Contenders are then built from the
+// downloaded module, without the proxy.
 func TestTagInstallsFromModuleProxy(t *testing.T) {
 	skipUnlessSlow(t)
 	const module, version = "github.com/tarehq/tare", "v0.1.0"
-	source, proxy, empty := t.TempDir(), t.TempDir(), t.TempDir()
+	source, proxy, empty, modules, cache := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	copySource(t, programs.Root(t), source)
 	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
 	if err != nil {
@@ -35,7 +36,7 @@ func TestTagInstallsFromModuleProxy(t *testing.T) {
 	}
 	install := testkit.Command(t, "go", "install", module+"/cmd/tare@"+version)
 	install.Dir = empty
-	install.Env = append(os.Environ(), "GOBIN="+empty, "GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GOSUMDB=off",
+	install.Env = append(os.Environ(), "GOBIN="+empty, "GOMODCACHE="+modules, "GOFLAGS=-modcacherw", "GOSUMDB=off",
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(strings.TrimSpace(string(downloads)), "cache", "download"))
 	if out, err := install.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -45,10 +46,18 @@ func TestTagInstallsFromModuleProxy(t *testing.T) {
 		"What does a proxy in front of a Go server cost": {"weigh", "--list"},
 	} {
 		c := testkit.Command(t, filepath.Join(empty, "tare"), args...)
-		c.Dir = empty
+		c.Dir, c.Env = empty, append(os.Environ(), "XDG_CACHE_HOME="+cache)
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
 			t.Errorf("tare %s: %v: want %q, got %s", args, err, want, out)
 		}
+	}
+	found, err := filepath.Glob(filepath.Join(cache, "tare", "project-*", "contenders", "go.mod"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("unpacked: %v, %v", found, err)
+	}
+	text, err := os.ReadFile(found[0])
+	if want := filepath.Join(modules, module) + "@" + version; err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("contenders do not need %s: %v\n%s", want, err, text)
 	}
 }
 

@@ -5,8 +5,12 @@ import (
 	"debug/buildinfo"
 	"encoding/json"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 func TestModuleListsAreReproducible(t *testing.T) {
@@ -16,6 +20,45 @@ func TestModuleListsAreReproducible(t *testing.T) {
 	}
 	if b, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00"); err != nil || !bytes.Equal(a, b) {
 		t.Error("two lists of the same modules differ", err)
+	}
+}
+
+// The provenance names the commit and each file with its hash.
+func TestProvenanceNamesCommitAndFiles(t *testing.T) {
+	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
+	testkit.WriteFile(t, filepath.Join(a.folder, "foreign"), "a")
+	if err := a.provenance(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(a.folder, provenanceFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Subject []struct {
+			Name   string
+			Digest map[string]string
+		}
+		Predicate struct {
+			BuildDefinition struct {
+				ExternalParameters   map[string]string
+				ResolvedDependencies []struct{ Digest map[string]string }
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	commit, err := git(t.Context(), a.source, "rev-parse", "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sum = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
+	build := got.Predicate.BuildDefinition
+	if len(got.Subject) != 1 || got.Subject[0].Name != "foreign" || got.Subject[0].Digest["sha256"] != sum ||
+		build.ExternalParameters["version"] != a.release.version ||
+		len(build.ResolvedDependencies) != 1 || build.ResolvedDependencies[0].Digest["gitCommit"] != commit {
+		t.Errorf("%s", text)
 	}
 }
 

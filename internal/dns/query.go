@@ -36,7 +36,6 @@ type message struct {
 	records     []dnsmessage.Resource // of the answer section
 }
 
-// rcodeError is a response with an error.
 type rcodeError dnsmessage.RCode
 
 func (e rcodeError) Error() string { return fmt.Sprintf("responded %v", dnsmessage.RCode(e)) }

@@ -86,7 +86,6 @@ func Inherit() (*Passed, error) {
 	return Descriptors(firstPassed, all)
 }
 
-// socketOf returns the socket of a descriptor.
 func socketOf(fd int) (s Socket, err error) {
 	closeOnExec(fd)
 	file := os.NewFile(uintptr(fd), "passed socket")

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// controlReusePort sets SO_REUSEPORT.
 func controlReusePort(c syscall.RawConn, on bool) error {
 	value := 0
 	if on {

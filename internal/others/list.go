@@ -31,7 +31,7 @@ type project struct {
 }
 
 // allModes are the modes that hook.go knows. "both" comes first: see comparison.compare.
-const allModes = "both,default,loops,on-loop,closing,transport"
+const allModes = "both,default,on-loop,closing,transport"
 
 func (p *project) name() string {
 	if p.Script != "" {

@@ -77,7 +77,7 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(r.work) })
 	p := &project{Module: "probe", Limit: time.Minute, Packages: []string{"."},
-		Differences: map[string]string{"loops TestFails": "a reason"}}
+		Differences: map[string]string{"on-loop TestFails": "a reason"}}
 	b := &builder{p, r.overlay, &r.tool, filepath.Join(r.work, "probe"), r.work}
 	if err := os.Mkdir(b.source, 0o755); err != nil {
 		t.Fatal(err)
@@ -87,11 +87,11 @@ func TestDifferencesAreFound(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := b.compareAll(t.Context(), []string{"loops", "transport"}, io.Discard)
+	out, err := b.compareAll(t.Context(), []string{"on-loop", "transport"}, io.Discard)
 	if err != nil || len(out.Problems) > 0 {
 		t.Fatalf("error %v, problems %q", err, out.Problems)
 	}
-	want := []difference{{"loops", "probe", "TestEndsProgram", ""}, {"loops", "probe", "TestFails", "a reason"}}
+	want := []difference{{"on-loop", "probe", "TestEndsProgram", ""}, {"on-loop", "probe", "TestFails", "a reason"}}
 	if !slices.Equal(out.Differences, want) || out.Tests != 4 || out.undocumented() != 1 {
 		t.Errorf("differences %q, %d tests; want %q, 4 tests", out.Differences, out.Tests, want)
 	}

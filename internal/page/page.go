@@ -17,7 +17,6 @@ var style string
 //go:embed plot.html
 var plotSource string
 
-// mainFile is the template that is the page.
 const mainFile = "page.html"
 
 // Write writes a self-contained HTML page. The template page.html in sources is the page. It may

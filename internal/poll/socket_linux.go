@@ -67,7 +67,6 @@ func ConnectUnix(path string) (fd int, err error) {
 	return -1, os.NewSyscallError("connect", err)
 }
 
-// stream returns a new stream socket.
 func stream(domain int) (fd int, err error) {
 	fd, err = syscall.Socket(domain, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -33,5 +33,4 @@ type File struct {
 	Trusted bool
 }
 
-// openError returns the PathError of opening path.
 func openError(path string, err error) error { return &fs.PathError{Op: "open", Path: path, Err: err} }

@@ -90,7 +90,7 @@ func (p *Process) Signal(t testing.TB, sig os.Signal) {
 // Done returns a channel that is closed when the program has exited and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits until then and returns the result of exec.Cmd's Wait.
+// Wait waits for Done and returns the result of exec.Cmd's Wait.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err

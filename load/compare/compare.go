@@ -97,7 +97,6 @@ func (c *Comparison) Judge(g load.Goal) (all []stat.Outcome, err error) {
 	return all, nil
 }
 
-// none returns the unknown interval.
 func none() stat.Interval {
 	return stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}
 }

@@ -198,7 +198,6 @@ func (p *pod) failure() string {
 	return ""
 }
 
-// waitsFor returns what the pod waits for.
 func (p *pod) waitsFor() string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == "PodScheduled" && c.Status == "False" {

@@ -134,7 +134,6 @@ func (l *link) drain() error {
 	return nil
 }
 
-// readLine reads a line of the output.
 func (l *link) readLine() ([]byte, error) {
 	var line []byte
 	for {
@@ -286,7 +285,6 @@ func (l *link) send(c agent.Command) error {
 	return nil
 }
 
-// ping sends a ping.
 func (l *link) ping() error {
 	n := l.clock.ping(l.now())
 	return l.send(agent.Command{Ping: &n})

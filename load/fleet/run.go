@@ -183,7 +183,6 @@ func (r *run) isOver() bool {
 // now returns the time on the controller's clock.
 func (r *run) now() time.Duration { return time.Since(r.fleet.zero) }
 
-// handle handles an event.
 func (r *run) handle(e event) {
 	p := r.byLink[e.link]
 	if p == nil || p.link.isLost {

@@ -46,7 +46,6 @@ func (a Agent) Began() string {
 	return fmt.Sprintf("%s ±%s", Duration(a.Part.Began), Duration(a.Part.ClockError))
 }
 
-// writeAgents writes a row for each agent.
 func (r *Run) writeAgents(b *strings.Builder) {
 	if len(r.Parts) == 0 {
 		return

@@ -19,7 +19,6 @@ const (
 	plotBottom = 186 // the labels of the horizontal axis are below it
 )
 
-// newPlot returns a plot with its axes.
 func newPlot(x, y *page.Axis, unit string) *page.Plot {
 	p := page.NewPlot(page.Frame{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop,
 		Bottom: plotBottom}, x, y)
@@ -30,7 +29,6 @@ func newPlot(x, y *page.Axis, unit string) *page.Plot {
 // logRange is the ratio of the greatest to the least value above which an axis is logarithmic.
 const logRange = 12
 
-// timeAxis returns an axis for times from lo to hi.
 func timeAxis(lo, hi time.Duration) page.Axis {
 	hi = max(hi, 1)
 	if lo > 0 && hi > logRange*lo {

@@ -120,7 +120,6 @@ func (r *Run) Times() (all []Times) {
 	return all
 }
 
-// errorKinds returns the nonzero error counts by kind.
 func errorKinds(e *load.Errors) (kinds []kindCount) {
 	for kind, n := range e.Kinds() {
 		if n > 0 {

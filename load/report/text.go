@@ -143,7 +143,6 @@ type barScale struct {
 	log      bool
 }
 
-// newBarScale returns the scale for bars from the shortest to the longest time.
 func newBarScale(shortest, longest time.Duration) barScale {
 	if shortest > 0 && longest > logFrom*shortest {
 		return barScale{shortest / 2, longest, true}

@@ -34,15 +34,14 @@ type Conn struct {
 	goAway     *goAwayError // of the peer; nil if none has arrived
 	peer       peerSettings
 	sendWindow int32
-	window     inWindow
-	ledger     ledger
+	window     wire.ReceiveWindow
+	ledger     wire.Ledger
 	lateBytes  int64 // DATA that may still arrive for streams that this side has reset
 	output     output
 	senders    int // goroutines that wait to send
 	health     health
 }
 
-// peerSettings are the peer's settings.
 type peerSettings struct {
 	hasArrived      bool
 	arrival         chan struct{} // is closed when they arrive, or the connection ends
@@ -64,9 +63,10 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 		nc: nc, config: config, host: host, streams: make(map[uint32]*Stream), reserved: 1, nextID: 1,
 		peer: peerSettings{maxStreams: maxStreams, initialWindow: wire.InitialWindow, maxHeadList: 1<<32 - 1,
 			maxFrame: wire.MinMaxFrameSize, arrival: make(chan struct{})},
-		sendWindow: wire.InitialWindow, window: newInWindow(config.ConnWindow),
-		ledger: ledger{units: fullLedger, updated: time.Now()},
+		sendWindow: wire.InitialWindow, window: wire.NewReceiveWindow(config.ConnWindow),
 	}
+	opened := time.Now()
+	c.ledger = wire.NewLedger(func() int64 { return time.Since(opened).Milliseconds() / 10 })
 	c.input.decoder = wire.NewDecoder(int(config.TableSize))
 	c.mu.Lock()
 	out := append(c.output.buf, wire.Preface...)

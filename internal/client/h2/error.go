@@ -92,7 +92,8 @@ func (e ResetError) As(target any) bool {
 // tooShort is the fault of content that ends too early.
 const tooShort = "content shorter than Content-Length"
 
-// cutOffError is its error, which programs compare with that of a connection that ends.
+// cutOffError is the error of such content. For programs that compare errors it is also that of a
+// connection that ends.
 type cutOffError struct{ error }
 
 func (cutOffError) Unwrap() error { return io.ErrUnexpectedEOF }

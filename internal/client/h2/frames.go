@@ -60,7 +60,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 	if by := int64(initial) - int64(p.initialWindow); by != 0 {
 		p.initialWindow = initial
 		for _, st := range c.streams {
-			if !grow(&st.sendWindow, by) {
+			if !wire.GrowWindow(&st.sendWindow, by) {
 				return connError(wire.FlowControlError, "window too large")
 			}
 		}
@@ -120,19 +120,19 @@ func (c *Conn) onWindowUpdateLocked(h wire.FrameHeader, payload []byte) *wire.Er
 	case h.StreamID == 0 && f != nil:
 		return f
 	case h.StreamID == 0:
-		if !grow(&c.sendWindow, int64(by)) {
+		if !wire.GrowWindow(&c.sendWindow, int64(by)) {
 			return connError(wire.FlowControlError, "window too large")
 		}
 		c.wakeSendersLocked()
 	case st == nil: // of a stream that has ended
 	case f != nil:
 		return f
-	case !grow(&st.sendWindow, int64(by)):
+	case !wire.GrowWindow(&st.sendWindow, int64(by)):
 		return streamError(h.StreamID, wire.FlowControlError, "window too large")
 	default:
 		signal(st.mayProceed)
 	}
-	if !c.ledger.debitUpdate() {
+	if !c.ledger.DebitUpdate() {
 		return connError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
 	}
 	return nil

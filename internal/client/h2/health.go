@@ -20,7 +20,6 @@ type health struct {
 	isSpent    bool // suspectLocked has sent a PING, and neither HEADERS nor DATA have arrived since
 }
 
-// healthPing is the content of a PING.
 const healthPing = "tare-h2c"
 
 func (h *health) stop() {

@@ -107,7 +107,7 @@ func (c *Conn) readFrame() error {
 
 // checkHeader checks what is known of a frame once its header has arrived.
 func (c *Conn) checkHeader(h wire.FrameHeader) *wire.Error {
-	switch i := &c.input; { // only this goroutine changes hasArrived
+	switch i := &c.input; { // hasArrived needs no lock: only this goroutine changes it
 	case !c.peer.hasArrived && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
 		return connError(wire.ProtocolError, "first frame is not SETTINGS")
 	case i.inBlock && (h.Type != wire.Continuation || h.StreamID != i.blockHead.StreamID):
@@ -153,7 +153,7 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 }
 
 func (c *Conn) debitLocked(n int) *wire.Error {
-	if !c.ledger.debit(n) {
+	if !c.ledger.Debit(n) {
 		return connError(wire.EnhanceYourCalm, "too many frames without a purpose")
 	}
 	return nil
@@ -175,7 +175,7 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 	}
 	c.mu.Lock()
 	st := c.streams[f.StreamID]
-	isLost := st == nil && !c.ledger.debit(1)
+	isLost := st == nil && !c.ledger.Debit(1)
 	if st != nil {
 		e := &Error{Kind: Malformed, Err: f}
 		if f.What == tooShort {
@@ -253,10 +253,12 @@ func (c *Conn) startData(h wire.FrameHeader, size int) (*Stream, *wire.Error) {
 	switch {
 	case st == nil && (h.StreamID >= c.nextID || h.StreamID&1 == 0):
 		return nil, connError(wire.ProtocolError, "DATA on an idle stream")
-	case !c.window.take(int(h.Length)):
+	case !c.window.Take(int(h.Length)):
 		return nil, connError(wire.FlowControlError, "connection window exceeded")
-	case !c.ledger.debitData(size, overhead):
+	case !c.ledger.DebitData(size, overhead) || size == 0 && !c.ledger.Debit(1):
 		return nil, connError(wire.EnhanceYourCalm, "too many small DATA frames")
+	case size > 0:
+		c.ledger.CreditContent()
 	}
 	c.returnLocked(overhead)
 	if st == nil {
@@ -271,7 +273,7 @@ func (c *Conn) startData(h wire.FrameHeader, size int) (*Stream, *wire.Error) {
 		return nil, f
 	}
 	if overhead > 0 {
-		if more := st.window.add(overhead); more > 0 {
+		if more := st.window.Return(overhead); more > 0 {
 			c.replyLocked(wire.AppendWindowUpdate(c.output.buf, st.id, more))
 		}
 	}
@@ -288,7 +290,7 @@ func (st *Stream) checkDataLocked(h wire.FrameHeader, size int) *wire.Error {
 		return streamError(st.id, wire.ProtocolError, "DATA before HEADERS")
 	case st.inEnded:
 		return streamError(st.id, wire.StreamClosed, "DATA after END_STREAM")
-	case !st.window.take(int(h.Length)):
+	case !st.window.Take(int(h.Length)):
 		return streamError(st.id, wire.FlowControlError, "stream window exceeded")
 	case st.hasNoBody && size > 0:
 		return streamError(st.id, wire.ProtocolError, "content in a response that has none")
@@ -301,7 +303,7 @@ func (st *Stream) checkDataLocked(h wire.FrameHeader, size int) *wire.Error {
 // returnLocked returns n bytes of the connection's window to the peer.
 func (c *Conn) returnLocked(n int) {
 	if n > 0 {
-		if more := c.window.add(n); more > 0 {
+		if more := c.window.Return(n); more > 0 {
 			c.replyLocked(wire.AppendWindowUpdate(c.output.buf, 0, more))
 		}
 	}

@@ -28,7 +28,7 @@ type Stream struct {
 	received   chan struct{} // signals the goroutine that receives
 	mayProceed chan struct{} // signals the goroutine that sends; nil until it waits
 	sendWindow int32
-	window     inWindow
+	window     wire.ReceiveWindow
 	heads      []*Head
 	hasHead    bool
 	interims   int // heads that were not final
@@ -57,6 +57,10 @@ type Request struct {
 	NeedsExtendedConnect bool
 }
 
+// requestCredit is how many units of the ledger a request adds. The peer may respond to it with
+// WINDOW_UPDATE and PING.
+const requestCredit = 8
+
 // Open sends a request on the reserved stream, which is new. It returns how many bytes of the body
 // were sent. If it fails, nothing was sent.
 func (c *Conn) Open(st *Stream, owner Owner, r *Request) (sent int, err error) {
@@ -69,7 +73,7 @@ func (c *Conn) Open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 	st.conn, st.owner, st.hasNoBody, st.left = c, owner, r.IsHead, -1
 	st.received = make(chan struct{}, 1)
-	st.window = newInWindow(c.config.StreamWindow)
+	st.window = wire.NewReceiveWindow(c.config.StreamWindow)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reserved--
@@ -86,7 +90,7 @@ func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 	st.id, st.sawFrames, st.sendWindow = c.nextID, c.health.frames, c.peer.initialWindow
 	c.nextID += 2
 	c.streams[st.id] = st
-	c.ledger.credit(requestCredit)
+	c.ledger.Credit(requestCredit)
 	at := len(c.output.buf)
 	out := append(c.output.buf, r.Head...)
 	wire.SetStreamID(out[at:], st.id)
@@ -123,8 +127,7 @@ func (st *Stream) appendDataLocked(b []byte, isLast bool) (sent int) {
 		c.output.buf = append(wire.AppendFrameHeader(c.output.buf, h), b[:n]...)
 		st.sendWindow -= int32(n)
 		c.sendWindow -= int32(n)
-		c.ledger.sent += int64(n)
-		c.ledger.credit(dataCredit)
+		c.ledger.CreditData(n, n)
 		st.bytesOut += int64(wire.FrameHeaderSize + n)
 		sent += n
 		if b = b[n:]; len(b) == 0 {
@@ -295,11 +298,11 @@ func (st *Stream) returnWindowLocked(n int) {
 		return
 	}
 	out := c.output.buf
-	if more := c.window.add(n); more > 0 {
+	if more := c.window.Return(n); more > 0 {
 		out = wire.AppendWindowUpdate(out, 0, more)
 	}
 	if !st.inEnded && !st.isClosed {
-		if more := st.window.add(n); more > 0 {
+		if more := st.window.Return(n); more > 0 {
 			out = wire.AppendWindowUpdate(out, st.id, more)
 		}
 	}
@@ -345,8 +348,8 @@ func (st *Stream) resetLocked(code wire.ErrorCode) (closed bool) {
 	if c.streams[st.id] != st {
 		return false
 	}
-	c.lateBytes += int64(max(0, st.window.avail))
-	c.ledger.credit(requestCredit)
+	c.lateBytes += int64(max(0, st.window.Available()))
+	c.ledger.Credit(requestCredit)
 	c.output.buf = wire.AppendRSTStream(c.output.buf, st.id, code)
 	c.flushLocked()
 	return st.closeLocked()

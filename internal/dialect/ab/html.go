@@ -7,7 +7,6 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// printHTML prints the tables of -w.
 func (c *Command) printHTML(w io.Writer, r *load.Result, o *outcome) {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(w, "<tr %s><th colspan=2 %s>%s</th><td colspan=2 %s>%s</td></tr>\n",

@@ -8,7 +8,6 @@ import (
 	"strings"
 )
 
-// targetURL is a parsed URL.
 type targetURL struct {
 	secure bool
 	host   string // without the brackets of IPv6
@@ -49,7 +48,6 @@ func parseURL(text string) (to targetURL, err error) {
 	return to, nil
 }
 
-// url returns the full URL.
 func (p *targetURL) url() string {
 	scheme := "http"
 	if p.secure {
@@ -58,7 +56,6 @@ func (p *targetURL) url() string {
 	return fmt.Sprintf("%s://%s:%d%s", scheme, p.field, p.port, p.path)
 }
 
-// hostLine returns the Host header line.
 func (p *targetURL) hostLine() string {
 	if p.port == 80 && !p.secure || p.port == 443 && p.secure {
 		return "Host: " + p.field

@@ -43,7 +43,7 @@ func count(r *load.Result) outcome {
 			o.add(s.Done - s.Sent + s.Connect)
 		}
 	}
-	// Extrapolate to transactions beyond the samples.
+	// Not all transactions have a sample: the others take as long on average.
 	if n := o.responses(r); o.timed > 0 && n > o.timed {
 		o.total = time.Duration(float64(o.total) / float64(o.timed) * float64(n))
 	}

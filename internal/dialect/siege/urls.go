@@ -19,7 +19,6 @@ func (p origin) authority() string {
 	return net.JoinHostPort(strings.Trim(p.host, "[]"), strconv.Itoa(p.port))
 }
 
-// hostLine returns the Host header line.
 func (p origin) hostLine() string {
 	if p.port == defaultPort(p.scheme) {
 		return "Host: " + p.host

@@ -12,25 +12,28 @@ import (
 	"github.com/tarehq/tare/internal/poison"
 )
 
-// Conn serves a connection: it holds the buffers, the codec and the state of the response. It
-// belongs to a goroutine that serves one connection after another. On the goroutine path it serves
-// each to its end (package netconn). On shards it serves each until no more input has arrived
-// (package shard).
+// Conn serves a connection: it holds the buffers, the codec and the state of the response. A
+// connection borrows one while it is served, and a goroutine that hands the connection to another
+// hands its Conn with it. On the goroutine path that is to the connection's end (package netconn).
+// On shards it is until the connection waits for a request (package shard).
+//
+//	unused ──Attach──▶ attached ──Reset──▶ unused
+//	attached ──Shrink──▶ waits for the rest of a head, with small buffers
 //
 // The serving goroutine owns every field, except those that a handler's other goroutines may reach.
 // Body.reading guards the input, requestContext.mu the read deadline, Body.mu the departure watch,
 // and Response.Mu the output.
 type Conn struct {
-	Config     *Config
-	Codec      Codec  // nil for a stream of HTTP/2, as is Connection
-	Source     Source // of the request's body
-	Sink       Sink   // of the response
-	Traits     Traits // of the protocol
+	Config     *Config // never changes
+	Codec      Codec   // nil for a stream of HTTP/2, as is Connection
+	Source     Source  // of the request's body
+	Sink       Sink    // of the response
+	Traits     Traits  // of the protocol
 	Connection Connection
 	Transport  Transport // the Connection, or the stream
 
 	// Read state. In[Next:End] has been received and not yet consumed.
-	InBuffer     []byte // the input buffer; In is part of it unless a head was large
+	InBuffer     []byte // the input buffer; In is part of it unless a head was large or has waited
 	In           []byte
 	Next, End    int
 	HasPartial   bool      // a head has begun of which no bytes need lie in the input
@@ -60,33 +63,63 @@ type Conn struct {
 	HandlerRequest *http.Request // the request that the handler received; nil while no handler runs
 }
 
-// NewConn returns a Conn with an input buffer of a size.
-func NewConn(inSize int) *Conn {
+// NewConn returns a Conn for connections of a Config, with an input buffer of a size.
+func NewConn(p *Config, inSize int) *Conn {
 	template := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	c := &Conn{InBuffer: make([]byte, inSize), HoldSize: holdSize, Template: template, linger: defaultLinger()}
+	c := &Conn{Config: p, InBuffer: make([]byte, inSize), HoldSize: holdSize, Template: template,
+		linger: defaultLinger()}
 	c.In = c.InBuffer
 	return c
 }
 
-// Reset prepares c for another connection.
-func (c *Conn) Reset() {
+// Attach makes c serve a connection.
+func (c *Conn) Attach(to Connection, remote string) {
+	if c.Codec == nil {
+		c.setCodec(c.Config.Protocol.NewCodec())
+		c.Traits = c.Config.Protocol.Traits
+	}
+	c.Connection, c.Transport = to, to
+	c.Template.RemoteAddr = remote
+	c.SetSendTimeout(c.Config.DefaultSendTimeout)
+}
+
+func (c *Conn) setCodec(codec Codec) { c.Codec, c.Source, c.Sink = codec, codec, codec }
+
+// Reset prepares c for another connection. It reports false if c has no input buffer for one.
+func (c *Conn) Reset() (isReusable bool) {
 	poison.Fill(c.In[:c.End])
 	c.In, c.Next, c.End = c.InBuffer, 0, 0
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
 	c.WriteErr, c.RequestStart, c.EndsOutput, c.Lingers = nil, time.Time{}, false, false
 	c.linger, c.HasPartial = defaultLinger(), false
+	c.Connection, c.Transport = nil, nil
 	if c.Codec != nil {
 		c.Codec.Reset()
 	}
 	c.Trim()
+	return c.InBuffer != nil
 }
 
-// SetCodec makes c serve connections of the codec's protocol. It returns the codec that c had.
-func (c *Conn) SetCodec(codec Codec) (old Codec) {
-	old = c.Codec
-	c.Codec, c.Source, c.Sink = codec, codec, codec
-	return old
+// leastPartial is the smallest buffer for a head that arrives in pieces.
+const leastPartial = 256
+
+// Shrink returns a Conn that continues the head of which c has received a part. It may be c. The
+// memory that a waiting connection holds is in proportion to what its client has sent.
+func (c *Conn) Shrink() *Conn {
+	head := c.In[c.Next:c.End]
+	if c.InBuffer == nil {
+		c.Next, c.End = 0, copy(c.In, head)
+		return c
+	}
+	s := NewConn(c.Config, max(leastPartial, 2*len(head)))
+	s.End, s.InBuffer = copy(s.In, head), nil
+	s.Attach(c.Connection, c.Template.RemoteAddr)
+	codec := s.Codec
+	s.setCodec(c.Codec)
+	c.setCodec(codec)
+	s.RequestStart, s.HasPartial, s.Batches = c.RequestStart, c.HasPartial, c.Batches
+	return s
 }
 
 // ReleaseBuffer drops the input buffer, because the goroutine of a hijacked connection may run for
@@ -286,12 +319,11 @@ func (c *Conn) FailWrite(err error) {
 	}
 }
 
-// TakeOut appends the output, which is complete, to b instead of writing it, and returns b.
-func (c *Conn) TakeOut(b []byte) []byte {
-	b = append(b, c.Out[c.Gate.Open():]...)
-	poison.Fill(c.Out)
-	c.Out, c.responseStart = c.Out[:0], 0
-	return b
+// DropSent removes n bytes of the output, which is complete: they were sent.
+func (c *Conn) DropSent(n int) {
+	rest := copy(c.Out, c.Out[n:])
+	poison.Fill(c.Out[rest:])
+	c.Out, c.responseStart = c.Out[:rest], 0
 }
 
 // canBatch reports whether a complete response may wait in Out.

@@ -34,7 +34,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				st, done := p.session.Next(), make(chan struct{})
 				go func() {
 					defer close(done)
-					st.Run(p.conn, nil, 0)
+					st.Run(nil, 0)
 					st.Settle()
 				}()
 				for !p.session.IsWaiting() {
@@ -58,7 +58,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				id += 2
 				synced := make(chan struct{})
 				next := p.session.Next()
-				go func() { next.Run(p.conn, nil, 0); close(synced) }()
+				go func() { next.Run(nil, 0); close(synced) }()
 				for !p.session.IsWaiting() {
 					runtime.Gosched()
 				}
@@ -128,7 +128,7 @@ func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 			p.input.Reset()
 			p.input.WriteString(left)
 			for st := p.session.Next(); st != nil; st = p.session.Next() {
-				st.Run(p.conn, nil, 0)
+				st.Run(nil, 0)
 			}
 			p.session.Flush()
 			p.rest()
@@ -188,7 +188,7 @@ func TestPingsDuringResponseAreNoFlood(t *testing.T) {
 	st, done := p.session.Next(), make(chan struct{})
 	go func() {
 		defer close(done)
-		st.Run(p.conn, nil, 0)
+		st.Run(nil, 0)
 		st.Settle()
 	}()
 	for range 3000 {

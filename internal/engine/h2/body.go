@@ -84,8 +84,8 @@ func (st *Stream) consumeLocked(n int) (queued bool) {
 	}
 	queued = s.returnWindowLocked(n)
 	if !st.inEnded {
-		if more := st.window.add(n); more > 0 {
-			s.ledger.credit(1)
+		if more := st.window.Return(n); more > 0 {
+			s.ledger.Credit(1)
 			s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
 			queued = true
 		}
@@ -96,7 +96,7 @@ func (st *Stream) consumeLocked(n int) (queued bool) {
 // returnWindowLocked returns n bytes to the connection's window. It reports whether it has queued a
 // frame.
 func (s *Session) returnWindowLocked(n int) (queued bool) {
-	more := s.windows.receive.add(n)
+	more := s.windows.receive.Return(n)
 	if more == 0 {
 		return false
 	}

@@ -32,6 +32,7 @@ type Config struct {
 
 	buffers    sync.Pool // of *outBuffer; for the output of sessions that are not idle
 	headBlocks sync.Pool // of *wire.HeaderBlock; for heads while they are decoded
+	conns      sync.Pool // of *exchange.Conn; for streams while their handlers run
 
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients.
 	ExtendedConnect bool
@@ -110,11 +111,6 @@ func (p *Config) sendLimit(writeTimeout time.Duration) (limit time.Duration) {
 		}
 	}
 	return limit
-}
-
-// streamInWindow returns the window of a new stream.
-func (p *Config) streamInWindow() inWindow {
-	return inWindow{size: p.streamWindow, avail: p.streamWindow}
 }
 
 // outBuffer is a buffer for output.

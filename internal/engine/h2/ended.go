@@ -150,7 +150,7 @@ func (s *Session) resetPingedLocked() {
 	for _, h := range e.halfClosed[:e.pinged] {
 		delete(s.streams, h.stream.id)
 		s.output.reply(wire.AppendRSTStream(s.output.out, h.stream.id, wire.NoError))
-		s.addResetLocked(h.stream.id, h.stream.window.avail)
+		s.addResetLocked(h.stream.id, h.stream.window.Available())
 	}
 	e.halfClosed, e.isPinging = slices.Delete(e.halfClosed, 0, e.pinged), false
 	s.pingHalfClosedLocked()
@@ -211,7 +211,7 @@ const resetCost = 2
 func (s *Session) resetLocked(st *Stream, code wire.ErrorCode, err error) {
 	s.output.reply(wire.AppendRSTStream(s.output.out, st.id, code))
 	if !st.inEnded {
-		s.addResetLocked(st.id, st.window.avail)
+		s.addResetLocked(st.id, st.window.Available())
 	}
 	s.dropStreamLocked(st, err)
 }
@@ -279,7 +279,7 @@ func (s *Session) dropDataLocked(fr frame, reset *resetStream) *wire.Error {
 			reset.id = 0
 		}
 	}
-	if isDue && !s.ledger.debit(1) {
+	if isDue && !s.ledger.Debit(1) {
 		return connError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
 	}
 	return nil

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-
-	"github.com/tarehq/tare/internal/engine/h2"
 )
 
 // endings are requests whose streams the server ends before the client does.
@@ -49,7 +47,7 @@ func (p *peer) serveAll() {
 	p.receive()
 	for st := p.session.Next(); st != nil; st = p.session.Next() {
 		go func() {
-			st.Run(h2.NewConn(), nil, 0)
+			st.Run(nil, 0)
 			st.Settle()
 		}()
 	}

@@ -109,7 +109,7 @@ func (s *Session) RefuseRequest(id uint32) {
 func (s *Session) Refill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ledger.units = fullLedger
+	s.ledger.Credit(wire.FullLedger)
 }
 
 // HoldsLargeTable reports whether the table of streams has room for many.

@@ -282,7 +282,7 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	if n := p.session.Running(); n > 2 {
 		t.Errorf("%d handlers run or wait", n)
 	}
-	running.Run(p.conn, nil, 0)
+	running.Run(nil, 0)
 	running.Settle()
 	p.pump()
 	p.get(11)

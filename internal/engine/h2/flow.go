@@ -15,39 +15,7 @@ import (
 // connWindows are a connection's windows.
 type connWindows struct {
 	send    int32 // may be negative only for streams
-	receive inWindow
-}
-
-// inWindow is a window that the client may use.
-type inWindow struct {
-	size   int32 // its full size
-	avail  int32 // what the client may send
-	unsent int32 // what has been consumed, but not yet returned to the client
-}
-
-// maxRefresh is how many consumed bytes are returned to the client at once, or less if the window
-// is small. Each return may cost a write.
-const maxRefresh = 64 << 10
-
-// take reports whether the client was allowed to send n bytes.
-func (w *inWindow) take(n int) bool {
-	if int64(n) > int64(w.avail) {
-		return false
-	}
-	w.avail -= int32(n)
-	return true
-}
-
-// add returns by how much to increase the client's window after n bytes were consumed; 0 for later.
-func (w *inWindow) add(n int) (increment uint32) {
-	w.unsent += int32(n)
-	if w.unsent == 0 || w.unsent < min(maxRefresh, w.size/4) && w.unsent < w.avail {
-		return 0
-	}
-	increment = uint32(w.unsent)
-	w.avail += w.unsent
-	w.unsent = 0
-	return increment
+	receive wire.ReceiveWindow
 }
 
 // mostReserved is how much a stream reserves at once. While others wait, incremental streams
@@ -182,7 +150,7 @@ func (s *Session) grantLocked() {
 			small++
 		}
 	}
-	s.ledger.debitSmall(small)
+	s.ledger.DebitPieces(small)
 }
 
 // mostUrgentLocked returns the index of the waiting stream that is served next, or -1 if the
@@ -215,7 +183,7 @@ func (s *Session) grantStreamLocked(at int) bool {
 	o.reserved += n
 	st.reserved, st.granted = n, true
 	signal(st.writeWake)
-	return s.ledger.creditData(n, st.wants)
+	return s.ledger.CreditData(n, st.wants)
 }
 
 // prioritizeLocked sets the priority that the client has sent.
@@ -249,17 +217,7 @@ func (st *Stream) unreserveLocked() {
 	s := st.session
 	s.output.reserved -= st.reserved
 	s.windows.send += int32(st.reserved)
-	s.ledger.sent -= int64(st.reserved)
+	s.ledger.Unsend(st.reserved)
 	st.reserved = 0
 	s.grantLocked()
-}
-
-// grow adds to a window that the client has set. It reports false if the window becomes too large.
-func grow(window *int32, by int64) bool {
-	n := int64(*window) + by
-	if n > wire.MaxWindow {
-		return false
-	}
-	*window = int32(n)
-	return true
 }

@@ -53,7 +53,7 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 	s.isOpen = true
 	s.output.reply(wire.AppendSettingsAck(s.output.out))
 	s.grantLocked()
-	if !s.ledger.debit(cost) {
+	if !s.ledger.Debit(cost) {
 		return connError(wire.EnhanceYourCalm, "too many SETTINGS")
 	}
 	return s.checkRepliesLocked()
@@ -142,15 +142,15 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	switch {
 	case fr.StreamID == 0 && err != nil:
 		return err
-	case fr.StreamID == 0 && !grow(&s.windows.send, int64(by)):
+	case fr.StreamID == 0 && !wire.GrowWindow(&s.windows.send, int64(by)):
 		return connError(wire.FlowControlError, "window too large")
 	case st == nil: // of the connection, or of a stream that has ended
 	case err != nil:
 		return err
-	case !grow(&st.sendWindow, int64(by)):
+	case !wire.GrowWindow(&st.sendWindow, int64(by)):
 		return streamError(fr.StreamID, wire.FlowControlError, "window too large")
 	}
-	if !s.ledger.debitUpdate() {
+	if !s.ledger.DebitUpdate() {
 		return connError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
 	}
 	s.grantLocked()

@@ -22,7 +22,7 @@ func (p *peer) openStreams(n int) (wait func()) {
 	var running sync.WaitGroup
 	for st := p.session.Next(); st != nil; st = p.session.Next() {
 		running.Go(func() {
-			st.Run(h2.NewConn(), nil, 0)
+			st.Run(nil, 0)
 			st.Settle()
 		})
 	}
@@ -72,10 +72,10 @@ func TestResponseDoesNotWaitForOthers(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		hanging.Run(h2.NewConn(), nil, 0)
+		hanging.Run(nil, 0)
 		hanging.Settle()
 	}()
-	other.Run(p.conn, nil, 0)
+	other.Run(nil, 0)
 	other.Settle()
 	p.wantRest("HEADERS 200, DATA hello end")
 	close(release)

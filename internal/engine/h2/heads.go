@@ -200,7 +200,7 @@ const protocolField = ":protocol"
 func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, error) {
 	text := http1.TextOf(b.Text)
 	st := &Stream{session: s, id: h.StreamID, urgency: wire.DefaultUrgency, declared: b.Length,
-		headBytes: uint32(len(b.Text)), window: s.config.streamInWindow()}
+		headBytes: uint32(len(b.Text)), window: wire.NewReceiveWindow(s.config.streamWindow)}
 	st.inEnded = h.Flags.Has(wire.EndStream)
 	x := &exchange.Exchange{}
 	st.exchange = x
@@ -308,7 +308,7 @@ func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, wh
 	}
 	s.output.reply(out)
 	if !h.Flags.Has(wire.EndStream) {
-		st := &Stream{session: s, id: h.StreamID, declared: -1, window: s.config.streamInWindow()}
+		st := &Stream{session: s, id: h.StreamID, declared: -1, window: wire.NewReceiveWindow(s.config.streamWindow)}
 		s.addStreamLocked(st)
 		s.halfCloseLocked(st)
 	}

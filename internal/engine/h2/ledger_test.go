@@ -67,7 +67,7 @@ func TestSillyWindowEndsTheConnection(t *testing.T) {
 	st, done := p.session.Next(), make(chan struct{})
 	go func() {
 		defer close(done)
-		st.Run(p.conn, nil, 0)
+		st.Run(nil, 0)
 		st.Settle()
 	}()
 	sent := 0

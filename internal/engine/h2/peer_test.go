@@ -26,7 +26,6 @@ import (
 type peer struct {
 	testing.TB
 	session *h2.Session
-	conn    *exchange.Conn
 	input   bytes.Buffer
 	framer  *http2.Framer
 	block   bytes.Buffer
@@ -46,7 +45,7 @@ type peer struct {
 const preface = http2.ClientPreface
 
 func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*exchange.Config)) *peer {
-	p := &peer{TB: t, accepts: -1, conn: h2.NewConn()}
+	p := &peer{TB: t, accepts: -1}
 	state := &exchange.ServerState{Logf: func(format string, args ...any) { p.logged = append(p.logged, format) },
 		ConnClosed: make(chan struct{}, 1)}
 	config := &exchange.Config{
@@ -89,7 +88,7 @@ func (p *peer) pump() (alive bool) {
 	p.input.Reset()
 	for st := p.session.Next(); st != nil; st = p.session.Next() {
 		token := p.session.Turn.Enter()
-		st.Run(p.conn, nil, token)
+		st.Run(nil, token)
 		if !p.session.Turn.Leave(token) {
 			p.Error("the turn was taken over")
 		}

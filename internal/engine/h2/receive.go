@@ -252,7 +252,7 @@ func (s *Session) process(fr frame) *wire.Error {
 func (s *Session) debit(n int) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.ledger.debit(n) {
+	if !s.ledger.Debit(n) {
 		return connError(wire.EnhanceYourCalm, "too many frames without a purpose")
 	}
 	return s.checkRepliesLocked()
@@ -285,11 +285,11 @@ func (s *Session) startData(fr frame) *wire.Error {
 	if st == nil && fr.StreamID > s.highestID {
 		return connError(wire.ProtocolError, "DATA on an idle stream")
 	}
-	if !s.windows.receive.take(int(fr.Length)) {
+	if !s.windows.receive.Take(int(fr.Length)) {
 		return connError(wire.FlowControlError, "connection window exceeded")
 	}
 	dropped := int(fr.Length)
-	if !s.ledger.debitData(d.left, dropped-d.left) {
+	if !s.ledger.DebitData(d.left, dropped-d.left) {
 		return connError(wire.EnhanceYourCalm, "too many small DATA frames")
 	}
 	if st == nil {
@@ -303,7 +303,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 		d.stream = st
 		dropped -= d.left // consumeLocked returns this part of the window
 		if overhead := int(fr.Length) - d.left; overhead > 0 && !st.isClosed {
-			if more := st.window.add(overhead); more > 0 {
+			if more := st.window.Return(overhead); more > 0 {
 				s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
 			}
 		}
@@ -326,11 +326,11 @@ func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 	switch {
 	case st == nil || st.inEnded:
 		return streamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
-	case !st.window.take(int(fr.Length)):
+	case !st.window.Take(int(fr.Length)):
 		return streamError(fr.StreamID, wire.FlowControlError, "stream window exceeded")
 	case st.declared >= 0 && st.received+int64(size) > st.declared:
 		return streamError(fr.StreamID, wire.ProtocolError, "body longer than Content-Length")
-	case size == 0 && !fr.Flags.Has(wire.EndStream) && !s.ledger.debit(1):
+	case size == 0 && !fr.Flags.Has(wire.EndStream) && !s.ledger.Debit(1):
 		return connError(wire.EnhanceYourCalm, "too many empty frames")
 	}
 	return nil

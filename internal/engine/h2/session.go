@@ -49,7 +49,7 @@ type Session struct {
 	keptBodies  int           // bytes of bodies that handlers of ended streams can still read
 	phase       phase
 	endingAt    time.Time // when the current phase of ending began; zero while an ended session sends
-	ledger      ledger
+	ledger      wire.Ledger
 	windows     connWindows
 	peer        peerSettings
 	output      outputState
@@ -86,6 +86,9 @@ var (
 	errShortBody    = errors.New("http2: body shorter than Content-Length")
 )
 
+// PrefaceSize is the number of bytes of the preface.
+const PrefaceSize = len(wire.Preface)
+
 // BeginsPreface reports whether in begins with HTTP/2's preface, or is a part of it.
 func BeginsPreface(in []byte) (whole, partly bool) {
 	n := min(len(in), len(wire.Preface))
@@ -107,10 +110,9 @@ func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
 	}
 	s.started = time.Now()
 	s.idleAt, s.ping.receivedAt = s.started, s.started
-	s.ledger = ledger{units: fullLedger, updated: s.started}
+	s.ledger = wire.NewLedger(func() int64 { return time.Since(s.started).Milliseconds() / 10 })
 	s.decoder = wire.NewDecoder(int(p.tableSize))
-	s.windows = connWindows{send: wire.InitialWindow}
-	s.windows.receive = inWindow{size: p.connWindow, avail: p.connWindow}
+	s.windows = connWindows{send: wire.InitialWindow, receive: wire.NewReceiveWindow(p.connWindow)}
 	s.peer = peerSettings{initialWindow: wire.InitialWindow, unacked: 1}
 	s.output.out = wire.AppendSettings(s.output.out, p.settings()...)
 	if more := p.connWindow - wire.InitialWindow; more > 0 {

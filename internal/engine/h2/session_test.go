@@ -90,7 +90,7 @@ func TestDataWaitsForWindows(t *testing.T) {
 	st, done := p.session.Next(), make(chan struct{})
 	go func() {
 		defer close(done)
-		st.Run(p.conn, nil, 0)
+		st.Run(nil, 0)
 		st.Settle()
 	}()
 	waits := make(chan struct{})

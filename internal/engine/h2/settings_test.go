@@ -25,7 +25,7 @@ func (p *peer) respond(from uint32, n int) (wait func()) {
 	p.receive()
 	for st := p.session.Next(); st != nil; st = p.session.Next() {
 		handlers.Go(func() {
-			st.Run(h2.NewConn(), nil, 0)
+			st.Run(nil, 0)
 			st.Settle()
 		})
 	}

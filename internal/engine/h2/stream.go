@@ -39,7 +39,7 @@ type Stream struct {
 	err         error // why it was closed
 
 	sendWindow int32
-	window     inWindow
+	window     wire.ReceiveWindow
 	wants      int // bytes that reserve waits for
 	reserved   int // bytes that reserve has granted and that were not appended yet
 
@@ -82,9 +82,12 @@ func (st *Stream) HasArrived(_ *exchange.Body, whole bool) bool {
 	return st.inEnded || !whole && (st.bodyStart < len(st.body) || st.readErrorLocked() != nil)
 }
 
-// NewConn returns a conn that serves streams, one after another.
-func NewConn() *exchange.Conn {
-	c := exchange.NewConn(0)
+// borrowConn returns a conn for a stream, until its handler has returned.
+func (p *Config) borrowConn() *exchange.Conn {
+	if c, ok := p.conns.Get().(*exchange.Conn); ok {
+		return c
+	}
+	c := exchange.NewConn(p.Exchanges, 0)
 	c.HoldSize = holdSize
 	// Connection is one of the fields: Delimit needs it. AppendField drops the others.
 	c.Traits = exchange.Traits{HasInterim: true, HasConnFields: true, HasLengthsWithTrailers: true}
@@ -95,13 +98,14 @@ func NewConn() *exchange.Conn {
 // net/http.
 const holdSize = 4 << 10
 
-// Run runs the stream's handler on c and ends the stream. host is nil unless others wait for the
+// Run runs the stream's handler and ends the stream. host is nil unless others wait for the
 // goroutine. token is that of the turn that the caller has entered, or 0. The caller then calls
 // Settle, unless it still holds the turn: it can thus time the handler without the write.
-func (st *Stream) Run(c *exchange.Conn, host Host, token uint64) {
+func (st *Stream) Run(host Host, token uint64) {
 	s, x := st.session, st.exchange
+	c := s.config.borrowConn()
 	st.host, st.token = host, token
-	c.Config, c.Template = s.config.Exchanges, s.template
+	c.Template = s.template
 	c.Transport, c.Source, c.Sink = st, st, st
 	c.ReadDeadline = time.Time{}
 	c.RequestStart = time.Time{}
@@ -117,7 +121,8 @@ func (st *Stream) Run(c *exchange.Conn, host Host, token uint64) {
 			st.Settle() // after Goexit the caller does not
 		}
 		c.Reset()
-		c.Transport, c.Source, c.Sink = nil, nil, nil
+		c.Template, c.Source, c.Sink = nil, nil, nil
+		s.config.conns.Put(c)
 	}()
 	c.RunExchange(x)
 	returned = true
@@ -142,7 +147,7 @@ func (st *Stream) finish(complete bool) {
 			delete(s.streams, st.id)
 			st.closeLocked(errStreamClosed)
 		}
-		s.ledger.credit(1)
+		s.ledger.Credit(1)
 	}
 	if server := s.config.Exchanges.Server; !server.KeepsConnections() {
 		s.announceLocked()

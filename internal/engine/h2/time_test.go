@@ -169,7 +169,7 @@ func TestZeroWindowStallEnds(t *testing.T) {
 			p.get(1)
 			p.session.Receive(p.input.Bytes())
 			st := p.session.Next()
-			st.Run(p.conn, nil, 0)
+			st.Run(nil, 0)
 			st.Settle()
 			if deadline > 0 {
 				want = deadline
@@ -227,7 +227,7 @@ func TestReadDeadline(t *testing.T) {
 		p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
 		p.session.Receive(p.input.Bytes())
 		st := p.session.Next()
-		st.Run(p.conn, nil, 0)
+		st.Run(nil, 0)
 		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Second {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +28,8 @@ type Config struct {
 	ServesHTTP1      bool
 	HTTP2            *h2.Config
 	Streams          *StreamWorkers
+
+	conns sync.Pool // of *exchange.Conn
 }
 
 // inSize is the input buffer of a connection. It grows only for larger heads.
@@ -35,7 +38,7 @@ const inSize = 4 << 10
 // Conn is a connection of the goroutine path: any net.Conn. A goroutine serves it to its end,
 // waits for its input and runs its handlers.
 type Conn struct {
-	conn    *exchange.Conn // serves it; nil before and after
+	conn    *exchange.Conn // borrowed; nil before and after
 	config  *Config
 	NetConn net.Conn
 	ctx     context.Context // parent of every request's context
@@ -60,23 +63,27 @@ func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
 	return &Conn{config: p, NetConn: nc, ctx: ctx, opened: time.Now()}
 }
 
-// attach makes the conn "to" serve the connection.
-func (c *Conn) attach(to *exchange.Conn) {
-	c.conn = to
-	to.Config, to.Connection, to.Transport = c.config.Exchanges, c, c
-	to.ReadDeadline = time.Time{}
-	to.SetSendTimeout(c.config.Exchanges.DefaultSendTimeout)
-	to.Template.TLS, to.Template.RemoteAddr = nil, ""
+// borrow lends c the conn that serves it.
+func (c *Conn) borrow() {
+	to, ok := c.config.conns.Get().(*exchange.Conn)
+	if !ok {
+		to = exchange.NewConn(c.config.Exchanges, inSize)
+	}
+	remote := ""
 	if a := c.NetConn.RemoteAddr(); a != nil {
-		to.Template.RemoteAddr = a.String()
+		remote = a.String()
 	}
-	if to.Codec == nil {
-		to.SetCodec(to.Config.Protocol.NewCodec())
-		to.Traits = to.Config.Protocol.Traits
-	}
-	if to.InBuffer == nil {
-		to.InBuffer = make([]byte, inSize)
-		to.In = to.InBuffer
+	to.Attach(c, remote)
+	to.Template.TLS, to.ReadDeadline = nil, time.Time{}
+	c.conn = to
+}
+
+// giveBack ends what borrow began. A Request that a program keeps refers to c.
+func (c *Conn) giveBack() {
+	from := c.conn
+	c.conn = nil
+	if from.Reset() {
+		c.config.conns.Put(from)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -11,15 +12,22 @@ import (
 )
 
 // hasPreface reports whether the client sends HTTP/2's preface first. It waits for as many bytes as
-// it needs, at most for the head's timeout, and consumes nothing.
+// it needs, at most for the head's timeout, and consumes nothing. Like net/http's, no Read of a
+// program's own connection passes the preface's end. It may look for the preface, too: Caddy's do,
+// and fail if a Read returns more.
 func (c *Conn) hasPreface() bool {
 	c.conn.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
+	in := c.conn.In
 	for {
-		whole, partly := h2.BeginsPreface(c.conn.In[c.conn.Next:c.conn.End])
+		whole, partly := h2.BeginsPreface(in[c.conn.Next:c.conn.End])
 		if !partly {
 			return whole
 		}
-		if c.conn.Fill() != nil {
+		if _, isSocket := c.NetConn.(syscall.Conn); !isSocket {
+			c.conn.In = in[:c.conn.Next+h2.PrefaceSize]
+		}
+		err := c.conn.Fill()
+		if c.conn.In = in; err != nil {
 			return false
 		}
 	}

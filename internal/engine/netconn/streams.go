@@ -3,7 +3,6 @@ package netconn
 import (
 	"time"
 
-	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
 )
@@ -15,9 +14,8 @@ type StreamWorkers struct {
 }
 
 type streamWorker struct {
-	conn        *exchange.Conn
-	next        chan *h2.Stream
-	threadCheck reuse.ThreadCheck
+	next chan *h2.Stream
+	age  reuse.Age
 }
 
 // serve makes a worker run a stream's handler.
@@ -26,16 +24,16 @@ func (s *StreamWorkers) serve(st *h2.Stream) {
 		w.next <- st
 		return
 	}
-	go s.run(&streamWorker{conn: h2.NewConn(), next: make(chan *h2.Stream, 1)}, st)
+	go s.run(&streamWorker{next: make(chan *h2.Stream, 1)}, st)
 }
 
 // run runs handlers until the worker is no longer needed. Goexit in a handler ends it, too.
 func (s *StreamWorkers) run(w *streamWorker, st *h2.Stream) {
 	for ok := true; ok; st, ok = reuse.AwaitWork(&s.free, w, w.next) {
-		st.Run(w.conn, nil, 0)
+		st.Run(nil, 0)
 		st.Settle()
 		reuse.ResetLabels()
-		if w.threadCheck.IsLocked(time.Now()) {
+		if w.age.IsOver(time.Now()) {
 			return
 		}
 	}

@@ -2,14 +2,14 @@ package netconn
 
 import (
 	"runtime"
+	"time"
 
-	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/reuse"
 )
 
 // Workers are the goroutines that serve a listener's connections on the goroutine path. A worker
-// whose connection has ended serves another. Its stack has already grown to what handlers need, and
-// its buffers are allocated. For connections of one request this halves the cost of a connection.
+// whose connection has ended serves another: its stack has already grown to what handlers need. For
+// connections of one request this halves the cost of a connection.
 type Workers struct {
 	// serve sends one for each connection; its worker receives it when it starts
 	starting chan struct{}
@@ -17,10 +17,8 @@ type Workers struct {
 }
 
 type worker struct {
-	conn *exchange.Conn
 	next chan *Conn
-
-	threadCheck reuse.ThreadCheck
+	age  reuse.Age
 }
 
 // maxStarting is how many connections may wait for their workers to start if there are several
@@ -43,7 +41,7 @@ func (s *Workers) Serve(c *Conn) {
 	if w := s.free.Get(); w != nil {
 		w.next <- c
 	} else {
-		w := &worker{conn: exchange.NewConn(inSize), next: make(chan *Conn, 1)}
+		w := &worker{next: make(chan *Conn, 1)}
 		go s.run(w, c)
 	}
 	s.starting <- struct{}{}
@@ -53,14 +51,11 @@ func (s *Workers) Serve(c *Conn) {
 func (s *Workers) run(w *worker, c *Conn) {
 	for ok := true; ok; c, ok = reuse.AwaitWork(&s.free, w, w.next) {
 		<-s.starting
-		c.attach(w.conn)
+		c.borrow()
 		c.serve()
-		c.conn = nil // a Request that a program keeps refers to c
+		c.giveBack()
 		reuse.ResetLabels()
-		w.conn.Reset()
-		w.conn.Connection, w.conn.Transport = nil, nil
-		// c.opened is recent enough, and saves reading the clock.
-		if w.threadCheck.IsLocked(c.opened) {
+		if w.age.IsOver(time.Now()) {
 			return
 		}
 	}

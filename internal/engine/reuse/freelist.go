@@ -7,17 +7,16 @@ import (
 )
 
 const (
-	// maxFree is how many goroutines of a kind wait for work without a time limit, each with
-	// its buffers.
+	// maxFree is how many goroutines of a kind wait for work without a time limit.
 	maxFree = 64
 
 	// surplusTimeout is how long the others wait. If hundreds of handlers block at a time, each
-	// request would otherwise pay for a new goroutine, its stack, and 16 KB of buffers.
+	// request would otherwise pay for a new goroutine and its stack.
 	surplusTimeout = time.Second
 )
 
 // FreeList holds the goroutines of a kind that wait for work. The last to finish work is the first
-// to receive more, because its stack and its buffers are in the cache.
+// to receive more, because its stack is in the cache.
 type FreeList[T any] struct {
 	mu      sync.Mutex
 	Free    []*T

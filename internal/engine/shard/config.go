@@ -34,6 +34,7 @@ type Config struct {
 	ServeNegotiated func(context.Context, net.Conn)
 
 	preparing  sync.Once
+	conns      sync.Pool                    // of *exchange.Conn, for connections that are served
 	lingers    bool                         // SO_LINGER is set: closing a connection may block
 	placements atomic.Pointer[[]*placement] // indexed by shard
 }

@@ -23,7 +23,7 @@ func (r *runner) lead(turn *shardSession) {
 			return
 		}
 		r.reportedAt = s.group.instant(s.reportedAt)
-		if r.threadCheck.IsLocked(s.reportedAt) {
+		if r.age.IsOver(s.reportedAt) {
 			s.resignLead()
 			return
 		}

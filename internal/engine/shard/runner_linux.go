@@ -19,40 +19,32 @@ import (
 // two such clients delay all others of their loops for as long as the stall guard allows.
 const turnRequests = 64
 
-// runner is a goroutine that serves connections of a shard, with a conn of its own. One runner of
-// each shard leads: it waits for the shard's loop and serves the connections that are ready, their
-// handlers included. The others run handlers that were expected to be slow, or lost the lead
-// because theirs was slow. Then they wait for work.
+// runner is a goroutine that serves connections of a shard. One runner of each shard leads: it waits
+// for the shard's loop and serves the connections that are ready, their handlers included. The
+// others run handlers that were expected to be slow, or lost the lead because theirs was slow. Then
+// they wait for work.
 type runner struct {
 	shard     *shard
-	conn      *exchange.Conn
 	work      chan job
 	sequence  uint64 // number of what it serves as leader
 	token     uint64 // not zero while it serves as leader; see shard.word
 	runs      uint64 // handlers run on the loop
-	turnCount int    // requests of the current connection served in a row
+	age       reuse.Age
+	turnCount int // requests of the current connection served in a row
 	// while it leads: events that the loop has reported and that it has not looked at
 	eventsLeft int
 
 	delays  bool       // responses may wait in the outbox
-	delayed *shardConn // whose responses, in conn, wait for the outbox
-
-	threadCheck reuse.ThreadCheck
+	delayed *shardConn // whose responses wait for the outbox
 
 	handOffs   int     // hand-offs since startHandOffs
-	endedAt    instant // when the last handler that was timed ended; 0 if none was
+	endedAt    instant // when the last handler that was timed ended
 	reportedAt instant // when the loop reported what it serves as leader
-
-	// State of the connection that the runner serves.
-	mayHaveInput bool         // there may be more to read
-	resumedHead  *partialHead // the partialHead from which the current head was resumed
-
-	streamConn *exchange.Conn // serves the HTTP/2 streams that the runner runs; made when needed
 }
 
-// job is the work of a free runner: to run the handler of a stream, to serve conn, beginning with
-// the request that its new conn holds, or else to lead. A leader first continues the turn of a
-// session, if the last leader had to leave it.
+// job is the work of a free runner: to run the handler of a stream, to serve conn, beginning with a
+// request, or else to lead. A leader first continues the turn of a session, if the last leader had
+// to leave it.
 type job struct {
 	conn    *shardConn
 	request *exchange.Exchange
@@ -61,11 +53,7 @@ type job struct {
 	turn    *shardSession
 }
 
-func newRunner(s *shard) *runner {
-	r := &runner{shard: s, conn: exchange.NewConn(inSize), work: make(chan job, 1)}
-	r.conn.Batches = true
-	return r
-}
+func newRunner(s *shard) *runner { return &runner{shard: s, work: make(chan job, 1)} }
 
 // run works until the runner is no longer needed.
 func (r *runner) run(j job) {
@@ -80,14 +68,13 @@ func (r *runner) run(j job) {
 		switch {
 		case j.stream != nil:
 			r.runStream(j.stream, j.slot)
-			r.checkThread()
 		case j.conn != nil:
 			r.serveConn(j)
-			r.checkThread()
 		default:
 			r.lead(j.turn)
 		}
-		if r.threadCheck.Locked {
+		// Reading the clock would take 1 % of the CPU time of a request that is handed off.
+		if r.age.IsOver(r.shard.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))) {
 			break
 		}
 		var ok bool
@@ -115,7 +102,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	r.turnCount = 0
 	defer func() {
 		if !settled {
-			r.conn.AbortExchange(recover())
+			k.conn.AbortExchange(recover())
 			reuse.ResetLabels()
 			r.closeConn(k)
 		}
@@ -137,15 +124,15 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	settled = true
 }
 
-// closeConn closes the connection to which the runner's conn is attached.
+// closeConn closes a connection that the runner serves.
 func (r *runner) closeConn(k *shardConn) {
-	if r.conn.Lingers {
+	if k.conn.Lingers {
 		g := k.group()
 		g.lingering.Store(k, g.now())
-		r.conn.Linger()
+		k.conn.Linger()
 		g.lingering.Delete(k)
 	}
-	r.detach()
+	k.giveBack()
 	_ = k.Close()
 }
 
@@ -158,11 +145,11 @@ const (
 	outcomeWaits                    // it waits for input
 	outcomeHandedOff                // another runner serves it
 	outcomeHTTP2                    // it speaks HTTP/2
-	outcomeDelayed                  // its responses, in the runner's conn, wait for the outbox
+	outcomeDelayed                  // its responses wait for the outbox
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
-	c := r.conn
+	c := k.conn
 	for {
 		how, mayBeHTTP2 := r.checkPreface(k)
 		if how != outcomeServed {
@@ -198,7 +185,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 		if how := r.endRequests(k); how != outcomeServed {
 			return how
 		}
-		switch err := r.receive(k); {
+		switch err := k.receiveMore(); {
 		case err == nil:
 		case !errors.Is(err, poll.ErrAgain):
 			switch {
@@ -215,15 +202,14 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			r.closeIfEnding(k)
 			return outcomeWaits
 		default:
-			r.attach(k)
+			c = r.attach(k)
 		}
 	}
 }
 
 // nextRequest prepares for a request after the one that was served.
 func (r *runner) nextRequest(k *shardConn) {
-	c := r.conn
-	r.resumedHead = nil
+	c := k.conn
 	if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
 		c.RequestStart = time.Now()
 	}
@@ -236,11 +222,11 @@ func (r *runner) nextRequest(k *shardConn) {
 // endRequests sends the responses of all requests that have arrived, or delays them. It returns
 // outcomeServed if the runner must receive more.
 func (r *runner) endRequests(k *shardConn) outcome {
-	c := r.conn
+	c := k.conn
 	switch {
 	case len(c.Out) == 0:
 		return outcomeServed
-	case !r.mayHaveInput && c.Next == c.End && !c.HasPartial && r.mayDelay(k):
+	case !k.mayHaveInput && c.Next == c.End && !c.HasPartial && r.mayDelay(k):
 		return outcomeDelayed
 	case c.Flush() != nil || c.EndsOutput:
 		return outcomeClose
@@ -268,7 +254,7 @@ func (r *runner) closeIfEnding(k *shardConn) {
 // left k, and how is the outcome. If the earlier responses of a connection cannot be sent, it is
 // over: its handler does not run at all.
 func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID) (how outcome, parted bool) {
-	c, leads := r.conn, r.leads()
+	c, leads := k.conn, r.leads()
 	if r.turnCount++; r.turnCount <= turnRequests && (!leads || x.Body.HasArrived() && r.runsOnLoop(k, at)) {
 		return 0, false // a handler on the loop would otherwise wait for the request's body
 	}
@@ -301,12 +287,12 @@ func (r *runner) runsOnLoop(k *shardConn, at predict.SlotID) bool {
 // serveExchange runs a handler, on the loop or off it. It times all runs off the loop, and some
 // runs on it.
 func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.SlotID) bool {
-	c, at := r.conn, r.shard.group.predictor.At(id)
+	c, at := k.conn, r.shard.group.predictor.At(id)
 	if !r.enterHandler(id) {
 		if len(c.Out) > 0 && c.Flush() != nil { // the stall guard does not watch this handler
 			return false
 		}
-		return r.timeExchange(x, at)
+		return r.timeExchange(c, x, at)
 	}
 	if len(c.Out) > 0 && r.gateOutput(k) != nil {
 		return false
@@ -315,7 +301,7 @@ func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.Sl
 		r.shard.group.guard.checkSoon()
 	}
 	if r.runs++; r.runs%predict.SampleEvery == 0 {
-		return r.timeExchange(x, at)
+		return r.timeExchange(c, x, at)
 	}
 	return c.RunExchange(x)
 }
@@ -323,16 +309,16 @@ func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.Sl
 // gateOutput leaves the responses that wait to the runner that replaces the leader. If the leader
 // was replaced since enterHandler, it sends them itself.
 func (r *runner) gateOutput(k *shardConn) error {
-	r.shard.closeGate(r.conn, k)
+	r.shard.closeGate(k)
 	if r.leads() {
 		return nil
 	}
-	return r.conn.Flush()
+	return k.conn.Flush()
 }
 
-func (r *runner) timeExchange(x *exchange.Exchange, at *predict.Slot) bool {
+func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at *predict.Slot) bool {
 	start := r.shard.group.now()
-	reuse := r.conn.RunExchange(x)
+	reuse := c.RunExchange(x)
 	r.endedAt = r.shard.group.now()
 	at.Learn(time.Duration(r.endedAt - start))
 	return reuse
@@ -341,48 +327,35 @@ func (r *runner) timeExchange(x *exchange.Exchange, at *predict.Slot) bool {
 // leads reports whether the runner is its shard's leader and is serving.
 func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.token }
 
-// attach makes r's conn serve k.
-func (r *runner) attach(k *shardConn) {
-	c, p := r.conn, k.config().Exchanges
-	if old := c.Config; old != p {
-		c.Config = p
-		if c.Traits = p.Protocol.Traits; old != nil && old.Protocol.Name != p.Protocol.Name {
-			c.Codec = nil
+// attach makes the runner serve k, and lends k a conn unless it has kept one.
+func (r *runner) attach(k *shardConn) *exchange.Conn {
+	c := k.conn
+	switch {
+	case c == nil:
+		c = k.config().borrowConn()
+		c.Attach(k, k.remote)
+		k.conn = c
+		if c.Config.ReadTimeout > 0 {
+			c.RequestStart = time.Now()
 		}
-	}
-	if c.Codec == nil {
-		c.SetCodec(p.Protocol.NewCodec())
-	}
-	if len(c.Out) == 0 { // else responses that waited in the outbox have a timeout
-		c.SetSendTimeout(p.DefaultSendTimeout)
-	}
-	c.Connection, c.Transport = k, k
-	c.Template.RemoteAddr, c.Template.TLS = k.remote, k.attachTLS()
-	c.ReadDeadline = exchange.UnknownDeadline()
-	r.mayHaveInput = true
-	k.servedBy = r
-	if c.Config.ReadTimeout > 0 {
-		c.RequestStart = time.Now()
-	}
-	if h := k.partialHead; h != nil {
-		c.In, c.Next, c.End = h.in[:cap(h.in)], 0, len(h.in)
-		c.RequestStart = h.requestStart
-		c.HasPartial = len(h.in) == 0
-		h.codec = c.SetCodec(h.codec)
-		r.resumedHead, k.partialHead = h, nil
+	case k.hasPartialHead.Load():
 		k.hasPartialHead.Store(false)
 		k.group().server.PartialHeads.Add(-1)
 	}
+	c.Template.TLS = k.attachTLS()
+	c.ReadDeadline = exchange.UnknownDeadline()
+	k.servedBy, k.mayHaveInput = r, true
+	return c
 }
 
-// receive reads what has arrived on k. It returns poll.ErrAgain if nothing more has arrived. A read
+// receiveMore reads what has arrived. It returns poll.ErrAgain if nothing more has arrived. A read
 // that did not fill the buffer shows this without a system call: the loop reports input that
 // arrives later. A tls.Conn may hold more, and makes no system call to find out.
-func (r *runner) receive(k *shardConn) error {
-	if !r.mayHaveInput {
+func (k *shardConn) receiveMore() error {
+	if !k.mayHaveInput {
 		return poll.ErrAgain
 	}
-	c := r.conn
+	c := k.conn
 	if c.Next == c.End {
 		c.Next, c.End = 0, 0
 	}
@@ -398,21 +371,18 @@ func (r *runner) receive(k *shardConn) error {
 		return io.EOF
 	}
 	c.End += n
-	r.mayHaveInput = n == len(room) || k.inputEnded.Load() || k.tls != nil
+	k.mayHaveInput = n == len(room) || k.inputEnded.Load() || k.tls != nil
 	return nil
 }
 
-// park makes k wait for a request or for the rest of a head, of which it keeps what has arrived. It
-// reports false if more input has arrived by now, or if no loop would report input.
+// park makes k wait for a request or for the rest of a head, for which it keeps a conn. It reports
+// false if more input has arrived by now, or if no loop would report input.
 func (r *runner) park(k *shardConn) bool {
-	c := r.conn
+	c := k.conn
 	var deadline instant
 	switch {
 	case c.Next < c.End || c.HasPartial:
-		k.partialHead = r.savePartialHead(k)
-		k.hasPartialHead.Store(true)
-		k.group().server.PartialHeads.Add(1)
-		deadline = k.group().instant(k.partialHead.requestStart.Add(c.Config.HeadTimeout))
+		deadline = k.keepHead()
 	case k.isNew.Load():
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
 	case k.hasIdled():
@@ -422,42 +392,52 @@ func (r *runner) park(k *shardConn) bool {
 	}
 	k.setWaitDeadline(deadline)
 	k.servedBy = nil
-	r.detach()
+	if !k.hasPartialHead.Load() {
+		k.giveBack()
+	}
 	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
 		return false // the runner tries once more to add it to a loop
 	}
 	return k.park()
 }
 
-// savePartialHead moves the part of a head that has arrived out of r's conn, and the codec that has
-// parsed it. The memory that a waiting connection holds is in proportion to what its client has
-// sent.
-func (r *runner) savePartialHead(k *shardConn) *partialHead {
-	c := r.conn
-	p := r.resumedHead // a head that arrives in many pieces reuses it
-	if p == nil {
-		p = &partialHead{codec: c.Config.Protocol.NewCodec()}
-	}
-	p.requestStart = c.RequestStart
-	if isOwnBuffer := &c.In[0] == &c.InBuffer[0]; isOwnBuffer {
-		p.in = append(make([]byte, 0, max(leastPartial, 2*(c.End-c.Next))), c.In[c.Next:c.End]...)
-	} else { // the head was partial before
-		copy(c.In, c.In[c.Next:c.End])
-		p.in = c.In[:c.End-c.Next]
-		c.In, c.Next, c.End = c.InBuffer, 0, 0
-	}
-	p.codec = c.SetCodec(p.codec)
+// keepHead makes k keep the part of a head that has arrived. It returns the head's deadline.
+func (k *shardConn) keepHead() (deadline instant) {
+	c := k.conn
 	switch {
 	case k.isNew.Load():
-		p.requestStart = k.group().epoch.Add(time.Duration(k.ready()))
-	case p.requestStart.IsZero():
-		p.requestStart = time.Now()
+		c.RequestStart = k.group().epoch.Add(time.Duration(k.ready()))
+	case c.RequestStart.IsZero():
+		c.RequestStart = time.Now()
 	}
-	return p
+	deadline = k.group().instant(c.RequestStart.Add(c.Config.HeadTimeout))
+	if k.conn = c.Shrink(); k.conn != c {
+		k.config().takeBack(c)
+	}
+	k.hasPartialHead.Store(true)
+	k.group().server.PartialHeads.Add(1)
+	return deadline
 }
 
-// detach prepares r's conn for another connection.
-func (r *runner) detach() {
-	r.resumedHead = nil
-	r.conn.Reset()
+// giveBack ends what attach began.
+func (k *shardConn) giveBack() {
+	c := k.conn
+	k.conn = nil
+	k.config().takeBack(c)
+}
+
+// borrowConn returns a conn for a connection that is served.
+func (p *Config) borrowConn() *exchange.Conn {
+	if c, ok := p.conns.Get().(*exchange.Conn); ok {
+		return c
+	}
+	c := exchange.NewConn(p.Exchanges, inSize)
+	c.Batches = true
+	return c
+}
+
+func (p *Config) takeBack(c *exchange.Conn) {
+	if c.Reset() {
+		p.conns.Put(c)
+	}
 }

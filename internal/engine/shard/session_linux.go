@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/engine/reuse"
@@ -31,9 +30,6 @@ type shardSession struct {
 	// bytes of the output that were encrypted and not yet counted as sent; owned by the goroutine
 	// that sends
 	encrypted int
-
-	// There may be more input; the holder of the session's turn uses it.
-	mayHaveInput bool
 }
 
 var (
@@ -54,7 +50,7 @@ func (r *runner) MayBlock() { r.giveUpLead() }
 // checkPreface reports whether a new connection begins with the preface (outcomeHTTP2), may begin
 // with it, or must be closed because the settings allow nothing else.
 func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
-	c := r.conn
+	c := k.conn
 	if !c.Config.ServesH2C || !k.isNew.Load() || c.Next == c.End {
 		return outcomeServed, false
 	}
@@ -71,9 +67,9 @@ func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 // beginSession makes a session of a connection whose first bytes are the preface, and passes it
 // what has arrived.
 func (r *runner) beginSession(k *shardConn) *shardSession {
-	c, h := r.conn, newShardSession(k, nil)
+	c, h := k.conn, newShardSession(k, nil)
 	h.session.Receive(c.In[c.Next:c.End])
-	r.detach()
+	k.giveBack()
 	return h
 }
 
@@ -110,7 +106,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 		if r.leads() {
 			r.shard.turnOf.Store(nil)
 		}
-		again := h.mayHaveInput || !all
+		again := k.mayHaveInput || !all
 		if r.parkSession(h) {
 			if again {
 				h.AwaitRoom() // the loop reports the connection again, after others
@@ -122,8 +118,11 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 
 // receiveFrames passes what has arrived to the session. It fails if the connection has ended.
 func (r *runner) receiveFrames(h *shardSession) error {
-	k, room := h.conn, r.conn.InBuffer
-	h.mayHaveInput = false
+	k := h.conn
+	c := k.config().borrowConn()
+	defer k.config().takeBack(c)
+	room := c.InBuffer
+	k.mayHaveInput = false
 	k.attachTLS()
 	for left := turnReads * len(room); left > 0; {
 		n, err := k.receive(room)
@@ -142,7 +141,7 @@ func (r *runner) receiveFrames(h *shardSession) error {
 			return nil
 		}
 	}
-	h.mayHaveInput = true
+	k.mayHaveInput = true
 	return nil
 }
 
@@ -196,11 +195,11 @@ func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
 		r.shard.group.guard.checkSoon()
 	}
 	if r.runs++; r.runs%predict.SampleEvery != 0 {
-		st.Run(r.connOfStreams(), r, token)
+		st.Run(r, token)
 		return
 	}
 	start := time.Now()
-	st.Run(r.connOfStreams(), r, token)
+	st.Run(r, token)
 	at.Learn(time.Since(start))
 }
 
@@ -213,19 +212,12 @@ func (r *runner) handOffStream(st *h2.Stream, id predict.SlotID) {
 
 // runStream runs a stream's handler off the loop.
 func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
-	start := time.Now()
-	st.Run(r.connOfStreams(), nil, 0)
-	r.shard.group.predictor.At(id).Learn(time.Since(start))
+	start := r.shard.group.now()
+	st.Run(nil, 0)
+	r.endedAt = r.shard.group.now()
+	r.shard.group.predictor.At(id).Learn(time.Duration(r.endedAt - start))
 	st.Settle()
 	reuse.ResetLabels()
-}
-
-// connOfStreams returns the conn for the streams whose handlers the runner runs.
-func (r *runner) connOfStreams() *exchange.Conn {
-	if r.streamConn == nil {
-		r.streamConn = h2.NewConn()
-	}
-	return r.streamConn
 }
 
 // parkSession makes the connection wait. It reports false if more has arrived.

@@ -112,10 +112,10 @@ func (s *shard) promote() {
 	r.start(job{turn: s.turnOf.Swap(nil)}, fresh)
 }
 
-// closeGate leaves c's complete responses to a runner that may replace the leader.
-func (s *shard) closeGate(c *exchange.Conn, k *shardConn) {
-	c.Gate.Close(c.Out, k)
-	s.gatedConn.Store(c)
+// closeGate leaves k's complete responses to a runner that may replace the leader.
+func (s *shard) closeGate(k *shardConn) {
+	k.conn.Gate.Close(k.conn.Out, k)
+	s.gatedConn.Store(k.conn)
 }
 
 // waitEvents waits for events. It reports false if the shard was stopped.

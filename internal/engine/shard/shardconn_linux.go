@@ -29,10 +29,10 @@ type shardConn struct {
 	isNew          atomic.Bool               // no request has been served
 	hasDeadline    atomic.Bool               // a deadline is set
 	isAdded        atomic.Bool               // the loop reports events
-	hasPartialHead atomic.Bool               // partialHead is not nil, while it waits
+	hasPartialHead atomic.Bool               // it waits for the rest of a head
 	place          atomic.Pointer[placement] // changed only by the leader that serves it
 	remote         string                    // not part of a larger string, because handlers keep it
-	partialHead    *partialHead              // the part of a head that has arrived
+	conn           *exchange.Conn            // while a runner serves it, or for a part of a head
 	servedBy       *runner                   // while a runner serves it
 	tls            *tlsLayer                 // nil for a connection without TLS
 
@@ -45,8 +45,9 @@ type shardConn struct {
 	writeDeadline instant
 	waiters       *waiters // made by the first call that waits
 
-	requests uint32 // counted by CountRequest
-	number   connection.Number
+	requests     uint32 // counted by CountRequest
+	mayHaveInput bool   // there may be more to read; owned by the goroutine that serves it
+	number       connection.Number
 }
 
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
@@ -67,13 +68,6 @@ const (
 	stateServedEvent
 	stateClosed
 )
-
-// partialHead is the part of a head that has arrived, and how far it has been parsed.
-type partialHead struct {
-	in           []byte
-	codec        exchange.Codec // while a runner serves the connection, the one that the runner had
-	requestStart time.Time
-}
 
 // waiters are the channels on which Read and Write wait.
 type waiters struct {
@@ -267,7 +261,7 @@ func (k *shardConn) expire(now instant) {
 		go k.expireHandshake() // the sweeper must not wait for the log
 		return
 	}
-	if k.partialHead == nil || k.config().Exchanges.OnRefused == nil {
+	if k.conn == nil || k.config().Exchanges.OnRefused == nil {
 		_ = k.Close()
 		return
 	}
@@ -277,10 +271,7 @@ func (k *shardConn) expire(now instant) {
 // closeExpired closes a connection whose head is late, and reports the refusal.
 func (k *shardConn) closeExpired() {
 	defer k.Close()
-	h := k.partialHead
-	k.config().Exchanges.ReportRequest(exchange.RefusedHead{
-		Local: k.LocalAddr(), Remote: k.remote, TLS: k.connectionState(), In: h.in,
-	}, http.StatusRequestTimeout, 0)
+	k.conn.ReportRefusal(http.StatusRequestTimeout, 0)
 }
 
 // claimForClosing claims a connection that waits for a request, unless it is too new. Closing it
@@ -375,10 +366,11 @@ func (k *shardConn) closeFD() {
 		k.tls.end()
 	}
 	k.group().conns.remove(int(k.fd), k)
-	if k.partialHead != nil {
+	if k.hasPartialHead.Load() {
 		k.group().server.PartialHeads.Add(-1)
+		k.conn = nil
 	}
-	k.servedBy, k.partialHead = nil, nil
+	k.servedBy = nil
 	k.watchedExchange.Store(nil)
 	if k.config().lingers {
 		_ = poll.Close(int(k.fd))
@@ -426,7 +418,7 @@ func (k *shardConn) Logf(format string, args ...any) {
 // Send implements exchange.Connection. Write reads the timeout itself. The last response and the
 // end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
-	if k.servedBy.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(&k.writeDeadline) {
+	if k.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(&k.writeDeadline) {
 		sent, ended := poll.SendEnd(int(k.fd), p)
 		if ended {
 			return nil
@@ -438,12 +430,16 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 }
 
 // MayBlock implements exchange.Transport.
-func (k *shardConn) MayBlock() { k.servedBy.giveUpLead() }
+func (k *shardConn) MayBlock() {
+	if k.servedBy != nil {
+		k.servedBy.giveUpLead()
+	}
+}
 
 // WatchDeparture implements exchange.Connection. The loop reports later events; earlier ones are
 // checked here.
 func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
-	if x.Extras != nil && x.Extras.StartWatch(k.servedBy.conn) {
+	if x.Extras != nil && x.Extras.StartWatch(k.conn) {
 		x.Abort()
 		return
 	}
@@ -451,7 +447,7 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 		_ = k.addToLoop() // if this fails, the next wait does, too
 		k.release()
 	}
-	if c := k.servedBy.conn; k.tls != nil && c.End == len(c.In) {
+	if c := k.conn; k.tls != nil && c.End == len(c.In) {
 		c.MakeRoom() // for what the watch receives
 	}
 	k.watchedExchange.Store(x)
@@ -463,7 +459,7 @@ func (k *shardConn) StopWatch() {
 	if k.watchedExchange.Load() != nil {
 		k.watchedExchange.Store(nil)
 		if k.tls != nil {
-			k.tls.endWatch(k.servedBy.conn)
+			k.tls.endWatch(k.conn)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (k *shardConn) stallDeadline(before instant, moved bool) instant {
 	if k.servedBy == nil { // during a handshake, which has a deadline
 		return 0
 	}
-	timeout := instant(k.servedBy.conn.CurrentSendTimeout())
+	timeout := instant(k.conn.CurrentSendTimeout())
 	if timeout == 0 || before != 0 && !moved {
 		return before
 	}

@@ -158,10 +158,9 @@ func TestResponsesGatedTooLateAreSent(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		_, s := watched()
 		ours, theirs := net.Pipe()
-		r := &runner{shard: s, conn: exchange.NewConn(inSize)}
-		r.conn.SetCodec(h1.Protocol().NewCodec())
-		r.conn.Connection = pipeTransport{nc: ours}
-		r.conn.Out = []byte("responses")
+		r, c := &runner{shard: s}, exchange.NewConn(&exchange.Config{Protocol: h1.Protocol()}, inSize)
+		c.Attach(pipeTransport{nc: ours}, "")
+		c.Out = []byte("responses")
 		r.beginServing()
 		if !r.enterHandler(predict.SlotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
 			t.Fatal("the leader did not lead")
@@ -171,7 +170,7 @@ func TestResponsesGatedTooLateAreSent(t *testing.T) {
 			b, _ := io.ReadAll(theirs)
 			got <- string(b)
 		}()
-		err := r.gateOutput(&shardConn{})
+		err := r.gateOutput(&shardConn{conn: c})
 		ours.Close()
 		if sent := <-got; err != nil || (sent == "responses") != late {
 			t.Errorf("late %v: sent %q, %v", late, sent, err)

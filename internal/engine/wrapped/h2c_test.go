@@ -62,6 +62,51 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 	}
 }
 
+// prefaceListener's connections report a Read that returns the preface's end and more.
+type prefaceListener struct {
+	net.Listener
+	t *testing.T
+}
+
+type prefaceConn struct {
+	net.Conn
+	t        *testing.T
+	received int
+}
+
+func (l prefaceListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return &prefaceConn{c, l.t, 0}, err
+}
+
+func (c *prefaceConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if end := len(http2.ClientPreface); c.received < end && c.received+n > end {
+		c.t.Errorf("a Read returned %d bytes after %d", n, c.received)
+	}
+	c.received += n
+	return n, err
+}
+
+// The connections of a listener may look for the preface, too.
+func TestNoReadPassesPrefaceAsInNetHTTP(t *testing.T) {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	newServer := func() *http.Server { return &http.Server{Handler: textHandler("x"), Protocols: transport.Protocols} }
+	for _, s := range []server{newServer(), tare.Wrap(newServer())} {
+		l, served := listen(t), make(chan error, 1)
+		go func() { served <- s.Serve(prefaceListener{l, t}) }()
+		resp, err := (&http.Client{Transport: transport}).Get("http://" + l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		transport.CloseIdleConnections()
+		s.Close()
+		<-served
+	}
+}
+
 // frames sends two texts and then the frame that must follow. It returns the received bytes up to
 // the wanted ones.
 func frames(t *testing.T, l net.Listener, first, second, want string) (got string) {

@@ -22,15 +22,16 @@ type Source struct {
 // Self returns the source of the running program. release is the version of a program that was
 // built for a release; "" if unknown.
 func Self(release string) Source {
-	info, ok := debug.ReadBuildInfo()
-	if ok && info.Main.Path == modulePath && info.Main.Sum != "" {
-		return Source{Version: info.Main.Version} // it was downloaded as a module
-	}
-	// Unless the compiler trims paths, it records that of this file.
+	// Unless the compiler trims paths, it records that of this file: in a checkout, or where the go
+	// command has downloaded the module, which needs no second download then.
 	if _, name, _, ok := runtime.Caller(0); ok && filepath.IsAbs(name) {
 		if root := filepath.Dir(filepath.Join(name, "../../..")); IsModule(root) {
 			return Source{Folder: root}
 		}
+	}
+	info, ok := debug.ReadBuildInfo()
+	if ok && info.Main.Path == modulePath && info.Main.Sum != "" {
+		return Source{Version: info.Main.Version}
 	}
 	if release != "" && !strings.Contains(release, "+") {
 		return Source{Version: release}

@@ -99,9 +99,11 @@ func mark() {
 	_ = os.WriteFile(os.Getenv("TARE_OTHERS_MARK"), nil, 0o666) // without it, the run counts as net/http's
 }
 
-// serve serves listeners of TLS by ServeTLS, as programs do that use event loops.
-// A listener with settings of HTTP/2 comes from ConfigureServer of golang.org/x/net, and accepts
-// nothing.
+// serve serves listeners of TLS by ServeTLS, except in the mode default. A listener with settings of
+// HTTP/2 comes from ConfigureServer of golang.org/x/net, and accepts nothing.
+//
+// Servers with a ConnState hook are not served on event loops, and package httptest sets one to wait
+// for connections. The modes on-loop and both remove it, and Serve waits in its place.
 func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
 	if _, ok := l.(interface{ HTTP2Config() http.HTTP2Config }); ok {
 		return false, nil
@@ -110,8 +112,14 @@ func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
 	if t == nil {
 		return false, nil
 	}
+	isLoop := r.mode == "on-loop" || r.mode == "both"
+	if hook := runtime.FuncForPC(reflect.ValueOf(s.ConnState).Pointer()); isLoop && hook != nil &&
+		strings.HasPrefix(hook.Name(), "net/http/httptest.") {
+		s.ConnState = nil
+		defer t.Shutdown(context.Background()) //nolint:errcheck // Serve returns its own error
+	}
 	v := reflect.ValueOf(l)
-	if r.mode == "default" || r.mode == "closing" || v.Type().String() != "*tls.listener" {
+	if r.mode == "default" || v.Type().String() != "*tls.listener" {
 		return true, t.Serve(l)
 	}
 	s.TLSConfig = (*tls.Config)(unsafe.Pointer(v.Elem().FieldByName("config").Pointer()))

@@ -38,13 +38,6 @@ func unpacked(t testing.TB, name, program string) (bin string, env []string) {
 	return bin, env
 }
 
-// HTTPX returns a Python interpreter that can import httpx and h2, and the environment it needs.
-func HTTPX(t testing.TB) (path string, env []string) {
-	t.Helper()
-	return pythonWith(t, "httpx==0.28.1", "h2==4.4.1", "httpcore==1.0.9", "h11==0.16.0", "hpack==4.2.0",
-		"hyperframe==6.1.0", "anyio==4.16.0", "certifi==2026.10.18", "idna==3.20", "typing_extensions==4.16.0")
-}
-
 // AIOQUIC returns a Python interpreter that can import aioquic, which has HTTP/3, and the
 // environment it needs.
 func AIOQUIC(t testing.TB) (path string, env []string) {

@@ -25,7 +25,6 @@ import (
 // pebbleModule is the module of Pebble, an ACME server for tests.
 const pebbleModule = "github.com/letsencrypt/pebble/v2"
 
-// pebbleVersion is the version that is built.
 const pebbleVersion = "v2.10.1"
 
 // PebbleConfig configures an ACME server.

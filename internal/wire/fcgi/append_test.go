@@ -49,28 +49,6 @@ func TestPutHeaderOverwritesHeader(t *testing.T) {
 	}
 }
 
-// A Reader reads the appended records.
-func TestAppendedRecordsAreRead(t *testing.T) {
-	for _, h := range []Header{
-		{}, {Type: 255, ID: 65535, Length: 65535, Padding: 255}, {Type: Stdin, ID: 1, Length: 2, Padding: 3},
-		{Type: 1, ID: 0x0100, Length: 0x0100}, {Type: 1, ID: 0x00ff, Length: 0x00ff},
-	} {
-		if got := parseHeader(AppendHeader(nil, h)); got != h {
-			t.Errorf("%+v is read as %+v", h, got)
-		}
-	}
-	for _, begin := range []Begin{{Responder, false}, {Authorizer, true}, {Filter, false}, {0xfffe, true}} {
-		if got, err := ParseBegin(AppendBegin(nil, 1, begin)[HeaderSize:]); got != begin || err != nil {
-			t.Errorf("%+v is read as %+v, %v", begin, got, err)
-		}
-	}
-	for _, end := range []End{{}, {938, Complete}, {1<<32 - 1, UnknownRole}, {1 << 24, 255}} {
-		if got, err := ParseEnd(AppendEnd(nil, 1, end)[HeaderSize:]); got != end || err != nil {
-			t.Errorf("%+v is read as %+v, %v", end, got, err)
-		}
-	}
-}
-
 // A stream of any length is cut into as few records as possible, none of them empty.
 func TestAppendStreamUsesFewestRecords(t *testing.T) {
 	for _, size := range []int{0, 1, MaxContent - 1, MaxContent, MaxContent + 1, 2 * MaxContent, 3*MaxContent + 7} {

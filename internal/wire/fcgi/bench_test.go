@@ -42,20 +42,6 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-func BenchmarkNextPair(b *testing.B) {
-	list := AppendPair(AppendPair(nil, "REQUEST_METHOD", "GET"), "HTTP_COOKIE", long)
-	b.ReportAllocs()
-	for b.Loop() {
-		for at := 0; at < len(list); {
-			_, next, err := NextPair(list, at)
-			if err != nil {
-				b.Fatal(err)
-			}
-			at = next
-		}
-	}
-}
-
 func TestReadingAllocatesNothing(t *testing.T) {
 	for name, file := range capturedFiles {
 		in, err := os.ReadFile(file)

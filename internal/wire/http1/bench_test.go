@@ -1,7 +1,6 @@
 package http1
 
 import (
-	"fmt"
 	"net/textproto"
 	"strings"
 	"testing"
@@ -43,38 +42,6 @@ func BenchmarkRequest(b *testing.B) {
 				r.Reset()
 				if ok, err := r.Parse(in, testLimits); !ok || err != nil {
 					b.Fatal(ok, err)
-				}
-			}
-		})
-	}
-}
-
-func BenchmarkResponse(b *testing.B) {
-	var r Response
-	in := []byte(helloResponse)
-	b.ReportAllocs()
-	for b.Loop() {
-		r.Reset()
-		if ok, err := r.Parse(in, testLimits); !ok || err != nil {
-			b.Fatal(ok, err)
-		}
-	}
-}
-
-func BenchmarkChunked(b *testing.B) {
-	for _, size := range []int{16, 4096} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			in := AppendChunkEnd(append(AppendChunkSize(nil, size), make([]byte, size)...))
-			var c Chunked
-			b.ReportAllocs()
-			b.SetBytes(int64(size))
-			for b.Loop() {
-				for p := in; len(p) > 0; {
-					_, n, err := c.Next(p)
-					if err != nil {
-						b.Fatal(err)
-					}
-					p = p[n:]
 				}
 			}
 		})

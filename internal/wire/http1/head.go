@@ -88,7 +88,6 @@ func (l *lines) nextLine(b []byte, limits Limits) (start, end int, ok bool, err 
 	return start, end, true, nil
 }
 
-// line returns the limit of a line.
 func (l Limits) line() int {
 	if l.Line > 0 {
 		return l.Line

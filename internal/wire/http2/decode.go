@@ -89,7 +89,6 @@ func (d *Decoder) updateSize(block []byte) (rest []byte, err *Error) {
 	return rest, nil
 }
 
-// decodeIndexed decodes an indexed field.
 func (d *Decoder) decodeIndexed(block []byte, b *HeaderBlock) (rest []byte, err *Error) {
 	index, rest := int(block[0]&^indexedBit), block[1:]
 	if index == 1<<indexedPrefix-1 {

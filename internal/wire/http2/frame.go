@@ -107,7 +107,6 @@ var frameRules = [...]frameRule{
 	Continuation: {stream: onStream},
 }
 
-// priorityUpdateRule is the rule of PRIORITY_UPDATE.
 func priorityUpdateRule() frameRule {
 	return frameRule{stream: onConnection, least: priorityUpdateStart}
 }
