@@ -70,7 +70,6 @@ func (f *weighFlags) rejectOthers(k lab.Kind, name string) error {
 	return f.own.rejectFor(fmt.Sprintf("%q", name))
 }
 
-// flagOf returns the flag that sets an option of the lab.
 func flagOf(o lab.Option) string {
 	switch o {
 	case lab.OptionBenchTime:

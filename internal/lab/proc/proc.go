@@ -1,11 +1,10 @@
 // Package proc reads from Linux's /proc what processes use, which belong together, and on which
-// addresses they listen. With eBPF programs it counts their system calls and traffic.
+// addresses they listen. With an eBPF program it counts their system calls.
 //
 // # Glossary
 //
 //   - A Usage is what a process has used since it started; a Cost is the difference of two Usages.
 //   - A family is the processes of a process group with all their descendants.
-//   - Segments are the packets of TCP, or the calls that send on a unix socket.
 package proc
 
 import (
