@@ -49,10 +49,7 @@ type Conn struct {
 	secured       time.Time // when the TLS handshake ended; zero without one
 	requests      int       // counted by CountRequest
 	number        connection.Number
-	state         atomic.Uint32 // an http.ConnState; see state.go
-	inEndHook     atomic.Bool   // the ConnState hook runs for StateIdle or StateClosed
-	isOverdue     atomic.Bool   // it also did when Shutdown last looked
-	isHijacked    bool
+	state         connState
 	watch         *departureWatch
 	sendDeadlines sendDeadlines
 	session       atomic.Pointer[h2.Session] // of HTTP/2
@@ -104,7 +101,7 @@ func (c *Conn) serve() {
 // close ends the connection after a return, a handler's panic, or runtime.Goexit in a handler.
 func (c *Conn) close() {
 	c.conn.AbortExchange(recover())
-	if !c.isHijacked {
+	if !c.state.is(http.StateHijacked) {
 		c.conn.Linger()
 		if tc, ok := c.NetConn.(*tls.Conn); ok {
 			c.prepareClose(tc)
@@ -171,7 +168,6 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c.isHijacked = true
 	c.conn.ReleaseBuffer()
 	c.setState(http.StateHijacked)
 	c.config.Untrack(c)
