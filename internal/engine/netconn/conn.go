@@ -14,6 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/engine/reuse"
 )
 
 // Config holds the settings of one Serve call that concern connections with a goroutine.
@@ -27,7 +28,7 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	ServesHTTP1      bool
 	HTTP2            *h2.Config
-	Streams          *StreamWorkers
+	Streams          *reuse.Workers[*h2.Stream]
 
 	conns sync.Pool // of *exchange.Conn
 }

@@ -80,7 +80,7 @@ func (h *http2Carrier) serve() {
 	for {
 		if s.Receive(received) {
 			for st := s.Next(); st != nil; st = s.Next() {
-				c.config.Streams.serve(st)
+				c.config.Streams.Run(st)
 			}
 		}
 		s.Flush()
