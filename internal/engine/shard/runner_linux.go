@@ -356,13 +356,7 @@ func (k *shardConn) receiveMore() error {
 		return poll.ErrAgain
 	}
 	c := k.conn
-	if c.Next == c.End {
-		c.Next, c.End = 0, 0
-	}
-	if c.End == len(c.In) {
-		c.MakeRoom()
-	}
-	room := c.In[c.End:]
+	room := c.Room()
 	n, err := k.receive(room)
 	if err != nil {
 		return err

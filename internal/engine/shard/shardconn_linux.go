@@ -467,8 +467,8 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 		_ = k.addToLoop() // if this fails, the next wait does, too
 		k.release()
 	}
-	if c := k.conn; k.tls != nil && c.End == len(c.In) {
-		c.MakeRoom() // for what the watch receives
+	if k.tls != nil {
+		k.conn.Room() // for what the watch receives
 	}
 	k.watchedExchange.Store(x)
 	k.checkDeparture()
