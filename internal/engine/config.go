@@ -41,7 +41,7 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 		Untrack: s.untrack, ProtocolHandler: s.protocolHandler,
 		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
 		HTTP2:   h2.NewConfig(&p.exchanges, http2Config(s.settings), s.settings.MaxHeaderBytes),
-		Streams: new(netconn.StreamWorkers),
+		Streams: netconn.NewStreamWorkers(),
 	}
 	p.netConns.HTTP2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
 	p.netConns.HTTP2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")

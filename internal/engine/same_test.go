@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -463,33 +461,5 @@ func TestDifferencesAreDocumented(t *testing.T) {
 		if !strings.Contains(doc, why) {
 			t.Errorf("doc.go does not say of %q: %s", name, why)
 		}
-	}
-}
-
-// The ConnState hook sees the same states.
-func TestStatesEqualThoseOfNetHTTP(t *testing.T) {
-	for name, pieces := range map[string][]string{
-		"two requests": {get, get},
-		"closed":       {getOld},
-		"nothing":      {closeWrite},
-		"malformed":    {"bad\r\n\r\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := map[string]string{}
-			for name, newServer := range makers {
-				var mu sync.Mutex
-				var states []http.ConnState
-				transcript(t, newServer, &http.Server{Handler: http.HandlerFunc(dump),
-					ConnState: func(_ net.Conn, s http.ConnState) {
-						mu.Lock()
-						defer mu.Unlock()
-						states = append(states, s)
-					}}, pieces)
-				got[name] = fmt.Sprint(states)
-			}
-			if got["tare"] != got["net/http"] {
-				t.Errorf("net/http %s, tare %s", got["net/http"], got["tare"])
-			}
-		})
 	}
 }

@@ -61,7 +61,7 @@ func TestHandlersLeaveNoTraces(t *testing.T) {
 		}
 	})
 	eventually(t, "idle goroutines have ended with the server",
-		func() bool { return !strings.Contains(allStacks(), "netconn.(*Workers).run") })
+		func() bool { return !strings.Contains(allStacks(), "reuse.(*Workers[") })
 }
 
 // ownLabels returns the labels of the calling goroutine from the goroutine profile. Other

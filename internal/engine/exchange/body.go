@@ -208,12 +208,8 @@ func (b *Body) ReadFailed(err error) error {
 
 // Fill receives more input while the body is being read.
 func (b *Body) Fill() error {
-	c := b.Exchange.Conn()
-	if c.Next == c.End {
-		c.Next, c.End = 0, 0
-	}
 	b.BoundRead()
-	return b.ReadFailed(c.Fill())
+	return b.ReadFailed(b.Exchange.Conn().Fill())
 }
 
 // BoundRead sets the deadline for reading the request when a read may block for the first time. The

@@ -242,10 +242,7 @@ func (c *Conn) AbortExchange(err any) {
 
 // Fill receives more input and appends it to what has not been consumed.
 func (c *Conn) Fill() error {
-	if c.End == len(c.In) {
-		c.MakeRoom()
-	}
-	n, err := c.Connection.Read(c.In[c.End:])
+	n, err := c.Connection.Read(c.Room())
 	c.End += n
 	if n > 0 {
 		return nil
@@ -256,15 +253,20 @@ func (c *Conn) Fill() error {
 	return err
 }
 
-// MakeRoom moves the unconsumed input to the front of the buffer, or into a buffer twice as large.
-func (c *Conn) MakeRoom() {
-	room := c.In
-	if c.Next == 0 {
-		room = make([]byte, 2*len(c.In))
+// Room returns the part of the input buffer that follows the input, of at least a byte. If there is
+// none, it moves what was not consumed to the front of the buffer, or into a buffer twice as large.
+func (c *Conn) Room() []byte {
+	switch {
+	case c.Next == c.End:
+		c.Next, c.End = 0, 0
+	case c.End == len(c.In):
+		room := c.In
+		if c.Next == 0 {
+			room = make([]byte, 2*len(c.In))
+		}
+		c.Next, c.End, c.In = 0, copy(room, c.In[c.Next:c.End]), room
 	}
-	c.End = copy(room, c.In[c.Next:c.End])
-	c.Next = 0
-	c.In = room
+	return c.In[c.End:]
 }
 
 // UnknownDeadline returns a ReadDeadline that equals no other, so that the next deadline is always

@@ -48,7 +48,7 @@ func (s *Session) Buffered() int { return cap(s.input.partial) + cap(s.input.blo
 func (s *Session) HoldsOutputBuffer() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return cap(s.output.out)+cap(s.output.spare) > 0 || s.output.lent != nil
+	return cap(s.output.out)+cap(s.output.sending) > 0 || s.output.lent != nil
 }
 
 // AppendWaiting adds streams that wait for bytes of DATA, in the notation "id:urgency" or

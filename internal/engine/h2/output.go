@@ -10,17 +10,15 @@ import (
 type outputState struct {
 	out       []byte     // complete frames
 	replies   int        // how many bytes of out are not of responses, but caused by the client's frames
-	sending   []byte     // frames that a goroutine sends now; nil if none does
-	spare     []byte     // an empty buffer
+	sending   []byte     // the frames before those of out
+	sent      int        // how many bytes of sending the connection has accepted
 	lent      *outBuffer // from Config.buffers, while the session is not idle
-	unsent    []byte     // the part of a buffer that the connection did not accept
-	base      []byte     // the buffer that unsent is the end of
-	isSending bool
-	isOver    bool      // carrier.End was called
-	stalledAt time.Time // since when the connection has accepted nothing; zero if it does
-	failed    error     // why nothing more can be sent
-	reserved  int       // bytes of DATA that streams may append; see Stream.reserve
-	waiting   []*Stream // that wait for windows or for room
+	isSending bool       // a goroutine sends
+	isOver    bool       // carrier.End was called
+	stalledAt time.Time  // since when the connection has accepted nothing; zero if it does
+	failed    error      // why nothing more can be sent
+	reserved  int        // bytes of DATA that streams may append; see Stream.reserve
+	waiting   []*Stream  // that wait for windows or for room
 }
 
 const (
@@ -37,9 +35,9 @@ const (
 )
 
 // pendingLocked returns how many bytes wait.
-func (o *outputState) pendingLocked() int {
-	return len(o.out) + len(o.sending) + len(o.unsent) + o.reserved
-}
+func (o *outputState) pendingLocked() int { return o.unsentLocked() + o.reserved }
+
+func (o *outputState) unsentLocked() int { return len(o.out) + len(o.sending) - o.sent }
 
 // reply sets the output to out, which is the output with replies to the client's frames.
 func (o *outputState) reply(out []byte) { o.replies, o.out = o.replies+len(out)-len(o.out), out }
@@ -49,8 +47,8 @@ func (o *outputState) reply(out []byte) { o.replies, o.out = o.replies+len(out)-
 func (s *Session) Flush() {
 	s.mu.Lock()
 	o := &s.output
-	if o.isSending || len(o.out)+len(o.unsent) == 0 || o.failed != nil {
-		if !o.isSending && len(o.out)+len(o.unsent) == 0 && len(s.streams) == 0 {
+	if o.isSending || o.unsentLocked() == 0 || o.failed != nil {
+		if !o.isSending && o.unsentLocked() == 0 && len(s.streams) == 0 {
 			s.returnBufferLocked() // what arrived needed no reply
 		}
 		isOver, isClean := s.isOverLocked(), o.failed == nil
@@ -74,26 +72,23 @@ func (s *Session) Flush() {
 func (s *Session) send() {
 	o := &s.output
 	s.mu.Lock()
-	for {
-		if len(o.unsent) == 0 {
-			o.base, o.out, o.spare = o.out, o.spare[:0], nil
-			o.unsent, o.replies = o.base, 0
+	for o.failed == nil {
+		if o.sent == len(o.sending) {
+			poison.Fill(o.sending)
+			o.sending, o.out, o.sent, o.replies = o.out, o.sending[:0], 0, 0
 		}
-		if len(o.unsent) == 0 || o.failed != nil {
-			o.spare, o.base, o.unsent = o.base[:0], nil, nil
+		if len(o.sending) == 0 {
 			break
 		}
-		o.sending, o.unsent = o.unsent, nil
 		s.mu.Unlock()
-		n, err := s.carrier.Send(o.sending)
+		n, err := s.carrier.Send(o.sending[o.sent:])
 		s.mu.Lock()
-		rest := o.sending[n:]
-		o.sending = nil
+		o.sent += n
 		if err != nil {
 			o.failed = err
 			s.phase = phaseEnded
 			ended := s.endStreamsLocked(errClientLeft)
-			o.out, o.spare, o.base = nil, nil, nil
+			o.out, o.sending, o.sent = nil, nil, 0
 			s.mu.Unlock()
 			cancelAll(ended)
 			s.mu.Lock()
@@ -102,21 +97,17 @@ func (s *Session) send() {
 		if n > 0 {
 			o.stalledAt = time.Time{}
 		}
-		if len(rest) > 0 {
-			o.unsent = rest
+		s.grantLocked()
+		if o.sent < len(o.sending) {
 			if o.stalledAt.IsZero() {
 				o.stalledAt = time.Now()
 			}
 			o.isSending = false
-			s.grantLocked()
 			s.mu.Unlock()
 			s.carrier.AwaitRoom()
 			s.carrier.Update() // the client must accept more in time
 			return
 		}
-		poison.Fill(o.base)
-		o.spare, o.base = o.base[:0], nil
-		s.grantLocked()
 	}
 	if len(s.streams) == 0 {
 		s.returnBufferLocked()
@@ -133,20 +124,20 @@ func (s *Session) send() {
 func (s *Session) returnBufferLocked() {
 	o := &s.output
 	b := o.out
-	if cap(b) < cap(o.spare) {
-		b = o.spare
+	if cap(b) < cap(o.sending) {
+		b = o.sending
 	}
 	if o.lent != nil && cap(b) >= firstOut && cap(b) <= keptOut {
 		o.lent.b = b[:0]
 		s.config.buffers.Put(o.lent)
 	}
-	o.lent, o.out, o.spare = nil, nil, nil
+	o.lent, o.out, o.sending, o.sent = nil, nil, nil, 0
 }
 
 // isOverLocked reports, once, that the session has ended and nothing is left to send.
 func (s *Session) isOverLocked() bool {
 	o := &s.output
-	isOver := s.phase == phaseEnded && !o.isSending && !o.isOver && (o.failed != nil || len(o.out)+len(o.unsent) == 0)
+	isOver := s.phase == phaseEnded && !o.isSending && !o.isOver && (o.failed != nil || o.unsentLocked() == 0)
 	if isOver {
 		o.isOver, s.endingAt = true, time.Now()
 	}

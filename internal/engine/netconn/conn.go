@@ -14,6 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/engine/reuse"
 )
 
 // Config holds the settings of one Serve call that concern connections with a goroutine.
@@ -27,7 +28,7 @@ type Config struct {
 	HandshakeTimeout time.Duration
 	ServesHTTP1      bool
 	HTTP2            *h2.Config
-	Streams          *StreamWorkers
+	Streams          *reuse.Workers[*h2.Stream]
 
 	conns sync.Pool // of *exchange.Conn
 }
@@ -49,10 +50,7 @@ type Conn struct {
 	secured       time.Time // when the TLS handshake ended; zero without one
 	requests      int       // counted by CountRequest
 	number        connection.Number
-	state         atomic.Uint32 // an http.ConnState; see state.go
-	inEndHook     atomic.Bool   // the ConnState hook runs for StateIdle or StateClosed
-	isOverdue     atomic.Bool   // it also did when Shutdown last looked
-	isHijacked    bool
+	state         connState
 	watch         *departureWatch
 	sendDeadlines sendDeadlines
 	session       atomic.Pointer[h2.Session] // of HTTP/2
@@ -104,7 +102,7 @@ func (c *Conn) serve() {
 // close ends the connection after a return, a handler's panic, or runtime.Goexit in a handler.
 func (c *Conn) close() {
 	c.conn.AbortExchange(recover())
-	if !c.isHijacked {
+	if !c.state.is(http.StateHijacked) {
 		c.conn.Linger()
 		if tc, ok := c.NetConn.(*tls.Conn); ok {
 			c.prepareClose(tc)
@@ -171,7 +169,6 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c.isHijacked = true
 	c.conn.ReleaseBuffer()
 	c.setState(http.StateHijacked)
 	c.config.Untrack(c)

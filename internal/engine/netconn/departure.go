@@ -29,15 +29,12 @@ func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 		x.Abort()
 		return
 	}
-	if c.conn.End == len(c.conn.In) {
-		c.conn.MakeRoom()
-	}
 	w := &departureWatch{stopped: make(chan struct{})}
 	c.watch = w
 	// ReadTimeout and a handler's deadline limit reading the request, which is complete.
 	_ = c.NetConn.SetReadDeadline(time.Time{})
 	c.conn.ReadDeadline = time.Time{}
-	room, nc := c.conn.In[c.conn.End:], c.NetConn
+	room, nc := c.conn.Room(), c.NetConn
 	go func() {
 		defer close(w.stopped)
 		for again := true; again; again = x.Extras != nil && w.received < len(room) {

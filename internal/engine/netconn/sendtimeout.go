@@ -5,8 +5,10 @@ import (
 	"io"
 	"net"
 	"os"
-	"sync/atomic"
+	"sync"
 	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
 // A send timeout limits how long the client may accept none of the bytes that are being sent. It
@@ -27,19 +29,17 @@ const (
 
 // sendDeadlines are the two deadlines for the writes of a Conn. The earlier one is in effect.
 type sendDeadlines struct {
-	fixed atomic.Int64 // set by WriteTimeout or a handler, in Unix nanoseconds; 0 for none
-	// set by the send timeout, in Unix nanoseconds; 0 if fixed is in effect, -1 if unknown
-	moving atomic.Int64
+	mu     sync.Mutex
+	fixed  time.Time // set by WriteTimeout or a handler; zero for none
+	moving time.Time // set by the send timeout; zero if fixed is in effect
 }
 
 // SetWriteDeadline implements exchange.Transport.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	fixed := int64(0)
-	if !t.IsZero() {
-		fixed = max(1, t.UnixNano())
-	}
-	c.sendDeadlines.fixed.Store(fixed)
-	c.sendDeadlines.moving.Store(0)
+	s := &c.sendDeadlines
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fixed, s.moving = t, time.Time{}
 	_ = c.NetConn.SetWriteDeadline(t)
 	return nil
 }
@@ -47,38 +47,24 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 // extendDeadline moves the write deadline to timeout from now, unless the fixed one is earlier.
 func (c *Conn) extendDeadline(timeout time.Duration) {
 	s := &c.sendDeadlines
-	if timeout == 0 && s.moving.Load() == 0 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if timeout == 0 && s.moving.IsZero() {
 		return // before reading the clock, which is a twentieth of a request in memory
 	}
-	for {
-		fixed, moving := s.fixed.Load(), s.moving.Load()
-		by := time.Now().Add(timeout)
-		if timeout == 0 || fixed != 0 && fixed < by.UnixNano() {
-			if moving == 0 {
-				return
-			}
-			by = deadlineOf(fixed)
-			s.moving.Store(0)
-		} else {
-			if moving != 0 && by.UnixNano()-moving <= int64(timeout/sendSlack) {
-				return
-			}
-			s.moving.Store(by.UnixNano())
-		}
-		_ = c.NetConn.SetWriteDeadline(by)
-		if s.fixed.Load() == fixed { // otherwise it was set meanwhile, perhaps to end this write
+	by := time.Now().Add(timeout)
+	switch {
+	case timeout > 0 && (s.fixed.IsZero() || !s.fixed.Before(by)):
+		if by.Sub(s.moving) <= timeout/sendSlack {
 			return
 		}
-		s.moving.Store(-1)
+		s.moving = by
+	case s.moving.IsZero():
+		return
+	default:
+		by, s.moving = s.fixed, time.Time{}
 	}
-}
-
-// deadlineOf returns the time for a value of sendDeadlines.fixed.
-func deadlineOf(own int64) time.Time {
-	if own == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, own)
+	_ = c.NetConn.SetWriteDeadline(by)
 }
 
 // canResume reports whether a write that timed out may continue, because the client has accepted n
@@ -87,12 +73,13 @@ func (c *Conn) canResume(n int64, err error) bool {
 	if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	fixed := c.sendDeadlines.fixed.Load()
-	if fixed != 0 && !time.Now().Before(deadlineOf(fixed)) {
+	s := &c.sendDeadlines
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.fixed.IsZero() && !time.Now().Before(s.fixed) {
 		return false
 	}
-	// so that the next write sets it again
-	c.sendDeadlines.moving.CompareAndSwap(c.sendDeadlines.moving.Load(), -1)
+	s.moving = exchange.UnknownDeadline() // so that the next write sets it again
 	return true
 }
 

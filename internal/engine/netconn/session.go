@@ -88,7 +88,7 @@ func (h *http2Carrier) serve() {
 	for {
 		if s.Receive(received) {
 			for st := s.Next(); st != nil; st = s.Next() {
-				c.config.Streams.serve(st)
+				c.config.Streams.Run(st)
 			}
 		}
 		s.Flush()
@@ -161,7 +161,7 @@ func (h *http2Carrier) Update() {
 }
 
 func (h *http2Carrier) setIdle() {
-	if h.conn.state.CompareAndSwap(uint32(http.StateActive), uint32(http.StateIdle)) {
+	if h.conn.state.move(http.StateActive, http.StateIdle) {
 		h.conn.CallStateHook(http.StateIdle)
 	}
 }
@@ -170,7 +170,7 @@ func (h *http2Carrier) setIdle() {
 func (h *http2Carrier) Activate() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.conn.state.CompareAndSwap(uint32(http.StateIdle), uint32(http.StateActive)) {
+	if h.conn.state.move(http.StateIdle, http.StateActive) {
 		h.conn.CallStateHook(http.StateActive)
 	}
 }

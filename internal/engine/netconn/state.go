@@ -3,12 +3,13 @@ package netconn
 import (
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
-// States of a Conn (http.ConnState):
+// connState is the state of a Conn, in one word: an http.ConnState, and flags.
 //
 //	new ──request──▶ active ──response──▶ idle ──request──▶ active
 //	active ──Hijack──▶ hijacked
@@ -17,6 +18,31 @@ import (
 // Shutdown closes a connection that is idle, or that is new for longer than NewGrace. The serving
 // goroutine makes it active when a request arrives. Both claim it by a compare-and-swap of the
 // state, so that no request begins on a connection that is being closed.
+type connState struct{ word atomic.Uint32 }
+
+const (
+	stateMask      = 7
+	flagInHook     = 8  // the ConnState hook runs for StateIdle or StateClosed
+	flagWasOverdue = 16 // it also did when Shutdown last looked
+)
+
+func (s *connState) is(state http.ConnState) bool { return s.word.Load()&stateMask == uint32(state) }
+
+// move changes the state, unless it is another one than from.
+func (s *connState) move(from, to http.ConnState) bool {
+	for word := s.word.Load(); word&stateMask == uint32(from); word = s.word.Load() {
+		if s.word.CompareAndSwap(word, word&^stateMask|uint32(to)) {
+			return true
+		}
+	}
+	return false
+}
+
+// isHookOverdue reports whether the hook has been running for StateIdle since Shutdown last looked.
+// The request that has arrived meanwhile is then lost, as with net/http.
+func (s *connState) isHookOverdue() bool {
+	return s.word.Load()&flagInHook != 0 && s.word.Or(flagWasOverdue)&flagWasOverdue != 0
+}
 
 // ClaimForClosing claims a connection that waits for a request. It reports whether it did. isQuiet
 // reports whether nothing has arrived on a connection.
@@ -26,32 +52,29 @@ func (c *Conn) ClaimForClosing(isQuiet func(net.Conn) bool) bool {
 		s.Flush()
 		return false
 	}
-	if c.state.Load() == uint32(http.StateIdle) && !isQuiet(c.NetConn) && !c.isHookOverdue() {
+	if c.state.is(http.StateIdle) && !isQuiet(c.NetConn) && !c.state.isHookOverdue() {
 		return false // the goroutine is about to read a request
 	}
-	if c.state.CompareAndSwap(uint32(http.StateIdle), uint32(http.StateClosed)) {
+	if c.state.move(http.StateIdle, http.StateClosed) {
 		return true
 	}
-	return time.Since(c.opened) > exchange.NewGrace &&
-		c.state.CompareAndSwap(uint32(http.StateNew), uint32(http.StateClosed))
+	return time.Since(c.opened) > exchange.NewGrace && c.state.move(http.StateNew, http.StateClosed)
 }
 
 // claimNew claims a new connection that will speak a protocol other than HTTP/1. It does not call
 // the ConnState hook.
 func (c *Conn) claimNew() bool {
-	return c.state.CompareAndSwap(uint32(http.StateNew), uint32(http.StateActive))
+	return c.state.move(http.StateNew, http.StateActive)
 }
 
 // becomeActive is called when the first bytes of a request have arrived. It reports false if the
 // connection is being closed.
 func (c *Conn) becomeActive() bool {
-	for _, from := range []http.ConnState{http.StateIdle, http.StateNew} {
-		if c.state.CompareAndSwap(uint32(from), uint32(http.StateActive)) {
-			c.CallStateHook(http.StateActive)
-			return true
-		}
+	isClaimed := c.state.move(http.StateIdle, http.StateActive) || c.state.move(http.StateNew, http.StateActive)
+	if isClaimed {
+		c.CallStateHook(http.StateActive)
 	}
-	return false
+	return isClaimed
 }
 
 // becomeIdle is called when a response is complete. It reports false if connections are not kept.
@@ -63,26 +86,23 @@ func (c *Conn) becomeIdle() bool {
 // setState sets the state and calls the ConnState hook. With StateIdle and StateClosed the hook may
 // wait for Shutdown.
 func (c *Conn) setState(s http.ConnState) {
-	c.state.Store(uint32(s))
+	word := uint32(s)
 	if c.config.ConnState == nil {
+		c.state.word.Store(word)
 		return
 	}
-	c.isOverdue.Store(false)
-	c.inEndHook.Store(s == http.StateIdle || s == http.StateClosed)
+	if s == http.StateIdle || s == http.StateClosed {
+		word |= flagInHook
+	}
+	c.state.word.Store(word)
 	c.CallStateHook(s)
-	c.inEndHook.Store(false)
-}
-
-// isHookOverdue reports whether the hook has been running for StateIdle since Shutdown last looked.
-// The request that has arrived meanwhile is then lost, as with net/http.
-func (c *Conn) isHookOverdue() bool {
-	return c.inEndHook.Load() && !c.isOverdue.CompareAndSwap(false, true)
+	c.state.word.And(stateMask)
 }
 
 // HoldsUpShutdown reports whether Shutdown waits for the connection. It does not if the connection
 // is closed and the hook has not returned.
 func (c *Conn) HoldsUpShutdown() bool {
-	return c.state.Load() != uint32(http.StateClosed) || !c.inEndHook.Load()
+	return c.state.word.Load()&^flagWasOverdue != uint32(http.StateClosed)|flagInHook
 }
 
 // CallStateHook calls the ConnState hook, if there is one.

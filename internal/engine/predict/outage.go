@@ -2,6 +2,7 @@ package predict
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,6 +19,7 @@ const (
 
 // Outages decides when there is an outage.
 type Outages struct {
+	isOn     atomic.Bool
 	recent   []stall // at most one for each slot
 	until    time.Time
 	duration time.Duration // of the last outage
@@ -28,8 +30,18 @@ type stall struct {
 	at   time.Time
 }
 
+// IsOn reports whether there is an outage: no handler should run on a loop. Any goroutine may call
+// it.
+func (o *Outages) IsOn() bool { return o.isOn.Load() }
+
 // Update records the slots that have stalled and reports whether there is an outage.
 func (o *Outages) Update(now time.Time, stalled []SlotID) bool {
+	isOn := o.update(now, stalled)
+	o.isOn.Store(isOn)
+	return isOn
+}
+
+func (o *Outages) update(now time.Time, stalled []SlotID) bool {
 	if now.Before(o.until) {
 		return true
 	}

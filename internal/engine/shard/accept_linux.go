@@ -50,29 +50,25 @@ type acceptor struct {
 	config *Config
 	closed <-chan struct{} // closed when the server closes the listener
 	raw    syscall.RawConn // of the listening socket
-	isTCP  bool
-	ended  chan error // a shard has stopped accepting: why, or nil; holds one
-	id     int        // under which loops report the listening socket; negative
+	ended  chan error      // a shard has stopped accepting: why, or nil; holds one
+	id     int             // under which loops report the listening socket; negative
 
 	// Owned by Serve's goroutine.
 	lastAccept time.Time // when package net accepted
 	failed     error     // after connections were accepted; the next accept returns it
-	hasOptions bool
-	left       int // connections that only package net may accept, because they lack options
+	left       int       // connections that only package net may accept, because they lack options
 
 	mu          sync.Mutex // held while shards accept; guards the rest
 	isShared    bool       // shards accept
 	isBlocking  bool       // the listening socket would block a loop
-	relay       int        // by which loops report the listening socket
-	hasRelay    bool       // relay is open
+	relay       int        // by which loops report the listening socket; -1 for none
 	holder      int        // index of a shard
 	turn        int        // connections accepted by the holder
 	burst       int        // connections to accept at once
 	total       uint64     // connections accepted by shards
 	options     poll.AcceptedOptions
+	inherited   inheritance
 	isMultipath bool // connections may be of multipath TCP
-	isVerified  bool // a connection was checked
-	setsEach    bool // connections do not inherit the options
 	zone        zoneCache
 
 	// The connections of a burst.
@@ -81,6 +77,18 @@ type acceptor struct {
 	batch       [turnAccepts]acceptedConn
 	err         error
 }
+
+// inheritance is whether connections inherit the options that package net sets:
+//
+//	unset ──copyOptions──▶ unverified ──a connection──▶ inherited, or setEach
+type inheritance uint8
+
+const (
+	unset      inheritance = iota // the listening socket does not have them yet
+	unverified                    // it has, and no connection was checked
+	inherited
+	setEach // connections do not inherit them
+)
 
 // acceptedConn is a new connection.
 type acceptedConn struct {
@@ -97,13 +105,13 @@ type zoneCache struct {
 
 // newAcceptor returns nil if the listener is not a socket of package net.
 func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
-	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1)}
+	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1), relay: -1}
 	var err error
 	switch l := p.Listener.(type) {
 	case *net.TCPListener:
-		a.isTCP = true
 		a.raw, err = l.SyscallConn()
 	case *net.UnixListener:
+		a.inherited = inherited // there are none
 		a.raw, err = l.SyscallConn()
 	default:
 		return nil
@@ -146,8 +154,7 @@ func (a *acceptor) accept() error {
 	now := time.Now()
 	arriveFast := now.Sub(a.lastAccept) < quietInterval
 	a.lastAccept = now
-	if a.isTCP && !a.hasOptions {
-		a.hasOptions = true
+	if a.inherited == unset {
 		a.copyOptions(nc)
 	} else if a.left > 0 {
 		a.left--
@@ -175,8 +182,7 @@ func (a *acceptor) copyOptions(first net.Conn) {
 		err = conn.Control(func(fd uintptr) { a.options, failed = poll.ReadAcceptedOptions(int(fd)) })
 	}
 	if err = errors.Join(err, failed); err != nil {
-		a.hasOptions = false // the connection has ended; the next one may do
-		a.left = 1
+		a.left = 1 // the connection has ended; the next one may do
 		return
 	}
 	queued := 0
@@ -186,7 +192,9 @@ func (a *acceptor) copyOptions(first net.Conn) {
 			queued, failed = poll.QueuedConnections(int(fd))
 		}
 	})
-	a.setsEach = errors.Join(err, failed) != nil
+	if a.inherited = unverified; errors.Join(err, failed) != nil {
+		a.inherited = setEach
+	}
 	a.left = queued + runtime.NumCPU()
 }
 
@@ -198,7 +206,7 @@ func (a *acceptor) share() bool {
 	case <-a.ended: //nolint:errcheck // it was that of the last time
 	default:
 	}
-	a.holder %= int(a.group.active.Load())
+	a.holder %= a.group.shards.Load().active
 	a.burst = 1
 	isShared := !a.isBlocking && a.makeRelay() && a.addRelay(a.holder)
 	a.isShared = isShared
@@ -214,8 +222,7 @@ func (a *acceptor) share() bool {
 func (a *acceptor) makeRelay() bool {
 	var failed error
 	err := a.raw.Control(func(fd uintptr) { a.relay, failed = poll.NewRelay(int(fd)) })
-	a.hasRelay = err == nil && failed == nil
-	return a.hasRelay
+	return err == nil && failed == nil
 }
 
 // watch waits until shards should no longer accept. It returns the error of a shard. Accept reports
@@ -254,9 +261,9 @@ func (a *acceptor) reclaim() {
 		a.isShared = false
 		a.removeRelay(a.holder)
 	}
-	if a.hasRelay {
-		a.hasRelay = false
+	if a.relay >= 0 {
 		_ = poll.Close(a.relay)
+		a.relay = -1
 	}
 	a.mu.Unlock()
 	a.group.acceptors.remove(a)
@@ -299,7 +306,7 @@ func (a *acceptor) acceptOn(s *shard) {
 		return // an old event
 	}
 	g := a.group
-	active := int(g.active.Load())
+	active := g.shards.Load().active
 	if s.index >= active {
 		a.passTo(0)
 		return
@@ -341,16 +348,14 @@ func (a *acceptor) acceptOn(s *shard) {
 
 // completeOptions sets the options of a connection that has not inherited them.
 func (a *acceptor) completeOptions(fd int) {
-	if !a.isTCP {
-		return
-	}
 	isMultipath := a.isMultipath && poll.IsMultipath(fd)
-	if !isMultipath && !a.isVerified && !a.setsEach {
-		a.isVerified = true
-		inherited, err := poll.ReadAcceptedOptions(fd)
-		a.setsEach = err != nil || inherited != a.options
+	if !isMultipath && a.inherited == unverified {
+		a.inherited = inherited
+		if options, err := poll.ReadAcceptedOptions(fd); err != nil || options != a.options {
+			a.inherited = setEach
+		}
 	}
-	if isMultipath || a.setsEach {
+	if isMultipath || a.inherited == setEach {
 		_ = a.options.Set(fd) // package net ignores the errors, too
 	}
 }
@@ -376,11 +381,11 @@ func (a *acceptor) passFromStalled(all observations) {
 		return
 	}
 	defer a.mu.Unlock()
-	if !a.isShared || a.holder >= len(all) || !all[a.holder].isStalled {
+	if !a.isShared || a.holder >= len(all) || all[a.holder].work != isHeldUp {
 		return
 	}
-	for i, other := range all[:min(len(all), int(a.group.active.Load()))] {
-		if !other.isServing {
+	for i, other := range all[:min(len(all), a.group.shards.Load().active)] {
+		if other.work == waits {
 			a.passTo(i)
 			return
 		}

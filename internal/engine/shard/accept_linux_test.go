@@ -116,7 +116,7 @@ func TestStuckShardPassesListenerOn(t *testing.T) {
 		if holder() != before {
 			t.Fatal("a shard that is not stuck passes the listener on")
 		}
-		all[before] = observation{isServing: true, isStalled: true}
+		all[before] = observation{work: isHeldUp}
 		a.passFromStalled(all)
 		if holder() != before {
 			break

@@ -20,7 +20,7 @@ func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	}
 	var k *shardConn
 	s.server.group.conns.each(func(found *shardConn) { k = found })
-	for start := time.Now(); !k.state.CompareAndSwap(stateWaiting, stateServed); time.Sleep(time.Millisecond) {
+	for start := time.Now(); !k.state.move(stateWaiting, stateServed); time.Sleep(time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Fatal("the connection does not wait")
 		}

@@ -23,20 +23,18 @@ const (
 
 // shardLoad is how busy a shard is. The shard's leader writes it.
 type shardLoad struct {
-	busy      atomic.Int64          // a time.Duration: that of all turns that have ended
-	turnBegan atomic.Int64          // an instant; 0 while the loop waits
-	relief    atomic.Pointer[shard] // receives connections until the turn ends; set by the balancer
+	// the time.Duration of all turns that have ended; during a turn, minus the instant of its
+	// beginning, and so negative
+	busy   atomic.Int64
+	relief atomic.Pointer[shard] // receives connections until the turn ends; set by the balancer
 }
 
 // beginTurn is called when the loop has reported events.
-func (l *shardLoad) beginTurn(now instant) { l.turnBegan.Store(int64(now)) }
+func (l *shardLoad) beginTurn(now instant) { l.busy.Store(l.busy.Load() - int64(now)) }
 
 // endTurn is called when all events have been served.
 func (l *shardLoad) endTurn(now instant) {
-	if began := l.turnBegan.Load(); began != 0 {
-		l.busy.Store(l.busy.Load() + int64(now) - began)
-		l.turnBegan.Store(0)
-	}
+	l.busy.Store(int64(l.total(now)))
 	if l.relief.Load() != nil {
 		l.relief.Store(nil)
 	}
@@ -44,11 +42,11 @@ func (l *shardLoad) endTurn(now instant) {
 
 // total returns how long the shard has been busy.
 func (l *shardLoad) total(now instant) time.Duration {
-	total := l.busy.Load()
-	if began := l.turnBegan.Load(); began != 0 {
-		total += int64(now) - began
+	busy := l.busy.Load()
+	if busy < 0 {
+		busy += int64(now)
 	}
-	return time.Duration(total)
+	return time.Duration(busy)
 }
 
 // balancer compares the shards of a group.
@@ -64,7 +62,7 @@ func (b *balancer) check(g *Group, now time.Time) {
 		return
 	}
 	b.checked = now
-	shards := g.allShards()
+	shards, active := g.allShards(), g.shards.Load().active
 	busiest, idlest, most, least := -1, -1, time.Duration(-1), elapsed
 	for i, s := range shards {
 		total := s.load.total(g.instant(now))
@@ -76,7 +74,7 @@ func (b *balancer) check(g *Group, now time.Time) {
 		if busy > most {
 			busiest, most = i, busy
 		}
-		if busy < least && i < int(g.active.Load()) {
+		if busy < least && i < active {
 			idlest, least = i, busy
 		}
 	}
@@ -129,6 +127,6 @@ func (k *shardConn) moveTo(to *shard) bool {
 		return true
 	}
 	k.place.Store(from)
-	k.isAdded.Store(false)
+	k.state.set(flagAdded, false)
 	return k.addToLoopLocked() == nil
 }

@@ -149,8 +149,7 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 		epoch := time.Now()
 		g := &Group{epoch: epoch}
 		shards := []*shard{{group: g}, {group: g}}
-		g.shards.Store(&shards)
-		g.active.Store(2)
+		g.shards.Store(&shardList{shards, 2})
 		var b balancer
 		b.check(g, epoch.Add(time.Minute)) // the first interval
 		b.check(g, epoch.Add(time.Minute+balanceInterval))

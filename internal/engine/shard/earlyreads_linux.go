@@ -31,7 +31,7 @@ func (e *earlyReads) isWorthwhile() bool {
 
 // noteServed records that the first request of a connection was served.
 func (e *earlyReads) noteServed(k *shardConn) {
-	if !k.isAdded.Load() && e.misses.Load() > 0 {
+	if !k.state.has(flagAdded) && e.misses.Load() > 0 {
 		e.misses.Store(0)
 	}
 }

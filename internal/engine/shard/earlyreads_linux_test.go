@@ -21,7 +21,7 @@ func TestEarlyReadsThatFindNothingEnd(t *testing.T) {
 		t.Errorf("%d early reads, want 10", tries)
 	}
 	early, late := new(shardConn), new(shardConn)
-	late.isAdded.Store(true)
+	late.state.set(flagAdded, true)
 	if e.noteServed(late); e.isWorthwhile() {
 		t.Error("a request that has arrived late makes early reads worthwhile")
 	}

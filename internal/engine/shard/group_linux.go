@@ -30,16 +30,21 @@ type Group struct {
 	openConns   atomic.Int64
 	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
 	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
-	shedFrom    atomic.Int32  // the descriptor at which shedIdle looks first
+	shedding    sync.Mutex
+	shedFrom    int // the descriptor at which shedIdle looks first; guarded by shedding
 	sweepSoon   chan struct{}
 	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
 	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
 
-	shards    atomic.Pointer[[]*shard] // replaced when shards are added; shards are never removed
-	active    atomic.Int32             // the first shards, one for each P, receive new connections
-	growing   sync.Mutex               // held to add shards and placements, and to stop
-	isStopped bool                     // reports that stopped is closed
-	stopped   chan struct{}
+	shards  atomic.Pointer[shardList]
+	growing sync.Mutex // held to add shards and placements, and to stop
+	stopped chan struct{}
+}
+
+// shardList is replaced when GOMAXPROCS changes. Shards are never removed.
+type shardList struct {
+	all    []*shard
+	active int // the first ones, one for each P, receive new connections
 }
 
 // NewGroup starts the shards of a server. unused is called whenever the last connection has ended.
@@ -47,7 +52,7 @@ func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
 	g := &Group{server: server, unused: unused, epoch: time.Now().Add(-1), stopped: make(chan struct{})}
 	g.guard.wakeup = make(chan struct{}, 1)
 	g.sweepSoon = make(chan struct{}, 1)
-	g.shards.Store(new([]*shard))
+	g.shards.Store(new(shardList))
 	if err := g.grow(); err != nil {
 		g.Stop()
 		return nil, err
@@ -58,32 +63,34 @@ func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
 }
 
 // allShards returns the current shards.
-func (g *Group) allShards() []*shard { return *g.shards.Load() }
+func (g *Group) allShards() []*shard { return g.shards.Load().all }
 
 // grow adds shards if GOMAXPROCS has grown: it follows the limits of a container while the program
 // runs. If GOMAXPROCS has shrunk, the last shards receive no new connections.
 func (g *Group) grow() error {
 	want := runtime.GOMAXPROCS(0)
-	if int(g.active.Load()) == want {
+	if g.shards.Load().active == want {
 		return nil
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.isStopped {
+	if g.isStopped() {
 		return nil
 	}
-	shards := slices.Clone(g.allShards())
-	for len(shards) < want {
-		s, err := newShard(g, len(shards))
+	for list := *g.shards.Load(); ; {
+		if len(list.all) >= want {
+			list.active = want
+			g.shards.Store(&list)
+			return nil
+		}
+		s, err := newShard(g, len(list.all))
 		if err != nil {
 			return err
 		}
 		go newRunner(s).run(job{})
-		shards = append(shards, s)
-		g.shards.Store(new(slices.Clone(shards)))
+		list.all = append(slices.Clone(list.all), s)
+		g.shards.Store(&shardList{list.all, list.active})
 	}
-	g.active.Store(int32(want))
-	return nil
 }
 
 // placement is a listener and a shard; its connections share it. Those with a context of their own
@@ -96,7 +103,7 @@ type placement struct {
 
 // nextPlacement returns the placement of the next connection that package net has accepted.
 func (g *Group) nextPlacement(p *Config) *placement {
-	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.active.Load())))
+	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.shards.Load().active)))
 }
 
 // placementAt returns a listener's placement on a shard.
@@ -212,6 +219,15 @@ func (g *Group) StopIfDone() {
 	}
 }
 
+func (g *Group) isStopped() bool {
+	select {
+	case <-g.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
 // Stop stops the shards. No connection is left on them.
 func (g *Group) Stop() {
 	if g == nil {
@@ -219,10 +235,9 @@ func (g *Group) Stop() {
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.isStopped {
+	if g.isStopped() {
 		return
 	}
-	g.isStopped = true
 	close(g.stopped)
 	for _, s := range g.allShards() {
 		s.stop()
@@ -253,7 +268,7 @@ func (g *Group) CloseAll() {
 		return
 	}
 	g.conns.each(func(k *shardConn) {
-		if k.state.CompareAndSwap(stateWaiting, stateClosed) {
+		if k.state.move(stateWaiting, stateClosed) {
 			_ = k.Close()
 			return
 		}

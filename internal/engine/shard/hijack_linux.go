@@ -42,7 +42,7 @@ func (k *shardConn) hijack() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.isAdded.Load() {
+	if k.state.has(flagAdded) {
 		if err := k.shard().loop.Remove(int(k.fd)); err != nil {
 			_ = nc.Close()
 			return nil, os.NewSyscallError("epoll_ctl", err)

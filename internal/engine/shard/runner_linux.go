@@ -213,8 +213,8 @@ func (r *runner) nextRequest(k *shardConn) {
 	if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
 		c.RequestStart = time.Now()
 	}
-	if k.isNew.Load() {
-		k.isNew.Store(false)
+	if k.state.has(flagNew) {
+		k.state.set(flagNew, false)
 		r.shard.early.noteServed(k)
 	}
 }
@@ -236,7 +236,7 @@ func (r *runner) endRequests(k *shardConn) outcome {
 
 // waitOnLoop makes the loop report input of k, of which nothing more has arrived.
 func (r *runner) waitOnLoop(k *shardConn) error {
-	if !k.isAdded.Load() {
+	if !k.state.has(flagAdded) {
 		r.shard.early.noteWaiting()
 	}
 	return k.addToLoop()
@@ -281,7 +281,7 @@ func (r *runner) runsOnLoop(k *shardConn, at predict.SlotID) bool {
 		return false
 	}
 	g := r.shard.group
-	return g.predictor.At(at).IsQuick() && !g.guard.outage.Load()
+	return g.predictor.At(at).IsQuick() && !g.guard.outages.IsOn()
 }
 
 // serveExchange runs a handler, on the loop or off it. It times all runs off the loop, and some
@@ -338,8 +338,8 @@ func (r *runner) attach(k *shardConn) *exchange.Conn {
 		if c.Config.ReadTimeout > 0 {
 			c.RequestStart = time.Now()
 		}
-	case k.hasPartialHead.Load():
-		k.hasPartialHead.Store(false)
+	case k.state.has(flagHead):
+		k.state.set(flagHead, false)
 		k.group().server.PartialHeads.Add(-1)
 	}
 	c.Template.TLS = k.attachTLS()
@@ -356,13 +356,7 @@ func (k *shardConn) receiveMore() error {
 		return poll.ErrAgain
 	}
 	c := k.conn
-	if c.Next == c.End {
-		c.Next, c.End = 0, 0
-	}
-	if c.End == len(c.In) {
-		c.MakeRoom()
-	}
-	room := c.In[c.End:]
+	room := c.Room()
 	n, err := k.receive(room)
 	if err != nil {
 		return err
@@ -371,7 +365,7 @@ func (k *shardConn) receiveMore() error {
 		return io.EOF
 	}
 	c.End += n
-	k.mayHaveInput = n == len(room) || k.inputEnded.Load() || k.tls != nil
+	k.mayHaveInput = n == len(room) || k.state.has(flagEnded) || k.tls != nil
 	return nil
 }
 
@@ -383,7 +377,7 @@ func (r *runner) park(k *shardConn) bool {
 	switch {
 	case c.Next < c.End || c.HasPartial:
 		deadline = k.keepHead()
-	case k.isNew.Load():
+	case k.state.has(flagNew):
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
 	case k.hasIdled():
 		deadline = k.waitDeadline()
@@ -392,7 +386,7 @@ func (r *runner) park(k *shardConn) bool {
 	}
 	k.setWaitDeadline(deadline)
 	k.servedBy = nil
-	if !k.hasPartialHead.Load() {
+	if !k.state.has(flagHead) {
 		k.giveBack()
 	}
 	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
@@ -405,7 +399,7 @@ func (r *runner) park(k *shardConn) bool {
 func (k *shardConn) keepHead() (deadline instant) {
 	c := k.conn
 	switch {
-	case k.isNew.Load():
+	case k.state.has(flagNew):
 		c.RequestStart = k.group().epoch.Add(time.Duration(k.ready()))
 	case c.RequestStart.IsZero():
 		c.RequestStart = time.Now()
@@ -414,7 +408,7 @@ func (k *shardConn) keepHead() (deadline instant) {
 	if k.conn = c.Shrink(); k.conn != c {
 		k.config().takeBack(c)
 	}
-	k.hasPartialHead.Store(true)
+	k.state.set(flagHead, true)
 	k.group().server.PartialHeads.Add(1)
 	return deadline
 }

@@ -51,7 +51,7 @@ func (r *runner) MayBlock() { r.giveUpLead() }
 // with it, or must be closed because the settings allow nothing else.
 func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 	c := k.conn
-	if !c.Config.ServesH2C || !k.isNew.Load() || c.Next == c.End {
+	if !c.Config.ServesH2C || !k.state.has(flagNew) || c.Next == c.End {
 		return outcomeServed, false
 	}
 	whole, partly := h2.BeginsPreface(c.In[c.Next:c.End])
@@ -78,7 +78,7 @@ func newShardSession(k *shardConn, state *tls.ConnectionState) *shardSession {
 	h := &shardSession{conn: k}
 	h.session = h2.New(k.config().HTTP2, h, state)
 	k.session.Store(h)
-	k.isNew.Store(false)
+	k.state.set(flagNew, false)
 	return h
 }
 
@@ -137,7 +137,7 @@ func (r *runner) receiveFrames(h *shardSession) error {
 		}
 		left -= n
 		h.session.Receive(room[:n]) // what arrives after the session's end is dropped
-		if n < len(room) && !k.inputEnded.Load() && k.tls == nil {
+		if n < len(room) && !k.state.has(flagEnded) && k.tls == nil {
 			return nil
 		}
 	}
@@ -315,7 +315,7 @@ func (h *shardSession) End(isClean bool) {
 
 // closeEnded closes the connection of an ended session. If a runner serves it, it finds the end.
 func (h *shardSession) closeEnded() {
-	if h.conn.state.CompareAndSwap(stateWaiting, stateClosed) {
+	if h.conn.state.move(stateWaiting, stateClosed) {
 		_ = h.conn.Close()
 		return
 	}
@@ -353,7 +353,7 @@ func (h *shardSession) expire() {
 	if at.IsZero() || time.Now().Before(at) {
 		return
 	}
-	if h.session.Expire() && h.conn.state.CompareAndSwap(stateWaiting, stateClosed) {
+	if h.session.Expire() && h.conn.state.move(stateWaiting, stateClosed) {
 		_ = h.conn.Close()
 		return
 	}

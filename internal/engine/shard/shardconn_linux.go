@@ -22,19 +22,14 @@ import (
 // The fields that each request uses come first, because each cache line is a miss if there are
 // thousands of connections. A test pins the whole size.
 type shardConn struct {
-	state          atomic.Uint32 // see states below
-	refs           atomic.Int32  // running calls on fd; Close makes it negative
-	fd             int32
-	inputEnded     atomic.Bool               // the loop has reported the end of the input
-	isNew          atomic.Bool               // no request has been served
-	hasDeadline    atomic.Bool               // a deadline is set
-	isAdded        atomic.Bool               // the loop reports events
-	hasPartialHead atomic.Bool               // it waits for the rest of a head
-	place          atomic.Pointer[placement] // changed only by the leader that serves it
-	remote         string                    // not part of a larger string, because handlers keep it
-	conn           *exchange.Conn            // while a runner serves it, or for a part of a head
-	servedBy       *runner                   // while a runner serves it
-	tls            *tlsLayer                 // nil for a connection without TLS
+	state    connState
+	refs     atomic.Int32 // running calls on fd; Close makes it negative
+	fd       int32
+	place    atomic.Pointer[placement] // changed only by the leader that serves it
+	remote   string                    // not part of a larger string, because handlers keep it
+	conn     *exchange.Conn            // while a runner serves it, or for a part of a head
+	servedBy *runner                   // while a runner serves it
+	tls      *tlsLayer                 // nil for a connection without TLS
 
 	session         atomic.Pointer[shardSession] // of HTTP/2
 	opened          instant
@@ -53,7 +48,7 @@ type shardConn struct {
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
 type instant int64
 
-// States of a shardConn:
+// connState is the state of a shardConn, in one word: who may use the connection, and flags.
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
 //	served ──park──▶ waiting ──claimForClosing──▶ closed
@@ -62,12 +57,48 @@ type instant int64
 // A loop claims a waiting connection when it has an event for it. If the connection is being
 // served, the claim only records the event. The runner finds it when it parks the connection, and
 // reads once more.
+type connState struct{ word atomic.Uint32 }
+
 const (
 	stateWaiting uint32 = iota
 	stateServed
 	stateServedEvent
 	stateClosed
+	stateMask = stateClosed
 )
+
+// Flags of a connState. The first two belong to the goroutine that serves the connection.
+const (
+	flagNew       = 4 << iota // no request has been served
+	flagHead                  // it waits for the rest of a head
+	flagEnded                 // the loop has reported the end of the input
+	flagAdded                 // the loop reports events
+	flagDeadlines             // a deadline is set
+)
+
+func (s *connState) is(state uint32) bool { return s.word.Load()&stateMask == state }
+
+func (s *connState) has(flag uint32) bool { return s.word.Load()&flag != 0 }
+
+func (s *connState) set(flag uint32, on bool) {
+	if on {
+		s.word.Or(flag)
+	} else {
+		s.word.And(^flag)
+	}
+}
+
+func (s *connState) close() { s.word.Or(stateClosed) } // whose bits are those of the mask
+
+// move changes the state, unless it is another one than from.
+func (s *connState) move(from, to uint32) bool {
+	for word := s.word.Load(); word&stateMask == from; word = s.word.Load() {
+		if s.word.CompareAndSwap(word, word&^stateMask|to) {
+			return true
+		}
+	}
+	return false
+}
 
 // waiters are the channels on which Read and Write wait.
 type waiters struct {
@@ -78,7 +109,7 @@ type waiters struct {
 func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
 	k.place.Store(h)
-	k.isNew.Store(true)
+	k.state.set(flagNew, true)
 	if h.config.TLS != nil {
 		k.tls = &tlsLayer{below: k}
 	}
@@ -97,7 +128,7 @@ func (k *shardConn) ready() instant {
 // addToLoop makes the loop report events, and input that has arrived before. A connection that ends
 // before it waits for anything needs no event. The caller serves the connection or has acquired it.
 func (k *shardConn) addToLoop() error {
-	if k.isAdded.Load() {
+	if k.state.has(flagAdded) {
 		return nil
 	}
 	k.mu.Lock() // a handler may wait in both directions
@@ -106,11 +137,11 @@ func (k *shardConn) addToLoop() error {
 }
 
 func (k *shardConn) addToLoopLocked() error {
-	if k.isAdded.Load() {
+	if k.state.has(flagAdded) {
 		return nil
 	}
 	err := k.shard().loop.Add(int(k.fd), int(k.fd), k.tag())
-	k.isAdded.Store(err == nil)
+	k.state.set(flagAdded, err == nil)
 	return err
 }
 
@@ -139,24 +170,17 @@ func (k *shardConn) group() *Group { return k.shard().group }
 // records the event.
 func (k *shardConn) claim(e poll.Event) bool {
 	if e.Ended {
-		k.inputEnded.Store(true)
-	}
-	if k.state.CompareAndSwap(stateWaiting, stateServed) {
-		return true
+		k.state.set(flagEnded, true)
 	}
 	for {
-		switch state := k.state.Load(); state {
-		case stateClosed:
+		switch {
+		case k.state.move(stateWaiting, stateServed):
+			return true
+		case k.state.is(stateClosed):
 			return false
-		case stateWaiting:
-			if k.state.CompareAndSwap(state, stateServed) {
-				return true
-			}
-		default:
-			if k.state.CompareAndSwap(state, stateServedEvent) {
-				k.notifyWaiters(e)
-				return false
-			}
+		case k.state.is(stateServedEvent) || k.state.move(stateServed, stateServedEvent):
+			k.notifyWaiters(e)
+			return false
 		}
 	}
 }
@@ -216,23 +240,19 @@ func (k *shardConn) checkDeparture() {
 // park makes the connection wait. It reports false if an event was recorded since the last read;
 // the caller then still serves it.
 func (k *shardConn) park() bool {
-	if k.state.CompareAndSwap(stateServed, stateWaiting) {
-		return true
-	}
-	k.state.Store(stateServed)
-	return false
+	return k.state.move(stateServed, stateWaiting) || !k.state.move(stateServedEvent, stateServed)
 }
 
 // setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
 // sweeper enforces it.
 func (k *shardConn) setWaitDeadline(deadline instant) {
-	if deadline == 0 && !k.hasDeadline.Load() {
+	if deadline == 0 && !k.state.has(flagDeadlines) {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.readDeadline, k.writeDeadline = deadline, 0
-	k.hasDeadline.Store(deadline != 0)
+	k.state.set(flagDeadlines, deadline != 0)
 }
 
 // waitDeadline returns the deadline of the last wait.
@@ -244,7 +264,7 @@ func (k *shardConn) waitDeadline() instant {
 
 // expire closes the connection if it waits and its deadline has passed.
 func (k *shardConn) expire(now instant) {
-	if !k.hasDeadline.Load() || k.state.Load() != stateWaiting {
+	if !k.state.has(flagDeadlines) || !k.state.is(stateWaiting) {
 		return
 	}
 	if h := k.session.Load(); h != nil {
@@ -254,7 +274,7 @@ func (k *shardConn) expire(now instant) {
 	k.mu.Lock()
 	passed := k.readDeadline != 0 && k.readDeadline <= now
 	k.mu.Unlock()
-	if !passed || !k.state.CompareAndSwap(stateWaiting, stateClosed) {
+	if !passed || !k.state.move(stateWaiting, stateClosed) {
 		return
 	}
 	if k.awaitsTLS() {
@@ -281,11 +301,11 @@ func (k *shardConn) claimForClosing() bool {
 		h.shutDown()
 		return false
 	}
-	if k.state.Load() != stateWaiting || k.hasPartialHead.Load() || !k.isQuiet() {
+	if !k.state.is(stateWaiting) || k.state.has(flagHead) || !k.isQuiet() {
 		return false
 	}
-	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.ready()) < exchange.NewGrace
-	return !tooNew && k.state.CompareAndSwap(stateWaiting, stateClosed)
+	tooNew := k.state.has(flagNew) && time.Duration(k.group().now()-k.ready()) < exchange.NewGrace
+	return !tooNew && k.state.move(stateWaiting, stateClosed)
 }
 
 // isQuiet reports whether nothing has arrived that was not read.
@@ -336,7 +356,7 @@ func (k *shardConn) Close() error {
 			return net.ErrClosed
 		}
 		if k.refs.CompareAndSwap(n, n+closedRefs) {
-			k.state.Store(stateClosed)
+			k.state.close()
 			k.wakeAll()
 			if h := k.session.Load(); h != nil {
 				h.session.Closed()
@@ -366,7 +386,7 @@ func (k *shardConn) closeFD() {
 		k.tls.end()
 	}
 	k.group().conns.remove(int(k.fd), k)
-	if k.hasPartialHead.Load() {
+	if k.state.has(flagHead) {
 		k.group().server.PartialHeads.Add(-1)
 		k.conn = nil
 	}
@@ -447,8 +467,8 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 		_ = k.addToLoop() // if this fails, the next wait does, too
 		k.release()
 	}
-	if c := k.conn; k.tls != nil && c.End == len(c.In) {
-		c.MakeRoom() // for what the watch receives
+	if k.tls != nil {
+		k.conn.Room() // for what the watch receives
 	}
 	k.watchedExchange.Store(x)
 	k.checkDeparture()

@@ -105,7 +105,7 @@ func (k *shardConn) send(pieces [][]byte) (written int, err error) {
 
 // deadlinePassed reports whether a deadline has passed.
 func (k *shardConn) deadlinePassed(deadline *instant) bool {
-	if !k.hasDeadline.Load() {
+	if !k.state.has(flagDeadlines) {
 		return false
 	}
 	k.mu.Lock()
@@ -332,7 +332,7 @@ func (k *shardConn) setDeadline(deadline *instant, t time.Time, side func(*waite
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	*deadline = k.group().instant(t)
-	k.hasDeadline.Store(k.readDeadline != 0 || k.writeDeadline != 0)
+	k.state.set(flagDeadlines, k.readDeadline != 0 || k.writeDeadline != 0)
 	if k.waiters != nil {
 		signal(side(k.waiters))
 	}

@@ -37,8 +37,10 @@ func (g *Group) shedIdle() {
 	var longest *shardConn
 	var waited time.Duration
 	n := 0
-	for fd, k := range g.conns.from(int(g.shedFrom.Load())) {
-		if k.state.Load() != stateWaiting {
+	g.shedding.Lock()
+	defer g.shedding.Unlock()
+	for fd, k := range g.conns.from(g.shedFrom) {
+		if !k.state.is(stateWaiting) {
 			continue
 		}
 		if h := k.session.Load(); h != nil && !h.session.IsIdle() {
@@ -48,11 +50,11 @@ func (g *Group) shedIdle() {
 			longest, waited = k, w
 		}
 		if n++; n == sample {
-			g.shedFrom.Store(int32(fd + 1))
+			g.shedFrom = fd + 1
 			break
 		}
 	}
-	if longest != nil && longest.state.CompareAndSwap(stateWaiting, stateClosed) {
+	if longest != nil && longest.state.move(stateWaiting, stateClosed) {
 		_ = longest.Close()
 	}
 }

@@ -35,7 +35,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 		ours, _ := socketPair(t)
 		k := placeConn(s.group, place, ours)
 		if i < busy {
-			k.state.Store(stateServed)
+			k.state.move(stateWaiting, stateServed)
 		}
 		all = append(all, k)
 	}
@@ -46,7 +46,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 		}
 	}
 	for _, k := range all {
-		k.state.CompareAndSwap(stateServed, stateWaiting) // for Close
+		k.state.move(stateServed, stateWaiting) // for Close
 	}
 }
 

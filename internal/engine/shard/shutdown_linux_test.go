@@ -16,8 +16,8 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	s := newTestServer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, nil)
 	s.state.Accepting.Store(1)
 	s.state.Closing.Store(true)
-	if n := s.group.CloseIdle(); n != 0 || s.group.isStopped {
-		t.Fatalf("%d connections, stopped %v", n, s.group.isStopped)
+	if n := s.group.CloseIdle(); n != 0 || s.group.isStopped() {
+		t.Fatalf("%d connections, stopped %v", n, s.group.isStopped())
 	}
 	fd, client := testkit.SocketPair(t)
 	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd)
@@ -48,13 +48,13 @@ func TestUnreadRequestIsNotShed(t *testing.T) {
 	fd, client := testkit.SocketPair(t)
 	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
 	io.WriteString(client, "G")
-	if s.group.shedIdle(); k.state.Load() != stateWaiting {
+	if s.group.shedIdle(); !k.state.is(stateWaiting) {
 		t.Fatal("the connection was closed")
 	}
 	if _, err := syscall.Read(fd, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if s.group.shedIdle(); k.state.Load() != stateClosed {
+	if s.group.shedIdle(); !k.state.is(stateClosed) {
 		t.Error("an idle connection was not closed")
 	}
 }
@@ -65,7 +65,7 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	defer s.Close()
 	fd, client := testkit.SocketPair(t)
 	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
-	k.isNew.Store(false)
+	k.state.set(flagNew, false)
 	io.WriteString(client, "G")
 	if k.claimForClosing() {
 		t.Error("Shutdown closes a connection with an unread request")
@@ -73,11 +73,11 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	if _, err := syscall.Read(fd, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	k.hasPartialHead.Store(true)
+	k.state.set(flagHead, true)
 	if k.claimForClosing() {
 		t.Error("Shutdown closes a connection with a part of a head")
 	}
-	k.hasPartialHead.Store(false)
+	k.state.set(flagHead, false)
 	if !k.claimForClosing() {
 		t.Error("Shutdown does not close an idle connection")
 	}

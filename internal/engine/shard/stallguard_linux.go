@@ -28,37 +28,39 @@ const (
 // stallGuard finds leaders whose handlers are slow and replaces them. One goroutine does so for all
 // shards of a server, and also compares their load (balance_linux.go). Its states:
 //
-//	fast ──slowAfter checks without an untrusted handler──▶ slow ──checkSoon──▶ fast
-//	fast or slow ──checks without work──▶ asleep ──wake──▶ fast
+//	fast ──check──▶ quiet ──slowAfter checks──▶ slow
+//	quiet, slow ──checkSoon──▶ fast
+//	any ──checks without work──▶ asleep ──wake──▶ quiet
 type stallGuard struct {
-	asleep       atomic.Bool
-	slow         atomic.Bool
-	sawUntrusted atomic.Bool // an untrusted handler ran since the last check
-	outage       atomic.Bool // no handler runs on a loop
-	wakeup       chan struct{}
+	pace    atomic.Uint32
+	outages predict.Outages
+	wakeup  chan struct{}
 }
+
+const (
+	paceFast  uint32 = iota // an untrusted handler ran since the last check
+	paceQuiet               // checks are as frequent, but none did
+	paceSlow
+	paceAsleep
+)
 
 // wake is called by loops that have work.
 func (w *stallGuard) wake() {
-	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
+	if w.pace.Load() == paceAsleep && w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
 		signal(w.wakeup)
 	}
 }
 
 // checkSoon is called before a loop runs a handler that is not trusted.
 func (w *stallGuard) checkSoon() {
-	if !w.sawUntrusted.Load() {
-		w.sawUntrusted.Store(true)
-		if w.slow.Load() && w.slow.CompareAndSwap(true, false) {
-			signal(w.wakeup)
-		}
+	if w.pace.Load() != paceFast && w.pace.Swap(paceFast) >= paceSlow {
+		signal(w.wakeup)
 	}
 }
 
 // run checks the group's shards until the group is stopped.
 func (w *stallGuard) run(g *Group) {
 	var words observations
-	var outages predict.Outages
 	var balancer balancer
 	ticker := time.NewTicker(fastInterval)
 	defer ticker.Stop()
@@ -76,13 +78,13 @@ func (w *stallGuard) run(g *Group) {
 		now := time.Now()
 		late := now.Sub(last) > 2*w.interval()
 		last = now
-		if quiet++; w.sawUntrusted.Swap(false) {
+		if quiet++; w.pace.CompareAndSwap(paceFast, paceQuiet) {
 			quiet = 0
-		} else if quiet >= slowAfter && w.slow.CompareAndSwap(false, true) {
+		} else if quiet >= slowAfter && w.pace.CompareAndSwap(paceQuiet, paceSlow) {
 			ticker.Reset(slowInterval)
 		}
 		busy, stalled := words.check(g.allShards(), late)
-		w.outage.Store(outages.Update(now, stalled))
+		w.outages.Update(now, stalled)
 		balancer.check(g, now)
 		g.acceptors.passFromStalled(words)
 		if idle++; busy {
@@ -92,9 +94,8 @@ func (w *stallGuard) run(g *Group) {
 			continue
 		}
 		patience = sleepAfter
-		w.slow.Store(false)
-		w.asleep.Store(true)
-		if busy, _ := words.check(g.allShards(), false); !busy || !w.asleep.CompareAndSwap(true, false) {
+		w.pace.Store(paceAsleep)
+		if busy, _ := words.check(g.allShards(), false); !busy || !w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
 			ticker.Stop()
 			select {
 			case <-g.stopped:
@@ -112,7 +113,7 @@ func (w *stallGuard) run(g *Group) {
 
 // interval returns the current interval between checks.
 func (w *stallGuard) interval() time.Duration {
-	if w.slow.Load() {
+	if w.pace.Load() == paceSlow {
 		return slowInterval
 	}
 	return fastInterval
@@ -122,12 +123,20 @@ func (w *stallGuard) interval() time.Duration {
 type observations []observation
 
 type observation struct {
-	word      uint64
-	excused   bool   // a late check has found it again
-	turns     uint32 // shard.turns
-	isServing bool
-	isStalled bool // the shard has been serving events of one turn since the last check
+	word    uint64
+	excused bool   // a late check has found it again
+	turns   uint32 // shard.turns
+	work    work
 }
+
+// work is what a shard does.
+type work uint8
+
+const (
+	waits work = iota
+	serves
+	isHeldUp // serves events of the turn that the last check has seen
+)
 
 // check replaces the leaders whose word has not changed since the last check, and returns the slots
 // of their handlers. busy reports whether any shard had work.
@@ -143,8 +152,15 @@ func (all *observations) check(shards []*shard, late bool) (busy bool, stalled [
 		serving := word&servingBit != 0
 		busy = busy || serving || word != seen.word
 		turns := s.turns.Load()
-		seen.isStalled = serving && seen.isServing && turns == seen.turns
-		seen.isServing, seen.turns = serving, turns
+		switch {
+		case !serving:
+			seen.work = waits
+		case seen.work != waits && turns == seen.turns:
+			seen.work = isHeldUp
+		default:
+			seen.work = serves
+		}
+		seen.turns = turns
 		switch {
 		case word != seen.word:
 			seen.word, seen.excused = word, false

@@ -20,7 +20,7 @@ func watched() (*Group, *shard) {
 	for range 8 {
 		s.freeRunners.Free = append(s.freeRunners.Free, &runner{shard: s, work: make(chan job, 1)})
 	}
-	g.shards.Store(&[]*shard{s})
+	g.shards.Store(&shardList{[]*shard{s}, 1})
 	return g, s
 }
 
@@ -111,7 +111,7 @@ func TestStallGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 				t.Error("the lead was not taken from a handler that hangs")
 			}
 			time.Sleep(time.Minute)
-			if !g.guard.asleep.Load() {
+			if g.guard.pace.Load() != paceAsleep {
 				t.Error("the watcher of an idle server does not sleep")
 			}
 			close(g.stopped)
@@ -128,7 +128,7 @@ func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 		go func() { g.guard.run(g); close(done) }()
 		r := &runner{shard: s}
 		time.Sleep(time.Minute)
-		if !g.guard.asleep.Load() {
+		if g.guard.pace.Load() != paceAsleep {
 			t.Error("the watcher of an idle server does not sleep")
 		}
 		r.beginServing()

@@ -27,7 +27,7 @@ func withoutTurns(config *tls.Config) *tls.Config {
 func pauseTurn(hello *tls.ClientHelloInfo) (resume func()) {
 	var h *handshake
 	if t, ok := hello.Conn.(*tlsLayer); ok {
-		h = t.handshake.Load()
+		h = t.handshake
 	}
 	if h == nil { // on the goroutine path
 		return func() {}

@@ -72,12 +72,11 @@ var errStalledHandshake = errors.New("too many handshakes wait for their clients
 // handshakes are the handshakes of a group's connections.
 type handshakes struct {
 	mu        sync.Mutex
-	queue     list.List // of *shardConn
-	computing list.List // of *handshake; those that count
-	waiting   list.List // of *handshake, the oldest first
-	running   int       // goroutines
-	timer     *time.Timer
-	isTimed   bool // timer runs
+	queue     list.List   // of *shardConn
+	computing list.List   // of *handshake; those that count
+	waiting   list.List   // of *handshake, the oldest first
+	running   int         // goroutines
+	timer     *time.Timer // runs while handshakes are queued; nil otherwise
 }
 
 // handshake is the state of a goroutine.
@@ -119,13 +118,8 @@ func (a *handshakes) startQueued() {
 	if a.running >= maxHandshakes && a.waiting.Len() > 0 {
 		a.evict()
 	}
-	if !a.isTimed {
-		a.isTimed = true
-		if a.timer == nil {
-			a.timer = time.AfterFunc(turnTime, a.endTurns)
-		} else {
-			a.timer.Reset(turnTime)
-		}
+	if a.timer == nil {
+		a.timer = time.AfterFunc(turnTime, a.endTurns)
 	}
 }
 
@@ -142,7 +136,7 @@ func (a *handshakes) evict() {
 func (a *handshakes) endTurns() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.isTimed = false
+	a.timer = nil
 	for e := a.computing.Front(); e != nil; e = a.computing.Front() {
 		h := e.Value.(*handshake)
 		if time.Since(h.began) < turnTime {
@@ -217,7 +211,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	k.setHandshakeDeadline(k.opened + instant(p.HandshakeTimeout))
 	h.helloLeft = -1
 	t.start(p)
-	t.handshake.Store(h)
+	t.handshake = h
 	ctx := context.WithValue(k.Context(), http.LocalAddrContextKey, k.LocalAddr())
 	err := t.conn.HandshakeContext(ctx)
 	if err == nil {
@@ -229,11 +223,11 @@ func (h *handshake) perform(k *shardConn) bool {
 	if err != nil {
 		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
 		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
-		t.handshake.Store(nil)
+		t.handshake = nil
 		k.logHandshakeError(err)
 		return false
 	}
-	t.handshake.Store(nil)
+	t.handshake = nil
 	k.setHandshakeDeadline(0)
 	k.dropWaiters()
 	k.group().server.CountHandshake()
@@ -287,7 +281,7 @@ func (k *shardConn) setHandshakeDeadline(deadline instant) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.readDeadline, k.writeDeadline = deadline, deadline
-	k.hasDeadline.Store(deadline != 0)
+	k.state.set(flagDeadlines, deadline != 0)
 }
 
 func (h *handshake) wasEvicted() bool {
@@ -419,7 +413,7 @@ func (k *shardConn) helloArrived() bool {
 	switch {
 	case n == 0:
 		return poll.Ended(int(k.fd))
-	case b[0] != netconn.RecordHandshake || k.inputEnded.Load():
+	case b[0] != netconn.RecordHandshake || k.state.has(flagEnded):
 		return true
 	case n < len(b):
 		return false

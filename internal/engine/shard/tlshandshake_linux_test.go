@@ -127,8 +127,8 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	eventually(t, "all parts have arrived", func() bool {
 		waiting := 0
 		s.server.group.conns.each(func(k *shardConn) {
-			if unread, err := poll.Unread(int(k.fd)); err == nil && unread > 0 && k.isAdded.Load() &&
-				k.state.Load() == stateWaiting {
+			if unread, err := poll.Unread(int(k.fd)); err == nil && unread > 0 && k.state.has(flagAdded) &&
+				k.state.is(stateWaiting) {
 				waiting++
 			}
 		})
@@ -250,7 +250,7 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 			waits := false
 			s.server.group.conns.each(func(k *shardConn) {
 				unread, err := poll.Unread(int(k.fd))
-				waits = err == nil && unread == 0 && k.state.Load() == stateWaiting && k.isAdded.Load()
+				waits = err == nil && unread == 0 && k.state.is(stateWaiting) && k.state.has(flagAdded)
 				at = k.waitDeadline()
 			})
 			return waits
@@ -278,7 +278,7 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 // would limit how many handshakes begin.
 func TestWaitingTLSConfigTakesNoTurn(t *testing.T) {
 	hasTurn := func(hello *tls.ClientHelloInfo) bool {
-		h := hello.Conn.(*tlsLayer).handshake.Load()
+		h := hello.Conn.(*tlsLayer).handshake
 		h.all.mu.Lock()
 		defer h.all.mu.Unlock()
 		return h.turn != nil

@@ -33,10 +33,10 @@ import (
 type tlsLayer struct {
 	conn      *tls.Conn                           // nil until the handshake begins
 	state     atomic.Pointer[tls.ConnectionState] // nil until the handshake is complete
-	handshake atomic.Pointer[handshake]           // while it runs
+	handshake *handshake                          // while it runs
 	below     *shardConn
-	secured   instant // when the handshake ended; valid once state is not nil
-	taken     atomic.Pointer[net.Conn]
+	secured   instant  // when the handshake ended; valid once state is not nil
+	taken     net.Conn // nil unless another owner has the tls.Conn
 
 	isDrained bool // the last call has received all that had arrived
 	hasInput  bool // something was decrypted since attachTLS
@@ -73,10 +73,10 @@ func (t *tlsLayer) start(p *Config) *tls.Conn {
 
 // Read implements net.Conn.
 func (t *tlsLayer) Read(p []byte) (int, error) {
-	if nc := t.taken.Load(); nc != nil {
-		return (*nc).Read(p)
+	if t.taken != nil {
+		return t.taken.Read(p)
 	}
-	if h := t.handshake.Load(); h != nil {
+	if h := t.handshake; h != nil {
 		return h.read(p)
 	}
 	if t.isDrained {
@@ -93,14 +93,14 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	// As in runner.receive: the loop reports input that arrives later.
-	t.isDrained = n < len(p) && !t.below.inputEnded.Load()
+	t.isDrained = n < len(p) && !t.below.state.has(flagEnded)
 	return n, nil
 }
 
 // Write implements net.Conn.
 func (t *tlsLayer) Write(p []byte) (int, error) {
-	if nc := t.taken.Load(); nc != nil {
-		return (*nc).Write(p)
+	if t.taken != nil {
+		return t.taken.Write(p)
 	}
 	if err := t.ciphertext.append(p, &t.below.group().ciphertexts); err != nil {
 		return 0, err
@@ -111,10 +111,10 @@ func (t *tlsLayer) Write(p []byte) (int, error) {
 // Close implements net.Conn. The shardConn closes the descriptor, after it has sent what Close of
 // the tls.Conn has written.
 func (t *tlsLayer) Close() error {
-	switch nc := t.taken.Load(); {
-	case nc != nil:
-		return (*nc).Close()
-	case t.handshake.Load() != nil:
+	switch {
+	case t.taken != nil:
+		return t.taken.Close()
+	case t.handshake != nil:
 		t.below.shutdown()
 	}
 	return nil
@@ -122,48 +122,48 @@ func (t *tlsLayer) Close() error {
 
 // LocalAddr implements net.Conn.
 func (t *tlsLayer) LocalAddr() net.Addr {
-	if nc := t.taken.Load(); nc != nil {
-		return (*nc).LocalAddr()
+	if t.taken != nil {
+		return t.taken.LocalAddr()
 	}
 	return t.below.LocalAddr()
 }
 
 // RemoteAddr implements net.Conn.
 func (t *tlsLayer) RemoteAddr() net.Addr {
-	if nc := t.taken.Load(); nc != nil {
-		return (*nc).RemoteAddr()
+	if t.taken != nil {
+		return t.taken.RemoteAddr()
 	}
 	return t.below.RemoteAddr()
 }
 
 // SetDeadline implements net.Conn. The shardConn has deadlines of its own.
 func (t *tlsLayer) SetDeadline(at time.Time) error {
-	if nc := t.taken.Load(); nc != nil {
-		return (*nc).SetDeadline(at)
+	if t.taken != nil {
+		return t.taken.SetDeadline(at)
 	}
 	return nil
 }
 
 // SetReadDeadline implements net.Conn.
 func (t *tlsLayer) SetReadDeadline(at time.Time) error {
-	if nc := t.taken.Load(); nc != nil {
-		return (*nc).SetReadDeadline(at)
+	if t.taken != nil {
+		return t.taken.SetReadDeadline(at)
 	}
 	return nil
 }
 
 // SetWriteDeadline implements net.Conn.
 func (t *tlsLayer) SetWriteDeadline(at time.Time) error {
-	if nc := t.taken.Load(); nc != nil {
-		return (*nc).SetWriteDeadline(at)
+	if t.taken != nil {
+		return t.taken.SetWriteDeadline(at)
 	}
 	return nil
 }
 
 // SyscallConn implements syscall.Conn for the owner of a connection that was taken.
 func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
-	if nc := t.taken.Load(); nc != nil {
-		if sc, ok := (*nc).(syscall.Conn); ok {
+	if t.taken != nil {
+		if sc, ok := t.taken.(syscall.Conn); ok {
 			return sc.SyscallConn()
 		}
 	}
@@ -173,7 +173,7 @@ func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
 // receive returns decrypted input, or poll.ErrAgain if there is none.
 func (t *tlsLayer) receive(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
-	if t.ciphertext.isWaiting.Load() { // the response to a KeyUpdate, or an alert
+	if t.ciphertext.size() > 0 { // the response to a KeyUpdate, or an alert
 		_, _, _ = t.ciphertext.send(t.below)
 	}
 	switch {
@@ -218,7 +218,7 @@ func (t *tlsLayer) endWatch(c *exchange.Conn) {
 // end sends what remains to be sent, and close_notify, without waiting. Then it drops everything: a
 // Request that a program keeps refers to the shardConn.
 func (t *tlsLayer) end() {
-	if t.taken.Load() != nil {
+	if t.taken != nil {
 		t.conn = nil
 		return
 	}
@@ -245,8 +245,6 @@ func (t *tlsLayer) discardReceived() {
 
 // ciphertext is encrypted output that has not been sent.
 type ciphertext struct {
-	isWaiting atomic.Bool
-
 	mu     sync.Mutex
 	buffer *ciphertextBuffer // nil if nothing waits
 	sent   int               // bytes of it that were sent
@@ -272,7 +270,6 @@ func (c *ciphertext) append(p []byte, pool *sync.Pool) error {
 		return errCiphertextLimit
 	}
 	c.buffer.b = append(c.buffer.b, p...)
-	c.isWaiting.Store(true)
 	return nil
 }
 
@@ -329,5 +326,4 @@ func (c *ciphertext) release(pool *sync.Pool) {
 		pool.Put(c.buffer)
 	}
 	c.buffer, c.sent = nil, 0
-	c.isWaiting.Store(false)
 }
