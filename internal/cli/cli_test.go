@@ -69,12 +69,17 @@ func hello() {
 	os.Exit(1)
 }
 
-// busyAfter returns a function that writes the file of the second argument after as many calls, and
-// as many again.
+// busyAfter returns a function that writes the file of the second argument after as many calls. A
+// script removes the file before its next load, and the count begins anew.
 func busyAfter(requests int64) func() {
 	var n atomic.Int64
 	return func() {
-		if n.Add(1)%requests == 0 && len(os.Args) > 2 {
+		if len(os.Args) < 3 {
+			return
+		}
+		if _, err := os.Stat(os.Args[2]); err == nil {
+			n.Store(0)
+		} else if n.Add(1) == requests {
 			_ = os.WriteFile(os.Args[2], []byte("requests"), 0o600)
 		}
 	}
