@@ -122,11 +122,12 @@ func (c *Conn) Shrink() *Conn {
 	return s
 }
 
-// ReleaseBuffer drops the input buffer, because the goroutine of a hijacked connection may run for
-// long. No handler has seen the buffer.
-func (c *Conn) ReleaseBuffer() {
+// ReleaseBuffers drops the buffers of a hijacked connection, whose goroutine may run for long. All
+// output was sent, and no handler has seen the buffers.
+func (c *Conn) ReleaseBuffers() {
 	poison.Fill(c.InBuffer)
 	c.InBuffer, c.In, c.Next, c.End = nil, nil, 0, 0
+	c.Out, c.heldBody = nil, nil
 }
 
 // Transport is what carries an exchange: a connection, or a stream of HTTP/2.

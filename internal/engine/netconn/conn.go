@@ -169,7 +169,7 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c.conn.ReleaseBuffer()
+	c.conn.ReleaseBuffers()
 	c.setState(http.StateHijacked)
 	c.config.Untrack(c)
 	return c.NetConn, nil

@@ -16,7 +16,7 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 		return nil, err
 	}
 	k.servedBy.giveUpLead()
-	k.conn.ReleaseBuffer()
+	k.conn.ReleaseBuffers()
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
 }
