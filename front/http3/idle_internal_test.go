@@ -85,7 +85,6 @@ func TestIdleConnectionIsRetiredFirst(t *testing.T) {
 	if state := c.state(false); !state.isRetired || state.isClosed {
 		t.Error("an idle connection is not retired, or closed at once")
 	}
-	post(t, client, addr) // on a new connection, or on this one if it crosses GOAWAY
 	select {
 	case <-c.quic.Context().Done():
 	case <-time.After(time.Minute):
