@@ -64,9 +64,11 @@ type Conn struct {
 }
 
 // NewConn returns a Conn for connections of a Config, with an input buffer of a size.
-func NewConn(p *Config, inSize int) *Conn {
+func NewConn(p *Config, inSize int) *Conn { return newConn(p, make([]byte, inSize)) }
+
+func newConn(p *Config, in []byte) *Conn {
 	template := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	c := &Conn{Config: p, InBuffer: make([]byte, inSize), HoldSize: holdSize, Template: template,
+	c := &Conn{Config: p, InBuffer: in, HoldSize: holdSize, Template: template,
 		linger: defaultLinger()}
 	c.In = c.InBuffer
 	return c
@@ -122,12 +124,19 @@ func (c *Conn) Shrink() *Conn {
 	return s
 }
 
-// ReleaseBuffers drops the buffers of a hijacked connection, whose goroutine may run for long. All
-// output was sent, and no handler has seen the buffers.
-func (c *Conn) ReleaseBuffers() {
-	poison.Fill(c.InBuffer)
+// ReleaseBuffers moves the buffers of a hijacked connection, whose goroutine may run for long, to
+// another Conn, which it returns unless c has no input buffer. All output was sent, and no handler
+// has seen the buffers.
+func (c *Conn) ReleaseBuffers() *Conn {
+	poison.Fill(c.In)
+	var other *Conn
+	if c.InBuffer != nil {
+		other = newConn(c.Config, c.InBuffer)
+		other.Batches, other.Out, other.heldBody = c.Batches, c.Out[:0], c.heldBody[:0]
+	}
 	c.InBuffer, c.In, c.Next, c.End = nil, nil, 0, 0
 	c.Out, c.heldBody = nil, nil
+	return other
 }
 
 // Transport is what carries an exchange: a connection, or a stream of HTTP/2.

@@ -169,7 +169,9 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c.conn.ReleaseBuffers()
+	if other := c.conn.ReleaseBuffers(); other != nil {
+		c.config.conns.Put(other)
+	}
 	c.setState(http.StateHijacked)
 	c.config.Untrack(c)
 	return c.NetConn, nil

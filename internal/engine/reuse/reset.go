@@ -13,12 +13,11 @@ import (
 func ResetLabels() { pprof.SetGoroutineLabels(context.Background()) }
 
 // maxAge is how long a goroutine runs handlers before another replaces it. A handler may have locked
-// its goroutine to the thread, and changed the thread in a way that other handlers must not see. If
-// such a goroutine ends, the thread ends, too. Whether it is locked cannot be read at this price: a
-// goroutine for 0.5 s.
+// its goroutine to the thread, and changed the thread in a way that other handlers must not see. The
+// thread ends with such a goroutine. Only a stack trace, which takes 9 µs, shows which one is locked.
 const maxAge = 500 * time.Millisecond
 
-// Age is for how long a goroutine has run handlers.
+// Age measures for how long a goroutine has run handlers.
 type Age struct{ began time.Time }
 
 // IsOver reports whether the goroutine must end. Its first call begins the time.

@@ -111,7 +111,7 @@ func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 	case *net.TCPListener:
 		a.raw, err = l.SyscallConn()
 	case *net.UnixListener:
-		a.inherited = inherited // there are none
+		a.inherited = inherited // unix sockets have no options
 		a.raw, err = l.SyscallConn()
 	default:
 		return nil

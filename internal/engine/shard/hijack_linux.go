@@ -16,7 +16,9 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 		return nil, err
 	}
 	k.servedBy.giveUpLead()
-	k.conn.ReleaseBuffers()
+	if other := k.conn.ReleaseBuffers(); other != nil {
+		k.config().takeBack(other)
+	}
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
 }
