@@ -88,8 +88,8 @@ func (t Timing) renewalTime(p period, advice *window, fraction float64) time.Tim
 	return at
 }
 
-// pace returns the longest time between attempts, or between requests for advice: at most most, and
-// a part of the certificate's lifetime, which is 0 if there is none.
+// pace returns the longest time between attempts, or between requests for advice: a part of the
+// certificate's lifetime, from least to most. life is 0 without a certificate.
 func pace(life, least, most time.Duration) time.Duration {
 	if life == 0 {
 		return most
@@ -98,7 +98,7 @@ func pace(life, least, most time.Duration) time.Duration {
 }
 
 // backoff returns the time until the next attempt after a number of failures in a row. life is the
-// current certificate's lifetime and remaining how long it is valid, or 0 if there is none.
+// current certificate's lifetime and remaining how long it is valid; both are 0 without one.
 func (t Timing) backoff(failures int, life, remaining time.Duration) time.Duration {
 	wait, longest := t.RetryMin, pace(life, t.RetryMin, t.RetryMax)
 	for range failures - 1 {

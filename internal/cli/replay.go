@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,7 @@ func parseAccessLog(text string, speed float64) (all []load.Request, steps []loa
 	if len(requests) == 0 {
 		return nil, nil, skipped, errors.New("want an access log in the common or the combined format, with GET or HEAD requests")
 	}
-	slices.SortStableFunc(requests, func(a, b logged) int { return int(a.at - b.at) })
+	slices.SortStableFunc(requests, func(a, b logged) int { return cmp.Compare(a.at, b.at) })
 	second := time.Duration(float64(time.Second) / speed)
 	add := func(seconds int64, n int) {
 		rate := float64(n) / second.Seconds()

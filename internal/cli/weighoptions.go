@@ -14,7 +14,7 @@ import (
 type flagRule struct {
 	name     string
 	kinds    []lab.Kind // of the experiments to which it applies
-	repeated bool       // in reports, but for the seed, which these state
+	repeated bool       // reports repeat it; they state the seed in any case
 }
 
 // flagRules returns the rules in the order in which reports repeat the flags.

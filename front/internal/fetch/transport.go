@@ -83,7 +83,7 @@ func (l *Transport) http2Client() *client.Client {
 
 // KeepAlive is all that the connections to groups differ in.
 type KeepAlive struct {
-	Conns         int // idle ones to a server; 0 is none
+	Conns         int // idle connections that are kept to a server
 	Timeout, Time time.Duration
 	Requests      int
 }

@@ -31,7 +31,7 @@ type Phase struct {
 	Latency *hist.Histogram `json:"latency"`
 }
 
-// Phase returns the phase after a step; nil if there is none.
+// Phase returns the phase that a step began, or nil.
 func (s *Streams) Phase(step string) *Phase {
 	for i := range s.Phases {
 		if s.Phases[i].Step == step {
