@@ -182,39 +182,6 @@ func whole(s string) []byte {
 	return append(wire.AppendStream(nil, wire.Stdout, 1, []byte(s)), ended(0, wire.Complete)...)
 }
 
-// listen starts an application on a socket. It calls serve for each connection, with the number of
-// connections before, and then closes the connection.
-func listen(t testing.TB, network string, serve func(p *peer, n int)) (addr string) {
-	t.Helper()
-	at := "127.0.0.1:0"
-	if network == "unix" {
-		at = t.TempDir() + "/s"
-	}
-	l, err := net.Listen(network, at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for n := 0; ; n++ {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				defer nc.Close()
-				nc.SetDeadline(time.Now().Add(patience))
-				serve(&peer{t: t, Conn: nc}, n)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		all.Wait()
-	})
-	return l.Addr().String()
-}
-
 // piped returns a DialContext to an application at the other end of a pipe, which buffers nothing.
 // Before it writes, the Transport cannot detect that the other end is closed.
 func piped(t testing.TB, serve func(p *peer, n int)) func(context.Context, string, string) (net.Conn, error) {

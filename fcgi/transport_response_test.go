@@ -44,8 +44,6 @@ func outcome(t testing.TB, method string, kept bool, pieces ...[]byte) string {
 	return fmt.Sprintf("%s | stderr %q | %d kept", describe(resp, body, err), log.String(), idle)
 }
 
-const head = "Status: 201 Made\r\nContent-Type: text/plain\r\n\r\n"
-
 // Responses of all kinds, valid and not, and what the Transport returns for them.
 func TestResponsesAreChecked(t *testing.T) {
 	record := func(typ wire.Type, id uint16, content string) string {

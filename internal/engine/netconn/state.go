@@ -28,7 +28,7 @@ const (
 
 func (s *connState) is(state http.ConnState) bool { return s.word.Load()&stateMask == uint32(state) }
 
-// move changes the state, unless it is another one than from.
+// move changes the state, unless it is not from.
 func (s *connState) move(from, to http.ConnState) bool {
 	for word := s.word.Load(); word&stateMask == uint32(from); word = s.word.Load() {
 		if s.word.CompareAndSwap(word, word&^stateMask|uint32(to)) {

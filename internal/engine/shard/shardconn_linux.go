@@ -48,7 +48,7 @@ type shardConn struct {
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
 type instant int64
 
-// connState is the state of a shardConn, in one word: who may use the connection, and flags.
+// connState is the state of a shardConn, in one word: which goroutine may use it, and flags.
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
 //	served ──park──▶ waiting ──claimForClosing──▶ closed
@@ -90,7 +90,7 @@ func (s *connState) set(flag uint32, on bool) {
 
 func (s *connState) close() { s.word.Or(stateClosed) } // whose bits are those of the mask
 
-// move changes the state, unless it is another one than from.
+// move changes the state, unless it is not from.
 func (s *connState) move(from, to uint32) bool {
 	for word := s.word.Load(); word&stateMask == from; word = s.word.Load() {
 		if s.word.CompareAndSwap(word, word&^stateMask|to) {

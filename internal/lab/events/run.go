@@ -31,8 +31,8 @@ type runner struct {
 }
 
 // Weigh runs an experiment. Options.Only names cases, and the connections of Options.Adjust are the
-// numbers of streams, or the number of slow clients. It returns what was measured even after an error; run is nil if nothing
-// was started. The error is ctx's or the reason why the run ended early.
+// numbers of streams, or the number of slow clients. It returns what was measured even after an
+// error; run is nil if nothing was started. The error is ctx's or the reason why the run ended early.
 func Weigh(ctx context.Context, o lab.Options) (run *sample.Run, dir string, err error) {
 	w, err := prepare(ctx, o)
 	if err != nil {

@@ -26,7 +26,7 @@ import (
 // are open.
 type Streams struct {
 	Clients []int             `yaml:"clients"`
-	Measure yamlfile.Duration `yaml:"measure"` // the length of cases with other numbers than the first, without a plan
+	Measure yamlfile.Duration `yaml:"measure"` // the length of cases with numbers after the first, which have no plan
 	Kinds   []StreamKind      `yaml:"kinds"`
 }
 
