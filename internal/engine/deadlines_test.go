@@ -198,6 +198,7 @@ func serveAlone(t *testing.T, newServer func(*http.Server) server, set *http.Ser
 		c.Close()
 		s.Close()
 		<-done
+		pass(time.Second) // net/http may linger on the connection for half of it
 	})
 }
 
