@@ -102,22 +102,3 @@ func TestDirectoryMayAppearLater(t *testing.T) {
 		t.Errorf("%d %q", got.status, got.body)
 	}
 }
-
-// Variables with clients' data cannot end the line of a redirect.
-func TestRedirectCannotInject(t *testing.T) {
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
-		{Path: "/a", Steps: []conf.Step{conf.Return{Status: 301, Text: "https://x.example$uri"}}},
-		{Path: "/b", Steps: []conf.Step{conf.Return{Status: 302, Text: "$uri"}}},
-		{Path: "/c", Steps: []conf.Step{conf.Rewrite{Pattern: "(?s)^/c(.*)$", To: "https://x.example/$1",
-			Flag: "redirect"}}},
-		{Path: "/d", Steps: []conf.Step{conf.Return{Status: 404}},
-			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
-	}}}})
-	for _, path := range []string{"/a", "/b", "/c", "/d"} {
-		got := get(t, h, path+"%0d%0aSet-Cookie:%20x=1%0d%0a%0d%0a")
-		if strings.ContainsAny(got.location, "\r\n") || got.location == "" ||
-			!strings.Contains(got.location, "%0D%0A") {
-			t.Errorf("%s: %d %q", path, got.status, got.location)
-		}
-	}
-}

@@ -3,7 +3,6 @@ package front_test
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -205,42 +204,6 @@ func (r *recorder) Write(p []byte) (int, error) {
 	return r.body.Write(p)
 }
 func (r *recorder) Flush() { r.flushes++ }
-
-// Flushed data can be read at once, as event streams require.
-func TestFlushedGzipIsReadable(t *testing.T) {
-	next := make(chan bool)
-	us := frontOf(t, conf.Settings{Gzip: &conf.Gzip{Types: []string{"text/event-stream"}}},
-		func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			for i := range 3 {
-				fmt.Fprintf(w, "data: %d\n\n", i)
-				w.(http.Flusher).Flush()
-				<-next
-			}
-		})
-	r, _ := http.NewRequest("GET", "http://front.test/", nil)
-	r.Header.Set("Accept-Encoding", "gzip")
-	resp, err := us.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	z, err := gzip.NewReader(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		want := fmt.Sprintf("data: %d\n\n", i)
-		b := make([]byte, len(want))
-		if _, err := io.ReadFull(z, b); err != nil || string(b) != want {
-			t.Fatalf("%q, %v, want %q", b, err, want)
-		}
-		next <- true
-	}
-	if _, err := z.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-}
 
 // Beyond maxCompressing responses are sent uncompressed. Compressors of panicked handlers are
 // released.

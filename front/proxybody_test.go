@@ -134,39 +134,6 @@ func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 	}
 }
 
-// With Stream data is forwarded at once.
-func TestStreamForwardsAtOnce(t *testing.T) {
-	next := make(chan bool)
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/asked" {
-			w.Header().Set("X-Accel-Buffering", "no")
-		}
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			_ = http.NewResponseController(w).Flush()
-			<-next
-		}
-	})
-	c := oneHost(conf.Location{Path: "/asked", Proxy: &conf.Proxy{To: conf.Text(to)}},
-		conf.Location{Path: "/stream", Proxy: &conf.Proxy{To: conf.Text(to), Stream: true}})
-	a := serveHandler(t, newFront(t, c, quiet()))
-	for _, path := range []string{"/asked", "/stream"} {
-		resp, err := a.client.Get("http://x" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, 100)
-		for i := range 3 {
-			n, err := resp.Body.Read(b)
-			if want := fmt.Sprintf("data: %d\n\n", i); string(b[:n]) != want || err != nil {
-				t.Errorf("%s: %q %v, want %q", path, b[:n], err, want)
-			}
-			next <- true
-		}
-		resp.Body.Close()
-	}
-}
-
 // A body that is sent again after the server has closed a kept connection has the same timeouts,
 // and that for sending ends with it.
 func TestRepeatedBodyHasSameTimeouts(t *testing.T) {

@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -139,115 +137,6 @@ func TestUpstreamRequestsAreNginxs(t *testing.T) {
 			if their.status != our.status || fmt.Sprint(want) != fmt.Sprint(got) {
 				t.Errorf("%s\n%s %s: %d %+v\n want %d %+v", c.conf, q.method, q.path, our.status, got, their.status,
 					want)
-			}
-		}
-	}
-}
-
-// Clients receive the same responses as from nginx, by net/http's server and by tare's, which sends
-// heads as they were received.
-func TestResponsesAreNginxs(t *testing.T) {
-	t.Run("net/http", func(t *testing.T) { responsesAreNginxs(t, serveHandler) })
-	t.Run("tare", func(t *testing.T) { responsesAreNginxs(t, serveByTare) })
-}
-
-func responsesAreNginxs(t *testing.T, serveFront func(testing.TB, http.Handler) *testClient) {
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		for _, pair := range strings.Split(r.URL.RawQuery, "&") {
-			if name, value, ok := strings.Cut(pair, "="); ok {
-				w.Header().Add(name, strings.NewReplacer("UP", r.Host, "+", " ").Replace(value))
-			}
-		}
-		status := 200
-		fmt.Sscanf(r.URL.Path, "/a/%d", &status)
-		w.WriteHeader(status)
-		if status != 304 && status != 204 {
-			io.WriteString(w, "body of "+r.Method)
-		}
-	})
-	text := conf.Text("/a/")
-	base := conf.Proxy{To: conf.Text(to), URI: &text, Version: "1.1"}
-	with := func(f func(p *conf.Proxy)) *conf.Proxy {
-		p := base
-		f(&p)
-		return &p
-	}
-	file := site(t, "i/file.txt")
-	cases := []struct {
-		conf string
-		pass *conf.Proxy
-		line []string
-	}{
-		{"", &base, []string{
-			"/l/200?X-A=1&X-A=2&Server=x&X-Pad=y&X-Accel-Expires=5&Etag=%22x%22", "HEAD /l/200?X-A=1",
-			"/l/304?Etag=x", "/l/204", "/l/500", "/l/404",
-			"/l/302?Location=http://UP/a/x?y", "/l/302?Location=/relative", "/l/302?Location=http://other/a/x",
-			"/l/302?Location=x", "/l/200?Refresh=3;+url=http://UP/a/z",
-			"/l/201?Location=http://UP/a/n", "/l/200?Set-Cookie=a=b;+Path=/a/x;+Domain=other.example",
-			"/l/200?X-Accel-Redirect=/i/file.txt&Content-Type=x/y&X-Gone=1&Set-Cookie=c=d",
-			"HEAD /l/200?X-Accel-Redirect=/i/file.txt", "/l/200?X-Accel-Redirect=@named&Content-Type=text/plain",
-			"/l/200?X-Accel-Redirect=/i/../i/none", "/l/200?X-Accel-Redirect=/i/none",
-			"POST /l/200?X-Accel-Redirect=/i/file.txt",
-			"/l/200?X-Accel-Redirect=/l/200?X-B=1",
-		}},
-		{"proxy_hide_header X-A; proxy_pass_header Server; proxy_ignore_headers X-Accel-Redirect;",
-			with(func(p *conf.Proxy) {
-				p.Hide, p.Show, p.Ignore = []string{"X-A"}, []string{"Server"}, []string{"X-Accel-Redirect"}
-			}), []string{"/l/200?X-A=1&X-B=2&X-Accel-Redirect=/i/file.txt"}},
-		{"proxy_redirect off;", with(func(p *conf.Proxy) { p.NoRedirects = true }),
-			[]string{"/l/302?Location=http://UP/a/x"}},
-		{`proxy_redirect http://UP/a/ /elsewhere/; proxy_redirect ~^http://(\w+)\.example/(.*)$ https://$1.test/$2; proxy_redirect ~*^HTTP://CASE/ /case/;`, with(func(p *conf.Proxy) {
-			p.Redirects = []conf.Replace{{From: "http://" + to + "/a/", To: "/elsewhere/"},
-				{From: `~^http://(\w+)\.example/(.*)$`, To: "https://$1.test/$2"},
-				{From: `~*^HTTP://CASE/`, To: "/case/"}}
-		}), []string{"/l/302?Location=http://UP/a/x", "/l/302?Location=http://one.example/x",
-			"/l/302?Location=http://case/gone", "/l/302?Location=http://no/x"}},
-		{`proxy_cookie_domain other.example new.example; proxy_cookie_path /a/ /b/; proxy_cookie_path ~^/r/(.*)$ /s/$1;`, with(func(p *conf.Proxy) {
-			p.CookieDomains = []conf.Replace{{From: "other.example", To: "new.example"}}
-			p.CookiePaths = []conf.Replace{{From: "/a/", To: "/b/"}, {From: "~^/r/(.*)$", To: "/s/$1"}}
-		}), []string{"/l/200?Set-Cookie=a=b;+Path=/a/x;+Domain=other.example",
-			"/l/200?Set-Cookie=a=b;+path=/r/x;+domain=.OTHER.example;+Secure", "/l/200?Set-Cookie=a=b;+Path=/",
-			"/l/200?Set-Cookie=a"}},
-	}
-	for _, c := range cases {
-		block := strings.ReplaceAll(c.conf, "UP", to)
-		nginx, _ := serveNginx(t, "", fmt.Sprintf(`location /l/ { proxy_http_version 1.1; proxy_pass http://%s/a/; %s }
-location /i/ { internal; root %s; } location @named { return 202 named; }`, to, block, file))
-		config := oneHost(
-			conf.Location{Path: "/l/", Proxy: c.pass},
-			conf.Location{Path: "/i/", Internal: true,
-				Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(file)}}},
-			conf.Location{Match: "@", Path: "@named",
-				Steps: []conf.Step{conf.Return{Status: 202, Text: "named"}}},
-		)
-		config.Hosts[0].Names = []string{"front.test"}
-		ours := serveFront(t, newFront(t, config, quiet()))
-		for _, q := range c.line {
-			method, path, ok := strings.Cut(q, " ")
-			if !ok {
-				method, path = "GET", q
-			}
-			path = strings.ReplaceAll(path, "UP", to)
-			want, got := nginx.do(method, path, nil), ours.do(method, path, nil)
-			for _, h := range []http.Header{want.header, got.header} {
-				for _, name := range []string{"Date", "Connection", "Content-Length", "Last-Modified"} {
-					h.Del(name)
-				}
-				if h.Get("Server") != "x" && !strings.Contains(c.conf, "Server") {
-					h.Del("Server")
-				}
-				if strings.Contains(path, "file.txt") {
-					h.Del("Etag")
-				}
-			}
-			if strings.Contains(want.body, "<html>") { // built-in pages name the server
-				want.body, got.body = "", strings.Repeat("", len(got.body))
-				want.header.Del("Content-Type")
-				got.header.Del("Content-Type")
-			}
-			if want.status != got.status || want.body != got.body || fmt.Sprint(want.header) != fmt.Sprint(got.header) {
-				t.Errorf("%s %s: %d %v %q\n want %d %v %q", c.conf, q, got.status, got.header, got.body, want.status,
-					want.header, want.body)
 			}
 		}
 	}
@@ -388,35 +277,5 @@ func TestPHPApplicationIsServed(t *testing.T) {
 	}
 	if got := a.do("GET", "/evil.jpg/x.php", nil); got.status == 200 && strings.Contains(got.body, "run") {
 		t.Errorf("a picture was run: %d %q", got.status, got.body)
-	}
-}
-
-// A named location in X-Accel-Redirect gets the request unchanged; a path is requested by GET.
-func TestAccelRedirectKeepsMethodForNamedLocation(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		if target := r.Header.Get("X-To"); target != "" {
-			w.Header().Set("X-Accel-Redirect", target)
-			return
-		}
-		fmt.Fprintf(w, "%s %q", r.Method, b)
-	})
-	second := conf.Proxy{To: conf.Text(to), Header: []conf.Field{{Name: "X-To"}}}
-	us := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}},
-		conf.Location{Match: "@", Path: "@b", Proxy: &second}, conf.Location{Path: "/b", Proxy: &second},
-	), quiet()))
-	theirs, _ := serveNginx(t, "", fmt.Sprintf(`location / { proxy_pass http://%[1]s; } location @b { proxy_set_header X-To ""; proxy_pass http://%[1]s; }`, to))
-	for _, method := range []string{"GET", "POST", "PUT"} {
-		want := theirs.do(method, "/x", strings.NewReader("body"), "X-To", "@b")
-		if got := us.do(method, "/x", strings.NewReader("body"), "X-To", "@b"); got.status != 200 ||
-			got.body != want.body {
-			t.Errorf("%s: %d %q, nginx %q", method, got.status, got.body, want.body)
-		}
-		// nginx sends the body
-		if got := us.do(method, "/x", strings.NewReader("body"), "X-To", "/b"); method != "GET" &&
-			got.body != `GET ""` {
-			t.Errorf("%s to a path: %q", method, got.body)
-		}
 	}
 }
