@@ -83,18 +83,14 @@ func TestAccessIsGrantedAsByNginx(t *testing.T) {
 	dir := t.TempDir()
 	file, missing := filepath.Join(dir, "passwords"), filepath.Join(dir, "none")
 	slow, err := bcrypt.GenerateFromPassword([]byte("slow"), bcrypt.MinCost)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	// The hashes are those of "openssl passwd -apr1" and htpasswd.
 	lines := "# a comment\n" + `apr:$apr1$abcdefgh$cy3DSYyOwfhsyu7QOMQzd.:and a comment
 sha:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=
 ssha:{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0
 plain:{PLAIN}p:la
 slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
-	if err := os.WriteFile(file, []byte(lines), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(file, []byte(lines), 0o644))
 	prefix := func(s string) conf.AccessRule { return conf.AccessRule{Net: netip.MustParsePrefix(s)} }
 	deny := func(r conf.AccessRule) conf.AccessRule { r.Deny = true; return r }
 	password := &conf.Password{Realm: "a realm", File: conf.Text(file)}

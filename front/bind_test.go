@@ -140,9 +140,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		r, _ := http.NewRequest("GET", server.URL, nil)
 		r.Host = "Front.test:8080"
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		server.Close()
 		if bound.Host != "app" {
@@ -172,9 +170,7 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	server := httptest.NewServer(h)
 	defer server.Close()
 	resp, err := http.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	if first == nil || second == nil || first.Host != "app" || second.Host != "other" {
 		t.Errorf("%+v, then %+v", first, second)

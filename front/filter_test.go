@@ -21,9 +21,7 @@ import (
 func TestWriterKeepsServersMethods(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, content, 0o600))
 	h := newFront(t, oneHost(app(conf.Settings{SendTimeout: time.Minute,
 		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -51,9 +49,7 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 	}))
 	defer server.Close()
 	resp, err := http.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if b, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(b, content) || resp.Header.Get("X-A") != "b" {
 		t.Errorf("%d bytes, %v, %q", len(b), err, resp.Header)

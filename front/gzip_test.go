@@ -145,13 +145,9 @@ func plainBody(t *testing.T, r response) string {
 		return r.body
 	}
 	z, err := gzip.NewReader(strings.NewReader(r.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -218,9 +214,7 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 				<-hold
 				panic(http.ErrAbortHandler)
 			})))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		line := func() *recorder {
 			w := newRecorder()
 			r, _ := http.NewRequest("GET", "http://front.test/", nil)

@@ -134,9 +134,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 	})
 	for i, path := range []string{"/panic", "/late", "/over"} {
 		conn, err := net.Dial("unix", us.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		_, _ = io.ReadAll(conn)
 		conn.Close()
@@ -185,24 +183,16 @@ func TestRenamedLogIsReopened(t *testing.T) {
 	us := serveHandler(t, h)
 	us.get("/1")
 	awaitLines(t, name, 1)
-	if err := os.Rename(name, old); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Reload(oneHost(c.Hosts[0].Locations...)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(name, old))
+	must(t, h.Reload(oneHost(c.Hosts[0].Locations...)))
 	us.get("/2")
 	awaitLines(t, old, 2)
-	if err := h.ReopenLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.ReopenLogs(t.Context()))
 	us.get("/3")
 	if lines := awaitLines(t, name, 1); !strings.Contains(lines[0], "/3") {
 		t.Errorf("%q", lines)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
 	if err := h.ReopenLogs(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("got %v", err)
 	}

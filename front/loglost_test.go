@@ -33,13 +33,9 @@ func TestLongLinesAreNotTruncated(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, h.Close())
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if n, bytes := strings.Count(string(b), "\n"), strings.Count(string(b), `\xC3`); n != requests ||
 		bytes != 2*requests*length {
 		t.Errorf("%d lines with %d bytes of the clients', want %d with %d", n, bytes, requests, 2*requests*length)

@@ -53,9 +53,7 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
 		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
-	if err := json.Unmarshal([]byte(got.body), &e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(got.body), &e))
 	for _, name := range []string{"Accept-Encoding", "User-Agent"} {
 		delete(e.Header, name)
 	}
@@ -87,9 +85,7 @@ func TestTrailersAndHintsAreForwarded(t *testing.T) {
 		hints := []string{}
 		r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
 		resp, err := a.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" ||

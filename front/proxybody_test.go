@@ -90,9 +90,7 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 			for _, n := range []int{0, 1, 8191, 8192, 32 << 10, 32<<10 + 1, 200_000, 3 << 20} {
 				for _, known := range []string{"", "&known=1"} {
 					resp, err := a.client.Get(fmt.Sprintf("http://x/?n=%d%s", n, known))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if n > 1<<20 {
 						time.Sleep(20 * time.Millisecond) // a slow client
 					}
@@ -117,9 +115,7 @@ func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 	})
 	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
 	resp, err := a.client.Get("http://x/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	select {
 	case ok := <-done:

@@ -166,9 +166,7 @@ func TestTunnelWorksWithCache(t *testing.T) {
 	t.Cleanup(server.Close)
 	for range 2 {
 		nc, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer nc.Close()
 		fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: front.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 		br := bufio.NewReader(nc)

@@ -43,9 +43,7 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		c.Hosts[0].Locations[0].Settings = &conf.Settings{Logs: []conf.Log{{Path: name, Format: "s"}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		nc, err := net.Dial("unix", a.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-arrived
 		nc.Close()
@@ -81,9 +79,7 @@ func TestBrokenBodyIsAnError(t *testing.T) {
 			"chunks":    "POST /chunks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n01234567\r\n",
 		} {
 			nc, err := net.Dial("unix", a.socket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			io.WriteString(nc, text)
 			_ = nc.SetReadDeadline(time.Now().Add(maxWait))
 			resp, err := http.ReadResponse(bufio.NewReader(nc), nil)

@@ -29,9 +29,7 @@ func TestFlushKeepsPossibleMatch(t *testing.T) {
 		}
 	})
 	resp, err := us.client.Get("http://front.test/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
 		got := make([]byte, len(want))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // disable_symlinks rejects links in its part of the path.
@@ -18,9 +19,7 @@ func TestDisableSymlinksRejectsLinks(t *testing.T) {
 	root := conf.Text(dir + "/current")
 	for _, link := range [][2]string{{"r1", "current"}, {"x", "r1/link"}, {"../r2", "r1/dir"},
 		{"nowhere", "r1/dangling"}, {"loop", "r1/loop"}} {
-		if err := os.Symlink(link[0], filepath.Join(dir, link[1])); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink(link[0], filepath.Join(dir, link[1])))
 	}
 	at := func(path, how string, from, root conf.Text) conf.Location {
 		return conf.Location{Path: path,

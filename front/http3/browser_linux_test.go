@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -60,9 +61,7 @@ func TestChromiumFollowsAltSvc(t *testing.T) {
 	s := serve(t, `server { listen ADDR ssl; listen ADDR quic; http2 on; add_header Alt-Svc 'h3="ADDR"; ma=60' always;
 		client_max_body_size 2m; location / { proxy_pass http://app; } }`, server.Bind("app", app))
 	_, port, err := net.SplitHostPort(s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dom, messages := programs.Browse(t, chromium, t.TempDir(), programs.WithQUIC, "--dump-dom",
 		"--host-resolver-rules=MAP localhost 127.0.0.1", "--ignore-certificate-errors-spki-list="+s.publicKeyHash(),
 		"https://localhost:"+port+"/page")

@@ -64,9 +64,7 @@ func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	t.Helper()
 	s := &site{T: t, dir: t.TempDir(), addr: freeAddr(t), ended: make(chan error, 1)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost", "other.example"}})
-	if err := os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600))
 	s.configure(blocks)
 	ready := make(chan struct{}, 10)
 	s.run = server.New(server.File{Path: filepath.Join(s.dir, "nginx.conf")}, server.Options{

@@ -42,9 +42,7 @@ func newAddressed(t *testing.T) *addressed {
 		s.port6 = freePort(t, "tcp6")
 	}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
-	if err := os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600))
 	return s
 }
 

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
@@ -104,12 +105,8 @@ func TestSlowClientsHoldNothing(t *testing.T) {
 	app := &application{slots: make(chan struct{}, slots)}
 	s := &slowSite{newSiteWith(t, slowConf, time.Hour), app}
 	l, err := net.Listen("unix", s.Path("app"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(s.Path("app"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.Chmod(s.Path("app"), 0o777))
 	upstream := &http.Server{Handler: app}
 	go func() { _ = upstream.Serve(l) }()
 	t.Cleanup(func() {

@@ -89,9 +89,7 @@ func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
 			s := newSiteWith(t, strings.Replace(upgradable, "location / {",
 				"send_timeout 1s; location /large { alias DIR/large; } location / {", 1), time.Hour)
 			s.write("large", "")
-			if err := os.Truncate(s.Path("large"), 256<<20); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Truncate(s.Path("large"), 256<<20))
 			s.neverReading(protocol)
 			old := s.upgrade()
 			if code := s.Wait(old); code != 0 {
@@ -118,9 +116,7 @@ func newLargeSite(t *testing.T) *site {
 	t.Helper()
 	s := newSiteWith(t, withLarge(), time.Hour)
 	s.write("large", "")
-	if err := os.Truncate(s.Path("large"), largeBytes); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Truncate(s.Path("large"), largeBytes))
 	return s
 }
 

@@ -147,21 +147,15 @@ func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 func newSiteWith(t *testing.T, config string, ready time.Duration, environment ...string) *site {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "upgrade") // other users can enter it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o777))
 	id := os.Getpid()
 	s := &site{Site: &upgrades.Site{T: t, Folder: dir},
 		host: fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	// Not by s.write: the base64 text may contain DIR or HOST.
-	if err := os.WriteFile(s.Path("cert.pem"), append(cert, key...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(s.Path("cert.pem"), append(cert, key...), 0o644))
 	s.write("nginx.conf", config)
 	s.write("log", "")
 	s.install()
