@@ -74,21 +74,15 @@ func (a *testClient) get(path string, fields ...string) response {
 func (a *testClient) do(method, path string, body io.Reader, fields ...string) response {
 	a.t.Helper()
 	r, err := http.NewRequest(method, "http://front.test"+path, body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}
 	resp, err := a.client.Do(r)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	return response{resp.StatusCode, resp.Header, string(b)}
 }
 

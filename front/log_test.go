@@ -20,9 +20,7 @@ import (
 func (a *testClient) sendRaw(requests ...string) []int {
 	a.t.Helper()
 	conn, err := net.Dial("unix", a.socket)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	var all []int

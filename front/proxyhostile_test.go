@@ -301,9 +301,7 @@ func (r *restarting) start() {
 			break
 		}
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	r.addr = l.Addr().String()
 	r.server = &http.Server{Handler: r.handler}
 	go r.server.Serve(l)

@@ -74,14 +74,10 @@ func TestChromiumFollowsAltSvc(t *testing.T) {
 func (s *site) publicKeyHash() string {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, "cert.pem"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	block, _ := pem.Decode(text)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	return base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -149,9 +149,7 @@ func (c *clientConn) ReadFrom(b []byte) (int, net.Addr, error) {
 // connect opens a connection from a socket.
 func (s *site) connect(c *clientConn, timeout time.Duration) (*quic.Conn, error) {
 	to, err := net.ResolveUDPAddr("udp", s.addr)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	config := clientTLS()
 	config.NextProtos = []string{"h3"}
 	transport := &quic.Transport{Conn: c}

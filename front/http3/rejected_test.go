@@ -53,9 +53,7 @@ func (s *site) send(q *quic.Conn, text string) (response string) {
 	if err == nil {
 		err = stream.SetReadDeadline(time.Now().Add(patience))
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	_, _ = io.WriteString(stream, text) // the server may not want all of it
 	stream.Close()
 	b, _ := io.ReadAll(stream) // the error is that of the stream

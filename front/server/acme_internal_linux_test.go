@@ -145,9 +145,7 @@ http {
 	ssl_certificate_key $acme_certificate_key;
 %s}
 `, s.pebble.Directory, s.pebble.CAFile, filepath.Join(s.dir, "state"), challenge, s.http, servers)
-	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
 }
 
 // handshake makes a handshake for a name, verified against root.
@@ -257,9 +255,7 @@ func (s *acmeSite) fault(n int, handshakes *atomic.Int64) {
 
 func (s *acmeSite) resolve(address string) {
 	s.Helper()
-	if err := s.pebble.Resolve(address); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, s.pebble.Resolve(address))
 }
 
 // count returns how often the output has a text.

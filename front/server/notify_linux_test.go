@@ -37,13 +37,9 @@ func newServiceManager(t *testing.T) *serviceManager {
 func (m *serviceManager) receive() (states []string) {
 	m.Helper()
 	b := make([]byte, 4096)
-	if err := m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)); err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)))
 	n, err := m.socket.Read(b)
-	if err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, err)
 	for _, state := range strings.Split(string(b[:n]), "\n") {
 		if !strings.HasPrefix(state, "STATUS=") {
 			states = append(states, state)

@@ -177,9 +177,7 @@ http {
 		location /app { proxy_pass http://app; }
 	}
 }`, p.addr, p.key, p.key, directive)
-	if err := os.WriteFile(p.conf, []byte(content), 0o644); err != nil {
-		p.Fatal(err)
-	}
+	testkit.Must(p, os.WriteFile(p.conf, []byte(content), 0o644))
 }
 
 func (p *program) get(path string) (*http.Response, string) {

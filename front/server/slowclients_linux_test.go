@@ -181,14 +181,10 @@ func (s *slowSite) quick(when string) time.Duration {
 func (s *slowSite) memory() int64 {
 	s.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
 	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	return kb << 10
 }
 
@@ -197,9 +193,7 @@ func (s *slowSite) fileBytes() (sum int64) {
 	s.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", s.PID())
 	all, err := os.ReadDir(dir)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	for _, e := range all {
 		info, err := os.Stat(dir + "/" + e.Name())
 		name, _ := os.Readlink(dir + "/" + e.Name())

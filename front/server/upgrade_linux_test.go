@@ -197,9 +197,7 @@ func (s *site) killHalfWay() {
 	s.Signal(s.Number("hangs"), syscall.SIGKILL)
 	s.AwaitLog("upgrade: failed, this", s.failed)
 	s.write("fault", "")
-	if err := os.Remove(s.Path("hangs")); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.Remove(s.Path("hangs")))
 }
 
 // A new process that is killed half way changes nothing.

@@ -172,13 +172,9 @@ func newSiteWith(t *testing.T, config string, ready time.Duration, environment .
 func (s *site) serveUpstreams() {
 	listen := func(name string) net.Listener {
 		l, err := net.Listen("unix", s.Path(name))
-		if err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, err)
 		s.Cleanup(func() { l.Close() })
-		if err := os.Chmod(s.Path(name), 0o777); err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, os.Chmod(s.Path(name), 0o777))
 		return l
 	}
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -210,18 +206,14 @@ func (s *site) write(name, text string) {
 func (s *site) install() {
 	s.Helper()
 	in, err := os.Open(os.Args[0])
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	defer in.Close()
 	out, err := os.OpenFile(s.Path("program.new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err == nil {
 		_, err = io.Copy(out, in)
 		err = errors.Join(err, out.Close(), os.Rename(s.Path("program.new"), s.Path("program")))
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 }
 
 // upgrade replaces the process that serves, and returns the old one.

@@ -169,9 +169,7 @@ func (s *site) run(config *conf.Config, c Config) *Manager {
 		c.Timing = quick
 	}
 	m := New(c)
-	if err := m.Load(config, -1); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, m.Load(config, -1))
 	s.mu.Lock()
 	s.manager, s.config = m, config
 	s.mu.Unlock()
