@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,103 +16,40 @@ import (
 // Upstreams receive the same requests as from nginx.
 func TestUpstreamRequestsAreNginxs(t *testing.T) {
 	to := serve(t, echo)
-	text := func(s string) *conf.Text { t := conf.Text(s); return &t }
-	pass := func(p conf.Proxy) *conf.Proxy {
-		p.To = conf.Text(strings.ReplaceAll(string(p.To), "UP", to))
-		p.Version = "1.1"
-		return &p
-	}
 	type request struct {
 		method, path, body string
 		fields             []string
 	}
 	cases := []struct {
-		conf     string
-		location conf.Location
-		line     []request
+		conf string
+		line []request
 	}{
-		{
-			`location / { proxy_pass http://UP; }`, conf.Location{Path: "/", Proxy: pass(conf.Proxy{To: "UP"})},
+		{`location / { proxy_pass http://UP; }`,
 			[]request{{path: "/"}, {path: "/a%2Fb%20c?x=%20y&z"}, {path: "//a/../b/./c"}, {path: "/a?"},
 				{method: "POST", path: "/p", body: "hello"}, {method: "DELETE", path: "/d"},
 				{path: "/h", fields: []string{"X-A", "1", "X-A", "2", "Cookie", "a=b", "Te", "trailers", "Keep-Alive",
-					"x", "Under_Score", "y", "Upgrade", "websocket"}}},
-		},
-		{
-			`location /a/ { proxy_pass http://UP/b/; }`,
-			conf.Location{Path: "/a/", Proxy: pass(conf.Proxy{To: "UP", URI: text("/b/")})},
+					"x", "Under_Score", "y", "Upgrade", "websocket"}}}},
+		{`location /a/ { proxy_pass http://UP/b/; }`,
 			[]request{{path: "/a/"}, {path: "/a/x%2Fy%20z?q=1"}, {path: "/a/%3Fx%23y%25"}, {path: "/a/../a/x"},
-				{path: "/a//x"}, {path: "/a/\u00e4"}},
-		},
-		{
-			`location /a { proxy_pass http://UP/b; }`,
-			conf.Location{Path: "/a", Proxy: pass(conf.Proxy{To: "UP", URI: text("/b")})},
-			[]request{{path: "/a"}, {path: "/abc?q"}, {path: "/a/x"}},
-		},
-		{
-			`location = /e { proxy_pass http://UP/; }`, conf.Location{Match: "=", Path: "/e",
-				Proxy: pass(conf.Proxy{To: "UP", URI: text("/")})},
-			[]request{{path: "/e?x=1"}},
-		},
-		{
-			`location ~ ^/r/(.*)$ { proxy_pass http://UP/s/$1?k=v; }`,
-			conf.Location{Match: "~", Path: "^/r/(.*)$",
-				Proxy: pass(conf.Proxy{To: "UP", URI: text("/s/$1?k=v")})},
-			[]request{{path: "/r/x/y"}, {path: "/r/x?gone=1"}},
-		},
-		{
-			`location /w/ { rewrite ^/w/(.*)$ /new/$1?a=b break; proxy_pass http://UP/ignored/; }`,
-			conf.Location{Path: "/w/",
-				Steps: []conf.Step{conf.Rewrite{Pattern: "^/w/(.*)$", To: "/new/$1?a=b", Flag: "break"}},
-				Proxy: pass(conf.Proxy{To: "UP", URI: text("/ignored/")})},
-			[]request{{path: "/w/x%20y?c=d"}},
-		},
-		{
-			`location /x/ { rewrite ^/x/(.*)$ /x/n/$1 break; proxy_pass http://UP; }`,
-			conf.Location{Path: "/x/",
-				Steps: []conf.Step{conf.Rewrite{Pattern: "^/x/(.*)$", To: "/x/n/$1", Flag: "break"}},
-				Proxy: pass(conf.Proxy{To: "UP"})},
-			[]request{{path: "/x/y%20z?c=d"}},
-		},
-		{
-			`location /v { set $to UP; proxy_pass http://$to$request_uri; }`,
-			conf.Location{Path: "/v", Steps: []conf.Step{conf.Set{Name: "to", Value: conf.Text(to)}},
-				Proxy: pass(conf.Proxy{To: "$to", URI: text("$request_uri")})},
-			[]request{{path: "/v/x%20y?c=d"}},
-		},
-		{
-			`location /q { set $to UP; proxy_pass http://$to; }`,
-			conf.Location{Path: "/q", Steps: []conf.Step{conf.Set{Name: "to", Value: conf.Text(to)}},
-				Proxy: pass(conf.Proxy{To: "$to"})},
-			[]request{{path: "/q//x%20y?c=d"}},
-		},
-		{
-			`location /s { proxy_pass http://UP; proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header X-Real-IP ""; proxy_set_header Accept-Encoding ""; proxy_set_header X-Uri $uri; proxy_set_header X-Empty $arg_none; proxy_set_header X-Goal "$proxy_host $proxy_port"; }`,
-			conf.Location{Path: "/s", Proxy: pass(conf.Proxy{To: "UP", Header: []conf.Field{
-				{Name: "Host", Value: "$host"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"},
-				{Name: "x-real-ip"}, {Name: "Accept-Encoding"}, {Name: "X-Uri", Value: "$uri"},
-				{Name: "X-Empty", Value: "$arg_none"}, {Name: "X-Goal", Value: "$proxy_host $proxy_port"},
-			}})},
+				{path: "/a//x"}, {path: "/a/\u00e4"}}},
+		{`location /a { proxy_pass http://UP/b; }`, []request{{path: "/a"}, {path: "/abc?q"}, {path: "/a/x"}}},
+		{`location = /e { proxy_pass http://UP/; }`, []request{{path: "/e?x=1"}}},
+		{`location ~ ^/r/(.*)$ { proxy_pass http://UP/s/$1?k=v; }`, []request{{path: "/r/x/y"}, {path: "/r/x?gone=1"}}},
+		{`location /w/ { rewrite ^/w/(.*)$ /new/$1?a=b break; proxy_pass http://UP/ignored/; }`,
+			[]request{{path: "/w/x%20y?c=d"}}},
+		{`location /x/ { rewrite ^/x/(.*)$ /x/n/$1 break; proxy_pass http://UP; }`, []request{{path: "/x/y%20z?c=d"}}},
+		{`location /v { set $to UP; proxy_pass http://$to$request_uri; }`, []request{{path: "/v/x%20y?c=d"}}},
+		{`location /q { set $to UP; proxy_pass http://$to; }`, []request{{path: "/q//x%20y?c=d"}}},
+		{`location /s { proxy_pass http://UP; proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header X-Real-IP ""; proxy_set_header Accept-Encoding ""; proxy_set_header X-Uri $uri; proxy_set_header X-Empty $arg_none; proxy_set_header X-Goal "$proxy_host $proxy_port"; }`,
 			[]request{{path: "/s", fields: []string{"X-Real-Ip", "9.9.9.9", "X-Uri", "evil", "X-Empty", "evil",
-				"X-Forwarded-For", "8.8.8.8"}}, {path: "/s/a%20b"}},
-		},
-		{
-			`location /m { proxy_pass http://UP; proxy_method POST; proxy_set_body "[$arg_b]"; proxy_pass_request_headers off; }`,
-			conf.Location{Path: "/m",
-				Proxy: pass(conf.Proxy{To: "UP", Method: "POST", Body: text("[$arg_b]"), NoHeader: true})},
-			[]request{{path: "/m?b=x", fields: []string{"X-A", "1"}}},
-		},
-		{
-			`location /n { proxy_pass http://UP; proxy_pass_request_body off; proxy_set_header Content-Length ""; }`,
-			conf.Location{Path: "/n",
-				Proxy: pass(conf.Proxy{To: "UP", NoBody: true, Header: []conf.Field{{Name: "Content-Length"}}})},
-			[]request{{method: "POST", path: "/n", body: "dropped"}},
-		},
+				"X-Forwarded-For", "8.8.8.8"}}, {path: "/s/a%20b"}}},
+		{`location /m { proxy_pass http://UP; proxy_method POST; proxy_set_body "[$arg_b]"; proxy_pass_request_headers off; }`,
+			[]request{{path: "/m?b=x", fields: []string{"X-A", "1"}}}},
+		{`location /n { proxy_pass http://UP; proxy_pass_request_body off; proxy_set_header Content-Length ""; }`,
+			[]request{{method: "POST", path: "/n", body: "dropped"}}},
 	}
 	for _, c := range cases {
-		nginx, _ := serveNginx(t, "", strings.ReplaceAll(strings.ReplaceAll(c.conf, "UP", to), "proxy_pass ",
-			"proxy_http_version 1.1; proxy_pass "))
-		ours := serveHandler(t, newFront(t, oneHost(c.location), quiet()))
+		nginx, ours := besideNginx(t, "", "proxy_http_version 1.1; "+strings.ReplaceAll(c.conf, "UP", to))
 		for _, q := range c.line {
 			if q.method == "" {
 				q.method = "GET"
@@ -140,82 +75,6 @@ func TestUpstreamRequestsAreNginxs(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Applications receive the same parameters as from nginx.
-func TestFastCGIParametersAreNginxs(t *testing.T) {
-	to := application(t, nil, "")
-	params := func(more ...string) (lines string, all []conf.Param) {
-		for _, p := range append([]string{
-			"SCRIPT_FILENAME /www$fastcgi_script_name", "PATH_INFO $fastcgi_path_info",
-			"SCRIPT_NAME $fastcgi_script_name", "REQUEST_URI $request_uri", "DOCUMENT_URI $document_uri",
-			"QUERY_STRING $query_string",
-			"REQUEST_METHOD $request_method", "CONTENT_TYPE $content_type", "CONTENT_LENGTH $content_length",
-			"SERVER_PROTOCOL $server_protocol", "REQUEST_SCHEME $request_scheme_",
-			"HTTPS $https if_not_empty", "SERVER_NAME $server_name",
-		}, more...) {
-			p = strings.ReplaceAll(p, "$request_scheme_", "$scheme")
-			words := strings.Fields(p)
-			lines += "fastcgi_param " + p + ";\n"
-			all = append(all, conf.Param{Name: words[0], Value: conf.Text(words[1]), IfNotEmpty: len(words) == 3})
-		}
-		return lines, all
-	}
-	lines, all := params()
-	hidden, allHidden := params("HTTP_X_A set")
-	for _, c := range []struct {
-		conf string
-		pass conf.Proxy
-	}{
-		{lines, conf.Proxy{Params: all}},
-		{lines + "fastcgi_index index.php;", conf.Proxy{Params: all, ParamIndex: "index.php"}},
-		{lines + `fastcgi_split_path_info ^(.+?\.php)(/.*)$; fastcgi_index i.php;`,
-			conf.Proxy{Params: all, SplitPath: `^(.+?\.php)(/.*)$`, ParamIndex: "i.php"}},
-		{hidden, conf.Proxy{Params: allHidden}},
-		{lines + "fastcgi_pass_request_headers off; fastcgi_pass_request_body off;",
-			conf.Proxy{Params: all, NoHeader: true, NoBody: true}},
-	} {
-		nginx, _ := serveNginx(t, "", "server_name front.test; location / { fastcgi_pass "+to+"; "+c.conf+" }")
-		c.pass.To, c.pass.Protocol = conf.Text(to), "fastcgi"
-		config := proxyTo(c.pass)
-		config.Hosts[0].Names = []string{"front.test"}
-		ours := serveHandler(t, newFront(t, config, quiet()))
-		for _, q := range []struct{ method, path, body string }{
-			{"GET", "/", ""}, {"GET", "/a.php/x/y?q=1", ""}, {"GET", "/a%20b.php?x=%20", ""},
-			{"POST", "/d/", "hello"}, {"POST", "/long.php", pattern(100_000)}, {"HEAD", "/a.PHP/x", ""},
-			{"GET", "/x.php/y.php/z", ""},
-		} {
-			fields := []string{"X-A", "1", "X-A", "2", "Proxy", "http://evil", "X_A", "evil", "Cookie", "a=b",
-				"Content-Type", "text/x"}
-			want, got := nginx.do(q.method, q.path, strings.NewReader(q.body), fields...),
-				ours.do(q.method, q.path, strings.NewReader(q.body), fields...)
-			var their, our map[string]string
-			_ = json.Unmarshal([]byte(want.body), &their)
-			_ = json.Unmarshal([]byte(got.body), &our)
-			delete(their, "HTTP_PROXY") // which nginx forwards
-			for _, m := range []map[string]string{their, our} {
-				if m["HTTP_X_A"] == "2" { // nginx 1.22 sends two, newer versions the list
-					m["HTTP_X_A"] = "1, 2"
-					delete(m, "(twice)")
-				}
-			}
-			if want.status != got.status || !maps.Equal(their, our) || want.header.Get("X-A") != got.header.Get("X-A") {
-				t.Errorf("%s\n%s %s: %d\n%v, want %d\n%v", c.conf, q.method, q.path, got.status,
-					difference(our, their), want.status, difference(their, our))
-			}
-		}
-	}
-}
-
-// difference returns the entries of one map that the other lacks.
-func difference(a, b map[string]string) (all []string) {
-	for name, value := range a {
-		if other, ok := b[name]; !ok || other != value {
-			all = append(all, fmt.Sprintf("%s=%q", name, value))
-		}
-	}
-	slices.Sort(all)
-	return all
 }
 
 // A PHP application in a usual configuration: existing files are served, and other paths go to the
