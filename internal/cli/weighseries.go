@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -92,7 +92,7 @@ func (s *series) summarize(env Env) {
 	fmt.Fprintf(env.Stdout, "== summary\n\n")
 	for _, d := range s.done {
 		if d.Verdict != "" {
-			fmt.Fprintf(env.Stdout, "%s\n\n", table.Wrap(d.Name+": "+d.Verdict))
+			fmt.Fprintf(env.Stdout, "%s\n\n", document.Wrap(d.Name+": "+d.Verdict))
 		}
 	}
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)

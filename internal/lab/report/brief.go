@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // Limits of the first screen.
@@ -33,7 +33,7 @@ func (a *Report) WriteBrief(w io.Writer) error {
 		return err
 	}
 	if a.Events != nil {
-		a.writeEvents(d, table.Brief)
+		a.writeEvents(d, document.Brief)
 		d.Items(a.Problems())
 		_, err := io.WriteString(w, d.String())
 		return err
@@ -78,9 +78,9 @@ func (a *Report) WriteEarly(w io.Writer) error {
 }
 
 // writeResults writes the most important columns of a table, in as many lines.
-func (a *Report) writeResults(d *table.Document, t *Table, room int) {
+func (a *Report) writeResults(d *document.Document, t *Table, room int) {
 	rows := slices.DeleteFunc(t.lines(), func(l rowLine) bool { return isAside(l.Kind) })
-	heads, lines := table.Shown(table.Brief, a.resultColumns(), slices.Values(rows))
+	heads, lines := document.Shown(document.Brief, a.resultColumns(), slices.Values(rows))
 	writeFirst(d, 1, heads, lines, room, "contenders")
 }
 
@@ -102,7 +102,7 @@ func (a *Report) briefTables(room int) string {
 }
 
 // writeFirst writes the lines of a table that fit, and how many more there are.
-func writeFirst(d *table.Document, left int, heads []string, lines [][]string, room int, what string) {
+func writeFirst(d *document.Document, left int, heads []string, lines [][]string, room int, what string) {
 	const around = 2 // the table's head and the empty line below
 	more := 0
 	if room -= around; len(lines) > room {
@@ -120,11 +120,11 @@ func writeFirst(d *table.Document, left int, heads []string, lines [][]string, r
 	}
 }
 
-func newScreen() *table.Document { return &table.Document{Width: screenWidth} }
+func newScreen() *document.Document { return &document.Document{Width: screenWidth} }
 
 // shortenLabels cuts the first column of a table so that its lines fit the screen.
 func shortenLabels(left int, heads []string, lines [][]string) {
-	all := new(table.Document)
+	all := new(document.Document)
 	all.Table(left, heads, lines)
 	widest, label := 0, 0
 	for line := range strings.Lines(all.String()) {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -68,7 +68,7 @@ func (a *Report) builds(t *Table) string {
 func percentOff(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*max(ratio-1, 1-ratio)) }
 
 // writeBuilds writes the differences of the second build.
-func (a *Report) writeBuilds(d *table.Document, t *Table) {
+func (a *Report) writeBuilds(d *document.Document, t *Table) {
 	changes := a.Changes(t.Table)
 	if changes == nil {
 		return

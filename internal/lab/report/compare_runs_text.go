@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // WriteText writes the comparison for a terminal: what makes the runs incomparable, what changed,
 // and the ratios of both.
 func (two *RunComparison) WriteText(w io.Writer) error {
-	d := new(table.Document)
+	d := new(document.Document)
 	const stamp = "2006-01-02 15:04"
 	for _, side := range []struct {
 		name string
@@ -39,7 +39,7 @@ func (two *RunComparison) WriteText(w io.Writer) error {
 	return err
 }
 
-func (t *RunComparisonTable) write(d *table.Document) {
+func (t *RunComparisonTable) write(d *document.Document) {
 	d.Heading("With %s: CPU time per request, as a ratio to the control's of the same run (%s interval)",
 		t.Text(), confidence())
 	heads := []string{"", "A", "", "B", "", "result", "A µs", "B µs", "rate A", "rate B"}

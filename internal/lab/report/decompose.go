@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -78,7 +78,7 @@ func signedInterval(i stat.Interval) string {
 
 // writeDecompositions writes the decompositions of contenders without a known cause, and those of
 // comparisons.
-func (t *Table) writeDecompositions(doc *table.Document) {
+func (t *Table) writeDecompositions(doc *document.Document) {
 	shown := slices.DeleteFunc(slices.Clone(t.Decompositions), func(d analyze.Decomposition) bool {
 		return d.What == "" && (d.Of.Kind == sample.Ceiling ||
 			slices.ContainsFunc(t.Why, func(w analyze.Why) bool { return w.Name == d.Of.Name }))

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 const contendersFile = "contenders.csv"
@@ -43,7 +43,7 @@ func (a *Report) HasSourceLines() bool {
 }
 
 // writeEntrants writes versions and lines of source.
-func (a *Report) writeEntrants(d *table.Document) {
+func (a *Report) writeEntrants(d *document.Document) {
 	d.Heading("Contenders:")
 	var all [][]string
 	for _, e := range a.DistinctEntrants() {
@@ -59,35 +59,35 @@ func (a *Report) writeEntrants(d *table.Document) {
 // writeContenders writes the contenders, one per line.
 func (a *Report) writeContenders(w io.Writer) error {
 	type entrant = *sample.Entrant
-	unlessZero := func(name string, of func(entrant) int) table.Column[entrant] {
-		return table.Text(name, func(e entrant) string {
+	unlessZero := func(name string, of func(entrant) int) document.Column[entrant] {
+		return document.Text(name, func(e entrant) string {
 			if of(e) == 0 {
 				return ""
 			}
 			return strconv.Itoa(of(e))
 		})
 	}
-	responded := func(name string, of func(*equal.Response) any) table.Column[entrant] {
-		return table.Text(name, func(e entrant) string {
+	responded := func(name string, of func(*equal.Response) any) document.Column[entrant] {
+		return document.Text(name, func(e entrant) string {
 			if e.Response == nil {
 				return ""
 			}
 			return fmt.Sprint(of(e.Response))
 		})
 	}
-	return table.WriteCSV(w, []table.Column[entrant]{
-		table.Text("experiment", func(entrant) string { return a.Experiment }),
-		table.Text("contender", func(e entrant) string { return e.Name }),
-		table.Text("title", func(e entrant) string { return e.Title }),
-		table.Text("kind", func(e entrant) string { return string(e.Kind) }),
-		table.Text("about", func(e entrant) string { return e.About }),
-		table.Text("versions", func(e entrant) string { return strings.Join(e.Versions, "; ") }),
-		table.Text("protocol", func(e entrant) string { return e.Protocol }),
+	return document.WriteCSV(w, []document.Column[entrant]{
+		document.Text("experiment", func(entrant) string { return a.Experiment }),
+		document.Text("contender", func(e entrant) string { return e.Name }),
+		document.Text("title", func(e entrant) string { return e.Title }),
+		document.Text("kind", func(e entrant) string { return string(e.Kind) }),
+		document.Text("about", func(e entrant) string { return e.About }),
+		document.Text("versions", func(e entrant) string { return strings.Join(e.Versions, "; ") }),
+		document.Text("protocol", func(e entrant) string { return e.Protocol }),
 		unlessZero("source_lines", func(e entrant) int { return e.Lines }),
 		responded("status", func(r *equal.Response) any { return r.Status }),
 		responded("bytes", func(r *equal.Response) any { return r.Bytes }),
 		responded("keep_alive", func(r *equal.Response) any { return r.KeepAlive }),
-		table.Text("left_out", func(e entrant) string { return e.Absent }),
+		document.Text("left_out", func(e entrant) string { return e.Absent }),
 	}, a.entrants())
 }
 

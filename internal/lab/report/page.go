@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/stat"
 )
@@ -98,9 +98,9 @@ type pageTable struct {
 	Lines [][]cell
 }
 
-func newPageTable[T any](columns []table.Column[T], rows []T) pageTable {
-	columns = table.In(table.Page, columns)
-	t := pageTable{Heads: table.Heads(columns)}
+func newPageTable[T any](columns []document.Column[T], rows []T) pageTable {
+	columns = document.In(document.Page, columns)
+	t := pageTable{Heads: document.Heads(columns)}
 	for _, row := range rows {
 		var cells []cell
 		for _, c := range columns {

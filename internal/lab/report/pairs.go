@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -32,7 +32,7 @@ func (t *Table) pairsVerdict() string {
 }
 
 // writePairs writes the costs of parts.
-func (t *Table) writePairs(d *table.Document) {
+func (t *Table) writePairs(d *document.Document) {
 	if len(t.Pairs) == 0 {
 		return
 	}

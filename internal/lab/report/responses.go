@@ -4,9 +4,9 @@ import (
 	"io"
 	"slices"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 const responsesFile = "responses.csv"
@@ -83,12 +83,12 @@ func (a *Report) writeResponses(w io.Writer) error {
 			lines = append(lines, line{e.Name, d})
 		}
 	}
-	return table.WriteCSV(w, []table.Column[line]{
-		table.Text("experiment", func(line) string { return a.Experiment }),
-		table.Text("contender", func(l line) string { return l.contender }),
-		table.Text("what", func(l line) string { return l.What }),
-		table.Text("controls", func(l line) string { return l.Want }),
-		table.Text("its", func(l line) string { return l.Got }),
-		table.Text("declared_because", func(l line) string { return l.Why }),
+	return document.WriteCSV(w, []document.Column[line]{
+		document.Text("experiment", func(line) string { return a.Experiment }),
+		document.Text("contender", func(l line) string { return l.contender }),
+		document.Text("what", func(l line) string { return l.What }),
+		document.Text("controls", func(l line) string { return l.Want }),
+		document.Text("its", func(l line) string { return l.Got }),
+		document.Text("declared_because", func(l line) string { return l.Why }),
 	}, slices.Values(lines))
 }

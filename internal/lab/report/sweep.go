@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 	loadreport "github.com/tarehq/tare/load/report"
 )
@@ -108,7 +108,7 @@ func (s *sweep) Failures() (all []string) {
 }
 
 // writeSweepResults writes the results of the sweeps.
-func (a *Report) writeSweepResults(d *table.Document) {
+func (a *Report) writeSweepResults(d *document.Document) {
 	for _, s := range a.SweepResults() {
 		d.Heading("%s (with %s, %s of %v)", s.Title(), s.OtherConditions(), sample.BlocksText(s.Blocks), s.Measure)
 		d.Table(2, s.Heads(), s.Lines())

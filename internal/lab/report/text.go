@@ -7,28 +7,28 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/stat"
 )
 
 // WriteText writes the whole report for a terminal: the verdict, a table for each condition,
 // and warnings.
-func (a *Report) WriteText(w io.Writer) error { return a.writeDetails(w, new(table.Document)) }
+func (a *Report) WriteText(w io.Writer) error { return a.writeDetails(w, new(document.Document)) }
 
 // writeMarkdown writes the whole report as Markdown.
 func (a *Report) writeMarkdown(w io.Writer) error {
-	d := &table.Document{Markdown: true}
+	d := &document.Document{Markdown: true}
 	d.Line("# %s\n\n%s\n", a.Title, a.Question)
 	return a.writeDetails(w, d)
 }
 
-func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
+func (a *Report) writeDetails(w io.Writer, d *document.Document) error {
 	d.Paragraph(a.Verdict())
 	d.Paragraph(strings.Join(append(a.Remarks(), a.Shares()), " "))
 	a.targetTable(d)
 	if a.Events != nil {
-		a.writeEvents(d, table.Terminal)
+		a.writeEvents(d, document.Terminal)
 		d.Items(a.Problems())
 		d.Paragraph("Command: " + a.Command())
 		_, err := io.WriteString(w, d.String())
@@ -47,10 +47,10 @@ func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 	return err
 }
 
-func (a *Report) writeTable(d *table.Document, t *Table) {
+func (a *Report) writeTable(d *document.Document, t *Table) {
 	d.Heading("With %s: CPU time per request of all server processes, %s of %v", t.Text(),
 		sample.BlocksText(a.Blocks), a.MeasuredTime(t.Table))
-	heads, lines := table.Shown(table.Terminal, a.resultColumns(), slices.Values(t.lines()))
+	heads, lines := document.Shown(document.Terminal, a.resultColumns(), slices.Values(t.lines()))
 	d.Table(1, heads, lines)
 	d.Paragraph(t.ScenarioNote())
 	if t.Table == a.Tables[0].Table {

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/explain"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // CounterSentence describes the outcome of a counter-experiment, as it continues the sentence of
@@ -65,7 +65,7 @@ func (a *Report) Sentences(t *Table, w *analyze.Why) (sentences []string) {
 }
 
 // writeWhy writes the causes.
-func (a *Report) writeWhy(d *table.Document, t *Table) {
+func (a *Report) writeWhy(d *document.Document, t *Table) {
 	if len(t.Why) == 0 {
 		return
 	}

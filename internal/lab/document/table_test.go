@@ -1,4 +1,4 @@
-package table_test
+package document_test
 
 import (
 	"math"
@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -15,13 +15,13 @@ type line struct {
 	cost stat.Interval
 }
 
-func columns() []table.Column[line] {
-	cost := table.Interval("us", func(l line) stat.Interval { return l.cost })
-	cost[0] = cost[0].For(table.Brief|table.Page, "µs\nper request", func(line) string { return "some" })
-	return slices.Concat([]table.Column[line]{
-		table.Text("contender", func(l line) string { return l.name }).
-			For(table.Brief|table.Terminal|table.Page, "", func(l line) string { return l.name }),
-		table.Column[line]{}.For(table.Terminal, "length",
+func columns() []document.Column[line] {
+	cost := document.Interval("us", func(l line) stat.Interval { return l.cost })
+	cost[0] = cost[0].For(document.Brief|document.Page, "µs\nper request", func(line) string { return "some" })
+	return slices.Concat([]document.Column[line]{
+		document.Text("contender", func(l line) string { return l.name }).
+			For(document.Brief|document.Terminal|document.Page, "", func(l line) string { return l.name }),
+		document.Column[line]{}.For(document.Terminal, "length",
 			func(l line) string { return strings.Repeat("x", len(l.name)) }),
 	}, cost)
 }
@@ -33,7 +33,7 @@ func TestCSVHasNamedColumns(t *testing.T) {
 		{"a, b", stat.Interval{Lo: 1, Mid: 2.5, Hi: 3}},
 		{"c", stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}},
 	})
-	if err := table.WriteCSV(&b, columns(), lines); err != nil {
+	if err := document.WriteCSV(&b, columns(), lines); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := b.String(), "contender,us,us_lo,us_hi\n\"a, b\",2.5,1,3\nc,,,\n"; got != want {
@@ -43,11 +43,11 @@ func TestCSVHasNamedColumns(t *testing.T) {
 
 // Each output for people has its own columns.
 func TestOutputsHaveTheirColumns(t *testing.T) {
-	for in, want := range map[table.Outputs]string{
-		table.Brief: "|µs\nper request; abc|some", table.Terminal: "|length; abc|xxx",
-		table.Page: "|µs\nper request; abc|some",
+	for in, want := range map[document.Outputs]string{
+		document.Brief: "|µs\nper request; abc|some", document.Terminal: "|length; abc|xxx",
+		document.Page: "|µs\nper request; abc|some",
 	} {
-		heads, cells := table.Shown(in, columns(), slices.Values([]line{{name: "abc"}}))
+		heads, cells := document.Shown(in, columns(), slices.Values([]line{{name: "abc"}}))
 		got := strings.Join(heads, "|") + "; " + strings.Join(cells[0], "|")
 		if got != want {
 			t.Errorf("%d: got %q, want %q", in, got, want)
@@ -63,7 +63,7 @@ func TestDocumentsAreForTerminalsOrMarkdown(t *testing.T) {
 		true: "## Costs:\n\n|  | µs |\n|---|--:|\n| a\\|ä | 12.50 |\n| b |  |\n\n- one\n- " +
 			line(19) + "\n  " + line(11) + "\n\n",
 	} {
-		d := &table.Document{Markdown: markdown}
+		d := &document.Document{Markdown: markdown}
 		d.Heading("%s:", "Costs")
 		d.Paragraph("")
 		d.Table(1, []string{"", "µs"}, [][]string{{"a|ä", "12.50"}, {"b"}})

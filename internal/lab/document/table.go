@@ -1,5 +1,5 @@
-// Package table writes tables. Columns are declared once, for people and for programs.
-package table
+// Package document writes tables. Columns are declared once, for people and for programs.
+package document
 
 import (
 	"encoding/csv"
