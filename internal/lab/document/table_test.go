@@ -47,7 +47,7 @@ func TestOutputsHaveTheirColumns(t *testing.T) {
 		document.Brief: "|µs\nper request; abc|some", document.Terminal: "|length; abc|xxx",
 		document.Page: "|µs\nper request; abc|some",
 	} {
-		heads, cells := document.Shown(in, columns(), slices.Values([]line{{name: "abc"}}))
+		heads, cells := document.Rows(1, columns(), []line{{name: "abc"}}, nil).For(in)
 		got := strings.Join(heads, "|") + "; " + strings.Join(cells[0], "|")
 		if got != want {
 			t.Errorf("%d: got %q, want %q", in, got, want)
@@ -58,18 +58,17 @@ func TestOutputsHaveTheirColumns(t *testing.T) {
 func TestDocumentsAreForTerminalsOrMarkdown(t *testing.T) {
 	line := func(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
 	for markdown, want := range map[bool]string{
-		false: "Costs:\n\n          µs\n  a|ä  12.50\n  b\n\n  one\n  " + line(19) +
+		false: "Costs\n\n          µs\n  a|ä  12.50\n  b\n\n  one\n  " + line(19) +
 			"\n    " + line(11) + "\n\n",
-		true: "## Costs:\n\n|  | µs |\n|---|--:|\n| a\\|ä | 12.50 |\n| b |  |\n\n- one\n- " +
+		true: "# A\n\nWhy?\n\n## Costs\n\n|  | µs |\n|---|--:|\n| a\\|ä | 12.50 |\n| b |  |\n\n- one\n- " +
 			line(19) + "\n  " + line(11) + "\n\n",
 	} {
-		d := &document.Document{Markdown: markdown}
-		d.Heading("%s:", "Costs")
-		d.Paragraph("")
-		d.Table(1, []string{"", "µs"}, [][]string{{"a|ä", "12.50"}, {"b"}})
-		d.Items(nil)
-		d.Items([]string{"one", line(30)})
-		if got := d.String(); got != want {
+		d := &document.Document{Title: "A", Question: "Why?"}
+		d.Add(document.Heading{Level: 2, Text: "Costs"}, document.Paragraph{},
+			document.NewTable(1, []string{"", "µs"}, [][]string{{"a|ä", "12.50"}, {"b"}}), document.Items{},
+			document.Items{Texts: []string{"one", line(30)}},
+			document.Only{In: document.Page, Blocks: []document.Block{document.Line("hidden")}})
+		if got := d.Text(document.Form{Out: document.Terminal, Markdown: markdown}); got != want {
 			t.Errorf("markdown %v: got\n%q, want\n%q", markdown, got, want)
 		}
 	}

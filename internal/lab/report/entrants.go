@@ -37,23 +37,29 @@ func (a *Report) DistinctEntrants() (all []*sample.Entrant) {
 	return all
 }
 
-// HasSourceLines reports whether any contender's lines of source are known.
-func (a *Report) HasSourceLines() bool {
-	return slices.ContainsFunc(a.Entrants, func(e sample.Entrant) bool { return e.Lines > 0 })
-}
-
-// writeEntrants writes versions and lines of source.
-func (a *Report) writeEntrants(d *document.Document) {
-	d.Heading("Contenders:")
-	var all [][]string
-	for _, e := range a.DistinctEntrants() {
-		lines := ""
-		if e.Lines > 0 {
-			lines = fmt.Sprintf("%d lines of source", e.Lines)
-		}
-		all = append(all, []string{e.Title, lines, strings.Join(e.Versions, ", ")})
+// addEntrants adds what the contenders are.
+func (a *Report) addEntrants(d *document.Document) {
+	t := document.NewTable(4, []string{"", "what it is", "versions", "protocol"}, nil)
+	t.Class, t.Heads[0].Class = "who", "wrap"
+	all := a.DistinctEntrants()
+	hasLines := slices.ContainsFunc(all, func(e *sample.Entrant) bool { return e.Lines > 0 })
+	if hasLines {
+		t.Heads = append(t.Heads, document.Head{Text: "lines of its application", Class: "narrowed"})
 	}
-	d.Table(3, []string{"", "source", "versions"}, all)
+	for _, e := range all {
+		texts := []string{e.Title, e.About, strings.Join(e.Versions, ", "), e.Protocol}
+		switch {
+		case e.Lines > 0:
+			texts = append(texts, strconv.Itoa(e.Lines))
+		case hasLines:
+			texts = append(texts, "–")
+		}
+		t.Add(string(e.Kind), texts...)
+	}
+	d.Add(document.Heading{Level: 2, Text: "Contenders", ID: "who"}, t)
+	if hasLines {
+		d.Add(document.Note("Lines of source are those of the application, without comments and empty lines. A dash stands for a program that is configured, not written."))
+	}
 }
 
 // writeContenders writes the contenders, one per line.

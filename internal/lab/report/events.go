@@ -176,26 +176,44 @@ func lostWithin(l caseLine) string {
 	return seconds(lossTime(&l))
 }
 
-// writeEvents writes the details of all cases, or only their table for the first screen.
-func (a *Report) writeEvents(d *document.Document, out document.Outputs) {
-	if len(a.streamTables()) > 0 {
-		a.writeStreams(d, out)
+// addEvents adds the cases.
+func (a *Report) addEvents(d *document.Document) {
+	if a.Events == nil {
 		return
 	}
-	heads, cells := document.Shown(out, a.caseColumns(), slices.Values(a.caseLines()))
-	d.Table(1, heads, cells)
-	if out == document.Brief {
+	if all := a.streamTables(); len(all) > 0 {
+		for _, t := range all {
+			d.Add(document.Heading{Level: 3, Text: t.Title}, t.Table())
+		}
+		d.Add(document.Note(streamsNote))
 		return
 	}
-	d.Paragraph("Each character is a second: all requests were responded to (.), some (o) or none (#).")
-	var strips [][]string
-	for _, l := range a.caseLines() {
-		strips = append(strips, []string{l.Title, l.strip()})
+	lines := a.caseLines()
+	note := "Requests, and what their clients received."
+	for _, g := range a.Events.Groups {
+		note += fmt.Sprintf(" %s: %v requests per second.", g.Name, g.PerSecond)
 	}
-	d.Table(2, []string{"", "seconds"}, strips)
-	for _, l := range a.caseLines() {
-		d.Paragraph(l.Title + ": " + l.About + ". " + marksText(l.Case))
+	strips := document.NewTable(2, []string{"", "seconds"}, nil)
+	for _, l := range lines {
+		strips.Add("", l.Title, l.strip())
 	}
+	d.Add(a.caseTable(), document.Note(fmt.Sprintf("%s No client sends a request twice. A client waits %v for a response.",
+		note, a.Events.Timeout)), inText(document.Paragraph{
+		Text: "Each character is a second: all requests were responded to (.), some (o) or none (#)."}, strips))
+	for i := range lines {
+		l := &lines[i]
+		chart := a.strip(l)
+		if i == 0 {
+			chart.Legend = outcomeLegend(lines)
+		}
+		d.Add(document.Heading{Level: 3, Text: l.Title}, document.Note(l.About+". "+marksText(l.Case)),
+			onPage(document.Chart{Drawing: chart}))
+	}
+}
+
+// caseTable returns the table of cases.
+func (a *Report) caseTable() *document.Table {
+	return document.Rows(1, a.caseColumns(), a.caseLines(), nil)
 }
 
 // strip returns a character for each second.

@@ -19,8 +19,8 @@ type streamTable struct {
 	cases []*timeline.Case
 }
 
-// Table returns the table on the page.
-func (t streamTable) Table() pageTable { return newPageTable(streamColumns(), t.cases) }
+// Table returns the table for a reader.
+func (t streamTable) Table() *document.Table { return document.Rows(1, streamColumns(), t.cases, nil) }
 
 // streamTables returns a table for each kind and number, in the order of the cases.
 func (a *Report) streamTables() (all []streamTable) {
@@ -131,16 +131,6 @@ func streamsVerdict(tables []streamTable) string {
 		sentences = append(sentences, fmt.Sprintf("%s lost %d of %d streams.", title, lost[title], opened[title]))
 	}
 	return strings.Join(sentences, " ")
-}
-
-// writeStreams writes the tables of streams.
-func (a *Report) writeStreams(d *document.Document, out document.Outputs) {
-	for _, t := range a.streamTables() {
-		d.Heading("%s", t.Title)
-		heads, cells := document.Shown(out, streamColumns(), slices.Values(t.cases))
-		d.Table(1, heads, cells)
-	}
-	d.Paragraph(streamsNote)
 }
 
 // streamsNote explains the columns.

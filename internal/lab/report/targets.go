@@ -111,14 +111,18 @@ func (a *Report) writeTargets(w io.Writer) error {
 	return document.WriteCSV(w, a.targetColumns(), slices.Values(a.Targets))
 }
 
-// targetTable writes the targets for a reader.
-func (a *Report) targetTable(d *document.Document) {
-	if len(a.Targets) == 0 {
-		return
+// targetTable returns the targets for a reader.
+func (a *Report) targetTable() *document.Table {
+	t := document.Rows(3, a.targetColumns(), a.Targets, nil)
+	for i := range t.Heads {
+		t.Heads[i].Class = "narrowed"
 	}
-	const left = 3
-	heads, lines := document.Shown(document.Terminal, a.targetColumns(), slices.Values(a.Targets))
-	d.Table(left, heads, lines)
+	return t
+}
+
+// targetsNote explains the table.
+func targetsNote() string {
+	return fmt.Sprintf("Figures are medians of the starts. A ratio compares each slice of the contender with the reference's slice of the same round; latencies, memory and counts are compared start by start. A target is met if the whole %s interval is within the limit, and missed if it is beyond.", confidence())
 }
 
 // targetsVerdict returns how many required targets are met, and which are not.
