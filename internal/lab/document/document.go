@@ -70,7 +70,9 @@ func (d *Document) Page(styles string) string {
 }
 
 // tag writes an element whose content is HTML on a line.
-func (w *writer) tag(name, class, content string) { w.WriteString(element(name, class, content) + "\n") }
+func (w *writer) tag(name, class, content string) {
+	w.WriteString(element(name, class, content) + "\n")
+}
 
 // element returns an element whose content is HTML.
 func element(name, class, content string) string {
@@ -156,11 +158,19 @@ func (p Paragraph) html(w *writer) {
 	}
 }
 
-// Line is a line of text as it is.
-type Line string
+// Lines are problems, each as it is in a text. None is nothing.
+type Lines []string
 
-func (l Line) text(w *writer) { w.WriteString(string(l) + "\n") }
-func (l Line) html(w *writer) { w.tag("p", "", html.EscapeString(string(l))) }
+func (l Lines) text(w *writer) {
+	for _, line := range l {
+		w.WriteString(line + "\n")
+	}
+	if len(l) > 0 {
+		w.WriteByte('\n')
+	}
+}
+
+func (l Lines) html(w *writer) { Warnings(l).html(w) }
 
 // Items is a list. An empty one is nothing.
 type Items struct {
@@ -177,7 +187,11 @@ func (i Items) text(w *writer) {
 		first, next = "- ", "  "
 	}
 	for _, text := range i.Texts {
-		w.WriteString(first + strings.ReplaceAll(wrap(text, w.Width-len(next)), "\n", "\n"+next) + "\n")
+		indent := first
+		for line := range strings.Lines(text) {
+			w.WriteString(indent + strings.ReplaceAll(wrap(line, w.Width-len(next)), "\n", "\n"+next) + "\n")
+			indent = next
+		}
 	}
 	if len(i.Texts) > 0 {
 		w.WriteByte('\n')

@@ -67,7 +67,7 @@ func TestDocumentsAreForTerminalsOrMarkdown(t *testing.T) {
 		d.Add(document.Heading{Level: 2, Text: "Costs"}, document.Paragraph{},
 			document.NewTable(1, []string{"", "µs"}, [][]string{{"a|ä", "12.50"}, {"b"}}), document.Items{},
 			document.Items{Texts: []string{"one", line(30)}},
-			document.Only{In: document.Page, Blocks: []document.Block{document.Line("hidden")}})
+			document.Only{In: document.Page, Blocks: []document.Block{document.Lines{"hidden"}}})
 		if got := d.Text(document.Form{Out: document.Terminal, Markdown: markdown}); got != want {
 			t.Errorf("markdown %v: got\n%q, want\n%q", markdown, got, want)
 		}

@@ -12,29 +12,28 @@ import (
 // and the ratios of both.
 func (two *RunComparison) WriteText(w io.Writer) error {
 	d := new(document.Document)
-	line := func(format string, args ...any) { d.Add(document.Line(fmt.Sprintf(format, args...))) }
+	var sides document.Lines
 	const stamp = "2006-01-02 15:04"
 	for _, side := range []struct {
 		name string
 		of   *Report
 	}{{"A", two.A}, {"B", two.B}} {
-		line("%s: %s of %s, %s", side.name, side.of.Experiment, side.of.Started.Format(stamp),
-			sample.BlocksText(side.of.Blocks))
+		sides = append(sides, fmt.Sprintf("%s: %s of %s, %s", side.name, side.of.Experiment, side.of.Started.Format(stamp),
+			sample.BlocksText(side.of.Blocks)))
 	}
-	line("")
+	d.Add(sides)
 	if len(two.Mismatches) > 0 {
-		line("WARNING: these runs cannot be compared, because their ratios may differ for these reasons alone:")
-		d.Add(document.Items{Texts: two.Mismatches})
+		d.Add(document.Lines{"WARNING: these runs cannot be compared, because their ratios may differ for these reasons alone:"},
+			document.Items{Texts: two.Mismatches})
 	}
 	if len(two.Changes) > 0 {
-		line("What changed:")
-		d.Add(document.Items{Texts: two.Changes})
+		d.Add(document.Lines{"What changed:"}, document.Items{Texts: two.Changes})
 	}
 	for i := range two.Tables {
 		two.Tables[i].write(d)
 	}
 	if len(two.Tables) == 0 {
-		line("No contender was measured in both under the same condition.")
+		d.Add(document.Lines{"No contender was measured in both under the same condition."})
 	}
 	return write(w, d.Text(document.Form{Out: document.Terminal}))
 }

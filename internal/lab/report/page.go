@@ -55,7 +55,7 @@ func (a *Report) document() *document.Document {
 		d.Add(onPage(a.weights(0)))
 		a.addShares(d)
 	}
-	d.Add(document.Warnings(a.Problems()), document.Note(strings.Join(a.Remarks(), " ")), a.contents(),
+	d.Add(document.Lines(a.Problems()), document.Note(strings.Join(a.Remarks(), " ")), a.contents(),
 		onPage(document.Paragraph{Class: "note narrow", Text: "On a narrow screen charts and tables scroll sideways."}))
 	for i := range a.Tables {
 		a.addTable(d, i)
