@@ -24,9 +24,19 @@ func serveByTare(t testing.TB, h http.Handler) *testClient {
 	socket := filepath.Join(shortDir(t), "s")
 	l, err := net.Listen("unix", socket)
 	must(t, err)
-	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close() })
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l)
+	}()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-done
+	})
 	return newTestClient(t, socket)
 }
 

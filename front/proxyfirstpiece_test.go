@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
@@ -17,23 +16,7 @@ import (
 // serveTare serves a server block by tare's own server, and returns its socket.
 func serveTare(t *testing.T, outer, block string) string {
 	t.Helper()
-	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	s := tare.Wrap(&http.Server{Handler: newFront(t, parseConf(t, outer, block), quiet()), Protocols: protocols})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l)
-	}()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-done
-	})
-	return socket
+	return serveByTare(t, newFront(t, parseConf(t, outer, block), quiet())).socket
 }
 
 // Without buffering, the part of a body that has arrived is in the same write as the head.

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
@@ -104,12 +102,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 		c.ShutdownTimeout = 50 * time.Millisecond
 		c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
 		h := newFront(t, c, front.Bind("app", http.HandlerFunc(wsEcho)), quiet())
-		server, socket := tare.Wrap(&http.Server{Handler: h}), filepath.Join(shortDir(t), "s")
-		l, err := net.Listen("unix", socket)
-		must(t, err)
-		go func() { _ = server.Serve(l) }()
-		t.Cleanup(func() { server.Close() })
-		a := newTestClient(t, socket)
+		a := serveByTare(t, h)
 		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 		defer cancel()
 		ws, _, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
@@ -285,45 +278,6 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	if got := a.get("/"); got.status != 502 {
 		t.Errorf("plain bytes instead of TLS: %d", got.status)
 	}
-}
-
-// slowListener delays the first read of its connections.
-type slowListener struct {
-	net.Listener
-	pause time.Duration
-}
-
-func (l slowListener) Accept() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	return &slowConn{Conn: nc, pause: l.pause}, err
-}
-
-type slowConn struct {
-	net.Conn
-	pause time.Duration
-}
-
-func (c *slowConn) Read(p []byte) (int, error) {
-	time.Sleep(c.pause)
-	c.pause = 0
-	return c.Conn.Read(p)
-}
-
-// The TLS handshake has the timeout for connecting.
-func TestHandshakeTimesOut(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	s.Listener = slowListener{s.Listener, time.Second}
-	s.StartTLS()
-	defer s.Close()
-	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{Protocol: "https", To: conf.Text(s.Listener.Addr().String()),
-			ReadTimeout: 500 * time.Millisecond}), quiet()))
-	testkit.Try(t, func() error { // the response must be faster than the handshake
-		if got := a.get("/"); got.status != 200 {
-			return fmt.Errorf("the handshake takes a second: %d", got.status)
-		}
-		return nil
-	})
 }
 
 // Unix sockets work with any path.
