@@ -11,11 +11,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The text is nginx's, so that its readers can parse it.
@@ -103,13 +103,10 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 			_, err = io.WriteString(nc, send)
 			must(t, err)
 		}
-		got := ""
-		for until := time.Now().Add(time.Minute); !strings.HasSuffix(got, want) && time.Now().Before(until); {
-			got = c.client.get("/status").body
-		}
-		if !strings.HasPrefix(got, "Active connections: 6 \n") || !strings.HasSuffix(got, want) {
-			t.Errorf("%q", got)
-		}
+		testkit.WaitFor(t, want, func() bool {
+			got := c.client.get("/status").body
+			return strings.HasPrefix(got, "Active connections: 6 \n") && strings.HasSuffix(got, want)
+		})
 	}
 }
 
