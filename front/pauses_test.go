@@ -11,10 +11,12 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // An HTTP/2 response may pause for longer than send_timeout while nothing waits to be sent.
 func TestPausedResponseDoesNotTimeOut(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
 	const timeout = 500 * time.Millisecond
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -180,6 +180,7 @@ func TestMalformedResponsesGet502(t *testing.T) {
 // A server is silent before the head, in it, or in the body. In the body the client gets what has
 // arrived, as in nginx.
 func TestSilentUpstreamsTimeOut(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
 	for name, output := range map[string]string{
 		"at once": "", "in the head": "HTTP/1.1 200 OK\r\nX-A",

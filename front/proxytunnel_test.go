@@ -132,6 +132,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 
 // Rejected upgrades: to HTTP/2, without the upstream's consent. A silent tunnel ends.
 func TestUnwantedUpgradesAreRejected(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
 	seen := make(chan http.Header, 4)
 	to := rawUpstream(t, func(nc net.Conn) {

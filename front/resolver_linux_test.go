@@ -198,6 +198,7 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 // Requests for a name that is being resolved share one lookup, and one of them that ends does not
 // end it.
 func TestRequestsShareLookupsOnDemand(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	const requests = 20
 	s := dnstest.Start(t)
 	s.Set("app.example", dnstest.Response{Silent: true})

@@ -306,6 +306,7 @@ func TestLeavingClientEndsSlices(t *testing.T) {
 
 // Slices are updated in the background, each on its own.
 func TestSlicesAreUpdatedInTheBackground(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	f := &slicedFile{content: sliceText, etag: `"1"`}
 	a := sliced(t, f, "proxy_cache_valid 206 1s; proxy_cache_use_stale updating; proxy_cache_background_update on;")
 	a.get("/cached", "Range", "bytes=12-13")

@@ -177,6 +177,7 @@ func TestAmplificationIsLimited(t *testing.T) {
 
 // With quic_retry each client proves its address.
 func TestRetryIsSent(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	s := serve(t, `server { listen ADDR quic; return 200 text; }`)
 	for _, want := range []bool{false, true} {
