@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Attacks that other servers were vulnerable to. The numbers are those of a list of such
@@ -266,7 +267,7 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 func TestHostileRequestsDoNoHarm(t *testing.T) {
 	noLeaks(t)
 	up := &hostileUpstream{}
-	addr, dir := hostileFront(t, rawUpstream(t, up.serve))
+	addr, dir := hostileFront(t, testkit.ServeTCP(t, up.serve))
 	for _, cases := range [][]hostile{framingCases(), injectionCases(), pathCases()} {
 		for _, c := range cases {
 			t.Run(c.faults+" "+c.name, func(t *testing.T) { c.test(t, addr, up) })
@@ -389,7 +390,7 @@ func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 // Attack 13: the client receives a response that the upstream sends before it has the whole body.
 func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 	noLeaks(t)
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if readHead(nc) == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly")
 			<-closedByPeer(nc)

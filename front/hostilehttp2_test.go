@@ -27,7 +27,7 @@ func hostileHTTP2(t *testing.T, usesTLS bool, frames func(id uint32) []byte) (ad
 		defer s.Close()
 		config = s.TLS.Clone()
 	}
-	return rawUpstream(t, func(nc net.Conn) {
+	return testkit.ServeTCP(t, func(nc net.Conn) {
 		dials.Add(1)
 		if usesTLS {
 			nc = tls.Server(nc, config)

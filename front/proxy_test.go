@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // echoed is what an upstream has received.
@@ -187,7 +188,7 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 // The timeout for reading the response does not depend on that for sending the request, which is
 // longer here.
 func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err == nil {
 			_, _ = io.Copy(io.Discard, r.Body)

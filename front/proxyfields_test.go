@@ -16,6 +16,7 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // serveByTare is serveHandler with tare's server, which sends fields as they are.
@@ -43,7 +44,7 @@ func serveByTare(t testing.TB, h http.Handler) *testClient {
 // A response is the same, and variables show the same of it, whether its head passes as it was
 // received (tare's server) or by a Header (net/http's).
 func TestRawHeadsEqualHeaders(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		for in := bufio.NewReader(nc); ; {
 			r, err := http.ReadRequest(in)
 			if err != nil {

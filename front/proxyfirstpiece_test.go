@@ -25,7 +25,7 @@ func TestFirstPieceFollowsHeadAtOnce(t *testing.T) {
 	const block = `location / { proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://%[1]s; }
 		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }`
 	first := make(chan string)
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		b := make([]byte, 64<<10)
 		n, _ := nc.Read(b)
 		first <- string(b[:n])
@@ -67,7 +67,7 @@ func TestEndFollowsLastBytesAtOnce(t *testing.T) {
 		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }
 		location /grpc { grpc_pass %[1]s; }`
 	reads := make(chan string)
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		for b := make([]byte, 64<<10); ; {
 			n, err := nc.Read(b)
 			select {

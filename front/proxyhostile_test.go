@@ -20,32 +20,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// rawUpstream is an upstream whose connections are served by f, one after the other. It returns the
-// address.
-func rawUpstream(t testing.TB, f func(nc net.Conn)) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				defer nc.Close()
-				f(nc)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		l.Close()
-		all.Wait()
-	})
-	return l.Addr().String()
-}
-
 // readHead reads a request's head.
 func readHead(nc net.Conn) error {
 	_, err := http.ReadRequest(bufio.NewReader(nc))
@@ -81,7 +55,7 @@ func TestKilledUpstreamIsNoticed(t *testing.T) {
 	for name, reply := range responses {
 		for mode, p := range map[string]conf.Proxy{"buffered": {}, "stream": {Stream: true}} {
 			var at int
-			to := rawUpstream(t, func(nc net.Conn) {
+			to := testkit.ServeTCP(t, func(nc net.Conn) {
 				if readHead(nc) == nil {
 					io.WriteString(nc, reply.text[:at])
 				}
@@ -109,7 +83,7 @@ func TestKilledApplicationIsNoticed(t *testing.T) {
 	text = wire.AppendStreamEnd(text, wire.Stdout, 1)
 	text = wire.AppendEnd(text, 1, wire.End{})
 	var at int
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		b := make([]byte, 64<<10)
 		if n, _ := nc.Read(b); n > 0 {
 			nc.Write(text[:at])
@@ -161,7 +135,7 @@ func TestMalformedResponsesGet502(t *testing.T) {
 		"NUL":               {"HTTP/1.1 200 OK\r\nA: \x00\r\nContent-Length: 0\r\n\r\n", 502},
 		"space in name":     {"HTTP/1.1 200 OK\r\nA : b\r\nContent-Length: 0\r\n\r\n", 502},
 	} {
-		to := rawUpstream(t, func(nc net.Conn) {
+		to := testkit.ServeTCP(t, func(nc net.Conn) {
 			if readHead(nc) == nil {
 				io.WriteString(nc, test.reply)
 				time.Sleep(5 * time.Millisecond)
@@ -190,7 +164,7 @@ func TestSilentUpstreamsTimeOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			to := rawUpstream(t, func(nc net.Conn) {
+			to := testkit.ServeTCP(t, func(nc net.Conn) {
 				if readHead(nc) == nil {
 					io.WriteString(nc, output)
 					<-closedByPeer(nc)
@@ -319,7 +293,7 @@ func (w *panicky) WriteHeader(status int) {
 
 // A panic of an outer writer does not occupy a place at a server forever.
 func TestPanicReleasesServer(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return

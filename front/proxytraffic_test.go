@@ -23,7 +23,7 @@ type relay struct {
 
 func startRelay(t *testing.T, server string) *relay {
 	r := new(relay)
-	r.addr = rawUpstream(t, func(client net.Conn) {
+	r.addr = testkit.ServeTCP(t, func(client net.Conn) {
 		nc, err := net.Dial("tcp", server)
 		if err != nil {
 			t.Error(err)
@@ -126,7 +126,7 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 // Each attempt has its own numbers, also if it has no response.
 func TestBytesOfAttemptsAreSeparate(t *testing.T) {
 	const refused = "127.0.0.1:1"
-	silent := rawUpstream(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
+	silent := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 	ok := startRelay(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/page" {
 			w.WriteHeader(404)
@@ -167,7 +167,7 @@ func TestBytesOfAttemptsAreSeparate(t *testing.T) {
 
 // A tunnel's bytes count in both directions, and its head once. The log counts those of the client.
 func TestBytesOfTunnelsAreCounted(t *testing.T) {
-	up := startRelay(t, rawUpstream(t, func(nc net.Conn) {
+	up := startRelay(t, testkit.ServeTCP(t, func(nc net.Conn) {
 		b := bufio.NewReader(nc)
 		if _, err := http.ReadRequest(b); err != nil {
 			return

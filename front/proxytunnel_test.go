@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // upgrading returns a Proxy that forwards Upgrade.
@@ -135,7 +137,7 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
 	seen := make(chan http.Header, 4)
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return
@@ -187,7 +189,7 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 
 // A 101 and a 426 have Upgrade and the fields of add_header, as from nginx.
 func TestUpgradesHaveFieldsAsFromNginx(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return
@@ -276,22 +278,30 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	}
 }
 
-// Unix sockets work with any path.
+// Unix sockets work with any path, by HTTP and by FastCGI.
 func TestUnixUpstreamsAreReached(t *testing.T) {
-	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]"} {
-		path := shortDir(t) + "/" + name
-		l, err := net.Listen("unix", path)
-		must(t, err)
-		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
-		s.Start()
-		t.Cleanup(s.Close)
-		c := proxyTo(conf.Proxy{To: conf.Text("unix:" + path)})
-		c.Hosts[0].Locations[0].Settings = &conf.Settings{
-			Header: []conf.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}}
-		a := serveHandler(t, newFront(t, c, quiet()))
-		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" &&
-			got.header.Get("X-Up") != "unix:"+path+" localhost" {
-			t.Errorf("%q: %d %s %v", name, got.status, got.body, got.header)
+	for i, name := range []string{"s", "a b:80", "\u00e4%20", "[x]", "a+b:9"} {
+		path := filepath.Join(shortDir(t), name)
+		p := conf.Proxy{To: conf.Text("unix:" + path)}
+		response := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+		if i%2 == 1 {
+			p.Protocol = "fastcgi"
+			b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("X: y\n\nhi")), wire.Stdout, 1)
+			response = string(wire.AppendEnd(b, 1, wire.End{}))
+		}
+		testkit.ServeUnix(t, path, func(nc net.Conn) {
+			b := make([]byte, 4<<10)
+			n, _ := nc.Read(b)
+			if p.Protocol == "" && !strings.Contains(string(b[:n]), "\r\nHost: localhost\r\n") {
+				t.Errorf("%q: received %q", name, b[:n])
+			}
+			_, _ = io.WriteString(nc, response)
+		})
+		c := proxyTo(p)
+		c.Hosts[0].Locations[0].Settings = variables("$upstream_addr")
+		got := serveHandler(t, newFront(t, c, quiet())).get("/")
+		if got.status != 200 || got.body != "hi" || got.header.Get("X-Vars") != "unix:"+path && i == 0 {
+			t.Errorf("%q: %d %q %v", name, got.status, got.body, got.header)
 		}
 	}
 }
