@@ -107,8 +107,7 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 	inner := conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("inner")}}
 	a := serveHandler(t, newFront(t, oneHost(conf.Location{
 		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("outer")},
-		Steps: []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"},
-			conf.If{Left: "$arg_x", Location: &inner}},
+		Steps:    []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"}, conf.If{Left: "$arg_x", Location: &inner}},
 		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
 	}), quiet()))
 	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
@@ -124,12 +123,11 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	uri := conf.Text("/x")
 	for name, p := range map[string]conf.Proxy{
 		"missing To": {}, "invalid protocol": {To: "127.0.0.1:1", Protocol: "ftp"}, "invalid port": {To: "127.0.0.1:0"},
-		"want 1.0, 1.1 or": {To: "127.0.0.1:1", Version: "3"},
-		"field name":       {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
-		"invalid value":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
-		"unknown variable": {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
-		"frames the request": {To: "127.0.0.1:1",
-			Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
+		"want 1.0, 1.1 or":      {To: "127.0.0.1:1", Version: "3"},
+		"field name":            {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
+		"invalid value":         {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
+		"unknown variable":      {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
+		"frames the request":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
 		"unsupported status":    {To: "127.0.0.1:1", Next: conf.NextUpstream{Statuses: []int{418}}},
 		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
 		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
@@ -151,9 +149,8 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	for name, u := range map[string][]conf.Upstream{
 		"duplicate upstream": {{Name: "a", Servers: []conf.Server{{Addr: "127.0.0.1"}}},
 			{Name: "A", Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"},
-			Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"no servers": {{Name: "a", Pos: "nginx.conf:7"}},
+		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"}, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
+		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
 		c := proxyTo(conf.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u

@@ -140,8 +140,7 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
 	})
 	c := cached(to, conf.ProxyCache{Skip: []conf.Text{"$arg_skip"}}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: "=", Path: "/metrics",
-		Metrics: true})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: "=", Path: "/metrics", Metrics: true})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
 	testkit.WaitFor(t, "a stale response",

@@ -81,9 +81,8 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 		proxy    conf.Proxy
 		settings conf.Settings
 	}{
-		"plain": {},
-		"hide": {proxy: conf.Proxy{Hide: []string{"x-A", "Location"},
-			Show: []string{"Server", "X-Accel-Buffering"}}},
+		"plain":     {},
+		"hide":      {proxy: conf.Proxy{Hide: []string{"x-A", "Location"}, Show: []string{"Server", "X-Accel-Buffering"}}},
 		"ignore":    {proxy: conf.Proxy{Ignore: []string{"X-Accel-Redirect", "X-Accel-Buffering"}}},
 		"redirects": {proxy: conf.Proxy{Redirects: []conf.Replace{{From: "/x", To: "/y"}}}},
 		"cookies":   {proxy: conf.Proxy{CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}},

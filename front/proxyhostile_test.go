@@ -115,14 +115,13 @@ func TestMalformedResponsesGet502(t *testing.T) {
 		status int
 	}{
 		"nothing": {"", 502}, "no HTTP": {"SSH-2.0-x\r\n\r\n", 502}, "HTTP/0.9": {"hello", 502},
-		"old":         {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200},
-		"huge head":   {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 100<<10) + "\r\n\r\n", 502},
-		"many fields": {"HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", 5000) + "\r\n", 502},
-		"two lengths": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi", 502},
-		"length and more": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-			502},
-		"folded":      {"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", 502},
-		"101 unasked": {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nevil", 502},
+		"old":             {"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nhi", 200},
+		"huge head":       {"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("y", 100<<10) + "\r\n\r\n", 502},
+		"many fields":     {"HTTP/1.1 200 OK\r\n" + strings.Repeat("a: b\r\n", 5000) + "\r\n", 502},
+		"two lengths":     {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nhi", 502},
+		"length and more": {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 502},
+		"folded":          {"HTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 0\r\n\r\n", 502},
+		"101 unasked":     {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nevil", 502},
 		"storm": {strings.Repeat("HTTP/1.1 102 Processing\r\n\r\n", 2000) +
 			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 502},
 		"hints": {strings.Repeat("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n", 3) +
