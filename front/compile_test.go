@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // An invalid Config is an error with a position.
@@ -144,9 +145,7 @@ func TestRejectedReloadChangesNothing(t *testing.T) {
 		t.Errorf("%d directories are open", n)
 	}
 	other := site(t, "y")
-	if err := h.Reload(files(other)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, h.Reload(files(other)))
 	if got := get(t, h, "/y"); got.body != "y" {
 		t.Errorf("%d %q", got.status, got.body)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
@@ -51,9 +52,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}
 		p, err := compile(config, &options{}, newState())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if p.needs != want {
 			t.Errorf("%s: needs %b, want %b", text, p.needs, want)
 		}

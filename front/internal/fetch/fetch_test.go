@@ -17,6 +17,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // observer records what becomes of a Request.
@@ -62,9 +63,7 @@ func request(t *testing.T, o *observer, next conf.NextUpstream, servers ...strin
 		config.Servers = append(config.Servers, conf.Server{Addr: addr})
 	}
 	peers, err := upstream.New(config, new(upstream.State), upstream.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	g := &fetch.Group{Name: "group", Peers: peers, Transport: fetch.NewTransport(fetch.KeepAliveOf(peers.Config()))}
 	t.Cleanup(g.Close)
 	u := &fetch.Upstream{ConnectTimeout: time.Minute, SendTimeout: time.Minute, ReadTimeout: time.Minute,
@@ -89,9 +88,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -160,9 +157,7 @@ func TestNextServerIsTried(t *testing.T) {
 func rawServer(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
