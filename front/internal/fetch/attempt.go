@@ -124,23 +124,22 @@ func (a *attempt) startWait() {
 func (a *attempt) endWait(n int) {
 	a.waitingSince.Store(-1)
 	if n > 0 {
-		a.request.Attempts.addBytes(a.record, n)
+		a.update(func(s *Record) { s.BodyBytes += int64(n) })
 	}
 }
 
-// elapsed returns the time since the start, or 0 if no variable shows it.
-func (a *attempt) elapsed() time.Duration {
-	if a.record == nil {
-		return 0
-	}
-	return time.Since(a.startTime)
-}
+// update changes the attempt's record, if it has one.
+func (a *attempt) update(change func(s *Record)) { a.request.Attempts.update(a.record, change) }
 
 // headReceived records the status of the response.
 func (a *attempt) headReceived(status int) {
 	a.waitingSince.Store(-1)
 	a.request.responded(status, a.startTime)
-	a.request.Attempts.setHead(a.record, status, a.elapsed())
+	a.update(func(s *Record) {
+		if s.Status, s.HeaderTime = status, time.Since(a.startTime); s.ConnectTime < 0 {
+			s.ConnectTime = 0 // on a reused connection
+		}
+	})
 }
 
 // fail stops the attempt, which has no response, and records the error.
@@ -151,10 +150,11 @@ func (a *attempt) fail(f *Error) {
 	} else {
 		a.request.responded(0, a.startTime)
 	}
-	a.request.Attempts.setHead(a.record, status, -1)
-	if isLocal(f.Err) {
-		a.request.Attempts.setLocal(a.record)
-	}
+	a.update(func(s *Record) {
+		if s.Status = status; isLocal(f.Err) { // as in nginx it has neither a status nor an address
+			s.Addr, s.Status = "", 0
+		}
+	})
 	a.end()
 }
 
@@ -170,6 +170,6 @@ func (a *attempt) end() bool {
 	if !a.stop() {
 		return false
 	}
-	a.request.Attempts.setEnd(a.record, a.elapsed())
+	a.update(func(s *Record) { s.ResponseTime = time.Since(a.startTime) })
 	return true
 }

@@ -34,7 +34,7 @@ func (a *attempt) Dial(ctx context.Context) (net.Conn, error) {
 		nc, err = r.TLS.handshake(ctx, nc, r.upstream.ConnectTimeout)
 	}
 	if err == nil {
-		r.Attempts.setConnected(a.record, time.Since(began))
+		a.update(func(s *Record) { s.ConnectTime = time.Since(began) })
 	}
 	return nc, err
 }
@@ -48,7 +48,10 @@ func (a *attempt) Interim(status int, h http.Header) {
 
 // Ended implements client.Hooks.
 func (a *attempt) Ended(sent, received int64) {
-	a.request.Attempts.addTraffic(a.record, sent, received)
+	a.update(func(s *Record) {
+		s.BytesSent += sent
+		s.BytesReceived += received
+	})
 }
 
 // Stderr implements client.Hooks: it reports what an application writes to STDERR.

@@ -70,7 +70,7 @@ func (t *Tunnel) Run(client net.Conn, first *bufio.Reader) (sent int64) {
 	t.closeBoth()
 	t.attempt.finish()
 	<-done
-	t.attempt.request.Attempts.addTraffic(t.attempt.record, toUpstream, received)
+	t.attempt.Ended(toUpstream, received)
 	return sent
 }
 
