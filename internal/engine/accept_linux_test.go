@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // acceptSite is a server whose connections are accepted by shards if they arrive fast.
@@ -39,9 +40,7 @@ func (s *acceptSite) serve() { go func() { s.served <- s.server.Serve(s.listener
 func tcpListener(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return l
 }
 
@@ -62,9 +61,7 @@ func (s *acceptSite) try() (net.Conn, error) {
 func (s *acceptSite) connect() {
 	s.Helper()
 	c, err := s.try()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 }
 
@@ -90,9 +87,7 @@ func (s *acceptSite) reachShards() {
 func epollDescriptors(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range entries {
 		if target, _ := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); target == "anon_inode:[eventpoll]" {
 			n++

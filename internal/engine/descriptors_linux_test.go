@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fewDescriptors is the limit of descriptors of servers that are to lack them.
@@ -27,9 +28,7 @@ func listenWithFewDescriptors(t *testing.T) net.Listener {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	fmt.Println("listening on", l.Addr())
 	return l
 }
@@ -105,9 +104,7 @@ func testIdleConnectionsMakeRoom(t *testing.T, listener string) {
 	}
 	for i := range 3 * fewDescriptors {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		io.WriteString(c, first)
@@ -131,9 +128,7 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tls")
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		return c
@@ -184,8 +179,6 @@ func firstTLSMessage(t *testing.T) []byte {
 	}()
 	b := make([]byte, 16<<10)
 	n, err := server.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return b[:n]
 }

@@ -283,9 +283,7 @@ func playHooks(t *testing.T, mode string, newServer func(*http.Server) server, h
 		}
 	}()
 	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
 	how.client(&hookClient{t, c, bufio.NewReader(c), h, s})
@@ -320,9 +318,7 @@ func TestHookMayWaitForShutdown(t *testing.T) {
 					served := goServe(s, l)
 					defer func() { s.Close(); <-served }()
 					c, err := dial()
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					defer c.Close()
 					c.SetDeadline(time.Now().Add(time.Minute))
 					io.WriteString(c, text)
@@ -363,9 +359,7 @@ func testHookConnType(t *testing.T, mode, want string) {
 	served := goServe(s, l)
 	defer func() { s.Close(); <-served }()
 	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	if got := <-types; got != want {
 		t.Errorf("the hook receives a %s, want %s", got, want)

@@ -33,9 +33,7 @@ type rawHTTP2 struct {
 func (s *http2Site) raw(settings ...http2.Setting) *rawHTTP2 {
 	s.Helper()
 	c, err := s.dial()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 	return newRawHTTP2(s.T, c, settings...)
 }
@@ -288,7 +286,7 @@ func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
 		}
 		clients.Wait()
 		s.client.CloseIdleConnections()
-		eventually(s.T, "all connections and handlers have ended", func() bool {
+		testkit.WaitFor(s.T, "all connections and handlers to end", func() bool {
 			_, open := ours.Connections()
 			return open == 0 && !strings.Contains(allStacks(), "h2.(*Stream).Run(")
 		})

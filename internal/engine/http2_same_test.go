@@ -123,9 +123,7 @@ func textBody(s string) func() io.Reader { return func() io.Reader { return stri
 // http2Cases are compared with net/http.
 func http2Cases(t *testing.T) map[string]http2Case {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, bytes.Repeat([]byte("0123456789"), 30000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, bytes.Repeat([]byte("0123456789"), 30000), 0o600))
 	cases := map[string]http2Case{
 		"simple":  {path: "/a/b?c=d"},
 		"escaped": {path: "/a%2Fb%20c/(d)!?e=%20"},
@@ -301,9 +299,7 @@ func (s *http2Site) result(c http2Case) string {
 			return nil
 		}})
 	r, err := http.NewRequestWithContext(ctx, c.method, s.url+path, body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	if c.path == "*" {
 		r.URL.Path, r.URL.Opaque = "", "*"
 	}

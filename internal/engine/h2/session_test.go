@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestRequestsReceiveResponses(t *testing.T) {
@@ -167,9 +168,7 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 	}
 	p.next() // PING
 	f, err = p.reader.ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var got []string
 	for _, field := range f.(*http2.MetaHeadersFrame).RegularFields() {
 		if field.Name != "date" {
@@ -209,9 +208,7 @@ func TestLargeHeadIsSplit(t *testing.T) {
 	p.get(1)
 	p.pump()
 	f, err := p.reader.ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	head := f.(*http2.MetaHeadersFrame)
 	if got := head.RegularFields()[0].Value; got != value || !head.StreamEnded() {
 		t.Errorf("%d bytes, ended %v", len(got), head.StreamEnded())

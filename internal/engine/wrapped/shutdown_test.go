@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // endings are the ways to end a server: through the Server or the wrapped http.Server.
@@ -234,9 +235,7 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 			url := map[string]string{"Serve": "http://", "ServeTLS": "https://"}[name] + l.Addr().String()
 			resp, err := client.Get(url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			resp.Body.Close()
 			client.CloseIdleConnections()
 			l.Close()
