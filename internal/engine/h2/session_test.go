@@ -14,26 +14,14 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-func TestRequestsReceiveResponses(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
-	p.get(1)
-	p.get(3)
-	p.pump()
-	p.wantRest("HEADERS 200, DATA hello end, HEADERS 200, DATA hello end")
-	if !p.session.IsIdle() {
-		t.Error("the session is not idle")
-	}
-}
-
 // An idle session holds no buffer for output, also after frames that need no reply.
 func TestIdleSessionHoldsNoOutputBuffer(t *testing.T) {
 	p := newPeer(t, nil, hello)
 	p.open()
 	p.get(1)
 	p.pump()
-	if p.session.HoldsOutputBuffer() {
-		t.Error("after a response it does")
+	if !p.session.IsIdle() || p.session.HoldsOutputBuffer() {
+		t.Error("after a response it is not idle, or does")
 	}
 	p.framer.WriteWindowUpdate(0, 10<<10)
 	p.framer.WritePing(true, [8]byte{})

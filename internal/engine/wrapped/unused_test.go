@@ -102,15 +102,9 @@ func countDescriptors(t *testing.T) int {
 
 func awaitNothingLeft(t *testing.T, goroutines, descriptors int) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for runtime.NumGoroutine() > goroutines || countDescriptors(t) > descriptors {
-		if time.Now().After(deadline) {
-			b := make([]byte, 1<<16)
-			t.Fatalf("%d goroutines, %d descriptors before; %d, %d after\n%s", goroutines, descriptors,
-				runtime.NumGoroutine(), countDescriptors(t), b[:runtime.Stack(b, true)])
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.WaitFor(t, "all goroutines and descriptors to go", func() bool {
+		return runtime.NumGoroutine() <= goroutines && countDescriptors(t) <= descriptors
+	})
 }
 
 // Shutdown and Close of the wrapped server reach connections that are open after the listener was
