@@ -31,9 +31,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 		}
 		var conns []net.Conn
 		request := func(path string) {
-			c, err := s.dial()
-			testkit.Must(s, err)
-			s.Cleanup(func() { c.Close() })
+			c := s.connect()
 			conns = append(conns, c)
 			io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: host\r\n\r\n")
 			if n, err := c.Read(make([]byte, 1000)); n == 0 {
@@ -68,10 +66,7 @@ func TestPartialHeadsAreCounted(t *testing.T) {
 			testkit.WaitFor(s.T, fmt.Sprintf("%d partial heads", n), func() bool { return s.server.Reading() == n })
 		}
 		connect := func(send string) net.Conn {
-			s.Helper()
-			c, err := s.dial()
-			testkit.Must(s, err)
-			s.Cleanup(func() { c.Close() })
+			c := s.connect()
 			io.WriteString(c, send)
 			return c
 		}

@@ -44,7 +44,7 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 			}
 			if dispatch == engine.OnLoop {
 				// a loop that got no processor has lost the lead
-				testkit.WaitFor(t, "handlers to leave the loop", func() bool { return requests(1) == 1 })
+				testkit.WaitFor(t, "a handler to run on the loop", func() bool { return requests(1) == 1 })
 			} else if n := requests(100); n > 0 {
 				t.Errorf("%d handlers have run on the loop", n)
 			}
