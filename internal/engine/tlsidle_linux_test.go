@@ -22,9 +22,7 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 		open := func(n int) {
 			for range n {
 				c, err := s.dial()
-				if err != nil {
-					s.Fatal(err)
-				}
+				testkit.Must(s, err)
 				io.WriteString(c, get)
 				readResponses(s.T, c, 1)
 				raw := c.(*tls.Conn).NetConn()
@@ -59,9 +57,7 @@ func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 	open := func(n int) {
 		for range n {
 			nc, err := s.dial() // the client keeps only the socket
-			if err != nil {
-				s.Fatal(err)
-			}
+			testkit.Must(s, err)
 			raw := nc.(*tls.Conn).NetConn()
 			s.Cleanup(func() { raw.Close() })
 			c := newRawHTTP2(s.T, nc)
@@ -70,9 +66,7 @@ func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 			c.send()
 			for ended := false; !ended; {
 				f, err := c.ReadFrame()
-				if err != nil {
-					s.Fatal(err)
-				}
+				testkit.Must(s, err)
 				ended = f.Header().StreamID == 1 && f.Header().Flags.Has(http2.FlagDataEndStream)
 			}
 		}

@@ -23,7 +23,7 @@ type Tunnel struct {
 	closeOnce    sync.Once
 }
 
-// NewTunnel returns the Tunnel of a response of Fetch with status 101, or nil if its body is no
+// NewTunnel returns the Tunnel of a response of Do with status 101, or nil if its body is no
 // connection.
 func NewTunnel(resp *http.Response) *Tunnel {
 	b, _ := resp.Body.(*responseBody)
@@ -34,7 +34,7 @@ func NewTunnel(resp *http.Response) *Tunnel {
 	if !ok {
 		return nil
 	}
-	return &Tunnel{upstream: upstream, attempt: b.attempt, idleTimeout: b.attempt.request.Settings.ReadTimeout}
+	return &Tunnel{upstream: upstream, attempt: b.attempt, idleTimeout: b.attempt.request.upstream.ReadTimeout}
 }
 
 // Run copies in both directions until one side ends, or both are silent for ReadTimeout. It closes
@@ -70,7 +70,7 @@ func (t *Tunnel) Run(client net.Conn, first *bufio.Reader) (sent int64) {
 	t.closeBoth()
 	t.attempt.finish()
 	<-done
-	t.attempt.request.Attempts.addTraffic(t.attempt.record, toUpstream, received)
+	t.attempt.Ended(toUpstream, received)
 	return sent
 }
 

@@ -71,23 +71,6 @@ func TestFloodsEndTheConnection(t *testing.T) {
 	}
 }
 
-// Empty DATA frames are a flood, too. Their stream never ends.
-func TestEmptyDataEndsTheConnection(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
-	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
-	for range 5000 {
-		p.framer.WriteData(1, false, nil)
-	}
-	if p.session.Receive(p.input.Bytes()) {
-		t.Fatal("the session continues")
-	}
-	p.session.Flush()
-	p.wantRest("GOAWAY ENHANCE_YOUR_CALM")
-}
-
 // A head block without an end is limited in bytes and in frames.
 func TestContinuationFloodEndsTheConnection(t *testing.T) {
 	for name, size := range map[string]int{"empty": 0, "full": 16384} {

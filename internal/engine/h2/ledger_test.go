@@ -23,6 +23,7 @@ func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
 		"DATA of one byte":         func(p *peer) { p.framer.WriteData(1, false, []byte("x")) },
 		"DATA of two bytes":        func(p *peer) { p.framer.WriteData(1, false, []byte("xx")) },
 		"padded DATA":              func(p *peer) { p.framer.WriteDataPadded(1, false, []byte("x"), padding) },
+		"empty DATA":               func(p *peer) { p.framer.WriteData(1, false, nil) },
 		"DATA without content":     func(p *peer) { p.framer.WriteDataPadded(1, false, nil, padding) },
 		"WINDOW_UPDATE":            func(p *peer) { p.framer.WriteWindowUpdate(1, 1) },
 		"WINDOW_UPDATE, large":     func(p *peer) { p.framer.WriteWindowUpdate(1, 1<<10) },
