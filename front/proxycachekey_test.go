@@ -6,12 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
+	"net/http/fcgi"
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	wire "github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // guarded is an upstream that redirects clients with a cookie to a protected path, and responds
@@ -49,44 +50,29 @@ func TestAccelRedirectIsNotStored(t *testing.T) {
 	}
 }
 
-// The same over FastCGI.
-func TestFastCGIAccelRedirectIsNotStored(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		params, _, _, err := readApplication(nc)
-		if err != nil {
-			return
-		}
-		text := "Status: 403\n\nno"
-		if params["HTTP_COOKIE"] != "" {
-			text = "X-Accel-Redirect: /protected/x\nCache-Control: max-age=60\n\n"
-		}
-		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
-		_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
-	})
-	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi"
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/protected/", Internal: true,
-		Steps: []conf.Step{conf.Return{Status: 200, Text: "secret"}}})
-	a := serveHandler(t, newFront(t, c, quiet()))
-	if got := a.get("/x", "Cookie", "session=1"); got.body != "secret" {
-		t.Errorf("with a cookie: %d %q", got.status, got.body)
-	}
-	if got := a.get("/x"); got.status != 403 {
-		t.Errorf("without a cookie: %d %q, want 403", got.status, got.body)
-	}
-}
-
 // Vary refers to the request that the upstream receives, not to the client's.
 func TestVaryRefersToUpstreamRequest(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range")
+	h := numberedHandler(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range, Te, Connection, Host")
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+"|"+r.Header.Get("X-Set")+"|"+r.Header.Get("X-Gone"))
 	})
-	for _, dir := range []string{"", t.TempDir()} {
-		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: dir})
-		c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"},
-			{Name: "X-Gone"}}
-		c.Hosts[0].Locations[0].Proxy.Cache.Key = "$uri"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer l.Close()
+	go fcgi.Serve(l, h)
+	for _, kind := range []string{"memory", "disk", "fastcgi"} {
+		cache, p := conf.Cache{Name: "one"}, &conf.Proxy{To: conf.Text(serve(t, h)),
+			Header: []conf.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"}, {Name: "X-Gone"}}}
+		switch kind {
+		case "disk":
+			cache.Dir = t.TempDir()
+		case "fastcgi":
+			p = &conf.Proxy{To: conf.Text(l.Addr().String()), Protocol: kind, Params: []conf.Param{
+				{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
+				{Name: "HTTP_X_SET", Value: "$arg_set$cookie_set"}, {Name: "HTTP_X_GONE"}}}
+		}
+		c := cached(string(p.To), conf.ProxyCache{Key: "$uri"}, cache)
+		p.Cache, c.Hosts[0].Locations[0].Proxy = c.Hosts[0].Locations[0].Proxy.Cache, p
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, test := range []struct {
 			path, state, got string
@@ -104,7 +90,7 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 		} {
 			if got := a.get(test.path, test.fields...); got.header.Get("X-Cache") != test.state ||
 				got.header.Get("X-Got") != test.got {
-				t.Errorf("%s %q: %s %q, want %s %q", test.path, test.fields, got.header.Get("X-Cache"),
+				t.Errorf("%s: %s %q: %s %q, want %s %q", kind, test.path, test.fields, got.header.Get("X-Cache"),
 					got.header.Get("X-Got"), test.state, test.got)
 			}
 		}
@@ -179,33 +165,38 @@ func TestCacheKeyHasBody(t *testing.T) {
 	}
 }
 
-// A tunnel works in a location with a cache.
+// A tunnel works in a location with a cache, to a server and to a bound handler.
 func TestTunnelWorksWithCache(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc,
-				"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
+	const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst"
+	server := testkit.ServeTCP(t, func(nc net.Conn) {
+		if readHead(nc) == nil {
+			_, _ = io.WriteString(nc, switched)
 		}
 	})
-	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"},
-		{Name: "Connection", Value: "upgrade"}}
-	server := httptest.NewServer(newFront(t, c, quiet()))
-	t.Cleanup(server.Close)
-	for range 2 {
-		nc, err := net.Dial("tcp", server.Listener.Addr().String())
+	bound := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		nc, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return
 		}
+		defer nc.Close()
+		_, _ = io.WriteString(nc, switched)
+	})
+	for _, to := range []string{server, server, "app"} {
+		c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
+		p := c.Hosts[0].Locations[0].Proxy
+		p.Version, p.Header = "1.1", upgrading(to).Header
+		nc, err := net.Dial("unix", serveHandler(t, newFront(t, c, quiet(), front.Bind("app", bound))).socket)
+		must(t, err)
 		defer nc.Close()
 		fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: front.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 		br := bufio.NewReader(nc)
 		resp, err := http.ReadResponse(br, nil)
 		if err != nil || resp.StatusCode != 101 {
-			t.Fatalf("%+v, %v", resp, err)
+			t.Fatalf("%s: %+v, %v", to, resp, err)
 		}
 		if b, err := io.ReadAll(br); string(b) != "first" {
-			t.Errorf("%q, %v", b, err)
+			t.Errorf("%s: %q, %v", to, b, err)
 		}
 	}
 }

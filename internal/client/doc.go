@@ -45,6 +45,7 @@
 // # Files
 //
 //	exchange, send, receive, body, error   an exchange, whatever its protocol
+//	call, memory                           what a proxy's exchange has of its own
 //	traffic                                the bytes of an exchange
 //	protocol                               the interfaces that the protocols implement
 //	http1*, upgrade, inflate               HTTP/1.1

@@ -224,7 +224,7 @@ func (f *fastcgiCodec) handleRecord(x *exchange, p wire.Piece) error {
 		return f.handleEndRequest(x, p)
 	case p.Type == wire.Stderr:
 		if !p.Ends() {
-			f.stderr(x.request, p.Content)
+			f.stderr(x, p.Content)
 		}
 		return nil
 	case p.Type == wire.Stdout && !f.stdoutEnded:

@@ -23,6 +23,7 @@ type scratch struct {
 	parsed int    // in[parsed:filled] is received and not parsed
 	filled int
 	codec  codec
+	call   *Call   // nil unless a proxy sends the request
 	memory *Memory // receives the response's head as it is; nil if the response gets a Header
 }
 
@@ -67,7 +68,7 @@ func (x *exchange) release() {
 	if s == nil {
 		return
 	}
-	x.scratch, s.memory = nil, nil
+	x.scratch, s.call, s.memory = nil, nil, nil
 	if cap(s.out) > maxKeptBuffer {
 		s.out = nil
 	}

@@ -170,7 +170,7 @@ var only = []struct {
 	},
 	{
 		"internal/engine/netconn", []string{module + "/internal/engine/exchange", module + "/internal/engine/reuse",
-			module + "/internal/engine/h2", module + "/internal/connection"}, true,
+			module + "/internal/engine/h2", module + "/internal/connection", module + "/internal/poll"}, true,
 		"connections know neither their protocol nor their server",
 	},
 	{

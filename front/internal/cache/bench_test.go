@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // silent is a client that discards the response.
@@ -28,24 +29,20 @@ type nobody struct {
 	header http.Header // of the request
 }
 
-func (n nobody) Sent() (http.Header, string) { return n.header, "" }
+func (n nobody) Field(name string) []string { return n.header[name] }
 
-func (n nobody) Prepare(cache.OriginRequest) (cache.Fetch, error) {
+func (n nobody) prepare(cache.OriginRequest) cache.Fetch {
 	n.t.Error("the origin received a request")
-	return nil, errOrigin
+	return nil
 }
 
 // hitter returns a function that requests a stored response.
 func hitter(t testing.TB) func() {
 	c, err := cache.New(conf.Cache{Name: "test"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(c.Close)
 	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, divertsByField)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/some/path/to/a/page.html", nil)
 	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")
 	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules}
@@ -53,20 +50,16 @@ func hitter(t testing.TB) func() {
 	s.responds(200, big(1<<10), fresh, "Vary: Accept-Encoding", "Content-Type: text/html", `Etag: "x"`,
 		"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT")
 	for a := (*cache.Response)(nil); a == nil || a.State != cache.StateHit; {
-		if a, err = c.Respond(q, visit{s, r}); err != nil {
+		if a, err = respond(c, q, &visit{site: s, r: r}); err != nil {
 			t.Fatal(err)
 		}
 		a.Close()
 	}
-	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
+	w, origin := &silent{header: make(http.Header)}, origin(nobody{t, r.Header})
 	return func() {
-		a, err := c.Respond(q, origin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Send(w, r); err != nil {
-			t.Fatal(err)
-		}
+		a, err := respond(c, q, origin)
+		testkit.Must(t, err)
+		testkit.Must(t, a.Send(w, r))
 		a.Close()
 	}
 }

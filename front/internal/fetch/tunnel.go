@@ -27,7 +27,7 @@ type Tunnel struct {
 	closeOnce    sync.Once
 }
 
-// NewTunnel returns the Tunnel of a response of Fetch with status 101, or nil if its body is no
+// NewTunnel returns the Tunnel of a response of Do with status 101, or nil if its body is no
 // connection.
 func NewTunnel(resp *http.Response) *Tunnel {
 	b, _ := resp.Body.(*responseBody)
@@ -38,7 +38,7 @@ func NewTunnel(resp *http.Response) *Tunnel {
 	if !ok {
 		return nil
 	}
-	return &Tunnel{upstream: upstream, attempt: b.attempt, idleTimeout: b.attempt.request.Settings.ReadTimeout}
+	return &Tunnel{upstream: upstream, attempt: b.attempt, idleTimeout: b.attempt.request.upstream.ReadTimeout}
 }
 
 // Run copies in both directions until one side ends, or both are silent for ReadTimeout. It closes
@@ -75,7 +75,7 @@ func (t *Tunnel) Run(nc net.Conn, first *bufio.Reader, pieces *connection.Buffer
 	t.closeBoth()
 	t.attempt.finish()
 	<-done
-	t.attempt.request.Attempts.addTraffic(t.attempt.record, toUpstream, received)
+	t.attempt.Ended(toUpstream, received)
 	return sent
 }
 

@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
+	"github.com/tarehq/tare/internal/poll"
 )
 
 // Config holds the settings of one Serve call that concern connections with a goroutine.
@@ -44,8 +46,6 @@ type Conn struct {
 	config  *Config
 	NetConn net.Conn
 	ctx     context.Context // parent of every request's context
-
-	prevConn, NextConn *Conn // of the server's list; guarded by its mu
 
 	opened        time.Time
 	secured       time.Time // when the TLS handshake ended; zero without one
@@ -123,7 +123,19 @@ func (c *Conn) prepareClose(tc *tls.Conn) {
 	// A client that sends no more sends an alert. Left unread, it would make Close reset the
 	// connection, and the client would lose what it has not received yet. net/http has read it:
 	// while a handler runs it always reads.
-	discardReceived(tc.NetConn(), c.conn.InBuffer)
+	control(tc, poll.Discard)
+}
+
+// control calls f with the descriptor of a socket of package net, which may be beneath TLS.
+func control(nc net.Conn, f func(fd int)) {
+	if tc, ok := nc.(*tls.Conn); ok {
+		nc = tc.NetConn()
+	}
+	if sc, ok := nc.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // it fails after Close
+		}
+	}
 }
 
 // Context implements exchange.Transport.
