@@ -74,23 +74,10 @@ func TestDataWaitsForWindows(t *testing.T) {
 	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 2})
 	p.get(1)
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
-	st, done := p.session.Next(), make(chan struct{})
-	go func() {
-		defer close(done)
-		st.Run(nil, 0)
-		st.Settle()
-	}()
-	waits := make(chan struct{})
-	go func() { // the handler waits once the two bytes that the window allows were sent
-		defer close(waits)
-		for !p.session.IsWaiting() {
-		}
-	}()
-	<-waits
+	p.receive()
+	done := p.runNext() // the two bytes that the window allows were sent
 	p.framer.WriteWindowUpdate(1, 3)
-	p.session.Receive(p.input.Bytes())
+	p.receive()
 	<-done
 	p.wantRest("HEADERS 200, DATA he, DATA llo end")
 }
