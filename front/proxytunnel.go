@@ -30,7 +30,7 @@ func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
 	delete(header, "Content-Length")
 	x.loc.filters.changeHeader(x, header, resp.StatusCode)
 	if x.w.switchBytes, err = writeSwitchingProtocols(nc, p.upstream.SendTimeout, header); err == nil {
-		x.w.sent += t.Run(nc, rw.Reader) // else the client has gone
+		x.w.sent += t.Run(nc, rw.Reader, &x.plan.state.pieces) // else the client has gone
 	}
 	return responded
 }

@@ -45,9 +45,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 		"$connections_active": needsCounts, "$upstream_addr": needsAttempts | needsAnyResponse,
 		"$upstream_http_a": needsAnyResponse, "$mapped": needsStartTime,
 	} {
-		config := &conf.Config{
-			Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200, Text: text}}}},
-		}
+		config := &conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200, Text: text}}}}}
 		if text == "$mapped" {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}

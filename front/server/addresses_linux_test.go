@@ -2,18 +2,15 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +18,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -36,29 +32,15 @@ type addressed struct {
 
 // newAddressed prepares a folder and free ports.
 func newAddressed(t *testing.T) *addressed {
-	s := &addressed{T: t, dir: t.TempDir(), port: freePort(t, "tcp4"), port6: "0"}
+	free := programs.FreeAddresses(t, 2)
+	s := &addressed{T: t, dir: t.TempDir(), port: free[0][len("127.0.0.1:"):], port6: "0"}
 	if l, err := net.Listen("tcp6", "[::1]:0"); err == nil {
 		l.Close()
-		s.port6 = freePort(t, "tcp6")
+		s.port6 = free[1][len("127.0.0.1:"):]
 	}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600))
 	return s
-}
-
-// freePort returns a port that is free at all addresses. No client gets it before the server
-// listens: systems take the ports of clients from 32768 on.
-func freePort(t *testing.T, network string) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(10_000))
-		if l, err := net.Listen(network, ":"+port); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // configure writes a configuration, in which PORT and PORT6 are ports, and SSL is TLS.
@@ -80,24 +62,7 @@ http {
 // serve serves the configuration by tare.
 func (s *addressed) serve(servers string) {
 	s.Helper()
-	name, ready, ended := s.configure(servers), make(chan struct{}, 1), make(chan error, 1)
-	s.server = server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: s.dir}}, server.Options{
-		Stdout: io.Discard, Stderr: io.Discard, NoSignals: true, Ready: func() {
-			select {
-			case ready <- struct{}{}:
-			default:
-			}
-		},
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- s.server.Run(ctx) }()
-	s.Cleanup(cancel)
-	select {
-	case <-ready:
-		s.Cleanup(func() { cancel(); <-ended })
-	case err := <-ended:
-		s.Fatal(err)
-	}
+	s.server, _ = run(s, s.configure(servers), server.Options{})
 }
 
 // dial connects to an address, and sends before.

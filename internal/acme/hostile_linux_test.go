@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +33,7 @@ type forger struct {
 	profiles string                                      // the directory's, in JSON
 	advise   http.HandlerFunc                            // responds to requests for advice; nil supports none
 	issued   atomic.Int64
+	keys     sync.Map     // of certificates: each must be new
 	profile  atomic.Value // of the last order, in JSON
 	chain    atomic.Value // of the last certificate, in PEM
 }
@@ -116,6 +119,9 @@ func (f *forger) issue(r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if _, twice := f.keys.LoadOrStore(string(csr.RawSubjectPublicKeyInfo), true); twice {
+		return errors.New("the key of an earlier certificate")
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -175,6 +181,36 @@ func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	if n := l.requests.Load(); n != 1 {
 		t.Errorf("the issuer received %d requests", n)
 	}
+}
+
+// An issuer that does not respond holds up its own orders only.
+func TestSlowIssuerDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/dir" { // acmez requests one directory after another
+			fmt.Fprintf(w, `{"newNonce":"http://%[1]s/nonce","newOrder":"http://%[1]s/order"}`, r.Host)
+			return
+		}
+		<-r.Context().Done()
+	}))
+	defer slow.Close()
+	now, dir := time.Now(), t.TempDir()
+	f := newForger(t, func(int) (notBefore, notAfter time.Time) { return now, now.Add(90 * 24 * time.Hour) })
+	s := newServers(t)
+	defer s.close() // which ends the requests that wait
+	config := configOf("0.test", conf.Issuer{Name: "slow", Directory: slow.URL + "/dir", StateDir: filepath.Join(dir, "slow")},
+		conf.Issuer{Name: "forger", Directory: f.URL + "/dir", StateDir: filepath.Join(dir, "forger")})
+	for n := 1; n < maxOrders; n++ {
+		config.Hosts = append(config.Hosts, configOf(fmt.Sprintf("%d.test", n), config.Issuers[0]).Hosts...)
+	}
+	m := s.run(config, Config{})
+	testkit.WaitFor(t, "orders", func() bool { return len(m.slots[slow.URL+"/dir"]) == maxOrders })
+	config.Hosts = append(config.Hosts, configOf("a.test", config.Issuers[1]).Hosts...)
+	if err := m.Load(config, -1); err != nil {
+		t.Fatal(err)
+	}
+	m.Start()
+	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
 }
 
 // The text of an issuer is a short line in the log, without control characters.

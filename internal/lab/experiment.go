@@ -3,6 +3,8 @@ package lab
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
@@ -42,6 +45,9 @@ type Experiment struct {
 	Rivals  []string `yaml:"rivals"`
 	Ceiling string   `yaml:"ceiling"`
 	Differs []Differ `yaml:"differs"`
+
+	Programs `yaml:",inline"`
+	Events   events.Plan `yaml:",inline"`
 
 	Compare  []sample.Comparison `yaml:"compare"`
 	Variants map[string]Variant  `yaml:"variants"`    // contenders that differ in settings, by name
@@ -118,6 +124,11 @@ func (c *Cores) UnmarshalYAML(n ast.Node) error { return yamlfile.Scalar(n, c, P
 
 // Conditions returns every combination of cores and connections, or of cores and scenarios.
 func (t *Trials) Conditions() (all []sample.Condition) {
+	for i := range t.Scenarios {
+		if t.Scenarios[i].isProgram() {
+			all = append(all, t.Scenarios[i].programCondition())
+		}
+	}
 	for _, cores := range t.Cores {
 		for i := range t.Scenarios {
 			c := t.Scenarios[i].condition()
@@ -154,6 +165,12 @@ func (t *Trials) fit(cpus int) (left []Cores) {
 // Contenders returns the names of all contenders, the control first.
 func (e *Experiment) Contenders() []string {
 	all := []string{e.Control}
+	if e.Kind == Events {
+		all = nil
+		for _, c := range e.Events.Cases {
+			all = append(all, c.Name)
+		}
+	}
 	for _, name := range slices.Concat([]string{e.Build}, e.Ways, e.Rivals, []string{e.Ceiling}, e.targeted()) {
 		if name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
@@ -162,18 +179,36 @@ func (e *Experiment) Contenders() []string {
 	return all
 }
 
-// ReadExperiment reads the experiment under load in a folder. The errors are those of Read.
+// ReadExperiment reads the experiment in a folder. The error is ErrNoExperiment if the file is
+// missing, and a *yamlfile.Error if it is invalid.
 func ReadExperiment(dir string) (*Experiment, error) {
-	e := new(Experiment)
-	return e, Read(dir, e, &e.Head, e.check, Comparison, Targets)
+	file, e := filepath.Join(dir, ExperimentFile), new(Experiment)
+	f, err := yamlfile.Read(file, e)
+	if os.IsNotExist(err) {
+		return nil, fmt.Errorf("%s: %w", file, ErrNoExperiment)
+	}
+	if err != nil {
+		return e, err
+	}
+	e.Name, e.Dir = filepath.Base(dir), dir
+	return e, cmp.Or(e.Head.check(f), e.check(f))
 }
 
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
+	case e.Kind == Events:
+		_, err := e.NginxConf()
+		return cmp.Or(e.Events.Check(f), err)
+	case len(e.Events.Cases)+len(e.Events.Groups)+len(e.Events.Streams.Kinds) > 0:
+		return f.Fault("$.cases", "cases, clients and streams belong to the kind %s", Events)
 	case e.Control == "":
 		return f.Fault("$.control", "control is missing; ratios are relative to it")
 	case e.Kind == Comparison && !slices.Contains(e.Ways, e.Control):
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
+	case e.Kind == Benchmarks: // it has no request of its own
+		return cmp.Or(e.checkTargets(f), e.checkTrials(f), e.checkPrograms(f))
+	case len(e.Engines)+len(e.Counts) > 0 || e.Module+e.Server != "":
+		return f.Fault("$.engines", "engines, counts, module and server belong to the kind %s", Benchmarks)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
 	case e.Request.ExamplePath == "" == strings.Contains(e.Request.Path, "{{"):
@@ -210,17 +245,24 @@ func (e *Experiment) check(f *yamlfile.File) error {
 			return f.Fault(fmt.Sprintf("$.compare[%d]", i), "compare: want what, of and than")
 		}
 	}
+	if err := e.checkTrials(f); err != nil {
+		return err
+	}
+	for i := range e.Sweeps {
+		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Experiment) checkTrials(f *yamlfile.File) error {
 	for _, t := range []struct {
 		key string
 		*Trials
 	}{{"quick", &e.Quick}, {"full", &e.Full}} {
 		if fault := t.fault(); fault != nil {
 			return f.Fault("$."+t.key+"."+fault.path(), "%s: %s", fault.key, fault.problem)
-		}
-	}
-	for i := range e.Sweeps {
-		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -259,6 +301,11 @@ func (x *trialsFault) path() string {
 	return fmt.Sprintf("%s[%d]", x.key, x.item)
 }
 
+// runPrograms reports whether the scenarios are rows of programs.
+func (t *Trials) runPrograms() bool {
+	return slices.ContainsFunc(t.Scenarios, func(s Scenario) bool { return s.isProgram() })
+}
+
 // fault returns the first invalid value, or nil.
 func (t *Trials) fault() *trialsFault {
 	fault := func(key Option, item int, format string, args ...any) *trialsFault {
@@ -269,6 +316,10 @@ func (t *Trials) fault() *trialsFault {
 		return fault(OptionBlocks, -1, "want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Warmup < 0:
 		return fault(OptionWarmup, -1, "want 0s or more, got %v", time.Duration(t.Warmup))
+	case t.runPrograms() && time.Duration(t.Measure) > maxProgram:
+		return fault(OptionMeasure, -1, "want at most %v, got %v", maxProgram, time.Duration(t.Measure))
+	case t.runPrograms() && t.Measure > 0:
+		return t.scenarioFault()
 	case time.Duration(t.Measure) < minMeasure:
 		return fault(OptionMeasure, -1, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
 	case len(t.Cores) == 0:
@@ -306,6 +357,7 @@ const (
 	minMeasure     = 200 * time.Millisecond
 	maxConnections = 18_000
 	maxSmallFiles  = 100_000
+	maxProgram     = time.Hour
 )
 
 func (e *Experiment) request() equal.Request {

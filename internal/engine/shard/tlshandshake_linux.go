@@ -207,6 +207,9 @@ func (h *handshake) serve() {
 
 // perform reports whether the connection is served from now on.
 func (h *handshake) perform(k *shardConn) bool {
+	if k.group().server.Aborted.Load() { // since the handshake was queued
+		return false
+	}
 	p, t := k.config(), k.tls
 	k.setHandshakeDeadline(k.opened + instant(p.HandshakeTimeout))
 	h.helloLeft = -1
@@ -238,7 +241,7 @@ func (h *handshake) perform(k *shardConn) bool {
 			return false
 		}
 		if k.acquire() {
-			netconn.AckNow(uintptr(k.fd))
+			poll.AckNow(int(k.fd))
 			k.release()
 		}
 	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):

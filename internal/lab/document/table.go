@@ -1,12 +1,15 @@
-// Package table writes tables. Columns are declared once, for people and for programs.
-package table
+// Package document holds a report as a tree of blocks, and writes it as text, Markdown or HTML.
+// Columns of tables are declared once, for people and, as CSV, for programs.
+package document
 
 import (
 	"encoding/csv"
+	"fmt"
 	"io"
 	"iter"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/tarehq/tare/internal/stat"
 )
@@ -88,34 +91,27 @@ func WriteCSV[T any](w io.Writer, columns []Column[T], lines iter.Seq[T]) error 
 	return out.Error()
 }
 
-// In returns the columns of an output for people.
-func In[T any](out Outputs, columns []Column[T]) (shown []Column[T]) {
-	for _, c := range columns {
-		if c.In&out != 0 {
-			shown = append(shown, c)
+// CSV is a table for programs.
+type CSV [][]string
+
+// Add adds a line of texts, numbers, and intervals, each of which is three cells.
+func (c *CSV) Add(values ...any) {
+	var cells []string
+	for _, v := range values {
+		switch v := v.(type) {
+		case float64:
+			cells = append(cells, Number(v))
+		case stat.Interval:
+			cells = append(cells, Number(v.Mid), Number(v.Lo), Number(v.Hi))
+		default:
+			cells = append(cells, fmt.Sprint(v))
 		}
 	}
-	return shown
+	*c = append(*c, cells)
 }
 
-// Heads returns the heads of columns.
-func Heads[T any](columns []Column[T]) []string {
-	heads := make([]string, len(columns))
-	for i := range columns {
-		heads[i] = columns[i].Head
-	}
-	return heads
-}
-
-// Shown returns the heads and the cells of an output for people.
-func Shown[T any](out Outputs, columns []Column[T], lines iter.Seq[T]) (heads []string, cells [][]string) {
-	columns = In(out, columns)
-	for line := range lines {
-		row := make([]string, len(columns))
-		for i := range columns {
-			row[i] = columns[i].Text(line)
-		}
-		cells = append(cells, row)
-	}
-	return Heads(columns), cells
+// Write writes the lines below heads, whose names are separated by spaces.
+func (c CSV) Write(w io.Writer, heads string) error {
+	out := csv.NewWriter(w)
+	return out.WriteAll(append([][]string{strings.Fields(heads)}, c...))
 }
