@@ -19,6 +19,17 @@ type access struct {
 	delay      time.Duration // of a 401
 }
 
+// accessModule decides on access: allow, deny, satisfy, and passwords and applications that decide.
+func accessModule() module {
+	return module{compile: func(c *compiler, s *conf.Settings, _ slot) (effect, error) {
+		a, err := c.access(s)
+		if err != nil || a.deny == nil && a.password == nil && a.request == nil {
+			return effect{}, err
+		}
+		return effect{rules: &a, step: step{accessPhase, "access", a.check}}, nil
+	}}
+}
+
 // access compiles the access settings of a location.
 func (c *compiler) access(s *conf.Settings) (a access, err error) {
 	a.satisfyAny, a.delay = s.SatisfyAny, s.AuthDelay
@@ -43,15 +54,14 @@ func (c *compiler) access(s *conf.Settings) (a access, err error) {
 // 0 for a check that does not apply.
 const granted = -1
 
-// check is the access phase. Subrequests skip it. If a regular expression exceeded its steps the
-// request is rejected, since the checks may depend on its result.
+// check is the access phase. Subrequests skip it.
 func (a *access) check(x *exchange) outcome {
-	out := proceed
-	if (a.deny != nil || a.password != nil || a.request != nil) && x.parent == nil {
-		out = a.evaluate(x)
+	if x.parent != nil {
+		return proceed
 	}
-	if x.regexTimedOut && out == proceed {
-		return x.fail(http.StatusInternalServerError)
+	out := a.evaluate(x)
+	if e := x.plan.options.explain; e != nil && out == proceed && !x.regexTimedOut {
+		e.add(x, "access", x.loc.pos, "is granted")
 	}
 	return out
 }

@@ -2,13 +2,8 @@ package front
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"net/http"
-	"os"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -146,77 +141,4 @@ func (b *sendDeadline) setIfDue(w *writer) {
 	if http.NewResponseController(w.ResponseWriter).SetWriteDeadline(now.Add(b.timeout)) != nil {
 		b.timeout = 0 // the server does not support it
 	}
-}
-
-// limitedBody is a request's body with a maximum length and a timeout.
-type limitedBody struct {
-	io.ReadCloser
-	original      io.ReadCloser // the server's
-	x             *exchange
-	controller    *http.ResponseController
-	timeout       time.Duration          // 0 means none
-	deadlineSetAt time.Time              // zero if no deadline is set
-	served        connection.RequestBody // the original, if it is one
-	received      atomic.Int64           // the bytes that were read
-	framing       atomic.Int64           // their chunk framing, if the server reports it
-	isComplete    atomic.Bool            // it was read to its end
-}
-
-// readTimeout returns 0 if the server has a ReadTimeout, else timeout.
-func readTimeout(r *http.Request, timeout time.Duration) time.Duration {
-	if s, ok := r.Context().Value(http.ServerContextKey).(*http.Server); ok && s.ReadTimeout > 0 {
-		return 0
-	}
-	return timeout
-}
-
-// Read reads, and records the status to respond with after an error.
-func (b *limitedBody) Read(p []byte) (int, error) {
-	if b.timeout > 0 {
-		if now := time.Now(); now.Sub(b.deadlineSetAt) >= b.timeout/deadlineSlack {
-			b.deadlineSetAt = now
-			if b.controller.SetReadDeadline(now.Add(b.timeout)) != nil {
-				b.timeout = 0
-			}
-		}
-	}
-	n, err := b.ReadCloser.Read(p)
-	b.received.Add(int64(n))
-	if b.served != nil {
-		if n, ok := b.served.FramingLength(); ok {
-			b.framing.Store(n)
-		}
-	}
-	if err != nil {
-		if errors.Is(err, io.EOF) {
-			b.isComplete.Store(true)
-		}
-		// a deadline would end the server's watch for the client's departure
-		if b.timeout > 0 && errors.Is(err, io.EOF) {
-			_ = b.controller.SetReadDeadline(time.Time{})
-			b.timeout = 0
-		}
-		// 400 may be the content's fault: it has closed the body
-		if status := bodyStatus(err); status != http.StatusBadRequest {
-			b.x.bodyStatus.CompareAndSwap(0, status)
-		}
-	}
-	return n, err
-}
-
-// bodyStatus returns the status for an error of reading a request's body, 0 for io.EOF.
-func bodyStatus(err error) int32 {
-	var tooLong *http.MaxBytesError
-	var notStored *fs.PathError
-	switch {
-	case errors.Is(err, io.EOF):
-		return 0
-	case errors.As(err, &tooLong):
-		return http.StatusRequestEntityTooLarge
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return http.StatusRequestTimeout
-	case errors.As(err, &notStored):
-		return http.StatusInternalServerError
-	}
-	return http.StatusBadRequest
 }

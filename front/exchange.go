@@ -43,14 +43,13 @@ type exchange struct {
 
 	regexes    pcre.Budget // of the request's regular expressions, including those of subrequests
 	captures   captures
-	vars       []value       // by slot: variables of Set, Map and named groups
-	limitRate  string        // $limit_rate, if set
-	connUse    connUse       // the connection, if the plan counts its requests
-	id         string        // $request_id, once it was read
-	trace      *traceContext // once it was used
-	cacheState cache.State   // what the cache did
-	part       parted        // nil unless the response is fetched in parts
-	states     []any         // of modules, by slot; nil until one has any
+	vars       []value     // by slot: variables of Set, Map and named groups
+	limitRate  string      // $limit_rate, if set
+	connUse    connUse     // the connection, if the plan counts its requests
+	id         string      // $request_id, once it was read
+	cacheState cache.State // what the cache did
+	part       parted      // nil unless the response is fetched in parts
+	states     []any       // of modules, by slot; nil until one has any
 
 	// For filters, limits and logs.
 	isObserved    bool           // the response passes through w, also if a bound handler makes it
@@ -175,20 +174,6 @@ func (x *exchange) findHost() outcome {
 	return relocate
 }
 
-// phase is a phase between rewrite and content, with its name in findings.
-type phase struct {
-	name string
-	run  func(x *exchange) outcome
-}
-
-func phases() [3]phase {
-	return [...]phase{
-		{"limits", func(x *exchange) outcome { return x.loc.limits.check(x) }},
-		{"access", func(x *exchange) outcome { return x.loc.access.check(x) }},
-		{"try_files", func(x *exchange) outcome { return x.loc.tryFiles.run(x) }},
-	}
-}
-
 // runPhases finds a location and runs its phases.
 func (x *exchange) runPhases() outcome {
 	switch x.entry {
@@ -221,18 +206,30 @@ func (x *exchange) runPhases() outcome {
 	if x.loc.settings.Closed != "" { // the location of an if
 		return x.failClosed()
 	}
-	if x.loc.trace != nil && x.loc.trace.inject {
-		x.injectTrace()
-	}
-	for _, p := range phases() {
-		if out := p.run(x); out != proceed {
-			return x.explainEnd(p.name, out)
+	return x.runSteps()
+}
+
+// runSteps runs the phases of a location between rewrite and content, and then the content. If a
+// regular expression exceeded its steps the request is rejected, since the phases may depend on its
+// result.
+func (x *exchange) runSteps() outcome {
+	// an error page may have the request's method, too
+	if x.r.ContentLength != 0 && x.method == x.r.Method {
+		if out := x.limitBody(); out != proceed {
+			return x.explainEnd("limits", out)
 		}
 	}
-	for _, run := range x.loc.effects.steps {
-		if out := run(x); out != proceed {
-			return out
+	for i := range x.loc.phases {
+		if x.regexTimedOut {
+			break
 		}
+		s := &x.loc.phases[i]
+		if out := s.run(x); out != proceed {
+			return x.explainEnd(s.name, out)
+		}
+	}
+	if x.regexTimedOut {
+		return x.fail(http.StatusInternalServerError)
 	}
 	return x.serve()
 }

@@ -84,12 +84,29 @@ func (x *exchange) end() {
 	if x.plan.counts != nil {
 		x.plan.counts.end(x)
 	}
-	if export := x.plan.options.exportSpan; export != nil && x.loc != nil && x.loc.trace != nil {
-		x.exportSpan(export)
-	}
 	x.log()
 	x.recycleProxyState()
 	x.recycle()
+}
+
+// log is the log phase.
+func (x *exchange) log() {
+	if x.loc == nil {
+		return
+	}
+	if x.loc.isDebugged {
+		x.errorf(levelDebug, "http finalize request: %d, %q", x.responseStatus(), truncateLogged(x.path))
+	}
+	for _, log := range x.loc.effects.logs {
+		log(x)
+	}
+}
+
+// logSubrequest logs a subrequest, if its location says so.
+func (x *exchange) logSubrequest() {
+	if x.loc != nil && x.loc.settings.LogSubrequest {
+		x.log()
+	}
 }
 
 func (x *exchange) releaseLimits() {

@@ -27,9 +27,6 @@ type explainedContent struct {
 
 // serve implements content.
 func (e *explainedContent) serve(x *exchange) outcome {
-	if a := &x.loc.access; x.parent == nil && (a.deny != nil || a.password != nil || a.request != nil) {
-		e.explanation.add(x, "access", e.from.Pos, "is granted")
-	}
 	switch inner := e.inner.(type) {
 	case *proxy:
 		e.proxy(x, inner)

@@ -78,9 +78,7 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	f.setBodyFilters(key.rules.effects.bodies, compressions)
 	f.needsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
-	isTraced := s.Trace != nil && s.Trace.Sampled != "" && c.options.exportSpan != nil
-	isObserved := len(s.Logs) > 0 || isTraced || c.counting() || s.Rate != "" || c.setsLimitRate ||
-		key.intercepts
+	isObserved := key.rules.effects.observes || c.counting() || s.Rate != "" || c.setsLimitRate || key.intercepts
 	f.observes = isObserved || f.addsFields() || f.needsHeader
 	return &f, nil
 }

@@ -8,23 +8,30 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/limit"
-	"github.com/tarehq/tare/internal/connection"
 )
 
 const (
-	// defaultMaxBody is nginx's default.
-	defaultMaxBody = 1 << 20
 	// maxLimitKey bounds the length of a key, as in nginx. Requests with longer keys are not
 	// limited.
 	maxLimitKey = 65535
 )
 
+// limitsModule limits requests and connections by keys: limit_req, limit_conn, and the directives
+// with those prefixes.
+func limitsModule() module {
+	return module{compile: func(c *compiler, s *conf.Settings, _ slot) (effect, error) {
+		l, err := c.limits(s)
+		if err != nil || l.requests == nil && l.conns == nil {
+			return effect{}, err
+		}
+		return effect{rules: &l, step: step{limitPhase, "limits", l.check}}, nil
+	}}
+}
+
 // limits are the limits of a location.
 type limits struct {
-	maxBody     int64 // negative: no limit
-	bodyTimeout time.Duration
-	requests    []requestLimit
-	conns       []connLimit
+	requests []requestLimit
+	conns    []connLimit
 
 	requestStatus, connStatus int
 	requestLevel, connLevel   level // of rejected requests
@@ -52,14 +59,7 @@ type connLimit struct {
 // limits compiles the limits of a location.
 func (c *compiler) limits(s *conf.Settings) (limits, error) {
 	l := limits{
-		maxBody: s.MaxBody, bodyTimeout: s.BodyTimeout, requestStatus: s.RequestStatus, connStatus: s.ConnStatus,
-		requestDryRun: s.RequestDryRun, connDryRun: s.ConnDryRun,
-	}
-	if l.maxBody == 0 {
-		l.maxBody = defaultMaxBody
-	}
-	if l.bodyTimeout == 0 {
-		l.bodyTimeout = defaultTimeout
+		requestStatus: s.RequestStatus, connStatus: s.ConnStatus, requestDryRun: s.RequestDryRun, connDryRun: s.ConnDryRun,
 	}
 	for _, status := range []*int{&l.requestStatus, &l.connStatus} {
 		if *status == 0 {
@@ -152,14 +152,8 @@ func zoneConfig(all []conf.Zone, name string) (conf.Zone, error) {
 	return conf.Zone{}, fmt.Errorf("unknown zone %q", name)
 }
 
-// check is the limit phase. After an internal redirect it checks only the body's length again.
+// check is the limit phase. After an internal redirect it counts nothing again.
 func (l *limits) check(x *exchange) outcome {
-	// an error page may have the request's method, too
-	if x.r.ContentLength != 0 && x.method == x.r.Method {
-		if out := l.limitBody(x); out != proceed {
-			return out
-		}
-	}
 	if len(l.requests) > 0 && x.requestLimit == limitNone {
 		if out := l.countRequest(x); out != proceed {
 			return out
@@ -167,37 +161,6 @@ func (l *limits) check(x *exchange) outcome {
 	}
 	if len(l.conns) > 0 && x.connLimit == limitNone {
 		return l.countConn(x)
-	}
-	return proceed
-}
-
-// checkLength rejects requests whose Content-Length is too large.
-func (l *limits) checkLength(x *exchange) outcome {
-	if l.maxBody < 0 || x.r.ContentLength <= l.maxBody || x.method != x.r.Method {
-		return proceed
-	}
-	x.errorf(levelError, "client intended to send too large body: %d bytes", x.r.ContentLength)
-	return x.fail(http.StatusRequestEntityTooLarge)
-}
-
-// limitBody bounds the length and time of reading the request's body.
-func (l *limits) limitBody(x *exchange) outcome {
-	if x.r.Body == nil || x.r.Body == http.NoBody {
-		return proceed
-	}
-	if out := l.checkLength(x); out != proceed {
-		return out
-	}
-	b := x.body
-	if b == nil {
-		b = &limitedBody{x: x, original: x.r.Body, controller: http.NewResponseController(x.w.ResponseWriter)}
-		b.served, _ = b.original.(connection.RequestBody)
-		x.body, x.r.Body = b, b
-	}
-	x.isObserved = true // whatever the content does after an error of reading, the response is nginx's
-	b.ReadCloser, b.timeout = b.original, readTimeout(x.r, l.bodyTimeout)
-	if l.maxBody >= 0 && x.r.ContentLength < 0 {
-		b.ReadCloser = http.MaxBytesReader(x.w.ResponseWriter, b.original, l.maxBody)
 	}
 	return proceed
 }

@@ -15,6 +15,7 @@ import (
 
 // location is a Location, compiled.
 type location struct {
+	pos      string
 	path     string // or the regular expression
 	final    bool   // FinalPrefix
 	internal bool
@@ -22,11 +23,11 @@ type location struct {
 	inner    locations // searched when this one matches
 	parent   *location // the enclosing location, or nil
 
-	steps    []action
-	tryFiles *tryFiles // nil without try_files
-	files    *fileSet
-	content  content
-	filters  *filters // nil if responses are neither changed nor observed
+	steps   []action
+	phases  []step // between rewrite and content
+	files   *fileSet
+	content content
+	filters *filters // nil if responses are neither changed nor observed
 	*rules
 }
 
@@ -126,7 +127,7 @@ func (x *exchange) locate() outcome {
 	case best.internal && !x.internal:
 		return x.fail(http.StatusNotFound)
 	}
-	if out := best.limits.checkLength(x); out != proceed { // before any content
+	if out := x.checkLength(); out != proceed { // before any content
 		return out
 	}
 	if v == searchRedirect {
@@ -243,6 +244,7 @@ func (l *locations) sort() {
 
 // location compiles a Location, except for where it is found.
 func (c *compiler) location(loc *location, from *conf.Location) error {
+	loc.pos = from.Pos
 	var err error
 	if loc.steps, err = c.steps(from.Steps); err != nil {
 		return err
@@ -255,8 +257,14 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.files, err = c.files(loc, from); err != nil {
 		return err
 	}
-	if loc.tryFiles, err = c.tryFiles(from.TryFiles); err != nil {
-		return fmt.Errorf("try_files: %w", err)
+	loc.phases = loc.effects.steps
+	for _, m := range c.modules {
+		if m.location == nil {
+			continue
+		}
+		if err = m.location(c, loc, from); err != nil {
+			return err
+		}
 	}
 	if loc.content, err = c.content(loc, from); err != nil {
 		return err

@@ -42,25 +42,25 @@ type logPiece struct {
 	appendValue func(b []byte, x *exchange) []byte // nil for a literal
 }
 
-// log is the log phase.
-func (x *exchange) log() {
-	if x.loc == nil {
-		return
-	}
-	if x.loc.isDebugged {
-		x.errorf(levelDebug, "http finalize request: %d, %q", x.responseStatus(), truncateLogged(x.path))
-	}
-	for i := range x.loc.logs {
-		if l := &x.loc.logs[i]; !l.isConditional || l.condition.isTrue(x) {
-			l.write(x)
+// accessLogModule writes access logs: access_log.
+func accessLogModule() module {
+	return module{compile: func(c *compiler, s *conf.Settings, _ slot) (effect, error) {
+		logs, err := c.logs(s)
+		if logs == nil || err != nil {
+			return effect{}, err
 		}
-	}
+		return effect{rules: logs, observes: true, log: logs.write}, nil
+	}}
 }
 
-// logSubrequest logs a subrequest, if its location says so.
-func (x *exchange) logSubrequest() {
-	if x.loc != nil && x.loc.settings.LogSubrequest {
-		x.log()
+// accessLogs are the access logs of a location.
+type accessLogs []accessLog
+
+func (all accessLogs) write(x *exchange) {
+	for i := range all {
+		if l := &all[i]; !l.isConditional || l.condition.isTrue(x) {
+			l.write(x)
+		}
 	}
 }
 
@@ -85,8 +85,8 @@ func (l *accessLog) write(x *exchange) {
 }
 
 // logs compiles the access logs of a location.
-func (c *compiler) logs(s *conf.Settings) ([]accessLog, error) {
-	var all []accessLog
+func (c *compiler) logs(s *conf.Settings) (accessLogs, error) {
+	var all accessLogs
 	for _, from := range s.Logs {
 		if from.Path == "" {
 			continue

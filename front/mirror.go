@@ -47,7 +47,7 @@ func mirrorEffect(from *conf.Mirror, at slot) (effect, error) {
 		}
 	}
 	m := &mirror{from, at}
-	return effect{rules: m, step: m.run}, nil
+	return effect{rules: m, step: step{contentPhase, "mirror", m.run}}, nil
 }
 
 // run starts the copies of a request. It receives the body first, unless the copies have none.
@@ -107,8 +107,7 @@ func (m *mirror) start(x *exchange, uri string) {
 	delete(r.Header, "Upgrade") // nothing would use the connection
 	parent := &exchange{
 		plan: x.plan, r: r, hostHeader: x.hostHeader, method: x.method, host: x.host, loc: x.loc, id: requestID(x),
-		regexes: pcre.Budget{Used: x.regexes.Used}, trace: x.traceContext(),
-		vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args, states: x.copyStates(),
+		regexes: pcre.Budget{Used: x.regexes.Used}, vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args, states: x.copyStates(),
 	}
 	parent.startTime, parent.ownAddress = x.startTime, *x.clientAddress()
 	parent.address = &parent.ownAddress

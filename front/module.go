@@ -2,6 +2,7 @@ package front
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/tarehq/tare/front/conf"
 )
@@ -11,6 +12,8 @@ import (
 type module struct {
 	// compile compiles the module's part of Settings.
 	compile func(c *compiler, s *conf.Settings, at slot) (effect, error)
+	// location compiles the module's part of a Location, whose Settings are compiled.
+	location func(c *compiler, loc *location, from *conf.Location) error
 	// variables are the module's variables.
 	variables func(at slot) map[string]knownVariable
 	// mapKinds are kinds of maps, by conf.Map.Kind.
@@ -21,9 +24,14 @@ type module struct {
 	copyState func(x *exchange, at slot) any
 }
 
-// modules are all modules. Their steps, fields and bodies come in this order.
+// modules are all modules. In a phase, their steps come in this order, and so do their fields, bodies
+// and logs.
 func modules() []module {
 	return []module{
+		traceModule(),
+		limitsModule(),
+		accessModule(),
+		tryFilesModule(),
 		mirrorModule(),
 		userIDModule(),
 		refererModule(),
@@ -34,6 +42,7 @@ func modules() []module {
 		charsetModule(),
 		subFilterModule(),
 		additionModule(),
+		accessLogModule(),
 	}
 }
 
@@ -42,18 +51,48 @@ type slot int
 
 // effect is what a module does with requests that some Settings apply to.
 type effect struct {
-	rules  any                                   // for the module itself; nil if it does nothing
-	step   func(x *exchange) outcome             // the last step before the content
-	fields func(x *exchange, header http.Header) // adds fields to the response
-	body   bodyFilter                            // changes the body
+	rules    any                                   // for the module itself; nil if it does nothing
+	step     step                                  // before the content
+	fields   func(x *exchange, header http.Header) // adds fields to the response
+	body     bodyFilter                            // changes the body
+	observes bool                                  // log needs to know the response
+	log      func(x *exchange)                     // after the response
 }
 
 // effects are those of all modules.
 type effects struct {
-	rules  []any // by slot; nil if no module does anything
-	steps  []func(x *exchange) outcome
-	fields []func(x *exchange, header http.Header)
-	bodies []bodyFilter
+	rules    []any // by slot; nil if no module does anything
+	steps    []step
+	fields   []func(x *exchange, header http.Header)
+	bodies   []bodyFilter
+	observes bool
+	logs     []func(x *exchange)
+}
+
+// step is what a module does in a phase between rewrite and content.
+type step struct {
+	phase phase
+	name  string                    // in findings
+	run   func(x *exchange) outcome // nil without a step
+}
+
+// phase is a phase between rewrite and content.
+type phase int
+
+const (
+	rewritten phase = iota // the location is final
+	limitPhase
+	accessPhase
+	contentPhase
+)
+
+// addStep adds a step to those of a location, after those of its phase.
+func addStep(all []step, s step) []step {
+	at := len(all)
+	for at > 0 && all[at-1].phase > s.phase {
+		at--
+	}
+	return slices.Insert(slices.Clip(all), at, s)
 }
 
 // effects compiles the effects of all modules.
@@ -73,8 +112,8 @@ func (c *compiler) effects(s *conf.Settings) (all effects, err error) {
 			all.rules = make([]any, len(c.modules))
 		}
 		all.rules[at] = e.rules
-		if e.step != nil {
-			all.steps = append(all.steps, e.step)
+		if e.step.run != nil {
+			all.steps = addStep(all.steps, e.step)
 		}
 		if e.fields != nil {
 			all.fields = append(all.fields, e.fields)
@@ -82,6 +121,10 @@ func (c *compiler) effects(s *conf.Settings) (all effects, err error) {
 		if e.body != nil {
 			all.bodies = append(all.bodies, e.body)
 		}
+		if e.log != nil {
+			all.logs = append(all.logs, e.log)
+		}
+		all.observes = all.observes || e.observes
 	}
 	return all, nil
 }

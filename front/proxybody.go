@@ -132,7 +132,7 @@ func streamBody(x *exchange) (*fetch.Body, error) {
 	// server that does not support it lets the response wait.
 	_ = controller.EnableFullDuplex()
 	if b := x.body; b != nil {
-		if limit := x.loc.limits.maxBody; limit >= 0 && x.r.ContentLength < 0 {
+		if limit := x.loc.body.maxLength; limit >= 0 && x.r.ContentLength < 0 {
 			// http.MaxBytesReader would write to the response's header from another goroutine.
 			b.ReadCloser = &lengthLimitedBody{ReadCloser: b.original, remaining: limit, limit: limit}
 		}

@@ -1,6 +1,8 @@
 package front
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"net/http"
@@ -192,6 +194,13 @@ func requestID(x *exchange) string {
 		x.id = randomHex(16)
 	}
 	return x.id
+}
+
+// randomHex returns n random bytes in hexadecimal.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it returns no error
+	return hex.EncodeToString(b)
 }
 
 func requestTime(x *exchange) string { return seconds(time.Since(x.startTime)) }

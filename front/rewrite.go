@@ -20,7 +20,7 @@ type action func(x *exchange) (out outcome, ends bool)
 // rewriteHost is the host's rewrite phase.
 func (x *exchange) rewriteHost() outcome {
 	x.loc = &x.host.defaults
-	return x.runSteps(x.host.steps)
+	return x.runActions(x.host.steps)
 }
 
 // rewrite is the location's rewrite phase.
@@ -28,7 +28,7 @@ func (x *exchange) rewrite() outcome {
 	if x.loc.steps == nil {
 		return proceed
 	}
-	if out := x.runSteps(x.loc.steps); out != proceed {
+	if out := x.runActions(x.loc.steps); out != proceed {
 		return out
 	}
 	if x.needsLocation {
@@ -37,8 +37,7 @@ func (x *exchange) rewrite() outcome {
 	return proceed
 }
 
-// runSteps runs actions.
-func (x *exchange) runSteps(all []action) outcome {
+func (x *exchange) runActions(all []action) outcome {
 	for _, do := range all {
 		out, ends := do(x)
 		if x.regexTimedOut && out != responded {

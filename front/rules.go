@@ -20,14 +20,11 @@ type rules struct {
 	errorPages   []errorPage
 	namedTargets []string // of errorPages: each host must have these locations
 
-	limits     limits
-	access     access
-	logs       []accessLog
+	body       bodyLimits
 	errors     *errorLog
 	isDebugged bool // errors has lines of the level debug
 	realIP     *realIP
 	keepAlive  keepAliveLimits
-	trace      *traceRules
 	earlyHints []text // one must be true to forward early hints; nil forwards all
 
 	effects effects // of modules
@@ -55,26 +52,18 @@ func (c *compiler) newRules(s *conf.Settings) (r *rules, err error) {
 	if err := checkSettings(s); err != nil {
 		return nil, err
 	}
-	r = &rules{settings: s, keepAlive: c.keepAliveLimits(s), sendTimeout: cmp.Or(s.SendTimeout, defaultTimeout)}
+	r = &rules{settings: s, keepAlive: c.keepAliveLimits(s), sendTimeout: cmp.Or(s.SendTimeout, defaultTimeout),
+		body: bodyLimitsOf(s)}
 	outer := c.namedTargets
 	c.namedTargets = nil
 	r.errorPages, err = c.errorPages(s.ErrorPages)
 	if r.namedTargets, c.namedTargets = c.namedTargets, outer; err != nil {
 		return nil, err
 	}
-	if r.limits, err = c.limits(s); err != nil {
-		return nil, err
-	}
-	if r.access, err = c.access(s); err != nil {
-		return nil, err
-	}
 	if r.effects, err = c.effects(s); err != nil {
 		return nil, err
 	}
 	if r.linger, err = lingerLimitsOf(s); err != nil {
-		return nil, err
-	}
-	if r.logs, err = c.logs(s); err != nil {
 		return nil, err
 	}
 	if r.errors, err = c.errorLog(s.ErrorLog); err != nil {
@@ -88,16 +77,13 @@ func (c *compiler) newRules(s *conf.Settings) (r *rules, err error) {
 	return r, err
 }
 
-// copies compiles what a location does with requests besides responding: files of bodies, traces
-// and early hints.
+// copies compiles what a location does with requests besides responding: files of bodies, and early
+// hints.
 func (c *compiler) copies(r *rules, s *conf.Settings) (err error) {
 	if s.BodyFile != "" && s.BodyDir != "" && c.options.explain == nil {
 		if err := c.bodyDir(s.BodyDir); err != nil {
 			return fmt.Errorf("client_body_temp_path: %w", err)
 		}
-	}
-	if r.trace, err = c.trace(s.Trace); err != nil {
-		return err
 	}
 	if s.EarlyHints != nil {
 		if r.earlyHints, err = c.texts(s.EarlyHints); err != nil {

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"crypto/rand"
 	"encoding/hex"
 	"fmt"
 	"log/slog"
@@ -14,17 +13,45 @@ import (
 
 // traceRules is a Trace, compiled.
 type traceRules struct {
+	at              slot
 	extract, inject bool
 	sampled, name   text
 	attributes      []setField
 }
 
+// traceModule takes part in traces, and reports spans: the directives with the prefix otel.
+func traceModule() module {
+	return module{
+		compile: func(c *compiler, s *conf.Settings, at slot) (effect, error) {
+			r, err := c.trace(s.Trace, at)
+			if r == nil || err != nil {
+				return effect{}, err
+			}
+			e := effect{rules: r}
+			if r.inject {
+				e.step = step{rewritten, "trace", r.injectContext}
+			}
+			if c.options.exportSpan != nil && !r.sampled.empty() {
+				e.observes, e.log = true, r.export
+			}
+			return e, nil
+		},
+		variables: traceVariables,
+		copyState: func(x *exchange, at slot) any {
+			if t := traceOf(x, at); t != nil {
+				return t
+			}
+			return nil
+		},
+	}
+}
+
 // trace compiles a Trace; nil traces nothing.
-func (c *compiler) trace(from *conf.Trace) (*traceRules, error) {
+func (c *compiler) trace(from *conf.Trace, at slot) (*traceRules, error) {
 	if from == nil {
 		return nil, nil
 	}
-	r := &traceRules{extract: from.Extract, inject: from.Inject}
+	r := &traceRules{at: at, extract: from.Extract, inject: from.Inject}
 	var err error
 	if r.sampled, err = c.text(from.Sampled); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
@@ -55,51 +82,54 @@ type traceContext struct {
 	isInjected      bool
 }
 
-// traceContext returns the context of the request; nil if its location traces nothing.
-func (x *exchange) traceContext() *traceContext {
-	if x.parent != nil {
-		return x.parent.traceContext()
+// traceOf returns the context of the request; nil if its location traces nothing.
+func traceOf(x *exchange, at slot) *traceContext {
+	x = x.root()
+	if t, ok := x.moduleState(at).(*traceContext); ok {
+		return t
 	}
-	rules := x.loc.trace
-	if x.trace != nil || rules == nil {
-		return x.trace
+	rules, _ := x.moduleRules(at).(*traceRules)
+	if rules == nil {
+		return nil
 	}
-	x.trace = new(traceContext) // rules.sampled may have variables of it
+	t := new(traceContext)
+	x.setModuleState(at, t) // rules.sampled may have variables of it
 	if rules.extract {
-		x.trace.extract(x.r.Header)
+		t.extract(x.r.Header)
 	}
-	if x.trace.traceID == "" {
-		x.trace.traceID = randomHex(16)
+	if t.traceID == "" {
+		t.traceID = randomHex(16)
 	}
-	x.trace.spanID, x.trace.isSampled = randomHex(8), x.trace.parentSampled
+	t.spanID, t.isSampled = randomHex(8), t.parentSampled
 	if !rules.sampled.empty() {
 		s := rules.sampled.eval(x)
-		x.trace.isSampled = s == "on" || s == "1"
+		t.isSampled = s == "on" || s == "1"
 	}
-	return x.trace
+	return t
 }
 
-// injectTrace replaces the context in the request's fields.
-func (x *exchange) injectTrace() {
+// injectContext replaces the context in the request's fields.
+func (r *traceRules) injectContext(x *exchange) outcome {
 	if x.parent != nil { // a mirrored request may run at the same time
-		return
+		return proceed
 	}
-	t := x.traceContext()
-	if t == nil || t.isInjected {
-		return
+	t := traceOf(x, r.at)
+	if t.isInjected {
+		return proceed
 	}
 	t.isInjected = true
-	r := x.r.WithContext(x.r.Context())
-	r.Header = r.Header.Clone()
+	q := x.r.WithContext(x.r.Context())
+	q.Header = q.Header.Clone()
 	flags := "-00"
 	if t.isSampled {
 		flags = "-01"
 	}
-	r.Header["Traceparent"] = []string{"00-" + t.traceID + "-" + t.spanID + flags}
-	if delete(r.Header, "Tracestate"); t.state != "" {
-		r.Header["Tracestate"] = []string{t.state}
+	q.Header["Traceparent"] = []string{"00-" + t.traceID + "-" + t.spanID + flags}
+	if delete(q.Header, "Tracestate"); t.state != "" {
+		q.Header["Tracestate"] = []string{t.state}
 	}
-	x.r = r
+	x.r = q
+	return proceed
 }
 
 // extract parses the context in fields. Invalid ones are ignored.
@@ -128,18 +158,11 @@ func isTraceHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// randomHex returns n random bytes in hexadecimal.
-func randomHex(n int) string {
-	b := make([]byte, n)
-	_, _ = rand.Read(b) // it returns no error
-	return hex.EncodeToString(b)
-}
-
 // traceVariables are those of nginx-otel.
-func traceVariables() map[string]knownVariable {
+func traceVariables(at slot) map[string]knownVariable {
 	of := func(get func(*traceContext) string) knownVariable {
 		return knownVariable{get: func(x *exchange) string {
-			if t := x.traceContext(); t != nil {
+			if t := traceOf(x, at); t != nil {
 				return get(t)
 			}
 			return ""
@@ -169,10 +192,10 @@ type Span struct {
 	Attributes []slog.Attr
 }
 
-// exportSpan gives the request's span to the exporter.
-func (x *exchange) exportSpan(export func(Span)) {
-	rules, t := x.loc.trace, x.traceContext()
-	if rules.sampled.empty() || !t.isSampled {
+// export gives the request's span to the exporter.
+func (rules *traceRules) export(x *exchange) {
+	t := traceOf(x, rules.at)
+	if x.parent != nil || !t.isSampled {
 		return
 	}
 	s := Span{
@@ -195,5 +218,5 @@ func (x *exchange) exportSpan(export func(Span)) {
 		a := &rules.attributes[i]
 		s.Attributes = append(s.Attributes, slog.String(a.name, a.value.eval(x)))
 	}
-	export(s)
+	x.plan.options.exportSpan(s)
 }

@@ -24,11 +24,22 @@ type tryFile struct {
 	kind files.Kind
 }
 
-// run finds the first file that exists, and makes it the path of the exchange; nil does nothing.
+// tryFilesModule finds files that exist: try_files.
+func tryFilesModule() module {
+	return module{location: func(c *compiler, loc *location, from *conf.Location) error {
+		t, err := c.tryFiles(from.TryFiles)
+		if err != nil {
+			return fmt.Errorf("try_files: %w", err)
+		}
+		if t != nil {
+			loc.phases = addStep(loc.phases, step{contentPhase, "try_files", t.run})
+		}
+		return nil
+	}}
+}
+
+// run finds the first file that exists, and makes it the path of the exchange.
 func (t *tryFiles) run(x *exchange) outcome {
-	if t == nil {
-		return proceed
-	}
 	f := x.loc.files
 	for i := range t.files {
 		name, kind := t.files[i].name.eval(x), t.files[i].kind

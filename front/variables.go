@@ -44,7 +44,7 @@ func coreVariables(product string) map[string]knownVariable {
 	all := make(map[string]knownVariable)
 	for _, rows := range []map[string]knownVariable{
 		requestVariables(), clientVariables(), responseVariables(), processVariables(product), tlsVariables(),
-		certVariables(), proxyVariables(), attemptVariables(), traceVariables(),
+		certVariables(), proxyVariables(), attemptVariables(),
 	} {
 		maps.Copy(all, rows)
 	}

@@ -25,8 +25,7 @@ func TestVariableHasOneRow(t *testing.T) {
 		}
 	}
 	n := len(requestVariables()) + len(clientVariables()) + len(responseVariables()) + len(processVariables("")) +
-		len(tlsVariables()) + len(certVariables()) + len(proxyVariables()) + len(attemptVariables()) +
-		len(traceVariables())
+		len(tlsVariables()) + len(certVariables()) + len(proxyVariables()) + len(attemptVariables())
 	for at, m := range modules() {
 		if m.variables != nil {
 			n += len(m.variables(slot(at)))
