@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/htpasswd"
 )
 
 // access decides on access to a location.
@@ -21,17 +22,21 @@ type access struct {
 
 // accessModule decides on access: allow, deny, satisfy, and passwords and applications that decide.
 func accessModule() module {
-	return module{compile: func(c *compiler, s *conf.Settings, _ slot) (effect, error) {
-		a, err := c.access(s)
-		if err != nil || a.deny == nil && a.password == nil && a.request == nil {
-			return effect{}, err
-		}
-		return effect{rules: &a, step: step{accessPhase, "access", a.check}}, nil
-	}}
+	return module{
+		compile: func(c *compiler, s *conf.Settings, at slot) (effect, error) {
+			a, err := c.access(s, c.state.modules[at].(*htpasswd.Files))
+			if err != nil || a.deny == nil && a.password == nil && a.request == nil {
+				return effect{}, err
+			}
+			return effect{rules: &a, step: step{accessPhase, "access", a.check}}, nil
+		},
+		variables: func(slot) map[string]knownVariable { return map[string]knownVariable{"remote_user": {get: remoteUser}} },
+		newState:  func() any { return htpasswd.New() },
+	}
 }
 
 // access compiles the access settings of a location.
-func (c *compiler) access(s *conf.Settings) (a access, err error) {
+func (c *compiler) access(s *conf.Settings, passwords *htpasswd.Files) (a access, err error) {
 	a.satisfyAny, a.delay = s.SatisfyAny, s.AuthDelay
 	for i, r := range s.Access {
 		a.deny = append(a.deny, r.Deny)
@@ -44,7 +49,7 @@ func (c *compiler) access(s *conf.Settings) (a access, err error) {
 			a.rules.add(r.Net, i)
 		}
 	}
-	if a.password, err = c.password(s.Password); err == nil {
+	if a.password, err = c.password(s.Password, passwords); err == nil {
 		a.request, err = c.authRequest(s.AuthRequest)
 	}
 	return a, err

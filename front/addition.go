@@ -20,7 +20,7 @@ func additionModule() module {
 		if a == nil || err != nil {
 			return effect{}, err
 		}
-		return effect{rules: a, body: a}, nil
+		return effect{rules: a, bodies: []bodyFilter{a}}, nil
 	}}
 }
 

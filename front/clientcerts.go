@@ -46,8 +46,8 @@ const (
 	invalidCA    = "invalid CA certificate"
 )
 
-// clientCerts compiles ClientCerts; nil means none.
-func (c *compiler) clientCerts(from *conf.ClientCerts) *clientCerts {
+// newClientCerts compiles ClientCerts; nil means none.
+func newClientCerts(from *conf.ClientCerts) *clientCerts {
 	if from == nil {
 		return nil
 	}
@@ -217,31 +217,4 @@ func issuerOf(c *x509.Certificate, among []*x509.Certificate) *x509.Certificate 
 		}
 	}
 	return nil
-}
-
-// clientVerify is $ssl_client_verify. It uses the rules of the host, or of the host of the
-// handshake.
-func clientVerify(x *exchange) string {
-	s := x.r.TLS
-	switch {
-	case s == nil:
-		return ""
-	case len(s.PeerCertificates) == 0:
-		return "NONE"
-	}
-	v := x.host.certs
-	if v == nil {
-		v = x.plan.hosts.groupOf(x.r).sniHost(x).host.certs
-	}
-	reason := "it was not verified"
-	switch {
-	case v != nil:
-		reason = v.verify(s)
-	case len(s.VerifiedChains) > 0:
-		reason = ""
-	}
-	if reason != "" {
-		return "FAILED:" + reason
-	}
-	return "SUCCESS"
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
-	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/front/internal/places"
 )
 
@@ -26,34 +25,27 @@ type compiler struct {
 	replaced      map[string]bool          // those of named groups and auth_request_set
 	core          map[string]knownVariable // of nginx
 	maps          map[string]*mapping
-	patterns      map[patternKey]*pattern
-	types         map[typesKey]*mediaTypes
-	fileShare     files.Limits // of each directory
-	setsLimitRate bool         // a Set sets $limit_rate
-	textNeeds     needs        // of the text at hand
-	namedTargets  []string     // of the host: they must exist
-	shares        shares
+	setsLimitRate bool          // a Set sets $limit_rate
+	textNeeds     needs         // of the text at hand
+	namedTargets  []string      // of the host: they must exist
+	shares        map[any]any   // compiled parts, by keys of types of their own
 	noSettings    conf.Settings // of places without Settings
 
-	encoders map[encoderKey]*encoderPool
 	logFiles map[string]*accesslog.File // by path
 
-	limitCountsByKey map[string]*limitCounts // by kind and zone
-	measured         map[any]bool            // what metrics show already
-	checks           map[string]bool         // health checks of the plan, by key
-	countingKnown    bool
+	checks        map[string]bool // health checks of the plan, by key
+	countingKnown bool
 }
 
 // compile makes a plan. After an error it releases what the plan has acquired.
-func compile(config *conf.Config, o *options, s *state) (*plan, error) {
+func compile(config *conf.Config, o *options, s *state, all []module) (*plan, error) {
 	product := productName()
 	c := &compiler{
-		config: config, options: o, state: s, modules: modules(),
+		config: config, options: o, state: s, modules: all,
 		slots: make(map[string]int), assigned: make(map[string]bool), replaced: make(map[string]bool),
-		core: coreVariables(product),
-		maps: make(map[string]*mapping), patterns: make(map[patternKey]*pattern),
-		types: make(map[typesKey]*mediaTypes), shares: newShares(),
-		plan: &plan{options: o, state: s, product: product},
+		core: coreVariables(product, all),
+		maps: make(map[string]*mapping), shares: make(map[any]any),
+		plan: &plan{options: o, state: s, modules: all, product: product},
 	}
 	c.plan.users.Store(1)
 	s.plans.Add(1)
@@ -78,15 +70,16 @@ func (c *compiler) compile() error {
 	if err := checkWords(c.config); err != nil {
 		return err
 	}
-	c.fileShare = c.fileLimits()
 	if err := c.compileMaps(); err != nil {
 		return err
 	}
-	if err := c.compileCaches(); err != nil {
-		return err
-	}
-	if err := c.upstreams(); err != nil {
-		return err
+	for at, m := range c.modules {
+		if m.prepare == nil {
+			continue
+		}
+		if err := m.prepare(c, slot(at)); err != nil {
+			return err
+		}
 	}
 	hosts := make([]*host, 0, len(c.config.Hosts))
 	for i := range c.config.Hosts {
@@ -100,7 +93,6 @@ func (c *compiler) compile() error {
 		return err
 	}
 	c.plan.slots = len(c.slots)
-	c.awaitNames()
 	return nil
 }
 

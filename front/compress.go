@@ -22,6 +22,44 @@ const (
 	defaultZstdLevel   = 1
 )
 
+// compressModule compresses and decompresses bodies: gzip, gunzip, brotli, zstd, and the directives
+// with those prefixes.
+func compressModule() module {
+	return module{
+		prepare: func(c *compiler, at slot) error {
+			all := c.state.modules[at].(*compressing)
+			c.plan.measures = append(c.plan.measures, func(e *exposition) {
+				e.add("tare_compressing", gauge, "Responses that are being compressed.", all.gzip.Load()+all.heavy.Load())
+			})
+			return nil
+		},
+		compile: compileCompressions,
+		variables: func(slot) map[string]knownVariable {
+			return map[string]knownVariable{
+				"gzip_ratio":   {get: compressionRatio("gzip")},
+				"brotli_ratio": {get: compressionRatio("br")},
+				"zstd_ratio":   {get: compressionRatio("zstd")},
+			}
+		},
+		newState: func() any { return new(compressing) },
+	}
+}
+
+func compileCompressions(c *compiler, s *conf.Settings, at slot) (e effect, err error) {
+	all := c.state.modules[at].(*compressing)
+	if e.bodies, err = c.compressions(s, all); err != nil {
+		return e, err
+	}
+	gunzip, err := c.gzip(s.Gunzip, all)
+	if gunzip != nil {
+		e.start = gunzip.startGunzip
+	}
+	if gunzip != nil || e.bodies != nil {
+		e.rules = all
+	}
+	return e, err
+}
+
 // compression is a Gzip or a Compression, compiled.
 type compression struct {
 	minLength int64
@@ -34,7 +72,7 @@ type compression struct {
 }
 
 // gzip compiles a Gzip.
-func (c *compiler) gzip(g *conf.Gzip) (*compression, error) {
+func (c *compiler) gzip(g *conf.Gzip, in *compressing) (*compression, error) {
 	if g == nil {
 		return nil, nil
 	}
@@ -61,13 +99,13 @@ func (c *compiler) gzip(g *conf.Gzip) (*compression, error) {
 	if level < gzip.BestSpeed || level > gzip.BestCompression {
 		return nil, fmt.Errorf("gzip_comp_level: invalid level %d: want 1 to 9", level)
 	}
-	out.pool = c.encoderPool("gzip", level)
+	out.pool = encoderPoolOf(c, in, "gzip", level)
 	return out, nil
 }
 
 // compressions compiles the compressions of a location, in the order of preference. As with nginx's
 // modules, only gzip depends on the version of HTTP and on proxies.
-func (c *compiler) compressions(s *conf.Settings) (all []*compression, err error) {
+func (c *compiler) compressions(s *conf.Settings, in *compressing) (all []bodyFilter, err error) {
 	for _, of := range []struct {
 		coding             string
 		from               *conf.Compression
@@ -86,10 +124,10 @@ func (c *compiler) compressions(s *conf.Settings) (all []*compression, err error
 			return nil, fmt.Errorf("%s: invalid level %d: want %d to %d", of.coding, level, of.least, of.most)
 		}
 		out := newCompression(of.from.MinLength, of.from.Types, of.from.Vary)
-		out.http10, out.proxied, out.pool = true, proxiedAny, c.encoderPool(of.coding, level)
+		out.http10, out.proxied, out.pool = true, proxiedAny, encoderPoolOf(c, in, of.coding, level)
 		all = append(all, out)
 	}
-	g, err := c.gzip(s.Gzip)
+	g, err := c.gzip(s.Gzip, in)
 	if g != nil {
 		all = append(all, g)
 	}

@@ -7,8 +7,9 @@ import (
 
 // withConditions returns the request whose conditions are compared with a file or a cached
 // response. It removes conditions that do not apply here, and decides those that compare fields of
-// add_header. lastModified is "" if the caller compares times as the location requires.
-func (x *exchange) withConditions(r *http.Request, lastModified string) *http.Request {
+// add_header. lastModified is "" if the caller compares times as the location requires. maxRanges is
+// 0 if it counts ranges itself.
+func (x *exchange) withConditions(r *http.Request, lastModified string, maxRanges int) *http.Request {
 	if len(r.Header) == 0 {
 		return r
 	}
@@ -22,8 +23,7 @@ func (x *exchange) withConditions(r *http.Request, lastModified string) *http.Re
 		lastModified):
 		drop = append(drop, "If-Modified-Since")
 	}
-	if most := x.loc.settings.MaxRanges; most != 0 && strings.Count(r.Header.Get("Range"), ",") >= most &&
-		x.loc.content != content(x.loc.files) { // which count only ranges within the file
+	if maxRanges != 0 && strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		drop = append(drop, "Range")
 	}
 	if r.Header["If-Range"] != nil && r.Header["Range"] != nil {

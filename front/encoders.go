@@ -43,20 +43,18 @@ type encoderKey struct {
 	level  int
 }
 
-// encoderPool returns the pool of a coding and level, which locations share.
-func (c *compiler) encoderPool(coding string, level int) *encoderPool {
-	if c.encoders == nil {
-		c.encoders = make(map[encoderKey]*encoderPool)
-	}
-	key := encoderKey{coding, level}
-	if c.encoders[key] == nil {
-		p := &encoderPool{coding: coding, level: level, active: &c.state.compressing, most: maxCompressing}
-		if coding != "gzip" {
-			p.active, p.most = &c.state.heavyCompressing, maxHeavyCompressing
+// compressing are the numbers of responses that are compressed: by gzip, and by Brotli or Zstandard.
+type compressing struct{ gzip, heavy atomic.Int64 }
+
+// encoderPoolOf returns the pool of a coding and level, which locations share.
+func encoderPoolOf(c *compiler, all *compressing, coding string, level int) *encoderPool {
+	p, _ := shared(c, encoderKey{coding, level}, func() (*encoderPool, error) {
+		if coding == "gzip" {
+			return &encoderPool{coding: coding, level: level, active: &all.gzip, most: maxCompressing}, nil
 		}
-		c.encoders[key] = p
-	}
-	return c.encoders[key]
+		return &encoderPool{coding: coding, level: level, active: &all.heavy, most: maxHeavyCompressing}, nil
+	})
+	return p
 }
 
 // acquire returns a compressor, or nil if too many are in use.

@@ -175,6 +175,10 @@ func (x *exchange) appendRequest(b []byte) []byte {
 	return b
 }
 
+// maxLogged bounds a string from a client in an error log line. It is the length of nginx's longest
+// header line.
+const maxLogged = 8 << 10
+
 // truncateLogged truncates a foreign string to what a line may have.
 func truncateLogged(s string) string { return s[:min(len(s), maxLogged)] }
 

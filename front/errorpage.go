@@ -1,6 +1,7 @@
 package front
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -187,7 +188,7 @@ func (x *exchange) sendBuiltinPage() {
 	if body == "" {
 		header["Content-Length"] = []string{"0"}
 	} else {
-		header["Content-Type"] = []string{x.loc.files.types.pageType(status)}
+		header["Content-Type"] = []string{x.loc.types.pageType(status)}
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	x.w.WriteHeader(status)
@@ -269,27 +270,19 @@ func statusVariable(x *exchange) string { return fmt.Sprintf("%03d", x.responseS
 
 func bodyBytesSent(x *exchange) string { return strconv.FormatInt(x.responseBytes(), 10) }
 
-// bytesSent is $bytes_sent: the length of the body, and of the head as HTTP/1 would write it. It is
-// exact for tunnels only.
-func bytesSent(x *exchange) string {
-	const line, field = len("HTTP/1.1 200 OK\r\n\r\n"), len(": \r\n")
+// checkNamedTarget records a named location that must exist, if to names one.
+func (c *compiler) checkNamedTarget(to *text) error {
+	if !to.constant() {
+		return nil
+	}
 	switch {
-	case x.loggedStatus != 0:
-		return "0"
-	case x.w.switchBytes > 0:
-		return strconv.FormatInt(x.w.switchBytes+x.w.sent, 10)
+	case strings.HasPrefix(to.literal, "@"):
+		c.namedTargets = append(c.namedTargets, to.literal)
+	case to.literal == "":
+		return errors.New("empty path")
 	}
-	n := x.responseBytes() + int64(line)
-	for name, values := range x.w.Header() {
-		for _, v := range values {
-			n += int64(len(name) + len(v) + field)
-		}
-	}
-	if raw := x.rawHead(); raw != nil {
-		for i := range raw.sent {
-			f := &raw.sent[i]
-			n += int64(len(f.Name.In(raw.head.Text)) + len(f.Value.In(raw.head.Text)) + field)
-		}
-	}
-	return strconv.FormatInt(n, 10)
+	return nil
 }
+
+// explain implements content.
+func (f fixedStatus) explain(x *exchange, _ *explanation) outcome { return f.serve(x) }

@@ -32,7 +32,12 @@ func (x *exchange) applyLocation() {
 
 // serve runs the content phase.
 func (x *exchange) serve() outcome {
-	out := x.loc.content.serve(x)
+	var out outcome
+	if e := x.plan.options.explain; e != nil {
+		out = x.loc.content.explain(x, e)
+	} else {
+		out = x.loc.content.serve(x)
+	}
 	x.interceptsErrors = false // it concerns this content only
 	return x.sendErrorPage(out)
 }
@@ -145,4 +150,38 @@ func (x *exchange) hasErrorPage(status int) bool {
 		}
 	}
 	return false
+}
+
+// limitResult is the result of a limit for a request.
+type limitResult uint8
+
+const (
+	limitNone limitResult = iota
+	limitPassed
+	limitDelayed
+	limitRejected
+	limitDelayedDry
+	limitRejectedDry
+)
+
+func (r limitResult) String() string {
+	return [...]string{"", "PASSED", "DELAYED", "REJECTED", "DELAYED_DRY_RUN", "REJECTED_DRY_RUN"}[r]
+}
+
+// wait waits for a time, or returns false once the client has left.
+func (x *exchange) wait(delay time.Duration) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-x.r.Context().Done():
+		return false
+	}
+}
+
+// rejectedRequest is what is logged of a request that the server has rejected.
+type rejectedRequest struct {
+	line string // as received
+	sent int64  // length of the response's body
 }

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -51,28 +50,4 @@ func certificateNames(host *conf.Host) string {
 		}
 	}
 	return ""
-}
-
-// explainCondition adds a finding to the condition of an If.
-func (c *compiler) explainCondition(s conf.If, holds func(*exchange) bool) func(*exchange) bool {
-	e := c.options.explain
-	if e == nil {
-		return holds
-	}
-	condition := strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Left, s.Op, s.Right))
-	if strings.HasPrefix(strings.TrimPrefix(s.Op, "!"), "-") {
-		condition = fmt.Sprintf("%s %s", s.Op, s.Left)
-	}
-	return func(x *exchange) bool {
-		result := holds(x)
-		e.add(x, "rewrite", s.Pos, "if (%s): %v", condition, result)
-		return result
-	}
-}
-
-// explainCycle adds a finding about too many internal redirects.
-func (x *exchange) explainCycle() {
-	if e := x.plan.options.explain; e != nil {
-		e.add(x, "rewrite", "", "more than %d internal redirects", maxRedirects)
-	}
 }

@@ -38,8 +38,16 @@ const fileShareCount = 4
 
 // fileLimits returns the limits of each directory. All directories of the Config share them.
 func (c *compiler) fileLimits() files.Limits {
+	limits, _ := shared(c, fileLimitsKey{}, func() (files.Limits, error) { return newFileLimits(c.config), nil })
+	return limits
+}
+
+// fileLimitsKey identifies the limits of each directory.
+type fileLimitsKey struct{}
+
+func newFileLimits(config *conf.Config) files.Limits {
 	roots := make(map[conf.Text]bool)
-	for p := range places.Of(c.config) {
+	for p := range places.Of(config) {
 		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
 	}
 	// a power of two, so that adding a directory seldom changes the limits, which would empty the

@@ -31,6 +31,38 @@ type fileSet struct {
 	types         *mediaTypes
 }
 
+// filesModule serves files: root, alias, index, autoindex, and others. They are the content of
+// locations without another one.
+func filesModule() module {
+	return module{
+		location: func(c *compiler, loc *location, from *conf.Location) error {
+			f, err := c.files(loc, from)
+			if err != nil {
+				return err
+			}
+			if loc.files = f; loc.content == nil {
+				loc.content = f
+			}
+			return nil
+		},
+		variables: func(slot) map[string]knownVariable {
+			return map[string]knownVariable{
+				"document_root":    {get: documentRoot},
+				"realpath_root":    {get: realpathRoot},
+				"request_filename": {get: requestFilename},
+			}
+		},
+	}
+}
+
+// filesOf returns the files of the exchange's location.
+func filesOf(x *exchange) *fileSet {
+	if f, ok := x.loc.files.(*fileSet); ok {
+		return f
+	}
+	return new(fileSet)
+}
+
 // filePlace is a name below the directory of a handler.
 type filePlace struct {
 	handler *files.Handler
@@ -68,7 +100,7 @@ func (f *fileSet) serve(x *exchange) outcome {
 		return f.serveUnreadable(x, kind)
 	}
 	f.setType(x, p.name)
-	r := x.withConditions(x.fileRequest(), "")
+	r := x.withConditions(x.fileRequest(), "", 0)
 	if x.editsBody() { // otherwise the type need not be known
 		r = x.withoutRange(r, f.types.typeOf(x.path))
 	}
@@ -325,19 +357,14 @@ func (c *compiler) files(loc *location, from *conf.Location) (*fileSet, error) {
 			key.prefix = from.Path
 		}
 	}
-	if f := c.shares.files[key]; f != nil {
-		return f, nil
-	}
-	f, err := c.newFiles(key)
-	c.shares.files[key] = f
-	return f, err
+	return shared(c, key, func() (*fileSet, error) { return c.newFiles(key) })
 }
 
 func (c *compiler) newFiles(key filesKey) (*fileSet, error) {
 	settings := key.rules.settings
 	s := &settings.Files
-	f := &fileSet{types: c.mediaTypes(s), precompressed: precompressedOf(s),
-		prefix: key.prefix, alias: s.Alias != ""}
+	f := &fileSet{types: key.rules.types, precompressed: precompressedOf(s),
+		prefix: key.prefix, alias: s.Alias != "", from: key.rules.links.trusted}
 	var err error
 	if f.listing, err = newListing(s); err != nil {
 		return nil, err
@@ -357,11 +384,6 @@ func (c *compiler) newFiles(key filesKey) (*fileSet, error) {
 		listing: s.Listing, siblings: strings.Join(s.Precompressed, " "), disableSymlinks: s.DisableSymlinks,
 		noEtag: s.NoEtag, modifiedExact: settings.ModifiedSince == "", maxRanges: settings.MaxRanges,
 	}
-	if s.DisableSymlinks != "" {
-		if f.from, err = c.text(trustedPart(s, root)); err != nil {
-			return nil, fmt.Errorf("disable_symlinks: %w", err)
-		}
-	}
 	if root == "" {
 		return f, nil
 	}
@@ -370,15 +392,6 @@ func (c *compiler) newFiles(key filesKey) (*fileSet, error) {
 
 // servesFiles reports whether files are the content of a location.
 func servesFiles(l *conf.Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
-
-// trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually
-// constant.
-func trustedPart(s *conf.Files, root conf.Text) conf.Text {
-	if s.SymlinksFrom == "$document_root" {
-		return root
-	}
-	return s.SymlinksFrom
-}
 
 // openRoot opens the handler of a location's directory. Variables may only add to it.
 func (c *compiler) openRoot(f *fileSet, used bool) error {
@@ -397,7 +410,7 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	if !used {
 		return nil
 	}
-	f.handlerKind.dir, f.handlerKind.limits = f.dir, c.fileShare
+	f.handlerKind.dir, f.handlerKind.limits = f.dir, c.fileLimits()
 	open := func() (*files.Handler, error) { return f.handlerKind.open(f.types) }
 	if !f.from.constant() {
 		probe, err := open() // those that requests need differ in symlinksFrom only
@@ -447,7 +460,7 @@ func (k *handlerKind) open(types *mediaTypes) (*files.Handler, error) {
 	})
 }
 
-func documentRoot(x *exchange) string { return x.loc.files.root.eval(x) }
+func documentRoot(x *exchange) string { return filesOf(x).root.eval(x) }
 
 func realpathRoot(x *exchange) string {
 	path, err := filepath.EvalSymlinks(documentRoot(x))
@@ -458,6 +471,6 @@ func realpathRoot(x *exchange) string {
 }
 
 func requestFilename(x *exchange) string {
-	full, _ := x.loc.files.fullName(x, x.path)
+	full, _ := filesOf(x).fullName(x, x.path)
 	return full
 }

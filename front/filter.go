@@ -16,8 +16,8 @@ type filters struct {
 	fields          []addHeader
 	expires         *expires
 	added           []func(x *exchange, header http.Header) // fields of modules
-	gunzip          *compression                            // nil decompresses nothing
-	byType          []bodyFilter                            // those of modules, compressions and noChunks
+	starts          []func(w *writer)                       // add stages by the head alone
+	byType          []bodyFilter                            // those of modules, and noChunks
 	editors         []editor                                // of byType
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
@@ -36,19 +36,14 @@ type filtersKey struct {
 
 // filters compiles the filters of a location, or returns those of another one with the same key.
 func (c *compiler) filters(key filtersKey) (*filters, error) {
-	if f := c.shares.filters[key]; f != nil {
-		return f, nil
-	}
-	f, err := c.newFilters(key)
-	c.shares.filters[key] = f
-	return f, err
+	return shared(c, key, func() (*filters, error) { return c.newFilters(key) })
 }
 
 // newFilters compiles filters. A bound handler's responses have no timeout unless the Settings set
 // one.
 func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	s := key.rules.settings
-	f := filters{noChunks: s.NoChunks, added: key.rules.effects.fields}
+	f := filters{noChunks: s.NoChunks, added: key.rules.effects.fields, starts: key.rules.effects.starts}
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !key.isBound {
 		f.sendTimeout = defaultTimeout
 	}
@@ -57,13 +52,6 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 		return nil, err
 	}
 	if f.expires, err = c.expires(s.Expires); err != nil {
-		return nil, err
-	}
-	compressions, err := c.compressions(s)
-	if err != nil {
-		return nil, err
-	}
-	if f.gunzip, err = c.gzip(s.Gunzip); err != nil {
 		return nil, err
 	}
 	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
@@ -75,7 +63,7 @@ func (c *compiler) newFilters(key filtersKey) (*filters, error) {
 	if f.rateAfter, err = c.text(s.RateAfter); err != nil {
 		return nil, fmt.Errorf("rate after: %w", err)
 	}
-	f.setBodyFilters(key.rules.effects.bodies, compressions)
+	f.setBodyFilters(key.rules.effects.bodies)
 	f.needsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isObserved := key.rules.effects.observes || c.counting() || s.Rate != "" || c.setsLimitRate || key.intercepts

@@ -1,12 +1,18 @@
 package front
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // Handler serves what a Config describes. It is safe for concurrent use. Make one with New, and
@@ -23,7 +29,7 @@ type Handler struct {
 // New compiles a Config, and opens its files, logs and caches. Errors have a position in the
 // configuration.
 func New(c conf.Config, opts ...Option) (*Handler, error) {
-	h := &Handler{state: newState(), options: options{bound: make(map[string]http.Handler)}}
+	h := &Handler{state: newState(modules()), options: options{bound: make(map[string]http.Handler)}}
 	for _, o := range opts {
 		o(&h.options)
 	}
@@ -38,7 +44,7 @@ func New(c conf.Config, opts ...Option) (*Handler, error) {
 }
 
 func (h *Handler) compile(c *conf.Config) (*plan, error) {
-	p, err := compile(c, &h.options, h.state)
+	p, err := compile(c, &h.options, h.state, modules())
 	if err == nil {
 		p.handler = h
 	}
@@ -97,13 +103,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	newExchange(p, w, r).run()
 }
 
-// owns reports whether only the Handler and a server use a request: the server calls the Handler
-// directly, and does not read the request's Host afterwards.
-func (h *Handler) owns(r *http.Request) bool {
-	s, ok := r.Context().Value(http.ServerContextKey).(*http.Server)
-	return ok && s.Handler == http.Handler(h)
-}
-
 // enter returns the current plan, which is not released before leave.
 func (h *Handler) enter() *plan {
 	for {
@@ -117,4 +116,70 @@ func (h *Handler) enter() *plan {
 		}
 		p.leave() // it may have been retired before users was incremented
 	}
+}
+
+// ConnState counts connections. It must be a server's ConnState, or be called by it. Without it and
+// without CountConnections, the Handler reports numbers of requests as numbers of connections.
+func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
+	switch n := &h.state.counts; state {
+	case http.StateNew:
+		n.accepted.Add(1)
+		n.conns.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		n.conns.Add(-1)
+	}
+}
+
+// ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
+// file cannot be opened keeps the old one. One that hangs does not delay the others.
+func (h *Handler) ReopenLogs(ctx context.Context) error {
+	logs := inUse[*accesslog.File](&h.state.logs)
+	results := make(chan error, len(logs))
+	for path, f := range logs {
+		go func() {
+			err := f.Reopen(ctx)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+			results <- err
+		}()
+	}
+	var all []error
+	for range logs {
+		all = append(all, <-results)
+	}
+	return errors.Join(all...)
+}
+
+// HostAt returns the Host for a name at a local address, in the Config that is in use now, and the
+// one for unknown names there. TLS needs them before there is a request. They are of the Config's
+// Hosts; nil if none listens there, or the Handler is closed.
+func (h *Handler) HostAt(local net.Addr, name string) (host, defaultHost *conf.Host) {
+	p := h.enter()
+	if p == nil {
+		return nil, nil
+	}
+	defer p.leave()
+	group := p.hosts.groupAt(local)
+	host, defaultHost = group.defaultHost.from, group.defaultHost.from
+	if folded, ok := hostname.Parse(name); ok {
+		host = group.hostFor(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
+	}
+	return host, defaultHost
+}
+
+// Purge removes the cached responses of a key from a cache, and returns how many there were. The
+// key is as ProxyCache.Key evaluates for a request. As in ProxyCache.Purge, a key that ends in a
+// star purges all keys with that prefix; to find them, it may have to read the cache's directory.
+func (h *Handler) Purge(zone, key string) (int, error) {
+	p := h.enter()
+	if p == nil {
+		return 0, http.ErrServerClosed
+	}
+	defer p.leave()
+	c := planPart[*caches](p).byName[zone]
+	if c == nil {
+		return 0, fmt.Errorf("front: unknown cache %q", zone)
+	}
+	return purge(c, key), nil
 }

@@ -20,7 +20,7 @@ func (c *compiler) host(from *conf.Host) (*host, error) {
 	if len(from.Names) > 0 {
 		h.name = strings.TrimPrefix(foldName(from.Names[0]), ".")
 	}
-	h.certs = c.clientCerts(from.ClientCerts)
+	h.certs = newClientCerts(from.ClientCerts)
 	for _, l := range from.Listen {
 		if l.TLSConfig != nil {
 			h.clientAuth = max(h.clientAuth, l.TLSConfig.ClientAuth)
@@ -175,7 +175,7 @@ func (c *compiler) misdirectedHost() *host {
 	h := &host{}
 	h.defaults.rules, h.defaults.filters = &rules{settings: &c.noSettings, sendTimeout: defaultTimeout}, new(filters)
 	h.defaults.linger, _ = lingerLimitsOf(&c.noSettings) // the default cannot be wrong
-	h.defaults.files = &fileSet{types: c.mediaTypes(&c.noSettings.Files)}
+	h.defaults.types = c.mediaTypes(&c.noSettings.Files)
 	h.defaults.content = fixedStatus(http.StatusMisdirectedRequest)
 	return h
 }

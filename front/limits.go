@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -19,13 +20,21 @@ const (
 // limitsModule limits requests and connections by keys: limit_req, limit_conn, and the directives
 // with those prefixes.
 func limitsModule() module {
-	return module{compile: func(c *compiler, s *conf.Settings, _ slot) (effect, error) {
-		l, err := c.limits(s)
-		if err != nil || l.requests == nil && l.conns == nil {
-			return effect{}, err
-		}
-		return effect{rules: &l, step: step{limitPhase, "limits", l.check}}, nil
-	}}
+	return module{
+		compile: func(c *compiler, s *conf.Settings, _ slot) (effect, error) {
+			l, err := c.limits(s)
+			if err != nil || l.requests == nil && l.conns == nil {
+				return effect{}, err
+			}
+			return effect{rules: &l, step: step{limitPhase, "limits", l.check}}, nil
+		},
+		variables: func(slot) map[string]knownVariable {
+			return map[string]knownVariable{
+				"limit_req_status":  {get: func(x *exchange) string { return x.requestLimit.String() }},
+				"limit_conn_status": {get: func(x *exchange) string { return x.connLimit.String() }},
+			}
+		},
+	}
 }
 
 // limits are the limits of a location.
@@ -165,22 +174,6 @@ func (l *limits) check(x *exchange) outcome {
 	return proceed
 }
 
-// limitResult is the result of a limit for a request.
-type limitResult uint8
-
-const (
-	limitNone limitResult = iota
-	limitPassed
-	limitDelayed
-	limitRejected
-	limitDelayedDry
-	limitRejectedDry
-)
-
-func (r limitResult) String() string {
-	return [...]string{"", "PASSED", "DELAYED", "REJECTED", "DELAYED_DRY_RUN", "REJECTED_DRY_RUN"}[r]
-}
-
 // countRequest counts the request in all zones unless one of them is full. It waits as long as the
 // slowest zone requires.
 func (l *limits) countRequest(x *exchange) outcome {
@@ -275,18 +268,6 @@ func (l *limits) delayRequest(x *exchange, by delayedBy) outcome {
 	return proceed
 }
 
-// wait waits for a time, or returns false once the client has left.
-func (x *exchange) wait(delay time.Duration) bool {
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-x.r.Context().Done():
-		return false
-	}
-}
-
 // countConn counts the request in all zones until it ends, unless one of them is full.
 func (l *limits) countConn(x *exchange) outcome {
 	for i := range l.conns {
@@ -312,4 +293,26 @@ func (l *limits) countConn(x *exchange) outcome {
 		return x.fail(l.connStatus)
 	}
 	return proceed
+}
+
+// limitCounts are the numbers of a zone.
+type limitCounts struct{ rejected, delayed atomic.Int64 }
+
+// limitCountsKey identifies the counts of a zone.
+type limitCountsKey struct{ kind, name string }
+
+// limitCounts returns the counts of a zone, and registers their metrics.
+func (c *compiler) limitCounts(kind, name string, zone interface{ Len() int }) *limitCounts {
+	n, _ := shared(c, limitCountsKey{kind, name}, func() (*limitCounts, error) {
+		n := sharedCounts[limitCounts](c, kind+" "+name)
+		c.plan.measures = append(c.plan.measures, func(e *exposition) {
+			e.add("tare_limit_rejected_total", counter, "Requests that a limit rejected.", n.rejected.Load(), "zone",
+				name, "kind", kind)
+			e.add("tare_limit_delayed_total", counter, "Requests that a limit delayed.", n.delayed.Load(), "zone", name,
+				"kind", kind)
+			e.add("tare_limit_keys", gauge, "Keys in a zone.", int64(zone.Len()), "zone", name, "kind", kind)
+		})
+		return n, nil
+	})
+	return n
 }

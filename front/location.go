@@ -25,7 +25,7 @@ type location struct {
 
 	steps   []action
 	phases  []step // between rewrite and content
-	files   *fileSet
+	files   any    // how the location finds files: of filesModule
 	content content
 	filters *filters // nil if responses are neither changed nor observed
 	*rules
@@ -34,6 +34,8 @@ type location struct {
 // content responds to a request in the content phase.
 type content interface {
 	serve(x *exchange) outcome
+	// explain adds findings about what serve would do, and responds without doing it.
+	explain(x *exchange, e *explanation) outcome
 }
 
 // locations are the locations of a host, or those in a location.
@@ -254,7 +256,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 		return err
 	}
 	c.namedTargets = append(c.namedTargets, loc.namedTargets...)
-	if loc.files, err = c.files(loc, from); err != nil {
+	if err = checkContent(from); err != nil {
 		return err
 	}
 	loc.phases = loc.effects.steps
@@ -266,10 +268,6 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 			return err
 		}
 	}
-	if loc.content, err = c.content(loc, from); err != nil {
-		return err
-	}
-	loc.content = c.explainContent(loc.content, from)
 	loc.filters, err = c.filters(filtersKey{
 		rules: loc.rules, intercepts: from.Proxy != nil && from.Proxy.Intercept,
 		isBound: from.Proxy != nil && c.options.bound[string(from.Proxy.To)] != nil,
@@ -277,8 +275,8 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	return err
 }
 
-// content compiles the content of a location.
-func (c *compiler) content(loc *location, from *conf.Location) (content, error) {
+// checkContent rejects a Location with several contents.
+func checkContent(from *conf.Location) error {
 	kinds := 0
 	for _, is := range []bool{from.Proxy != nil, from.Status, from.Metrics, from.Empty} {
 		if is {
@@ -286,17 +284,7 @@ func (c *compiler) content(loc *location, from *conf.Location) (content, error) 
 		}
 	}
 	if kinds > 1 {
-		return nil, errors.New("more than one of Proxy, Status, Metrics and Empty")
+		return errors.New("more than one of Proxy, Status, Metrics and Empty")
 	}
-	switch {
-	case from.Proxy != nil:
-		return c.proxy(from)
-	case from.Status:
-		return c.status(from)
-	case from.Metrics:
-		return c.metrics(from)
-	case from.Empty:
-		return emptyGIFContent{}, nil
-	}
-	return loc.files, nil
+	return nil
 }

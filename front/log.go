@@ -3,9 +3,7 @@ package front
 import (
 	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
@@ -13,14 +11,6 @@ import (
 )
 
 const (
-	// maxLogged bounds a string from a client in an error log line. It is the length of nginx's
-	// longest header line.
-	maxLogged = 8 << 10
-	// logCloseTimeout bounds how long closing a log waits for the last lines.
-	logCloseTimeout = 5 * time.Second
-
-	clfTime = "02/Jan/2006:15:04:05 -0700"
-
 	combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
 )
 
@@ -29,6 +19,7 @@ type accessLog struct {
 	target        logTarget
 	path          text   // if target has many files
 	dir           string // of relative paths
+	root          text   // if target has many files: it must exist, if it has variables
 	file          *accesslog.File
 	line          []logPiece
 	buffers       *accesslog.Buffers
@@ -91,7 +82,7 @@ func (c *compiler) logs(s *conf.Settings) (accessLogs, error) {
 		if from.Path == "" {
 			continue
 		}
-		l, err := c.accessLog(from)
+		l, err := c.accessLog(from, &s.Files)
 		if err != nil {
 			return nil, fmt.Errorf("access_log: %w", err)
 		}
@@ -100,7 +91,7 @@ func (c *compiler) logs(s *conf.Settings) (accessLogs, error) {
 	return all, nil
 }
 
-func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
+func (c *compiler) accessLog(from conf.Log, files *conf.Files) (l accessLog, err error) {
 	format, err := c.logFormat(cmp.Or(from.Format, "combined"))
 	if err != nil {
 		return l, err
@@ -125,6 +116,11 @@ func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
 	if l.dir = from.Dir; l.target.hasMany {
 		if l.path, err = c.text(conf.Text(from.Path)); err != nil {
 			return l, err
+		}
+		if files.Alias == "" {
+			if l.root, err = c.text(files.Root); err != nil {
+				return l, err
+			}
 		}
 	}
 	l.file, err = c.logFile(l.target, lost)
@@ -182,36 +178,12 @@ func (c *compiler) logVariable(name, escape string) (func([]byte, *exchange) []b
 	dash := escape == "" && !isAssigned && !known.isSetWhenEmpty
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
-		if s == "" && dash && (!isGroup || !x.has(slot)) && (!known.isOfAttempts || !x.hasAttempts()) {
+		if s == "" && dash && (!isGroup || !x.has(slot)) && (known.isSet == nil || !known.isSet(x)) {
 			return append(b, '-')
 		}
 		return esc(b, s)
 	}, nil
 }
-
-func appendRequestLine(b []byte, x *exchange, escape escapeFunc) []byte {
-	if x.rejected != nil {
-		return escape(b, truncateLogged(x.rejected.line))
-	}
-	b = append(escape(b, x.r.Method), ' ')
-	b = append(escape(b, x.r.RequestURI), ' ')
-	return escape(b, x.r.Proto)
-}
-
-func appendStatus(b []byte, x *exchange, _ escapeFunc) []byte {
-	return strconv.AppendInt(b, int64(x.responseStatus()), 10)
-}
-
-func appendBodyBytes(b []byte, x *exchange, _ escapeFunc) []byte {
-	return strconv.AppendInt(b, x.responseBytes(), 10)
-}
-
-func appendTime(b []byte, x *exchange, _ escapeFunc) []byte {
-	return append(b, x.plan.state.logBuffers.Local(time.Now())...)
-}
-
-// escapeFunc appends an escaped string.
-type escapeFunc func(b []byte, s string) []byte
 
 func escaper(e string) escapeFunc {
 	switch e {

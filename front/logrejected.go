@@ -32,9 +32,3 @@ func (h *Handler) LogRejected(r *http.Request, line string, status int, sent int
 	x.start()
 	x.loggedStatus, x.isComplete = status, true
 }
-
-// rejectedRequest is what is logged of a request that the server has rejected.
-type rejectedRequest struct {
-	line string // as received
-	sent int64  // length of the response's body
-}

@@ -2,10 +2,6 @@ package front
 
 import (
 	"bytes"
-	"context"
-	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,97 +13,12 @@ import (
 	"github.com/tarehq/tare/front/internal/syslog"
 )
 
-// logTarget is where the lines of a log go.
-type logTarget struct {
-	path    string         // a file, or for syslog; for messages if it has variables
-	atOnce  bool           // lines are not gathered: an error log
-	syslog  *syslog.Target // nil for files
-	hasMany bool           // the path has variables: lines name their files
-}
-
-// newLogTarget returns the target of a path without variables.
-func newLogTarget(path string) (to logTarget, err error) {
-	to.path = path
-	if strings.HasPrefix(path, syslog.Prefix) {
-		to.syslog, err = syslog.Parse(path)
-	} else if strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
-		err = fmt.Errorf("%q: unsupported log: want a file, or syslog: and options", path)
-	}
-	return to, err
-}
-
 // accessLogTarget returns the target of a Log.
 func (c *compiler) accessLogTarget(from *conf.Log) (to logTarget, err error) {
 	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
 		return newLogTarget(from.Path)
 	}
 	return logTarget{path: "logs by variables", hasMany: true}, nil
-}
-
-// logFile returns the file of a target, which all plans share. lost makes the line about lost
-// lines.
-func (c *compiler) logFile(to logTarget, lost func(lines int, why error) []byte) (*accesslog.File, error) {
-	key := to.path
-	if to.hasMany { // which is no path
-		key = ""
-	}
-	if f := c.logFiles[key]; f != nil {
-		return f, nil
-	}
-	f, release, err := acquire(&c.state.logs, key,
-		func() (*accesslog.File, error) { return to.open(c.options, lost) }, closeLog)
-	if err != nil {
-		return nil, err
-	}
-	c.plan.releases = append(c.plan.releases, release)
-	if c.logFiles == nil {
-		c.logFiles = make(map[string]*accesslog.File)
-	}
-	c.logFiles[key] = f
-	return f, nil
-}
-
-// open opens the target.
-func (to *logTarget) open(o *options, lost func(lines int, why error) []byte) (*accesslog.File, error) {
-	report := func(text string) { o.logger().Printf("front: %s: %s", to.path, printable([]byte(text))) }
-	openFile := openLogFile
-	if o.openLog != nil {
-		openFile = o.openLog
-	}
-	open := func() (io.WriteCloser, error) { return openFile(to.path) }
-	if to.syslog != nil || to.hasMany { // such a line would have no start of a message, and no file
-		lost = func(int, error) []byte { return nil }
-	}
-	switch {
-	case to.syslog != nil:
-		open = func() (io.WriteCloser, error) { return to.syslog.Open(report), nil }
-	case to.hasMany:
-		open = accesslog.Many(openFile, report)
-	case !to.atOnce:
-		return accesslog.Open(open, false, lost, report)
-	}
-	return accesslog.OpenAtOnce(open, lost, report)
-}
-
-func openLogFile(path string) (io.WriteCloser, error) {
-	switch path { // they can be opened by name only if they are files
-	case "/dev/stdout":
-		return sharedOutput{os.Stdout}, nil
-	case "/dev/stderr":
-		return sharedOutput{os.Stderr}, nil
-	}
-	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-}
-
-// sharedOutput is a file that others use, too: it is not closed.
-type sharedOutput struct{ io.Writer }
-
-func (sharedOutput) Close() error { return nil }
-
-func closeLog(f *accesslog.File) {
-	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
-	defer cancel()
-	_ = f.Close(ctx) // the spool has reported lost lines
 }
 
 // appendStart appends what precedes a line of an access log: nothing, the start of a message, or
@@ -117,7 +28,7 @@ func (l *accessLog) appendStart(b []byte, x *exchange) ([]byte, bool) {
 	case to.syslog != nil:
 		return to.syslog.AppendStart(b, to.syslog.Severity(), time.Now()), true
 	case to.hasMany:
-		if !x.hasRoot() {
+		if !l.hasRoot(x) {
 			return b, false
 		}
 		path := l.path.eval(x)
@@ -136,12 +47,11 @@ func (l *accessLog) appendStart(b []byte, x *exchange) ([]byte, bool) {
 
 // hasRoot reports whether a root with variables exists. As in nginx there is no file of a log
 // without it: otherwise clients would create files of names that they invent.
-func (x *exchange) hasRoot() bool {
-	f := x.loc.files
-	if f.alias || f.root.constant() {
+func (l *accessLog) hasRoot(x *exchange) bool {
+	if l.root.constant() {
 		return true
 	}
-	root := f.root.eval(x)
+	root := l.root.eval(x)
 	if info, err := os.Stat(root); err == nil && info.IsDir() {
 		return true
 	}
@@ -168,25 +78,4 @@ func (l *accessLog) endLine(b []byte, start int) []byte {
 		space(0)
 	}
 	return append(b, '\n')
-}
-
-// ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
-// file cannot be opened keeps the old one. One that hangs does not delay the others.
-func (h *Handler) ReopenLogs(ctx context.Context) error {
-	logs := inUse[*accesslog.File](&h.state.logs)
-	results := make(chan error, len(logs))
-	for path, f := range logs {
-		go func() {
-			err := f.Reopen(ctx)
-			if err != nil {
-				err = fmt.Errorf("%s: %w", path, err)
-			}
-			results <- err
-		}()
-	}
-	var all []error
-	for range logs {
-		all = append(all, <-results)
-	}
-	return errors.Join(all...)
 }

@@ -10,12 +10,15 @@ import (
 // A module is a feature outside of the core, in a file of its own. The row in modules is all that
 // the core knows of it.
 type module struct {
+	// prepare compiles what the module needs of the whole Config, before all Settings.
+	prepare func(c *compiler, at slot) error
 	// compile compiles the module's part of Settings.
 	compile func(c *compiler, s *conf.Settings, at slot) (effect, error)
 	// location compiles the module's part of a Location, whose Settings are compiled.
 	location func(c *compiler, loc *location, from *conf.Location) error
 	// variables are the module's variables.
 	variables func(at slot) map[string]knownVariable
+	families  []variableFamily
 	// mapKinds are kinds of maps, by conf.Map.Kind.
 	mapKinds map[string]mapKind
 	// newState returns what the module keeps for all requests, also over reloads.
@@ -29,10 +32,16 @@ type module struct {
 func modules() []module {
 	return []module{
 		traceModule(),
+		tlsModule(),
 		limitsModule(),
 		accessModule(),
 		tryFilesModule(),
 		mirrorModule(),
+		proxyModule(),
+		statusModule(),
+		metricsModule(),
+		emptyGIFModule(),
+		filesModule(), // the content where no other module has one
 		userIDModule(),
 		refererModule(),
 		secureLinkModule(),
@@ -42,6 +51,7 @@ func modules() []module {
 		charsetModule(),
 		subFilterModule(),
 		additionModule(),
+		compressModule(),
 		accessLogModule(),
 	}
 }
@@ -54,7 +64,8 @@ type effect struct {
 	rules    any                                   // for the module itself; nil if it does nothing
 	step     step                                  // before the content
 	fields   func(x *exchange, header http.Header) // adds fields to the response
-	body     bodyFilter                            // changes the body
+	start    func(w *writer)                       // adds a stage of the body by the head alone
+	bodies   []bodyFilter                          // change the body
 	observes bool                                  // log needs to know the response
 	log      func(x *exchange)                     // after the response
 }
@@ -64,6 +75,7 @@ type effects struct {
 	rules    []any // by slot; nil if no module does anything
 	steps    []step
 	fields   []func(x *exchange, header http.Header)
+	starts   []func(w *writer)
 	bodies   []bodyFilter
 	observes bool
 	logs     []func(x *exchange)
@@ -118,9 +130,10 @@ func (c *compiler) effects(s *conf.Settings) (all effects, err error) {
 		if e.fields != nil {
 			all.fields = append(all.fields, e.fields)
 		}
-		if e.body != nil {
-			all.bodies = append(all.bodies, e.body)
+		if e.start != nil {
+			all.starts = append(all.starts, e.start)
 		}
+		all.bodies = append(all.bodies, e.bodies...)
 		if e.log != nil {
 			all.logs = append(all.logs, e.log)
 		}
@@ -156,7 +169,7 @@ func (x *exchange) setModuleState(at slot, state any) {
 // copyStates returns the modules' states of the request for a copy.
 func (x *exchange) copyStates() []any {
 	var all []any
-	for at, m := range modules() {
+	for at, m := range x.plan.modules {
 		if m.copyState == nil {
 			continue
 		}
@@ -169,8 +182,7 @@ func (x *exchange) copyStates() []any {
 }
 
 // newModuleStates returns what the modules keep for all requests, by slot.
-func newModuleStates() []any {
-	table := modules()
+func newModuleStates(table []module) []any {
 	all := make([]any, len(table))
 	for at, m := range table {
 		if m.newState != nil {

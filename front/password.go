@@ -22,11 +22,11 @@ type password struct {
 }
 
 // password compiles a Password. Its file need not exist yet: until it does requests get 403.
-func (c *compiler) password(p *conf.Password) (*password, error) {
+func (c *compiler) password(p *conf.Password, files *htpasswd.Files) (*password, error) {
 	if p == nil || p.Realm == "off" {
 		return nil, nil
 	}
-	out := &password{files: c.state.passwords}
+	out := &password{files: files}
 	var err error
 	if out.realm, err = c.text(p.Realm); err != nil {
 		return nil, fmt.Errorf("auth_basic: %w", err)
@@ -120,4 +120,10 @@ func (p *password) challenge(x *exchange, realm string) int {
 	x.w.Header()["Www-Authenticate"] = []string{`Basic realm="` +
 		strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean) + `"`}
 	return http.StatusUnauthorized
+}
+
+// remoteUser is $remote_user.
+func remoteUser(x *exchange) string {
+	user, _, _ := basicAuth(x.r)
+	return user
 }

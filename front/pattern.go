@@ -129,15 +129,7 @@ func (c *compiler) pattern(source string, fold bool) (*pattern, error) {
 
 // parsePattern parses a regular expression, once per plan.
 func (c *compiler) parsePattern(source string, fold bool) (*pattern, error) {
-	key := patternKey{source, fold}
-	if p := c.patterns[key]; p != nil {
-		return p, nil
-	}
-	p, err := newPattern(source, fold)
-	if err == nil {
-		c.patterns[key] = p
-	}
-	return p, err
+	return shared(c, patternKey{source, fold}, func() (*pattern, error) { return newPattern(source, fold) })
 }
 
 // patternKey identifies a pattern.

@@ -2,16 +2,16 @@ package front
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tarehq/tare/front/internal/cache"
 )
 
 // plan is a compiled Config. It never changes, except for the number of its users.
 type plan struct {
-	handler *Handler
+	handler http.Handler // whose plan it is
+	modules []module
 	options *options
 	state   *state
 	hosts   hosts
@@ -20,12 +20,10 @@ type plan struct {
 	needs   needs   // what exchanges collect
 	counts  *counts // nil if nothing shows counts
 
-	caches map[string]*cache.Cache // by name
-	groups map[string]*group       // by name in lower case, or by address
+	parts []any // what modules keep of the Config
 
 	countedHosts []countedHost
-	cacheCounts  map[string]*cacheCounts // by the cache's name
-	measures     []func(*exposition)     // add metrics to a page
+	measures     []func(*exposition) // add metrics to a page
 
 	users    atomic.Int64 // exchanges, and 1 until the plan is retired
 	release  sync.Once
@@ -73,4 +71,14 @@ func (p *plan) leave() {
 			p.state.plans.Done()
 		})
 	}
+}
+
+// planPart returns what a module keeps of the Config, or the zero value.
+func planPart[T any](p *plan) (part T) {
+	for _, any := range p.parts {
+		if found, ok := any.(T); ok {
+			return found
+		}
+	}
+	return part
 }

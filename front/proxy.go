@@ -52,6 +52,31 @@ type proxy struct {
 	settings fetch.Settings
 }
 
+// proxyModule forwards requests to upstreams, and caches responses: proxy_pass, fastcgi_pass,
+// grpc_pass, and the directives with those prefixes.
+func proxyModule() module {
+	return module{
+		prepare: func(c *compiler, _ slot) error {
+			if err := c.compileCaches(); err != nil {
+				return err
+			}
+			return c.upstreams()
+		},
+		location: func(c *compiler, loc *location, from *conf.Location) (err error) {
+			if from.Proxy != nil {
+				loc.content, err = c.proxy(from)
+			}
+			return err
+		},
+		variables: func(slot) map[string]knownVariable {
+			all := proxyVariables()
+			maps.Copy(all, attemptVariables())
+			return all
+		},
+		families: proxyFamilies(),
+	}
+}
+
 // proxyKey is all that the Proxies of locations differ in.
 type proxyKey struct {
 	from        *conf.Proxy
@@ -61,12 +86,7 @@ type proxyKey struct {
 // proxy compiles a Proxy, or returns that of another location with the same key.
 func (c *compiler) proxy(l *conf.Location) (content, error) {
 	key := proxyKey{l.Proxy, l.Match, l.Path}
-	if p := c.shares.proxies[key]; p != nil {
-		return p, nil
-	}
-	p, err := c.newProxy(l)
-	c.shares.proxies[key] = p
-	return p, err
+	return shared(c, key, func() (content, error) { return c.newProxy(l) })
 }
 
 func (c *compiler) newProxy(l *conf.Location) (content, error) {
@@ -395,7 +415,7 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 	a.Streams = p.isStreamed(a.Header)
 	if x.discardsBody() {
 		x.w.WriteHeader(a.Status)
-	} else if err := a.Send(&x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"])),
+	} else if err := a.Send(&x.w, x.withoutRange(x.withConditions(x.r, firstValue(a.Header["Last-Modified"]), x.loc.settings.MaxRanges),
 		firstValue(a.Header["Content-Type"]))); err != nil {
 		x.abortResponse(err)
 	}

@@ -27,13 +27,21 @@ type proxyCache struct {
 	counts          *cacheCounts // nil if nothing shows counts
 }
 
+// caches are the caches of a plan, by name, and their counts.
+type caches struct {
+	byName map[string]*cache.Cache
+	counts map[string]*cacheCounts
+}
+
 // compileCaches opens the caches of the Config. A cache that a plan uses with the same name and
 // directory is kept, with its new limits.
 func (c *compiler) compileCaches() error {
-	c.plan.caches = make(map[string]*cache.Cache, len(c.config.Caches))
+	all := &caches{byName: make(map[string]*cache.Cache, len(c.config.Caches))}
+	c.plan.parts = append(c.plan.parts, all)
+	c.plan.measures = append(c.plan.measures, all.measure)
 	dirs := make(map[string]string)
 	for _, config := range c.config.Caches {
-		if c.plan.caches[config.Name] != nil {
+		if all.byName[config.Name] != nil {
 			return fmt.Errorf("duplicate cache %q", config.Name)
 		}
 		if config.Dir != "" {
@@ -55,7 +63,7 @@ func (c *compiler) compileCaches() error {
 		if err != nil {
 			return err
 		}
-		c.plan.caches[config.Name] = opened
+		all.byName[config.Name] = opened
 		c.plan.releases = append(c.plan.releases, release)
 		c.plan.commits = append(c.plan.commits, func() {
 			opened.Resize(config)
@@ -74,7 +82,8 @@ func (c *compiler) proxyCache(p *conf.Proxy) (pc *proxyCache, err error) {
 	if pc.zone, err = c.text(p.Cache.Zone); err != nil {
 		return nil, err
 	}
-	if pc.cache = c.plan.caches[string(p.Cache.Zone)]; pc.cache == nil && pc.zone.constant() {
+	all := planPart[*caches](c.plan)
+	if pc.cache = all.byName[string(p.Cache.Zone)]; pc.cache == nil && pc.zone.constant() {
 		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
 	}
 	if pc.key, err = c.cacheKey(p); err != nil {
@@ -104,7 +113,7 @@ func (c *compiler) proxyCache(p *conf.Proxy) (pc *proxyCache, err error) {
 		return pc, nil
 	}
 	byZone := make(map[string]*proxyCache)
-	for name, opened := range c.plan.caches {
+	for name, opened := range all.byName {
 		one := *pc
 		one.cache, one.counts = opened, c.cacheCounts(name)
 		byZone[name] = &one
@@ -221,22 +230,6 @@ func anyTrue(texts []text, x *exchange) bool {
 		}
 	}
 	return false
-}
-
-// Purge removes the cached responses of a key from a cache, and returns how many there were. The
-// key is as ProxyCache.Key evaluates for a request. As in ProxyCache.Purge, a key that ends in a
-// star purges all keys with that prefix; to find them, it may have to read the cache's directory.
-func (h *Handler) Purge(zone, key string) (int, error) {
-	p := h.enter()
-	if p == nil {
-		return 0, http.ErrServerClosed
-	}
-	defer p.leave()
-	c := p.caches[zone]
-	if c == nil {
-		return 0, fmt.Errorf("front: unknown cache %q", zone)
-	}
-	return purge(c, key), nil
 }
 
 // purge purges a key, or all keys with a prefix if it ends in a star.

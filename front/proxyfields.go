@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/connection"
@@ -158,4 +159,29 @@ func (r *responseRules) rawFate(f *http1.Field, head []byte) fieldFate {
 		name = http.CanonicalHeaderKey(string(f.Name.In(head)))
 	}
 	return r.fates[name]
+}
+
+// bytesSent is $bytes_sent: the length of the body, and of the head as HTTP/1 would write it. It is
+// exact for tunnels only.
+func bytesSent(x *exchange) string {
+	const line, field = len("HTTP/1.1 200 OK\r\n\r\n"), len(": \r\n")
+	switch {
+	case x.loggedStatus != 0:
+		return "0"
+	case x.w.switchBytes > 0:
+		return strconv.FormatInt(x.w.switchBytes+x.w.sent, 10)
+	}
+	n := x.responseBytes() + int64(line)
+	for name, values := range x.w.Header() {
+		for _, v := range values {
+			n += int64(len(name) + len(v) + field)
+		}
+	}
+	if raw := x.rawHead(); raw != nil {
+		for i := range raw.sent {
+			f := &raw.sent[i]
+			n += int64(len(f.Name.In(raw.head.Text)) + len(f.Value.In(raw.head.Text)) + field)
+		}
+	}
+	return strconv.FormatInt(n, 10)
 }

@@ -21,15 +21,21 @@ type group struct {
 	counts  *responseCounts // nil if nothing shows counts
 }
 
+// upstreams are the groups of a plan, by name in lower case, or by address.
+type upstreams struct{ groups map[string]*group }
+
 // upstreams makes the groups of the Config, except those that a handler is bound to.
 func (c *compiler) upstreams() error {
-	c.plan.groups = make(map[string]*group, len(c.config.Upstreams))
+	u := &upstreams{make(map[string]*group, len(c.config.Upstreams))}
+	c.plan.parts = append(c.plan.parts, u)
+	c.plan.measures = append(c.plan.measures, u.measure)
+	c.plan.prepares = append(c.plan.prepares, u.awaitNames)
 	for i := range c.config.Upstreams {
 		config := &c.config.Upstreams[i]
 		if c.boundTo(config.Name) != nil {
 			continue
 		}
-		if c.plan.groups[strings.ToLower(config.Name)] != nil {
+		if u.groups[strings.ToLower(config.Name)] != nil {
 			return withPos(config.Pos, fmt.Errorf("duplicate upstream %q", config.Name))
 		}
 		if _, err := c.serverGroup(config); err != nil {
@@ -43,10 +49,10 @@ func (c *compiler) upstreams() error {
 const maxStartLookup = 2 * time.Second
 
 // awaitNames waits for the first addresses of all groups together.
-func (c *compiler) awaitNames() {
+func (u *upstreams) awaitNames() {
 	ctx, cancel := context.WithTimeout(context.Background(), maxStartLookup)
 	defer cancel()
-	for _, g := range c.plan.groups {
+	for _, g := range u.groups {
 		g.servers.Peers.Await(ctx)
 	}
 }
@@ -98,7 +104,7 @@ func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
 	if g.servers.Transport, err = c.transport(g.servers.Peers.Config()); err != nil {
 		return nil, err
 	}
-	c.plan.groups[strings.ToLower(config.Name)] = g
+	planPart[*upstreams](c.plan).groups[strings.ToLower(config.Name)] = g
 	return g, nil
 }
 
@@ -121,7 +127,7 @@ func (c *compiler) transport(config *conf.Upstream) (*fetch.Transport, error) {
 
 // targetGroup returns the group that To names, or makes one for the address in To.
 func (c *compiler) targetGroup(to string) (*group, error) {
-	if g := c.plan.groups[strings.ToLower(to)]; g != nil {
+	if g := planPart[*upstreams](c.plan).groups[strings.ToLower(to)]; g != nil {
 		return g, nil
 	}
 	g, err := c.serverGroup(&conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}})
@@ -131,12 +137,12 @@ func (c *compiler) targetGroup(to string) (*group, error) {
 	return g, nil
 }
 
-// group returns the group for an address, or nil. port is the default.
-func (p *plan) group(to, port string) *group {
-	if g := p.groups[strings.ToLower(to)]; g != nil {
+// find returns the group for an address, or nil. port is the default.
+func (u *upstreams) find(to, port string) *group {
+	if g := u.groups[strings.ToLower(to)]; g != nil {
 		return g
 	}
-	return p.groups[strings.ToLower(withPort(to, port))]
+	return u.groups[strings.ToLower(withPort(to, port))]
 }
 
 // withPort adds port to an address that has none.

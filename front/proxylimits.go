@@ -54,7 +54,8 @@ func (p *proxy) respondRange(x *exchange, resp *http.Response) outcome {
 		return proceed
 	}
 	modified := firstValue(resp.Header["Last-Modified"])
-	r := x.withConditions(x.withoutRange(x.r, firstValue(resp.Header["Content-Type"])), modified)
+	r := x.withConditions(x.withoutRange(x.r, firstValue(resp.Header["Content-Type"])), modified,
+		x.loc.settings.MaxRanges)
 	ranges := r.Header["Range"]
 	if x.method != http.MethodGet || len(ranges) != 1 || !strings.HasPrefix(ranges[0], "bytes=") {
 		resp.Header["Accept-Ranges"] = []string{"bytes"}

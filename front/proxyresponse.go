@@ -26,16 +26,17 @@ type responseRules struct {
 }
 
 // proxyResponse compiles the rules for responses.
-func (c *compiler) proxyResponse(p *proxy, l *conf.Location) error {
-	key, isShared := p.responseKey()
-	if p.response = c.shares.responses[key]; isShared && p.response != nil {
-		return nil
+func (c *compiler) proxyResponse(p *proxy, l *conf.Location) (err error) {
+	compile := func() (*responseRules, error) {
+		p.response = new(responseRules)
+		return p.response, c.responseRules(p, l)
 	}
-	p.response = new(responseRules)
-	if isShared {
-		c.shares.responses[key] = p.response
+	if key, isShared := p.responseKey(); isShared {
+		p.response, err = shared(c, key, compile)
+		return err
 	}
-	return c.responseRules(p, l)
+	_, err = compile()
+	return err
 }
 
 // responseRules completes the rules for responses.
@@ -188,11 +189,6 @@ func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 		}
 	}
 	return p.relay(x, resp)
-}
-
-// bodyAllowed reports whether a response with a status has a body (RFC 9110, 6.4.1).
-func bodyAllowed(status int) bool {
-	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }
 
 // fieldsKeptByRedirect returns the fields that X-Accel-Redirect keeps, as in nginx.

@@ -22,7 +22,8 @@ type proxyTarget struct {
 	isFastCGI bool         // by FastCGI
 	group     *group       // nil if it depends on variables
 	bound     http.Handler // nil if it depends on variables, or is a group
-	plan      *plan
+	options   *options
+	upstreams *upstreams
 	dynamic   *fetch.Groups // groups for addresses that come from variables
 	name      targetName    // set if text is constant
 }
@@ -45,7 +46,8 @@ var errNoScheme = errors.New("the URL begins neither with http:// nor with https
 // proxyTarget compiles the target of a Proxy.
 func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
-	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == "scheme", protocol == "https"
+	t.options, t.upstreams = c.options, planPart[*upstreams](c.plan)
+	t.hasScheme, t.usesTLS = protocol == "scheme", protocol == "https"
 	t.isFastCGI, t.isGRPC = protocol == "fastcgi", protocol == "grpc"
 	if t.text, err = c.text(l.Proxy.To); err != nil {
 		return err
@@ -99,7 +101,7 @@ func (t *proxyTarget) keepAlive() fetch.KeepAlive {
 // resolve.
 func (c *compiler) resolvesLater(p *conf.Proxy) bool {
 	addr := string(p.To)
-	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(addr)] != nil ||
+	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || planPart[*upstreams](c.plan).groups[strings.ToLower(addr)] != nil ||
 		strings.HasPrefix(addr, "unix:") {
 		return false
 	}
@@ -169,10 +171,10 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	if g.isFastCGI {
 		port = "" // FastCGI has no default port
 	}
-	if d.bound = g.plan.options.boundTo(addr); d.bound != nil {
+	if d.bound = g.options.boundTo(addr); d.bound != nil {
 		return d, nil
 	}
-	if d.group = g.plan.group(addr, port); d.group != nil {
+	if d.group = g.upstreams.find(addr, port); d.group != nil {
 		d.servers = d.group.servers
 		return d, nil
 	}

@@ -24,6 +24,29 @@ func proxyVariables() map[string]knownVariable {
 		},
 
 		"upstream_cache_status": {get: func(x *exchange) string { return string(x.cacheState) }},
+
+		"request_body":      {get: requestBodyValue},
+		"request_body_file": {get: requestBodyFile},
+		"bytes_sent":        {get: bytesSent},
+	}
+}
+
+// proxyFamilies are about the fields of upstreams' responses, and of those to the client.
+func proxyFamilies() []variableFamily {
+	return []variableFamily{
+		{"sent_http_", func(name string) knownVariable {
+			field := fieldName(name)
+			return knownVariable{get: func(x *exchange) string { return joinValues(x.sentField(field)) }}
+		}},
+		{"upstream_http_", func(name string) knownVariable {
+			return knownVariable{get: upstreamFieldVariable(name), needs: needsAnyResponse}
+		}},
+		{"upstream_cookie_", func(name string) knownVariable {
+			return knownVariable{
+				get:   func(x *exchange) string { return setCookie(x.upstreamField("Set-Cookie"), name) },
+				needs: needsAnyResponse,
+			}
+		}},
 	}
 }
 
@@ -32,7 +55,7 @@ func attemptVariables() map[string]knownVariable {
 	of := func(value func(*fetch.Record) string) knownVariable {
 		return knownVariable{
 			get:   func(x *exchange) string { return x.attemptList(value) },
-			needs: needsAttempts | needsAnyResponse, isOfAttempts: true,
+			needs: needsAttempts | needsAnyResponse, isSet: (*exchange).hasAttempts,
 		}
 	}
 	return map[string]knownVariable{

@@ -82,7 +82,7 @@ func (x *exchange) sendText(status int, body string) outcome {
 	header := x.w.Header()
 	if status != http.StatusNoContent && status != http.StatusNotModified {
 		if header["Content-Type"] == nil {
-			header["Content-Type"] = []string{x.loc.files.types.typeOf(x.path)}
+			header["Content-Type"] = []string{x.loc.types.typeOf(x.path)}
 		}
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	} else {

@@ -146,11 +146,6 @@ func serverPort(x *exchange) string {
 	return ""
 }
 
-func remoteUser(x *exchange) string {
-	user, _, _ := basicAuth(x.r)
-	return user
-}
-
 // requestLength is $request_length: the lengths of the head, and of the body as far as it was read.
 func requestLength(x *exchange) string {
 	n := x.headLength()
@@ -284,3 +279,30 @@ func cookie(lines []string, name string) string {
 	}
 	return ""
 }
+
+func appendRequestLine(b []byte, x *exchange, escape escapeFunc) []byte {
+	if x.rejected != nil {
+		return escape(b, truncateLogged(x.rejected.line))
+	}
+	b = append(escape(b, x.r.Method), ' ')
+	b = append(escape(b, x.r.RequestURI), ' ')
+	return escape(b, x.r.Proto)
+}
+
+func appendStatus(b []byte, x *exchange, _ escapeFunc) []byte {
+	return strconv.AppendInt(b, int64(x.responseStatus()), 10)
+}
+
+func appendBodyBytes(b []byte, x *exchange, _ escapeFunc) []byte {
+	return strconv.AppendInt(b, x.responseBytes(), 10)
+}
+
+func appendTime(b []byte, x *exchange, _ escapeFunc) []byte {
+	return append(b, x.plan.state.logBuffers.Local(time.Now())...)
+}
+
+// escapeFunc appends an escaped string.
+type escapeFunc func(b []byte, s string) []byte
+
+// clfTime is the layout of times in access logs.
+const clfTime = "02/Jan/2006:15:04:05 -0700"

@@ -113,17 +113,18 @@ func (r *sharedResolver) lookup(ctx context.Context, host string) ([]netip.Addr,
 
 // measureResolver shows the lookups of a resolver with a StatusZone in metrics.
 func (c *compiler) measureResolver(r *sharedResolver) {
-	if r == nil || r.zone == "" || !c.counting() || c.measured[r] {
+	if r == nil || r.zone == "" || !c.counting() {
 		return
 	}
-	if c.measured == nil {
-		c.measured = make(map[any]bool)
-	}
-	c.measured[r] = true
-	c.plan.measures = append(c.plan.measures, func(e *exposition) {
-		const help = "Lookups of names, by their result."
-		e.add("tare_resolver_lookups_total", counter, help, r.succeeded.Load(), "zone", r.zone, "result", "success")
-		e.add("tare_resolver_lookups_total", counter, help, r.unknown.Load(), "zone", r.zone, "result", "unknown")
-		e.add("tare_resolver_lookups_total", counter, help, r.failed.Load(), "zone", r.zone, "result", "failure")
+	_, _ = shared(c, r, func() (*sharedResolver, error) {
+		c.plan.measures = append(c.plan.measures, r.measure)
+		return r, nil
 	})
+}
+
+func (r *sharedResolver) measure(e *exposition) {
+	const help = "Lookups of names, by their result."
+	e.add("tare_resolver_lookups_total", counter, help, r.succeeded.Load(), "zone", r.zone, "result", "success")
+	e.add("tare_resolver_lookups_total", counter, help, r.unknown.Load(), "zone", r.zone, "result", "unknown")
+	e.add("tare_resolver_lookups_total", counter, help, r.failed.Load(), "zone", r.zone, "result", "failure")
 }

@@ -228,9 +228,9 @@ func (x *exchange) fileIs(path string, kind byte) bool {
 		return false
 	}
 	stat := os.Stat
-	if f := x.loc.files; f.handlerKind.disableSymlinks != "" {
+	if links := &x.loc.links; links.disable != "" {
 		stat = func(path string) (os.FileInfo, error) {
-			return files.Stat(path, f.handlerKind.disableSymlinks, f.from.eval(x))
+			return files.Stat(path, links.disable, links.trusted.eval(x))
 		}
 	}
 	info, err := stat(path)

@@ -21,6 +21,8 @@ type rules struct {
 	namedTargets []string // of errorPages: each host must have these locations
 
 	body       bodyLimits
+	types      *mediaTypes
+	links      linkRules
 	errors     *errorLog
 	isDebugged bool // errors has lines of the level debug
 	realIP     *realIP
@@ -38,14 +40,7 @@ func (c *compiler) rules(s *conf.Settings) (*rules, error) {
 	if s == nil {
 		s = &c.noSettings
 	}
-	if r := c.shares.rules[s]; r != nil {
-		return r, nil
-	}
-	r, err := c.newRules(s)
-	if err == nil {
-		c.shares.rules[s] = r
-	}
-	return r, err
+	return shared(c, s, func() (*rules, error) { return c.newRules(s) })
 }
 
 func (c *compiler) newRules(s *conf.Settings) (r *rules, err error) {
@@ -54,6 +49,10 @@ func (c *compiler) newRules(s *conf.Settings) (r *rules, err error) {
 	}
 	r = &rules{settings: s, keepAlive: c.keepAliveLimits(s), sendTimeout: cmp.Or(s.SendTimeout, defaultTimeout),
 		body: bodyLimitsOf(s)}
+	r.types = c.mediaTypes(&s.Files)
+	if r.links, err = c.linkRules(&s.Files); err != nil {
+		return nil, err
+	}
 	outer := c.namedTargets
 	c.namedTargets = nil
 	r.errorPages, err = c.errorPages(s.ErrorPages)
@@ -110,4 +109,29 @@ func (c *compiler) bodyDir(dir string) error {
 		return fmt.Errorf("%w (make the serving user its owner)", err)
 	}
 	return nil
+}
+
+// linkRules are the symbolic links behind which no file exists: disable_symlinks.
+type linkRules struct {
+	disable string // or ""
+	trusted text   // the part of a path in which links are followed
+}
+
+func (c *compiler) linkRules(s *conf.Files) (r linkRules, err error) {
+	if r.disable = s.DisableSymlinks; r.disable == "" {
+		return r, nil
+	}
+	if r.trusted, err = c.text(trustedPart(s)); err != nil {
+		return r, fmt.Errorf("disable_symlinks: %w", err)
+	}
+	return r, nil
+}
+
+// trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually
+// constant.
+func trustedPart(s *conf.Files) conf.Text {
+	if s.SymlinksFrom == "$document_root" {
+		return cmp.Or(s.Alias, s.Root)
+	}
+	return s.SymlinksFrom
 }

@@ -6,22 +6,17 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// shares holds compiled parts by all that they are compiled from. Locations with equal parts share
-// them: most parts are inherited.
-type shares struct {
-	rules     map[*conf.Settings]*rules
-	files     map[filesKey]*fileSet
-	filters   map[filtersKey]*filters
-	proxies   map[proxyKey]content
-	responses map[responseKey]*responseRules
-}
-
-func newShares() shares {
-	return shares{
-		rules: make(map[*conf.Settings]*rules), files: make(map[filesKey]*fileSet),
-		filters: make(map[filtersKey]*filters), proxies: make(map[proxyKey]content),
-		responses: make(map[responseKey]*responseRules),
+// shared returns the part with a key, and compiles it at its first use. Locations with equal parts
+// share them: most parts are inherited.
+func shared[T any](c *compiler, key any, compile func() (T, error)) (T, error) {
+	if part, ok := c.shares[key]; ok {
+		return part.(T), nil
 	}
+	part, err := compile()
+	if err == nil {
+		c.shares[key] = part
+	}
+	return part, err
 }
 
 // responseKey identifies the responseRules of a Proxy without URI and without rules of its own for

@@ -145,7 +145,7 @@ func (s *sliceState) respond(x *exchange, p *proxy, target destination, first up
 	}
 	delete(header, "Content-Range")
 	delete(header, "Accept-Ranges") // it is set if the response has a body
-	r := x.withoutRange(x.withConditions(x.r, b.modified), first.header.Get("Content-Type"))
+	r := x.withoutRange(x.withConditions(x.r, b.modified, x.loc.settings.MaxRanges), first.header.Get("Content-Type"))
 	if cache.SendSelected(&x.w, r, b.modified, b, 1); b.err != nil {
 		x.abortResponse(b.err)
 	}

@@ -2,29 +2,10 @@ package front
 
 import (
 	"crypto/tls"
-	"net"
 	"net/http"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/hostname"
 )
-
-// HostAt returns the Host for a name at a local address, in the Config that is in use now, and the
-// one for unknown names there. TLS needs them before there is a request. They are of the Config's
-// Hosts; nil if none listens there, or the Handler is closed.
-func (h *Handler) HostAt(local net.Addr, name string) (host, defaultHost *conf.Host) {
-	p := h.enter()
-	if p == nil {
-		return nil, nil
-	}
-	defer p.leave()
-	group := p.hosts.groupAt(local)
-	host, defaultHost = group.defaultHost.from, group.defaultHost.from
-	if folded, ok := hostname.Parse(name); ok {
-		host = group.hostFor(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
-	}
-	return host, defaultHost
-}
 
 // sniHost is the host of a connection's TLS handshake.
 type sniHost struct {

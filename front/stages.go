@@ -57,15 +57,12 @@ type bodyFilter interface {
 const unknownLength = -1
 
 // setBodyFilters sets byType, in the order in which the filters change the head.
-func (f *filters) setBodyFilters(ofModules []bodyFilter, compressions []*compression) {
+func (f *filters) setBodyFilters(ofModules []bodyFilter) {
 	f.byType = slices.Clone(ofModules)
 	for _, b := range ofModules {
 		if e, ok := b.(editor); ok {
 			f.editors = append(f.editors, e)
 		}
-	}
-	for _, c := range compressions {
-		f.byType = append(f.byType, c)
 	}
 	if f.noChunks {
 		f.byType = append(f.byType, noChunks{})
@@ -73,13 +70,13 @@ func (f *filters) setBodyFilters(ofModules []bodyFilter, compressions []*compres
 }
 
 // changeBodies reports whether the filters may change bodies or their framing.
-func (f *filters) changeBodies() bool { return f.gunzip != nil || f.byType != nil }
+func (f *filters) changeBodies() bool { return f.starts != nil || f.byType != nil }
 
 // startStages starts the stages of a response whose header is complete. It returns false if they
 // depend on the beginning of the body: the head is then held back.
 func (f *filters) startStages(w *writer) bool {
-	if f.gunzip != nil {
-		f.gunzip.startGunzip(w)
+	for _, start := range f.starts {
+		start(w)
 	}
 	return startByType(w, f.byType)
 }

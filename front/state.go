@@ -7,7 +7,6 @@ import (
 
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/fetch"
-	"github.com/tarehq/tare/front/internal/htpasswd"
 )
 
 // state is what outlives plans. An entry of a registry lives as long as a plan uses it.
@@ -27,12 +26,9 @@ type state struct {
 	exchanges   sync.Pool // of *exchange, all zero
 	proxyStates sync.Pool // of *proxyState, zeroed except for reusable memory
 	pending     fetch.Pending
-	compressing atomic.Int64 // responses, by gzip
-	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.
-	heavyCompressing atomic.Int64
-	connections      atomic.Int64   // the last number that a connection has received
-	modules          []any          // what modules keep, by slot
-	plans            sync.WaitGroup // that are not released
+	connections atomic.Int64   // the last number that a connection has received
+	modules     []any          // what modules keep, by slot
+	plans       sync.WaitGroup // that are not released
 	// aborted is done after Abort, and ends what exchanges have begun.
 	aborted context.Context
 	abort   context.CancelFunc
@@ -40,12 +36,11 @@ type state struct {
 	closing     context.Context
 	close       context.CancelFunc
 	counts      counts
-	passwords   *htpasswd.Files
 	lastAddress atomic.Pointer[addressText]
 }
 
-func newState() *state {
-	s := &state{passwords: htpasswd.New(), modules: newModuleStates()}
+func newState(all []module) *state {
+	s := &state{modules: newModuleStates(all)}
 	s.aborted, s.abort = context.WithCancel(context.Background())
 	s.closing, s.close = context.WithCancel(context.Background())
 	return s

@@ -18,7 +18,7 @@ func subFilterModule() module {
 		if f == nil || err != nil {
 			return effect{}, err
 		}
-		return effect{rules: f, body: f}, nil
+		return effect{rules: f, bodies: []bodyFilter{f}}, nil
 	}}
 }
 

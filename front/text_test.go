@@ -14,12 +14,12 @@ import (
 
 func newCompiler() *compiler {
 	c := &compiler{
-		config: &conf.Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0},
-		modules: modules(), core: coreVariables("tare"), maps: make(map[string]*mapping),
-		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes), shares: newShares(),
-		plan: new(plan),
+		config: &conf.Config{}, options: &options{}, state: newState(modules()), slots: map[string]int{"mine": 0},
+		modules: modules(), core: coreVariables("tare", modules()), maps: make(map[string]*mapping),
+		shares: make(map[any]any), plan: new(plan),
 	}
 	c.plan.slots = 1
+	c.plan.parts = []any{new(upstreams), new(caches)}
 	return c
 }
 
@@ -47,10 +47,10 @@ func FuzzText(f *testing.F) {
 		if !strings.Contains(s, "$") && all != s || len(all) > len(s) {
 			t.Errorf("%q: %q", s, all)
 		}
-		x := newExchange(&plan{slots: len(c.slots), options: &options{}, state: newState()}, httptest.NewRecorder(),
+		x := newExchange(&plan{slots: len(c.slots), options: &options{}, state: newState(modules())}, httptest.NewRecorder(),
 			httptest.NewRequest(http.MethodGet, "/", nil))
 		h := &host{}
-		h.defaults.files, h.defaults.rules = &fileSet{}, &rules{settings: &conf.Settings{}}
+		h.defaults.rules = &rules{settings: &conf.Settings{}}
 		x.host, x.loc, x.path = h, &h.defaults, "/"
 		_ = got.eval(x)
 	})

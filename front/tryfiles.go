@@ -1,7 +1,6 @@
 package front
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -40,7 +39,7 @@ func tryFilesModule() module {
 
 // run finds the first file that exists, and makes it the path of the exchange.
 func (t *tryFiles) run(x *exchange) outcome {
-	f := x.loc.files
+	f := filesOf(x)
 	for i := range t.files {
 		name, kind := t.files[i].name.eval(x), t.files[i].kind
 		if x.regexTimedOut {
@@ -146,18 +145,14 @@ func (c *compiler) tryFiles(from []conf.Text) (*tryFiles, error) {
 	return t, err
 }
 
-// checkNamedTarget records a named location that must exist, if to names one.
-func (c *compiler) checkNamedTarget(to *text) error {
-	if !to.constant() {
+// emptyGIFModule responds with an empty image: empty_gif.
+func emptyGIFModule() module {
+	return module{location: func(_ *compiler, loc *location, from *conf.Location) error {
+		if from.Empty {
+			loc.content = emptyGIFContent{}
+		}
 		return nil
-	}
-	switch {
-	case strings.HasPrefix(to.literal, "@"):
-		c.namedTargets = append(c.namedTargets, to.literal)
-	case to.literal == "":
-		return errors.New("empty path")
-	}
-	return nil
+	}}
 }
 
 // emptyGIFContent responds with a transparent image of one pixel: empty_gif.
@@ -178,4 +173,9 @@ func (emptyGIFContent) serve(x *exchange) outcome {
 		_, _ = x.w.Write([]byte(emptyGIF))
 	}
 	return responded
+}
+
+// explain implements content.
+func (emptyGIFContent) explain(x *exchange, e *explanation) outcome {
+	return e.respond(x, "an empty image")
 }

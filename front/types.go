@@ -38,9 +38,11 @@ func (c *compiler) mediaTypes(f *conf.Files) *mediaTypes {
 	}
 	key := typesKey{reflect.ValueOf(table).Pointer(), cmp.Or(f.DefaultType, "text/plain"), f.Charset,
 		joined(f.CharsetTypes), f.CharsetTypes == nil}
-	if same := c.types[key]; same != nil {
-		return same
-	}
+	t, _ := shared(c, key, func() (*mediaTypes, error) { return newMediaTypes(f, table, &key), nil })
+	return t
+}
+
+func newMediaTypes(f *conf.Files, table map[string]string, key *typesKey) *mediaTypes {
 	t := &mediaTypes{defaultType: key.defaultType, charset: key.charset, charsetTypes: charsetTypes(f)}
 	if table != nil {
 		t.byExtension = make(map[string]string, len(table))
@@ -50,7 +52,6 @@ func (c *compiler) mediaTypes(f *conf.Files) *mediaTypes {
 	}
 	t.defaultType = t.withCharset(t.defaultType)
 	t.key = t.fingerprint()
-	c.types[key] = t
 	return t
 }
 

@@ -24,8 +24,8 @@ type knownVariable struct {
 	isReplaceable bool
 	// isSetWhenEmpty: lines of logs have nothing for an empty value; otherwise they have a dash.
 	isSetWhenEmpty bool
-	// isOfAttempts: the variable is set, even if it is empty, once an upstream was tried.
-	isOfAttempts bool
+	// isSet reports whether the variable is set if its value is empty; nil never does.
+	isSet func(x *exchange) bool
 }
 
 // needs are what an exchange must collect for a variable.
@@ -39,16 +39,15 @@ const (
 	needsAnyResponse                   // an upstream's response: the variable changes with it
 )
 
-// coreVariables returns nginx's variables with fixed names.
-func coreVariables(product string) map[string]knownVariable {
+// coreVariables returns the variables with fixed names, those of modules included.
+func coreVariables(product string, modules []module) map[string]knownVariable {
 	all := make(map[string]knownVariable)
 	for _, rows := range []map[string]knownVariable{
-		requestVariables(), clientVariables(), responseVariables(), processVariables(product), tlsVariables(),
-		certVariables(), proxyVariables(), attemptVariables(),
+		requestVariables(), clientVariables(), processVariables(product),
 	} {
 		maps.Copy(all, rows)
 	}
-	for at, m := range modules() {
+	for at, m := range modules {
 		if m.variables != nil {
 			maps.Copy(all, m.variables(slot(at)))
 		}
@@ -78,19 +77,12 @@ func requestVariables() map[string]knownVariable {
 		"request_id":         {get: requestID},
 		"request_time":       {get: requestTime, needs: needsStartTime},
 		"request_completion": {get: requestCompletion, isSetWhenEmpty: true},
-		"request_body":       {get: requestBodyValue},
-		"request_body_file":  {get: requestBodyFile},
 		"content_length":     {get: contentLengthVariable},
 		"content_type":       {get: func(x *exchange) string { return x.r.Header.Get("Content-Type") }},
 
-		"document_root":    {get: documentRoot},
-		"realpath_root":    {get: realpathRoot},
-		"request_filename": {get: requestFilename},
-
-		"remote_user":       {get: remoteUser},
-		"limit_req_status":  {get: func(x *exchange) string { return x.requestLimit.String() }},
-		"limit_conn_status": {get: func(x *exchange) string { return x.connLimit.String() }},
-		"limit_rate":        {get: limitRate, set: setLimitRate},
+		"status":          {get: statusVariable, appendTo: appendStatus},
+		"body_bytes_sent": {get: bodyBytesSent, appendTo: appendBodyBytes},
+		"limit_rate":      {get: limitRate, set: setLimitRate},
 	}
 }
 
@@ -119,22 +111,7 @@ func clientVariables() map[string]knownVariable {
 		"connection":          {get: connectionNumber},
 		"connection_requests": {get: connectionRequests, needs: needsConnection},
 		"connection_time":     {get: connectionTime, needs: needsConnection},
-		"connections_active":  connectionsVariable(func(n connectionNumbers) int64 { return n.active }),
-		"connections_reading": connectionsVariable(func(n connectionNumbers) int64 { return n.reading }),
-		"connections_writing": connectionsVariable(func(n connectionNumbers) int64 { return n.writing }),
-		"connections_waiting": connectionsVariable(func(n connectionNumbers) int64 { return n.waiting }),
 		"pipe":                {get: func(*exchange) string { return "." }}, // pipelining is not reported
-	}
-}
-
-func responseVariables() map[string]knownVariable {
-	return map[string]knownVariable{
-		"status":          {get: statusVariable, appendTo: appendStatus},
-		"body_bytes_sent": {get: bodyBytesSent, appendTo: appendBodyBytes},
-		"bytes_sent":      {get: bytesSent},
-		"gzip_ratio":      {get: compressionRatio("gzip")},
-		"brotli_ratio":    {get: compressionRatio("br")},
-		"zstd_ratio":      {get: compressionRatio("zstd")},
 	}
 }
 
@@ -170,22 +147,9 @@ func variableFamilies() []variableFamily {
 			return knownVariable{get: func(x *exchange) string { return cookie(x.r.Header["Cookie"], name) }}
 		}},
 		{"http_", func(name string) knownVariable { return knownVariable{get: requestFieldVariable(name)} }},
-		{"sent_http_", func(name string) knownVariable {
-			field := fieldName(name)
-			return knownVariable{get: func(x *exchange) string { return joinValues(x.sentField(field)) }}
-		}},
 		{"sent_trailer_", func(name string) knownVariable {
 			field := fieldName(name)
 			return knownVariable{get: func(x *exchange) string { return joinValues(x.sentTrailer(field)) }}
-		}},
-		{"upstream_http_", func(name string) knownVariable {
-			return knownVariable{get: upstreamFieldVariable(name), needs: needsAnyResponse}
-		}},
-		{"upstream_cookie_", func(name string) knownVariable {
-			return knownVariable{
-				get:   func(x *exchange) string { return setCookie(x.upstreamField("Set-Cookie"), name) },
-				needs: needsAnyResponse,
-			}
 		}},
 	}
 }

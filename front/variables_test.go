@@ -10,7 +10,7 @@ import (
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
 func TestVariableHasOneRow(t *testing.T) {
-	core := coreVariables("tare")
+	core := coreVariables("tare", modules())
 	for name, v := range core {
 		if v.get == nil || v.set != nil && v.isReplaceable || v.appendTo != nil && (v.isCached || v.isReplaceable) {
 			t.Errorf("$%s: contradictory row", name)
@@ -18,14 +18,13 @@ func TestVariableHasOneRow(t *testing.T) {
 		if why := grammar.Unavailable(name); why != "" {
 			t.Errorf("$%s is known, and unavailable: %s", name, why)
 		}
-		for _, f := range variableFamilies() {
+		for _, f := range append(variableFamilies(), proxyFamilies()...) {
 			if strings.HasPrefix(name, f.prefix) {
 				t.Errorf("$%s is also in the family %s", name, f.prefix)
 			}
 		}
 	}
-	n := len(requestVariables()) + len(clientVariables()) + len(responseVariables()) + len(processVariables("")) +
-		len(tlsVariables()) + len(certVariables()) + len(proxyVariables()) + len(attemptVariables())
+	n := len(requestVariables()) + len(clientVariables()) + len(processVariables(""))
 	for at, m := range modules() {
 		if m.variables != nil {
 			n += len(m.variables(slot(at)))
@@ -49,7 +48,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 		if text == "$mapped" {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}
-		p, err := compile(config, &options{}, newState())
+		p, err := compile(config, &options{}, newState(modules()), modules())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +68,7 @@ func TestSetReplacesVariablesAsInNginx(t *testing.T) {
 		"proxy_add_x_forwarded_for": false, "proxy_protocol_addr": false, "secure_link": false, "gzip_ratio": false,
 	} {
 		set := conf.Set{Name: name, Value: "x"}
-		p, err := compile(&conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{set}}}}, &options{}, newState())
+		p, err := compile(&conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{set}}}}, &options{}, newState(modules()), modules())
 		if err == nil {
 			p.retire()
 		}

@@ -74,7 +74,11 @@ func (c *compiler) known(name string) (knownVariable, bool) {
 	if v, ok := c.core[name]; ok {
 		return v, true
 	}
-	for _, f := range variableFamilies() {
+	families := variableFamilies()
+	for _, m := range c.modules {
+		families = append(families, m.families...)
+	}
+	for _, f := range families {
 		if rest, ok := strings.CutPrefix(name, f.prefix); ok && (rest != "" || f.prefix == "arg_") {
 			return f.of(rest), true
 		}

@@ -6,11 +6,21 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"maps"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 )
+
+// tlsModule has variables of TLS and of clients' certificates.
+func tlsModule() module {
+	return module{variables: func(slot) map[string]knownVariable {
+		all := tlsVariables()
+		maps.Copy(all, certVariables())
+		return all
+	}}
+}
 
 // tlsVariables are variables of TLS. Without TLS they are empty.
 func tlsVariables() map[string]knownVariable {
@@ -116,4 +126,31 @@ func cipherName(id uint16) string {
 	name = strings.Replace(name, "_CBC", "", 1)
 	name = strings.Replace(name, "3DES_EDE", "DES_CBC3", 1)
 	return strings.ReplaceAll(name, "_", "-")
+}
+
+// clientVerify is $ssl_client_verify. It uses the rules of the host, or of the host of the
+// handshake.
+func clientVerify(x *exchange) string {
+	s := x.r.TLS
+	switch {
+	case s == nil:
+		return ""
+	case len(s.PeerCertificates) == 0:
+		return "NONE"
+	}
+	v := x.host.certs
+	if v == nil {
+		v = x.plan.hosts.groupOf(x.r).sniHost(x).host.certs
+	}
+	reason := "it was not verified"
+	switch {
+	case v != nil:
+		reason = v.verify(s)
+	case len(s.VerifiedChains) > 0:
+		reason = ""
+	}
+	if reason != "" {
+		return "FAILED:" + reason
+	}
+	return "SUCCESS"
 }
