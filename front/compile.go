@@ -33,7 +33,6 @@ type compiler struct {
 
 	logFiles map[string]*accesslog.File // by path
 
-	checks        map[string]bool // health checks of the plan, by key
 	countingKnown bool
 }
 

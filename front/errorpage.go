@@ -15,8 +15,8 @@ import (
 // Statuses of nginx's own, besides 444.
 const (
 	statusHeaderTooLarge = 494
-	statusCertError      = 495
-	statusNoCert         = 496
+	statusCertError      = statusInvalid
+	statusNoCert         = statusMissing
 	statusToHTTPS        = 497
 	statusClientGone     = 499
 )

@@ -43,7 +43,11 @@ func Explain(c conf.Config, r *http.Request, opts ...Option) ([]Finding, error) 
 	if !rejected && (!e.hasContent || w.status >= http.StatusMultipleChoices) {
 		e.response(w)
 	}
-	return e.findings, nil
+	all := make([]Finding, len(e.findings))
+	for i, f := range e.findings {
+		all[i] = Finding{f.phase, f.pos, f.text}
+	}
+	return all, nil
 }
 
 func discardLog(string) (io.WriteCloser, error) { return discardFile{io.Discard}, nil }

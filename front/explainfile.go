@@ -29,7 +29,7 @@ func (f *fileSet) explain(x *exchange, e *explanation) outcome {
 			text = fmt.Sprintf(": rejects the request with %d; the error page is %s", x.errorStatus,
 				uri.WithQuery(x.path, x.args))
 		}
-		e.findings[at].Text += text
+		e.findings[at].text += text
 		return relocate
 	}
 	e.hasContent = e.hasContent || x.parent == nil

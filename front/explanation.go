@@ -14,10 +14,13 @@ import (
 // the plan, so that serving plans do not pay for it.
 type explanation struct {
 	config     *conf.Config
-	findings   []Finding
+	findings   []finding
 	hasHost    bool
 	hasContent bool // content would have responded
 }
+
+// finding is a Finding.
+type finding struct{ phase, pos, text string }
 
 // add adds a finding.
 func (e *explanation) add(x *exchange, phase, pos, format string, args ...any) {
@@ -25,7 +28,7 @@ func (e *explanation) add(x *exchange, phase, pos, format string, args ...any) {
 	if x != nil && x.parent != nil {
 		phase = "subrequest: " + phase
 	}
-	e.findings = append(e.findings, Finding{phase, places.Line(pos), text})
+	e.findings = append(e.findings, finding{phase, places.Line(pos), text})
 }
 
 // explainEnd adds a finding if a phase has ended the request.

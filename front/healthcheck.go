@@ -53,13 +53,19 @@ func (c *compiler) healthCheck(p *proxy) error {
 		return fmt.Errorf("health check: %w", err)
 	}
 	key := fmt.Sprintf("%s %+v %+v %s", g.servers.Name, settings, from.Match, probe.key())
-	if c.checks[key] || c.options.inMemory { // another location checks the same, or nothing is served
+	if c.options.inMemory { // nothing is served
 		return nil
 	}
-	if c.checks == nil {
-		c.checks = make(map[string]bool)
-	}
-	c.checks[key] = true
+	_, _ = shared(c, checkKey(key), func() (bool, error) { c.addCheck(p, key, probe); return true, nil })
+	return nil
+}
+
+// checkKey identifies health checks: locations may check the same.
+type checkKey string
+
+// addCheck adds a health check to the plan.
+func (c *compiler) addCheck(p *proxy, key string, probe *probe) {
+	from, g := p.from.Check, p.target.group
 	logger := c.options.logger()
 	check := g.servers.Peers.NewCheck(upstream.CheckConfig{
 		Key: key, Interval: cmp.Or(from.Interval, defaultCheckInterval), Jitter: from.Jitter,
@@ -79,7 +85,6 @@ func (c *compiler) healthCheck(p *proxy) error {
 		check.Stop()
 		probe.close()
 	})
-	return nil
 }
 
 // probe sends the requests of a HealthCheck, as the location does.

@@ -3,7 +3,9 @@ package front
 import (
 	"io"
 	"log"
+	"log/slog"
 	"net/http"
+	"time"
 )
 
 // Option configures New with what is not plain data.
@@ -16,7 +18,7 @@ type options struct {
 	inMemory   bool
 	countConns func() (accepted, open, reading int64)
 	explain    *explanation // nil serves
-	exportSpan func(Span)
+	exportSpan func(span)
 }
 
 // Bind makes handler the upstream with a name: forwarding a request to it is a function call. It
@@ -49,7 +51,7 @@ func CountConnections(count func() (accepted, open, reading int64)) Option {
 // samples. Any goroutine may call export, which must not block: a program that sends spans to a
 // collector queues them.
 func ExportSpans(export func(Span)) Option {
-	return func(o *options) { o.exportSpan = export }
+	return func(o *options) { o.exportSpan = func(s span) { export(Span(s)) } }
 }
 
 // CachesInMemory keeps caches in memory and off their directories, and starts no health checks. It
@@ -64,4 +66,22 @@ func (o *options) logger() *log.Logger {
 		return log.Default()
 	}
 	return o.errorLog
+}
+
+// Span is a request, as a tracing system records it. IDs are in hexadecimal.
+type Span struct {
+	TraceID, SpanID string
+	ParentID        string // "" begins the trace
+	State           string // tracestate
+	Name            string
+	Start, End      time.Time
+	// Attributes are strings, with the names of OpenTelemetry's semantic conventions for HTTP.
+	Attributes []slog.Attr
+}
+
+// span is a Span.
+type span struct {
+	TraceID, SpanID, ParentID, State, Name string
+	Start, End                             time.Time
+	Attributes                             []slog.Attr
 }

@@ -181,24 +181,13 @@ func traceVariables(at slot) map[string]knownVariable {
 	}
 }
 
-// Span is a request, as a tracing system records it. IDs are in hexadecimal.
-type Span struct {
-	TraceID, SpanID string
-	ParentID        string // "" begins the trace
-	State           string // tracestate
-	Name            string
-	Start, End      time.Time
-	// Attributes are strings, with the names of OpenTelemetry's semantic conventions for HTTP.
-	Attributes []slog.Attr
-}
-
 // export gives the request's span to the exporter.
 func (rules *traceRules) export(x *exchange) {
 	t := traceOf(x, rules.at)
 	if x.parent != nil || !t.isSampled {
 		return
 	}
-	s := Span{
+	s := span{
 		TraceID: t.traceID, SpanID: t.spanID, ParentID: t.parentID, State: t.state, Name: rules.name.eval(x),
 		Start: x.startTime, End: time.Now(),
 		Attributes: []slog.Attr{
