@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/files"
 )
 
@@ -70,7 +71,7 @@ func appendJSONListing(b []byte, entries []files.Entry) []byte {
 			b = append(b, ',')
 		}
 		e := &entries[i]
-		b = append(appendJSON(append(b, "\r\n{ \"name\":\""...), e.Name), `", "type":"`...)
+		b = append(accesslog.AppendJSON(append(b, "\r\n{ \"name\":\""...), e.Name), `", "type":"`...)
 		b = append(append(b, listedType(e)...), `", "mtime":"`...)
 		b = append(e.Modified.UTC().AppendFormat(b, http.TimeFormat), '"')
 		if e.Regular {

@@ -2,10 +2,8 @@ package front
 
 import (
 	"net/http"
-	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -59,27 +57,4 @@ func (x *exchange) requestField(name string) []string {
 		}
 	}
 	return header[found]
-}
-
-// addUnusualFields adds parameters for fields with unusual names. They never replace another
-// field's.
-func (s *upstreamRequest) addUnusualFields(p *client.Params) {
-	var names []string
-	header, fastcgi := s.request.Spec.Header, s.proxy.fastcgi
-	for name := range header {
-		if !http1.PlainName(name) && s.params.fields.allows(name) && fastcgi.passesField(name, header) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	added := make(map[string]bool)
-	for _, name := range names {
-		confused := confusedWith(name)
-		if confused != name && header[confused] != nil || fastcgi.setFields[confused] ||
-			confused == "Proxy" || added[confused] {
-			continue
-		}
-		added[confused] = true
-		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), joinValues(header[name]))
-	}
 }

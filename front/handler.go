@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,4 +183,13 @@ func (h *Handler) Purge(zone, key string) (int, error) {
 		return 0, fmt.Errorf("front: unknown cache %q", zone)
 	}
 	return purge(c, key), nil
+}
+
+// WithProxyHeader returns a context for the requests of a connection that begins with a PROXY
+// protocol header. header returns the client's address, and the address that the client connected
+// to; they are invalid if the header has none. Any goroutine may call it, but only for a request,
+// so a server's ConnContext may call WithProxyHeader before the header has arrived.
+// Request.RemoteAddr must be the proxy's address; RealIP defines which proxies are trusted.
+func WithProxyHeader(ctx context.Context, header func() (source, destination netip.AddrPort)) context.Context {
+	return withProxyHeader(ctx, header)
 }

@@ -145,3 +145,9 @@ func getsAddedFields(code int) bool {
 func bodyAllowed(status int) bool {
 	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
 }
+
+// setField is a Field, compiled.
+type setField struct {
+	name  string
+	value text
+}

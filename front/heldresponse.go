@@ -100,18 +100,6 @@ func declaredLength(header http.Header) (int64, bool) {
 	return n, err == nil
 }
 
-// weakenEtag makes Etag weak (RFC 9110, 8.8.1), because the response has other bytes.
-func weakenEtag(header http.Header) {
-	tag := header.Get("Etag")
-	switch {
-	case tag == "" || strings.HasPrefix(tag, "W/"):
-	case strings.HasPrefix(tag, `"`):
-		header["Etag"] = []string{"W/" + tag}
-	default:
-		delete(header, "Etag") // it is invalid
-	}
-}
-
 // bodyTypes is a set of media types that a filter applies to.
 type bodyTypes struct {
 	any   bool

@@ -188,7 +188,7 @@ func (c *compiler) logVariable(name, escape string) (func([]byte, *exchange) []b
 func escaper(e string) escapeFunc {
 	switch e {
 	case "json":
-		return appendJSON
+		return accesslog.AppendJSON
 	case "none":
 		return appendUnescaped
 	}
@@ -209,24 +209,6 @@ func appendUnescaped(b []byte, s string) []byte {
 			b = append(b, `\x0D`...)
 		default:
 			b = append(b, s[i])
-		}
-	}
-	return b
-}
-
-// appendJSON appends the content of a JSON string, byte by byte as nginx does: invalid UTF-8 stays.
-func appendJSON(b []byte, s string) []byte {
-	const hex, short = "0123456789ABCDEF", "btn?fr" // from \b on
-	for i := range len(s) {
-		switch ch := s[i]; {
-		case ch == '"' || ch == '\\':
-			b = append(b, '\\', ch)
-		case ch >= ' ':
-			b = append(b, ch)
-		case ch >= '\b' && ch <= '\r' && ch != '\v':
-			b = append(b, '\\', short[ch-'\b'])
-		default:
-			b = append(b, '\\', 'u', '0', '0', hex[ch>>4], hex[ch&15])
 		}
 	}
 	return b

@@ -27,35 +27,6 @@ type module struct {
 	copyState func(x *exchange, at slot) any
 }
 
-// modules are all modules. In a phase, their steps come in this order, and so do their fields, bodies
-// and logs.
-func modules() []module {
-	return []module{
-		traceModule(),
-		tlsModule(),
-		limitsModule(),
-		accessModule(),
-		tryFilesModule(),
-		mirrorModule(),
-		proxyModule(),
-		statusModule(),
-		metricsModule(),
-		emptyGIFModule(),
-		filesModule(), // the content where no other module has one
-		userIDModule(),
-		refererModule(),
-		secureLinkModule(),
-		geoModule(),
-		splitClientsModule(),
-		sliceModule(),
-		charsetModule(),
-		subFilterModule(),
-		additionModule(),
-		compressModule(),
-		accessLogModule(),
-	}
-}
-
 // slot is the index of a module in modules, and of what it keeps.
 type slot int
 

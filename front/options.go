@@ -11,16 +11,6 @@ import (
 // Option configures New with what is not plain data.
 type Option func(*options)
 
-type options struct {
-	bound      map[string]http.Handler
-	errorLog   *log.Logger
-	openLog    func(path string) (io.WriteCloser, error)
-	inMemory   bool
-	countConns func() (accepted, open, reading int64)
-	explain    *explanation // nil serves
-	exportSpan func(span)
-}
-
 // Bind makes handler the upstream with a name: forwarding a request to it is a function call. It
 // sees the request as over the network, with the header of the Config. RemoteAddr, TLS, the
 // protocol version and the context are the client's. An Upstream of the same name in the Config is
@@ -60,14 +50,6 @@ func CachesInMemory() Option {
 	return func(o *options) { o.inMemory = true }
 }
 
-// logger returns the logger for errors that concern no request.
-func (o *options) logger() *log.Logger {
-	if o.errorLog == nil {
-		return log.Default()
-	}
-	return o.errorLog
-}
-
 // Span is a request, as a tracing system records it. IDs are in hexadecimal.
 type Span struct {
 	TraceID, SpanID string
@@ -77,11 +59,4 @@ type Span struct {
 	Start, End      time.Time
 	// Attributes are strings, with the names of OpenTelemetry's semantic conventions for HTTP.
 	Attributes []slog.Attr
-}
-
-// span is a Span.
-type span struct {
-	TraceID, SpanID, ParentID, State, Name string
-	Start, End                             time.Time
-	Attributes                             []slog.Attr
 }

@@ -168,3 +168,26 @@ func (x *exchange) script() (name, info string) {
 	}
 	return name, info
 }
+
+// addUnusualFields adds parameters for fields with unusual names. They never replace another
+// field's.
+func (s *upstreamRequest) addUnusualFields(p *client.Params) {
+	var names []string
+	header, fastcgi := s.request.Spec.Header, s.proxy.fastcgi
+	for name := range header {
+		if !http1.PlainName(name) && s.params.fields.allows(name) && fastcgi.passesField(name, header) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	added := make(map[string]bool)
+	for _, name := range names {
+		confused := confusedWith(name)
+		if confused != name && header[confused] != nil || fastcgi.setFields[confused] ||
+			confused == "Proxy" || added[confused] {
+			continue
+		}
+		added[confused] = true
+		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), joinValues(header[name]))
+	}
+}

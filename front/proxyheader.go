@@ -22,12 +22,6 @@ type headerRules struct {
 	dropsHeader         bool // drops the client's header
 }
 
-// setField is a Field, compiled.
-type setField struct {
-	name  string
-	value text
-}
-
 // headerRules compiles the header of requests.
 func (c *compiler) headerRules(h *headerRules, from *conf.Proxy) error {
 	switch from.Version {

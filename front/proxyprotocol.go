@@ -11,13 +11,9 @@ type proxyHeaderFunc func() (source, destination netip.AddrPort)
 
 type proxyHeaderKey struct{}
 
-// WithProxyHeader returns a context for the requests of a connection that begins with a PROXY
-// protocol header. header returns the client's address, and the address that the client connected
-// to; they are invalid if the header has none. Any goroutine may call it, but only for a request,
-// so a server's ConnContext may call WithProxyHeader before the header has arrived.
-// Request.RemoteAddr must be the proxy's address; RealIP defines which proxies are trusted.
-func WithProxyHeader(ctx context.Context, header func() (source, destination netip.AddrPort)) context.Context {
-	return context.WithValue(ctx, proxyHeaderKey{}, proxyHeaderFunc(header))
+// withProxyHeader is WithProxyHeader.
+func withProxyHeader(ctx context.Context, header proxyHeaderFunc) context.Context {
+	return context.WithValue(ctx, proxyHeaderKey{}, header)
 }
 
 // proxyHeader returns the addresses of the PROXY protocol header of the request's connection.

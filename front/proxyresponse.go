@@ -296,3 +296,24 @@ func (r *responseRules) copyHeader(x *exchange, status int, to, from http.Header
 		to["Content-Type"] = nil // keeps the server from detecting it
 	}
 }
+
+// responseKey identifies the responseRules of a Proxy without URI and without rules of its own for
+// redirects and cookies.
+type responseKey struct {
+	hide, show  string
+	ignore      string
+	protocol    string
+	to          conf.Text
+	noRedirects bool
+}
+
+// responseKey returns the key of the rules for responses, and whether they have one.
+func (p *proxy) responseKey() (key responseKey, ok bool) {
+	from := p.from
+	if from.URI != nil || from.Redirects != nil || from.CookieDomains != nil || from.CookiePaths != nil ||
+		from.CookieFlags != nil {
+		return key, false
+	}
+	return responseKey{joined(from.Hide), joined(from.Show), joined(from.Ignore), from.Protocol, from.To,
+		from.NoRedirects}, true
+}

@@ -2,8 +2,6 @@ package front
 
 import (
 	"strings"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 // shared returns the part with a key, and compiles it at its first use. Locations with equal parts
@@ -17,27 +15,6 @@ func shared[T any](c *compiler, key any, compile func() (T, error)) (T, error) {
 		c.shares[key] = part
 	}
 	return part, err
-}
-
-// responseKey identifies the responseRules of a Proxy without URI and without rules of its own for
-// redirects and cookies.
-type responseKey struct {
-	hide, show  string
-	ignore      string
-	protocol    string
-	to          conf.Text
-	noRedirects bool
-}
-
-// responseKey returns the key of the rules for responses, and whether they have one.
-func (p *proxy) responseKey() (key responseKey, ok bool) {
-	from := p.from
-	if from.URI != nil || from.Redirects != nil || from.CookieDomains != nil || from.CookiePaths != nil ||
-		from.CookieFlags != nil {
-		return key, false
-	}
-	return responseKey{joined(from.Hide), joined(from.Show), joined(from.Ignore), from.Protocol, from.To,
-		from.NoRedirects}, true
 }
 
 // joined returns a text that is equal for equal lists only, unless they contain NUL.
