@@ -96,7 +96,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	}
 	// The handler may have read the client's body.
 	return b.proxy.response.accelRedirect(x, w.redirectTo, redirected,
-		!hasBody(x) || x.hasReceived() && x.proxy.clientBody.IsAvailable())
+		!hasBody(x) || x.hasReceived() && stateOf(x).clientBody.IsAvailable())
 }
 
 // ownsRequest reports whether only the front and a server use a request: the server calls the front
@@ -112,7 +112,7 @@ func (b *boundHandler) prepareSubrequest(x *exchange, q *boundRequest) {
 	if x.proxy == nil {
 		x.proxy = x.plan.state.acquireProxyState()
 	}
-	x.proxy.upstreamHeader = x.w.Header()
+	stateOf(x).upstreamHeader = x.w.Header()
 	if q.header == nil {
 		q.header = x.r.Header.Clone()
 	}
@@ -130,10 +130,6 @@ func (b *boundHandler) differs(x *exchange, q *boundRequest) bool {
 	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || b.proxy.body != nil ||
 		b.proxy.from.NoBody || x.method != r.Method || x.hasReceived()
 }
-
-// hasReceived reports whether the request's body was read for an upstream, so that it cannot be
-// read from the client.
-func (x *exchange) hasReceived() bool { return x.proxy != nil && x.proxy.clientBody != nil }
 
 // fillRequest sets r to the handler's request.
 func (b *boundHandler) fillRequest(x *exchange, r *http.Request, q *boundRequest) error {
@@ -159,7 +155,7 @@ func (b *boundHandler) setBody(x *exchange, r *http.Request) (err error) {
 	case b.proxy.from.NoBody, x.method != x.r.Method:
 		r.Body, r.ContentLength = http.NoBody, 0
 	case x.hasReceived():
-		r.Body, err = x.proxy.clientBody.Open()
+		r.Body, err = stateOf(x).clientBody.Open()
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/hostname"
 	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/pcre"
@@ -41,15 +40,13 @@ type exchange struct {
 	redirects         int  // internal redirects and changes of the path so far
 	errorStatus       int  // the error whose page is being sent, or 0
 
-	regexes    pcre.Budget // of the request's regular expressions, including those of subrequests
-	captures   captures
-	vars       []value     // by slot: variables of Set, Map and named groups
-	limitRate  string      // $limit_rate, if set
-	connUse    connUse     // the connection, if the plan counts its requests
-	id         string      // $request_id, once it was read
-	cacheState cache.State // what the cache did
-	part       parted      // nil unless the response is fetched in parts
-	states     []any       // of modules, by slot; nil until one has any
+	regexes   pcre.Budget // of the request's regular expressions, including those of subrequests
+	captures  captures
+	vars      []value // by slot: variables of Set, Map and named groups
+	limitRate string  // $limit_rate, if set
+	connUse   connUse // the connection, if the plan counts its requests
+	id        string  // $request_id, once it was read
+	states    []any   // of modules, by slot; nil until one has any
 
 	// For filters, limits and logs.
 	isObserved    bool           // the response passes through w, also if a bound handler makes it
@@ -76,7 +73,15 @@ type exchange struct {
 
 	sendTimeout time.Duration // that the server applies to the response; 0 if it was not set
 
-	proxy *proxyState // nil until a proxy is used, and after its memory was released
+	proxy upstreamState // nil until a proxy is used, and after its memory was released
+}
+
+// upstreamState is what a proxy keeps of an exchange.
+type upstreamState interface {
+	hasBody() bool              // the request's body was read for an upstream
+	field(name string) []string // of the last response
+	close()                     // releases the request's body
+	recycle(x *exchange)        // at the end of a complete exchange
 }
 
 // value is the value of a variable with a slot.

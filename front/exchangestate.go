@@ -185,3 +185,29 @@ type rejectedRequest struct {
 	line string // as received
 	sent int64  // length of the response's body
 }
+
+// hasReceived reports whether the request's body was read for an upstream, so that it cannot be
+// read from the client.
+func (x *exchange) hasReceived() bool { return x.proxy != nil && x.proxy.hasBody() }
+
+// upstreamField returns a field of the last response of an upstream.
+func (x *exchange) upstreamField(name string) []string {
+	if x.proxy == nil {
+		return nil
+	}
+	return x.proxy.field(name)
+}
+
+// closeProxyState releases the body that was read for an upstream.
+func (x *exchange) closeProxyState() {
+	if x.proxy != nil {
+		x.proxy.close()
+	}
+}
+
+// recycleProxyState makes the proxy's memory of a complete exchange available to others.
+func (x *exchange) recycleProxyState() {
+	if x.proxy != nil && x.isComplete {
+		x.proxy.recycle(x)
+	}
+}

@@ -115,10 +115,10 @@ func (m *mirror) start(x *exchange, uri string) {
 	sub := parent.subrequest(uri)
 	sub.method, sub.args, sub.captures = x.method, x.args, x.captures
 	sub.r = r
-	if !m.from.NoBody && x.hasReceived() && !x.proxy.clientBody.IsStreamed() {
+	if !m.from.NoBody && x.hasReceived() && !stateOf(x).clientBody.IsStreamed() {
 		sub.proxy = s.acquireProxyState()
-		sub.proxy.clientBody = x.proxy.clientBody.Share()
-		r.Body, r.ContentLength = &errorBody{}, sub.proxy.clientBody.Length()
+		stateOf(sub).clientBody = stateOf(x).clientBody.Share()
+		r.Body, r.ContentLength = &errorBody{}, stateOf(sub).clientBody.Length()
 	}
 	go sub.runMirror(func() {
 		unwatch()

@@ -197,6 +197,8 @@ type proxyState struct {
 	clientBody *fetch.Body       // the client's body, as far as it was received
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
 	target     targetName        // for variables
+	cacheState cache.State       // what the cache did
+	part       parted            // nil unless the response is fetched in parts
 
 	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
 	raw            rawHead
@@ -205,17 +207,26 @@ type proxyState struct {
 	clientMemory *client.Memory
 }
 
-// closeProxyState releases the request's body.
-func (x *exchange) closeProxyState() {
-	if x.proxy != nil && x.proxy.clientBody != nil {
-		x.proxy.clientBody.Close()
+// stateOf returns the proxyState of an exchange, or nil.
+func stateOf(x *exchange) *proxyState {
+	p, _ := x.proxy.(*proxyState)
+	return p
+}
+
+// hasBody implements upstreamState.
+func (p *proxyState) hasBody() bool { return p.clientBody != nil }
+
+// close implements upstreamState.
+func (p *proxyState) close() {
+	if p.clientBody != nil {
+		p.clientBody.Close()
 	}
 }
 
-// recycleProxyState returns the proxyState to the free list, if nothing else can refer to it. After
-// a failed write the server still may: see abortOnError.
-func (x *exchange) recycleProxyState() {
-	if p := x.proxy; p != nil && x.isComplete && p.firstRequest.request.IsReusable() {
+// recycle implements upstreamState. It returns the proxyState to the free list, if nothing else can
+// refer to it. After a failed write the server still may: see abortOnError.
+func (p *proxyState) recycle(x *exchange) {
+	if p.firstRequest.request.IsReusable() {
 		x.proxy = nil
 		x.plan.state.releaseProxyState(p)
 	}
@@ -248,7 +259,9 @@ func (s *state) releaseProxyState(p *proxyState) {
 
 // serve implements content.
 func (p *proxy) serve(x *exchange) outcome {
-	x.part = nil // of another location
+	if s := stateOf(x); s != nil {
+		s.part = nil // of another location
+	}
 	if p.from.Intercept {
 		x.interceptsErrors = true
 	}
@@ -257,7 +270,7 @@ func (p *proxy) serve(x *exchange) outcome {
 		x.errorf(levelError, "no upstream: %v", err)
 		status := targetErrorStatus(err)
 		if status != http.StatusBadGateway {
-			x.proxy.target = targetName{}
+			stateOf(x).target = targetName{}
 		}
 		return x.fail(status)
 	}
@@ -267,7 +280,7 @@ func (p *proxy) serve(x *exchange) outcome {
 		return x.fail(http.StatusInternalServerError)
 	}
 	if target.bound != nil && (pc == nil || wantsUpgrade(x.r)) {
-		return (&boundHandler{p, target.bound}).respond(x, target.rest, x.proxy.target.host)
+		return (&boundHandler{p, target.bound}).respond(x, target.rest, stateOf(x).target.host)
 	}
 	if out := p.receiveBody(x); out != proceed {
 		return out
@@ -280,7 +293,7 @@ func (p *proxy) serve(x *exchange) outcome {
 		return p.fail(x, err)
 	}
 	if resp.Header == nil && (s.isSticky() || x.isParted(resp.StatusCode) || p.from.ForceRanges) {
-		resp.Header = x.proxy.clientMemory.Header() // a field will be added
+		resp.Header = stateOf(x).clientMemory.Header() // a field will be added
 	}
 	s.bindClient(x, resp.Header)
 	if x.isParted(resp.StatusCode) {
@@ -288,7 +301,7 @@ func (p *proxy) serve(x *exchange) outcome {
 			closeQuietly(resp.Body)
 			return out
 		}
-		return x.part.respond(x, p, target, partOf(resp))
+		return stateOf(x).part.respond(x, p, target, partOf(resp))
 	}
 	return p.respond(x, resp)
 }
@@ -318,7 +331,7 @@ func (s *upstreamRequest) isSticky() bool { return s.group != nil && s.group.sti
 // bindClient binds a sticky client to the server that responded to its own request.
 func (s *upstreamRequest) bindClient(x *exchange, header http.Header) {
 	if s.isSticky() {
-		x.proxy.upstreamHeader = header
+		stateOf(x).upstreamHeader = header
 		s.group.sticky.bind(x, &s.request.Turn)
 	}
 }
@@ -397,7 +410,7 @@ func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) out
 			a.Discard()
 			return out
 		}
-		return x.part.respond(x, p, target, cachedPart(a))
+		return stateOf(x).part.respond(x, p, target, cachedPart(a))
 	}
 	if a.Passed != nil {
 		return p.respond(x, a.Passed)

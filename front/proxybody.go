@@ -13,7 +13,7 @@ import (
 // receiveBody receives the request's body, unless it is streamed. As in nginx a body that the
 // upstream does not receive is read, too: the client gets its timeout and its limit of length.
 func (p *proxy) receiveBody(x *exchange) outcome {
-	if x.proxy.clientBody != nil || !hasBody(x) {
+	if stateOf(x).clientBody != nil || !hasBody(x) {
 		return proceed
 	}
 	isForwarded := p.body == nil && !p.from.NoBody
@@ -22,7 +22,7 @@ func (p *proxy) receiveBody(x *exchange) outcome {
 		if err != nil {
 			return x.failBody(err)
 		}
-		x.proxy.clientBody = b
+		stateOf(x).clientBody = b
 		return proceed
 	}
 	return x.receiveWhole()
@@ -41,7 +41,7 @@ func (x *exchange) receiveWhole() outcome {
 		b.Close()
 		return x.failBody(err)
 	}
-	if x.proxy.clientBody = b; x.r.ContentLength < 0 { // its length is known now
+	if stateOf(x).clientBody = b; x.r.ContentLength < 0 { // its length is known now
 		r := x.r.WithContext(x.r.Context())
 		r.ContentLength, r.TransferEncoding = b.Length(), nil
 		x.r = r
@@ -66,7 +66,7 @@ func (x *exchange) failBody(err error) outcome {
 // goneStatus is the status to log for a client that has gone: as in nginx 400 while its body, which
 // is forwarded, is incomplete.
 func (x *exchange) goneStatus() int {
-	if x.hasReceived() && x.proxy.clientBody.IsStreamed() && x.body != nil && !x.body.isComplete.Load() {
+	if x.hasReceived() && stateOf(x).clientBody.IsStreamed() && x.body != nil && !x.body.isComplete.Load() {
 		return http.StatusBadRequest
 	}
 	return statusClientGone
@@ -98,7 +98,7 @@ func requestBodyValue(x *exchange) string {
 	if !x.hasReceived() {
 		return ""
 	}
-	return x.proxy.clientBody.Text()
+	return stateOf(x).clientBody.Text()
 }
 
 // hasBody reports whether the request has a body. Error pages are requested without it.
@@ -111,7 +111,7 @@ func requestBodyFile(x *exchange) string {
 	if !x.hasReceived() {
 		return ""
 	}
-	return x.proxy.clientBody.FileName()
+	return stateOf(x).clientBody.FileName()
 }
 
 // upstreamBody returns the body for the upstream, or nil.
@@ -119,10 +119,10 @@ func (p *proxy) upstreamBody(x *exchange) *fetch.Body {
 	switch {
 	case p.body != nil:
 		return fetch.NewBody(p.body.eval(x))
-	case p.from.NoBody || x.proxy.clientBody == nil || x.method != x.r.Method:
+	case p.from.NoBody || stateOf(x).clientBody == nil || x.method != x.r.Method:
 		return nil
 	}
-	return x.proxy.clientBody
+	return stateOf(x).clientBody
 }
 
 // streamBody returns a body that forwards the request's while it arrives.

@@ -180,13 +180,13 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 	}
 	if pc.noStoreResponse != nil {
 		q.Rejects = func(resp *http.Response) bool {
-			x.proxy.upstreamHeader = resp.Header
+			stateOf(x).upstreamHeader = resp.Header
 			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
 		}
 	}
 	q.PassesRange = passesRange(pc.maxRangeOffset, x.r.Header)
-	if x.part != nil { // the key has its range
-		q.IsPart = x.part.isPart()
+	if stateOf(x).part != nil { // the key has its range
+		q.IsPart = stateOf(x).part.isPart()
 	}
 	purges := anyTrue(pc.purge, x)
 	if x.regexTimedOut { // the key may be that of another request
@@ -197,11 +197,11 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 	}
 	a, err := pc.cache.Respond(q, origin)
 	if err == nil {
-		x.cacheState = a.State
+		stateOf(x).cacheState = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
-		x.cacheState = failed.State
+		stateOf(x).cacheState = failed.State
 	}
-	pc.counts.add(x.cacheState)
+	pc.counts.add(stateOf(x).cacheState)
 	if err == nil && x.regexTimedOut { // the response may be of another variant
 		a.Discard()
 		return nil, errRegexTimeout()

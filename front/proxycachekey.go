@@ -64,7 +64,7 @@ func (k *cacheKey) eval(x *exchange, o *origin) string {
 
 // bodyNotInKey reports whether the upstream receives a body of the client's that is not in the key.
 func (k *cacheKey) bodyNotInKey(x *exchange, p *proxy) bool {
-	if p.body != nil || p.from.NoBody || x.proxy.clientBody == nil || x.proxy.clientBody.Length() == 0 ||
+	if p.body != nil || p.from.NoBody || stateOf(x).clientBody == nil || stateOf(x).clientBody.Length() == 0 ||
 		x.method != x.r.Method {
 		return false
 	}

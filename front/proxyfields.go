@@ -62,8 +62,8 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 	if !ok {
 		return false
 	}
-	head, rewrites := x.proxy.clientMemory.Head(), false
-	x.proxy.raw.sent = slices.Grow(x.proxy.raw.sent[:0], len(head.Fields))
+	head, rewrites := stateOf(x).clientMemory.Head(), false
+	stateOf(x).raw.sent = slices.Grow(stateOf(x).raw.sent[:0], len(head.Fields))
 	for i := range head.Fields {
 		f := &head.Fields[i]
 		fate := p.response.rawFate(f, head.Text)
@@ -72,10 +72,10 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 		}
 		if fate&fieldIsDropped == 0 {
 			rewrites = rewrites || fate&fieldIsRewritten != 0
-			x.proxy.raw.sent = append(x.proxy.raw.sent, *f)
+			stateOf(x).raw.sent = append(stateOf(x).raw.sent, *f)
 		}
 	}
-	x.proxy.raw.sender, x.proxy.raw.head, x.proxy.upstreamHeader = sender, head, nil
+	stateOf(x).raw.sender, stateOf(x).raw.head, stateOf(x).upstreamHeader = sender, head, nil
 	if rewrites {
 		p.response.rewriteRawFields(x)
 	}
@@ -84,7 +84,7 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 
 // rewriteRawFields rewrites fields of the head. Those that this changes move to the Header.
 func (r *responseRules) rewriteRawFields(x *exchange) {
-	raw, before := &x.proxy.raw, make(http.Header)
+	raw, before := &stateOf(x).raw, make(http.Header)
 	for i := range raw.sent {
 		if f := &raw.sent[i]; r.rawFate(f, raw.head.Text)&fieldIsRewritten != 0 {
 			name := http.CanonicalHeaderKey(string(f.Name.In(raw.head.Text)))
@@ -108,7 +108,7 @@ func (r *responseRules) rewriteRawFields(x *exchange) {
 // turned out to be invalid: an error page then replaces the response.
 func (x *exchange) sendRawHead(status int) {
 	if x.bodyStatus.Load() != 0 {
-		x.proxy.raw.sender = nil
+		stateOf(x).raw.sender = nil
 		x.w.WriteHeader(status)
 		return
 	}
@@ -117,15 +117,15 @@ func (x *exchange) sendRawHead(status int) {
 		f.changeHeader(x, x.w.Header(), status)
 	}
 	x.w.startLimits(x.loc.filters)
-	x.proxy.raw.sender.WriteRawHeader(status, x.proxy.raw.head.Text, x.proxy.raw.sent)
+	stateOf(x).raw.sender.WriteRawHeader(status, stateOf(x).raw.head.Text, stateOf(x).raw.sent)
 }
 
 // rawHead returns the head that has passed as it was received, or nil.
 func (x *exchange) rawHead() *rawHead {
-	if x.proxy == nil || x.proxy.raw.sender == nil {
+	if x.proxy == nil || stateOf(x).raw.sender == nil {
 		return nil
 	}
-	return &x.proxy.raw
+	return &stateOf(x).raw
 }
 
 // sentField returns the values of a field that is sent to the client.

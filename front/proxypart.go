@@ -18,7 +18,8 @@ type parted interface {
 
 // isParted reports whether a response is one of several parts.
 func (x *exchange) isParted(status int) bool {
-	return x.part != nil && status == http.StatusPartialContent
+	s := stateOf(x)
+	return s != nil && s.part != nil && status == http.StatusPartialContent
 }
 
 // upstreamPart is a part: a response, cached or not.

@@ -75,7 +75,7 @@ func (p *proxy) isStreamed(header http.Header) bool {
 
 // sendFields sends the head of a response, without announcing a trailer section.
 func (p *proxy) sendFields(x *exchange, resp *http.Response) {
-	if x.proxy.raw.sender != nil {
+	if stateOf(x).raw.sender != nil {
 		x.sendRawHead(resp.StatusCode)
 		return
 	}

@@ -28,14 +28,14 @@ type upstreamRequest struct {
 
 // newRequest makes the upstream request of an exchange. Without a cache, o and opts are nil.
 func (p *proxy) newRequest(x *exchange, target destination, o *origin, opts *cache.OriginRequest) *upstreamRequest {
-	s := &x.proxy.firstRequest
+	s := &stateOf(x).firstRequest
 	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)
 	} else {
-		if x.proxy.clientMemory == nil {
-			x.proxy.clientMemory = new(client.Memory)
+		if stateOf(x).clientMemory == nil {
+			stateOf(x).clientMemory = new(client.Memory)
 		}
-		s.request.Memory = x.proxy.clientMemory
+		s.request.Memory = stateOf(x).clientMemory
 	}
 	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
 	q := &s.request
@@ -47,7 +47,7 @@ func (p *proxy) newRequest(x *exchange, target destination, o *origin, opts *cac
 	}
 	q.Turn = target.turn(x)
 	if q.Attempts.IsKept = x.plan.needs&needsAttempts != 0; q.Attempts.IsKept {
-		x.proxy.attempts = append(x.proxy.attempts, &q.Attempts)
+		stateOf(x).attempts = append(stateOf(x).attempts, &q.Attempts)
 	}
 	if opts != nil || p.fastcgi != nil {
 		s.requestLine = [2]string{x.clientRequest().Method, x.r.RequestURI}
@@ -63,7 +63,7 @@ func (p *proxy) newRequest(x *exchange, target destination, o *origin, opts *cac
 // variables: no server is to blame.
 func (p *proxy) chooseTLS(x *exchange, q *fetch.Request) (err error) {
 	id := fetch.Identity{
-		Name: fetch.CertificateName(cmp.Or(p.tlsName.eval(x), x.proxy.target.host)),
+		Name: fetch.CertificateName(cmp.Or(p.tlsName.eval(x), stateOf(x).target.host)),
 		Cert: p.tlsCert.eval(x), Key: p.tlsKey.eval(x), Local: q.Local,
 	}
 	if q.TLS, err = p.tls.Client(id); err != nil {
@@ -88,7 +88,7 @@ func (p *proxy) buildRequest(x *exchange, q *fetch.Spec, params *fastcgiParams, 
 		q.ReusesConn = p.from.KeepConn
 		return
 	}
-	if q.Host = x.proxy.target.host; p.fastcgi != nil {
+	if q.Host = stateOf(x).target.host; p.fastcgi != nil {
 		q.Host = x.hostHeader
 	}
 	if p.header.host != nil {

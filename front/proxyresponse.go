@@ -168,12 +168,12 @@ func markIndex(name string) byte {
 func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 	defer closeQuietly(resp.Body)
 	if resp.Header == nil && !p.passHead(x, resp.StatusCode) {
-		resp.Header = x.proxy.clientMemory.Header()
+		resp.Header = stateOf(x).clientMemory.Header()
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return p.tunnel(x, resp)
 	}
-	if x.proxy.raw.sender == nil {
+	if stateOf(x).raw.sender == nil {
 		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != proceed {
 			return out
 		}
@@ -198,7 +198,7 @@ func fieldsKeptByRedirect() []string {
 
 // redirectInternally applies X-Accel-Redirect and error pages: either replaces the response.
 func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) outcome {
-	x.proxy.upstreamHeader = header
+	stateOf(x).upstreamHeader = header
 	if p.response.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
 		x.limitRate = header["X-Accel-Limit-Rate"][0]
 	}
@@ -209,7 +209,7 @@ func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) 
 		return x.fail(status)
 	}
 	if p.response.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
-		to, isAvailable := header["X-Accel-Redirect"][0], x.proxy.clientBody.IsAvailable()
+		to, isAvailable := header["X-Accel-Redirect"][0], stateOf(x).clientBody.IsAvailable()
 		return p.response.accelRedirect(x, to, header, isAvailable)
 	}
 	return proceed

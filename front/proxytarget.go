@@ -151,7 +151,7 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	}
 	d := destination{group: g.group, bound: g.bound, usesTLS: g.usesTLS}
 	if d.group != nil || d.bound != nil {
-		if x.proxy.target = g.name; d.group != nil {
+		if stateOf(x).target = g.name; d.group != nil {
 			d.servers = d.group.servers
 		}
 		return d, nil
@@ -167,7 +167,7 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	}
 	addr, d.rest = cutURI(addr)
 	port := schemePort(d.usesTLS)
-	x.proxy.target = g.nameOf(addr, port)
+	stateOf(x).target = g.nameOf(addr, port)
 	if g.isFastCGI {
 		port = "" // FastCGI has no default port
 	}

@@ -23,7 +23,7 @@ func proxyVariables() map[string]knownVariable {
 			get: func(x *exchange) string { _, info := x.script(); return info }, isSetWhenEmpty: true,
 		},
 
-		"upstream_cache_status": {get: func(x *exchange) string { return string(x.cacheState) }},
+		"upstream_cache_status": {get: cacheStatus},
 
 		"request_body":      {get: requestBodyValue},
 		"request_body_file": {get: requestBodyFile},
@@ -80,11 +80,11 @@ func (x *exchange) attemptList(value func(*fetch.Record) string) string {
 	if x.proxy == nil {
 		return ""
 	}
-	if len(x.proxy.attempts) == 1 {
-		return x.proxy.attempts[0].List(value)
+	if len(stateOf(x).attempts) == 1 {
+		return stateOf(x).attempts[0].List(value)
 	}
 	var b strings.Builder
-	for i, t := range x.proxy.attempts {
+	for i, t := range stateOf(x).attempts {
 		if i > 0 {
 			b.WriteString(" : ")
 		}
@@ -94,7 +94,7 @@ func (x *exchange) attemptList(value func(*fetch.Record) string) string {
 }
 
 func (x *exchange) hasAttempts() bool {
-	return x.proxy != nil && slices.ContainsFunc(x.proxy.attempts, (*fetch.Attempts).HasAny)
+	return x.proxy != nil && slices.ContainsFunc(stateOf(x).attempts, (*fetch.Attempts).HasAny)
 }
 
 // attemptTime formats a duration of an attempt, "-" if it is unknown.
@@ -134,7 +134,7 @@ func upstreamFieldVariable(name string) variable {
 // proxyTargetName returns the target of the exchange's location.
 func (x *exchange) proxyTargetName() targetName {
 	if x.proxy != nil {
-		return x.proxy.target
+		return stateOf(x).target
 	}
 	if x.loc != nil {
 		switch p := x.loc.content.(type) {
@@ -155,15 +155,12 @@ func addForwardedFor(x *exchange) string {
 	return x.clientAddr()
 }
 
-// upstreamField returns a field of the last response.
-func (x *exchange) upstreamField(name string) []string {
-	if x.proxy == nil {
-		return nil
+// field implements upstreamState.
+func (p *proxyState) field(name string) []string {
+	if p.upstreamHeader == nil && p.raw.sender != nil {
+		p.upstreamHeader = p.clientMemory.Header()
 	}
-	if x.proxy.upstreamHeader == nil && x.proxy.raw.sender != nil {
-		x.proxy.upstreamHeader = x.proxy.clientMemory.Header()
-	}
-	return x.proxy.upstreamHeader[name]
+	return p.upstreamHeader[name]
 }
 
 // setCookie returns the value of a cookie in Set-Cookie fields; the first one counts.
@@ -173,6 +170,14 @@ func setCookie(lines []string, name string) string {
 		if n, value, ok := strings.Cut(pair, "="); ok && strings.EqualFold(strings.Trim(n, " "), name) {
 			return strings.Trim(value, " ")
 		}
+	}
+	return ""
+}
+
+// cacheStatus is $upstream_cache_status.
+func cacheStatus(x *exchange) string {
+	if s := stateOf(x); s != nil {
+		return string(s.cacheState)
 	}
 	return ""
 }

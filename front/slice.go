@@ -37,15 +37,18 @@ type sliceState struct {
 
 // sliceRange is $slice_range.
 func sliceRange(x *exchange) string {
-	s, ok := x.part.(*sliceState)
+	p, ok := x.loc.content.(*proxy)
+	if !ok || p.from.Slice == 0 || x.parent != nil {
+		return ""
+	}
+	if x.proxy == nil {
+		x.proxy = x.plan.state.acquireProxyState()
+	}
+	s, ok := stateOf(x).part.(*sliceState)
 	if !ok {
-		p, ok := x.loc.content.(*proxy)
-		if !ok || p.from.Slice == 0 || x.parent != nil {
-			return ""
-		}
 		s = &sliceState{size: p.from.Slice}
 		s.start = s.of(firstByte(x.r.Header))
-		x.part = s
+		stateOf(x).part = s
 	}
 	return fmt.Sprintf("bytes=%d-%d", s.start, s.start+s.size-1)
 }
@@ -104,7 +107,7 @@ func (s *sliceState) isPart() func(*http.Response) bool {
 	}
 }
 
-// fetchPart fetches the part that x.part is at.
+// fetchPart fetches the part at which the exchange is.
 func (p *proxy) fetchPart(x *exchange, target destination) (upstreamPart, error) {
 	pc, err := p.cache.of(x)
 	if err != nil {
@@ -239,10 +242,10 @@ func (b *slicedBody) endEarly() error {
 // open fetches the current slice. It must be one of the same file.
 func (b *slicedBody) open() (err error) {
 	x := b.x
-	cacheState, attempts := x.cacheState, len(x.proxy.attempts)
+	cacheState, attempts := stateOf(x).cacheState, len(stateOf(x).attempts)
 	b.current, err = b.proxy.fetchPart(x, b.target)
-	x.cacheState = cacheState // variables show the first slice, as in nginx
-	if x.proxy.attempts = x.proxy.attempts[:min(attempts, len(x.proxy.attempts))]; err != nil {
+	stateOf(x).cacheState = cacheState // variables show the first slice, as in nginx
+	if stateOf(x).attempts = stateOf(x).attempts[:min(attempts, len(stateOf(x).attempts))]; err != nil {
 		return err
 	}
 	h := b.current.header
