@@ -36,22 +36,26 @@ type compiler struct {
 	countingKnown bool
 }
 
-// compile makes a plan. After an error it releases what the plan has acquired.
-func compile(config *conf.Config, o *options, s *state, all []module) (*plan, error) {
+// newCompiler returns a compiler for a new plan. all are the modules.
+func newCompiler(config *conf.Config, o *options, s *state, all []module) *compiler {
 	product := productName()
 	c := &compiler{
 		config: config, options: o, state: s, modules: all,
 		slots: make(map[string]int), assigned: make(map[string]bool), replaced: make(map[string]bool),
-		core: coreVariables(product, all),
-		maps: make(map[string]*mapping), shares: make(map[any]any),
-		plan: &plan{options: o, state: s, modules: all, product: product},
+		core: allVariables(product, all), maps: make(map[string]*mapping), shares: make(map[any]any),
+		plan: &plan{options: o, state: s, modules: all, product: product, shutdownTimeout: config.ShutdownTimeout},
 	}
 	c.plan.users.Store(1)
 	s.plans.Add(1)
-	c.plan.shutdownTimeout = config.ShutdownTimeout
 	c.plan.expired, c.plan.expire = context.WithCancel(context.Background())
 	unwatch := context.AfterFunc(s.aborted, c.plan.expire)
 	c.plan.releases = append(c.plan.releases, func() { unwatch() })
+	return c
+}
+
+// compile makes a plan. After an error it releases what the plan has acquired.
+func compile(config *conf.Config, o *options, s *state, all []module) (*plan, error) {
+	c := newCompiler(config, o, s, all)
 	if err := c.compile(); err != nil {
 		c.plan.retire()
 		return nil, fmt.Errorf("front: %w", err)

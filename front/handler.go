@@ -134,7 +134,7 @@ func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 // ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
 // file cannot be opened keeps the old one. One that hangs does not delay the others.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
-	logs := inUse[*accesslog.File](&h.state.logs)
+	logs := inUse[string, *accesslog.File](&h.state.logs)
 	results := make(chan error, len(logs))
 	for path, f := range logs {
 		go func() {

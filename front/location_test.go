@@ -63,7 +63,7 @@ func FuzzLocations(f *testing.F) {
 			seen[key] = true
 			all = append(all, l)
 		}
-		c := newCompiler()
+		c := emptyCompiler()
 		var found locations
 		prefixes := make(map[string]bool)
 		for i := range all {
@@ -91,13 +91,18 @@ func TestLocationSearchIsFast(t *testing.T) {
 		all = append(all, conf.Location{Path: fmt.Sprintf("/%03d/", i),
 			Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(fmt.Sprint(i))}}})
 	}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: all}}})
+	h := &host{}
+	if err := emptyCompiler().locations(h, &h.locations, all, nil); err != nil {
+		t.Fatal(err)
+	}
 	for i := range 1000 {
-		if got := get(t, h, fmt.Sprintf("/%03d/x", i)); got.body != fmt.Sprint(i) {
-			t.Fatalf("%d: %q", i, got.body)
+		var got *location
+		h.locations.find(&exchange{}, fmt.Sprintf("/%03d/x", i), &got)
+		if got == nil || got.path != all[i].Path {
+			t.Fatalf("%d: %+v", i, got)
 		}
 	}
-	p := h.current.Load().hosts.any.defaultHost.locations.prefixes
+	p := h.locations.prefixes
 	for i := range p {
 		if p[i].above >= i {
 			t.Fatalf("%d is above %d", p[i].above, i)

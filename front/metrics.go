@@ -39,7 +39,7 @@ func (m metricsContent) serve(x *exchange) outcome {
 	e.add("tare_connections_accepted_total", counter, "Accepted connections, if the server reports them.", accepted)
 	e.add("tare_connections", gauge, "Open connections, if the server reports them.", open)
 	m.addHosts(&e)
-	logs := inUse[*accesslog.File](&m.state.logs)
+	logs := inUse[string, *accesslog.File](&m.state.logs)
 	for _, path := range slices.Sorted(maps.Keys(logs)) {
 		e.add("tare_log_lines_lost_total", counter, "Lost lines of logs.", logs[path].Lost(), "log", path)
 	}

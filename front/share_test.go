@@ -36,7 +36,7 @@ func TestResponseRulesAreSharedIfEqual(t *testing.T) {
 		"CookiePaths":   func(p *conf.Proxy) { p.CookiePaths = rules },
 		"CookieFlags":   func(p *conf.Proxy) { p.CookieFlags = []conf.Replace{{From: "a", To: "secure"}} },
 	} {
-		c := newCompiler()
+		c := newCompiler(&conf.Config{}, &options{}, newState(nil), nil)
 		r := compile(c, first)
 		if compile(c, first) != r {
 			t.Fatal("equal rules are not shared")

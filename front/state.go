@@ -86,13 +86,13 @@ func acquire[T any](s *registry, key any, make_ func() (T, error), close_ func(T
 	}, nil
 }
 
-// inUse returns the values that plans use, by their keys, which are strings.
-func inUse[T any](s *registry) map[string]T {
+// inUse returns the values that plans use, by their keys.
+func inUse[K comparable, T any](s *registry) map[K]T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make(map[string]T, len(s.entries))
+	all := make(map[K]T, len(s.entries))
 	for key, h := range s.entries {
-		all[key.(string)] = h.value.(T)
+		all[key.(K)] = h.value.(T)
 	}
 	return all
 }

@@ -39,8 +39,8 @@ const (
 	needsAnyResponse                   // an upstream's response: the variable changes with it
 )
 
-// coreVariables returns the variables with fixed names, those of modules included.
-func coreVariables(product string, modules []module) map[string]knownVariable {
+// allVariables returns the variables with fixed names, those of modules included.
+func allVariables(product string, modules []module) map[string]knownVariable {
 	all := make(map[string]knownVariable)
 	for _, rows := range []map[string]knownVariable{
 		requestVariables(), clientVariables(), processVariables(product),

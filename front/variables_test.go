@@ -10,7 +10,7 @@ import (
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
 func TestVariableHasOneRow(t *testing.T) {
-	core := coreVariables("tare", modules())
+	core := allVariables("tare", modules())
 	for name, v := range core {
 		if v.get == nil || v.set != nil && v.isReplaceable || v.appendTo != nil && (v.isCached || v.isReplaceable) {
 			t.Errorf("$%s: contradictory row", name)
@@ -18,13 +18,15 @@ func TestVariableHasOneRow(t *testing.T) {
 		if why := grammar.Unavailable(name); why != "" {
 			t.Errorf("$%s is known, and unavailable: %s", name, why)
 		}
-		for _, f := range append(variableFamilies(), proxyFamilies()...) {
-			if strings.HasPrefix(name, f.prefix) {
-				t.Errorf("$%s is also in the family %s", name, f.prefix)
+		for _, m := range modules() {
+			for _, f := range m.families {
+				if strings.HasPrefix(name, f.prefix) {
+					t.Errorf("$%s is also in the family %s", name, f.prefix)
+				}
 			}
 		}
 	}
-	n := len(requestVariables()) + len(clientVariables()) + len(processVariables(""))
+	n := len(allVariables("", nil))
 	for at, m := range modules() {
 		if m.variables != nil {
 			n += len(m.variables(slot(at)))
@@ -32,30 +34,6 @@ func TestVariableHasOneRow(t *testing.T) {
 	}
 	if n != len(core) {
 		t.Errorf("%d rows for %d variables", n, len(core))
-	}
-}
-
-// The plan collects only what the variables of its texts need, those in maps included.
-func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
-	for text, want := range map[conf.Text]needs{
-		"$uri": 0, "$request_time": needsStartTime, "$request_body": 0, "$connection_time": needsConnection,
-		"$connections_active": needsCounts, "$upstream_addr": needsAttempts | needsAnyResponse,
-		"$upstream_http_a": needsAnyResponse, "$mapped": needsStartTime,
-	} {
-		config := &conf.Config{
-			Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200, Text: text}}}},
-		}
-		if text == "$mapped" {
-			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
-		}
-		p, err := compile(config, &options{}, newState(modules()), modules())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p.needs != want {
-			t.Errorf("%s: needs %b, want %b", text, p.needs, want)
-		}
-		p.retire()
 	}
 }
 
@@ -68,9 +46,9 @@ func TestSetReplacesVariablesAsInNginx(t *testing.T) {
 		"proxy_add_x_forwarded_for": false, "proxy_protocol_addr": false, "secure_link": false, "gzip_ratio": false,
 	} {
 		set := conf.Set{Name: name, Value: "x"}
-		p, err := compile(&conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{set}}}}, &options{}, newState(modules()), modules())
+		h, err := New(conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{set}}}})
 		if err == nil {
-			p.retire()
+			_ = h.Close()
 		}
 		if (err == nil) != want {
 			t.Errorf("set $%s: %v, want accepted: %v", name, err, want)
