@@ -4,6 +4,9 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // start is called when the host is known.
@@ -210,4 +213,19 @@ func (x *exchange) recycleProxyState() {
 	if x.proxy != nil && x.isComplete {
 		x.proxy.recycle(x)
 	}
+}
+
+// logRejected logs a request that no handler has seen.
+func logRejected(p *plan, r *http.Request, line string, status int, sent int64) {
+	x := newExchange(p, make(discardWriter), r)
+	defer x.end()
+	x.rejected = &rejectedRequest{line, sent}
+	name, _ := hostname.Parse(x.hostHeader)
+	x.host = p.hosts.groupOf(r).hostFor(x, name)
+	x.loc = &x.host.defaults
+	if x.path, _ = uri.RequestPath(r.URL, x.host.keepSlashes); x.path == "" {
+		x.args = ""
+	}
+	x.start()
+	x.loggedStatus, x.isComplete = status, true
 }

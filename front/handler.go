@@ -13,7 +13,6 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
-	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // Handler serves what a Config describes. It is safe for concurrent use. Make one with New, and
@@ -161,12 +160,7 @@ func (h *Handler) HostAt(local net.Addr, name string) (host, defaultHost *conf.H
 		return nil, nil
 	}
 	defer p.leave()
-	group := p.hosts.groupAt(local)
-	host, defaultHost = group.defaultHost.from, group.defaultHost.from
-	if folded, ok := hostname.Parse(name); ok {
-		host = group.hostFor(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
-	}
-	return host, defaultHost
+	return p.hostAt(local, name)
 }
 
 // Purge removes the cached responses of a key from a cache, and returns how many there were. The
@@ -178,11 +172,7 @@ func (h *Handler) Purge(zone, key string) (int, error) {
 		return 0, http.ErrServerClosed
 	}
 	defer p.leave()
-	c := planPart[*caches](p).byName[zone]
-	if c == nil {
-		return 0, fmt.Errorf("front: unknown cache %q", zone)
-	}
-	return purge(c, key), nil
+	return purgeZone(p, zone, key)
 }
 
 // WithProxyHeader returns a context for the requests of a connection that begins with a PROXY
@@ -192,4 +182,20 @@ func (h *Handler) Purge(zone, key string) (int, error) {
 // Request.RemoteAddr must be the proxy's address; RealIP defines which proxies are trusted.
 func WithProxyHeader(ctx context.Context, header func() (source, destination netip.AddrPort)) context.Context {
 	return withProxyHeader(ctx, header)
+}
+
+// LogRejected logs a request that no handler has seen: the server has rejected it, or its head did
+// not arrive in time. It uses the access logs of the server block for the address and the host, and
+// of no location.
+//
+// r has what is known of the request. RemoteAddr, URL and Header must not be nil, and
+// http.LocalAddrContextKey is the listener's address. line is the request line as received, sent
+// the length of the response's body. LogRejected does not block.
+func (h *Handler) LogRejected(r *http.Request, line string, status int, sent int64) {
+	p := h.enter()
+	if p == nil {
+		return
+	}
+	defer p.leave()
+	logRejected(p, r, line, status, sent)
 }

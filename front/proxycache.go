@@ -232,6 +232,15 @@ func anyTrue(texts []text, x *exchange) bool {
 	return false
 }
 
+// purgeZone purges a key, as purge does, from the cache with a name.
+func purgeZone(p *plan, zone, key string) (int, error) {
+	c := planPart[*caches](p).byName[zone]
+	if c == nil {
+		return 0, fmt.Errorf("front: unknown cache %q", zone)
+	}
+	return purge(c, key), nil
+}
+
 // purge purges a key, or all keys with a prefix if it ends in a star.
 func purge(c *cache.Cache, key string) int {
 	if prefix, ok := strings.CutSuffix(key, "*"); ok {

@@ -2,8 +2,10 @@ package front
 
 import (
 	"crypto/tls"
+	"net"
 	"net/http"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/hostname"
 )
 
@@ -50,4 +52,14 @@ func (g *hostGroup) selectHost(x *exchange, name string) (h *host, status int) {
 		return h, statusNoCert
 	}
 	return h, 0
+}
+
+// hostAt returns the Host for a name at a local address, and the one for unknown names there.
+func (p *plan) hostAt(local net.Addr, name string) (host, defaultHost *conf.Host) {
+	group := p.hosts.groupAt(local)
+	host, defaultHost = group.defaultHost.from, group.defaultHost.from
+	if folded, ok := hostname.Parse(name); ok {
+		host = group.hostFor(&exchange{plan: p, vars: make([]value, p.slots)}, folded).from
+	}
+	return host, defaultHost
 }
