@@ -14,13 +14,13 @@ func charsetModule() module {
 			return effect{}, nil
 		}
 		t := c.mediaTypes(&s.Files)
-		return effect{rules: t, fields: t.addCharset}, nil
+		return effect{rules: t, fields: func(x *exchange, header http.Header) { addCharset(t, x, header) }}, nil
 	}}
 }
 
 // addCharset adds the charset to the type of a response without one. As in nginx 301 and 302 get
 // none.
-func (t *mediaTypes) addCharset(x *exchange, header http.Header) {
+func addCharset(t *mediaTypes, x *exchange, header http.Header) {
 	if x.w.status == http.StatusMovedPermanently || x.w.status == http.StatusFound {
 		return
 	}

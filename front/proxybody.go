@@ -138,7 +138,7 @@ func streamBody(x *exchange) (*fetch.Body, error) {
 		}
 		from = b
 	}
-	return fetch.StreamBody(from, x.bodyHasInput, x.r.ContentLength, controller)
+	return fetch.StreamBody(from, func() bool { return x.bodyHasInput() }, x.r.ContentLength, controller)
 }
 
 // lengthLimitedBody returns *http.MaxBytesError after limit bytes.

@@ -32,7 +32,7 @@ func (c *compiler) upstreams() error {
 	c.plan.prepares = append(c.plan.prepares, u.awaitNames)
 	for i := range c.config.Upstreams {
 		config := &c.config.Upstreams[i]
-		if c.boundTo(config.Name) != nil {
+		if c.options.boundTo(config.Name) != nil {
 			continue
 		}
 		if u.groups[strings.ToLower(config.Name)] != nil {
@@ -58,8 +58,6 @@ func (u *upstreams) awaitNames() {
 }
 
 // boundTo returns the handler that is bound to a name, or nil.
-func (c *compiler) boundTo(name string) http.Handler { return c.options.boundTo(name) }
-
 func (o *options) boundTo(name string) http.Handler {
 	if h := o.bound[name]; h != nil {
 		return h

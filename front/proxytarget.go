@@ -60,7 +60,7 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 			protocol)
 	case t.text.constant():
 		t.name = t.nameOf(t.text.literal, schemePort(t.usesTLS))
-		if t.bound = c.boundTo(t.text.literal); t.bound == nil && !c.resolvesLater(l.Proxy) {
+		if t.bound = c.options.boundTo(t.text.literal); t.bound == nil && !c.resolvesLater(l.Proxy) {
 			t.group, err = c.targetGroup(t.text.literal)
 		}
 	}
