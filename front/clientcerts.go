@@ -31,12 +31,6 @@ type clientCerts struct {
 // maxVerifiedConns bounds the connections whose results are remembered. 4096 take about 500 KB.
 const maxVerifiedConns = 4096
 
-// Statuses of nginx, of requests without a required certificate, or with an invalid one.
-const (
-	statusInvalid = 495
-	statusMissing = 496
-)
-
 // Reasons, in OpenSSL's words. The mode optional_no_ca accepts certificates with the first four.
 const (
 	selfSigned      = "self-signed certificate"
@@ -79,7 +73,7 @@ func isSelfIssued(c *x509.Certificate) bool {
 func (v *clientCerts) status(s *tls.ConnectionState) int {
 	if len(s.PeerCertificates) == 0 {
 		if v.from.Mode == "" {
-			return statusMissing
+			return statusNoCert
 		}
 		return 0
 	}
@@ -91,7 +85,7 @@ func (v *clientCerts) status(s *tls.ConnectionState) int {
 			return 0
 		}
 	}
-	return statusInvalid
+	return statusCertError
 }
 
 // verify returns why the client's certificate is rejected, or "". It verifies once for each

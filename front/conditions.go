@@ -61,10 +61,3 @@ func (x *exchange) ifRange(value string) (holds, known bool) {
 	}
 	return holds, known
 }
-
-// sameTime reports whether two dates are the same time.
-func sameTime(a, b string) bool {
-	x, errA := http.ParseTime(a)
-	y, errB := http.ParseTime(b)
-	return errA == nil && errB == nil && x.Equal(y)
-}

@@ -141,11 +141,6 @@ func getsAddedFields(code int) bool {
 	return false
 }
 
-// bodyAllowed reports whether a response with a status has a body (RFC 9110, 6.4.1).
-func bodyAllowed(status int) bool {
-	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
-}
-
 // setField is a Field, compiled.
 type setField struct {
 	name  string

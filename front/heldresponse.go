@@ -3,8 +3,6 @@ package front
 import (
 	"net/http"
 	"strings"
-
-	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 const (
@@ -81,23 +79,6 @@ func (h *heldResponse) end(beginning []byte, length int64) error {
 	}
 	_, err := w.pass(holdStage, h.body)
 	return err
-}
-
-func firstValue(values []string) string {
-	if len(values) == 0 {
-		return ""
-	}
-	return values[0]
-}
-
-// declaredLength returns the value of Content-Length.
-func declaredLength(header http.Header) (int64, bool) {
-	value := header.Get("Content-Length")
-	if value == "" {
-		return 0, false
-	}
-	n, err := grammar.ParseNumber(value)
-	return n, err == nil
 }
 
 // bodyTypes is a set of media types that a filter applies to.

@@ -2,9 +2,7 @@ package front
 
 import (
 	"crypto/tls"
-	"net"
 	"net/http"
-	"net/netip"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/hostname"
@@ -24,28 +22,6 @@ type host struct {
 	certs       *clientCerts       // nil leaves client certificates to the server
 	clientAuth  tls.ClientAuthType // what the server requires, if certs is nil
 	counts      *responseCounts    // nil if nothing shows counts
-}
-
-// hosts finds virtual hosts by address and name. Requests for an address that no host listens on,
-// because the server has another listener, are for the hosts that listen everywhere. If all hosts
-// listen on the same addresses the address does not matter.
-type hosts struct {
-	any   *hostGroup // for all other addresses
-	ports []portGroups
-	quic  []portGroups // of UDP
-	unix  map[string]*hostGroup
-}
-
-// portGroups are the groups of a port.
-type portGroups struct {
-	port   uint16
-	addrs  []addrGroup
-	v4, v6 *hostGroup // for * and [::], or nil
-}
-
-type addrGroup struct {
-	addr  netip.Addr
-	group *hostGroup
 }
 
 // hostGroup holds the hosts of one address.
@@ -80,57 +56,6 @@ func (c *connectionRules) status(r *http.Request) int {
 type hostPattern struct {
 	pattern *pattern
 	host    *host
-}
-
-// groupOf returns the hosts of the address that a request was received at.
-func (h *hosts) groupOf(r *http.Request) *hostGroup {
-	if h.ports == nil && h.unix == nil && h.quic == nil {
-		return h.any
-	}
-	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return h.groupAt(local)
-}
-
-// groupAt returns the hosts of an address.
-func (h *hosts) groupAt(local net.Addr) *hostGroup {
-	var g *hostGroup
-	switch a := local.(type) {
-	case *net.TCPAddr:
-		g = groupIn(h.ports, a.Port, a.IP, a.Zone)
-	case *net.UDPAddr:
-		g = groupIn(h.quic, a.Port, a.IP, a.Zone)
-	case *net.UnixAddr:
-		g = h.unix[a.Name]
-	}
-	if g == nil {
-		g = h.any
-	}
-	return g
-}
-
-// groupIn returns the hosts of an IP address and port, or nil.
-func groupIn(ports []portGroups, port int, at net.IP, zone string) *hostGroup {
-	for i := range ports {
-		p := &ports[i]
-		if int(p.port) != port {
-			continue
-		}
-		if p.addrs == nil && p.v6 == nil {
-			return p.v4
-		}
-		ip, _ := netip.AddrFromSlice(at)
-		ip = ip.Unmap()
-		for _, a := range p.addrs {
-			if a.addr.WithZone("") == ip && (a.addr.Zone() == "" || a.addr.Zone() == zone) {
-				return a.group
-			}
-		}
-		if p.v6 != nil && (p.v4 == nil || ip.Is6()) {
-			return p.v6
-		}
-		return p.v4
-	}
-	return nil
 }
 
 // hostFor returns the host for a name.

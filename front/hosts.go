@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -178,52 +177,4 @@ func (c *compiler) misdirectedHost() *host {
 	h.defaults.types = c.mediaTypes(&c.noSettings.Files)
 	h.defaults.content = fixedStatus(http.StatusMisdirectedRequest)
 	return h
-}
-
-// add sets the hosts of an address.
-func (h *hosts) add(addr string, g *hostGroup) error {
-	if addr == "" {
-		h.any = g
-		return nil
-	}
-	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
-		if h.unix == nil {
-			h.unix = make(map[string]*hostGroup)
-		}
-		h.unix[path] = g
-		return nil
-	}
-	ports, text := &h.ports, addr
-	if rest, ok := strings.CutPrefix(addr, "quic:"); ok {
-		ports, text = &h.quic, rest
-	}
-	if strings.HasPrefix(text, "*:") {
-		text = "0.0.0.0" + text[1:]
-	}
-	ap, err := netip.ParseAddrPort(text)
-	if err != nil {
-		return fmt.Errorf("invalid listen address %q: want IP:PORT, [IPv6]:PORT, *:PORT or unix:PATH, and quic: before ports of UDP",
-			addr)
-	}
-	p := portIn(ports, ap.Port())
-	switch ip := ap.Addr().Unmap(); {
-	case ip == netip.IPv4Unspecified():
-		p.v4 = g
-	case ip == netip.IPv6Unspecified():
-		p.v6 = g
-	default:
-		p.addrs = append(p.addrs, addrGroup{ip, g})
-	}
-	return nil
-}
-
-// portIn returns the groups of a port.
-func portIn(all *[]portGroups, port uint16) *portGroups {
-	for i := range *all {
-		if (*all)[i].port == port {
-			return &(*all)[i]
-		}
-	}
-	*all = append(*all, portGroups{port: port})
-	return &(*all)[len(*all)-1]
 }

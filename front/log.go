@@ -16,7 +16,7 @@ const (
 
 // accessLog is a Log, compiled.
 type accessLog struct {
-	target        logTarget
+	target        accesslog.Target
 	path          text   // if target has many files
 	dir           string // of relative paths
 	root          text   // if target has many files: it must exist, if it has variables
@@ -113,7 +113,7 @@ func (c *compiler) accessLog(from conf.Log, files *conf.Files) (l accessLog, err
 	if l.target, err = c.accessLogTarget(&from); err != nil {
 		return l, err
 	}
-	if l.dir = from.Dir; l.target.hasMany {
+	if l.dir = from.Dir; l.target.HasMany {
 		if l.path, err = c.text(conf.Text(from.Path)); err != nil {
 			return l, err
 		}

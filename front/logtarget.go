@@ -14,20 +14,20 @@ import (
 )
 
 // accessLogTarget returns the target of a Log.
-func (c *compiler) accessLogTarget(from *conf.Log) (to logTarget, err error) {
+func (c *compiler) accessLogTarget(from *conf.Log) (to accesslog.Target, err error) {
 	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
-		return newLogTarget(from.Path)
+		return accesslog.ParseTarget(from.Path)
 	}
-	return logTarget{path: "logs by variables", hasMany: true}, nil
+	return accesslog.Target{Path: "logs by variables", HasMany: true}, nil
 }
 
 // appendStart appends what precedes a line of an access log: nothing, the start of a message, or
 // the path of the line's file. It reports false if the line must not be written.
 func (l *accessLog) appendStart(b []byte, x *exchange) ([]byte, bool) {
 	switch to := &l.target; {
-	case to.syslog != nil:
-		return to.syslog.AppendStart(b, to.syslog.Severity(), time.Now()), true
-	case to.hasMany:
+	case to.Syslog != nil:
+		return to.Syslog.AppendStart(b, to.Syslog.Severity(), time.Now()), true
+	case to.HasMany:
 		if !l.hasRoot(x) {
 			return b, false
 		}
@@ -72,9 +72,9 @@ func (l *accessLog) endLine(b []byte, start int) []byte {
 		}
 	}
 	switch {
-	case l.target.syslog != nil:
+	case l.target.Syslog != nil:
 		space('\n')
-	case l.target.hasMany:
+	case l.target.HasMany:
 		space(0)
 	}
 	return append(b, '\n')

@@ -1,19 +1,8 @@
 package front
 
 import (
-	"net"
 	"net/http"
-	"strconv"
-	"strings"
 )
-
-// malformed reports whether nginx rejects a request with 400, although a server may have accepted
-// it. Its method has characters other than upper-case letters, '_' and '-', a singleton field is
-// repeated, or it names no host, or two. Otherwise rules of the configuration and applications
-// would disagree about the request.
-func malformed(r *http.Request) bool {
-	return !validMethod(r.Method) || repeatsField(r.Header) || !namesOneHost(r)
-}
 
 // hasTooManyFields reports whether a request has more fields than max_headers allows. As in nginx
 // the Host of HTTP/1 counts, and pseudo-header fields do not.
@@ -35,47 +24,6 @@ func (x *exchange) hasTooManyFields() bool {
 	return n > most
 }
 
-// validMethod reports whether nginx accepts a method.
-func validMethod(method string) bool {
-	for i := range len(method) {
-		if c := method[i]; (c < 'A' || c > 'Z') && c != '_' && c != '-' {
-			return false
-		}
-	}
-	return method != ""
-}
-
-// repeatsField reports whether a singleton field is repeated. Few requests repeat any field, so
-// that usually only lengths are compared.
-func repeatsField(h http.Header) bool {
-	for name, values := range h {
-		if len(values) > 1 && isSingleton(name) {
-			return true
-		}
-	}
-	return false
-}
-
-func isSingleton(name string) bool {
-	switch name {
-	case "Authorization", "Content-Length", "Content-Range", "Expect", "If-Match", "If-Modified-Since",
-		"If-None-Match", "If-Range", "If-Unmodified-Since":
-		return true
-	}
-	return false
-}
-
-// namesOneHost reports whether a request names one host, which HTTP/1.0 does not require. Over
-// HTTP/2 a Host field besides :authority must have the same value (RFC 9113, 8.3.1). net/http
-// leaves that field in the header.
-func namesOneHost(r *http.Request) bool {
-	if r.ProtoMajor < 2 {
-		return r.Host != "" || r.ProtoMinor == 0
-	}
-	hosts := r.Header["Host"]
-	return r.Host != "" && (len(hosts) == 0 || len(hosts) == 1 && strings.EqualFold(hosts[0], r.Host))
-}
-
 // rejectMethod rejects CONNECT and TRACE, as nginx does. CONNECT must have a target of a host and a
 // port (RFC 9112, 3.2.3). The connection of HTTP/1 closes: what follows may be meant for another
 // server.
@@ -87,14 +35,4 @@ func (x *exchange) rejectMethod() outcome {
 		}
 	}
 	return x.fail(http.StatusMethodNotAllowed)
-}
-
-// isAuthority reports whether a target is HOST:PORT.
-func isAuthority(target string) bool {
-	host, port, err := net.SplitHostPort(target)
-	if err != nil || host == "" {
-		return false
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
 }

@@ -14,7 +14,7 @@ type plan struct {
 	modules []module
 	options *options
 	state   *state
-	hosts   hosts
+	hosts   addressTable[hostGroup]
 	slots   int     // number of variables with slots
 	product string  // the name and version in error pages
 	needs   needs   // what exchanges collect

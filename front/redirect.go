@@ -9,14 +9,6 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// statusClosed is nginx's 444: the connection is closed without a response.
-const statusClosed = 444
-
-// hasNoResponse reports whether nginx sends no response for a status.
-func hasNoResponse(status int) bool {
-	return status == statusClosed || status == statusClientGone || status == http.StatusRequestTimeout
-}
-
 // returnStep compiles a Return.
 func (c *compiler) returnStep(s conf.Return) (action, error) {
 	if !isFinal(s.Status) {
@@ -49,19 +41,6 @@ func (x *exchange) evalWithStatus(status int, t *text) string {
 	s := t.eval(x)
 	x.errorStatus = before
 	return s
-}
-
-// isFinal reports whether status is that of a final response.
-func isFinal(status int) bool { return status >= http.StatusOK && status <= 999 }
-
-// redirects reports whether a status has a Location.
-func redirects(status int) bool {
-	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect,
-		http.StatusPermanentRedirect:
-		return true
-	}
-	return false
 }
 
 // abort ends a request without a response: the connection is closed, or the stream reset.

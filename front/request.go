@@ -225,61 +225,6 @@ func contentLengthVariable(x *exchange) string {
 	return contentLength(x.r)
 }
 
-// contentLength returns the request's Content-Length; empty if it has none.
-func contentLength(r *http.Request) string {
-	if r.ContentLength > 0 || r.ContentLength == 0 && r.Header["Content-Length"] != nil {
-		return strconv.FormatInt(r.ContentLength, 10)
-	}
-	return ""
-}
-
-// joinValues joins the values of a field's lines.
-func joinValues(values []string) string {
-	switch len(values) {
-	case 0:
-		return ""
-	case 1:
-		return values[0]
-	}
-	return strings.Join(values, ", ")
-}
-
-// argument returns the value of the first argument of a name in a query, undecoded. Names are
-// compared without regard to case. As in nginx an argument without a name has no value.
-func argument(args, name string) string {
-	for args != "" && name != "" {
-		var one string
-		one, args, _ = strings.Cut(args, "&")
-		if len(one) > len(name) && one[len(name)] == '=' && strings.EqualFold(one[:len(name)], name) {
-			return one[len(name)+1:]
-		}
-	}
-	return ""
-}
-
-// cookie returns the value of the first cookie of a name. Names are compared without regard to
-// case. As in nginx a comma may precede a cookie but does not end one, and spaces around the equals
-// sign are ignored.
-func cookie(lines []string, name string) string {
-	for _, line := range lines {
-		for line != "" {
-			line = strings.TrimLeft(line, " ")
-			if len(line) > len(name) && strings.EqualFold(line[:len(name)], name) {
-				if value, ok := strings.CutPrefix(strings.TrimLeft(line[len(name):], " "), "="); ok {
-					value, _, _ = strings.Cut(strings.TrimLeft(value, " "), ";")
-					return value
-				}
-			}
-			end := strings.IndexAny(line, ";,")
-			if end < 0 {
-				break
-			}
-			line = line[end+1:]
-		}
-	}
-	return ""
-}
-
 func appendRequestLine(b []byte, x *exchange, escape escapeFunc) []byte {
 	if x.rejected != nil {
 		return escape(b, truncateLogged(x.rejected.line))

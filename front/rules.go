@@ -72,8 +72,8 @@ func (c *compiler) newRules(s *conf.Settings) (r *rules, err error) {
 	if err = c.copies(r, s); err != nil {
 		return nil, err
 	}
-	r.realIP, err = c.realIP(&s.RealIP)
-	return r, err
+	r.realIP = newRealIP(&s.RealIP)
+	return r, nil
 }
 
 // copies compiles what a location does with requests besides responding: files of bodies, and early
