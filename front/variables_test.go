@@ -10,8 +10,8 @@ import (
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
 func TestVariableHasOneRow(t *testing.T) {
-	core := allVariables("tare", modules())
-	for name, v := range core {
+	known := allVariables("tare", modules())
+	for name, v := range known {
 		if v.get == nil || v.set != nil && v.isReplaceable || v.appendTo != nil && (v.isCached || v.isReplaceable) {
 			t.Errorf("$%s: contradictory row", name)
 		}
@@ -32,8 +32,8 @@ func TestVariableHasOneRow(t *testing.T) {
 			n += len(m.variables(slot(at)))
 		}
 	}
-	if n != len(core) {
-		t.Errorf("%d rows for %d variables", n, len(core))
+	if n != len(known) {
+		t.Errorf("%d rows for %d variables", n, len(known))
 	}
 }
 
