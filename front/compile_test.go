@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // An invalid Config is an error with a position.
@@ -145,9 +146,7 @@ func TestRejectedReloadChangesNothing(t *testing.T) {
 		t.Errorf("%d directories are open", n)
 	}
 	other := site(t, "y")
-	if err := h.Reload(config(other)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, h.Reload(config(other)))
 	if got := get(t, h, "/y"); got.body != "y" {
 		t.Errorf("%d %q", got.status, got.body)
 	}

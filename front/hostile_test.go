@@ -25,6 +25,9 @@ import (
 //
 //	12 switching protocols                  TestUnwantedUpgradesAreRejected
 //	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
+//	29, 30 other clients' responses         TestFreshnessFollowsRFC9111, TestVarySelectsResponse,
+//	                                        TestResponseToAuthorizedRequestIsNotStored and
+//	                                        TestBrokenBodyIsNotStored of front/internal/cache
 //	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, fuzzing of wire/fcgi
 //	37, 38, 43 limits of one connection     the server's tests
 //	39 superlinear work                     TestManyRangesGetMultipart of front/internal/files, and
@@ -32,7 +35,8 @@ import (
 //	41 memory for clients' keys             TestTooLongLimitKeysAreNotLimited, and tests of
 //	                                        front/internal/limit
 //	46 memory that is reused                all tests, with -tags poison
-//	47 repeated requests                    TestOnlyIdempotentRequestsAreRetried
+//	47 repeated requests                    TestRestartsLoseNoRepeatableRequest, and sent-twice.txtar of
+//	                                        front/corpus
 //	51 passwords                            TestKnownHashesMatch, TestChangedPasswordFileIsRead,
 //	                                        TestCorrectPasswordIsHashedOnce
 const hostileConf = `
@@ -53,6 +57,8 @@ http {
 		location /host { proxy_set_header Host "$arg_h$uri"; proxy_pass http://UP; }
 		location /to { return 302 http://other.test$uri; }
 		location /to-self { return 302 $uri; }
+		location /rewritten { rewrite "(?s)^/rewritten(.*)$" http://other.test/$1 redirect; }
+		location /paged { error_page 404 http://other.test$uri; return 404; }
 		location /field { add_header X-Path $uri always; return 200 field; }
 		location /page { return 404; }
 		location @none { proxy_pass http://UP; }
@@ -153,6 +159,10 @@ func injectionCases() []hostile {
 		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "",
 			"Location: http://other.test/to%0D%0AEvil:x"},
 		{"18", "a line in a redirect to a path", "GET /to-self%0aEvil:x {R}{E}", "302", "", "/to-self%0AEvil:x"},
+		{"18", "a line in a rewritten redirect", "GET /rewritten%0d%0aEvil:x {R}{E}", "302", "",
+			"Location: http://other.test/%0D%0AEvil:x"},
+		{"18", "a line in an error page's redirect", "GET /paged%0d%0aEvil:x {R}{E}", "302", "",
+			"Location: http://other.test/paged%0D%0AEvil:x"},
 		{"18", "a line in a field", "GET /field%0d%0aEvil:x {R}{E}", "200", "", "field"},
 		{"18", "a line in a field for the upstream", "GET /set/%0d%0aEvil:x {R}{E}", "200",
 			"GET /set/%0d%0aEvil:x HTTP/1.1|", ""},
@@ -317,75 +327,6 @@ func statuses(output string) string {
 		all = append(all, part[2:5])
 	}
 	return strings.Join(all, " ")
-}
-
-// Attacks 29 and 30: the response of one client is not cached for others that may get another one.
-func TestCacheDoesNotMixClients(t *testing.T) {
-	n := 0
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		n++
-		h := w.Header()
-		switch r.URL.Path {
-		case "/vary":
-			h.Set("Vary", "X-A")
-		case "/any":
-			h.Set("Vary", "*")
-		case "/cookie":
-			h.Set("Set-Cookie", "s=1")
-		case "/private":
-			h.Set("Cache-Control", "private")
-		case "/short":
-			h.Set("Content-Length", "100")
-		case "/part":
-			h.Set("Content-Range", "bytes 0-1/10")
-			w.WriteHeader(206)
-		}
-		fmt.Fprint(w, n)
-	})
-	c := proxyTo(conf.Proxy{
-		// The head is sent before the body is stored.
-		To: conf.Text(to), Header: []conf.Field{{Name: "Host", Value: "$http_x_host"}},
-		Cache: &conf.ProxyCache{Zone: "z", Policy: conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}},
-			Lock: true}},
-	})
-	c.Caches = []conf.Cache{{Name: "z"}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	for _, test := range []struct {
-		name, first, second string
-		kept                bool
-	}{
-		{"the same", "GET /x", "GET /x", true},
-		{"another host", "GET /x|X-Host: a.test", "GET /x|X-Host: b.test", false},
-		{"another query", "GET /q?a", "GET /q?b", false},
-		{"another spelling", "GET /y", "GET //y", false},
-		{"another method", "POST /post", "GET /post", false},
-		{"what varies", "GET /vary|X-A: 1", "GET /vary|X-A: 2", false},
-		{"what varies in any way", "GET /any", "GET /any", false},
-		{"a cookie", "GET /cookie", "GET /cookie", false},
-		{"a private response", "GET /private", "GET /private", false},
-		{"another user's response", "GET /mine|Authorization: Basic eDp5", "GET /mine", false},
-		{"a part", "GET /part|Range: bytes=0-1", "GET /part", false},
-		{"the head", "HEAD /head", "GET /head", true},
-		{"half a response", "GET /short", "GET /short", false},
-	} {
-		before := n
-		for _, line := range []string{test.first, test.second} {
-			line, field, _ := strings.Cut(line, "|")
-			method, path, _ := strings.Cut(line, " ")
-			r, err := http.NewRequest(method, "http://front.test"+path, nil)
-			must(t, err)
-			if name, value, ok := strings.Cut(field, ": "); ok {
-				r.Header.Set(name, value)
-			}
-			if resp, err := a.client.Do(r); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-		}
-		if kept := n == before+1; kept != test.kept {
-			t.Errorf("%s: kept %v, want %v", test.name, kept, test.kept)
-		}
-	}
 }
 
 // Attack 34, and other fields that an application may take for its own variables.

@@ -105,9 +105,7 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 			s.StartTLS()
 			t.Cleanup(s.Close)
 			response, err := s.Client().Get(s.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			body, err := io.ReadAll(response.Body)
 			response.Body.Close()
 			if want := fmt.Sprint(!isHTTP2) + "<nil> <nil> <nil>"; string(body) != want || err != nil {

@@ -10,13 +10,11 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // echoed is what an upstream has received.
@@ -55,100 +53,12 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
 		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
-	if err := json.Unmarshal([]byte(got.body), &e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(got.body), &e))
 	for _, name := range []string{"Accept-Encoding", "User-Agent"} {
 		delete(e.Header, name)
 	}
 	if fmt.Sprint(e.Header) != "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]" {
 		t.Error(e.Header)
-	}
-}
-
-// Another server is tried only for idempotent requests.
-func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
-	reply := func(i int, w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		if i == 1 {
-			io.WriteString(w, "second")
-			return
-		}
-		switch r.URL.Path {
-		case "/close":
-			nc, _, _ := http.NewResponseController(w).Hijack()
-			nc.Close()
-		case "/junk":
-			nc, _, _ := http.NewResponseController(w).Hijack()
-			io.WriteString(nc, "what?\r\n\r\n")
-			nc.Close()
-		case "/slow":
-			<-r.Context().Done()
-		case "/503":
-			w.WriteHeader(503)
-			io.WriteString(w, "first")
-		}
-	}
-	for _, test := range []struct {
-		next         conf.NextUpstream
-		line         string
-		status       int
-		body         string
-		first, other int64
-	}{
-		{conf.NextUpstream{}, "GET /close", 200, "second", 1, 1},
-		{conf.NextUpstream{}, "PUT /close", 200, "second", 1, 1},
-		{conf.NextUpstream{}, "POST /close", 502, "", 1, 0},
-		{conf.NextUpstream{}, "PATCH /close", 502, "", 1, 0},
-		{conf.NextUpstream{NonIdempotent: true, Error: true}, "POST /close", 200, "second", 1, 1},
-		{conf.NextUpstream{Off: true}, "GET /close", 502, "", 1, 0},
-		{conf.NextUpstream{Timeout: true}, "GET /close", 502, "", 1, 0},
-		{conf.NextUpstream{Tries: 1}, "GET /close", 502, "", 1, 0},
-		{conf.NextUpstream{}, "GET /junk", 502, "", 1, 0},
-		{conf.NextUpstream{InvalidHeader: true}, "GET /junk", 200, "second", 1, 1},
-		{conf.NextUpstream{}, "GET /slow", 200, "second", 1, 1},
-		{conf.NextUpstream{}, "POST /slow", 504, "", 1, 0},
-		{conf.NextUpstream{Error: true}, "GET /slow", 504, "", 1, 0},
-		{conf.NextUpstream{}, "GET /503", 503, "first", 1, 0},
-		{conf.NextUpstream{Statuses: []int{503}}, "GET /503", 200, "second", 1, 1},
-		{conf.NextUpstream{Statuses: []int{503}}, "POST /503", 503, "first", 1, 0},
-		{conf.NextUpstream{Statuses: []int{503}, Tries: 1}, "GET /503", 503, "first", 1, 0},
-	} {
-		method, path, _ := strings.Cut(test.line, " ")
-		timeout, attempt := maxWait, func(t testing.TB, try func() error) {
-			if err := try(); err != nil {
-				t.Error(err)
-			}
-		}
-		if path == "/slow" { // on a busy machine both servers may be
-			timeout, attempt = 300*time.Millisecond, testkit.Try
-		}
-		attempt(t, func() error {
-			var received [2]atomic.Int64
-			var servers []conf.Server
-			for i := range received {
-				servers = append(servers, conf.Server{Addr: serve(t, func(w http.ResponseWriter, r *http.Request) {
-					received[i].Add(1)
-					reply(i, w, r)
-				})})
-			}
-			c := proxyTo(conf.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
-			c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
-			a := serveHandler(t, newFront(t, c, quiet()))
-			got := a.do(method, path, strings.NewReader(strings.Repeat("x", 100)))
-			if test.body == "" {
-				got.body = ""
-			}
-			if received[0].Load() > test.first || received[1].Load() > test.other {
-				t.Errorf("%+v %s: received %d and %d", test.next, test.line, received[0].Load(), received[1].Load())
-			}
-			if got.status != test.status || got.body != test.body || received[0].Load() != test.first ||
-				received[1].Load() != test.other {
-				return fmt.Errorf("%+v %s: %d %q, received %d and %d", test.next, test.line, got.status, got.body,
-					received[0].Load(), received[1].Load())
-			}
-			return nil
-		})
 	}
 }
 
@@ -175,9 +85,7 @@ func TestTrailersAndHintsAreForwarded(t *testing.T) {
 		hints := []string{}
 		r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
 		resp, err := a.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" ||
@@ -295,25 +203,5 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 		if got.status != 504 || time.Since(began) >= maxWait {
 			t.Errorf("streamed %v: %d after %v", stream, got.status, time.Since(began))
 		}
-	}
-}
-
-// An Idempotency-Key of the client does not make a request repeatable: only the Config does.
-func TestIdempotencyKeyAllowsNoRetry(t *testing.T) {
-	received := make(chan bool, 2)
-	var servers []conf.Server
-	for range 2 {
-		servers = append(servers, conf.Server{Addr: rawUpstream(t, func(nc net.Conn) {
-			if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-				received <- true
-			}
-		})})
-	}
-	c := proxyTo(conf.Proxy{To: "up"})
-	c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	if got := a.do("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 ||
-		len(received) != 1 {
-		t.Errorf("%d, received %d times", got.status, len(received))
 	}
 }

@@ -90,9 +90,7 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 			for _, n := range []int{0, 1, 8191, 8192, 32 << 10, 32<<10 + 1, 200_000, 3 << 20} {
 				for _, known := range []string{"", "&known=1"} {
 					resp, err := a.client.Get(fmt.Sprintf("http://x/?n=%d%s", n, known))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if n > 1<<20 {
 						time.Sleep(20 * time.Millisecond) // a slow client
 					}
@@ -117,9 +115,7 @@ func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 	})
 	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
 	resp, err := a.client.Get("http://x/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	select {
 	case ok := <-done:
@@ -131,39 +127,6 @@ func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 	}
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != pattern(n) {
 		t.Errorf("%d bytes, %v", len(b), err)
-	}
-}
-
-// With Stream data is forwarded at once.
-func TestStreamForwardsAtOnce(t *testing.T) {
-	next := make(chan bool)
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/asked" {
-			w.Header().Set("X-Accel-Buffering", "no")
-		}
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			_ = http.NewResponseController(w).Flush()
-			<-next
-		}
-	})
-	c := oneHost(conf.Location{Path: "/asked", Proxy: &conf.Proxy{To: conf.Text(to)}},
-		conf.Location{Path: "/stream", Proxy: &conf.Proxy{To: conf.Text(to), Stream: true}})
-	a := serveHandler(t, newFront(t, c, quiet()))
-	for _, path := range []string{"/asked", "/stream"} {
-		resp, err := a.client.Get("http://x" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, 100)
-		for i := range 3 {
-			n, err := resp.Body.Read(b)
-			if want := fmt.Sprintf("data: %d\n\n", i); string(b[:n]) != want || err != nil {
-				t.Errorf("%s: %q %v, want %q", path, b[:n], err, want)
-			}
-			next <- true
-		}
-		resp.Body.Close()
 	}
 }
 

@@ -82,14 +82,10 @@ func TestCacheKeySeparatesHosts(t *testing.T) {
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
 	r, err := http.NewRequest("GET", "http://front.test/x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Host = "other.test"
 	resp, err := a.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	if resp.Header.Get("X-Cache") != "MISS" {
 		t.Errorf("another host got %s", resp.Header.Get("X-Cache"))
@@ -126,13 +122,9 @@ func TestVaryByHostSeparatesHosts(t *testing.T) {
 	for i, state := range []string{"MISS", "HIT"} {
 		a.get("/x").want(t, state, 200, "1 front.test /x")
 		r, err := http.NewRequest("GET", "http://other.test/x", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := a.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if string(body) != "2 other.test /x" || err != nil || resp.Header.Get("X-Cache") != state {
@@ -266,9 +258,7 @@ func TestCacheOutlivesReload(t *testing.T) {
 	a := serveHandler(t, h)
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
-	if err := h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)))
 	a.get("/x").want(t, "HIT", 200, body)
 	small := config
 	small.MaxBytes = 1
@@ -276,9 +266,7 @@ func TestCacheOutlivesReload(t *testing.T) {
 		t.Fatal("a key of nothing was taken")
 	}
 	a.get("/x").want(t, "HIT", 200, body)
-	if err := h.Reload(cached(to, conf.ProxyCache{}, small)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Reload(cached(to, conf.ProxyCache{}, small)))
 	r := a.get("/x")
 	for late := time.Now().Add(maxWait); r.header.Get("X-Cache") == "HIT" && time.Now().Before(late); r = a.get("/x") {
 		// what is still being written to disk is removed after that
@@ -296,9 +284,7 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	files := func() int {
 		names, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(names)
 	}
 	// one, and the directory of temporary files

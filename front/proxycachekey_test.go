@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
-	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // guarded is an upstream that redirects clients with a cookie to a protected path, and responds
@@ -46,33 +45,6 @@ func TestAccelRedirectIsNotStored(t *testing.T) {
 				t.Errorf("%s: without a cookie: %d %q, want 403", name, got.status, got.body)
 			}
 		}
-	}
-}
-
-// The same over FastCGI.
-func TestFastCGIAccelRedirectIsNotStored(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		params, _, _, err := readApplication(nc)
-		if err != nil {
-			return
-		}
-		text := "Status: 403\n\nno"
-		if params["HTTP_COOKIE"] != "" {
-			text = "X-Accel-Redirect: /protected/x\nCache-Control: max-age=60\n\n"
-		}
-		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
-		_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
-	})
-	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi"
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/protected/", Internal: true,
-		Steps: []conf.Step{conf.Return{Status: 200, Text: "secret"}}})
-	a := serveHandler(t, newFront(t, c, quiet()))
-	if got := a.get("/x", "Cookie", "session=1"); got.body != "secret" {
-		t.Errorf("with a cookie: %d %q", got.status, got.body)
-	}
-	if got := a.get("/x"); got.status != 403 {
-		t.Errorf("without a cookie: %d %q, want 403", got.status, got.body)
 	}
 }
 
@@ -194,9 +166,7 @@ func TestTunnelWorksWithCache(t *testing.T) {
 	t.Cleanup(server.Close)
 	for range 2 {
 		nc, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer nc.Close()
 		fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: front.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 		br := bufio.NewReader(nc)

@@ -156,9 +156,7 @@ func TestFastCGIOverUnixSockets(t *testing.T) {
 	for _, name := range []string{"s", "a+b:9", "a%20b"} {
 		path := shortDir(t) + "/" + name
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		served := make(chan error, 1)
 		go func() {
 			nc, err := l.Accept()

@@ -155,21 +155,24 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 	}
 }
 
-// Trailer fields that were not announced do not drop the head, and pass themselves.
+// Trailer fields pass, announced or not, and do not drop the head that passes as it was received.
 func TestRawHeadsHaveTrailers(t *testing.T) {
 	to := keptUpstream(t)
-	us := serveByTare(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Version: "1.1",
-		CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}), quiet()))
-	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nSet-Cookie: a=b; path=/u/\r\n\r\n"
-	for _, text := range []string{head + "2\r\nhi\r\n0\r\nX-T: t\r\n\r\n", head + "0\r\nx-t: t\r\n\r\n",
-		head + strings.Repeat("4000\r\n"+strings.Repeat("x", 0x4000)+"\r\n", 9) + "0\r\nX-T: t\r\n\r\n"} {
-		resp, err := us.client.Get("http://front.test/?" + url.QueryEscape(text))
-		must(t, err)
-		_, err = io.Copy(io.Discard, resp.Body)
-		must(t, err)
-		if resp.Header.Get("X-A") != "1" || !slices.Equal(resp.Header["Set-Cookie"], []string{"a=b; path=/v/"}) ||
-			resp.Trailer.Get("X-T") != "t" {
-			t.Errorf("%v, trailer %v", resp.Header, resp.Trailer)
+	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nSet-Cookie: a=b; path=/u/\r\n"
+	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
+		us := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Version: "1.1",
+			CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}), quiet()))
+		for _, text := range []string{head + "\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n", head + "\r\n0\r\nx-t: t\r\n\r\n",
+			head + "Trailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n",
+			head + "\r\n" + strings.Repeat("4000\r\n"+strings.Repeat("x", 0x4000)+"\r\n", 9) + "0\r\nX-T: t\r\n\r\n"} {
+			resp, err := us.client.Get("http://front.test/?" + url.QueryEscape(text))
+			must(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			must(t, err)
+			if resp.Header.Get("X-A") != "1" || !slices.Equal(resp.Header["Set-Cookie"], []string{"a=b; path=/v/"}) ||
+				resp.Trailer.Get("X-T") != "t" {
+				t.Errorf("%v, trailer %v", resp.Header, resp.Trailer)
+			}
 		}
 	}
 }

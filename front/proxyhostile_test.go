@@ -25,9 +25,7 @@ import (
 func rawUpstream(t testing.TB, f func(nc net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -217,32 +215,6 @@ func TestSilentUpstreamsTimeOut(t *testing.T) {
 	}
 }
 
-// A server that sends something now and then does not time out, however long it takes.
-func TestSlowUpstreamDoesNotTimeOut(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		if readHead(nc) != nil {
-			return
-		}
-		for _, piece := range strings.SplitAfter("HTTP/1.1 200 OK\r\n|Content-Length: 4\r\n|\r\n|a|b|c|d", "|") {
-			io.WriteString(nc, strings.TrimSuffix(piece, "|"))
-			time.Sleep(60 * time.Millisecond)
-		}
-	})
-	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t,
-			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
-		// In nginx each read of the head restarts the timeout. Here the timeout is for the whole
-		// head.
-		testkit.Try(t, func() error { // on a busy machine a pause may be longer than intended
-			resp, body, err := fetch(a, "/")
-			if err != nil || resp.StatusCode != 200 || body != "abcd" {
-				return fmt.Errorf("%v %q %w", resp, body, err)
-			}
-			return nil
-		})
-	}
-}
-
 // Requests continue while two servers restart in turns: repeatable requests never fail, and others
 // are never repeated.
 func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
@@ -329,9 +301,7 @@ func (r *restarting) start() {
 			break
 		}
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	must(r.t, err)
 	r.addr = l.Addr().String()
 	r.server = &http.Server{Handler: r.handler}
 	go r.server.Serve(l)
@@ -392,24 +362,5 @@ func TestPanicReleasesServer(t *testing.T) {
 		if h.ServeHTTP(w, httptest.NewRequest("GET", "/ok", nil)); w.Code != 200 {
 			t.Errorf("after %s: %d", path, w.Code)
 		}
-	}
-}
-
-// Announced and unannounced trailer fields are forwarded.
-func TestUnannouncedTrailersAreForwarded(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			io.WriteString(nc, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2\r\nhi\r\n0\r\nX-A: a\r\nX-B: b\r\n\r\n")
-		}
-	})
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Stream: true}), quiet()))
-	resp, err := a.client.Get("http://x/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); string(b) != "hi" || err != nil || resp.Trailer.Get("X-A") != "a" ||
-		resp.Trailer.Get("X-B") != "b" {
-		t.Errorf("%q %v %v", b, err, resp.Trailer)
 	}
 }

@@ -69,15 +69,11 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer ws.CloseNow()
 			ws.SetReadLimit(1 << 20)
 			for _, n := range []int{0, 1, 1000, 200_000} {
-				if err := ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))); err != nil {
-					t.Fatal(err)
-				}
+				must(t, ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))))
 				if _, b, err := ws.Read(ctx); err != nil || string(b) != pattern(n) {
 					t.Fatalf("%d: %d bytes, %v", n, len(b), err)
 				}
@@ -117,9 +113,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 		defer cancel()
 		ws, _, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer ws.CloseNow()
 		waiting := make(chan error, 1)
 		go func() {
@@ -169,17 +163,13 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 		serveHandler(t, newFront(t, proxyTo(short), quiet()))
 	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
 		nc, err := net.Dial("unix", a.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { nc.Close() })
 		_ = nc.SetDeadline(time.Now().Add(maxWait))
 		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)
 		br := bufio.NewReader(nc)
 		resp, err := http.ReadResponse(br, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return resp, br
 	}
 	line(long, "/200", "h2c")
@@ -341,9 +331,7 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]"} {
 		path := shortDir(t) + "/" + name
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
 		s.Start()
 		t.Cleanup(s.Close)
@@ -412,18 +400,14 @@ func TestReloadKeepsConnections(t *testing.T) {
 		return c
 	}
 	h, err := front.New(c(1), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 5 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != 200 {
 			t.Error(w.Code)
 		}
-		if err := h.Reload(c(i + 2)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Reload(c(i+2)))
 	}
 	if len(conns) != 1 {
 		t.Errorf("%d connections for one server", len(conns))

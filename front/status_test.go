@@ -28,9 +28,7 @@ func TestStubStatusIsNginxs(t *testing.T) {
 	defer server.Close()
 	get := func() string {
 		resp, err := http.Get(server.URL + "/status")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer resp.Body.Close()
 		b, err := io.ReadAll(resp.Body)
 		if err != nil || resp.Header.Get("Content-Type") != "text/plain" {
@@ -179,9 +177,7 @@ func TestMetricsCountRequests(t *testing.T) {
 		resp.Body.Close()
 		t.Error("444 has a response")
 	}
-	if err := h.Reload(c); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Reload(c))
 	page := us.get("/metrics")
 	if page.header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
 		t.Error(page.header)

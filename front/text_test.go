@@ -53,9 +53,7 @@ func FuzzText(f *testing.F) {
 // Subrequests use the budget of their request.
 func TestSubrequestsShareTheBudget(t *testing.T) {
 	p, err := newPattern(`^(?=(a+)+$)`, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x := &exchange{}
 	sub := &exchange{parent: x}
 	if p.match(sub, strings.Repeat("a", 100)+"b") || !sub.regexTimedOut || x.regexes.Used < pcre.MatchLimit {
@@ -71,9 +69,7 @@ func TestSubrequestsShareTheBudget(t *testing.T) {
 func TestSimpleRegexDoesNotAllocate(t *testing.T) {
 	testkit.NoRace(t, "pools lose some of what they are given")
 	p, err := newPattern(`\.(?:css|js)$`, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x := &exchange{}
 	if n := testkit.Allocs(100, func() { p.match(x, "/static/site.css") }); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -102,9 +98,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}
 		p, err := compile(config, &options{}, newState(all), all)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if p.needs != want {
 			t.Errorf("%s: needs %b, want %b", text, p.needs, want)
 		}

@@ -8,19 +8,17 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go/http3"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // post sends a request whose response is an echo.
 func post(t *testing.T, c *http3.Transport, addr string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+addr, strings.NewReader("text"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp, err := c.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp.Body.Close()
 }
 

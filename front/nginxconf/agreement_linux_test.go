@@ -73,16 +73,12 @@ func TestParseAcceptsWhatNginxAccepts(t *testing.T) {
 	writeAll(t, dir)
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a"}})
 	for name, b := range map[string][]byte{"c.pem": cert, "c.key": key} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	for _, c := range slices.Concat(lexerCases(), directiveCases(), routingCases(), dataCases(), upstreamCases(),
 		listenCases(), unusedCases()) {
 		conf := filepath.Join(dir, "nginx.conf")
-		if err := os.WriteFile(conf, []byte(c.wrapped(dir)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(conf, []byte(c.wrapped(dir)), 0o600))
 		output, theirs := tried(t, tool, dir, conf)
 		_, ours := Parse(conf, Options{Prefix: dir})
 		if want := c.verdict == both || c.verdict == stricter; (theirs == nil) != want {
@@ -123,12 +119,8 @@ func writeAll(t *testing.T, dir string) {
 		"loop.conf": "include loop.conf;",
 	} {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 }
 

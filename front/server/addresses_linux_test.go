@@ -42,9 +42,7 @@ func newAddressed(t *testing.T) *addressed {
 		s.port6 = freePort(t, "tcp6")
 	}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
-	if err := os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600))
 	return s
 }
 
@@ -75,9 +73,7 @@ http {
 `
 	name := filepath.Join(s.dir, "nginx.conf")
 	text := strings.NewReplacer("DIR", s.dir, "PORT6", s.port6, "PORT", s.port).Replace(preamble + servers + "\n}\n")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -112,9 +108,7 @@ func (s *addressed) dial(host, before string) net.Conn {
 		port = s.port6
 	}
 	c, err := net.Dial("tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, before)
 	return c
@@ -225,9 +219,7 @@ func TestAddressesHaveTheirOwnProperties(t *testing.T) {
 func (s *addressed) reload(servers string) {
 	s.Helper()
 	s.configure(servers)
-	if err := s.server.Reload(); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, s.server.Reload())
 }
 
 // A connection that is older than a reload has not the properties that its address has now. Its

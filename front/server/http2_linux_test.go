@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -35,15 +36,11 @@ http {
 // serveHTTP2 serves a configuration by real nginx, or by a Server, and returns the socket.
 func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	name, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "s")
 	content := strings.ReplaceAll(fmt.Sprintf(http2Conf, directives), "DIR", dir)
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))
 	if byNginx {
 		tool := programs.Nginx(t)
 		programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-p", dir, "-c", name,
@@ -70,9 +67,7 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 // status of the response, or 0 if the server ends the connection.
 func requestHTTP2(t *testing.T, socket string, values ...string) (settings map[http2.SettingID]uint32, status int) {
 	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, http2.ClientPreface)
@@ -93,9 +88,7 @@ func requestHTTP2(t *testing.T, socket string, values ...string) (settings map[h
 	settings = make(map[http2.SettingID]uint32)
 	for {
 		frame, err := f.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		switch frame := frame.(type) {
 		case *http2.SettingsFrame:
 			_ = frame.ForeachSetting(func(s http2.Setting) error {
@@ -181,9 +174,7 @@ func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
 // statusOf sends a request of HTTP/1 to the socket "one" beside another, and returns the status.
 func statusOf(t *testing.T, socket, request string) string {
 	c, err := net.Dial("unix", filepath.Join(filepath.Dir(socket), "one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, request)

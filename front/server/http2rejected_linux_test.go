@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
@@ -55,9 +56,7 @@ func rejectedHeads() []rejectedHead {
 func sendHead(t *testing.T, socket string, h rejectedHead) {
 	t.Helper()
 	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(upgrades.Patience))
 	_, _ = io.WriteString(c, http2.ClientPreface)

@@ -22,14 +22,10 @@ import (
 // request arrives together with the header.
 func TestProxyProtocolSetsAddress(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
-	if err := os.WriteFile(filepath.Join(dir, "key"), append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "key"), append(cert, key...), 0o600))
 	name := filepath.Join(dir, "nginx.conf")
 	content := strings.ReplaceAll(`events {}
 		http {
@@ -40,9 +36,7 @@ func TestProxyProtocolSetsAddress(t *testing.T) {
 				return 200 $remote_addr;
 			}
 		}`, "DIR", dir)
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))
 	ready, ended := make(chan struct{}, 1), make(chan error, 1)
 	s := server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: dir}}, server.Options{
 		Stdout: io.Discard, Stderr: io.Discard, NoSignals: true, Ready: func() { ready <- struct{}{} },
@@ -58,9 +52,7 @@ func TestProxyProtocolSetsAddress(t *testing.T) {
 	}
 	for i, socket := range []string{"plain", "secure", "plain", "secure"} {
 		c, err := net.Dial("unix", filepath.Join(dir, socket))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		c.SetDeadline(time.Now().Add(time.Minute))
 		address := fmt.Sprintf("192.0.2.%d", i+1)
 		const request = "GET / HTTP/1.0\r\n\r\n"

@@ -45,9 +45,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	dir := t.TempDir()
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return l
 	}
 	upstream := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -64,9 +62,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 		if i%10 == 9 {
 			config = strings.Replace(config, dir+"/access", dir+"/missing/access", 1)
 		}
-		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(config), 0o600))
 	}
 	write(0)
 	ready := make(chan struct{}, 1)
@@ -89,9 +85,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 			}
 			for _, path := range []string{"/", "/c", "/n", "/v", "/t"} {
 				resp, err := client.Get("http://" + front.Addr().String() + path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				resp.Body.Close()
 			}
 		}
@@ -123,9 +117,7 @@ func usage(t *testing.T) [3]int64 {
 	runtime.GC()
 	runtime.GC()
 	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return [3]int64{int64(runtime.NumGoroutine()), int64(len(files)), int64(m.HeapAlloc)}

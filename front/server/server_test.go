@@ -27,9 +27,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 		t.Errorf("%s: %q, want HTTP/2 and %q", resp.Proto, body, "first")
 	}
 	p.configure("return 200 second;")
-	if err := p.server.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.server.Reload())
 	if _, body := p.get("/"); body != "second" {
 		t.Errorf("after the reload %q", body)
 	}
@@ -75,16 +73,12 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 // A Run that fails leaves no socket.
 func TestFailedRunLeavesNothing(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer taken.Close()
 	dir := t.TempDir()
 	path, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "socket")
 	content := fmt.Sprintf("events {}\nhttp { server { listen unix:%s; listen %s; } }\n", socket, taken.Addr())
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
 	if err := server.Run(t.Context(), server.File{Path: path}, options); err == nil {
 		t.Fatal("no error, although an address is in use")
@@ -106,9 +100,7 @@ func TestCheckFindsMissingFolders(t *testing.T) {
 	} {
 		for _, dir := range []string{t.TempDir(), "."} {
 			path, log := filepath.Join(t.TempDir(), "nginx.conf"), new(testkit.Log)
-			if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
 			err := server.Check(server.File{Path: path}, server.Options{Stdout: log, Stderr: log, NoSignals: true})
 			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), line) {
 				t.Errorf("%s: %v", text, err)
@@ -133,17 +125,13 @@ type program struct {
 
 func start(t *testing.T, location string) *program {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir := t.TempDir()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	p := &program{T: t, addr: l.Addr().String(), conf: filepath.Join(dir, "nginx.conf"),
 		key: filepath.Join(dir, "localhost.pem"), begun: make(chan struct{}), finish: make(chan struct{}),
 		ended: make(chan error, 1)}
-	if err := os.WriteFile(p.key, append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(p.key, append(cert, key...), 0o600))
 	p.configure(location)
 	p.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}}
@@ -189,9 +177,7 @@ http {
 		location /app { proxy_pass http://app; }
 	}
 }`, p.addr, p.key, p.key, directive)
-	if err := os.WriteFile(p.conf, []byte(content), 0o644); err != nil {
-		p.Fatal(err)
-	}
+	testkit.Must(p, os.WriteFile(p.conf, []byte(content), 0o644))
 }
 
 func (p *program) get(path string) (*http.Response, string) {

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // holding is a configuration whose requests never end by themselves. LOG changes.
@@ -69,26 +70,18 @@ func endless(w http.ResponseWriter, r *http.Request) {
 // requests wait for. At the end of the process websockets are logged, too.
 func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	behind, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	upstream := &http.Server{Handler: http.HandlerFunc(endless)}
 	go func() { _ = upstream.Serve(behind) }()
 	t.Cleanup(func() { upstream.Close() })
-	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 64<<20), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 64<<20), 0o644))
 	path := filepath.Join(dir, "nginx.conf")
 	configure := func(log string) {
 		text := strings.NewReplacer("DIR", dir, "UPSTREAM", behind.Addr().String(), "LOG", log).Replace(holding)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	configure("before.log")
 	ready, ended := make(chan struct{}, 2), make(chan error, 1)
@@ -101,9 +94,7 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	clients := make(map[string]net.Conn)
 	begin := func(name, request, until string) {
 		c, err := net.Dial("unix", filepath.Join(dir, "s"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(c, request)
@@ -135,9 +126,7 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 		"\x00\x00\x05\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x00", "")
 	begin("/mirrored", "GET /mirrored"+host+"\r\n", "200") // the connections before it were accepted
 	configure("after.log")
-	if err := s.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Reload())
 	for name, c := range clients {
 		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
 			t.Errorf("%s: the connection is still open", name)

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
@@ -104,12 +105,8 @@ func TestSlowClientsHoldNothing(t *testing.T) {
 	app := &application{slots: make(chan struct{}, slots)}
 	s := &slowSite{newSiteWith(t, slowConf, time.Hour), app}
 	l, err := net.Listen("unix", s.Path("app"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(s.Path("app"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.Chmod(s.Path("app"), 0o777))
 	upstream := &http.Server{Handler: app}
 	go func() { _ = upstream.Serve(l) }()
 	t.Cleanup(func() {
@@ -184,14 +181,10 @@ func (s *slowSite) quick(when string) time.Duration {
 func (s *slowSite) memory() int64 {
 	s.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
 	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	return kb << 10
 }
 
@@ -200,9 +193,7 @@ func (s *slowSite) fileBytes() (sum int64) {
 	s.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", s.PID())
 	all, err := os.ReadDir(dir)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	for _, e := range all {
 		info, err := os.Stat(dir + "/" + e.Name())
 		name, _ := os.Readlink(dir + "/" + e.Name())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 	"github.com/tarehq/tare/upgrade"
 )
@@ -56,9 +57,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 		load.Requests.Load(), n, s.failed, canceled)
 	seen := make(map[string]bool)
 	file, err := os.Open(s.Path("access.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	lines, logged := bufio.NewScanner(file), int64(0)
 	for lines.Scan() {
@@ -164,17 +163,13 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 		{"program", 0o700, 0o755, "program: permission denied"},
 		{"", 0o755, 0o777, "permission denied (the user that serves must be able to replace the file)"},
 	} {
-		if err := os.Chmod(s.Path(c.name), c.mode); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Chmod(s.Path(c.name), c.mode))
 		s.Signal(s.PID(), syscall.SIGUSR2)
 		s.AwaitLog("upgrade: failed, this", i+1)
 		if !strings.Contains(s.Read("log"), c.want) {
 			t.Errorf("want %q in the log", c.want)
 		}
-		if err := os.Chmod(s.Path(c.name), c.good); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Chmod(s.Path(c.name), c.good))
 		load.More(50)
 	}
 	next := s.upgrade()
@@ -202,9 +197,7 @@ func (s *site) killHalfWay() {
 	s.Signal(s.Number("hangs"), syscall.SIGKILL)
 	s.AwaitLog("upgrade: failed, this", s.failed)
 	s.write("fault", "")
-	if err := os.Remove(s.Path("hangs")); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.Remove(s.Path("hangs")))
 }
 
 // A new process that is killed half way changes nothing.
@@ -227,9 +220,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	s := newSite(t, time.Hour)
 	pid := s.PID()
 	c, err := net.Dial("tcp", s.host+":8000")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
 	idle := &upgrades.RawClient{Network: "tcp", Address: s.host + ":8000"}
@@ -249,9 +240,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	s.Signal(pid, syscall.SIGQUIT)
 	fmt.Fprint(c, "cd")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := upgrades.CheckEcho(resp, "abcd"); err != nil || !resp.Close {
 		t.Errorf("%v, Connection: close %v", err, resp.Close)
 	}
@@ -306,9 +295,7 @@ func TestImpossibleUpgradesAreReported(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
 		Listeners: []net.Listener{l}, Upgrade: &upgrade.Options{}}

@@ -168,9 +168,7 @@ func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
 		NotBefore: now.Add(-65 * 24 * time.Hour), NotAfter: now.Add(25 * 24 * time.Hour)})
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
-	if err := os.WriteFile(name, append(cert, key...), fileMode); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, append(cert, key...), fileMode))
 	s.run(config, Config{})
 	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
 	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 1[45].h", 1)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -205,18 +206,14 @@ http {
 	}
 	b.WriteString("}}\n")
 	name := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(name, []byte(strings.ReplaceAll(b.String(), "DIR", dir)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(strings.ReplaceAll(b.String(), "DIR", dir)), 0o600))
 	programs.Start(t, "tcp", address, tool.Env, tool.Bin, "-p", dir, "-c", name)
 	return address
 }
 
 func startGateway(t *testing.T, origin string) (*cache.Cache, string) {
 	c, err := cache.New(conf.Cache{Name: "test", Dir: t.TempDir()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(c.Close)
 	g := &gateway{cache: c, rules: make(map[string]*cache.Rules), origin: origin}
 	for name, way := range policies() {
@@ -260,9 +257,7 @@ func TestCacheBehavesLikeNginx(t *testing.T) {
 func responseTo(t *testing.T, address, path, request string) string {
 	method, fields, _ := strings.Cut(request, " ")
 	r, err := http.NewRequest(method, "http://"+address+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.Header.Set("Accept-Encoding", "identity")
 	if fields != "" {
 		for name, values := range headerOf(strings.Split(fields, "|")...) {
@@ -270,14 +265,10 @@ func responseTo(t *testing.T, address, path, request string) string {
 		}
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if resp.StatusCode == http.StatusRequestedRangeNotSatisfiable {
 		b = nil
 	}

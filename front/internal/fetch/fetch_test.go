@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // caller records what a Request reports.
@@ -59,9 +60,7 @@ func request(t *testing.T, c *caller, next conf.NextUpstream, servers ...string)
 		config.Servers = append(config.Servers, conf.Server{Addr: addr})
 	}
 	peers, err := upstream.New(config, new(upstream.State), upstream.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	g := &fetch.Group{Name: "group", Peers: peers, Transport: fetch.NewTransport(fetch.KeepAliveOf(peers.Config()))}
 	t.Cleanup(g.Close)
 	r := &fetch.Request{
@@ -86,9 +85,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -157,9 +154,7 @@ func TestNextServerIsTried(t *testing.T) {
 func rawServer(t *testing.T, text string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {

@@ -143,7 +143,7 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	if event == fcgi.More {
 		return nil
 	}
-	return f.queueReply(b, event, p)
+	return f.reply(b, event, p)
 }
 
 func (f *codec) HasArrived(b *exchange.Body, whole bool) bool {

@@ -20,8 +20,8 @@ type codec struct {
 	fields  []http1.Field // of its head
 
 	// State of its body.
-	inBody  bool        // the current record belongs to the body
-	replies *replyQueue // nil until the first reply
+	inBody     bool // the current record belongs to the body
+	hasReplies bool // the output holds replies to records in the body
 
 	// recordStart is the offset in the output of the content of the record that the output ends
 	// in; 0 if no record is open.
@@ -46,7 +46,7 @@ func Protocol() exchange.Protocol {
 func (f *codec) Reset() {
 	f.trim()
 	f.request.Reset()
-	f.inBody, f.replies, f.recordStart = false, nil, 0
+	f.inBody, f.hasReplies, f.recordStart = false, false, 0
 }
 
 func (f *codec) trim() {
@@ -60,9 +60,6 @@ func (f *codec) trim() {
 
 func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	r := &f.request
-	if f.replies != nil { // to records in a body that was not read to its end
-		c.Out, f.replies = f.replies.appendTo(c.Out), nil
-	}
 	for {
 		event, err := r.Next(c.In[c.Next:c.End], c.Config.Limits.Bytes)
 		if err != nil {
@@ -236,13 +233,7 @@ func (f *codec) Data(w *exchange.Response, p []byte) error {
 	return c.WriteErr
 }
 
-func (f *codec) End(w *exchange.Response) {
-	c := w.Conn
-	f.endRequest(c)
-	if f.replies != nil {
-		c.Out = f.replies.appendTo(c.Out)
-	}
-}
+func (f *codec) End(w *exchange.Response) { f.endRequest(w.Conn) }
 
 // Flush implements exchange.Sink.
 func (f *codec) Flush(c *exchange.Conn) error {
