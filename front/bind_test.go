@@ -23,8 +23,7 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 	for name, p := range map[string]conf.Proxy{
 		"plain": {}, "host": {Header: []conf.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")},
 		"variables": {URI: text("/v$uri?x=$arg_x")},
-		"fields": {Header: []conf.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"},
-			{Name: "X-Same", Value: "same"}}},
+		"fields":    {Header: []conf.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"}, {Name: "X-Same", Value: "same"}}},
 		"method":    {Method: "POST", Body: text("new body")},
 		"no header": {NoHeader: true, Header: []conf.Field{{Name: "X-B", Value: "c"}}}, "no body": {NoBody: true},
 	} {
@@ -203,8 +202,7 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
 			CookiePaths: []conf.Replace{{From: "/a/", To: "/b/"}}},
 			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
-		conf.Location{Path: "/i/", Internal: true,
-			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
+		conf.Location{Path: "/i/", Internal: true, Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
 	for _, test := range []struct {

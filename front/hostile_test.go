@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Attacks that other servers were vulnerable to. The numbers are those of a list of such
@@ -115,20 +116,17 @@ func framingCases() []hostile {
 			"501|400", "", ""},
 		{"2", "chunked twice", "POST /x {R}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n" +
 			smuggled, "501|400", "", ""},
-		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|",
-			""},
+		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|", ""},
 		{"3", "chunked in HTTP/1.0",
 			"POST /x HTTP/1.0\r\nHost: front.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, "",
 			"POST /x|", ""},
 		{"4", "a length with a sign", "POST /x {R}Content-Length: +5\r\n{E}abcde", "400", "", ""},
 		{"4", "a length in hex", "POST /x {R}Content-Length: 0x5\r\n{E}abcde", "400", "", ""},
 		{"4", "a list of lengths", "POST /x {R}Content-Length: 5, 5\r\n{E}abcde", "400", "", ""},
-		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "",
-			""},
+		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "", ""},
 		{"5", "a chunk's size that does not fit",
 			"POST /x {R}Transfer-Encoding: chunked\r\n{E}10000000000000005\r\nabcde\r\n0\r\n\r\n", "400", "", ""},
-		{"6", "junk after a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400",
-			"", ""},
+		{"6", "junk after a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400", "", ""},
 		{"7, 8", "a space before the colon", "GET /x {R}X-A : b\r\n{E}", "400", "", ""},
 		{"8", "no name", "GET /x {R}: b\r\n{E}", "400", "", ""},
 		{"10", "a trailer", "POST /x {R}Transfer-Encoding: chunked\r\nTrailer: evil\r\n{E}1\r\na\r\n0\r\nEvil: 1\r\nX-Real-IP: 6.6.6.6\r\n\r\n", "200", "POST /x HTTP/1.1|Content-Length: 1|", ""},
@@ -142,10 +140,8 @@ func framingCases() []hostile {
 		{"16", "h2c", "GET /set/x {R}Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\r\n", "200", "GET /set/x|", ""},
 		{"17", "two hosts", "GET /x {R}Host: evil\r\n{E}", "400", "", ""},
 		{"17", "an empty host", "GET /x HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", "400", "", ""},
-		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "",
-			""},
-		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400",
-			"", ""},
+		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "", ""},
+		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400", "", ""},
 		{"17", "brackets", "GET /x HTTP/1.1\r\nHost: [::1]evil\r\nConnection: close\r\n\r\n", "400", "", ""},
 		{"17", "another host in the target", "GET http://other.test/x {R}{E}", "200", "GET /x HTTP/1.1|", ""},
 		{"17", "a fragment", "GET /x#/../private/y {R}{E}", "200", "GET /x HTTP/1.1|", ""},
@@ -156,8 +152,7 @@ func framingCases() []hostile {
 
 func injectionCases() []hostile {
 	return []hostile{
-		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "",
-			"Location: http://other.test/to%0D%0AEvil:x"},
+		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "", "Location: http://other.test/to%0D%0AEvil:x"},
 		{"18", "a line in a redirect to a path", "GET /to-self%0aEvil:x {R}{E}", "302", "", "/to-self%0AEvil:x"},
 		{"18", "a line in a rewritten redirect", "GET /rewritten%0d%0aEvil:x {R}{E}", "302", "",
 			"Location: http://other.test/%0D%0AEvil:x"},
@@ -266,7 +261,7 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 func TestHostileRequestsDoNoHarm(t *testing.T) {
 	noLeaks(t)
 	up := &hostileUpstream{}
-	addr, dir := hostileFront(t, rawUpstream(t, up.serve))
+	addr, dir := hostileFront(t, testkit.ServeTCP(t, up.serve))
 	for _, cases := range [][]hostile{framingCases(), injectionCases(), pathCases()} {
 		for _, c := range cases {
 			t.Run(c.faults+" "+c.name, func(t *testing.T) { c.test(t, addr, up) })
@@ -389,7 +384,7 @@ func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 // Attack 13: the client receives a response that the upstream sends before it has the whole body.
 func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 	noLeaks(t)
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if readHead(nc) == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly")
 			<-closedByPeer(nc)

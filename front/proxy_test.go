@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // echoed is what an upstream has received.
@@ -106,8 +107,7 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 	inner := conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("inner")}}
 	a := serveHandler(t, newFront(t, oneHost(conf.Location{
 		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("outer")},
-		Steps: []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"},
-			conf.If{Left: "$arg_x", Location: &inner}},
+		Steps:    []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"}, conf.If{Left: "$arg_x", Location: &inner}},
 		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
 	}), quiet()))
 	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
@@ -123,12 +123,11 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	uri := conf.Text("/x")
 	for name, p := range map[string]conf.Proxy{
 		"missing To": {}, "invalid protocol": {To: "127.0.0.1:1", Protocol: "ftp"}, "invalid port": {To: "127.0.0.1:0"},
-		"want 1.0, 1.1 or": {To: "127.0.0.1:1", Version: "3"},
-		"field name":       {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
-		"invalid value":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
-		"unknown variable": {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
-		"frames the request": {To: "127.0.0.1:1",
-			Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
+		"want 1.0, 1.1 or":      {To: "127.0.0.1:1", Version: "3"},
+		"field name":            {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
+		"invalid value":         {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
+		"unknown variable":      {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
+		"frames the request":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
 		"unsupported status":    {To: "127.0.0.1:1", Next: conf.NextUpstream{Statuses: []int{418}}},
 		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
 		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
@@ -150,9 +149,8 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	for name, u := range map[string][]conf.Upstream{
 		"duplicate upstream": {{Name: "a", Servers: []conf.Server{{Addr: "127.0.0.1"}}},
 			{Name: "A", Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"},
-			Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"no servers": {{Name: "a", Pos: "nginx.conf:7"}},
+		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"}, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
+		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
 		c := proxyTo(conf.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u
@@ -187,7 +185,7 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 // The timeout for reading the response does not depend on that for sending the request, which is
 // longer here.
 func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err == nil {
 			_, _ = io.Copy(io.Discard, r.Body)

@@ -1,18 +1,14 @@
 package front_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Bodies of all sizes arrive unchanged, with a length and without, buffered or streamed.
@@ -128,40 +124,4 @@ func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != pattern(n) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
-}
-
-// A body that is sent again after the server has closed a kept connection has the same timeouts,
-// and that for sending ends with it.
-func TestRepeatedBodyHasSameTimeouts(t *testing.T) {
-	// on a busy machine there may be a pause in sending
-	testkit.Try(t, func() error { return bodyAgain(t) })
-}
-
-func bodyAgain(t *testing.T) error {
-	var n atomic.Int64
-	to := rawUpstream(t, func(nc net.Conn) {
-		first := n.Add(1) == 1
-		br := bufio.NewReader(nc)
-		for i := 0; ; i++ {
-			r, err := http.ReadRequest(br)
-			if err != nil || first && i == 1 {
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			if !first {
-				time.Sleep(1200 * time.Millisecond)
-			}
-			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-		}
-	})
-	c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}},
-		SendTimeout: 800 * time.Millisecond})
-	c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: -1} // more than sockets buffer
-	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2, Servers: []conf.Server{{Addr: to}}}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	a.get("/")
-	if got := a.do("GET", "/", strings.NewReader(strings.Repeat("x", 8<<20))); got.status != 200 || n.Load() != 2 {
-		return fmt.Errorf("%d, %d connections", got.status, n.Load())
-	}
-	return nil
 }

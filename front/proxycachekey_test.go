@@ -6,11 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // guarded is an upstream that redirects clients with a cookie to a protected path, and responds
@@ -151,31 +152,38 @@ func TestCacheKeyHasBody(t *testing.T) {
 	}
 }
 
-// A tunnel works in a location with a cache.
+// A tunnel works in a location with a cache, to a server and to a bound handler.
 func TestTunnelWorksWithCache(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc,
-				"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
+	const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst"
+	server := testkit.ServeTCP(t, func(nc net.Conn) {
+		if readHead(nc) == nil {
+			_, _ = io.WriteString(nc, switched)
 		}
 	})
-	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"},
-		{Name: "Connection", Value: "upgrade"}}
-	server := httptest.NewServer(newFront(t, c, quiet()))
-	t.Cleanup(server.Close)
-	for range 2 {
-		nc, err := net.Dial("tcp", server.Listener.Addr().String())
+	bound := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		nc, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer nc.Close()
+		_, _ = io.WriteString(nc, switched)
+	})
+	for _, to := range []string{server, server, "app"} {
+		c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
+		p := c.Hosts[0].Locations[0].Proxy
+		p.Version, p.Header = "1.1", upgrading(to).Header
+		nc, err := net.Dial("unix", serveHandler(t, newFront(t, c, quiet(), front.Bind("app", bound))).socket)
 		must(t, err)
 		defer nc.Close()
 		fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: front.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 		br := bufio.NewReader(nc)
 		resp, err := http.ReadResponse(br, nil)
 		if err != nil || resp.StatusCode != 101 {
-			t.Fatalf("%+v, %v", resp, err)
+			t.Fatalf("%s: %+v, %v", to, resp, err)
 		}
 		if b, err := io.ReadAll(br); string(b) != "first" {
-			t.Errorf("%q, %v", b, err)
+			t.Errorf("%s: %q, %v", to, b, err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -35,7 +36,7 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 		return "body"
 	}
 	find := func(path string) string { return heads[strings.Trim(path, "/")] }
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return
@@ -46,7 +47,7 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 			io.WriteString(nc, body(head))
 		}
 	})
-	application := rawUpstream(t, func(nc net.Conn) {
+	application := testkit.ServeTCP(t, func(nc net.Conn) {
 		params, _, _, err := readApplication(nc)
 		if err != nil {
 			return

@@ -15,12 +15,13 @@ import (
 	"unsafe"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // keptUpstream is an upstream whose connections stay open. It sends what a request's query is.
 func keptUpstream(t testing.TB) (to string) {
-	return rawUpstream(t, func(nc net.Conn) {
+	return testkit.ServeTCP(t, func(nc net.Conn) {
 		for in := bufio.NewReader(nc); ; {
 			r, err := http.ReadRequest(in)
 			if err != nil {
@@ -128,7 +129,7 @@ func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field) { w.raw 
 
 // A request's body that turns out to be too long replaces a response whose head was about to pass.
 func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: 1\r\n\r\n")
 			_, _ = io.Copy(io.Discard, nc)

@@ -99,14 +99,12 @@ func TestPHPApplicationIsServed(t *testing.T) {
 	programs.Start(t, "unix", socket, env, path, "-R", "-n", "-F", "-y", filepath.Join(dir, "conf"), "-p", dir)
 	params := []conf.Param{
 		{Name: "SCRIPT_FILENAME", Value: "$document_root$fastcgi_script_name"},
-		{Name: "SCRIPT_NAME", Value: "$fastcgi_script_name"}, {Name: "PATH_INFO", Value: "$fastcgi_path_info",
-			IfNotEmpty: true},
+		{Name: "SCRIPT_NAME", Value: "$fastcgi_script_name"}, {Name: "PATH_INFO", Value: "$fastcgi_path_info", IfNotEmpty: true},
 		{Name: "REQUEST_URI", Value: "$request_uri"}, {Name: "QUERY_STRING", Value: "$query_string"},
 		{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "CONTENT_TYPE", Value: "$content_type"},
 		{Name: "CONTENT_LENGTH", Value: "$content_length"}, {Name: "SERVER_PROTOCOL", Value: "$server_protocol"},
 	}
-	settings := conf.Settings{Files: conf.Files{Root: conf.Text(root), Index: []conf.Text{"index.php"}},
-		MaxBody: -1}
+	settings := conf.Settings{Files: conf.Files{Root: conf.Text(root), Index: []conf.Text{"index.php"}}, MaxBody: -1}
 	pass := conf.Proxy{To: conf.Text("unix:" + socket), Protocol: "fastcgi", Params: params,
 		SplitPath: `^(.+\.php)(/.+)$`, ParamIndex: "index.php"}
 	a := serveHandler(t, newFront(t, oneHost(

@@ -91,9 +91,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 		"$uri": 0, "$request_time": needsStartTime, "$connection_time": needsConnection,
 		"$counted": needsCounts, "$any_a": needsAnyResponse, "$mapped": needsStartTime,
 	} {
-		config := &conf.Config{
-			Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200, Text: text}}}},
-		}
+		config := &conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200, Text: text}}}}}
 		if text == "$mapped" {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}

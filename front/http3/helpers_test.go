@@ -155,9 +155,5 @@ func (s *site) getFrom(c *http.Client, addr, path string) string {
 // eventually waits until a condition holds.
 func (s *site) eventually(what string, holds func() bool) {
 	s.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("%s: not after %v", what, patience)
-		}
-	}
+	testkit.WaitFor(s, what, holds)
 }

@@ -61,11 +61,7 @@ func TestIdleConnectionIsRetiredFirst(t *testing.T) {
 	addr := s.conn.LocalAddr().String()
 	post(t, client, addr)
 	c := s.one(t)
-	for end := time.Now().Add(time.Minute); c.state(false).requests > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the request does not end")
-		}
-	}
+	testkit.WaitFor(t, "the end of the request", func() bool { return c.state(false).requests == 0 })
 	c.endIdle()
 	if state := c.state(true); state.isRetired || state.isClosed {
 		t.Error("a connection is retired although a request has just ended")

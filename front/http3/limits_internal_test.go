@@ -81,13 +81,10 @@ func TestConnectionsAreLimited(t *testing.T) {
 		t.Errorf("one connection too many: %v", err)
 	}
 	_ = first.CloseWithError(0, "")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, err := dial(t, s.conn.LocalAddr()); err == nil {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("after the end of a connection: %v", err)
-		}
-	}
+	testkit.WaitFor(t, "the end of a connection", func() bool {
+		_, err := dial(t, s.conn.LocalAddr())
+		return err == nil
+	})
 }
 
 // With many handshakes in progress clients must prove their address.

@@ -46,6 +46,7 @@ func (p *passedFiles) OnHandover(stop, _ func()) (remove func()) {
 // A server whose address was removed goes on forwarding until the older process has ended. One that
 // stops does not wait for it.
 func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	files, conn := &passedFiles{t: t}, listenUDP(t)
 	old := start(t, files, conn)

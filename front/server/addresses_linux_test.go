@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -80,24 +78,7 @@ http {
 // serve serves the configuration by tare.
 func (s *addressed) serve(servers string) {
 	s.Helper()
-	name, ready, ended := s.configure(servers), make(chan struct{}, 1), make(chan error, 1)
-	s.server = server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: s.dir}}, server.Options{
-		Stdout: io.Discard, Stderr: io.Discard, NoSignals: true, Ready: func() {
-			select {
-			case ready <- struct{}{}:
-			default:
-			}
-		},
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- s.server.Run(ctx) }()
-	s.Cleanup(cancel)
-	select {
-	case <-ready:
-		s.Cleanup(func() { cancel(); <-ended })
-	case err := <-ended:
-		s.Fatal(err)
-	}
+	s.server, _ = run(s, s.configure(servers), server.Options{})
 }
 
 // dial connects to an address, and sends before.

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -16,7 +15,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -47,19 +45,7 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 			"-e", filepath.Join(dir, "error.log"))
 		return socket
 	}
-	ready, ended := make(chan struct{}, 1), make(chan error, 1)
-	s := server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: dir}}, server.Options{
-		Stdout: io.Discard, Stderr: io.Discard, NoSignals: true, Ready: func() { ready <- struct{}{} },
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(cancel)
-	select {
-	case <-ready:
-		t.Cleanup(func() { cancel(); <-ended })
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	run(t, name, server.Options{})
 	return socket
 }
 

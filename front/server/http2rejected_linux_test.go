@@ -112,13 +112,11 @@ func TestRejectedHTTP2RequestsAreLoggedAsByNginx(t *testing.T) {
 			}
 		}
 		var got []string
-		for end := time.Now().Add(upgrades.Patience); ; time.Sleep(time.Millisecond) {
+		testkit.WaitFor(t, "the lines", func() bool {
 			b, _ := os.ReadFile(filepath.Join(dir, "access.log"))
 			got = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-			if len(got) >= len(want) || time.Now().After(end) {
-				break
-			}
-		}
+			return len(got) >= len(want)
+		})
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -35,13 +34,8 @@ func TestReloadReopensRenamedLogs(t *testing.T) {
 // awaitText waits until a file contains a text.
 func awaitText(t *testing.T, name, text string) {
 	t.Helper()
-	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		b, err := os.ReadFile(name)
-		if strings.Contains(string(b), text) {
-			return
-		}
-		if time.Now().After(late) {
-			t.Fatalf("%s: %q, %v: no %q", name, b, err, text)
-		}
-	}
+	testkit.WaitFor(t, text+" in "+name, func() bool {
+		b, _ := os.ReadFile(name) // it may not exist yet
+		return strings.Contains(string(b), text)
+	})
 }

@@ -46,11 +46,7 @@ func TestReloadAppliesOrReportsSettings(t *testing.T) {
 		testkit.Must(t, os.WriteFile(path, []byte(strings.Replace(text, "ADDR", l.Addr().String(), 1)), 0o600))
 	}
 	configure("", "")
-	ready, ended := make(chan struct{}, 10), make(chan error, 1)
-	s := server.New(server.File{Path: path}, server.Options{Stdout: log, Stderr: log, NoSignals: true,
-		Listeners: []net.Listener{l}, Ready: func() { ready <- struct{}{} }})
-	go func() { ended <- s.Run(t.Context()) }()
-	<-ready
+	s, ended := run(t, path, server.Options{Stdout: log, Stderr: log, Listeners: []net.Listener{l}})
 	for _, c := range []struct {
 		main, parameters          string
 		backlog, reusePort, procs int

@@ -120,7 +120,7 @@ type program struct {
 	conf, key     string // files
 	client        *http.Client
 	begun, finish chan struct{} // of the bound handler
-	ended         chan error    // receives the result of Run, and is closed
+	ended         <-chan error  // the result of Run
 }
 
 func start(t *testing.T, location string) *program {
@@ -129,8 +129,7 @@ func start(t *testing.T, location string) *program {
 	dir := t.TempDir()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	p := &program{T: t, addr: l.Addr().String(), conf: filepath.Join(dir, "nginx.conf"),
-		key: filepath.Join(dir, "localhost.pem"), begun: make(chan struct{}), finish: make(chan struct{}),
-		ended: make(chan error, 1)}
+		key: filepath.Join(dir, "localhost.pem"), begun: make(chan struct{}), finish: make(chan struct{})}
 	testkit.Must(t, os.WriteFile(p.key, append(cert, key...), 0o600))
 	p.configure(location)
 	p.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
@@ -140,26 +139,41 @@ func start(t *testing.T, location string) *program {
 		<-p.finish
 		io.WriteString(w, "from the program")
 	})
-	ready := make(chan struct{}, 10)
-	p.server = server.New(server.File{Path: p.conf, Options: nginxconf.Options{Prefix: dir}},
-		server.Options{Stdout: io.Discard, Stderr: io.Discard, Listeners: []net.Listener{l}, NoSignals: true,
-			Ready: func() { ready <- struct{}{} }}, server.Bind("app", app))
+	p.server, p.ended = run(t, p.conf, server.Options{Listeners: []net.Listener{l}}, server.Bind("app", app))
+	t.Cleanup(p.client.CloseIdleConnections)
+	return p
+}
+
+// run runs a Server of a file until the end of the test, and returns it once it serves. ended has the
+// result of Run, and is closed. Without outputs the Server's are discarded.
+func run(t testing.TB, path string, o server.Options, bound ...server.Binding) (s *server.Server, ended <-chan error) {
+	t.Helper()
+	if o.Stdout == nil {
+		o.Stdout, o.Stderr = io.Discard, io.Discard
+	}
+	ready, result := make(chan struct{}, 1), make(chan error, 1)
+	o.NoSignals, o.Ready = true, func() {
+		select {
+		case ready <- struct{}{}:
+		default: // a reload
+		}
+	}
+	s = server.New(server.File{Path: path, Options: nginxconf.Options{Prefix: filepath.Dir(path)}}, o, bound...)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		p.ended <- p.server.Run(ctx)
-		close(p.ended)
+		result <- s.Run(ctx)
+		close(result)
 	}()
+	t.Cleanup(func() {
+		cancel()
+		<-result
+	})
 	select {
 	case <-ready:
-	case err := <-p.ended:
+	case err := <-result:
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.client.CloseIdleConnections()
-		cancel()
-		<-p.ended
-	})
-	return p
+	return s, result
 }
 
 // configure writes nginx.conf with a directive for location /.

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -84,13 +83,7 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	configure("before.log")
-	ready, ended := make(chan struct{}, 2), make(chan error, 1)
-	s := server.New(server.File{Path: path}, server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
-		Ready: func() { ready <- struct{}{} }}, server.Bind("app", http.HandlerFunc(endless)))
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- s.Run(ctx); close(ended) }()
-	t.Cleanup(func() { cancel(); <-ended })
-	<-ready
+	s, ended := run(t, path, server.Options{}, server.Bind("app", http.HandlerFunc(endless)))
 	clients := make(map[string]net.Conn)
 	begin := func(name, request, until string) {
 		c, err := net.Dial("unix", filepath.Join(dir, "s"))
@@ -132,11 +125,8 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 			t.Errorf("%s: the connection is still open", name)
 		}
 	}
-	for late := time.Now().Add(time.Minute); isOpen(filepath.Join(dir, "before.log")); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatal("the configuration of before is still in use")
-		}
-	}
+	testkit.WaitFor(t, "the end of the configuration of before",
+		func() bool { return !isOpen(filepath.Join(dir, "before.log")) })
 	begin("last", "GET /"+host+upgrade+"\r\n", "101")
 	begin("last app", "GET /app"+host+upgrade+"\r\n", "101")
 	s.Drain()

@@ -86,8 +86,6 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			func(s *site) { s.write("nginx.conf", upgradable) }, time.Hour, "unknown directive \"rubbish\""},
 		{"binary", func(s *site) { s.write("broken", "rubbish"); s.link("broken") }, (*site).install, time.Hour,
 			"permission denied"},
-		{"exit", func(s *site) { s.write("fault", exits) }, func(s *site) { s.write("fault", "") }, time.Hour,
-			"exit status 7"},
 		{"error", func(s *site) { s.write("fault", fails) }, func(s *site) { s.write("fault", "") }, time.Hour,
 			"exit status 1"},
 		{"hang", func(s *site) { s.write("fault", hangs) }, func(s *site) { s.write("fault", "") },
@@ -198,20 +196,6 @@ func (s *site) killHalfWay() {
 	s.AwaitLog("upgrade: failed, this", s.failed)
 	s.write("fault", "")
 	testkit.Must(s, os.Remove(s.Path("hangs")))
-}
-
-// A new process that is killed half way changes nothing.
-func TestKilledNewProcessChangesNothing(t *testing.T) {
-	s := newSite(t, time.Hour)
-	load, _ := s.load()
-	load.More(50)
-	s.killHalfWay()
-	s.AwaitLog("signal: killed", 1)
-	load.More(50)
-	old := s.upgrade()
-	load.More(50)
-	load.Finish()
-	s.end(old)
 }
 
 // While the old process finishes a download, a file holds its ID, as with nginx. SIGWINCH and

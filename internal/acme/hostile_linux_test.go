@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +33,7 @@ type forger struct {
 	profiles string                                      // the directory's, in JSON
 	advise   http.HandlerFunc                            // responds to requests for advice; nil supports none
 	issued   atomic.Int64
+	keys     sync.Map     // of certificates: each must be new
 	profile  atomic.Value // of the last order, in JSON
 	chain    atomic.Value // of the last certificate, in PEM
 }
@@ -115,6 +118,9 @@ func (f *forger) issue(r *http.Request) error {
 	csr, err := x509.ParseCertificateRequest(der)
 	if err != nil {
 		return err
+	}
+	if _, twice := f.keys.LoadOrStore(string(csr.RawSubjectPublicKeyInfo), true); twice {
+		return errors.New("the key of an earlier certificate")
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -110,23 +110,6 @@ func TestRestartOrdersNothing(t *testing.T) {
 	}
 }
 
-// Certificates are renewed again and again before they expire, and each has a new key.
-func TestCertificatesAreRenewed(t *testing.T) {
-	t.Parallel()
-	s, _, leaf := newIssuedSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
-	root := s.pebble.Root(t, 0)
-	keys := map[string]bool{string(leaf.RawSubjectPublicKeyInfo): true}
-	for n := 2; n <= 3; n++ {
-		s.awaitIssued(n)
-		leaf, err := s.handshake("a.test", root)
-		testkit.Must(t, err)
-		keys[string(leaf.RawSubjectPublicKeyInfo)] = true
-	}
-	if len(keys) != 3 {
-		t.Errorf("%d keys for 3 certificates", len(keys))
-	}
-}
-
 // An issuer that advises to renew at once, as after a mass revocation, is obeyed at the next start.
 func TestAdviceToRenewNowIsObeyed(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,7 @@ func (s *shortLived) advice(from, to float64) http.HandlerFunc {
 
 // Certificates that live for days or an hour are renewed before they expire: if the issuer gives no
 // advice, good or wrong advice; while it is away; and after the machine has slept. If it is away for
-// longer, they are renewed soon afterwards.
+// longer, they are renewed soon afterwards. Each has a new key.
 func TestShortLivedCertificatesAreRenewedInTime(t *testing.T) {
 	unavailable := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	for name, c := range map[string]struct {

@@ -76,12 +76,10 @@ func TestCheck(t *testing.T) {
 		lists []*x509.RevocationList
 		want  string
 	}{
-		"complete": {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after)},
-			""},
+		"complete":                   {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after)}, ""},
 		"none":                       {nil, crl.Missing},
 		"no list of the one between": {[]*x509.RevocationList{root.list(t, before, after)}, crl.Missing},
-		"revoked": {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after, 7, 3)},
-			crl.Revoked},
+		"revoked":                    {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after, 7, 3)}, crl.Revoked},
 		"the one between is revoked": {[]*x509.RevocationList{root.list(t, before, after, 2)}, crl.Revoked},
 		"expired": {[]*x509.RevocationList{root.list(t, before.Add(-time.Hour), before),
 			between.list(t, before, after)}, crl.Expired},
@@ -89,8 +87,7 @@ func TestCheck(t *testing.T) {
 			between.list(t, before, after)}, crl.NotYetValid},
 		"one of two is valid": {[]*x509.RevocationList{root.list(t, before.Add(-time.Hour), before),
 			root.list(t, before, after), between.list(t, before, after)}, ""},
-		"of another key": {[]*x509.RevocationList{stranger.list(t, before, after), between.list(t, before, after)},
-			crl.Missing},
+		"of another key": {[]*x509.RevocationList{stranger.list(t, before, after), between.list(t, before, after)}, crl.Missing},
 	} {
 		if got := crl.Check(test.lists, chain, now); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)

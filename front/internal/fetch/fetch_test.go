@@ -152,25 +152,11 @@ func TestNextServerIsTried(t *testing.T) {
 
 // rawServer responds to each connection with a text.
 func rawServer(t *testing.T, text string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer nc.Close()
-				if _, err := nc.Read(make([]byte, 4<<10)); err == nil {
-					_, _ = io.WriteString(nc, text)
-				}
-			}()
+	return testkit.ServeTCP(t, func(nc net.Conn) {
+		if _, err := nc.Read(make([]byte, 4<<10)); err == nil {
+			_, _ = io.WriteString(nc, text)
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // Interim responses reach the Caller before the final one.

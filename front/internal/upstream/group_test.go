@@ -275,10 +275,9 @@ func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 func TestInvalidConfigsAreRejected(t *testing.T) {
 	for name, c := range map[string]conf.Upstream{
 		"no servers": {}, "weight": {Servers: []conf.Server{{Addr: "127.0.0.1", Weight: -1}}},
-		"max_conns":    {Servers: []conf.Server{{Addr: "127.0.0.1", MaxConns: -1}}},
-		"fail_timeout": {Servers: []conf.Server{{Addr: "127.0.0.1", FailTimeout: -1}}},
-		"ring": {Balance: balance("hash", "$k", "consistent"),
-			Servers: []conf.Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
+		"max_conns":      {Servers: []conf.Server{{Addr: "127.0.0.1", MaxConns: -1}}},
+		"fail_timeout":   {Servers: []conf.Server{{Addr: "127.0.0.1", FailTimeout: -1}}},
+		"ring":           {Balance: balance("hash", "$k", "consistent"), Servers: []conf.Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
 		"method":         {Balance: balance("nosuch"), Servers: servers("1")},
 		"no key":         {Balance: balance("hash"), Servers: servers("1")},
 		"hash argument":  {Balance: balance("hash", "$k", "sometimes"), Servers: servers("1")},
