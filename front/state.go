@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // state is what outlives plans. An entry of a registry lives as long as a plan uses it.
@@ -23,8 +24,9 @@ type state struct {
 
 	logBuffers  accesslog.Buffers // for lines of logs
 	buffers     fetch.Buffers
-	exchanges   sync.Pool // of *exchange, all zero
-	proxyStates sync.Pool // of *proxyState, zeroed except for reusable memory
+	pieces      connection.Buffers // of fetch.PieceSize
+	exchanges   sync.Pool          // of *exchange, all zero
+	proxyStates sync.Pool          // of *proxyState, zeroed except for reusable memory
 	pending     fetch.Pending
 	connections atomic.Int64   // the last number that a connection has received
 	modules     []any          // what modules keep, by slot

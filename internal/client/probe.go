@@ -3,6 +3,8 @@ package client
 import (
 	"net"
 	"syscall"
+
+	"github.com/tarehq/tare/internal/poll"
 )
 
 // probe checks a socket without reading from it.
@@ -32,7 +34,7 @@ func newProbe(nc net.Conn) *probe {
 		return nil
 	}
 	p := &probe{raw: raw}
-	p.peek = func(fd uintptr) { p.wasQuiet = isQuiet(int(fd)) } // made once, and not for each call
+	p.peek = func(fd uintptr) { p.wasQuiet = poll.Quiet(int(fd)) } // made once, and not for each call
 	return p
 }
 

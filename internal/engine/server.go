@@ -42,7 +42,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	listening sync.WaitGroup // counts listeners; grows while mu is locked
-	conns     netconn.List
+	conns     map[*netconn.Conn]struct{}
 	awaited   map[connection.AboveSocket]time.Time // since when; zero once the socket is there
 	shards    *shard.Group                         // nil until a listener needs them
 }
@@ -53,7 +53,7 @@ type Refusal = exchange.Refusal
 // New returns a server for the settings. The caller must not change them after it has called Serve.
 func New(settings *http.Server) *Server {
 	s := &Server{settings: settings, listeners: make(map[net.Listener]struct{}),
-		awaited: make(map[connection.AboveSocket]time.Time)}
+		conns: make(map[*netconn.Conn]struct{}), awaited: make(map[connection.AboveSocket]time.Time)}
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.state.KeepAlivesDisabled = keepAlivesDisabled(settings)
@@ -232,7 +232,7 @@ func (s *Server) Connections() (accepted, open int64) {
 	onShards := s.group().Open() // awaited connections move to shards, and from them to goroutines
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited)
+	return s.state.AcceptedConns.Load(), onShards + int64(len(s.conns)+awaited)
 }
 
 // Reading returns the number of connections on which a part of a request's head has arrived.
@@ -263,7 +263,7 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 func (s *Server) closeIdle() int {
 	s.closeAwaited(exchange.NewGrace)
 	onShards := s.group().CloseIdle()
-	return onShards + s.closeConns(func(c *netconn.Conn) bool { return c.ClaimForClosing(isQuiet) })
+	return onShards + s.closeConns((*netconn.Conn).ClaimForClosing)
 }
 
 // Retire makes every connection end after the response to its next request. The response announces
@@ -305,14 +305,14 @@ func (s *Server) track(c *netconn.Conn) bool {
 	if s.state.Aborted.Load() {
 		return false
 	}
-	s.conns.Add(c)
+	s.conns[c] = struct{}{}
 	s.state.AcceptedConns.Add(1)
 	return true
 }
 
 func (s *Server) untrack(c *netconn.Conn) {
 	s.mu.Lock()
-	s.conns.Remove(c)
+	delete(s.conns, c)
 	s.mu.Unlock()
 	s.state.SignalClosed()
 	s.stopIfUnused()
@@ -323,7 +323,7 @@ func (s *Server) untrack(c *netconn.Conn) {
 func (s *Server) closeConns(which func(*netconn.Conn) bool) (left int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := s.conns.First; c != nil; c = c.NextConn {
+	for c := range s.conns {
 		if which(c) {
 			c.NetConn.Close() // its goroutine notices, and untracks it
 		}

@@ -13,7 +13,7 @@ func (s *Server) IsUnused() bool {
 
 // isUnused is IsUnused for a caller that holds the mutex.
 func (s *Server) isUnused() bool {
-	return len(s.listeners) == 0 && len(s.awaited) == 0 && s.conns.N == 0 && s.shards.Open() == 0
+	return len(s.listeners) == 0 && len(s.awaited) == 0 && len(s.conns) == 0 && s.shards.Open() == 0
 }
 
 // stopIfUnused stops the shards if there are no connections and no listeners.

@@ -170,7 +170,7 @@ var only = []struct {
 	},
 	{
 		"internal/engine/netconn", []string{module + "/internal/engine/exchange", module + "/internal/engine/reuse",
-			module + "/internal/engine/h2", module + "/internal/connection"}, true,
+			module + "/internal/engine/h2", module + "/internal/connection", module + "/internal/poll"}, true,
 		"connections know neither their protocol nor their server",
 	},
 	{
@@ -284,7 +284,7 @@ var onlyBy = map[string][]string{
 	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front"},
 	"internal/poison": {"front", "front/internal/fetch", "internal/client", "internal/client/h2",
-		"internal/engine/exchange", "internal/engine/h2"},
+		"internal/connection", "internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege": {"internal/cli", "front/server"},
 	"internal/listen":    {"internal/cli", "front/server", "upgrade"},
 	"internal/sdnotify":  {"front/server", "upgrade"},

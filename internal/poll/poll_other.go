@@ -50,6 +50,9 @@ func Recv(int, []byte) (int, error) { return 0, errors.ErrUnsupported }
 // Send returns errors.ErrUnsupported.
 func Send(int, []byte) (int, error) { return 0, errors.ErrUnsupported }
 
+// AckNow does nothing.
+func AckNow(int) {}
+
 // Close returns errors.ErrUnsupported.
 func Close(int) error { return errors.ErrUnsupported }
 

@@ -283,6 +283,28 @@ func shutdown(fd, how int) error {
 	return nil
 }
 
+// maxDiscards limits how often Discard reads.
+const maxDiscards = 64
+
+// Discard reads and discards what has arrived. Unread input makes Close reset a connection, and the
+// client then loses what it has not received yet.
+func Discard(fd int) {
+	var b [4 << 10]byte
+	for range maxDiscards {
+		if n, err := Recv(fd, b[:]); n < len(b) || err != nil {
+			return
+		}
+	}
+}
+
+// AckNow acknowledges what a TCP connection has received. It is called after a TLS handshake whose
+// last message is the client's, to which nothing is sent. A client that uses Nagle's algorithm, as
+// it does by default, holds its first request back until that message is acknowledged, and the
+// kernel would delay this by 40 ms.
+func AckNow(fd int) {
+	_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1)
+}
+
 // QuietFor returns how long no input has arrived on a TCP connection.
 func QuietFor(fd int) time.Duration {
 	info, err := tcpInfo(fd)

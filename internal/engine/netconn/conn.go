@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
+	"github.com/tarehq/tare/internal/poll"
 )
 
 // Config holds the settings of one Serve call that concern connections with a goroutine.
@@ -30,7 +32,8 @@ type Config struct {
 	HTTP2            *h2.Config
 	Streams          *reuse.Workers[*h2.Stream]
 
-	conns sync.Pool // of *exchange.Conn
+	conns  sync.Pool // of *exchange.Conn
+	inputs connection.Buffers
 }
 
 // inSize is the input buffer of a connection. It grows only for larger heads.
@@ -43,8 +46,6 @@ type Conn struct {
 	config  *Config
 	NetConn net.Conn
 	ctx     context.Context // parent of every request's context
-
-	prevConn, NextConn *Conn // of the server's list; guarded by its mu
 
 	opened        time.Time
 	secured       time.Time // when the TLS handshake ended; zero without one
@@ -65,7 +66,7 @@ func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
 func (c *Conn) borrow() {
 	to, ok := c.config.conns.Get().(*exchange.Conn)
 	if !ok {
-		to = exchange.NewConn(c.config.Exchanges, inSize)
+		to = exchange.NewConn(c.config.Exchanges, &c.config.inputs, inSize)
 	}
 	remote := ""
 	if a := c.NetConn.RemoteAddr(); a != nil {
@@ -80,9 +81,8 @@ func (c *Conn) borrow() {
 func (c *Conn) giveBack() {
 	from := c.conn
 	c.conn = nil
-	if from.Reset() {
-		c.config.conns.Put(from)
-	}
+	from.Reset()
+	c.config.conns.Put(from)
 }
 
 // serve serves the connection from its first byte to its end.
@@ -123,7 +123,19 @@ func (c *Conn) prepareClose(tc *tls.Conn) {
 	// A client that sends no more sends an alert. Left unread, it would make Close reset the
 	// connection, and the client would lose what it has not received yet. net/http has read it:
 	// while a handler runs it always reads.
-	discardReceived(tc.NetConn(), c.conn.InBuffer)
+	control(tc, poll.Discard)
+}
+
+// control calls f with the descriptor of a socket of package net, which may be beneath TLS.
+func control(nc net.Conn, f func(fd int)) {
+	if tc, ok := nc.(*tls.Conn); ok {
+		nc = tc.NetConn()
+	}
+	if sc, ok := nc.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			_ = raw.Control(func(fd uintptr) { f(int(fd)) }) // it fails after Close
+		}
+	}
 }
 
 // Context implements exchange.Transport.
@@ -169,9 +181,7 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	if other := c.conn.ReleaseBuffers(); other != nil {
-		c.config.conns.Put(other)
-	}
+	c.conn.ReleaseBuffers()
 	c.setState(http.StateHijacked)
 	c.config.Untrack(c)
 	return c.NetConn, nil

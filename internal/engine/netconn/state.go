@@ -1,12 +1,12 @@
 package netconn
 
 import (
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/poll"
 )
 
 // connState is the state of a Conn, in one word: an http.ConnState, and flags.
@@ -44,21 +44,27 @@ func (s *connState) isHookOverdue() bool {
 	return s.word.Load()&flagInHook != 0 && s.word.Or(flagWasOverdue)&flagWasOverdue != 0
 }
 
-// ClaimForClosing claims a connection that waits for a request. It reports whether it did. isQuiet
-// reports whether nothing has arrived on a connection.
-func (c *Conn) ClaimForClosing(isQuiet func(net.Conn) bool) bool {
+// ClaimForClosing claims a connection that waits for a request. It reports whether it did.
+func (c *Conn) ClaimForClosing() bool {
 	if s := c.session.Load(); s != nil { // the client must learn of it first
 		s.Shutdown()
 		s.Flush()
 		return false
 	}
-	if c.state.is(http.StateIdle) && !isQuiet(c.NetConn) && !c.state.isHookOverdue() {
+	if c.state.is(http.StateIdle) && !c.isQuiet() && !c.state.isHookOverdue() {
 		return false // the goroutine is about to read a request
 	}
 	if c.state.move(http.StateIdle, http.StateClosed) {
 		return true
 	}
 	return time.Since(c.opened) > exchange.NewGrace && c.state.move(http.StateNew, http.StateClosed)
+}
+
+// isQuiet reports whether nothing has arrived that was not read. It is true if that is not known.
+func (c *Conn) isQuiet() bool {
+	quiet := true
+	control(c.NetConn, func(fd int) { quiet = poll.Quiet(fd) })
+	return quiet
 }
 
 // claimNew claims a new connection that will speak a protocol other than HTTP/1. It does not call

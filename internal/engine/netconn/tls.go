@@ -8,10 +8,10 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/poll"
 )
 
 // ALPN protocols (RFC 7301), and a TLS record.
@@ -47,12 +47,8 @@ func (c *Conn) handshakeTLS() bool {
 	}
 	state := secure.ConnectionState()
 	c.conn.Template.TLS = &state
-	if tc, ok := c.NetConn.(*tls.Conn); ok && IsHTTP1(state.NegotiatedProtocol) {
-		if sc, ok := tc.NetConn().(syscall.Conn); ok {
-			if raw, err := sc.SyscallConn(); err == nil {
-				_ = raw.Control(AckNow)
-			}
-		}
+	if IsHTTP1(state.NegotiatedProtocol) {
+		control(c.NetConn, poll.AckNow)
 	}
 	return true
 }

@@ -241,7 +241,7 @@ func (h *handshake) perform(k *shardConn) bool {
 			return false
 		}
 		if k.acquire() {
-			netconn.AckNow(uintptr(k.fd))
+			poll.AckNow(int(k.fd))
 			k.release()
 		}
 	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):

@@ -57,8 +57,6 @@ const (
 	maxCiphertext = 1 << 20
 	// keptCiphertext is the size of the largest buffer that is reused.
 	keptCiphertext = 80 << 10
-	// maxDiscards limits how often discardReceived reads.
-	maxDiscards = 64
 )
 
 var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
@@ -210,7 +208,7 @@ func (t *tlsLayer) endWatch(c *exchange.Conn) {
 	defer t.watching.Unlock()
 	if t.hasEarly {
 		t.hasEarly = false
-		c.In[c.End] = t.early
+		c.Room()[0] = t.early
 		c.End++
 	}
 }
@@ -225,22 +223,12 @@ func (t *tlsLayer) end() {
 	if t.conn != nil {
 		// Input left unread would make the kernel send a reset, and the client would lose what it
 		// has not received yet.
-		t.discardReceived()
+		poll.Discard(int(t.below.fd))
 		_ = t.conn.Close()
 		_, _, _ = t.ciphertext.send(t.below)
 		t.conn = nil
 	}
 	t.ciphertext.discard(&t.below.group().ciphertexts)
-}
-
-// discardReceived reads and discards what has arrived.
-func (t *tlsLayer) discardReceived() {
-	var b [1 << 10]byte
-	for range maxDiscards {
-		if n, err := poll.Recv(int(t.below.fd), b[:]); n < len(b) || err != nil {
-			return
-		}
-	}
 }
 
 // ciphertext is encrypted output that has not been sent.
