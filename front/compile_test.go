@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -139,7 +140,7 @@ func TestRejectedReloadChangesNothing(t *testing.T) {
 	if got := get(t, h, "/x"); got.body != "x" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	if n := len(inUse[any, *files.Handler](&h.state.files)); n != 1 {
+	if n := len(core.InUse[any, *files.Handler](&h.state.Files)); n != 1 {
 		t.Errorf("%d directories are open", n)
 	}
 	other := site(t, "y")
@@ -147,7 +148,7 @@ func TestRejectedReloadChangesNothing(t *testing.T) {
 	if got := get(t, h, "/y"); got.body != "y" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	if n := len(inUse[any, *files.Handler](&h.state.files)); n != 1 {
+	if n := len(core.InUse[any, *files.Handler](&h.state.Files)); n != 1 {
 		t.Errorf("%d directories are open", n)
 	}
 }

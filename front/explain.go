@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
 )
 
 // A Finding is what a phase would do with a request.
@@ -26,26 +27,26 @@ type Finding struct {
 // auth_request. The context of r must have the address of the socket (http.LocalAddrContextKey).
 // The error is that of New.
 func Explain(c conf.Config, r *http.Request, opts ...Option) ([]Finding, error) {
-	e := &explanation{config: &c}
+	e := &core.Explanation{Config: &c}
 	h, err := New(c, append([]Option{LogErrors(log.New(io.Discard, "", 0)), OpenLogs(discardLog)}, append(opts,
-		CachesInMemory(), func(o *options) { o.explain = e })...)...)
+		CachesInMemory(), func(o *core.Options) { o.Explain = e })...)...)
 	if err != nil {
 		return nil, err
 	}
 	w := &explainWriter{header: make(http.Header)}
-	rejected := e.handshake(h, r)
+	rejected := handshake(e, h, r)
 	if !rejected {
 		h.ServeHTTP(w, r)
 	}
 	if err := h.Close(); err != nil {
 		return nil, err
 	}
-	if !rejected && (!e.hasContent || w.status >= http.StatusMultipleChoices) {
-		e.response(w)
+	if !rejected && (!e.HasContent || w.status >= http.StatusMultipleChoices) {
+		addResponse(e, w)
 	}
-	all := make([]Finding, len(e.findings))
-	for i, f := range e.findings {
-		all[i] = Finding{f.phase, f.pos, f.text}
+	all := make([]Finding, len(e.Findings))
+	for i, f := range e.Findings {
+		all[i] = Finding{f.Phase, f.Pos, f.Text}
 	}
 	return all, nil
 }
@@ -75,8 +76,8 @@ func (w *explainWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// response adds the finding about the response.
-func (e *explanation) response(w *explainWriter) {
+// addResponse adds the finding about the response.
+func addResponse(e *core.Explanation, w *explainWriter) {
 	text := fmt.Sprintf("%d %s", w.status, http.StatusText(w.status))
 	if w.status == 0 {
 		text = "the connection is closed without a response"
@@ -84,5 +85,5 @@ func (e *explanation) response(w *explainWriter) {
 	if to := w.header.Get("Location"); to != "" {
 		text += ", Location: " + to
 	}
-	e.add(nil, "response", "", "%s", strings.TrimSpace(text))
+	e.Add(nil, "response", "", "%s", strings.TrimSpace(text))
 }

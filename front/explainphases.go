@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
 )
 
 // handshake adds a finding about the TLS handshake of a request, and reports whether it is
 // rejected.
-func (e *explanation) handshake(h *Handler, r *http.Request) (rejected bool) {
+func handshake(e *core.Explanation, h *Handler, r *http.Request) (rejected bool) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if r.TLS == nil || local == nil {
 		return false
@@ -20,12 +21,12 @@ func (e *explanation) handshake(h *Handler, r *http.Request) (rejected bool) {
 		return false
 	}
 	if host.RejectHandshake {
-		e.add(nil, "tls", host.Pos, "rejects the handshake")
+		e.Add(nil, "tls", host.Pos, "rejects the handshake")
 		return true
 	}
 	for _, at := range []*conf.Host{host, defaultHost} {
 		if names := certificateNames(at); names != "" {
-			e.add(nil, "tls", at.Pos, "%s", names)
+			e.Add(nil, "tls", at.Pos, "%s", names)
 			return false
 		}
 	}

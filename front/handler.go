@@ -13,14 +13,16 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/proxy"
 )
 
 // Handler serves what a Config describes. It is safe for concurrent use. Make one with New, and
 // close it with Close.
 type Handler struct {
-	options options
-	state   *state
-	current atomic.Pointer[plan]
+	options core.Options
+	state   *core.State
+	current atomic.Pointer[core.Plan]
 
 	changes sync.Mutex // held by Reload and Close
 	closed  bool
@@ -29,7 +31,7 @@ type Handler struct {
 // New compiles a Config, and opens its files, logs and caches. Errors have a position in the
 // configuration.
 func New(c conf.Config, opts ...Option) (*Handler, error) {
-	h := &Handler{state: newState(modules()), options: options{bound: make(map[string]http.Handler)}}
+	h := &Handler{state: core.NewState(modules()), options: core.Options{Bound: make(map[string]http.Handler)}}
 	for _, o := range opts {
 		o(&h.options)
 	}
@@ -37,16 +39,16 @@ func New(c conf.Config, opts ...Option) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.prepare()
+	p.Prepare()
 	h.current.Store(p)
-	p.commit()
+	p.Commit()
 	return h, nil
 }
 
-func (h *Handler) compile(c *conf.Config) (*plan, error) {
-	p, err := compile(c, &h.options, h.state, modules())
+func (h *Handler) compile(c *conf.Config) (*core.Plan, error) {
+	p, err := core.Compile(c, &h.options, h.state, modules())
 	if err == nil {
-		p.handler = h
+		p.Handler = h
 	}
 	return p, err
 }
@@ -63,19 +65,19 @@ func (h *Handler) Reload(c conf.Config) error {
 	if err != nil {
 		return err
 	}
-	p.prepare()
+	p.Prepare()
 	old := h.current.Swap(p)
-	if old.shutdownTimeout > 0 {
-		time.AfterFunc(old.shutdownTimeout, old.expire)
+	if old.ShutdownTimeout > 0 {
+		time.AfterFunc(old.ShutdownTimeout, old.Expire)
 	}
-	old.retire()
-	p.commit()
+	old.Retire()
+	p.Commit()
 	return nil
 }
 
 // Abort ends the requests in progress with their connections, also hijacked ones, for which no
 // server's Close is responsible. Close then waits only until they have been logged.
-func (h *Handler) Abort() { h.state.abort() }
+func (h *Handler) Abort() { h.state.Abort() }
 
 // Close waits for the requests in progress, also those of earlier Configs, and closes everything.
 // Shut the server down first: later requests get 503.
@@ -86,9 +88,9 @@ func (h *Handler) Close() error {
 		return nil
 	}
 	h.closed = true
-	h.state.close()
-	h.current.Swap(nil).retire()
-	h.state.plans.Wait()
+	h.state.Close()
+	h.current.Swap(nil).Retire()
+	h.state.Plans.Wait()
 	return nil
 }
 
@@ -99,41 +101,41 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
 	}
-	defer p.leave()
-	newExchange(p, w, r).run()
+	defer p.Leave()
+	core.NewExchange(p, w, r).Run()
 }
 
 // enter returns the current plan, which is not released before leave.
-func (h *Handler) enter() *plan {
+func (h *Handler) enter() *core.Plan {
 	for {
 		p := h.current.Load()
 		if p == nil {
 			return nil
 		}
-		p.users.Add(1)
+		p.Users.Add(1)
 		if h.current.Load() == p {
 			return p
 		}
-		p.leave() // it may have been retired before users was incremented
+		p.Leave() // it may have been retired before users was incremented
 	}
 }
 
 // ConnState counts connections. It must be a server's ConnState, or be called by it. Without it and
 // without CountConnections, the Handler reports numbers of requests as numbers of connections.
 func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
-	switch n := &h.state.counts; state {
+	switch n := &h.state.Counts; state {
 	case http.StateNew:
-		n.accepted.Add(1)
-		n.conns.Add(1)
+		n.Accepted.Add(1)
+		n.Conns.Add(1)
 	case http.StateClosed, http.StateHijacked:
-		n.conns.Add(-1)
+		n.Conns.Add(-1)
 	}
 }
 
 // ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
 // file cannot be opened keeps the old one. One that hangs does not delay the others.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
-	logs := inUse[string, *accesslog.File](&h.state.logs)
+	logs := core.InUse[string, *accesslog.File](&h.state.Logs)
 	results := make(chan error, len(logs))
 	for path, f := range logs {
 		go func() {
@@ -159,8 +161,8 @@ func (h *Handler) HostAt(local net.Addr, name string) (host, defaultHost *conf.H
 	if p == nil {
 		return nil, nil
 	}
-	defer p.leave()
-	return p.hostAt(local, name)
+	defer p.Leave()
+	return p.HostAt(local, name)
 }
 
 // Purge removes the cached responses of a key from a cache, and returns how many there were. The
@@ -171,8 +173,8 @@ func (h *Handler) Purge(zone, key string) (int, error) {
 	if p == nil {
 		return 0, http.ErrServerClosed
 	}
-	defer p.leave()
-	return purgeZone(p, zone, key)
+	defer p.Leave()
+	return proxy.PurgeZone(p, zone, key)
 }
 
 // WithProxyHeader returns a context for the requests of a connection that begins with a PROXY
@@ -181,7 +183,7 @@ func (h *Handler) Purge(zone, key string) (int, error) {
 // so a server's ConnContext may call WithProxyHeader before the header has arrived.
 // Request.RemoteAddr must be the proxy's address; RealIP defines which proxies are trusted.
 func WithProxyHeader(ctx context.Context, header func() (source, destination netip.AddrPort)) context.Context {
-	return withProxyHeader(ctx, header)
+	return core.WithProxyHeader(ctx, header)
 }
 
 // LogRejected logs a request that no handler has seen: the server has rejected it, or its head did
@@ -196,6 +198,6 @@ func (h *Handler) LogRejected(r *http.Request, line string, status int, sent int
 	if p == nil {
 		return
 	}
-	defer p.leave()
-	logRejected(p, r, line, status, sent)
+	defer p.Leave()
+	core.LogRejected(p, r, line, status, sent)
 }

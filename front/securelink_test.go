@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/guard"
 )
 
 // An invalid Config is an error. Other cases are in the corpus, beside nginx, except times that are
@@ -46,7 +47,7 @@ func TestSecureLinkIsChecked(t *testing.T) {
 	sum := md5.Sum([]byte("x"))
 	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
 		digits := base64.RawURLEncoding.EncodeToString(sum[:])
-		if digits = digits[:5] + text + digits[5:]; isLinkSum(digits, "x") {
+		if digits = digits[:5] + text + digits[5:]; guard.IsLinkSum(digits, "x") {
 			t.Errorf("%q is accepted as a sum", digits)
 		}
 	}

@@ -5,31 +5,32 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
 func TestVariableHasOneRow(t *testing.T) {
-	known := allVariables("tare", modules())
+	known := core.AllVariables("tare", modules())
 	for name, v := range known {
-		if v.get == nil || v.set != nil && v.isReplaceable || v.appendTo != nil && (v.isCached || v.isReplaceable) {
+		if v.Get == nil || v.Set != nil && v.IsReplaceable || v.AppendTo != nil && (v.IsCached || v.IsReplaceable) {
 			t.Errorf("$%s: contradictory row", name)
 		}
 		if why := grammar.Unavailable(name); why != "" {
 			t.Errorf("$%s is known, and unavailable: %s", name, why)
 		}
 		for _, m := range modules() {
-			for _, f := range m.families {
-				if strings.HasPrefix(name, f.prefix) {
-					t.Errorf("$%s is also in the family %s", name, f.prefix)
+			for _, f := range m.Families {
+				if strings.HasPrefix(name, f.Prefix) {
+					t.Errorf("$%s is also in the family %s", name, f.Prefix)
 				}
 			}
 		}
 	}
-	n := len(allVariables("", nil))
+	n := len(core.AllVariables("", nil))
 	for at, m := range modules() {
-		if m.variables != nil {
-			n += len(m.variables(slot(at)))
+		if m.Variables != nil {
+			n += len(m.Variables(core.Slot(at)))
 		}
 	}
 	if n != len(known) {
