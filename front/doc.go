@@ -23,19 +23,11 @@
 //
 // An internal redirect, such as that to an error page, returns to the rewrite phase.
 //
-// # Glossary
+// A bound handler is an http.Handler of the same program that is an upstream: see Bind.
 //
-// Words beyond those of nginx's documentation and the RFCs:
+// # Rooms
 //
-//	proxy            a compiled Proxy: the content of a location with proxy_pass or fastcgi_pass
-//	upstream request what a proxy sends for an exchange; it may take several attempts
-//	attempt          one try of an upstream request on one server
-//	exchange         a request and its response on their way through the phases
-//	content          what responds in the content phase
-//	bound handler    an http.Handler of the same program that is an upstream: see Bind
-//	plan             a compiled Config
-//	state            what plans share: each entry of a registry lives as long as a plan uses it
-//	slot             the index of a variable in an exchange, or of a module
-//	module           a feature in a file of its own, and a row in modules
-//	poison           a build tag: memory of free lists is never reused, or overwritten
+// The phases are in package internal/core. Each feature is a module of a package above it, and a row
+// of modules: guard, static, proxy, transform, clients and observe. This package is what programs
+// import.
 package front
