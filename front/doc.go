@@ -23,6 +23,17 @@
 //
 // An internal redirect, such as that to an error page, returns to the rewrite phase.
 //
+// A request for a proxy with a cache passes these files, in this order:
+//
+//	exchange.go                the phases
+//	proxy.go                   serve, and serveCached, which sends what the others return
+//	proxycache.go              fetchCached: the key, then what follows until there is a response
+//	internal/cache/find.go     Find: a stored response or a Miss, by the states of session.go
+//	proxyrequest.go            newRequest: what the upstream receives
+//	internal/cache/find.go     Miss.Send: what becomes of the upstream's response
+//	internal/fetch/request.go  Do: servers, one after another, by package internal/client
+//	internal/cache/response.go Send
+//
 // # Glossary
 //
 // Words beyond those of nginx's documentation and the RFCs:
