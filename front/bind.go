@@ -19,9 +19,6 @@ type boundHandler struct {
 	handler http.Handler
 }
 
-// bindHandler compiles a Proxy to a bound handler.
-func (c *compiler) bindHandler(p *proxy) content { return &boundHandler{p, p.target.bound} }
-
 // boundCall is the memory of a call with a request other than the client's, or with a response that
 // is inspected.
 type boundCall struct {

@@ -110,7 +110,7 @@ func (c *compiler) newProxy(l *conf.Location) (content, error) {
 	if p.target.bound == nil || p.cache != nil {
 		return p, nil
 	}
-	return c.bindHandler(p), nil
+	return &boundHandler{p, p.target.bound}, nil
 }
 
 // checkProtocol rejects settings that another protocol has.
