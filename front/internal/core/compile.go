@@ -20,7 +20,7 @@ type Compiler struct {
 	Plan    *Plan
 	modules []Module
 
-	Slots         map[string]int           // of variables in exchange.vars
+	Slots         map[string]int           // of variables in Exchange.Vars
 	Assigned      map[string]bool          // those that a Set or a Map sets; the others are named groups
 	replaced      map[string]bool          // those of named groups and auth_request_set
 	Known         map[string]KnownVariable // of nginx

@@ -185,6 +185,7 @@ func (x *Exchange) sendBuiltinPage() {
 // StatusVariable is $status, "000" before there is one.
 func StatusVariable(x *Exchange) string { return fmt.Sprintf("%03d", x.ResponseStatus()) }
 
+// BodyBytesSent is $body_bytes_sent.
 func BodyBytesSent(x *Exchange) string { return strconv.FormatInt(x.ResponseBytes(), 10) }
 
 // CheckNamedTarget records a named location that must exist, if to names one.

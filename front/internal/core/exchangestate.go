@@ -119,6 +119,7 @@ func (x *Exchange) LogSubrequest() {
 	}
 }
 
+// ReleaseLimits releases the places in limits.
 func (x *Exchange) ReleaseLimits() {
 	for _, leave := range x.LimitReleases {
 		leave()

@@ -24,7 +24,7 @@ type filters struct {
 	rate, rateAfter Text
 	sendTimeout     time.Duration // 0 means none
 	observes        bool          // responses are changed or observed, apart from sendTimeout
-	NeedsHeader     bool          // a response's fields are read or replaced: see proxyfields.go
+	NeedsHeader     bool          // a response's fields are read or replaced: heads do not pass as received
 }
 
 // filtersKey is all that the filters of locations differ in.

@@ -8,6 +8,7 @@ import (
 	"time"
 )
 
+// Options are what is not plain data: see front.Option.
 type Options struct {
 	Bound      map[string]http.Handler
 	ErrorLog   *log.Logger

@@ -71,6 +71,7 @@ func isArgs(x *Exchange) string {
 	return "?"
 }
 
+// Scheme is $scheme.
 func Scheme(x *Exchange) string {
 	if x.Request.TLS != nil {
 		return "https"

@@ -118,6 +118,7 @@ type Setting struct {
 	Assign func(x *Exchange, value string)
 }
 
+// Setting compiles a Set.
 func (c *Compiler) Setting(s conf.Set) (set Setting, err error) {
 	if set.Value, err = c.Text(s.Value); err != nil {
 		return set, err

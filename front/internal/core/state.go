@@ -41,6 +41,7 @@ type State struct {
 	lastAddress atomic.Pointer[addressText]
 }
 
+// NewState returns the state of plans with these modules.
 func NewState(all []Module) *State {
 	s := &State{Modules: newModuleStates(all)}
 	s.aborted, s.Abort = context.WithCancel(context.Background())

@@ -28,10 +28,12 @@ const (
 	levelEmerg
 )
 
+// String returns the level's name.
 func (l Level) String() string {
 	return [...]string{"debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"}[l]
 }
 
+// ParseLevel parses the name of a level; "" is error.
 func ParseLevel(s string) (Level, error) {
 	if s == "" {
 		return LevelError, nil

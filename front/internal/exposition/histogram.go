@@ -24,6 +24,7 @@ type Histogram struct {
 	sum     atomic.Int64                // in nanoseconds
 }
 
+// Add counts a duration.
 func (h *Histogram) Add(d time.Duration) {
 	i := 0
 	for _, bound := range durationBounds() {

@@ -66,6 +66,7 @@ func Cookie(lines []string, name string) string {
 	return ""
 }
 
+// FirstValue returns the first value, "" without one.
 func FirstValue(values []string) string {
 	if len(values) == 0 {
 		return ""

@@ -41,12 +41,14 @@ func (n *Set) Add(p netip.Prefix, i int) {
 	}
 }
 
+// AddUnix adds unix sockets.
 func (n *Set) AddUnix(i int) {
 	if n.unix == 0 {
 		n.unix = i + 1
 	}
 }
 
+// AddAll adds all addresses.
 func (n *Set) AddAll(i int) {
 	if n.all == 0 {
 		n.all = i + 1

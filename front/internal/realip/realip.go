@@ -135,6 +135,7 @@ func PeerHost(addr string) string {
 	return host
 }
 
+// AddrString returns an address as text, "unix:" if it is invalid.
 func AddrString(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return "unix:"
@@ -142,6 +143,7 @@ func AddrString(a netip.AddrPort) string {
 	return a.Addr().String()
 }
 
+// PortString returns a port as text, "" if it is 0.
 func PortString(a netip.AddrPort) string {
 	if a.Port() == 0 {
 		return ""
