@@ -19,18 +19,16 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// Config holds the settings of one Serve call that concern connections with a goroutine.
+// Config holds what connections with a goroutine need of one Serve call.
 type Config struct {
 	Exchanges *exchange.Config
 	// Untrack is called when a connection has ended or was hijacked.
 	Untrack func(*Conn)
 	// ProtocolHandler returns the function that serves connections of an ALPN protocol, or nil.
-	ProtocolHandler  func(proto string) func(*tls.Conn, http.Handler)
-	ConnState        func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
-	HandshakeTimeout time.Duration
-	ServesHTTP1      bool
-	HTTP2            *h2.Config
-	Streams          *reuse.Workers[*h2.Stream]
+	ProtocolHandler func(proto string) func(*tls.Conn, http.Handler)
+	ConnState       func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
+	HTTP2           *h2.Config
+	Streams         *reuse.Workers[*h2.Stream]
 
 	conns sync.Pool // of *exchange.Conn
 }

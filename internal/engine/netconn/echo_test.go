@@ -99,12 +99,13 @@ func TestServesAnyProtocol(t *testing.T) {
 			Server:      &exchange.ServerState{Logf: t.Logf},
 			Protocol:    exchange.Protocol{Name: "echo", NewCodec: func() exchange.Codec { return new(echo) }},
 			BaseContext: context.Background(), HeadTimeout: time.Minute, Limits: http1.Limits{Bytes: 10 << 10},
+			ServesHTTP1: true,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Method", r.Method)
 				_, _ = io.Copy(w, r.Body)
 			}),
 		},
-		Untrack: func(*netconn.Conn) {}, ServesHTTP1: true,
+		Untrack: func(*netconn.Conn) {},
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

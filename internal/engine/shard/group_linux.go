@@ -179,7 +179,7 @@ func (g *Group) put(k *shardConn) bool {
 	// before another goroutine can find it
 	timeout := p.Exchanges.HeadTimeout
 	if k.tls != nil {
-		timeout = p.HandshakeTimeout
+		timeout = p.Exchanges.HandshakeTimeout
 	}
 	k.setWaitDeadline(k.opened + instant(timeout))
 	// Aborted is read last. Otherwise Close could miss a connection that is put meanwhile. Shutdown

@@ -58,7 +58,7 @@ func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 	switch {
 	case whole:
 		return outcomeHTTP2, true
-	case !partly && !k.config().ServesHTTP1:
+	case !partly && !c.Config.ServesHTTP1:
 		return outcomeClose, false
 	}
 	return outcomeServed, partly

@@ -110,7 +110,7 @@ func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
 	k.place.Store(h)
 	k.state.set(flagNew, true)
-	if h.config.TLS != nil {
+	if h.config.tls != nil {
 		k.tls = &tlsLayer{below: k}
 	}
 	return k
