@@ -168,8 +168,14 @@ func (b *Body) reachedEnd() {
 // startWatch starts the departure watch. Streams of HTTP/2 need none: their session ends their
 // contexts. The caller holds mu.
 func (b *Body) startWatch() {
-	if conn, ok := b.Exchange.ctx.transport.(Connection); ok {
-		conn.WatchDeparture(b.Exchange)
+	x := b.Exchange
+	conn, ok := x.ctx.transport.(Connection)
+	switch {
+	case !ok:
+	case x.Extras != nil && x.Extras.StartWatch(x.Conn()):
+		x.Abort()
+	default:
+		conn.WatchDeparture(x)
 	}
 }
 

@@ -103,6 +103,9 @@ func (c *Conn) Reset() (isReusable bool) {
 	return c.InBuffer != nil
 }
 
+// HasBegun reports whether a part of a head has arrived.
+func (c *Conn) HasBegun() bool { return c.Next < c.End || c.HasPartial }
+
 // leastPartial is the smallest buffer for a head that arrives in pieces.
 const leastPartial = 256
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -216,7 +215,7 @@ func (c *Conn) receiveHead(first bool) (x *exchange.Exchange, ok bool) {
 	if c.config.Exchanges.ReadTimeout > 0 {
 		c.conn.RequestStart = c.timeoutStart(first)
 	}
-	if x, ok := c.parseHead(); x != nil || !ok || !c.hasPartial() {
+	if x, ok := c.parseHead(); x != nil || !ok || !c.conn.HasBegun() {
 		return x, ok
 	}
 	// a head that arrives whole costs neither
@@ -225,18 +224,11 @@ func (c *Conn) receiveHead(first bool) (x *exchange.Exchange, ok bool) {
 	partialHeads.Add(1)
 	defer partialHeads.Add(-1)
 	for {
-		switch err := c.conn.Fill(); {
-		case errors.Is(err, io.EOF):
-			c.conn.Refuse(http.StatusBadRequest, "incomplete request head")
-			return nil, false
-		case exchange.IsTimeout(err):
-			c.conn.ReportLateHead(http.StatusRequestTimeout)
-			return nil, false
-		case err != nil:
-			c.conn.ReportLateHead(http.StatusBadRequest)
+		if err := c.conn.Fill(); err != nil {
+			c.conn.HeadFailed(err)
 			return nil, false
 		}
-		if x, ok := c.parseHead(); x != nil || !ok || !c.hasPartial() {
+		if x, ok := c.parseHead(); x != nil || !ok || !c.conn.HasBegun() {
 			return x, ok
 		}
 	}
@@ -251,9 +243,6 @@ func (c *Conn) parseHead() (x *exchange.Exchange, ok bool) {
 	}
 	return x, ok
 }
-
-// hasPartial reports whether a part of a head has arrived.
-func (c *Conn) hasPartial() bool { return c.conn.Next < c.conn.End || c.conn.HasPartial }
 
 // timeoutStart returns when the timeout for the next input starts: now, or, for a connection's
 // first request, when it was opened or its TLS handshake ended.

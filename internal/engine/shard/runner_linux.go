@@ -3,7 +3,6 @@ package shard
 import (
 	"errors"
 	"io"
-	"net/http"
 	"runtime"
 	"time"
 
@@ -188,13 +187,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 		switch err := k.receiveMore(); {
 		case err == nil:
 		case !errors.Is(err, poll.ErrAgain):
-			switch {
-			case c.Next == c.End:
-			case errors.Is(err, io.EOF):
-				c.Refuse(http.StatusBadRequest, "incomplete request head")
-			default:
-				c.ReportRefusal(http.StatusBadRequest, 0)
-			}
+			c.HeadFailed(err)
 			return outcomeClose
 		case r.waitOnLoop(k) != nil:
 			return outcomeClose
@@ -226,7 +219,7 @@ func (r *runner) endRequests(k *shardConn) outcome {
 	switch {
 	case len(c.Out) == 0:
 		return outcomeServed
-	case !k.mayHaveInput && c.Next == c.End && !c.HasPartial && r.mayDelay(k):
+	case !k.mayHaveInput && !c.HasBegun() && r.mayDelay(k):
 		return outcomeDelayed
 	case c.Flush() != nil || c.EndsOutput:
 		return outcomeClose
@@ -375,7 +368,7 @@ func (r *runner) park(k *shardConn) bool {
 	c := k.conn
 	var deadline instant
 	switch {
-	case c.Next < c.End || c.HasPartial:
+	case c.HasBegun():
 		deadline = k.keepHead()
 	case k.state.has(flagNew):
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
