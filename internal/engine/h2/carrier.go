@@ -25,9 +25,6 @@ type Carrier interface {
 	// End is called when the session is over and its output was sent. isClean reports that the
 	// client should receive the output before the connection closes.
 	End(isClean bool)
-	// Activate is called by the holder of the turn when a stream begins while there is no
-	// other.
-	Activate()
 }
 
 // Connection is what a session needs to know of its connection. It does not call CountRequest: it

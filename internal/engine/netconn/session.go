@@ -46,7 +46,7 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 	h.session = h2.New(c.config.HTTP2, h, state)
 	c.session.Store(h.session)
 	c.CallStateHook(http.StateActive)
-	h.setIdle()
+	h.Update()
 	defer h.session.Closed()
 	h.serve()
 }
@@ -86,7 +86,8 @@ func (h *http2Carrier) serve() {
 	received := c.conn.In[c.conn.Next:c.conn.End]
 	c.conn.Next, c.conn.End = 0, 0
 	for {
-		if s.Receive(received) {
+		isOpen := s.Receive(received)
+		if h.Update(); isOpen {
 			for st := s.Next(); st != nil; st = s.Next() {
 				c.config.Streams.Run(st)
 			}
@@ -103,7 +104,6 @@ func (h *http2Carrier) serve() {
 // read waits for input. ok is false if the connection has ended or must end.
 func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 	for {
-		h.Update()
 		n, err := h.conn.NetConn.Read(p)
 		switch {
 		case n > 0:
@@ -120,6 +120,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 		if at := h.session.WaitDeadline(); !at.IsZero() && !time.Now().Before(at) && h.session.Expire() {
 			return 0, false
 		}
+		h.Update()
 	}
 }
 
@@ -150,28 +151,17 @@ func (h *http2Carrier) AwaitRoom() {}
 func (h *http2Carrier) Update() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	from, to := http.StateIdle, http.StateActive
 	if h.session.IsIdle() {
-		h.setIdle()
+		from, to = to, from
+	}
+	if h.conn.state.move(from, to) {
+		h.conn.CallStateHook(to)
 	}
 	at := h.session.WaitDeadline()
 	if !at.IsZero() && (h.deadline.IsZero() || at.Before(h.deadline)) {
 		h.deadline = at
 		_ = h.conn.NetConn.SetReadDeadline(at)
-	}
-}
-
-func (h *http2Carrier) setIdle() {
-	if h.conn.state.move(http.StateActive, http.StateIdle) {
-		h.conn.CallStateHook(http.StateIdle)
-	}
-}
-
-// Activate implements h2.Carrier.
-func (h *http2Carrier) Activate() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.conn.state.move(http.StateIdle, http.StateActive) {
-		h.conn.CallStateHook(http.StateActive)
 	}
 }
 

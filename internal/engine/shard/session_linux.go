@@ -298,9 +298,6 @@ func (h *shardSession) Update() {
 	h.conn.setWaitDeadline(h.conn.group().instant(h.session.WaitDeadline()))
 }
 
-// Activate implements h2.Carrier.
-func (h *shardSession) Activate() {}
-
 // End implements h2.Carrier. The connection closes when the client closes it, or after a delay:
 // closing at once could reset it before the client has read the last frames.
 func (h *shardSession) End(isClean bool) {
