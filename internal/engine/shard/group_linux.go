@@ -23,11 +23,12 @@ type Group struct {
 	epoch       time.Time
 	conns       connTable
 	predictor   predict.Table
-	acceptors   acceptorTable
+	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their ids
 	guard       stallGuard
 	handshakes  handshakes
 	ciphertexts sync.Pool // of *ciphertextBuffer
 	openConns   atomic.Int64
+	acceptorIDs atomic.Int32  // the last one
 	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
 	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
 	shedding    sync.Mutex
