@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -18,49 +17,6 @@ func addedTo(t *testing.T, s conf.Settings, main, added http.HandlerFunc) *testC
 	c := oneHost(app(s), conf.Location{Path: "/before", Internal: true, Proxy: &conf.Proxy{To: "added"}},
 		conf.Location{Path: "/after", Internal: true, Proxy: &conf.Proxy{To: "added"}})
 	return serveHandler(t, newFront(t, c, front.Bind("app", main), front.Bind("added", added), quiet()))
-}
-
-// The result is the same however a handler writes, and with other filters.
-func TestAddingDoesNotDependOnWrites(t *testing.T) {
-	text := strings.Repeat("<p>0123 Needle 4567</p>\n", 10_000)
-	ways := map[string]func(w http.ResponseWriter){
-		"Write":       func(w http.ResponseWriter) { _, _ = w.Write([]byte(text)) },
-		"WriteString": func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) },
-		"ReadFrom":    func(w http.ResponseWriter) { _, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(text)}) },
-		"flushed": func(w http.ResponseWriter) {
-			for rest := text; rest != ""; {
-				n := min(30_011, len(rest))
-				_, _ = io.WriteString(w, rest[:n])
-				w.(http.Flusher).Flush()
-				rest = rest[n:]
-			}
-		},
-		"with a length": func(w http.ResponseWriter) {
-			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
-			_, _ = io.WriteString(w, text)
-		},
-	}
-	added := func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.ContentLength != 0 || r.Header["Accept-Encoding"] != nil {
-			t.Errorf("%s with %q", r.Method, r.Header)
-		}
-		fmt.Fprintf(w, "Needle of %s", r.URL.Path)
-	}
-	for name, write := range ways {
-		s := replaceAll("needle", "thread")
-		s.Gzip = &conf.Gzip{}
-		us := addedTo(t, s, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			write(w)
-		}, added)
-		want := "Needle of /before" + strings.ReplaceAll(text, "Needle", "thread") + "Needle of /after"
-		for _, coding := range []string{"identity", "gzip"} {
-			got := us.do("POST", "/page", strings.NewReader("body"), "Accept-Encoding", coding)
-			if plainBody(t, got) != want || (coding == "gzip") != (got.header.Get("Content-Encoding") == "gzip") {
-				t.Errorf("%s, %s: %d bytes, want %d, %q", name, coding, len(plainBody(t, got)), len(want), got.header)
-			}
-		}
-	}
 }
 
 // If a handler of an added body panics, the client can tell that the response is incomplete.

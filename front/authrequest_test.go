@@ -65,9 +65,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 			}))))
 		ctx, leave := context.WithCancel(t.Context())
 		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://x/gone", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		go func() {
 			<-entered
 			leave()
@@ -159,14 +157,10 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 		t.Cleanup(s.Close)
 		for want, status := range map[string]int{"200": 200, "401": 401, "500": 500} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a body"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			r.Header.Set("X-Want", want)
 			resp, err := s.Client().Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status ||

@@ -1,12 +1,9 @@
 package front_test
 
 import (
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,9 +14,6 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/poison"
-	"github.com/tarehq/tare/internal/testkit"
-	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // A bound handler receives the request that a server in its place would.
@@ -29,8 +23,7 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 	for name, p := range map[string]conf.Proxy{
 		"plain": {}, "host": {Header: []conf.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")},
 		"variables": {URI: text("/v$uri?x=$arg_x")},
-		"fields": {Header: []conf.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"},
-			{Name: "X-Same", Value: "same"}}},
+		"fields":    {Header: []conf.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"}, {Name: "X-Same", Value: "same"}}},
 		"method":    {Method: "POST", Body: text("new body")},
 		"no header": {NoHeader: true, Header: []conf.Field{{Name: "X-B", Value: "c"}}}, "no body": {NoBody: true},
 	} {
@@ -146,9 +139,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		r, _ := http.NewRequest("GET", server.URL, nil)
 		r.Host = "Front.test:8080"
 		resp, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp.Body.Close()
 		server.Close()
 		if bound.Host != "app" {
@@ -178,9 +169,7 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	server := httptest.NewServer(h)
 	defer server.Close()
 	resp, err := http.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	if first == nil || second == nil || first.Host != "app" || second.Host != "other" {
 		t.Errorf("%+v, then %+v", first, second)
@@ -203,6 +192,8 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		case "/a/copy":
 			_, _ = io.Copy(w, strings.NewReader("copied"))
 			return
+		case "/a/silent":
+			return
 		}
 		_, _ = io.WriteString(w, "body")
 	})
@@ -211,8 +202,7 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
 			CookiePaths: []conf.Replace{{From: "/a/", To: "/b/"}}},
 			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
-		conf.Location{Path: "/i/", Internal: true,
-			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
+		conf.Location{Path: "/i/", Internal: true, Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
 	for _, test := range []struct {
@@ -226,7 +216,8 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200},
 		{"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
 		{"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
-		{"/a/flush?X-Secret=x", "body", "X-Secret", "", 200},
+		{"/a/flush?X-Secret=x", "body", "X-Secret", "", 200}, {"/a/silent?X-Secret=x", "", "X-Secret", "", 200},
+		{"/a/silent?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
 	} {
 		got := a.get(test.line)
 		if got.status != test.status || got.body != test.body || got.header.Get(test.field) != test.value {
@@ -260,72 +251,6 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" ||
 		kept[0] == kept[1] {
 		t.Errorf("received %v", received)
-	}
-}
-
-// A handler that panics ends its own connection, as without the front, and no other.
-func TestBoundPanicEndsOnlyItsConnection(t *testing.T) {
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: "app"}),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/panic" {
-				panic("ouch")
-			}
-		})), quiet()))
-	if resp, err := a.client.Get("http://x/panic"); err == nil {
-		t.Errorf("a response: %v", resp)
-	}
-	if got := a.get("/"); got.status != 200 {
-		t.Error(got)
-	}
-}
-
-// Limits for bodies apply to bound handlers, and sendfile is used if possible.
-func TestBodyLimitsApplyToBoundHandlers(t *testing.T) {
-	name := t.TempDir() + "/f"
-	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c := proxyTo(conf.Proxy{To: "app"})
-	c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: 10}
-	a := serveHandler(t, newFront(t, c,
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == "POST" {
-				_, _ = io.Copy(w, r.Body)
-				return
-			}
-			f, _ := os.Open(name)
-			defer f.Close()
-			_, _ = io.Copy(w, f)
-		})), quiet()))
-	for n, want := range map[int]int{10: 200, 11: 413} {
-		if got := a.do("POST", "/", strings.NewReader(pattern(n))); got.status != want {
-			t.Errorf("%d bytes: %d, want %d", n, got.status, want)
-		}
-	}
-	if got := a.get("/"); len(got.body) != 1<<20 {
-		t.Errorf("%d bytes", len(got.body))
-	}
-}
-
-// The response of a handler that writes nothing is complete, and the rules apply to its header.
-func TestSilentBoundHandlerResponds(t *testing.T) {
-	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for name, values := range r.URL.Query() {
-			w.Header()[name] = values
-		}
-	})
-	dir := site(t, "i/file.txt")
-	a := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}}},
-		conf.Location{Path: "/i/", Internal: true,
-			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
-	), front.Bind("app", app), quiet()))
-	if got := a.get("/a/?X-Secret=x"); got.status != 200 || got.header.Get("X-Secret") != "" {
-		t.Errorf("what is hidden: %+v", got)
-	}
-	if got := a.get("/a/?X-Accel-Redirect=/i/file.txt"); got.body != "i/file.txt" ||
-		got.header.Get("X-Accel-Redirect") != "" {
-		t.Errorf("what it redirects to: %+v", got)
 	}
 }
 
@@ -363,117 +288,3 @@ func (w *discardWriter) WriteHeader(int)             {}
 
 // SetSendTimeout is implemented by tare's servers.
 func (w *discardWriter) SetSendTimeout(time.Duration) error { return nil }
-
-// BenchmarkBound measures what a bound handler costs besides the call.
-func BenchmarkBound(b *testing.B) {
-	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hi") })
-	for name, p := range map[string]conf.Proxy{
-		"usual":     {To: "app", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}},
-		"same host": {To: "app", Header: []conf.Field{{Name: "Host", Value: "$http_host"}}},
-		"fields": {To: "app", Header: []conf.Field{{Name: "Host", Value: "$host"},
-			{Name: "X-Real-IP", Value: "$remote_addr"},
-			{Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
-	} {
-		b.Run(name, func(b *testing.B) {
-			c := proxyTo(p)
-			c.Hosts[0].Names = []string{"go.http"}
-			h := newFront(b, c, front.Bind("app", app), quiet())
-			r := httptest.NewRequest("GET", "/", nil)
-			r.Host = "go.http"
-			r.Header = http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}
-			w := &discardWriter{make(http.Header)}
-			b.ReportAllocs()
-			for b.Loop() {
-				h.ServeHTTP(w, r)
-			}
-		})
-	}
-	b.Run("alone", func(b *testing.B) {
-		w, r := &discardWriter{make(http.Header)}, httptest.NewRequest("GET", "/", nil)
-		b.ReportAllocs()
-		for b.Loop() {
-			app.ServeHTTP(w, r)
-		}
-	})
-}
-
-// proxyCost returns a function that proxies one request to a server in this process, which does not
-// allocate.
-func proxyCost(t testing.TB, p conf.Proxy, reply string) (once func()) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		in, out := make([]byte, 4096), []byte(reply)
-		for {
-			if _, err := nc.Read(in); err != nil {
-				return
-			}
-			if _, err := nc.Write(out); err != nil {
-				return
-			}
-		}
-	})
-	p.To = "up"
-	c := proxyTo(p)
-	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 8, Servers: []conf.Server{{Addr: to}}}}
-	h := newFront(t, c, quiet())
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
-	w := &discardWriter{make(http.Header)}
-	r := httptest.NewRequestWithContext(ctx, "GET", "/", nil)
-	r.Header = http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}}
-	return func() {
-		clear(w.header)
-		h.ServeHTTP(w, r)
-	}
-}
-
-// proxyHTTP and proxyFastCGI are the cases of proxyCost.
-func proxyHTTP(t testing.TB) func() {
-	return proxyCost(t, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}},
-		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
-}
-
-func proxyFastCGI(t testing.TB) func() {
-	reply := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
-		[]byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
-	var params []conf.Param
-	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI",
-		"DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
-		params = append(params, conf.Param{Name: name, Value: conf.Text("$" + strings.ToLower(name))})
-	}
-	return proxyCost(t, conf.Proxy{Protocol: "fastcgi", KeepConn: true, Params: params}, string(reply))
-}
-
-// proxyCases returns the cases with the allocations that an exchange may have: memory that others
-// may keep is not reused.
-func proxyCases() map[string]proxyCase {
-	return map[string]proxyCase{"http": {proxyHTTP, 4}, "fastcgi": {proxyFastCGI, 14}}
-}
-
-type proxyCase struct {
-	make func(testing.TB) (once func())
-	most float64
-}
-
-func TestBoundRequestAllocatesLittle(t *testing.T) {
-	testkit.NoRace(t, "pools lose some of what they are given")
-	if poison.Enabled {
-		t.Skip("poisoned memory is not reused")
-	}
-	for name, p := range proxyCases() {
-		if n := testkit.Allocs(200, p.make(t)); n > p.most {
-			t.Errorf("%s: %v allocations, want at most %v", name, n, p.most)
-		}
-	}
-}
-
-func BenchmarkProxy(b *testing.B) {
-	for name, p := range proxyCases() {
-		b.Run(name, func(b *testing.B) {
-			once := p.make(b)
-			b.ReportAllocs()
-			for b.Loop() {
-				once()
-			}
-		})
-	}
-}

@@ -152,34 +152,6 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 	}
 }
 
-// A request for another protocol reaches the handler directly, which may hijack its connection.
-func TestCachedBoundHandlerMaySwitchProtocols(t *testing.T) {
-	c := cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"})
-	p := c.Hosts[0].Locations[0].Proxy
-	p.Version, p.Header = "1.1", []conf.Field{{Name: "Connection", Value: "upgrade"},
-		{Name: "Upgrade", Value: "$http_upgrade"}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(
-		func(w http.ResponseWriter, _ *http.Request) {
-			nc, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer nc.Close()
-			fmt.Fprint(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
-		}))))
-	resp, err := a.client.Do(func() *http.Request {
-		r, _ := http.NewRequest("GET", "http://front.test/", nil)
-		r.Header = http.Header{"Connection": {"upgrade"}, "Upgrade": {"x"}}
-		return r
-	}())
-	must(t, err)
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusSwitchingProtocols {
-		t.Error(resp)
-	}
-}
-
 // Close waits for a cached handler whose response has no body.
 func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
 	var isOver atomic.Bool

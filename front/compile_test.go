@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // An invalid Config is an error with a position.
@@ -64,10 +65,8 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 			{Listen: []conf.Listen{{Addr: "*:81"}}}}}, `"localhost:80"`},
 		{"no named location", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "@none"},
 			Settings: &conf.Settings{Files: conf.Files{Root: "/srv"}}})}, `unknown named location "@none"`},
-		{"try_files alone", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x"}})},
-			"nginx.conf:12: try_files"},
-		{"try_files status", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "=4x"}})},
-			`invalid status "=4x"`},
+		{"try_files alone", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x"}})}, "nginx.conf:12: try_files"},
+		{"try_files status", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "=4x"}})}, `invalid status "=4x"`},
 		{"two contents", conf.Config{Hosts: loc(conf.Location{Proxy: &conf.Proxy{To: "app"}, Empty: true})},
 			"more than one of Proxy"},
 		{"relative root",
@@ -76,8 +75,7 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 		{"set what is the server's", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Set{Name: "uri",
 			Value: "x"}}})},
 			"nginx.conf:12: variable $uri cannot be set"},
-		{"group of that name", conf.Config{Hosts: loc(conf.Location{Match: "~", Path: "(?<host>x)"})},
-			"$host cannot be set"},
+		{"group of that name", conf.Config{Hosts: loc(conf.Location{Match: "~", Path: "(?<host>x)"})}, "$host cannot be set"},
 		{"match", conf.Config{Hosts: loc(conf.Location{Match: "!"})}, `nginx.conf:12: invalid match "!"`},
 		{"flag", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Rewrite{Pattern: "x", To: "/y",
 			Flag: "lost"}}})}, `invalid flag "lost"`},
@@ -144,9 +142,7 @@ func TestRejectedReloadChangesNothing(t *testing.T) {
 		t.Errorf("%d directories are open", n)
 	}
 	other := site(t, "y")
-	if err := h.Reload(files(other)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, h.Reload(files(other)))
 	if got := get(t, h, "/y"); got.body != "y" {
 		t.Errorf("%d %q", got.status, got.body)
 	}

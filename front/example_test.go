@@ -20,9 +20,7 @@ func ExampleNew() {
 		Hosts: []conf.Host{{
 			Names: []string{"www.example.org"},
 			Locations: []conf.Location{
-				{Path: "/", Proxy: &conf.Proxy{
-					To: "app", Header: []conf.Field{{Name: "X-Real-IP", Value: "$remote_addr"}},
-				}},
+				{Path: "/", Proxy: &conf.Proxy{To: "app", Header: []conf.Field{{Name: "X-Real-IP", Value: "$remote_addr"}}}},
 				{Path: "/old/", Steps: []conf.Step{conf.Return{Status: 301, Text: "https://$host/"}}},
 				{Path: "/internal/", Settings: &conf.Settings{Access: []conf.AccessRule{{Deny: true}}}},
 			},

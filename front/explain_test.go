@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Explain runs no handler and connects to no upstream, also for the subrequest of auth_request, and
 // its findings follow internal redirects.
 func TestExplainRunsNothing(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -43,9 +42,7 @@ func TestExplainRunsNothing(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, l.Addr()))
 		found, err := Explain(c, r, Bind("app", bound))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return found
 	}
 	want := []Finding{

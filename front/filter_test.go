@@ -21,9 +21,7 @@ import (
 func TestWriterKeepsServersMethods(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, content, 0o600))
 	h := newFront(t, oneHost(app(conf.Settings{SendTimeout: time.Minute,
 		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -51,9 +49,7 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 	}))
 	defer server.Close()
 	resp, err := http.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	if b, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(b, content) || resp.Header.Get("X-A") != "b" {
 		t.Errorf("%d bytes, %v, %q", len(b), err, resp.Header)
@@ -126,43 +122,5 @@ func TestFiltersDoNotChangeResponses(t *testing.T) {
 				t.Errorf("%s %s: %.200v, want %.200v", method, name, got, want)
 			}
 		}
-	}
-}
-
-// discard is a ResponseWriter that costs nothing.
-type discard struct{ header http.Header }
-
-func (d discard) Header() http.Header       { return d.header }
-func (discard) WriteHeader(int)             {}
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-
-// BenchmarkAround measures what surrounds a bound handler, piece by piece.
-func BenchmarkAround(b *testing.B) {
-	log := []conf.Log{{Path: "/dev/null"}}
-	for _, c := range []struct {
-		name     string
-		settings conf.Settings
-	}{
-		{"nothing", conf.Settings{}},
-		{"timeout", conf.Settings{SendTimeout: time.Minute}},
-		{"header", conf.Settings{Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}}},
-		{"log", conf.Settings{Logs: log}},
-		{"gzip/not accepted", conf.Settings{Gzip: &conf.Gzip{}}},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			h := newFront(b, oneHost(app(c.settings)),
-				front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					_, _ = io.WriteString(w, "Hello World\n")
-				})))
-			r := httptest.NewRequest("GET", "/a/path?query", nil)
-			r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101")
-			r.RemoteAddr = "192.0.2.1:1234"
-			w := discard{make(http.Header)}
-			b.ReportAllocs()
-			for b.Loop() {
-				clear(w.header)
-				h.ServeHTTP(w, r)
-			}
-		})
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
@@ -120,9 +119,5 @@ func TestGunzipOfAbandonedResponses(t *testing.T) {
 			}
 		}
 	})
-	for end := time.Now().Add(maxWait); runtime.NumGoroutine() > before+20; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
-		}
-	}
+	testkit.WaitFor(t, "the end of goroutines", func() bool { return runtime.NumGoroutine() <= before+20 })
 }

@@ -3,7 +3,6 @@ package front_test
 import (
 	"bytes"
 	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -146,13 +145,9 @@ func plainBody(t *testing.T, r response) string {
 		return r.body
 	}
 	z, err := gzip.NewReader(strings.NewReader(r.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -206,42 +201,6 @@ func (r *recorder) Write(p []byte) (int, error) {
 }
 func (r *recorder) Flush() { r.flushes++ }
 
-// Flushed data can be read at once, as event streams require.
-func TestFlushedGzipIsReadable(t *testing.T) {
-	next := make(chan bool)
-	us := frontOf(t, conf.Settings{Gzip: &conf.Gzip{Types: []string{"text/event-stream"}}},
-		func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/event-stream")
-			for i := range 3 {
-				fmt.Fprintf(w, "data: %d\n\n", i)
-				w.(http.Flusher).Flush()
-				<-next
-			}
-		})
-	r, _ := http.NewRequest("GET", "http://front.test/", nil)
-	r.Header.Set("Accept-Encoding", "gzip")
-	resp, err := us.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	z, err := gzip.NewReader(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 3 {
-		want := fmt.Sprintf("data: %d\n\n", i)
-		b := make([]byte, len(want))
-		if _, err := io.ReadFull(z, b); err != nil || string(b) != want {
-			t.Fatalf("%q, %v, want %q", b, err, want)
-		}
-		next <- true
-	}
-	if _, err := z.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Error(err)
-	}
-}
-
 // Beyond maxCompressing responses are sent uncompressed. Compressors of panicked handlers are
 // released.
 func TestConcurrentGzipIsBounded(t *testing.T) {
@@ -255,9 +214,7 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 				<-hold
 				panic(http.ErrAbortHandler)
 			})))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		line := func() *recorder {
 			w := newRecorder()
 			r, _ := http.NewRequest("GET", "http://front.test/", nil)

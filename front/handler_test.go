@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // site makes a directory with files. Names that end in a slash are directories, and each file
@@ -20,18 +21,12 @@ func site(t testing.TB, names ...string) string {
 	dir := t.TempDir()
 	for _, name := range names {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		if strings.HasSuffix(name, "/") {
-			if err := os.MkdirAll(path, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.MkdirAll(path, 0o755))
 			continue
 		}
-		if err := os.WriteFile(path, []byte(name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(name), 0o644))
 	}
 	return dir
 }
@@ -40,9 +35,7 @@ func site(t testing.TB, names ...string) string {
 func newFront(t testing.TB, c conf.Config, opts ...Option) *Handler {
 	t.Helper()
 	h, err := New(c, append([]Option{LogErrors(log.New(io.Discard, "", 0))}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
 }
@@ -73,8 +66,6 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 	h.ServeHTTP(w, r)
 	resp := w.Result()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return response{resp.StatusCode, string(body), resp.Header.Get("Location"), resp.Header}
 }

@@ -16,27 +16,12 @@ import (
 func TestAddHeaderIsSameAsNginx(t *testing.T) {
 	statuses := []int{200, 201, 202, 204, 206, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 410, 500, 502,
 		503}
-	var locations strings.Builder
-	settings := conf.Settings{
-		Header: []conf.AddHeader{
-			{Name: "X-A", Value: "a $arg_v"}, {Name: "X-A", Value: "$arg_v"},
-			{Name: "x-always", Value: "1", Always: true},
-			{Name: "Cache-Control", Value: "public"}, {Name: "Etag", Value: `"$arg_v"`},
-		},
-		Expires: &conf.Expires{Text: "1h"},
-	}
-	var ours []conf.Location
+	server := `add_header X-A "a $arg_v"; add_header X-A $arg_v; add_header x-always 1 always;
+		add_header Cache-Control public; add_header Etag '"$arg_v"'; expires 1h;`
 	for _, status := range statuses {
-		path := fmt.Sprintf("/%d", status)
-		fmt.Fprintf(&locations, "location = %s { return %d /to; }\n", path, status)
-		ours = append(ours, conf.Location{
-			Match: "=", Path: path, Steps: []conf.Step{conf.Return{Status: status, Text: "/to"}},
-			Settings: &settings,
-		})
+		server += fmt.Sprintf("location = /%d { return %[1]d /to; }\n", status)
 	}
-	theirs, _ := serveNginx(t, "", `add_header X-A "a $arg_v"; add_header X-A $arg_v; add_header x-always 1 always;
-		add_header Cache-Control public; add_header Etag '"$arg_v"'; expires 1h; `+locations.String())
-	us := serveHandler(t, newFront(t, oneHost(ours...)))
+	theirs, us := besideNginx(t, "", server)
 	for _, status := range statuses {
 		for _, query := range []string{"", "?v=b"} {
 			path := fmt.Sprintf("/%d%s", status, query)
@@ -66,37 +51,15 @@ func sameTime(t *testing.T, what, got, want string) {
 }
 
 func TestExpiresIsSameAsNginx(t *testing.T) {
-	type expires struct {
-		text     string
-		modified bool
-	}
-	all := []expires{
-		{"1h", false}, {"0", false}, {"-1", false}, {"-1d", false}, {"+2h", false}, {"1d12h", false},
-		{"1y 1M 1w", false}, {"90", false},
-		{"epoch", false}, {"max", false}, {"off", false}, {"@15h30m", false}, {"@0", false}, {"@24h", false},
-		{"1d", true}, {"-1d", true}, {"$arg_e", false}, {"$arg_e", true},
-	}
+	all := []string{"1h", "0", "-1", "-1d", "+2h", "1d12h", `"1y 1M 1w"`, "90", "epoch", "max", "off", "@15h30m", "@0",
+		"@24h", "modified 1d", "modified -1d", "$arg_e", "modified $arg_e"}
 	lastModified := "Mon, 02 Nov 2026 10:00:00 GMT"
-	theirApp := serveHandler(t,
-		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { dated(w, r, lastModified) }))
-	var locations strings.Builder
-	var ours []conf.Location
+	app := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { dated(w, r, lastModified) }))
+	server := ""
 	for i, e := range all {
-		word := ""
-		if e.modified {
-			word = "modified "
-		}
-		fmt.Fprintf(&locations, "location /%d/ { expires %s%q; proxy_pass http://unix:%s; }\n", i, word, e.text,
-			theirApp.socket)
-		l := app(conf.Settings{Expires: &conf.Expires{Text: conf.Text(e.text), Modified: e.modified}})
-		l.Path = fmt.Sprintf("/%d/", i)
-		ours = append(ours, l)
+		server += fmt.Sprintf("location /%d/ { expires %s; proxy_pass http://unix:%s; }\n", i, e, app.socket)
 	}
-	theirs, _ := serveNginx(t, "", locations.String())
-	us := serveHandler(t, newFront(t, oneHost(ours...),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			dated(w, r, lastModified)
-		}))))
+	theirs, us := besideNginx(t, "", server)
 	for i, e := range all {
 		for _, query := range []string{"e=1h", "e=epoch", "e=off", "e=", "e=@2h", "e=-5", "e=7x", "old=1&e=2d",
 			"lm=1&e=1d", "lm=1"} {

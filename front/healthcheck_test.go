@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // checkedServer is a server whose response to checks changes.
@@ -57,11 +59,7 @@ func (s *checkedServer) awaitClosed(t *testing.T) {
 	resp, err := http.DefaultClient.Do(r)
 	must(t, err)
 	resp.Body.Close()
-	for end := time.Now().Add(maxWait); s.open.Load() > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d connections stay open", s.open.Load())
-		}
-	}
+	testkit.WaitFor(t, "the end of connections", func() bool { return s.open.Load() == 0 })
 }
 
 func (s *checkedServer) set(health func(http.ResponseWriter)) { s.health.Store(&health) }
@@ -69,15 +67,7 @@ func (s *checkedServer) set(health func(http.ResponseWriter)) { s.health.Store(&
 // awaitStatus repeats a request until it has a status.
 func (a *testClient) awaitStatus(path string, want int) {
 	a.t.Helper()
-	for end := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
-		got := a.get(path).status
-		if got == want {
-			return
-		}
-		if time.Now().After(end) {
-			a.t.Fatalf("%s: still %d, want %d", path, got, want)
-		}
-	}
+	testkit.WaitFor(a.t, fmt.Sprint(path, " to be ", want), func() bool { return a.get(path).status == want })
 }
 
 func TestHealthCheckDecidesAboutRequests(t *testing.T) {
@@ -125,11 +115,7 @@ func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
 	s := startChecked(t, func(http.ResponseWriter) {})
 	text := fmt.Sprintf("location / { proxy_pass http://%s; ", s.addr)
 	h := newFront(t, parseConf(t, "", text+"health_check interval=1ms uri=/health; }"), quiet())
-	for end := time.Now().Add(maxWait); s.checks.Load() < 3; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("no checks")
-		}
-	}
+	testkit.WaitFor(t, "checks", func() bool { return s.checks.Load() >= 3 })
 	must(t, h.Reload(parseConf(t, "", text+"}")))
 	s.awaitClosed(t) // the server may receive a check that was sent before
 	before := s.checks.Load()

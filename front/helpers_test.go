@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // maxWait bounds waiting for what is fast unless it hangs.
@@ -27,9 +28,7 @@ const maxWait = time.Minute
 func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handler {
 	t.Helper()
 	h, err := front.New(c, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -40,9 +39,7 @@ func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handl
 
 func must(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // testClient sends requests to a server over a unix socket, which needs no port.
@@ -77,21 +74,15 @@ func (a *testClient) get(path string, fields ...string) response {
 func (a *testClient) do(method, path string, body io.Reader, fields ...string) response {
 	a.t.Helper()
 	r, err := http.NewRequest(method, "http://front.test"+path, body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}
 	resp, err := a.client.Do(r)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	return response{resp.StatusCode, resp.Header, string(b)}
 }
 
@@ -100,9 +91,7 @@ func serveHandler(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
 	socket := filepath.Join(shortDir(t), "s")
 	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}}
 	s.Start()
 	t.Cleanup(s.Close)
@@ -113,9 +102,7 @@ func serveHandler(t testing.TB, h http.Handler) *testClient {
 func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "front")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Attacks that other servers were vulnerable to. The numbers are those of a list of such
@@ -25,6 +26,9 @@ import (
 //
 //	12 switching protocols                  TestUnwantedUpgradesAreRejected
 //	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
+//	29, 30 other clients' responses         TestFreshnessFollowsRFC9111, TestVarySelectsResponse,
+//	                                        TestResponseToAuthorizedRequestIsNotStored and
+//	                                        TestBrokenBodyIsNotStored of front/internal/cache
 //	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, fuzzing of wire/fcgi
 //	37, 38, 43 limits of one connection     the server's tests
 //	39 superlinear work                     TestManyRangesGetMultipart of front/internal/files, and
@@ -32,7 +36,8 @@ import (
 //	41 memory for clients' keys             TestTooLongLimitKeysAreNotLimited, and tests of
 //	                                        front/internal/limit
 //	46 memory that is reused                all tests, with -tags poison
-//	47 repeated requests                    TestOnlyIdempotentRequestsAreRetried
+//	47 repeated requests                    TestRestartsLoseNoRepeatableRequest, and sent-twice.txtar of
+//	                                        front/corpus
 //	51 passwords                            TestKnownHashesMatch, TestChangedPasswordFileIsRead,
 //	                                        TestCorrectPasswordIsHashedOnce
 const hostileConf = `
@@ -53,6 +58,8 @@ http {
 		location /host { proxy_set_header Host "$arg_h$uri"; proxy_pass http://UP; }
 		location /to { return 302 http://other.test$uri; }
 		location /to-self { return 302 $uri; }
+		location /rewritten { rewrite "(?s)^/rewritten(.*)$" http://other.test/$1 redirect; }
+		location /paged { error_page 404 http://other.test$uri; return 404; }
 		location /field { add_header X-Path $uri always; return 200 field; }
 		location /page { return 404; }
 		location @none { proxy_pass http://UP; }
@@ -109,20 +116,17 @@ func framingCases() []hostile {
 			"501|400", "", ""},
 		{"2", "chunked twice", "POST /x {R}Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n{E}0\r\n\r\n" +
 			smuggled, "501|400", "", ""},
-		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|",
-			""},
+		{"2", "chunked, folded", "POST /x {R}Transfer-Encoding:\r\n chunked\r\n{E}0\r\n\r\n", "200|400", "POST /x|", ""},
 		{"3", "chunked in HTTP/1.0",
 			"POST /x HTTP/1.0\r\nHost: front.test\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + smuggled, "",
 			"POST /x|", ""},
 		{"4", "a length with a sign", "POST /x {R}Content-Length: +5\r\n{E}abcde", "400", "", ""},
 		{"4", "a length in hex", "POST /x {R}Content-Length: 0x5\r\n{E}abcde", "400", "", ""},
 		{"4", "a list of lengths", "POST /x {R}Content-Length: 5, 5\r\n{E}abcde", "400", "", ""},
-		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "",
-			""},
+		{"4", "a length that does not fit", "POST /x {R}Content-Length: 18446744073709551621\r\n{E}abcde", "400", "", ""},
 		{"5", "a chunk's size that does not fit",
 			"POST /x {R}Transfer-Encoding: chunked\r\n{E}10000000000000005\r\nabcde\r\n0\r\n\r\n", "400", "", ""},
-		{"6", "junk after a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400",
-			"", ""},
+		{"6", "junk after a chunk", "POST /x {R}Transfer-Encoding: chunked\r\n{E}1\r\nabc0\r\n\r\n" + smuggled, "400", "", ""},
 		{"7, 8", "a space before the colon", "GET /x {R}X-A : b\r\n{E}", "400", "", ""},
 		{"8", "no name", "GET /x {R}: b\r\n{E}", "400", "", ""},
 		{"10", "a trailer", "POST /x {R}Transfer-Encoding: chunked\r\nTrailer: evil\r\n{E}1\r\na\r\n0\r\nEvil: 1\r\nX-Real-IP: 6.6.6.6\r\n\r\n", "200", "POST /x HTTP/1.1|Content-Length: 1|", ""},
@@ -136,10 +140,8 @@ func framingCases() []hostile {
 		{"16", "h2c", "GET /set/x {R}Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nConnection: Upgrade, HTTP2-Settings, close\r\n\r\n", "200", "GET /set/x|", ""},
 		{"17", "two hosts", "GET /x {R}Host: evil\r\n{E}", "400", "", ""},
 		{"17", "an empty host", "GET /x HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", "400", "", ""},
-		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "",
-			""},
-		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400",
-			"", ""},
+		{"17", "a list of hosts", "GET /x HTTP/1.1\r\nHost: front.test, evil\r\nConnection: close\r\n\r\n", "400", "", ""},
+		{"17", "a user in the host", "GET /x HTTP/1.1\r\nHost: front.test@evil\r\nConnection: close\r\n\r\n", "400", "", ""},
 		{"17", "brackets", "GET /x HTTP/1.1\r\nHost: [::1]evil\r\nConnection: close\r\n\r\n", "400", "", ""},
 		{"17", "another host in the target", "GET http://other.test/x {R}{E}", "200", "GET /x HTTP/1.1|", ""},
 		{"17", "a fragment", "GET /x#/../private/y {R}{E}", "200", "GET /x HTTP/1.1|", ""},
@@ -150,9 +152,12 @@ func framingCases() []hostile {
 
 func injectionCases() []hostile {
 	return []hostile{
-		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "",
-			"Location: http://other.test/to%0D%0AEvil:x"},
+		{"18", "a line in a redirect", "GET /to%0d%0aEvil:x {R}{E}", "302", "", "Location: http://other.test/to%0D%0AEvil:x"},
 		{"18", "a line in a redirect to a path", "GET /to-self%0aEvil:x {R}{E}", "302", "", "/to-self%0AEvil:x"},
+		{"18", "a line in a rewritten redirect", "GET /rewritten%0d%0aEvil:x {R}{E}", "302", "",
+			"Location: http://other.test/%0D%0AEvil:x"},
+		{"18", "a line in an error page's redirect", "GET /paged%0d%0aEvil:x {R}{E}", "302", "",
+			"Location: http://other.test/paged%0D%0AEvil:x"},
 		{"18", "a line in a field", "GET /field%0d%0aEvil:x {R}{E}", "200", "", "field"},
 		{"18", "a line in a field for the upstream", "GET /set/%0d%0aEvil:x {R}{E}", "200",
 			"GET /set/%0d%0aEvil:x HTTP/1.1|", ""},
@@ -256,7 +261,7 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 func TestHostileRequestsDoNoHarm(t *testing.T) {
 	noLeaks(t)
 	up := &hostileUpstream{}
-	addr, dir := hostileFront(t, rawUpstream(t, up.serve))
+	addr, dir := hostileFront(t, testkit.ServeTCP(t, up.serve))
 	for _, cases := range [][]hostile{framingCases(), injectionCases(), pathCases()} {
 		for _, c := range cases {
 			t.Run(c.faults+" "+c.name, func(t *testing.T) { c.test(t, addr, up) })
@@ -319,75 +324,6 @@ func statuses(output string) string {
 	return strings.Join(all, " ")
 }
 
-// Attacks 29 and 30: the response of one client is not cached for others that may get another one.
-func TestCacheDoesNotMixClients(t *testing.T) {
-	n := 0
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		n++
-		h := w.Header()
-		switch r.URL.Path {
-		case "/vary":
-			h.Set("Vary", "X-A")
-		case "/any":
-			h.Set("Vary", "*")
-		case "/cookie":
-			h.Set("Set-Cookie", "s=1")
-		case "/private":
-			h.Set("Cache-Control", "private")
-		case "/short":
-			h.Set("Content-Length", "100")
-		case "/part":
-			h.Set("Content-Range", "bytes 0-1/10")
-			w.WriteHeader(206)
-		}
-		fmt.Fprint(w, n)
-	})
-	c := proxyTo(conf.Proxy{
-		// The head is sent before the body is stored.
-		To: conf.Text(to), Header: []conf.Field{{Name: "Host", Value: "$http_x_host"}},
-		Cache: &conf.ProxyCache{Zone: "z", Policy: conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}},
-			Lock: true}},
-	})
-	c.Caches = []conf.Cache{{Name: "z"}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	for _, test := range []struct {
-		name, first, second string
-		kept                bool
-	}{
-		{"the same", "GET /x", "GET /x", true},
-		{"another host", "GET /x|X-Host: a.test", "GET /x|X-Host: b.test", false},
-		{"another query", "GET /q?a", "GET /q?b", false},
-		{"another spelling", "GET /y", "GET //y", false},
-		{"another method", "POST /post", "GET /post", false},
-		{"what varies", "GET /vary|X-A: 1", "GET /vary|X-A: 2", false},
-		{"what varies in any way", "GET /any", "GET /any", false},
-		{"a cookie", "GET /cookie", "GET /cookie", false},
-		{"a private response", "GET /private", "GET /private", false},
-		{"another user's response", "GET /mine|Authorization: Basic eDp5", "GET /mine", false},
-		{"a part", "GET /part|Range: bytes=0-1", "GET /part", false},
-		{"the head", "HEAD /head", "GET /head", true},
-		{"half a response", "GET /short", "GET /short", false},
-	} {
-		before := n
-		for _, line := range []string{test.first, test.second} {
-			line, field, _ := strings.Cut(line, "|")
-			method, path, _ := strings.Cut(line, " ")
-			r, err := http.NewRequest(method, "http://front.test"+path, nil)
-			must(t, err)
-			if name, value, ok := strings.Cut(field, ": "); ok {
-				r.Header.Set(name, value)
-			}
-			if resp, err := a.client.Do(r); err == nil {
-				_, _ = io.Copy(io.Discard, resp.Body)
-				resp.Body.Close()
-			}
-		}
-		if kept := n == before+1; kept != test.kept {
-			t.Errorf("%s: kept %v, want %v", test.name, kept, test.kept)
-		}
-	}
-}
-
 // Attack 34, and other fields that an application may take for its own variables.
 func TestClientCannotSetApplicationVariables(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -448,7 +384,7 @@ func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 // Attack 13: the client receives a response that the upstream sends before it has the whole body.
 func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 	noLeaks(t)
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if readHead(nc) == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 5\r\nConnection: close\r\n\r\nearly")
 			<-closedByPeer(nc)

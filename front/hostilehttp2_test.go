@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -26,7 +27,7 @@ func hostileHTTP2(t *testing.T, usesTLS bool, frames func(id uint32) []byte) (ad
 		defer s.Close()
 		config = s.TLS.Clone()
 	}
-	return rawUpstream(t, func(nc net.Conn) {
+	return testkit.ServeTCP(t, func(nc net.Conn) {
 		dials.Add(1)
 		if usesTLS {
 			nc = tls.Server(nc, config)
@@ -80,6 +81,7 @@ func hostileResponses() map[string]func(id uint32) []byte {
 // A server that violates HTTP/2, or does not respond, costs each request one attempt and one
 // connection. The other server of the group responds.
 func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	const requests = 3
 	for name, frames := range hostileResponses() {
 		for _, usesTLS := range []bool{false, true} {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Attacks 48 and 49: a client cannot avoid the required certificate by naming one host in the
@@ -66,6 +67,7 @@ func TestClientCertificateIsOfRequestsHost(t *testing.T) {
 // Attacks 15 and 40: an HTTP/2 stream ends if its body does not arrive or its response is not read.
 // A body whose length differs from the declared one is an error.
 func TestStalledStreamsEnd(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
 	arrived := make(chan string, 10)
 	to := serve(t, func(w http.ResponseWriter, r *http.Request) {

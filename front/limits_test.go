@@ -23,47 +23,21 @@ func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
 // Requests are limited in the same order as by nginx. The rates are so low that nothing leaks
 // during the test.
 func TestRequestsAreLimitedAsByNginx(t *testing.T) {
-	sets := []struct {
-		nginx  string
-		limits []conf.RequestLimit
-	}{
-		{"limit_req zone=a;", []conf.RequestLimit{{Zone: "a"}}},
-		{"limit_req zone=b burst=3 nodelay;", []conf.RequestLimit{{Zone: "b", Burst: 3, NoDelay: true}}},
-		{"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;",
-			[]conf.RequestLimit{{Zone: "c", Burst: 5, NoDelay: true}, {Zone: "d", Burst: 2, NoDelay: true}}},
-		{"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;",
-			[]conf.RequestLimit{{Zone: "e", Burst: 2, NoDelay: true}, {Zone: "f", Burst: 5, NoDelay: true}}},
-		{"limit_req zone=g burst=4 delay=2;", []conf.RequestLimit{{Zone: "g", Burst: 4, Delay: 2}}},
-		{"limit_req zone=h burst=4 delay=2;", []conf.RequestLimit{{Zone: "h", Burst: 4, Delay: 2}}},
+	sets := []string{
+		"limit_req zone=a;", "limit_req zone=b burst=3 nodelay;",
+		"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;",
+		"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;",
+		"limit_req zone=g burst=4 delay=2;", "limit_req zone=h burst=4 delay=2;",
 	}
-	var zones, locations strings.Builder
-	var c conf.Config
-	for _, name := range "abcdefgh" {
-		rate, perSecond := "1r/m", 1.0/60
-		if name == 'h' {
-			rate, perSecond = "20r/s", 20
-		}
-		fmt.Fprintf(&zones, "limit_req_zone $arg_%s zone=%c:1m rate=%s;\n",
-			map[bool]string{true: "other", false: "k"}[name == 'd'], name, rate)
-		key := conf.Text("$arg_k")
-		if name == 'd' {
-			key = "$arg_other"
-		}
-		c.Requests = append(c.Requests, conf.Zone{Name: string(name), Key: key, Rate: perSecond})
+	zones, locations := "limit_req_zone $arg_other zone=d:1m rate=1r/m; limit_req_zone $arg_k zone=h:1m rate=20r/s;", ""
+	for _, name := range "abcefg" {
+		zones += fmt.Sprintf("limit_req_zone $arg_k zone=%c:1m rate=1r/m;\n", name)
 	}
-	var host conf.Host
-	for i, s := range sets {
-		fmt.Fprintf(&locations, "location /%d { limit_req_status 429; %s empty_gif; }\n", i, s.nginx)
-		host.Locations = append(host.Locations, conf.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
-			Settings: &conf.Settings{Requests: s.limits, RequestStatus: 429}})
+	for i, directives := range sets {
+		locations += fmt.Sprintf("location /%d { limit_req_status 429; %s empty_gif; }\n", i, directives)
 	}
-	c.Hosts = []conf.Host{host}
-	theirs, _ := serveNginx(t, zones.String(), locations.String())
-	us := serveHandler(t, newFront(t, c, quiet()))
-	for i, s := range sets {
-		if i >= 4 {
-			continue // some are delayed: see below
-		}
+	theirs, us := besideNginx(t, zones, locations)
+	for i, directives := range sets[:4] { // others are delayed: see below
 		var want, got []int
 		for _, query := range []string{"k=1", "k=1&other=1", "k=1&other=1", "k=2", "k=1&other=1", "", "other=1",
 			"k=1", "k=1", "k=1", "k=2", "k=1"} {
@@ -71,7 +45,7 @@ func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 			want, got = append(want, theirs.get(path).status), append(got, us.get(path).status)
 		}
 		if !slices.Equal(got, want) || !slices.Contains(got, 429) {
-			t.Errorf("%s: %v, want %v", s.nginx, got, want)
+			t.Errorf("%s: %v, want %v", directives, got, want)
 		}
 	}
 	// Two of those are delayed for minutes, and two for a moment.
@@ -117,9 +91,7 @@ func burst(a *testClient, path string, received, responses int) []int {
 func inFakeTime(t *testing.T, c conf.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
 	f, err := front.New(c, front.Bind("app", h), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 
@@ -191,13 +163,9 @@ func TestConnectionsAreLimitedByKey(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	theirApp := serveHandler(t, http.HandlerFunc(handler))
-	theirs, _ := serveNginx(t, "limit_conn_zone $arg_k zone=n:1m; limit_conn_zone $arg_all zone=all:1m;",
-		fmt.Sprintf("limit_conn n 2; limit_conn all 3; limit_conn_status 429; location / { proxy_pass http://unix:%s; }", theirApp.socket))
-	c := oneHost(app(conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}},
-		ConnStatus: 429}))
-	c.Conns = []conf.Zone{{Name: "n", Key: "$arg_k"}, {Name: "all", Key: "$arg_all"}}
-	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(handler)), quiet()))
+	app := serveHandler(t, http.HandlerFunc(handler))
+	theirs, us := besideNginx(t, "limit_conn_zone $arg_k zone=n:1m; limit_conn_zone $arg_all zone=all:1m;", fmt.Sprintf(
+		"limit_conn n 2; limit_conn all 3; limit_conn_status 429; location / { proxy_pass http://unix:%s; }", app.socket))
 	for _, a := range []*testClient{theirs, us} {
 		ended := make(chan bool, 4)
 		start := func(path string) {

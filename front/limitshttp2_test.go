@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // h2Frame returns an HTTP/2 frame.
@@ -75,11 +76,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		for got < size {
 			frame()
 		}
-		for deadline := time.Now().Add(time.Minute); get() != http.StatusOK; {
-			if time.Now().After(deadline) {
-				t.Fatal("the place is not given back")
-			}
-		}
+		testkit.WaitFor(t, "the place", func() bool { return get() == http.StatusOK })
 		nc.Close()
 		s.Close()
 		http.DefaultClient.CloseIdleConnections()
@@ -105,9 +102,7 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 			s.StartTLS()
 			t.Cleanup(s.Close)
 			response, err := s.Client().Get(s.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			body, err := io.ReadAll(response.Body)
 			response.Body.Close()
 			if want := fmt.Sprint(!isHTTP2) + "<nil> <nil> <nil>"; string(body) != want || err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // naive finds a location by comparing all of them.
@@ -68,9 +69,7 @@ func FuzzLocations(f *testing.F) {
 		prefixes := make(map[string]bool)
 		for i := range all {
 			loc := new(location)
-			if err := c.addLocation(&host{}, &found, loc, &all[i], prefixes); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, c.addLocation(&host{}, &found, loc, &all[i], prefixes))
 		}
 		found.sort()
 		nothing := &location{}

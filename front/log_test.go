@@ -20,9 +20,7 @@ import (
 func (a *testClient) sendRaw(requests ...string) []int {
 	a.t.Helper()
 	conn, err := net.Dial("unix", a.socket)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	must(a.t, err)
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	var all []int
@@ -41,68 +39,6 @@ func (a *testClient) sendRaw(requests ...string) []int {
 		all = append(all, resp.StatusCode)
 	}
 	return all
-}
-
-const (
-	plainFormat = `$remote_addr|$remote_user|$request|$status|$body_bytes_sent|$http_referer|$http_x_none|$args|$is_args|$https|$uri|$query_string|$empty|$request_method|$host|${scheme}s`
-	jsonFormat  = `{"request":"$request","agent":"$http_user_agent","none":"$http_x_none","status":$status,"user":"$remote_user"}`
-)
-
-// The lines are nginx's, byte by byte except for times.
-func TestLogLinesAreNginxs(t *testing.T) {
-	theirs, theirDir := serveNginx(t,
-		fmt.Sprintf(`log_format plain '%s'; log_format js escape=json '%s'; log_format bare escape=none '%s';`,
-			plainFormat, jsonFormat, plainFormat),
-		`set $empty ""; access_log DIR/combined; access_log DIR/plain plain; access_log DIR/js js; access_log DIR/bare bare; access_log DIR/some combined if=$arg_log;
-		location / { return 200 "hello"; } location /none { return 204; } location /404 { return 404; }`)
-	dir := t.TempDir()
-	settings := conf.Settings{}
-	for _, l := range []conf.Log{{Path: "combined"}, {Path: "plain", Format: "plain"}, {Path: "js", Format: "js"},
-		{Path: "bare", Format: "bare"}, {Path: "some", If: "$arg_log"}} {
-		l.Path = filepath.Join(dir, l.Path)
-		settings.Logs = append(settings.Logs, l)
-	}
-	location := func(path string, status int, text conf.Text) conf.Location {
-		return conf.Location{Path: path, Steps: []conf.Step{conf.Return{Status: status, Text: text}},
-			Settings: &settings}
-	}
-	c := oneHost(location("/", 200, "hello"), location("/none", 204, ""), location("/404", 404, ""))
-	c.Hosts[0].Steps = []conf.Step{conf.Set{Name: "empty", Value: ""}}
-	c.LogFormats = []conf.LogFormat{
-		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: "json"},
-		{Name: "bare", Text: plainFormat, Escape: "none"},
-	}
-	us := serveHandler(t, newFront(t, c))
-	requests := []string{
-		"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n",
-		"GET /a?b=c&log=1 HTTP/1.1\r\nHost: a.test:80\r\nReferer: http://x/\r\nUser-Agent: test/1\r\n\r\n",
-		"GET /a\"b\\c?%22&log=0 HTTP/1.1\r\nHost: A.TEST\r\nReferer: \"\\\t\xff\xc3\xa9~ \r\nUser-Agent: a\tb\"\\ \xe2\x82\xac\xff\r\n\r\n",
-		"HEAD /b HTTP/1.1\r\nHost: a.test\r\nAuthorization: Basic dSJzZXI6cHc=\r\n\r\n",
-		"GET /none HTTP/1.0\r\nHost: a.test\r\nConnection: keep-alive\r\n\r\n",
-		"POST /?x HTTP/1.1\r\nHost: a.test\r\nContent-Length: 2\r\n\r\nab",
-		"GET /%41%2e%0a HTTP/1.1\r\nHost: a.test\r\n\r\n",
-	}
-	if got, want := fmt.Sprint(us.sendRaw(requests...)), fmt.Sprint(theirs.sendRaw(requests...)); got != want {
-		t.Fatalf("statuses %s, want %s", got, want)
-	}
-	times := regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]`)
-	for name, n := range map[string]int{"combined": 7, "plain": 7, "js": 7, "bare": 8, "some": 1} {
-		mine := n
-		if name == "bare" { // in nginx the line feed of $uri ends the line
-			mine--
-		}
-		want, got := awaitLines(t, filepath.Join(theirDir, name), n), awaitLines(t, filepath.Join(dir, name), mine)
-		if mine < n {
-			want[mine-1] = strings.TrimSuffix(want[mine-1], "\n") + `\x0A` + want[mine]
-			want = want[:mine]
-		}
-		for i := range max(len(got), len(want)) {
-			if i >= len(got) || i >= len(want) ||
-				times.ReplaceAllString(got[i], "TIME") != times.ReplaceAllString(want[i], "TIME") {
-				t.Errorf("%s, line %d:\n%q, want\n%q", name, i, got[min(i, len(got)-1)], want[min(i, len(want)-1)])
-			}
-		}
-	}
 }
 
 // Panics, streams, hijacked connections and empty responses are logged.
@@ -134,9 +70,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 	})
 	for i, path := range []string{"/panic", "/late", "/over"} {
 		conn, err := net.Dial("unix", us.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		_, _ = io.ReadAll(conn)
 		conn.Close()
@@ -185,24 +119,16 @@ func TestRenamedLogIsReopened(t *testing.T) {
 	us := serveHandler(t, h)
 	us.get("/1")
 	awaitLines(t, name, 1)
-	if err := os.Rename(name, old); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.Reload(oneHost(c.Hosts[0].Locations...)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Rename(name, old))
+	must(t, h.Reload(oneHost(c.Hosts[0].Locations...)))
 	us.get("/2")
 	awaitLines(t, old, 2)
-	if err := h.ReopenLogs(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.ReopenLogs(t.Context()))
 	us.get("/3")
 	if lines := awaitLines(t, name, 1); !strings.Contains(lines[0], "/3") {
 		t.Errorf("%q", lines)
 	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(dir))
 	if err := h.ReopenLogs(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
 		t.Errorf("got %v", err)
 	}

@@ -33,13 +33,9 @@ func TestLongLinesAreNotTruncated(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, h.Close())
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if n, bytes := strings.Count(string(b), "\n"), strings.Count(string(b), `\xC3`); n != requests ||
 		bytes != 2*requests*length {
 		t.Errorf("%d lines with %d bytes of the clients', want %d with %d", n, bytes, requests, 2*requests*length)
@@ -91,24 +87,3 @@ type blocked struct {
 
 func (s *blocked) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
 func (*blocked) Close() error                  { return nil }
-
-// Each of several error logs has the lines of its level.
-func TestErrorLogsHaveTheirLevels(t *testing.T) {
-	dir := t.TempDir()
-	path := func(name string) string { return filepath.Join(dir, name) }
-	logs := &conf.ErrorLog{Path: path("a"), Next: &conf.ErrorLog{Path: path("b"), Level: "info",
-		Next: &conf.ErrorLog{Path: path("c"), Level: "crit"}}}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)},
-		ErrorLog: logs}}}})
-	if got := get(t, h, "/none"); got.status != 404 {
-		t.Errorf("%d", got.status)
-	}
-	if err := h.Close(); err != nil {
-		t.Fatal(err)
-	}
-	for name, want := range map[string]int{"a": 1, "b": 1, "c": 0} {
-		if b, err := os.ReadFile(path(name)); err != nil || strings.Count(string(b), "[error]") != want {
-			t.Errorf("%s: %q, %v", name, b, err)
-		}
-	}
-}

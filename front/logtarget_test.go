@@ -167,12 +167,8 @@ func TestErrorLogIsPrintable(t *testing.T) {
 			t.Errorf("no %q in %q", want, all[i])
 		}
 	}
-	for late := time.Now().Add(maxWait); !strings.Contains(program.String(), path+".log: no such file"); {
-		if time.Now().After(late) {
-			t.Fatalf("%q", program.String())
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+	testkit.WaitFor(t, "the line about the log",
+		func() bool { return strings.Contains(program.String(), path+".log: no such file") })
 }
 
 // As in nginx a file of a log is only made where there is a root for it.

@@ -19,9 +19,7 @@ events {} http { access_log off; default_type text/plain;
 client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f; uwsgi_temp_path DIR/u; scgi_temp_path DIR/c;
 %s server { listen unix:DIR/s; %s } }`, outer, server)
 	name := filepath.Join(dir, "conf")
-	if err := os.WriteFile(name, []byte(strings.ReplaceAll(conf, "DIR", dir)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(conf, "DIR", dir)), 0o600))
 	programs.Start(t, "unix", filepath.Join(dir, "s"), tool.Env, tool.Bin, "-p", dir, "-c", name, "-e",
 		filepath.Join(dir, "error.log"))
 	return newTestClient(t, filepath.Join(dir, "s")), dir

@@ -81,9 +81,7 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 			method, path, _ := strings.Cut(c.line, " ")
 			r, _ := http.NewRequest(method, url+path, nil)
 			resp, err := http.DefaultClient.Do(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil {
@@ -111,9 +109,7 @@ func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 	two.StartTLS()
 	defer two.Close()
 	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cgi := &fcgi.Server{Handler: h}
 	go func() { _ = cgi.Serve(l) }()
 	defer cgi.Close()

@@ -8,22 +8,19 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Starting logs which users cannot log in.
 func TestUnsupportedHashesAreLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwords")
-	if err := os.WriteFile(name, []byte("b:{PLAIN}x\na:$7$x$y\nc:\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte("b:{PLAIN}x\na:$7$x$y\nc:\n"), 0o600))
 	const want = `line 2: user "a" cannot log in: `
 	var output strings.Builder
 	c := conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Password: &conf.Password{Realm: "r",
 		File: conf.Text(name)}}}}}
 	h, err := New(c, LogErrors(log.New(&output, "", 0)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer h.Close()
 	if got := output.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
 		t.Errorf("logged %q", got)

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestRequestPathIsDecodedOnce(t *testing.T) {
@@ -15,9 +17,7 @@ func TestRequestPathIsDecodedOnce(t *testing.T) {
 		"http://x.example/a#b": "/a", "/a/../..#b": "",
 	} {
 		u, err := url.ParseRequestURI(target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		x := &exchange{r: &http.Request{RequestURI: target, URL: u}, host: &host{}, args: u.RawQuery}
 		if ok := x.findPath(); x.path != want || ok != (want != "") || strings.Contains(x.args, "#") {
 			t.Errorf("%s: %q %q %v, want %q", target, x.path, x.args, ok, want)

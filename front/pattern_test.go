@@ -88,9 +88,7 @@ func TestRegexesShareABudget(t *testing.T) {
 // Subrequests use the budget of their request.
 func TestSubrequestsShareTheBudget(t *testing.T) {
 	p, err := newPattern(`^(?=(a+)+$)`, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x := &exchange{}
 	sub := &exchange{parent: x}
 	if p.match(sub, strings.Repeat("a", 100)+"b") || !sub.regexTimedOut || x.regexes.Used < pcre.MatchLimit {
@@ -106,9 +104,7 @@ func TestSubrequestsShareTheBudget(t *testing.T) {
 func TestSimpleRegexDoesNotAllocate(t *testing.T) {
 	testkit.NoRace(t, "pools lose some of what they are given")
 	p, err := newPattern(`\.(?:css|js)$`, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	x := &exchange{}
 	if n := testkit.Allocs(100, func() { p.match(x, "/static/site.css") }); n > 0 {
 		t.Errorf("%v allocations", n)

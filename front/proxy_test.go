@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,100 +54,12 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
 		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
-	if err := json.Unmarshal([]byte(got.body), &e); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(got.body), &e))
 	for _, name := range []string{"Accept-Encoding", "User-Agent"} {
 		delete(e.Header, name)
 	}
 	if fmt.Sprint(e.Header) != "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]" {
 		t.Error(e.Header)
-	}
-}
-
-// Another server is tried only for idempotent requests.
-func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
-	reply := func(i int, w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
-		if i == 1 {
-			io.WriteString(w, "second")
-			return
-		}
-		switch r.URL.Path {
-		case "/close":
-			nc, _, _ := http.NewResponseController(w).Hijack()
-			nc.Close()
-		case "/junk":
-			nc, _, _ := http.NewResponseController(w).Hijack()
-			io.WriteString(nc, "what?\r\n\r\n")
-			nc.Close()
-		case "/slow":
-			<-r.Context().Done()
-		case "/503":
-			w.WriteHeader(503)
-			io.WriteString(w, "first")
-		}
-	}
-	for _, test := range []struct {
-		next         conf.NextUpstream
-		line         string
-		status       int
-		body         string
-		first, other int64
-	}{
-		{conf.NextUpstream{}, "GET /close", 200, "second", 1, 1},
-		{conf.NextUpstream{}, "PUT /close", 200, "second", 1, 1},
-		{conf.NextUpstream{}, "POST /close", 502, "", 1, 0},
-		{conf.NextUpstream{}, "PATCH /close", 502, "", 1, 0},
-		{conf.NextUpstream{NonIdempotent: true, Error: true}, "POST /close", 200, "second", 1, 1},
-		{conf.NextUpstream{Off: true}, "GET /close", 502, "", 1, 0},
-		{conf.NextUpstream{Timeout: true}, "GET /close", 502, "", 1, 0},
-		{conf.NextUpstream{Tries: 1}, "GET /close", 502, "", 1, 0},
-		{conf.NextUpstream{}, "GET /junk", 502, "", 1, 0},
-		{conf.NextUpstream{InvalidHeader: true}, "GET /junk", 200, "second", 1, 1},
-		{conf.NextUpstream{}, "GET /slow", 200, "second", 1, 1},
-		{conf.NextUpstream{}, "POST /slow", 504, "", 1, 0},
-		{conf.NextUpstream{Error: true}, "GET /slow", 504, "", 1, 0},
-		{conf.NextUpstream{}, "GET /503", 503, "first", 1, 0},
-		{conf.NextUpstream{Statuses: []int{503}}, "GET /503", 200, "second", 1, 1},
-		{conf.NextUpstream{Statuses: []int{503}}, "POST /503", 503, "first", 1, 0},
-		{conf.NextUpstream{Statuses: []int{503}, Tries: 1}, "GET /503", 503, "first", 1, 0},
-	} {
-		method, path, _ := strings.Cut(test.line, " ")
-		timeout, attempt := maxWait, func(t testing.TB, try func() error) {
-			if err := try(); err != nil {
-				t.Error(err)
-			}
-		}
-		if path == "/slow" { // on a busy machine both servers may be
-			timeout, attempt = 300*time.Millisecond, testkit.Try
-		}
-		attempt(t, func() error {
-			var received [2]atomic.Int64
-			var servers []conf.Server
-			for i := range received {
-				servers = append(servers, conf.Server{Addr: serve(t, func(w http.ResponseWriter, r *http.Request) {
-					received[i].Add(1)
-					reply(i, w, r)
-				})})
-			}
-			c := proxyTo(conf.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
-			c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
-			a := serveHandler(t, newFront(t, c, quiet()))
-			got := a.do(method, path, strings.NewReader(strings.Repeat("x", 100)))
-			if test.body == "" {
-				got.body = ""
-			}
-			if received[0].Load() > test.first || received[1].Load() > test.other {
-				t.Errorf("%+v %s: received %d and %d", test.next, test.line, received[0].Load(), received[1].Load())
-			}
-			if got.status != test.status || got.body != test.body || received[0].Load() != test.first ||
-				received[1].Load() != test.other {
-				return fmt.Errorf("%+v %s: %d %q, received %d and %d", test.next, test.line, got.status, got.body,
-					received[0].Load(), received[1].Load())
-			}
-			return nil
-		})
 	}
 }
 
@@ -175,9 +86,7 @@ func TestTrailersAndHintsAreForwarded(t *testing.T) {
 		hints := []string{}
 		r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
 		resp, err := a.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" ||
@@ -198,8 +107,7 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 	inner := conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("inner")}}
 	a := serveHandler(t, newFront(t, oneHost(conf.Location{
 		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("outer")},
-		Steps: []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"},
-			conf.If{Left: "$arg_x", Location: &inner}},
+		Steps:    []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"}, conf.If{Left: "$arg_x", Location: &inner}},
 		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
 	}), quiet()))
 	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
@@ -215,12 +123,11 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	uri := conf.Text("/x")
 	for name, p := range map[string]conf.Proxy{
 		"missing To": {}, "invalid protocol": {To: "127.0.0.1:1", Protocol: "ftp"}, "invalid port": {To: "127.0.0.1:0"},
-		"want 1.0, 1.1 or": {To: "127.0.0.1:1", Version: "3"},
-		"field name":       {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
-		"invalid value":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
-		"unknown variable": {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
-		"frames the request": {To: "127.0.0.1:1",
-			Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
+		"want 1.0, 1.1 or":      {To: "127.0.0.1:1", Version: "3"},
+		"field name":            {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
+		"invalid value":         {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
+		"unknown variable":      {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
+		"frames the request":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
 		"unsupported status":    {To: "127.0.0.1:1", Next: conf.NextUpstream{Statuses: []int{418}}},
 		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
 		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
@@ -242,9 +149,8 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	for name, u := range map[string][]conf.Upstream{
 		"duplicate upstream": {{Name: "a", Servers: []conf.Server{{Addr: "127.0.0.1"}}},
 			{Name: "A", Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"},
-			Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"no servers": {{Name: "a", Pos: "nginx.conf:7"}},
+		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"}, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
+		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
 		c := proxyTo(conf.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u
@@ -279,7 +185,7 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 // The timeout for reading the response does not depend on that for sending the request, which is
 // longer here.
 func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err == nil {
 			_, _ = io.Copy(io.Discard, r.Body)
@@ -295,25 +201,5 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 		if got.status != 504 || time.Since(began) >= maxWait {
 			t.Errorf("streamed %v: %d after %v", stream, got.status, time.Since(began))
 		}
-	}
-}
-
-// An Idempotency-Key of the client does not make a request repeatable: only the Config does.
-func TestIdempotencyKeyAllowsNoRetry(t *testing.T) {
-	received := make(chan bool, 2)
-	var servers []conf.Server
-	for range 2 {
-		servers = append(servers, conf.Server{Addr: rawUpstream(t, func(nc net.Conn) {
-			if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-				received <- true
-			}
-		})})
-	}
-	c := proxyTo(conf.Proxy{To: "up"})
-	c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	if got := a.do("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 ||
-		len(received) != 1 {
-		t.Errorf("%d, received %d times", got.status, len(received))
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // attemptUpstreams are the addresses of upstreams that fail, by the way in which they do.
@@ -24,7 +26,7 @@ type attemptUpstreams struct {
 func startAttemptUpstreams(t *testing.T) *attemptUpstreams {
 	u := &attemptUpstreams{arrived: make(chan struct{}, 1), resume: make(chan struct{})}
 	responding := func(text string) string {
-		return rawUpstream(t, func(nc net.Conn) {
+		return testkit.ServeTCP(t, func(nc net.Conn) {
 			if _, err := nc.Read(make([]byte, 4<<10)); err == nil {
 				_, _ = io.WriteString(nc, text)
 			}
@@ -38,7 +40,7 @@ func startAttemptUpstreams(t *testing.T) *attemptUpstreams {
 		"field":   responding("HTTP/1.1 200 OK\r\nno field\r\n\r\n"),
 		"cut":     responding("HTTP/1.1 200 OK\r\nContent-Le"),
 		"closing": responding(""),
-		"silent": rawUpstream(t, func(nc net.Conn) {
+		"silent": testkit.ServeTCP(t, func(nc net.Conn) {
 			if _, err := nc.Read(make([]byte, 4<<10)); err == nil {
 				select {
 				case u.arrived <- struct{}{}:
@@ -47,7 +49,7 @@ func startAttemptUpstreams(t *testing.T) *attemptUpstreams {
 				_, _ = io.Copy(io.Discard, nc)
 			}
 		}),
-		"reset": rawUpstream(t, func(nc net.Conn) {
+		"reset": testkit.ServeTCP(t, func(nc net.Conn) {
 			if _, err := nc.Read(make([]byte, 4<<10)); err == nil {
 				_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
 				<-u.resume

@@ -1,18 +1,14 @@
 package front_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Bodies of all sizes arrive unchanged, with a length and without, buffered or streamed.
@@ -90,9 +86,7 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 			for _, n := range []int{0, 1, 8191, 8192, 32 << 10, 32<<10 + 1, 200_000, 3 << 20} {
 				for _, known := range []string{"", "&known=1"} {
 					resp, err := a.client.Get(fmt.Sprintf("http://x/?n=%d%s", n, known))
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if n > 1<<20 {
 						time.Sleep(20 * time.Millisecond) // a slow client
 					}
@@ -117,9 +111,7 @@ func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 	})
 	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
 	resp, err := a.client.Get("http://x/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	select {
 	case ok := <-done:
@@ -132,73 +124,4 @@ func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != pattern(n) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
-}
-
-// With Stream data is forwarded at once.
-func TestStreamForwardsAtOnce(t *testing.T) {
-	next := make(chan bool)
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/asked" {
-			w.Header().Set("X-Accel-Buffering", "no")
-		}
-		for i := range 3 {
-			fmt.Fprintf(w, "data: %d\n\n", i)
-			_ = http.NewResponseController(w).Flush()
-			<-next
-		}
-	})
-	c := oneHost(conf.Location{Path: "/asked", Proxy: &conf.Proxy{To: conf.Text(to)}},
-		conf.Location{Path: "/stream", Proxy: &conf.Proxy{To: conf.Text(to), Stream: true}})
-	a := serveHandler(t, newFront(t, c, quiet()))
-	for _, path := range []string{"/asked", "/stream"} {
-		resp, err := a.client.Get("http://x" + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, 100)
-		for i := range 3 {
-			n, err := resp.Body.Read(b)
-			if want := fmt.Sprintf("data: %d\n\n", i); string(b[:n]) != want || err != nil {
-				t.Errorf("%s: %q %v, want %q", path, b[:n], err, want)
-			}
-			next <- true
-		}
-		resp.Body.Close()
-	}
-}
-
-// A body that is sent again after the server has closed a kept connection has the same timeouts,
-// and that for sending ends with it.
-func TestRepeatedBodyHasSameTimeouts(t *testing.T) {
-	// on a busy machine there may be a pause in sending
-	testkit.Try(t, func() error { return bodyAgain(t) })
-}
-
-func bodyAgain(t *testing.T) error {
-	var n atomic.Int64
-	to := rawUpstream(t, func(nc net.Conn) {
-		first := n.Add(1) == 1
-		br := bufio.NewReader(nc)
-		for i := 0; ; i++ {
-			r, err := http.ReadRequest(br)
-			if err != nil || first && i == 1 {
-				return
-			}
-			_, _ = io.Copy(io.Discard, r.Body)
-			if !first {
-				time.Sleep(1200 * time.Millisecond)
-			}
-			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-		}
-	})
-	c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}},
-		SendTimeout: 800 * time.Millisecond})
-	c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: -1} // more than sockets buffer
-	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2, Servers: []conf.Server{{Addr: to}}}}
-	a := serveHandler(t, newFront(t, c, quiet()))
-	a.get("/")
-	if got := a.do("GET", "/", strings.NewReader(strings.Repeat("x", 8<<20))); got.status != 200 || n.Load() != 2 {
-		return fmt.Errorf("%d, %d connections", got.status, n.Load())
-	}
-	return nil
 }

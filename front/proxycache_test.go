@@ -82,14 +82,10 @@ func TestCacheKeySeparatesHosts(t *testing.T) {
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
 	r, err := http.NewRequest("GET", "http://front.test/x", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	r.Host = "other.test"
 	resp, err := a.client.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	resp.Body.Close()
 	if resp.Header.Get("X-Cache") != "MISS" {
 		t.Errorf("another host got %s", resp.Header.Get("X-Cache"))
@@ -126,13 +122,9 @@ func TestVaryByHostSeparatesHosts(t *testing.T) {
 	for i, state := range []string{"MISS", "HIT"} {
 		a.get("/x").want(t, state, 200, "1 front.test /x")
 		r, err := http.NewRequest("GET", "http://other.test/x", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := a.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if string(body) != "2 other.test /x" || err != nil || resp.Header.Get("X-Cache") != state {
@@ -148,19 +140,13 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
 	})
 	c := cached(to, conf.ProxyCache{Skip: []conf.Text{"$arg_skip"}}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: "=", Path: "/metrics",
-		Metrics: true})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: "=", Path: "/metrics", Metrics: true})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
-	for a.get("/x?for=1").header.Get("X-Cache") != "EXPIRED" {
-		time.Sleep(50 * time.Millisecond)
-	}
+	testkit.WaitFor(t, "a stale response",
+		func() bool { return a.get("/x?for=1").header.Get("X-Cache") == "EXPIRED" })
 	server.Close()
-	for late := time.Now().Add(maxWait); a.get("/x?for=1").status == 200; time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatal("the response stays fresh")
-		}
-	}
+	testkit.WaitFor(t, "the end of freshness", func() bool { return a.get("/x?for=1").status != 200 })
 	for path, want := range map[string]string{"/x?for=1": "EXPIRED", "/y": "MISS", "/y?skip=1": "BYPASS"} {
 		if r := a.get(path); r.status != 502 || r.header.Get("X-Cache") != want {
 			t.Errorf("%s: %d %q, want 502 %s", path, r.status, r.header.Get("X-Cache"), want)
@@ -185,14 +171,13 @@ func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
 	c.LogFormats = []conf.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
 	c.Hosts[0].Locations[0].Settings.Logs = []conf.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
-	late := time.Now().Add(maxWait)
-	for stale := 0; stale < 10; time.Sleep(time.Millisecond) {
-		if state := a.get("/x").header.Get("X-Cache"); state == "STALE" {
+	stale := 0
+	testkit.WaitFor(t, "stale responses", func() bool {
+		if a.get("/x").header.Get("X-Cache") == "STALE" {
 			stale++
-		} else if time.Now().After(late) {
-			t.Fatalf("the response is not stale, but %s", state)
 		}
-	}
+		return stale == 10
+	})
 }
 
 // A request whose key has a regular expression that exceeds its steps gets no cached response.
@@ -266,9 +251,7 @@ func TestCacheOutlivesReload(t *testing.T) {
 	a := serveHandler(t, h)
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
-	if err := h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)))
 	a.get("/x").want(t, "HIT", 200, body)
 	small := config
 	small.MaxBytes = 1
@@ -276,14 +259,12 @@ func TestCacheOutlivesReload(t *testing.T) {
 		t.Fatal("a key of nothing was taken")
 	}
 	a.get("/x").want(t, "HIT", 200, body)
-	if err := h.Reload(cached(to, conf.ProxyCache{}, small)); err != nil {
-		t.Fatal(err)
-	}
-	r := a.get("/x")
-	for late := time.Now().Add(maxWait); r.header.Get("X-Cache") == "HIT" && time.Now().Before(late); r = a.get("/x") {
-		// what is still being written to disk is removed after that
-		time.Sleep(10 * time.Millisecond)
-	}
+	must(t, h.Reload(cached(to, conf.ProxyCache{}, small)))
+	var r response
+	testkit.WaitFor(t, "the end of the write to disk", func() bool {
+		r = a.get("/x")
+		return r.header.Get("X-Cache") != "HIT"
+	})
 	r.want(t, "MISS", 200, "2 "+to+" /x")
 }
 
@@ -296,15 +277,11 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	files := func() int {
 		names, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return len(names)
 	}
 	// one, and the directory of temporary files
-	for late := time.Now().Add(maxWait); files() < 2 && time.Now().Before(late); {
-		time.Sleep(10 * time.Millisecond)
-	}
+	testkit.WaitFor(t, "the files", func() bool { return files() == 2 })
 	if err := h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"},
 		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
 		t.Fatal("a key of nothing was taken")

@@ -29,13 +29,9 @@ func TestEarlyHintsAreNotStored(t *testing.T) {
 	}{{"MISS", []string{"103 </a.css>; rel=preload"}}, {"HIT", nil}} {
 		var hints []string
 		r, err := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := a.client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if h := resp.Header; string(b) != "body" || err != nil || h.Get("X-Cache") != test.state ||

@@ -6,12 +6,12 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	wire "github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // guarded is an upstream that redirects clients with a cookie to a protected path, and responds
@@ -46,33 +46,6 @@ func TestAccelRedirectIsNotStored(t *testing.T) {
 				t.Errorf("%s: without a cookie: %d %q, want 403", name, got.status, got.body)
 			}
 		}
-	}
-}
-
-// The same over FastCGI.
-func TestFastCGIAccelRedirectIsNotStored(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		params, _, _, err := readApplication(nc)
-		if err != nil {
-			return
-		}
-		text := "Status: 403\n\nno"
-		if params["HTTP_COOKIE"] != "" {
-			text = "X-Accel-Redirect: /protected/x\nCache-Control: max-age=60\n\n"
-		}
-		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
-		_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
-	})
-	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi"
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/protected/", Internal: true,
-		Steps: []conf.Step{conf.Return{Status: 200, Text: "secret"}}})
-	a := serveHandler(t, newFront(t, c, quiet()))
-	if got := a.get("/x", "Cookie", "session=1"); got.body != "secret" {
-		t.Errorf("with a cookie: %d %q", got.status, got.body)
-	}
-	if got := a.get("/x"); got.status != 403 {
-		t.Errorf("without a cookie: %d %q, want 403", got.status, got.body)
 	}
 }
 
@@ -179,33 +152,38 @@ func TestCacheKeyHasBody(t *testing.T) {
 	}
 }
 
-// A tunnel works in a location with a cache.
+// A tunnel works in a location with a cache, to a server and to a bound handler.
 func TestTunnelWorksWithCache(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
-		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc,
-				"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
+	const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst"
+	server := testkit.ServeTCP(t, func(nc net.Conn) {
+		if readHead(nc) == nil {
+			_, _ = io.WriteString(nc, switched)
 		}
 	})
-	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"},
-		{Name: "Connection", Value: "upgrade"}}
-	server := httptest.NewServer(newFront(t, c, quiet()))
-	t.Cleanup(server.Close)
-	for range 2 {
-		nc, err := net.Dial("tcp", server.Listener.Addr().String())
+	bound := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		nc, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
-			t.Fatal(err)
+			t.Error(err)
+			return
 		}
+		defer nc.Close()
+		_, _ = io.WriteString(nc, switched)
+	})
+	for _, to := range []string{server, server, "app"} {
+		c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
+		p := c.Hosts[0].Locations[0].Proxy
+		p.Version, p.Header = "1.1", upgrading(to).Header
+		nc, err := net.Dial("unix", serveHandler(t, newFront(t, c, quiet(), front.Bind("app", bound))).socket)
+		must(t, err)
 		defer nc.Close()
 		fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: front.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 		br := bufio.NewReader(nc)
 		resp, err := http.ReadResponse(br, nil)
 		if err != nil || resp.StatusCode != 101 {
-			t.Fatalf("%+v, %v", resp, err)
+			t.Fatalf("%s: %+v, %v", to, resp, err)
 		}
 		if b, err := io.ReadAll(br); string(b) != "first" {
-			t.Errorf("%q, %v", b, err)
+			t.Errorf("%s: %q, %v", to, b, err)
 		}
 	}
 }

@@ -43,31 +43,3 @@ func TestUnderscoresCannotPoisonCache(t *testing.T) {
 		}
 	}
 }
-
-// As in nginx an error page comes before X-Accel-Redirect.
-func TestErrorPageComesBeforeAccelRedirect(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Accel-Redirect", "/protected/x")
-		if strings.HasSuffix(r.URL.Path, "404") {
-			w.WriteHeader(http.StatusNotFound)
-		}
-	})
-	for _, pc := range []*conf.ProxyCache{nil, {Zone: "one", Key: "$uri"}} {
-		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
-		l := &c.Hosts[0].Locations[0]
-		l.Proxy.Cache, l.Proxy.Intercept = pc, true
-		l.Settings.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
-		c.Hosts[0].Locations = append(c.Hosts[0].Locations,
-			conf.Location{Path: "/protected/", Internal: true,
-				Steps: []conf.Step{conf.Return{Status: 200, Text: "secret"}}},
-			conf.Location{Path: "/page", Steps: []conf.Step{conf.Return{Status: 200, Text: "page"}}})
-		a := serveHandler(t, newFront(t, c, quiet()))
-		for path, want := range map[string]string{"/404": "page", "/x": "secret"} {
-			for range 2 {
-				if got := a.get(path); got.body != want {
-					t.Errorf("%s: %d %q, want %q", path, got.status, got.body, want)
-				}
-			}
-		}
-	}
-}

@@ -2,7 +2,6 @@ package front_test
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -44,9 +43,7 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		c.Hosts[0].Locations[0].Settings = &conf.Settings{Logs: []conf.Log{{Path: name, Format: "s"}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		nc, err := net.Dial("unix", a.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-arrived
 		nc.Close()
@@ -59,34 +56,6 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		}
 		if lines := awaitLines(t, name, 1); lines[0]+"\n" != want && lines[0] != want {
 			t.Errorf("ignore %v: logged %q", ignore, lines)
-		}
-	}
-}
-
-// The client gets a response that an upstream sends before it has read the request's body.
-func TestEarlyResponseIsForwarded(t *testing.T) {
-	noLeaks(t)
-	to := rawUpstream(t, func(nc net.Conn) {
-		if readHead(nc) == nil {
-			io.WriteString(nc, "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\nConnection: close\r\n\r\nno")
-			time.Sleep(20 * time.Millisecond)
-		}
-	})
-	for _, stream := range []bool{false, true} {
-		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
-		c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: -1}
-		a := serveHandler(t, newFront(t, c, quiet()))
-		resp, err := a.client.Post("http://x/", "", bytes.NewReader(make([]byte, 4<<20)))
-		if err != nil {
-			if !stream {
-				t.Errorf("stream %v: %v", stream, err)
-			}
-			continue
-		}
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if resp.StatusCode != 403 && resp.StatusCode != 502 || err != nil {
-			t.Errorf("stream %v: %d %q %v", stream, resp.StatusCode, b, err)
 		}
 	}
 }
@@ -110,9 +79,7 @@ func TestBrokenBodyIsAnError(t *testing.T) {
 			"chunks":    "POST /chunks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n01234567\r\n",
 		} {
 			nc, err := net.Dial("unix", a.socket)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			io.WriteString(nc, text)
 			_ = nc.SetReadDeadline(time.Now().Add(maxWait))
 			resp, err := http.ReadResponse(bufio.NewReader(nc), nil)

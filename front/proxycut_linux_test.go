@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -35,7 +36,7 @@ func TestIncompleteResponseIsNoticed(t *testing.T) {
 		"in a chunk":      head + "Transfer-Encoding: chunked\r\n\r\na\r\n0123",
 		"until it closes": head + "\r\n0123", "HTTP/1.0": "HTTP/1.0 200 OK\r\n\r\n0123",
 	} {
-		to := rawUpstream(t, func(nc net.Conn) {
+		to := testkit.ServeTCP(t, func(nc net.Conn) {
 			if readHead(nc) == nil {
 				_, _ = io.WriteString(nc, text)
 			}
@@ -65,7 +66,7 @@ func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
 		"length": "Content-Length: 10\n\n0123", "length, nothing": "Content-Length: 10\n\n",
 		"no length": "Cache-Control: max-age=60\n\n0123",
 	} {
-		to := rawUpstream(t, func(nc net.Conn) {
+		to := testkit.ServeTCP(t, func(nc net.Conn) {
 			if _, _, _, err := readApplication(nc); err == nil {
 				_, _ = nc.Write(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)))
 			}

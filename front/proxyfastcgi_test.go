@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // application is a FastCGI application that responds with its parameters and the length of its
 // input. It counts connections.
 func application(t testing.TB, conns func(), extra string) string {
-	return rawUpstream(t, func(nc net.Conn) {
+	return testkit.ServeTCP(t, func(nc net.Conn) {
 		if conns != nil {
 			conns()
 		}
@@ -147,36 +148,6 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0],
 			`FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
 			t.Errorf("%q", lines[0])
-		}
-	}
-}
-
-// FastCGI works over unix sockets with any path.
-func TestFastCGIOverUnixSockets(t *testing.T) {
-	for _, name := range []string{"s", "a+b:9", "a%20b"} {
-		path := shortDir(t) + "/" + name
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		served := make(chan error, 1)
-		go func() {
-			nc, err := l.Accept()
-			if err == nil {
-				defer nc.Close()
-				_, _, _, err = readApplication(nc)
-				b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: a/b\n\nhi")),
-					wire.Stdout, 1)
-				_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
-			}
-			served <- err
-		}()
-		a := serveHandler(t, newFront(t,
-			proxyTo(conf.Proxy{Protocol: "fastcgi", To: conf.Text("unix:" + path)}), quiet()))
-		got := a.get("/")
-		l.Close()
-		if err := <-served; got.body != "hi" || err != nil {
-			t.Errorf("%q: %d %q, %v", name, got.status, got.body, err)
 		}
 	}
 }

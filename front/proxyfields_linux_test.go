@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -36,7 +36,7 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 		return "body"
 	}
 	find := func(path string) string { return heads[strings.Trim(path, "/")] }
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return
@@ -47,7 +47,7 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 			io.WriteString(nc, body(head))
 		}
 	})
-	application := rawUpstream(t, func(nc net.Conn) {
+	application := testkit.ServeTCP(t, func(nc net.Conn) {
 		params, _, _, err := readApplication(nc)
 		if err != nil {
 			return
@@ -59,26 +59,16 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	both := []conf.Param{{Name: "REQUEST_URI", Value: "$request_uri"},
-		{Name: "REQUEST_METHOD", Value: "$request_method"}}
-	for _, c := range []struct {
-		conf     string
-		proxy    conf.Proxy
-		settings conf.Settings
-	}{
-		{"proxy_http_version 1.1; proxy_pass http://" + to + ";", conf.Proxy{To: conf.Text(to), Version: "1.1"},
-			conf.Settings{}},
-		{"proxy_http_version 1.1; proxy_hide_header X-Hide; add_header X-Added $upstream_http_etag; proxy_pass http://" + to + ";",
-			conf.Proxy{To: conf.Text(to), Version: "1.1", Hide: []string{"X-Hide"}},
-			conf.Settings{Header: []conf.AddHeader{{Name: "X-Added", Value: "$upstream_http_etag"}}}},
-		{"fastcgi_param REQUEST_URI $request_uri; fastcgi_param REQUEST_METHOD $request_method; fastcgi_pass " + application + ";",
-			conf.Proxy{To: conf.Text(application), Protocol: "fastcgi", Params: both}, conf.Settings{}},
+	for _, c := range []string{
+		"proxy_http_version 1.1; proxy_pass http://" + to + ";",
+		"proxy_http_version 1.1; proxy_hide_header X-Hide; add_header X-Added $upstream_http_etag; proxy_pass http://" + to + ";",
+		"fastcgi_param REQUEST_URI $request_uri; fastcgi_param REQUEST_METHOD $request_method; fastcgi_pass " + application + ";",
 	} {
-		nginx, _ := serveNginx(t, "", "location / { "+c.conf+" }")
-		us := serveByTare(t, newFront(t,
-			oneHost(conf.Location{Path: "/", Proxy: &c.proxy, Settings: &c.settings}), quiet()))
+		block := "location / { " + c + " }"
+		nginx, _ := serveNginx(t, "", block)
+		us := serveByTare(t, newFront(t, parseConf(t, "", block), quiet()))
 		for name, head := range heads {
-			if c.proxy.Protocol == "fastcgi" && strings.Contains(head, "chunked") {
+			if strings.Contains(c, "fastcgi") && strings.Contains(head, "chunked") {
 				continue // CGI has no chunks
 			}
 			for _, method := range []string{"GET", "HEAD"} {
@@ -86,7 +76,7 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 				status, got := us.lines(method, "/"+name)
 				want, got = slices.DeleteFunc(want, own), slices.DeleteFunc(got, own)
 				if status != wantStatus || !slices.Equal(got, want) {
-					t.Errorf("%s\n%s %s: %s %q\n want %s %q", c.conf, method, name, status, got, wantStatus, want)
+					t.Errorf("%s\n%s %s: %s %q\n want %s %q", c, method, name, status, got, wantStatus, want)
 				}
 			}
 		}

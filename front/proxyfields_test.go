@@ -16,6 +16,7 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // serveByTare is serveHandler with tare's server, which sends fields as they are.
@@ -24,16 +25,26 @@ func serveByTare(t testing.TB, h http.Handler) *testClient {
 	socket := filepath.Join(shortDir(t), "s")
 	l, err := net.Listen("unix", socket)
 	must(t, err)
-	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close() })
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l)
+	}()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-done
+	})
 	return newTestClient(t, socket)
 }
 
 // A response is the same, and variables show the same of it, whether its head passes as it was
 // received (tare's server) or by a Header (net/http's).
 func TestRawHeadsEqualHeaders(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		for in := bufio.NewReader(nc); ; {
 			r, err := http.ReadRequest(in)
 			if err != nil {
@@ -70,9 +81,8 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 		proxy    conf.Proxy
 		settings conf.Settings
 	}{
-		"plain": {},
-		"hide": {proxy: conf.Proxy{Hide: []string{"x-A", "Location"},
-			Show: []string{"Server", "X-Accel-Buffering"}}},
+		"plain":     {},
+		"hide":      {proxy: conf.Proxy{Hide: []string{"x-A", "Location"}, Show: []string{"Server", "X-Accel-Buffering"}}},
 		"ignore":    {proxy: conf.Proxy{Ignore: []string{"X-Accel-Redirect", "X-Accel-Buffering"}}},
 		"redirects": {proxy: conf.Proxy{Redirects: []conf.Replace{{From: "/x", To: "/y"}}}},
 		"cookies":   {proxy: conf.Proxy{CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}},

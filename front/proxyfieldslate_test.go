@@ -15,12 +15,13 @@ import (
 	"unsafe"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // keptUpstream is an upstream whose connections stay open. It sends what a request's query is.
 func keptUpstream(t testing.TB) (to string) {
-	return rawUpstream(t, func(nc net.Conn) {
+	return testkit.ServeTCP(t, func(nc net.Conn) {
 		for in := bufio.NewReader(nc); ; {
 			r, err := http.ReadRequest(in)
 			if err != nil {
@@ -128,7 +129,7 @@ func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field) { w.raw 
 
 // A request's body that turns out to be too long replaces a response whose head was about to pass.
 func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: 1\r\n\r\n")
 			_, _ = io.Copy(io.Discard, nc)
@@ -155,21 +156,24 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 	}
 }
 
-// Trailer fields that were not announced do not drop the head, and pass themselves.
+// Trailer fields pass, announced or not, and do not drop the head that passes as it was received.
 func TestRawHeadsHaveTrailers(t *testing.T) {
 	to := keptUpstream(t)
-	us := serveByTare(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Version: "1.1",
-		CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}), quiet()))
-	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nSet-Cookie: a=b; path=/u/\r\n\r\n"
-	for _, text := range []string{head + "2\r\nhi\r\n0\r\nX-T: t\r\n\r\n", head + "0\r\nx-t: t\r\n\r\n",
-		head + strings.Repeat("4000\r\n"+strings.Repeat("x", 0x4000)+"\r\n", 9) + "0\r\nX-T: t\r\n\r\n"} {
-		resp, err := us.client.Get("http://front.test/?" + url.QueryEscape(text))
-		must(t, err)
-		_, err = io.Copy(io.Discard, resp.Body)
-		must(t, err)
-		if resp.Header.Get("X-A") != "1" || !slices.Equal(resp.Header["Set-Cookie"], []string{"a=b; path=/v/"}) ||
-			resp.Trailer.Get("X-T") != "t" {
-			t.Errorf("%v, trailer %v", resp.Header, resp.Trailer)
+	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nSet-Cookie: a=b; path=/u/\r\n"
+	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
+		us := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Version: "1.1",
+			CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}), quiet()))
+		for _, text := range []string{head + "\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n", head + "\r\n0\r\nx-t: t\r\n\r\n",
+			head + "Trailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n",
+			head + "\r\n" + strings.Repeat("4000\r\n"+strings.Repeat("x", 0x4000)+"\r\n", 9) + "0\r\nX-T: t\r\n\r\n"} {
+			resp, err := us.client.Get("http://front.test/?" + url.QueryEscape(text))
+			must(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			must(t, err)
+			if resp.Header.Get("X-A") != "1" || !slices.Equal(resp.Header["Set-Cookie"], []string{"a=b; path=/v/"}) ||
+				resp.Trailer.Get("X-T") != "t" {
+				t.Errorf("%v, trailer %v", resp.Header, resp.Trailer)
+			}
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
@@ -17,23 +16,7 @@ import (
 // serveTare serves a server block by tare's own server, and returns its socket.
 func serveTare(t *testing.T, outer, block string) string {
 	t.Helper()
-	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	s := tare.Wrap(&http.Server{Handler: newFront(t, parseConf(t, outer, block), quiet()), Protocols: protocols})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l)
-	}()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-done
-	})
-	return socket
+	return serveByTare(t, newFront(t, parseConf(t, outer, block), quiet())).socket
 }
 
 // Without buffering, the part of a body that has arrived is in the same write as the head.
@@ -42,7 +25,7 @@ func TestFirstPieceFollowsHeadAtOnce(t *testing.T) {
 	const block = `location / { proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://%[1]s; }
 		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }`
 	first := make(chan string)
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		b := make([]byte, 64<<10)
 		n, _ := nc.Read(b)
 		first <- string(b[:n])
@@ -84,7 +67,7 @@ func TestEndFollowsLastBytesAtOnce(t *testing.T) {
 		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }
 		location /grpc { grpc_pass %[1]s; }`
 	reads := make(chan string)
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		for b := make([]byte, 64<<10); ; {
 			n, err := nc.Read(b)
 			select {

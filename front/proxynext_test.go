@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -51,7 +52,7 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 		{"fastcgi", "half a head", open("X: y\r\n"), false, failed},
 		{"fastcgi", "half a record", "\x01\x06\x00", false, failed},
 	} {
-		first := rawUpstream(t, func(nc net.Conn) {
+		first := testkit.ServeTCP(t, func(nc net.Conn) {
 			if test.protocol == "fastcgi" {
 				_, _, _, _ = readApplication(nc)
 			} else if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {

@@ -23,7 +23,7 @@ type relay struct {
 
 func startRelay(t *testing.T, server string) *relay {
 	r := new(relay)
-	r.addr = rawUpstream(t, func(client net.Conn) {
+	r.addr = testkit.ServeTCP(t, func(client net.Conn) {
 		nc, err := net.Dial("tcp", server)
 		if err != nil {
 			t.Error(err)
@@ -126,7 +126,7 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 // Each attempt has its own numbers, also if it has no response.
 func TestBytesOfAttemptsAreSeparate(t *testing.T) {
 	const refused = "127.0.0.1:1"
-	silent := rawUpstream(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
+	silent := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 	ok := startRelay(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/page" {
 			w.WriteHeader(404)
@@ -165,9 +165,9 @@ func TestBytesOfAttemptsAreSeparate(t *testing.T) {
 	}
 }
 
-// A tunnel's bytes count in both directions, and its head once.
+// A tunnel's bytes count in both directions, and its head once. The log counts those of the client.
 func TestBytesOfTunnelsAreCounted(t *testing.T) {
-	up := startRelay(t, rawUpstream(t, func(nc net.Conn) {
+	up := startRelay(t, testkit.ServeTCP(t, func(nc net.Conn) {
 		b := bufio.NewReader(nc)
 		if _, err := http.ReadRequest(b); err != nil {
 			return
@@ -175,7 +175,9 @@ func TestBytesOfTunnelsAreCounted(t *testing.T) {
 		io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nearly")
 		_, _ = io.CopyN(nc, b, 100_000)
 	}))
-	a, line := trafficLog(t, "", `location / { proxy_pass http://`+up.addr+`; proxy_http_version 1.1;
+	sent := filepath.Join(t.TempDir(), "sent")
+	a, line := trafficLog(t, `log_format sent "$status $bytes_sent $body_bytes_sent $upstream_response_length";`,
+		"access_log "+sent+` sent; location / { proxy_pass http://`+up.addr+`; proxy_http_version 1.1;
 		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }`)
 	nc, err := net.Dial("unix", a.socket)
 	must(t, err)
@@ -189,6 +191,9 @@ func TestBytesOfTunnelsAreCounted(t *testing.T) {
 	}
 	if got, want := line(), up.take(); got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+	if want := fmt.Sprintf("101 %d 100005 0", len(got)); awaitLines(t, sent, 1)[0] != want {
+		t.Errorf("the log has %q, want %s", awaitLines(t, sent, 1), want)
 	}
 }
 

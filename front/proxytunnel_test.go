@@ -20,10 +20,10 @@ import (
 
 	"github.com/coder/websocket"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // upgrading returns a Proxy that forwards Upgrade.
@@ -69,15 +69,11 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer ws.CloseNow()
 			ws.SetReadLimit(1 << 20)
 			for _, n := range []int{0, 1, 1000, 200_000} {
-				if err := ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))); err != nil {
-					t.Fatal(err)
-				}
+				must(t, ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))))
 				if _, b, err := ws.Read(ctx); err != nil || string(b) != pattern(n) {
 					t.Fatalf("%d: %d bytes, %v", n, len(b), err)
 				}
@@ -108,18 +104,11 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 		c.ShutdownTimeout = 50 * time.Millisecond
 		c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
 		h := newFront(t, c, front.Bind("app", http.HandlerFunc(wsEcho)), quiet())
-		server, socket := tare.Wrap(&http.Server{Handler: h}), filepath.Join(shortDir(t), "s")
-		l, err := net.Listen("unix", socket)
-		must(t, err)
-		go func() { _ = server.Serve(l) }()
-		t.Cleanup(func() { server.Close() })
-		a := newTestClient(t, socket)
+		a := serveByTare(t, h)
 		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 		defer cancel()
 		ws, _, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer ws.CloseNow()
 		waiting := make(chan error, 1)
 		go func() {
@@ -129,9 +118,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 			}
 			waiting <- err
 		}()
-		for name == "up" && requests.Load() == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.WaitFor(t, "the request", func() bool { return name != "up" || requests.Load() > 0 })
 		must(t, h.Reload(c))
 		if _, _, err := ws.Read(ctx); err == nil || ctx.Err() != nil {
 			t.Errorf("%s: the websocket goes on: %v", name, err)
@@ -147,9 +134,10 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 
 // Rejected upgrades: to HTTP/2, without the upstream's consent. A silent tunnel ends.
 func TestUnwantedUpgradesAreRejected(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
-	seen := make(chan http.Header, 3+testkit.Tries)
-	to := rawUpstream(t, func(nc net.Conn) {
+	seen := make(chan http.Header, 4)
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return
@@ -164,22 +152,18 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 		}
 	})
 	short := upgrading(to)
-	short.ReadTimeout = 200 * time.Millisecond
+	short.ReadTimeout = time.Second
 	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)), quiet())),
 		serveHandler(t, newFront(t, proxyTo(short), quiet()))
 	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
 		nc, err := net.Dial("unix", a.socket)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		t.Cleanup(func() { nc.Close() })
 		_ = nc.SetDeadline(time.Now().Add(maxWait))
 		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)
 		br := bufio.NewReader(nc)
 		resp, err := http.ReadResponse(br, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return resp, br
 	}
 	line(long, "/200", "h2c")
@@ -194,21 +178,18 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
 		t.Errorf("%v %q", resp, b)
 	}
-	testkit.Try(t, func() error { // switching must be as fast as the idle timeout
-		resp, br := line(impatient, "/101", "x")
-		if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
-			return fmt.Errorf("%v", resp)
-		}
-		if b, err := io.ReadAll(br); string(b) != "first" || err != nil {
-			return fmt.Errorf("%q %w", b, err)
-		}
-		return nil
-	})
+	resp, br := line(impatient, "/101", "x")
+	if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
+		t.Errorf("%v", resp)
+	}
+	if b, err := io.ReadAll(br); string(b) != "first" || err != nil {
+		t.Errorf("%q %v", b, err)
+	}
 }
 
 // A 101 and a 426 have Upgrade and the fields of add_header, as from nginx.
 func TestUpgradesHaveFieldsAsFromNginx(t *testing.T) {
-	to := rawUpstream(t, func(nc net.Conn) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		r, err := http.ReadRequest(bufio.NewReader(nc))
 		if err != nil {
 			return
@@ -297,63 +278,30 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	}
 }
 
-// slowListener delays the first read of its connections.
-type slowListener struct {
-	net.Listener
-	pause time.Duration
-}
-
-func (l slowListener) Accept() (net.Conn, error) {
-	nc, err := l.Listener.Accept()
-	return &slowConn{Conn: nc, pause: l.pause}, err
-}
-
-type slowConn struct {
-	net.Conn
-	pause time.Duration
-}
-
-func (c *slowConn) Read(p []byte) (int, error) {
-	time.Sleep(c.pause)
-	c.pause = 0
-	return c.Conn.Read(p)
-}
-
-// The TLS handshake has the timeout for connecting.
-func TestHandshakeTimesOut(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	s.Listener = slowListener{s.Listener, time.Second}
-	s.StartTLS()
-	defer s.Close()
-	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{Protocol: "https", To: conf.Text(s.Listener.Addr().String()),
-			ReadTimeout: 500 * time.Millisecond}), quiet()))
-	testkit.Try(t, func() error { // the response must be faster than the handshake
-		if got := a.get("/"); got.status != 200 {
-			return fmt.Errorf("the handshake takes a second: %d", got.status)
-		}
-		return nil
-	})
-}
-
-// Unix sockets work with any path.
+// Unix sockets work with any path, by HTTP and by FastCGI.
 func TestUnixUpstreamsAreReached(t *testing.T) {
-	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]"} {
-		path := shortDir(t) + "/" + name
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
+	for i, name := range []string{"s", "a b:80", "\u00e4%20", "[x]", "a+b:9"} {
+		path := filepath.Join(shortDir(t), name)
+		p := conf.Proxy{To: conf.Text("unix:" + path)}
+		response := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+		if i%2 == 1 {
+			p.Protocol = "fastcgi"
+			b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("X: y\n\nhi")), wire.Stdout, 1)
+			response = string(wire.AppendEnd(b, 1, wire.End{}))
 		}
-		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
-		s.Start()
-		t.Cleanup(s.Close)
-		c := proxyTo(conf.Proxy{To: conf.Text("unix:" + path)})
-		c.Hosts[0].Locations[0].Settings = &conf.Settings{
-			Header: []conf.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}}
-		a := serveHandler(t, newFront(t, c, quiet()))
-		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" &&
-			got.header.Get("X-Up") != "unix:"+path+" localhost" {
-			t.Errorf("%q: %d %s %v", name, got.status, got.body, got.header)
+		testkit.ServeUnix(t, path, func(nc net.Conn) {
+			b := make([]byte, 4<<10)
+			n, _ := nc.Read(b)
+			if p.Protocol == "" && !strings.Contains(string(b[:n]), "\r\nHost: localhost\r\n") {
+				t.Errorf("%q: received %q", name, b[:n])
+			}
+			_, _ = io.WriteString(nc, response)
+		})
+		c := proxyTo(p)
+		c.Hosts[0].Locations[0].Settings = variables("$upstream_addr")
+		got := serveHandler(t, newFront(t, c, quiet())).get("/")
+		if got.status != 200 || got.body != "hi" || got.header.Get("X-Vars") != "unix:"+path && i == 0 {
+			t.Errorf("%q: %d %q %v", name, got.status, got.body, got.header)
 		}
 	}
 }
@@ -412,18 +360,14 @@ func TestReloadKeepsConnections(t *testing.T) {
 		return c
 	}
 	h, err := front.New(c(1), quiet())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for i := range 5 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != 200 {
 			t.Error(w.Code)
 		}
-		if err := h.Reload(c(i + 2)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, h.Reload(c(i+2)))
 	}
 	if len(conns) != 1 {
 		t.Errorf("%d connections for one server", len(conns))
@@ -432,10 +376,5 @@ func TestReloadKeepsConnections(t *testing.T) {
 		t.Error(err)
 	}
 	s.Close()
-	for late := time.Now().Add(maxWait); runtime.NumGoroutine() > before; time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			b := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines, %d before:\n%s", runtime.NumGoroutine(), before, b[:runtime.Stack(b, true)])
-		}
-	}
+	testkit.WaitFor(t, "the end of goroutines", func() bool { return runtime.NumGoroutine() <= before })
 }

@@ -24,8 +24,7 @@ func TestTargetMayHaveVariables(t *testing.T) {
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to"}})
 	h := newFront(t, c, front.Bind("app",
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, "bound ", r.URL.Path, " ",
-				r.Host)
+			fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host)
 		})), quiet())
 	a := serveHandler(t, h)
 	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {

@@ -55,15 +55,14 @@ func (c *container) move(address string) {
 // until repeats a request until the response is want. Each response before must pass check.
 func (a *testClient) until(path, want string, check func(response)) {
 	a.t.Helper()
-	for end := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
+	testkit.WaitFor(a.t, path+" to be "+want, func() bool {
 		got := a.get(path)
-		if got.status == http.StatusOK && got.body == want {
-			return
+		is := got.status == http.StatusOK && got.body == want
+		if !is {
+			check(got)
 		}
-		if check(got); time.Now().After(end) {
-			a.t.Fatalf("%s: still %d %q, want %q", path, got.status, got.body, want)
-		}
-	}
+		return is
+	})
 }
 
 // noError fails the test for a response other than 200.
@@ -169,42 +168,37 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 	} {
 		s.Set("app.example", broken)
 		before, _ := s.Queries("app.example")
-		for end := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
+		testkit.WaitFor(t, "a query", func() bool {
 			for _, path := range []string{"/", "/var"} {
 				if got := a.get(path); got.body != "127.0.0.2" {
 					t.Fatalf("%+v: %s: %d %q", broken, path, got.status, got.body)
 				}
 			}
-			if n, _ := s.Queries("app.example"); n > before {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%+v: no query", broken)
-			}
-		}
+			n, _ := s.Queries("app.example")
+			return n > before
+		})
 	}
 	before := count("cannot resolve app.example")
 	must(t, h.Reload(c))
-	for end := time.Now().Add(maxWait); count("cannot resolve app.example") == before; {
+	testkit.WaitFor(t, "a line of the new configuration", func() bool {
 		a.until("/var", "127.0.0.2", noError(t))
-		if a.until("/", "127.0.0.2", noError(t)); time.Now().After(end) {
-			t.Fatal("the new configuration does not resolve the name")
-		}
-	}
+		a.until("/", "127.0.0.2", noError(t))
+		return count("cannot resolve app.example") > before
+	})
 	if n := count("cannot resolve app.example"); before > 2 || n > 4 { // one of each group, and configuration
 		t.Errorf("%d lines, then %d", before, n)
 	}
 	s.Set("app.example", good)
-	for end := time.Now().Add(maxWait); count("can be resolved again") == 0; time.Sleep(5 * time.Millisecond) {
-		if a.until("/var", "127.0.0.2", noError(t)); time.Now().After(end) {
-			t.Fatal("the end of the failure is not logged")
-		}
-	}
+	testkit.WaitFor(t, "the line about the end", func() bool {
+		a.until("/var", "127.0.0.2", noError(t))
+		return count("can be resolved again") > 0
+	})
 }
 
 // Requests for a name that is being resolved share one lookup, and one of them that ends does not
 // end it.
 func TestRequestsShareLookupsOnDemand(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	const requests = 20
 	s := dnstest.Start(t)
 	s.Set("app.example", dnstest.Response{Silent: true})
@@ -229,9 +223,7 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 		results <- fmt.Sprint(resp.StatusCode, string(body))
 	}
 	go get(ctx)
-	for n := 0; n == 0; n, _ = s.Queries("app.example") {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.WaitFor(t, "a query", func() bool { n, _ := s.Queries("app.example"); return n > 0 })
 	for range requests - 1 {
 		go get(t.Context())
 	}

@@ -238,8 +238,7 @@ func fileCases() []sameCase {
 			"/q/x?f=/a/x.txt", "/q/x?f=/../secret", "/q/x?f=a", "/p/index.php", "/p/none.php", "/loop/x",
 			"POST /none", "POST /a/x.txt", "HEAD /none",
 		}},
-		{name: "empty_gif", servers: `server { location /g { empty_gif; } }`,
-			requests: []string{"/g", "HEAD /g", "POST /g"}},
+		{name: "empty_gif", servers: `server { location /g { empty_gif; } }`, requests: []string{"/g", "HEAD /g", "POST /g"}},
 		{name: "charset", servers: `server { charset utf-8; location /r { default_type text/plain; return 200 "x"; } location /j { default_type application/json; return 200 "{}"; } location /404 { return 404; } }`,
 			requests: []string{"/", "/x.json", "/d/main.css", "/a/x.txt", "/r", "/j", "/404"}},
 	}
@@ -303,8 +302,7 @@ func pageCases() []sameCase {
 	location /once { set $n "$n+"; rewrite ^/once$ /once2; set $n "$n-"; return 200 "never\n"; }
 	location /once2 { set $n "$n+"; if ($arg_b) { break; } return 200 "once2 $n\n"; }
 }`, requests: []string{"/blocked", "/x", "/y", "/z", "/q", "/w", "/once"}},
-		{name: "errors at once", servers: `server { error_page 404 /none2; location / { } }`,
-			requests: []string{"/none"}},
+		{name: "errors at once", servers: `server { error_page 404 /none2; location / { } }`, requests: []string{"/none"}},
 	}
 }
 

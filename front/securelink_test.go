@@ -51,9 +51,8 @@ func TestSecureLinkIsChecked(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]conf.Config{
-		"secure_link": {Hosts: []conf.Host{{Steps: []conf.Step{conf.Set{Name: "secure_link", Value: "1"}}}}},
-		"secure_link_expires": {Hosts: []conf.Host{{}}, Maps: []conf.Map{{Name: "secure_link_expires",
-			Source: "$uri"}}},
+		"secure_link":         {Hosts: []conf.Host{{Steps: []conf.Step{conf.Set{Name: "secure_link", Value: "1"}}}}},
+		"secure_link_expires": {Hosts: []conf.Host{{}}, Maps: []conf.Map{{Name: "secure_link_expires", Source: "$uri"}}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "$"+name+" cannot be set") {
 			t.Errorf("%s: %v", name, err)

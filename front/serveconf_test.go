@@ -30,3 +30,10 @@ func serveConf(t testing.TB, outer, server string, options ...front.Option) *tes
 	t.Helper()
 	return serveHandler(t, newFront(t, parseConf(t, outer, server), append(options, quiet())...))
 }
+
+// besideNginx serves a server block by a real nginx and by a Handler.
+func besideNginx(t testing.TB, outer, server string) (nginx, tare *testClient) {
+	t.Helper()
+	nginx, _ = serveNginx(t, outer, server)
+	return nginx, serveConf(t, outer, server)
+}

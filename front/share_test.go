@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Locations share the rules for responses if nothing that the rules are compiled from differs.
@@ -13,12 +14,8 @@ func TestResponseRulesAreSharedIfEqual(t *testing.T) {
 		p.target.text = text{literal: string(from.To)}
 		p.target.name = p.target.nameOf(string(from.To), "80")
 		l := &conf.Location{Path: "/a/", Proxy: &from}
-		if err := c.proxyURI(p, l); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.proxyResponse(p, l); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.proxyURI(p, l))
+		testkit.Must(t, c.proxyResponse(p, l))
 		return p.response
 	}
 	first := conf.Proxy{To: "app", Hide: []string{"A", "B"}, Ignore: []string{"Vary"}}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // slicedFile is a file behind an upstream that responds in ranges.
@@ -304,24 +306,17 @@ func TestLeavingClientEndsSlices(t *testing.T) {
 
 // Slices are updated in the background, each on its own.
 func TestSlicesAreUpdatedInTheBackground(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	f := &slicedFile{content: sliceText, etag: `"1"`}
 	a := sliced(t, f, "proxy_cache_valid 206 1s; proxy_cache_use_stale updating; proxy_cache_background_update on;")
 	a.get("/cached", "Range", "bytes=12-13")
-	for late := time.Now().Add(maxWait); ; time.Sleep(50 * time.Millisecond) {
-		got := a.get("/cached", "Range", "bytes=12-13")
-		if got.body != "cd" {
-			t.Fatalf("%d %q", got.status, got.body)
-		}
-		if f.take(); got.header.Get("X-Cache") == "STALE" {
-			break
-		}
-		if time.Now().After(late) {
-			t.Fatal("the slice does not become stale")
-		}
-	}
-	for late := time.Now().Add(maxWait); a.get("/cached", "Range", "bytes=12-13").header.Get("X-Cache") != "HIT"; {
-		if time.Now().After(late) {
-			t.Fatal("the slice is not updated")
-		}
+	for _, state := range []string{"STALE", "HIT"} {
+		testkit.WaitFor(t, state, func() bool {
+			got := a.get("/cached", "Range", "bytes=12-13")
+			if got.body != "cd" {
+				t.Fatalf("%d %q", got.status, got.body)
+			}
+			return got.header.Get("X-Cache") == state
+		})
 	}
 }

@@ -24,8 +24,8 @@ import (
 func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 	for _, protocol := range []string{"", "fastcgi"} {
 		for _, length := range []string{"100", "100000"} {
-			to := rawUpstream(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
-			backup := rawUpstream(t, func(net.Conn) { t.Error("another server was tried") })
+			to := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
+			backup := testkit.ServeTCP(t, func(net.Conn) { t.Error("another server was tried") })
 			c := proxyTo(conf.Proxy{To: "up", Protocol: protocol, StreamRequest: true})
 			access := filepath.Join(t.TempDir(), "access.log")
 			c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond,

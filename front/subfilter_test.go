@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,9 +29,7 @@ func TestFlushKeepsPossibleMatch(t *testing.T) {
 		}
 	})
 	resp, err := us.client.Get("http://front.test/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer resp.Body.Close()
 	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
 		got := make([]byte, len(want))
@@ -46,61 +43,51 @@ func TestFlushKeepsPossibleMatch(t *testing.T) {
 	}
 }
 
-// The result is the same however a handler writes, and with compression.
-func TestReplacingDoesNotDependOnWrites(t *testing.T) {
-	text := strings.Repeat("0123 Needle 4567\n", 20_000)
-	want := strings.ReplaceAll(text, "Needle", "/page")
-	ways := map[string]func(w http.ResponseWriter){
+// waysToWrite are functions that write a text in different ways.
+func waysToWrite(text string) map[string]func(w http.ResponseWriter) {
+	inPieces := func(w http.ResponseWriter, n int, then func()) {
+		for rest := text; rest != ""; then() {
+			n = min(n, len(rest))
+			_, _ = io.WriteString(w, rest[:n])
+			rest = rest[n:]
+		}
+	}
+	return map[string]func(w http.ResponseWriter){
 		"Write":       func(w http.ResponseWriter) { _, _ = w.Write([]byte(text)) },
 		"WriteString": func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) },
 		"ReadFrom":    func(w http.ResponseWriter) { _, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(text)}) },
-		"in pieces": func(w http.ResponseWriter) {
-			for rest := text; rest != ""; {
-				n := min(1009, len(rest))
-				_, _ = io.WriteString(w, rest[:n])
-				rest = rest[n:]
-			}
-		},
+		"in pieces":   func(w http.ResponseWriter) { inPieces(w, 1009, func() {}) },
+		"flushed":     func(w http.ResponseWriter) { inPieces(w, 30_011, w.(http.Flusher).Flush) },
 		"with a length": func(w http.ResponseWriter) {
 			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
 			_, _ = io.WriteString(w, text)
 		},
 	}
-	for name, write := range ways {
-		for _, zipped := range []bool{false, true} {
-			s := replaceAll("needle", "$uri")
-			s.SubFilter.Types = []string{"text/plain"}
-			s.Gzip = &conf.Gzip{Types: []string{"text/plain"}}
-			us := frontOf(t, s, func(w http.ResponseWriter, _ *http.Request) { write(w) })
-			var fields []string
-			if zipped {
-				fields = []string{"Accept-Encoding", "gzip"}
-			}
-			got := us.get("/page", fields...)
-			if plainBody(t, got) != want || zipped != (got.header.Get("Content-Encoding") == "gzip") ||
-				got.header.Get("Content-Type") != "text/plain; charset=utf-8" {
-				t.Errorf("%s, compressed %v: %d bytes, want %d, %q", name, zipped, len(plainBody(t, got)), len(want),
-					got.header)
-			}
-		}
-	}
 }
 
-// A response that a handler has encoded is unchanged.
-func TestEncodedResponsesAreNotReplaced(t *testing.T) {
-	coded := []byte("\x1f\x8bneedle")
-	us := frontOf(t, replaceAll("needle", "x"), func(w http.ResponseWriter, _ *http.Request) {
-		header := w.Header()
-		header.Set("Content-Type", "text/html")
-		header.Set("Content-Encoding", "gzip")
-		header.Set("Etag", `"x"`)
-		header.Set("Content-Length", fmt.Sprint(len(coded)))
-		_, _ = w.Write(coded)
-	})
-	got := us.get("/")
-	if !bytes.Equal([]byte(got.body), coded) || got.header.Get("Etag") != `"x"` ||
-		got.header.Get("Content-Length") != fmt.Sprint(len(coded)) {
-		t.Errorf("%q, %q", got.body, got.header)
+// The result of replacing, adding and compressing is the same however a handler writes.
+func TestFiltersDoNotDependOnWrites(t *testing.T) {
+	text := strings.Repeat("<p>0123 Needle 4567</p>\n", 10_000)
+	added := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.ContentLength != 0 || r.Header["Accept-Encoding"] != nil {
+			t.Errorf("%s with %q", r.Method, r.Header)
+		}
+		fmt.Fprintf(w, "Needle of %s", r.URL.Path)
+	}
+	for name, write := range waysToWrite(text) {
+		s := replaceAll("needle", "$uri")
+		s.Gzip = &conf.Gzip{}
+		us := addedTo(t, s, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			write(w)
+		}, added)
+		want := "Needle of /before" + strings.ReplaceAll(text, "Needle", "/page") + "Needle of /after"
+		for _, coding := range []string{"identity", "gzip"} {
+			got := us.do("POST", "/page", strings.NewReader("body"), "Accept-Encoding", coding)
+			if plainBody(t, got) != want || (coding == "gzip") != (got.header.Get("Content-Encoding") == "gzip") {
+				t.Errorf("%s, %s: %d bytes, want %d, %q", name, coding, len(plainBody(t, got)), len(want), got.header)
+			}
+		}
 	}
 }
 

@@ -76,12 +76,8 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	testkit.Long(t, "it waits for budgets")
 	dir := t.TempDir()
 	for name, text := range map[string]string{"public/x": "public", "passwords": "a:{PLAIN}b"} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	files := func(root string) *conf.Settings {
 		return &conf.Settings{Files: conf.Files{Root: conf.Text(dir + root)}}

@@ -43,8 +43,7 @@ func TestTraceContextIsPassedOnOrBegun(t *testing.T) {
 	}{
 		{"propagate", conf.Trace{Extract: true, Inject: true},
 			`\[00-` + traceID + `-(` + hex + `{16})-01\] \[a=1,b=2\]`, traceID + ` $1 [` + parentID + `] 1`, client},
-		{"inject", conf.Trace{Inject: true}, `\[00-(` + hex + `{32})-(` + hex + `{16})-00\] \[\]`,
-			`$1 $2 [] 0`, client},
+		{"inject", conf.Trace{Inject: true}, `\[00-(` + hex + `{32})-(` + hex + `{16})-00\] \[\]`, `$1 $2 [] 0`, client},
 		{"begin", conf.Trace{Extract: true, Inject: true, Sampled: "on"},
 			`\[00-(` + hex + `{32})-(` + hex + `{16})-01\] \[\]`, `$1 $2 [] 0`, nil},
 		{"parent decides", conf.Trace{Extract: true, Inject: true, Sampled: "$otel_parent_sampled"},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const unreadConf = `
@@ -37,6 +38,7 @@ http {
 // the responses are short. This test uses net/http; the command's test of the same name uses tare's
 // server.
 func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
 	up := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
 	dir := t.TempDir()

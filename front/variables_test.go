@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
@@ -44,16 +45,12 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 		"$connections_active": needsCounts, "$upstream_addr": needsAttempts | needsAnyResponse,
 		"$upstream_http_a": needsAnyResponse, "$mapped": needsStartTime,
 	} {
-		config := &conf.Config{
-			Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200, Text: text}}}},
-		}
+		config := &conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200, Text: text}}}}}
 		if text == "$mapped" {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}
 		p, err := compile(config, &options{}, newState())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if p.needs != want {
 			t.Errorf("%s: needs %b, want %b", text, p.needs, want)
 		}

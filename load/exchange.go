@@ -126,6 +126,7 @@ func (w *worker) receive(id int, ended bool) {
 			return
 		}
 		w.now = w.nanos()
+		w.tally.arrived = w.now
 		if w.tally.counting {
 			w.tally.receivedBytes += uint64(n)
 			w.current.second.Bytes += uint64(n)

@@ -187,11 +187,13 @@ func (r *fcgiReader) parseHead(content []byte, a *response) error {
 		a.checked.head(head, &response.Head)
 	}
 	a.begin(response.Status, false)
-	a.data(head[response.Size:])
 	r.state.length = -1
 	if n, ok := response.Length(); ok && !a.isHead && http1.BodyAllowed(response.Status) {
 		r.state.length = n
+	} else {
+		a.events = newEventStream(r.shared.tally, head, response.Fields)
 	}
+	a.data(head[response.Size:])
 	return nil
 }
 

@@ -130,6 +130,9 @@ func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 	f := response.Body(a.isHead)
 	r.mode, r.remaining, r.chunks = f.Mode, f.Length, http1.Chunked{}
 	a.begin(response.Status, !r.keepsAlive())
+	if r.mode != http1.ByLength && r.mode != http1.NoBody {
+		a.events = newEventStream(r.shared.tally, text, response.Fields)
+	}
 	return n, nil
 }
 

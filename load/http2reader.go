@@ -330,7 +330,9 @@ func (r *http2Reader) responseHead(st *http2Stream) {
 		return
 	}
 	st.response.begin(status, false)
-	st.length = r.head.Length
+	if st.length = r.head.Length; st.length < 0 && !r.blockEndsStream {
+		st.response.events = newEventStream(r.config.tally, r.head.Text, r.head.Fields)
+	}
 	if r.config.tally.head == "" {
 		r.config.tally.head = r.headText()
 	}

@@ -216,6 +216,7 @@ func (r *Result) join(o *Result) {
 	r.Connects += o.Connects
 	r.Opened += o.Opened
 	r.Resumed += o.Resumed
+	r.Events += o.Events
 	r.Due += o.Due
 	r.InFlight += o.InFlight
 	r.Warmup = max(r.Warmup, o.Warmup)
@@ -228,7 +229,7 @@ func (r *Result) join(o *Result) {
 		from *hist.Histogram
 	}{
 		{&r.Latency, o.Latency}, {&r.Service, o.Service}, {&r.FirstByte, o.FirstByte}, {&r.Connect, o.Connect},
-		{&r.Handshake, o.Handshake}, {&r.Generator.Lag, o.Generator.Lag},
+		{&r.Handshake, o.Handshake}, {&r.Generator.Lag, o.Generator.Lag}, {&r.BetweenEvents, o.BetweenEvents},
 	} {
 		if h.from == nil {
 			continue

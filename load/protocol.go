@@ -62,9 +62,10 @@ type response struct {
 	last   bool  // the server closes the connection after it; set from inBody on
 	body   int64 // bytes of the body received
 
-	slot    int    // of the request; -1 if there is none
-	isHead  bool   // the request was HEAD: no body, whatever the head says
-	checked *check // verifies it; nil if only the status matters
+	slot    int          // of the request; -1 if there is none
+	isHead  bool         // the request was HEAD: no body, whatever the head says
+	checked *check       // verifies it; nil if only the status matters
+	events  *eventStream // counts its events; nil if it has none
 
 	// Only a multiplexer sets these.
 	streamError  string // why the request failed, if the connection did not
@@ -75,7 +76,7 @@ type response struct {
 
 // begin starts a final response.
 func (a *response) begin(status int, last bool) {
-	a.stage, a.status, a.last, a.body = inBody, status, last, 0
+	a.stage, a.status, a.last, a.body, a.events = inBody, status, last, 0, nil
 }
 
 // data counts and checks a piece of the body.
@@ -83,6 +84,9 @@ func (a *response) data(piece []byte) {
 	a.body += int64(len(piece))
 	if a.checked != nil {
 		a.checked.data(piece)
+	}
+	if a.events != nil {
+		a.events.data(piece)
 	}
 }
 

@@ -39,6 +39,11 @@ type Result struct {
 	// the TLS handshake after it; nil without TLS.
 	Connect   *hist.Histogram `json:"connect"`
 	Handshake *hist.Histogram `json:"handshake,omitempty"`
+	// Events is the number of events in responses of type text/event-stream, and BetweenEvents the
+	// time from one to the next of the same response; nil without any. Responses without an end
+	// count, too.
+	Events        uint64          `json:"events,omitempty"`
+	BetweenEvents *hist.Histogram `json:"betweenEvents,omitempty"`
 	// InFlight is the number of requests that had been sent and had no response at the end.
 	InFlight uint64 `json:"inFlight"`
 	// NoResponse counts requests without a response at the end, sent or not, that had waited longer

@@ -18,6 +18,9 @@ type tally struct {
 	service                            *hist.Histogram // only in an open loop
 	timedOut                           *hist.Histogram // waits of requests that timed out
 	firstByte, connect, handshake      *hist.Histogram
+	arrived                            int64 // when the input that is parsed arrived, on the worker's clock
+	events                             uint64
+	betweenEvents                      *hist.Histogram // between two events of a response
 	waiting                            *hist.Histogram // waits of requests without a response at the end
 	due                                float64
 	inFlight                           uint64 // at the end
@@ -30,7 +33,7 @@ type tally struct {
 
 func newTally() tally {
 	return tally{service: hist.New(), timedOut: hist.New(), waiting: hist.New(), firstByte: hist.New(),
-		connect: hist.New(), handshake: hist.New()}
+		connect: hist.New(), handshake: hist.New(), betweenEvents: hist.New()}
 }
 
 // result merges what the workers counted.
@@ -98,6 +101,11 @@ func (r *Result) add(t *tally) {
 	r.FirstByte.Merge(t.firstByte)
 	r.Connect.Merge(t.connect)
 	r.Handshake.Merge(t.handshake)
+	if t.events > 0 {
+		r.Events += t.events
+		r.BetweenEvents = cmp.Or(r.BetweenEvents, hist.New())
+		r.BetweenEvents.Merge(t.betweenEvents)
+	}
 	r.Due += t.due
 	r.InFlight += t.inFlight
 	for code, n := range t.statuses {

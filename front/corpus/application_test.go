@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // application is a server behind the front, at a port or a socket. It records what it receives. Its
@@ -58,9 +60,7 @@ func (a *application) open(t *testing.T, dir string) {
 	if err == nil {
 		err = os.Chmod(filepath.Join(dir, a.name), 0o777) // the front may run as any user
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a.listener = l
 	a.start(t)
 }

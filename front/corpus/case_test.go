@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // site is a file of testdata. Its parts are
@@ -69,9 +71,7 @@ type request struct {
 func readSite(t *testing.T, file string) *site {
 	t.Helper()
 	archive, err := txtar.ParseFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &site{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), archive: archive,
 		differs: make(map[string]string)}
 	for line := range strings.Lines(string(archive.Comment)) {
@@ -202,14 +202,10 @@ func fileTime() time.Time { return time.Date(2024, time.May, 1, 12, 0, 0, 0, tim
 func (s *site) put(t *testing.T, dir string, substitute func(string) string) {
 	t.Helper()
 	for _, sub := range []string{"srv", "run", "var", "etc", "tmp"} {
-		if err := os.RemoveAll(filepath.Join(dir, sub)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.RemoveAll(filepath.Join(dir, sub)))
 	}
 	for _, sub := range []string{"srv", "run", "var/log/nginx", "var/cache", "etc/nginx", "etc/ssl", "tmp"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Join(dir, sub), 0o755))
 	}
 	for _, f := range s.archive.Files {
 		name, text := f.Name, string(f.Data)
@@ -223,12 +219,8 @@ func (s *site) put(t *testing.T, dir string, substitute func(string) string) {
 			continue
 		}
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
+		testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	err := filepath.WalkDir(filepath.Join(dir, "srv"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {
@@ -236,7 +228,5 @@ func (s *site) put(t *testing.T, dir string, substitute func(string) string) {
 		}
 		return os.Chtimes(path, fileTime(), fileTime())
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }

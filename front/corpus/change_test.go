@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // change changes the site's files as a request requires.
@@ -32,8 +34,6 @@ func (r *request) change(t *testing.T, dir string) {
 		case "@remove":
 			err = os.RemoveAll(path)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 }

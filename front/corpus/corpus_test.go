@@ -41,9 +41,7 @@ func TestCorpusGivesNginxsResponses(t *testing.T) {
 // compare runs the fronts one after the other, with the same ports, and compares their responses.
 func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *front) {
 	dir, err := os.MkdirTemp("", "corpus")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	if err := os.Chmod(dir, 0o755); err != nil { // workers run as another user
 		t.Fatal(err)
@@ -132,9 +130,7 @@ func linkIncludes(t *testing.T, etc, dir string) {
 	t.Helper()
 	for _, name := range []string{"mime.types", "fastcgi_params", "fastcgi.conf", "proxy_params"} {
 		if b, err := os.ReadFile(filepath.Join(etc, name)); err == nil {
-			if err := os.WriteFile(filepath.Join(dir, "etc/nginx", name), b, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(filepath.Join(dir, "etc/nginx", name), b, 0o644))
 		}
 	}
 }

@@ -150,8 +150,6 @@ func makeCertificate(t *testing.T, cert, key, name string) {
 	public, secret := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: name},
 		DNSNames: []string{name}})
 	for file, text := range map[string][]byte{cert: public, key: secret} {
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(file, text, 0o600))
 	}
 }

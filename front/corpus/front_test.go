@@ -59,9 +59,7 @@ func (f *front) start(t *testing.T, p *ports) {
 	t.Helper()
 	for _, l := range p.listeners {
 		file, err := l.File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer file.Close()
 		f.cmd.ExtraFiles = append(f.cmd.ExtraFiles, file)
 	}
@@ -104,15 +102,11 @@ func (f *front) end(t *testing.T) {
 func readLogs(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "var/log/nginx/*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var b strings.Builder
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if strings.Contains(filepath.Base(file), "error") {
 			continue
 		}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // ports maps the ports in a site's nginx.conf to real ones.
@@ -118,9 +120,7 @@ func portOf(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr)
 func listenLocal(t *testing.T) *net.TCPListener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l.(*net.TCPListener)
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -60,9 +61,7 @@ func TestChromiumFollowsAltSvc(t *testing.T) {
 	s := serve(t, `server { listen ADDR ssl; listen ADDR quic; http2 on; add_header Alt-Svc 'h3="ADDR"; ma=60' always;
 		client_max_body_size 2m; location / { proxy_pass http://app; } }`, server.Bind("app", app))
 	_, port, err := net.SplitHostPort(s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dom, messages := programs.Browse(t, chromium, t.TempDir(), programs.WithQUIC, "--dump-dom",
 		"--host-resolver-rules=MAP localhost 127.0.0.1", "--ignore-certificate-errors-spki-list="+s.publicKeyHash(),
 		"https://localhost:"+port+"/page")
@@ -75,14 +74,10 @@ func TestChromiumFollowsAltSvc(t *testing.T) {
 func (s *site) publicKeyHash() string {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.dir, "cert.pem"))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	block, _ := pem.Decode(text)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	return base64.StdEncoding.EncodeToString(sum[:])
 }

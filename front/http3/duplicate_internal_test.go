@@ -11,14 +11,13 @@ import (
 	"golang.org/x/net/ipv4"
 
 	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func duplicateFile(t *testing.T, f *os.File) *os.File {
 	t.Helper()
 	fd, err := syscall.Dup(int(f.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
@@ -26,14 +25,10 @@ func duplicateFile(t *testing.T, f *os.File) *os.File {
 func duplicateUDP(t *testing.T, conn *net.UDPConn) *net.UDPConn {
 	t.Helper()
 	f, err := listen.DuplicateConn(conn, "udp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	other, err := net.FilePacketConn(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return other.(*net.UDPConn)
 }
 

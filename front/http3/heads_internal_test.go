@@ -12,6 +12,7 @@ import (
 	"github.com/quic-go/quic-go/http3/qlog"
 
 	quicserver "github.com/tarehq/tare/front/internal/quic"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // streamBody is a request's body, as quic-go has it.
@@ -29,9 +30,7 @@ func TestLateHandlersAreNoRejections(t *testing.T) {
 	t.Parallel()
 	const streams, late = 100, 8 * time.Second
 	s := start(t, nil, listenUDP(t))
-	if err := newEchoing(t, s.conn.LocalAddr()).check(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, newEchoing(t, s.conn.LocalAddr()).check())
 	open, rejected := s.one(t), 0
 	c := &connection{quic: open.quic, server: open.server, config: &quicserver.Config{
 		Rejected: func(*http.Request, string, int, int64) { rejected++ }}}

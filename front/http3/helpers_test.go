@@ -64,9 +64,7 @@ func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	t.Helper()
 	s := &site{T: t, dir: t.TempDir(), addr: freeAddr(t), ended: make(chan error, 1)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost", "other.example"}})
-	if err := os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600))
 	s.configure(blocks)
 	ready := make(chan struct{}, 10)
 	s.run = server.New(server.File{Path: filepath.Join(s.dir, "nginx.conf")}, server.Options{
@@ -99,9 +97,7 @@ func (s *site) configure(blocks string) {
 		"ssl_certificate_key DIR/cert.pem;\n" + blocks + "}\n"
 	text = strings.NewReplacer("DIR", s.dir, "ADDR", s.addr, "OTHER", s.otherAddr(), "PORT",
 		s.addr[strings.LastIndexByte(s.addr, ':')+1:]).Replace(text)
-	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
 }
 
 // otherAddr returns another address.
@@ -110,9 +106,7 @@ func (s *site) otherAddr() string { return strings.Replace(s.addr, "127.0.0.1", 
 func (s *site) reload(blocks string) {
 	s.Helper()
 	s.configure(blocks)
-	if err := s.run.Reload(); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, s.run.Reload())
 }
 
 // clientTLS trusts any certificate.
@@ -149,9 +143,7 @@ func (s *site) get(c *http.Client, path string) string {
 func (s *site) getFrom(c *http.Client, addr, path string) string {
 	s.Helper()
 	resp, err := c.Get("https://" + addr + path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {
@@ -163,9 +155,5 @@ func (s *site) getFrom(c *http.Client, addr, path string) string {
 // eventually waits until a condition holds.
 func (s *site) eventually(what string, holds func() bool) {
 	s.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("%s: not after %v", what, patience)
-		}
-	}
+	testkit.WaitFor(s, what, holds)
 }

@@ -39,9 +39,7 @@ func TestClientThatNeverReads(t *testing.T) {
 		location /app { proxy_pass http://app; } }`, server.Bind("app", app))
 	c, dialed := s.http3Client(&quic.Config{InitialStreamReceiveWindow: 10 << 10, MaxStreamReceiveWindow: 10 << 10})
 	resp, err := c.Get("https://" + s.addr + "/app")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	select {
 	case err := <-failed:
@@ -72,26 +70,19 @@ func TestIncompleteRequestsEnd(t *testing.T) {
 		"\x21\x04abcd",                     // a reserved frame
 		"\x00\x04abcd", "\x04\x00", "\xff", // DATA, SETTINGS and an incomplete type
 	} {
-		var q *quic.Conn
-		testkit.Try(t, func() error { // a busy machine may take longer than the timeout to send it
-			var err error
-			if q, err = s.dial(quic.Config{}); err != nil {
-				return err
+		t.Run(fmt.Sprintf("%q", sent), func(t *testing.T) {
+			t.Parallel()
+			q, err := s.dial(quic.Config{})
+			testkit.Must(t, err)
+			if stream, err := q.OpenStream(); err == nil { // else the connection has ended
+				_, _ = io.WriteString(stream, sent)
 			}
-			stream, err := q.OpenStream()
-			if err == nil {
-				_, err = io.WriteString(stream, sent)
+			select {
+			case <-q.Context().Done():
+			case <-time.After(patience):
+				t.Error("the connection is still open")
 			}
-			return err
 		})
-		if t.Failed() {
-			return
-		}
-		select {
-		case <-q.Context().Done():
-		case <-time.After(patience):
-			t.Errorf("after %q the connection is still open", sent)
-		}
 	}
 }
 
@@ -101,9 +92,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	for directives, want := range map[string]int{"": 128, "http3_max_concurrent_streams 3;": 3} {
 		s := serve(t, `server { listen ADDR quic; `+directives+` return 200 text; }`)
 		q, err := s.dial(quic.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		n := 0
 		for ; n < 1000; n++ {
 			if _, err := q.OpenStream(); err != nil {
@@ -128,9 +117,7 @@ type clientConn struct {
 func newClientConn(t *testing.T) *clientConn {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return &clientConn{PacketConn: c}
 }
@@ -155,9 +142,7 @@ func (c *clientConn) ReadFrom(b []byte) (int, net.Addr, error) {
 // connect opens a connection from a socket.
 func (s *site) connect(c *clientConn, timeout time.Duration) (*quic.Conn, error) {
 	to, err := net.ResolveUDPAddr("udp", s.addr)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	config := clientTLS()
 	config.NextProtos = []string{"h3"}
 	transport := &quic.Transport{Conn: c}
@@ -178,9 +163,7 @@ func TestAmplificationIsLimited(t *testing.T) {
 		names = append(names, fmt.Sprintf("name-%d.example.org", n))
 	}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: append(names, "localhost")})
-	if err := os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600))
 	s.reload(`server { listen ADDR quic; return 200 text; }`)
 	c := newClientConn(t)
 	c.isMute = true
@@ -194,6 +177,7 @@ func TestAmplificationIsLimited(t *testing.T) {
 
 // With quic_retry each client proves its address.
 func TestRetryIsSent(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	s := serve(t, `server { listen ADDR quic; return 200 text; }`)
 	for _, want := range []bool{false, true} {

@@ -8,19 +8,17 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go/http3"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // post sends a request whose response is an echo.
 func post(t *testing.T, c *http3.Transport, addr string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+addr, strings.NewReader("text"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp, err := c.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp.Body.Close()
 }
 
@@ -63,11 +61,7 @@ func TestIdleConnectionIsRetiredFirst(t *testing.T) {
 	addr := s.conn.LocalAddr().String()
 	post(t, client, addr)
 	c := s.one(t)
-	for end := time.Now().Add(time.Minute); c.state(false).requests > 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the request does not end")
-		}
-	}
+	testkit.WaitFor(t, "the end of the request", func() bool { return c.state(false).requests == 0 })
 	c.endIdle()
 	if state := c.state(true); state.isRetired || state.isClosed {
 		t.Error("a connection is retired although a request has just ended")

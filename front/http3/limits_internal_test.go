@@ -37,9 +37,7 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s, err := New().Serve(quicserver.Config{
 		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0),
 		TLS:     &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
@@ -48,9 +46,7 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 			return quicserver.Limits{HeaderBytes: 32 << 10, IdleTimeout: time.Minute}
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s.(*socketServer)
 }
@@ -58,9 +54,7 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 func listenUDP(t *testing.T) *net.UDPConn {
 	t.Helper()
 	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return conn
 }
 
@@ -81,21 +75,16 @@ func TestConnectionsAreLimited(t *testing.T) {
 	s := start(t, nil, listenUDP(t))
 	s.counted.Store(maxConnections - 1)
 	first, err := dial(t, s.conn.LocalAddr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, err = dial(t, s.conn.LocalAddr())
 	if e, ok := errors.AsType[*quic.TransportError](err); !ok || e.ErrorCode != quic.ConnectionRefused {
 		t.Errorf("one connection too many: %v", err)
 	}
 	_ = first.CloseWithError(0, "")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, err := dial(t, s.conn.LocalAddr()); err == nil {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("after the end of a connection: %v", err)
-		}
-	}
+	testkit.WaitFor(t, "the end of a connection", func() bool {
+		_, err := dial(t, s.conn.LocalAddr())
+		return err == nil
+	})
 }
 
 // With many handshakes in progress clients must prove their address.

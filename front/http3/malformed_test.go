@@ -61,9 +61,7 @@ func TestMalformedRequestsAreThoseOfQUICGo(t *testing.T) {
 			fields = append(fields, "")
 		}
 		q, err := s.dial(quic.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		isRejected := s.send(q, headOf(fields...)) == ""
 		if got := http3.IsMalformed(fields...); got != isRejected {
 			t.Errorf("%q: malformed: %t, rejected by quic-go: %t", head, got, isRejected)

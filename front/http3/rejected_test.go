@@ -53,9 +53,7 @@ func (s *site) send(q *quic.Conn, text string) (response string) {
 	if err == nil {
 		err = stream.SetReadDeadline(time.Now().Add(patience))
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	_, _ = io.WriteString(stream, text) // the server may not want all of it
 	stream.Close()
 	b, _ := io.ReadAll(stream) // the error is that of the stream
@@ -91,9 +89,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 		{getOf("/many", slices.Repeat([]string{"x", "y"}, 2000)...), `431 "GET /many HTTP/3.0" localhost "-"`},
 	} {
 		q, err := s.dial(quic.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		response := s.send(q, c.sent)
 		if hasResponse := c.want[:3] != "400"; hasResponse != (response != "") {
 			t.Errorf("%s: received %q", c.want, response)
@@ -104,9 +100,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 	s.run.Drain()
 	<-s.ended
 	b, err := os.ReadFile(filepath.Join(s.dir, "access.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got := strings.Split(strings.TrimSpace(string(b)), "\n")
 	slices.Sort(got)
 	slices.Sort(want)
@@ -122,9 +116,7 @@ func TestRejectedRequestIsLoggedSoon(t *testing.T) {
 	s := serve(t, `log_format test '$status $request_uri'; server { listen ADDR quic; access_log DIR/access.log test;
 		return 200 text; }`)
 	q, err := s.dial(quic.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.send(q, getOf("/bad", "Upper", "x"))
 	for range 40 { // more than wait
 		s.send(q, getOf("/bad", "upper", "\x00"))

@@ -130,9 +130,7 @@ func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
 		r, _ := http.NewRequest(http.MethodGet, "https://"+addr+"/", nil)
 		r.Header.Set("X", strings.Repeat("~", 7000))
 		resp, err := c.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
 		return resp.Status + " " + string(b)

@@ -97,18 +97,14 @@ func writeFiles(t *testing.T, dir string) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "files", "large"), make([]byte, 2<<20), 0o644)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // exchange returns a response as text, without what differs each time.
 func exchange(t *testing.T, c *http.Client, addr, method, path, header, body string) string {
 	t.Helper()
 	req, err := http.NewRequest(method, "https://"+addr+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if body == "" {
 		req.Body = nil
 	}
@@ -155,9 +151,7 @@ func TestStreamsArePassedOn(t *testing.T) {
 	client, _ := s.http3Client(nil)
 	for _, path := range []string{"/plain/x", "/stream", "/app"} {
 		resp, err := client.Get("https://" + s.addr + path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for range 3 {
 			var event [len("event\n")]byte
 			if _, err := io.ReadFull(resp.Body, event[:]); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	quicserver "github.com/tarehq/tare/front/internal/quic"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // passedFiles are the files that a process passes to the next one, in one process.
@@ -45,6 +46,7 @@ func (p *passedFiles) OnHandover(stop, _ func()) (remove func()) {
 // A server whose address was removed goes on forwarding until the older process has ended. One that
 // stops does not wait for it.
 func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	files, conn := &passedFiles{t: t}, listenUDP(t)
 	old := start(t, files, conn)
@@ -126,13 +128,9 @@ func newEchoing(t *testing.T, to net.Addr) *echoing {
 	t.Cleanup(func() { transport.Close() })
 	body, send := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/", body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return &echoing{send, resp.Body}
 }
 
@@ -191,9 +189,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 func TestInvalidTagsAreRejected(t *testing.T) {
 	t.Parallel()
 	f, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	for _, name := range []string{"", "0", "010203", "0102030405060708", "0102030x"} {
 		if err := new(sharedConn).addPeer(f, name); err == nil || !strings.Contains(err.Error(), "invalid name") {
@@ -208,19 +204,13 @@ func TestForwardingNeverWaits(t *testing.T) {
 	t.Parallel()
 	old, files := listenUDP(t), &passedFiles{t: t}
 	first, err := newSharedConn(old, files)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer first.Close()
 	next, err := newSharedConn(duplicateUDP(t, old), &passedFiles{t: t, from: files})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer next.Close()
 	client, err := net.DialUDP("udp", nil, old.LocalAddr().(*net.UDPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer client.Close()
 	foreign := append([]byte{0x40}, first.own[:]...)
 	foreign = append(foreign, make([]byte, 1000)...)

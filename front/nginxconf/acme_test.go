@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // acmeSamples returns samples for the directives about certificates by ACME.
@@ -24,8 +25,7 @@ func acmeSamples() map[string][]sample {
 		"account_key":             at("issuer", "account_key rsa;", "account_key ecdsa:384;", "account_key key.pem;"),
 		"accept_terms_of_service": at("issuer", "accept_terms_of_service;"),
 		"challenge":               at("issuer", "challenge tls-alpn-01;", "challenge dns-01;"),
-		"contact": at("issuer", "contact a@b.test;", "contact tel:1;",
-			"contact a@b.test; contact tel:1;"),
+		"contact":                 at("issuer", "contact a@b.test;", "contact tel:1;", "contact a@b.test; contact tel:1;"),
 		"external_account_key":    at("issuer", "external_account_key k data:AA;", "external_account_key k file;"),
 		"fallback":                at("issuer", "fallback j;"),
 		"preferred_chain":         at("issuer", "preferred_chain \"A B\";"),
@@ -115,9 +115,7 @@ func TestInvalidIssuersAreErrors(t *testing.T) {
 func TestUnusedIssuedCertificateIsReported(t *testing.T) {
 	text := inHTTP(issuerI + "server { listen 80; acme_certificate i a.test; }")
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !slices.ContainsFunc(r.Warnings, func(m Message) bool { return strings.Contains(m.Text, "not used") }) ||
 		r.Config.Hosts[0].Listen[0].Issued != nil {
 		t.Errorf("warnings %v", r.Warnings)
@@ -141,9 +139,7 @@ func TestExampleOfNginxIsAccepted(t *testing.T) {
 	server { listen 80; location / { return 404; } }
 }`
 	r, err := Parse("nginx.conf", Options{FS: fstest.MapFS{"nginx.conf": {Data: []byte(text)}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := conf.Issuer{Name: "example", Directory: "https://acme.example.com/directory", Challenge: "http-01",
 		Contacts: []string{"mailto:admin@example.test"}, StateDir: "/var/cache/nginx/acme-example", AcceptTerms: true,
 		Pos: "nginx.conf:3:2"}

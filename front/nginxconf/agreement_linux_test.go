@@ -73,16 +73,12 @@ func TestParseAcceptsWhatNginxAccepts(t *testing.T) {
 	writeAll(t, dir)
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a"}})
 	for name, b := range map[string][]byte{"c.pem": cert, "c.key": key} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 	for _, c := range slices.Concat(lexerCases(), directiveCases(), routingCases(), dataCases(), upstreamCases(),
 		listenCases(), unusedCases()) {
 		conf := filepath.Join(dir, "nginx.conf")
-		if err := os.WriteFile(conf, []byte(c.wrapped(dir)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(conf, []byte(c.wrapped(dir)), 0o600))
 		output, theirs := tried(t, tool, dir, conf)
 		_, ours := Parse(conf, Options{Prefix: dir})
 		if want := c.verdict == both || c.verdict == stricter; (theirs == nil) != want {
@@ -123,12 +119,8 @@ func writeAll(t *testing.T, dir string) {
 		"loop.conf": "include loop.conf;",
 	} {
 		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 }
 
@@ -276,8 +268,7 @@ func dataCases() []aCase {
 		{"http", neither, "proxy_http_version 1.2;", ""},
 		{"http", neither, "proxy_set_header A;", ""},
 		{"http", neither, "proxy_ignore_headers Server;", ""},
-		{"http", both,
-			"proxy_redirect off; proxy_cookie_domain a b; proxy_cookie_path ~x(.*) $1; proxy_cookie_flags off;", ""},
+		{"http", both, "proxy_redirect off; proxy_cookie_domain a b; proxy_cookie_path ~x(.*) $1; proxy_cookie_flags off;", ""},
 		{"http", neither, "proxy_redirect a;", ""},
 		{"http", neither, "proxy_cookie_domain a;", ""},
 		{"http", both, "proxy_buffering off; proxy_request_buffering off; proxy_buffers 8 4k; proxy_buffer_size 4k; proxy_max_temp_file_size 0; proxy_connect_timeout 1s; proxy_read_timeout 1h;", ""},

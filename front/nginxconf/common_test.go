@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func oneFile(text string) fs.FS { return fstest.MapFS{"nginx.conf": {Data: []byte(text)}} }
@@ -105,8 +107,6 @@ func dumped(t *testing.T, r *Result) string {
 		r.Process.Listeners[i].TLSConfig = nil
 	}
 	text, err := json.MarshalIndent([]any{r.Config, r.Process}, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return b.String() + string(text)
 }

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -16,9 +17,7 @@ func TestDebianConfigurationIsAccepted(t *testing.T) {
 	etc := programs.Nginx(t).Etc
 	for _, pattern := range []string{"*", "snippets/*", "sites-available/*"} {
 		names, err := filepath.Glob(filepath.Join(etc, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, name := range names {
 			if b, err := os.ReadFile(name); err == nil { // folders are not files
 				relative, _ := filepath.Rel(etc, name)
@@ -35,9 +34,7 @@ func TestDebianConfigurationIsAccepted(t *testing.T) {
 		location / { include proxy_params; proxy_pass http://127.0.0.1:8080; }
 	}`)}
 	r, err := Parse("/etc/nginx/nginx.conf", Options{FS: fsys})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(r.Config.Hosts) != 2 || len(r.Warnings) != 0 || r.Config.Types["html"] != "text/html" ||
 		len(r.Config.Types) < 50 {
 		t.Errorf("%d hosts, %d types, %v", len(r.Config.Hosts), len(r.Config.Types), r.Warnings)

@@ -87,13 +87,10 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		"allow instead of deny":  {fmt.Sprint(len(own.Settings.Access), own.Settings.Access[0].Deny), "1 false"},
 		"limit_req":              {inherits.Settings.Requests[0].Zone, "z"},
 		"own limit_req":          {fmt.Sprint(len(own.Settings.Requests), own.Settings.Requests[0].Zone), "1y"},
-		"sub_filter": {fmt.Sprint(len(inherits.Settings.SubFilter.Substitutions), inherits.Settings.SubFilter.Every),
-			"2 true"},
-		"own sub_filter": {fmt.Sprint(own.Settings.SubFilter.Substitutions, own.Settings.SubFilter.Every),
-			"[{c 1}] true"},
-		"fastcgi_param": {at(t, r, "/f").Proxy.Params[0].Name, "F"},
-		"own fastcgi_param": {fmt.Sprint(len(at(t, r, "/g").Proxy.Params),
-			at(t, r, "/g").Proxy.Params[0].Name), "1G"},
+		"sub_filter":             {fmt.Sprint(len(inherits.Settings.SubFilter.Substitutions), inherits.Settings.SubFilter.Every), "2 true"},
+		"own sub_filter":         {fmt.Sprint(own.Settings.SubFilter.Substitutions, own.Settings.SubFilter.Every), "[{c 1}] true"},
+		"fastcgi_param":          {at(t, r, "/f").Proxy.Params[0].Name, "F"},
+		"own fastcgi_param":      {fmt.Sprint(len(at(t, r, "/g").Proxy.Params), at(t, r, "/g").Proxy.Params[0].Name), "1G"},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %s; want %s", what, pair[0], pair[1])

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The lines of a field value are joined, also in a map.
@@ -16,13 +17,9 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 	"; add_header M $m; location / { proxy_set_header A "a
  b"; return 200 x; } }`)
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	h, err := front.New(r.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = h.Close() }()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "http://x/", nil))

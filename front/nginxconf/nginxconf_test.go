@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Parse reports all errors at once, in the order of the text.
@@ -76,9 +77,7 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 		t.Errorf("%v; want 6 errors", err)
 	}
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var ignored []string
 	for _, m := range r.Ignored {
 		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
@@ -160,9 +159,7 @@ func TestLenientEmptiesUnavailableVariables(t *testing.T) {
 	}
 	_, unread := io.Pipe()
 	h, err := front.New(r.Config, front.OpenLogs(func(string) (io.WriteCloser, error) { return unread, nil }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := h.Close(); err != nil {
 		t.Error(err)
 	}
@@ -188,9 +185,7 @@ func TestIncludes(t *testing.T) {
 		"conf/part": {Data: []byte("location /p { }")},
 		"abs/x":     {Data: []byte("server { server_name x; }")},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var names []string
 	for _, h := range r.Config.Hosts {
 		names = append(names, h.Names[0]+" "+h.Pos)
@@ -337,7 +332,5 @@ func addFiles(t *testing.T, to fstest.MapFS, dir, prefix string) {
 		to[prefix+"/"+filepath.ToSlash(name)] = &fstest.MapFile{Data: b}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A named pipe among included files is an error: reading it would block the server until a
@@ -19,9 +21,7 @@ func TestIncludedPipeIsAnError(t *testing.T) {
 		0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(filepath.Join(dir, "sites"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "sites"), 0o700))
 	if err := syscall.Mkfifo(filepath.Join(dir, "sites", "a"), 0o600); err != nil {
 		t.Skip(err)
 	}

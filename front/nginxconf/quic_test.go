@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A listen with quic is left out entirely: its address does not accept TCP, and never without TLS.
@@ -12,9 +14,7 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 		server { listen 8444 quic; server_name only; location / { empty_gif; } }`)
 	o := Options{FS: oneFile(text), Prefix: "/srv", Lenient: true}
 	r, err := Parse("nginx.conf", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(r.Process.Listeners) != 1 || r.Process.Listeners[0].Addr != "*:81" {
 		t.Errorf("%+v", r.Process.Listeners)
 	}
@@ -47,9 +47,7 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 		server { listen 127.0.0.1:443 quic; server_name c; http3_max_concurrent_streams 5; location / { empty_gif; } }`)
 	files := fstest.MapFS{"nginx.conf": {Data: []byte(text)}, "key": {Data: []byte("secret")}}
 	r, err := Parse("nginx.conf", Options{FS: files, Prefix: "/srv", HTTP3: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	type settings struct {
 		retry   bool
 		streams int

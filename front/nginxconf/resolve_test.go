@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // book resolves given names. It counts lookups.
@@ -109,9 +111,7 @@ func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
 		FS:          oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
 		LookupNetIP: newBook(map[string]string{"a.test": "10.0.0.1 10.0.0.2"}).lookup,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, l := range r.Process.Listeners {
 		if !l.Default || l.Backlog != 7 {
 			t.Errorf("%+v; want the default server's backlog", l.Listen)
@@ -135,9 +135,7 @@ func TestLocalhostNeedsNoResolver(t *testing.T) {
 func TestUnreachableAddressesAreLeftOut(t *testing.T) {
 	b := newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})
 	found, err := reachable(b.lookup)(timeBound(t), "ip", "a.test")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, want := slices.ContainsFunc(found, func(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }),
 		hasIPv6(); got != want || len(found) < 2 {
 		t.Errorf("%v, though IPv6 is here: %v", found, want)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write docs/nginx-directives.md anew")
@@ -20,9 +22,7 @@ const useFile = "testdata/use.txt"
 func readUse(t *testing.T) (use map[string]string, parameters []string) {
 	t.Helper()
 	b, err := os.ReadFile(useFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	use = make(map[string]string)
 	for line := range strings.Lines(string(b)) {
 		if strings.HasPrefix(line, "#") {
@@ -100,14 +100,10 @@ func useName(table *table, s *spec) string {
 func TestDocumentIsUpToDate(t *testing.T) {
 	want := document(t)
 	if *update {
-		if err := os.WriteFile(documentFile, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(documentFile, []byte(want), 0o600))
 	}
 	b, err := os.ReadFile(documentFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if string(b) != want {
 		t.Error("docs/nginx-directives.md is out of date: run this test with -update")
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func cipherNames(ids []uint16) string {
@@ -130,9 +132,7 @@ func TestLenientOCSPClosesServer(t *testing.T) {
 		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP(
 			"server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
 		r, err := Parse("nginx.conf", Options{FS: fsys, Lenient: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if access := r.Config.Hosts[0].Defaults.Access; (len(access) == 1 && access[0].Deny) != guarded {
 			t.Errorf("%s: %v", text, access)
 		}
@@ -143,9 +143,7 @@ func TestLenientOCSPClosesServer(t *testing.T) {
 // that is.
 func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	issue := func(name string, by *x509.Certificate) *x509.Certificate {
 		template := &x509.Certificate{
 			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
@@ -155,13 +153,9 @@ func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 			by = template
 		}
 		der, err := x509.CreateCertificate(rand.Reader, template, by, key.Public(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		c, err := x509.ParseCertificate(der)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return c
 	}
 	root := issue("root", nil)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -27,26 +28,18 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".conf"), func(t *testing.T) {
 			dir := t.TempDir()
 			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			text := strings.ReplaceAll(string(b), "@sock", "unix:"+dir+"/s")
 			writeTypical(t, dir, tool.Etc)
 			conf := filepath.Join(dir, "nginx.conf")
-			if err := os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600))
 			if output, err := tried(t, tool, dir, conf); err != nil {
 				t.Errorf("nginx rejects it: %s", output)
 			}
 			r, err := Parse(conf, Options{Prefix: dir})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			h, err := front.New(r.Config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if err := h.Close(); err != nil {
 				t.Error(err)
 			}
@@ -58,15 +51,11 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 func writeTypical(t *testing.T, dir, etc string) {
 	t.Helper()
 	params, err := os.ReadFile(filepath.Join(etc, "fastcgi_params"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	cert, key := selfSigned(t)
 	for name, b := range map[string][]byte{"fastcgi_params": params, "htpasswd": []byte("a:{PLAIN}b\n"),
 		"cert.pem": cert, "key.pem": key} {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 }
 
@@ -74,18 +63,12 @@ func writeTypical(t *testing.T, dir, etc string) {
 func selfSigned(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)},
 		&x509.Certificate{}, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, err := x509.MarshalECPrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }

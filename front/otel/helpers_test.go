@@ -81,7 +81,7 @@ func (r *receiver) names() (names []string) {
 func startReceiver(t *testing.T, isSlow bool, options ...grpc.ServerOption) *receiver {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	r := &receiver{addr: l.Addr().String(), accept: make(chan struct{})}
 	if !isSlow {
 		close(r.accept)
@@ -136,7 +136,7 @@ func serve(t *testing.T, http, block string, bound ...server.Binding) *site {
 
 func newSite(t *testing.T) *site {
 	dir, err := os.MkdirTemp("", "otel") // short enough for a socket
-	must(t, err)
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
@@ -149,7 +149,7 @@ func (s *site) configure(http, block string) {
 	s.Helper()
 	text := fmt.Sprintf("events {}\nhttp { access_log off; %s server { listen unix:%s; %s } }\n", http,
 		filepath.Join(s.dir, "socket"), block)
-	must(s.T, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
+	testkit.Must(s.T, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
 }
 
 // end waits for the end of the server, which has been requested. It may be called again.
@@ -171,15 +171,15 @@ func (s *site) end() {
 func (s *site) get(path string, fields ...string) string {
 	s.Helper()
 	r, err := http.NewRequest(http.MethodGet, "http://front.test"+path, nil)
-	must(s.T, err)
+	testkit.Must(s.T, err)
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
 	resp, err := s.http.Do(r)
-	must(s.T, err)
+	testkit.Must(s.T, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	must(s.T, err)
+	testkit.Must(s.T, err)
 	return string(b)
 }
 
@@ -196,11 +196,4 @@ func (s *site) eventually(what string, is func() bool) {
 func (s *site) eventuallyLogs(text string) {
 	s.Helper()
 	s.eventually("the log has "+text, func() bool { return strings.Contains(s.log.String(), text) })
-}
-
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }

@@ -101,7 +101,7 @@ func TestBatchesAreSentWhenFullOrLate(t *testing.T) {
 func TestRequestsDoNotWaitForTheCollector(t *testing.T) {
 	t.Parallel()
 	absent, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	testkit.Must(t, err)
 	absent.Close()
 	for name, addr := range map[string]string{"absent": absent.Addr().String(), "slow": startReceiver(t, true).addr} {
 		t.Run(name, func(t *testing.T) {
@@ -147,12 +147,12 @@ func TestReloadChangesTheCollector(t *testing.T) {
 	s.get("/2")
 	s.configure("otel_exporter { endpoint "+second.addr+"; interval 1h; }", block)
 	s.get("/ping") // so the request before has ended
-	must(t, s.run.Reload())
+	testkit.Must(t, s.run.Reload())
 	s.eventually("the first spans", func() bool { return len(first.names()) == 2 })
 	s.get("/3")
 	s.configure("", block)
 	s.get("/ping") // so the request before has ended
-	must(t, s.run.Reload())
+	testkit.Must(t, s.run.Reload())
 	s.eventually("the last span", func() bool { return len(second.names()) == 1 })
 	s.get("/4")
 	s.run.Drain()
@@ -170,10 +170,10 @@ func TestCollectorMayUseTLS(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
 	pair, err := tls.X509KeyPair(cert, key)
-	must(t, err)
+	testkit.Must(t, err)
 	r := startReceiver(t, false, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
 	name := filepath.Join(t.TempDir(), "ca.pem")
-	must(t, os.WriteFile(name, cert, 0o600))
+	testkit.Must(t, os.WriteFile(name, cert, 0o600))
 	trusting := serve(t, "otel_exporter { endpoint https://"+r.addr+"; interval 1ms; trusted_certificate "+name+"; }",
 		"otel_trace on; otel_span_name trusted; return 200;")
 	other := serve(t, "otel_exporter { endpoint https://"+r.addr+"; interval 1h; }",

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/acme"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -79,9 +80,7 @@ func newACME(t *testing.T, c programs.PebbleConfig) *acmeSite {
 	s := &acmeSite{T: t, dir: t.TempDir(), ended: make(chan error, 1), changed: make(chan struct{})}
 	for range 2 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s.listeners = append(s.listeners, l)
 	}
 	plain, secure := s.listeners[0].Addr(), s.listeners[1].Addr()
@@ -146,9 +145,7 @@ http {
 	ssl_certificate_key $acme_certificate_key;
 %s}
 `, s.pebble.Directory, s.pebble.CAFile, filepath.Join(s.dir, "state"), challenge, s.http, servers)
-	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
 }
 
 // handshake makes a handshake for a name, verified against root.
@@ -194,9 +191,7 @@ func TestCertificatesAreIssued(t *testing.T) {
 			}
 			// a reload keeps what was issued, and issues what is new
 			s.configure(3, challenge)
-			if err := s.server.Reload(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, s.server.Reload())
 			s.await("acme: n2.test: pebble has issued a certificate", 1)
 			for _, name := range []string{"n0.test", "n1.test", "n2.test"} {
 				if err := s.handshake(name, roots); err != nil {
@@ -229,9 +224,7 @@ func TestCertificateForAnAddress(t *testing.T) {
 			s.start(File{Path: filepath.Join(s.dir, "nginx.conf")}, nil)
 			s.await("acme: 127.0.0.1: pebble has issued a certificate", 1)
 			c, err := tls.Dial("tcp", s.tls, &tls.Config{ServerName: "127.0.0.1", RootCAs: s.roots()})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer c.Close()
 			leaf := c.ConnectionState().PeerCertificates[0]
 			if got := leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute); got != life {
@@ -262,9 +255,7 @@ func (s *acmeSite) fault(n int, handshakes *atomic.Int64) {
 
 func (s *acmeSite) resolve(address string) {
 	s.Helper()
-	if err := s.pebble.Resolve(address); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, s.pebble.Resolve(address))
 }
 
 // count returns how often the output has a text.
@@ -336,14 +327,10 @@ func TestProgramSetsDNSRecords(t *testing.T) {
 	t.Parallel()
 	s := newACME(t, programs.PebbleConfig{})
 	text, err := os.ReadFile(s.pebble.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	block, _ := pem.Decode(text)
 	ca, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	config := &Config{Name: "program", Front: conf.Config{
 		Issuers: []conf.Issuer{{Name: "pebble", Directory: s.pebble.Directory, Trusted: []*x509.Certificate{ca},
 			AcceptTerms: true, StateDir: filepath.Join(s.dir, "state"), Challenge: "dns-01"}},

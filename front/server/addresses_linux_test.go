@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -21,7 +20,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -42,9 +40,7 @@ func newAddressed(t *testing.T) *addressed {
 		s.port6 = freePort(t, "tcp6")
 	}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
-	if err := os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600))
 	return s
 }
 
@@ -75,33 +71,14 @@ http {
 `
 	name := filepath.Join(s.dir, "nginx.conf")
 	text := strings.NewReplacer("DIR", s.dir, "PORT6", s.port6, "PORT", s.port).Replace(preamble + servers + "\n}\n")
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
 // serve serves the configuration by tare.
 func (s *addressed) serve(servers string) {
 	s.Helper()
-	name, ready, ended := s.configure(servers), make(chan struct{}, 1), make(chan error, 1)
-	s.server = server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: s.dir}}, server.Options{
-		Stdout: io.Discard, Stderr: io.Discard, NoSignals: true, Ready: func() {
-			select {
-			case ready <- struct{}{}:
-			default:
-			}
-		},
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- s.server.Run(ctx) }()
-	s.Cleanup(cancel)
-	select {
-	case <-ready:
-		s.Cleanup(func() { cancel(); <-ended })
-	case err := <-ended:
-		s.Fatal(err)
-	}
+	s.server, _ = run(s, s.configure(servers), server.Options{})
 }
 
 // dial connects to an address, and sends before.
@@ -112,9 +89,7 @@ func (s *addressed) dial(host, before string) net.Conn {
 		port = s.port6
 	}
 	c, err := net.Dial("tcp", net.JoinHostPort(host, port))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, before)
 	return c
@@ -225,9 +200,7 @@ func TestAddressesHaveTheirOwnProperties(t *testing.T) {
 func (s *addressed) reload(servers string) {
 	s.Helper()
 	s.configure(servers)
-	if err := s.server.Reload(); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, s.server.Reload())
 }
 
 // A connection that is older than a reload has not the properties that its address has now. Its

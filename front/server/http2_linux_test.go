@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -16,8 +15,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -35,34 +34,18 @@ http {
 // serveHTTP2 serves a configuration by real nginx, or by a Server, and returns the socket.
 func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	name, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "s")
 	content := strings.ReplaceAll(fmt.Sprintf(http2Conf, directives), "DIR", dir)
-	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))
 	if byNginx {
 		tool := programs.Nginx(t)
 		programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-p", dir, "-c", name,
 			"-e", filepath.Join(dir, "error.log"))
 		return socket
 	}
-	ready, ended := make(chan struct{}, 1), make(chan error, 1)
-	s := server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: dir}}, server.Options{
-		Stdout: io.Discard, Stderr: io.Discard, NoSignals: true, Ready: func() { ready <- struct{}{} },
-	})
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- s.Run(ctx) }()
-	t.Cleanup(cancel)
-	select {
-	case <-ready:
-		t.Cleanup(func() { cancel(); <-ended })
-	case err := <-ended:
-		t.Fatal(err)
-	}
+	run(t, name, server.Options{})
 	return socket
 }
 
@@ -70,9 +53,7 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 // status of the response, or 0 if the server ends the connection.
 func requestHTTP2(t *testing.T, socket string, values ...string) (settings map[http2.SettingID]uint32, status int) {
 	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, http2.ClientPreface)
@@ -93,9 +74,7 @@ func requestHTTP2(t *testing.T, socket string, values ...string) (settings map[h
 	settings = make(map[http2.SettingID]uint32)
 	for {
 		frame, err := f.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		switch frame := frame.(type) {
 		case *http2.SettingsFrame:
 			_ = frame.ForeachSetting(func(s http2.Setting) error {
@@ -181,9 +160,7 @@ func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
 // statusOf sends a request of HTTP/1 to the socket "one" beside another, and returns the status.
 func statusOf(t *testing.T, socket, request string) string {
 	c, err := net.Dial("unix", filepath.Join(filepath.Dir(socket), "one"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, request)

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
@@ -55,9 +56,7 @@ func rejectedHeads() []rejectedHead {
 func sendHead(t *testing.T, socket string, h rejectedHead) {
 	t.Helper()
 	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(upgrades.Patience))
 	_, _ = io.WriteString(c, http2.ClientPreface)
@@ -113,13 +112,11 @@ func TestRejectedHTTP2RequestsAreLoggedAsByNginx(t *testing.T) {
 			}
 		}
 		var got []string
-		for end := time.Now().Add(upgrades.Patience); ; time.Sleep(time.Millisecond) {
+		testkit.WaitFor(t, "the lines", func() bool {
 			b, _ := os.ReadFile(filepath.Join(dir, "access.log"))
 			got = strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
-			if len(got) >= len(want) || time.Now().After(end) {
-				break
-			}
-		}
+			return len(got) >= len(want)
+		})
 		slices.Sort(got)
 		slices.Sort(want)
 		if !slices.Equal(got, want) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A reload with another error_log changes where later errors go, also those of loggers that servers
@@ -19,9 +20,7 @@ func TestErrorLogIsReplaced(t *testing.T) {
 	var stderr bytes.Buffer
 	log := newStderrLog(&stderr)
 	e, err := openErrorFile(&conf.ErrorLog{Path: paths[0]}, newLogFiles(nil, nil, false), log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	logger := e.logger()
 	logger.Print("one")
 	for _, c := range []struct {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
@@ -36,13 +37,9 @@ func newServiceManager(t *testing.T) *serviceManager {
 func (m *serviceManager) receive() (states []string) {
 	m.Helper()
 	b := make([]byte, 4096)
-	if err := m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)); err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)))
 	n, err := m.socket.Read(b)
-	if err != nil {
-		m.Fatal(err)
-	}
+	testkit.Must(m, err)
 	for _, state := range strings.Split(string(b[:n]), "\n") {
 		if !strings.HasPrefix(state, "STATUS=") {
 			states = append(states, state)
@@ -78,9 +75,7 @@ func (m *serviceManager) expectReloading(since int64) {
 func monotonicUs(t *testing.T) int64 {
 	t.Helper()
 	var now unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
 	return now.Nano() / 1000
 }
 

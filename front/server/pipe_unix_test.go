@@ -11,14 +11,13 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A configuration that is a named pipe without a writer does not keep Run from ending.
 func TestRunEndsWhileConfigurationIsAwaited(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
 	for _, drains := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := server.New(server.File{Path: pipe},
@@ -36,8 +35,6 @@ func TestRunEndsWhileConfigurationIsAwaited(t *testing.T) {
 		cancel()
 	}
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends the waits
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	writer.Close()
 }

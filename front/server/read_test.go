@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // BenchmarkRead reads, compiles and checks configurations with ten locations in each server, as
@@ -44,9 +45,7 @@ func benchmarkRead(b *testing.B, servers, locations int, location string) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for b.Loop() {
-		if err := server.Check(source, server.Options{Stdout: io.Discard, Stderr: io.Discard}); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, server.Check(source, server.Options{Stdout: io.Discard, Stderr: io.Discard}))
 	}
 	runtime.ReadMemStats(&after)
 	all := float64(b.N * servers * locations)

@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
@@ -45,9 +44,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	dir := t.TempDir()
 	listen := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return l
 	}
 	upstream := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -64,22 +61,10 @@ func TestReloadsLeakNothing(t *testing.T) {
 		if i%10 == 9 {
 			config = strings.Replace(config, dir+"/access", dir+"/missing/access", 1)
 		}
-		if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(config), 0o600))
 	}
 	write(0)
-	ready := make(chan struct{}, 1)
-	s := server.New(server.File{Path: path}, server.Options{Stdout: io.Discard, Stderr: io.Discard,
-		Listeners: []net.Listener{front}, NoSignals: true, Ready: func() {
-			select {
-			case ready <- struct{}{}:
-			default:
-			}
-		}})
-	ended := make(chan error, 1)
-	go func() { ended <- s.Run(t.Context()) }()
-	<-ready
+	s, ended := run(t, path, server.Options{Listeners: []net.Listener{front}})
 	client := &http.Client{Transport: &http.Transport{}}
 	reload := func(from, to int) {
 		for i := from; i < to; i++ {
@@ -89,9 +74,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 			}
 			for _, path := range []string{"/", "/c", "/n", "/v", "/t"} {
 				resp, err := client.Get("http://" + front.Addr().String() + path)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				resp.Body.Close()
 			}
 		}
@@ -100,16 +83,10 @@ func TestReloadsLeakNothing(t *testing.T) {
 	before := usage(t)
 	reload(30, 230)
 	var after [3]int64
-	for late := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	testkit.WaitFor(t, "goroutines, descriptors and heap to be as before", func() bool {
 		after = usage(t)
-		if after[0] <= before[0]+5 && after[1] <= before[1]+5 && after[2] <= before[2]+500<<10 {
-			break
-		}
-		if time.Now().After(late) {
-			t.Errorf("goroutines, descriptors and bytes of heap: %v before, %v after", before, after)
-			break
-		}
-	}
+		return after[0] <= before[0]+5 && after[1] <= before[1]+5 && after[2] <= before[2]+500<<10
+	})
 	t.Logf("%v, %v", before, after)
 	client.CloseIdleConnections()
 	s.Drain()
@@ -123,9 +100,7 @@ func usage(t *testing.T) [3]int64 {
 	runtime.GC()
 	runtime.GC()
 	files, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return [3]int64{int64(runtime.NumGoroutine()), int64(len(files)), int64(m.HeapAlloc)}

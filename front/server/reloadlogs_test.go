@@ -5,7 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // As in nginx, a reload reopens logs that were renamed, also if the configuration is the same: a
@@ -16,21 +17,15 @@ func TestReloadReopensRenamedLogs(t *testing.T) {
 	p := start(t, "access_log "+name+"; return 200 first;")
 	p.get("/before")
 	awaitText(t, name, "/before")
-	if err := os.Rename(name, name+".1"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.server.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(name, name+".1"))
+	testkit.Must(t, p.server.Reload())
 	p.get("/after")
 	awaitText(t, name, "/after")
 	if err := os.RemoveAll(dir); err != nil { // reopening fails, which does not fail the reload
 		t.Fatal(err)
 	}
 	p.configure("return 200 second;")
-	if err := p.server.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.server.Reload())
 	if _, body := p.get("/"); body != "second" {
 		t.Errorf("%q", body)
 	}
@@ -39,13 +34,8 @@ func TestReloadReopensRenamedLogs(t *testing.T) {
 // awaitText waits until a file contains a text.
 func awaitText(t *testing.T, name, text string) {
 	t.Helper()
-	for late := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		b, err := os.ReadFile(name)
-		if strings.Contains(string(b), text) {
-			return
-		}
-		if time.Now().After(late) {
-			t.Fatalf("%s: %q, %v: no %q", name, b, err, text)
-		}
-	}
+	testkit.WaitFor(t, text+" in "+name, func() bool {
+		b, _ := os.ReadFile(name) // it may not exist yet
+		return strings.Contains(string(b), text)
+	})
 }

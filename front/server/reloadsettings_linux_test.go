@@ -18,13 +18,9 @@ import (
 // applies.
 func TestReloadAppliesOrReportsSettings(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	raw, err := l.(*net.TCPListener).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sockets := func() (backlog, reusePort int) {
 		err := raw.Control(func(fd uintptr) {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -47,16 +43,10 @@ func TestReloadAppliesOrReportsSettings(t *testing.T) {
 	path, log := filepath.Join(t.TempDir(), "nginx.conf"), new(testkit.Log)
 	configure := func(main, parameters string) {
 		text := main + " events {} http { access_log off; server { listen ADDR " + parameters + "; } }"
-		if err := os.WriteFile(path, []byte(strings.Replace(text, "ADDR", l.Addr().String(), 1)), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(strings.Replace(text, "ADDR", l.Addr().String(), 1)), 0o600))
 	}
 	configure("", "")
-	ready, ended := make(chan struct{}, 10), make(chan error, 1)
-	s := server.New(server.File{Path: path}, server.Options{Stdout: log, Stderr: log, NoSignals: true,
-		Listeners: []net.Listener{l}, Ready: func() { ready <- struct{}{} }})
-	go func() { ended <- s.Run(t.Context()) }()
-	<-ready
+	s, ended := run(t, path, server.Options{Stdout: log, Stderr: log, Listeners: []net.Listener{l}})
 	for _, c := range []struct {
 		main, parameters          string
 		backlog, reusePort, procs int
@@ -67,9 +57,7 @@ func TestReloadAppliesOrReportsSettings(t *testing.T) {
 		{"user nosuch;", "", usualBacklog, 0, usualProcs},
 	} {
 		configure(c.main, c.parameters)
-		if err := s.Reload(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, s.Reload())
 		backlog, reusePort := sockets()
 		if procs := runtime.GOMAXPROCS(0); backlog != c.backlog || reusePort != c.reusePort || procs != c.procs {
 			t.Errorf("%s listen %s: backlog %d, SO_REUSEPORT %d, %d processors; want %d, %d, %d", c.main, c.parameters,

@@ -62,9 +62,7 @@ func BenchmarkServe(b *testing.B) {
 	cert, key := testkit.SelfSign(b, x509.Certificate{DNSNames: []string{"localhost"}})
 	for name, content := range map[string][]byte{"nginx.conf": []byte(conf), "pair.pem": append(cert, key...),
 		"file": make([]byte, 3500)} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	ready, ended := make(chan struct{}, 1), make(chan error, 1)
 	file := server.File{Path: filepath.Join(dir, "nginx.conf"), Options: nginxconf.Options{Prefix: dir}}
@@ -91,9 +89,7 @@ func BenchmarkServe(b *testing.B) {
 
 func benchListen(b *testing.B) net.Listener {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	b.Cleanup(func() { l.Close() })
 	return l
 }

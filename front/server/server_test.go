@@ -27,9 +27,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 		t.Errorf("%s: %q, want HTTP/2 and %q", resp.Proto, body, "first")
 	}
 	p.configure("return 200 second;")
-	if err := p.server.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.server.Reload())
 	if _, body := p.get("/"); body != "second" {
 		t.Errorf("after the reload %q", body)
 	}
@@ -75,16 +73,12 @@ func TestFailedReloadChangesNothing(t *testing.T) {
 // A Run that fails leaves no socket.
 func TestFailedRunLeavesNothing(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer taken.Close()
 	dir := t.TempDir()
 	path, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "socket")
 	content := fmt.Sprintf("events {}\nhttp { server { listen unix:%s; listen %s; } }\n", socket, taken.Addr())
-	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
 	if err := server.Run(t.Context(), server.File{Path: path}, options); err == nil {
 		t.Fatal("no error, although an address is in use")
@@ -106,9 +100,7 @@ func TestCheckFindsMissingFolders(t *testing.T) {
 	} {
 		for _, dir := range []string{t.TempDir(), "."} {
 			path, log := filepath.Join(t.TempDir(), "nginx.conf"), new(testkit.Log)
-			if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
 			err := server.Check(server.File{Path: path}, server.Options{Stdout: log, Stderr: log, NoSignals: true})
 			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), line) {
 				t.Errorf("%s: %v", text, err)
@@ -128,22 +120,17 @@ type program struct {
 	conf, key     string // files
 	client        *http.Client
 	begun, finish chan struct{} // of the bound handler
-	ended         chan error    // receives the result of Run, and is closed
+	ended         <-chan error  // the result of Run
 }
 
 func start(t *testing.T, location string) *program {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir := t.TempDir()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	p := &program{T: t, addr: l.Addr().String(), conf: filepath.Join(dir, "nginx.conf"),
-		key: filepath.Join(dir, "localhost.pem"), begun: make(chan struct{}), finish: make(chan struct{}),
-		ended: make(chan error, 1)}
-	if err := os.WriteFile(p.key, append(cert, key...), 0o600); err != nil {
-		t.Fatal(err)
-	}
+		key: filepath.Join(dir, "localhost.pem"), begun: make(chan struct{}), finish: make(chan struct{})}
+	testkit.Must(t, os.WriteFile(p.key, append(cert, key...), 0o600))
 	p.configure(location)
 	p.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}}
@@ -152,26 +139,41 @@ func start(t *testing.T, location string) *program {
 		<-p.finish
 		io.WriteString(w, "from the program")
 	})
-	ready := make(chan struct{}, 10)
-	p.server = server.New(server.File{Path: p.conf, Options: nginxconf.Options{Prefix: dir}},
-		server.Options{Stdout: io.Discard, Stderr: io.Discard, Listeners: []net.Listener{l}, NoSignals: true,
-			Ready: func() { ready <- struct{}{} }}, server.Bind("app", app))
+	p.server, p.ended = run(t, p.conf, server.Options{Listeners: []net.Listener{l}}, server.Bind("app", app))
+	t.Cleanup(p.client.CloseIdleConnections)
+	return p
+}
+
+// run runs a Server of a file until the end of the test, and returns it once it serves. ended has the
+// result of Run, and is closed. Without outputs the Server's are discarded.
+func run(t testing.TB, path string, o server.Options, bound ...server.Binding) (s *server.Server, ended <-chan error) {
+	t.Helper()
+	if o.Stdout == nil {
+		o.Stdout, o.Stderr = io.Discard, io.Discard
+	}
+	ready, result := make(chan struct{}, 1), make(chan error, 1)
+	o.NoSignals, o.Ready = true, func() {
+		select {
+		case ready <- struct{}{}:
+		default: // a reload
+		}
+	}
+	s = server.New(server.File{Path: path, Options: nginxconf.Options{Prefix: filepath.Dir(path)}}, o, bound...)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		p.ended <- p.server.Run(ctx)
-		close(p.ended)
+		result <- s.Run(ctx)
+		close(result)
 	}()
+	t.Cleanup(func() {
+		cancel()
+		<-result
+	})
 	select {
 	case <-ready:
-	case err := <-p.ended:
+	case err := <-result:
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		p.client.CloseIdleConnections()
-		cancel()
-		<-p.ended
-	})
-	return p
+	return s, result
 }
 
 // configure writes nginx.conf with a directive for location /.
@@ -189,9 +191,7 @@ http {
 		location /app { proxy_pass http://app; }
 	}
 }`, p.addr, p.key, p.key, directive)
-	if err := os.WriteFile(p.conf, []byte(content), 0o644); err != nil {
-		p.Fatal(err)
-	}
+	testkit.Must(p, os.WriteFile(p.conf, []byte(content), 0o644))
 }
 
 func (p *program) get(path string) (*http.Response, string) {

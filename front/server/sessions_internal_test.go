@@ -18,9 +18,7 @@ import (
 func resumes(t *testing.T, server, client *tls.Config) bool {
 	t.Helper()
 	l, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	done := make(chan error, 1)
 	go func() {
@@ -32,16 +30,12 @@ func resumes(t *testing.T, server, client *tls.Config) bool {
 		done <- err
 	}()
 	conn, err := tls.Dial("tcp", l.Addr().String(), client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer conn.Close()
 	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, <-done)
 	return conn.ConnectionState().DidResume
 }
 
@@ -51,9 +45,7 @@ func tlsConfigs(t *testing.T, version uint16, caches sessionCaches, listens ...c
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"}})
 	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	store := &certStore{sessions: caches}
 	for i := range listens {
 		c := tlsConfig(&conf.Config{}, &conf.Host{}, &listens[i], store)

@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // holding is a configuration whose requests never end by themselves. LOG changes.
@@ -69,41 +69,25 @@ func endless(w http.ResponseWriter, r *http.Request) {
 // requests wait for. At the end of the process websockets are logged, too.
 func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	behind, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	upstream := &http.Server{Handler: http.HandlerFunc(endless)}
 	go func() { _ = upstream.Serve(behind) }()
 	t.Cleanup(func() { upstream.Close() })
-	if err := os.WriteFile(filepath.Join(dir, "large"), make([]byte, 64<<20), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 64<<20), 0o644))
 	path := filepath.Join(dir, "nginx.conf")
 	configure := func(log string) {
 		text := strings.NewReplacer("DIR", dir, "UPSTREAM", behind.Addr().String(), "LOG", log).Replace(holding)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	configure("before.log")
-	ready, ended := make(chan struct{}, 2), make(chan error, 1)
-	s := server.New(server.File{Path: path}, server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
-		Ready: func() { ready <- struct{}{} }}, server.Bind("app", http.HandlerFunc(endless)))
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- s.Run(ctx); close(ended) }()
-	t.Cleanup(func() { cancel(); <-ended })
-	<-ready
+	s, ended := run(t, path, server.Options{}, server.Bind("app", http.HandlerFunc(endless)))
 	clients := make(map[string]net.Conn)
 	begin := func(name, request, until string) {
 		c, err := net.Dial("unix", filepath.Join(dir, "s"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(c, request)
@@ -135,19 +119,14 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 		"\x00\x00\x05\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x00", "")
 	begin("/mirrored", "GET /mirrored"+host+"\r\n", "200") // the connections before it were accepted
 	configure("after.log")
-	if err := s.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Reload())
 	for name, c := range clients {
 		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
 			t.Errorf("%s: the connection is still open", name)
 		}
 	}
-	for late := time.Now().Add(time.Minute); isOpen(filepath.Join(dir, "before.log")); time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatal("the configuration of before is still in use")
-		}
-	}
+	testkit.WaitFor(t, "the end of the configuration of before",
+		func() bool { return !isOpen(filepath.Join(dir, "before.log")) })
 	begin("last", "GET /"+host+upgrade+"\r\n", "101")
 	begin("last app", "GET /app"+host+upgrade+"\r\n", "101")
 	s.Drain()

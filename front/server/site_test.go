@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // closingHandler is a handler that a server closes.
@@ -55,9 +56,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}}}
 	resp, err := client.Get("http://any/a//b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if string(b) != "/a//b" || err != nil {

@@ -69,8 +69,7 @@ func TestProtocolsAreThoseOfTheAddress(t *testing.T) {
 		"127.0.0.1:80": {"*:80": false, spoken + "*:80": true, "*:80, " + spoken + "[::]:80": false,
 			spoken + "*:80, [::]:80": true, spoken + "[::]:80": true, "127.0.0.1:80, " + spoken + "*:80": false,
 			spoken + "*:81": false},
-		"[::1]:80": {spoken + "*:80, [::]:80": false, spoken + "[::]:80": true,
-			"[::1]:80, " + spoken + "[::]:80": false},
+		"[::1]:80":           {spoken + "*:80, [::]:80": false, spoken + "[::]:80": true, "[::1]:80, " + spoken + "[::]:80": false},
 		"[fe80::1%eth0]:80":  {"[::]:80, " + spoken + "[fe80::1]:80": true, spoken + "[fe80::1%eth1]:80": false},
 		"[::ffff:1.2.3.4]:9": {"[::]:9, " + spoken + "1.2.3.4:9": true},
 	} {

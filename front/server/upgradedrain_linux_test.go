@@ -50,13 +50,9 @@ func (s *site) largeByHTTP3() (body io.Reader) {
 		QUICConfig: &quic.Config{InitialStreamReceiveWindow: 10 << 10, MaxStreamReceiveWindow: 10 << 10}}
 	s.Cleanup(func() { transport.Close() })
 	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "https://"+s.host+":8443/large", nil)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	resp, err := transport.RoundTrip(req)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { resp.Body.Close() })
 	return resp.Body
 }
@@ -76,9 +72,7 @@ func (s *site) neverReading(protocol string) {
 	if err == nil {
 		_, err = io.ReadFull(c, make([]byte, 1))
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 }
 
 // A client that never reads holds up the end of an old process no longer than send_timeout.
@@ -89,9 +83,7 @@ func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
 			s := newSiteWith(t, strings.Replace(upgradable, "location / {",
 				"send_timeout 1s; location /large { alias DIR/large; } location / {", 1), time.Hour)
 			s.write("large", "")
-			if err := os.Truncate(s.Path("large"), 256<<20); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Truncate(s.Path("large"), 256<<20))
 			s.neverReading(protocol)
 			old := s.upgrade()
 			if code := s.Wait(old); code != 0 {
@@ -118,9 +110,7 @@ func newLargeSite(t *testing.T) *site {
 	t.Helper()
 	s := newSiteWith(t, withLarge(), time.Hour)
 	s.write("large", "")
-	if err := os.Truncate(s.Path("large"), largeBytes); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Truncate(s.Path("large"), largeBytes))
 	return s
 }
 

@@ -14,15 +14,14 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A process that is stopped while it starts does not take over: the old one would end, and so would
 // the new one.
 func TestStoppedProcessDoesNotServe(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	config := &server.Config{Handler: func() (http.Handler, error) { cancel(); return http.NotFoundHandler(), nil }}
 	config.Front.Hosts = []conf.Host{{Listen: []conf.Listen{{Addr: l.Addr().String()}}}}
@@ -55,18 +54,14 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 func TestPIDFileThatCannotBeReplaced(t *testing.T) {
 	s := newSite(t, time.Hour)
 	obstacle := filepath.Join(s.Path("pid.new"), "file")
-	if err := os.MkdirAll(obstacle, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(obstacle, 0o777))
 	pid := s.PID()
 	s.Signal(pid, syscall.SIGUSR2)
 	s.AwaitLog("upgrade: failed, this", 1)
 	if _, err := os.Lstat(s.Path("pid.oldbin")); err == nil || s.PID() != pid {
 		t.Errorf("pid.oldbin is left, or process %d serves instead of %d", s.PID(), pid)
 	}
-	if err := os.RemoveAll(s.Path("pid.new")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(s.Path("pid.new")))
 	s.end(s.upgrade())
 }
 

@@ -147,21 +147,15 @@ func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 func newSiteWith(t *testing.T, config string, ready time.Duration, environment ...string) *site {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "upgrade") // other users can enter it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o777))
 	id := os.Getpid()
 	s := &site{Site: &upgrades.Site{T: t, Folder: dir},
 		host: fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	// Not by s.write: the base64 text may contain DIR or HOST.
-	if err := os.WriteFile(s.Path("cert.pem"), append(cert, key...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(s.Path("cert.pem"), append(cert, key...), 0o644))
 	s.write("nginx.conf", config)
 	s.write("log", "")
 	s.install()
@@ -178,13 +172,9 @@ func newSiteWith(t *testing.T, config string, ready time.Duration, environment .
 func (s *site) serveUpstreams() {
 	listen := func(name string) net.Listener {
 		l, err := net.Listen("unix", s.Path(name))
-		if err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, err)
 		s.Cleanup(func() { l.Close() })
-		if err := os.Chmod(s.Path(name), 0o777); err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, os.Chmod(s.Path(name), 0o777))
 		return l
 	}
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -216,18 +206,14 @@ func (s *site) write(name, text string) {
 func (s *site) install() {
 	s.Helper()
 	in, err := os.Open(os.Args[0])
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	defer in.Close()
 	out, err := os.OpenFile(s.Path("program.new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err == nil {
 		_, err = io.Copy(out, in)
 		err = errors.Join(err, out.Close(), os.Rename(s.Path("program.new"), s.Path("program")))
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 }
 
 // upgrade replaces the process that serves, and returns the old one.

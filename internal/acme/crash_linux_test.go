@@ -37,18 +37,12 @@ func TestCrashChild(t *testing.T) {
 		t.Skip("this is a process that other tests start")
 	}
 	config := new(conf.Config)
-	if err := json.Unmarshal([]byte(text), config); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(text), config))
 	config.Issuers[0].Insecure = true
 	at, err := strconv.Atoi(os.Getenv(crashAt))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l, err := net.FileListener(os.NewFile(3, "challenges"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	changes, log := 0, newLines()
 	m := New(Config{Timing: quick, Log: log.add, fault: func(string, string) error {
 		if changes++; changes == at {
@@ -59,9 +53,7 @@ func TestCrashChild(t *testing.T) {
 	}})
 	web := &http.Server{Handler: m.Handler(http.NotFoundHandler())}
 	go func() { _ = web.Serve(l) }()
-	if err := m.Load(config, -1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Load(config, -1))
 	if m.Lookup(config, config.Hosts[0].Listen[0].Issued).due().After(time.Now()) {
 		return // an earlier process has stored it
 	}
@@ -164,14 +156,10 @@ func (c *crash) at(n int) (finished bool) {
 func makeOld(t testing.TB, path string) {
 	t.Helper()
 	held, err := parseCertificate(readFile(t, path), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: held.Leaf.DNSNames,
 		NotBefore: time.Now().Add(-89 * 24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour)})
-	if err := os.WriteFile(path, append(cert, key...), fileMode); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, append(cert, key...), fileMode))
 }
 
 // child runs a process that obtains a certificate and is killed at its n-th change. It returns
@@ -285,9 +273,7 @@ func TestFullDiskOrdersNothing(t *testing.T) {
 	if n := s.lines.count("has issued a"); n != 1 {
 		t.Errorf("%d certificates were ordered", n)
 	}
-	if err := os.Remove(filler); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filler))
 	s.awaitIssued(2)
 	s.close()
 	if temporary, _ := filepath.Glob(filepath.Join(dir, "state", ".*.new")); temporary != nil {

@@ -165,9 +165,7 @@ func TestInvalidFilesAreReplaced(t *testing.T) {
 	half := readFile(t, name+".pem")
 	half = half[:100] // a part of the key
 	for _, path := range []string{name + ".pem", name + ".key", name + ".json", filepath.Join(dir, accountName)} {
-		if err := os.WriteFile(path, half, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, half, 0o600))
 	}
 	s.run(config, Config{})
 	s.lines.await(t, `a\.test-\w+\.pem: .* \(a new certificate will be ordered\)`, 1)
@@ -179,12 +177,8 @@ func TestInvalidFilesAreReplaced(t *testing.T) {
 		}
 	}
 	key := filepath.Join(dir, accountKeyName)
-	if err := os.WriteFile(key, half[:20], 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(name + ".pem"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(key, half[:20], 0o600))
+	testkit.Must(t, os.Remove(name+".pem"))
 	s.run(config, Config{})
 	s.lines.await(t, "account key: .*account.key: .*restore it, or remove it", 1)
 	s.close()
@@ -219,23 +213,17 @@ func TestLockedCertificateIsOrderedOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	config := configOf("a.test", s.issuer(dir))
 	other := newStore(dir)
-	if err := other.prepare(-1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, other.prepare(-1))
 	name := fileName(config.Hosts[0].Listen[0].Issued)
 	unlock, err := other.lock(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := newStore(dir).lock(name); !errors.Is(err, errLocked) {
 		t.Fatalf("a second lock returns %v", err)
 	}
 	m := s.run(config, Config{})
 	second := New(Config{Log: s.lines.add, Timing: quick})
 	defer second.Close()
-	if err := second.Load(config, -1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, second.Load(config, -1))
 	second.Start()
 	time.Sleep(5 * quick.LockRetry)
 	if text := s.lines.text(); strings.Contains(text, "issued a") {
@@ -275,9 +263,7 @@ func TestExpiredCertificateIsServed(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
 		NotBefore: time.Now().Add(-90 * 24 * time.Hour), NotAfter: time.Now().Add(-time.Hour)})
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
-	if err := os.WriteFile(name, append(cert, key...), fileMode); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, append(cert, key...), fileMode))
 	s.run(config, Config{})
 	s.lines.await(t, `acme: a.test: still serving the one valid until .* \(expired\); next attempt in`, 2)
 	if _, err := s.handshake("a.test", nil); err != nil {

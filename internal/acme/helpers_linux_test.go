@@ -63,9 +63,7 @@ func newIssuedSite(t testing.TB, c programs.PebbleConfig) (*site, *conf.Config, 
 	s.run(config, Config{})
 	s.awaitIssued(1)
 	leaf, err := s.handshake("a.test", s.pebble.Root(t, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s, config, leaf
 }
 
@@ -110,9 +108,7 @@ func newServers(t testing.TB) *site {
 func listenLocal(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return l
 }
 
@@ -173,9 +169,7 @@ func (s *site) run(config *conf.Config, c Config) *Manager {
 		c.Timing = quick
 	}
 	m := New(c)
-	if err := m.Load(config, -1); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, m.Load(config, -1))
 	s.mu.Lock()
 	s.manager, s.config = m, config
 	s.mu.Unlock()
@@ -208,14 +202,10 @@ func issuerAt(t testing.TB, p *programs.Pebble, name, dir string) conf.Issuer {
 func readCertificate(t testing.TB, path string) *x509.Certificate {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	block, _ := pem.Decode(text)
 	cert, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return cert
 }
 

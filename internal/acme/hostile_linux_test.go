@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,6 +33,7 @@ type forger struct {
 	profiles string                                      // the directory's, in JSON
 	advise   http.HandlerFunc                            // responds to requests for advice; nil supports none
 	issued   atomic.Int64
+	keys     sync.Map     // of certificates: each must be new
 	profile  atomic.Value // of the last order, in JSON
 	chain    atomic.Value // of the last certificate, in PEM
 }
@@ -116,6 +119,9 @@ func (f *forger) issue(r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if _, twice := f.keys.LoadOrStore(string(csr.RawSubjectPublicKeyInfo), true); twice {
+		return errors.New("the key of an earlier certificate")
+	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return err
@@ -168,9 +174,7 @@ func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
 		NotBefore: now.Add(-65 * 24 * time.Hour), NotAfter: now.Add(25 * 24 * time.Hour)})
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
-	if err := os.WriteFile(name, append(cert, key...), fileMode); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, append(cert, key...), fileMode))
 	s.run(config, Config{})
 	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
 	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 1[45].h", 1)

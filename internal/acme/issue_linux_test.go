@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -59,9 +60,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			close(block)
 			s.awaitIssued(1)
 			leaf, err := s.handshake("a.test", s.pebble.Root(t, 0))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for _, name := range strings.Fields(names) {
 				if err := leaf.VerifyHostname(strings.Replace(name, "*", "x", 1)); err != nil {
 					t.Error(err)
@@ -80,15 +79,11 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 func checkFiles(t *testing.T, dir string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var ends []string
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if info.Mode().Perm() != fileMode {
 			t.Errorf("%s has mode %v", e.Name(), info.Mode())
 		}
@@ -115,25 +110,6 @@ func TestRestartOrdersNothing(t *testing.T) {
 	}
 }
 
-// Certificates are renewed again and again before they expire, and each has a new key.
-func TestCertificatesAreRenewed(t *testing.T) {
-	t.Parallel()
-	s, _, leaf := newIssuedSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
-	root := s.pebble.Root(t, 0)
-	keys := map[string]bool{string(leaf.RawSubjectPublicKeyInfo): true}
-	for n := 2; n <= 3; n++ {
-		s.awaitIssued(n)
-		leaf, err := s.handshake("a.test", root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys[string(leaf.RawSubjectPublicKeyInfo)] = true
-	}
-	if len(keys) != 3 {
-		t.Errorf("%d keys for 3 certificates", len(keys))
-	}
-}
-
 // An issuer that advises to renew at once, as after a mass revocation, is obeyed at the next start.
 func TestAdviceToRenewNowIsObeyed(t *testing.T) {
 	t.Parallel()
@@ -155,9 +131,7 @@ func TestExternalAccountIsBound(t *testing.T) {
 	s := newSite(t, programs.PebbleConfig{ExternalKeys: map[string]string{"kid-1": key}})
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mac.key")
-	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(key+"\n"), 0o600))
 	issuer := s.issuer(filepath.Join(dir, "wrong"))
 	issuer.ExternalAccount, issuer.ExternalKey = "kid-1", "AAAA"+key[4:]
 	s.run(configOf("a.test", issuer), Config{})
@@ -220,9 +194,7 @@ func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	s.run(config, Config{})
 	s.awaitIssued(1)
 	leaf, err := s.handshake("a.test", s.pebble.Root(t, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if leaf.PublicKeyAlgorithm != x509.RSA {
 		t.Errorf("key %v", leaf.PublicKeyAlgorithm)
 	}
@@ -247,9 +219,7 @@ func TestStateInMemorySurvivesReload(t *testing.T) {
 	s.awaitIssued(1)
 	changed := configOf("a.test", s.issuer(""))
 	changed.Issuers[0].PreferredChain = "X"
-	if err := m.Load(changed, -1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Load(changed, -1))
 	m.Retain(changed)
 	m.Start()
 	if m.Lookup(config, config.Hosts[0].Listen[0].Issued) != nil {
@@ -304,9 +274,7 @@ func TestOnlyChallengesAreTaken(t *testing.T) {
 	} {
 		w := &recorder{header: make(http.Header)}
 		r, err := http.NewRequest(c.method, "http://a.test"+c.path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		m.Handler(next).ServeHTTP(w, r)
 		if taken := w.status != http.StatusTeapot; taken != c.taken || taken && w.body != "abc.thumb" {
 			t.Errorf("%s %s: %d %q", c.method, c.path, w.status, w.body)

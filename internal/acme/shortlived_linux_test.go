@@ -64,9 +64,7 @@ func (s *shortLived) start(t *testing.T) (end func()) {
 	go func() { _ = server.Serve(l) }()
 	m := New(Config{Now: s.now, Log: func(text string) { t.Log(s.now().Format("02 15:04:05"), text) }})
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: s.URL + "/dir", Profile: "shortlived"})
-	if err := m.Load(config, -1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Load(config, -1))
 	s.cert = m.Lookup(config, config.Hosts[0].Listen[0].Issued)
 	transport := s.cert.issuers[0].http.Transport.(issuerTransport).next
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return network.Dial() }
@@ -89,7 +87,7 @@ func (s *shortLived) advice(from, to float64) http.HandlerFunc {
 
 // Certificates that live for days or an hour are renewed before they expire: if the issuer gives no
 // advice, good or wrong advice; while it is away; and after the machine has slept. If it is away for
-// longer, they are renewed soon afterwards.
+// longer, they are renewed soon afterwards. Each has a new key.
 func TestShortLivedCertificatesAreRenewedInTime(t *testing.T) {
 	unavailable := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
 	for name, c := range map[string]struct {

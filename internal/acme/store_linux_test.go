@@ -8,21 +8,16 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Keys are not stored where other users could replace them, or in a file that others can read.
 func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	temporary := filepath.Join(dir, ".key.new")
-	if err := os.WriteFile(temporary, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(temporary, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := newStore(dir).write("key", []byte("secret")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(temporary, nil, 0o600))
+	testkit.Must(t, os.Chmod(temporary, 0o666))
+	testkit.Must(t, newStore(dir).write("key", []byte("secret")))
 	if info, err := os.Stat(filepath.Join(dir, "key")); err != nil || info.Mode() != fileMode {
 		t.Errorf("%v, %v", info, err)
 	}
@@ -34,19 +29,13 @@ func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o777))
 	check("all users may write to it")
 	if os.Geteuid() != 0 {
 		return
 	}
-	if err := os.Chmod(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, 64123, -1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o700))
+	testkit.Must(t, os.Chown(dir, 64123, -1))
 	check("user 64123 owns it")
 }
 
@@ -59,28 +48,20 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 	dir := t.TempDir()
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
 	for _, name := range []string{"account.key", "x.pem.invalid", ".x.json.new", "account.lock"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	owner := func() uint32 {
 		info, err := os.Stat(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return info.Sys().(*syscall.Stat_t).Uid
 	}
-	if err := os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o600))
 	err := New(Config{}).Load(config, uid)
 	if want := "nginx.conf:3: acme_issuer i: state_path: " + dir + ` has other files, such as "passwd"`; err == nil ||
 		!strings.HasPrefix(err.Error(), want) || owner() == uid {
 		t.Errorf("%v, owner %d", err, owner())
 	}
-	if err := os.Remove(filepath.Join(dir, "passwd")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, "passwd")))
 	if err := New(Config{}).Load(config, uid); err != nil || owner() != uid {
 		t.Errorf("%v, owner %d", err, owner())
 	}

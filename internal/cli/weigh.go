@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -239,18 +238,8 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 		}
 	}
 	prepare, weigh := lab.Prepare, lab.Weigh
-	if o.Subject == nil {
-		switch lab.KindOf(filepath.Join(o.Root, "experiments", o.Experiment)) {
-		case lab.Benchmarks:
-			prepare, weigh = benchmark.Prepare, benchmark.Weigh
-			o.Progress = func(g lab.Progress) { showBenchmark(p, g) }
-		case lab.Events:
-			prepare, weigh = events.Prepare, events.Weigh
-			o.Progress = func(g lab.Progress) {
-				p.total(g.Total)
-				p.set(g.Done, "%s  %s left", g.Contender, (g.Total - g.Done).Round(time.Second))
-			}
-		}
+	if o.Subject == nil && lab.KindOf(filepath.Join(o.Root, "experiments", o.Experiment)) == lab.Events {
+		prepare, weigh = events.Prepare, events.Weigh
 	}
 	if flags.prepare {
 		err := prepared(prepare(ctx, o))
@@ -415,27 +404,31 @@ func wordsOf(set *pflag.FlagSet, isSet func(name string) bool, names ...string) 
 
 func showWeighing(p *progress, g lab.Progress) {
 	p.total(g.Total)
+	left := (g.Total - g.Done).Round(time.Second)
+	if g.Blocks == 0 && g.Condition == (sample.Condition{}) { // a case of events
+		p.set(g.Done, "%s  %s left", g.Contender, left)
+		return
+	}
 	rate := "starting"
-	if g.PerSecond > 0 {
+	switch {
+	case g.PerSecond > 0:
 		rate = loadreport.Count(g.PerSecond) + " requests/s"
+	case g.Condition.Connections == 0:
+		rate = "running"
 	}
 	where := fmt.Sprintf("block %d of %d", g.Block, g.Blocks)
 	if g.Block == 0 {
 		where = "counting"
 	}
-	p.set(g.Done, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate,
-		(g.Total - g.Done).Round(time.Second))
-}
-
-func showBenchmark(p *progress, g lab.Progress) {
-	p.total(g.Total)
-	p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Contender, g.Condition.Procs,
-		(g.Total - g.Done).Round(time.Second))
+	p.set(g.Done, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate, left)
 }
 
 // describeCondition returns a short description of a trial's condition.
 func describeCondition(c sample.Condition) string {
 	text := fmt.Sprintf("%d connections", c.Connections)
+	if c.Connections == 0 {
+		text = c.Scenario.Name
+	}
 	if !c.Saturated() {
 		text += fmt.Sprintf(" at %s/s", loadreport.Count(c.Rate))
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
 )
@@ -82,11 +81,7 @@ func experiments(root string) (all []lab.Head, err error) {
 
 // readHead reads the experiment in a folder and returns what all kinds have.
 func readHead(dir string) (lab.Head, error) {
-	switch lab.KindOf(dir) {
-	case lab.Benchmarks:
-		e, err := benchmark.ReadExperiment(dir)
-		return e.Head, err
-	case lab.Events:
+	if lab.KindOf(dir) == lab.Events {
 		e, err := events.ReadExperiment(dir)
 		return e.Head, err
 	}

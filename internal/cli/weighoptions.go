@@ -27,7 +27,7 @@ func flagRules() []flagRule {
 		{"full", blocks, true},
 		{"quick", all, true},
 		{"only", all, true},
-		{"scenarios", servers, true},
+		{"scenarios", []lab.Kind{lab.Comparison, lab.Benchmarks}, true},
 		{"blocks", blocks, true},
 		{"until", servers, true},
 		{"within", servers, true},
@@ -72,8 +72,6 @@ func (f *weighFlags) rejectOthers(k lab.Kind, name string) error {
 
 func flagOf(o lab.Option) string {
 	switch o {
-	case lab.OptionBenchTime:
-		return "--measure"
 	case lab.OptionUntil:
 		return "--until, --within"
 	case lab.OptionGenerator:

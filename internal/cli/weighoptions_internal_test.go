@@ -51,7 +51,7 @@ func TestErrorsOfTheLabNameFlags(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&lab.UsageError{Option: lab.OptionBenchTime, What: "want a time"}, "--measure: want a time"},
+		{&lab.UsageError{Option: lab.OptionMeasure, What: "want a time"}, "--measure: want a time"},
 		{fmt.Errorf("wrapped: %w", &lab.UsageError{Option: lab.OptionBuildA, What: "no command"}), "--a: no command"},
 		{&lab.UsageError{What: "no command"}, "no command"},
 		{fmt.Errorf("x: %w", lab.ErrNoExperiment), "x: no such experiment; --list shows all"},

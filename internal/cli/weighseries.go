@@ -4,7 +4,6 @@ package cli
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
 	"os"
@@ -13,13 +12,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/table"
-	"github.com/tarehq/tare/internal/page"
 )
-
-//go:embed page.html
-var seriesSource embed.FS
 
 // seriesFile is the page that links to the reports of a series.
 const seriesFile = "index.html"
@@ -92,7 +87,7 @@ func (s *series) summarize(env Env) {
 	fmt.Fprintf(env.Stdout, "== summary\n\n")
 	for _, d := range s.done {
 		if d.Verdict != "" {
-			fmt.Fprintf(env.Stdout, "%s\n\n", table.Wrap(d.Name+": "+d.Verdict))
+			fmt.Fprintf(env.Stdout, "%s\n\n", document.Wrap(d.Name+": "+d.Verdict))
 		}
 	}
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
@@ -114,19 +109,22 @@ func (s *series) writePage() (file string, err error) {
 		return "", nil
 	}
 	file = filepath.Join(s.dir, seriesFile)
-	f, err := os.Create(file)
-	if err != nil {
-		return "", err
+	d := document.Document{Title: "All experiments", Question: fmt.Sprintf("%s, %d of %d complete",
+		s.started.Format("2 January 2006, 15:04"), s.Complete(), len(s.done))}
+	if left := s.of - len(s.done); left > 0 {
+		d.Question += fmt.Sprintf(", %d not started", left)
 	}
-	err = page.Write(f, seriesSource, nil, s)
-	return file, errors.Join(err, f.Close())
+	for _, e := range s.done {
+		heading := document.Heading{Level: 2, Text: e.Name}
+		if e.Report != "" {
+			heading.Link = e.Name + "/" + report.PageFile
+		}
+		d.Add(heading, document.Paragraph{Class: "question", Text: e.Title},
+			document.Paragraph{Class: "verdict", Text: e.Verdict},
+			document.Note(fmt.Sprintf("%s after %v", e.Outcome(), e.Duration)))
+	}
+	return file, os.WriteFile(file, []byte(d.Page("")), 0o644)
 }
-
-// Started returns the start of the series, for the page.
-func (s *series) Started() string { return s.started.Format("2 January 2006, 15:04") }
-
-// Done returns the started experiments.
-func (s *series) Done() []seriesEntry { return s.done }
 
 // Complete returns the number of complete experiments.
 func (s *series) Complete() (n int) {
@@ -137,6 +135,3 @@ func (s *series) Complete() (n int) {
 	}
 	return n
 }
-
-// Left returns the number of experiments that were not started.
-func (s *series) Left() int { return s.of - len(s.done) }

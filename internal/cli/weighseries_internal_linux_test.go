@@ -26,16 +26,13 @@ func TestSeriesPageShowsEveryOutcome(t *testing.T) {
 	const want = `<main>
 <h1>All experiments</h1>
 <p class="question">3 February 2026, 04:05, 1 of 3 complete, 2 not started</p>
-
 <h2><a href="a/report.html">a</a></h2>
 <p class="question">&lt;A&gt;</p>
 <p class="verdict">fast &amp; &#34;good&#34;</p>
 <p class="note">complete after 1s</p>
-
 <h2>b</h2>
 <p class="question">B</p>
 <p class="note">failed after 1m0s</p>
-
 <h2>c</h2>
 <p class="question">C</p>
 <p class="verdict">slow</p>

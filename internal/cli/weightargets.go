@@ -13,32 +13,23 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
 )
 
 // targetRows is rows of an experiment of targets.
 type targetRows struct {
 	experiment string // its folder in experiments/targets/
-	benchmarks bool   // it runs Go benchmarks
 	rows       []string
 	isPart     bool // there are other rows
 }
 
 func findTargets(root string, full bool) (all []targetRows, err error) {
-	loads, err := lab.FindTargets(root, lab.Targets, lab.ReadExperiment)
+	experiments, err := lab.FindTargets(root)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range loads {
+	for _, e := range experiments {
 		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(full)})
-	}
-	benchmarks, err := lab.FindTargets(root, lab.Benchmarks, benchmark.ReadExperiment)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range benchmarks {
-		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(), benchmarks: true})
 	}
 	return all, nil
 }
@@ -111,7 +102,7 @@ func listTargets(env Env, all []targetRows) {
 func selectRows(all []targetRows, patterns []string) (selected []targetRows, err error) {
 	matched := make(map[string]bool)
 	for _, e := range all {
-		s := targetRows{experiment: e.experiment, benchmarks: e.benchmarks}
+		s := targetRows{experiment: e.experiment}
 		for _, row := range e.rows {
 			isWanted := len(patterns) == 0
 			for _, pattern := range patterns {
@@ -153,9 +144,6 @@ func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir
 	}
 	isSet := flags.isSet
 	flags.isSet = func(name string) bool { return isSet(name) && name != "only" }
-	if s.benchmarks && s.isPart {
-		flags.run.Only = s.rows
-	}
 	o, err := flags.options(env, name, nil, words)
 	if err != nil {
 		return nil, usageError(err)

@@ -23,9 +23,7 @@ func queryServers(t *testing.T, n int) (addresses []netip.AddrPort, received cha
 	received = make(chan query, 100)
 	for range n {
 		server, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { server.Close() })
 		addresses = append(addresses, netip.MustParseAddrPort(server.LocalAddr().String()))
 		go func() {

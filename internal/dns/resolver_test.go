@@ -21,9 +21,7 @@ import (
 func resolver(t *testing.T, c dns.Config) *dns.Resolver {
 	t.Helper()
 	r, err := dns.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(r.Close)
 	return r
 }

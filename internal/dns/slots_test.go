@@ -6,14 +6,14 @@ import (
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A lookup that waits for others ends with its time, too.
 func TestTimeOfALookupIncludesWaiting(t *testing.T) {
 	r, err := New(Config{Servers: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}, Timeout: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer r.Close()
 	for range maxLookups {
 		r.slots <- struct{}{}

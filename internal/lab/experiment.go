@@ -43,6 +43,8 @@ type Experiment struct {
 	Ceiling string   `yaml:"ceiling"`
 	Differs []Differ `yaml:"differs"`
 
+	Programs `yaml:",inline"`
+
 	Compare  []sample.Comparison `yaml:"compare"`
 	Variants map[string]Variant  `yaml:"variants"`    // contenders that differ in settings, by name
 	Small    int                 `yaml:"small_files"` // number of small files in the folder that is served
@@ -118,6 +120,11 @@ func (c *Cores) UnmarshalYAML(n ast.Node) error { return yamlfile.Scalar(n, c, P
 
 // Conditions returns every combination of cores and connections, or of cores and scenarios.
 func (t *Trials) Conditions() (all []sample.Condition) {
+	for i := range t.Scenarios {
+		if t.Scenarios[i].isProgram() {
+			all = append(all, t.Scenarios[i].programCondition())
+		}
+	}
 	for _, cores := range t.Cores {
 		for i := range t.Scenarios {
 			c := t.Scenarios[i].condition()
@@ -165,7 +172,7 @@ func (e *Experiment) Contenders() []string {
 // ReadExperiment reads the experiment under load in a folder. The errors are those of Read.
 func ReadExperiment(dir string) (*Experiment, error) {
 	e := new(Experiment)
-	return e, Read(dir, e, &e.Head, e.check, Comparison, Targets)
+	return e, Read(dir, e, &e.Head, e.check, Comparison, Targets, Benchmarks)
 }
 
 func (e *Experiment) check(f *yamlfile.File) error {
@@ -174,6 +181,10 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control is missing; ratios are relative to it")
 	case e.Kind == Comparison && !slices.Contains(e.Ways, e.Control):
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
+	case e.Kind == Benchmarks: // it has no request of its own
+		return cmp.Or(e.checkTargets(f), e.checkTrials(f), e.checkPrograms(f))
+	case len(e.Engines)+len(e.Counts) > 0 || e.Module+e.Server != "":
+		return f.Fault("$.engines", "engines, counts, module and server belong to the kind %s", Benchmarks)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
 	case e.Request.ExamplePath == "" == strings.Contains(e.Request.Path, "{{"):
@@ -210,17 +221,24 @@ func (e *Experiment) check(f *yamlfile.File) error {
 			return f.Fault(fmt.Sprintf("$.compare[%d]", i), "compare: want what, of and than")
 		}
 	}
+	if err := e.checkTrials(f); err != nil {
+		return err
+	}
+	for i := range e.Sweeps {
+		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Experiment) checkTrials(f *yamlfile.File) error {
 	for _, t := range []struct {
 		key string
 		*Trials
 	}{{"quick", &e.Quick}, {"full", &e.Full}} {
 		if fault := t.fault(); fault != nil {
 			return f.Fault("$."+t.key+"."+fault.path(), "%s: %s", fault.key, fault.problem)
-		}
-	}
-	for i := range e.Sweeps {
-		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -259,6 +277,11 @@ func (x *trialsFault) path() string {
 	return fmt.Sprintf("%s[%d]", x.key, x.item)
 }
 
+// runPrograms reports whether the scenarios are rows of programs.
+func (t *Trials) runPrograms() bool {
+	return slices.ContainsFunc(t.Scenarios, func(s Scenario) bool { return s.isProgram() })
+}
+
 // fault returns the first invalid value, or nil.
 func (t *Trials) fault() *trialsFault {
 	fault := func(key Option, item int, format string, args ...any) *trialsFault {
@@ -269,6 +292,10 @@ func (t *Trials) fault() *trialsFault {
 		return fault(OptionBlocks, -1, "want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Warmup < 0:
 		return fault(OptionWarmup, -1, "want 0s or more, got %v", time.Duration(t.Warmup))
+	case t.runPrograms() && time.Duration(t.Measure) > maxProgram:
+		return fault(OptionMeasure, -1, "want at most %v, got %v", maxProgram, time.Duration(t.Measure))
+	case t.runPrograms() && t.Measure > 0:
+		return t.scenarioFault()
 	case time.Duration(t.Measure) < minMeasure:
 		return fault(OptionMeasure, -1, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
 	case len(t.Cores) == 0:
@@ -306,6 +333,7 @@ const (
 	minMeasure     = 200 * time.Millisecond
 	maxConnections = 18_000
 	maxSmallFiles  = 100_000
+	maxProgram     = time.Hour
 )
 
 func (e *Experiment) request() equal.Request {

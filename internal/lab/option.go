@@ -6,7 +6,7 @@ import "fmt"
 // which Options.Adjust may have changed.
 type Option string
 
-// The options of this package and of package benchmark.
+// The options of this package.
 const (
 	OptionBlocks      Option = "blocks"
 	OptionWarmup      Option = "warmup"
@@ -15,7 +15,6 @@ const (
 	OptionConnections Option = "connections"
 	OptionRate        Option = "rate"
 	OptionScenarios   Option = "scenarios"
-	OptionBenchTime   Option = "benchtime"
 	OptionUntil       Option = "until"
 	OptionOnly        Option = "only"
 	OptionOut         Option = "out"

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
@@ -31,6 +32,8 @@ type Scenario struct {
 	// environment variable BACKEND. A run has at most one.
 	Backend string `yaml:"backend"`
 
+	benchmark.Row `yaml:",inline"` // of programs that measure themselves
+
 	Blocks  int             `yaml:"blocks"` // 0 is the trials'
 	Targets []sample.Target `yaml:"targets"`
 }
@@ -49,6 +52,8 @@ const maxStreams = 100
 // problem describes the first invalid value, or returns "".
 func (s *Scenario) problem() string {
 	switch {
+	case s.isProgram():
+		return cmp.Or(s.programProblem(), s.formProblem())
 	case s.Name == "":
 		return "want a name"
 	case s.Version != "" && s.Version != "1.1" && s.Version != equal.HTTP2:

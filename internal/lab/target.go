@@ -42,16 +42,16 @@ func (s *Scenario) members() (all []string) {
 // checkTargets returns a *yamlfile.Error for targets that do not belong to the kind.
 func (e *Experiment) checkTargets(f *yamlfile.File) error {
 	for key, t := range map[string]*Trials{"quick": &e.Quick, "full": &e.Full} {
-		if e.Kind == Targets && len(t.Connections) > 0 {
+		if e.Kind != Comparison && len(t.Connections) > 0 {
 			return f.Fault("$."+key, "%s: an experiment of targets has scenarios", key)
 		}
 		for i := range t.Scenarios {
 			at := fmt.Sprintf("$.%s.scenarios[%d]", key, i)
-			if isTarget := len(t.Scenarios[i].Targets) > 0; isTarget != (e.Kind == Targets) {
-				return f.Fault(at, "scenarios: targets belong to each scenario of kind %s, and to no other", Targets)
+			if isTarget := len(t.Scenarios[i].Targets) > 0; isTarget != (e.Kind != Comparison) || t.Scenarios[i].isProgram() != (e.Kind == Benchmarks) {
+				return f.Fault(at, "scenarios: targets belong to each scenario of kind %s, and to no other; with benchmark or run to each of kind %s", Targets, Benchmarks)
 			}
 			for j := range t.Scenarios[i].Targets {
-				if problem := targetProblem(&t.Scenarios[i].Targets[j]); problem != "" {
+				if problem := e.targetProblem(&t.Scenarios[i].Targets[j]); problem != "" {
 					return f.Fault(fmt.Sprintf("%s.targets[%d]", at, j), "targets: %s", problem)
 				}
 			}
@@ -61,10 +61,14 @@ func (e *Experiment) checkTargets(f *yamlfile.File) error {
 }
 
 // targetProblem describes the first invalid value, or returns "".
-func targetProblem(t *sample.Target) string {
+func (e *Experiment) targetProblem(t *sample.Target) string {
 	switch {
 	case t.Contender == "":
 		return "contender is missing"
+	case e.Kind == Benchmarks && t.Metric == "":
+		return "metric is missing (a unit such as ns/op)"
+	case e.Kind == Benchmarks: // figures without a limit are compared
+		return ""
 	case !t.Metric.IsKnown():
 		return fmt.Sprintf("unknown metric %q: want a percentile such as p90, or one of %q", t.Metric, sample.TargetMetrics())
 	case t.Reference == "" && !t.Require.IsSet() && !t.Aim.IsSet():
@@ -75,16 +79,15 @@ func targetProblem(t *sample.Target) string {
 	return ""
 }
 
-// FindTargets returns the experiments of a kind with targets, in the project's folder root. read
-// reads the one in a folder.
-func FindTargets[E any](root string, kind Kind, read func(dir string) (E, error)) (all []E, err error) {
+// FindTargets returns the experiments with targets, in the project's folder root.
+func FindTargets(root string) (all []*Experiment, err error) {
 	dir := filepath.Join(root, "experiments", TargetsDir)
-	names, err := Experiments(dir, kind)
+	names, err := Experiments(dir)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		e, err := read(filepath.Join(dir, name))
+		e, err := ReadExperiment(filepath.Join(dir, name))
 		if err != nil {
 			return nil, err
 		}
@@ -118,18 +121,9 @@ func (t *Trials) SetBlocks(n int) {
 	}
 }
 
-// AreExact reports whether the number of blocks was set.
-func (t *Trials) AreExact() bool { return t.areExact }
-
 // runTargets measures the conditions one after another, each with the contenders of its targets.
 func (w *runner) runTargets(ctx context.Context) error {
-	for i := range w.trials.Scenarios {
-		s := &w.trials.Scenarios[i]
-		for _, t := range s.Targets {
-			t.Row = s.Name
-			w.run.Targets = append(w.run.Targets, t)
-		}
-	}
+	w.addTargets()
 	for i := range w.trials.Scenarios {
 		s := &w.trials.Scenarios[i]
 		for _, c := range w.run.Conditions {
@@ -142,6 +136,24 @@ func (w *runner) runTargets(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// addTargets adds the targets of the scenarios to the run, and the counts of its rows.
+func (w *runner) addTargets() {
+	var rows []string
+	for i := range w.trials.Scenarios {
+		s := &w.trials.Scenarios[i]
+		rows = append(rows, s.Name)
+		for _, t := range s.Targets {
+			t.Row = s.Name
+			w.run.Targets = append(w.run.Targets, t)
+		}
+	}
+	for i := range w.experiment.Counts {
+		if t, ok := w.experiment.Counts[i].target(rows, w.experiment.Rows(w.Full)); ok {
+			w.run.Targets = append(w.run.Targets, t)
+		}
+	}
 }
 
 // runRow measures one condition: in blocks, and with the kernel's counters if targets need these.

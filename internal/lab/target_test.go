@@ -112,7 +112,7 @@ func TestTargetsAreMeasured(t *testing.T) {
 // The rows of the project have different names, and their contenders exist.
 func TestTargetsOfTheProjectAreComplete(t *testing.T) {
 	root := programs.Root(t)
-	all, err := lab.FindTargets(root, lab.Targets, lab.ReadExperiment)
+	all, err := lab.FindTargets(root)
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}
@@ -125,6 +125,9 @@ func TestTargetsOfTheProjectAreComplete(t *testing.T) {
 			rows[row] = e.Name
 		}
 		for _, name := range e.Contenders() {
+			if e.Kind != lab.Targets {
+				break // its engines have no folder
+			}
 			if _, err := e.Spec(filepath.Join(root, "contenders"), name); err != nil {
 				t.Error(err)
 			}

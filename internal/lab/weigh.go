@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -100,6 +101,8 @@ type runner struct {
 	cpus       []int // that this process may use
 	run        *sample.Run
 	contenders map[string]*contender.Contender // those that take part
+	programs   map[string]benchmark.Program    // by engine
+	server     *contender.Contender            // of load generators; otherwise nil
 	failures   map[string]int
 	isLinkFull bool                         // a warning about the network was given
 	narrow     int                          // consecutive blocks after which all intervals were narrow
@@ -143,6 +146,10 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}()
 	defer w.prioritize(stage)()
 	defer w.watchLimits()()
+	if w.experiment.Kind == Benchmarks {
+		isStarted = true
+		return nil, "", w.runPrograms(ctx, stage)
+	}
 	conf, err := w.experiment.NginxConf()
 	if err == nil && conf == nil {
 		conf, err = contender.NewNginxConf("nginx.conf", ownNginxConf)
@@ -233,7 +240,8 @@ func prepare(o Options) (*runner, error) {
 	w := &runner{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failures: make(map[string]int),
-		written: make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
+		programs: make(map[string]benchmark.Program),
+		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
 	w.UseTools(w.recorder.Log)
 	if o.Full {
@@ -263,7 +271,7 @@ func prepare(o Options) (*runner, error) {
 		Conclusion: e.Conclusion, Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
-		Environment: Environment(len(cpus)), Compare: e.Compare,
+		Environment: Environment(len(cpus)), Compare: e.Compare, HasPrograms: e.Kind == Benchmarks,
 	}
 	w.recorder.Run = w.run
 	return w, nil
@@ -330,8 +338,18 @@ func placement(cpus []int, all []Cores) string {
 // gather reads and builds the contenders. It leaves out contenders that cannot be built, and
 // returns an error for a malformed file.
 func (w *runner) gather(ctx context.Context) error {
+	if err := w.findServer(ctx); err != nil {
+		return err
+	}
 	for _, name := range w.experiment.Contenders() {
 		if !w.takesPart(name) {
+			continue
+		}
+		if x := w.experiment.engine(name); x != nil {
+			w.run.Entrants = append(w.run.Entrants, w.findProgram(ctx, x))
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			continue
 		}
 		spec, err := w.spec(name)
@@ -367,7 +385,7 @@ func (w *runner) takesPart(name string) bool {
 	if name == w.experiment.Control {
 		return true
 	}
-	if w.experiment.Kind == Targets && !slices.ContainsFunc(w.trials.Scenarios, func(s Scenario) bool {
+	if w.experiment.Kind != Comparison && !slices.ContainsFunc(w.trials.Scenarios, func(s Scenario) bool {
 		return slices.Contains(s.members(), name)
 	}) {
 		return false

@@ -70,8 +70,6 @@ var mayBeVar = map[string]string{
 	"fcgi.ErrOverloaded":                "an error of the client",
 	"fcgi.ErrCannotMultiplex":           "an error of the client",
 	"fcgi.ErrUnknownRole":               "an error of the client",
-	"internal/page.plotSource":          "an embedded file",
-	"internal/cli.seriesSource":         "an embedded file",
 	"internal/cli.release":              "set by the linker",
 	"internal/dist.packaged":            "embedded files",
 	"internal/page.style":               "an embedded file",
@@ -84,7 +82,7 @@ var mayBeVar = map[string]string{
 	"internal/lab/contender.etcFiles":   "embedded files",
 	"internal/lab.ownNginxConf":         "an embedded file",
 	"internal/lab.ownSource":            "an embedded file",
-	"internal/lab/report.pageSource":    "an embedded file",
+	"internal/lab/report.styles":        "an embedded file",
 	"load/report.pageSource":            "an embedded file",
 }
 

@@ -14,20 +14,34 @@ import (
 //go:embed style.css
 var style string
 
-//go:embed plot.html
-var plotSource string
+// Framed returns a self-contained HTML page around a body. styles are added to the style sheet.
+func Framed(title, styles, body string) string {
+	return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>` + template.HTMLEscapeString(title) + `</title>
+<style>
+` + style + styles + `</style>
+</head>
+<body>
+<main>
+` + body + `</main>
+</body>
+</html>
+`
+}
 
 const mainFile = "page.html"
 
 // Write writes a self-contained HTML page. The template page.html in sources is the page. It may
-// use the other templates there, funcs, the function style, which returns the style sheet, and the
-// template plot, which draws a Plot. If rendering fails, nothing is written.
+// use the other templates there, funcs, and the function style, which returns the style sheet. If
+// rendering fails, nothing is written.
 func Write(w io.Writer, sources fs.FS, funcs template.FuncMap, data any) error {
 	styled := template.FuncMap{"style": func() template.CSS { return template.CSS(style) }}
 	t := template.New(mainFile).Option("missingkey=error").Funcs(funcs).Funcs(styled)
-	if _, err := t.New("plot.html").Parse(plotSource); err != nil {
-		panic(fmt.Sprintf("page: BUG: %v", err))
-	}
 	if _, err := t.ParseFS(sources, "*.html"); err != nil {
 		panic(fmt.Sprintf("page: BUG: %v", err))
 	}

@@ -2,13 +2,13 @@ package page
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"strings"
 )
 
-// Plot is a line plot, laid out for the template "plot". All lengths are in units of its view box.
-// The page's style sheet sets colors and fonts by class.
+// Plot is a line plot. All lengths are in units of its view box.
 type Plot struct {
 	Frame
 	X, Y  []Tick
@@ -61,6 +61,48 @@ func (l *Line) Follow() {
 		places[i] = Place(s.X, s.Y)
 	}
 	l.Path = Path(places)
+}
+
+// HTML draws the plot.
+func (p *Plot) HTML() template.HTML { return p.Drawing().HTML() }
+
+// Drawing draws the plot.
+func (p *Plot) Drawing() *Drawing {
+	d := &Drawing{Class: "plot", Alt: p.Alt, Width: p.Width, Height: p.Height}
+	d.Group("tick", "", func() {
+		for _, t := range p.Y {
+			d.Line("", "", p.Left, t.At, p.Right, t.At)
+			d.Text("", "", t.Label, "end", p.Left-6, t.At+4)
+		}
+	})
+	d.XTicks(p.X, p.Top, p.Bottom)
+	d.Text("unit", "", p.Unit, "end", p.Right, p.Bottom+32)
+	if p.Up != "" {
+		d.Text("unit", "", p.Up, "start", p.Left-6, p.Top-10)
+	}
+	for i := range p.Lines {
+		l := &p.Lines[i]
+		if !p.Named {
+			d.Legend = append(d.Legend, Key{l.Class, l.Text})
+		}
+		d.Group("series "+l.Class, "", func() { p.draw(d, l) })
+	}
+	return d
+}
+
+// draw draws a line, its spots and its name.
+func (p *Plot) draw(d *Drawing, l *Line) {
+	d.Path(l.Class, "", l.Path)
+	for _, s := range l.Spots {
+		d.Group("spot", s.Title, func() {
+			d.Circle("hit", "", s.X, s.Y, 9)
+			d.Circle("at", "", s.X, s.Y, 2.6)
+		})
+	}
+	if p.Named {
+		d.Path("lead", "", l.Name.Path)
+		d.Text("name", l.Title, l.Text, "start", l.Name.X, l.Name.Y+4.5)
+	}
 }
 
 // Place formats a point for SVG path data.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/fstest"
 )
 
 func TestSharesDependOnTheCount(t *testing.T) {
@@ -59,22 +58,15 @@ func TestPlotHasNamesOrLegend(t *testing.T) {
 		l.Follow()
 		p.Lines = append(p.Lines, l)
 	}
-	const source = `<style>{{style}}</style>{{template "plot" .}}`
-	draw := func() string {
-		var b strings.Builder
-		if err := Write(&b, fstest.MapFS{"page.html": {Data: []byte(source)}}, nil, p); err != nil {
-			t.Fatal(err)
-		}
-		return b.String()
-	}
+	draw := func() string { return string(p.HTML()) }
 	if got := draw(); !strings.Contains(got, `</svg>&lt;third&gt;</span>`) || strings.Contains(got, `class="name"`) {
 		t.Errorf("no legend: %s", got)
 	}
 	p.NameLines()
 	got := draw()
 	for _, want := range []string{
-		`d="M40 180L56 163`, `<text class="name" x="218" y="10" dy="0.35em">first`, `y="26" dy="0.35em">second`,
-		`y="42" dy="0.35em">&lt;third&gt;`,
+		`d="M40 180L56 163`, `<text class="name" x="218" y="14.5" text-anchor="start">first`, `y="30.5" text-anchor="start">second`,
+		`y="46.5" text-anchor="start">&lt;third&gt;`,
 		`d="M200 10L200 10L214 26"`, `<title>second here</title><circle class="hit" cx="120" cy="95"`,
 	} {
 		if !strings.Contains(got, want) {

@@ -209,9 +209,7 @@ func TestGeneratedMatchesAreThoseOfPCRE(t *testing.T) {
 	cmd := exec.Command(bin, "-q")
 	cmd.Env, cmd.Stdin = env, &in
 	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	blocks := strings.Split(string(out), "\n\n")
 	compared := 0
 	for i, c := range all {

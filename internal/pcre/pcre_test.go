@@ -19,9 +19,7 @@ func TestMatchFailsAtTheLimit(t *testing.T) {
 		`^/(a+)+\1b`, `^/(?>(a|aa)*b|)(a|aa)*\1b`, `(.*)(.*)(.*)(.*)\4x`, `((a*)*)*\1b`, `(?!.*.*.*.*b)/`,
 		`(?=/(?:a|aa|aaa)*b)/`} {
 		re, err := Compile(e, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var b Budget
 		for range 2 {
 			used := b.Used
@@ -42,9 +40,7 @@ func TestNestedRepetitionsEnd(t *testing.T) {
 	for _, e := range []string{`^(a+)+$`, `^(\w+\s?)*$`, `^(?!x)(a|aa)+$`, `(a*)*b`,
 		`^(?:a|aa|aaa|ab)*$`, `(?:(?:a|b)*)*c`} {
 		re, err := Compile(e, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var b Budget
 		if ok, err := re.Match(strings.Repeat("a", 2000)+"!", &b); ok || err != nil {
 			t.Errorf("%s: %v, %v after %d steps", e, ok, err, b.Used)
@@ -84,9 +80,7 @@ func TestListsOfNamesTakeFewSteps(t *testing.T) {
 			var b Budget
 			for _, source := range sources {
 				re, err := Compile(source, true)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if ok, err := re.Match(subject, &b); ok || err != nil {
 					t.Errorf("%s: %v, %v", name, ok, err)
 				}
@@ -139,9 +133,7 @@ func TestTriesAreLimited(t *testing.T) {
 		source = "(?:" + source + "|x|y)"
 	}
 	re, err := Compile(source, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	nodes := 0
 	for _, i := range re.prog {
 		if i.trie != nil {
@@ -175,18 +167,14 @@ func TestSubjectsAreBytes(t *testing.T) {
 		{"(*UTF8)^(.)$", "é", false, "y[é][][]"},
 	} {
 		re, err := Compile(test.expression, test.fold)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		bounds, err := re.Find(test.subject, new(Budget))
 		if got := shown(test.subject, bounds); got != test.want || err != nil {
 			t.Errorf("%q, %q: %q %v, want %q", test.expression, test.subject, got, err, test.want)
 		}
 	}
 	re, err := Compile("(*UTF8).", false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := re.Match("\xff", new(Budget)); !errors.Is(err, ErrNotUTF8) {
 		t.Errorf("subject that is not UTF-8: %v", err)
 	}

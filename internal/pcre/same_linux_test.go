@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -37,9 +38,7 @@ func quoted(s string) string {
 
 func writeFile(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // An expression that nginx accepts matches the same here, or is rejected. One that nginx rejects is
@@ -100,9 +99,7 @@ func TestMatchesAreThoseOfNginx(t *testing.T) {
 func request(t *testing.T, socket, path string) http.Header {
 	t.Helper()
 	c, err := net.Dial("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() { _ = c.Close() }()
 	escaped := ""
 	for i := range len(path) {
@@ -114,9 +111,7 @@ func request(t *testing.T, socket, path string) http.Header {
 	}
 	fmt.Fprintf(c, "GET %s HTTP/1.0\r\n\r\n", escaped)
 	b, err := io.ReadAll(bufio.NewReader(c))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	header := make(http.Header)
 	head, _, _ := strings.Cut(string(b), "\r\n\r\n")
 	for line := range strings.SplitSeq(head, "\r\n") {

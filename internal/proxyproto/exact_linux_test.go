@@ -7,23 +7,21 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // accepted returns a connection that begins with a header, and its client.
 func accepted(t *testing.T, broken func(net.Addr, error)) (c *Conn, client net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
 	nc, err := Listener{Listener: l, Broken: broken}.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { nc.Close(); client.Close() })
 	return nc.(*Conn), client
 }

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"net"
+	"sync"
 	"testing"
 )
 
@@ -10,36 +11,47 @@ import (
 func Connect(t testing.TB, l net.Listener, dialer *net.Dialer) (client, accepted net.Conn) {
 	t.Helper()
 	client, err := dialer.DialContext(t.Context(), l.Addr().Network(), l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, err)
 	t.Cleanup(func() { client.Close() })
-	if accepted, err = l.Accept(); err != nil {
-		t.Fatal(err)
-	}
+	accepted, err = l.Accept()
+	Must(t, err)
 	t.Cleanup(func() { accepted.Close() })
 	return client, accepted
 }
 
-// ServeUnix listens on a unix socket until the test ends. Each connection is served in a goroutine
-// of its own, and closed when serve returns.
+// ServeUnix listens on a unix socket until the test ends, and serves as ServeTCP does.
 func ServeUnix(t testing.TB, path string, serve func(net.Conn)) {
 	t.Helper()
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
+	listenAndServe(t, "unix", path, serve)
+}
+
+// ServeTCP listens on a port until the test ends, and returns its address. Each connection is served
+// in a goroutine of its own, and closed when serve returns. The end of the test waits for that.
+func ServeTCP(t testing.TB, serve func(net.Conn)) (address string) {
+	t.Helper()
+	return listenAndServe(t, "tcp", "127.0.0.1:0", serve)
+}
+
+func listenAndServe(t testing.TB, network, address string, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	Must(t, err)
+	var all sync.WaitGroup
+	all.Go(func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() {
+			all.Go(func() {
 				defer c.Close()
 				serve(c)
-			}()
+			})
 		}
-	}()
+	})
+	t.Cleanup(func() {
+		l.Close()
+		all.Wait()
+	})
+	return l.Addr().String()
 }

@@ -6,6 +6,14 @@ import (
 	"time"
 )
 
+// Must ends the test if err is not nil.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // WaitFor waits for an event that must happen.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()

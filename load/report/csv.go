@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"io"
 	"strconv"
@@ -22,7 +23,7 @@ func (r *Run) columns() []column {
 		{"url", r.URL}, {"connections", strconv.Itoa(r.Connections)}, {"threads", strconv.Itoa(r.Threads)},
 		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requestsPerSecond", number(r.PerSecond())},
 		{"due", number(r.Due)}, {"inFlight", whole(r.InFlight)}, {"noResponse", whole(r.NoResponse)},
-		{"receivedBytes", whole(r.Bytes)}, {"bodyBytes", whole(r.BodyBytes)}, {"sentBytes", whole(r.SentBytes)},
+		{"receivedBytes", whole(r.Bytes)}, {"bodyBytes", whole(r.BodyBytes)}, {"events", whole(r.Events)}, {"sentBytes", whole(r.SentBytes)},
 		{"errors", whole(r.Errors.Total())},
 	}
 	for kind, n := range r.Errors.Kinds() {
@@ -34,6 +35,7 @@ func (r *Run) columns() []column {
 		durations *hist.Histogram
 	}{
 		{"latency", r.Latency}, {"service", r.Service}, {"firstByte", r.FirstByte},
+		{"betweenEvents", cmp.Or(r.BetweenEvents, hist.New())},
 	} {
 		for _, v := range []struct {
 			name string

@@ -113,10 +113,11 @@ func (r *Run) Times() (all []Times) {
 		add("first byte", r.FirstByte)
 		add("since sent", r.Service)
 		add("since due", r.Latency)
-		return all
+	} else {
+		add("first byte", r.FirstByte)
+		add("latency", r.Latency)
 	}
-	add("first byte", r.FirstByte)
-	add("latency", r.Latency)
+	add("between events", r.BetweenEvents)
 	return all
 }
 

@@ -179,6 +179,9 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	if r.NoResponse > 0 {
 		line("no response", fmt.Sprintf("%d at the end", r.NoResponse))
 	}
+	if r.Events > 0 {
+		line("events", fmt.Sprint(r.Events), Count(float64(r.Events)/max(r.Seconds, 1e-9))+"/s")
+	}
 	line("received", sizeText(float64(r.Bytes)), sizeText(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s",
 		sizeText(r.perRequest(float64(r.BodyBytes)))+" of body per request")
 	line("sent", sizeText(float64(r.SentBytes)), sizeText(float64(r.SentBytes)/max(r.Seconds, 1e-9))+"/s")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // line returns the log line of a request to a handler.
@@ -162,9 +163,7 @@ func TestPanicIsLogged(t *testing.T) {
 // The log hides no feature of a server's ResponseWriter: sending files, hijacking, deadlines.
 func TestWriterHidesNoFeature(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte("from a file"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte("from a file"), 0o600))
 	direct := make(chan bool, 1)
 	probe := func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&copier{w, direct}, r) })
@@ -185,9 +184,7 @@ func TestWriterHidesNoFeature(t *testing.T) {
 	}), accesslog.Common, io.Discard)))
 	defer server.Close()
 	resp, err := http.Get(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || string(b) != "from a file" || !<-direct {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Files stay open while they are used, up to a number. What cannot be opened is reported.
@@ -22,9 +23,7 @@ func TestFilesOfManyStayOpen(t *testing.T) {
 			opened += filepath.Base(path)
 			return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		}, func(text string) { reports = append(reports, text) })()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		write := func(name, line string) {
 			b := append(accesslog.AppendPath(nil, filepath.Join(dir, name)), line...)
 			if n, err := out.Write(b); n != len(b) || err != nil {
@@ -64,9 +63,7 @@ func TestRenamedFileOfManyIsLeft(t *testing.T) {
 		out, err := accesslog.Many(func(path string) (io.WriteCloser, error) {
 			return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		}, func(text string) { t.Error(text) })()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer out.Close()
 		for _, name := range []string{"first", "second"} {
 			if _, err := out.Write(append(accesslog.AppendPath(nil, path), "line\n"...)); err != nil {
@@ -92,9 +89,7 @@ func TestManyFilesCloseWhileWriting(t *testing.T) {
 		<-goOn
 		return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	}, func(text string) { reports = append(reports, text) })()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	written := make(chan error)
 	go func() {
 		lines := append(accesslog.AppendPath(nil, filepath.Join(dir, "a")), "1\n"...)

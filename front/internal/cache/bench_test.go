@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // silent is a client that discards the response.
@@ -38,14 +39,10 @@ func (n nobody) Prepare(cache.OriginRequest) (cache.Fetch, error) {
 // hitter returns a function that requests a stored response.
 func hitter(t testing.TB) func() {
 	c, err := cache.New(conf.Cache{Name: "test"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(c.Close)
 	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, divertsByField)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/some/path/to/a/page.html", nil)
 	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")
 	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules}
@@ -61,12 +58,8 @@ func hitter(t testing.TB) func() {
 	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
 	return func() {
 		a, err := c.Respond(q, origin)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.Send(w, r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, a.Send(w, r))
 		a.Close()
 	}
 }

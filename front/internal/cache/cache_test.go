@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestVarySelectsResponse(t *testing.T) {
@@ -450,9 +451,7 @@ func TestWholeResponseIsStored(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "http://a.example/x", nil)
 		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Rules: s.rules,
 			Key: "http://a.example/x"}, visit{s, r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer a.Close()
 		fetched := false
 		w := &whole{httptest.NewRecorder(), 4, func() {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // onDisk runs a test with a cache in a directory.
@@ -43,9 +44,7 @@ func filesIn(t *testing.T, dir string) (names []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return names
 }
 
@@ -119,9 +118,7 @@ func TestTornFileIsNotServed(t *testing.T) {
 	})
 	name := filesIn(t, source)[0]
 	whole, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	torn := make(map[string][]byte)
 	for n := 0; n < len(whole); n += 7 {
 		torn[fmt.Sprintf("cut to %d", n)] = whole[:n]
@@ -137,9 +134,7 @@ func TestTornFileIsNotServed(t *testing.T) {
 	place := filepath.Join(dir, filepath.Base(name))
 	for _, files := range []bool{false, true} {
 		for what, content := range torn {
-			if err := os.WriteFile(place, content, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(place, content, 0o600))
 			onDisk(t, conf.Cache{Dir: dir}, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
 				if files {
 					s.cache.NothingInMemory()
@@ -165,12 +160,8 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		strings.ToUpper(name): true,
 	} {
 		place := filepath.Join(dir, filepath.FromSlash(place))
-		if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(place, []byte("x"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(place), 0o700))
+		testkit.Must(t, os.WriteFile(place, []byte("x"), 0o600))
 		defer func() {
 			if _, err := os.Stat(place); (err == nil) != stays {
 				t.Errorf("%s: %v", place, err)
@@ -213,9 +204,7 @@ func TestDiskIsLimited(t *testing.T) {
 		total := int64(0)
 		for _, name := range filesIn(t, dir) {
 			info, err := os.Stat(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			total += info.Size()
 		}
 		if n, _, disk := s.cache.Len(); n < 50 || disk > room || total > room {
@@ -259,9 +248,7 @@ func TestKeysWithTheSameHashDiffer(t *testing.T) {
 	names := filesIn(t, config.Dir)
 	for i, name := range names {
 		if b, _ := os.ReadFile(name); bytes.Contains(b, []byte(one)) {
-			if err := os.Rename(names[1-i], name); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Rename(names[1-i], name))
 			break
 		}
 	}
@@ -274,9 +261,7 @@ func TestKeysWithTheSameHashDiffer(t *testing.T) {
 
 func TestInvalidConfigsAreRejected(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	for _, config := range []conf.Cache{
 		{Levels: []int{3}}, {Levels: []int{1, 1, 1, 1}}, {MaxBytes: -1}, {MemoryBytes: -1}, {Inactive: -1},
 		{MinFree: -1}, {Dir: file},
@@ -368,14 +353,10 @@ func TestLongHeaderOfNotModifiedStaysInMemory(t *testing.T) {
 // A real server sends a file, as a whole and in parts.
 func TestServerSendsFile(t *testing.T) {
 	c, err := cache.New(conf.Cache{Name: "test", Dir: t.TempDir()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	rules, err := cache.Compile(conf.CachePolicy{}, divertsByField)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	body := big(2 << 20)
 	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=60")
@@ -393,9 +374,7 @@ func TestServerSendsFile(t *testing.T) {
 			r.Header.Set("Range", request.rang)
 		}
 		resp, err := http.DefaultTransport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || string(b) != request.body || resp.Header.Get("X-Cache") != request.state {

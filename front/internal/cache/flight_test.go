@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const fresh = "Cache-Control: max-age=600"
@@ -383,9 +384,7 @@ func TestSlowClientDelaysNobody(t *testing.T) {
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/x", nil)
 		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header,
 			Key: r.URL.String(), Rules: s.rules}, visit{s, r})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s.get().want(t, cache.StateHit, 200, big(100<<10))
 		a.Close()
 	})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // If files were removed by another program, the responses are fetched again.
@@ -67,12 +68,8 @@ func TestTruncatedFileIsFetchedAgain(t *testing.T) {
 				synctest.Wait()
 				name := filesIn(t, dir)[0]
 				info, err := os.Stat(name)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Truncate(name, info.Size()-1); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
+				testkit.Must(t, os.Truncate(name, info.Size()-1))
 				g := s.get(fields...)
 				if g.err != nil || g.state != cache.StateMiss || !strings.HasSuffix(body, g.body) {
 					t.Errorf("%q: %s, %d bytes of %d, %v", fields, g.state, len(g.body), len(body), g.err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -73,17 +74,14 @@ func sameCases() []sameCase {
 		{name: "Expires", use: "plain", fields: []string{"Expires: Thu, 01 Jan 2099 00:00:00 GMT"}, requests: twice},
 		{name: "Expires, wrong weekday", use: "plain", fields: []string{"Expires: Sat, 01 Jan 2100 00:00:00 gmt"},
 			requests: twice},
-		{name: "Expires of asctime", use: "plain", fields: []string{"Expires: Mon Jan  1 00:00:00 2099"},
-			requests: twice},
-		{name: "Expires is over", use: "valid", fields: []string{"Expires: Thu, 01 Jan 2009 00:00:00 GMT"},
-			requests: twice},
+		{name: "Expires of asctime", use: "plain", fields: []string{"Expires: Mon Jan  1 00:00:00 2099"}, requests: twice},
+		{name: "Expires is over", use: "valid", fields: []string{"Expires: Thu, 01 Jan 2009 00:00:00 GMT"}, requests: twice},
 		{name: "Expires: 0", use: "valid", fields: []string{"Expires: 0"}, requests: twice},
 		{name: "max-age before Expires", use: "plain", fields: []string{hour, "Expires: 0"}, requests: twice},
 		{name: "X-Accel-Expires", use: "plain", fields: []string{"X-Accel-Expires: 60", hour}, requests: twice},
 		{name: "X-Accel-Expires: 0", use: "valid", fields: []string{"X-Accel-Expires: 0"}, requests: twice},
 		{name: "X-Accel-Expires: @", use: "plain", fields: []string{"X-Accel-Expires: @4070908800"}, requests: twice},
-		{name: "X-Accel-Expires: @1", use: "plain", fields: []string{"X-Accel-Expires: @1", hour}, requests: twice,
-			later: twice},
+		{name: "X-Accel-Expires: @1", use: "plain", fields: []string{"X-Accel-Expires: @1", hour}, requests: twice, later: twice},
 		{name: "X-Accel-Expires: @1 is stale", use: "stale", fields: []string{"X-Accel-Expires: @1"}, requests: twice,
 			later: twice, status: 503},
 		{name: "X-Accel-Expires: @0", use: "plain", fields: []string{"X-Accel-Expires: @0", hour}, requests: twice},
@@ -99,8 +97,7 @@ func sameCases() []sameCase {
 		{name: "Valid of others", use: "valid", fields: []string{":410"}, requests: twice},
 		{name: "500", use: "plain", fields: []string{":500", hour}, requests: twice},
 		{name: "204", use: "plain", fields: []string{":204", hour}, requests: twice},
-		{name: "ignored Cache-Control", use: "ignore", fields: []string{"Cache-Control: no-store, private"},
-			requests: twice},
+		{name: "ignored Cache-Control", use: "ignore", fields: []string{"Cache-Control: no-store, private"}, requests: twice},
 		{name: "ignored Set-Cookie", use: "ignore", fields: []string{"Set-Cookie: a=b"}, requests: twice},
 		{name: "ignored Vary", use: "ignore", fields: []string{"Vary: X"}, requests: []string{"GET X: 1", "GET X: 2"}},
 		{name: "ignored Expires", use: "ignore", fields: []string{"Expires: 0", "X-Accel-Expires: 0"}, requests: twice},
@@ -123,8 +120,7 @@ func sameCases() []sameCase {
 		{name: "Range", use: "plain", fields: []string{hour, etag, "Accept-Ranges: bytes"},
 			requests: []string{"GET Range: bytes=0-0", "GET", "GET Range: bytes=0-0", "GET Range: bytes=-1",
 				"GET Range: bytes=100-", `GET Range: bytes=0-0|If-Range: "v1"`, `GET Range: bytes=0-0|If-Range: "v2"`}},
-		{name: "revalidated", use: "again", fields: []string{seconds, etag, date}, requests: twice, later: twice,
-			status: 304},
+		{name: "revalidated", use: "again", fields: []string{seconds, etag, date}, requests: twice, later: twice, status: 304},
 		{name: "no longer so", use: "again", fields: []string{seconds, etag}, requests: twice, later: twice},
 		{name: "not revalidated", use: "plain", fields: []string{seconds, etag}, requests: twice, later: twice},
 		{name: "503", use: "stale", fields: []string{seconds}, requests: twice, later: twice, status: 503},
@@ -133,8 +129,7 @@ func sameCases() []sameCase {
 		{name: "502", use: "stale", fields: []string{seconds}, requests: twice, later: twice, status: 502},
 		{name: "nothing stale", use: "plain", fields: []string{seconds}, requests: twice, later: twice, status: 503},
 		{name: "uses", use: "uses", fields: []string{hour}, requests: []string{"GET", "GET", "GET"}},
-		{name: "HEAD stays HEAD", use: "head", fields: []string{hour},
-			requests: []string{"HEAD", "HEAD", "GET", "GET", "HEAD"}},
+		{name: "HEAD stays HEAD", use: "head", fields: []string{hour}, requests: []string{"HEAD", "HEAD", "GET", "GET", "HEAD"}},
 		{name: "lock", use: "lock", fields: []string{hour}, requests: twice},
 		{name: "bypass", use: "plain", fields: []string{hour},
 			requests: []string{"GET", "GET Skip: 1", "GET", "GET Skip: 1|Keep: no", "GET"}},
@@ -205,18 +200,14 @@ http {
 	}
 	b.WriteString("}}\n")
 	name := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(name, []byte(strings.ReplaceAll(b.String(), "DIR", dir)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(strings.ReplaceAll(b.String(), "DIR", dir)), 0o600))
 	programs.Start(t, "tcp", address, tool.Env, tool.Bin, "-p", dir, "-c", name)
 	return address
 }
 
 func startGateway(t *testing.T, origin string) (*cache.Cache, string) {
 	c, err := cache.New(conf.Cache{Name: "test", Dir: t.TempDir()}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(c.Close)
 	g := &gateway{cache: c, rules: make(map[string]*cache.Rules), origin: origin}
 	for name, way := range policies() {
@@ -260,9 +251,7 @@ func TestCacheBehavesLikeNginx(t *testing.T) {
 func responseTo(t *testing.T, address, path, request string) string {
 	method, fields, _ := strings.Cut(request, " ")
 	r, err := http.NewRequest(method, "http://"+address+path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.Header.Set("Accept-Encoding", "identity")
 	if fields != "" {
 		for name, values := range headerOf(strings.Split(fields, "|")...) {
@@ -270,14 +259,10 @@ func responseTo(t *testing.T, address, path, request string) string {
 		}
 	}
 	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if resp.StatusCode == http.StatusRequestedRangeNotSatisfiable {
 		b = nil
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const writtenKey = "a key"
@@ -18,25 +19,19 @@ func written(t *testing.T) (dir, name string) {
 	t.Helper()
 	dir = t.TempDir()
 	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	s := someStored()
 	s.key, s.body, s.length = writtenKey, []byte("body"), 4
 	d, err := c.disk.create(s.length)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer d.file.Close()
 	_, p := appendHead(nil, prelude{}, s)
 	if _, err := d.file.WriteAt(s.body, p.bodyAt()); err != nil {
 		t.Fatal(err)
 	}
 	file, err := d.keep(s, p.bodyAt(), checksum(0, s.body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return dir, file.name
 }
 
@@ -57,9 +52,7 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 	for what, forgets := range forget {
 		dir, name := written(t)
 		c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		<-c.search.done
 		id := identify(writtenKey)
 		c.index.discard = func(*file) {} // the file must be found again
@@ -68,9 +61,7 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 		c.search.begin()
 		forgets(c)
 		info, err := os.Stat(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		c.found(name, fs.FileInfoToDirEntry(info), time.Now())
 		c.search.end()
 		_, err = os.Stat(filepath.Join(dir, name))
@@ -87,17 +78,11 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 	dir, name := written(t)
 	path := filepath.Join(dir, name)
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b[len(b)-1] ^= 1 // of the body
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, b, 0o600))
 	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	if n := c.PurgePrefix("another"); n != 0 {
 		t.Errorf("%d responses purged, want none", n)
@@ -115,19 +100,13 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 func TestBodyIsCheckedOnce(t *testing.T) {
 	dir, name := written(t)
 	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	path := filepath.Join(dir, name)
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b[len(b)-1] ^= 1 // a second check would detect the change
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, b, 0o600))
 	f := &file{name: name}
 	f.checking.Lock()
 	results := make(chan error, 10)

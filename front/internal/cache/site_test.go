@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // site is an origin behind a cache.
@@ -32,13 +33,9 @@ func newSite(t *testing.T, config conf.Cache, policy conf.CachePolicy) *site {
 	t.Helper()
 	text := new(logText)
 	c, err := cache.New(config, log.New(text, "", 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	rules, err := cache.Compile(policy, divertsByField)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return &site{t: t, cache: c, rules: rules, log: text}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -30,9 +31,7 @@ type authority struct {
 func issue(t *testing.T, name string, number int64, by *authority) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
@@ -43,9 +42,7 @@ func issue(t *testing.T, name string, number int64, by *authority) *authority {
 		by = a
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -61,13 +58,9 @@ func (a *authority) list(t *testing.T, from, until time.Time, revoked ...int64) 
 			x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: from})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, template, a.cert, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	parsed, err := crl.Parse(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return parsed
 }
 
@@ -83,12 +76,10 @@ func TestCheck(t *testing.T) {
 		lists []*x509.RevocationList
 		want  string
 	}{
-		"complete": {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after)},
-			""},
+		"complete":                   {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after)}, ""},
 		"none":                       {nil, crl.Missing},
 		"no list of the one between": {[]*x509.RevocationList{root.list(t, before, after)}, crl.Missing},
-		"revoked": {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after, 7, 3)},
-			crl.Revoked},
+		"revoked":                    {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after, 7, 3)}, crl.Revoked},
 		"the one between is revoked": {[]*x509.RevocationList{root.list(t, before, after, 2)}, crl.Revoked},
 		"expired": {[]*x509.RevocationList{root.list(t, before.Add(-time.Hour), before),
 			between.list(t, before, after)}, crl.Expired},
@@ -96,8 +87,7 @@ func TestCheck(t *testing.T) {
 			between.list(t, before, after)}, crl.NotYetValid},
 		"one of two is valid": {[]*x509.RevocationList{root.list(t, before.Add(-time.Hour), before),
 			root.list(t, before, after), between.list(t, before, after)}, ""},
-		"of another key": {[]*x509.RevocationList{stranger.list(t, before, after), between.list(t, before, after)},
-			crl.Missing},
+		"of another key": {[]*x509.RevocationList{stranger.list(t, before, after), between.list(t, before, after)}, crl.Missing},
 	} {
 		if got := crl.Check(test.lists, chain, now); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -113,9 +103,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 		"distinguished_name = d\nx509_extensions = v\n[d]\n[v]\nbasicConstraints = critical,CA:TRUE\n", dir)
 	const index = "R\t300101000000Z\t250101000000Z\t1002\tunknown\t/CN=gone\n"
 	for name, text := range map[string]string{"conf": config, "index": index} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	run := func(args ...string) {
 		command := exec.CommandContext(t.Context(), path, args...)
@@ -130,17 +118,13 @@ func TestListsOfOpenSSL(t *testing.T) {
 			"key"}, algorithm...)...)
 		run("ca", "-gencrl", "-config", "conf", "-keyfile", "key", "-cert", "crt", "-crldays", "1", "-out", "crl")
 		cert, err := x509.ParseCertificate(decoded(t, dir, "crt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		der := decoded(t, dir, "crl")
 		if _, err := x509.ParseRevocationList(der); err == nil {
 			t.Error("package x509 parses version 1: Parse is not needed")
 		}
 		list, err := crl.Parse(der)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if err := list.CheckSignatureFrom(cert); err != nil || len(list.RevokedCertificateEntries) != 1 ||
 			list.RevokedCertificateEntries[0].SerialNumber.Int64() != 0x1002 || list.NextUpdate.Before(time.Now()) {
 			t.Errorf("%v: %v, %+v", algorithm, err, list)
@@ -167,9 +151,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 func decoded(t *testing.T, dir, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	block, _ := pem.Decode(text)
 	if block == nil {
 		t.Fatalf("no PEM in %s: %q", name, text)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // firstList makes a list of version 1, whose extensions are not allowed.
@@ -21,9 +22,7 @@ func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension
 	now := time.Now().UTC()
 	marshal := func(v any) []byte {
 		der, err := asn1.Marshal(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return der
 	}
 	list := marshal(struct {
@@ -36,9 +35,7 @@ func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension
 		[]pkix.RevokedCertificate{{SerialNumber: big.NewInt(9), RevocationTime: now, Extensions: ofEntry}}, extensions})
 	sum := sha256.Sum256(list)
 	signature, err := ecdsa.SignASN1(rand.Reader, a.key.(*ecdsa.PrivateKey), sum[:])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return marshal(struct {
 		List      asn1.RawValue
 		Algorithm pkix.AlgorithmIdentifier
@@ -58,9 +55,7 @@ func TestListsWithExtensions(t *testing.T) {
 			ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour),
 			RevokedCertificateEntries: []x509.RevocationListEntry{{SerialNumber: big.NewInt(9),
 				RevocationTime: time.Now(), ExtraExtensions: ofEntry}}}, root.cert, root.key.(*ecdsa.PrivateKey))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return der
 	}
 	chain := []*x509.Certificate{root.cert}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // pieces is a body that arrives in pieces, and records how much its reader had room for.
@@ -46,13 +47,9 @@ func TestSlowBodiesHaveSmallBuffers(t *testing.T) {
 	} {
 		from := &pieces{left: sent, piece: test.piece}
 		b, err := test.read(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r, err := b.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := io.ReadAll(r)
 		if err != nil || !bytes.Equal(got, sent) {
 			t.Errorf("pieces of %d: %d bytes, %v", test.piece, len(got), err)

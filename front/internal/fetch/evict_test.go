@@ -11,6 +11,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client that requests one name after another displaces none that is in use.
@@ -29,9 +30,7 @@ func TestNamesInUseAreKept(t *testing.T) {
 	for kind, get := range map[string]func(n int) any{
 		"groups": func(n int) any {
 			g, err := groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			return g
 		},
 		"binds": func(n int) any {
@@ -41,9 +40,7 @@ func TestNamesInUseAreKept(t *testing.T) {
 		},
 		"TLS": func(n int) any {
 			c, err := byTLS.Client(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			return c
 		},
 	} {

@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // caller records what a Request reports.
@@ -59,9 +60,7 @@ func request(t *testing.T, c *caller, next conf.NextUpstream, servers ...string)
 		config.Servers = append(config.Servers, conf.Server{Addr: addr})
 	}
 	peers, err := upstream.New(config, new(upstream.State), upstream.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	g := &fetch.Group{Name: "group", Peers: peers, Transport: fetch.NewTransport(fetch.KeepAliveOf(peers.Config()))}
 	t.Cleanup(g.Close)
 	r := &fetch.Request{
@@ -86,9 +85,7 @@ func serve(t *testing.T, h http.HandlerFunc) string {
 func closedPort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -155,27 +152,11 @@ func TestNextServerIsTried(t *testing.T) {
 
 // rawServer responds to each connection with a text.
 func rawServer(t *testing.T, text string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer nc.Close()
-				if _, err := nc.Read(make([]byte, 4<<10)); err == nil {
-					_, _ = io.WriteString(nc, text)
-				}
-			}()
+	return testkit.ServeTCP(t, func(nc net.Conn) {
+		if _, err := nc.Read(make([]byte, 4<<10)); err == nil {
+			_, _ = io.WriteString(nc, text)
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // Interim responses reach the Caller before the final one.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A local address that cannot be used fails the request, and no server: as in nginx no other is
@@ -16,9 +17,7 @@ import (
 func TestUnusableLocalAddressIsNoFailure(t *testing.T) {
 	good := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") })
 	used, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer used.Close()
 	for _, local := range []string{"192.0.2.1:0", "[::1]:0", used.Addr().String()} {
 		from := new(caller)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A paced body is read with its rate: up to the rate in each second that has begun.
@@ -20,9 +22,7 @@ func TestPaceLimitsReading(t *testing.T) {
 		began, read := time.Now(), 0
 		for read < size {
 			n, err := b.Read(make([]byte, 700))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			read += n
 			if most := rate * (int(time.Since(began)/time.Second) + 1); read > most {
 				t.Fatalf("%d bytes after %s", read, time.Since(began))

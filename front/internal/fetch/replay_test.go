@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestReplayRepeatsTheStart(t *testing.T) {
@@ -17,18 +19,14 @@ func TestReplayRepeatsTheStart(t *testing.T) {
 		r := newReplay(io.NopCloser(wrap(strings.NewReader(text))))
 		for _, part := range []int64{0, 1, 500, 1000} {
 			body, err := r.open()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			got, err := io.ReadAll(io.LimitReader(body, part))
 			if err != nil || string(got) != text[:part] {
 				t.Errorf("%s: %d bytes of %d, %v", name, len(got), part, err)
 			}
 		}
 		body, err := r.open()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.end()
 		if got, err := io.ReadAll(body); err != nil || string(got) != text {
 			t.Errorf("%s: after the response %d bytes, %v", name, len(got), err)
@@ -43,9 +41,7 @@ func TestReplayIsBounded(t *testing.T) {
 	text := strings.Repeat("0123456789", maxReplay)
 	r := newReplay(io.NopCloser(strings.NewReader(text)))
 	body, err := r.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, err := io.ReadAll(body); err != nil || string(got) != text {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -59,9 +55,7 @@ func TestReplayReaderTakesOver(t *testing.T) {
 	from, to := io.Pipe()
 	r := newReplay(from)
 	first, err := r.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	stopped := make(chan error)
 	go func() {
 		_, err := io.ReadAll(first)
@@ -71,9 +65,7 @@ func TestReplayReaderTakesOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, err := r.open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	go func() {
 		_, _ = to.Write([]byte("two"))
 		to.Close()

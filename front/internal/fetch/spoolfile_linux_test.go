@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A spool file is not in its folder, not even for a moment, where the filesystem allows that.
@@ -21,28 +22,20 @@ func TestSpoolFilesHaveNoName(t *testing.T) {
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EISDIR) {
 		t.Skip("the filesystem of temporary files does not support files without a name")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_ = unix.Close(fd)
 	before, err := os.Stat(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sent := []byte(strings.Repeat("body", 20_000))
 	b, err := fetch.ReadBody(bytes.NewReader(sent), -1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer b.Close()
 	after, err := os.Stat(dir)
 	if err != nil || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("the folder changed: %v", err)
 	}
 	r, err := b.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}

@@ -43,8 +43,7 @@ func TestChangesBecomeVisible(t *testing.T) {
 		status       int
 	}{
 		{name: "written to", path: "/x.txt", then: func(s *site) {
-			s.must(os.WriteFile(s.path("x.txt"), []byte("new"),
-				0o644))
+			s.must(os.WriteFile(s.path("x.txt"), []byte("new"), 0o644))
 		}, want: "new"},
 		{name: "replaced", path: "/x.txt", then: func(s *site) {
 			s.must(os.WriteFile(s.path("y"), []byte("new"), 0o644))

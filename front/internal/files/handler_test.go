@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestPreconditionsAndRangesApply(t *testing.T) {
@@ -105,9 +106,7 @@ func TestManyRangesGetMultipart(t *testing.T) {
 				if err == io.EOF {
 					break
 				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				b, _ := io.ReadAll(p)
 				parts = append(parts, p.Header.Get("Content-Range")+" "+string(b))
 			}
@@ -194,27 +193,19 @@ func (s spoiler) Write(p []byte) (int, error) {
 func gunzip(t *testing.T, s string) string {
 	t.Helper()
 	r, err := gzip.NewReader(strings.NewReader(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b)
 }
 
 func unzstd(t *testing.T, s string) string {
 	t.Helper()
 	r, err := zstd.NewReader(strings.NewReader(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer r.Close()
 	b, err := io.ReadAll(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b)
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // meddled is a file that changes when it is read for the n-th time.
@@ -61,9 +63,7 @@ func TestReadIsOfOneMoment(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
 			put(t, path, old, long)
 			f, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer f.Close()
 			m := &meddled{f, 0, func(read int) { test.meddle(t, path, read) }}
 			v := &variant{}
@@ -73,9 +73,7 @@ func TestReadIsOfOneMoment(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := v.read(m, 2*size, &resource{}); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, v.read(m, 2*size, &resource{}))
 			if !bytes.Equal(v.content, test.want) {
 				t.Errorf("%.20q of %d bytes, want %.20q of %d", v.content, len(v.content), test.want, len(test.want))
 			}
@@ -88,14 +86,10 @@ func TestReadingTwiceDetectsFastChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	put(t, path, []byte("old"), time.Now())
 	f, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	s, err := stampOf(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	m := &meddled{f, 0, func(int) {}}
 	if b, again, err := readTwice(m, s, false); string(b) != "old" || again != s || err != nil || m.reads != 2 {
 		t.Errorf("%q %v after %d reads", b, err, m.reads)
@@ -129,9 +123,7 @@ func TestRecentTimesAreNotTrusted(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "x")
 		put(t, path, []byte("old"), time.Now())
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer f.Close()
 		recent := &timeless{meddled: meddled{f, 0, func(read int) {
 			if read == 1 {
@@ -139,9 +131,7 @@ func TestRecentTimesAreNotTrusted(t *testing.T) {
 			}
 		}}, modified: time.Now()}
 		v, res := &variant{stamp: stamp{size: 3, modified: recent.modified.UnixNano()}}, &resource{}
-		if err := v.read(recent, 100, res); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, v.read(recent, 100, res))
 		if time.Since(recent.modified) >= settle {
 			continue // too slow for a recent time
 		}
@@ -155,9 +145,7 @@ func TestRecentTimesAreNotTrusted(t *testing.T) {
 
 func put(t *testing.T, path string, content []byte, modified time.Time) {
 	t.Helper()
-	if err := errors.Join(os.WriteFile(path, content, 0o644), os.Chtimes(path, modified, modified)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.WriteFile(path, content, 0o644), os.Chtimes(path, modified, modified)))
 }
 
 // A resource that was recently changed is loaded again, even if its times are equal.
@@ -192,9 +180,7 @@ func TestEventDuringLoadingShortensValidity(t *testing.T) {
 	for _, happens := range []bool{false, true} {
 		l := &loader{h: h, since: h.watch.events(), sure: true}
 		if happens {
-			if err := os.WriteFile(filepath.Join(h.plan.dir, "y.txt"), nil, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(filepath.Join(h.plan.dir, "y.txt"), nil, 0o644))
 			for h.watch.events() == l.since {
 				time.Sleep(time.Millisecond)
 			}
@@ -210,13 +196,9 @@ func TestEventDuringLoadingShortensValidity(t *testing.T) {
 func handlerOf(t *testing.T, name, content string) *Handler {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	h, err := New(Config{Dir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
 }
@@ -226,9 +208,7 @@ func TestRetiredVariantClosesDescriptors(t *testing.T) {
 	h := handlerOf(t, "x.txt", "x")
 	open := func() *os.File {
 		o, err := h.tree.open("x.txt")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return o.File
 	}
 	v := &variant{}

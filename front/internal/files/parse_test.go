@@ -8,15 +8,15 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func planOf(t testing.TB, c Config) *plan {
 	t.Helper()
 	c.Dir = "x"
 	p, err := compile(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p
 }
 

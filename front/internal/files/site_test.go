@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // site is a directory to serve, next to a secret that no response may contain.
@@ -83,9 +84,7 @@ func hosts(t testing.TB, h http.Handler) []host {
 	std := httptest.NewServer(h)
 	t.Cleanup(std.Close)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ours := tare.Wrap(&http.Server{Handler: h})
 	go func() { _ = ours.Serve(l) }()
 	t.Cleanup(func() { _ = ours.Close() })
@@ -153,9 +152,7 @@ func (s host) try(method, path string, fields ...string) (a response, err error)
 func (s host) raw(t testing.TB, target string) (status int, body string) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target)

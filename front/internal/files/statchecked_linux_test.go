@@ -23,12 +23,8 @@ func TestUnreadableFileHasKind(t *testing.T) {
 			}
 			return
 		}
-		if err := syscall.Setgid(nobody); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Setuid(nobody); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, syscall.Setgid(nobody))
+		testkit.Must(t, syscall.Setuid(nobody))
 	}
 	s := newSite(t)
 	s.write("dir/file", "x")

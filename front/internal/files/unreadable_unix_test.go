@@ -28,12 +28,8 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 		return
 	}
 	if os.Geteuid() == 0 {
-		if err := syscall.Setgid(nobody); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Setuid(nobody); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, syscall.Setgid(nobody))
+		testkit.Must(t, syscall.Setuid(nobody))
 	}
 	detections(t, func(t *testing.T, limits files.Limits) {
 		s := newSite(t)

@@ -16,8 +16,7 @@ func TestKnownHashesMatch(t *testing.T) {
 		{"{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=", "hello"},
 		{"{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0", "x"},
 		{"{PLAIN}a:b", "a:b"},
-		{"$6$abcdefgh$xipHhw9/NU1ASPvh9yHqieZTU/wnHyMSOZS8m4xkh3DunUWS9aWU6YyGCVH6.orJUrRcjNuTwSSMmBOVdkdOl0",
-			"se cret"},
+		{"$6$abcdefgh$xipHhw9/NU1ASPvh9yHqieZTU/wnHyMSOZS8m4xkh3DunUWS9aWU6YyGCVH6.orJUrRcjNuTwSSMmBOVdkdOl0", "se cret"},
 		{"$6$rounds=2000$abcdefgh$lqXzcKuTDI0xEwT4ESDiJHzusKFn4q93OWhvIUZ0DJJ0dR0iTbhK30UOQc48zKHEvpFLKtXp9STF7SAmKexma.", "se cret"},
 		{"$5$abcdefgh$R.O4v3YfCsHKLE1odnRJ9V3X46Hup06XNkuWBVbgro3", "se cret"},
 	} {

@@ -20,15 +20,11 @@ func FuzzEncryptedKey(f *testing.F) {
 	cert, plain := testkit.SelfSign(f, x509.Certificate{})
 	dir := f.TempDir()
 	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
-	if err := os.WriteFile(in, plain, 0o600); err != nil {
-		f.Fatal(err)
-	}
+	testkit.Must(f, os.WriteFile(in, plain, 0o600))
 	for _, args := range encryptions() {
 		openssl(f, append(args, "-in", in, "-out", out, "-passout", "pass:a")...)
 		key, err := os.ReadFile(out)
-		if err != nil {
-			f.Fatal(err)
-		}
+		testkit.Must(f, err)
 		block, _ := pem.Decode(key)
 		f.Add(block.Type, block.Headers["DEK-Info"], block.Bytes, "a")
 	}

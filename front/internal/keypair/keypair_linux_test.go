@@ -43,15 +43,11 @@ func TestEncryptedKeysOfOpenSSL(t *testing.T) {
 	cert, plain := testkit.SelfSign(t, x509.Certificate{})
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
-	if err := os.WriteFile(in, plain, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(in, plain, 0o600))
 	for name, args := range encryptions() {
 		openssl(t, append(args, "-in", in, "-out", out, "-passout", "pass:right one")...)
 		key, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !strings.Contains(string(key), "ENCRYPTED") {
 			t.Fatalf("%s: not encrypted", name)
 		}
@@ -117,14 +113,10 @@ func TestUnsupportedEncryption(t *testing.T) {
 	cert, plain := testkit.SelfSign(t, x509.Certificate{})
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
-	if err := os.WriteFile(in, plain, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(in, plain, 0o600))
 	openssl(t, "pkcs8", "-topk8", "-scrypt", "-in", in, "-out", out, "-passout", "pass:a")
 	key, err := os.ReadFile(out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := keypair.Parse(cert, key, "a"); err == nil || !strings.Contains(err.Error(), "key derivation 1.3.6") {
 		t.Errorf("%v", err)
 	}

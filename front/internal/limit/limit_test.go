@@ -10,14 +10,13 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/limit"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func rate(t testing.TB, c conf.Zone) *limit.Rate {
 	t.Helper()
 	z, err := limit.NewRate(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return z
 }
 

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // slowly replaces strings by their definition: at each place the first one that matches. A possible
@@ -72,9 +74,7 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.carry), r.matcher.longest)
 		}
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Close())
 	return out.String()
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/spool"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const patience = time.Minute
@@ -226,9 +227,7 @@ func TestReopenKeepsLinesWhole(t *testing.T) {
 	}
 	reported.want(t, "disk full; lines wait, and are dropped when the queue is full")
 	fail = nil
-	if err := s.Reopen(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, s.Reopen(t.Context()))
 	fmt.Fprint(s, "four\n")
 	closeSpool(t, s)
 	if first.String() != "one\ntwo o" || second.String() != "two or three\nfour\n" {

@@ -25,9 +25,7 @@ func TestStartOfMessage(t *testing.T) {
 		"syslog:facility=user,server=[::1]:5140,tag=a_1,nohostname": "<11>May  1 02:03:04 a_1: ",
 	} {
 		to, err := syslog.Parse(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := string(to.AppendStart(nil, syslog.Error, at)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
@@ -63,13 +61,9 @@ func TestInvalidTargets(t *testing.T) {
 func received(t *testing.T, server net.PacketConn) string {
 	t.Helper()
 	b := make([]byte, 64<<10)
-	if err := server.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, server.SetReadDeadline(time.Now().Add(time.Minute)))
 	n, _, err := server.ReadFrom(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b[:n])
 }
 
@@ -79,15 +73,11 @@ func TestMessagesAreSent(t *testing.T) {
 	listen := func() net.PacketConn {
 		_ = os.Remove(path) // it may not exist
 		server, err := net.ListenPacket("unixgram", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return server
 	}
 	to, err := syslog.Parse("syslog:server=unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var reports []string
 	out := to.Open(func(text string) { reports = append(reports, text) })
 	defer out.Close()
@@ -116,14 +106,10 @@ func TestStuckServerDoesNotHoldLinesUp(t *testing.T) {
 	testkit.Long(t, "it waits for a timeout")
 	path := filepath.Join(t.TempDir(), "s")
 	server, err := net.ListenPacket("unixgram", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer server.Close()
 	to, err := syslog.Parse("syslog:server=unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const lines = 20_000 // each of which could wait for a second
 	lost := 0
 	out := to.Open(func(text string) {

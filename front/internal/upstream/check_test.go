@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // probes are the results of probes, by port, and what was reported.
@@ -181,9 +182,7 @@ func TestCheckFollowsAddresses(t *testing.T) {
 			return all, time.Second, nil
 		}}
 		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}, new(State), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer g.Close()
 		c := g.NewCheck(CheckConfig{Interval: time.Second, Fails: 1, Passes: 1, Report: func(string, error) {},
 			Probe: func(ctx context.Context, addr string) error {

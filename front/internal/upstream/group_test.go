@@ -12,15 +12,14 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // group returns a group that is closed with the test.
 func group(t *testing.T, c conf.Upstream, s *State, lookup Lookup) *Group {
 	t.Helper()
 	g, err := New(c, s, Options{System: lookup})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(g.Close)
 	return g
 }
@@ -236,9 +235,7 @@ func TestStateSurvivesReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(State)
 		before, err := New(conf.Upstream{Servers: servers("1", "2")}, s, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		check(t, "before", tryAll(before, "2"), "1 2")
 		busy := before.Turn("", netip.Addr{})
 		if addr, _ := busy.Next(); port(addr) != "2" {
@@ -266,9 +263,7 @@ func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 	s := new(State)
 	for range 3 {
 		g, err := New(conf.Upstream{Servers: servers("1", "1", "2")}, s, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		tryAll(g)
 		g.Close()
 	}
@@ -280,10 +275,9 @@ func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 func TestInvalidConfigsAreRejected(t *testing.T) {
 	for name, c := range map[string]conf.Upstream{
 		"no servers": {}, "weight": {Servers: []conf.Server{{Addr: "127.0.0.1", Weight: -1}}},
-		"max_conns":    {Servers: []conf.Server{{Addr: "127.0.0.1", MaxConns: -1}}},
-		"fail_timeout": {Servers: []conf.Server{{Addr: "127.0.0.1", FailTimeout: -1}}},
-		"ring": {Balance: balance("hash", "$k", "consistent"),
-			Servers: []conf.Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
+		"max_conns":      {Servers: []conf.Server{{Addr: "127.0.0.1", MaxConns: -1}}},
+		"fail_timeout":   {Servers: []conf.Server{{Addr: "127.0.0.1", FailTimeout: -1}}},
+		"ring":           {Balance: balance("hash", "$k", "consistent"), Servers: []conf.Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
 		"method":         {Balance: balance("nosuch"), Servers: servers("1")},
 		"no key":         {Balance: balance("hash"), Servers: servers("1")},
 		"hash argument":  {Balance: balance("hash", "$k", "sometimes"), Servers: servers("1")},

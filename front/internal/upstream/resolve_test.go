@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Names are resolved again. The state of remaining addresses is kept, and new ones get requests.
@@ -159,9 +160,7 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 			reports = append(reports, fmt.Sprint(hasAddresses, " ", err))
 		}}
 		g, err := New(c, s, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		first := func() string {
 			turn := g.Turn("", netip.Addr{})
 			addr, err := turn.Next()
@@ -221,9 +220,7 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		}
 		set("", 0, errors.New("SERVFAIL"))
 		reloaded, err := New(c, s, o) // it has the addresses of the old one
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		g.Close()
 		g = reloaded
 		expect("after a reload", "10.0.0.4:1")
@@ -246,9 +243,7 @@ func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, 5 * time.Second, nil
 		}}
 		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}, new(State), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer g.Close()
 		if lookups.Load() > 0 {
 			t.Error("New has resolved the name")
@@ -266,9 +261,7 @@ func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 		hangs = true
 		began := time.Now()
 		for range 100 {
-			if err := g.Renew(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, g.Renew(t.Context()))
 			time.Sleep(time.Millisecond)
 		}
 		if waited := time.Since(began); lookups.Load() != 3 || waited > refreshTime+200*time.Millisecond {
@@ -288,9 +281,7 @@ func TestEqualRecordsAreServers(t *testing.T) {
 			Lookup: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
 				return []netip.Addr{ip, ip}, time.Hour, nil
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer g.Close()
 		g.Await(t.Context())
 		turn := g.Turn("", netip.Addr{})
@@ -318,13 +309,9 @@ func TestRestingServersOnDemandAreTried(t *testing.T) {
 			Lookup: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
 				return []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, time.Hour, nil
 			}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer g.Close()
-		if err := g.Renew(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, g.Renew(t.Context()))
 		both := []string{"10.0.0.1:1", "10.0.0.2:1"}
 		fail := func() []string {
 			turn, tried := g.Turn("", netip.Addr{}), []string(nil)
@@ -371,9 +358,7 @@ func TestGroupsWaitForNamesTogether(t *testing.T) {
 			for i := range 20 {
 				g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: fmt.Sprintf("s%d.example:1", i),
 					Resolve: true}}}, s, o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				all = append(all, g)
 			}
 			for _, g := range all {

@@ -89,8 +89,8 @@ func (c *Conn) setCodec(codec Codec) { c.Codec, c.Source, c.Sink = codec, codec,
 
 // Reset prepares c for another connection. It reports false if c has no input buffer for one.
 func (c *Conn) Reset() (isReusable bool) {
-	poison.Fill(c.In[:c.End])
 	c.In, c.Next, c.End = c.InBuffer, 0, 0
+	poison.Fill(c.In)
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
 	c.WriteErr, c.RequestStart, c.EndsOutput, c.Lingers = nil, time.Time{}, false, false

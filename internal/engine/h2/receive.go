@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tarehq/tare/internal/poison"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -44,13 +45,13 @@ func (s *Session) Receive(in []byte) bool {
 	if isOpen, f := s.beginReceive(); !isOpen || f != nil && !s.reject(f) {
 		return false
 	}
-	for len(in) > 0 {
-		rest, f := s.receiveSome(in)
-		if f != nil && !s.reject(f) {
+	for rest := in; len(rest) > 0; {
+		var f *wire.Error
+		if rest, f = s.receiveSome(rest); f != nil && !s.reject(f) {
 			return false
 		}
-		in = rest
 	}
+	poison.Fill(in)
 	i := &s.input
 	isWaiting := len(i.partial) > 0 || i.block != nil
 	if isWaiting || i.isWaiting || s.config.SendPingTimeout > 0 {

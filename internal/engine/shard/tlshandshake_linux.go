@@ -207,6 +207,9 @@ func (h *handshake) serve() {
 
 // perform reports whether the connection is served from now on.
 func (h *handshake) perform(k *shardConn) bool {
+	if k.group().server.Aborted.Load() { // since the handshake was queued
+		return false
+	}
 	p, t := k.config(), k.tls
 	k.setHandshakeDeadline(k.opened + instant(p.Exchanges.HandshakeTimeout))
 	h.helloLeft = -1

@@ -240,6 +240,41 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	}
 }
 
+// Close ends connections whose handshakes are queued without a handshake.
+func TestCloseEndsQueuedHandshakes(t *testing.T) {
+	const n = 5
+	var begun atomic.Int64
+	s := newTLSSite(t, func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		begun.Add(1)
+		return nil, nil
+	})
+	all := &s.server.group.handshakes
+	all.mu.Lock()
+	for range runtime.GOMAXPROCS(0) { // of others, whose turns never end
+		all.computing.PushBack(&handshake{all: all, began: time.Now().Add(time.Hour)})
+	}
+	all.mu.Unlock()
+	for range n {
+		if _, err := s.dial().Write(firstMessage(t)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "all are queued", func() bool {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		return all.queue.Len() == n
+	})
+	s.server.Close()
+	all.mu.Lock()
+	all.computing.Init()
+	all.startQueued()
+	all.mu.Unlock()
+	eventually(t, "all have ended", func() bool { return s.server.group.Open() == 0 })
+	if begun := begun.Load(); begun > 0 {
+		t.Errorf("%d handshakes have begun", begun)
+	}
+}
+
 // The bytes of a record that stays incomplete do not extend the idle timeout.
 func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 	s := newTLSSite(t, nil)

@@ -2,18 +2,9 @@ package analyze
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
 )
-
-// MeasuredTime returns how long each trial of a table measured.
-func (a *Analysis) MeasuredTime(t *Table) time.Duration {
-	if t.Saturated() || t.Scenario != (sample.Scenario{}) {
-		return a.Measure
-	}
-	return a.RateMeasure
-}
 
 // reachedBound is the share of due requests that must receive a response.
 const reachedBound = 0.99

@@ -30,21 +30,21 @@ const (
 	maxOutput = 16 << 20
 )
 
-// program measures rows of one engine.
-type program interface {
-	// has reports whether the engine has a row.
-	has(row *TargetRow) bool
-	// run measures a row once, in a process of its own. It returns the figures by unit. The error
+// Program measures rows of one engine.
+type Program interface {
+	// Has reports whether the engine has a row.
+	Has(row *Row) bool
+	// Run measures a row once, in a process of its own. It returns the figures by unit. The error
 	// contains the output.
-	run(ctx context.Context, row *TargetRow, turn rowTurn) (values map[string]float64, iterations int, err error)
-	versions() []string
+	Run(ctx context.Context, row *Row, turn Turn) (values map[string]float64, iterations int, err error)
+	Versions() []string
 }
 
-// rowTurn is what a turn determines for all engines of a row.
-type rowTurn struct {
-	procs  int           // GOMAXPROCS
-	length time.Duration // of a benchmark
-	url    string        // of the server; "" if there is none
+// Turn is what a turn determines for all engines of a row.
+type Turn struct {
+	Procs  int           // GOMAXPROCS
+	Length time.Duration // of a benchmark
+	URL    string        // of the server; "" if there is none
 }
 
 // binary is the compiled benchmarks of an engine.
@@ -56,10 +56,31 @@ type binary struct {
 	parts      []string // versions of its components
 }
 
-func (b *binary) versions() []string { return b.parts }
+// Versions implements Program.
+func (b *binary) Versions() []string { return b.parts }
 
-func (b *binary) has(row *TargetRow) bool {
+// Has implements Program.
+func (b *binary) Has(row *Row) bool {
 	return slices.Contains(b.benchmarks, b.engine.Prefix+row.Benchmark)
+}
+
+// Find finds the program of a load generator, or compiles an engine's benchmarks, in the module's
+// folder. Engines with one package share the program among those of others.
+func Find(ctx context.Context, tools *contender.Tools, module, experiment string, e *Engine,
+	others map[string]Program) (Program, error) {
+	if e.Needs != "" {
+		return findTool(ctx, tools, e)
+	}
+	for _, p := range others {
+		if b, ok := p.(*binary); ok && b.engine.Package == e.Package {
+			same := *b
+			same.engine = e
+			var err error
+			same.parts, err = versions(ctx, tools.GoEnv, same.path, same.dir, e.Module)
+			return &same, err
+		}
+	}
+	return compile(ctx, tools, module, experiment, e)
 }
 
 // compile compiles an engine's benchmarks and lists their names.
@@ -105,9 +126,9 @@ func versions(ctx context.Context, env []string, path, dir, module string) ([]st
 	return []string{info.GoVersion, strings.TrimSpace(string(out))}, err
 }
 
-// run runs one benchmark once, for a time or one iteration.
-func (b *binary) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[string]float64, int, error) {
-	limit, length := spare+slack*turn.length, turn.length.String()
+// Run implements Program: it runs one benchmark once, for a time or one iteration.
+func (b *binary) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64, int, error) {
+	limit, length := spare+slack*turn.Length, turn.Length.String()
 	if row.Once {
 		limit, length = spare*slack, "1x"
 	}
@@ -117,7 +138,7 @@ func (b *binary) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[str
 		name += "/" + part
 		pattern += "/^" + part + "$"
 	}
-	p := process{dir: b.dir, env: []string{"GOMAXPROCS=" + strconv.Itoa(turn.procs)}}
+	p := process{dir: b.dir, env: []string{"GOMAXPROCS=" + strconv.Itoa(turn.Procs)}}
 	out, err := p.run(ctx, b.path,
 		"-test.run", "^$", "-test.bench", pattern, "-test.benchmem", "-test.count", "1",
 		"-test.benchtime", length, "-test.timeout", limit.String())

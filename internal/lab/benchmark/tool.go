@@ -5,14 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"text/template"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/trial"
@@ -32,8 +29,8 @@ type tool struct {
 }
 
 // findTool finds an engine's load generator.
-func (w *runner) findTool(ctx context.Context, e *Engine) (*tool, error) {
-	p, err := w.Tools.Find(ctx, e.Needs)
+func findTool(ctx context.Context, tools *contender.Tools, e *Engine) (*tool, error) {
+	p, err := tools.Find(ctx, e.Needs)
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +46,15 @@ func (w *runner) findTool(ctx context.Context, e *Engine) (*tool, error) {
 	return t, err
 }
 
-func (t *tool) versions() []string { return t.program.Versions }
+// Versions implements Program.
+func (t *tool) Versions() []string { return t.program.Versions }
 
-func (t *tool) has(row *TargetRow) bool { return row.Run[t.engine.Name] != "" }
+// Has implements Program.
+func (t *tool) Has(row *Row) bool { return row.Run[t.engine.Name] != "" }
 
-// run generates the load of a row once. Its figures are of all the CPU time of its process.
-func (t *tool) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[string]float64, int, error) {
+// Run implements Program: it generates the load of a row once. Its figures are of all the CPU time
+// of its process.
+func (t *tool) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64, int, error) {
 	home, err := os.MkdirTemp("", "tare-home-") // a generator may read and write files of its user
 	if err != nil {
 		return nil, 0, err
@@ -65,10 +65,10 @@ func (t *tool) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[strin
 		os.WriteFile(filepath.Join(home, siege), nil, 0o600)); err != nil {
 		return nil, 0, err
 	}
-	seconds := int(math.Ceil(turn.length.Seconds())) // 0 is no limit, or an error
-	fill := strings.NewReplacer("{url}", turn.url, "{seconds}", strconv.Itoa(seconds))
+	seconds := int(math.Ceil(turn.Length.Seconds())) // 0 is no limit, or an error
+	fill := strings.NewReplacer("{url}", turn.URL, "{seconds}", strconv.Itoa(seconds))
 	words := strings.Fields(fill.Replace(row.Run[t.engine.Name]))
-	c := process{dir: home, env: append(t.program.Env, "HOME="+home), cpus: t.cpus, limit: spare + slack*turn.length}
+	c := process{dir: home, env: append(t.program.Env, "HOME="+home), cpus: t.cpus, limit: spare + slack*turn.Length}
 	out, err := c.run(ctx, t.program.Path, words...)
 	if err != nil {
 		return nil, 0, err
@@ -88,60 +88,4 @@ func (t *tool) run(ctx context.Context, row *TargetRow, turn rowTurn) (map[strin
 		return nil, 0, errors.New("the kernel reports no CPU time of it")
 	}
 	return map[string]float64{requestsPerCPU: float64(n) / c.used.Seconds()}, n, nil
-}
-
-// server is the server that load generators use.
-type server struct {
-	built *contender.Contender
-	conf  *template.Template
-	cpus  []int // on which it runs; nil are all
-}
-
-// openServer prepares the experiment's server.
-func (w *runner) openServer(ctx context.Context) error {
-	e := w.experiment
-	spec, err := contender.Find(filepath.Join(w.Root, "contenders"), e.Server)
-	if err != nil {
-		return err
-	}
-	s := new(server)
-	if s.built, err = w.Tools.Prepare(ctx, spec); err != nil {
-		return fmt.Errorf("server: %w", err)
-	}
-	if s.conf, err = e.NginxConf(); err != nil {
-		return err
-	}
-	all, err := contender.AllCPUs()
-	if err != nil {
-		return err
-	}
-	s.cpus, _ = trial.Layout(all, 1)
-	w.server = s
-	return nil
-}
-
-// startServer starts the server for a row and returns its URL.
-func (w *runner) startServer(ctx context.Context, row *TargetRow) (url string, stop func() error, err error) {
-	stage, err := contender.NewStage(contender.StageOptions{Guard: w.Guard})
-	if err != nil {
-		return "", nil, err
-	}
-	spec, c := *w.server.built.Spec, *w.server.built
-	spec.Set, c.Spec = row.Set, &spec
-	r, err := stage.Start(ctx, &c,
-		contender.Setting{Cores: 1, CPUs: w.server.cpus, Host: "localhost", Conf: w.server.conf}, connects)
-	if err != nil {
-		return "", nil, errors.Join(err, stage.Close())
-	}
-	return "http://" + r.Address + "/", func() error { return errors.Join(r.Stop(), stage.Close()) }, nil
-}
-
-// connects returns nil once a server accepts connections.
-func connects(ctx context.Context, address string) error {
-	const patience = 2 * time.Second
-	c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", address)
-	if err == nil {
-		_ = c.Close()
-	}
-	return err
 }

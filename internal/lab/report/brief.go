@@ -7,8 +7,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // Limits of the first screen.
@@ -25,21 +25,14 @@ const (
 // WriteBrief writes what fits the first screen of a terminal: the verdict, the most important
 // columns of the first condition, and problems.
 func (a *Report) WriteBrief(w io.Writer) error {
-	d := newScreen()
-	d.Paragraph(a.finding())
+	verdict := screen(document.Paragraph{Text: a.finding()})
 	if len(a.Targets) > 0 { // each is a line, however many these are
-		a.targetTable(d)
-		_, err := io.WriteString(w, d.String()+briefProblems(a.Problems(), problemLines))
-		return err
+		return write(w, verdict+screen(a.targetTable())+briefProblems(a.Problems(), problemLines))
 	}
 	if a.Events != nil {
-		a.writeEvents(d, table.Brief)
-		d.Items(a.Problems())
-		_, err := io.WriteString(w, d.String())
-		return err
+		return write(w, verdict+screen(a.briefCases()...)+screen(document.Items{Texts: a.Problems()}))
 	}
-	verdict := d.String()
-	if d.Lines() > verdictLines {
+	if lineCount(verdict) > verdictLines {
 		verdict = strings.Join(strings.SplitAfter(verdict, "\n")[:verdictLines-2], "") + "…\n\n"
 	}
 	if others := a.Others(); others != "" {
@@ -51,11 +44,9 @@ func (a *Report) WriteBrief(w io.Writer) error {
 			all = append(all, w.Line())
 		}
 	}
-	room := screenLines - callerLines - strings.Count(verdict, "\n")
+	room := screenLines - callerLines - lineCount(verdict)
 	tables := a.briefTables(room - min(problemLines, problemsHeight(all)))
-	problems := briefProblems(all, room-strings.Count(tables, "\n"))
-	_, err := io.WriteString(w, verdict+tables+problems)
-	return err
+	return write(w, verdict+tables+briefProblems(all, room-lineCount(tables)))
 }
 
 // WriteEarly writes the first table of a run that has not ended, after some blocks. Its intervals
@@ -70,74 +61,81 @@ func (a *Report) WriteEarly(w io.Writer) error {
 			r.Ratio = r.Early
 		}
 	}
-	d := newScreen()
-	d.Heading("After %s, with %s:", sample.BlocksText(a.Blocks), t.Text())
-	a.writeResults(d, t, screenLines-d.Lines())
-	_, err := io.WriteString(w, d.String())
-	return err
+	head := screen(document.Heading{Text: fmt.Sprintf("After %s, with %s:", sample.BlocksText(a.Blocks), t.Text())})
+	return write(w, head+a.results(t, screenLines-lineCount(head)))
 }
 
-// writeResults writes the most important columns of a table, in as many lines.
-func (a *Report) writeResults(d *table.Document, t *Table, room int) {
+// results returns the most important columns of a table, in as many lines.
+func (a *Report) results(t *Table, room int) string {
 	rows := slices.DeleteFunc(t.lines(), func(l rowLine) bool { return isAside(l.Kind) })
-	heads, lines := table.Shown(table.Brief, a.resultColumns(), slices.Values(rows))
-	writeFirst(d, 1, heads, lines, room, "contenders")
+	return firstLines(document.Rows(1, a.resultColumns(), rows, nil), room, "contenders")
+}
+
+// briefCases returns the tables of events.
+func (a *Report) briefCases() (blocks []document.Block) {
+	streams := a.streamTables()
+	if len(streams) == 0 {
+		return []document.Block{a.caseTable()}
+	}
+	for _, t := range streams {
+		blocks = append(blocks, document.Heading{Text: t.Title}, t.Table())
+	}
+	return append(blocks, document.Paragraph{Text: streamsNote})
 }
 
 // briefTables returns the first table in as many lines, and what the costs mean.
 func (a *Report) briefTables(room int) string {
-	d := newScreen()
-	switch {
-	case len(a.Tables) == 0:
-	case a.Changes(a.Tables[0].Table) != nil:
-		a.writeBuilds(d, &a.Tables[0])
-	default:
-		foot := newScreen()
-		foot.Paragraph(a.Shares())
-		d.Heading("With %s:", a.Tables[0].Text())
-		a.writeResults(d, &a.Tables[0], room-d.Lines()-foot.Lines())
-		return d.String() + foot.String()
+	if len(a.Tables) == 0 {
+		return ""
 	}
-	return d.String()
+	t := &a.Tables[0]
+	if a.Changes(t.Table) != nil {
+		d := new(document.Document)
+		a.addBuilds(d, t)
+		return screen(d.Blocks...)
+	}
+	head, foot := screen(document.Heading{Text: "With " + t.Text() + ":"}), screen(document.Paragraph{Text: a.Shares()})
+	return head + a.results(t, room-lineCount(head)-lineCount(foot)) + foot
 }
 
-// writeFirst writes the lines of a table that fit, and how many more there are.
-func writeFirst(d *table.Document, left int, heads []string, lines [][]string, room int, what string) {
+// firstLines returns the lines of a table that fit, and how many more there are.
+func firstLines(t *document.Table, room int, what string) string {
 	const around = 2 // the table's head and the empty line below
-	more := 0
-	if room -= around; len(lines) > room {
+	more := ""
+	if room -= around; len(t.Lines) > room {
 		shown := max(1, room-around)
-		more = len(lines) - shown
-		lines = lines[:shown]
+		more = screen(document.Paragraph{Text: fmt.Sprintf("%d more %s are in the report.", len(t.Lines)-shown, what)})
+		t.Lines = t.Lines[:shown]
 	}
-	for i, head := range heads { // the screen has room for one line of a head
-		heads[i] = head[strings.LastIndexByte(head, '\n')+1:]
+	for i := range t.Heads { // the screen has room for one line of a head
+		t.Heads[i].Text = t.Heads[i].Text[strings.LastIndexByte(t.Heads[i].Text, '\n')+1:]
 	}
-	shortenLabels(left, heads, lines)
-	d.Table(left, heads, lines)
-	if more > 0 {
-		d.Paragraph(fmt.Sprintf("%d more %s are in the report.", more, what))
-	}
+	shortenLabels(t)
+	return screen(t) + more
 }
 
-func newScreen() *table.Document { return &table.Document{Width: screenWidth} }
+// screen returns blocks as the first screen shows them.
+func screen(blocks ...document.Block) string {
+	d := document.Document{Blocks: blocks}
+	return d.Text(document.Form{Out: document.Brief, Width: screenWidth})
+}
+
+func lineCount(text string) int { return strings.Count(text, "\n") }
 
 // shortenLabels cuts the first column of a table so that its lines fit the screen.
-func shortenLabels(left int, heads []string, lines [][]string) {
-	all := new(table.Document)
-	all.Table(left, heads, lines)
+func shortenLabels(t *document.Table) {
 	widest, label := 0, 0
-	for line := range strings.Lines(all.String()) {
+	for line := range strings.Lines(screen(t)) {
 		widest = max(widest, utf8.RuneCountInString(line)-1)
 	}
-	for _, line := range lines {
-		label = max(label, utf8.RuneCountInString(line[0]))
+	for _, line := range t.Lines {
+		label = max(label, utf8.RuneCountInString(line.Cells[0].Text))
 	}
 	if widest <= screenWidth {
 		return
 	}
-	for _, line := range lines {
-		line[0] = cutMiddle(line[0], max(minLabel, label-(widest-screenWidth)))
+	for _, line := range t.Lines {
+		line.Cells[0].Text = cutMiddle(line.Cells[0].Text, max(minLabel, label-(widest-screenWidth)))
 	}
 }
 
@@ -178,9 +176,7 @@ func briefProblems(problems []string, room int) string {
 	first, inFull := make([]string, len(problems)), ""
 	for i, text := range problems {
 		first[i] = firstLine(text)
-		d := newScreen()
-		d.Paragraph(first[i])
-		inFull += strings.TrimSuffix(d.String(), "\n")
+		inFull += strings.TrimSuffix(screen(document.Paragraph{Text: first[i]}), "\n")
 	}
 	if strings.Count(inFull, "\n") <= room {
 		return inFull

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -67,17 +67,16 @@ func (a *Report) builds(t *Table) string {
 
 func percentOff(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*max(ratio-1, 1-ratio)) }
 
-// writeBuilds writes the differences of the second build.
-func (a *Report) writeBuilds(d *table.Document, t *Table) {
+// addBuilds adds the differences of the second build.
+func (a *Report) addBuilds(d *document.Document, t *Table) {
 	changes := a.Changes(t.Table)
 	if changes == nil {
 		return
 	}
-	d.Heading("%s, compared with %s (%s intervals):", t.Row(sample.Build).Title, t.Row(sample.Control).Title,
-		confidence())
 	lines := make([][]string, len(changes))
 	for i := range changes {
 		lines[i] = []string{metricTitle(changes[i].Metric), changeText(&changes[i])}
 	}
-	d.Table(2, []string{"", "change"}, lines)
+	d.Add(document.Heading{Level: 3, Text: fmt.Sprintf("%s, compared with %s (%s intervals):", t.Row(sample.Build).Title,
+		t.Row(sample.Control).Title, confidence())}, document.NewTable(2, []string{"", "change"}, lines))
 }

@@ -3,7 +3,8 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
@@ -12,151 +13,121 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// chart is a chart of rows with one horizontal axis, laid out for the template. Lengths are in
-// units of its view box. Colors and fonts come from the page by class, so that a chart follows
-// light and dark.
-type chart struct {
-	Legend []mark
-	Width  float64
-	Height float64
-	Left   float64 // start of the axis; labels are left of it
-	Right  float64
-	Foot   float64 // end of the rows, start of the axis's numbers
-	Unit   string
-	Ticks  []page.Tick
-	Bands  []mark // vertical stripes behind all rows: X0 to X1
-	Rows   []chartRow
-	Alt    string // text alternative
-
-	axis page.Axis
-}
-
-// chartRow is the row of one contender.
-type chartRow struct {
-	Label  string
-	Title  string // tooltip of the label
-	Class  string
-	Y      float64 // of its middle
-	Top    float64 // of its bars
-	Height float64 // of its bars
-	Bars   []mark
-	Lines  []mark
-	Dots   []mark
-	Texts  []mark
-}
-
-// mark is an element of a row.
-type mark struct {
-	Class  string
-	X0, X1 float64
-	Text   string
-	Title  string // tooltip
-}
-
-// Width returns the length of a bar.
-func (m mark) Width() float64 { return math.Max(0, m.X1-m.X0) }
-
-// ViewBox returns the visible area: the chart's width, extended to fit its texts.
-func (c *chart) ViewBox() string {
-	from, to := 0.0, c.Width
-	for _, row := range c.Rows {
-		from = min(from, c.Left-labelGap-textWidth13(row.Label))
-		for _, text := range row.Texts {
-			to = max(to, text.X0+textWidth13(text.Text))
-		}
-	}
-	return fmt.Sprintf("%.0f 0 %.0f %g", math.Floor(from), math.Ceil(to)-math.Floor(from), c.Height)
-}
-
-// labelGap is the distance between a row's label and the axis.
-const labelGap = 12
-
-// Geometry of a chart.
+// Geometry of a chart of rows.
 const (
 	chartWidth  = 960
-	chartLeft   = 190
-	chartMargin = 90 // on the right, for numbers after bars
+	chartLeft   = 190 // labels are left of it
+	chartMargin = 90  // on the right, for numbers after bars
+	chartRight  = chartWidth - chartMargin
 	rowHeight   = 30
 	barHeight   = 18
 	axisHeight  = 40
 )
 
+// rowChart is a chart of contenders, each with a row, on one horizontal axis.
+type rowChart struct {
+	*page.Drawing
+	axis page.Axis
+	rows int
+	y    float64         // the middle of the current row
+	used map[string]bool // classes of bars
+}
+
+// band is a vertical stripe behind the rows of a chart.
+type band struct {
+	class, title string
+	from, to     float64
+}
+
 // newAxis returns the horizontal axis of a chart.
-func newAxis(lo, hi float64) page.Axis {
-	return page.Axis{Min: lo, Max: hi, From: chartLeft, To: chartWidth - chartMargin}
+func newAxis(lo, hi float64, isLog bool) page.Axis {
+	return page.Axis{Min: lo, Max: hi, Log: isLog, From: chartLeft, To: chartRight}
 }
 
-// newLogAxis returns a logarithmic axis.
-func newLogAxis(lo, hi float64) page.Axis {
-	a := newAxis(lo, hi)
-	a.Log = true
-	return a
+// newChart returns a chart with space for rows.
+func newChart(a page.Axis, unit string, rows int, behind band) *rowChart {
+	foot := float64(rows) * rowHeight
+	c := &rowChart{Drawing: &page.Drawing{Class: "rows", Width: chartWidth, Height: foot + axisHeight}, axis: a,
+		used: make(map[string]bool)}
+	if behind.class != "" {
+		c.Rect(behind.class, behind.title, a.At(behind.from), 0, max(1.5, a.At(behind.to)-a.At(behind.from)), foot)
+	}
+	c.XTicks(a.Ticks(tickNumber), 0, foot)
+	c.Text("unit", "", unit, "end", chartRight, foot+34)
+	return c
 }
 
-// newChart returns a chart without rows.
-func newChart(a page.Axis, unit string) *chart {
-	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit,
-		Ticks: a.Ticks(page.Number), axis: a}
+// row adds the row of a contender, with what draw adds.
+func (c *rowChart) row(e *sample.Entrant, draw func()) {
+	c.y = float64(c.rows)*rowHeight + rowHeight/2
+	c.rows++
+	c.Group(string(e.Kind), "", func() {
+		c.Text("label", described(e), e.Title, "end", chartLeft-12, c.y+4.5)
+		draw()
+	})
 }
 
-// addEntrant adds a row for a contender.
-func (c *chart) addEntrant(e *sample.Entrant) *chartRow {
-	return c.addRow(e.Title, described(e), string(e.Kind))
+func (c *rowChart) bar(class, title string, from, to float64) {
+	c.used[class] = true
+	c.Rect(class, title, c.axis.At(from), c.y-barHeight/2, c.axis.At(to)-c.axis.At(from), barHeight)
 }
 
-// addRow adds a row. title is the tooltip of its label.
-func (c *chart) addRow(label, title, class string) *chartRow {
-	y := float64(len(c.Rows))*rowHeight + rowHeight/2
-	c.Rows = append(c.Rows,
-		chartRow{Label: label, Title: title, Class: class, Y: y, Top: y - barHeight/2, Height: barHeight})
-	c.Foot = float64(len(c.Rows)) * rowHeight
-	c.Height = c.Foot + axisHeight
-	return &c.Rows[len(c.Rows)-1]
+func (c *rowChart) span(class, title string, from, to float64) {
+	c.Line(class, title, c.axis.At(from), c.y, c.axis.At(to), c.y)
 }
 
-// WeightChart shows the CPU time of a request by role, and by user and system time. Its intervals
+func (c *rowChart) dot(class, title string, at float64) {
+	c.Circle("dot "+class, title, c.axis.At(at), c.y, 5)
+}
+
+// value adds a text behind a place on the axis.
+func (c *rowChart) value(text string, after float64) {
+	c.Text("", "", text, "start", c.axis.At(after)+10, c.y+4.5)
+}
+
+// explain adds a color to the legend if a bar has it.
+func (c *rowChart) explain(class, text string) {
+	if c.used[class] {
+		c.Legend = append(c.Legend, page.Key{Class: class, Text: text})
+	}
+}
+
+// tickNumber formats a number and rounds those that additions left close to zero.
+func tickNumber(v float64) string {
+	return strings.Replace(strconv.FormatFloat(math.Round(v*1e6)/1e6+0, 'g', 4, 64), "-", "−", 1)
+}
+
+// weightChart shows the CPU time of a request by role, and by user and system time. Its intervals
 // are those of the table, of the ratios: they are as long in proportion to the bar.
-func (t *Table) WeightChart() *chart {
+func (t *Table) weightChart() *rowChart {
 	perRatio := func(row *analyze.Row, ratio float64) float64 { return row.WeightUs.Mid * ratio / row.Ratio.Mid }
-	most := 0.0
-	for i := range t.Rows {
-		row := &t.Rows[i]
+	most, rows := 0.0, t.Measured()
+	for _, row := range rows {
 		most = max(most, row.WeightUs.Mid, finite(perRatio(row, row.Ratio.Hi)))
 	}
-	a := newAxis(0, max(most*1.02, 1e-3))
-	c := newChart(a, "µs of CPU time per request")
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials == 0 {
-			continue
-		}
-		r := c.addEntrant(row.Entrant)
-		at := 0.0
-		for _, p := range row.Parts {
-			for _, piece := range t.pieces(p) {
-				r.Bars = append(r.Bars, mark{
-					Class: piece.class, X0: a.At(at), X1: a.At(at + piece.us),
-					Title: fmt.Sprintf("%s: %s: %s", row.Title, piece.name, micros(piece.us)),
-				})
-				at += piece.us
+	c := newChart(newAxis(0, max(most*1.02, 1e-3), false), "µs of CPU time per request", len(rows), band{})
+	for _, row := range rows {
+		c.row(row.Entrant, func() {
+			at := 0.0
+			for _, p := range row.Parts {
+				for _, piece := range t.pieces(p) {
+					c.bar(piece.class, fmt.Sprintf("%s: %s: %s", row.Title, piece.name, micros(piece.us)), at, at+piece.us)
+					at += piece.us
+				}
 			}
-		}
-		end := a.At(row.WeightUs.Mid)
-		if row.Ratio.Known() && row.Kind != sample.Control {
-			whisker := mark{
-				Class: "whisker", X0: a.At(perRatio(row, row.Ratio.Lo)), X1: a.At(perRatio(row, row.Ratio.Hi)),
-				Title: fmt.Sprintf("%s: %s times %s", row.Title, intervalText(row.Ratio), t.Row(sample.Control).Title),
+			end := row.WeightUs.Mid
+			if row.Ratio.Known() && row.Kind != sample.Control {
+				end = perRatio(row, row.Ratio.Hi)
+				c.span("whisker", fmt.Sprintf("%s: %s times %s", row.Title, intervalText(row.Ratio),
+					t.Row(sample.Control).Title), perRatio(row, row.Ratio.Lo), end)
 			}
-			r.Lines, end = append(r.Lines, whisker), whisker.X1
-		}
-		r.Texts = append(r.Texts, mark{X0: end + 8, Text: micros(row.WeightUs.Mid)})
+			c.value(micros(row.WeightUs.Mid), end)
+		})
 		c.Alt += fmt.Sprintf("%s: %s. ", row.Title, micros(row.WeightUs.Mid))
 	}
 	for _, role := range sample.Roles() {
 		for _, piece := range t.pieces(analyze.Part{Role: role}) {
-			if c.uses(piece.class) {
-				c.Legend = append(c.Legend, mark{Class: piece.class, Text: piece.name})
-			}
+			c.explain(piece.class, piece.name)
 		}
 	}
 	return c
@@ -177,12 +148,6 @@ func (t *Table) pieces(p analyze.Part) []piece {
 	return []piece{{p.Role + "-user", p.Role + ", user", p.UserUs}, {p.Role + "-sys", p.Role + ", system", p.SysUs}}
 }
 
-func (c *chart) uses(class string) bool {
-	return slices.ContainsFunc(c.Rows, func(r chartRow) bool {
-		return slices.ContainsFunc(r.Bars, func(m mark) bool { return m.Class == class })
-	})
-}
-
 func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
 
 func finite(v float64) float64 {
@@ -192,60 +157,113 @@ func finite(v float64) float64 {
 	return v
 }
 
-// RatioChart shows the ratio of each weight to the control's, with its interval and the ratios of
-// the blocks.
-func (t *Table) RatioChart() *chart {
-	var all []float64
-	for _, row := range t.Rows {
-		all = append(all, row.Ratio.Lo, row.Ratio.Mid, row.Ratio.Hi)
-	}
-	c := newRatioChart(all, "times the control's CPU time per request")
-	control := t.Row(sample.Control)
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind == sample.Control || math.IsNaN(row.Ratio.Mid) {
+// ratioChart shows the ratio of each weight to the control's, with its interval and the ratios of
+// the blocks; nil without a ratio.
+func (t *Table) ratioChart() *rowChart {
+	control, lo, hi := t.Row(sample.Control), 0.9, 1.1
+	var rows []*analyze.Row
+	for _, row := range t.Measured() {
+		if row.Kind == sample.Control || math.IsNaN(row.Ratio.Mid) {
 			continue
 		}
-		r := c.addEntrant(row.Entrant)
-		most := row.Ratio.Mid
-		for block, v := range row.BlockRatios(control) {
-			if v == finite(v) {
-				most = max(most, v)
-				r.Dots = append(r.Dots, mark{Class: "block", X0: c.axis.At(v),
-					Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
+		rows = append(rows, row)
+		for _, v := range []float64{row.Ratio.Lo, row.Ratio.Mid, row.Ratio.Hi} {
+			if v = finite(v); v > 0 {
+				lo, hi = min(lo, v), max(hi, v)
 			}
 		}
-		c.addRatio(r, row.Title, row.Ratio, most)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	c := newChart(newAxis(lo*0.93, hi*1.07, true), "times the control's CPU time per request", len(rows),
+		band{"same", stat.Same.String(), 1 - stat.SameWithin, 1 + stat.SameWithin})
+	for _, row := range rows {
+		c.row(row.Entrant, func() {
+			most, text := row.Ratio.Mid, times(row.Ratio.Mid)
+			for block, v := range row.BlockRatios(control) {
+				if v == finite(v) {
+					most = max(most, v)
+					c.dot("block", fmt.Sprintf("block %d: %.3f", block+1, v), v)
+				}
+			}
+			if row.Ratio.Known() {
+				text += "  " + row.Finding.String()
+				most = max(most, row.Ratio.Hi)
+				c.span("interval", fmt.Sprintf("%s: %.3f, %s interval %.3f to %.3f", row.Title, row.Ratio.Mid, confidence(),
+					row.Ratio.Lo, row.Ratio.Hi), row.Ratio.Lo, row.Ratio.Hi)
+			}
+			c.dot("median", fmt.Sprintf("median %.3f", row.Ratio.Mid), row.Ratio.Mid)
+			c.value(text, most)
+		})
+		c.Alt += fmt.Sprintf("%s: %s times (%s). ", row.Title, times(row.Ratio.Mid), intervalText(row.Ratio))
 	}
 	return c
 }
 
-// newRatioChart returns a chart without rows for ratios. It ignores unknown ones.
-func newRatioChart(all []float64, unit string) *chart {
-	lo, hi := 0.9, 1.1
-	for _, v := range all {
-		if v = finite(v); v > 0 {
-			lo, hi = min(lo, v), max(hi, v)
+// differenceChart shows the difference of each contender from the control by part. Extra cost is
+// stacked to the right of zero, savings to its left, and the total is where both lead together. It
+// returns nil without differences.
+func (t *Table) differenceChart() *rowChart {
+	lo, hi, rows := 0.0, 1e-3, 0
+	for i := range t.Decompositions {
+		if d := &t.Decompositions[i]; d.What == "" {
+			more, less := 0.0, 0.0
+			for _, p := range d.Parts {
+				more, less = more+max(0, p.Us.Mid), less+min(0, p.Us.Mid)
+			}
+			lo = min(lo, less, d.TotalUs.Mid, finite(d.TotalUs.Lo))
+			hi = max(hi, more, d.TotalUs.Mid, finite(d.TotalUs.Hi))
+			rows++
 		}
 	}
-	c := newChart(newLogAxis(lo*0.93, hi*1.07), unit)
-	c.Bands = []mark{{Class: "same", X0: c.axis.At(1 - stat.SameWithin), X1: c.axis.At(1 + stat.SameWithin),
-		Title: stat.Same.String()}}
+	if rows == 0 {
+		return nil
+	}
+	room := 0.02 * (hi - lo)
+	c := newChart(newAxis(lo-room, hi+room, false), "µs of CPU time per request more than the control's", rows,
+		band{class: "zero", title: "as much as the control"})
+	for i := range t.Decompositions {
+		if d := &t.Decompositions[i]; d.What == "" {
+			c.row(d.Of.Entrant, func() { c.drawDifference(d) })
+			c.Alt += differenceSentence(d) + ". "
+		}
+	}
+	for _, role := range sample.Roles() {
+		for _, sys := range []bool{false, true} {
+			p := analyze.PartDifference{Role: role, Sys: sys}
+			c.explain(partClass(&p), p.Name())
+		}
+	}
 	return c
 }
 
-// addRatio adds a ratio, its interval and its finding to a row, whose largest value so far is most.
-func (c *chart) addRatio(r *chartRow, title string, ratio stat.Interval, most float64) {
-	text := times(ratio.Mid)
-	if ratio.Known() {
-		text += "  " + ratio.Finding().String()
-		most = max(most, ratio.Hi)
-		r.Lines = append(r.Lines, mark{Class: "interval", X0: c.axis.At(ratio.Lo), X1: c.axis.At(ratio.Hi),
-			Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", title, ratio.Mid,
-				100*stat.Confidence, ratio.Lo, ratio.Hi)})
+// partClass returns the CSS class of a part.
+func partClass(p *analyze.PartDifference) string { return strings.ReplaceAll(p.Name(), " ", "-") }
+
+func (c *rowChart) drawDifference(d *analyze.Decomposition) {
+	more, less := 0.0, 0.0
+	for i := range d.Parts {
+		p := &d.Parts[i]
+		from, to := more, more+p.Us.Mid
+		if p.Us.Mid < 0 {
+			from, to = less+p.Us.Mid, less
+			less = from
+		} else {
+			more = to
+		}
+		title := fmt.Sprintf("%s, %s: %s µs", d.Of.Title, p.Name(), signed(p.Us.Mid))
+		if p.Us.Known() {
+			title += fmt.Sprintf(" (%s interval %s)", confidence(), signedInterval(p.Us))
+		}
+		c.bar(partClass(p), title, from, to)
 	}
-	r.Dots = append(r.Dots, mark{Class: "median", X0: c.axis.At(ratio.Mid),
-		Title: fmt.Sprintf("median %.3f", ratio.Mid)})
-	r.Texts = append(r.Texts, mark{X0: c.axis.At(most) + 12, Text: text})
-	c.Alt += fmt.Sprintf("%s: %s times (%s). ", r.Label, times(ratio.Mid), intervalText(ratio))
+	end := max(more, d.TotalUs.Mid)
+	if d.TotalUs.Known() {
+		c.span("whisker", fmt.Sprintf("%s in total: %s µs", d.Of.Title, signedInterval(d.TotalUs)), d.TotalUs.Lo,
+			d.TotalUs.Hi)
+		end = max(end, d.TotalUs.Hi)
+	}
+	c.dot("total", differenceSentence(d), d.TotalUs.Mid)
+	c.value(signed(d.TotalUs.Mid)+" µs", end)
 }

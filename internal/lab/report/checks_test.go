@@ -1,6 +1,8 @@
 package report
 
 import (
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -154,11 +156,38 @@ func TestLabelsDoNotOverlapIntervals(t *testing.T) {
 	for i := range a.Tables[0].Rows {
 		a.Tables[0].Rows[i].Ratio.Hi *= 1.5 // far beyond the blocks
 	}
-	for _, row := range a.Tables[0].RatioChart().Rows {
-		for _, m := range append(row.Lines, row.Dots...) {
-			if len(row.Texts) != 1 || row.Texts[0].X0 < max(m.X0, m.X1)+5 {
-				t.Errorf("%s: %+v over %+v", row.Label, row.Texts, m)
+	rows := drawnRows(a.Tables[0].ratioChart())
+	if len(rows) != 5 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		for _, x := range append(row["x2"], row["cx"]...) {
+			if texts := row["text x"]; len(texts) != 2 || texts[1] < x+5 {
+				t.Errorf("texts at %v, and a mark at %v", texts, x)
 			}
 		}
 	}
+}
+
+// drawnRows returns numbers of the elements in each row of a chart, by attribute.
+func drawnRows(c *rowChart) (rows []map[string][]float64) {
+	element, attribute := regexp.MustCompile(`<(\w+)([^>]*)>`), regexp.MustCompile(` (x|x1|x2|cx|width)="([^"]*)"`)
+	for _, group := range strings.Split(string(c.HTML()), "\n<g class=")[1:] {
+		if strings.HasPrefix(group, `"tick"`) {
+			continue
+		}
+		row := make(map[string][]float64)
+		for _, e := range element.FindAllStringSubmatch(group, -1) {
+			for _, m := range attribute.FindAllStringSubmatch(e[2], -1) {
+				key := m[1]
+				if key == "x" {
+					key = e[1] + " x"
+				}
+				v, _ := strconv.ParseFloat(m[2], 64)
+				row[key] = append(row[key], v)
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }

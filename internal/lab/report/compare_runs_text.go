@@ -4,44 +4,43 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // WriteText writes the comparison for a terminal: what makes the runs incomparable, what changed,
 // and the ratios of both.
 func (two *RunComparison) WriteText(w io.Writer) error {
-	d := new(table.Document)
+	d := new(document.Document)
+	var sides document.Lines
 	const stamp = "2006-01-02 15:04"
 	for _, side := range []struct {
 		name string
 		of   *Report
 	}{{"A", two.A}, {"B", two.B}} {
-		d.Line("%s: %s of %s, %s", side.name, side.of.Experiment, side.of.Started.Format(stamp),
-			sample.BlocksText(side.of.Blocks))
+		sides = append(sides, fmt.Sprintf("%s: %s of %s, %s", side.name, side.of.Experiment, side.of.Started.Format(stamp),
+			sample.BlocksText(side.of.Blocks)))
 	}
-	d.Line("")
+	d.Add(sides)
 	if len(two.Mismatches) > 0 {
-		d.Line("WARNING: these runs cannot be compared, because their ratios may differ for these reasons alone:")
-		d.Items(two.Mismatches)
+		d.Add(document.Lines{"WARNING: these runs cannot be compared, because their ratios may differ for these reasons alone:"},
+			document.Items{Texts: two.Mismatches})
 	}
 	if len(two.Changes) > 0 {
-		d.Line("What changed:")
-		d.Items(two.Changes)
+		d.Add(document.Lines{"What changed:"}, document.Items{Texts: two.Changes})
 	}
 	for i := range two.Tables {
 		two.Tables[i].write(d)
 	}
 	if len(two.Tables) == 0 {
-		d.Line("No contender was measured in both under the same condition.")
+		d.Add(document.Lines{"No contender was measured in both under the same condition."})
 	}
-	_, err := io.WriteString(w, d.String())
-	return err
+	return write(w, d.Text(document.Form{Out: document.Terminal}))
 }
 
-func (t *RunComparisonTable) write(d *table.Document) {
-	d.Heading("With %s: CPU time per request, as a ratio to the control's of the same run (%s interval)",
-		t.Text(), confidence())
+func (t *RunComparisonTable) write(d *document.Document) {
+	d.Add(document.Heading{Level: 2, Text: fmt.Sprintf(
+		"With %s: CPU time per request, as a ratio to the control's of the same run (%s interval)", t.Text(), confidence())})
 	heads := []string{"", "A", "", "B", "", "result", "A µs", "B µs", "rate A", "rate B"}
 	var lines [][]string
 	for i := range t.Rows {
@@ -50,5 +49,5 @@ func (t *RunComparisonTable) write(d *table.Document) {
 			intervalText(r.RatioB), r.Agreement(), fmt.Sprintf("%.2f", r.WeightA.Mid),
 			fmt.Sprintf("%.2f", r.WeightB.Mid), times(r.RateA.Mid), times(r.RateB.Mid)})
 	}
-	d.Table(1, heads, lines)
+	d.Add(document.NewTable(1, heads, lines))
 }

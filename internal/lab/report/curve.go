@@ -24,19 +24,13 @@ const (
 func newCurves(x, y *page.Axis, rows []*analyze.Row) *page.Plot {
 	names := float64(leastNames)
 	for _, row := range rows {
-		names = max(names, textWidth13(row.Title)+nameSpace)
+		names = max(names, page.TextWidth(row.Title)+nameSpace)
 	}
 	height := max(curvesHeight, page.NamesHeight(len(rows)))
 	return page.NewPlot(page.Frame{
 		Width: chartWidth, Height: curvesTop + height + curvesFoot,
 		Left: curvesLeft, Right: chartWidth - min(names, mostNames), Top: curvesTop, Bottom: curvesTop + height,
 	}, x, y)
-}
-
-// textWidth13 returns the approximate width of a text in a chart's font.
-func textWidth13(text string) float64 {
-	const character = 7.2
-	return character * float64(len([]rune(text)))
 }
 
 // curve returns the line of a contender, in its color in all plots.

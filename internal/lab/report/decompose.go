@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -76,30 +75,48 @@ func signedInterval(i stat.Interval) string {
 	return signed(i.Lo) + " to " + signed(i.Hi)
 }
 
-// writeDecompositions writes the decompositions of contenders without a known cause, and those of
-// comparisons.
-func (t *Table) writeDecompositions(doc *table.Document) {
-	shown := slices.DeleteFunc(slices.Clone(t.Decompositions), func(d analyze.Decomposition) bool {
-		return d.What == "" && (d.Of.Kind == sample.Ceiling ||
-			slices.ContainsFunc(t.Why, func(w analyze.Why) bool { return w.Name == d.Of.Name }))
-	})
-	var items []string
-	for i := range shown {
-		d := &shown[i]
-		text := differenceSentence(d) + "."
+// decompositions returns the differences by part. In a text they are sentences.
+func (t *Table) decompositions() (blocks []document.Block) {
+	var said []string
+	names := t.PartNames()
+	shown := document.NewTable(1, slices.Concat([]string{"", "than", "total, µs"}, names,
+		[]string{"residual", "system calls per request"}), nil)
+	for i := range shown.Heads {
+		shown.Heads[i].Class = "narrowed"
+	}
+	shown.Heads[0].Class, shown.Heads[1].Class, shown.Heads[len(shown.Heads)-1].Class = "", "wrap", "wrap calls"
+	us := func(i stat.Interval) document.Cell {
+		return document.Cell{Text: signed(i.Mid), Small: signedInterval(i)}
+	}
+	for i := range t.Decompositions {
+		d := &t.Decompositions[i]
+		title, sentence, calls := d.Of.Title, differenceSentence(d)+".", callList(d)
 		if d.What != "" {
-			text = upper(d.What) + ": " + text
+			title, sentence = d.What+":\n"+title, upper(d.What)+": "+sentence
 		}
-		if calls := callList(d); calls != "" {
-			text += " Calls: " + calls + "."
+		if calls != "" {
+			sentence += " Calls: " + calls + "."
 		}
-		items = append(items, text)
+		said = append(said, sentence)
+		line := document.TableLine{Class: string(d.Of.Kind),
+			Cells: []document.Cell{{Text: title}, {Text: d.Than.Title}, us(d.TotalUs)}}
+		for _, name := range names {
+			cell := document.Cell{}
+			if p := d.Part(name); p != nil {
+				cell = us(p.Us)
+			}
+			line.Cells = append(line.Cells, cell)
+		}
+		line.Cells = append(line.Cells, document.Cell{Text: signed(d.ResidualUs)}, document.Cell{Small: calls})
+		shown.Lines = append(shown.Lines, line)
 	}
-	if len(items) > 0 {
-		doc.Heading("Differences by part, in µs of CPU time and in system calls per request:")
+	if c := t.differenceChart(); c != nil {
+		blocks = append(blocks, onPage(document.Chart{Drawing: c.Drawing, Caption: fmt.Sprintf(
+			"Extra cost over the control is to the right of the line, savings are to its left. The ring is the total, with its %s interval.", confidence())}))
 	}
-	for _, missing := range t.Usage.Missing {
-		items = append(items, upper(missing)+".")
-	}
-	doc.Items(items)
+	return append(blocks, inText(document.Heading{Level: 3,
+		Text: "Differences by part, in µs of CPU time and in system calls per request:"}, document.Items{Texts: said}),
+		onPage(shown, document.Note(fmt.Sprintf(
+			"Each figure is the median of the blocks' differences, with its %s interval. Parts and residual add up to the total. There is a residual because medians of parts need not add up to the median of sums. System calls are listed beside the times but do not explain them: the cost of a call was not measured.",
+			confidence()))))
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -44,13 +44,13 @@ func (a *Report) writeDifferences(w io.Writer) error {
 			add("residual", unbounded(d.ResidualUs))
 		}
 	}
-	return table.WriteCSV(w, slices.Concat(
+	return document.WriteCSV(w, slices.Concat(
 		leading(a, func(l line) sample.Condition { return l.Condition },
-			table.Text("of", func(l line) string { return l.Of.Name }),
-			table.Text("than", func(l line) string { return l.Than.Name }),
-			table.Text("what", func(l line) string { return l.What }),
-			table.Text("part", func(l line) string { return l.part })),
-		table.Interval("us", func(l line) stat.Interval { return l.us }),
+			document.Text("of", func(l line) string { return l.Of.Name }),
+			document.Text("than", func(l line) string { return l.Than.Name }),
+			document.Text("what", func(l line) string { return l.What }),
+			document.Text("part", func(l line) string { return l.part })),
+		document.Interval("us", func(l line) stat.Interval { return l.us }),
 	), slices.Values(lines))
 }
 
@@ -81,10 +81,10 @@ func (a *Report) writeCounts(w io.Writer) error {
 			}
 		}
 	}
-	return table.WriteCSV(w, leading(a, func(l count) sample.Condition { return l.Condition },
-		table.Text("contender", func(l count) string { return l.contender }),
-		table.Text("where", func(l count) string { return l.where }),
-		table.Text("what", func(l count) string { return l.what }),
-		table.Figure("per_request", func(l count) float64 { return l.perRequest }),
+	return document.WriteCSV(w, leading(a, func(l count) sample.Condition { return l.Condition },
+		document.Text("contender", func(l count) string { return l.contender }),
+		document.Text("where", func(l count) string { return l.where }),
+		document.Text("what", func(l count) string { return l.what }),
+		document.Figure("per_request", func(l count) float64 { return l.perRequest }),
 	), slices.Values(lines))
 }

@@ -141,7 +141,7 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	if err := with.writePage(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"System calls were not counted: no right.", "the hop costs 17.5 µs"} {
+	for _, want := range []string{"system calls were not counted: no right", "the hop costs 17.5 µs"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
@@ -96,16 +96,16 @@ func memorySentence(lines []caseLine) string {
 }
 
 // caseColumns returns the columns of the table of cases. Some are in the details only.
-func (a *Report) caseColumns() []table.Column[caseLine] {
-	count := func(name, head string, in table.Outputs, of func(caseLine) int) table.Column[caseLine] {
-		return table.Count(name, of).For(in, head, func(l caseLine) string { return strconv.Itoa(of(l)) })
+func (a *Report) caseColumns() []document.Column[caseLine] {
+	count := func(name, head string, in document.Outputs, of func(caseLine) int) document.Column[caseLine] {
+		return document.Count(name, of).For(in, head, func(l caseLine) string { return strconv.Itoa(of(l)) })
 	}
-	outcome := func(o timeline.Outcome) table.Column[caseLine] {
+	outcome := func(o timeline.Outcome) document.Column[caseLine] {
 		name := strings.ReplaceAll(string(o), " ", "_")
 		return count(name, string(o), always, func(l caseLine) int { return l.sum.Outcomes[o] })
 	}
-	all := []table.Column[caseLine]{
-		table.Text("case", func(l caseLine) string { return l.Name }).
+	all := []document.Column[caseLine]{
+		document.Text("case", func(l caseLine) string { return l.Name }).
 			For(always, "", func(l caseLine) string { return l.Title }),
 		count("requests", "requests", detailed, func(l caseLine) int { return l.sum.Sent() }),
 		count("lost", "lost", always, func(l caseLine) int { return l.sum.Lost() }),
@@ -114,13 +114,13 @@ func (a *Report) caseColumns() []table.Column[caseLine] {
 		all = append(all, outcome(o))
 	}
 	all = append(all,
-		table.Figure("lost_within_s", func(l caseLine) float64 { return lossTime(&l).Seconds() }).
+		document.Figure("lost_within_s", func(l caseLine) float64 { return lossTime(&l).Seconds() }).
 			For(detailed, "lost within", lostWithin),
-		table.Figure("p99_ms", func(l caseLine) float64 { return l.p99() }).
+		document.Figure("p99_ms", func(l caseLine) float64 { return l.p99() }).
 			For(always, "p99", func(l caseLine) string { return p99Text(&l) }),
-		table.Figure("slowest_ms", func(l caseLine) float64 { return float64(l.sum.Slowest) / 1e6 }).
+		document.Figure("slowest_ms", func(l caseLine) float64 { return float64(l.sum.Slowest) / 1e6 }).
 			For(detailed, "slowest", func(l caseLine) string { return wholeMillis(l.sum.Slowest) }),
-		table.Figure("latest_ms", func(l caseLine) float64 { return float64(l.sum.Latest) / 1e6 }).
+		document.Figure("latest_ms", func(l caseLine) float64 { return float64(l.sum.Latest) / 1e6 }).
 			For(detailed, "sent late by", func(l caseLine) string { return wholeMillis(l.sum.Latest) }))
 	if a.Events.HasCrowd() {
 		all = append(all, count("crowd", "slow clients", detailed, func(l caseLine) int {
@@ -137,9 +137,9 @@ func (a *Report) caseColumns() []table.Column[caseLine] {
 }
 
 // coresColumn returns a column about CPU time, in processors. It is in the details only.
-func coresColumn(name, head string, of func(*timeline.Work) time.Duration) table.Column[caseLine] {
+func coresColumn(name, head string, of func(*timeline.Work) time.Duration) document.Column[caseLine] {
 	value := func(l caseLine) float64 { return l.Work.Share(of(&l.Work)) * float64(l.Work.Cores) }
-	return table.Figure(name, value).
+	return document.Figure(name, value).
 		For(detailed, head, func(l caseLine) string { return strconv.FormatFloat(value(l), 'f', 2, 64) })
 }
 
@@ -160,9 +160,9 @@ func p99Text(l *caseLine) string {
 }
 
 // sizeColumn returns a column about a case's samples.
-func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) table.Column[caseLine] {
+func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) document.Column[caseLine] {
 	value := func(l caseLine) int64 { return of(l.Peak()) }
-	return table.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
+	return document.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
 		For(always, head, func(l caseLine) string { return megabytes(value(l)) })
 }
 
@@ -176,26 +176,44 @@ func lostWithin(l caseLine) string {
 	return seconds(lossTime(&l))
 }
 
-// writeEvents writes the details of all cases, or only their table for the first screen.
-func (a *Report) writeEvents(d *table.Document, out table.Outputs) {
-	if len(a.streamTables()) > 0 {
-		a.writeStreams(d, out)
+// addEvents adds the cases.
+func (a *Report) addEvents(d *document.Document) {
+	if a.Events == nil {
 		return
 	}
-	heads, cells := table.Shown(out, a.caseColumns(), slices.Values(a.caseLines()))
-	d.Table(1, heads, cells)
-	if out == table.Brief {
+	if all := a.streamTables(); len(all) > 0 {
+		for _, t := range all {
+			d.Add(document.Heading{Level: 3, Text: t.Title}, t.Table())
+		}
+		d.Add(document.Note(streamsNote))
 		return
 	}
-	d.Paragraph("Each character is a second: all requests were responded to (.), some (o) or none (#).")
-	var strips [][]string
-	for _, l := range a.caseLines() {
-		strips = append(strips, []string{l.Title, l.strip()})
+	lines := a.caseLines()
+	note := "Requests, and what their clients received."
+	for _, g := range a.Events.Groups {
+		note += fmt.Sprintf(" %s: %v requests per second.", g.Name, g.PerSecond)
 	}
-	d.Table(2, []string{"", "seconds"}, strips)
-	for _, l := range a.caseLines() {
-		d.Paragraph(l.Title + ": " + l.About + ". " + marksText(l.Case))
+	strips := document.NewTable(2, []string{"", "seconds"}, nil)
+	for _, l := range lines {
+		strips.Add("", l.Title, l.strip())
 	}
+	d.Add(a.caseTable(), document.Note(fmt.Sprintf("%s No client sends a request twice. A client waits %v for a response.",
+		note, a.Events.Timeout)), inText(document.Paragraph{
+		Text: "Each character is a second: all requests were responded to (.), some (o) or none (#)."}, strips))
+	for i := range lines {
+		l := &lines[i]
+		chart := a.strip(l)
+		if i == 0 {
+			chart.Legend = outcomeLegend(lines)
+		}
+		d.Add(document.Heading{Level: 3, Text: l.Title}, document.Note(l.About+". "+marksText(l.Case)),
+			onPage(document.Chart{Drawing: chart}))
+	}
+}
+
+// caseTable returns the table of cases.
+func (a *Report) caseTable() *document.Table {
+	return document.Rows(1, a.caseColumns(), a.caseLines(), nil)
 }
 
 // strip returns a character for each second.

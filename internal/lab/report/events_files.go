@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
@@ -32,19 +32,19 @@ func (a *Report) writeSeconds(w io.Writer) error {
 			}
 		}
 	}
-	columns := []table.Column[row]{
-		table.Text("case", func(l row) string { return l.of }),
-		table.Text("clients", func(l row) string { return l.group }),
-		table.Count("second", func(l row) int { return l.second }),
+	columns := []document.Column[row]{
+		document.Text("case", func(l row) string { return l.of }),
+		document.Text("clients", func(l row) string { return l.group }),
+		document.Count("second", func(l row) int { return l.second }),
 	}
 	for _, o := range timeline.Outcomes() {
 		name := strings.ReplaceAll(string(o), " ", "_")
-		columns = append(columns, table.Count(name, func(l row) int { return l.Outcomes[o] }))
+		columns = append(columns, document.Count(name, func(l row) int { return l.Outcomes[o] }))
 	}
 	columns = append(columns,
-		table.Figure("slowest_ms", func(l row) float64 { return float64(l.Slowest) / 1e6 }),
-		table.Figure("latest_ms", func(l row) float64 { return float64(l.Latest) / 1e6 }))
-	return table.WriteCSV(w, columns, slices.Values(rows))
+		document.Figure("slowest_ms", func(l row) float64 { return float64(l.Slowest) / 1e6 }),
+		document.Figure("latest_ms", func(l row) float64 { return float64(l.Latest) / 1e6 }))
+	return document.WriteCSV(w, columns, slices.Values(rows))
 }
 
 // writeMemory writes a line for each case and sample.
@@ -59,12 +59,12 @@ func (a *Report) writeMemory(w io.Writer) error {
 			rows = append(rows, row{a.Events.Cases[i].Name, s})
 		}
 	}
-	return table.WriteCSV(w, []table.Column[row]{
-		table.Text("case", func(l row) string { return l.of }),
-		table.Figure("s", func(l row) float64 { return l.At.Round(time.Millisecond).Seconds() }),
-		table.Count("memory_bytes", func(l row) int { return int(l.Memory) }),
-		table.Count("sockets_bytes", func(l row) int { return int(l.Sockets) }),
-		table.Count("crowd", func(l row) int { return l.Crowd }),
-		table.Count("ended", func(l row) int { return l.Ended }),
+	return document.WriteCSV(w, []document.Column[row]{
+		document.Text("case", func(l row) string { return l.of }),
+		document.Figure("s", func(l row) float64 { return l.At.Round(time.Millisecond).Seconds() }),
+		document.Count("memory_bytes", func(l row) int { return int(l.Memory) }),
+		document.Count("sockets_bytes", func(l row) int { return int(l.Sockets) }),
+		document.Count("crowd", func(l row) int { return l.Crowd }),
+		document.Count("ended", func(l row) int { return l.Ended }),
 	}, slices.Values(rows))
 }

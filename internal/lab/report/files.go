@@ -10,8 +10,8 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // Names of the files in a results folder.
@@ -51,11 +51,11 @@ func (a *Report) Files() []File {
 	switch {
 	case a.Events != nil && len(a.streamTables()) > 0:
 		return append(all, File{csvFile, "the streams of each case", func(w io.Writer) error {
-			return table.WriteCSV(w, streamColumns(), a.streamLines())
+			return document.WriteCSV(w, streamColumns(), a.streamLines())
 		}}, run)
 	case a.Events != nil:
 		return append(all, File{csvFile, "the table of cases", func(w io.Writer) error {
-			return table.WriteCSV(w, a.caseColumns(), slices.Values(a.caseLines()))
+			return document.WriteCSV(w, a.caseColumns(), slices.Values(a.caseLines()))
 		}}, File{eventsFile, "outcomes of each second", a.writeSeconds},
 			File{memoryFile, "memory, and the crowd", a.writeMemory}, run)
 	case len(a.Run.Targets) > 0:
@@ -89,7 +89,9 @@ func (a *Report) WriteFiles(dir string) error {
 }
 
 // writeCSV writes the rows of all tables, also of sweeps.
-func (a *Report) writeCSV(w io.Writer) error { return table.WriteCSV(w, a.resultColumns(), a.rows()) }
+func (a *Report) writeCSV(w io.Writer) error {
+	return document.WriteCSV(w, a.resultColumns(), a.rows())
+}
 
 func partOf(r *analyze.Row, role string) analyze.Part {
 	for _, p := range r.Parts {
@@ -108,7 +110,7 @@ func benchCondition(c sample.Condition) string {
 		value float64
 	}{{"rate", c.Rate}, {"gomaxprocs", float64(c.Procs)}, {"workers", float64(c.Workers)}} {
 		if more.value > 0 {
-			name += fmt.Sprintf("/%s=%s", more.key, table.Number(more.value))
+			name += fmt.Sprintf("/%s=%s", more.key, document.Number(more.value))
 		}
 	}
 	if s := c.Scenario.Name; s != "" {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -123,9 +123,9 @@ func (a *Report) writeLatency(w io.Writer) error {
 			}
 		}
 	}
-	return table.WriteCSV(w, leading(a, func(l line) sample.Condition { return l.Condition },
-		table.Text("contender", func(l line) string { return l.contender }),
-		table.Figure("percentile", func(l line) float64 { return 100 * l.share }),
-		table.Figure("ms", func(l line) float64 { return ms(l.time) }),
+	return document.WriteCSV(w, leading(a, func(l line) sample.Condition { return l.Condition },
+		document.Text("contender", func(l line) string { return l.contender }),
+		document.Figure("percentile", func(l line) float64 { return 100 * l.share }),
+		document.Figure("ms", func(l line) float64 { return ms(l.time) }),
 	), slices.Values(lines))
 }

@@ -1,153 +1,221 @@
 package report
 
 import (
-	"embed"
+	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
-	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/stat"
 )
 
-//go:embed *.html
-var pageSource embed.FS
+//go:embed page.css
+var styles string
 
 // writePage writes the report as one HTML file without external resources.
-func (a *Report) writePage(w io.Writer) error {
-	return page.Write(w, pageSource, pageFuncs(), a)
+func (a *Report) writePage(w io.Writer) error { return write(w, a.document().Page(styles)) }
+
+// WriteText writes the whole report for a terminal.
+func (a *Report) WriteText(w io.Writer) error {
+	return write(w, a.document().Text(document.Form{Out: document.Terminal}))
 }
 
-// pageFuncs returns the functions of the page's templates.
-func pageFuncs() map[string]any {
-	percent := func(share float64) func() string {
-		return func() string { return fmt.Sprintf("%.0f %%", 100*share) }
+// writeMarkdown writes the whole report as Markdown.
+func (a *Report) writeMarkdown(w io.Writer) error {
+	return write(w, a.document().Text(document.Form{Out: document.Terminal, Markdown: true}))
+}
+
+func write(w io.Writer, text string) error {
+	_, err := io.WriteString(w, text)
+	return err
+}
+
+// onPage returns blocks that are on the page only, and inText those of texts.
+func onPage(blocks ...document.Block) document.Only {
+	return document.Only{In: document.Page, Blocks: blocks}
+}
+func inText(blocks ...document.Block) document.Only {
+	return document.Only{In: document.Terminal, Blocks: blocks}
+}
+
+// document returns the whole report.
+func (a *Report) document() *document.Document {
+	d := &document.Document{Title: a.Title, Question: a.Question}
+	d.Add(document.Paragraph{Class: "verdict", Text: a.Verdict()})
+	if len(a.Targets) > 0 {
+		d.Add(document.Heading{Level: 2, Text: "Targets", ID: "targets"}, a.targetTable(), document.Note(targetsNote()))
 	}
-	return map[string]any{
-		"section":   newSection,
-		"micros":    micros,
-		"times":     times,
-		"ratio":     ratioText,
-		"interval":  intervalText,
-		"condition": func(t *Table) string { return t.Text() },
-		"millis":    millis,
-		"blocks":    sample.BlocksText,
-		"signed":    signed,
-		"bounds":    signedInterval,
-		"heat":      heat,
-		"percall":   perCall,
-		"calls":     callList,
-		"lines": func(text string) template.HTML {
-			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(text), "\n", "<br>"))
-		},
-		"margin":     percent(stat.SameWithin),
-		"confidence": percent(stat.Confidence),
-		"mb":         func(bytes float64) string { return fmt.Sprintf("%.0f", bytes/1e6) },
-		"fixed":      fixed,
-		"seconds": func(s float64) string {
-			return time.Duration(s * float64(time.Second)).Round(time.Second).String()
-		},
-		"join":         func(words []string) string { return strings.Join(words, ", ") },
-		"resultTable":  func(a *Report, t *Table) pageTable { return newPageTable(a.resultColumns(), t.lines()) },
-		"shares":       newSharesView,
-		"caseTable":    func(a *Report) pageTable { return newPageTable(a.caseColumns(), a.caseLines()) },
-		"outcomes":     (*Report).outcomeLegend,
-		"streamTables": (*Report).streamTables,
-		"streamsNote":  func() string { return streamsNote },
-		"strips": func(a *Report) (all []*strip) {
-			for i := range a.Events.Cases {
-				if s := a.strip(&a.Events.Cases[i]); s != nil {
-					all = append(all, s)
-				}
-			}
-			return all
-		},
-		"targetTable": func(a *Report) pageTable { return newPageTable(a.targetColumns(), a.Targets) },
-		"sorted":      func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
-		"names":       func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
-		"gb":          func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
+	a.addEvents(d)
+	if len(a.Tables) > 0 {
+		d.Add(onPage(a.weights(0)))
+		a.addShares(d)
 	}
-}
-
-// sharesView is the page's part about what the costs mean.
-type sharesView struct {
-	Shares    []Share
-	Condition string
-}
-
-func newSharesView(a *Report) *sharesView {
-	shares, condition := a.SharesOf()
-	if len(shares) == 0 {
-		return nil
+	d.Add(document.Lines(a.Problems()), document.Note(strings.Join(a.Remarks(), " ")), a.contents(),
+		onPage(document.Paragraph{Class: "note narrow", Text: "On a narrow screen charts and tables scroll sideways."}))
+	for i := range a.Tables {
+		a.addTable(d, i)
 	}
-	return &sharesView{shares, condition}
-}
-
-// cell is a cell of a table on the page.
-type cell struct{ Class, Text string }
-
-// pageTable is a table on the page.
-type pageTable struct {
-	Heads []string
-	Lines [][]cell
-}
-
-func newPageTable[T any](columns []table.Column[T], rows []T) pageTable {
-	columns = table.In(table.Page, columns)
-	t := pageTable{Heads: table.Heads(columns)}
-	for _, row := range rows {
-		var cells []cell
-		for _, c := range columns {
-			shown := cell{Text: c.Text(row)}
-			if c.Class != nil {
-				shown.Class = c.Class(row)
-			}
-			cells = append(cells, shown)
+	a.addSweeps(d)
+	if a.Events == nil {
+		a.addEntrants(d)
+		if !a.HasPrograms {
+			a.addResponses(d)
 		}
-		t.Lines = append(t.Lines, cells)
 	}
-	return t
-}
-
-// section is the page's part about one condition.
-type section struct {
-	Report *Report
-	Table  *Table
-	ID     string
-	First  bool // has the notes that concern all, and open details
-
-	ExplainsLatency bool // is the first one at saturation, or at a fixed rate
-}
-
-func newSection(a *Report, i int) section {
-	saturated := a.Tables[i].Saturated()
-	before := slices.ContainsFunc(a.Tables[:i], func(t Table) bool { return t.Saturated() == saturated })
-	return section{a, &a.Tables[i], sectionID(i), i == 0, !before}
+	a.addMethod(d)
+	return d
 }
 
 func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
 
-// link points to a part of the page.
-type link struct{ ID, Text string }
-
-// Contents returns links to the parts of a long page, or nil for a short one.
-func (a *Report) Contents() (links []link) {
+// contents returns links to the parts of a long page.
+func (a *Report) contents() (links document.Links) {
 	const few = 2
 	if len(a.Tables) <= few && len(a.Sweeps) == 0 {
 		return nil
 	}
 	for i := range a.Tables {
-		links = append(links, link{sectionID(i), "With " + a.Tables[i].Text()})
+		links = append(links, [2]string{sectionID(i), "With " + a.Tables[i].Text()})
 	}
 	if len(a.Sweeps) > 0 {
-		links = append(links, link{"sweeps", "Sweeps of settings"})
+		links = append(links, [2]string{"sweeps", "Sweeps of settings"})
 	}
-	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"},
-		link{"method", "How this was measured"})
+	return append(links, [2]string{"who", "Contenders"}, [2]string{"equal", "Responses compared"},
+		[2]string{"method", "How this was measured"})
+}
+
+// weights returns the chart of a table's CPU time.
+func (a *Report) weights(i int) document.Block {
+	t := &a.Tables[i]
+	return document.Chart{Drawing: t.weightChart().Drawing, Caption: fmt.Sprintf(
+		"CPU time of all server processes, divided by their responses, with %s. Bars are medians of %s; a line is the %s interval of the ratio to the control, in proportion to the bar.",
+		t.Text(), sample.BlocksText(a.Blocks), confidence())}
+}
+
+// addTable adds the part about one condition. The first one has the notes that concern all.
+func (a *Report) addTable(d *document.Document, i int) {
+	t, isFirst := &a.Tables[i], i == 0
+	d.Add(document.Heading{Level: 2, Text: "With " + t.Text(), ID: sectionID(i)})
+	if isFirst {
+		d.Add(document.Note(t.VariationNote() + " On loopback the kernel charges some of the receiver's work to the sender, so compare whole bars, not their parts."))
+	} else {
+		d.Add(onPage(a.weights(i)))
+	}
+	all := t.lines()
+	figures := document.Rows(1, a.resultColumns(), all, func(l rowLine) string { return string(l.Kind) })
+	d.Add(inText(figures), document.Paragraph{Text: t.ScenarioNote()})
+	a.addBuilds(d, t)
+	t.addPairs(d)
+	if c := t.ratioChart(); c != nil {
+		caption := ""
+		if isFirst {
+			caption = fmt.Sprintf("Each small dot is one block: a start of both contenders, side by side. An interval within the stripe of ±%.0f %% shows no difference.", 100*stat.SameWithin)
+		}
+		d.Add(onPage(document.Heading{Level: 3, Text: "Ratio to the control"},
+			document.Chart{Drawing: c.Drawing, Caption: caption}))
+	}
+	a.addWhy(d, t, isFirst)
+	latency := document.Chart{Drawing: a.LatencyPlot(t).Drawing()}
+	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
+		latency.Caption = t.LatencyNote()
+	}
+	d.Add(onPage(document.Heading{Level: 3, Text: "Latency"}, latency))
+	var warnings []string
+	for _, w := range t.Warnings() {
+		warnings = append(warnings, w.Line())
+	}
+	d.Add(document.Warnings(warnings))
+	blocks := []document.Block{figures}
+	if isFirst {
+		blocks = append(blocks, document.Note("Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it. Other accepts are TCP connections that the machine accepted besides the generator's: from a front to its application, and of other programs."))
+	}
+	d.Add(onPage(document.Details{Summary: "All figures", Open: isFirst, Blocks: blocks}))
+	if len(t.Decompositions) > 0 {
+		d.Add(document.Details{Summary: "Differences by part", Open: isFirst, Blocks: t.decompositions()})
+	}
+	if len(t.Usage.Rows) > 0 {
+		d.Add(document.Details{Summary: "Resources per request", Open: isFirst, Blocks: t.usage()})
+	}
+}
+
+// addShares adds what the costs mean.
+func (a *Report) addShares(d *document.Document) {
+	shares, condition := a.SharesOf()
+	if len(shares) == 0 {
+		return
+	}
+	t := document.NewTable(1, []string{"", "share of a core", "times"}, nil)
+	t.Class = "few"
+	for _, s := range shares {
+		t.Add(string(s.Kind), s.Title, s.OfCore, ratioText(s.Row))
+	}
+	d.Add(document.Heading{Level: 2, Text: "What this means for 1,000 requests/s", ID: "shares"}, t, document.Note(
+		"From the CPU time of all server processes with "+condition+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
+}
+
+// addSweeps adds the results of the sweeps.
+func (a *Report) addSweeps(d *document.Document) {
+	for i, s := range a.SweepResults() {
+		id := ""
+		if i == 0 {
+			id = "sweeps"
+		}
+		d.Add(document.Heading{Level: 2, Text: s.Title(), ID: id}, document.Note(fmt.Sprintf(
+			"With %s, at saturation; %s of %v in random order. Figures are medians of the blocks. The tables above do not include these trials.",
+			s.OtherConditions(), sample.BlocksText(s.Blocks), s.Measure)),
+			onPage(document.Chart{Drawing: s.Plot().Drawing()}), document.NewTable(2, s.Heads(), s.Lines()),
+			document.Warnings(s.Failures()))
+	}
+}
+
+// addMethod adds how the run was carried out.
+func (a *Report) addMethod(d *document.Document) {
+	e := &a.Environment
+	trials := ""
+	switch {
+	case a.Events != nil:
+		trials = fmt.Sprintf("one case after another, %v each, with fresh processes on all processors", a.Measure)
+	case a.HasPrograms:
+		trials = fmt.Sprintf("each program ran in a process of its own, for %v, once in each of %s, in random order",
+			a.Measure, sample.BlocksText(a.Blocks))
+	default:
+		trials = fmt.Sprintf("%s; each starts all contenders, warms them up for %v, and loads them in turns, in random order, in slices that add up to %v for each",
+			sample.BlocksText(a.Blocks), a.Warmup, a.Measure)
+		if a.RateMeasure > 0 {
+			trials += fmt.Sprintf(" (%v at a fixed rate)", a.RateMeasure)
+		}
+	}
+	took := time.Duration(a.Seconds * float64(time.Second)).Round(time.Second)
+	terms := [][2]string{{"command", a.Command()},
+		{"when", fmt.Sprintf("%s, for %v", a.Started.Format("2006-01-02 15:04:05 MST"), took)}, {"trials", trials}}
+	if a.Events != nil {
+		for i := range a.Events.Cases {
+			terms = append(terms, [2]string{a.Events.Cases[i].Title, strings.Join(a.Events.Cases[i].Versions, ", ")})
+		}
+	}
+	terms = append(terms, [][2]string{{"repeats", a.Source}, {"tare", a.Tool},
+		{"machine", fmt.Sprintf("%s, %d processors, %.1f GB of memory", e.CPU, e.Cores, float64(e.Memory)/1e9)},
+		{"processors", a.Placement}, {"system", e.System + ", " + e.Kernel},
+		{"open files", fmt.Sprintf("at most %d per process", e.Nofile)}}...)
+	drift := a.Drift()
+	if drift != "" {
+		drift += " Ratios are taken within blocks, so a drift between blocks does not affect them."
+	}
+	var kernel, files [][2]string
+	for _, name := range slices.Sorted(maps.Keys(e.Sysctls)) {
+		kernel = append(kernel, [2]string{name, e.Sysctls[name]})
+	}
+	for _, f := range a.Files() {
+		files = append(files, [2]string{f.Name, f.Content})
+	}
+	d.Add(document.Heading{Level: 2, Text: "How this was measured", ID: "method"}, document.Terms{Pairs: terms},
+		document.Note(drift), onPage(document.Details{Summary: "kernel settings during this run",
+			Blocks: []document.Block{document.Terms{Codes: true, Pairs: kernel}}},
+			document.Heading{Level: 3, Text: "Files"}, document.Note("These files are in the folder of this page:"),
+			document.Terms{Class: "files", Codes: true, Pairs: files}))
 }

@@ -1,11 +1,10 @@
 package report
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/table"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -31,18 +30,21 @@ func (t *Table) pairsVerdict() string {
 	return strings.Join(sentences, "; ")
 }
 
-// writePairs writes the costs of parts.
-func (t *Table) writePairs(d *table.Document) {
+// addPairs adds the costs of parts.
+func (t *Table) addPairs(d *document.Document) {
 	if len(t.Pairs) == 0 {
 		return
 	}
-	d.Heading("Cost of the parts per request, and of the application alone:")
-	items := make([]string, len(t.Pairs))
+	shown := document.NewTable(1, []string{"part", "µs more", confidence() + "\ninterval", "times",
+		confidence() + "\ninterval", "finding", "application\nalone, times", confidence() + "\ninterval", "compared"}, nil)
 	for i := range t.Pairs {
 		p := &t.Pairs[i]
-		items[i] = fmt.Sprintf("%s. %s is %s (%s) times %s; the application alone %s (%s)", pairSentence(p),
-			p.Of.Title, times(p.Ratio.Mid), intervalText(p.Ratio), p.Than.Title, times(p.AppRatio.Mid),
-			intervalText(p.AppRatio))
+		finding := p.Finding.String()
+		shown.Add("", p.What, fixed(2, p.ExtraUs.Mid), intervalText(p.ExtraUs), times(p.Ratio.Mid), intervalText(p.Ratio),
+			finding, times(p.AppRatio.Mid), intervalText(p.AppRatio), p.Of.Title+" with "+p.Than.Title)
+		shown.Lines[i].Cells[5].Class = finding
 	}
-	d.Items(items)
+	shown.Heads[0].Class, shown.Heads[8].Class = "wrap", "wrap"
+	d.Add(document.Heading{Level: 3, Text: "Cost of the parts"}, shown, document.Note(
+		"Each line compares two contenders that differ in one part, by slices. The cost of a part is the CPU time of all processes; the application alone is without the front."))
 }

@@ -42,8 +42,8 @@ func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 	if err := a.writePage(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"the proxy costs 17.5 µs.",
-		"nginx → net/http is 2.30 (2.30–2.30) times net/http; the application alone 1.10"} {
+	for _, want := range []string{"The proxy costs 17.5 µs;",
+		"the proxy 17.55 15.00–20.10 2.30 2.30–2.30 more 1.10 1.10–1.10 nginx → net/http with net/http"} {
 		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}

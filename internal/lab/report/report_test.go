@@ -219,16 +219,11 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 	if i := row.RateRatio; !near(i.Lo, 1/0.65) || !near(i.Hi, 1/0.65) { // the rate did not change
 		t.Errorf("ratio of rates %v", i)
 	}
-	chart := a.Tables[0].WeightChart()
-	for _, r := range chart.Rows {
-		if r.Label != "tare" {
-			continue
-		}
-		bar, line := r.Bars[len(r.Bars)-1].X1-chart.Left, r.Lines[0]
-		if lo, hi := (line.X0-chart.Left)/bar, (line.X1-chart.Left)/bar; !near(lo, row.Ratio.Lo/row.Ratio.Mid) ||
-			!near(hi, row.Ratio.Hi/row.Ratio.Mid) || !strings.Contains(line.Title, intervalText(row.Ratio)) {
-			t.Errorf("whisker from %v to %v of the bar, %q; want %v", lo, hi, line.Title, row.Ratio)
-		}
+	drawn := drawnRows(a.Tables[0].weightChart())[4]
+	bar := drawn["width"][0] + drawn["width"][1]
+	lo, hi := (drawn["x1"][0]-chartLeft)/bar, (drawn["x2"][0]-chartLeft)/bar
+	if !near(lo, row.Ratio.Lo/row.Ratio.Mid) || !near(hi, row.Ratio.Hi/row.Ratio.Mid) {
+		t.Errorf("whisker from %v to %v of the bar; want %v", lo, hi, row.Ratio)
 	}
 	var csvText, page, text strings.Builder
 	if err := errors.Join(a.writeCSV(&csvText), a.writePage(&page), a.WriteText(&text)); err != nil {

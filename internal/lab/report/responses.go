@@ -1,12 +1,16 @@
 package report
 
 import (
+	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 const responsesFile = "responses.csv"
@@ -68,6 +72,46 @@ func (r *Reason) Aspects() (aspects []string) {
 	return aspects
 }
 
+// addResponses adds the comparison of the responses.
+func (a *Report) addResponses(d *document.Document) {
+	t := document.NewTable(1, []string{"", "status", "bytes", "keep-alive", "fields"}, nil)
+	t.Heads[0].Class, t.Heads[4].Class = "wrap", "wrap"
+	var differences []string
+	for e := range a.entrants() {
+		texts := []string{e.Title, "", "", "", "not requested"}
+		if r := e.Response; r != nil {
+			texts = []string{e.Title, strconv.Itoa(r.Status), strconv.Itoa(r.Bytes), "no",
+				strings.Join(slices.Sorted(maps.Keys(r.Header)), ", ")}
+			if r.KeepAlive {
+				texts[3] = "yes"
+			}
+		}
+		t.Add(string(e.Kind), texts...)
+		for _, difference := range e.Differences {
+			differences = append(differences, fmt.Sprintf("%s: %s", e.Title, difference))
+		}
+	}
+	d.Add(document.Heading{Level: 2, Text: "Responses compared", ID: "equal"}, onPage(document.Note(
+		"Before the load every contender received two requests on one connection. Differences of its response from the control's are listed. A contender with a difference that the experiment does not declare is left out."), t),
+		document.Warnings(differences))
+	reasons := a.Reasons()
+	if len(reasons) > 0 {
+		d.Add(document.Heading{Level: 3, Text: "Declared differences"})
+	}
+	for i := range reasons {
+		r := &reasons[i]
+		var all []string
+		for _, of := range r.Of {
+			for _, difference := range of.Differences {
+				all = append(all, fmt.Sprintf("%s: %s", of.Title, difference))
+			}
+		}
+		d.Add(inText(document.Items{Texts: []string{fmt.Sprintf("%s: %s, in %s", r.Why, r.Contenders(),
+			sample.List(r.Aspects()))}}), onPage(document.Details{Class: "reason", Summary: r.Why + ": " + r.Contenders(),
+			Blocks: []document.Block{document.Items{Texts: all}}}))
+	}
+}
+
 // writeResponses writes the differences of all responses, one per line.
 func (a *Report) writeResponses(w io.Writer) error {
 	type line struct {
@@ -83,12 +127,12 @@ func (a *Report) writeResponses(w io.Writer) error {
 			lines = append(lines, line{e.Name, d})
 		}
 	}
-	return table.WriteCSV(w, []table.Column[line]{
-		table.Text("experiment", func(line) string { return a.Experiment }),
-		table.Text("contender", func(l line) string { return l.contender }),
-		table.Text("what", func(l line) string { return l.What }),
-		table.Text("controls", func(l line) string { return l.Want }),
-		table.Text("its", func(l line) string { return l.Got }),
-		table.Text("declared_because", func(l line) string { return l.Why }),
+	return document.WriteCSV(w, []document.Column[line]{
+		document.Text("experiment", func(line) string { return a.Experiment }),
+		document.Text("contender", func(l line) string { return l.contender }),
+		document.Text("what", func(l line) string { return l.What }),
+		document.Text("controls", func(l line) string { return l.Want }),
+		document.Text("its", func(l line) string { return l.Got }),
+		document.Text("declared_because", func(l line) string { return l.Why }),
 	}, slices.Values(lines))
 }

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
@@ -19,8 +19,8 @@ type streamTable struct {
 	cases []*timeline.Case
 }
 
-// Table returns the table on the page.
-func (t streamTable) Table() pageTable { return newPageTable(streamColumns(), t.cases) }
+// Table returns the table for a reader.
+func (t streamTable) Table() *document.Table { return document.Rows(1, streamColumns(), t.cases, nil) }
 
 // streamTables returns a table for each kind and number, in the order of the cases.
 func (a *Report) streamTables() (all []streamTable) {
@@ -53,10 +53,10 @@ func (a *Report) streamLines() iter.Seq[*timeline.Case] {
 }
 
 // streamColumns returns the columns of the tables of streams.
-func streamColumns() []table.Column[*timeline.Case] {
+func streamColumns() []document.Column[*timeline.Case] {
 	type line = *timeline.Case
-	figure := func(name, head, unit string, of func(*timeline.Streams) float64) table.Column[line] {
-		return table.Figure(name, func(c line) float64 { return of(c.Streams) }).
+	figure := func(name, head, unit string, of func(*timeline.Streams) float64) document.Column[line] {
+		return document.Figure(name, func(c line) float64 { return of(c.Streams) }).
 			For(always, head, func(c line) string {
 				if v := of(c.Streams); !math.IsNaN(v) {
 					return strconv.FormatFloat(v, 'f', 1, 64) + unit
@@ -72,15 +72,15 @@ func streamColumns() []table.Column[*timeline.Case] {
 			return math.NaN()
 		}
 	}
-	lost := func(name, head string, in table.Outputs, steps ...string) table.Column[line] {
-		return table.Text(name, func(c line) string { return lostStreams(c.Streams, steps) }).
+	lost := func(name, head string, in document.Outputs, steps ...string) document.Column[line] {
+		return document.Text(name, func(c line) string { return lostStreams(c.Streams, steps) }).
 			For(in, head, func(c line) string { return lostStreams(c.Streams, steps) })
 	}
-	return []table.Column[line]{
-		table.Text("case", func(c line) string { return c.Name }).
+	return []document.Column[line]{
+		document.Text("case", func(c line) string { return c.Name }).
 			For(always, "", func(c line) string { return c.Title }),
-		table.Count("clients", func(c line) int { return c.Streams.Clients }),
-		table.Count("open", func(c line) int { return c.Streams.Opened }).
+		document.Count("clients", func(c line) int { return c.Streams.Clients }),
+		document.Count("open", func(c line) int { return c.Streams.Opened }).
 			For(detailed, "open", func(c line) string { return strconv.Itoa(c.Streams.Opened) }),
 		figure("stream_kb", "a stream", " KB", func(s *timeline.Streams) float64 { return s.PerStream() / 1e3 }),
 		figure("event_us", "an event", " µs", func(s *timeline.Streams) float64 { return float64(s.PerEvent()) / 1e3 }),
@@ -131,16 +131,6 @@ func streamsVerdict(tables []streamTable) string {
 		sentences = append(sentences, fmt.Sprintf("%s lost %d of %d streams.", title, lost[title], opened[title]))
 	}
 	return strings.Join(sentences, " ")
-}
-
-// writeStreams writes the tables of streams.
-func (a *Report) writeStreams(d *table.Document, out table.Outputs) {
-	for _, t := range a.streamTables() {
-		d.Heading("%s", t.Title)
-		heads, cells := table.Shown(out, streamColumns(), slices.Values(t.cases))
-		d.Table(1, heads, cells)
-	}
-	d.Paragraph(streamsNote)
 }
 
 // streamsNote explains the columns.

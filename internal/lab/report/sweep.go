@@ -8,7 +8,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 	loadreport "github.com/tarehq/tare/load/report"
 )
@@ -105,15 +104,6 @@ func (s *sweep) Failures() (all []string) {
 		}
 	}
 	return all
-}
-
-// writeSweepResults writes the results of the sweeps.
-func (a *Report) writeSweepResults(d *table.Document) {
-	for _, s := range a.SweepResults() {
-		d.Heading("%s (with %s, %s of %v)", s.Title(), s.OtherConditions(), sample.BlocksText(s.Blocks), s.Measure)
-		d.Table(2, s.Heads(), s.Lines())
-		d.Items(s.Failures())
-	}
 }
 
 // Plot draws the CPU time of a request along the axis.

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/stat"
 )
 
@@ -24,14 +24,14 @@ func (a *Report) writePairs(w io.Writer) error {
 			lines = append(lines, line{t.Condition, &t.Pairs[i]})
 		}
 	}
-	return table.WriteCSV(w, slices.Concat(
+	return document.WriteCSV(w, slices.Concat(
 		leading(a, func(l line) sample.Condition { return l.Condition },
-			table.Text("what", func(l line) string { return l.What }),
-			table.Text("of", func(l line) string { return l.Of.Name }),
-			table.Text("than", func(l line) string { return l.Than.Name })),
-		table.Interval("extra_us", func(l line) stat.Interval { return l.ExtraUs }),
-		table.Interval("ratio", func(l line) stat.Interval { return l.Ratio }),
-		[]table.Column[line]{table.Text("finding", func(l line) string { return l.Finding.String() })},
-		table.Interval("application_ratio", func(l line) stat.Interval { return l.AppRatio }),
+			document.Text("what", func(l line) string { return l.What }),
+			document.Text("of", func(l line) string { return l.Of.Name }),
+			document.Text("than", func(l line) string { return l.Than.Name })),
+		document.Interval("extra_us", func(l line) stat.Interval { return l.ExtraUs }),
+		document.Interval("ratio", func(l line) stat.Interval { return l.Ratio }),
+		[]document.Column[line]{document.Text("finding", func(l line) string { return l.Finding.String() })},
+		document.Interval("application_ratio", func(l line) stat.Interval { return l.AppRatio }),
 	), slices.Values(lines))
 }

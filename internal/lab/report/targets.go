@@ -8,23 +8,23 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/stat"
 )
 
 const targetsFile = "targets.csv"
 
 // targetColumns returns the columns of the table of targets.
-func (a *Report) targetColumns() []table.Column[analyze.TargetResult] {
+func (a *Report) targetColumns() []document.Column[analyze.TargetResult] {
 	type result = analyze.TargetResult
-	text := func(name, head string, of func(result) string) table.Column[result] {
-		return table.Text(name, of).For(always, head, of)
+	text := func(name, head string, of func(result) string) document.Column[result] {
+		return document.Text(name, of).For(always, head, of)
 	}
-	figure := func(name, head string, of func(result) float64) table.Column[result] {
-		return table.Figure(name, of).For(always, head, func(r result) string { return figureText(&r, of(r)) })
+	figure := func(name, head string, of func(result) float64) document.Column[result] {
+		return document.Figure(name, of).For(always, head, func(r result) string { return figureText(&r, of(r)) })
 	}
-	value := table.Interval("value", func(r result) stat.Interval { return r.Value })
+	value := document.Interval("value", func(r result) stat.Interval { return r.Value })
 	value[0] = value[0].For(always, "ratio", func(r result) string {
 		if r.Reference == "" || len(r.Rows) > 0 {
 			return ""
@@ -37,17 +37,17 @@ func (a *Report) targetColumns() []table.Column[analyze.TargetResult] {
 		}
 		return valueText(&r, r.Value.Lo) + "–" + valueText(&r, r.Value.Hi)
 	})
-	return slices.Concat([]table.Column[result]{
+	return slices.Concat([]document.Column[result]{
 		text("row", "row", func(r result) string { return r.Row }),
 		text("metric", "of", metricOf),
 		text("contender", "contender", func(r result) string { return r.Contender }),
 		figure("figure", "", func(r result) float64 { return r.Of }),
 		text("reference", "than", func(r result) string { return r.Reference }),
 		figure("reference_figure", "", func(r result) float64 { return r.Than }),
-	}, value, []table.Column[result]{
+	}, value, []document.Column[result]{
 		text("required", "required", func(r result) string { return r.Require.String() }),
 		text("aim", "aim", func(r result) string { return r.Aim.String() }),
-		table.Count("starts", func(r result) int { return r.Starts }),
+		document.Count("starts", func(r result) int { return r.Starts }),
 		text("standing", "", standingText),
 	})
 }
@@ -108,17 +108,21 @@ func metricText(m sample.Metric, v float64) string {
 
 // writeTargets writes the targets as CSV.
 func (a *Report) writeTargets(w io.Writer) error {
-	return table.WriteCSV(w, a.targetColumns(), slices.Values(a.Targets))
+	return document.WriteCSV(w, a.targetColumns(), slices.Values(a.Targets))
 }
 
-// targetTable writes the targets for a reader.
-func (a *Report) targetTable(d *table.Document) {
-	if len(a.Targets) == 0 {
-		return
+// targetTable returns the targets for a reader.
+func (a *Report) targetTable() *document.Table {
+	t := document.Rows(3, a.targetColumns(), a.Targets, nil)
+	for i := range t.Heads {
+		t.Heads[i].Class = "narrowed"
 	}
-	const left = 3
-	heads, lines := table.Shown(table.Terminal, a.targetColumns(), slices.Values(a.Targets))
-	d.Table(left, heads, lines)
+	return t
+}
+
+// targetsNote explains the table.
+func targetsNote() string {
+	return fmt.Sprintf("Figures are medians of the starts. A ratio compares each slice of the contender with the reference's slice of the same round; latencies, memory and counts are compared start by start. A target is met if the whole %s interval is within the limit, and missed if it is beyond.", confidence())
 }
 
 // targetsVerdict returns how many required targets are met, and which are not.

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/explain"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // CounterSentence describes the outcome of a counter-experiment, as it continues the sentence of
@@ -64,16 +64,18 @@ func (a *Report) Sentences(t *Table, w *analyze.Why) (sentences []string) {
 	return sentences
 }
 
-// writeWhy writes the causes.
-func (a *Report) writeWhy(d *table.Document, t *Table) {
+// addWhy adds the causes.
+func (a *Report) addWhy(d *document.Document, t *Table, isFirst bool) {
 	if len(t.Why) == 0 {
 		return
 	}
-	d.Heading("Causes of the differences from %s:", t.Row(sample.Control).Title)
-	items := make([]string, len(t.Why))
+	var causes [][2]string
 	for i := range t.Why {
-		w := &t.Why[i]
-		items[i] = w.Title + ": " + strings.Join(a.Sentences(t, w), " ")
+		causes = append(causes, [2]string{t.Why[i].Title, strings.Join(a.Sentences(t, &t.Why[i]), " ")})
 	}
-	d.Items(items)
+	d.Add(document.Heading{Level: 3, Text: fmt.Sprintf("Causes of the differences from %s:", t.Row(sample.Control).Title)},
+		document.Terms{Class: "why", Pairs: causes})
+	if isFirst {
+		d.Add(document.Note("A rule found each cause in counted figures. Its share of the difference is an estimate, unless a counter-experiment is reported."))
+	}
 }

@@ -1,4 +1,4 @@
-package benchmark_test
+package lab_test
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
@@ -30,20 +29,21 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
-		experiment, err := benchmark.ReadExperiment(filepath.Join(root, "experiments", name))
+		experiment, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
 		if err != nil {
 			t.Fatal(err)
 		}
 		benchmarks := make(map[string]bool)
 		var once []string // a row of each benchmark
-		for _, row := range experiment.Targets {
+		for _, row := range experiment.Quick.Scenarios {
 			if !benchmarks[row.Benchmark] {
 				benchmarks[row.Benchmark], once = true, append(once, row.Name)
 			}
 		}
-		run, _, err := benchmark.Weigh(context.Background(), lab.Options{
-			Root: root, Experiment: name, Only: once, Out: t.TempDir(), Adjust: func(trials *lab.Trials) {
-				*trials = lab.Trials{Blocks: 1, Measure: yamlfile.Duration(time.Millisecond)}
+		run, _, err := lab.Weigh(context.Background(), lab.Options{
+			Root: root, Experiment: name, Scenarios: once, Out: t.TempDir(), Adjust: func(trials *lab.Trials) {
+				trials.SetBlocks(1)
+				trials.Measure = yamlfile.Duration(time.Millisecond)
 			},
 		})
 		if err != nil {
@@ -87,9 +87,9 @@ func count(t *testing.T, files []string, what string) (n int) {
 	return n
 }
 
-// project makes a folder with an experiment of its own. The benchmarks of engine one succeed, some
+// benchmarkProject makes a folder with an experiment of its own. The benchmarks of engine one succeed, some
 // of two fail, and three does not compile.
-func project(t *testing.T, experiment string) string {
+func benchmarkProject(t *testing.T, experiment string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -138,21 +138,23 @@ engines:
   - {name: one, title: One, package: ./one, prefix: One}
   - {name: two, title: Two, package: ./two, prefix: Two}
   - {name: three, title: Three, package: ./three, prefix: Three}
-quick: {blocks: 3, benchtime: 1ns}
-full: {blocks: 6, benchtime: 1ns}
-targets:
-  - {name: A, benchmark: A, gomaxprocs: 1, targets: &t [{contender: two, metric: ns/op, reference: one}, {contender: three, metric: ns/op}]}
-  - {name: B, benchmark: B, gomaxprocs: 2, targets: *t}
-  - {name: C, benchmark: C, targets: *t}
-  - {name: D, benchmark: D, gomaxprocs: 1, targets: *t}
+quick:
+  blocks: 3
+  measure: 1ns
+  scenarios: &rows
+    - {name: A, benchmark: A, gomaxprocs: 1, targets: &t [{contender: two, metric: ns/op, reference: one}, {contender: three, metric: ns/op}]}
+    - {name: B, benchmark: B, gomaxprocs: 2, targets: *t}
+    - {name: C, benchmark: C, targets: *t}
+    - {name: D, benchmark: D, gomaxprocs: 1, targets: *t}
+full: {blocks: 6, measure: 1ns, scenarios: *rows}
 `
 
 // A failed benchmark is reported, tried twice, and does not affect the others.
 func TestFailuresAreIsolated(t *testing.T) {
 	testkit.Long(t, "it runs benchmarks")
-	root := project(t, small)
+	root := benchmarkProject(t, small)
 	var messages []string
-	run, dir, err := benchmark.Weigh(context.Background(), lab.Options{
+	run, dir, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "x", Logf: func(format string, _ ...any) { messages = append(messages, format) },
 	})
 	if err != nil {
@@ -196,7 +198,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 
 func TestInterruptEndsRunningBenchmark(t *testing.T) {
 	testkit.Long(t, "it runs benchmarks")
-	root := project(t, small)
+	root := benchmarkProject(t, small)
 	pidFile := filepath.Join(root, "pid")
 	t.Setenv("TARE_TEST_PID", pidFile)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -209,7 +211,7 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	run, _, err := benchmark.Weigh(ctx, lab.Options{Root: root, Experiment: "x", Only: []string{"two", "D"}})
+	run, _, err := lab.Weigh(ctx, lab.Options{Root: root, Experiment: "x", Only: []string{"two"}, Scenarios: []string{"D"}})
 	if !errors.Is(err, context.Canceled) || run == nil || run.Complete() {
 		t.Errorf("got %v, want the run until then and %v", err, context.Canceled)
 	}
@@ -228,11 +230,11 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 
 func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 	testkit.Long(t, "it runs benchmarks")
-	root := project(t, small)
+	root := benchmarkProject(t, small)
 	var orders [3][]string
 	for i, seed := range []uint64{7, 7, 8} {
-		run, _, err := benchmark.Weigh(context.Background(), lab.Options{
-			Root: root, Experiment: "x", Only: []string{"A", "B", "C"}, Seed: seed,
+		run, _, err := lab.Weigh(context.Background(), lab.Options{
+			Root: root, Experiment: "x", Scenarios: []string{"A", "B", "C"}, Seed: seed,
 			Out: filepath.Join(root, strconv.Itoa(i)), Adjust: func(trials *lab.Trials) { trials.Blocks = 1 },
 		})
 		if err != nil {
@@ -249,25 +251,25 @@ func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 	}
 }
 
-func TestMalformedExperimentsAreRejected(t *testing.T) {
+func TestMalformedProgramsAreRejected(t *testing.T) {
 	for name, test := range map[string]struct{ old, new, want string }{
 		"no title":        {"title: t\n", "", "title is missing"},
 		"no module":       {"module: .\n", "", "module is missing"},
 		"unknown key":     {"source: s", "sauce: s", "experiment.yaml:4:"},
-		"unknown control": {"control: one", "control: four", `experiment.yaml:6: control: want the name of an engine, got "four"`},
+		"unknown control": {"control: one", "control: four", `engines: want names of engines as control and in targets, got "four"`},
 		"engine twice":    {"name: two", "name: one", `engines: duplicate "one"`},
-		"row twice":       {"name: D", "name: A", `targets: duplicate row "A"`},
+		"row twice":       {"name: D", "name: A", `scenarios: duplicate "A"`},
 		"no package":      {"package: ./two, ", "", "experiment.yaml:9: engines: want name, title and package"},
-		"no blocks":       {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
-		"no time":         {"benchtime: 1ns", "benchtime: 0s", "benchtime: want a time"},
-		"much time":       {"benchtime: 1ns", "benchtime: 2562047h", "benchtime: want at most 1h"},
+		"no blocks":       {"blocks: 3", "blocks: 0", "blocks: want 1 to"},
+		"no time":         {"measure: 1ns", "measure: 0s", "measure: want at least"},
+		"much time":       {"measure: 1ns", "measure: 2562047h", "measure: want at most 1h"},
 		"a generator":     {"package: ./two", "package: ./two, needs: wrk", "needs: load generators also need server"},
 	} {
 		text := strings.Replace(small, test.old, test.new, 1)
 		if text == small {
 			t.Fatalf("%s changes nothing", name)
 		}
-		_, err := benchmark.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
+		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", name, err, test.want)
 		}
@@ -275,10 +277,10 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 			t.Errorf("%s: %T", name, err)
 		}
 	}
-	root := project(t, small)
-	if _, err := benchmark.Prepare(context.Background(),
-		lab.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
-		err.Error() != `only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
+	root := benchmarkProject(t, small)
+	if _, err := lab.Prepare(context.Background(),
+		lab.Options{Root: root, Experiment: "x", Scenarios: []string{"E"}}); err == nil ||
+		err.Error() != `scenarios: "E" is not in x; want "A", "B", "C", "D"` {
 		t.Errorf("an unknown row: %v", err)
 	}
 }
@@ -290,12 +292,14 @@ control: one
 engines:
   - {name: one, title: One, package: ./one, prefix: One}
   - {name: parts, title: Parts, package: ./parts, part: mine}
-quick: {blocks: 6, benchtime: 1ns}
-full: {blocks: 6, benchtime: 1ns}
-targets:
+quick: &trials
+  blocks: 6
+  measure: 1ns
+  scenarios:
   - {name: row-1, benchmark: A, gomaxprocs: 1, once: true, blocks: 7, targets: [
       {contender: parts, metric: laps/op, reference: one, require: <= 3}, {contender: parts, metric: laps/op, require: <= 1}]}
   - {name: row-2, benchmark: A, gomaxprocs: 2, targets: [{contender: parts, metric: laps/op, reference: one, aim: <= 1}]}
+full: *trials
 counts:
   - {name: all, rows: "row-*", contender: parts, metric: laps/op, reference: one, within: 3, require: ">= 2"}
 `
@@ -303,7 +307,7 @@ counts:
 // Targets of benchmarks are compared like those of servers.
 func TestTargetsOfBenchmarks(t *testing.T) {
 	testkit.Long(t, "it runs benchmarks")
-	root := project(t, targeted)
+	root := benchmarkProject(t, targeted)
 	for name, text := range map[string]string{
 		"one": "package a\n\nimport \"testing\"\n\nfunc BenchmarkOneA(b *testing.B) { b.ReportMetric(1, \"laps/op\") }\n",
 		"parts": "package a\n\nimport \"testing\"\n\nfunc BenchmarkA(b *testing.B) {\n" +
@@ -313,7 +317,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 		file := filepath.Join(root, name, "a_test.go")
 		testkit.WriteFile(t, file, text)
 	}
-	run, _, err := benchmark.Weigh(t.Context(), lab.Options{Root: root, Experiment: "x"})
+	run, _, err := lab.Weigh(t.Context(), lab.Options{Root: root, Experiment: "x"})
 	if err != nil || !run.Complete() {
 		t.Fatal(run, err)
 	}
@@ -328,31 +332,30 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	run, _, err = benchmark.Weigh(t.Context(), lab.Options{
-		Root: root, Experiment: "x", Only: []string{"row-2"}, Out: filepath.Join(root, "out"),
+	run, _, err = lab.Weigh(t.Context(), lab.Options{
+		Root: root, Experiment: "x", Scenarios: []string{"row-2"}, Out: filepath.Join(root, "out"),
 	})
 	if err != nil || len(run.Targets) != 1 { // a count of other rows is left out
 		t.Errorf("%+v, %v", run.Targets, err)
 	}
 }
 
-func TestMalformedTargetsAreRejected(t *testing.T) {
+func TestMalformedTargetsOfProgramsAreRejected(t *testing.T) {
 	for old, test := range map[string]struct{ new, want string }{
-		"benchmark: A, ":    {"", "targets: want name, targets, and benchmark or run"},
+		"benchmark: A, ":    {"", "with benchmark or run to each of kind benchmarks"},
 		"gomaxprocs: 1":     {"gomaxprocs: 9999", "gomaxprocs: want 0 to 1024, got 9999"},
-		"reference: one":    {"reference: six", `want names of engines, got "parts" and "six"`},
+		"reference: one":    {"reference: six", `want names of engines as control and in targets, got "six"`},
 		"metric: laps/op, ": {"", "metric is missing"},
-		"within: 3":         {"within: 0", "counts: want name, rows, a pattern, and within"},
-		"name: all, ":       {"", "counts: want name, rows, a pattern, and within"},
-		"row-*":             {"other-*", "counts: want name, rows, a pattern, and within"},
+		"within: 3":         {"within: 0", "counts: want name, rows, a pattern, within"},
+		"name: all, ":       {"", "counts: want name, rows, a pattern, within"},
+		"row-*":             {"other-*", "counts: want name, rows, a pattern, within"},
 		"parts, metric: laps/op, reference: one, within": {"six, metric: laps/op, reference: one, within",
-			`counts: want names of engines, got "six" and "one"`},
-		"metric: laps/op, reference: one, within": {"reference: one, within", "counts: metric is missing"},
+			"counts: want name, rows, a pattern, within, a ratio above 0, and names of engines"},
 		"benchmark: A, gomaxprocs: 2": {"run: {one: x}",
-			"targets: benchmark requires module, and run requires server"},
+			"scenarios: benchmark requires module, and run requires server"},
 	} {
 		text := strings.Replace(targeted, old, test.new, 1)
-		_, err := benchmark.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
+		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", old, err, test.want)
 		}
@@ -360,14 +363,17 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 }
 
 // The rows of the project are benchmarks.
-func TestTargetsOfTheProjectAreBenchmarks(t *testing.T) {
+func TestProgramsOfTheProjectExist(t *testing.T) {
 	root := programs.Root(t)
-	all, err := lab.FindTargets(root, lab.Benchmarks, benchmark.ReadExperiment)
+	all, err := lab.FindTargets(root)
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}
 	for _, e := range all {
-		run, err := benchmark.Prepare(t.Context(), lab.Options{
+		if e.Kind != lab.Benchmarks {
+			continue
+		}
+		run, err := lab.Prepare(t.Context(), lab.Options{
 			Root: root, Experiment: "targets/" + e.Name, Tools: programs.Tools(t),
 		})
 		if err != nil {

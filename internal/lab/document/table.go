@@ -1,5 +1,6 @@
-// Package table writes tables. Columns are declared once, for people and for programs.
-package table
+// Package document holds a report as a tree of blocks, and writes it as text, Markdown or HTML.
+// Columns of tables are declared once, for people and, as CSV, for programs.
+package document
 
 import (
 	"encoding/csv"
@@ -86,36 +87,4 @@ func WriteCSV[T any](w io.Writer, columns []Column[T], lines iter.Seq[T]) error 
 	}
 	out.Flush()
 	return out.Error()
-}
-
-// In returns the columns of an output for people.
-func In[T any](out Outputs, columns []Column[T]) (shown []Column[T]) {
-	for _, c := range columns {
-		if c.In&out != 0 {
-			shown = append(shown, c)
-		}
-	}
-	return shown
-}
-
-// Heads returns the heads of columns.
-func Heads[T any](columns []Column[T]) []string {
-	heads := make([]string, len(columns))
-	for i := range columns {
-		heads[i] = columns[i].Head
-	}
-	return heads
-}
-
-// Shown returns the heads and the cells of an output for people.
-func Shown[T any](out Outputs, columns []Column[T], lines iter.Seq[T]) (heads []string, cells [][]string) {
-	columns = In(out, columns)
-	for line := range lines {
-		row := make([]string, len(columns))
-		for i := range columns {
-			row[i] = columns[i].Text(line)
-		}
-		cells = append(cells, row)
-	}
-	return Heads(columns), cells
 }

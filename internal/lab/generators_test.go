@@ -1,4 +1,4 @@
-package benchmark_test
+package lab_test
 
 import (
 	"os"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -21,14 +20,14 @@ func TestLoadGeneratorsAreCompared(t *testing.T) {
 	programs.Wrk(t)
 	root := programs.Root(t)
 	o := lab.Options{
-		Root: root, Experiment: "targets/generators", Only: []string{"generator-wrk-64", "generator-siege-64"},
+		Root: root, Experiment: "targets/generators", Scenarios: []string{"generator-wrk-64", "generator-siege-64"},
 		Out: t.TempDir(), Logf: t.Logf, Tools: programs.Tools(t),
 		Adjust: func(trials *lab.Trials) { trials.SetBlocks(1); trials.Measure = yamlfile.Duration(time.Second) },
 	}
 	if os.Getenv("TARE_SLOW") != "" {
-		o.Only = nil
+		o.Scenarios = nil
 	}
-	run, _, err := benchmark.Weigh(t.Context(), o)
+	run, _, err := lab.Weigh(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +61,7 @@ func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
 		{"errors", `"requests": *(\d+)`, `"requests"`, "requests failed: "},
 		{"none", `"timeout": *(\d+)`, "", "it made 0 requests: "},
 	} {
-		dir := project(t, strings.NewReplacer("REQUESTS", test.requests, "ERRORS", test.errors).Replace(loads))
+		dir := benchmarkProject(t, strings.NewReplacer("REQUESTS", test.requests, "ERRORS", test.errors).Replace(loads))
 		if err := os.Symlink(root+"/contenders", dir+"/contenders"); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +72,7 @@ func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		run, _, err := benchmark.Weigh(t.Context(),
+		run, _, err := lab.Weigh(t.Context(),
 			lab.Options{Root: dir, Experiment: "x", Tools: programs.Tools(t)})
 		if err != nil || len(run.Records) != 1 || !strings.Contains(run.Records[0].Failure, test.want) {
 			t.Errorf("%s: %+v, %v", test.name, run, err)
@@ -84,15 +83,15 @@ func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
 func TestMalformedLoadsAreRejected(t *testing.T) {
 	valid := strings.NewReplacer("REQUESTS", `(\d+)`, "ERRORS", "x").Replace(loads)
 	for old, test := range map[string]struct{ new, want string }{
-		"run: {tare": {"run: {wrk", `targets: run: want names of engines, got "wrk"`},
+		"run: {tare": {"run: {wrk", `scenarios: run: want names of engines, got "wrk"`},
 		`run: {tare: "load {url} -t 1 -c 1 -d {seconds}s --json"}`: {"benchmark: A",
-			"targets: benchmark requires module, and run requires server"},
+			"scenarios: benchmark requires module, and run requires server"},
 		"needs: tare": {"needs: curl", "engines: want name, title, and needs, one of"},
 		`(\d+)`:       {`\d+`, "requests: want a pattern with one group"},
 		"'x'":         {"'('", "errors: "},
 	} {
 		text := strings.Replace(valid, old, test.new, 1)
-		_, err := benchmark.ReadExperiment(project(t, text) + "/experiments/x")
+		_, err := lab.ReadExperiment(benchmarkProject(t, text) + "/experiments/x")
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: got %v, want %s", old, err, test.want)
 		}
@@ -105,10 +104,12 @@ server: nginx-files
 control: tare
 engines:
   - {name: tare, title: tare, needs: tare, requests: 'REQUESTS', errors: 'ERRORS'}
-quick: {blocks: 1, benchtime: 1s}
-full: {blocks: 1, benchtime: 1s}
-targets:
+quick: &trials
+  blocks: 1
+  measure: 1s
+  scenarios:
   - {name: row, gomaxprocs: 1, run: {tare: "load {url} -t 1 -c 1 -d {seconds}s --json"}, targets: [
       {contender: tare, metric: requests/cpu-s, require: ">= 1"}]}
+full: *trials
 nginx: nginx.conf
 `

@@ -1,0 +1,316 @@
+package document
+
+import (
+	"cmp"
+	"fmt"
+	"html"
+	"strings"
+
+	"github.com/tarehq/tare/internal/page"
+)
+
+// Document is a report as a tree of blocks. Its text is for a terminal, or Markdown; Page is HTML.
+type Document struct {
+	Title    string // of Markdown and of the page, with the Question below it
+	Question string
+	Blocks   []Block
+}
+
+// Block is a part of a document.
+type Block interface {
+	text(w *writer)
+	html(w *writer)
+}
+
+// Add adds blocks.
+func (d *Document) Add(blocks ...Block) { d.Blocks = append(d.Blocks, blocks...) }
+
+// Form is how a text is written.
+type Form struct {
+	Out      Outputs
+	Markdown bool
+	Width    int // of a line of prose; 0 is 100 characters
+}
+
+// width is the width of a line of prose on a terminal.
+const width = 100
+
+// writer writes blocks in one form.
+type writer struct {
+	Form
+	strings.Builder
+}
+
+func (w *writer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
+
+// Text returns the document as text.
+func (d *Document) Text(f Form) string {
+	f.Width = cmp.Or(f.Width, width)
+	w := &writer{Form: f}
+	if f.Markdown {
+		w.printf("# %s\n\n%s\n\n", d.Title, d.Question)
+	}
+	for _, b := range d.Blocks {
+		b.text(w)
+	}
+	return w.String()
+}
+
+// Page returns the document as one HTML file without external resources. Styles are added to those
+// of all pages.
+func (d *Document) Page(styles string) string {
+	w := &writer{Form: Form{Out: Page}}
+	w.printf(`<h1>%s</h1>
+<p class="question">%s</p>
+`, html.EscapeString(d.Title), html.EscapeString(d.Question))
+	for _, b := range d.Blocks {
+		b.html(w)
+	}
+	return page.Framed(d.Title, styles, w.String())
+}
+
+// tag writes an element whose content is HTML on a line.
+func (w *writer) tag(name, class, content string) {
+	w.WriteString(element(name, class, content) + "\n")
+}
+
+// element returns an element whose content is HTML.
+func element(name, class, content string) string {
+	return "<" + name + attribute(class) + ">" + content + "</" + name + ">"
+}
+
+// attribute returns the attribute of a class, or "".
+func attribute(class string) string {
+	if class == "" {
+		return ""
+	}
+	return fmt.Sprintf(" class=%q", class)
+}
+
+// escaped returns a text as HTML, whose line breaks stay.
+func escaped(text string) string {
+	return strings.ReplaceAll(html.EscapeString(text), "\n", "<br>")
+}
+
+// Only restricts blocks to some outputs.
+type Only struct {
+	In     Outputs
+	Blocks []Block
+}
+
+func (o Only) text(w *writer) {
+	if o.In&w.Out != 0 {
+		for _, b := range o.Blocks {
+			b.text(w)
+		}
+	}
+}
+
+func (o Only) html(w *writer) {
+	if o.In&Page != 0 {
+		for _, b := range o.Blocks {
+			b.html(w)
+		}
+	}
+}
+
+// Heading is a line above other blocks.
+type Heading struct {
+	Level int // from 2
+	Text  string
+	ID    string // of links on the page; may be ""
+	Link  string // of the page; may be ""
+}
+
+func (h Heading) text(w *writer) {
+	if w.Markdown {
+		w.WriteString(strings.Repeat("#", h.Level) + " ")
+	}
+	w.WriteString(h.Text + "\n\n")
+}
+
+func (h Heading) html(w *writer) {
+	id, text := "", html.EscapeString(h.Text)
+	if h.ID != "" {
+		id = fmt.Sprintf(" id=%q", h.ID)
+	}
+	if h.Link != "" {
+		text = fmt.Sprintf(`<a href="%s">%s</a>`, html.EscapeString(h.Link), text)
+	}
+	w.printf("<h%d%s>%s</h%d>\n", h.Level, id, text, h.Level)
+}
+
+// Paragraph is prose; "" is nothing.
+type Paragraph struct{ Class, Text string }
+
+// Note returns a paragraph that explains others.
+func Note(text string) Paragraph { return Paragraph{"note", text} }
+
+func (p Paragraph) text(w *writer) {
+	if p.Text != "" {
+		w.WriteString(wrap(p.Text, w.Width) + "\n\n")
+	}
+}
+
+func (p Paragraph) html(w *writer) {
+	if p.Text != "" {
+		w.tag("p", p.Class, html.EscapeString(p.Text))
+	}
+}
+
+// Lines are problems, each as it is in a text. None is nothing.
+type Lines []string
+
+func (l Lines) text(w *writer) {
+	for _, line := range l {
+		w.WriteString(line + "\n")
+	}
+	if len(l) > 0 {
+		w.WriteByte('\n')
+	}
+}
+
+func (l Lines) html(w *writer) { Warnings(l).html(w) }
+
+// Items is a list. An empty one is nothing.
+type Items struct {
+	Class string
+	Texts []string
+}
+
+// Warnings returns a list of warnings.
+func Warnings(texts []string) Items { return Items{"warnings", texts} }
+
+func (i Items) text(w *writer) {
+	first, next := "  ", "    "
+	if w.Markdown {
+		first, next = "- ", "  "
+	}
+	for _, text := range i.Texts {
+		indent := first
+		for line := range strings.Lines(text) {
+			w.WriteString(indent + strings.ReplaceAll(wrap(line, w.Width-len(next)), "\n", "\n"+next) + "\n")
+			indent = next
+		}
+	}
+	if len(i.Texts) > 0 {
+		w.WriteByte('\n')
+	}
+}
+
+func (i Items) html(w *writer) {
+	if len(i.Texts) > 0 {
+		all := ""
+		for _, text := range i.Texts {
+			all += "<li>" + html.EscapeString(text) + "</li>"
+		}
+		w.tag("div", i.Class, "<ul>"+all+"</ul>")
+	}
+}
+
+// Terms is a list of names with descriptions. Those without a description are left out. Codes
+// are names of files or settings.
+type Terms struct {
+	Class string
+	Codes bool
+	Pairs [][2]string
+}
+
+func (t Terms) text(w *writer) {
+	var all []string
+	for _, p := range t.Pairs {
+		if p[1] != "" {
+			all = append(all, p[0]+": "+p[1])
+		}
+	}
+	Items{Texts: all}.text(w)
+}
+
+func (t Terms) html(w *writer) {
+	all := ""
+	for _, p := range t.Pairs {
+		name := html.EscapeString(p[0])
+		if t.Codes {
+			name = "<code>" + name + "</code>"
+		}
+		if p[1] != "" {
+			all += "<dt>" + name + "</dt><dd>" + html.EscapeString(p[1]) + "</dd>\n"
+		}
+	}
+	w.tag("dl", t.Class, all)
+}
+
+// Chart is a drawing. Its text is Said, a list.
+type Chart struct {
+	Drawing *page.Drawing
+	Caption string
+	Said    []string
+}
+
+func (c Chart) text(w *writer) { Items{Texts: c.Said}.text(w) }
+
+func (c Chart) html(w *writer) {
+	caption := ""
+	if c.Caption != "" {
+		caption = "<figcaption>" + html.EscapeString(c.Caption) + "</figcaption>"
+	}
+	w.tag("figure", "", string(c.Drawing.HTML())+caption)
+}
+
+// Details are blocks that a reader of the page can hide.
+type Details struct {
+	Class, Summary string
+	Open           bool
+	Blocks         []Block
+}
+
+func (d Details) text(w *writer) { Only{w.Out, d.Blocks}.text(w) }
+
+func (d Details) html(w *writer) {
+	open := ""
+	if d.Open {
+		open = " open"
+	}
+	w.printf("<details%s%s><summary>%s</summary>\n", attribute(d.Class), open, html.EscapeString(d.Summary))
+	Only{Page, d.Blocks}.html(w)
+	w.WriteString("</details>\n")
+}
+
+// Links is a list of links to headings of the page, as pairs of ID and text.
+type Links [][2]string
+
+func (Links) text(*writer) {}
+
+func (l Links) html(w *writer) {
+	all := ""
+	for _, link := range l {
+		all += fmt.Sprintf("<li><a href=\"#%s\">%s</a></li>", link[0], html.EscapeString(link[1]))
+	}
+	if all != "" {
+		w.WriteString(`<nav class="contents" aria-label="On this page"><ol>` + all + "</ol></nav>\n")
+	}
+}
+
+// Wrap breaks a text into lines of prose.
+func Wrap(text string) string { return wrap(text, width) }
+
+// wrap breaks a text into lines of at most width characters.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case column == 0:
+		case column+1+n > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
