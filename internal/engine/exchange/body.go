@@ -186,8 +186,8 @@ func (b *Body) readLength(p []byte) (int, error) {
 	if int64(len(p)) > b.Remaining {
 		p = p[:b.Remaining]
 	}
-	n := copy(p, c.In[c.Next:c.End])
-	c.Next += n
+	n := copy(p, c.Input())
+	c.Consume(n)
 	var err error
 	if n == 0 {
 		b.BoundRead()
@@ -240,7 +240,7 @@ func (b *Body) BoundRead() {
 	defer b.Exchange.ctx.mu.Unlock()
 	switch {
 	case b.Draining:
-		c.ReadDeadline = UnknownDeadline() // the handler may have set another
+		c.ForgetReadDeadline() // the handler may have set another
 		c.SetReadDeadline(deadline)
 	case b.flags.Has(bodyInterrupted):
 		c.SetReadDeadline(PastTime())
@@ -338,9 +338,9 @@ func (b *Body) hasArrived(whole bool) bool {
 	case b.Mode != ByLength:
 		return c.Source.HasArrived(b, whole)
 	case whole:
-		return !b.expectsContinue && b.Remaining <= int64(c.End-c.Next)
+		return !b.expectsContinue && b.Remaining <= int64(len(c.Input()))
 	}
-	return b.Remaining > 0 && c.Next < c.End
+	return b.Remaining > 0 && len(c.Input()) > 0
 }
 
 // HasWhole implements connection.RequestBody.
@@ -450,7 +450,7 @@ func (b *Body) resume(c *Conn) {
 	b.flags.clear(bodyInterrupted)
 	if b.interrupted {
 		b.interrupted, b.deadlineSet = false, false
-		c.ReadDeadline = UnknownDeadline()
+		c.ForgetReadDeadline()
 	}
 	if IsTimeout(b.Err) {
 		b.Err = nil
@@ -467,7 +467,7 @@ func (b *Body) resume(c *Conn) {
 func (b *Body) end(c *Conn) {
 	b.stopWatch(c)
 	if b.interrupted {
-		c.ReadDeadline = UnknownDeadline()
+		c.ForgetReadDeadline()
 	}
 }
 

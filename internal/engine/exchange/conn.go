@@ -32,14 +32,14 @@ type Conn struct {
 	Connection Connection
 	Transport  Transport // the Connection, or the stream
 
-	// Read state. In[Next:End] has been received and not yet consumed.
-	InBuffer     []byte // the input buffer; In is part of it unless a head was large or has waited
-	In           []byte
-	Next, End    int
+	// Read state; see input.go.
+	inBuffer     []byte
+	in           []byte
+	next, end    int
 	HasPartial   bool      // a head has begun of which no bytes need lie in the input
 	ChunkFraming int64     // bytes of a body ByChunks that have been read and are not data
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
-	ReadDeadline time.Time // as last set; zero for none
+	readDeadline time.Time // as last set; zero for none
 
 	// Write state. Out holds the bytes that have been produced and not yet written.
 	Out           []byte
@@ -68,9 +68,9 @@ func NewConn(p *Config, inSize int) *Conn { return newConn(p, make([]byte, inSiz
 
 func newConn(p *Config, in []byte) *Conn {
 	template := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	c := &Conn{Config: p, InBuffer: in, HoldSize: holdSize, Template: template,
+	c := &Conn{Config: p, inBuffer: in, HoldSize: holdSize, Template: template,
 		linger: defaultLinger()}
-	c.In = c.InBuffer
+	c.in = c.inBuffer
 	return c
 }
 
@@ -89,22 +89,20 @@ func (c *Conn) setCodec(codec Codec) { c.Codec, c.Source, c.Sink = codec, codec,
 
 // Reset prepares c for another connection. It reports false if c has no input buffer for one.
 func (c *Conn) Reset() (isReusable bool) {
-	c.In, c.Next, c.End = c.InBuffer, 0, 0
-	poison.Fill(c.In)
+	c.in, c.next, c.end = c.inBuffer, 0, 0
+	poison.Fill(c.in)
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
-	c.WriteErr, c.RequestStart, c.EndsOutput, c.Lingers = nil, time.Time{}, false, false
+	c.WriteErr, c.EndsOutput, c.Lingers = nil, false, false
+	c.RequestStart, c.readDeadline = time.Time{}, time.Time{}
 	c.linger, c.HasPartial = defaultLinger(), false
 	c.Connection, c.Transport = nil, nil
 	if c.Codec != nil {
 		c.Codec.Reset()
 	}
 	c.Trim()
-	return c.InBuffer != nil
+	return c.inBuffer != nil
 }
-
-// HasBegun reports whether a part of a head has arrived.
-func (c *Conn) HasBegun() bool { return c.Next < c.End || c.HasPartial }
 
 // leastPartial is the smallest buffer for a head that arrives in pieces.
 const leastPartial = 256
@@ -112,13 +110,13 @@ const leastPartial = 256
 // Shrink returns a Conn that continues the head of which c has received a part. It may be c. The
 // memory that a waiting connection holds is in proportion to what its client has sent.
 func (c *Conn) Shrink() *Conn {
-	head := c.In[c.Next:c.End]
-	if c.InBuffer == nil {
-		c.Next, c.End = 0, copy(c.In, head)
+	head := c.Input()
+	if c.inBuffer == nil {
+		c.next, c.end = 0, copy(c.in, head)
 		return c
 	}
 	s := NewConn(c.Config, max(leastPartial, 2*len(head)))
-	s.End, s.InBuffer = copy(s.In, head), nil
+	s.end, s.inBuffer = copy(s.in, head), nil
 	s.Attach(c.Connection, c.Template.RemoteAddr)
 	codec := s.Codec
 	s.setCodec(c.Codec)
@@ -131,13 +129,13 @@ func (c *Conn) Shrink() *Conn {
 // another Conn, which it returns unless c has no input buffer. All output was sent, and no handler
 // has seen the buffers.
 func (c *Conn) ReleaseBuffers() *Conn {
-	poison.Fill(c.In)
+	poison.Fill(c.in)
 	var other *Conn
-	if c.InBuffer != nil {
-		other = newConn(c.Config, c.InBuffer)
+	if c.inBuffer != nil {
+		other = newConn(c.Config, c.inBuffer)
 		other.Batches, other.Out, other.heldBody = c.Batches, c.Out[:0], c.heldBody[:0]
 	}
-	c.InBuffer, c.In, c.Next, c.End = nil, nil, 0, 0
+	c.inBuffer, c.in, c.next, c.end = nil, nil, 0, 0
 	c.Out, c.heldBody = nil, nil
 	return other
 }
@@ -248,48 +246,8 @@ func (c *Conn) AbortExchange(err any) {
 	sent := x.Response.abandon()
 	x.Body.end(c)
 	c.HandlerRequest = nil
-	if sent && (x.Body.hasRemainder() || c.Next < c.End) {
+	if sent && (x.Body.hasRemainder() || len(c.Input()) > 0) {
 		c.Lingers = c.halfClose() // else a reset may discard what was sent
-	}
-}
-
-// Fill receives more input and appends it to what has not been consumed.
-func (c *Conn) Fill() error {
-	n, err := c.Connection.Read(c.Room())
-	c.End += n
-	if n > 0 {
-		return nil
-	}
-	if err == nil {
-		err = io.ErrNoProgress
-	}
-	return err
-}
-
-// Room returns the part of the input buffer that follows the input, of at least a byte. If there is
-// none, it moves what was not consumed to the front of the buffer, or into a buffer twice as large.
-func (c *Conn) Room() []byte {
-	switch {
-	case c.Next == c.End:
-		c.Next, c.End = 0, 0
-	case c.End == len(c.In):
-		room := c.In
-		if c.Next == 0 {
-			room = make([]byte, 2*len(c.In))
-		}
-		c.Next, c.End, c.In = 0, copy(room, c.In[c.Next:c.End]), room
-	}
-	return c.In[c.End:]
-}
-
-// UnknownDeadline returns a ReadDeadline that equals no other, so that the next deadline is always
-// set.
-func UnknownDeadline() time.Time { return time.Unix(0, 1) }
-
-func (c *Conn) SetReadDeadline(t time.Time) {
-	if !t.Equal(c.ReadDeadline) {
-		c.ReadDeadline = t
-		_ = c.Transport.SetReadDeadline(t) // if this fails, the next read fails, too
 	}
 }
 
@@ -358,11 +316,3 @@ func (c *Conn) SetSendTimeout(d time.Duration) {
 
 // CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
 func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }
-
-// Trim drops the buffer that a large response has grown. A connection that waits holds no more
-// memory than one that was never busy.
-func (c *Conn) Trim() {
-	if cap(c.Out) > keptOut {
-		c.Out = nil
-	}
-}

@@ -37,7 +37,7 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 	c.Transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
 	c.Config.ReportRequest(RefusedHead{
 		Local: c.Transport.LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
-		In: c.In[c.Next:c.End],
+		In: c.Input(),
 	}, status, sent)
 }
 

@@ -77,7 +77,7 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 			}
 			return 0, h.readTrailer(b)
 		}
-		if c.Next == c.End {
+		if len(c.Input()) == 0 {
 			if total > 0 {
 				return total, nil
 			}
@@ -85,12 +85,12 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 				return 0, err
 			}
 		}
-		in := c.In[c.Next:c.End]
+		in := c.Input()
 		if room := len(p) - total; len(in) > room { // so that all data of one call fits p
 			in = in[:room]
 		}
 		data, n, err := h.chunks.Next(in)
-		c.Next += n
+		c.Consume(n)
 		c.ChunkFraming += int64(n - len(data))
 		if err != nil {
 			return total, err
@@ -102,7 +102,7 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 
 func (h *codec) HasArrived(b *exchange.Body, whole bool) bool {
 	c := b.Exchange.Conn()
-	chunks, in := h.chunks, c.In[c.Next:c.End]
+	chunks, in := h.chunks, c.Input()
 	for !chunks.Done() {
 		if len(in) == 0 {
 			return false
@@ -124,14 +124,14 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 	r := c.HandlerRequest
 	var t http1.Trailer
 	for {
-		in := c.In[c.Next:c.End]
+		in := c.Input()
 		complete, err := t.Parse(in, c.Config.TrailerLimits())
 		if err != nil {
 			return err
 		}
 		if complete {
 			r.Trailer = t.AddTo(r.Trailer, in, textproto.CanonicalMIMEHeaderKey)
-			c.Next += t.Size
+			c.Consume(t.Size)
 			c.ChunkFraming += int64(t.Size)
 			return io.EOF
 		}

@@ -69,7 +69,7 @@ func (c *Conn) borrow() {
 		remote = a.String()
 	}
 	to.Attach(c, remote)
-	to.Template.TLS, to.ReadDeadline = nil, time.Time{}
+	to.Template.TLS = nil
 	c.conn = to
 }
 
@@ -190,8 +190,7 @@ func (c *Conn) Hijack() (net.Conn, error) {
 // returns nil if the connection is over.
 func (c *Conn) readRequest(first bool) *exchange.Exchange {
 	for {
-		if c.conn.Next == c.conn.End {
-			c.conn.Next, c.conn.End, c.conn.In = 0, 0, c.conn.InBuffer
+		if len(c.conn.Input()) == 0 {
 			c.conn.Trim()
 			if !c.awaitInput(first) {
 				return nil
@@ -269,9 +268,7 @@ func (c *Conn) awaitInput(first bool) bool {
 	}
 	// Setting a deadline costs more than reading the clock. A deadline that is at most an
 	// eighth of the timeout too early is kept, and corrected if it expires.
-	if slack := deadline.Sub(c.conn.ReadDeadline); slack < 0 || slack > timeout/8 {
-		c.conn.SetReadDeadline(deadline)
-	}
+	c.conn.ExtendReadDeadline(deadline, timeout/8)
 	for {
 		err := c.conn.Fill()
 		if err == nil {

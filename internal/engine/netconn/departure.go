@@ -28,8 +28,7 @@ func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 	w := &departureWatch{stopped: make(chan struct{})}
 	c.watch = w
 	// ReadTimeout and a handler's deadline limit reading the request, which is complete.
-	_ = c.NetConn.SetReadDeadline(time.Time{})
-	c.conn.ReadDeadline = time.Time{}
+	c.conn.ResetReadDeadline()
 	room, nc := c.conn.Room(), c.NetConn
 	go func() {
 		defer close(w.stopped)
@@ -75,7 +74,6 @@ func (c *Conn) StopWatch() {
 	}
 	c.watch = nil
 	w.stop(c.NetConn)
-	c.conn.End += w.received
-	_ = c.NetConn.SetReadDeadline(time.Time{})
-	c.conn.ReadDeadline = time.Time{}
+	c.conn.Received(w.received)
+	c.conn.ResetReadDeadline()
 }

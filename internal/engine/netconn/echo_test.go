@@ -23,7 +23,7 @@ type echo struct{ line []byte }
 func (e *echo) Reset() { e.line = nil }
 
 func (e *echo) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
-	line, _, isComplete := bytes.Cut(c.In[c.Next:c.End], []byte("\n"))
+	line, _, isComplete := bytes.Cut(c.Input(), []byte("\n"))
 	switch {
 	case len(line) > c.Config.Limits.Bytes:
 		c.Refuse(http.StatusRequestHeaderFieldsTooLarge, "line too long")
@@ -31,7 +31,7 @@ func (e *echo) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	case !isComplete:
 		return nil, true
 	}
-	c.Next += len(line) + 1
+	c.Consume(len(line) + 1)
 	e.line = bytes.Clone(line)
 	x = &exchange.Exchange{}
 	x.Prepare(c.Transport, c.Template)

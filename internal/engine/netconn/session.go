@@ -17,17 +17,18 @@ import (
 // and fail if a Read returns more.
 func (c *Conn) hasPreface() bool {
 	c.conn.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
-	in := c.conn.In
 	for {
-		whole, partly := h2.BeginsPreface(in[c.conn.Next:c.conn.End])
+		room := c.conn.Room()
+		in := c.conn.Input()
+		whole, partly := h2.BeginsPreface(in)
 		if !partly {
 			return whole
 		}
 		if _, isSocket := c.NetConn.(syscall.Conn); !isSocket {
-			c.conn.In = in[:c.conn.Next+h2.PrefaceSize]
+			room = room[:h2.PrefaceSize-len(in)]
 		}
-		err := c.conn.Fill()
-		if c.conn.In = in; err != nil {
+		n, _ := c.NetConn.Read(room)
+		if c.conn.Received(n); n == 0 {
 			return false
 		}
 	}
@@ -83,8 +84,8 @@ type http2Carrier struct {
 // serve reads to the connection's end.
 func (h *http2Carrier) serve() {
 	c, s := h.conn, h.session
-	received := c.conn.In[c.conn.Next:c.conn.End]
-	c.conn.Next, c.conn.End = 0, 0
+	received := c.conn.Input()
+	c.conn.Consume(len(received))
 	for {
 		isOpen := s.Receive(received)
 		if h.Update(); isOpen {
@@ -93,11 +94,12 @@ func (h *http2Carrier) serve() {
 			}
 		}
 		s.Flush()
-		n, ok := h.read(c.conn.InBuffer)
+		room := c.conn.Room()
+		n, ok := h.read(room)
 		if !ok {
 			return
 		}
-		received = c.conn.InBuffer[:n]
+		received = room[:n]
 	}
 }
 

@@ -51,10 +51,10 @@ func (r *runner) MayBlock() { r.giveUpLead() }
 // with it, or must be closed because the settings allow nothing else.
 func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 	c := k.conn
-	if !c.Config.ServesH2C || !k.state.has(flagNew) || c.Next == c.End {
+	if !c.Config.ServesH2C || !k.state.has(flagNew) || len(c.Input()) == 0 {
 		return outcomeServed, false
 	}
-	whole, partly := h2.BeginsPreface(c.In[c.Next:c.End])
+	whole, partly := h2.BeginsPreface(c.Input())
 	switch {
 	case whole:
 		return outcomeHTTP2, true
@@ -68,7 +68,7 @@ func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 // what has arrived.
 func (r *runner) beginSession(k *shardConn) *shardSession {
 	c, h := k.conn, newShardSession(k, nil)
-	h.session.Receive(c.In[c.Next:c.End])
+	h.session.Receive(c.Input())
 	k.giveBack()
 	return h
 }
@@ -121,7 +121,7 @@ func (r *runner) receiveFrames(h *shardSession) error {
 	k := h.conn
 	c := k.config().borrowConn()
 	defer k.config().takeBack(c)
-	room := c.InBuffer
+	room := c.Room()
 	k.mayHaveInput = false
 	k.attachTLS()
 	for left := turnReads * len(room); left > 0; {

@@ -208,8 +208,8 @@ func (t *tlsLayer) endWatch(c *exchange.Conn) {
 	defer t.watching.Unlock()
 	if t.hasEarly {
 		t.hasEarly = false
-		c.In[c.End] = t.early
-		c.End++
+		c.Room()[0] = t.early
+		c.Received(1)
 	}
 }
 
