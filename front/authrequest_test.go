@@ -132,10 +132,7 @@ func TestInvalidAuthRequestIsRejected(t *testing.T) {
 		"variable $uri cannot be set":                 {URI: "/auth", Set: []conf.Set{{Name: "uri", Value: "x"}}},
 		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []conf.Set{{Name: "a", Value: "$nosuch"}}},
 	} {
-		if _, err := front.New(oneHost(conf.Location{Path: "/", Settings: &conf.Settings{AuthRequest: &a}}),
-			quiet()); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		rejectsSettings(t, conf.Settings{AuthRequest: &a}, want)
 	}
 	c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "[$a]"}},
 		Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{Set: []conf.Set{{Name: "a", Value: "x"}}}}})

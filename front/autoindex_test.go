@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
 
@@ -53,8 +52,5 @@ func TestListingCanBeParsed(t *testing.T) {
 
 // A format that does not exist is an error of the configuration.
 func TestListingFormatIsChecked(t *testing.T) {
-	c := oneHost(conf.Location{Path: "/", Settings: &conf.Settings{Files: conf.Files{ListingFormat: "yaml"}}})
-	if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), `autoindex_format: invalid format "yaml"`) {
-		t.Error(err)
-	}
+	rejectsSettings(t, conf.Settings{Files: conf.Files{ListingFormat: "yaml"}}, `autoindex_format: invalid format "yaml"`)
 }

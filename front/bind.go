@@ -166,7 +166,7 @@ func (b *boundHandler) buildHeader(x *exchange) http.Header {
 	}
 	to := make(http.Header, len(from)+len(h.fields))
 	if !h.dropsHeader {
-		copyRequestFields(to, from, h.sets, x.host.fields)
+		h.copyFields(to, from, x.host.fields)
 		if length := from["Content-Length"]; length != nil && b.proxy.body == nil && !b.proxy.from.NoBody {
 			to["Content-Length"] = length // handlers expect it
 		}

@@ -185,6 +185,8 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		switch r.URL.Path {
 		case "/a/302":
 			w.WriteHeader(302)
+		case "/a/401":
+			w.WriteHeader(401)
 		case "/a/404":
 			w.WriteHeader(404)
 		case "/a/flush":
@@ -201,7 +203,7 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 	c := oneHost(
 		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
 			CookiePaths: []conf.Replace{{From: "/a/", To: "/b/"}}},
-			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
+			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{401, 404}, Target: "/i/file.txt"}}}},
 		conf.Location{Path: "/i/", Internal: true, Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
@@ -212,6 +214,9 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		{"/a/200?X-Secret=x&X-A=y", "body", "X-Secret", "", 200}, {"/a/200?X-A=y", "body", "X-A", "y", 200},
 		{"/a/302?Location=http://app/z", "body", "Location", "http://front.test/z", 302},
 		{"/a/404?X-A=y", "i/file.txt", "X-A", "", 404}, {"/a/200?Set-Cookie=a=b;+Path=/a/x", "body", "X-A", "", 200},
+		{"/a/401?X-A=y", "i/file.txt", "X-A", "", 401},
+		{"/a/401?Www-Authenticate=Bearer", "i/file.txt", "Www-Authenticate", "Bearer", 401},
+		{"/a/404?Www-Authenticate=Bearer", "i/file.txt", "Www-Authenticate", "", 404},
 		{"/a/200?X-Accel-Redirect=/i/file.txt&X-A=y&Content-Type=x/y", "i/file.txt", "Content-Type", "x/y", 200},
 		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200},
 		{"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},

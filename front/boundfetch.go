@@ -15,7 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -23,44 +23,28 @@ import (
 // response may be stored after its client has gone. The head of the response is ready at the first
 // Flush, or at the end of the handler or of its buffer.
 
-// boundFetch is a request to a bound handler. It does not refer to the exchange.
-type boundFetch struct {
+// boundUpstream sends a request to a bound handler. It does not refer to the exchange.
+type boundUpstream struct {
 	handler  http.Handler
-	request  http.Request
+	received http.Request // the client's: the handler sees its connection
 	errorLog *errorLog
-}
-
-// prepareBound makes a request to the handler from the exchange.
-func (o *origin) prepareBound(opts *cache.OriginRequest) (*boundFetch, error) {
-	x := o.x
-	f := &boundFetch{handler: o.target.bound, request: *x.r, errorLog: x.errorLog()}
-	q, _ := o.spec(opts)
-	r := &f.request
-	r.Method, r.Host, r.RequestURI, r.Header, r.ContentLength = q.Method, q.Host, q.Target, maps.Clone(q.Header), 0
-	if q.Body != nil {
-		if r.ContentLength = q.Body.Length(); r.ContentLength >= 0 { // handlers expect the field
-			r.Header["Content-Length"] = []string{strconv.FormatInt(r.ContentLength, 10)}
-		}
-	}
-	var err error
-	if r.Body, err = q.Body.Open(); err != nil {
-		return nil, err
-	}
-	r.URL, err = url.ParseRequestURI(q.Target)
-	return f, err
 }
 
 // errBoundPanic stands for a response that never began, as if the upstream had closed its connection.
 var errBoundPanic = errors.New("the bound handler has panicked")
 
-// fetch calls the handler, and returns once the head of its response is ready.
-func (f *boundFetch) fetch(ctx context.Context) (*http.Response, error) {
+// Do implements sender. It calls the handler, and returns once the head of its response is ready.
+func (f *boundUpstream) Do(ctx context.Context, q *fetch.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &boundResponse{header: make(http.Header), method: f.request.Method, ready: make(chan struct{})}
+	r := f.received.WithContext(ctx)
+	if err := receiveBound(r, q); err != nil {
+		cancel()
+		return nil, err
+	}
+	w := &boundResponse{header: make(http.Header), method: r.Method, ready: make(chan struct{})}
 	w.buffer = bufio.NewWriterSize(boundOutput{w}, maxHeldBytes)
 	b := &w.body
 	b.changed.L, b.cancel, b.done, b.response = &b.mu, cancel, make(chan struct{}), w
-	r := f.request.WithContext(ctx)
 	go func() {
 		defer close(b.done)
 		defer cancel()
@@ -81,8 +65,23 @@ func (f *boundFetch) fetch(ctx context.Context) (*http.Response, error) {
 	return &resp, nil
 }
 
+// receiveBound makes r the request that the handler receives.
+func receiveBound(r *http.Request, q *fetch.Request) (err error) {
+	r.Method, r.Host, r.RequestURI, r.Header, r.ContentLength = q.Method, q.Host, q.Target, maps.Clone(q.Header), 0
+	if q.Body != nil {
+		if r.ContentLength = q.Body.Length(); r.ContentLength >= 0 { // handlers expect the field
+			r.Header["Content-Length"] = []string{strconv.FormatInt(r.ContentLength, 10)}
+		}
+	}
+	if r.Body, err = q.Body.Open(); err != nil {
+		return err
+	}
+	r.URL, err = url.ParseRequestURI(q.Target)
+	return err
+}
+
 // abort ends the response after a panic. As in net/http, http.ErrAbortHandler is not logged.
-func (f *boundFetch) abort(w *boundResponse, why any) {
+func (f *boundUpstream) abort(w *boundResponse, why any) {
 	if why != nil && why != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
 		f.errorLog.logf(levelError, "panic in a bound handler: %v\n%s", why, debug.Stack())
 	}

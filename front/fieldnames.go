@@ -63,11 +63,13 @@ func (x *exchange) requestField(name string) []string {
 
 // addUnusualFields adds parameters for fields with unusual names. They never replace another
 // field's.
-func (s *upstreamRequest) addUnusualFields(p *client.Params) {
+func (g *fastcgiRules) addUnusualFields(p *client.Params, header http.Header, fields fieldNames) {
+	if fields == (fieldNames{}) {
+		return
+	}
 	var names []string
-	header, fastcgi := s.request.Spec.Header, s.proxy.fastcgi
 	for name := range header {
-		if !http1.PlainName(name) && s.params.fields.allows(name) && fastcgi.passesField(name, header) {
+		if !http1.PlainName(name) && fields.allows(name) && g.passesField(name, header) {
 			names = append(names, name)
 		}
 	}
@@ -75,7 +77,7 @@ func (s *upstreamRequest) addUnusualFields(p *client.Params) {
 	added := make(map[string]bool)
 	for _, name := range names {
 		confused := confusedWith(name)
-		if confused != name && header[confused] != nil || fastcgi.setFields[confused] ||
+		if confused != name && header[confused] != nil || g.setFields[confused] ||
 			confused == "Proxy" || added[confused] {
 			continue
 		}

@@ -17,7 +17,6 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
-	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/pcre"
 )
 
@@ -84,10 +83,13 @@ func (c *compiler) healthCheck(p *proxy) error {
 
 // probe sends the requests of a HealthCheck, as the location does.
 type probe struct {
-	settings  fetch.Settings
+	upstream  fetch.Upstream
 	from      *conf.HealthCheck
 	group     conf.Upstream // of each server alone
-	spec      fetch.Spec
+	target    string
+	host      string
+	header    http.Header
+	reuses    bool // connections
 	tlsName   string
 	tls       *fetch.TLS // nil without TLS
 	transport *fetch.Transport
@@ -99,32 +101,32 @@ type probe struct {
 func (c *compiler) probe(p *proxy) (*probe, error) {
 	from := p.from.Check
 	b := &probe{
-		settings: p.settings, from: from, group: conf.Upstream{KeepaliveTimeout: from.KeepaliveTime},
-		spec: fetch.Spec{Method: http.MethodGet, Target: cmp.Or(from.URI, "/"), Host: p.target.name.host,
-			Header: make(http.Header), ReusesConn: from.KeepaliveTime != 0},
+		upstream: p.upstream, from: from, group: conf.Upstream{KeepaliveTimeout: from.KeepaliveTime},
+		target: cmp.Or(from.URI, "/"), host: p.target.name.host, header: make(http.Header),
+		reuses: from.KeepaliveTime != 0,
 	}
-	if b.settings.Next = (conf.NextUpstream{Off: true}); b.spec.ReusesConn {
+	if b.upstream.Next = (conf.NextUpstream{Off: true}); b.reuses {
 		b.group.Keepalive = 1
 	}
-	if target, err := url.ParseRequestURI(b.spec.Target); err != nil || target.IsAbs() {
-		return nil, fmt.Errorf("invalid uri %q", b.spec.Target)
+	if target, err := url.ParseRequestURI(b.target); err != nil || target.IsAbs() {
+		return nil, fmt.Errorf("invalid uri %q", b.target)
 	}
 	if h := p.header.host; h != nil && h.constant() && h.literal != "" {
-		b.spec.Host = h.literal
+		b.host = h.literal
 	}
 	for i := range p.header.fields {
 		if f := &p.header.fields[i]; f.value.constant() {
-			b.spec.Header.Add(f.name, f.value.literal)
+			b.header.Add(f.name, f.value.literal)
 		}
 	}
-	if b.spec.Header["User-Agent"] == nil {
-		b.spec.Header["User-Agent"] = nil // none
+	if b.header["User-Agent"] == nil {
+		b.header["User-Agent"] = nil // none
 	}
 	keepAlive := fetch.KeepAliveOf(&b.group)
 	b.transport = fetch.NewTransport(keepAlive)
 	if p.tls != nil {
-		b.tlsName = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.spec.Host))
-		b.tls = fetch.NewTLS(&p.from.TLS, keepAlive, b.settings.IsHTTP2)
+		b.tlsName = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host))
+		b.tls = fetch.NewTLS(&p.from.TLS, keepAlive, b.upstream.IsHTTP2)
 	}
 	var err error
 	if from.Match != nil {
@@ -135,7 +137,7 @@ func (c *compiler) probe(p *proxy) (*probe, error) {
 
 // key identifies requests that the same HealthCheck sends for another location.
 func (b *probe) key() string {
-	return fmt.Sprintf("%v %q %q %v %q", b.settings.IsHTTP2, b.spec.Host, b.spec.Header, b.tls != nil, b.tlsName)
+	return fmt.Sprintf("%v %q %q %v %q", b.upstream.IsHTTP2, b.host, b.header, b.tls != nil, b.tlsName)
 }
 
 // constantText returns a text without variables, or "".
@@ -155,16 +157,16 @@ func (b *probe) close() {
 
 // check checks the server at an address.
 func (b *probe) check(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, b.settings.ConnectTimeout+b.settings.ReadTimeout)
+	ctx, cancel := context.WithTimeout(ctx, b.upstream.ConnectTimeout+b.upstream.ReadTimeout)
 	defer cancel()
-	if b.settings.IsHTTP2 && !b.spec.ReusesConn {
+	if b.upstream.IsHTTP2 && !b.reuses {
 		defer b.close() // HTTP/2 keeps connections
 	}
-	q := fetch.Request{Settings: &b.settings, Caller: probeCaller{}, Spec: b.spec}
-	if err := b.choose(&q, addr); err != nil {
+	q := &fetch.Request{Method: http.MethodGet, Target: b.target, Host: b.host, Header: b.header, ReusesConn: b.reuses}
+	if err := b.choose(q, addr); err != nil {
 		return err
 	}
-	resp, err := q.Fetch(ctx)
+	resp, err := b.upstream.Do(ctx, q)
 	if err != nil {
 		return err
 	}
@@ -201,14 +203,6 @@ func (b *probe) choose(q *fetch.Request, addr string) (err error) {
 	}
 	return err
 }
-
-// probeCaller is the fetch.Caller of a probe, whose check reports errors.
-type probeCaller struct{}
-
-func (probeCaller) AddParams(*client.Params) {}
-func (probeCaller) Interim(int, http.Header) {}
-func (probeCaller) Responded(int, time.Time) {}
-func (probeCaller) Failed(string, error)     {}
 
 // healthMatch is a HealthMatch, compiled.
 type healthMatch struct {

@@ -112,6 +112,24 @@ func oneHost(locations ...conf.Location) conf.Config {
 	return conf.Config{Hosts: []conf.Host{{Locations: locations}}}
 }
 
+// rejects fails unless a Config is an error that contains a text.
+func rejects(t testing.TB, c conf.Config, want string) {
+	t.Helper()
+	h, err := front.New(c, quiet())
+	if err == nil {
+		_ = h.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want an error with %q", err, want)
+	}
+}
+
+// rejectsSettings is rejects for the settings of a location.
+func rejectsSettings(t testing.TB, s conf.Settings, want string) {
+	t.Helper()
+	rejects(t, oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: &s}), want)
+}
+
 // app returns a location / with the bound handler "app".
 func app(s conf.Settings) conf.Location {
 	return conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: &s}

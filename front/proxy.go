@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"slices"
 
@@ -49,7 +48,7 @@ type proxy struct {
 	maxBuffered int64        // bytes of a response in memory
 	maxSpooled  int64        // bytes of a response in a file
 
-	settings fetch.Settings
+	upstream fetch.Upstream
 }
 
 // proxyKey is all that the Proxies of locations differ in.
@@ -77,7 +76,7 @@ func (c *compiler) newProxy(l *conf.Location) (content, error) {
 	p := &proxy{
 		from: from, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
 		maxSpooled: cmp.Or(from.MaxSpool, defaultMaxSpooled),
-		settings: fetch.Settings{
+		upstream: fetch.Upstream{
 			ConnectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout),
 			SendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
 			ReadTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
@@ -165,7 +164,7 @@ func (p *proxy) compileNext() error {
 			return fmt.Errorf("next: unsupported status %d: want 403, 404, 429, 500, 502, 503 or 504", s)
 		}
 	}
-	p.settings.Next = n
+	p.upstream.Next = n
 	return nil
 }
 
@@ -195,7 +194,7 @@ func (x *exchange) closeProxyState() {
 // recycleProxyState returns the proxyState to the free list, if nothing else can refer to it. After
 // a failed write the server still may: see abortOnError.
 func (x *exchange) recycleProxyState() {
-	if p := x.proxy; p != nil && x.isComplete && p.firstRequest.request.IsReusable() {
+	if p := x.proxy; p != nil && x.isComplete && p.firstRequest.request.Reset() {
 		x.proxy = nil
 		x.plan.state.releaseProxyState(p)
 	}
@@ -213,15 +212,10 @@ func (s *state) acquireProxyState() *proxyState {
 // releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
 // it is never reused.
 func (s *state) releaseProxyState(p *proxyState) {
-	memory, raw := p.clientMemory, p.raw.spare()
-	params, spare := p.firstRequest.params.list, p.firstRequest.request.Spare()
-	if memory != nil {
-		memory.Reset()
-	}
-	clear(params)
+	memory, raw, params := p.clientMemory, p.raw.spare(), p.firstRequest.params
+	params.Clear()
 	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
-		p.raw, p.firstRequest.params.list = raw, params[:0]
-		p.firstRequest.request.Use(spare)
+		p.raw, p.firstRequest.params = raw, params
 		s.proxyStates.Put(p)
 	}
 }
@@ -275,20 +269,12 @@ func (p *proxy) serve(x *exchange) outcome {
 
 // fetch sends an upstream request without a cache.
 func (p *proxy) fetch(x *exchange, target destination) (*http.Response, *upstreamRequest, error) {
-	s := p.newRequest(x, target, nil, nil)
-	if x.regexTimedOut {
-		return nil, nil, errRegexTimeout()
-	}
-	if s.fault != nil {
-		return nil, nil, s.fault
-	}
+	s := p.newRequest(x, target, nil)
 	ctx := x.r.Context()
 	if p.from.IgnoreAbort {
 		ctx = context.WithoutCancel(ctx)
 	}
-	s.exchange = x
-	resp, err := s.request.Fetch(ctx)
-	s.exchange = nil
+	resp, err := s.do(ctx)
 	return resp, s, err
 }
 
@@ -303,73 +289,17 @@ func (s *upstreamRequest) bindClient(x *exchange, header http.Header) {
 	}
 }
 
-// origin makes the upstream requests of an exchange for a cache.
-type origin struct {
-	proxy  *proxy
-	x      *exchange
-	target destination
-	last   *upstreamRequest // whose response the client waits for; nil without one
-	whole  *fetch.Spec      // of a request for a whole response; nil before it is needed
-	params fastcgiParams    // of whole
-}
-
-// spec returns what a request sends. That of a request for a whole response is built once: the
-// cache also compares it with Vary.
-func (o *origin) spec(opts *cache.OriginRequest) (q fetch.Spec, params fastcgiParams) {
-	if !opts.Whole || opts.Part {
-		o.proxy.buildRequest(o.x, &q, &params, o.target, opts)
-		return q, params
-	}
-	if o.whole == nil {
-		o.whole = new(fetch.Spec)
-		o.proxy.buildRequest(o.x, o.whole, &o.params, o.target,
-			&cache.OriginRequest{Method: opts.Method, Whole: true})
-	}
-	if q = *o.whole; opts.Etag != "" || opts.LastModified != "" {
-		q.Header = maps.Clone(q.Header)
-		opts.Apply(q.Header)
-	}
-	return q, o.params
-}
-
-// Prepare implements cache.Origin.
-func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
-	if o.target.bound != nil {
-		f, err := o.prepareBound(&opts)
-		if err == nil && o.x.regexTimedOut {
-			err = errRegexTimeout()
-		}
-		return f.fetch, err
-	}
-	s := o.proxy.newRequest(o.x, o.target, o, &opts)
-	if o.x.regexTimedOut {
-		return nil, errors.New("a regular expression exceeded its steps")
-	}
-	if s.fault != nil {
-		return nil, s.fault
-	}
-	if opts.Behind {
-		return s.request.Fetch, nil
-	}
-	return func(ctx context.Context) (*http.Response, error) {
-		s.exchange, o.last = o.x, s
-		defer func() { s.exchange = nil }()
-		return s.request.Fetch(ctx)
-	}, nil
-}
-
 // serveCached responds from the cache.
 func (p *proxy) serveCached(x *exchange, target destination, pc *proxyCache) outcome {
-	o := &origin{proxy: p, x: x, target: target}
-	a, err := pc.respond(x, o)
+	a, s, err := p.fetchCached(x, target, pc)
 	if err != nil {
 		return p.fail(x, err)
 	}
 	if a.Passed != nil {
 		a.Passed.Header = a.Passed.Header.Clone()
 		a.Mark(a.Passed.Header)
-		if o.last != nil {
-			o.last.bindClient(x, a.Passed.Header)
+		if s != nil {
+			s.bindClient(x, a.Passed.Header)
 		}
 	}
 	if x.isParted(a.Status) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -91,7 +92,12 @@ func (c *compiler) proxyCache(p *conf.Proxy) (pc *proxyCache, err error) {
 	}
 	policy := p.Cache.Policy
 	pc.maxRangeOffset = policy.MaxRangeOffset
-	policy.Ignore = append(policy.Ignore[:len(policy.Ignore):len(policy.Ignore)], cacheIgnored(p.Ignore)...)
+	policy.Ignore = slices.Clip(policy.Ignore)
+	for _, name := range p.Ignore {
+		if cache.IsIgnorable(name) {
+			policy.Ignore = append(policy.Ignore, name)
+		}
+	}
 	divert := redirectsRequest
 	if ignoresField(p.Ignore, "X-Accel-Redirect") {
 		divert = nil
@@ -146,47 +152,29 @@ func (c *compiler) noStoreTexts(pc *proxyCache, from []conf.Text) error {
 	return nil
 }
 
-// cacheIgnored returns those of a Proxy's Ignore that concern caches.
-func cacheIgnored(ignored []string) (names []string) {
-	for _, name := range ignored {
-		switch http.CanonicalHeaderKey(name) {
-		case "Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires":
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // redirectsRequest reports whether a response redirects the request internally. The result is for
 // the client that the upstream has seen, and for no other.
 func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
 
-// respond responds to an exchange from the cache or from origin.
-func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, error) {
-	q := cache.Query{
-		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.bodyNotInKey(x, origin.proxy),
-		Key: pc.key.eval(x, origin), Rules: pc.rules, Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
-			removesOwnFields(x.r.Header) || hidesFields(x, x.r.Header),
-		KeyedByAuthorization: pc.key.hasAuthorization,
-	}
-	if pc.noStoreResponse != nil {
-		q.Rejects = func(resp *http.Response) bool {
-			x.proxy.upstreamHeader = resp.Header
-			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
-		}
-	}
-	q.PassesRange = passesRange(pc.maxRangeOffset, x.r.Header)
-	if x.part != nil { // the key has its range
-		q.IsPart = x.part.isPart()
-	}
+// fetchCached returns the response to an exchange from the cache or from the upstream, and the last
+// request that the upstream has received, nil without one.
+func (p *proxy) fetchCached(x *exchange, target destination, pc *proxyCache) (*cache.Response, *upstreamRequest,
+	error) {
+	sent := &sentFields{proxy: p, x: x, usesFastCGI: p.fastcgi != nil && target.bound == nil}
+	q := pc.query(x, target, sent)
 	purges := anyTrue(pc.purge, x)
 	if x.regexTimedOut { // the key may be that of another request
-		return nil, errRegexTimeout()
+		return nil, nil, errRegexTimeout()
 	}
 	if purges {
-		return pc.purgeKey(q.Key)
+		a, err := pc.purgeKey(q.Key)
+		return a, nil, err
 	}
-	a, err := pc.cache.Respond(q, origin)
+	var s *upstreamRequest
+	a, miss, err := pc.cache.Find(q)
+	for err == nil && miss != nil {
+		a, miss, s, err = p.sendMiss(x, target, miss, sent)
+	}
 	if err == nil {
 		x.cacheState = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
@@ -195,9 +183,41 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 	pc.counts.add(x.cacheState)
 	if err == nil && x.regexTimedOut { // the response may be of another variant
 		a.Discard()
-		return nil, errRegexTimeout()
+		return nil, s, errRegexTimeout()
 	}
-	return a, err
+	return a, s, err
+}
+
+// query returns an exchange's request as the cache sees it.
+func (pc *proxyCache) query(x *exchange, target destination, sent *sentFields) cache.Query {
+	q := cache.Query{
+		Context: x.r.Context(), Method: x.method, Header: x.r.Header, Sent: sent,
+		HasBody: pc.key.bodyNotInKey(x, sent.proxy), Key: pc.key.eval(x, sent.proxy, target), Rules: pc.rules,
+		Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
+			removesOwnFields(x.r.Header) || hidesFields(x, x.r.Header),
+		KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.r.Header),
+	}
+	if pc.noStoreResponse != nil {
+		q.Rejects = func(resp *http.Response) bool {
+			x.proxy.upstreamHeader = resp.Header
+			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
+		}
+	}
+	if x.part != nil { // the key has its range
+		q.IsPart = x.part.isPart()
+	}
+	return q
+}
+
+// sendMiss sends the request that a cache needs.
+func (p *proxy) sendMiss(x *exchange, target destination, miss *cache.Miss, sent *sentFields) (*cache.Response,
+	*cache.Miss, *upstreamRequest, error) {
+	defer miss.Close()
+	opts := miss.Request()
+	s := p.newRequest(x, target, &opts)
+	sent.set(&s.request)
+	a, next, err := miss.Send(s.do)
+	return a, next, s, err
 }
 
 func errRegexTimeout() error {

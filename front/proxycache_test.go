@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -324,12 +323,6 @@ func TestInvalidCacheIsRejected(t *testing.T) {
 		}(), "missing cache key"},
 	} {
 		test.config.Hosts[0].Locations[0].Pos = "conf:7"
-		h, err := front.New(test.config, quiet())
-		if err == nil {
-			h.Close()
-		}
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("got %v, want %q", err, test.want)
-		}
+		rejects(t, test.config, test.want)
 	}
 }

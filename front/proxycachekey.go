@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -55,11 +54,11 @@ func (c *compiler) cacheKey(p *conf.Proxy) (key cacheKey, err error) {
 }
 
 // eval returns the key of a request.
-func (k *cacheKey) eval(x *exchange, o *origin) string {
+func (k *cacheKey) eval(x *exchange, p *proxy, target destination) string {
 	if !k.hasTarget {
 		return k.text.eval(x)
 	}
-	return k.text.eval(x) + o.proxy.uri.requestTarget(x, o.target.rest) + k.suffix.eval(x)
+	return k.text.eval(x) + p.uri.requestTarget(x, target.rest) + k.suffix.eval(x)
 }
 
 // bodyNotInKey reports whether the upstream receives a body of the client's that is not in the key.
@@ -133,13 +132,14 @@ func hidesFields(x *exchange, header http.Header) bool {
 	return false
 }
 
-// addConfused adds the values of fields with underscores to the fields that upstreams confuse them
+// withConfused adds the values of fields with underscores to the fields that upstreams confuse them
 // with. A Vary that names the latter covers both then. The values are marked with a NUL, which no
 // client can send.
-func (f fieldNames) addConfused(header http.Header) {
+func (f fieldNames) withConfused(header http.Header) http.Header {
 	if f == (fieldNames{}) {
-		return
+		return header
 	}
+	header = maps.Clone(header)
 	var names []string
 	for name := range header {
 		if !http1.PlainName(name) && f.allows(name) && confusedWith(name) != name {
@@ -155,23 +155,5 @@ func (f fieldNames) addConfused(header http.Header) {
 		}
 		header[plain] = all
 	}
-}
-
-// Sent implements cache.Origin: it returns the header and the host that the upstream would receive.
-func (o *origin) Sent() (http.Header, string) {
-	method := o.x.method
-	if method == http.MethodHead && !o.proxy.from.Cache.Policy.KeepHead {
-		method = http.MethodGet
-	}
-	q, params := o.spec(&cache.OriginRequest{Method: method, Whole: true})
-	if len(params.list) > 0 || o.x.host.fields != (fieldNames{}) {
-		q.Header = maps.Clone(q.Header)
-	}
-	o.x.host.fields.addConfused(q.Header)
-	for _, p := range params.list {
-		if strings.HasPrefix(p.name, "HTTP_") {
-			q.Header[fieldOfParam(p.name)] = []string{p.value}
-		}
-	}
-	return q.Header, q.Host
+	return header
 }

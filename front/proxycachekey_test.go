@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/fcgi"
 	"strings"
 	"testing"
 
@@ -51,15 +52,27 @@ func TestAccelRedirectIsNotStored(t *testing.T) {
 
 // Vary refers to the request that the upstream receives, not to the client's.
 func TestVaryRefersToUpstreamRequest(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range")
+	h := numberedHandler(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range, Te, Connection, Host")
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+"|"+r.Header.Get("X-Set")+"|"+r.Header.Get("X-Gone"))
 	})
-	for _, dir := range []string{"", t.TempDir()} {
-		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: dir})
-		c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"},
-			{Name: "X-Gone"}}
-		c.Hosts[0].Locations[0].Proxy.Cache.Key = "$uri"
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer l.Close()
+	go fcgi.Serve(l, h)
+	for _, kind := range []string{"memory", "disk", "fastcgi"} {
+		cache, p := conf.Cache{Name: "one"}, &conf.Proxy{To: conf.Text(serve(t, h)),
+			Header: []conf.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"}, {Name: "X-Gone"}}}
+		switch kind {
+		case "disk":
+			cache.Dir = t.TempDir()
+		case "fastcgi":
+			p = &conf.Proxy{To: conf.Text(l.Addr().String()), Protocol: kind, Params: []conf.Param{
+				{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
+				{Name: "HTTP_X_SET", Value: "$arg_set$cookie_set"}, {Name: "HTTP_X_GONE"}}}
+		}
+		c := cached(string(p.To), conf.ProxyCache{Key: "$uri"}, cache)
+		p.Cache, c.Hosts[0].Locations[0].Proxy = c.Hosts[0].Locations[0].Proxy.Cache, p
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, test := range []struct {
 			path, state, got string
@@ -77,7 +90,7 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 		} {
 			if got := a.get(test.path, test.fields...); got.header.Get("X-Cache") != test.state ||
 				got.header.Get("X-Got") != test.got {
-				t.Errorf("%s %q: %s %q, want %s %q", test.path, test.fields, got.header.Get("X-Cache"),
+				t.Errorf("%s: %s %q: %s %q, want %s %q", kind, test.path, test.fields, got.header.Get("X-Cache"),
 					got.header.Get("X-Got"), test.state, test.got)
 			}
 		}

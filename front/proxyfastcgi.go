@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -29,14 +28,6 @@ type paramRule struct {
 	value      text
 	ifNotEmpty bool
 }
-
-// fastcgiParams are the parameters of one request.
-type fastcgiParams struct {
-	list   []param
-	fields fieldNames // which of the client's fields become parameters
-}
-
-type param struct{ name, value string }
 
 // fastcgiRules compiles the settings for FastCGI.
 func (c *compiler) fastcgiRules(from *conf.Proxy) (*fastcgiRules, error) {
@@ -74,9 +65,7 @@ func (c *compiler) fastcgiRules(from *conf.Proxy) (*fastcgiRules, error) {
 }
 
 // buildParams makes the parameters of a request.
-func (g *fastcgiRules) buildParams(x *exchange, q *fetch.Spec, params *fastcgiParams,
-	opts *cache.OriginRequest) {
-	params.list = slices.Grow(params.list[:0], len(g.params))
+func (g *fastcgiRules) buildParams(x *exchange, q *fetch.Request, opts *cache.OriginRequest) {
 	for i := range g.params {
 		r := &g.params[i]
 		value := r.value.eval(x)
@@ -86,30 +75,78 @@ func (g *fastcgiRules) buildParams(x *exchange, q *fetch.Spec, params *fastcgiPa
 		if r.name == "CONTENT_LENGTH" && x.parent != nil && !x.hasReceived() {
 			value = "" // a subrequest does not send the client's body
 		}
-		if value != "" || !r.ifNotEmpty {
-			params.list = append(params.list, param{r.name, value})
+		r.addTo(q.Params, value)
+	}
+	if g.dropsHeader {
+		return
+	}
+	header := x.r.Header
+	for name, values := range header {
+		if g.passesField(name, header) && (opts == nil || !opts.Whole || !cache.IsConditional(name)) {
+			q.Params.AddField(name, values)
 		}
 	}
-	if !g.dropsHeader {
-		q.Header, q.Host, params.fields = x.r.Header, x.hostHeader, x.host.fields
-	}
-	if opts == nil {
-		return // the client reads the header, and only until the response
-	}
-	header := make(http.Header, len(q.Header))
-	for name, values := range q.Header {
-		if g.passesField(name, q.Header) {
-			header[name] = values
+	g.addUnusualFields(q.Params, header, x.host.fields)
+	g.addHost(x, q.Params)
+	if opts != nil {
+		added := make(http.Header)
+		opts.Apply(added)
+		for name, values := range added {
+			if !g.setFields[name] {
+				q.Params.AddField(name, values)
+			}
 		}
 	}
-	delete(header, "Connection") // set fields must not be removed by it
-	opts.Apply(header)
-	q.Header = header
+}
+
+// addTo adds the parameter with a value.
+func (r *paramRule) addTo(p *client.Params, value string) {
+	if value != "" || !r.ifNotEmpty {
+		p.Add(r.name, value)
+	}
+}
+
+func (g *fastcgiRules) addHost(x *exchange, p *client.Params) {
+	if x.hostHeader != "" && !g.setFields["Host"] {
+		p.Add("HTTP_HOST", x.hostHeader)
+	}
+}
+
+// field returns what the application receives of a field: the value of one parameter.
+func (g *fastcgiRules) field(x *exchange, name string) []string {
+	p, header := new(client.Params), x.r.Header
+	for i := range g.params {
+		if r := &g.params[i]; g.setFields[name] && r.isField(name) {
+			r.addTo(p, r.value.eval(x))
+		}
+	}
+	switch {
+	case g.dropsHeader:
+	case name == "Host":
+		g.addHost(x, p)
+	case g.passesField(name, header):
+		p.AddField(name, header[name])
+		g.addUnusualFields(p, header, x.host.fields)
+	}
+	return paramOf(p, name)
+}
+
+// isField reports whether the parameter stands for a field.
+func (r *paramRule) isField(name string) bool {
+	return strings.HasPrefix(r.name, "HTTP_") && fieldOfParam(r.name) == name
+}
+
+// paramOf returns the value of the parameter that stands for a field, nil without one.
+func paramOf(p *client.Params, field string) []string {
+	if value, ok := p.Lookup("HTTP_" + strings.ToUpper(strings.ReplaceAll(field, "-", "_"))); ok {
+		return []string{value}
+	}
+	return nil
 }
 
 // passesField reports whether the application receives a field of the client's header.
 func (g *fastcgiRules) passesField(name string, header http.Header) bool {
-	if g.setFields[name] || name == "Expect" || name == "Host" { // setParams adds the host
+	if g.setFields[name] || name == "Expect" || name == "Host" { // addHost adds it
 		return false
 	}
 	dropped := header["Connection"]
@@ -119,25 +156,6 @@ func (g *fastcgiRules) passesField(name string, header http.Header) bool {
 // fieldOfParam returns the field that a parameter named HTTP_ stands for.
 func fieldOfParam(param string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(strings.TrimPrefix(param, "HTTP_"), "_", "-"))
-}
-
-// AddParams implements fetch.Caller.
-func (s *upstreamRequest) AddParams(p *client.Params) {
-	q, g := &s.request.Spec, s.proxy.fastcgi
-	for _, param := range s.params.list {
-		p.Add(param.name, param.value)
-	}
-	for name, values := range q.Header {
-		if g.passesField(name, q.Header) {
-			p.AddField(name, values)
-		}
-	}
-	if s.params.fields != (fieldNames{}) {
-		s.addUnusualFields(p)
-	}
-	if q.Host != "" && !g.setFields["Host"] {
-		p.Add("HTTP_HOST", q.Host)
-	}
 }
 
 // fastcgiRules returns the rules of the exchange's location, or nil.

@@ -90,9 +90,7 @@ func (h *headerRules) set(name string, value text) error {
 func (h *headerRules) build(x *exchange, isHTTP2 bool) http.Header {
 	from := x.r.Header
 	header := make(http.Header, len(from)+len(h.fields))
-	if !h.dropsHeader {
-		copyRequestFields(header, from, h.sets, x.host.fields)
-	}
+	h.copyFields(header, from, x.host.fields)
 	h.addFields(x, header)
 	if isHTTP2 {
 		setHTTP2Fields(header, from)
@@ -117,14 +115,32 @@ func setHTTP2Fields(header, from http.Header) {
 func (h *headerRules) addFields(x *exchange, header http.Header) {
 	for i := range h.fields {
 		f := &h.fields[i]
-		value := f.value.eval(x)
-		if !f.value.constant() {
-			value = x.cleanFieldValue(f.name, value)
-		}
-		if value != "" {
-			header[f.name] = append(header[f.name], value)
+		if values := f.appendTo(x, header[f.name]); values != nil {
+			header[f.name] = values
 		}
 	}
+}
+
+// appendField appends the values that one field is set to.
+func (h *headerRules) appendField(x *exchange, values []string, name string) []string {
+	for i := range h.fields {
+		if f := &h.fields[i]; f.name == name {
+			values = f.appendTo(x, values)
+		}
+	}
+	return values
+}
+
+// appendTo appends the value of a field that is set.
+func (f *setField) appendTo(x *exchange, values []string) []string {
+	value := f.value.eval(x)
+	if !f.value.constant() {
+		value = x.cleanFieldValue(f.name, value)
+	}
+	if value == "" {
+		return values
+	}
+	return append(values, value)
 }
 
 // setConnection sets Connection and Upgrade. The protocol is switched only if both the Config and
@@ -156,19 +172,25 @@ func wantsUpgrade(r *http.Request) bool {
 		http1.HasToken(r.Header["Connection"], "upgrade") && !http1.HasToken(r.Header["Upgrade"], "h2c")
 }
 
-// copyRequestFields copies the client's fields, except those that are set, that concern only its
-// connection, or that others could be mistaken for.
-func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNames) {
-	dropped := from["Connection"]
+// copyFields copies the client's fields that pass.
+func (h *headerRules) copyFields(to, from http.Header, names fieldNames) {
 	for name, values := range from {
-		switch {
-		case sets[name], !names.allows(name), http1.ConcernsConnection(name):
-		case name == "Content-Length", name == "Expect":
-		case dropped != nil && http1.HasToken(dropped, name) && !describesClient(name):
-		default:
+		if h.passes(name, from, names) {
 			to[name] = values[:len(values):len(values)]
 		}
 	}
+}
+
+// passes reports whether a field of the client's passes: not those that are set, that concern only
+// its connection, or that others could be mistaken for.
+func (h *headerRules) passes(name string, from http.Header, names fieldNames) bool {
+	switch {
+	case h.dropsHeader, h.sets[name], !names.allows(name), http1.ConcernsConnection(name),
+		name == "Content-Length", name == "Expect":
+		return false
+	}
+	dropped := from["Connection"]
+	return dropped == nil || !http1.HasToken(dropped, name) || describesClient(name)
 }
 
 // describesClient reports whether proxies describe the client in a field. A client cannot have it

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Interim implements fetch.Caller: it forwards a 1xx response while the request waits for its final
+// Interim implements fetch.Observer: it forwards a 1xx response while the request waits for its final
 // response (RFC 9110, 15.2). It drops an upstream's 100, because the server has sent its own to a
 // client that waits for one.
 func (s *upstreamRequest) Interim(status int, h http.Header) {

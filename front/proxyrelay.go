@@ -11,12 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-const (
-	// streamSize is how much is read at a time of a response that is not buffered. Each client that
-	// reads slowly holds it: with the 32 KB of a fetch.Buffer 10,000 of them took twice the memory.
-	streamSize = 8 << 10
-)
-
 // relay sends a response that has a body.
 func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 	if body := fetch.CompleteBody(resp); body != nil {
@@ -147,18 +141,24 @@ func hasInput(from io.Reader) bool {
 
 // stream forwards a response without buffering.
 func (p *proxy) stream(x *exchange, resp *http.Response) {
-	b := make([]byte, streamSize) // not reused: a Write that has failed may still read it
 	control := http.NewResponseController(&x.w)
 	if resp.ContentLength != 0 && !hasInput(resp.Body) {
 		// both sides may stream, and the client may wait for the head before it sends more
 		_ = control.Flush()
 	}
-	for {
-		n, err := resp.Body.Read(b)
+	awaiter, _ := resp.Body.(connection.InputAwaiter)
+	for n := 0; ; {
+		if awaiter != nil && n < fetch.PieceSize/2 { // else more may have arrived
+			awaiter.AwaitInput()
+		}
+		b := x.plan.state.pieces.Get(fetch.PieceSize)
+		var err error
+		n, err = resp.Body.Read(b)
 		if n > 0 {
 			_, writeErr := x.w.Write(b[:n])
 			abortOnError(writeErr)
 		}
+		x.plan.state.pieces.Put(b)
 		if errors.Is(err, io.EOF) {
 			break
 		}

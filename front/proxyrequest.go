@@ -2,6 +2,7 @@ package front
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -13,21 +14,27 @@ import (
 	"github.com/tarehq/tare/internal/client"
 )
 
-// upstreamRequest is a fetch.Request of an exchange, and its Caller. Only exchange refers to the
-// exchange, so that a cache may continue the request after the exchange has ended.
+// upstreamRequest is a request of an exchange to an upstream, and its fetch.Observer. Only exchange
+// refers to the exchange, so that a cache may continue the request after the exchange has ended.
 type upstreamRequest struct {
 	request     fetch.Request
+	upstream    sender
 	proxy       *proxy
 	group       *group // nil if the servers' address comes from variables
-	params      fastcgiParams
+	params      client.Params
 	errorLog    *errorLog
 	requestLine [2]string // method and target, for the error log where exchange is nil
 	exchange    *exchange // set while the handler waits for the response, else nil
 	fault       error     // why it cannot be sent, or nil
 }
 
-// newRequest makes the upstream request of an exchange. Without a cache, o and opts are nil.
-func (p *proxy) newRequest(x *exchange, target destination, o *origin, opts *cache.OriginRequest) *upstreamRequest {
+// sender sends requests: a fetch.Upstream, or a bound handler.
+type sender interface {
+	Do(ctx context.Context, q *fetch.Request) (*http.Response, error)
+}
+
+// newRequest makes the upstream request of an exchange. opts are those of a cache, or nil.
+func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRequest) *upstreamRequest {
 	s := &x.proxy.firstRequest
 	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)
@@ -38,25 +45,39 @@ func (p *proxy) newRequest(x *exchange, target destination, o *origin, opts *cac
 		s.request.Memory = x.proxy.clientMemory
 	}
 	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
-	q := &s.request
-	q.Settings, q.Caller, q.Group = &p.settings, s, target.servers
-	if o == nil {
-		p.buildRequest(x, &q.Spec, &s.params, target, nil)
-	} else {
-		q.Spec, s.params = o.spec(opts)
-	}
-	q.Turn = target.turn(x)
-	if q.Attempts.IsKept = x.plan.needs&needsAttempts != 0; q.Attempts.IsKept {
-		x.proxy.attempts = append(x.proxy.attempts, &q.Attempts)
+	if opts == nil || !opts.Behind {
+		s.exchange = x
 	}
 	if opts != nil || p.fastcgi != nil {
 		s.requestLine = [2]string{x.clientRequest().Method, x.r.RequestURI}
 	}
-	p.limitRequest(x, q)
-	if target.usesTLS {
-		s.fault = p.chooseTLS(x, q)
+	q := &s.request
+	q.Params = &s.params
+	if p.buildRequest(x, q, target, opts); target.bound != nil {
+		s.upstream = &boundUpstream{handler: target.bound, received: *x.r, errorLog: s.errorLog}
+	} else {
+		s.upstream, q.Observer = &p.upstream, s
+		q.Group, q.Turn = target.servers, target.turn(x)
+		if q.Attempts.IsKept = x.plan.needs&needsAttempts != 0; q.Attempts.IsKept {
+			x.proxy.attempts = append(x.proxy.attempts, &q.Attempts)
+		}
+		if p.limitRequest(x, q); target.usesTLS {
+			s.fault = p.chooseTLS(x, q)
+		}
+	}
+	if x.regexTimedOut {
+		s.fault = errRegexTimeout()
 	}
 	return s
+}
+
+// do sends the request.
+func (s *upstreamRequest) do(ctx context.Context) (*http.Response, error) {
+	defer func() { s.exchange = nil }()
+	if s.fault != nil {
+		return nil, s.fault
+	}
+	return s.upstream.Do(ctx, &s.request)
 }
 
 // chooseTLS chooses the client for TLS. An error is that of a certificate whose files come from
@@ -74,8 +95,7 @@ func (p *proxy) chooseTLS(x *exchange, q *fetch.Request) (err error) {
 }
 
 // buildRequest makes the upstream request of an exchange.
-func (p *proxy) buildRequest(x *exchange, q *fetch.Spec, params *fastcgiParams, target destination,
-	opts *cache.OriginRequest) {
+func (p *proxy) buildRequest(x *exchange, q *fetch.Request, target destination, opts *cache.OriginRequest) {
 	q.Method, q.Target, q.Body = x.method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
 	if opts != nil && opts.Method != x.method {
 		q.Method = opts.Method // HEAD became GET, so that the response can be cached
@@ -84,26 +104,19 @@ func (p *proxy) buildRequest(x *exchange, q *fetch.Spec, params *fastcgiParams, 
 	}
 	q.IsRepeatable = p.isRepeatable(x.method, q)
 	if p.fastcgi != nil && target.bound == nil {
-		p.fastcgi.buildParams(x, q, params, opts)
+		p.fastcgi.buildParams(x, q, opts)
 		q.ReusesConn = p.from.KeepConn
 		return
 	}
-	if q.Host = x.proxy.target.host; p.fastcgi != nil {
-		q.Host = x.hostHeader
-	}
-	if p.header.host != nil {
-		if host := p.header.host.eval(x); host != "" {
-			q.Host = host
-		}
-	}
-	if opts == nil && !p.settings.IsHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
+	q.Host = p.hostFor(x)
+	if opts == nil && !p.upstream.IsHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
 		!p.header.changesHeader(x, x.r.Header) {
 		q.Header = x.r.Header // the client only reads it, and only until the response
 		q.ReusesConn = p.header.reusesConn(x)
 		return
 	}
-	q.Header = p.header.build(x, p.settings.IsHTTP2)
-	q.ReusesConn = !p.settings.IsHTTP2 && p.header.reusesConn(x)
+	q.Header = p.header.build(x, p.upstream.IsHTTP2)
+	q.ReusesConn = !p.upstream.IsHTTP2 && p.header.reusesConn(x)
 	if opts != nil {
 		slice := q.Header["Range"]
 		if opts.Apply(q.Header); opts.Part && p.header.sets["Range"] && slice != nil {
@@ -112,14 +125,27 @@ func (p *proxy) buildRequest(x *exchange, q *fetch.Spec, params *fastcgiParams, 
 	}
 }
 
+// hostFor returns the Host of requests by HTTP.
+func (p *proxy) hostFor(x *exchange) string {
+	if p.header.host != nil {
+		if host := p.header.host.eval(x); host != "" {
+			return host
+		}
+	}
+	if p.fastcgi != nil {
+		return x.hostHeader
+	}
+	return x.proxy.target.host
+}
+
 // isRepeatable reports whether a request may be sent again after a server has received some of it.
 // As in nginx a body that is streamed is sent once, and the client's method counts even if the
 // request has another one.
-func (p *proxy) isRepeatable(method string, q *fetch.Spec) bool {
+func (p *proxy) isRepeatable(method string, q *fetch.Request) bool {
 	if q.Body != nil && q.Body.IsStreamed() {
 		return false
 	}
-	return p.settings.Next.NonIdempotent || idempotent(method) && idempotent(q.Method)
+	return p.upstream.Next.NonIdempotent || idempotent(method) && idempotent(q.Method)
 }
 
 // idempotent reports whether a method is idempotent (RFC 9110, 9.2.2). nginx assumes this of all
@@ -134,7 +160,7 @@ func idempotent(method string) bool {
 	return false
 }
 
-// Responded implements fetch.Caller.
+// Responded implements fetch.Observer.
 func (s *upstreamRequest) Responded(status int, began time.Time) {
 	switch g := s.group; {
 	case g == nil || g.counts == nil:
@@ -145,7 +171,7 @@ func (s *upstreamRequest) Responded(status int, began time.Time) {
 	}
 }
 
-// Failed implements fetch.Caller: it logs the error.
+// Failed implements fetch.Observer: it logs the error.
 func (s *upstreamRequest) Failed(url string, err error) {
 	if x := s.exchange; x != nil {
 		x.upstreamURL = url

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -42,10 +43,7 @@ func (c *compiler) proxyResponse(p *proxy, l *conf.Location) error {
 func (c *compiler) responseRules(p *proxy, l *conf.Location) (err error) {
 	from, r := p.from, p.response
 	for _, name := range from.Ignore {
-		switch http.CanonicalHeaderKey(name) {
-		case "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Charset",
-			"Expires", "Cache-Control", "Set-Cookie", "Vary":
-		default:
+		if !cache.IsIgnorable(name) && !ignoresField(accelFields(), name) {
 			return fmt.Errorf("field %q cannot be ignored", name)
 		}
 	}
@@ -75,6 +73,11 @@ func ignoresField(names []string, field string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, field) })
 }
 
+// accelFields returns the fields by which an upstream directs a front.
+func accelFields() []string {
+	return []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering", "X-Accel-Charset"}
+}
+
 // fieldFate is what becomes of a field of an upstream's response. A field without one passes.
 type fieldFate uint8
 
@@ -88,8 +91,7 @@ const (
 // Server are not hidden.
 func (r *responseRules) setFates(from *conf.Proxy, bound bool) {
 	r.fates = make(map[string]fieldFate)
-	hidden := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering",
-		"X-Accel-Charset"}
+	hidden := accelFields()
 	if from.Protocol != "fastcgi" && !bound {
 		hidden = append(hidden, "Date", "Server", "X-Pad")
 	}

@@ -73,7 +73,7 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 
 // proxyTLS compiles ProxyTLS. The connections end with the plan.
 func (c *compiler) proxyTLS(p *proxy) (err error) {
-	p.tls = fetch.NewTLS(&p.from.TLS, p.target.keepAlive(), p.settings.IsHTTP2)
+	p.tls = fetch.NewTLS(&p.from.TLS, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.plan.releases = append(c.plan.releases, p.tls.Close)
 	for _, t := range []struct {
 		to   *text

@@ -29,8 +29,8 @@ func (p *proxy) tunnel(x *exchange, resp *http.Response) outcome {
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, resp.Header["Upgrade"]
 	delete(header, "Content-Length")
 	x.loc.filters.changeHeader(x, header, resp.StatusCode)
-	if x.w.switchBytes, err = writeSwitchingProtocols(nc, p.settings.SendTimeout, header); err == nil {
-		x.w.sent += t.Run(nc, rw.Reader) // else the client has gone
+	if x.w.switchBytes, err = writeSwitchingProtocols(nc, p.upstream.SendTimeout, header); err == nil {
+		x.w.sent += t.Run(nc, rw.Reader, &x.plan.state.pieces) // else the client has gone
 	}
 	return responded
 }

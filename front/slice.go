@@ -111,7 +111,7 @@ func (p *proxy) fetchPart(x *exchange, target destination) (upstreamPart, error)
 		return upstreamPart{}, err
 	}
 	if pc != nil {
-		a, err := pc.respond(x, &origin{proxy: p, x: x, target: target})
+		a, _, err := p.fetchCached(x, target, pc)
 		if err != nil {
 			return upstreamPart{}, err
 		}
@@ -270,11 +270,10 @@ func (b *slicedBody) forget() {
 	if pc == nil || err != nil {
 		return
 	}
-	o := &origin{proxy: b.proxy, x: x, target: b.target}
-	pc.cache.Purge(pc.key.eval(x, o))
+	pc.cache.Purge(pc.key.eval(x, b.proxy, b.target))
 	slice := *b.state
 	b.state.start = slice.of(firstByte(x.r.Header))
-	pc.cache.Purge(pc.key.eval(x, o))
+	pc.cache.Purge(pc.key.eval(x, b.proxy, b.target))
 	*b.state = slice
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/htpasswd"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // state is what outlives plans. An entry of a registry lives as long as a plan uses it.
@@ -24,8 +25,9 @@ type state struct {
 
 	logBuffers  accesslog.Buffers // for lines of logs
 	buffers     fetch.Buffers
-	exchanges   sync.Pool // of *exchange, all zero
-	proxyStates sync.Pool // of *proxyState, zeroed except for reusable memory
+	pieces      connection.Buffers // of fetch.PieceSize
+	exchanges   sync.Pool          // of *exchange, all zero
+	proxyStates sync.Pool          // of *proxyState, zeroed except for reusable memory
 	pending     fetch.Pending
 	compressing atomic.Int64 // responses, by gzip
 	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.

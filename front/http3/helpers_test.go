@@ -151,9 +151,3 @@ func (s *site) getFrom(c *http.Client, addr, path string) string {
 	}
 	return string(b)
 }
-
-// eventually waits until a condition holds.
-func (s *site) eventually(what string, holds func() bool) {
-	s.Helper()
-	testkit.WaitFor(s, what, holds)
-}

@@ -122,7 +122,7 @@ func TestRejectedRequestIsLoggedSoon(t *testing.T) {
 		s.send(q, getOf("/bad", "upper", "\x00"))
 		s.send(q, getOf("/good"))
 	}
-	s.eventually("81 lines", func() bool {
+	testkit.WaitFor(s, "81 lines", func() bool {
 		b, _ := os.ReadFile(filepath.Join(s.dir, "access.log"))
 		return strings.Count(string(b), "400 /bad\n") == 41 && strings.Count(string(b), "200 /good\n") == 40
 	})

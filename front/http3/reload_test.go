@@ -78,7 +78,7 @@ func TestReloadAppliesToTheNextRequest(t *testing.T) {
 		"ssl_verify_client optional; ssl_client_certificate DIR/cert.pem;", "server_name x.example;",
 	} {
 		s.reload(strings.Replace(next, "quic;", "quic; "+change, 1))
-		s.eventually("another connection", func() bool { s.get(c, "/"); return len(dialed.String()) >= n+2 })
+		testkit.WaitFor(s, "another connection", func() bool { s.get(c, "/"); return len(dialed.String()) >= n+2 })
 	}
 	if s.getFrom(other, s.otherAddr(), "/"); len(dialedOther.String()) != 1 {
 		t.Error("a change of one address has ended a connection of another one")
@@ -143,7 +143,7 @@ func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
 	}
 	before := len(dialed.String())
 	s.reload(strings.Replace(both, "1 2k", "1 16k", 1))
-	s.eventually("another connection", func() bool {
+	testkit.WaitFor(s, "another connection", func() bool {
 		return status(s.otherAddr()) == "200 OK other" && len(dialed.String()) > before
 	})
 }
@@ -190,7 +190,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 	s.get(idle, "/")
 	result := s.begin(c, app)
 	s.run.Drain()
-	s.eventually("no new connections", func() bool {
+	testkit.WaitFor(s, "no new connections", func() bool {
 		q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second})
 		if err == nil {
 			_ = q.CloseWithError(0, "")
@@ -248,12 +248,12 @@ func TestRemovedAddressEnds(t *testing.T) {
 	if got := <-result; got != "finished" {
 		t.Errorf("a request during the reload: %s", got)
 	}
-	s.eventually("the end of the server", func() bool { return len(s.run.Addrs()) == 1 })
+	testkit.WaitFor(s, "the end of the server", func() bool { return len(s.run.Addrs()) == 1 })
 	if q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second}); err == nil {
 		t.Error("the address is still served")
 		_ = q.CloseWithError(0, "")
 	}
-	s.eventually("the address is free", func() bool {
+	testkit.WaitFor(s, "the address is free", func() bool {
 		s.configure(both)
 		return s.run.Reload() == nil
 	})

@@ -6,13 +6,11 @@ import (
 	"crypto/x509"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -34,29 +32,15 @@ type addressed struct {
 
 // newAddressed prepares a folder and free ports.
 func newAddressed(t *testing.T) *addressed {
-	s := &addressed{T: t, dir: t.TempDir(), port: freePort(t, "tcp4"), port6: "0"}
+	free := programs.FreeAddresses(t, 2)
+	s := &addressed{T: t, dir: t.TempDir(), port: free[0][len("127.0.0.1:"):], port6: "0"}
 	if l, err := net.Listen("tcp6", "[::1]:0"); err == nil {
 		l.Close()
-		s.port6 = freePort(t, "tcp6")
+		s.port6 = free[1][len("127.0.0.1:"):]
 	}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600))
 	return s
-}
-
-// freePort returns a port that is free at all addresses. No client gets it before the server
-// listens: systems take the ports of clients from 32768 on.
-func freePort(t *testing.T, network string) string {
-	t.Helper()
-	for range 100 {
-		port := strconv.Itoa(20_000 + rand.IntN(10_000))
-		if l, err := net.Listen(network, ":"+port); err == nil {
-			l.Close()
-			return port
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 // configure writes a configuration, in which PORT and PORT6 are ports, and SSL is TLS.

@@ -72,6 +72,10 @@ func (h *http1Codec) setKey(x *exchange) error {
 	default:
 		return fmt.Errorf("tare: unsupported protocol scheme %q: use http or https", u.Scheme)
 	}
+	if call := x.scratch.call; call != nil && call.Addr != "" {
+		k.network, k.address, k.port = networkOf(call.Addr), call.Addr, ""
+		return nil
+	}
 	if u.Host == "" {
 		return errors.New("tare: the request's URL has no host")
 	}

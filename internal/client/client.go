@@ -2,7 +2,6 @@ package client
 
 import (
 	"compress/gzip"
-	"context"
 	"crypto/tls"
 	"net/http"
 	"net/http/httptrace"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/client/h2"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 const (
@@ -40,17 +40,6 @@ type Config struct {
 	// as User-Agent, and from calling an httptrace.ClientTrace. With it, the Opaque of a URL is the
 	// request target.
 	Verbatim bool
-	// OnInterim is called for each interim response except 100. If it returns an error, the request
-	// fails.
-	OnInterim func(r *http.Request, status int, h http.Header) error
-	// Repeatable reports whether a request may be sent a second time, if a reused connection was
-	// closed before any byte of a response. If it is nil, net/http's rule applies, under which a
-	// request's Idempotency-Key counts. A proxy must not rely on what its client claims.
-	Repeatable func(r *http.Request) bool
-	// OnEnd is called once for each use of a connection, when the exchange has ended or has switched
-	// protocols. It receives the context of the request and the numbers of bytes that were sent and
-	// received, with heads and framing, before encryption. It must not block.
-	OnEnd func(ctx context.Context, sent, received int64)
 	// MaxConnUses and MaxConnAge limit the number of uses and the age of a connection. 0 is no
 	// limit.
 	MaxConnUses int
@@ -73,6 +62,7 @@ type Client struct {
 	allowsPlainHTTP2 bool
 
 	scratches    sync.Pool // of *scratch
+	inputs       connection.Buffers
 	pieceBuffers sync.Pool // of *pieceBuffer
 	http2Pieces  sync.Pool // of *[http2PieceSize]byte
 	gzipReaders  sync.Pool // of *gzip.Reader
@@ -113,10 +103,11 @@ func CopyFields[T any](to, from *T) {
 // Its error is an *Error, or the cause of the request's context, or another error if the request
 // itself is invalid.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	return c.RoundTripIn(nil, r)
+	return c.Do(r, nil)
 }
 
 func (c *Client) roundTrip(x *slab) (*http.Response, error) {
+	call := x.scratch.call
 	if err := x.prepare(); err != nil {
 		x.body.Close()
 		x.release()
@@ -134,6 +125,7 @@ func (c *Client) roundTrip(x *slab) (*http.Response, error) {
 			return nil, err
 		}
 		x = second
+		x.scratch.call = call
 	}
 }
 
@@ -192,12 +184,14 @@ func (x *slab) connect() (err error) {
 		for x.conn.reused && !x.usesRawExchange() && !x.conn.isAlive() {
 			x.conn = c.pool.replace(x.conn)
 		}
-		x.conn.traffic.reset()
 		if x.conn.Conn == nil {
 			if err = c.openConn(x); err != nil {
 				return err
 			}
 		}
+	}
+	if x.conn.h2 == nil {
+		x.conn.traffic.reset(x.scratch.call.hooks())
 	}
 	if trace != nil && trace.GotConn != nil {
 		info := httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.reused, WasIdle: x.conn.reused}
@@ -234,6 +228,7 @@ func (x *slab) retry() *slab {
 		}
 		body = newRequestBody(again)
 	}
+	x.isOver = false // a Memory does not know the second exchange
 	second := &slab{}
 	second.client, second.request, second.ctx, second.trace = x.client, x.request, x.ctx, x.trace
 	second.body, second.getBody, second.bodyLength, second.key = body, x.getBody, x.bodyLength, x.key
@@ -265,11 +260,8 @@ func (x *slab) pause() bool {
 	}
 }
 
-// isRepeatable reports whether a request may be sent twice. By default it follows net/http's rule.
-func (c *Client) isRepeatable(r *http.Request) bool {
-	if c.config.Repeatable != nil {
-		return c.config.Repeatable(r)
-	}
+// isRepeatable reports whether a request may be sent twice, by net/http's rule.
+func isRepeatable(r *http.Request) bool {
 	switch r.Method {
 	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		return true

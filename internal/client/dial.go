@@ -14,7 +14,7 @@ import (
 
 // openConn opens the connection of an exchange.
 func (c *Client) openConn(x *slab) error {
-	nc, state, err := c.dial(x.ctx, &x.key, x.trace)
+	nc, state, err := c.dial(x)
 	isHTTP2 := false
 	if err == nil {
 		if isHTTP2, err = c.speaksHTTP2(&x.key, state); err != nil {
@@ -77,25 +77,26 @@ func (x *exchange) connectError(err error) error {
 	return x.newError(side, kind, whileConnecting, err)
 }
 
-// dial opens a connection for a key, with TLS if the key requires it.
-func (c *Client) dial(
-	ctx context.Context, k *key, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
-	if k.tls && k.proxy == "" && k.address == "" && c.settings.DialTLSContext != nil {
-		nc, err := c.settings.DialTLSContext(ctx, "tcp", k.addr())
-		if err != nil {
-			return nil, nil, err
+// dial opens a connection for an exchange, with TLS if its key requires it.
+func (c *Client) dial(x *slab) (nc net.Conn, state *tls.ConnectionState, err error) {
+	ctx, k := x.ctx, &x.key
+	switch hooks := x.scratch.call.hooks(); {
+	case hooks != nil:
+		nc, err = hooks.Dial(ctx)
+	case k.tls && k.proxy == "" && k.address == "" && c.settings.DialTLSContext != nil:
+		nc, err = c.settings.DialTLSContext(ctx, "tcp", k.addr())
+	default:
+		nc, err = c.dialPlain(ctx, k)
+		if err != nil || !k.tls {
+			return nc, nil, err
 		}
-		tc, ok := nc.(secureConn)
-		if !ok {
-			return nc, nil, nil
-		}
-		return c.handshake(ctx, tc, trace)
+		return c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, c.tlsFor(k)), x.trace)
 	}
-	nc, err := c.dialPlain(ctx, k)
-	if err != nil || !k.tls {
+	tc, ok := nc.(secureConn)
+	if err != nil || !ok {
 		return nc, nil, err
 	}
-	return c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, c.tlsFor(k)), trace)
+	return c.handshake(ctx, tc, x.trace)
 }
 
 // dialPlain opens the connection below TLS for a key.

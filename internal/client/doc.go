@@ -45,6 +45,7 @@
 // # Files
 //
 //	exchange, send, receive, body, error   an exchange, whatever its protocol
+//	call, memory                           what a proxy's exchange has of its own
 //	traffic                                the bytes of an exchange
 //	protocol                               the interfaces that the protocols implement
 //	http1*, upgrade, inflate               HTTP/1.1
@@ -52,6 +53,7 @@
 //	fastcgi*, params                       FastCGI
 //	pool*, conn, probe, quiet              connections: idle, in use, shared, awaited
 //	unixconn                               unix sockets that wake a proxy for input only
+//	inputwait                              waits for input without a buffer
 //	address, dial, proxy, socks            how connections are opened
 //
 // # Memory

@@ -75,6 +75,7 @@ type exchange struct {
 	connLost        bool // the connection was closed or broken
 	connEOF         bool // the server closed the connection without an error
 	isDraining      bool // the body is read only for the sake of the connection
+	isOver          bool // it has ended, and no other goroutine refers to it
 }
 
 // prepare determines where the request goes, and writes it into the scratch.
@@ -82,7 +83,11 @@ func (x *exchange) prepare() error {
 	if !x.client.config.Verbatim {
 		x.trace = httptrace.ContextClientTrace(x.ctx)
 	}
-	x.isRepeatable = x.client.isRepeatable(x.request)
+	if call := x.scratch.call; call != nil {
+		x.isRepeatable = call.IsRepeatable
+	} else {
+		x.isRepeatable = isRepeatable(x.request)
+	}
 	codec := x.scratch.codec
 	if err := codec.route(x); err != nil {
 		return err
@@ -141,7 +146,7 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 	if x.leftToSender = leftToSender; leftToSender {
 		_ = x.conn.SetWriteDeadline(time.Now().Add(sendEndTimeout))
 	}
-	x.contextWatch.stop(x.ctx, x)
+	x.isOver = x.contextWatch.stop(x.ctx, x) && !x.streamsBody()
 	if x.bodyTimer != nil {
 		x.bodyTimer.Stop()
 	}

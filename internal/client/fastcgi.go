@@ -30,21 +30,6 @@ type FastCGI struct {
 	Stderr     func(r *http.Request, text []byte)
 }
 
-// FastCGIOptions replaces settings of the Client for one request.
-type FastCGIOptions struct {
-	// Addr is the address of the application: a host and port, or a unix socket if it begins with a
-	// slash. "" selects the Client's.
-	Addr string
-	// Describe sets all parameters. length is that of the body, -1 if it is unknown. nil selects the
-	// Client's.
-	Describe func(p *Params, length int64) error
-	// Stderr receives what the application writes to STDERR. nil selects the Client's.
-	Stderr func(text []byte)
-	// StreamBody sends a body of known length while it is read, however short it is. Otherwise a
-	// short one is read first.
-	StreamBody bool
-}
-
 // Errors of an application that rejects a request (FastCGI 1.0, section 5.5).
 var (
 	// ErrOverloaded is returned if the application is out of a resource.
@@ -80,14 +65,6 @@ func NewFastCGI(config *Config, f *FastCGI) *Client {
 	return c
 }
 
-// RoundTripFastCGI is RoundTripIn with options for this request. NewFastCGI must have made the
-// Client.
-func (c *Client) RoundTripFastCGI(m *Memory, r *http.Request, o *FastCGIOptions) (*http.Response, error) {
-	x := c.newSlab(m, r)
-	x.scratch.codec.(*fastcgiCodec).options = o
-	return c.roundTrip(x)
-}
-
 // fastcgiProtocol implements protocol for FastCGI.
 type fastcgiProtocol struct{ config *FastCGI }
 
@@ -113,8 +90,7 @@ func (*fastcgiProtocol) framePiece(_ *exchange, m *pieceBuffer, n int, end bool)
 
 // fastcgiCodec implements codec for FastCGI.
 type fastcgiCodec struct {
-	config  *FastCGI
-	options *FastCGIOptions // nil for the Client's settings
+	config *FastCGI
 
 	// of the request
 	params Params
@@ -151,8 +127,8 @@ func (f *fastcgiCodec) isClean(x *exchange) bool {
 // route implements codec.
 func (f *fastcgiCodec) route(x *exchange) error {
 	u, k := x.request.URL, &x.key
-	if o := f.options; o != nil && o.Addr != "" {
-		k.network, k.address = networkOf(o.Addr), o.Addr
+	if call := x.scratch.call; call != nil && call.Addr != "" {
+		k.network, k.address = networkOf(call.Addr), call.Addr
 		return nil
 	}
 	if u == nil {
@@ -182,11 +158,10 @@ func networkOf(addr string) string {
 }
 
 // stderr passes on what the application writes to STDERR.
-func (f *fastcgiCodec) stderr(r *http.Request, text []byte) {
-	switch {
-	case f.options != nil && f.options.Stderr != nil:
-		f.options.Stderr(text)
-	case f.config.Stderr != nil:
-		f.config.Stderr(r, text)
+func (f *fastcgiCodec) stderr(x *exchange, text []byte) {
+	if hooks := x.scratch.call.hooks(); hooks != nil {
+		hooks.Stderr(text)
+	} else if f.config.Stderr != nil {
+		f.config.Stderr(x.request, text)
 	}
 }

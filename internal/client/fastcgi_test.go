@@ -37,15 +37,14 @@ func TestOptionsReplaceSettings(t *testing.T) {
 		c := NewFastCGI(&Config{Addr: "never:1"}, &FastCGI{
 			Describe: func(*Params, *http.Request, int64) error { return errors.New("called") }})
 		r := httptest.NewRequest("POST", "http://never/never", strings.NewReader("hello"))
-		o := &FastCGIOptions{Addr: l.Addr().String(), Describe: func(p *Params, length int64) error {
-			p.Add("REQUEST_METHOD", "PUT")
-			p.Add("SERVER_PROTOCOL", "HTTP/1.1")
-			p.Add("REQUEST_URI", "/x?y")
-			p.Add("CONTENT_LENGTH", fmt.Sprint(length))
-			p.Add("REMOTE_USER", "me")
-			return nil
-		}}
-		resp, err := c.RoundTripFastCGI(nil, r, o)
+		p := new(Params)
+		p.Add("REQUEST_METHOD", "PUT")
+		p.Add("SERVER_PROTOCOL", "HTTP/1.1")
+		p.Add("REQUEST_URI", "/x?y")
+		p.Add("CONTENT_LENGTH", "5")
+		p.Add("REMOTE_USER", "me")
+		o := &Call{Addr: l.Addr().String(), Params: p, IsRepeatable: true}
+		resp, err := c.Do(r, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +53,7 @@ func TestOptionsReplaceSettings(t *testing.T) {
 			t.Errorf("%q %v, want %q", body, err, want)
 		}
 		l.Close()
-		_, err = c.RoundTripFastCGI(nil, httptest.NewRequest("POST", "http://x/", nil), o)
+		_, err = c.Do(httptest.NewRequest("POST", "http://x/", nil), o)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != CannotConnect || !e.CanRetry {
 			t.Errorf("no listener: %v", err)
 		}
@@ -79,16 +78,13 @@ func TestStderrAndMalformedResponse(t *testing.T) {
 		}
 	}()
 	c := NewFastCGI(&Config{}, &FastCGI{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
-	var stderr strings.Builder
-	o := &FastCGIOptions{
-		Addr: l.Addr().String(), Describe: func(*Params, int64) error { return nil },
-		Stderr: func(text []byte) { stderr.Write(text) },
+	hooks := &recorder{dial: new(net.Dialer).DialContext, addr: l.Addr().String()}
+	o := &Call{Addr: hooks.addr, Params: new(Params), Hooks: hooks}
+	resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
+	if err != nil || resp.StatusCode != 404 || hooks.stderr != "oops" {
+		t.Errorf("%v %v, and on STDERR %q", resp, err, hooks.stderr)
 	}
-	resp, err := c.RoundTripFastCGI(nil, httptest.NewRequest("GET", "http://x/", nil), o)
-	if err != nil || resp.StatusCode != 404 || stderr.String() != "oops" {
-		t.Errorf("%v %v, and on STDERR %q", resp, err, stderr.String())
-	}
-	_, err = c.RoundTripFastCGI(nil, httptest.NewRequest("GET", "http://x/", nil), o)
+	_, err = c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Malformed || e.Side != Server {
 		t.Errorf("%v is not a malformed response", err)
 	}
@@ -144,9 +140,8 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 			}
 		}()
 		c := NewFastCGI(&Config{Settings: &http.Transport{MaxIdleConnsPerHost: 1}}, &FastCGI{})
-		o := &FastCGIOptions{Addr: l.Addr().String(),
-			Describe: func(*Params, int64) error { return nil }}
-		resp, err := c.RoundTripFastCGI(nil, httptest.NewRequest("GET", "http://x/", nil), o)
+		o := &Call{Addr: l.Addr().String(), Params: new(Params)}
+		resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

@@ -14,12 +14,8 @@ func (f *fastcgiCodec) encode(x *exchange) error {
 	if err := f.bufferBody(x); err != nil {
 		return err
 	}
-	p := &f.params
-	if f.config.Edit != nil {
-		p = new(Params) // Edit may keep it
-	}
-	p.text, p.pairs = p.text[:0], p.pairs[:0]
-	if err := f.describe(p, x); err != nil {
+	p, err := f.paramsOf(x)
+	if err != nil {
 		return err
 	}
 	// PHP does not read a body of unknown length. The next request would follow it.
@@ -36,18 +32,23 @@ func (f *fastcgiCodec) encode(x *exchange) error {
 	return nil
 }
 
-// describe sets the parameters.
-func (f *fastcgiCodec) describe(p *Params, x *exchange) error {
-	if f.options != nil && f.options.Describe != nil {
-		return f.options.Describe(p, x.bodyLength)
+// paramsOf returns the parameters of a request.
+func (f *fastcgiCodec) paramsOf(x *exchange) (*Params, error) {
+	if call := x.scratch.call; call != nil && call.Params != nil {
+		return call.Params, nil
 	}
+	p := &f.params
+	if f.config.Edit != nil {
+		p = new(Params) // Edit may keep it
+	}
+	p.Clear()
 	if err := f.config.Describe(p, x.request, x.bodyLength); err != nil {
-		return err
+		return nil, err
 	}
 	if f.config.Edit != nil {
 		f.config.Edit(x.request, p)
 	}
-	return nil
+	return p, nil
 }
 
 // bufferBody sets the body's length. It reads a short body, and one of unknown length if
@@ -63,7 +64,7 @@ func (f *fastcgiCodec) bufferBody(x *exchange) error {
 		length = -1 // as net/http interprets it
 	}
 	x.bodyLength = length
-	isStreamed := f.options != nil && f.options.StreamBody
+	isStreamed := x.scratch.call != nil && x.scratch.call.StreamBody
 	if length > smallBody || length > 0 && isStreamed || length < 0 && f.config.BufferBody <= 0 {
 		return nil
 	}

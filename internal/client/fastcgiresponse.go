@@ -224,7 +224,7 @@ func (f *fastcgiCodec) handleRecord(x *exchange, p wire.Piece) error {
 		return f.handleEndRequest(x, p)
 	case p.Type == wire.Stderr:
 		if !p.Ends() {
-			f.stderr(x.request, p.Content)
+			f.stderr(x, p.Content)
 		}
 		return nil
 	case p.Type == wire.Stdout && !f.stdoutEnded:
@@ -295,7 +295,7 @@ func rejection(x *exchange, s wire.Status) error {
 // isDirect reports whether the next content can be received into the reader's buffer, which has
 // room for n bytes.
 func (f *fastcgiCodec) isDirect(s *scratch, n int) bool {
-	return n >= len(s.in) && len(s.received()) == 0 && f.records.Left() >= len(s.in) &&
+	return s.in != nil && n >= len(s.in) && len(s.received()) == 0 && f.records.Left() >= len(s.in) &&
 		f.recordType == wire.Stdout && !f.hasNoBody && f.remaining != 0
 }
 

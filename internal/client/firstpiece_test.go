@@ -88,7 +88,7 @@ func TestFirstPieceIsSentWithHead(t *testing.T) {
 		send := New(dialing(nc)).RoundTrip
 		if test.isFastCGI {
 			send = func(r *http.Request) (*http.Response, error) {
-				return newFastCGIOf(dialing(nc)).RoundTripFastCGI(nil, r, &FastCGIOptions{StreamBody: true})
+				return newFastCGIOf(dialing(nc)).Do(r, &Call{StreamBody: true})
 			}
 			head := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\n"))
 			nc.text = string(wire.AppendEnd(head, 1, wire.End{}))

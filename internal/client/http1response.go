@@ -75,11 +75,14 @@ func (h *http1Codec) handleInterim(x *exchange) (isSeen bool, err error) {
 		}
 	}
 	var hook func(status int, h http.Header) error
-	switch onInterim := x.client.config.OnInterim; {
+	switch hooks := x.scratch.call.hooks(); {
 	case trace != nil && trace.Got1xxResponse != nil:
 		hook = func(status int, h http.Header) error { return trace.Got1xxResponse(status, textproto.MIMEHeader(h)) }
-	case onInterim != nil && head.Status != http.StatusContinue:
-		hook = func(status int, h http.Header) error { return onInterim(x.request, status, h) }
+	case hooks != nil && head.Status != http.StatusContinue:
+		hook = func(status int, h http.Header) error {
+			hooks.Interim(status, h)
+			return nil
+		}
 	default:
 		return false, nil
 	}

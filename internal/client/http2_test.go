@@ -351,21 +351,20 @@ func TestHTTP2TunnelPassesBothDirections(t *testing.T) {
 	})
 }
 
-// OnEnd receives the bytes of a stream's frames, once, and connections end after their uses.
+// Ended receives the bytes of a stream's frames, once, and connections end after their uses.
 func TestHTTP2UsesAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, dials := serveHTTP2(t, new(http.Transport), respondAll)
-		var ends []string
-		c.config.OnEnd = func(_ context.Context, sent, received int64) {
-			ends = append(ends, fmt.Sprint(sent, " ", received))
-		}
+		hooks := &recorder{dial: c.settings.DialContext}
 		c.pool.limits.maxUses = 3
 		for range 7 {
-			if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
+			r := request(t, http.MethodGet, "http://host/", nil)
+			if _, text, err := sendCall(c, r, &Call{Hooks: hooks}); text != "hello" {
 				t.Error(err)
 			}
 			synctest.Wait()
 		}
+		ends := hooks.ends
 		head := len(headFrame(1, 0, ":status", "200")) + wire.FrameHeaderSize + len("hello")
 		var sent int
 		_, _ = fmt.Sscan(ends[0], &sent)

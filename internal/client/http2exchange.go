@@ -24,6 +24,7 @@ type http2Exchange struct {
 	stream h2.Stream
 	x      *slab
 	conn   *conn
+	hooks  Hooks // nil without any
 
 	isTunnel      bool // a CONNECT request without a body
 	hasTrailer    bool // a trailer section follows the body
@@ -46,7 +47,7 @@ type http2Exchange struct {
 
 // attemptHTTP2 sends the request on a reserved stream of x.conn.
 func (x *slab) attemptHTTP2() (*http.Response, error) {
-	e := &http2Exchange{x: x, conn: x.conn}
+	e := &http2Exchange{x: x, conn: x.conn, hooks: x.scratch.call.hooks()}
 	var r h2.Request
 	err := e.encode(&r)
 	if err == nil && r.NeedsExtendedConnect {
@@ -217,11 +218,11 @@ func (e *http2Exchange) headArrived() {
 
 func (e *http2Exchange) handleInterim(head *h2.Head) (err error) {
 	x := e.x
-	switch onInterim := x.client.config.OnInterim; {
+	switch {
 	case x.trace != nil && x.trace.Got1xxResponse != nil:
 		err = x.trace.Got1xxResponse(head.Status, textproto.MIMEHeader(head.Header))
-	case onInterim != nil && head.Status != http.StatusContinue:
-		err = onInterim(x.request, head.Status, head.Header)
+	case e.hooks != nil && head.Status != http.StatusContinue:
+		e.hooks.Interim(head.Status, head.Header)
 	}
 	if err != nil {
 		return x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
@@ -284,7 +285,7 @@ func (e *http2Exchange) lost(err error) error {
 		reused := !x.openedConn
 		x.unprocessed = f.IsUnprocessed
 		isRefused := f.IsUnprocessed && !f.OfNewConn || f.MayExceedLimit && !x.receivedAny
-		x.mayRetry = isRefused && (reused || x.client.config.Repeatable == nil) ||
+		x.mayRetry = isRefused && (reused || !x.client.config.Verbatim) ||
 			f.Kind == h2.Closed && reused && !x.receivedAny
 	}
 	return e.errorOf(err)
@@ -358,9 +359,8 @@ func (e *http2Exchange) end() {
 	}
 	e.mu.Unlock()
 	x.body.closeLater()
-	if report := x.client.config.OnEnd; report != nil {
-		sent, received := e.stream.Traffic()
-		report(x.ctx, sent, received)
+	if e.hooks != nil {
+		e.hooks.Ended(e.stream.Traffic())
 	}
 }
 
@@ -397,6 +397,15 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 
 // HasInput implements connection.InputReporter.
 func (e *http2Exchange) HasInput() bool { return e.stream.HasInput() }
+
+// AwaitInput implements connection.InputAwaiter.
+func (e *http2Exchange) AwaitInput() {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	if !e.closed && e.err == nil {
+		e.stream.AwaitInput()
+	}
+}
 
 // Close implements io.Closer. It ends the response unless all of it has arrived.
 func (e *http2Exchange) Close() error {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -150,8 +151,11 @@ func serveHTTP2(t *testing.T, set *http.Transport, script func(p *http2Peer)) (c
 }
 
 // send sends a request and reads the response.
-func send(c *Client, r *http.Request) (*http.Response, string, error) {
-	resp, err := c.RoundTrip(r)
+func send(c *Client, r *http.Request) (*http.Response, string, error) { return sendCall(c, r, nil) }
+
+// sendCall is send for a Call.
+func sendCall(c *Client, r *http.Request, call *Call) (*http.Response, string, error) {
+	resp, err := c.Do(r, call)
 	if err != nil {
 		return nil, "", err
 	}
@@ -159,3 +163,23 @@ func send(c *Client, r *http.Request) (*http.Response, string, error) {
 	resp.Body.Close()
 	return resp, string(b), err
 }
+
+// recorder is the Hooks of a Call.
+type recorder struct {
+	dial          func(ctx context.Context, network, addr string) (net.Conn, error)
+	addr          string
+	interim, ends []string
+	stderr        string
+}
+
+func (r *recorder) Dial(ctx context.Context) (net.Conn, error) { return r.dial(ctx, "tcp", r.addr) }
+
+func (r *recorder) Interim(status int, h http.Header) {
+	r.interim = append(r.interim, http.StatusText(status)+h.Get("Link"))
+}
+
+func (r *recorder) Ended(sent, received int64) {
+	r.ends = append(r.ends, fmt.Sprint(sent, " ", received))
+}
+
+func (r *recorder) Stderr(text []byte) { r.stderr += string(text) }

@@ -76,7 +76,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 					}
 				})
 				if test.isProxy {
-					c.config.Repeatable = func(*http.Request) bool { return true }
+					c.config.Verbatim = true
 				}
 				method, began := http.MethodGet, time.Now()
 				if test.body != nil {
@@ -385,14 +385,11 @@ func TestHTTP2InterimResponses(t *testing.T) {
 		if text != "hello" || strings.Join(got, ",") != "Early Hintsx,Continue,continue" {
 			t.Errorf("%q, %v, %q", text, err, got)
 		}
-		got = nil
 		c.config.Verbatim = true
-		c.config.OnInterim = func(_ *http.Request, status int, h http.Header) error {
-			got = append(got, http.StatusText(status)+h.Get("Link"))
-			return nil
-		}
-		if _, text, err = send(c, expecting()); text != "hello" || strings.Join(got, ",") != "Early Hintsx" {
-			t.Errorf("%q, %v, %q", text, err, got)
+		hooks := &recorder{dial: c.settings.DialContext}
+		if _, text, err = sendCall(c, expecting(), &Call{Hooks: hooks}); text != "hello" ||
+			strings.Join(hooks.interim, ",") != "Early Hintsx" {
+			t.Errorf("%q, %v, %q", text, err, hooks.interim)
 		}
 	})
 }

@@ -19,10 +19,13 @@ const (
 // Memory is the memory of one exchange after another, for callers that know when a response is no
 // longer in use. The zero value is ready.
 //
-// The response of RoundTripIn has no Header until the caller calls Header: its head lies in the
-// Memory as it was received. An exchange without a Header makes no strings, and allocates nothing
-// for its response. A body that has arrived with the head lies in the Memory, too. All of this is
-// valid until Reset.
+// The response has no Header until the caller calls Header: its head lies in the Memory as it was
+// received. An exchange without a Header makes no strings, and allocates nothing for its response. A
+// body that has arrived with the head lies in the Memory, too. All of this is valid until Reset.
+//
+// The response has a Header, and Head returns nil, if the Client is not Verbatim, if its trailer
+// section is announced, and after a retry. So it is if the memory has not been Reset since another
+// exchange.
 type Memory struct {
 	slab   slab
 	head   Head
@@ -37,26 +40,19 @@ type Head struct {
 	Fields []http1.Field // offsets into Text; without those of CGI, such as Status
 }
 
-// RoundTripIn is RoundTrip with the memory of an exchange that is over, or nil. The response has no
-// Header if Head returns its head. It has one if the Client is not Verbatim, if its trailer section
-// is announced, and after a retry: then Head returns nil.
-func (c *Client) RoundTripIn(m *Memory, r *http.Request) (*http.Response, error) {
-	return c.roundTrip(c.newSlab(m, r))
-}
-
-// newSlab returns the slab of an exchange for a request: that of m, unless m is nil.
-func (c *Client) newSlab(m *Memory, r *http.Request) (x *slab) {
-	if m == nil {
-		x = &slab{}
-	} else {
+// newSlab returns the slab of an exchange for a request, in the Memory of the Call if it has one.
+func (c *Client) newSlab(r *http.Request, call *Call) (x *slab) {
+	var m *Memory
+	if call != nil && call.Memory.isFree() && c.config.Verbatim {
+		m = call.Memory
 		x = &m.slab
+	} else {
+		x = &slab{}
 	}
 	x.client, x.request, x.ctx = c, r, r.Context()
 	x.body, x.getBody = requestBodyOf(r), r.GetBody
 	x.scratch = c.newScratch()
-	if c.config.Verbatim {
-		x.scratch.memory = m
-	}
+	x.scratch.call, x.scratch.memory = call, m
 	return x
 }
 
@@ -79,9 +75,17 @@ func (m *Memory) Header() http.Header {
 	return r.Header
 }
 
-// Reset prepares the memory for another exchange. The response, its Header, its Head and its body
-// must not be in use any more, and the body must have been received whole.
-func (m *Memory) Reset() {
+// isFree reports whether there has been no exchange since the last Reset. m may be nil.
+func (m *Memory) isFree() bool { return m != nil && m.slab.client == nil }
+
+// Reset prepares the memory for another exchange. The caller must not use the response, its Header,
+// its Head and its body any more. Reset does nothing and reports false if others may: the response
+// has not been received to its end, a goroutine sends or has sent the request's body, or the end of
+// the context is being reported. Such a memory is not used again.
+func (m *Memory) Reset() bool {
+	if !m.isFree() && !m.slab.isOver {
+		return false
+	}
 	h := m.header
 	if used := m.slab.response.Header; used != nil {
 		h = used
@@ -99,6 +103,7 @@ func (m *Memory) Reset() {
 		fields = nil
 	}
 	*m = Memory{header: h, text: text, head: Head{Fields: fields}}
+	return true
 }
 
 // keep stores a copy of a head and its fields, with room for a body behind the head in text. It

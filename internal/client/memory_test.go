@@ -32,7 +32,7 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20})
 		config.Verbatim = true
 		c := New(config)
-		resp, err := c.RoundTripIn(&m, request(t, http.MethodGet, "http://host/", nil))
+		resp, err := c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,9 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 		for name, values := range resp.Header {
 			kept[fmt.Sprint(i, name)] = values
 		}
-		m.Reset()
+		if !m.Reset() {
+			t.Error("the memory is not reused")
+		}
 		c.CloseIdleConnections()
 	}
 	if got := fmt.Sprint(kept["0X-A"], kept["0X-B"], kept["1X-B"], kept["3X-G"]); got != "[1] [2 3] [4] [10]" {
@@ -61,6 +63,39 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	if x := &m.slab; len(m.header) != 0 || x.response.Header != nil || x.request != nil || x.conn != nil ||
 		x.response.Body != nil {
 		t.Error("something is left")
+	}
+}
+
+// A Memory that others may refer to is not reset, and another exchange does not use it.
+func TestMemoryInUseIsNotReused(t *testing.T) {
+	const unread, closed = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nx"
+	for name, c := range map[string]struct {
+		text     string
+		body     io.Reader
+		reads    bool
+		isReused bool
+	}{
+		"unread": {text: unread}, "cut off": {text: unread, reads: true, isReused: true},
+		"read": {text: closed, reads: true, isReused: true},
+		"sent": {text: closed, reads: true, body: io.MultiReader(strings.NewReader("x"))},
+	} {
+		config := dialing(&scriptedConn{text: c.text, piece: 1 << 20})
+		config.Verbatim = true
+		var m Memory
+		call := &Call{Memory: &m}
+		resp, err := New(config).Do(request(t, http.MethodPost, "http://host/", c.body), call)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if c.reads {
+			_, _ = io.Copy(io.Discard, resp.Body)
+		}
+		if m.Reset() != c.isReused || m.isFree() != c.isReused {
+			t.Errorf("%s: reset %v, want %v", name, m.isFree(), c.isReused)
+		}
+		if x := New(config).newSlab(request(t, http.MethodGet, "http://host/", nil), call); x == &m.slab != c.isReused {
+			t.Errorf("%s: another exchange has the memory: %v", name, x == &m.slab)
+		}
 	}
 }
 
@@ -107,7 +142,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 	for range 2 {
 		config := dialing(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + fields + "\r\nbody", piece: 1 << 20})
 		config.Verbatim = true
-		resp, err := New(config).RoundTripIn(&m, request(t, http.MethodGet, "http://host/", nil))
+		resp, err := New(config).Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
 		if resp != nil && resp.Body == http.NoBody {
 			t.Fatal("no body")
 		}
@@ -118,8 +153,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 		config = dialing(&scriptedConn{text: string(out), piece: 1 << 20})
 		config.Verbatim, config.Addr = true, "host:1"
 		c := NewFastCGI(config, &FastCGI{})
-		resp, err = c.RoundTripFastCGI(&m, request(t, http.MethodGet, "http://host/", nil),
-			&FastCGIOptions{Describe: func(*Params, int64) error { return nil }})
+		resp, err = c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m, Params: new(Params)})
 		check(&m, resp, err)
 	}
 }
@@ -136,7 +170,7 @@ func TestMemoryMakesANeededHeader(t *testing.T) {
 		config := dialing(&scriptedConn{text: c.text, piece: 1 << 20})
 		config.Verbatim = c.verbatim
 		var m Memory
-		resp, err := New(config).RoundTripIn(&m, request(t, http.MethodGet, "http://host/", nil))
+		resp, err := New(config).Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,12 +187,11 @@ func TestMisplacedRecordCutsOffBody(t *testing.T) {
 	out = fcgi.AppendStreamEnd(out, fcgi.Stdin, requestID)
 	out = fcgi.AppendStream(out, fcgi.Stdout, requestID, []byte("cd"))
 	out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, requestID), requestID, fcgi.End{})
-	options := &FastCGIOptions{Describe: func(*Params, int64) error { return nil }}
 	for _, m := range []*Memory{nil, new(Memory)} {
 		config := dialing(&scriptedConn{text: string(out), piece: 1 << 20})
 		config.Verbatim, config.Addr = true, "host:1"
 		c, r := NewFastCGI(config, &FastCGI{}), request(t, http.MethodGet, "http://host/", nil)
-		resp, err := c.RoundTripFastCGI(m, r, options)
+		resp, err := c.Do(r, &Call{Memory: m, Params: new(Params)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -176,11 +209,14 @@ func TestMemoryAllocations(t *testing.T) {
 	c := New(config)
 	r := request(t, http.MethodGet, "http://host/", nil).WithContext(context.Background())
 	var m Memory
+	call := &Call{Memory: &m}
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := c.RoundTripIn(&m, r); err != nil {
+		if _, err := c.Do(r, call); err != nil {
 			t.Fatal(err)
 		}
-		m.Reset()
+		if !m.Reset() {
+			t.Fatal("the memory is not reused")
+		}
 	}); n > 0 {
 		t.Errorf("%v allocations", n)
 	}

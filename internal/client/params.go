@@ -16,12 +16,21 @@ type Params struct {
 	pairs []wire.Pair
 }
 
+// Clear removes all parameters, and keeps the memory for others.
+func (p *Params) Clear() { p.text, p.pairs = p.text[:0], p.pairs[:0] }
+
 // Get returns the value of a parameter, or "" if there is none.
 func (p *Params) Get(name string) string {
+	value, _ := p.Lookup(name)
+	return value
+}
+
+// Lookup returns the value of a parameter, and whether there is one.
+func (p *Params) Lookup(name string) (value string, ok bool) {
 	if i := p.find([]byte(name)); i >= 0 {
-		return string(p.pairs[i].Value.In(p.text))
+		return string(p.pairs[i].Value.In(p.text)), true
 	}
-	return ""
+	return "", false
 }
 
 // Set sets a parameter. It replaces a parameter with the same name.

@@ -5,10 +5,14 @@ import "sync/atomic"
 // traffic counts the bytes of one use of a connection. It lies in the connection, because it does
 // not fit into the slab. Its fields are atomic: an exchange may end while its goroutines still send
 // or receive. Each changes once for a system call.
-type traffic struct{ sent, received atomic.Int64 }
+type traffic struct {
+	sent, received atomic.Int64
+	hooks          Hooks // of the current use; nil without any
+}
 
 // reset begins another use.
-func (t *traffic) reset() {
+func (t *traffic) reset(h Hooks) {
+	t.hooks = h
 	t.sent.Store(0)
 	t.received.Store(0)
 }
@@ -25,11 +29,12 @@ func (x *exchange) write(p []byte) (int, error) {
 	return n, err
 }
 
-// reportEnd calls OnEnd. unread is the number of received bytes that follow the response. The
-// caller holds mu, so that OnEnd has returned when others find the exchange ended.
+// reportEnd calls Hooks.Ended. unread is the number of received bytes that follow the response. The
+// caller holds mu, so that Ended has returned when others find the exchange ended.
 func (x *exchange) reportEnd(unread int) {
-	if report := x.client.config.OnEnd; report != nil {
-		t := &x.conn.traffic
-		report(x.ctx, t.sent.Load(), t.received.Load()-int64(unread))
+	t := &x.conn.traffic
+	if h := t.hooks; h != nil {
+		t.hooks = nil
+		h.Ended(t.sent.Load(), t.received.Load()-int64(unread))
 	}
 }

@@ -40,13 +40,13 @@ func watchContext(ctx context.Context, e Ender) contextWatch {
 	return contextWatch{context.AfterFunc(ctx, e.ContextEnded)}
 }
 
-// stop stops the wait. An Ender may already be about to be notified.
-func (w contextWatch) stop(ctx context.Context, e Ender) {
+// stop stops the wait. It reports false if the Ender has been or is being notified.
+func (w contextWatch) stop(ctx context.Context, e Ender) bool {
 	if w.unwatch != nil {
-		w.unwatch()
-	} else if c, ok := ctx.(Watcher); ok {
-		c.Unwatch(e)
+		return w.unwatch()
 	}
+	c, ok := ctx.(Watcher)
+	return !ok || c.Unwatch(e)
 }
 
 // contextCause returns the cause of a context's end. It never returns io.EOF, which would mean the

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // TestServerThatLogsToFile is the process that TestLackOfDescriptorsIsLoggedAsByPackageNet starts.
@@ -20,9 +22,7 @@ func TestServerThatLogsToFile(t *testing.T) {
 		t.Skip("is run by TestLackOfDescriptorsIsLoggedAsByPackageNet")
 	}
 	logged, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l := listenWithFewDescriptors(t)
 	go makers[maker](&http.Server{ErrorLog: log.New(logged, "", 0)}).Serve(l)
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
@@ -43,9 +43,7 @@ func testLackOfDescriptorsIsLogged(t *testing.T, maker string) {
 	address := playServer(t, "TestServerThatLogsToFile", "TARE_LOGS_TO_FILE="+maker+":"+path)
 	for range 3 * fewDescriptors {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer c.Close()
 	}
 	line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
@@ -57,9 +55,7 @@ func testLackOfDescriptorsIsLogged(t *testing.T, maker string) {
 	}
 	for start := time.Now(); len(lines) < want || lines[0] == ""; time.Sleep(10 * time.Millisecond) {
 		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		lines = strings.Split(strings.TrimSpace(string(b)), "\n")
 		if time.Since(start) > time.Minute {
 			t.Fatalf("logged: %q", b)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // acceptSite is a server whose connections are accepted by shards if they arrive fast.
@@ -23,26 +24,12 @@ type acceptSite struct {
 	served   chan error
 }
 
-func serveOn(t *testing.T, l net.Listener, settings *http.Server) *acceptSite {
+func serveBusy(t *testing.T) *acceptSite {
 	t.Helper()
-	settings.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, r.RemoteAddr)
-	})
-	s := &acceptSite{t, engine.New(settings), l, make(chan error, 2)}
-	s.serve()
-	t.Cleanup(func() { s.server.Close() })
-	return s
-}
-
-func (s *acceptSite) serve() { go func() { s.served <- s.server.Serve(s.listener) }() }
-
-func tcpListener(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	l, _ := listen(t, "tcp", "127.0.0.1:0")
+	server := engine.New(&http.Server{Handler: http.HandlerFunc(dump)})
+	t.Cleanup(func() { server.Close() })
+	return &acceptSite{t, server, l, goServe(server, l)}
 }
 
 // try makes a connection, and a request on it.
@@ -62,9 +49,7 @@ func (s *acceptSite) try() (net.Conn, error) {
 func (s *acceptSite) connect() {
 	s.Helper()
 	c, err := s.try()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 }
 
@@ -90,9 +75,7 @@ func (s *acceptSite) reachShards() {
 func epollDescriptors(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range entries {
 		if target, _ := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); target == "anon_inode:[eventpoll]" {
 			n++
@@ -104,7 +87,7 @@ func epollDescriptors(t *testing.T) (n int) {
 // If its owner closes a listener to which connections arrive all the time, the kernel refuses the
 // next one, and Serve returns.
 func TestServeReturnsAfterBusyListenerIsClosed(t *testing.T) {
-	s := serveOn(t, tcpListener(t), &http.Server{})
+	s := serveBusy(t)
 	s.reachShards()
 	stop := make(chan bool)
 	var clients sync.WaitGroup
@@ -145,7 +128,7 @@ func TestServersEndWhileShardsAccept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 10 {
-				s := serveOn(t, tcpListener(t), &http.Server{})
+				s := serveBusy(t)
 				s.reachShards()
 				var clients sync.WaitGroup
 				for range 4 {

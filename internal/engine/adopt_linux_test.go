@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // headedListener is a listener whose connections begin with a byte of their own.
@@ -57,9 +58,7 @@ func startHeaded(t *testing.T, set *http.Server, secure bool) (s *engine.Server,
 	t.Cleanup(func() { s.Close(); <-served })
 	return s, func() net.Conn {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		c.SetDeadline(time.Now().Add(time.Minute))
 		return c
@@ -69,13 +68,10 @@ func startHeaded(t *testing.T, set *http.Server, secure bool) (s *engine.Server,
 // awaitOpen waits until a server has n connections.
 func awaitOpen(t *testing.T, s *engine.Server, n int64) {
 	t.Helper()
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, open := s.Connections(); open == n {
-			return
-		} else if time.Since(start) > time.Minute {
-			t.Fatalf("%d connections are open, want %d", open, n)
-		}
-	}
+	testkit.WaitFor(t, "connections to open or close", func() bool {
+		_, open := s.Connections()
+		return open == n
+	})
 }
 
 // A connection is served once its header has arrived, together with a request or alone.

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The comments of the tests in these files name the class of defect that SECURITY.md lists.
@@ -24,9 +26,7 @@ func bothPaths(t *testing.T, settings func() *http.Server, test func(*site)) {
 func (s *site) connect() net.Conn {
 	s.Helper()
 	c, err := s.dial()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
 	return c

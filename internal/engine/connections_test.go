@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Connections are counted while they wait and while they are served, but not after they have closed
@@ -29,11 +31,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 		}
 		var conns []net.Conn
 		request := func(path string) {
-			c, err := s.dial()
-			if err != nil {
-				s.Fatal(err)
-			}
-			s.Cleanup(func() { c.Close() })
+			c := s.connect()
 			conns = append(conns, c)
 			io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: host\r\n\r\n")
 			if n, err := c.Read(make([]byte, 1000)); n == 0 {
@@ -42,7 +40,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 		}
 		await := func(accepted, open int64) {
 			s.Helper()
-			eventually(s.T, fmt.Sprintf("%d connections, %d open", accepted, open), func() bool {
+			testkit.WaitFor(s.T, fmt.Sprintf("%d connections, %d open", accepted, open), func() bool {
 				a, o := s.server.Connections()
 				return a == accepted && o == open
 			})
@@ -65,15 +63,10 @@ func TestPartialHeadsAreCounted(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {}), func(s *site) {
 		await := func(n int64) {
 			s.Helper()
-			eventually(s.T, fmt.Sprintf("%d partial heads", n), func() bool { return s.server.Reading() == n })
+			testkit.WaitFor(s.T, fmt.Sprintf("%d partial heads", n), func() bool { return s.server.Reading() == n })
 		}
 		connect := func(send string) net.Conn {
-			s.Helper()
-			c, err := s.dial()
-			if err != nil {
-				s.Fatal(err)
-			}
-			s.Cleanup(func() { c.Close() })
+			c := s.connect()
 			io.WriteString(c, send)
 			return c
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // corpus returns every raw request of the tests and the fuzzers.
@@ -28,9 +30,7 @@ func corpus(t *testing.T) map[string]string {
 	}
 	for _, name := range fuzzed(t, "testdata/fuzz/FuzzSameAsNetHTTP", "../wire/http1/testdata/fuzz/FuzzRequest") {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for line := range strings.Lines(string(b)) {
 			_, literal, _ := strings.Cut(strings.TrimSpace(line), "(")
 			if text, err := strconv.Unquote(strings.TrimSuffix(literal, ")")); err == nil {
@@ -44,9 +44,7 @@ func corpus(t *testing.T) map[string]string {
 func fuzzed(t *testing.T, dirs ...string) (names []string) {
 	for _, dir := range dirs {
 		found, err := filepath.Glob(filepath.Join(dir, "*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		names = append(names, found...)
 	}
 	return names

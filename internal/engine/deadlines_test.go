@@ -191,9 +191,7 @@ func serveAlone(t *testing.T, newServer func(*http.Server) server, set *http.Ser
 		s := newServer(set)
 		done := goServe(s, nw.Listen())
 		c, err := nw.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		test(t, c)
 		c.Close()
 		s.Close()

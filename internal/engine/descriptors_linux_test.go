@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fewDescriptors is the limit of descriptors of servers that are to lack them.
@@ -27,9 +28,7 @@ func listenWithFewDescriptors(t *testing.T) net.Listener {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	fmt.Println("listening on", l.Addr())
 	return l
 }
@@ -91,23 +90,16 @@ func TestServerWithFewDescriptors(t *testing.T) {
 
 // When descriptors run out, the connections that have waited longest are closed for new ones.
 func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
-	for _, listener := range []string{"tcp", "wrapped"} {
-		t.Run(listener, func(t *testing.T) { testIdleConnectionsMakeRoom(t, listener) })
-	}
+	t.Run("tcp", func(t *testing.T) { testIdleConnectionsMakeRoom(t, "tcp", get) })
+	t.Run("wrapped", func(t *testing.T) { testIdleConnectionsMakeRoom(t, "wrapped", "!"+get) }) // see headedConn
 }
 
-func testIdleConnectionsMakeRoom(t *testing.T, listener string) {
+func testIdleConnectionsMakeRoom(t *testing.T, listener, first string) {
 	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS="+listener)
 	var all []net.Conn
-	first := get
-	if listener == "wrapped" {
-		first = "!" + get // the header of headedConn
-	}
 	for i := range 3 * fewDescriptors {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		io.WriteString(c, first)
@@ -131,9 +123,7 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tls")
 	dial := func() net.Conn {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		return c
@@ -151,7 +141,7 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	for i := range 3 * fewDescriptors {
 		request("after idle connections", i)
 	}
-	hello := firstTLSMessage(t)
+	hello := clientHello(t)
 	for range 2 * fewDescriptors {
 		_, _ = dial().Write(hello[:len(hello)/2])
 		time.Sleep(2 * time.Millisecond)
@@ -171,21 +161,4 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	for i := range 2 * fewDescriptors {
 		request("after handshakes", i)
 	}
-}
-
-// firstTLSMessage returns what a client of TLS sends first.
-func firstTLSMessage(t *testing.T) []byte {
-	t.Helper()
-	client, server := net.Pipe()
-	defer server.Close()
-	go func() {
-		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true}).Handshake()
-		client.Close()
-	}()
-	b := make([]byte, 16<<10)
-	n, err := server.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b[:n]
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Dispatch selects where handlers run. Predicted depends on timing, which the predictor's own test
@@ -30,9 +31,7 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 			served := goServe(s, l)
 			defer func() { s.Close(); <-served }()
 			c, err := dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer c.Close()
 			requests := func(n int) (onLoop int) {
 				for range n {
@@ -45,7 +44,7 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 			}
 			if dispatch == engine.OnLoop {
 				// a loop that got no processor has lost the lead
-				eventually(t, "no handler runs on the loop", func() bool { return requests(1) == 1 })
+				testkit.WaitFor(t, "a handler to run on the loop", func() bool { return requests(1) == 1 })
 			} else if n := requests(100); n > 0 {
 				t.Errorf("%d handlers have run on the loop", n)
 			}
@@ -67,23 +66,17 @@ func BenchmarkPipelined(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			s := newServer()
 			served := goServe(s, l)
 			defer func() { s.Close(); <-served }()
 			c, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			defer c.Close()
 			io.WriteString(c, get)
 			response := make([]byte, 64<<10)
 			size, err := c.Read(response) // the response is small and arrives whole
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			batch := strings.Repeat(get, depth)
 			for b.Loop() {
 				io.WriteString(c, batch)

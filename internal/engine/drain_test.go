@@ -63,9 +63,7 @@ func TestDrainedBodyDoesNotEndSilently(t *testing.T) {
 							body = struct{ io.Reader }{body}
 						}
 						resp, err := s.client.Post("http://host/", "", body)
-						if err != nil {
-							t.Fatal(err)
-						}
+						testkit.Must(t, err)
 						b, err := io.ReadAll(resp.Body)
 						resp.Body.Close()
 						got[i] = fmt.Sprintf("%v …%q", err, b[max(0, len(b)-40):])
@@ -157,9 +155,7 @@ func sendSlowly(t *testing.T, newServer func(*http.Server) server, closing strin
 	var nw testkit.Network
 	done := goServe(s, nw.Listen())
 	c, err := nw.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i, p := range []string{"POST / HTTP/1.1\r\n" + host + closing + "Transfer-Encoding: chunked\r\n\r\n",
 		"5\r\nhello\r\n", "5\r\nhello\r\n", "0\r\n\r\n"} {
 		if _, err := io.WriteString(c, p); err != nil {

@@ -226,9 +226,7 @@ func TestFailedHijackChangesNothing(t *testing.T) {
 	defer func() { s.Close(); <-served }()
 	for name, upload := range uploads {
 		c, err := listener.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		io.WriteString(c, upload.head+upload.body)
 		want := "no such deadline: hello <nil>"
 		if name == "part" {

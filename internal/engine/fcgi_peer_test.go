@@ -380,7 +380,7 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 				if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
 					t.Errorf("Serve returned %v", err)
 				}
-				eventually(t, "goroutines of the server are left", func() bool { return engineGoroutines() <= mustEnd })
+				testkit.WaitFor(t, "the server's goroutines to end", func() bool { return engineGoroutines() <= mustEnd })
 			})
 			test(&fcgiSite{s})
 		})
@@ -401,17 +401,6 @@ func engineGoroutines() (n int) {
 func allStacks() string {
 	b := make([]byte, 4<<20)
 	return string(b[:runtime.Stack(b, true)])
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Error(what)
-			return
-		}
-	}
 }
 
 // timedOutErr reports whether a deadline caused an error.

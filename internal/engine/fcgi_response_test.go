@@ -1,111 +1,22 @@
 package engine_test
 
 import (
-	"cmp"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"runtime"
 	"strings"
 	"sync"
 	"testing"
-
-	"github.com/tarehq/tare/internal/engine"
 )
-
-// otherwiseByFCGI are the handlers whose responses differ by more than fields about the connection,
-// with the reason. Each must still differ.
-var otherwiseByFCGI = map[string]string{
-	"hijack":              noTakingOver,
-	"close body, hijack":  noTakingOver,
-	"write, hijack/HEAD":  noTakingOver,
-	"max bytes":           describesConnection,
-	"chunked":             noCodings,
-	"identity":            noCodings,
-	"panic, flushed/HEAD": "an answer without a body has an end, too",
-}
-
-const (
-	noTakingOver        = "there is no connection to take over"
-	describesConnection = "the answer tells of the connection"
-	noCodings           = "a Transfer-Encoding means nothing, so that type and length are found out"
-)
-
-// describeResponse describes a response without fields about the connection.
-func describeResponse(code int, header http.Header, body string) string {
-	header = header.Clone()
-	for _, name := range []string{"Status", "Connection", "Keep-Alive", "Trailer", "Transfer-Encoding", "Upgrade",
-		"Date"} {
-		header.Del(name)
-	}
-	return fmt.Sprintf("%d %v %s", code, header, shorten([]byte(body)))
-}
-
-// byHTTP returns a function that describes a handler's response over HTTP.
-func byHTTP(t *testing.T, settings *http.Server) func(name, method, body string) string {
-	settings.ErrorLog = log.New(io.Discard, "", 0)
-	web := engine.New(settings)
-	l, _ := listen(t, "tcp", "127.0.0.1:0")
-	served := goServe(web, l)
-	t.Cleanup(func() { web.Close(); <-served })
-	return func(name, method, body string) string {
-		req, _ := http.NewRequest(method, "http://"+l.Addr().String(), strings.NewReader(body))
-		req.Header.Set("X-Pick", name)
-		resp, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(req)
-		if err != nil {
-			return "no response"
-		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
-		if err != nil {
-			return "no response"
-		}
-		return describeResponse(resp.StatusCode, resp.Header, string(b))
-	}
-}
-
-// A handler's response is the same by FastCGI as by HTTP.
-func TestFCGIResponsesEqualHTTPResponses(t *testing.T) {
-	pick := handle(func(w http.ResponseWriter, r *http.Request) { handlers[r.Header.Get("X-Pick")](w, r) })
-	want := make(map[string]string)
-	bodies := map[string]string{"GET": "", "HEAD": "", "POST": "hello"}
-	t.Run("HTTP", func(t *testing.T) {
-		overHTTP := byHTTP(t, pick())
-		for name := range handlers {
-			for method, body := range bodies {
-				want[name+"/"+method] = overHTTP(name, method, body)
-			}
-		}
-	})
-	everyFCGIMode(t, pick, func(s *fcgiSite) {
-		for name := range handlers {
-			for method, body := range bodies {
-				s.Run(name+"/"+method, func(t *testing.T) {
-					got, want := "no response", want[name+"/"+method]
-					p := s.in(t).peer()
-					defer p.Close()
-					p.send(fcgiRequest{method: method, body: body, length: body != "",
-						params: []string{"HTTP_X_PICK", name, "HTTP_HOST", "a"}}.String())
-					if a, err := p.tryReadResponse(); err == nil {
-						got = describeResponse(a.code, a.header, a.body)
-					}
-					switch reason := cmp.Or(otherwiseByFCGI[name], otherwiseByFCGI[name+"/"+method]); {
-					case got == want && reason != "":
-						t.Errorf("no longer differs: %s", reason)
-					case got != want && reason == "":
-						t.Errorf("by FastCGI %s\nby HTTP %s", got, want)
-					}
-				})
-			}
-		}
-	})
-}
 
 // Fields about the connection, or that the web server would interpret, are not sent. Neither are
 // interim responses.
 func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
 	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		if _, ok := w.(http.Hijacker); ok {
+			t.Error("there is no connection to hijack")
+		}
 		for _, name := range []string{"Connection", "Status", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive",
 			http.TrailerPrefix + "Sum"} {
 			w.Header().Set(name, "666 close")

@@ -62,9 +62,7 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 			DisableGeneralOptionsHandler: true})
 		done := goServe(s, nw.Listen())
 		c, err := nw.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		collect := func(d time.Duration) {
 			pass(d)
 			for more := true; more; pass(0) { // the network buffers little at a time
@@ -296,9 +294,7 @@ var otherwiseThanStd = map[string]string{
 // The package documentation lists the differences.
 func TestFCGIDifferencesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../fcgi/doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	doc := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "\n//", "\n")), " ")
 	for name, reason := range otherwiseThanStd {
 		if !strings.HasPrefix(reason, "detail: ") && !strings.Contains(doc, reason) {

@@ -18,9 +18,7 @@ import (
 // a unix socket's data is unread.
 func waitUntilReceived(t *testing.T, c *net.UnixConn) {
 	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Microsecond) {
 		unread := 0
 		rerr := raw.Control(func(fd uintptr) { unread, err = unix.IoctlGetInt(int(fd), unix.SIOCOUTQ) })

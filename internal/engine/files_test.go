@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // What a socket or a pipe provides is sent at once if the response is not framed, as in net/http.
@@ -41,9 +43,7 @@ func TestPiecesOfStreamsAreSentAtOnce(t *testing.T) {
 			c := s.connect()
 			io.WriteString(c, request)
 			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				s.Fatal(err)
-			}
+			testkit.Must(s, err)
 			for range pieces {
 				if _, err := io.ReadFull(resp.Body, make([]byte, piece)); err != nil {
 					s.Fatal(err)

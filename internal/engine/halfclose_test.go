@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A TLS client that ends its sending side while a handler runs receives all of the response, even
@@ -27,9 +29,7 @@ func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 				})())
 				c := s.connect().(*tls.Conn)
 				// The client reads late, so that a part waits in the server's socket.
-				if err := c.NetConn().(*net.TCPConn).SetReadBuffer(32 << 10); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, c.NetConn().(*net.TCPConn).SetReadBuffer(32<<10))
 				io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
 				time.Sleep(40 * time.Millisecond) // so that the request arrives alone
 				c.CloseWrite()

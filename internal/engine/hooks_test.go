@@ -9,13 +9,11 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -24,14 +22,13 @@ import (
 type hookLog struct {
 	*testing.T
 	mu      sync.Mutex
-	changed *sync.Cond
 	states  map[net.Conn][]string
+	kind    string                         // the type of a connection
 	onState func(net.Conn, http.ConnState) // may be nil
 }
 
 func newHookLog(t *testing.T, set *http.Server) *hookLog {
 	h := &hookLog{T: t, states: make(map[net.Conn][]string)}
-	h.changed = sync.NewCond(&h.mu)
 	set.ConnContext, set.ConnState = h.connContext, h.connState
 	return h
 }
@@ -44,7 +41,7 @@ func (h *hookLog) connContext(ctx context.Context, c net.Conn) context.Context {
 	if _, again := h.states[c]; again {
 		h.Errorf("ConnContext is called twice")
 	}
-	h.states[c] = nil
+	h.states[c], h.kind = nil, fmt.Sprintf("%T", c)
 	return context.WithValue(ctx, connKey{}, c)
 }
 
@@ -55,7 +52,6 @@ func (h *hookLog) connState(c net.Conn, s http.ConnState) {
 		h.Errorf("state %v after %v; known %v", s, before, known)
 	}
 	h.states[c] = append(before, s.String())
-	h.changed.Broadcast()
 	h.mu.Unlock()
 	if h.onState != nil {
 		h.onState(c, s)
@@ -68,53 +64,29 @@ func (h *hookLog) hasEnded(c net.Conn) bool {
 	return len(all) > 0 && (all[len(all)-1] == "closed" || all[len(all)-1] == "hijacked")
 }
 
-// await waits until n connections have ended and returns their states.
-func (h *hookLog) await(n int) (all []string) {
+// await waits until a connection has ended and returns its states.
+func (h *hookLog) await() (all string) {
 	h.Helper()
-	expired := false
-	timer := time.AfterFunc(time.Minute, func() {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		expired = true
-		h.changed.Broadcast()
+	h.awaitAny("the end of a connection", func(c net.Conn, states []string) bool {
+		all = strings.Join(states, " ")
+		return h.hasEnded(c)
 	})
-	defer timer.Stop()
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for {
-		all = nil
-		for c, states := range h.states {
-			if h.hasEnded(c) {
-				all = append(all, strings.Join(states, " "))
-			}
-		}
-		if len(all) >= n {
-			slices.Sort(all)
-			return all
-		}
-		if expired {
-			h.Fatalf("%d of %d connections have ended: %v", len(all), n, h.states)
-		}
-		h.changed.Wait()
-	}
+	return all
 }
 
-// awaitState waits until a connection has a state.
-func (h *hookLog) awaitState(s string) {
+// awaitAny waits until something is true of a connection.
+func (h *hookLog) awaitAny(what string, isTrue func(c net.Conn, states []string) bool) {
 	h.Helper()
-	for start := time.Now(); ; time.Sleep(time.Millisecond) {
+	testkit.WaitFor(h, what, func() bool {
 		h.mu.Lock()
-		for _, states := range h.states {
-			if len(states) > 0 && states[len(states)-1] == s {
-				h.mu.Unlock()
-				return
+		defer h.mu.Unlock()
+		for c, states := range h.states {
+			if isTrue(c, states) {
+				return true
 			}
 		}
-		h.mu.Unlock()
-		if time.Since(start) > time.Minute {
-			h.Fatalf("no connection is %s", s)
-		}
-	}
+		return false
+	})
 }
 
 // hookCase is what a client does, and the settings for it.
@@ -144,7 +116,12 @@ func (c *hookClient) send(pieces ...string) {
 	}
 }
 
-func (c *hookClient) serverHas(state string) { c.log.awaitState(state) }
+// serverHas waits until a connection has a state.
+func (c *hookClient) serverHas(state string) {
+	c.log.awaitAny(state, func(_ net.Conn, states []string) bool {
+		return len(states) > 0 && states[len(states)-1] == state
+	})
+}
 
 // awaitEnd waits until the server has closed the connection.
 func (c *hookClient) awaitEnd() { io.Copy(io.Discard, c.reader) }
@@ -242,7 +219,7 @@ func hookHandler(t *testing.T) http.Handler {
 	})
 }
 
-// The hooks are called as by net/http: in the same order and as often.
+// The hooks are called as by net/http: with the same connections, in the same order and as often.
 func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
 	for _, mode := range []string{"tcp", "unix", "ServeTLS"} {
 		for name, how := range hookCases {
@@ -283,14 +260,12 @@ func playHooks(t *testing.T, mode string, newServer func(*http.Server) server, h
 		}
 	}()
 	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
 	how.client(&hookClient{t, c, bufio.NewReader(c), h, s})
 	c.Close()
-	return fmt.Sprint(h.await(1))
+	return h.kind + " " + h.await()
 }
 
 // A hook may wait for Shutdown when its connection is idle or closed, as with net/http, even if the
@@ -320,9 +295,7 @@ func TestHookMayWaitForShutdown(t *testing.T) {
 					served := goServe(s, l)
 					defer func() { s.Close(); <-served }()
 					c, err := dial()
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					defer c.Close()
 					c.SetDeadline(time.Now().Add(time.Minute))
 					io.WriteString(c, text)
@@ -333,7 +306,7 @@ func TestHookMayWaitForShutdown(t *testing.T) {
 					if waitsAt == http.StateClosed {
 						want = "new active closed"
 					}
-					if got := h.await(1)[0]; got != want {
+					if got := h.await(); got != want {
 						t.Errorf("states %s, want %s", got, want)
 					}
 					if b, _ := io.ReadAll(c); strings.Count(string(b), "200 OK") != 1 {
@@ -342,32 +315,5 @@ func TestHookMayWaitForShutdown(t *testing.T) {
 				})
 			}
 		}
-	}
-}
-
-// Hooks receive the connections of package net.
-func TestHooksReceiveConnectionsOfPackageNet(t *testing.T) {
-	for mode, want := range map[string]string{"tcp": "*net.TCPConn", "unix": "*net.UnixConn", "ServeTLS": "*tls.Conn"} {
-		t.Run(mode, func(t *testing.T) { testHookConnType(t, mode, want) })
-	}
-}
-
-// testHookConnType tests which type hooks receive.
-func testHookConnType(t *testing.T, mode, want string) {
-	types := make(chan string, 1)
-	l, dial := modes[mode](t)
-	s := engine.New(&http.Server{ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-		types <- fmt.Sprintf("%T", c)
-		return ctx
-	}})
-	served := goServe(s, l)
-	defer func() { s.Close(); <-served }()
-	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if got := <-types; got != want {
-		t.Errorf("the hook receives a %s, want %s", got, want)
 	}
 }

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -33,9 +32,7 @@ type rawHTTP2 struct {
 func (s *http2Site) raw(settings ...http2.Setting) *rawHTTP2 {
 	s.Helper()
 	c, err := s.dial()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 	return newRawHTTP2(s.T, c, settings...)
 }
@@ -201,27 +198,11 @@ func dispatchedHTTP2Site(t *testing.T, mode string, set *http.Server, dispatch e
 
 // extendedHTTP2Site is newHTTP2Site for a server with settings beyond http.Server's.
 func extendedHTTP2Site(t *testing.T, mode string, set *http.Server, apply func(*engine.Server)) *http2Site {
-	l, dial := modes[http2Modes[mode]](t)
-	protocols := new(http.Protocols)
-	if http2Modes[mode] == "tls" {
-		inner, innerDial := modes["tcp"](t)
-		l = secureFor(mode, inner)
-		dial = innerDial
-		protocols.SetHTTP2(true)
-	} else {
-		protocols.SetUnencryptedHTTP2(true)
-	}
-	set.Protocols = protocols
-	ours := engine.New(set)
-	apply(ours)
-	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
-	s := &http2Site{T: t, mode: mode, client: &http.Client{Transport: transport}, server: ours}
-	served := goServe(ours, l)
-	t.Cleanup(func() {
-		ours.Close()
-		<-served
+	return startHTTP2Site(t, mode, set, func(set *http.Server) server {
+		ours := engine.New(set)
+		apply(ours)
+		return ours
 	})
-	return s
 }
 
 // Connections that die in any phase leave nothing behind.
@@ -288,7 +269,7 @@ func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
 		}
 		clients.Wait()
 		s.client.CloseIdleConnections()
-		eventually(s.T, "all connections and handlers have ended", func() bool {
+		testkit.WaitFor(s.T, "all connections and handlers to end", func() bool {
 			_, open := ours.Connections()
 			return open == 0 && !strings.Contains(allStacks(), "h2.(*Stream).Run(")
 		})

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A connection whose cipher suite RFC 9113 prohibits for HTTP/2 is rejected, unless the settings
@@ -19,9 +21,7 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 			s := newHTTP2Site(t, "tare", mode, set)
 			transport := s.client.Transport.(*http.Transport)
 			plain, err := transport.DialContext(t.Context(), "tcp", "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			tc := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
 				NextProtos: []string{"h2"}, CipherSuites: prohibitedCiphers()})
 			defer tc.Close()
@@ -42,9 +42,7 @@ func firstError(t *testing.T, c net.Conn) http2.ErrCode {
 	framer := http2.NewFramer(io.Discard, c)
 	for range 2 {
 		f, err := framer.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if f, ok := f.(*http2.GoAwayFrame); ok {
 			return f.ErrCode
 		}

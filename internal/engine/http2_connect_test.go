@@ -337,9 +337,7 @@ func TestMalformedExtendedConnectIsRejected(t *testing.T) {
 func (r *rawHTTP2) responses() (first, status string, offered bool) {
 	for {
 		f, err := r.ReadFrame()
-		if err != nil {
-			r.Fatal(err)
-		}
+		testkit.Must(r, err)
 		switch f := f.(type) {
 		case *http2.SettingsFrame:
 			if v, ok := f.Value(http2.SettingEnableConnectProtocol); ok {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client may leave as soon as it has sent a request, because it needs no response. The handler is
@@ -76,9 +78,7 @@ func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
 	r.Helper()
 	for {
 		f, err := r.ReadFrame()
-		if err != nil {
-			r.Fatal(err)
-		}
+		testkit.Must(r, err)
 		if isWanted(f) {
 			return
 		}

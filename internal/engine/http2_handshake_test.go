@@ -80,7 +80,7 @@ func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byt
 			c.Close()
 		}
 	}
-	eventually(s.T, "all connections are closed", func() bool { return s.state().open == 1 })
+	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
 }
 
 // fewHandshakes is how many handshakes stall in the quick form.
@@ -99,8 +99,6 @@ func clientHello(t *testing.T) []byte {
 	}()
 	b := make([]byte, 16<<10)
 	n, err := io.ReadAtLeast(server, b, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return b[:n]
 }

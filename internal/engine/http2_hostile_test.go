@@ -108,9 +108,7 @@ func serveTarget(t *testing.T, maker, mode string) *targetSite {
 	}
 	s.tickets = tls.NewLRUClientSessionCache(1)
 	c, err := s.dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	return &targetSite{http2Site: s, address: c.RemoteAddr().String(), pid: os.Getpid()}
 }
@@ -168,14 +166,10 @@ func (s *targetSite) state() (all targetState) {
 func (s *targetSite) resident(key string) int {
 	s.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	_, value, _ := strings.Cut(string(text), key+":")
 	kilobytes, err := strconv.Atoi(strings.Fields(value)[0])
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	return kilobytes << 10
 }
 

@@ -6,6 +6,8 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
@@ -75,9 +77,7 @@ func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {
 				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 					WroteRequest: func(httptrace.WroteRequestInfo) { sent++ }})
 				r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				r.Header.Set(c.name, c.value)
 				response, err := s.client.Do(r)
 				if err != nil {

@@ -41,8 +41,15 @@ type http2Site struct {
 	tickets tls.ClientSessionCache // of raw clients; nil for full handshakes
 }
 
-// newHTTP2Site starts the server of a maker.
+// newHTTP2Site starts the server of a maker, or this engine's with all handlers "on loop".
 func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site {
+	if maker == "on loop" {
+		return extendedHTTP2Site(t, mode, set, func(s *engine.Server) { s.Dispatch = engine.OnLoop })
+	}
+	return startHTTP2Site(t, mode, set, makers[maker])
+}
+
+func startHTTP2Site(t *testing.T, mode string, set *http.Server, newServer func(*http.Server) server) *http2Site {
 	l, dial := modes[http2Modes[mode]](t)
 	if http2Modes[mode] == "tls" {
 		inner, innerDial := modes["tcp"](t)
@@ -53,13 +60,7 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 	}
 	s := newHTTP2Client(t, mode, dial)
 	set.ErrorLog = log.New(s.logged, "", 0)
-	switch ours := engine.New(set); maker {
-	case "on loop":
-		ours.Dispatch = engine.OnLoop
-		s.server = ours
-	default:
-		s.server = makers[maker](set)
-	}
+	s.server = newServer(set)
 	served := goServe(s.server, l)
 	t.Cleanup(func() {
 		s.client.CloseIdleConnections()
@@ -123,9 +124,7 @@ func textBody(s string) func() io.Reader { return func() io.Reader { return stri
 // http2Cases are compared with net/http.
 func http2Cases(t *testing.T) map[string]http2Case {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, bytes.Repeat([]byte("0123456789"), 30000), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, bytes.Repeat([]byte("0123456789"), 30000), 0o600))
 	cases := map[string]http2Case{
 		"simple":  {path: "/a/b?c=d"},
 		"escaped": {path: "/a%2Fb%20c/(d)!?e=%20"},
@@ -301,9 +300,7 @@ func (s *http2Site) result(c http2Case) string {
 			return nil
 		}})
 	r, err := http.NewRequestWithContext(ctx, c.method, s.url+path, body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	if c.path == "*" {
 		r.URL.Path, r.URL.Opaque = "", "*"
 	}

@@ -94,8 +94,8 @@ func (s *targetSite) stall(n int, how stall) {
 		})
 	}
 	clients.Wait()
-	eventually(s.T, "all clients are connected", func() bool { return s.state().open > int64(n) })
-	eventually(s.T, "all handlers have begun", func() bool { return s.state().begun == int64(n*how.begun) })
+	testkit.WaitFor(s.T, "all clients to connect", func() bool { return s.state().open > int64(n) })
+	testkit.WaitFor(s.T, "all handlers to begin", func() bool { return s.state().begun == int64(n*how.begun) })
 	for range 20 {
 		if got := s.get("/"); got != "hello" {
 			s.Errorf("another client has received %q", got)
@@ -104,5 +104,5 @@ func (s *targetSite) stall(n int, how stall) {
 	for _, c := range conns {
 		c.Close()
 	}
-	eventually(s.T, "all connections are closed", func() bool { return s.state().open == 1 })
+	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
 }

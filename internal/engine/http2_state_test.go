@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The ConnState hook is called as by net/http.
@@ -26,28 +28,27 @@ func TestHTTP2ConnStatesAreThoseOfNetHTTP(t *testing.T) {
 
 func http2States(t *testing.T, maker, mode string) string {
 	var mu sync.Mutex
-	states, changed := "", sync.NewCond(&mu)
+	states := ""
 	s := newHTTP2Site(t, maker, mode, &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			mu.Lock()
 			defer mu.Unlock()
 			states += fmt.Sprint(state, " ")
-			changed.Broadcast()
 		},
 	})
-	await := func(suffix string) string {
-		mu.Lock()
-		defer mu.Unlock()
-		for !strings.HasSuffix(states, suffix) {
-			changed.Wait()
-		}
-		return states
+	await := func(suffix string) {
+		testkit.WaitFor(t, suffix, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return strings.HasSuffix(states, suffix)
+		})
 	}
 	s.get("/")
 	await("active idle ") // the client may have the response before
 	s.client.CloseIdleConnections()
-	return await("closed ")
+	await("closed ")
+	return states
 }
 
 // A hook may wait for Shutdown when its connection is closed. When an HTTP/2 connection is idle, it

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // everyHTTP2Mode runs a test over every kind of connection. On shards, all handlers run on the loop
@@ -24,14 +26,10 @@ func everyHTTP2Mode(t *testing.T, handler http.HandlerFunc, test func(*http2Site
 func (s *http2Site) get(path string) string {
 	s.Helper()
 	response, err := s.client.Get(s.url + path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	return string(body)
 }
 
@@ -60,9 +58,7 @@ func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+blocks, body)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				go func() {
 					defer close(done)
 					if response, err := s.client.Do(r); err == nil {

@@ -302,13 +302,9 @@ func playOn(t *testing.T, test, env string) (first string, more *bufio.Reader) {
 	c := exec.Command(os.Args[0], "-test.run=^"+test+"$")
 	c.Env = append(os.Environ(), env)
 	in, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	testkit.Start(t, c)
 	t.Cleanup(func() { in.Close() })
 	more = bufio.NewReader(out)
@@ -333,9 +329,7 @@ func TestClientsThatTrickle(t *testing.T) {
 	var conns []net.Conn
 	for i := range n {
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		conns = append(conns, c)
 		io.WriteString(c, phases[i%len(phases)])
 	}

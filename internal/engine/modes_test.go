@@ -81,9 +81,7 @@ func testCertificates() []tls.Certificate {
 
 func listen(t *testing.T, network, address string) (net.Listener, func() (net.Conn, error)) {
 	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return l, func() (net.Conn, error) { return net.Dial(network, l.Addr().String()) }
 }
 
@@ -155,14 +153,10 @@ func handle(h http.HandlerFunc) func() *http.Server {
 func (s *site) get(path string) string {
 	s.Helper()
 	resp, err := s.client.Get("http://host" + path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	return string(b)
 }
 
@@ -190,9 +184,7 @@ func TestLargeBodiesUseConstantMemory(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			resp, err := s.client.Post("http://host/"+how, "a/b", body)
-			if err != nil {
-				s.Fatal(err)
-			}
+			testkit.Must(s, err)
 			n, err := io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			runtime.ReadMemStats(&after)

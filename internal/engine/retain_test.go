@@ -78,9 +78,7 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 			runtime.ReadMemStats(&before)
 		}
 		c, err := dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		go io.WriteString(c, request([]int{9, 450}[i%2]))
 		all = append(all, <-got)
 		io.Copy(io.Discard, c)
@@ -89,7 +87,7 @@ func keeps(t *testing.T, n int, of string, dial func() (net.Conn, error), reques
 	if s, ok := all[0].(string); ok && s == "" && of != "params" {
 		t.Errorf("%s: nothing was kept", of)
 	}
-	eventually(t, of+" keeps little", func() bool { // the last connections may still be ending
+	testkit.WaitFor(t, "little memory to be kept by "+of, func() bool { // the last connections may still be ending
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		return (int64(after.HeapAlloc)-int64(before.HeapAlloc))/int64(n) < 8<<10

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // After Retire each connection serves one more request, whose response announces the end. No
@@ -24,9 +25,7 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 			s.Helper()
 			io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
 			resp, err := http.ReadResponse(in, nil)
-			if err != nil {
-				s.Fatal(err)
-			}
+			testkit.Must(s, err)
 			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
 				resp.Close != wantClose {
 				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
@@ -51,9 +50,7 @@ func TestRetireSendsGOAWAY(t *testing.T) {
 			ports <- r.RemoteAddr
 		})})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	go server.Serve(l)
 	t.Cleanup(func() { server.Close() })
 	transport := &http.Transport{Protocols: protocols}
@@ -61,9 +58,7 @@ func TestRetireSendsGOAWAY(t *testing.T) {
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
 	request := func() string {
 		resp, err := client.Get("http://" + l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		return <-ports
 	}
@@ -75,7 +70,7 @@ func TestRetireSendsGOAWAY(t *testing.T) {
 	if last := request(); last != first {
 		t.Errorf("the connection was closed: %s after %s", last, first)
 	}
-	eventually(t, "another connection", func() bool { return request() != first })
+	testkit.WaitFor(t, "another connection", func() bool { return request() != first })
 }
 
 // Handlers can count the requests of their connection.
@@ -94,9 +89,7 @@ func TestRequestsOfConnectionAreCounted(t *testing.T) {
 			for n := range 300 {
 				io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
 				resp, err := http.ReadResponse(in, nil)
-				if err != nil {
-					s.Fatal(err)
-				}
+				testkit.Must(s, err)
 				if b, _ := io.ReadAll(resp.Body); string(b) != fmt.Sprint(n+1) {
 					s.Fatalf("request %d is counted as %s", n+1, b)
 				}

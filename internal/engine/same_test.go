@@ -453,9 +453,7 @@ func TestInterfacesOfResponseWriters(t *testing.T) {
 // The package documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	doc := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "//", "")), " ")
 	for name, why := range deliberate {
 		if !strings.Contains(doc, why) {

@@ -101,9 +101,7 @@ func (s *site) sendUnread(text string) {
 // The timeout also applies to data that the kernel copies.
 func TestSendTimeoutAppliesToFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, make([]byte, 32<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, make([]byte, 32<<20), 0o600))
 	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeFile(w, r, name)
 	})}
@@ -126,9 +124,7 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 			nw := new(testkit.Network)
 			served := goServe(s, nw.Listen())
 			c, err := nw.Dial()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			io.WriteString(c, "GET / HTTP/1.1\r\n"+host+"Connection: close\r\n\r\n")
 			got := 0
 			for range reads {

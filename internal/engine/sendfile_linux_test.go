@@ -41,12 +41,8 @@ func TestLargeFileIsSentWithoutReading(t *testing.T) {
 	testkit.Long(t, "it transfers much")
 	const size, mostReads, mostAllocated = 100 << 20, 500, 8 << 20
 	name := filepath.Join(t.TempDir(), "f")
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(name, size); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, nil, 0o600))
+	testkit.Must(t, os.Truncate(name, size))
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		f, err := os.Open(name)
 		if err != nil {
@@ -85,9 +81,7 @@ func TestLargeFileIsSentWithoutReading(t *testing.T) {
 func readCalls(t *testing.T) (n int) {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/io")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, after, _ := strings.Cut(string(b), "syscr: ")
 	if _, err := fmt.Sscan(after, &n); err != nil {
 		t.Fatal(err)
@@ -99,9 +93,7 @@ func readCalls(t *testing.T) (n int) {
 func drain(t *testing.T, c *net.TCPConn) (n int, head string) {
 	t.Helper()
 	f, err := c.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	b := make([]byte, 256<<10)
 	for {
@@ -109,9 +101,7 @@ func drain(t *testing.T, c *net.TCPConn) (n int, head string) {
 		if err == syscall.EINTR {
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if m == 0 {
 			return n, head
 		}

@@ -57,9 +57,7 @@ func TestMultipartFilesAreRemoved(t *testing.T) {
 		part.Write(make([]byte, 100<<10))
 		m.Close()
 		resp, err := s.client.Post("http://host/", m.FormDataContentType(), &form)
-		if err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, err)
 		resp.Body.Close()
 		s.get("/") // the next request of the connection: the first one has ended
 		if spooled == 0 {
@@ -108,9 +106,7 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 		start := time.Now()
 		served := goServe(s, &flaky{Listener: nw.Listen(), failures: 3})
 		c, err := nw.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if elapsed := time.Since(start); elapsed != (5+10+20)*time.Millisecond {
 			t.Errorf("accepted after %v", elapsed)
 		}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Shutdown closes idle connections, but not one on which a part of a request has arrived, as in
@@ -17,9 +19,7 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 			s.Helper()
 			io.WriteString(to, rest)
 			resp, err := http.ReadResponse(in, nil)
-			if err != nil {
-				s.Fatal(err)
-			}
+			testkit.Must(s, err)
 			io.Copy(io.Discard, resp.Body)
 			return resp
 		}

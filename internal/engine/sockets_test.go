@@ -31,14 +31,10 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 	served := goServe(s, l)
 	defer func() { s.Close(); <-served }()
 	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	if c, ok := c.(*tls.Conn); ok { // CloseWrite fails before the handshake
-		if err := c.Handshake(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Handshake())
 	}
 	sent := make(chan bool)
 	go func() {
@@ -122,9 +118,7 @@ func siteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Serve
 	return s, func() net.Conn {
 		t.Helper()
 		c, err := d()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		c.SetDeadline(time.Now().Add(time.Minute))
 		return c
@@ -135,9 +129,7 @@ func siteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Serve
 func readResponses(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
 	got, err := tryReadResponses(c, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return got
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // hiddenIn are requests whose bodies look like other requests.
@@ -206,9 +208,7 @@ func TestShrinkingFileEndsConnection(t *testing.T) {
 		os.Truncate(name, 100<<10)
 		io.Copy(w, f)
 	}), func(s *site) {
-		if err := os.WriteFile(name, make([]byte, 1<<20), 0o600); err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, os.WriteFile(name, make([]byte, 1<<20), 0o600))
 		_, body, _ := strings.Cut(s.exchangeText(get+smuggled), "\r\n\r\n")
 		if len(body) != 100<<10 {
 			s.Errorf("%d bytes", len(body))

@@ -11,6 +11,8 @@ import (
 	"runtime/pprof"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A handler's locked thread and its profiler labels reach no other connection, on loops, on their
@@ -56,11 +58,11 @@ func TestHandlersLeaveNoTraces(t *testing.T) {
 				s.Fatalf("the handler has locked itself: %q", got)
 			}
 			for _, other := range others {
-				eventually(s.T, "the locked thread has ended", func() bool { return request(other, "/") == none })
+				testkit.WaitFor(s.T, "the locked thread to end", func() bool { return request(other, "/") == none })
 			}
 		}
 	})
-	eventually(t, "idle goroutines have ended with the server",
+	testkit.WaitFor(t, "idle goroutines to end with the server",
 		func() bool { return !strings.Contains(allStacks(), "reuse.(*Workers[") })
 }
 

@@ -38,9 +38,7 @@ func serveInBubble(t *testing.T, settings *http.Server, isFastCGI bool,
 		s.FastCGI = isFastCGI
 		done := goServe(s, nw.Listen())
 		c, err := nw.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		test(t, s, c)
 		c.Close()
 		s.Close()

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // serveConfig serves TLS connections by a configuration, on shards or on the goroutine path. The
@@ -19,9 +20,7 @@ import (
 func serveConfig(t *testing.T, onShards bool, config *tls.Config, handler http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	address := l.Addr().String()
 	if l = (secureListener{l, config}); !onShards {
 		l = tls.NewListener(l.(secureListener).Listener, config)
@@ -94,20 +93,14 @@ func resumes(t *testing.T, address string, tickets tls.ClientSessionCache) strin
 	t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true, ServerName: "a", ClientSessionCache: tickets}
 	c, err := tls.Dial("tcp", address, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(c, get)
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer response.Body.Close()
 	b, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b)
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // overTLS runs a test on both paths of TLS connections.
@@ -51,9 +53,7 @@ func (c *splitConn) send() error {
 func (s *site) splitClient(size int, config *tls.Config) (*tls.Conn, *splitConn) {
 	s.Helper()
 	c, err := s.dial()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	raw := &splitConn{TCPConn: c.(*tls.Conn).NetConn().(*net.TCPConn), size: size}
 	s.Cleanup(func() { raw.Close() })
 	raw.SetDeadline(time.Now().Add(time.Minute))
@@ -74,9 +74,7 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 			for _, segment := range []int{1, 7, 100, 1 << 20} {
 				for _, record := range []int{1, 50, 1 << 20} {
 					c, raw := s.splitClient(segment, &tls.Config{MaxVersion: version})
-					if err := c.Handshake(); err != nil {
-						s.Fatal(err)
-					}
+					testkit.Must(s, c.Handshake())
 					raw.holding = segment > 100
 					for text := []byte(strings.Repeat(request, n)); len(text) > 0; {
 						part := text[:min(len(text), record)]
@@ -85,9 +83,7 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 							s.Fatal(err)
 						}
 					}
-					if err := raw.send(); err != nil {
-						s.Fatal(err)
-					}
+					testkit.Must(s, raw.send())
 					got := readResponses(s.T, c, n)
 					if m := strings.Count(got, "hello true."); m != n {
 						s.Errorf("version %x, segments of %d, records of %d: %d responses", version, segment, record, m)
@@ -129,9 +125,7 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 	overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
 		for _, closing := range []bool{true, false} {
 			c, err := s.dial()
-			if err != nil {
-				s.Fatal(err)
-			}
+			testkit.Must(s, err)
 			raw := &recordingConn{Conn: c.(*tls.Conn).NetConn()}
 			c = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 			defer c.Close()
@@ -184,13 +178,8 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 				}
 				io.ReadAll(raw)
 				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
-				for range 60_000 { // the log is written at about the time when the connection ends
-					if strings.Contains(s.logged.String(), want) {
-						break
-					}
-					time.Sleep(time.Millisecond)
-				}
-				if got := s.logged.String(); !strings.Contains(got, want) || !strings.Contains(got, test.want) {
+				testkit.WaitFor(s, want, func() bool { return strings.Contains(s.logged.String(), want) })
+				if got := s.logged.String(); !strings.Contains(got, test.want) {
 					s.Errorf("logged %q, want %s%s", got, want, test.want)
 				}
 			})

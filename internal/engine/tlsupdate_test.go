@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // updatingClient is a client of TLS 1.3 that can send KeyUpdate messages, which package tls cannot:
@@ -39,9 +41,7 @@ func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 	c := &updatingClient{T: t, below: below}
 	c.Conn = tls.Client(below, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, KeyLogWriter: &keys})
 	_ = below.SetDeadline(time.Now().Add(time.Minute))
-	if err := c.Conn.Handshake(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Conn.Handshake())
 	switch suite := c.Conn.ConnectionState().CipherSuite; suite {
 	case tls.TLS_AES_128_GCM_SHA256:
 		c.isAES = true
@@ -64,9 +64,7 @@ func (c *updatingClient) expand(label string, size int) []byte {
 	label = "tls13 " + label
 	info := append([]byte{byte(size >> 8), byte(size), byte(len(label))}, label...)
 	out, err := hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size)
-	if err != nil {
-		c.Fatal(err)
-	}
+	testkit.Must(c, err)
 	return out
 }
 
@@ -83,9 +81,7 @@ func (c *updatingClient) use(secret []byte) {
 	} else {
 		c.aead, err = chacha20poly1305.New(c.expand("key", chacha20poly1305.KeySize))
 	}
-	if err != nil {
-		c.Fatal(err)
-	}
+	testkit.Must(c, err)
 }
 
 // appendRecord appends an encrypted record (RFC 8446, 5.2).
@@ -125,9 +121,7 @@ func (c *updatingClient) send(records []byte) {
 func (s *site) below() net.Conn {
 	s.Helper()
 	c, err := s.dial()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	below := c.(*tls.Conn).NetConn()
 	s.Cleanup(func() { below.Close() })
 	return below

@@ -44,9 +44,7 @@ func transcript(t *testing.T, newServer func(*http.Server) server, settings *htt
 		s := newServer(settings)
 		done := goServe(s, nw.Listen())
 		c, err := nw.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		collect := func() {
 			synctest.Wait()
 			data, eof := c.Received()

@@ -285,7 +285,7 @@ var onlyBy = map[string][]string{
 	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front"},
 	"internal/poison": {"front", "front/internal/fetch", "internal/client", "internal/client/h2",
-		"internal/engine/exchange", "internal/engine/h2"},
+		"internal/connection", "internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege": {"internal/cli", "front/server"},
 	"internal/listen":    {"internal/cli", "front/server", "upgrade"},
 	"internal/sdnotify":  {"front/server", "upgrade"},

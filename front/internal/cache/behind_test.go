@@ -23,7 +23,7 @@ func TestBackgroundUpdateDoesNotReadItsRequest(t *testing.T) {
 			r := httptest.NewRequest("GET", "http://a.example/x", nil)
 			q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: s.rules,
 				Key: "http://a.example/x"}
-			a, err := s.cache.Respond(q, visit{s, r})
+			a, err := respond(s.cache, q, &visit{site: s, r: r})
 			if err != nil || a.State != cache.StateStale {
 				t.Fatalf("got %+v, %v", a, err)
 			}

@@ -29,11 +29,11 @@ type nobody struct {
 	header http.Header // of the request
 }
 
-func (n nobody) Sent() (http.Header, string) { return n.header, "" }
+func (n nobody) Field(name string) []string { return n.header[name] }
 
-func (n nobody) Prepare(cache.OriginRequest) (cache.Fetch, error) {
+func (n nobody) prepare(cache.OriginRequest) cache.Fetch {
 	n.t.Error("the origin received a request")
-	return nil, errOrigin
+	return nil
 }
 
 // hitter returns a function that requests a stored response.
@@ -50,14 +50,14 @@ func hitter(t testing.TB) func() {
 	s.responds(200, big(1<<10), fresh, "Vary: Accept-Encoding", "Content-Type: text/html", `Etag: "x"`,
 		"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT")
 	for a := (*cache.Response)(nil); a == nil || a.State != cache.StateHit; {
-		if a, err = c.Respond(q, visit{s, r}); err != nil {
+		if a, err = respond(c, q, &visit{site: s, r: r}); err != nil {
 			t.Fatal(err)
 		}
 		a.Close()
 	}
-	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
+	w, origin := &silent{header: make(http.Header)}, origin(nobody{t, r.Header})
 	return func() {
-		a, err := c.Respond(q, origin)
+		a, err := respond(c, q, origin)
 		testkit.Must(t, err)
 		testkit.Must(t, a.Send(w, r))
 		a.Close()

@@ -146,6 +146,8 @@ type Query struct {
 	Context context.Context // of the request
 	Method  string
 	Header  http.Header // of the request; read only
+	// Sent are the fields that the origin receives. Vary and Authorization refer to them.
+	Sent Fields
 	// HasBody reports that the origin receives a body from the client, which the key does not
 	// contain. The response is not stored.
 	HasBody bool
@@ -178,20 +180,24 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Respond serves a request from the cache or from the origin. Its errors are of type *Error, and do
-// not affect other requests.
-func (c *Cache) Respond(q Query, origin Origin) (*Response, error) {
-	s := session{c: c, q: q, fields: fields{origin: origin}, why: "bypass", rules: q.Rules, origin: origin}
+// Find returns the stored response for a request, or a Miss if the origin must receive a request. It
+// may wait for the request of another client. Its errors are of type *Error, and do not affect other
+// requests.
+func (c *Cache) Find(q Query) (*Response, *Miss, error) {
+	s := session{c: c, q: q, why: "bypass", rules: q.Rules}
 	a, err := s.respond()
-	if err != nil {
-		return nil, &Error{s.state, err}
+	switch {
+	case err != nil:
+		return nil, nil, &Error{s.state, err}
+	case s.isMissing:
+		return nil, &Miss{s: s}, nil
 	}
-	return a, nil
+	return a, nil, nil
 }
 
 // lookup finds the stored response for a request. Entries that it reads from disk stay in memory if
 // there is room.
-func (c *Cache) lookup(id keyID, key string, request *fields, now time.Time) (*entry, *stored) {
+func (c *Cache) lookup(id keyID, key string, request Fields, now time.Time) (*entry, *stored) {
 	e, s, unread := c.index.find(id, key, request, now)
 	for _, u := range unread {
 		if read := c.read(u, key, request, now); read != nil &&
@@ -204,7 +210,7 @@ func (c *Cache) lookup(id keyID, key string, request *fields, now time.Time) (*e
 
 // read reads an entry's file. It returns nil if the response does not match the request. It drops
 // an unreadable entry, unless the process is out of file descriptors.
-func (c *Cache) read(e *entry, key string, request *fields, now time.Time) *stored {
+func (c *Cache) read(e *entry, key string, request Fields, now time.Time) *stored {
 	f := c.index.fileOf(e)
 	if f == nil {
 		return nil

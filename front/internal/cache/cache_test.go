@@ -449,8 +449,8 @@ func TestWholeResponseIsStored(t *testing.T) {
 			return resp, nil
 		})
 		r := httptest.NewRequest(http.MethodGet, "http://a.example/x", nil)
-		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Rules: s.rules,
-			Key: "http://a.example/x"}, visit{s, r})
+		a, err := respond(s.cache, cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header,
+			Rules: s.rules, Key: "http://a.example/x"}, &visit{site: s, r: r})
 		testkit.Must(t, err)
 		defer a.Close()
 		fetched := false

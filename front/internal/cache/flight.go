@@ -61,7 +61,7 @@ func (c *Cache) join(id keyID, key flightKey, now time.Time, age time.Duration, 
 
 // flightKeyOf returns the flight key of a request. It contains the fields that a stored response
 // varies by.
-func (c *Cache) flightKeyOf(id keyID, key string, request *fields) flightKey {
+func (c *Cache) flightKeyOf(id keyID, key string, request Fields) flightKey {
 	sh := c.index.shard(id)
 	sh.mu.Lock()
 	var known []choice
@@ -76,7 +76,7 @@ func (c *Cache) flightKeyOf(id keyID, key string, request *fields) flightKey {
 	sh.mu.Unlock()
 	requested := make([]choice, len(known))
 	for i, k := range known {
-		requested[i] = choice{k.name, request.value(k.name)}
+		requested[i] = choice{k.name, valueOf(request, k.name)}
 	}
 	return flightKey{key, hashChoices(c.index.seed, requested)}
 }

@@ -382,8 +382,8 @@ func TestSlowClientDelaysNobody(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.responds(200, big(100<<10), fresh)
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/x", nil)
-		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header,
-			Key: r.URL.String(), Rules: s.rules}, visit{s, r})
+		a, err := respond(s.cache, cache.Query{Context: r.Context(), Method: "GET", Header: r.Header,
+			Key: r.URL.String(), Rules: s.rules}, &visit{site: s, r: r})
 		testkit.Must(t, err)
 		s.get().want(t, cache.StateHit, 200, big(100<<10))
 		a.Close()

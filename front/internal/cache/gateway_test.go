@@ -22,7 +22,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if use == "head" {
 		key = r.Method + key
 	}
-	a, err := g.cache.Respond(cache.Query{
+	a, err := respond(g.cache, cache.Query{
 		Context: r.Context(), Method: r.Method, Header: r.Header, HasBody: r.ContentLength != 0, Key: key,
 		Rules: g.rules[use],
 		Skip:  r.Header.Get("Skip") != "", NoStore: r.Header.Get("Keep") != "",
@@ -56,23 +56,16 @@ type proxied struct {
 	r       *http.Request
 }
 
-func (q proxied) Prepare(request cache.OriginRequest) (cache.Fetch, error) {
+func (q proxied) prepare(request cache.OriginRequest) cache.Fetch {
 	out, err := http.NewRequest(request.Method, "http://"+q.gateway.origin+q.r.URL.Path, nil)
 	if err != nil {
-		return nil, err
+		return func(context.Context) (*http.Response, error) { return nil, err }
 	}
 	out.Header = q.r.Header.Clone()
 	request.Apply(out.Header)
 	return func(ctx context.Context) (*http.Response, error) {
 		return http.DefaultTransport.RoundTrip(out.WithContext(ctx))
-	}, nil
+	}
 }
 
-func (q proxied) Sent() (http.Header, string) { return withoutConditions(q.r) }
-
-// withoutConditions returns the fields and host of a request to the origin for the whole response.
-func withoutConditions(r *http.Request) (http.Header, string) {
-	header := r.Header.Clone()
-	(&cache.OriginRequest{Whole: true}).Apply(header)
-	return header, r.Host
-}
+func (q proxied) Field(name string) []string { return fieldOf(q.r.Header, q.r.Host, name) }

@@ -41,11 +41,6 @@ type variants struct {
 	all []*entry
 }
 
-// vary reports whether responses may vary by fields of the request.
-func (v *variants) vary() bool {
-	return slices.ContainsFunc(v.all, func(e *entry) bool { return e.stored == nil || len(e.stored.choices) > 0 })
-}
-
 // entry is a response's place in the cache. Its shard's lock guards its fields.
 type entry struct {
 	id      keyID
@@ -79,34 +74,50 @@ func (id keyID) slot() uint64 { return binary.LittleEndian.Uint64(id[8:]) }
 
 // find returns the stored response for a request with its entry, and the entries that must be read
 // to decide.
-func (x *index) find(id keyID, key string, request *fields, now time.Time) (e *entry, s *stored, unread []*entry) {
+func (x *index) find(id keyID, key string, request Fields, now time.Time) (e *entry, s *stored, unread []*entry) {
+	known := make([]choice, 0, 4)
+	for {
+		e, s, unread, needed := x.match(id, key, known, now)
+		if needed == "" {
+			return e, s, unread
+		}
+		// without the lock: its variables may take long
+		known = append(known, choice{needed, valueOf(request, needed)})
+	}
+}
+
+// match is find for a request whose fields are known. It returns the name of another field if it
+// needs one.
+func (x *index) match(id keyID, key string, known []choice, now time.Time) (e *entry, s *stored, unread []*entry,
+	needed string) {
 	sh := x.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	v := sh.keys[id]
-	if v != nil && request.origin != nil && v.vary() { // no origin is called with the lock held
-		sh.mu.Unlock()
-		request.find()
-		sh.mu.Lock()
-		v = sh.keys[id]
-	}
 	if v == nil {
-		return nil, nil, nil
+		return nil, nil, nil, ""
 	}
 	for _, candidate := range v.all {
 		c := candidate.stored
-		if c == nil {
+		switch {
+		case c == nil:
 			unread = append(unread, candidate)
 			continue
+		case c.key != key || s != nil && !c.life.received.After(s.life.received):
+			continue
 		}
-		if c.key == key && chosen(c.choices, request) && (s == nil || c.life.received.After(s.life.received)) {
+		isChosen, needed := isChosen(c.choices, known)
+		if needed != "" {
+			return nil, nil, nil, needed
+		}
+		if isChosen {
 			e, s = candidate, c
 		}
 	}
 	if e != nil {
 		x.touch(sh, e, now)
 	}
-	return e, s, unread
+	return e, s, unread, ""
 }
 
 // has reports whether anything is stored under a key.

@@ -6,24 +6,20 @@ import (
 	"net/http"
 )
 
-// An Origin produces responses.
-type Origin interface {
-	// Prepare makes a request for the origin from the client's. It is called while the client's
-	// request exists. Fetch may run after that has ended, and must not use it. The request fails
-	// with Prepare's error.
-	Prepare(OriginRequest) (Fetch, error)
-	// Sent returns the header and the host of the request that the origin receives, without what
-	// OriginRequest.Whole removes. Vary and Authorization refer to them. It is called while the
-	// client's request exists. The header is only read.
-	Sent() (header http.Header, host string)
+// Fields are those of a request that the origin receives, or would receive: fields that a proxy
+// removes or replaces do not affect a response.
+type Fields interface {
+	// Field returns the values of a field, by its canonical name, and the host for Host. It returns
+	// nil for what OriginRequest.Whole removes. After a request with OriginRequest.Behind it may be
+	// called when the client's request has ended.
+	Field(name string) []string
 }
 
 // OriginRequest is how the request to the origin differs from the client's.
 type OriginRequest struct {
 	// Method is the request's method.
 	Method string
-	// Whole removes conditions and ranges: If-Match, If-None-Match, If-Modified-Since,
-	// If-Unmodified-Since, If-Range, Range.
+	// Whole removes conditions and ranges: see IsConditional.
 	Whole bool
 	// Part reports that the key stands for a part of the response, which the request selects.
 	Part bool
@@ -38,9 +34,10 @@ func (a *OriginRequest) Apply(h http.Header) {
 	if !a.Whole {
 		return
 	}
-	for _, name := range [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since",
-		"If-Range", "Range"} {
-		delete(h, name)
+	for name := range h {
+		if IsConditional(name) {
+			delete(h, name)
+		}
 	}
 	if a.Etag != "" {
 		h["If-None-Match"] = []string{a.Etag}
@@ -48,6 +45,16 @@ func (a *OriginRequest) Apply(h http.Header) {
 	if a.LastModified != "" {
 		h["If-Modified-Since"] = []string{a.LastModified}
 	}
+}
+
+// IsConditional reports whether a field of a request may replace the whole response by a part of it,
+// or by another one.
+func IsConditional(name string) bool {
+	switch name {
+	case "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range":
+		return true
+	}
+	return false
 }
 
 // Fetch sends the request to the origin, and retries it as the origin's own rules allow. The caller

@@ -25,7 +25,7 @@ func TestUpgradeIsServedFromCache(t *testing.T) {
 		})
 		r := httptest.NewRequest("GET", "http://a.example/switched", nil)
 		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: s.rules, Key: "switched"}
-		a, err := s.cache.Respond(q, visit{s, r})
+		a, err := respond(s.cache, q, &visit{site: s, r: r})
 		if err != nil || a.Passed == nil || a.Passed.Body != io.ReadCloser(connection) {
 			t.Errorf("got %+v, %v", a, err)
 		}

@@ -7,7 +7,7 @@ import (
 )
 
 // revalidated serves the stored response after a 304. If the 304 is about another response, it
-// fetches the whole response.
+// requests the whole response.
 func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.Time) (*Response, error) {
 	_ = resp.Body.Close()
 	if !s.old.holds(resp.Header) || s.rules.diverts(resp.StatusCode, resp.Header) {
@@ -15,12 +15,12 @@ func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)
 	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
-	life, why := s.rules.judge(&s.q, &s.fields, merged, sentAt, now)
+	life, why := s.rules.judge(&s.q, s.q.Sent, merged, sentAt, now)
 	life.grow(ageOf(resp.Header))
 	fresh.life = life
 	if !s.rules.ignore.vary {
 		var ok bool
-		if fresh.choices, ok = choices(fresh.header["Vary"], &s.fields); !ok {
+		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Sent); !ok {
 			why = "vary"
 		}
 	}
@@ -39,7 +39,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.
 	return a, nil
 }
 
-// refetch fetches the whole response, because the stored one cannot be used. In a background update
+// refetch requests the whole response, because the stored one cannot be used. In a background update
 // the client's request may have ended: then refetch drops the entry, and the next request fetches.
 func (s *session) refetch() (*Response, error) {
 	if s.behind {

@@ -26,20 +26,11 @@ type Rules struct {
 func Compile(p conf.CachePolicy, divert func(status int, header http.Header) bool) (*Rules, error) {
 	u := &Rules{policy: p, divert: divert}
 	for _, name := range p.Ignore {
-		switch http.CanonicalHeaderKey(name) {
-		case "Cache-Control":
-			u.ignore.control = true
-		case "Expires":
-			u.ignore.expires = true
-		case "Set-Cookie":
-			u.ignore.cookies = true
-		case "Vary":
-			u.ignore.vary = true
-		case "X-Accel-Expires":
-			u.ignore.accel = true
-		default:
+		effect := u.effectOf(name)
+		if effect == nil {
 			return nil, fmt.Errorf("field %q cannot be ignored by a cache", name)
 		}
+		*effect = true
 	}
 	for _, m := range p.Methods {
 		if !keeps(m) {
@@ -64,6 +55,26 @@ func Compile(p conf.CachePolicy, divert func(status int, header http.Header) boo
 	u.policy.LockAge = orDefault(p.LockAge, defaultLock)
 	return u, nil
 }
+
+// effectOf returns whether the Rules ignore a field, or nil if they cannot.
+func (u *Rules) effectOf(name string) (ignore *bool) {
+	switch http.CanonicalHeaderKey(name) {
+	case "Cache-Control":
+		return &u.ignore.control
+	case "Expires":
+		return &u.ignore.expires
+	case "Set-Cookie":
+		return &u.ignore.cookies
+	case "Vary":
+		return &u.ignore.vary
+	case "X-Accel-Expires":
+		return &u.ignore.accel
+	}
+	return nil
+}
+
+// IsIgnorable reports whether conf.CachePolicy.Ignore may have a field.
+func IsIgnorable(name string) bool { return new(Rules).effectOf(name) != nil }
 
 // IsFailure reports whether a status can be one of conf.CacheStale or conf.NextUpstream.
 func IsFailure(status int) bool {
@@ -103,7 +114,7 @@ func (u *Rules) diverts(status int, h http.Header) bool {
 
 // judge returns the freshness of a response, or the reason not to store it. sentAt is when the
 // request was sent.
-func (u *Rules) judge(q *Query, request *fields, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
+func (u *Rules) judge(q *Query, request Fields, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
 	h := resp.Header
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode == http.StatusNotModified ||
@@ -131,7 +142,7 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, sentAt, no
 		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.isSet // RFC 9111, 3.5
 	}
 	switch {
-	case !allowed && !q.KeyedByAuthorization && request.authorized():
+	case !allowed && !q.KeyedByAuthorization && len(request.Field("Authorization")) > 0:
 		return l, "authorization"
 	case !l.fresh.After(now) && !storedStale:
 		return l, notFresh

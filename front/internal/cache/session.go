@@ -14,17 +14,16 @@ import (
 //	find    -> hit (fresh) | share
 //	share   -> lead (first request) | wait (then find, fetch or pass) | hit (stale, while updated)
 //	lead    -> find (another has just stored it) | updateBehind | fetch
-//	fetch   -> stored | not stored | revalidated (304) | stale response (the origin failed)
+//	fetched -> stored | not stored | revalidated (304) | stale response (the origin failed)
 //
-// pass sends the request to the origin, and never stores the response. hit falls back to miss if
-// the stored response has just gone.
+// pass, fetch and updateBehind need the origin: they set isMissing and return nothing, and the
+// session continues in Miss.Send. The response to pass is never stored. hit falls back to miss if the
+// stored response has just gone.
 type session struct {
-	c      *Cache
-	q      Query
-	fields fields // of the request
-	rules  *Rules
-	origin Origin
-	id     keyID
+	c     *Cache
+	q     Query
+	rules *Rules
+	id    keyID
 
 	state   State   // of the response, if it comes from the origin
 	old     *stored // the stale stored response, or nil
@@ -34,6 +33,12 @@ type session struct {
 	until   time.Time
 	behind  bool // a background update: the client's request does not wait, and may have ended
 	crowded bool // too much is being sent from memory
+
+	isMissing   bool          // the origin must receive request
+	passes      bool          // and its response is not stored
+	invalidates bool          // and its success removes what is stored
+	request     OriginRequest // if isMissing
+	stale       *Response     // that is served during a background update
 }
 
 func (s *session) respond() (*Response, error) {
@@ -94,7 +99,7 @@ func (s *session) find() (*Response, error) {
 		if s.q.PassesRange {
 			return s.pass()
 		}
-		if a, err := s.share(now); a != nil || err != nil {
+		if a, err := s.share(now); a != nil || err != nil || s.isMissing {
 			return a, err
 		}
 	}
@@ -103,7 +108,7 @@ func (s *session) find() (*Response, error) {
 // lookup finds the stored response for the request. It ignores a response that diverts: another
 // location, or an earlier version of this one, stored it.
 func (s *session) lookup(now time.Time) (*entry, *stored) {
-	e, found := s.c.lookup(s.id, s.q.Key, &s.fields, now)
+	e, found := s.c.lookup(s.id, s.q.Key, s.q.Sent, now)
 	if found != nil && s.rules.diverts(found.status, found.header) {
 		return nil, nil
 	}
@@ -130,7 +135,7 @@ func (s *session) share(now time.Time) (*Response, error) {
 	if updating { // no request waits
 		age = max(age, updatedFor)
 	}
-	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, age, s.keeps())
+	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, s.q.Sent), now, age, s.keeps())
 	if f == nil {
 		return s.fetch()
 	}
@@ -236,28 +241,23 @@ func (s *session) updateBehind(now time.Time) (*Response, error) {
 	if a == nil {
 		return s.miss() // keeps the flight: a second lookup would leave it without a leader
 	}
-	request := s.originRequest()
-	request.Behind = true
-	s.fields.find()
-	if s.c.behind.Add(1) <= maxBackground {
-		if fetch, err := s.origin.Prepare(request); err == nil {
-			s.c.updateLater(*s, fetch, request)
-			return a, nil
-		}
+	if s.c.behind.Add(1) > maxBackground {
+		s.c.behind.Add(-1)
+		s.land()
+		return a, nil
 	}
-	s.c.behind.Add(-1)
-	s.land()
-	return a, nil
+	s.behind, s.stale, s.isMissing, s.request = true, a, true, s.originRequest()
+	s.request.Behind = true
+	return nil, nil
 }
 
 // updateLater continues a session whose request does not wait.
-func (c *Cache) updateLater(s session, fetch Fetch, request OriginRequest) {
-	s.behind = true
+func (c *Cache) updateLater(s session, fetch Fetch) {
 	c.routines.Go(func() {
 		defer c.behind.Add(-1)
 		defer s.land()
 		defer c.contain()
-		a, err := s.fetched(fetch, request)
+		a, err := s.fetched(fetch)
 		switch {
 		case err != nil:
 		case a.Passed != nil:
@@ -306,23 +306,18 @@ func (s *session) originRequest() OriginRequest {
 	return request
 }
 
-// fetch sends the request to the origin, and stores the response if allowed.
+// fetch requests a response that is stored if allowed.
 func (s *session) fetch() (*Response, error) {
 	if s.old == nil && !s.keeps() {
 		return s.pass()
 	}
-	defer s.land()
-	request := s.originRequest()
-	fetch, err := s.origin.Prepare(request)
-	if err != nil {
-		return nil, err
-	}
-	return s.fetched(fetch, request)
+	s.isMissing, s.request = true, s.originRequest()
+	return nil, nil
 }
 
 // fetched sends the request and handles the response. The exchange continues if the client has
 // gone.
-func (s *session) fetched(fetch Fetch, request OriginRequest) (*Response, error) {
+func (s *session) fetched(fetch Fetch) (*Response, error) {
 	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load(), purges: s.c.purges.Load()}
 	sentAt := time.Now()
 	resp, err := s.c.detached(s.q.Context, fetch)
@@ -336,7 +331,7 @@ func (s *session) fetched(fetch Fetch, request OriginRequest) (*Response, error)
 		return nil, err
 	}
 	switch {
-	case resp.StatusCode == http.StatusNotModified && (request.Etag != "" || request.LastModified != ""):
+	case resp.StatusCode == http.StatusNotModified && (s.request.Etag != "" || s.request.LastModified != ""):
 		return s.revalidated(in, resp, sentAt, now)
 	case s.old != nil && s.rules.mayReplace(&s.old.life, resp.StatusCode, now):
 		if a := s.standIn(now, "; fwd-status="+strconv.Itoa(resp.StatusCode)); a != nil {
@@ -344,7 +339,7 @@ func (s *session) fetched(fetch Fetch, request OriginRequest) (*Response, error)
 			return a, nil
 		}
 	}
-	life, why := s.rules.judge(&s.q, &s.fields, resp, sentAt, now)
+	life, why := s.rules.judge(&s.q, s.q.Sent, resp, sentAt, now)
 	if why == "" && s.keeps() {
 		if a := s.store(in, resp, life); a != nil {
 			a.State, a.at = s.state, now
@@ -440,7 +435,7 @@ func (s *session) store(in *intake, resp *http.Response, life lifetime) *Respons
 	}
 	head := &stored{key: s.q.Key, status: resp.StatusCode, header: header, life: life}
 	if !s.rules.ignore.vary {
-		if head.choices, ok = choices(resp.Header["Vary"], &s.fields); !ok {
+		if head.choices, ok = choices(resp.Header["Vary"], s.q.Sent); !ok {
 			return nil
 		}
 	}
@@ -461,18 +456,10 @@ func (s *session) store(in *intake, resp *http.Response, life lifetime) *Respons
 		arriving: &fillReader{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
 }
 
-// pass forwards the request to the origin and does not store the response.
+// pass forwards the request to the origin, and does not store the response.
 func (s *session) pass() (*Response, error) {
-	defer s.land()
-	fetch, err := s.origin.Prepare(OriginRequest{Method: s.q.Method})
-	if err != nil {
-		return nil, err
-	}
-	resp, err := fetch(s.q.Context)
-	if err != nil {
-		return nil, err
-	}
-	return s.passed(resp), nil
+	s.isMissing, s.passes, s.request = true, true, OriginRequest{Method: s.q.Method}
+	return nil, nil
 }
 
 func (s *session) passed(resp *http.Response) *Response {
@@ -485,13 +472,10 @@ func (s *session) passed(resp *http.Response) *Response {
 // successful request that may have changed something removes what is stored under its key.
 func (s *session) passMethod() (*Response, error) {
 	s.why = "method"
-	a, err := s.pass()
-	if err == nil && s.rules.policy.Invalidate && a.Status >= 200 && a.Status < 400 {
-		switch s.q.Method {
-		case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "REPORT", "SEARCH":
-		default:
-			s.c.Purge(s.q.Key)
-		}
+	switch s.q.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "REPORT", "SEARCH":
+	default:
+		s.invalidates = s.rules.policy.Invalidate
 	}
-	return a, err
+	return s.pass()
 }

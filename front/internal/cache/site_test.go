@@ -98,26 +98,60 @@ func headerOf(fields ...string) http.Header {
 	return header
 }
 
+// origin sends requests, and reports their fields.
+type origin interface {
+	cache.Fields
+	prepare(cache.OriginRequest) cache.Fetch
+}
+
+// respond serves a request from a cache, or from an origin.
+func respond(c *cache.Cache, q cache.Query, o origin) (*cache.Response, error) {
+	q.Sent = o
+	a, miss, err := c.Find(q)
+	for err == nil && miss != nil {
+		a, miss, err = miss.Send(o.prepare(miss.Request()))
+	}
+	return a, err
+}
+
 // visit is one request, which the origin may receive.
 type visit struct {
 	site *site
 	r    *http.Request
+	sent http.Header // once the request was prepared
 }
 
-func (v visit) Prepare(request cache.OriginRequest) (cache.Fetch, error) {
+func (v *visit) prepare(request cache.OriginRequest) cache.Fetch {
 	r := v.r.Clone(context.Background())
 	r.Method = request.Method
 	request.Apply(r.Header)
+	v.sent = r.Header
 	return func(ctx context.Context) (*http.Response, error) {
 		v.site.mu.Lock()
 		v.site.received = append(v.site.received, r)
 		respond := v.site.response
 		v.site.mu.Unlock()
 		return respond(r.WithContext(ctx))
-	}, nil
+	}
 }
 
-func (v visit) Sent() (http.Header, string) { return withoutConditions(v.r) }
+func (v *visit) Field(name string) []string {
+	if v.sent != nil {
+		return fieldOf(v.sent, v.r.Host, name)
+	}
+	return fieldOf(v.r.Header, v.r.Host, name)
+}
+
+// fieldOf returns a field of a request to the origin for the whole response.
+func fieldOf(header http.Header, host, name string) []string {
+	switch {
+	case name == "Host":
+		return []string{host}
+	case cache.IsConditional(name):
+		return nil
+	}
+	return header[name]
+}
 
 // got is the response that a client received.
 type got struct {
@@ -143,7 +177,7 @@ func (s *site) query(q cache.Query, method, url string, fields ...string) got {
 	}
 	r.Header = headerOf(fields...)
 	q.Context, q.Method, q.Header, q.Rules, q.Key = r.Context(), method, r.Header, s.rules, url
-	a, err := s.cache.Respond(q, visit{s, r})
+	a, err := respond(s.cache, q, &visit{site: s, r: r})
 	if err != nil {
 		return got{err: err}
 	}

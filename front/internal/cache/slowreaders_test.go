@@ -58,7 +58,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 	r.Header = headerOf(fields...)
 	h.all.Go(func() {
 		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: h.site.rules, Key: key}
-		a, err := h.site.cache.Respond(q, visit{h.site, r})
+		a, err := respond(h.site.cache, q, &visit{site: h.site, r: r})
 		if err != nil {
 			t.Error(err)
 			return

@@ -166,6 +166,23 @@ func TestStaleResponseIsServedWhileUpdated(t *testing.T) {
 	}
 }
 
+// A response that must be revalidated is not served while it is updated.
+func TestStrictResponseIsNotServedWhileUpdated(t *testing.T) {
+	for _, control := range []string{"must-revalidate", "proxy-revalidate", "must-revalidate, stale-while-revalidate=30"} {
+		inBubble(t, conf.CachePolicy{Stale: conf.CacheStale{Updating: true}}, func(t *testing.T, s *site) {
+			s.responds(200, "old", "Cache-Control: max-age=10, "+control)
+			s.get()
+			time.Sleep(11 * time.Second)
+			s.respondBy(slowly(time.Second, 200, "new", fresh))
+			updating := s.crowd(1)
+			if g := s.get(); g.body != "new" {
+				t.Errorf("%s: got %s %q", control, g.state, g.body)
+			}
+			<-updating
+		})
+	}
+}
+
 func TestBackgroundUpdate(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Background: true}, func(t *testing.T, s *site) {
 		const control = "Cache-Control: max-age=10, stale-while-revalidate=30"

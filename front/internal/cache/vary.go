@@ -35,44 +35,22 @@ func listed(lines []string) func(yield func(string) bool) {
 	}
 }
 
-// fields are those of a request as the origin receives it: fields that the front removes or
-// replaces do not affect a response. Host is separate, as in net/http.
-type fields struct {
-	origin Origin // nil if the fields are known
-	header http.Header
-	host   string
-}
-
-// find requests the fields from the origin. It must be called before the client's request ends.
-func (f *fields) find() {
-	if f.origin != nil {
-		f.header, f.host = f.origin.Sent()
-		f.origin = nil
-	}
-}
-
-// value returns the normalized value of a field, by its canonical name.
-func (f *fields) value(name string) string {
-	f.find()
+// valueOf returns the normalized value of a request's field, by its canonical name.
+func valueOf(request Fields, name string) string {
+	value := normalize(request.Field(name))
 	if name == "Host" {
-		return strings.ToLower(f.host)
+		return strings.ToLower(value)
 	}
-	return normalize(f.header[name])
-}
-
-// authorized reports whether the origin receives credentials: RFC 9111, 3.5.
-func (f *fields) authorized() bool {
-	f.find()
-	return len(f.header["Authorization"]) > 0
+	return value
 }
 
 // choices returns the fields in Vary, sorted, with their values in a request. It returns false if
 // they are too long.
-func choices(lines []string, request *fields) (all []choice, ok bool) {
+func choices(lines []string, request Fields) (all []choice, ok bool) {
 	total := 0
 	for name := range listed(lines) {
 		name = http.CanonicalHeaderKey(name)
-		value := request.value(name)
+		value := valueOf(request, name)
 		if total += len(name) + len(value); total > maxVaryBytes {
 			return nil, false
 		}
@@ -106,13 +84,28 @@ func normalize(lines []string) string {
 }
 
 // chosen reports whether a request has the same values.
-func chosen(all []choice, request *fields) bool {
+func chosen(all []choice, request Fields) bool {
 	for i := range all {
-		if request.value(all[i].name) != all[i].value {
+		if valueOf(request, all[i].name) != all[i].value {
 			return false
 		}
 	}
 	return true
+}
+
+// isChosen is chosen for a request whose fields are known. It returns the name of a field that is
+// not.
+func isChosen(all, known []choice) (is bool, needed string) {
+	for _, c := range all {
+		i := slices.IndexFunc(known, func(k choice) bool { return k.name == c.name })
+		switch {
+		case i < 0:
+			return false, c.name
+		case known[i].value != c.value:
+			return false, ""
+		}
+	}
+	return true, ""
 }
 
 // hashChoices returns a hash that is the same for equal choices in one process.

@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/internal/client"
 )
 
 // An attempt is one try of an upstream request on one server. Its states:
@@ -29,14 +31,11 @@ import (
 //	startAttempt             it waits, with the timeout for reading
 //	wrapBody                 it waits, with the timeout for sending until the body's EOF
 //	upstreamBody.Read        it does not wait while the client's body is read
-//	startDial ... endDial    it does not wait: dialing has a timeout of its own
+//	Dial                     it does not wait: dialing has a timeout of its own
 //	headReceived             it does not wait
 //	startWait ... endWait    it waits, in each read of the response's body
 
-// attemptKey is the key of the attempt in the context of its request.
-type attemptKey struct{}
-
-// attempt is also the context of its request: see attemptContext.
+// attempt is also the context of its request, and its client.Hooks: see attemptContext and hooks.go.
 type attempt struct {
 	attemptContext
 	parent      context.Context
@@ -45,13 +44,14 @@ type attempt struct {
 	record      *Record // nil unless a variable shows attempts
 	url         url.URL
 	httpRequest http.Request
+	call        client.Call
 	startTime   time.Time
 
 	timeout        atomic.Int64 // how long the server may be silent
 	waitingSince   atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait
 	needsExactTime atomic.Bool  // timers run: waitingSince must be exact
 
-	stderr *stderrSearch // nil unless the application wrote to STDERR, and Settings.CatchStderr is set
+	stderr *stderrSearch // nil unless the application wrote to STDERR, and Upstream.CatchStderr is set
 
 	wasUnobserved bool // it is stopped, and neither had timers nor a waiter
 	isPending     bool // it is in Pending, whose mu guards this and the next line
@@ -66,8 +66,8 @@ func (r *Request) startAttempt(ctx context.Context, addr string) *attempt {
 	}
 	a.request, a.addr, a.parent = r, addr, ctx
 	a.record = r.Attempts.add(addr)
-	a.timeout.Store(int64(r.Settings.ReadTimeout))
-	r.Settings.Pending.add(a)
+	a.timeout.Store(int64(r.upstream.ReadTimeout))
+	r.upstream.Pending.add(a)
 	return a
 }
 
@@ -83,7 +83,7 @@ func (a *attempt) wrapBody(body io.ReadCloser) io.ReadCloser {
 	if _, ok := body.(*memoryBody); ok || body == http.NoBody {
 		return body
 	}
-	a.timeout.Store(int64(a.request.Settings.SendTimeout))
+	a.timeout.Store(int64(a.request.upstream.SendTimeout))
 	return &upstreamBody{body, a}
 }
 
@@ -92,7 +92,7 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	b.attempt.waitingSince.Store(-1)
 	n, err := b.ReadCloser.Read(p)
 	if err == io.EOF {
-		b.attempt.timeout.Store(int64(b.attempt.request.Settings.ReadTimeout))
+		b.attempt.timeout.Store(int64(b.attempt.request.upstream.ReadTimeout))
 	} else if err != nil {
 		err = &bodyError{err}
 	}
@@ -124,34 +124,22 @@ func (a *attempt) startWait() {
 func (a *attempt) endWait(n int) {
 	a.waitingSince.Store(-1)
 	if n > 0 {
-		a.request.Attempts.addBytes(a.record, n)
+		a.update(func(s *Record) { s.BodyBytes += int64(n) })
 	}
 }
 
-// startDial marks that a connection is being opened, which has a timeout of its own, and endDial
-// that this has ended.
-func (a *attempt) startDial() { a.waitingSince.Store(-1) }
-
-func (a *attempt) endDial(elapsed time.Duration, err error) {
-	if err == nil {
-		a.request.Attempts.setConnected(a.record, elapsed)
-	}
-	a.startWait()
-}
-
-// elapsed returns the time since the start, or 0 if no variable shows it.
-func (a *attempt) elapsed() time.Duration {
-	if a.record == nil {
-		return 0
-	}
-	return time.Since(a.startTime)
-}
+// update changes the attempt's record, if it has one.
+func (a *attempt) update(change func(s *Record)) { a.request.Attempts.update(a.record, change) }
 
 // headReceived records the status of the response.
 func (a *attempt) headReceived(status int) {
 	a.waitingSince.Store(-1)
-	a.request.Caller.Responded(status, a.startTime)
-	a.request.Attempts.setHead(a.record, status, a.elapsed())
+	a.request.responded(status, a.startTime)
+	a.update(func(s *Record) {
+		if s.Status, s.HeaderTime = status, time.Since(a.startTime); s.ConnectTime < 0 {
+			s.ConnectTime = 0 // on a reused connection
+		}
+	})
 }
 
 // fail stops the attempt, which has no response, and records the error.
@@ -160,12 +148,13 @@ func (a *attempt) fail(f *Error) {
 	if f.Kind == Canceled || f.Kind == InvalidBody {
 		status = 0 // the server did not fail
 	} else {
-		a.request.Caller.Responded(0, a.startTime)
+		a.request.responded(0, a.startTime)
 	}
-	a.request.Attempts.setHead(a.record, status, -1)
-	if isLocal(f.Err) {
-		a.request.Attempts.setLocal(a.record)
-	}
+	a.update(func(s *Record) {
+		if s.Status = status; isLocal(f.Err) { // as in nginx it has neither a status nor an address
+			s.Addr, s.Status = "", 0
+		}
+	})
 	a.end()
 }
 
@@ -181,6 +170,6 @@ func (a *attempt) end() bool {
 	if !a.stop() {
 		return false
 	}
-	a.request.Attempts.setEnd(a.record, a.elapsed())
+	a.update(func(s *Record) { s.ResponseTime = time.Since(a.startTime) })
 	return true
 }

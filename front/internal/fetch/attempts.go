@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -46,69 +47,17 @@ func (t *Attempts) add(addr string) *Record {
 
 // addNoServer records that no server was available.
 func (t *Attempts) addNoServer(group string) {
-	s := t.add(group)
-	t.setHead(s, 502, -1)
-	t.setEnd(s, 0)
+	t.update(t.add(group), func(s *Record) { s.Status, s.ResponseTime = http.StatusBadGateway, 0 })
 }
 
-// setLocal records that an attempt failed before its server could: as in nginx it has neither a
-// status nor an address.
-func (t *Attempts) setLocal(s *Record) {
+// update changes a record. s may be nil.
+func (t *Attempts) update(s *Record, change func(s *Record)) {
 	if s == nil {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s.Addr, s.Status = "", 0
-}
-
-func (t *Attempts) setConnected(s *Record, elapsed time.Duration) {
-	if s == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.ConnectTime = elapsed
-}
-
-func (t *Attempts) setHead(s *Record, status int, elapsed time.Duration) {
-	if s == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.Status, s.HeaderTime = status, elapsed
-	if s.ConnectTime < 0 && elapsed >= 0 {
-		s.ConnectTime = 0 // on a reused connection
-	}
-}
-
-func (t *Attempts) addBytes(s *Record, n int) {
-	if s == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.BodyBytes += int64(n)
-}
-
-func (t *Attempts) addTraffic(s *Record, sent, received int64) {
-	if s == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.BytesSent += sent
-	s.BytesReceived += received
-}
-
-func (t *Attempts) setEnd(s *Record, elapsed time.Duration) {
-	if s == nil {
-		return
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s.ResponseTime = elapsed
+	change(s)
 }
 
 // HasAny reports whether there is a record.

@@ -1,8 +1,8 @@
 // Package fetch sends requests to groups of servers, and receives their responses: connections,
 // TLS, timeouts, retries on other servers, HTTP/1, HTTP/2 and FastCGI.
 //
-// It knows neither a configuration's locations nor the client's exchange. The caller makes a
-// Request, whose Spec is what is sent, and learns through its Caller what happens.
+// It knows neither a configuration's locations nor the client's exchange: a Request has all that
+// Upstream.Do needs. Its Observer learns what happens before the response.
 //
 // Words of this package:
 //

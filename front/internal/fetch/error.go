@@ -20,7 +20,7 @@ const (
 	InvalidHeader      // the received bytes are not a response
 	NoServer           // no server is available, or none can serve the request
 	InvalidBody        // the client's body could not be read
-	Canceled           // the client has gone away, or Settings.Expired is done
+	Canceled           // the client has gone away, or Upstream.Expired is done
 )
 
 // Error is why a Request has no response.
@@ -52,7 +52,7 @@ func (r *Request) classify(ctx context.Context, a *attempt, err error) *Error {
 	switch {
 	case errors.Is(err, errTimeout):
 		f.Kind = Timeout
-	case ctx.Err() != nil, r.Settings.Expired != nil && r.Settings.Expired.Err() != nil:
+	case ctx.Err() != nil, r.upstream.Expired != nil && r.upstream.Expired.Err() != nil:
 		f.Kind = Canceled
 	case isLocal(err): // as in nginx no server has failed, and no other is tried
 		f.Kind, f.Status = NoServer, http.StatusInternalServerError

@@ -17,43 +17,46 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
-	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// caller records what a Request reports.
-type caller struct {
+// observer records what becomes of a Request.
+type observer struct {
 	mu       sync.Mutex
 	statuses []int
 	failed   []string // URLs
 	interim  []int
 }
 
-func (c *caller) AddParams(*client.Params) {}
-
-func (c *caller) Interim(status int, _ http.Header) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.interim = append(c.interim, status)
+func (o *observer) Interim(status int, _ http.Header) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.interim = append(o.interim, status)
 }
 
-func (c *caller) Responded(status int, began time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (o *observer) Responded(status int, began time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if began.IsZero() {
 		status = -1
 	}
-	c.statuses = append(c.statuses, status)
+	o.statuses = append(o.statuses, status)
 }
 
-func (c *caller) Failed(url string, _ error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failed = append(c.failed, url)
+func (o *observer) Failed(url string, _ error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.failed = append(o.failed, url)
+}
+
+// requested is a Request, and what sends it.
+type requested struct {
+	*fetch.Request
+	by *fetch.Upstream
 }
 
 // request makes a request for /a to servers.
-func request(t *testing.T, c *caller, next conf.NextUpstream, servers ...string) *fetch.Request {
+func request(t *testing.T, o *observer, next conf.NextUpstream, servers ...string) requested {
 	t.Helper()
 	config := conf.Upstream{Name: "group"}
 	for _, addr := range servers {
@@ -63,14 +66,14 @@ func request(t *testing.T, c *caller, next conf.NextUpstream, servers ...string)
 	testkit.Must(t, err)
 	g := &fetch.Group{Name: "group", Peers: peers, Transport: fetch.NewTransport(fetch.KeepAliveOf(peers.Config()))}
 	t.Cleanup(g.Close)
+	u := &fetch.Upstream{ConnectTimeout: time.Minute, SendTimeout: time.Minute, ReadTimeout: time.Minute,
+		Next: next, Pending: new(fetch.Pending)}
 	r := &fetch.Request{
-		Settings: &fetch.Settings{ConnectTimeout: time.Minute, SendTimeout: time.Minute, ReadTimeout: time.Minute,
-			Next: next, Pending: new(fetch.Pending)},
-		Caller: c, Group: g, Turn: peers.Turn("", netip.Addr{}),
-		Spec: fetch.Spec{Method: "GET", Target: "/a", Host: "x", Header: make(http.Header), IsRepeatable: true},
+		Method: "GET", Target: "/a", Host: "x", Header: make(http.Header), IsRepeatable: true,
+		Observer: o, Group: g, Turn: peers.Turn("", netip.Addr{}),
 	}
 	r.Attempts.IsKept = true
-	return r
+	return requested{r, u}
 }
 
 // serve starts a server, and returns its address.
@@ -91,9 +94,9 @@ func closedPort(t *testing.T) string {
 }
 
 // fetched describes a response, or an error.
-func fetched(t *testing.T, r *fetch.Request) string {
+func fetched(t *testing.T, r requested) string {
 	t.Helper()
-	resp, err := r.Fetch(t.Context())
+	resp, err := r.by.Do(t.Context(), r.Request)
 	var failed *fetch.Error
 	switch {
 	case errors.As(err, &failed):
@@ -106,7 +109,7 @@ func fetched(t *testing.T, r *fetch.Request) string {
 	return fmt.Sprint(resp.StatusCode, " ", string(body), " ", err)
 }
 
-// Another server is tried as far as Next allows, and the Caller learns of each attempt.
+// Another server is tried as far as Next allows, and the Observer learns of each attempt.
 func TestNextServerIsTried(t *testing.T) {
 	good := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Host, r.URL.Path) })
 	busy := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
@@ -134,9 +137,9 @@ func TestNextServerIsTried(t *testing.T) {
 		{servers: garbage + " " + good, next: conf.NextUpstream{InvalidHeader: true}, want: "200 x/a <nil>",
 			statuses: "[0 200]", records: "502, 200"},
 	} {
-		from := new(caller)
+		from := new(observer)
 		r := request(t, from, c.next, strings.Fields(c.servers)...)
-		r.Spec.IsRepeatable = !c.post
+		r.IsRepeatable = !c.post
 		if got := fetched(t, r); got != c.want {
 			t.Errorf("%+v: got %q", c, got)
 		}
@@ -159,9 +162,9 @@ func rawServer(t *testing.T, text string) string {
 	})
 }
 
-// Interim responses reach the Caller before the final one.
+// Interim responses reach the Observer before the final one.
 func TestInterimResponsesAreReported(t *testing.T) {
-	from := new(caller)
+	from := new(observer)
 	r := request(t, from, conf.NextUpstream{}, rawServer(t, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"+
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"))
 	if got := fetched(t, r); got != "200 hi <nil>" || fmt.Sprint(from.interim) != "[103]" {
@@ -178,18 +181,18 @@ func TestCanceledRequestIsNoFailure(t *testing.T) {
 	})
 	defer close(leave)
 	for _, isClients := range []bool{true, false} {
-		from := new(caller)
+		from := new(observer)
 		r := request(t, from, conf.NextUpstream{Error: true, Timeout: true}, addr)
 		canceled, cancel := context.WithCancel(t.Context())
 		ctx := canceled
 		if !isClients {
-			ctx, r.Settings.Expired = t.Context(), canceled
+			ctx, r.by.Expired = t.Context(), canceled
 		}
 		go func() {
 			<-arrived
 			cancel()
 		}()
-		_, err := r.Fetch(ctx)
+		_, err := r.by.Do(ctx, r.Request)
 		var failed *fetch.Error
 		if !errors.As(err, &failed) || failed.Kind != fetch.Canceled || from.statuses != nil || from.failed != nil {
 			t.Errorf("%v, statuses %v, failed %v", err, from.statuses, from.failed)

@@ -1,9 +1,6 @@
 package fetch
 
 import (
-	"context"
-	"crypto/tls"
-	"net"
 	"net/http"
 	"time"
 
@@ -20,18 +17,12 @@ const (
 	streamWindow = 512 << 10
 )
 
-// http2Config returns the settings of HTTP/2 connections to a group. config is nil without TLS.
-func http2Config(k KeepAlive, config *tls.Config) *client.Config {
+// http2Config returns the settings of HTTP/2 connections to a group, with or without TLS.
+func http2Config(k KeepAlive, usesTLS bool) *client.Config {
 	settings := clientConfig(k)
 	protocols := new(http.Protocols)
-	if config != nil {
-		protocols.SetHTTP2(true)
-		settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialTLS(ctx, network, addr, config)
-		}
-	} else {
-		protocols.SetUnencryptedHTTP2(true)
-	}
+	protocols.SetHTTP2(usesTLS)
+	protocols.SetUnencryptedHTTP2(!usesTLS)
 	settings.Settings.Protocols = protocols
 	settings.Settings.MaxIdleConnsPerHost = 0 // connections are shared: keepalive does not apply
 	settings.Settings.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
@@ -41,7 +32,7 @@ func http2Config(k KeepAlive, config *tls.Config) *client.Config {
 
 // replayBody makes a streamed body repeatable, as far as HTTP/2 needs that; else it returns nil.
 func (r *Request) replayBody(h *http.Request) *replay {
-	if !r.Settings.IsHTTP2 || r.Spec.Body.stream == nil {
+	if !r.upstream.IsHTTP2 || r.Body.stream == nil {
 		return nil
 	}
 	kept := newReplay(h.Body)

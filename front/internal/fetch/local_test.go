@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -20,15 +21,15 @@ func TestUnusableLocalAddressIsNoFailure(t *testing.T) {
 	testkit.Must(t, err)
 	defer used.Close()
 	for _, local := range []string{"192.0.2.1:0", "[::1]:0", used.Addr().String()} {
-		from := new(caller)
+		from := new(observer)
 		r := request(t, from, conf.NextUpstream{Error: true}, good, closedPort(t))
 		r.Local = netip.MustParseAddrPort(local)
 		want := fmt.Sprintf("error %d for 500", fetch.NoServer)
 		if got := fetched(t, r); got != want || len(from.statuses) != 1 {
 			t.Errorf("%s: %q, statuses %v", local, got, from.statuses)
 		}
-		again := &fetch.Request{Settings: r.Settings, Caller: from, Group: r.Group,
-			Turn: r.Group.Peers.Turn("", netip.Addr{}), Spec: r.Spec}
+		again := request(t, from, conf.NextUpstream{Error: true}, good)
+		again.Group, again.Turn = r.Group, r.Group.Peers.Turn("", netip.Addr{})
 		if got := fetched(t, again); got != "200 hello <nil>" {
 			t.Errorf("%s: then %q", local, got)
 		}
@@ -48,8 +49,9 @@ func TestSplitTextInStderrIsCaught(t *testing.T) {
 		fmt.Sprintf("error %d for 502", fetch.InvalidHeader): record(stderr, "PHP Fat") + record(stderr, "a") +
 			record(stderr, "l error"),
 	} {
-		r := request(t, new(caller), conf.NextUpstream{}, rawServer(t, before+rest))
-		r.Settings.IsFastCGI, r.Settings.CatchStderr = true, []string{"Warning", "Fatal error"}
+		r := request(t, new(observer), conf.NextUpstream{}, rawServer(t, before+rest))
+		r.Params = new(client.Params)
+		r.by.IsFastCGI, r.by.CatchStderr = true, []string{"Warning", "Fatal error"}
 		if got := fetched(t, r); got != want {
 			t.Errorf("%q: %q, want %q", before, got, want)
 		}

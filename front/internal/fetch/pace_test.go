@@ -37,7 +37,7 @@ func TestPaceLimitsReading(t *testing.T) {
 // newPaced returns an attempt for a body, without a server.
 func newPaced(t *testing.T) *attempt {
 	t.Helper()
-	return &attempt{parent: t.Context(), request: &Request{Settings: &Settings{Pending: new(Pending)}}}
+	return &attempt{parent: t.Context(), request: &Request{upstream: &Upstream{Pending: new(Pending)}}}
 }
 
 // Waiting ends with the client's request, and with the body.

@@ -15,25 +15,23 @@ import (
 	"github.com/tarehq/tare/internal/client"
 )
 
-// Settings define how requests are sent. They do not change.
-type Settings struct {
+// Upstream sends requests to groups of servers. It does not change.
+type Upstream struct {
 	ConnectTimeout time.Duration // for a connection, and again for its TLS handshake
 	SendTimeout    time.Duration // between two writes of the request
 	ReadTimeout    time.Duration // between two reads of the response
 	Next           conf.NextUpstream
 	IsFastCGI      bool
 	IsHTTP2        bool
-	Pending        *Pending // shared by the requests of all Settings
+	Pending        *Pending // shared by the requests of all Upstreams
 	// Expired ends requests when it is done.
 	Expired     context.Context
 	CatchStderr []string // texts in STDERR before a FastCGI response that make it invalid
 }
 
-// Caller is what a Request is made for. Its methods are called while Fetch runs, and Failed also
+// Observer learns what happens to a Request. Its methods are called while Do runs, and Failed also
 // while the body of the response is read.
-type Caller interface {
-	// AddParams adds the parameters of a FastCGI request.
-	AddParams(p *client.Params)
+type Observer interface {
 	// Interim receives a 1xx response.
 	Interim(status int, header http.Header)
 	// Responded reports the status of an attempt that began at a time, 0 without a response.
@@ -43,61 +41,44 @@ type Caller interface {
 	Failed(url string, err error)
 }
 
-// Spec is what a Request sends.
-type Spec struct {
-	Method, Target, Host string
-	Header               http.Header // read only, until the response
-	Body                 *Body       // nil if there is none
-	ReusesConn           bool        // the connection may be kept
-	IsRepeatable         bool        // it may be sent again after a server has received it
-}
-
-// Request is a request to a group of servers, used once. Its memory may be used again if IsReusable
-// says so. The caller sets the exported fields.
+// Request is what an Upstream sends, and where: all that depends on the client's request. It is sent
+// once.
 type Request struct {
-	Settings *Settings
-	Caller   Caller
+	Method, Target, Host string
+	Header               http.Header    // read only, until the response
+	Params               *client.Params // of FastCGI, instead of the Header
+	Body                 *Body          // nil if there is none
+	ReusesConn           bool           // the connection may be kept
+	IsRepeatable         bool           // it may be sent again after a server has received it
+
+	Observer Observer // nil without one
 	Group    *Group
-	Turn     upstream.Turn  // the choice of servers
-	TLS      *client.Client // of a TLS; nil without TLS
+	Turn     upstream.Turn // the choice of servers
+	TLS      *TLSClient    // nil without TLS
 	// Transport has the connections without TLS; nil is the Group's.
 	Transport *Transport
 	Local     netip.AddrPort // the local address of connections; invalid for any
 	ReadRate  int64          // bytes of the response per second; 0 is unlimited
-	Spec      Spec
 	Attempts  Attempts
-	// Memory is for the first attempt; nil if it has none of its own. The response to that attempt
-	// has no Header if its head is in the Memory.
+	// Memory is that of the response, or nil. The response has no Header if its head is in it.
 	Memory *client.Memory
 
+	upstream     *Upstream
 	firstAttempt attempt // avoids an allocation; most requests have one attempt
 	responseBody responseBody
-
-	// of firstAttempt; nil before its first use. It refers to the Request, and is reused with it.
-	fastcgiOptions *client.FastCGIOptions
 }
 
-// Spare is memory of a Request that the next one in the same place can use.
-type Spare struct{ fastcgiOptions *client.FastCGIOptions }
-
-// Spare returns the memory of a request that is not used any more.
-func (r *Request) Spare() Spare { return Spare{r.fastcgiOptions} }
-
-// Use gives the memory to a request that is zero.
-func (r *Request) Use(s Spare) { r.fastcgiOptions = s.fastcgiOptions }
-
-// IsReusable reports whether nothing refers to the request any more, so that its memory can be
-// reused. It had one attempt, whose response was complete, and neither a cache, a goroutine nor a
-// waiter has seen it. A client drops a request without a body when it has returned the response.
-func (r *Request) IsReusable() bool {
+// Reset resets the Memory, and reports whether that and the memory of the request can be used again.
+// The caller must not use the response any more.
+func (r *Request) Reset() bool {
 	a := &r.firstAttempt
-	return r.Settings != nil && r.responseBody.isComplete && r.responseBody.attempt == a && r.Spec.Body == nil &&
-		r.Attempts.records == nil && a.wasUnobserved
+	return r.responseBody.attempt == a && a.wasUnobserved && r.Memory.Reset()
 }
 
-// Fetch tries servers of the group until one responds, as far as Settings.Next allows. An error
-// that is not an *Error is about the request.
-func (r *Request) Fetch(ctx context.Context) (*http.Response, error) {
+// Do sends a request. It tries servers of the group until one responds, as far as Next allows. An
+// error that is not an *Error is about the request.
+func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
+	r.upstream = u
 	var last *Error
 	var current *attempt
 	defer func() {
@@ -133,7 +114,7 @@ func (r *Request) Fetch(ctx context.Context) (*http.Response, error) {
 			}
 			continue
 		}
-		isRetryStatus := slices.Contains(r.Settings.Next.Statuses, resp.StatusCode) && !r.Settings.Next.Off
+		isRetryStatus := slices.Contains(u.Next.Statuses, resp.StatusCode) && !u.Next.Off
 		// as in nginx a response that the client receives is no failure of its server
 		if isRetryStatus && r.Turn.More() && r.canRetry(ctx, false, tries) {
 			a.headReceived(resp.StatusCode)
@@ -153,76 +134,81 @@ func (r *Request) Fetch(ctx context.Context) (*http.Response, error) {
 
 // roundTrip sends the request to a server and waits for the head of the response.
 func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
-	body, err := r.Spec.Body.Open()
+	body, err := r.Body.Open()
 	if err != nil {
 		return nil, err
 	}
 	body = a.wrapBody(body)
-	a.url = url.URL{Scheme: "http", Opaque: r.Spec.Target}
+	u := r.upstream
+	a.url = url.URL{Scheme: "http", Opaque: r.Target}
 	if r.TLS != nil {
 		a.url.Scheme = "https"
 	}
-	if !r.Settings.IsFastCGI {
-		a.url.Host = r.Group.hostOf(a.addr)
-	}
 	h := &a.httpRequest
 	*h = *(&http.Request{ // the literal does not escape, and neither does its copy
-		Method: r.Spec.Method, URL: &a.url, Host: r.Spec.Host, Header: r.Spec.Header,
-		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (r.Spec.Header["Upgrade"] == nil || r.Settings.IsFastCGI) &&
-			(!r.Spec.ReusesConn || r.Group.Peers.Config().Keepalive == 0),
+		Method: r.Method, URL: &a.url, Host: r.Host, Header: r.Header, ProtoMajor: 1, ProtoMinor: 1, Body: body,
+		// by HTTP/2 connections are shared
+		Close: !u.IsHTTP2 && (r.Header["Upgrade"] == nil || u.IsFastCGI) &&
+			(!r.ReusesConn || r.Group.Peers.Config().Keepalive == 0),
 	}).WithContext(a)
 	if body == http.NoBody {
 		h.Body = nil
 	} else {
-		h.ContentLength = r.Spec.Body.length
+		h.ContentLength = r.Body.length
 		if replay := r.replayBody(h); replay != nil {
 			defer replay.end()
-		} else if r.Spec.Body.stream == nil {
+		} else if r.Body.stream == nil {
 			h.GetBody = func() (io.ReadCloser, error) {
-				reopened, err := r.Spec.Body.Open()
+				reopened, err := r.Body.Open()
 				return a.wrapBody(reopened), err
 			}
 		}
 	}
-	switch isHTTP2 := r.Settings.IsHTTP2; {
-	case r.Settings.IsFastCGI:
-		return r.roundTripFastCGI(a, h)
-	case r.TLS != nil && !isHTTP2:
-		return r.TLS.RoundTripIn(r.memoryOf(a), h)
-	case !isHTTP2:
-		return r.transport().http.RoundTripIn(r.memoryOf(a), h)
+	a.call = client.Call{Addr: a.addr, IsRepeatable: a.canRepeat(), Hooks: a, Memory: r.Memory, Params: r.Params,
+		StreamBody: r.Body.IsStreamed()}
+	resp, err := r.client().Do(h, &a.call)
+	if err != nil || a.stderr == nil || a.stderr.caught == "" {
+		return resp, err
 	}
-	h.Close = false // connections are shared
-	if r.TLS != nil {
-		return r.TLS.RoundTrip(h)
-	}
-	return r.transport().http2Client().RoundTrip(h)
+	_ = resp.Body.Close() // there is an error already
+	return nil, &client.Error{Side: client.Server, Kind: client.Malformed, During: "reading the response of",
+		Addr: a.addr, Err: fmt.Errorf("it wrote %q to STDERR", a.stderr.caught)}
 }
 
-// transport returns the connections without TLS.
-func (r *Request) transport() *Transport {
-	if r.Transport != nil {
-		return r.Transport
+// client returns the connections.
+func (r *Request) client() *client.Client {
+	t := r.Transport
+	if t == nil {
+		t = r.Group.Transport
 	}
-	return r.Group.Transport
+	switch {
+	case r.TLS != nil:
+		return r.TLS.http
+	case r.upstream.IsFastCGI:
+		return t.fcgi
+	case r.upstream.IsHTTP2:
+		return t.http2Client()
+	}
+	return t.http
 }
 
-// memoryOf returns the Memory of an attempt, or nil.
-func (r *Request) memoryOf(a *attempt) *client.Memory {
-	if a != &r.firstAttempt {
-		return nil
+// responded reports the status of an attempt that began at a time, 0 without a response.
+func (r *Request) responded(status int, began time.Time) {
+	if r.Observer != nil {
+		r.Observer.Responded(status, began)
 	}
-	return r.Memory
 }
 
 // reportFailure reports an error of a server.
 func (r *Request) reportFailure(addr string, err error) {
 	scheme := "http://"
 	switch {
-	case r.Settings.IsFastCGI:
+	case r.Observer == nil:
+		return
+	case r.upstream.IsFastCGI:
 		scheme = "fastcgi://"
 	case r.TLS != nil:
 		scheme = "https://"
 	}
-	r.Caller.Failed(scheme+addr+r.Spec.Target, err)
+	r.Observer.Failed(scheme+addr+r.Target, err)
 }

@@ -12,9 +12,8 @@ import (
 // responseBody is the body of a response. Its end is the end of the attempt.
 type responseBody struct {
 	io.ReadCloser
-	attempt    *attempt
-	isComplete bool  // it was returned by CompleteBody
-	pace       *pace // nil if reading is not limited
+	attempt *attempt
+	pace    *pace // nil if reading is not limited
 }
 
 // Read waits for the server no longer than ReadTimeout.
@@ -49,6 +48,14 @@ func (b *responseBody) HasInput() bool {
 	return ok && b.pace == nil && body.HasInput()
 }
 
+// AwaitInput implements connection.InputAwaiter. It does not wait if reading is limited.
+func (b *responseBody) AwaitInput() {
+	if body, ok := b.ReadCloser.(connection.InputAwaiter); ok && b.pace == nil {
+		b.attempt.startWait() // which a Read continues
+		body.AwaitInput()
+	}
+}
+
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
 	if b.pace != nil {
@@ -62,7 +69,7 @@ func (b *responseBody) Close() error {
 // maxCompleteBody is the length up to which a body that has arrived is written in one call.
 const maxCompleteBody = 16 << 10
 
-// CompleteBody returns the body of a response of Fetch if it has arrived completely and is short,
+// CompleteBody returns the body of a response of Do if it has arrived completely and is short,
 // else nil. Such a body needs no reads.
 func CompleteBody(resp *http.Response) *client.WholeBody {
 	b, ok := resp.Body.(*responseBody)
@@ -73,7 +80,6 @@ func CompleteBody(resp *http.Response) *client.WholeBody {
 	if !ok || w.Len() > maxCompleteBody || b.pace != nil {
 		return nil
 	}
-	b.isComplete = true
 	b.attempt.endWait(w.Len())
 	b.attempt.finish()
 	return w

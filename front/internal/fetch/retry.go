@@ -2,13 +2,12 @@ package fetch
 
 import (
 	"context"
-	"net/http"
 	"time"
 )
 
 // shouldRetry reports whether another server is tried after an error.
 func (r *Request) shouldRetry(ctx context.Context, last *Error, tries int) bool {
-	n := &r.Settings.Next
+	n := &r.upstream.Next
 	switch last.Kind {
 	case Failure:
 		if !n.Error {
@@ -31,16 +30,16 @@ func (r *Request) shouldRetry(ctx context.Context, last *Error, tries int) bool 
 // canRetry reports whether the request may be sent again: non-idempotent requests are not repeated
 // once they have been sent.
 func (r *Request) canRetry(ctx context.Context, notSent bool, tries int) bool {
-	n := &r.Settings.Next
+	n := &r.upstream.Next
 	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries || r.retryTimeIsOver() {
 		return false
 	}
-	return (notSent || r.Spec.IsRepeatable) && r.Spec.Body.IsAvailable()
+	return (notSent || r.IsRepeatable) && r.Body.IsAvailable()
 }
 
 // retryTimeIsOver reports whether the time for trying servers has passed.
 func (r *Request) retryTimeIsOver() bool {
-	limit := r.Settings.Next.For
+	limit := r.upstream.Next.For
 	return limit > 0 && time.Since(r.firstAttempt.startTime) >= limit
 }
 
@@ -48,13 +47,6 @@ func (r *Request) retryTimeIsOver() bool {
 // connection before its response began. nginx counts this as an error of the server: with
 // proxy_next_upstream off it does not repeat.
 func (a *attempt) canRepeat() bool {
-	n := &a.request.Settings.Next
-	return a.request.Spec.IsRepeatable && n.Error && !n.Off && !a.request.retryTimeIsOver()
-}
-
-// canRepeat is the client's Repeatable. It ignores whether the front's client declares its request
-// idempotent.
-func canRepeat(r *http.Request) bool {
-	a, _ := r.Context().Value(attemptKey{}).(*attempt)
-	return a != nil && a.canRepeat()
+	n := &a.request.upstream.Next
+	return a.request.IsRepeatable && n.Error && !n.Off && !a.request.retryTimeIsOver()
 }

@@ -113,7 +113,7 @@ type attemptContext struct {
 	done        chan struct{}
 	otherEnders map[client.Ender]struct{} // to notify at the end, in addition to firstEnder
 	firstEnder  client.Ender
-	// detachParent ends the watch of the parent context, and detachExpired that of Settings.Expired.
+	// detachParent ends the watch of the parent context, and detachExpired that of Upstream.Expired.
 	detachParent, detachExpired func() bool
 	timer                       *time.Timer
 }
@@ -121,13 +121,8 @@ type attemptContext struct {
 // Deadline implements context.Context.
 func (a *attempt) Deadline() (time.Time, bool) { return a.parent.Deadline() }
 
-// Value returns the attempt for attemptKey: dialing finds it there.
-func (a *attempt) Value(key any) any {
-	if key == (attemptKey{}) {
-		return a
-	}
-	return a.parent.Value(key)
-}
+// Value implements context.Context.
+func (a *attempt) Value(key any) any { return a.parent.Value(key) }
 
 // Done implements context.Context.
 func (a *attempt) Done() <-chan struct{} {
@@ -207,7 +202,7 @@ func (a *attempt) startTimers() {
 	a.waitingSince.CompareAndSwap(0, int64(time.Since(a.startTime)))
 	a.timer = time.AfterFunc(farFuture, a.checkTimeout)
 	a.resetTimer(time.Duration(a.timeout.Load())) // which reads timer
-	if expired := a.request.Settings.Expired; expired != nil {
+	if expired := a.request.upstream.Expired; expired != nil {
 		a.detachExpired = context.AfterFunc(expired, func() { a.cancel(context.Canceled) })
 	}
 	if a.parent.Done() != nil {
@@ -234,7 +229,7 @@ func (a *attempt) checkTimeout() {
 // resetTimer sets the timer. The timeout for reading may be shorter than that for sending, so it
 // bounds the interval. The caller holds mu.
 func (a *attempt) resetTimer(left time.Duration) {
-	a.timer.Reset(min(left, a.request.Settings.ReadTimeout))
+	a.timer.Reset(min(left, a.request.upstream.ReadTimeout))
 }
 
 // cancel ends the context. Only the first call has an effect.
@@ -273,7 +268,7 @@ func (a *attempt) stop() bool {
 	detachParent, detachExpired := a.detachParent, a.detachExpired
 	unobserved := !a.hasTimers && a.firstEnder == nil && len(a.otherEnders) == 0
 	a.mu.Unlock()
-	a.wasUnobserved = a.request.Settings.Pending.remove(a) && unobserved
+	a.wasUnobserved = a.request.upstream.Pending.remove(a) && unobserved
 	if detachParent != nil {
 		detachParent()
 	}

@@ -11,7 +11,7 @@ import (
 
 // attemptOf starts an attempt of a request with a context, and a timeout of a minute.
 func attemptOf(ctx context.Context, n *Pending) *attempt {
-	r := &Request{Settings: &Settings{ReadTimeout: time.Minute, Pending: n}}
+	r := &Request{upstream: &Upstream{ReadTimeout: time.Minute, Pending: n}}
 	return r.startAttempt(ctx, "server")
 }
 
@@ -88,7 +88,7 @@ func TestUnobservedAttemptIsReusable(t *testing.T) {
 // Servers of gRPC close connections that send PINGs more often than every 5 minutes, and with them
 // streams that are silent.
 func TestPINGsAreRare(t *testing.T) {
-	if d := http2Config(KeepAlive{}, nil).Settings.HTTP2.SendPingTimeout; d <= 5*time.Minute {
+	if d := http2Config(KeepAlive{}, false).Settings.HTTP2.SendPingTimeout; d <= 5*time.Minute {
 		t.Error(d)
 	}
 }

@@ -19,6 +19,12 @@ import (
 // maxTLSNames bounds the Identities that variables produce for one group.
 const maxTLSNames = 64
 
+// TLSClient has the connections of one Identity.
+type TLSClient struct {
+	http   *client.Client
+	config *tls.Config
+}
+
 // TLS holds the TLS connections of a Proxy to a group.
 type TLS struct {
 	keepAlive KeepAlive
@@ -26,13 +32,13 @@ type TLS struct {
 	isHTTP2   bool
 
 	mu      sync.Mutex
-	clients *simplelru.LRU[Identity, *client.Client]
+	clients *simplelru.LRU[Identity, *TLSClient]
 }
 
 // NewTLS returns the connections for ProxyTLS to a group.
 func NewTLS(from *conf.ProxyTLS, k KeepAlive, isHTTP2 bool) *TLS {
 	t := &TLS{from: from, keepAlive: k, isHTTP2: isHTTP2}
-	t.clients, _ = simplelru.NewLRU(maxTLSNames, func(_ Identity, c *client.Client) { c.CloseIdleConnections() })
+	t.clients, _ = simplelru.NewLRU(maxTLSNames, func(_ Identity, c *TLSClient) { c.http.CloseIdleConnections() })
 	return t
 }
 
@@ -44,7 +50,7 @@ func (t *TLS) Close() {
 }
 
 // Client returns the client for an Identity. An error is about the files of its certificate.
-func (t *TLS) Client(id Identity) (*client.Client, error) {
+func (t *TLS) Client(id Identity) (*TLSClient, error) {
 	if c, ok := t.known(id); ok {
 		return c, nil
 	}
@@ -62,27 +68,24 @@ func (t *TLS) Client(id Identity) (*client.Client, error) {
 	return c, nil
 }
 
-func (t *TLS) known(id Identity) (*client.Client, bool) {
+func (t *TLS) known(id Identity) (*TLSClient, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.clients.Get(id)
 }
 
 // newClient makes the client for an Identity. own is nil without a certificate in files.
-func (t *TLS) newClient(id Identity, own *certFile) *client.Client {
+func (t *TLS) newClient(id Identity, own *certFile) *TLSClient {
 	config := t.Config(id.Name)
 	if own != nil {
 		config.GetClientCertificate = own.certificate
 	}
+	settings := clientConfig(t.keepAlive)
 	if t.isHTTP2 {
 		config.NextProtos = []string{"h2"}
-		return client.New(http2Config(t.keepAlive, config))
+		settings = http2Config(t.keepAlive, true)
 	}
-	settings := clientConfig(t.keepAlive)
-	settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		return dialTLS(ctx, network, addr, config)
-	}
-	return client.New(settings)
+	return &TLSClient{client.New(settings), config}
 }
 
 // Config returns the configuration of handshakes for name. In package tls a ServerName is both sent
@@ -115,23 +118,14 @@ func (t *TLS) Config(name string) *tls.Config {
 	return config
 }
 
-// dialTLS opens a connection and makes the TLS handshake, each within ConnectTimeout.
-func dialTLS(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error) {
-	began := time.Now()
-	nc, err := dial(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	a := ctx.Value(attemptKey{}).(*attempt)
-	handshakeCtx, cancel := context.WithTimeout(ctx, a.request.Settings.ConnectTimeout)
+// handshake makes the TLS handshake on a new connection, which it closes after an error.
+func (c *TLSClient) handshake(ctx context.Context, nc net.Conn, timeout time.Duration) (net.Conn, error) {
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	a.startDial()
-	tc := tls.Client(nc, config)
-	err = tc.HandshakeContext(handshakeCtx)
-	a.endDial(time.Since(began), err)
-	if err != nil {
+	tc := tls.Client(nc, c.config)
+	if err := tc.HandshakeContext(bounded); err != nil {
 		nc.Close()
-		if ctx.Err() == nil && handshakeCtx.Err() != nil {
+		if ctx.Err() == nil && bounded.Err() != nil {
 			err = context.DeadlineExceeded
 		}
 		return nil, fmt.Errorf("TLS handshake: %w", err)

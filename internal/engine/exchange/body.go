@@ -263,6 +263,18 @@ func (b *Body) release() {
 	b.reading.Unlock()
 }
 
+// releaseInput releases the input buffer of a connection whose response has become a stream, if
+// nothing but the request has arrived. What reads from the connection later borrows another.
+func (b *Body) releaseInput(c *Conn) {
+	if !c.LendsInput || c.in == nil || !b.reading.TryLock() {
+		return
+	}
+	defer b.reading.Unlock()
+	if b.AtEnd() && len(c.Input()) == 0 {
+		c.releaseInput()
+	}
+}
+
 // claimInput locks reading. A goroutine that waits for the client meanwhile gives up.
 func (b *Body) claimInput() {
 	b.flags.Set(bodyInterrupted)

@@ -3,16 +3,33 @@ package exchange
 import (
 	"io"
 	"time"
+
+	"github.com/tarehq/tare/internal/poison"
 )
 
 // The input of a Conn is in[next:end]: what has been received and not consumed. in is inBuffer,
-// unless a head was large or has waited.
+// unless a head was large or has waited, and nil while the buffer is released.
 
 // Input returns the input.
 func (c *Conn) Input() []byte { return c.in[c.next:c.end] }
 
 // Consume removes n bytes from the front of the input. A negative n puts back the last ones.
 func (c *Conn) Consume(n int) { c.next += n }
+
+// borrowInput lends c an input buffer.
+func (c *Conn) borrowInput() {
+	c.inBuffer = c.inputs.Get(c.inSize)
+	c.in = c.inBuffer
+}
+
+// releaseInput ends what borrowInput began. All input was consumed, or copied.
+func (c *Conn) releaseInput() {
+	poison.Fill(c.in)
+	if c.inBuffer != nil {
+		c.inputs.Put(c.inBuffer)
+	}
+	c.inBuffer, c.in, c.next, c.end = nil, nil, 0, 0
+}
 
 // HasBegun reports whether a part of a head has arrived.
 func (c *Conn) HasBegun() bool { return c.next < c.end || c.HasPartial }
@@ -21,6 +38,8 @@ func (c *Conn) HasBegun() bool { return c.next < c.end || c.HasPartial }
 // it moves the input to the front of the buffer, or into a buffer twice as large.
 func (c *Conn) Room() []byte {
 	switch {
+	case c.in == nil:
+		c.borrowInput()
 	case c.next == c.end:
 		c.next, c.end = 0, 0
 	case c.end == len(c.in):

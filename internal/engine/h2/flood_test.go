@@ -71,23 +71,6 @@ func TestFloodsEndTheConnection(t *testing.T) {
 	}
 }
 
-// Empty DATA frames are a flood, too. Their stream never ends.
-func TestEmptyDataEndsTheConnection(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
-	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
-	for range 5000 {
-		p.framer.WriteData(1, false, nil)
-	}
-	if p.session.Receive(p.input.Bytes()) {
-		t.Fatal("the session continues")
-	}
-	p.session.Flush()
-	p.wantRest("GOAWAY ENHANCE_YOUR_CALM")
-}
-
 // A head block without an end is limited in bytes and in frames.
 func TestContinuationFloodEndsTheConnection(t *testing.T) {
 	for name, size := range map[string]int{"empty": 0, "full": 16384} {
@@ -167,8 +150,7 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 					p.framer.WriteData(1, false, make([]byte, 16384))
 				}
 				p.framer.WriteData(1, false, make([]byte, 16384-10))
-				p.session.Receive(p.input.Bytes())
-				p.input.Reset()
+				p.receive()
 				if p.session.Next() == nil {
 					t.Fatal("no stream is ready")
 				}
@@ -264,8 +246,7 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	for _, id := range []uint32{1, 3, 5} {
 		p.get(id)
 	}
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
+	p.receive()
 	p.session.Flush()
 	p.wantRest("RST_STREAM REFUSED_STREAM")
 	running := p.session.Next()
@@ -276,8 +257,7 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	p.framer.WriteRSTStream(3, http2.ErrCodeCancel)
 	p.get(7)
 	p.get(9)
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
+	p.receive()
 	p.session.Flush()
 	if n := p.session.Running(); n > 2 {
 		t.Errorf("%d handlers run or wait", n)

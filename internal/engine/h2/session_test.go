@@ -11,19 +11,8 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/testkit"
 )
-
-func TestRequestsReceiveResponses(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
-	p.get(1)
-	p.get(3)
-	p.pump()
-	p.wantRest("HEADERS 200, DATA hello end, HEADERS 200, DATA hello end")
-	if !p.session.IsIdle() {
-		t.Error("the session is not idle")
-	}
-}
 
 // An idle session holds no buffer for output, also after frames that need no reply.
 func TestIdleSessionHoldsNoOutputBuffer(t *testing.T) {
@@ -31,8 +20,8 @@ func TestIdleSessionHoldsNoOutputBuffer(t *testing.T) {
 	p.open()
 	p.get(1)
 	p.pump()
-	if p.session.HoldsOutputBuffer() {
-		t.Error("after a response it does")
+	if !p.session.IsIdle() || p.session.HoldsOutputBuffer() {
+		t.Error("after a response it is not idle, or does")
 	}
 	p.framer.WriteWindowUpdate(0, 10<<10)
 	p.framer.WritePing(true, [8]byte{})
@@ -85,23 +74,10 @@ func TestDataWaitsForWindows(t *testing.T) {
 	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 2})
 	p.get(1)
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
-	st, done := p.session.Next(), make(chan struct{})
-	go func() {
-		defer close(done)
-		st.Run(nil, 0)
-		st.Settle()
-	}()
-	waits := make(chan struct{})
-	go func() { // the handler waits once the two bytes that the window allows were sent
-		defer close(waits)
-		for !p.session.IsWaiting() {
-		}
-	}()
-	<-waits
+	p.receive()
+	done := p.runNext() // the two bytes that the window allows were sent
 	p.framer.WriteWindowUpdate(1, 3)
-	p.session.Receive(p.input.Bytes())
+	p.receive()
 	<-done
 	p.wantRest("HEADERS 200, DATA he, DATA llo end")
 }
@@ -167,9 +143,7 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 	}
 	p.next() // PING
 	f, err = p.reader.ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var got []string
 	for _, field := range f.(*http2.MetaHeadersFrame).RegularFields() {
 		if field.Name != "date" {
@@ -209,9 +183,7 @@ func TestLargeHeadIsSplit(t *testing.T) {
 	p.get(1)
 	p.pump()
 	f, err := p.reader.ReadFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	head := f.(*http2.MetaHeadersFrame)
 	if got := head.RegularFields()[0].Value; got != value || !head.StreamEnded() {
 		t.Errorf("%d bytes, ended %v", len(got), head.StreamEnded())

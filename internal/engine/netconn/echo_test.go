@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/netconn"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -108,9 +109,7 @@ func TestServesAnyProtocol(t *testing.T) {
 		Untrack: func(*netconn.Conn) {},
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	long := strings.Repeat("x", 9<<10)
 	for _, test := range []struct{ in, want string }{
@@ -120,13 +119,9 @@ func TestServesAnyProtocol(t *testing.T) {
 		{long + long, "431\n\n50\n431 Request Header Fields Too Large: line too long"},
 	} {
 		client, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		nc, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		workers.Serve(netconn.New(config, nc, context.Background()))
 		for in := test.in; in != ""; { // in parts
 			n := min(len(in), 7000)

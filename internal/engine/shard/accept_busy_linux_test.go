@@ -105,9 +105,7 @@ func TestConnectionsAcceptedByBusyLoopWork(t *testing.T) {
 func (s *site) exchange(t *testing.T, left <-chan bool, pieces []string, want int, body string) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
 	in := bufio.NewReader(c)
@@ -134,9 +132,7 @@ func (s *site) exchange(t *testing.T, left <-chan bool, pieces []string, want in
 	}
 	for i := range want {
 		resp, err := http.ReadResponse(in, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, err := io.ReadAll(resp.Body)
 		if i == want-1 && (string(got) != body || err != nil) {
 			t.Fatalf("%d bytes, %v; want %d", len(got), err, len(body))

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // placing returns the shards of a new server, a placement on them, and a connected descriptor.
@@ -11,12 +13,8 @@ func placing(t *testing.T) (s *testServer, h *placement, fd int) {
 	t.Helper()
 	s = newTestServer(t, nil, nil, nil)
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Close(pair[1]); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, syscall.Close(pair[1]))
 	return s, s.group.nextPlacement(&s.config), pair[0]
 }
 
@@ -50,16 +48,10 @@ func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
 	defer s.Close()
 	placeConn(s.group, place, other) // keeps the shards
 	const fd = 500                   // which nothing else takes
-	if err := syscall.Dup3(other, fd, syscall.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 	k := placeConn(s.group, place, fd)
-	if err := k.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Dup3(other, fd, syscall.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, k.Close())
+	testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 	defer syscall.Close(fd)
 	k.addOrClose()
 	if err := place.shard.loop.Add(fd, fd, 0); err != nil {

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const lastRequest = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -31,9 +33,7 @@ func TestLastResponseArrivesBeforeReset(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if b, err := io.ReadAll(resp.Body); string(b) != "last" || err != nil {
 			t.Fatalf("%q, %v", b, err)
 		}
@@ -59,9 +59,7 @@ func TestLargeLastResponseIsComplete(t *testing.T) {
 	}
 	in := bufio.NewReader(c)
 	resp, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if n, err := io.Copy(io.Discard, resp.Body); n != int64(len(body)) || err != nil {
 		t.Errorf("%d bytes, %v", n, err)
 	}
@@ -76,9 +74,7 @@ func TestConnectionsThatEndSoonAreServed(t *testing.T) {
 	s.reachShards()
 	for range 500 {
 		c, _, err := s.try()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := request(c); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // To close a connection may block if its listener lingers. A loop then informs the scheduler.
@@ -13,9 +15,7 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 	for _, want := range []bool{false, true} {
 		l := tcpListener(t)
 		raw, err := l.(*net.TCPListener).SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if want {
 			var failed error
 			err = raw.Control(func(fd uintptr) {

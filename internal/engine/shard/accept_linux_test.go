@@ -17,17 +17,13 @@ import (
 func TestShardsAcceptEquallyManyConnections(t *testing.T) {
 	const procs, spareFiles = 4, 200
 	var files syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
 	conns := min(1000, (int(files.Cur)-spareFiles)/2) // this process has both ends
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 	s := serveOn(t, tcpListener(t), nil)
 	s.reachShards()
 	g := s.server.group
-	for end := time.Now().Add(time.Minute); g.Open() > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	testkit.WaitFor(t, "the end of all connections", func() bool { return g.Open() == 0 })
 	before := s.byShards()
 	for range conns {
 		s.connect()
@@ -49,9 +45,7 @@ func TestShardsAcceptEquallyManyConnections(t *testing.T) {
 func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
 	raw, err := s.listener.(*net.TCPListener).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	setNonblock := func(nonblocking bool) {
 		if err := raw.Control(func(fd uintptr) {
 			if err := syscall.SetNonblock(int(fd), nonblocking); err != nil {
@@ -155,19 +149,15 @@ func (s *site) sharing() (a *acceptor) {
 // rest returns what the process holds when no connection is open and package net accepts.
 func (s *site) rest() (descriptors int, heap uint64) {
 	s.Helper()
-	for start := time.Now(); s.server.group.Open() > 0 || s.sharing() != nil; time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			s.Fatalf("%d connections are open, or shards accept", s.server.group.Open())
-		}
-	}
+	testkit.WaitFor(s, "the end of all connections, and for package net to accept", func() bool {
+		return s.server.group.Open() == 0 && s.sharing() == nil
+	})
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	return len(entries), m.HeapAlloc
 }
 

@@ -30,21 +30,15 @@ func listenWays() map[string]*net.ListenConfig {
 func netOptions(t *testing.T, config *net.ListenConfig, dialer *net.Dialer) (options poll.AcceptedOptions) {
 	t.Helper()
 	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	_, nc := testkit.Connect(t, l, dialer)
 	raw, err := nc.(*net.TCPConn).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := raw.Control(func(fd uintptr) { options, err = poll.ReadAcceptedOptions(int(fd)) }); err != nil {
 		t.Fatal(err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return options
 }
 
@@ -59,16 +53,12 @@ func TestAcceptedConnectionsHaveOptionsOfPackageNet(t *testing.T) {
 			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
 				want := netOptions(t, config, dialer)
 				l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				var all []net.Conn
 				dial := func(n int) {
 					for range n {
 						c, err := dialer.Dial("tcp", l.Addr().String())
-						if err != nil {
-							t.Fatal(err)
-						}
+						testkit.Must(t, err)
 						t.Cleanup(func() { c.Close() })
 						all = append(all, c)
 					}
@@ -117,9 +107,7 @@ func TestRemoteAddrHasFormOfPackageNet(t *testing.T) {
 			_, port, _ := net.SplitHostPort(l.Addr().String())
 			for start := time.Now(); s.byShards() < 20; {
 				c, err := net.Dial("tcp", net.JoinHostPort(address[1], port))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				got, err := request(c)
 				if want := c.LocalAddr().String(); got != want || err != nil {
 					t.Fatalf("%q, %v; want %q", got, err, want)
@@ -137,9 +125,7 @@ func TestRemoteAddrHasFormOfPackageNet(t *testing.T) {
 func linkLocal(t *testing.T) string {
 	t.Helper()
 	all, err := net.Interfaces()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, i := range all {
 		addrs, _ := i.Addrs()
 		for _, a := range addrs {
@@ -155,9 +141,7 @@ func TestRemoteAddrOfUnixSocketHasFormOfPackageNet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	listen := func() net.Listener {
 		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return l
 	}
 	own := filepath.Join(t.TempDir(), "client")
@@ -169,17 +153,13 @@ func TestRemoteAddrOfUnixSocketHasFormOfPackageNet(t *testing.T) {
 				d.LocalAddr = &net.UnixAddr{Name: name, Net: "unix"}
 			}
 			c, err := d.DialContext(context.Background(), "unix", path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			return c
 		}
 		l := listen()
 		c := dial()
 		nc, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		want := nc.RemoteAddr().String()
 		nc.Close()
 		c.Close()

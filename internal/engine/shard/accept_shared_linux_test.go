@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A listening socket that another process has, too, stays open when this one closes it. The
@@ -30,18 +32,14 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 				io.WriteString(w, "done")
 			})
 			other, err := s.listener.(*net.TCPListener).File() // as the child of a graceful restart
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer other.Close()
 			defer close(release)
 			stop := make(chan bool)
 			var clients sync.WaitGroup
 			s.reachShards()
 			post, err := net.Dial("tcp", s.listener.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer post.Close()
 			io.WriteString(post, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
 			for range 4 {

@@ -2,9 +2,9 @@ package shard
 
 import (
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A connection stays where it is if another loop cannot report it.
@@ -12,19 +12,11 @@ func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
 	c, _ := s.connect()
 	broken, err := poll.NewLoop()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := broken.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, broken.Close())
 	var k *shardConn
 	s.server.group.conns.each(func(found *shardConn) { k = found })
-	for start := time.Now(); !k.state.move(stateWaiting, stateServed); time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatal("the connection does not wait")
-		}
-	}
+	testkit.WaitFor(t, "the connection to wait", func() bool { return k.state.move(stateWaiting, stateServed) })
 	before := k.place.Load()
 	if !k.moveTo(&shard{group: s.server.group, loop: broken}) || k.place.Load() != before {
 		t.Error("the connection was moved to a loop that cannot report it")

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A shard whose connections are all busy, while another shard's are idle, gives half of them away.
@@ -79,9 +81,7 @@ type testClient struct {
 func newTestClient(t *testing.T, addr string) *testClient {
 	t.Helper()
 	nc, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return &testClient{nc, bufio.NewReader(nc)}
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // outboxSite is a site with one loop, which runs all handlers. A handler of it sends requests on
@@ -217,11 +218,7 @@ func (s *outboxSite) endOf(all ...*outboxClient) {
 	for _, c := range all {
 		c.Close()
 	}
-	for start := time.Now(); s.server.group.Open() > 0; time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			s.Fatalf("%d connections are open", s.server.group.Open())
-		}
-	}
+	testkit.WaitFor(s, "the connections' ends", func() bool { return s.server.group.Open() == 0 })
 	s.server.Close()
 }
 
@@ -236,9 +233,7 @@ func (s *outboxSite) limitBuffers() {
 			}
 		})
 	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 }
 
 // The timeout that a handler sets applies to a response that has waited.

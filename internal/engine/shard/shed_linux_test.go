@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // socketPair returns the descriptors of two connected sockets. The first one belongs to a
@@ -16,9 +17,7 @@ import (
 func socketPair(t *testing.T) (ours, theirs int) {
 	t.Helper()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = syscall.Close(pair[1]) })
 	return pair[0], pair[1]
 }
@@ -66,30 +65,22 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 		g.lingering.Range(func(any, any) bool { n++; return true })
 		return n
 	}
-	until := func(what string, isTrue func() bool) {
-		t.Helper()
-		for end := time.Now().Add(time.Minute); !isTrue(); time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("not yet: %s", what)
-			}
-		}
-	}
 	var clients []io.Writer
 	for i := range 3 {
 		c, _ := s.connect()
 		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
-		until("the connection lingers", func() bool { return lingering() == i+1 })
+		testkit.WaitFor(t, "the connection to linger", func() bool { return lingering() == i+1 })
 		clients = append(clients, c)
 	}
 	for i, c := range clients {
 		g.shed()
-		until("the oldest connection ends", func() bool {
+		testkit.WaitFor(t, "the oldest connection to end", func() bool {
 			_, err := io.WriteString(c, "x")
 			return err != nil
 		})
-		until("the others do not", func() bool { return g.Open() == int64(3-i) })
+		testkit.WaitFor(t, "the others to stay", func() bool { return g.Open() == int64(3-i) })
 	}
 	if _, err := request(idle); err != nil {
 		t.Errorf("the idle connection: %v", err)
@@ -101,16 +92,12 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	s := newTestServer(t, tcpListener(t), nil, nil)
 	defer s.Close()
 	unled, err := newShard(s.group, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer unled.stop()
 	place := &placement{config: &s.config, shard: unled}
 	fd, theirs := socketPair(t)
 	first := placeConn(s.group, place, fd)
-	if err := first.addToLoop(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, first.addToLoop())
 	_ = syscall.Shutdown(theirs, syscall.SHUT_WR)
 	wait := func() poll.Event {
 		events, _, err := unled.loop.Wait()
@@ -126,9 +113,7 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	_ = first.Close()
 	other, peer := socketPair(t)
 	if other != fd {
-		if err := syscall.Dup3(other, fd, syscall.O_CLOEXEC); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 		_ = syscall.Close(other)
 	}
 	second := placeConn(s.group, place, fd)
@@ -136,9 +121,7 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	if got := unled.connOf(old); got != nil {
 		t.Error("an event of the first connection is taken for one of the second")
 	}
-	if err := second.addToLoop(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, second.addToLoop())
 	_, _ = poll.Send(peer, []byte("x"))
 	if e := wait(); unled.connOf(e) != second || e.Ended {
 		t.Errorf("%+v", e)

@@ -29,9 +29,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
 	in := bufio.NewReader(client)
 	resp, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil || !resp.Close {
 		t.Errorf("got %q, %v, close %v", b, err, resp.Close)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h1"
 	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -123,9 +124,7 @@ func startSite(t *testing.T, l net.Listener, server *testServer) *site {
 func tcpListener(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return l
 }
 
@@ -156,9 +155,7 @@ func request(c net.Conn) (body string, err error) {
 func (s *site) connect() (c net.Conn, body string) {
 	s.Helper()
 	c, body, err := s.try()
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 	return c, body
 }
@@ -174,9 +171,7 @@ func (s *site) reachShards() {
 	before := s.byShards()
 	for start := time.Now(); s.byShards() == before; {
 		c, _, err := s.try()
-		if err != nil {
-			s.Fatal(err)
-		}
+		testkit.Must(s, err)
 		c.Close()
 		if time.Since(start) > time.Minute {
 			s.Fatal("no shard accepts")

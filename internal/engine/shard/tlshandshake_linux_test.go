@@ -46,9 +46,7 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 func (s tlsSite) dial() *net.TCPConn {
 	s.Helper()
 	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
 	return c.(*net.TCPConn)
@@ -93,20 +91,8 @@ func firstMessage(t *testing.T) []byte {
 	}()
 	b := make([]byte, maxPlaintext)
 	n, err := server.Read(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return b[:n]
-}
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for start := time.Now(); !holds(); time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatal("never: " + what)
-		}
-	}
 }
 
 // A client that has not sent its whole first message occupies no goroutine.
@@ -115,7 +101,7 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	s := newTLSSite(t, nil)
 	s.mustGet(s.dial())
 	hello := firstMessage(t)
-	eventually(t, "the handshake is over", func() bool { return s.running() == 0 })
+	testkit.WaitFor(t, "the handshake to end", func() bool { return s.running() == 0 })
 	var conns []*net.TCPConn
 	for i := range n {
 		c := s.dial()
@@ -124,7 +110,7 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 		}
 		conns = append(conns, c)
 	}
-	eventually(t, "all parts have arrived", func() bool {
+	testkit.WaitFor(t, "all parts to arrive", func() bool {
 		waiting := 0
 		s.server.group.conns.each(func(k *shardConn) {
 			if unread, err := poll.Unread(int(k.fd)); err == nil && unread > 0 && k.state.has(flagAdded) &&
@@ -190,7 +176,7 @@ func TestWaitingTLSConfigDelaysNoOtherHandshake(t *testing.T) {
 		c := s.dial()
 		go func() { results <- s.get(c, "slow") }()
 	}
-	eventually(t, "all handshakes have begun", func() bool { return entered.Load() == int64(n) })
+	testkit.WaitFor(t, "all handshakes to begin", func() bool { return entered.Load() == int64(n) })
 	s.mustGet(s.dial())
 	close(release)
 	for range n {
@@ -219,7 +205,7 @@ func TestFailingTLSConfigEndsOnlyItsConnection(t *testing.T) {
 		}
 	}
 	s.mustGet(s.dial())
-	eventually(t, "all handshakes are over", func() bool { return s.running() == 0 })
+	testkit.WaitFor(t, "all handshakes to end", func() bool { return s.running() == 0 })
 }
 
 // Shutdown does not wait for clients that do not continue their handshakes.
@@ -231,7 +217,7 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	if _, err := c.Write(firstMessage(t)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the handshake runs", func() bool { return s.running() == 1 })
+	testkit.WaitFor(t, "the handshake to begin", func() bool { return s.running() == 1 })
 	if err := s.server.Shutdown(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -259,7 +245,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "all are queued", func() bool {
+	testkit.WaitFor(t, "the queue", func() bool {
 		all.mu.Lock()
 		defer all.mu.Unlock()
 		return all.queue.Len() == n
@@ -269,7 +255,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	all.computing.Init()
 	all.startQueued()
 	all.mu.Unlock()
-	eventually(t, "all have ended", func() bool { return s.server.group.Open() == 0 })
+	testkit.WaitFor(t, "all connections to end", func() bool { return s.server.group.Open() == 0 })
 	if begun := begun.Load(); begun > 0 {
 		t.Errorf("%d handshakes have begun", begun)
 	}
@@ -281,7 +267,7 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 	c := s.dial()
 	s.mustGet(c)
 	deadline := func() (at instant) {
-		eventually(t, "the connection waits, and has read everything", func() bool {
+		testkit.WaitFor(t, "the connection to read everything and wait", func() bool {
 			waits := false
 			s.server.group.conns.each(func(k *shardConn) {
 				unread, err := poll.Unread(int(k.fd))
@@ -303,7 +289,7 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 	if _, err := c.Write([]byte("\x17\x03\x03\x00\x40 part")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a loop has reported the part", func() bool { return turns() > reported })
+	testkit.WaitFor(t, "a loop to report the part", func() bool { return turns() > reported })
 	if after := deadline(); before == 0 || after != before {
 		t.Errorf("the deadline moved from %d to %d", before, after)
 	}
@@ -330,7 +316,7 @@ func TestWaitingTLSConfigTakesNoTurn(t *testing.T) {
 	if c, n := calls.Load(), turns.Load(); c != 1 || n != 0 {
 		t.Errorf("%d calls, %d with a turn", c, n)
 	}
-	eventually(t, "the handshake is over", func() bool { return s.running() == 0 })
+	testkit.WaitFor(t, "the handshake to end", func() bool { return s.running() == 0 })
 }
 
 // Completed handshakes are counted, and no others.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // newFields are the fields of http.Server that not all supported versions of Go have.
@@ -76,9 +77,7 @@ func showPriority(t *testing.T, kind string, maker func(*http.Server) server, s 
 			permitted++
 		}
 		frame, err := framer.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, ok := frame.(*http2.HeadersFrame); ok {
 			heads++
 		}

@@ -329,9 +329,7 @@ func showTLSNextProto(t *testing.T, _ string, maker func(*http.Server) server, s
 	config := site.trust.Clone()
 	config.NextProtos = []string{"foo"}
 	c, err := tls.Dial("tcp", site.addr, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	io.WriteString(c, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
 	b, _ := io.ReadAll(c)

@@ -13,6 +13,7 @@ import (
 	xh2c "golang.org/x/net/http2/h2c"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A handler that implements HTTP/2 without TLS receives connections on which the client uses HTTP/2
@@ -37,9 +38,7 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 			for range 3 {
 				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "",
 					strings.NewReader("body"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				b, err := io.ReadAll(resp.Body)
 				resp.Body.Close()
 				if string(b) != "HTTP/2.0 /path body" || err != nil {
@@ -97,9 +96,7 @@ func TestNoReadPassesPrefaceAsInNetHTTP(t *testing.T) {
 		l, served := listen(t), make(chan error, 1)
 		go func() { served <- s.Serve(prefaceListener{l, t}) }()
 		resp, err := (&http.Client{Transport: transport}).Get("http://" + l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		transport.CloseIdleConnections()
 		s.Close()
@@ -112,9 +109,7 @@ func TestNoReadPassesPrefaceAsInNetHTTP(t *testing.T) {
 func frames(t *testing.T, l net.Listener, first, second, want string) (got string) {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	io.WriteString(c, first)
 	framer := http2.NewFramer(c, nil)

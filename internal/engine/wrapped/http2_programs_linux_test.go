@@ -135,9 +135,7 @@ func (s *programSite) run(env []string, path string, args ...string) string {
 func upload(t *testing.T) (name, want string) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
 	name = filepath.Join(t.TempDir(), "upload")
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, content, 0o600))
 	return name, fmt.Sprintf("%d %x <nil>", len(content), sha256.Sum256(content))
 }
 

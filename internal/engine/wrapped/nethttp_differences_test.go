@@ -4,6 +4,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // portDifferences are the tests of net/http that fail with tare, and what the package documentation
@@ -22,9 +24,7 @@ func portDifferences() map[string]string {
 // The package documentation names what differs.
 func TestPortDifferencesAreDocumented(t *testing.T) {
 	b, err := os.ReadFile("../../../doc.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "\n//", " ")), " ")
 	for name, why := range portDifferences() {
 		if !strings.Contains(text, why) {

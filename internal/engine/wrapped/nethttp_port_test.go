@@ -78,9 +78,7 @@ func buildPort(t *testing.T) (program, dir string) {
 func (p *port) parse(dir, prefix string) {
 	p.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	if err != nil {
-		p.Fatal(err)
-	}
+	testkit.Must(p, err)
 	replaced := strings.NewReplacer(
 		"httptest.Server", "testServer", "httptest.NewServer", "newTestServer",
 		"httptest.NewTLSServer", "newTLSTestServer", "httptest.NewUnstartedServer", "newUnstartedTestServer",
@@ -88,16 +86,12 @@ func (p *port) parse(dir, prefix string) {
 		`"internal/synctest"`, `"testing/synctest"`, "func run[", "func runModes[")
 	for _, name := range names {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		if prefix == "" {
 			text = []byte(replaced.Replace(string(text)))
 		}
 		f, err := parser.ParseFile(p.set, name, text, parser.SkipObjectResolution)
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		if f.Name.Name == "http_test" {
 			p.files[prefix+filepath.Base(name)] = f
 		}
@@ -248,27 +242,17 @@ func (p *port) compile() (program string) {
 			continue
 		}
 		var text bytes.Buffer
-		if err := format.Node(&text, p.set, f); err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, format.Node(&text, p.set, f))
 		at := filepath.Join(dir, name)
-		if err := os.WriteFile(at, text.Bytes(), 0o600); err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, os.WriteFile(at, text.Bytes(), 0o600))
 		seen, err := filepath.Abs(filepath.Join(portDir, name))
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		overlay[seen] = at
 	}
 	text, err := json.Marshal(map[string]any{"Replace": overlay})
-	if err != nil {
-		p.Fatal(err)
-	}
+	testkit.Must(p, err)
 	list := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(list, text, 0o600); err != nil {
-		p.Fatal(err)
-	}
+	testkit.Must(p, os.WriteFile(list, text, 0o600))
 	program = filepath.Join(dir, "nethttp.test")
 	p.goTool("test", "-c", "-vet=off", "-overlay", list, "-o", program, "./"+portDir)
 	return program

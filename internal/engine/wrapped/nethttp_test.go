@@ -78,9 +78,7 @@ func checkAlone(t *testing.T, program, dir, kind, name string) {
 func runPort(t *testing.T, program, dir, kind string) map[string]portResult {
 	t.Helper()
 	list, err := testkit.Command(t, program, "-test.list", "^Test").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	all := make(map[string]portResult)
 	var mu sync.Mutex
 	var running sync.WaitGroup

@@ -10,23 +10,40 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
-// endings are the ways to end a server: through the Server or the wrapped http.Server.
-var endings = map[string]func(server, *http.Server, context.Context) error{
-	"ours":        func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
-	"the wrapped": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },
+// ending is a way to end a server: through the Server or the wrapped http.Server.
+type ending func(s server, inner *http.Server, ctx context.Context) error
+
+var (
+	shutdowns = map[string]ending{
+		"shutdown":       func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
+		"inner shutdown": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },
+	}
+	closings = map[string]ending{
+		"close":       func(s server, _ *http.Server, _ context.Context) error { return s.Close() },
+		"inner close": func(_ server, inner *http.Server, _ context.Context) error { return inner.Close() },
+	}
+)
+
+// endings returns all of them.
+func endings() map[string]ending {
+	all := maps.Clone(shutdowns)
+	maps.Copy(all, closings)
+	return all
 }
 
 // Shutdown of either server waits for requests in progress, over every protocol, and closes idle
 // connections.
 func TestShutdownWaitsForRequests(t *testing.T) {
-	for way, shutdown := range endings {
+	for way, shutdown := range shutdowns {
 		for _, kind := range []string{plain, h1, h2, h2c} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
 				t.Parallel()
@@ -81,19 +98,17 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 
 // The wrapped server may end while Serve begins.
 func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
-	for name, end := range map[string]func(*http.Server) error{
-		"Close":    (*http.Server).Close,
-		"Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
-	} {
+	for name, end := range endings() {
+		if !strings.HasPrefix(name, "inner") {
+			continue
+		}
 		nothingLeft(t)
 		for range 100 {
 			inner, served := &http.Server{Protocols: new(http.Protocols)}, make(chan error)
 			inner.Protocols.SetHTTP2(true)
 			s, l := tare.Wrap(inner), listen(t)
 			go func() { served <- s.Serve(l) }()
-			if err := end(inner); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			testkit.Must(t, end(nil, inner, t.Context()))
 			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 				t.Fatalf("after %s: %v", name, err)
 			}
@@ -103,10 +118,7 @@ func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
 
 // Close of either server ends requests in progress.
 func TestCloseOfEitherServerEndsRequests(t *testing.T) {
-	for way, end := range map[string]func(*site) error{
-		"ours":        func(s *site) error { return s.server.Close() },
-		"the wrapped": func(s *site) error { return s.inner.Close() },
-	} {
+	for way, end := range closings {
 		for _, kind := range []string{plain, h1, h2} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
 				nothingLeft(t)
@@ -121,9 +133,7 @@ func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 				got := make(chan string)
 				go func() { got <- site.get("/") }()
 				<-entered
-				if err := end(site); err != nil {
-					t.Error(err)
-				}
+				testkit.Must(t, end(site.server, site.inner, t.Context()))
 				if err := <-site.served; !errors.Is(err, http.ErrServerClosed) {
 					t.Errorf("Serve returned %v", err)
 				}
@@ -150,13 +160,8 @@ func (slowListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // Shutdown and Close of either server return when Accept is not being called any more.
 func TestEndingsWaitForAccept(t *testing.T) {
-	closing := map[string]func(server, *http.Server, context.Context) error{
-		"close":       func(s server, _ *http.Server, _ context.Context) error { return s.Close() },
-		"inner close": func(_ server, inner *http.Server, _ context.Context) error { return inner.Close() },
-	}
-	maps.Copy(closing, endings)
 	for by, maker := range makers {
-		for way, end := range closing {
+		for way, end := range endings() {
 			t.Run(by+"/"+way, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					inner := new(http.Server)
@@ -184,22 +189,15 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	for by, maker := range makers {
 		for _, served := range []bool{false, true} {
-			for end, how := range map[string]func(server, *http.Server){
-				"shutdown": func(s server, _ *http.Server) { s.Shutdown(context.Background()) },
-				"close":    func(s server, _ *http.Server) { s.Close() },
-				"inner shutdown": func(_ server, inner *http.Server) {
-					inner.Shutdown(context.Background())
-				},
-				"inner close": func(_ server, inner *http.Server) { inner.Close() },
-			} {
-				t.Run(fmt.Sprint(by, served, end), func(t *testing.T) {
+			for way, end := range endings() {
+				t.Run(fmt.Sprint(by, served, way), func(t *testing.T) {
 					nothingLeft(t)
 					inner := &http.Server{Addr: taken.Addr().String(), Handler: textHandler("x")}
 					s := maker(inner)
 					if served {
 						start(t, plain, func(*http.Server) server { return s }, inner).get("/")
 					}
-					how(s, inner)
+					testkit.Must(t, end(s, inner, t.Context()))
 					l := listen(t)
 					for what, err := range map[string]error{
 						"Serve": s.Serve(l), "ServeTLS": s.ServeTLS(listen(t), certFile, keyFile),
@@ -234,9 +232,7 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 			url := map[string]string{"Serve": "http://", "ServeTLS": "https://"}[name] + l.Addr().String()
 			resp, err := client.Get(url)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			resp.Body.Close()
 			client.CloseIdleConnections()
 			l.Close()

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // server is the common part of tare's Server and net/http's.
@@ -52,16 +53,12 @@ func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	cert, _ := certificate()
 	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	certFile, keyFile = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
 	for name, block := range map[string]*pem.Block{
 		certFile: {Type: "CERTIFICATE", Bytes: cert.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
 	} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
 	}
 	return certFile, keyFile
 }
@@ -126,9 +123,7 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 func (s *site) dial() net.Conn {
 	s.Helper()
 	c, err := net.Dial("tcp", s.addr)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	if s.kind == h1 || s.kind == h2 {
 		config := s.trust.Clone()
 		if s.kind == h2 {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // unusedKinds are the ways to serve connections.
@@ -48,18 +49,14 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 					transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 						ForceAttemptHTTP2: round%2 == 0}
 					resp, err := (&http.Client{Transport: transport}).Get("https://" + l.Addr().String())
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()
 					endServing(t, l, served)
 					transport.CloseIdleConnections()
 				default:
 					c, err := net.Dial("tcp", l.Addr().String())
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					r := bufio.NewReader(c)
 					requestOnKeptConn(t, c, r) // it is still served
 					endServing(t, l, served)
@@ -92,32 +89,22 @@ func requestOnKeptConn(t *testing.T, c net.Conn, r *bufio.Reader) {
 	t.Helper()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	resp, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	io.Copy(io.Discard, resp.Body)
 }
 
 func countDescriptors(t *testing.T) int {
 	t.Helper()
 	all, err := filepath.Glob("/proc/self/fd/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return len(all)
 }
 
 func awaitNothingLeft(t *testing.T, goroutines, descriptors int) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for runtime.NumGoroutine() > goroutines || countDescriptors(t) > descriptors {
-		if time.Now().After(deadline) {
-			b := make([]byte, 1<<16)
-			t.Fatalf("%d goroutines, %d descriptors before; %d, %d after\n%s", goroutines, descriptors,
-				runtime.NumGoroutine(), countDescriptors(t), b[:runtime.Stack(b, true)])
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testkit.WaitFor(t, "all goroutines and descriptors to go", func() bool {
+		return runtime.NumGoroutine() <= goroutines && countDescriptors(t) <= descriptors
+	})
 }
 
 // Shutdown and Close of the wrapped server reach connections that are open after the listener was
@@ -137,9 +124,7 @@ func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- serve(t, s, l) }()
 			c, err := net.Dial("tcp", l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			requestOnKeptConn(t, c, bufio.NewReader(c))
 			endServing(t, l, served)
 			if err := end(inner); err != nil {
