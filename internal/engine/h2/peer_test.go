@@ -197,7 +197,6 @@ func (c carrier) Send(b []byte) (int, error) {
 
 func (c carrier) Connection() h2.Connection { return c }
 
-func (c carrier) Blocks() bool             { return false }
 func (c carrier) AwaitRoom()               {}
 func (c carrier) Update()                  {}
 func (c carrier) End(bool)                 { c.p.ended = true }

@@ -143,12 +143,6 @@ func (h *http2Carrier) Send(p []byte) (int, error) {
 	return sent, nil
 }
 
-// Blocks implements h2.Carrier.
-func (h *http2Carrier) Blocks() bool { return true }
-
-// AwaitRoom implements h2.Carrier. It is not called, because Send blocks.
-func (h *http2Carrier) AwaitRoom() {}
-
 // Update implements h2.Carrier. A deadline that is too early is corrected when it expires.
 func (h *http2Carrier) Update() {
 	h.mu.Lock()

@@ -33,8 +33,8 @@ type shardSession struct {
 }
 
 var (
-	_ h2.Carrier = (*shardSession)(nil)
-	_ h2.Host    = (*runner)(nil)
+	_ h2.RoomWaiter = (*shardSession)(nil)
+	_ h2.Host       = (*runner)(nil)
 )
 
 const (
@@ -273,10 +273,7 @@ func (h *shardSession) sendTLS(p []byte) (sent int, err error) {
 	}
 }
 
-// Blocks implements h2.Carrier.
-func (h *shardSession) Blocks() bool { return false }
-
-// AwaitRoom implements h2.Carrier. The loop reports the connection once, if there is room or input
+// AwaitRoom implements h2.RoomWaiter. The loop reports the connection once, if there is room or input
 // now.
 func (h *shardSession) AwaitRoom() {
 	k := h.conn
