@@ -154,7 +154,7 @@ func (x *exchange) findHost() outcome {
 	x.start()
 	x.applyLocation()
 	switch {
-	case !ok, malformed(x.r), x.hasTooManyFields():
+	case !ok, x.isMalformed():
 		return x.fail(http.StatusBadRequest)
 	case x.regexTimedOut:
 		x.errorf(levelError, "the regular expressions of server names have failed")

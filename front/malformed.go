@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// malformed reports whether nginx rejects a request with 400, although a server may have accepted
+// isMalformed reports whether nginx rejects a request with 400, although a server may have accepted
 // it. Its method has characters other than upper-case letters, '_' and '-', a singleton field is
-// repeated, or it names no host, or two. Otherwise rules of the configuration and applications
-// would disagree about the request.
-func malformed(r *http.Request) bool {
-	return !validMethod(r.Method) || repeatsField(r.Header) || !namesOneHost(r)
+// repeated, there are more fields than max_headers allows, or it names no host, or two. Otherwise
+// rules of the configuration and applications would disagree about the request.
+func (x *exchange) isMalformed() bool {
+	return !validMethod(x.r.Method) || x.hasInvalidFields() || !namesOneHost(x.r)
 }
 
-// hasTooManyFields reports whether a request has more fields than max_headers allows. As in nginx
-// the Host of HTTP/1 counts, and pseudo-header fields do not.
-func (x *exchange) hasTooManyFields() bool {
-	most := x.loc.settings.MaxHeaders
-	if most <= 0 {
-		return false
-	}
-	n := len(x.r.TransferEncoding)
+// hasInvalidFields reports whether a singleton field is repeated, or there are too many fields. As
+// in nginx the Host of HTTP/1 counts, and pseudo-header fields do not.
+func (x *exchange) hasInvalidFields() bool {
+	n, most := len(x.r.TransferEncoding), x.loc.settings.MaxHeaders
 	if x.r.ProtoMajor < 2 && x.hostHeader != "" {
 		n++
 	}
-	for _, values := range x.r.Header {
+	for name, values := range x.r.Header {
 		n += len(values)
+		if len(values) > 1 && isSingleton(name) {
+			return true
+		}
 	}
-	if n > most {
-		x.errorf(levelInfo, "client sent too many header lines: %d", n)
+	if most <= 0 || n <= most {
+		return false
 	}
-	return n > most
+	x.errorf(levelInfo, "client sent too many header lines: %d", n)
+	return true
 }
 
 // validMethod reports whether nginx accepts a method.
@@ -43,17 +43,6 @@ func validMethod(method string) bool {
 		}
 	}
 	return method != ""
-}
-
-// repeatsField reports whether a singleton field is repeated. Few requests repeat any field, so
-// that usually only lengths are compared.
-func repeatsField(h http.Header) bool {
-	for name, values := range h {
-		if len(values) > 1 && isSingleton(name) {
-			return true
-		}
-	}
-	return false
 }
 
 func isSingleton(name string) bool {

@@ -114,12 +114,14 @@ func requestBodyFile(x *exchange) string {
 	return x.proxy.clientBody.FileName()
 }
 
-// upstreamBody returns the body for the upstream, or nil.
+// upstreamBody returns the body for the upstream, or nil. A GET after an internal redirect does
+// without a body that another upstream has received in part. The rest is dropped, as in nginx.
 func (p *proxy) upstreamBody(x *exchange) *fetch.Body {
 	switch {
 	case p.body != nil:
 		return fetch.NewBody(p.body.eval(x))
-	case p.from.NoBody || x.proxy.clientBody == nil || x.method != x.r.Method:
+	case p.from.NoBody || x.proxy.clientBody == nil || x.method != x.r.Method,
+		x.method == http.MethodGet && !x.proxy.clientBody.IsAvailable():
 		return nil
 	}
 	return x.proxy.clientBody
