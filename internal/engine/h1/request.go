@@ -81,7 +81,8 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 			if total > 0 {
 				return total, nil
 			}
-			if left := h.chunks.Left(); left >= int64(len(c.In)) && len(p) > len(c.In) {
+			size := len(c.Room()) // all of the buffer
+			if left := h.chunks.Left(); left >= int64(size) && len(p) > size {
 				return h.readData(b, p[:min(int64(len(p)), left)])
 			}
 			if err := b.Fill(); err != nil {
