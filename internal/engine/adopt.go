@@ -54,8 +54,8 @@ func (s *Server) adopt(p *serveConfig, nc net.Conn, ctx context.Context) bool {
 }
 
 func (s *Server) startOnGoroutine(p *serveConfig, nc net.Conn, ctx context.Context) {
-	if p.tls != nil {
-		nc = tls.Server(nc, p.tls)
+	if p.exchanges.TLS != nil {
+		nc = tls.Server(nc, p.exchanges.TLS)
 	}
 	s.startConn(p, nc, ctx)
 }

@@ -27,30 +27,22 @@ type serveConfig struct {
 	shards    shard.Config
 	netConns  netconn.Config
 	workers   *netconn.Workers // of the goroutine path
-	tls       *tls.Config      // of the connections; nil if the listener accepts TLS connections or none
 }
 
 func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig {
-	base := l
-	if secure != nil {
-		base = tls.NewListener(l, secure)
-	}
-	p := &serveConfig{workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(base), tls: secure}
+	p := &serveConfig{workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(l, secure)}
+	http2 := h2.NewConfig(&p.exchanges, http2Config(s.settings), s.settings.MaxHeaderBytes)
+	http2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
+	http2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
 	p.netConns = netconn.Config{
-		Exchanges: &p.exchanges, ConnState: s.settings.ConnState,
-		Untrack: s.untrack, ProtocolHandler: s.protocolHandler,
-		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
-		HTTP2:   h2.NewConfig(&p.exchanges, http2Config(s.settings), s.settings.MaxHeaderBytes),
-		Streams: netconn.NewStreamWorkers(),
+		Exchanges: &p.exchanges, HTTP2: http2, ConnState: s.settings.ConnState,
+		Untrack: s.untrack, ProtocolHandler: s.protocolHandler, Streams: netconn.NewStreamWorkers(),
 	}
-	p.netConns.HTTP2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
-	p.netConns.HTTP2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
-	for _, d := range []time.Duration{p.exchanges.ReadTimeout, p.exchanges.WriteTimeout} {
-		if d > 0 {
-			p.netConns.HandshakeTimeout = min(p.netConns.HandshakeTimeout, d)
-		}
+	p.shards = shard.Config{
+		Listener: l, Exchanges: &p.exchanges, HTTP2: http2, Dispatch: s.Dispatch,
+		NegotiatesHTTP2: s.nextProto(netconn.ProtoHTTP2) == nil,
+		ServeNegotiated: func(ctx context.Context, nc net.Conn) { s.startNegotiated(p, ctx, nc) },
 	}
-	s.configureShards(p, l)
 	return p
 }
 
@@ -60,22 +52,12 @@ func netHTTPExtendedConnect() bool {
 	return strings.Contains(os.Getenv("GODEBUG"), "http2xconnect=1")
 }
 
-// configureShards sets what shards need to know. They know nothing else of the server.
-func (s *Server) configureShards(p *serveConfig, l net.Listener) {
-	c := &p.shards
-	c.Listener, c.Exchanges, c.Dispatch = l, &p.exchanges, s.Dispatch
-	c.ServesHTTP1, c.HTTP2 = p.netConns.ServesHTTP1, p.netConns.HTTP2
-	c.TLS, c.HandshakeTimeout = p.tls, p.netConns.HandshakeTimeout
-	c.NegotiatesHTTP2 = s.nextProto(netconn.ProtoHTTP2) == nil
-	c.ServeNegotiated = func(ctx context.Context, nc net.Conn) { s.startNegotiated(p, ctx, nc) }
-}
-
 // canUseShards reports whether shards can serve the protocols of the connections.
 func (p *serveConfig) canUseShards(isFastCGI bool) bool {
-	if p.tls != nil {
-		return (p.netConns.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !isFastCGI
+	if p.exchanges.TLS != nil {
+		return (p.exchanges.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !isFastCGI
 	}
-	return p.netConns.ServesHTTP1 || p.exchanges.ServesH2C
+	return p.exchanges.ServesHTTP1 || p.exchanges.ServesH2C
 }
 
 // stopWorkers ends the goroutines of the goroutine path that wait for work.
@@ -84,11 +66,11 @@ func (p *serveConfig) stopWorkers() {
 	p.netConns.Streams.Stop()
 }
 
-func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
+func (s *Server) newExchangeConfig(l net.Listener, secure *tls.Config) exchange.Config {
 	set := s.settings
 	p := exchange.Config{
 		Server: &s.state, Protocol: h1.Protocol(), Handler: settingsHandler{set},
-		BaseContext: context.Background(),
+		BaseContext: context.Background(), TLS: secure, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
 		ReadTimeout: max(0, set.ReadTimeout), WriteTimeout: max(0, set.WriteTimeout), IdleTimeout: set.IdleTimeout,
 		DefaultSendTimeout: max(0, s.SendTimeout), OnRefused: s.Refused,
 		Limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: defaultMaxFields},
@@ -97,6 +79,9 @@ func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 		p.Limits.Fields = n
 	}
 	if set.BaseContext != nil {
+		if secure != nil {
+			l = tls.NewListener(l, secure)
+		}
 		if p.BaseContext = set.BaseContext(l); p.BaseContext == nil {
 			panic("BaseContext returned a nil context")
 		}
@@ -121,6 +106,12 @@ func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
 		p.HeadTimeout = p.ReadTimeout
 	default:
 		p.HeadTimeout = defaultHeadTimeout
+	}
+	p.HandshakeTimeout = p.HeadTimeout
+	for _, d := range []time.Duration{p.ReadTimeout, p.WriteTimeout} {
+		if d > 0 {
+			p.HandshakeTimeout = min(p.HandshakeTimeout, d)
+		}
 	}
 	p.ServesH2C = !s.FastCGI && s.protocols().UnencryptedHTTP2() && netHTTPOffersHTTP2()
 	return p

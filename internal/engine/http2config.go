@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"net/http"
 	"reflect"
 	"unsafe"
@@ -18,19 +17,11 @@ func http2Config(set *http.Server) *http.HTTP2Config {
 	if !ok {
 		return &c
 	}
-	e := external.HTTP2Config()
-	c.MaxConcurrentStreams = cmp.Or(c.MaxConcurrentStreams, e.MaxConcurrentStreams)
-	c.MaxDecoderHeaderTableSize = cmp.Or(c.MaxDecoderHeaderTableSize, e.MaxDecoderHeaderTableSize)
-	c.MaxEncoderHeaderTableSize = cmp.Or(c.MaxEncoderHeaderTableSize, e.MaxEncoderHeaderTableSize)
-	c.MaxReadFrameSize = cmp.Or(c.MaxReadFrameSize, e.MaxReadFrameSize)
-	c.MaxReceiveBufferPerConnection = cmp.Or(c.MaxReceiveBufferPerConnection, e.MaxReceiveBufferPerConnection)
-	c.MaxReceiveBufferPerStream = cmp.Or(c.MaxReceiveBufferPerStream, e.MaxReceiveBufferPerStream)
-	c.SendPingTimeout = cmp.Or(c.SendPingTimeout, e.SendPingTimeout)
-	c.PingTimeout = cmp.Or(c.PingTimeout, e.PingTimeout)
-	c.WriteByteTimeout = cmp.Or(c.WriteByteTimeout, e.WriteByteTimeout)
-	c.PermitProhibitedCipherSuites = c.PermitProhibitedCipherSuites || e.PermitProhibitedCipherSuites
-	if c.CountError == nil {
-		c.CountError = e.CountError
+	to, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(external.HTTP2Config())
+	for i := range to.NumField() {
+		if f := to.Field(i); f.CanSet() && f.IsZero() {
+			f.Set(from.Field(i))
+		}
 	}
 	return &c
 }

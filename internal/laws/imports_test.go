@@ -147,7 +147,8 @@ var only = []struct {
 }{
 	{
 		"internal/wire/...",
-		[]string{"bytes", "encoding/binary", "math", "math/bits", "strconv", module + "/internal/wire/http1"}, false,
+		[]string{"bytes", "encoding/binary", "math", "math/bits", "net/netip", "strconv",
+			module + "/internal/wire/http1"}, false,
 		"a codec turns bytes into offsets: it does not read, wait, log, share or use clocks",
 	},
 	{

@@ -168,8 +168,14 @@ func (b *Body) reachedEnd() {
 // startWatch starts the departure watch. Streams of HTTP/2 need none: their session ends their
 // contexts. The caller holds mu.
 func (b *Body) startWatch() {
-	if conn, ok := b.Exchange.ctx.transport.(Connection); ok {
-		conn.WatchDeparture(b.Exchange)
+	x := b.Exchange
+	conn, ok := x.ctx.transport.(Connection)
+	switch {
+	case !ok:
+	case x.Extras != nil && x.Extras.StartWatch(x.Conn()):
+		x.Abort()
+	default:
+		conn.WatchDeparture(x)
 	}
 }
 
@@ -180,8 +186,8 @@ func (b *Body) readLength(p []byte) (int, error) {
 	if int64(len(p)) > b.Remaining {
 		p = p[:b.Remaining]
 	}
-	n := copy(p, c.In[c.Next:c.End])
-	c.Next += n
+	n := copy(p, c.Input())
+	c.Consume(n)
 	var err error
 	if n == 0 {
 		n, err = b.ReadDirectly(p)
@@ -240,7 +246,7 @@ func (b *Body) BoundRead() {
 	defer b.Exchange.ctx.mu.Unlock()
 	switch {
 	case b.Draining:
-		c.ReadDeadline = UnknownDeadline() // the handler may have set another
+		c.ForgetReadDeadline() // the handler may have set another
 		c.SetReadDeadline(deadline)
 	case b.flags.Has(bodyInterrupted):
 		c.SetReadDeadline(PastTime())
@@ -267,13 +273,13 @@ func (b *Body) release() {
 // nothing but the request has arrived. What reads from the connection later borrows another. A
 // departure watch that begins holds mu while it looks at the input.
 func (b *Body) releaseInput(c *Conn) {
-	if !c.LendsInput || c.In == nil || !b.reading.TryLock() {
+	if !c.LendsInput || c.in == nil || !b.reading.TryLock() {
 		return
 	}
 	defer b.reading.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.AtEnd() && c.Next == c.End {
+	if b.AtEnd() && len(c.Input()) == 0 {
 		c.releaseInput()
 	}
 }
@@ -353,9 +359,9 @@ func (b *Body) hasArrived(whole bool) bool {
 	case b.Mode != ByLength:
 		return c.Source.HasArrived(b, whole)
 	case whole:
-		return !b.expectsContinue && b.Remaining <= int64(c.End-c.Next)
+		return !b.expectsContinue && b.Remaining <= int64(len(c.Input()))
 	}
-	return b.Remaining > 0 && c.Next < c.End
+	return b.Remaining > 0 && len(c.Input()) > 0
 }
 
 // HasWhole implements connection.RequestBody.
@@ -465,7 +471,7 @@ func (b *Body) resume(c *Conn) {
 	b.flags.clear(bodyInterrupted)
 	if b.interrupted {
 		b.interrupted, b.deadlineSet = false, false
-		c.ReadDeadline = UnknownDeadline()
+		c.ForgetReadDeadline()
 	}
 	if IsTimeout(b.Err) {
 		b.Err = nil
@@ -482,7 +488,7 @@ func (b *Body) resume(c *Conn) {
 func (b *Body) end(c *Conn) {
 	b.stopWatch(c)
 	if b.interrupted {
-		c.ReadDeadline = UnknownDeadline()
+		c.ForgetReadDeadline()
 	}
 }
 

@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"context"
+	"crypto/tls"
 	"net/http"
 	"runtime"
 	"sync/atomic"
@@ -10,13 +11,14 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// Config holds the settings of one Serve call that concern exchanges, whatever connections
-// carry them.
+// Config holds the settings of one Serve call, whatever connections carry its exchanges.
 type Config struct {
 	Server             *ServerState
 	Protocol           Protocol
 	Handler            http.Handler
 	BaseContext        context.Context // parent of the contexts of all connections
+	TLS                *tls.Config     // of the connections; nil if the listener accepts TLS connections or none
+	HandshakeTimeout   time.Duration   // of TLS
 	Limits             http1.Limits
 	HeadTimeout        time.Duration // never 0
 	ReadTimeout        time.Duration // 0 is no limit, here and in the next three
@@ -24,6 +26,7 @@ type Config struct {
 	IdleTimeout        time.Duration
 	DefaultSendTimeout time.Duration // Server.SendTimeout
 	OnRefused          func(Refusal)
+	ServesHTTP1        bool // or FastCGI
 	ServesH2C          bool // HTTP/2 without TLS
 }
 

@@ -32,16 +32,16 @@ type Conn struct {
 	Connection Connection
 	Transport  Transport // the Connection, or the stream
 
-	// Read state. In[Next:End] has been received and not yet consumed.
-	InBuffer     []byte // the input buffer; In is part of it unless a head was large or has waited
-	In           []byte // nil if the buffer was released
-	Next, End    int
+	// Read state; see input.go.
+	inBuffer     []byte
+	in           []byte
+	next, end    int
 	inputs       *connection.Buffers
 	inSize       int
 	HasPartial   bool      // a head has begun of which no bytes need lie in the input
 	ChunkFraming int64     // bytes of a body ByChunks that have been read and are not data
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
-	ReadDeadline time.Time // as last set; zero for none
+	readDeadline time.Time // as last set; zero for none
 
 	// Write state. Out holds the bytes that have been produced and not yet written.
 	Out           []byte
@@ -82,7 +82,7 @@ func (c *Conn) Attach(to Connection, remote string) {
 	}
 	c.Connection, c.Transport = to, to
 	c.Template.RemoteAddr = remote
-	if c.In == nil {
+	if c.in == nil {
 		c.borrowInput()
 	}
 	c.SetSendTimeout(c.Config.DefaultSendTimeout)
@@ -92,11 +92,12 @@ func (c *Conn) setCodec(codec Codec) { c.Codec, c.Source, c.Sink = codec, codec,
 
 // Reset prepares c for another connection.
 func (c *Conn) Reset() {
-	c.In, c.Next, c.End = c.InBuffer, 0, 0
-	poison.Fill(c.In)
+	c.in, c.next, c.end = c.inBuffer, 0, 0
+	poison.Fill(c.in)
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
-	c.WriteErr, c.RequestStart, c.EndsOutput, c.Lingers = nil, time.Time{}, false, false
+	c.WriteErr, c.EndsOutput, c.Lingers = nil, false, false
+	c.RequestStart, c.readDeadline = time.Time{}, time.Time{}
 	c.linger, c.HasPartial = defaultLinger(), false
 	c.Connection, c.Transport = nil, nil
 	if c.Codec != nil {
@@ -111,30 +112,15 @@ const leastPartial = 256
 // Shrink moves the part of a head that c has received to a small buffer. The memory that a waiting
 // connection holds is in proportion to what its client has sent.
 func (c *Conn) Shrink() {
-	head, in := c.In[c.Next:c.End], c.In
-	if c.InBuffer != nil {
+	head, in := c.Input(), c.in
+	if c.inBuffer != nil {
 		in = make([]byte, max(leastPartial, 2*len(head)))
 	}
 	n := copy(in, head)
-	if c.InBuffer != nil {
+	if c.inBuffer != nil {
 		c.ReleaseBuffers()
 	}
-	c.In, c.Next, c.End = in, 0, n
-}
-
-// borrowInput lends c an input buffer.
-func (c *Conn) borrowInput() {
-	c.InBuffer = c.inputs.Get(c.inSize)
-	c.In = c.InBuffer
-}
-
-// releaseInput ends what borrowInput began. All input was consumed, or copied.
-func (c *Conn) releaseInput() {
-	poison.Fill(c.In)
-	if c.InBuffer != nil {
-		c.inputs.Put(c.InBuffer)
-	}
-	c.InBuffer, c.In, c.Next, c.End = nil, nil, 0, 0
+	c.in, c.next, c.end = in, 0, n
 }
 
 // ReleaseBuffers releases the buffers of a connection that waits, or that was hijacked and whose
@@ -250,50 +236,8 @@ func (c *Conn) AbortExchange(err any) {
 	sent := x.Response.abandon()
 	x.Body.end(c)
 	c.HandlerRequest = nil
-	if sent && (x.Body.hasRemainder() || c.Next < c.End) {
+	if sent && (x.Body.hasRemainder() || len(c.Input()) > 0) {
 		c.Lingers = c.halfClose() // else a reset may discard what was sent
-	}
-}
-
-// Fill receives more input and appends it to what has not been consumed.
-func (c *Conn) Fill() error {
-	n, err := c.Connection.Read(c.Room())
-	c.End += n
-	if n > 0 {
-		return nil
-	}
-	if err == nil {
-		err = io.ErrNoProgress
-	}
-	return err
-}
-
-// Room returns the part of the input buffer that follows the input, of at least a byte. If there is
-// none, it moves what was not consumed to the front of the buffer, or into a buffer twice as large.
-func (c *Conn) Room() []byte {
-	switch {
-	case c.In == nil:
-		c.borrowInput()
-	case c.Next == c.End:
-		c.Next, c.End = 0, 0
-	case c.End == len(c.In):
-		room := c.In
-		if c.Next == 0 {
-			room = make([]byte, 2*len(c.In))
-		}
-		c.Next, c.End, c.In = 0, copy(room, c.In[c.Next:c.End]), room
-	}
-	return c.In[c.End:]
-}
-
-// UnknownDeadline returns a ReadDeadline that equals no other, so that the next deadline is always
-// set.
-func UnknownDeadline() time.Time { return time.Unix(0, 1) }
-
-func (c *Conn) SetReadDeadline(t time.Time) {
-	if !t.Equal(c.ReadDeadline) {
-		c.ReadDeadline = t
-		_ = c.Transport.SetReadDeadline(t) // if this fails, the next read fails, too
 	}
 }
 
@@ -362,11 +306,3 @@ func (c *Conn) SetSendTimeout(d time.Duration) {
 
 // CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
 func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }
-
-// Trim drops the buffer that a large response has grown. A connection that waits holds no more
-// memory than one that was never busy.
-func (c *Conn) Trim() {
-	if cap(c.Out) > keptOut {
-		c.Out = nil
-	}
-}

@@ -20,19 +20,19 @@ func TestShrunkConnContinuesHead(t *testing.T) {
 		p := &Config{Protocol: Protocol{NewCodec: func() Codec { return stubCodec{} }}}
 		c := NewConn(p, new(connection.Buffers), size)
 		c.Attach(nil, "remote")
-		c.Next, c.End = 5, 5+copy(c.In[5:], head)
+		c.next, c.end = 5, 5+copy(c.in[5:], head)
 		for range 3 { // it may wait again
 			c.Shrink()
-			if got := string(c.In[c.Next:c.End]); got != head {
+			if got := string(c.Input()); got != head {
 				t.Errorf("the head %.10q became %.10q", head, got)
 			}
-			if len(c.In) > max(leastPartial, 2*len(head)) || c.InBuffer != nil {
-				t.Errorf("%d bytes are held for %d", len(c.In), len(head))
+			if len(c.in) > max(leastPartial, 2*len(head)) || c.inBuffer != nil {
+				t.Errorf("%d bytes are held for %d", len(c.in), len(head))
 			}
 		}
 		c.Reset()
-		if c.Attach(nil, "another"); len(c.In) != size || c.Next != 0 || c.End != 0 {
-			t.Errorf("the next connection has %d bytes of input, %d to %d received", len(c.In), c.Next, c.End)
+		if c.Attach(nil, "another"); len(c.in) != size || c.next != 0 || c.end != 0 {
+			t.Errorf("the next connection has %d bytes of input, %d to %d received", len(c.in), c.next, c.end)
 		}
 	}
 }

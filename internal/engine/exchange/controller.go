@@ -204,8 +204,7 @@ func (w *Response) CloseNotify() <-chan bool {
 // restoreDeadlines resets the deadlines that a handler has set. Output that still waits gets the
 // server's own write timeout again.
 func (c *Conn) restoreDeadlines() {
-	_ = c.Transport.SetReadDeadline(time.Time{})
-	c.ReadDeadline = time.Time{}
+	c.ResetReadDeadline()
 	var write time.Time
 	if timeout := c.Config.WriteTimeout; timeout > 0 {
 		write = time.Now().Add(timeout)
@@ -235,7 +234,7 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	b.claimInput()
 	defer b.reading.Unlock()
 	b.stopWatch(c)
-	rest := bytes.Clone(c.In[c.Next:c.End])
+	rest := bytes.Clone(c.Input())
 	nc, err := c.Connection.Hijack()
 	if err != nil {
 		b.resume(c)

@@ -42,8 +42,16 @@ func (x *Exchange) splitRequest() *http.Request {
 	return r
 }
 
-// ClientLeft ends the request's context because the client has left.
-func (x *Exchange) ClientLeft() { x.ctx.clientLeft() }
+// Watched is called with all that has arrived since WatchDeparture. It ends the request's context if
+// the client has left or has aborted the request.
+func (x *Exchange) Watched(in []byte, hasLeft bool) {
+	switch {
+	case x.Extras != nil && x.Extras.HasAbort(in):
+		x.Abort()
+	case hasLeft:
+		x.ctx.clientLeft()
+	}
+}
 
 // Abort ends the request's context because the client has aborted the request.
 func (x *Exchange) Abort() {

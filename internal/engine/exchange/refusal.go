@@ -3,6 +3,8 @@ package exchange
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -35,14 +37,21 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 	c.Transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
 	c.Config.ReportRequest(RefusedHead{
 		Local: c.Transport.LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
-		In: c.In[c.Next:c.End],
+		In: c.Input(),
 	}, status, sent)
 }
 
-// ReportLateHead is ReportRefusal for a head that is incomplete, if any of it has arrived.
-func (c *Conn) ReportLateHead(status int) {
-	if c.Next < c.End {
-		c.ReportRefusal(status, 0)
+// HeadFailed is called if reading has failed before a head was complete. It responds to a client
+// that has ended its output, and reports the refusal.
+func (c *Conn) HeadFailed(err error) {
+	switch {
+	case !c.HasBegun():
+	case errors.Is(err, io.EOF):
+		c.Refuse(http.StatusBadRequest, "incomplete request head")
+	case IsTimeout(err):
+		c.ReportRefusal(http.StatusRequestTimeout, 0)
+	default:
+		c.ReportRefusal(http.StatusBadRequest, 0)
 	}
 }
 

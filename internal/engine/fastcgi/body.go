@@ -50,7 +50,7 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 	reader := &f.request.Records
 	for {
 		// directly into p, which saves a copy
-		if c.Next == c.End && reader.Left() > 0 && f.inBody {
+		if len(c.Input()) == 0 && reader.Left() > 0 && f.inBody {
 			if err := f.flushReplies(b); err != nil {
 				return 0, err
 			}
@@ -60,13 +60,13 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 			return countBytes(b, n, readFailed(b, err))
 		}
 		before := *reader
-		piece, n, err := reader.Next(c.In[c.Next:c.End])
+		piece, n, err := reader.Next(c.Input())
 		// section 3.3: END_REQUEST was sent, which frees all ids
 		if b.Draining && piece.Type == fcgi.BeginRequest {
 			*reader = before
 			return 0, io.EOF
 		}
-		c.Next += n
+		c.Consume(n)
 		switch {
 		case err != nil:
 			return 0, err
@@ -88,7 +88,7 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 			n := copy(p, piece.Content)
 			rest := len(piece.Content) - n
 			reader.Consumed(-rest)
-			c.Next -= rest
+			c.Consume(-rest)
 			return countBytes(b, n, nil)
 		}
 	}
@@ -148,7 +148,7 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 
 func (f *codec) HasArrived(b *exchange.Body, whole bool) bool {
 	c := b.Exchange.Conn()
-	reader, in := f.request.Records, c.In[c.Next:c.End]
+	reader, in := f.request.Records, c.Input()
 	if f.inBody && reader.Left() > 0 && len(in) > 0 && !whole {
 		return true
 	}

@@ -61,7 +61,7 @@ func (f *codec) trim() {
 func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	r := &f.request
 	for {
-		event, err := r.Next(c.In[c.Next:c.End], c.Config.Limits.Bytes)
+		event, err := r.Next(c.Input(), c.Config.Limits.Bytes)
 		if err != nil {
 			f.refuseParams(c, err)
 			return nil, false
@@ -69,7 +69,7 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 		if event == fcgi.Ready {
 			return f.beginExchange(c)
 		}
-		c.Next += r.Drop()
+		c.Consume(r.Drop())
 		if event == fcgi.More {
 			if c.HasPartial = r.Pending(); c.HasPartial { // the connection may wait for long
 				f.fields, f.buffers = nil, nil
@@ -124,7 +124,7 @@ func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 }
 
 func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
-	in, r := c.In[c.Next:c.End], &f.request
+	in, r := c.Input(), &f.request
 	var list []byte
 	if len(r.Params) == 1 { // the usual case
 		list = r.Params[0].In(in)
@@ -134,7 +134,7 @@ func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) 
 		}
 	}
 	x, err := f.newExchange(c, list)
-	c.Next += r.Size
+	c.Consume(r.Size)
 	if err != nil {
 		c.Refuse(http.StatusBadRequest, err.Error())
 		return nil, false

@@ -30,7 +30,7 @@ type extras struct {
 func (r *extras) StartWatch(c *exchange.Conn) (isAborted bool) {
 	f := codecOf(c)
 	r.id, r.reader = f.id, f.request.Records
-	isAborted, rest := r.findAbort(c.In[c.Next:c.End])
+	isAborted, rest := r.findAbort(c.Input())
 	r.unparsed = bytes.Clone(rest)
 	return isAborted
 }

@@ -31,7 +31,7 @@ func (h *codec) Reset() {
 }
 
 func (h *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
-	in := c.In[c.Next:c.End]
+	in := c.Input()
 	complete, err := h.request.Parse(in, c.Config.Limits)
 	if err == nil && !complete {
 		return nil, true
@@ -42,7 +42,7 @@ func (h *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 			if !whole {
 				return nil, true
 			}
-			c.Next += len(prefaceHead)
+			c.Consume(len(prefaceHead))
 			return newPrefaceExchange(c), true
 		}
 	}
@@ -61,7 +61,7 @@ func (h *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 		c.Refuse(http.StatusExpectationFailed, "unknown expectation")
 		return nil, false
 	}
-	c.Next += h.request.Size
+	c.Consume(h.request.Size)
 	h.Reset()
 	return x, true
 }

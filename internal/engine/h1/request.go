@@ -77,23 +77,24 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 			}
 			return 0, h.readTrailer(b)
 		}
-		if c.Next == c.End {
+		if len(c.Input()) == 0 {
 			if total > 0 {
 				return total, nil
 			}
-			if left := h.chunks.Left(); left >= int64(len(c.In)) && len(p) > len(c.In) {
+			size := len(c.Room()) // all of the buffer
+			if left := h.chunks.Left(); left >= int64(size) && len(p) > size {
 				return h.readData(b, p[:min(int64(len(p)), left)])
 			}
 			if err := b.Fill(); err != nil {
 				return 0, err
 			}
 		}
-		in := c.In[c.Next:c.End]
+		in := c.Input()
 		if room := len(p) - total; len(in) > room { // so that all data of one call fits p
 			in = in[:room]
 		}
 		data, n, err := h.chunks.Next(in)
-		c.Next += n
+		c.Consume(n)
 		c.ChunkFraming += int64(n - len(data))
 		if err != nil {
 			return total, err
@@ -113,7 +114,7 @@ func (h *codec) readData(b *exchange.Body, p []byte) (int, error) {
 
 func (h *codec) HasArrived(b *exchange.Body, whole bool) bool {
 	c := b.Exchange.Conn()
-	chunks, in := h.chunks, c.In[c.Next:c.End]
+	chunks, in := h.chunks, c.Input()
 	for !chunks.Done() {
 		if len(in) == 0 {
 			return false
@@ -135,14 +136,14 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 	r := c.HandlerRequest
 	var t http1.Trailer
 	for {
-		in := c.In[c.Next:c.End]
+		in := c.Input()
 		complete, err := t.Parse(in, c.Config.TrailerLimits())
 		if err != nil {
 			return err
 		}
 		if complete {
 			r.Trailer = t.AddTo(r.Trailer, in, textproto.CanonicalMIMEHeaderKey)
-			c.Next += t.Size
+			c.Consume(t.Size)
 			c.ChunkFraming += int64(t.Size)
 			return io.EOF
 		}

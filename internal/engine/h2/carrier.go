@@ -12,22 +12,22 @@ import (
 type Carrier interface {
 	// Connection returns the connection beneath.
 	Connection() Connection
-	// Send writes p. A carrier that blocks writes all of it. Others write what the connection
-	// accepts now, and return how much that was.
+	// Send writes all of p, unless the carrier is a RoomWaiter.
 	Send(p []byte) (int, error)
-	// Blocks reports whether Send blocks. The session then sends in a goroutine of its own.
-	Blocks() bool
-	// AwaitRoom makes the carrier call Session.Flush when the connection accepts more.
-	AwaitRoom()
 	// Update is called when WaitDeadline or IsIdle may have changed while nobody holds the
 	// turn.
 	Update()
 	// End is called when the session is over and its output was sent. isClean reports that the
 	// client should receive the output before the connection closes.
 	End(isClean bool)
-	// Activate is called by the holder of the turn when a stream begins while there is no
-	// other.
-	Activate()
+}
+
+// RoomWaiter is a Carrier whose Send does not block: it writes what the connection accepts now, and
+// returns how much that was. A session of another Carrier sends in a goroutine of its own.
+type RoomWaiter interface {
+	Carrier
+	// AwaitRoom makes the carrier call Session.Flush when the connection accepts more.
+	AwaitRoom()
 }
 
 // Connection is what a session needs to know of its connection. It does not call CountRequest: it

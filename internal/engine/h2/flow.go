@@ -60,7 +60,7 @@ func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err err
 	st.wants, st.granted = want, false
 	s.output.waiting = append(s.output.waiting, st)
 	s.grantLocked()
-	if !st.granted && !s.carrier.Blocks() { // sending what there is may suffice
+	if !st.granted && s.waiter != nil { // sending what there is may suffice
 		s.mu.Unlock()
 		s.Flush()
 		s.mu.Lock()

@@ -166,13 +166,9 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	s.addStreamLocked(st)
 	s.running++
 	s.headBytes += int(st.headBytes)
-	isFirst := s.running == 1
-	s.ownDeadline = s.ownDeadline && !isFirst
+	s.ownDeadline = s.ownDeadline && s.running > 1
 	s.mu.Unlock()
 	s.ready = append(s.ready, st)
-	if isFirst {
-		s.carrier.Activate()
-	}
 	return nil
 }
 

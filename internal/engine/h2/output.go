@@ -59,7 +59,7 @@ func (s *Session) Flush() {
 		return
 	}
 	o.isSending = true
-	if s.carrier.Blocks() {
+	if s.waiter == nil {
 		s.mu.Unlock()
 		go s.send()
 		return
@@ -104,7 +104,7 @@ func (s *Session) send() {
 			}
 			o.isSending = false
 			s.mu.Unlock()
-			s.carrier.AwaitRoom()
+			s.waiter.AwaitRoom()
 			s.carrier.Update() // the client must accept more in time
 			return
 		}

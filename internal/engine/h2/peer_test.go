@@ -197,10 +197,8 @@ func (c carrier) Send(b []byte) (int, error) {
 
 func (c carrier) Connection() h2.Connection { return c }
 
-func (c carrier) Blocks() bool             { return false }
 func (c carrier) AwaitRoom()               {}
 func (c carrier) Update()                  {}
-func (c carrier) Activate()                {}
 func (c carrier) End(bool)                 { c.p.ended = true }
 func (c carrier) Context() context.Context { return context.Background() }
 func (c carrier) Logf(string, ...any)      {}

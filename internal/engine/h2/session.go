@@ -28,6 +28,7 @@ import (
 type Session struct {
 	config   *Config
 	carrier  Carrier
+	waiter   RoomWaiter    // the carrier; nil if its Send blocks
 	template *http.Request // what all requests of the connection share
 	Turn     Turn
 
@@ -105,6 +106,7 @@ func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
 		config: p, carrier: carrier, streams: make(map[uint32]*Stream),
 		template: &http.Request{Proto: "HTTP/2.0", ProtoMajor: 2, TLS: state},
 	}
+	s.waiter, _ = carrier.(RoomWaiter)
 	if a := carrier.Connection().RemoteAddr(); a != nil {
 		s.template.RemoteAddr = a.String()
 	}

@@ -107,11 +107,7 @@ func (st *Stream) Run(host Host, token uint64) {
 	st.host, st.token = host, token
 	c.Template = s.template
 	c.Transport, c.Source, c.Sink = st, st, st
-	c.ReadDeadline = time.Time{}
-	c.RequestStart = time.Time{}
-	if c.Config.ReadTimeout > 0 {
-		c.RequestStart = time.Now()
-	}
+	c.StartRequest()
 	x.Response.Init(c, x, 1, true)
 	returned := false
 	defer func() {

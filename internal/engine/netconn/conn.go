@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -19,18 +18,16 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// Config holds the settings of one Serve call that concern connections with a goroutine.
+// Config holds what connections with a goroutine need of one Serve call.
 type Config struct {
 	Exchanges *exchange.Config
 	// Untrack is called when a connection has ended or was hijacked.
 	Untrack func(*Conn)
 	// ProtocolHandler returns the function that serves connections of an ALPN protocol, or nil.
-	ProtocolHandler  func(proto string) func(*tls.Conn, http.Handler)
-	ConnState        func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
-	HandshakeTimeout time.Duration
-	ServesHTTP1      bool
-	HTTP2            *h2.Config
-	Streams          *reuse.Workers[*h2.Stream]
+	ProtocolHandler func(proto string) func(*tls.Conn, http.Handler)
+	ConnState       func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
+	HTTP2           *h2.Config
+	Streams         *reuse.Workers[*h2.Stream]
 
 	conns  sync.Pool // of *exchange.Conn
 	inputs connection.Buffers
@@ -73,7 +70,7 @@ func (c *Conn) borrow() {
 		remote = a.String()
 	}
 	to.Attach(c, remote)
-	to.Template.TLS, to.ReadDeadline = nil, time.Time{}
+	to.Template.TLS = nil
 	c.conn = to
 }
 
@@ -191,8 +188,7 @@ func (c *Conn) Hijack() (net.Conn, error) {
 // returns nil if the connection is over.
 func (c *Conn) readRequest(first bool) *exchange.Exchange {
 	for {
-		if c.conn.Next == c.conn.End {
-			c.conn.Next, c.conn.End, c.conn.In = 0, 0, c.conn.InBuffer
+		if len(c.conn.Input()) == 0 {
 			c.conn.Trim()
 			if !c.awaitInput(first) {
 				return nil
@@ -216,7 +212,7 @@ func (c *Conn) receiveHead(first bool) (x *exchange.Exchange, ok bool) {
 	if c.config.Exchanges.ReadTimeout > 0 {
 		c.conn.RequestStart = c.timeoutStart(first)
 	}
-	if x, ok := c.parseHead(); x != nil || !ok || !c.hasPartial() {
+	if x, ok := c.parseHead(); x != nil || !ok || !c.conn.HasBegun() {
 		return x, ok
 	}
 	// a head that arrives whole costs neither
@@ -225,18 +221,11 @@ func (c *Conn) receiveHead(first bool) (x *exchange.Exchange, ok bool) {
 	partialHeads.Add(1)
 	defer partialHeads.Add(-1)
 	for {
-		switch err := c.conn.Fill(); {
-		case errors.Is(err, io.EOF):
-			c.conn.Refuse(http.StatusBadRequest, "incomplete request head")
-			return nil, false
-		case exchange.IsTimeout(err):
-			c.conn.ReportLateHead(http.StatusRequestTimeout)
-			return nil, false
-		case err != nil:
-			c.conn.ReportLateHead(http.StatusBadRequest)
+		if err := c.conn.Fill(); err != nil {
+			c.conn.HeadFailed(err)
 			return nil, false
 		}
-		if x, ok := c.parseHead(); x != nil || !ok || !c.hasPartial() {
+		if x, ok := c.parseHead(); x != nil || !ok || !c.conn.HasBegun() {
 			return x, ok
 		}
 	}
@@ -251,9 +240,6 @@ func (c *Conn) parseHead() (x *exchange.Exchange, ok bool) {
 	}
 	return x, ok
 }
-
-// hasPartial reports whether a part of a head has arrived.
-func (c *Conn) hasPartial() bool { return c.conn.Next < c.conn.End || c.conn.HasPartial }
 
 // timeoutStart returns when the timeout for the next input starts: now, or, for a connection's
 // first request, when it was opened or its TLS handshake ended.
@@ -280,9 +266,7 @@ func (c *Conn) awaitInput(first bool) bool {
 	}
 	// Setting a deadline costs more than reading the clock. A deadline that is at most an
 	// eighth of the timeout too early is kept, and corrected if it expires.
-	if slack := deadline.Sub(c.conn.ReadDeadline); slack < 0 || slack > timeout/8 {
-		c.conn.SetReadDeadline(deadline)
-	}
+	c.conn.ExtendReadDeadline(deadline, timeout/8)
 	for {
 		err := c.conn.Fill()
 		if err == nil {

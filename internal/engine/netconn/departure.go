@@ -25,15 +25,10 @@ const maxDeadlineRetries = 100
 
 // WatchDeparture implements exchange.Connection.
 func (c *Conn) WatchDeparture(x *exchange.Exchange) {
-	if x.Extras != nil && x.Extras.StartWatch(c.conn) {
-		x.Abort()
-		return
-	}
 	w := &departureWatch{stopped: make(chan struct{})}
 	c.watch = w
 	// ReadTimeout and a handler's deadline limit reading the request, which is complete.
-	_ = c.NetConn.SetReadDeadline(time.Time{})
-	c.conn.ReadDeadline = time.Time{}
+	c.conn.ResetReadDeadline()
 	room, nc := c.conn.Room(), c.NetConn
 	go func() {
 		defer close(w.stopped)
@@ -43,13 +38,8 @@ func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 				w.clearDeadline(nc); timeouts++ {
 				n, err = nc.Read(room[w.received:])
 			}
-			switch {
-			case x.Extras != nil && x.Extras.HasAbort(room[:w.received+n]):
-				x.Abort()
-			case err != nil && !exchange.IsTimeout(err):
-				x.ClientLeft()
-			}
 			w.received += n
+			x.Watched(room[:w.received], err != nil && !exchange.IsTimeout(err))
 			if err != nil {
 				return
 			}
@@ -84,7 +74,6 @@ func (c *Conn) StopWatch() {
 	}
 	c.watch = nil
 	w.stop(c.NetConn)
-	c.conn.End += w.received
-	_ = c.NetConn.SetReadDeadline(time.Time{})
-	c.conn.ReadDeadline = time.Time{}
+	c.conn.Received(w.received)
+	c.conn.ResetReadDeadline()
 }

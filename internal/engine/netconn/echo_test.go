@@ -24,7 +24,7 @@ type echo struct{ line []byte }
 func (e *echo) Reset() { e.line = nil }
 
 func (e *echo) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
-	line, _, isComplete := bytes.Cut(c.In[c.Next:c.End], []byte("\n"))
+	line, _, isComplete := bytes.Cut(c.Input(), []byte("\n"))
 	switch {
 	case len(line) > c.Config.Limits.Bytes:
 		c.Refuse(http.StatusRequestHeaderFieldsTooLarge, "line too long")
@@ -32,7 +32,7 @@ func (e *echo) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	case !isComplete:
 		return nil, true
 	}
-	c.Next += len(line) + 1
+	c.Consume(len(line) + 1)
 	e.line = bytes.Clone(line)
 	x = &exchange.Exchange{}
 	x.Prepare(c.Transport, c.Template)
@@ -100,12 +100,13 @@ func TestServesAnyProtocol(t *testing.T) {
 			Server:      &exchange.ServerState{Logf: t.Logf},
 			Protocol:    exchange.Protocol{Name: "echo", NewCodec: func() exchange.Codec { return new(echo) }},
 			BaseContext: context.Background(), HeadTimeout: time.Minute, Limits: http1.Limits{Bytes: 10 << 10},
+			ServesHTTP1: true,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Method", r.Method)
 				_, _ = io.Copy(w, r.Body)
 			}),
 		},
-		Untrack: func(*netconn.Conn) {}, ServesHTTP1: true,
+		Untrack: func(*netconn.Conn) {},
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)

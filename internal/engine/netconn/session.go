@@ -17,17 +17,18 @@ import (
 // and fail if a Read returns more.
 func (c *Conn) hasPreface() bool {
 	c.conn.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
-	in := c.conn.In
 	for {
-		whole, partly := h2.BeginsPreface(in[c.conn.Next:c.conn.End])
+		room := c.conn.Room()
+		in := c.conn.Input()
+		whole, partly := h2.BeginsPreface(in)
 		if !partly {
 			return whole
 		}
 		if _, isSocket := c.NetConn.(syscall.Conn); !isSocket {
-			c.conn.In = in[:c.conn.Next+h2.PrefaceSize]
+			room = room[:h2.PrefaceSize-len(in)]
 		}
-		err := c.conn.Fill()
-		if c.conn.In = in; err != nil {
+		n, _ := c.NetConn.Read(room)
+		if c.conn.Received(n); n == 0 {
 			return false
 		}
 	}
@@ -46,7 +47,7 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 	h.session = h2.New(c.config.HTTP2, h, state)
 	c.session.Store(h.session)
 	c.CallStateHook(http.StateActive)
-	h.setIdle()
+	h.Update()
 	defer h.session.Closed()
 	h.serve()
 }
@@ -83,27 +84,28 @@ type http2Carrier struct {
 // serve reads to the connection's end.
 func (h *http2Carrier) serve() {
 	c, s := h.conn, h.session
-	received := c.conn.In[c.conn.Next:c.conn.End]
-	c.conn.Next, c.conn.End = 0, 0
+	received := c.conn.Input()
+	c.conn.Consume(len(received))
 	for {
-		if s.Receive(received) {
+		isOpen := s.Receive(received)
+		if h.Update(); isOpen {
 			for st := s.Next(); st != nil; st = s.Next() {
 				c.config.Streams.Run(st)
 			}
 		}
 		s.Flush()
-		n, ok := h.read(c.conn.InBuffer)
+		room := c.conn.Room()
+		n, ok := h.read(room)
 		if !ok {
 			return
 		}
-		received = c.conn.InBuffer[:n]
+		received = room[:n]
 	}
 }
 
 // read waits for input. ok is false if the connection has ended or must end.
 func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 	for {
-		h.Update()
 		n, err := h.conn.NetConn.Read(p)
 		switch {
 		case n > 0:
@@ -120,6 +122,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 		if at := h.session.WaitDeadline(); !at.IsZero() && !time.Now().Before(at) && h.session.Expire() {
 			return 0, false
 		}
+		h.Update()
 	}
 }
 
@@ -140,38 +143,21 @@ func (h *http2Carrier) Send(p []byte) (int, error) {
 	return sent, nil
 }
 
-// Blocks implements h2.Carrier.
-func (h *http2Carrier) Blocks() bool { return true }
-
-// AwaitRoom implements h2.Carrier. It is not called, because Send blocks.
-func (h *http2Carrier) AwaitRoom() {}
-
 // Update implements h2.Carrier. A deadline that is too early is corrected when it expires.
 func (h *http2Carrier) Update() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	from, to := http.StateIdle, http.StateActive
 	if h.session.IsIdle() {
-		h.setIdle()
+		from, to = to, from
+	}
+	if h.conn.state.move(from, to) {
+		h.conn.CallStateHook(to)
 	}
 	at := h.session.WaitDeadline()
 	if !at.IsZero() && (h.deadline.IsZero() || at.Before(h.deadline)) {
 		h.deadline = at
 		_ = h.conn.NetConn.SetReadDeadline(at)
-	}
-}
-
-func (h *http2Carrier) setIdle() {
-	if h.conn.state.move(http.StateActive, http.StateIdle) {
-		h.conn.CallStateHook(http.StateIdle)
-	}
-}
-
-// Activate implements h2.Carrier.
-func (h *http2Carrier) Activate() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.conn.state.move(http.StateIdle, http.StateActive) {
-		h.conn.CallStateHook(http.StateActive)
 	}
 }
 

@@ -32,7 +32,7 @@ func (c *Conn) handshakeTLS() bool {
 		return true
 	}
 	if tc, ok := c.NetConn.(interface{ HandshakeContext(context.Context) error }); ok {
-		ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, c.config.Exchanges.HandshakeTimeout)
 		defer cancel()
 		if err := tc.HandshakeContext(ctx); err != nil {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -91,12 +91,12 @@ func (c *Conn) selectProtocol() bool {
 			c.serveHTTP2(nil)
 			return false
 		}
-		return c.config.ServesHTTP1
+		return c.config.Exchanges.ServesHTTP1
 	}
 	tc, isTLS := c.NetConn.(*tls.Conn)
 	proto := c.conn.Template.TLS.NegotiatedProtocol
 	if IsHTTP1(proto) || !isTLS && proto != ProtoHTTP2 {
-		return c.config.ServesHTTP1
+		return c.config.Exchanges.ServesHTTP1
 	}
 	switch serve := c.config.ProtocolHandler(proto); {
 	case serve != nil && isTLS && c.claimNew():

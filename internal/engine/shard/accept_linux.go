@@ -5,9 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -51,7 +49,7 @@ type acceptor struct {
 	closed <-chan struct{} // closed when the server closes the listener
 	raw    syscall.RawConn // of the listening socket
 	ended  chan error      // a shard has stopped accepting: why, or nil; holds one
-	id     int             // under which loops report the listening socket; negative
+	id     int             // loops report the listening socket as ^id; ids are not used twice
 
 	// Owned by Serve's goroutine.
 	lastAccept time.Time // when package net accepted
@@ -105,7 +103,8 @@ type zoneCache struct {
 
 // newAcceptor returns nil if the listener is not a socket of package net.
 func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
-	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1), relay: -1}
+	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1), relay: -1,
+		id: int(g.acceptorIDs.Add(1))}
 	var err error
 	switch l := p.Listener.(type) {
 	case *net.TCPListener:
@@ -200,7 +199,7 @@ func (a *acceptor) copyOptions(first net.Conn) {
 
 // share lets shards accept. It reports false if they cannot.
 func (a *acceptor) share() bool {
-	a.group.acceptors.add(a)
+	a.group.acceptors.Store(a.id, a)
 	a.mu.Lock()
 	select {
 	case <-a.ended: //nolint:errcheck // it was that of the last time
@@ -266,7 +265,7 @@ func (a *acceptor) reclaim() {
 		a.relay = -1
 	}
 	a.mu.Unlock()
-	a.group.acceptors.remove(a)
+	a.group.acceptors.Delete(a.id)
 }
 
 // finish returns the listener to package net. Its caller holds mu.
@@ -281,7 +280,7 @@ func (a *acceptor) finish(err error) {
 
 // addRelay makes a shard's loop report the listening socket.
 func (a *acceptor) addRelay(shard int) bool {
-	return a.group.allShards()[shard].loop.AddRelay(a.relay, a.id) == nil
+	return a.group.allShards()[shard].loop.AddRelay(a.relay, ^a.id) == nil
 }
 
 func (a *acceptor) removeRelay(shard int) {
@@ -388,67 +387,6 @@ func (a *acceptor) passFromStalled(all observations) {
 		if other.work == waits {
 			a.passTo(i)
 			return
-		}
-	}
-}
-
-// acceptorTable finds acceptors by the id under which loops report their listening sockets. A loop
-// may look up one that has been replaced by another; that one then ignores the event.
-type acceptorTable struct {
-	changing sync.Mutex
-	all      atomic.Pointer[[]*acceptor]
-}
-
-func (t *acceptorTable) load() []*acceptor {
-	if all := t.all.Load(); all != nil {
-		return *all
-	}
-	return nil
-}
-
-func (t *acceptorTable) at(id int) *acceptor {
-	if all := t.load(); ^id < len(all) {
-		return all[^id]
-	}
-	return nil
-}
-
-// add gives an acceptor an id.
-func (t *acceptorTable) add(a *acceptor) {
-	t.changing.Lock()
-	defer t.changing.Unlock()
-	all := slices.Clone(t.load())
-	i := slices.Index(all, nil)
-	if i < 0 {
-		i = len(all)
-		all = append(all, nil)
-	}
-	all[i], a.id = a, ^i
-	t.all.Store(&all)
-}
-
-func (t *acceptorTable) remove(a *acceptor) {
-	t.changing.Lock()
-	defer t.changing.Unlock()
-	if all := t.load(); t.at(a.id) == a {
-		all = slices.Clone(all)
-		all[^a.id] = nil
-		t.all.Store(&all)
-	}
-}
-
-// accept serves an event of a listening socket.
-func (t *acceptorTable) accept(id int, s *shard) {
-	if a := t.at(id); a != nil {
-		a.acceptOn(s)
-	}
-}
-
-// passFromStalled is called after each check of the stall guard.
-func (t *acceptorTable) passFromStalled(all observations) {
-	for _, a := range t.load() {
-		if a != nil {
-			a.passFromStalled(all)
 		}
 	}
 }

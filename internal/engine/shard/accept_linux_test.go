@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -85,20 +84,15 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 func TestStuckShardPassesListenerOn(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	s := serveOn(t, tcpListener(t), nil)
-	g := s.server.group
 	for start := time.Now(); ; {
 		if time.Since(start) > time.Minute {
 			t.Fatal("the holder has not changed")
 		}
 		s.reachShards()
-		i := 0
-		for i < len(g.acceptors.load()) && g.acceptors.load()[i] == nil {
-			i++
-		}
-		if i == len(g.acceptors.load()) {
+		a := s.sharing()
+		if a == nil {
 			continue // package net accepts again
 		}
-		a := g.acceptors.load()[i]
 		holder := func() int {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -143,16 +137,20 @@ func (s *site) churn(conns int) {
 	all.Wait()
 }
 
-// areShardsAccepting reports whether shards accept, for which the server holds a descriptor.
-func (s *site) areShardsAccepting() bool {
-	return slices.ContainsFunc(s.server.group.acceptors.load(), func(a *acceptor) bool { return a != nil })
+// sharing returns the acceptor for which shards accept, and which holds a descriptor then, or nil.
+func (s *site) sharing() (a *acceptor) {
+	s.server.group.acceptors.Range(func(_, one any) bool {
+		a = one.(*acceptor)
+		return false
+	})
+	return a
 }
 
 // rest returns what the process holds when no connection is open and package net accepts.
 func (s *site) rest() (descriptors int, heap uint64) {
 	s.Helper()
 	testkit.WaitFor(s, "the end of all connections, and for package net to accept", func() bool {
-		return s.server.group.Open() == 0 && !s.areShardsAccepting()
+		return s.server.group.Open() == 0 && s.sharing() == nil
 	})
 	runtime.GC()
 	runtime.GC()

@@ -26,8 +26,8 @@ func (g *Group) Adopt(p *Config, nc net.Conn, ctx context.Context) bool {
 func (g *Group) prepare(p *Config) {
 	p.preparing.Do(func() {
 		p.lingers = true // each connection may have an option of its own
-		if p.TLS != nil {
-			p.TLS = withoutTurns(p.TLS)
+		if secure := p.Exchanges.TLS; secure != nil {
+			p.tls = withoutTurns(secure)
 		}
 		g.sweepFor(p)
 	})

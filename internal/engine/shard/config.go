@@ -6,25 +6,18 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 )
 
-// Config holds the settings of a listener's connections. Accept reads them, and they must not
-// change after it.
+// Config holds what the shards need of one Serve call. It must not change after Accept.
 type Config struct {
 	Listener  net.Listener
 	Exchanges *exchange.Config
 	Dispatch  Dispatch
-
-	ServesHTTP1 bool
-	HTTP2       *h2.Config
-
-	TLS              *tls.Config   // nil for connections without TLS
-	HandshakeTimeout time.Duration // of TLS
+	HTTP2     *h2.Config
 
 	// NegotiatesHTTP2 makes shards serve the connections that have negotiated HTTP/2. Otherwise
 	// they leave their shards.
@@ -35,6 +28,7 @@ type Config struct {
 	ServeNegotiated func(context.Context, net.Conn)
 
 	preparing  sync.Once
+	tls        *tls.Config                  // that of Exchanges, for handshakes on shards
 	conns      sync.Pool                    // of *exchange.Conn, for connections that are served
 	inputs     connection.Buffers           // of conns
 	lingers    bool                         // SO_LINGER is set: closing a connection may block

@@ -23,11 +23,12 @@ type Group struct {
 	epoch       time.Time
 	conns       connTable
 	predictor   predict.Table
-	acceptors   acceptorTable
+	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their ids
 	guard       stallGuard
 	handshakes  handshakes
 	ciphertexts sync.Pool // of *ciphertextBuffer
 	openConns   atomic.Int64
+	acceptorIDs atomic.Int32  // the last one
 	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
 	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
 	shedding    sync.Mutex
@@ -179,7 +180,7 @@ func (g *Group) put(k *shardConn) bool {
 	// before another goroutine can find it
 	timeout := p.Exchanges.HeadTimeout
 	if k.tls != nil {
-		timeout = p.HandshakeTimeout
+		timeout = p.Exchanges.HandshakeTimeout
 	}
 	k.setWaitDeadline(k.opened + instant(timeout))
 	// Aborted is read last. Otherwise Close could miss a connection that is put meanwhile. Shutdown

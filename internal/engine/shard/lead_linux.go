@@ -39,7 +39,9 @@ func (r *runner) serveEvents() bool {
 		s.nextEvent++
 		r.eventsLeft = len(s.events) - s.nextEvent
 		if e.ID < 0 {
-			s.group.acceptors.accept(e.ID, s)
+			if a, ok := s.group.acceptors.Load(^e.ID); ok {
+				a.(*acceptor).acceptOn(s)
+			}
 			continue
 		}
 		k := s.connOf(e)

@@ -3,7 +3,6 @@ package shard
 import (
 	"errors"
 	"io"
-	"net/http"
 	"runtime"
 	"time"
 
@@ -155,7 +154,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 		if how != outcomeServed {
 			return how
 		}
-		if x == nil && c.Next < c.End && !mayBeHTTP2 {
+		if x == nil && len(c.Input()) > 0 && !mayBeHTTP2 {
 			var ok bool
 			if x, ok = c.Codec.Next(c); !ok {
 				return outcomeClose
@@ -188,13 +187,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 		switch err := k.receiveMore(); {
 		case err == nil:
 		case !errors.Is(err, poll.ErrAgain):
-			switch {
-			case c.Next == c.End:
-			case errors.Is(err, io.EOF):
-				c.Refuse(http.StatusBadRequest, "incomplete request head")
-			default:
-				c.ReportRefusal(http.StatusBadRequest, 0)
-			}
+			c.HeadFailed(err)
 			return outcomeClose
 		case r.waitOnLoop(k) != nil:
 			return outcomeClose
@@ -209,10 +202,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 
 // nextRequest prepares for a request after the one that was served.
 func (r *runner) nextRequest(k *shardConn) {
-	c := k.conn
-	if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
-		c.RequestStart = time.Now()
-	}
+	k.conn.StartRequest()
 	if k.state.has(flagNew) {
 		k.state.set(flagNew, false)
 		r.shard.early.noteServed(k)
@@ -226,7 +216,7 @@ func (r *runner) endRequests(k *shardConn) outcome {
 	switch {
 	case len(c.Out) == 0:
 		return outcomeServed
-	case !k.mayHaveInput && c.Next == c.End && !c.HasPartial && r.mayDelay(k):
+	case !k.mayHaveInput && !c.HasBegun() && r.mayDelay(k):
 		return outcomeDelayed
 	case c.Flush() != nil || c.EndsOutput:
 		return outcomeClose
@@ -335,15 +325,13 @@ func (r *runner) attach(k *shardConn) *exchange.Conn {
 		c = k.config().borrowConn()
 		c.Attach(k, k.remote)
 		k.conn = c
-		if c.Config.ReadTimeout > 0 {
-			c.RequestStart = time.Now()
-		}
+		c.StartRequest()
 	case k.state.has(flagHead):
 		k.state.set(flagHead, false)
 		k.group().server.PartialHeads.Add(-1)
 	}
 	c.Template.TLS = k.attachTLS()
-	c.ReadDeadline = exchange.UnknownDeadline()
+	c.ForgetReadDeadline()
 	k.servedBy, k.mayHaveInput = r, true
 	return c
 }
@@ -364,7 +352,7 @@ func (k *shardConn) receiveMore() error {
 	if n == 0 {
 		return io.EOF
 	}
-	c.End += n
+	c.Received(n)
 	k.mayHaveInput = n == len(room) || k.state.has(flagEnded) || k.tls != nil
 	return nil
 }
@@ -375,7 +363,7 @@ func (r *runner) park(k *shardConn) bool {
 	c := k.conn
 	var deadline instant
 	switch {
-	case c.Next < c.End || c.HasPartial:
+	case c.HasBegun():
 		deadline = k.keepHead()
 	case k.state.has(flagNew):
 		deadline = k.ready() + instant(c.Config.HeadTimeout)

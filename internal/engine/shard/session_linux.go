@@ -33,8 +33,8 @@ type shardSession struct {
 }
 
 var (
-	_ h2.Carrier = (*shardSession)(nil)
-	_ h2.Host    = (*runner)(nil)
+	_ h2.RoomWaiter = (*shardSession)(nil)
+	_ h2.Host       = (*runner)(nil)
 )
 
 const (
@@ -51,14 +51,14 @@ func (r *runner) MayBlock() { r.giveUpLead() }
 // with it, or must be closed because the settings allow nothing else.
 func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 	c := k.conn
-	if !c.Config.ServesH2C || !k.state.has(flagNew) || c.Next == c.End {
+	if !c.Config.ServesH2C || !k.state.has(flagNew) || len(c.Input()) == 0 {
 		return outcomeServed, false
 	}
-	whole, partly := h2.BeginsPreface(c.In[c.Next:c.End])
+	whole, partly := h2.BeginsPreface(c.Input())
 	switch {
 	case whole:
 		return outcomeHTTP2, true
-	case !partly && !k.config().ServesHTTP1:
+	case !partly && !c.Config.ServesHTTP1:
 		return outcomeClose, false
 	}
 	return outcomeServed, partly
@@ -68,7 +68,7 @@ func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 // what has arrived.
 func (r *runner) beginSession(k *shardConn) *shardSession {
 	c, h := k.conn, newShardSession(k, nil)
-	h.session.Receive(c.In[c.Next:c.End])
+	h.session.Receive(c.Input())
 	k.giveBack()
 	return h
 }
@@ -273,10 +273,7 @@ func (h *shardSession) sendTLS(p []byte) (sent int, err error) {
 	}
 }
 
-// Blocks implements h2.Carrier.
-func (h *shardSession) Blocks() bool { return false }
-
-// AwaitRoom implements h2.Carrier. The loop reports the connection once, if there is room or input
+// AwaitRoom implements h2.RoomWaiter. The loop reports the connection once, if there is room or input
 // now.
 func (h *shardSession) AwaitRoom() {
 	k := h.conn
@@ -297,9 +294,6 @@ func (h *shardSession) Update() {
 	defer h.mu.Unlock()
 	h.conn.setWaitDeadline(h.conn.group().instant(h.session.WaitDeadline()))
 }
-
-// Activate implements h2.Carrier.
-func (h *shardSession) Activate() {}
 
 // End implements h2.Carrier. The connection closes when the client closes it, or after a delay:
 // closing at once could reset it before the client has read the last frames.

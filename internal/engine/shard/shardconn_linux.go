@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bytes"
 	"context"
 	"math"
 	"net"
@@ -110,7 +109,7 @@ func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
 	k.place.Store(h)
 	k.state.set(flagNew, true)
-	if h.config.TLS != nil {
+	if h.config.tls != nil {
 		k.tls = &tlsLayer{below: k}
 	}
 	return k
@@ -214,27 +213,20 @@ const peekSize = 1 << 10
 
 // checkDeparture cancels the context of the watched exchange if the client has left.
 func (k *shardConn) checkDeparture() {
-	if x := k.watchedExchange.Load(); x != nil && k.acquire() {
-		gone, aborted := false, false
-		if k.tls != nil {
-			gone = k.tls.clientLeft(x)
-		} else {
-			gone = poll.Ended(int(k.fd))
-		}
-		if x.Extras != nil && !gone {
-			var b [peekSize]byte
-			if n := poll.Peek(int(k.fd), b[:]); n > 0 {
-				aborted = x.Extras.HasAbort(bytes.Clone(b[:n])) // b stays on the stack
-			}
-		}
-		k.release()
-		switch {
-		case gone:
-			x.ClientLeft()
-		case aborted:
-			x.Abort()
-		}
+	x := k.watchedExchange.Load()
+	if x == nil || !k.acquire() {
+		return
 	}
+	hasLeft := false
+	var in []byte
+	if k.tls != nil {
+		hasLeft = k.tls.clientLeft(x)
+	} else if hasLeft = poll.Ended(int(k.fd)); x.Extras != nil && !hasLeft {
+		in = make([]byte, peekSize)
+		in = in[:poll.Peek(int(k.fd), in)]
+	}
+	k.release()
+	x.Watched(in, hasLeft)
 }
 
 // park makes the connection wait. It reports false if an event was recorded since the last read;
@@ -459,10 +451,6 @@ func (k *shardConn) MayBlock() {
 // WatchDeparture implements exchange.Connection. The loop reports later events; earlier ones are
 // checked here.
 func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
-	if x.Extras != nil && x.Extras.StartWatch(k.conn) {
-		x.Abort()
-		return
-	}
 	if k.acquire() {
 		_ = k.addToLoop() // if this fails, the next wait does, too
 		k.release()

@@ -18,7 +18,7 @@ import (
 var _ net.Conn = (*shardConn)(nil)
 
 // Read implements net.Conn.
-func (k *shardConn) Read(p []byte) (int, error) {
+func (k *shardConn) Read(p []byte) (n int, err error) {
 	if !k.acquire() {
 		return 0, net.ErrClosed
 	}
@@ -26,27 +26,48 @@ func (k *shardConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	for waited := false; ; waited = true {
-		if k.deadlinePassed(&k.readDeadline) {
-			return 0, k.opError("read", os.ErrDeadlineExceeded)
-		}
+	err = k.retry("read", waitInput, func() (done, moved bool, err error) {
 		if k.tls != nil {
 			k.tls.isDrained = false
 		}
-		n, err := k.receive(p)
+		n, err = k.receive(p)
 		switch {
 		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
+			n = 0
+			return false, false, nil
 		case k.tls != nil:
-			return n, err
 		case err != nil:
-			return 0, k.opError("read", os.NewSyscallError("recv", err))
+			n, err = 0, k.opError("read", os.NewSyscallError("recv", err))
 		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
+			err = io.EOF
 		}
-		if !k.wait(waitInput, waited, 0) {
-			return 0, net.ErrClosed
+		return true, true, err
+	})
+	return n, err
+}
+
+// retry calls f until it is done. Whenever the socket is not ready, it waits for the loop's event,
+// as long as the direction's deadline and the send timeout permit. moved reports whether the client
+// has accepted something.
+func (k *shardConn) retry(op string, what direction, f func() (done, moved bool, err error)) error {
+	deadline := &k.readDeadline
+	if what == waitOutput {
+		deadline = &k.writeDeadline
+	}
+	var stalled instant
+	for waited := false; ; waited = true {
+		if k.deadlinePassed(deadline) || stalled != 0 && k.group().now() >= stalled {
+			return k.opError(op, os.ErrDeadlineExceeded)
+		}
+		done, moved, err := f()
+		if done || err != nil {
+			return err
+		}
+		if what == waitOutput {
+			stalled = k.stallDeadline(stalled, moved)
+		}
+		if !k.wait(what, waited, stalled) {
+			return net.ErrClosed
 		}
 	}
 }
@@ -70,20 +91,16 @@ func (k *shardConn) send(pieces [][]byte) (written int, err error) {
 	if k.tls != nil {
 		return k.writeTLS(pieces)
 	}
-	var stalled instant
-	for waited := false; ; waited = true {
-		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
-			return written, k.opError("write", os.ErrDeadlineExceeded)
-		}
-		before := written
+	err = k.retry("write", waitOutput, func() (done, moved bool, err error) {
 		for len(pieces) > 0 {
 			n, err := poll.SendAll(int(k.fd), pieces)
 			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-				break
+				return false, moved, nil
 			}
 			if err != nil {
-				return written, k.opError("write", os.NewSyscallError("send", err))
+				return false, moved, k.opError("write", os.NewSyscallError("send", err))
 			}
+			moved = true
 			written += n
 			for len(pieces) > 0 && n >= len(pieces[0]) {
 				n -= len(pieces[0])
@@ -93,14 +110,9 @@ func (k *shardConn) send(pieces [][]byte) (written int, err error) {
 				pieces[0] = pieces[0][n:]
 			}
 		}
-		if len(pieces) == 0 {
-			return written, nil
-		}
-		stalled = k.stallDeadline(stalled, written > before)
-		if !k.wait(waitOutput, waited, stalled) {
-			return written, net.ErrClosed
-		}
-	}
+		return true, true, nil
+	})
+	return written, err
 }
 
 // deadlinePassed reports whether a deadline has passed.
@@ -126,9 +138,6 @@ func (k *shardConn) stallDeadline(before instant, moved bool) instant {
 	}
 	return k.group().now() + timeout
 }
-
-// stallPassed reports whether a stall deadline has passed.
-func (k *shardConn) stallPassed(at instant) bool { return at != 0 && k.group().now() >= at }
 
 // direction is the event that a call waits for.
 type direction uint8
@@ -226,37 +235,31 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 		return 0, net.ErrClosed
 	}
 	defer k.release()
-	var stalled instant
-	for waited := false; left > 0; {
-		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
-			return sent, k.opError("sendfile", os.ErrDeadlineExceeded)
-		}
-		n, err := syscall.Sendfile(int(k.fd), from, nil, int(min(left, most)))
-		switch {
-		case n > 0:
-			sent += int64(n)
-			left -= int64(n)
-			waited, stalled = false, 0
-			continue
-		case err == nil: // the end of the file
-			return sent, nil
-		case errors.Is(err, syscall.EINTR):
-			continue
-		case errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported):
-			if sent == 0 {
-				return 0, errors.ErrUnsupported
+	err = k.retry("sendfile", waitOutput, func() (done, moved bool, err error) {
+		for left > 0 {
+			n, err := syscall.Sendfile(int(k.fd), from, nil, int(min(left, most)))
+			switch {
+			case n > 0:
+				moved = true
+				sent += int64(n)
+				left -= int64(n)
+				if k.deadlinePassed(&k.writeDeadline) { // a client that reads fast lets it never wait
+					return false, moved, k.opError("sendfile", os.ErrDeadlineExceeded)
+				}
+			case err == nil: // the end of the file
+				return true, moved, nil
+			case errors.Is(err, syscall.EINTR):
+			case errors.Is(err, syscall.EAGAIN):
+				return false, moved, nil
+			case sent == 0 && (errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)):
+				return false, false, errors.ErrUnsupported
+			default:
+				return false, moved, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 			}
-			return sent, k.opError("sendfile", err)
-		case !errors.Is(err, syscall.EAGAIN):
-			return sent, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 		}
-		stalled = k.stallDeadline(stalled, false)
-		if !k.wait(waitOutput, waited, stalled) {
-			return sent, net.ErrClosed
-		}
-		waited = true
-	}
-	return sent, nil
+		return true, moved, nil
+	})
+	return sent, err
 }
 
 func (k *shardConn) opError(op string, err error) error {

@@ -42,11 +42,10 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 	s.exchanges = exchange.Config{
 		Server: &s.state, Protocol: h1.Protocol(), Handler: handler,
 		BaseContext: context.Background(), HeadTimeout: time.Minute, IdleTimeout: time.Minute,
-		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000},
+		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000}, ServesHTTP1: true,
+		TLS: config, HandshakeTimeout: time.Minute,
 	}
-	s.config.Listener, s.config.Exchanges, s.config.ServesHTTP1 = l, &s.exchanges, true
-	s.config.HTTP2 = h2.NewConfig(&s.exchanges, nil, 0)
-	s.config.TLS, s.config.HandshakeTimeout = config, time.Minute
+	s.config.Listener, s.config.Exchanges, s.config.HTTP2 = l, &s.exchanges, h2.NewConfig(&s.exchanges, nil, 0)
 	var err error
 	if s.group, err = NewGroup(&s.state, func() {}); err != nil {
 		t.Fatal(err)

@@ -62,6 +62,10 @@ func (w *stallGuard) checkSoon() {
 func (w *stallGuard) run(g *Group) {
 	var words observations
 	var balancer balancer
+	passFromStalled := func(_, a any) bool {
+		a.(*acceptor).passFromStalled(words)
+		return true
+	}
 	ticker := time.NewTicker(fastInterval)
 	defer ticker.Stop()
 	last := time.Now()
@@ -86,7 +90,7 @@ func (w *stallGuard) run(g *Group) {
 		busy, stalled := words.check(g.allShards(), late)
 		w.outages.Update(now, stalled)
 		balancer.check(g, now)
-		g.acceptors.passFromStalled(words)
+		g.acceptors.Range(passFromStalled)
 		if idle++; busy {
 			idle = 0
 		}

@@ -211,7 +211,7 @@ func (h *handshake) perform(k *shardConn) bool {
 		return false
 	}
 	p, t := k.config(), k.tls
-	k.setHandshakeDeadline(k.opened + instant(p.HandshakeTimeout))
+	k.setHandshakeDeadline(k.opened + instant(p.Exchanges.HandshakeTimeout))
 	h.helloLeft = -1
 	t.start(p)
 	t.handshake = h
@@ -237,7 +237,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	state := t.conn.ConnectionState()
 	switch proto := state.NegotiatedProtocol; {
 	case netconn.IsHTTP1(proto):
-		if !p.ServesHTTP1 {
+		if !p.Exchanges.ServesHTTP1 {
 			return false
 		}
 		if k.acquire() {

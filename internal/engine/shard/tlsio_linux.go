@@ -3,7 +3,6 @@ package shard
 import (
 	"crypto/tls"
 	"net"
-	"os"
 
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -33,22 +32,12 @@ func (k *shardConn) writeTLS(pieces [][]byte) (written int, err error) {
 
 // sendCiphertext sends all ciphertext, and waits for room if necessary.
 func (k *shardConn) sendCiphertext() error {
-	var stalled instant
-	for waited := false; ; waited = true {
-		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
-			err := k.opError("write", os.ErrDeadlineExceeded)
-			k.tls.ciphertext.fail(err)
-			return err
-		}
-		done, moved, err := k.tls.ciphertext.send(k)
-		if done {
-			return err
-		}
-		stalled = k.stallDeadline(stalled, moved)
-		if !k.wait(waitOutput, waited, stalled) {
-			return net.ErrClosed
-		}
+	c := &k.tls.ciphertext
+	err := k.retry("write", waitOutput, func() (done, moved bool, err error) { return c.send(k) })
+	if err != nil {
+		c.fail(err)
 	}
+	return err
 }
 
 // takeTLS returns the tls.Conn, which from now on uses nc.

@@ -64,7 +64,7 @@ var errCiphertextLimit = errors.New("engine: the client does not accept the TLS 
 // start returns the tls.Conn, which it makes unless it exists.
 func (t *tlsLayer) start(p *Config) *tls.Conn {
 	if t.conn == nil {
-		t.conn = tls.Server(t, p.TLS)
+		t.conn = tls.Server(t, p.tls)
 	}
 	return t.conn
 }
@@ -209,7 +209,7 @@ func (t *tlsLayer) endWatch(c *exchange.Conn) {
 	if t.hasEarly {
 		t.hasEarly = false
 		c.Room()[0] = t.early
-		c.End++
+		c.Received(1)
 	}
 }
 

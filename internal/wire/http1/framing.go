@@ -3,6 +3,7 @@ package http1
 import (
 	"bytes"
 	"math"
+	"net/netip"
 )
 
 // Mode is how the end of a body is marked (RFC 9112, 6.3).
@@ -226,46 +227,8 @@ func ipFuture(b []byte) bool {
 	return true
 }
 
-// ipv6 reports whether b is an IPv6 address without a zone. netip.ParseAddr accepts the same ones,
-// but allocates, because its error keeps the text (TestValidHostAgreesWithNetip).
+// ipv6 reports whether b is an IPv6 address without a zone.
 func ipv6(b []byte) bool {
-	before, after, gap := bytes.Cut(b, []byte("::"))
-	m, ok := ipv6Groups(before, !gap)
-	n, okAfter := ipv6Groups(after, gap)
-	return ok && okAfter && (m+n == 8 || gap && m+n < 8)
-}
-
-// ipv6Groups counts the groups on one side of "::". The last group of an address may be an IPv4
-// address, which counts as two.
-func ipv6Groups(side []byte, last bool) (n int, ok bool) {
-	for rest, more := side, len(side) > 0; more; {
-		var group []byte
-		group, rest, more = bytes.Cut(rest, []byte(":"))
-		switch digits := span(group, hexByte); {
-		case digits == len(group) && 0 < digits && digits <= 4:
-			n++
-		case last && !more && ipv4(group):
-			n += 2
-		default:
-			return 0, false
-		}
-	}
-	return n, true
-}
-
-func ipv4(b []byte) bool {
-	parts := 0
-	for more := true; more; parts++ {
-		var part []byte
-		part, b, more = bytes.Cut(b, []byte("."))
-		n := 0
-		for _, c := range part[:min(len(part), 3)] {
-			n = n*10 + int(c-'0')
-		}
-		if len(part) == 0 || len(part) > 3 || span(part, digitByte) < len(part) || n > 255 || len(part) > 1 &&
-			part[0] == '0' {
-			return false
-		}
-	}
-	return parts == 4
+	a, err := netip.ParseAddr(string(b))
+	return err == nil && a.Is6() && a.Zone() == ""
 }
