@@ -93,26 +93,35 @@ func TestBoundHandlerKeepsEarlierFields(t *testing.T) {
 	}
 }
 
-// If nothing differs the handler receives the client's request itself, and the client's header is
-// not changed.
+// If nothing differs the handler receives the client's request itself. The client's header is not
+// changed.
 func TestUnchangedRequestIsNotCopied(t *testing.T) {
 	var got *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })
-	h := newFront(t, oneHost(
-		conf.Location{Path: "/same",
-			Proxy: &conf.Proxy{To: "app", Header: []conf.Field{{Name: "Host", Value: "$http_host"}}}},
-		conf.Location{Path: "/host", Proxy: &conf.Proxy{To: "app"}},
-	), front.Bind("app", app))
-	for path, same := range map[string]bool{"/same": true, "/host": false} {
-		r := httptest.NewRequest("GET", path, nil)
+	for _, test := range []struct {
+		fields           []conf.Field // besides Host
+		host             conf.Text
+		same, sameHeader bool
+		received         string
+	}{
+		{nil, "$http_host", true, true, "[b]"}, {nil, "app", false, true, "[b]"},
+		{[]conf.Field{{Name: "X-A", Value: "b"}}, "$http_host", true, true, "[b]"},
+		{[]conf.Field{{Name: "X-A", Value: "c"}}, "$http_host", false, false, "[c]"},
+		{[]conf.Field{{Name: "X-A"}}, "$http_host", false, false, "[]"},
+	} {
+		h := newFront(t, oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app",
+			Header: append(test.fields, conf.Field{Name: "Host", Value: test.host})}}), front.Bind("app", app))
+		r := httptest.NewRequest("GET", "/x", nil)
 		r.Header.Set("X-A", "b")
+		r.Header.Set("X-C", "d")
 		h.ServeHTTP(httptest.NewRecorder(), r)
-		if (got == r) != same || got.RemoteAddr != r.RemoteAddr || got.Context() != r.Context() || got.URL != r.URL {
-			t.Errorf("%s: the same %v", path, got == r)
+		if (got == r) != test.same || got.RemoteAddr != r.RemoteAddr || got.Context() != r.Context() || got.URL != r.URL ||
+			fmt.Sprint(got.Header["X-A"]) != test.received || got.Header.Get("X-C") != "d" {
+			t.Errorf("%v: the same %v, %v", test, got == r, got.Header)
 		}
-		got.Header["X-A"][0] = "c" // the client's own, since nothing has changed
-		if r.Header.Get("X-A") != "c" {
-			t.Errorf("%s: the header was copied", path)
+		got.Header["X-New"] = nil
+		if _, ok := r.Header["X-New"]; ok != test.sameHeader || r.Header.Get("X-A") != "b" {
+			t.Errorf("%v: the client's header is %v", test, r.Header)
 		}
 	}
 }

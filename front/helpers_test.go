@@ -61,9 +61,10 @@ func newTestClient(t testing.TB, socket string) *testClient {
 
 // response is a response with its whole body.
 type response struct {
-	status int
-	header http.Header
-	body   string
+	status  int
+	header  http.Header
+	body    string
+	trailer http.Header
 }
 
 func (a *testClient) get(path string, fields ...string) response {
@@ -73,17 +74,30 @@ func (a *testClient) get(path string, fields ...string) response {
 // do sends a request. fields are names and values.
 func (a *testClient) do(method, path string, body io.Reader, fields ...string) response {
 	a.t.Helper()
-	r, err := http.NewRequest(method, "http://front.test"+path, body)
+	got, err := a.attempt(method, path, body, fields...)
 	must(a.t, err)
+	return got
+}
+
+// attempt sends a request, to host front.test or to a URL, and returns what arrives of the response.
+func (a *testClient) attempt(method, path string, body io.Reader, fields ...string) (response, error) {
+	if strings.HasPrefix(path, "/") {
+		path = "http://front.test" + path
+	}
+	r, err := http.NewRequest(method, path, body)
+	if err != nil {
+		return response{}, err
+	}
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}
 	resp, err := a.client.Do(r)
-	must(a.t, err)
+	if err != nil {
+		return response{}, err
+	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	must(a.t, err)
-	return response{resp.StatusCode, resp.Header, string(b)}
+	return response{resp.StatusCode, resp.Header, string(b), resp.Trailer}, err
 }
 
 // serveHandler serves on a unix socket until the end of the test.

@@ -42,17 +42,17 @@ func TestIncompleteResponseIsNoticed(t *testing.T) {
 			}
 		})
 		theirs, _ := serveNginx(t, "", fmt.Sprintf("location / { proxy_pass http://%s; proxy_http_version 1.1; }", to))
-		resp, want, wantErr := fetch(theirs, "/x")
-		if resp == nil || resp.StatusCode != 200 {
-			t.Fatalf("%s: nginx %v, %v", name, resp, wantErr)
+		want, wantErr := theirs.attempt("GET", "/x", nil)
+		if want.status != 200 {
+			t.Fatalf("%s: nginx %v, %v", name, want, wantErr)
 		}
 		for variant, c := range proxyVariants(to, "") {
 			us := serveHandler(t, newFront(t, c, quiet()))
 			for range 2 {
-				resp, body, err := fetch(us, "/x")
-				if resp == nil || resp.StatusCode != 200 || body != want ||
+				got, err := us.attempt("GET", "/x", nil)
+				if got.status != 200 || got.body != want.body ||
 					errors.Is(err, io.ErrUnexpectedEOF) != errors.Is(wantErr, io.ErrUnexpectedEOF) {
-					t.Errorf("%s, %s: %v %q %v, nginx %q %v", name, variant, resp, body, err, want, wantErr)
+					t.Errorf("%s, %s: %v %v, nginx %v %v", name, variant, got, err, want, wantErr)
 				}
 			}
 		}
@@ -74,9 +74,9 @@ func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
 		want := map[bool]string{true: "", false: "0123"}[name == "length, nothing"]
 		for variant, c := range proxyVariants(to, "fastcgi") {
 			us := serveHandler(t, newFront(t, c, quiet()))
-			if resp, body, err := fetch(us, "/x"); resp == nil || resp.StatusCode != 200 || body != want ||
+			if got, err := us.attempt("GET", "/x", nil); got.status != 200 || got.body != want ||
 				!errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%s, %s: %v %q %v, want %q that is cut short", name, variant, resp, body, err, want)
+				t.Errorf("%s, %s: %v %v, want %q that is cut short", name, variant, got, err, want)
 			}
 		}
 	}

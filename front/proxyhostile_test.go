@@ -26,17 +26,6 @@ func readHead(nc net.Conn) error {
 	return err
 }
 
-// fetch sends a request, and returns the response or an error.
-func fetch(a *testClient, path string) (*http.Response, string, error) {
-	resp, err := a.client.Get("http://x" + path)
-	if err != nil {
-		return nil, "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return resp, string(b), err
-}
-
 // An upstream is killed after every byte of its response. The client sees another status or an
 // incomplete response. A response without a length may end there.
 func TestKilledUpstreamIsNoticed(t *testing.T) {
@@ -63,13 +52,13 @@ func TestKilledUpstreamIsNoticed(t *testing.T) {
 			p.To = conf.Text(to)
 			a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
 			for at = 0; at <= len(reply.text); at += min(reply.step, max(1, len(reply.text)-at)) {
-				resp, body, err := fetch(a, "/")
+				got, err := a.attempt("GET", "/", nil)
 				whole := at == len(reply.text)
 				switch {
-				case whole && (err != nil || resp.StatusCode != 200 || body != reply.body):
-					t.Errorf("%s, %s: whole: %v %d bytes %v", name, mode, resp, len(body), err)
-				case !whole && err == nil && resp.StatusCode < 500:
-					t.Errorf("%s, %s: killed at %d: %d %.50q", name, mode, at, resp.StatusCode, body)
+				case whole && (err != nil || got.status != 200 || got.body != reply.body):
+					t.Errorf("%s, %s: whole: %d %d bytes %v", name, mode, got.status, len(got.body), err)
+				case !whole && err == nil && got.status < 500:
+					t.Errorf("%s, %s: killed at %d: %d %.50q", name, mode, at, got.status, got.body)
 				}
 			}
 		}
@@ -91,13 +80,13 @@ func TestKilledApplicationIsNoticed(t *testing.T) {
 	})
 	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Protocol: "fastcgi"}), quiet()))
 	for at = range len(text) + 1 {
-		resp, body, err := fetch(a, "/")
+		got, err := a.attempt("GET", "/", nil)
 		whole := at == len(text)
 		switch {
-		case whole && (err != nil || resp.StatusCode != 200 || body != "0123456789"):
-			t.Errorf("whole: %v %q %v", resp, body, err)
-		case !whole && err == nil && resp.StatusCode < 500:
-			t.Errorf("killed at %d of %d: %d %q", at, len(text), resp.StatusCode, body)
+		case whole && (err != nil || got.status != 200 || got.body != "0123456789"):
+			t.Errorf("whole: %v %v", got, err)
+		case !whole && err == nil && got.status < 500:
+			t.Errorf("killed at %d of %d: %d %q", at, len(text), got.status, got.body)
 		}
 	}
 }
@@ -142,9 +131,9 @@ func TestMalformedResponsesGet502(t *testing.T) {
 		})
 		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
 		for range 2 {
-			resp, body, err := fetch(a, "/")
-			if err != nil || resp.StatusCode != test.status || strings.Contains(body, "evil") {
-				t.Errorf("%s: %v %q %v, want %d", name, resp, body, err, test.status)
+			got, err := a.attempt("GET", "/", nil)
+			if err != nil || got.status != test.status || strings.Contains(got.body, "evil") {
+				t.Errorf("%s: %v %v, want %d", name, got, err, test.status)
 			}
 		}
 	}
@@ -171,14 +160,14 @@ func TestSilentUpstreamsTimeOut(t *testing.T) {
 			})
 			a := serveHandler(t, newFront(t,
 				proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 2 * time.Second}), quiet()))
-			resp, body, err := fetch(a, "/")
+			got, err := a.attempt("GET", "/", nil)
 			if _, part, cut := strings.Cut(output, "\r\n\r\n"); cut {
-				if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" ||
-					!strings.Contains(part, body) {
-					t.Errorf("%v %q %v, want a part", resp, body, err)
+				if !errors.Is(err, io.ErrUnexpectedEOF) || got.status != 200 || got.body == "" ||
+					!strings.Contains(part, got.body) {
+					t.Errorf("%v %v, want a part", got, err)
 				}
-			} else if err != nil || resp.StatusCode != 504 {
-				t.Errorf("%v %v, want 504", resp, err)
+			} else if err != nil || got.status != 504 {
+				t.Errorf("%v %v, want 504", got, err)
 			}
 		})
 	}
@@ -219,16 +208,12 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 				}
 				finished[worker].Add(1)
 				if n%4 == 3 {
-					r, _ := http.NewRequest("POST", "http://x/", strings.NewReader("x"))
-					r.Header.Set("X-Number", fmt.Sprint(worker, "-", n))
-					if resp, err := a.client.Do(r); err == nil { // it may fail
-						io.Copy(io.Discard, resp.Body)
-						resp.Body.Close()
-					}
+					// it may fail
+					_, _ = a.attempt("POST", "/", strings.NewReader("x"), "X-Number", fmt.Sprint(worker, "-", n))
 					continue
 				}
-				if resp, body, err := fetch(a, "/"); err != nil || resp.StatusCode != 200 {
-					t.Errorf("GET failed: %v %q %v", resp, body, err)
+				if got, err := a.attempt("GET", "/", nil); err != nil || got.status != 200 {
+					t.Errorf("GET failed: %v %v", got, err)
 				}
 			}
 		})

@@ -43,6 +43,19 @@ func (f *slicedFile) set(content, etag string) {
 	f.content, f.etag = content, etag
 }
 
+// serveSecond lets serve respond to requests of the second slice; nil ends that.
+func (f *slicedFile) serveSecond(serve http.HandlerFunc) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.serve = func(w http.ResponseWriter, r *http.Request) bool {
+		isSecond := serve != nil && r.Header.Get("Range") == "bytes=10-19"
+		if isSecond {
+			serve(w, r)
+		}
+		return isSecond
+	}
+}
+
 // take returns the ranges that were requested, and begins anew.
 func (f *slicedFile) take() string {
 	f.mu.Lock()
@@ -111,15 +124,10 @@ func TestFileMayChangeBetweenSlices(t *testing.T) {
 	}
 }
 
-// read sends a request, and returns what arrives of the response.
+// read sends a request, and returns what arrives of the body.
 func (a *testClient) read(path string) (string, error) {
-	resp, err := a.client.Get("http://front.test" + path)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	return string(b), err
+	got, err := a.attempt("GET", path, nil)
+	return got.body, err
 }
 
 // A slice that is no slice, or that ends early, cuts the response off. It is not cached.
@@ -145,13 +153,7 @@ func TestInvalidSlicesEndTheResponse(t *testing.T) {
 		},
 	} {
 		f := &slicedFile{content: sliceText}
-		f.serve = func(w http.ResponseWriter, r *http.Request) bool {
-			isSecond := r.Header.Get("Range") == "bytes=10-19"
-			if isSecond {
-				serve(w, r)
-			}
-			return isSecond
-		}
+		f.serveSecond(serve)
 		a := sliced(t, f, "")
 		for _, path := range []string{"/direct", "/cached"} {
 			body, err := a.read(path)
@@ -159,9 +161,7 @@ func TestInvalidSlicesEndTheResponse(t *testing.T) {
 				t.Errorf("%s at %s: %q, %v, want the first slice and an error", name, path, body, err)
 			}
 		}
-		f.mu.Lock()
-		f.serve = nil
-		f.mu.Unlock()
+		f.serveSecond(nil)
 		if body, err := a.read("/cached"); err != nil || body != sliceText {
 			t.Errorf("%s, repaired: %q, %v", name, body, err)
 		}
@@ -177,29 +177,17 @@ func TestSliceOfAnotherLengthIsNotKept(t *testing.T) {
 	} {
 		for _, first := range []string{"", "bytes=18-19"} {
 			f := &slicedFile{content: sliceText}
-			f.serve = func(w http.ResponseWriter, r *http.Request) bool {
-				isSecond := r.Header.Get("Range") == "bytes=10-19"
-				if isSecond {
-					serve(w, r)
-				}
-				return isSecond
-			}
+			f.serveSecond(serve)
 			a := sliced(t, f, "")
-			r, err := http.NewRequest(http.MethodGet, "http://front.test/cached", nil)
-			must(t, err)
+			var fields []string
 			if first != "" {
-				r.Header.Set("Range", first)
+				fields = []string{"Range", first}
 			}
-			resp, err := a.client.Do(r)
-			must(t, err)
-			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if isLate := name == "long in chunks"; isLate != (err == nil && resp.StatusCode < 500) {
-				t.Errorf("%s, %s: %d %q, %v", name, first, resp.StatusCode, body, err)
+			got, err := a.attempt("GET", "/cached", nil, fields...)
+			if isLate := name == "long in chunks"; isLate != (err == nil && got.status < 500) {
+				t.Errorf("%s, %s: %d %q, %v", name, first, got.status, got.body, err)
 			}
-			f.mu.Lock()
-			f.serve = nil
-			f.mu.Unlock()
+			f.serveSecond(nil)
 			if name == "long in chunks" {
 				_, _ = a.read("/cached") // it may be cut off
 			}
@@ -260,9 +248,7 @@ func TestFirstSliceIsChecked(t *testing.T) {
 			t.Errorf("%s: %d %q", path, got.status, got.body)
 		}
 	}
-	f.mu.Lock()
-	f.serve = nil
-	f.mu.Unlock()
+	f.serveSecond(nil)
 	if got := a.get("/cached"); got.body != sliceText {
 		t.Errorf("%d %q", got.status, got.body)
 	}

@@ -160,9 +160,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	for _, path := range []string{"/", "/200", "/404", "/500", "/502", "/?k=1", "/?k=1", "/?k=1", "/?k=1"} {
 		us.do("GET", path, nil, "X-Evil", "label")
 	}
-	r, _ := http.NewRequest("GET", "http://a.test/", nil)
-	if resp, err := us.client.Do(r); err == nil {
-		resp.Body.Close()
+	if _, err := us.attempt("GET", "http://a.test/", nil); err == nil {
 		t.Error("444 has a response")
 	}
 	must(t, h.Reload(c))

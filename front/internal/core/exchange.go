@@ -7,7 +7,6 @@ import (
 
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/hostname"
-	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/pcre"
 	"github.com/tarehq/tare/internal/poison"
@@ -160,7 +159,7 @@ func (x *Exchange) findHost() Outcome {
 	x.start()
 	x.applyLocation()
 	switch {
-	case !ok, message.Malformed(x.Request), x.hasTooManyFields():
+	case !ok, x.isMalformed():
 		return x.Fail(http.StatusBadRequest)
 	case x.RegexTimedOut:
 		x.Errorf(errorlog.LevelError, "the regular expressions of server names have failed")

@@ -34,7 +34,10 @@ func (x *Exchange) limitKeepAlive() {
 	if s.info == nil {
 		return
 	}
-	if l.requests > 0 && s.requests >= l.requests || l.age > 0 && time.Since(s.info.Opened()) > l.age {
+	// reading the clock costs a tenth of what else the front does for a bound handler's request
+	looksAtClock := s.requests <= 64 || s.requests%16 == 0
+	if l.requests > 0 && s.requests >= l.requests ||
+		l.age > 0 && looksAtClock && time.Since(s.info.Opened()) > l.age {
 		x.Response.Header()["Connection"] = []string{"close"}
 	}
 }

@@ -7,24 +7,32 @@ import (
 	"github.com/tarehq/tare/front/internal/message"
 )
 
-// hasTooManyFields reports whether a request has more fields than max_headers allows. As in nginx
-// the Host of HTTP/1 counts, and pseudo-header fields do not.
-func (x *Exchange) hasTooManyFields() bool {
-	most := x.Loc.Settings.MaxHeaders
-	if most <= 0 {
-		return false
-	}
-	n := len(x.Request.TransferEncoding)
+// isMalformed reports whether nginx rejects a request with 400, although a server may have accepted
+// it. Its method has characters other than upper-case letters, '_' and '-', a singleton field is
+// repeated, there are more fields than max_headers allows, or it names no host, or two. Otherwise
+// rules of the configuration and applications would disagree about the request.
+func (x *Exchange) isMalformed() bool {
+	return !message.ValidMethod(x.Request.Method) || x.hasInvalidFields() || !message.NamesOneHost(x.Request)
+}
+
+// hasInvalidFields reports whether a singleton field is repeated, or there are too many fields. As
+// in nginx the Host of HTTP/1 counts, and pseudo-header fields do not.
+func (x *Exchange) hasInvalidFields() bool {
+	n, most := len(x.Request.TransferEncoding), x.Loc.Settings.MaxHeaders
 	if x.Request.ProtoMajor < 2 && x.HostHeader != "" {
 		n++
 	}
-	for _, values := range x.Request.Header {
+	for name, values := range x.Request.Header {
 		n += len(values)
+		if len(values) > 1 && message.IsSingleton(name) {
+			return true
+		}
 	}
-	if n > most {
-		x.Errorf(errorlog.LevelInfo, "client sent too many header lines: %d", n)
+	if most <= 0 || n <= most {
+		return false
 	}
-	return n > most
+	x.Errorf(errorlog.LevelInfo, "client sent too many header lines: %d", n)
+	return true
 }
 
 // rejectMethod rejects CONNECT and TRACE, as nginx does. CONNECT must have a target of a host and a

@@ -7,16 +7,8 @@ import (
 	"strings"
 )
 
-// Malformed reports whether nginx rejects a request with 400, although a server may have accepted
-// it. Its method has characters other than upper-case letters, '_' and '-', a singleton field is
-// repeated, or it names no host, or two. Otherwise rules of the configuration and applications
-// would disagree about the request.
-func Malformed(r *http.Request) bool {
-	return !validMethod(r.Method) || repeatsField(r.Header) || !namesOneHost(r)
-}
-
-// validMethod reports whether nginx accepts a method.
-func validMethod(method string) bool {
+// ValidMethod reports whether nginx accepts a method.
+func ValidMethod(method string) bool {
 	for i := range len(method) {
 		if c := method[i]; (c < 'A' || c > 'Z') && c != '_' && c != '-' {
 			return false
@@ -25,18 +17,8 @@ func validMethod(method string) bool {
 	return method != ""
 }
 
-// repeatsField reports whether a singleton field is repeated. Few requests repeat any field, so
-// that usually only lengths are compared.
-func repeatsField(h http.Header) bool {
-	for name, values := range h {
-		if len(values) > 1 && isSingleton(name) {
-			return true
-		}
-	}
-	return false
-}
-
-func isSingleton(name string) bool {
+// IsSingleton reports whether a field must not be repeated.
+func IsSingleton(name string) bool {
 	switch name {
 	case "Authorization", "Content-Length", "Content-Range", "Expect", "If-Match", "If-Modified-Since",
 		"If-None-Match", "If-Range", "If-Unmodified-Since":
@@ -45,10 +27,10 @@ func isSingleton(name string) bool {
 	return false
 }
 
-// namesOneHost reports whether a request names one host, which HTTP/1.0 does not require. Over
+// NamesOneHost reports whether a request names one host, which HTTP/1.0 does not require. Over
 // HTTP/2 a Host field besides :authority must have the same value (RFC 9113, 8.3.1). net/http
 // leaves that field in the header.
-func namesOneHost(r *http.Request) bool {
+func NamesOneHost(r *http.Request) bool {
 	if r.ProtoMajor < 2 {
 		return r.Host != "" || r.ProtoMinor == 0
 	}

@@ -184,12 +184,18 @@ func (b *Body) readLength(p []byte) (int, error) {
 	c.Next += n
 	var err error
 	if n == 0 {
-		b.BoundRead()
-		n, err = c.Connection.Read(p)
+		n, err = b.ReadDirectly(p)
 	}
 	if b.Remaining -= int64(n); b.Remaining == 0 {
 		return n, io.EOF
 	}
+	return n, err
+}
+
+// ReadDirectly reads from the connection. The input buffer is empty, and is not used.
+func (b *Body) ReadDirectly(p []byte) (int, error) {
+	b.BoundRead()
+	n, err := b.Exchange.Conn().Connection.Read(p)
 	return n, b.ReadFailed(err)
 }
 

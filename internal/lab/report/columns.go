@@ -24,8 +24,10 @@ func (l rowLine) condition() sample.Condition { return l.table.Condition }
 func (a *Report) rows() iter.Seq[rowLine] {
 	return func(yield func(rowLine) bool) {
 		all := slices.Clone(a.Tables)
-		for _, s := range a.SweepResults() {
-			all = append(all, s.tables...)
+		for i := range a.SweepTables {
+			for j := range a.SweepTables[i] {
+				all = append(all, Table{&a.SweepTables[i][j]})
+			}
 		}
 		for i := range all {
 			for _, line := range all[i].lines() {

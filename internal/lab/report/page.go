@@ -158,21 +158,6 @@ func (a *Report) addShares(d *document.Document) {
 		"From the CPU time of all server processes with "+condition+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
 }
 
-// addSweeps adds the results of the sweeps.
-func (a *Report) addSweeps(d *document.Document) {
-	for i, s := range a.SweepResults() {
-		id := ""
-		if i == 0 {
-			id = "sweeps"
-		}
-		d.Add(document.Heading{Level: 2, Text: s.Title(), ID: id}, document.Note(fmt.Sprintf(
-			"With %s, at saturation; %s of %v in random order. Figures are medians of the blocks. The tables above do not include these trials.",
-			s.OtherConditions(), sample.BlocksText(s.Blocks), s.Measure)),
-			onPage(document.Chart{Drawing: s.Plot().Drawing()}), document.NewTable(2, s.Heads(), s.Lines()),
-			document.Warnings(s.Failures()))
-	}
-}
-
 // addMethod adds how the run was carried out.
 func (a *Report) addMethod(d *document.Document) {
 	e := &a.Environment

@@ -2,6 +2,21 @@ package cache
 
 import "net/http"
 
+// Find returns the stored response for a request, or a Miss if the origin must receive a request. It
+// may wait for the request of another client. Its errors are of type *Error, and do not affect other
+// requests.
+func (c *Cache) Find(q Query) (*Response, *Miss, error) {
+	s := session{c: c, q: q, why: "bypass", rules: q.Rules}
+	a, err := s.respond()
+	switch {
+	case err != nil:
+		return nil, nil, &Error{s.state, err}
+	case s.isMissing:
+		return nil, &Miss{s: s}, nil
+	}
+	return a, nil, nil
+}
+
 // Miss is a request that the origin must receive. The caller makes it from the client's request and
 // from Request, and sends it by Send. Close must be called.
 type Miss struct {
