@@ -115,8 +115,8 @@ func TestUnchangedRequestIsNotCopied(t *testing.T) {
 		r.Header.Set("X-A", "b")
 		r.Header.Set("X-C", "d")
 		h.ServeHTTP(httptest.NewRecorder(), r)
-		if (got == r) != test.same || got.RemoteAddr != r.RemoteAddr || got.Context() != r.Context() || got.URL != r.URL ||
-			fmt.Sprint(got.Header["X-A"]) != test.received || got.Header.Get("X-C") != "d" {
+		if (got == r) != test.same || got.RemoteAddr != r.RemoteAddr || got.Context() != r.Context() ||
+			got.URL != r.URL || fmt.Sprint(got.Header["X-A"]) != test.received || got.Header.Get("X-C") != "d" {
 			t.Errorf("%v: the same %v, %v", test, got == r, got.Header)
 		}
 		got.Header["X-New"] = nil

@@ -23,6 +23,17 @@
 //
 // An internal redirect, such as that to an error page, returns to the rewrite phase.
 //
+// A request for a proxy with a cache passes these files below internal, in this order:
+//
+//	core/exchange.go           the phases
+//	proxy/proxy.go             serve, and serveCached, which sends what the others return
+//	proxy/cache.go             fetchCached: the key, then what follows until there is a response
+//	cache/find.go              Find: a stored response or a Miss, by the states of session.go
+//	proxy/request.go           newRequest: what the upstream receives
+//	cache/find.go              Miss.Send: what becomes of the upstream's response
+//	fetch/request.go           Do: servers, one after another, by package internal/client
+//	cache/response.go          Send
+//
 // A bound handler is an http.Handler of the same program that is an upstream: see Bind.
 //
 // # Rooms

@@ -1,8 +1,13 @@
 package nginxconf
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -130,6 +135,45 @@ func TestLenientOCSPClosesServer(t *testing.T) {
 		testkit.Must(t, err)
 		if access := r.Config.Hosts[0].Defaults.Access; (len(access) == 1 && access[0].Deny) != guarded {
 			t.Errorf("%s: %v", text, access)
+		}
+	}
+}
+
+// A trusted certificate that is not self-signed is not a trust anchor: the chain continues to one
+// that is.
+func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	testkit.Must(t, err)
+	issue := func(name string, by *x509.Certificate) *x509.Certificate {
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+			KeyUsage: x509.KeyUsageCertSign,
+		}
+		if by == nil {
+			by = template
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, by, key.Public(), key)
+		testkit.Must(t, err)
+		c, err := x509.ParseCertificate(der)
+		testkit.Must(t, err)
+		return c
+	}
+	root := issue("root", nil)
+	between := issue("between", root)
+	leaf := issue("leaf", between)
+	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
+		VerifiedChains: [][]*x509.Certificate{{leaf, between}}}
+	for _, test := range []struct {
+		most    string
+		trusted []*x509.Certificate
+		ok      bool
+	}{
+		{"0", []*x509.Certificate{root, between}, false}, {"1", []*x509.Certificate{root, between}, true},
+		{"1", []*x509.Certificate{between}, false},
+	} {
+		s := newScope(nil, levelServer, []*directive{{name: "proxy_ssl_verify_depth", args: []string{test.most}}})
+		if err := chains(s, "proxy_ssl_verify_depth", test.trusted, nil)(state); (err == nil) != test.ok {
+			t.Errorf("depth %s, %d trusted: %v", test.most, len(test.trusted), err)
 		}
 	}
 }

@@ -74,7 +74,9 @@ func (w *runner) runCases(ctx context.Context, stage *contender.Stage) error {
 	if err != nil {
 		return err
 	}
-	s := events.Setting{Plan: &w.experiment.Events, Stage: stage, Conf: conf, Log: w.recorder.Log, Warn: w.recorder.Warn}
+	s := events.Setting{
+		Plan: &w.experiment.Events, Stage: stage, Conf: conf, Log: w.recorder.Log, Warn: w.recorder.Warn,
+	}
 	var done, total time.Duration
 	for i := range w.cases {
 		total += s.Plan.LengthOf(&w.cases[i])

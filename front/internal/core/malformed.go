@@ -7,29 +7,18 @@ import (
 	"github.com/tarehq/tare/front/internal/message"
 )
 
-// isMalformed reports whether nginx rejects a request with 400, although a server may have accepted
-// it. Its method has characters other than upper-case letters, '_' and '-', a singleton field is
-// repeated, there are more fields than max_headers allows, or it names no host, or two. Otherwise
-// rules of the configuration and applications would disagree about the request.
+// isMalformed reports whether nginx rejects the request with 400: it is malformed, or has more
+// fields than max_headers allows. As in nginx the Host of HTTP/1 counts, and pseudo-header fields
+// do not.
 func (x *Exchange) isMalformed() bool {
-	return !message.ValidMethod(x.Request.Method) || x.hasInvalidFields() || !message.NamesOneHost(x.Request)
-}
-
-// hasInvalidFields reports whether a singleton field is repeated, or there are too many fields. As
-// in nginx the Host of HTTP/1 counts, and pseudo-header fields do not.
-func (x *Exchange) hasInvalidFields() bool {
-	n, most := len(x.Request.TransferEncoding), x.Loc.Settings.MaxHeaders
+	isMalformed, n := message.Malformed(x.Request)
+	most := x.Loc.Settings.MaxHeaders
+	n += len(x.Request.TransferEncoding)
 	if x.Request.ProtoMajor < 2 && x.HostHeader != "" {
 		n++
 	}
-	for name, values := range x.Request.Header {
-		n += len(values)
-		if len(values) > 1 && message.IsSingleton(name) {
-			return true
-		}
-	}
-	if most <= 0 || n <= most {
-		return false
+	if isMalformed || most <= 0 || n <= most {
+		return isMalformed
 	}
 	x.Errorf(errorlog.LevelInfo, "client sent too many header lines: %d", n)
 	return true

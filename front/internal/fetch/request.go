@@ -94,7 +94,7 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 		if err != nil {
 			if last == nil || r.Turn.HasUntried(tries-1) {
 				last = &Error{NoServer, http.StatusBadGateway, err, true}
-				r.Attempts.addNoServer(r.Group.Name)
+				r.Attempts.update(r.Attempts.add(r.Group.Name), func(s *Record) { s.Status, s.ResponseTime = last.Status, 0 })
 				r.reportFailure(r.Group.Name, err)
 			}
 			return nil, last
@@ -187,7 +187,7 @@ func (r *Request) client() *client.Client {
 	case r.upstream.IsFastCGI:
 		return t.fcgi
 	case r.upstream.IsHTTP2:
-		return t.http2Client()
+		return t.http2()
 	}
 	return t.http
 }

@@ -21,9 +21,6 @@ type boundHandler struct {
 	handler http.Handler
 }
 
-// bindHandler compiles a Proxy to a bound handler.
-func bindHandler(c *core.Compiler, p *proxy) core.Content { return &boundHandler{p, p.target.bound} }
-
 // boundCall is the memory of a call with a request other than the client's, or with a response that
 // is inspected.
 type boundCall struct {

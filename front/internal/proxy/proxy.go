@@ -134,7 +134,7 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 	if p.target.bound == nil || p.cache != nil {
 		return p, nil
 	}
-	return bindHandler(c, p), nil
+	return &boundHandler{p, p.target.bound}, nil
 }
 
 // checkProtocol rejects settings that another protocol has.

@@ -264,12 +264,15 @@ func (b *Body) release() {
 }
 
 // releaseInput releases the input buffer of a connection whose response has become a stream, if
-// nothing but the request has arrived. What reads from the connection later borrows another.
+// nothing but the request has arrived. What reads from the connection later borrows another. A
+// departure watch that begins holds mu while it looks at the input.
 func (b *Body) releaseInput(c *Conn) {
 	if !c.LendsInput || c.In == nil || !b.reading.TryLock() {
 		return
 	}
 	defer b.reading.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.AtEnd() && c.Next == c.End {
 		c.releaseInput()
 	}

@@ -41,7 +41,8 @@ func (e *Plan) LengthOf(c *Case) time.Duration { return time.Duration(cmp.Or(c.l
 
 // Run carries out a case, again if the machine disturbed it. planned is its result before. A failure
 // of the contender is in the result; the error is ctx's.
-func (s *Setting) Run(ctx context.Context, c *Case, built *contender.Contender, planned timeline.Case) (timeline.Case, error) {
+func (s *Setting) Run(ctx context.Context, c *Case, built *contender.Contender,
+	planned timeline.Case) (timeline.Case, error) {
 	return undisturbed(time.Duration(s.Plan.Timeout), func() (timeline.Case, error) {
 		result := planned
 		err := s.carryOut(ctx, c, built, &result)

@@ -111,8 +111,8 @@ func (t *Table) decompositions() (blocks []document.Block) {
 		shown.Lines = append(shown.Lines, line)
 	}
 	if c := t.differenceChart(); c != nil {
-		blocks = append(blocks, onPage(document.Chart{Drawing: c.Drawing, Caption: fmt.Sprintf(
-			"Extra cost over the control is to the right of the line, savings are to its left. The ring is the total, with its %s interval.", confidence())}))
+		blocks = append(blocks, document.Chart{Drawing: c.Drawing, Caption: fmt.Sprintf(
+			"Extra cost over the control is to the right of the line, savings are to its left. The ring is the total, with its %s interval.", confidence())})
 	}
 	return append(blocks, inText(document.Heading{Level: 3,
 		Text: "Differences by part, in µs of CPU time and in system calls per request"}, document.Items{Texts: said}),

@@ -64,7 +64,8 @@ func (a *Report) writePairs(w io.Writer) error {
 	for i := range a.Tables {
 		for j := range a.Tables[i].Pairs {
 			p := &a.Tables[i].Pairs[j]
-			lines.Add(a.leading(&a.Tables[i], p.What, p.Of.Name, p.Than.Name, p.ExtraUs, p.Ratio, p.Finding, p.AppRatio)...)
+			lines.Add(a.leading(&a.Tables[i], p.What, p.Of.Name, p.Than.Name, p.ExtraUs, p.Ratio, p.Finding,
+				p.AppRatio)...)
 		}
 	}
 	return lines.Write(w, leadingHeads+"what of than extra_us extra_us_lo extra_us_hi ratio ratio_lo ratio_hi finding application_ratio application_ratio_lo application_ratio_hi")

@@ -43,7 +43,8 @@ func (a *Report) writeMemory(w io.Writer) error {
 	var lines document.CSV
 	for i := range a.Events.Cases {
 		for _, s := range a.Events.Cases[i].Samples {
-			lines.Add(a.Events.Cases[i].Name, s.At.Round(time.Millisecond).Seconds(), s.Memory, s.Sockets, s.Crowd, s.Ended)
+			lines.Add(a.Events.Cases[i].Name, s.At.Round(time.Millisecond).Seconds(), s.Memory, s.Sockets, s.Crowd,
+				s.Ended)
 		}
 	}
 	return lines.Write(w, "case s memory_bytes sockets_bytes crowd ended")

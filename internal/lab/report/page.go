@@ -52,7 +52,7 @@ func (a *Report) document() *document.Document {
 	}
 	a.addEvents(d)
 	if len(a.Tables) > 0 {
-		d.Add(onPage(a.weights(0)))
+		d.Add(a.weights(0))
 		a.addShares(d)
 	}
 	d.Add(document.Lines(a.Problems()), document.Note(strings.Join(a.Remarks(), " ")), a.contents(),
@@ -104,7 +104,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	if isFirst {
 		d.Add(document.Note(t.VariationNote() + " On loopback the kernel charges some of the receiver's work to the sender, so compare whole bars, not their parts."))
 	} else {
-		d.Add(onPage(a.weights(i)))
+		d.Add(a.weights(i))
 	}
 	all := t.lines()
 	figures := document.Rows(1, a.resultColumns(), all, func(l rowLine) string { return string(l.Kind) })

@@ -42,7 +42,7 @@ func (a *Report) addSweeps(d *document.Document) {
 		d.Add(document.Heading{Level: 2, Text: title, ID: id}, document.Note(fmt.Sprintf(
 			"With %s, at saturation; %s of %v in random order. Figures are medians of the blocks. The tables above do not include these trials.",
 			with, sample.BlocksText(s.Blocks), s.Measure)),
-			onPage(document.Chart{Drawing: a.sweepPlot(i).Drawing()}), figures, document.Warnings(failures))
+			document.Chart{Drawing: a.sweepPlot(i).Drawing()}, figures, document.Warnings(failures))
 	}
 }
 
