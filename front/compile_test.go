@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/files"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -126,11 +128,11 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 // A rejected Config changes nothing, and leaks nothing.
 func TestRejectedReloadChangesNothing(t *testing.T) {
 	dir := site(t, "x")
-	files := func(root string) conf.Config {
+	config := func(root string) conf.Config {
 		return conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(root)}}}}}
 	}
-	h := newFront(t, files(dir))
-	bad := files(site(t))
+	h := newFront(t, config(dir))
+	bad := config(site(t))
 	bad.Hosts = append(bad.Hosts, conf.Host{Names: []string{"~("}})
 	if err := h.Reload(bad); err == nil {
 		t.Fatal("an invalid Config is accepted")
@@ -138,15 +140,15 @@ func TestRejectedReloadChangesNothing(t *testing.T) {
 	if got := get(t, h, "/x"); got.body != "x" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	if n := len(h.state.files.entries); n != 1 {
+	if n := len(core.InUse[any, *files.Handler](&h.state.Files)); n != 1 {
 		t.Errorf("%d directories are open", n)
 	}
 	other := site(t, "y")
-	testkit.Must(t, h.Reload(files(other)))
+	testkit.Must(t, h.Reload(config(other)))
 	if got := get(t, h, "/y"); got.body != "y" {
 		t.Errorf("%d %q", got.status, got.body)
 	}
-	if n := len(h.state.files.entries); n != 1 {
+	if n := len(core.InUse[any, *files.Handler](&h.state.Files)); n != 1 {
 		t.Errorf("%d directories are open", n)
 	}
 }

@@ -23,19 +23,22 @@
 //
 // An internal redirect, such as that to an error page, returns to the rewrite phase.
 //
-// # Glossary
+// A request for a proxy with a cache passes these files below internal, in this order:
 //
-// Words beyond those of nginx's documentation and the RFCs:
+//	core/exchange.go           the phases
+//	proxy/proxy.go             serve, and serveCached, which sends what the others return
+//	proxy/cache.go             fetchCached: the key, then what follows until there is a response
+//	cache/find.go              Find: a stored response or a Miss, by the states of session.go
+//	proxy/request.go           newRequest: what the upstream receives
+//	cache/find.go              Miss.Send: what becomes of the upstream's response
+//	fetch/request.go           Do: servers, one after another, by package internal/client
+//	cache/response.go          Send
 //
-//	proxy            a compiled Proxy: the content of a location with proxy_pass or fastcgi_pass
-//	upstream request what a proxy sends for an exchange; it may take several attempts
-//	attempt          one try of an upstream request on one server
-//	exchange         a request and its response on their way through the phases
-//	content          what responds in the content phase
-//	bound handler    an http.Handler of the same program that is an upstream: see Bind
-//	plan             a compiled Config
-//	state            what plans share: each entry of a registry lives as long as a plan uses it
-//	slot             the index of a variable in an exchange, or of a module
-//	module           a feature in a file of its own, and a row in modules
-//	poison           a build tag: memory of free lists is never reused, or overwritten
+// A bound handler is an http.Handler of the same program that is an upstream: see Bind.
+//
+// # Rooms
+//
+// The phases are in package internal/core. Each feature is a module of a package above it, and a row
+// of modules: guard, static, proxy, transform, clients and observe. This package is what programs
+// import.
 package front

@@ -1,17 +1,17 @@
 package front
 
 import (
-	"fmt"
 	"net"
 	"net/http"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
 )
 
 // handshake adds a finding about the TLS handshake of a request, and reports whether it is
 // rejected.
-func (e *explanation) handshake(h *Handler, r *http.Request) (rejected bool) {
+func handshake(e *core.Explanation, h *Handler, r *http.Request) (rejected bool) {
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if r.TLS == nil || local == nil {
 		return false
@@ -21,12 +21,12 @@ func (e *explanation) handshake(h *Handler, r *http.Request) (rejected bool) {
 		return false
 	}
 	if host.RejectHandshake {
-		e.add(nil, "tls", host.Pos, "rejects the handshake")
+		e.Add(nil, "tls", host.Pos, "rejects the handshake")
 		return true
 	}
 	for _, at := range []*conf.Host{host, defaultHost} {
 		if names := certificateNames(at); names != "" {
-			e.add(nil, "tls", at.Pos, "%s", names)
+			e.Add(nil, "tls", at.Pos, "%s", names)
 			return false
 		}
 	}
@@ -51,28 +51,4 @@ func certificateNames(host *conf.Host) string {
 		}
 	}
 	return ""
-}
-
-// explainCondition adds a finding to the condition of an If.
-func (c *compiler) explainCondition(s conf.If, holds func(*exchange) bool) func(*exchange) bool {
-	e := c.options.explain
-	if e == nil {
-		return holds
-	}
-	condition := strings.TrimSpace(fmt.Sprintf("%s %s %s", s.Left, s.Op, s.Right))
-	if strings.HasPrefix(strings.TrimPrefix(s.Op, "!"), "-") {
-		condition = fmt.Sprintf("%s %s", s.Op, s.Left)
-	}
-	return func(x *exchange) bool {
-		result := holds(x)
-		e.add(x, "rewrite", s.Pos, "if (%s): %v", condition, result)
-		return result
-	}
-}
-
-// explainCycle adds a finding about too many internal redirects.
-func (x *exchange) explainCycle() {
-	if e := x.plan.options.explain; e != nil {
-		e.add(x, "rewrite", "", "more than %d internal redirects", maxRedirects)
-	}
 }

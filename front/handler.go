@@ -1,20 +1,28 @@
 package front
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/proxy"
 )
 
 // Handler serves what a Config describes. It is safe for concurrent use. Make one with New, and
 // close it with Close.
 type Handler struct {
-	options options
-	state   *state
-	current atomic.Pointer[plan]
+	options core.Options
+	state   *core.State
+	current atomic.Pointer[core.Plan]
 
 	changes sync.Mutex // held by Reload and Close
 	closed  bool
@@ -23,7 +31,7 @@ type Handler struct {
 // New compiles a Config, and opens its files, logs and caches. Errors have a position in the
 // configuration.
 func New(c conf.Config, opts ...Option) (*Handler, error) {
-	h := &Handler{state: newState(), options: options{bound: make(map[string]http.Handler)}}
+	h := &Handler{state: core.NewState(modules()), options: core.Options{Bound: make(map[string]http.Handler)}}
 	for _, o := range opts {
 		o(&h.options)
 	}
@@ -31,16 +39,16 @@ func New(c conf.Config, opts ...Option) (*Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.prepare()
+	p.Prepare()
 	h.current.Store(p)
-	p.commit()
+	p.Commit()
 	return h, nil
 }
 
-func (h *Handler) compile(c *conf.Config) (*plan, error) {
-	p, err := compile(c, &h.options, h.state)
+func (h *Handler) compile(c *conf.Config) (*core.Plan, error) {
+	p, err := core.Compile(c, &h.options, h.state, modules())
 	if err == nil {
-		p.handler = h
+		p.Handler = h
 	}
 	return p, err
 }
@@ -57,19 +65,19 @@ func (h *Handler) Reload(c conf.Config) error {
 	if err != nil {
 		return err
 	}
-	p.prepare()
+	p.Prepare()
 	old := h.current.Swap(p)
-	if old.shutdownTimeout > 0 {
-		time.AfterFunc(old.shutdownTimeout, old.expire)
+	if old.ShutdownTimeout > 0 {
+		time.AfterFunc(old.ShutdownTimeout, old.Expire)
 	}
-	old.retire()
-	p.commit()
+	old.Retire()
+	p.Commit()
 	return nil
 }
 
 // Abort ends the requests in progress with their connections, also hijacked ones, for which no
 // server's Close is responsible. Close then waits only until they have been logged.
-func (h *Handler) Abort() { h.state.abort() }
+func (h *Handler) Abort() { h.state.Abort() }
 
 // Close waits for the requests in progress, also those of earlier Configs, and closes everything.
 // Shut the server down first: later requests get 503.
@@ -80,9 +88,9 @@ func (h *Handler) Close() error {
 		return nil
 	}
 	h.closed = true
-	h.state.close()
-	h.current.Swap(nil).retire()
-	h.state.plans.Wait()
+	h.state.Close()
+	h.current.Swap(nil).Retire()
+	h.state.Plans.Wait()
 	return nil
 }
 
@@ -93,28 +101,103 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
 	}
-	defer p.leave()
-	newExchange(p, w, r).run()
-}
-
-// owns reports whether only the Handler and a server use a request: the server calls the Handler
-// directly, and does not read the request's Host afterwards.
-func (h *Handler) owns(r *http.Request) bool {
-	s, ok := r.Context().Value(http.ServerContextKey).(*http.Server)
-	return ok && s.Handler == http.Handler(h)
+	defer p.Leave()
+	core.NewExchange(p, w, r).Run()
 }
 
 // enter returns the current plan, which is not released before leave.
-func (h *Handler) enter() *plan {
+func (h *Handler) enter() *core.Plan {
 	for {
 		p := h.current.Load()
 		if p == nil {
 			return nil
 		}
-		p.users.Add(1)
+		p.Users.Add(1)
 		if h.current.Load() == p {
 			return p
 		}
-		p.leave() // it may have been retired before users was incremented
+		p.Leave() // it may have been retired before users was incremented
 	}
+}
+
+// ConnState counts connections. It must be a server's ConnState, or be called by it. Without it and
+// without CountConnections, the Handler reports numbers of requests as numbers of connections.
+func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
+	switch n := &h.state.Counts; state {
+	case http.StateNew:
+		n.Accepted.Add(1)
+		n.Conns.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		n.Conns.Add(-1)
+	}
+}
+
+// ReopenLogs reopens the files of all logs, which is done after they have been renamed. A log whose
+// file cannot be opened keeps the old one. One that hangs does not delay the others.
+func (h *Handler) ReopenLogs(ctx context.Context) error {
+	logs := core.InUse[string, *accesslog.File](&h.state.Logs)
+	results := make(chan error, len(logs))
+	for path, f := range logs {
+		go func() {
+			err := f.Reopen(ctx)
+			if err != nil {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+			results <- err
+		}()
+	}
+	var all []error
+	for range logs {
+		all = append(all, <-results)
+	}
+	return errors.Join(all...)
+}
+
+// HostAt returns the Host for a name at a local address, in the Config that is in use now, and the
+// one for unknown names there. TLS needs them before there is a request. They are of the Config's
+// Hosts; nil if none listens there, or the Handler is closed.
+func (h *Handler) HostAt(local net.Addr, name string) (host, defaultHost *conf.Host) {
+	p := h.enter()
+	if p == nil {
+		return nil, nil
+	}
+	defer p.Leave()
+	return p.HostAt(local, name)
+}
+
+// Purge removes the cached responses of a key from a cache, and returns how many there were. The
+// key is as ProxyCache.Key evaluates for a request. As in ProxyCache.Purge, a key that ends in a
+// star purges all keys with that prefix; to find them, it may have to read the cache's directory.
+func (h *Handler) Purge(zone, key string) (int, error) {
+	p := h.enter()
+	if p == nil {
+		return 0, http.ErrServerClosed
+	}
+	defer p.Leave()
+	return proxy.PurgeZone(p, zone, key)
+}
+
+// WithProxyHeader returns a context for the requests of a connection that begins with a PROXY
+// protocol header. header returns the client's address, and the address that the client connected
+// to; they are invalid if the header has none. Any goroutine may call it, but only for a request,
+// so a server's ConnContext may call WithProxyHeader before the header has arrived.
+// Request.RemoteAddr must be the proxy's address; RealIP defines which proxies are trusted.
+func WithProxyHeader(ctx context.Context, header func() (source, destination netip.AddrPort)) context.Context {
+	return core.WithProxyHeader(ctx, header)
+}
+
+// LogRejected logs a request that no handler has seen: the server has rejected it, or its head did
+// not arrive in time. It uses the access logs of the server block for the address and the host, and
+// of no location.
+//
+// r has what is known of the request. RemoteAddr, URL and Header must not be nil, and
+// http.LocalAddrContextKey is the listener's address. line is the request line as received, sent
+// the length of the response's body. LogRejected does not block.
+func (h *Handler) LogRejected(r *http.Request, line string, status int, sent int64) {
+	p := h.enter()
+	if p == nil {
+		return
+	}
+	defer p.Leave()
+	core.LogRejected(p, r, line, status, sent)
 }

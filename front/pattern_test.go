@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/pcre"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -85,28 +86,71 @@ func TestRegexesShareABudget(t *testing.T) {
 	}
 }
 
-// Subrequests use the budget of their request.
-func TestSubrequestsShareTheBudget(t *testing.T) {
-	p, err := newPattern(`^(?=(a+)+$)`, false)
-	testkit.Must(t, err)
-	x := &exchange{}
-	sub := &exchange{parent: x}
-	if p.match(sub, strings.Repeat("a", 100)+"b") || !sub.regexTimedOut || x.regexes.Used < pcre.MatchLimit {
-		t.Errorf("%v %d", sub.regexTimedOut, x.regexes.Used)
+// A regular expression that takes too many steps is soon an error.
+func TestPatternStepsAreBounded(t *testing.T) {
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
+		{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "passed by"}}},
+		{Match: "~", Path: `^/(?=(\w+\s?)*$)`, Steps: []conf.Step{conf.Return{Status: 403}}},
+	}}}})
+	if got := get(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
+		t.Errorf("%d %q", got.status, got.body)
 	}
-	x.regexes.Used = pcre.BudgetLimit
-	if p.match(x, "a") || !x.regexTimedOut {
-		t.Error("another pattern is matched without a budget")
+	if got := get(t, h, "/abc"); got.status != http.StatusForbidden {
+		t.Errorf("%d %q", got.status, got.body)
 	}
 }
 
-// Regular expressions without groups do not allocate, except for the first match of a request.
-func TestSimpleRegexDoesNotAllocate(t *testing.T) {
-	testkit.NoRace(t, "pools lose some of what they are given")
-	p, err := newPattern(`\.(?:css|js)$`, false)
-	testkit.Must(t, err)
-	x := &exchange{}
-	if n := testkit.Allocs(100, func() { p.match(x, "/static/site.css") }); n > 0 {
-		t.Errorf("%v allocations", n)
+// A map whose regular expression exceeds its steps does not grant access, whatever uses its value:
+// its default might.
+func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
+	testkit.Long(t, "it waits for budgets")
+	dir := t.TempDir()
+	for name, text := range map[string]string{"public/x": "public", "passwords": "a:{PLAIN}b"} {
+		testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
+	files := func(root string) *conf.Settings {
+		return &conf.Settings{Files: conf.Files{Root: conf.Text(dir + root)}}
+	}
+	password := files("/public")
+	password.Password = &conf.Password{Realm: "$off", File: conf.Text(dir + "/passwords")}
+	limited := files("/public")
+	limited.Requests = []conf.RequestLimit{{Zone: "z"}}
+	say := []conf.Step{conf.Return{Status: 200, Text: "said"}}
+	for name, l := range map[string]conf.Location{
+		"return":   {Steps: []conf.Step{conf.Return{Status: 200, Text: "$public"}}},
+		"redirect": {Steps: []conf.Step{conf.Return{Status: 302, Text: "/$public"}}},
+		"rewrite":  {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: "redirect"}}},
+		"inner":    {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: "last"}}},
+		"if":       {Steps: []conf.Step{conf.If{Left: "$public", Op: "!=", Right: "secret", Then: say}}},
+		"not": {Steps: []conf.Step{conf.If{Left: "$arg_x", Op: "!~", Right: `^(?=(\w+\s?)*$)`,
+			Then: []conf.Step{conf.Return{Status: 403}}}}},
+		"set": {Steps: []conf.Step{conf.If{Left: "1", Then: []conf.Step{conf.Set{Name: "a", Value: "$public"},
+			conf.Return{Status: 204}}}}},
+		"password": {Settings: password},
+		"limit":    {Settings: limited},
+		"picture":  {Settings: password, Empty: true},
+		"root":     {Settings: files("/$public")},
+		"index": {Path: "/public/",
+			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir), Index: []conf.Text{"$public", "/x"}}}},
+		"tries": {TryFiles: []conf.Text{"/none$public", "/x"}, Settings: files("/public")},
+		"last":  {TryFiles: []conf.Text{"/none", "/$public"}, Settings: files("/public")},
+	} {
+		path := "/x"
+		if l.Path != "" {
+			path = l.Path
+		}
+		l.Path = "/"
+		pattern := []conf.Case{{From: `~^(?=(\w+\s?)*$)`, To: "secret"}}
+		h := newFront(t, conf.Config{
+			Maps: []conf.Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern},
+				{Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},
+			Requests: []conf.Zone{{Name: "z", Key: "$public", Rate: 1000, Bytes: 1 << 20}},
+			Hosts:    []conf.Host{{Locations: []conf.Location{l, {Path: "/other/", Steps: say}}}},
+		})
+		if got := get(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError ||
+			strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
+			t.Errorf("%s: %d %q", name, got.status, got.body)
+		}
 	}
 }

@@ -5,56 +5,36 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/grammar"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
 func TestVariableHasOneRow(t *testing.T) {
-	core := coreVariables("tare")
-	for name, v := range core {
-		if v.get == nil || v.set != nil && v.isReplaceable || v.appendTo != nil && (v.isCached || v.isReplaceable) {
+	known := core.AllVariables("tare", modules())
+	for name, v := range known {
+		if v.Get == nil || v.Set != nil && v.IsReplaceable || v.AppendTo != nil && (v.IsCached || v.IsReplaceable) {
 			t.Errorf("$%s: contradictory row", name)
 		}
 		if why := grammar.Unavailable(name); why != "" {
 			t.Errorf("$%s is known, and unavailable: %s", name, why)
 		}
-		for _, f := range variableFamilies() {
-			if strings.HasPrefix(name, f.prefix) {
-				t.Errorf("$%s is also in the family %s", name, f.prefix)
+		for _, m := range modules() {
+			for _, f := range m.Families {
+				if strings.HasPrefix(name, f.Prefix) {
+					t.Errorf("$%s is also in the family %s", name, f.Prefix)
+				}
 			}
 		}
 	}
-	n := len(requestVariables()) + len(clientVariables()) + len(responseVariables()) + len(processVariables("")) +
-		len(tlsVariables()) + len(certVariables()) + len(proxyVariables()) + len(attemptVariables()) +
-		len(traceVariables())
+	n := len(core.AllVariables("", nil))
 	for at, m := range modules() {
-		if m.variables != nil {
-			n += len(m.variables(slot(at)))
+		if m.Variables != nil {
+			n += len(m.Variables(core.Slot(at)))
 		}
 	}
-	if n != len(core) {
-		t.Errorf("%d rows for %d variables", n, len(core))
-	}
-}
-
-// The plan collects only what the variables of its texts need, those in maps included.
-func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
-	for text, want := range map[conf.Text]needs{
-		"$uri": 0, "$request_time": needsStartTime, "$request_body": 0, "$connection_time": needsConnection,
-		"$connections_active": needsCounts, "$upstream_addr": needsAttempts | needsAnyResponse,
-		"$upstream_http_a": needsAnyResponse, "$mapped": needsStartTime,
-	} {
-		config := &conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200, Text: text}}}}}
-		if text == "$mapped" {
-			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
-		}
-		p, err := compile(config, &options{}, newState())
-		testkit.Must(t, err)
-		if p.needs != want {
-			t.Errorf("%s: needs %b, want %b", text, p.needs, want)
-		}
-		p.retire()
+	if n != len(known) {
+		t.Errorf("%d rows for %d variables", n, len(known))
 	}
 }
 
@@ -67,9 +47,9 @@ func TestSetReplacesVariablesAsInNginx(t *testing.T) {
 		"proxy_add_x_forwarded_for": false, "proxy_protocol_addr": false, "secure_link": false, "gzip_ratio": false,
 	} {
 		set := conf.Set{Name: name, Value: "x"}
-		p, err := compile(&conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{set}}}}, &options{}, newState())
+		h, err := New(conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{set}}}})
 		if err == nil {
-			p.retire()
+			_ = h.Close()
 		}
 		if (err == nil) != want {
 			t.Errorf("set $%s: %v, want accepted: %v", name, err, want)

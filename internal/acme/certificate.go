@@ -82,20 +82,23 @@ func (c *Certificate) run(ctx context.Context) {
 	c.restoreFailures()
 	for ctx.Err() == nil {
 		now := c.manager.config.Now()
-		due, next := c.due(), c.advice.next
+		left, leftOfAdvice := timeLeft(c.due(), now), timeLeft(c.advice.next, now)
 		switch {
-		case !now.Before(due):
+		case left <= 0:
 			c.attempt(ctx)
-		case c.current.Load() != nil && !now.Before(next):
+		case c.current.Load() == nil:
+			sleep(ctx, min(left, maxSleep))
+		case leftOfAdvice <= 0:
 			c.requestAdvice(ctx)
 		default:
-			if c.current.Load() != nil && next.Before(due) {
-				due = next
-			}
-			sleep(ctx, min(due.Sub(now), maxSleep))
+			sleep(ctx, min(left, leftOfAdvice, maxSleep))
 		}
 	}
 }
+
+// timeLeft returns the time until at by the clock that reaches it first. While the machine sleeps
+// the monotonic clock stops, and the wall clock may be set back.
+func timeLeft(at, now time.Time) time.Duration { return min(at.Sub(now), at.Round(0).Sub(now)) }
 
 // sleep waits until ctx ends, or for some time.
 func sleep(ctx context.Context, d time.Duration) {
@@ -125,11 +128,11 @@ func (c *Certificate) renewalTime(cert *certificate) time.Time {
 
 // attempt orders the certificate, unless another process does or has done so.
 func (c *Certificate) attempt(ctx context.Context) {
-	release := c.manager.slot(ctx)
-	if release == nil {
+	var held slot
+	defer held.leave()
+	if !held.moveTo(ctx, c.issuers[0]) {
 		return
 	}
-	defer release()
 	unlock, err := c.store.lock(c.name)
 	if errors.Is(err, errLocked) {
 		c.retryAt = c.manager.config.Now().Add(c.manager.config.Timing.LockRetry)
@@ -147,7 +150,7 @@ func (c *Certificate) attempt(ctx context.Context) {
 	if c.adopt() {
 		return
 	}
-	c.obtain(ctx)
+	c.obtain(ctx, &held)
 }
 
 // adopt takes over a certificate that another process has stored.
@@ -169,12 +172,15 @@ func (c *Certificate) adopt() bool {
 }
 
 // obtain orders the certificate from its issuers, in turn.
-func (c *Certificate) obtain(ctx context.Context) {
+func (c *Certificate) obtain(ctx context.Context, held *slot) {
 	var delay time.Duration
 	var failed []error
 	for _, i := range c.candidates() {
+		if !held.moveTo(ctx, i) {
+			return
+		}
 		now := c.manager.config.Now()
-		if left := i.limitedUntil.Sub(now); left > 0 {
+		if left := timeLeft(i.limitedUntil, now); left > 0 {
 			failed = append(failed, fmt.Errorf("%s: its rate limit ends in %s", i.conf.Name, left.Round(time.Second)))
 			delay = max(delay, left)
 			continue

@@ -183,6 +183,36 @@ func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	}
 }
 
+// An issuer that does not respond holds up its own orders only.
+func TestSlowIssuerDoesNotDelayOthers(t *testing.T) {
+	t.Parallel()
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/dir" { // acmez requests one directory after another
+			fmt.Fprintf(w, `{"newNonce":"http://%[1]s/nonce","newOrder":"http://%[1]s/order"}`, r.Host)
+			return
+		}
+		<-r.Context().Done()
+	}))
+	defer slow.Close()
+	now, dir := time.Now(), t.TempDir()
+	f := newForger(t, func(int) (notBefore, notAfter time.Time) { return now, now.Add(90 * 24 * time.Hour) })
+	s := newServers(t)
+	defer s.close() // which ends the requests that wait
+	config := configOf("0.test", conf.Issuer{Name: "slow", Directory: slow.URL + "/dir", StateDir: filepath.Join(dir, "slow")},
+		conf.Issuer{Name: "forger", Directory: f.URL + "/dir", StateDir: filepath.Join(dir, "forger")})
+	for n := 1; n < maxOrders; n++ {
+		config.Hosts = append(config.Hosts, configOf(fmt.Sprintf("%d.test", n), config.Issuers[0]).Hosts...)
+	}
+	m := s.run(config, Config{})
+	testkit.WaitFor(t, "orders", func() bool { return len(m.slots[slow.URL+"/dir"]) == maxOrders })
+	config.Hosts = append(config.Hosts, configOf("a.test", config.Issuers[1]).Hosts...)
+	if err := m.Load(config, -1); err != nil {
+		t.Fatal(err)
+	}
+	m.Start()
+	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
+}
+
 // The text of an issuer is a short line in the log, without control characters.
 func TestErrorTextsOfIssuersArePrintable(t *testing.T) {
 	t.Parallel()

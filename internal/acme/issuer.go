@@ -43,6 +43,7 @@ type issuer struct {
 	http    *http.Client
 	client  *acmez.Client
 	secrets secrets
+	slots   chan struct{}
 
 	mu      sync.Mutex
 	account *acme.Account // nil until the first order
@@ -71,7 +72,7 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
-	i := &issuer{conf: c, store: s, secrets: keys,
+	i := &issuer{conf: c, store: s, secrets: keys, slots: m.slotsOf(c),
 		http:   &http.Client{Transport: issuerTransport{transport}, Timeout: requestTimeout},
 		client: &acmez.Client{ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS)}}
 	i.newClient()

@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// maxOrders limits orders in progress at the same time.
+// maxOrders limits orders in progress with an issuer at the same time.
 const maxOrders = 4
 
 // Config configures a Manager.
@@ -38,7 +38,7 @@ type Config struct {
 type Manager struct {
 	config     Config
 	challenges *challenges
-	slots      chan struct{} // one for each order in progress
+	slots      map[string]chan struct{} // one for each order in progress, by the directory of the issuer
 	stores     map[string]*store
 	managed    map[string]*Certificate // by identity
 	secrets    map[string][]byte       // the contents of keys' files, by path
@@ -56,7 +56,7 @@ func New(config Config) *Manager {
 		config.Log = func(string) {}
 	}
 	config.Timing = config.Timing.withDefaults()
-	return &Manager{config: config, challenges: newChallenges(), slots: make(chan struct{}, maxOrders),
+	return &Manager{config: config, challenges: newChallenges(), slots: make(map[string]chan struct{}),
 		stores: make(map[string]*store), managed: make(map[string]*Certificate), secrets: make(map[string][]byte)}
 }
 
@@ -272,13 +272,37 @@ func (c *Certificate) close() {
 	}
 }
 
-// slot waits for one of maxOrders slots. It returns nil if ctx ends first.
-func (m *Manager) slot(ctx context.Context) (release func()) {
+// slotsOf returns the slots of an issuer.
+func (m *Manager) slotsOf(ic *conf.Issuer) chan struct{} {
+	if m.slots[ic.Directory] == nil {
+		m.slots[ic.Directory] = make(chan struct{}, maxOrders)
+	}
+	return m.slots[ic.Directory]
+}
+
+// slot is one of the maxOrders slots of an issuer, or none.
+type slot struct{ of chan struct{} }
+
+// moveTo waits for a slot of an issuer. It holds no other meanwhile: orders that wait for each
+// other's issuer would wait forever. It returns false if ctx ends first.
+func (s *slot) moveTo(ctx context.Context, i *issuer) bool {
+	if s.of == i.slots {
+		return true
+	}
+	s.leave()
 	select {
-	case m.slots <- struct{}{}:
-		return func() { <-m.slots }
+	case i.slots <- struct{}{}:
+		s.of = i.slots
+		return true
 	case <-ctx.Done():
-		return nil
+		return false
+	}
+}
+
+func (s *slot) leave() {
+	if s.of != nil {
+		<-s.of
+		s.of = nil
 	}
 }
 

@@ -3,6 +3,7 @@ package acme
 import (
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // The schedule, for a certificate of 90 days.
@@ -42,6 +43,29 @@ func TestRenewalTimes(t *testing.T) {
 		got := timing.renewalTime(period{start, at(life), start}, nil, 0)
 		if !got.Equal(at(minInterval)) {
 			t.Errorf("a certificate of %v is renewed at %v", life, got)
+		}
+	}
+}
+
+// While the machine sleeps the monotonic clock stops, and the wall clock may be set back. An attempt
+// is due by the first of the two.
+func TestAttemptsAreDueByEitherClock(t *testing.T) {
+	now := time.Now()
+	at := now.Add(time.Hour)
+	// a time.Time has the seconds of the wall clock above 30 bits of nanoseconds
+	wall := func(t time.Time, by int64) time.Time {
+		*(*int64)(unsafe.Pointer(&t)) += by << 30
+		return t
+	}
+	for name, c := range map[string]struct {
+		now  time.Time
+		want time.Duration
+	}{
+		"waits": {now, time.Hour}, "slept": {wall(now, 3600), 0}, "set back": {wall(now.Add(time.Hour), -7200), 0},
+		"of another process": {now.Round(0).Add(time.Hour), 0},
+	} {
+		if got := timeLeft(at, c.now); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

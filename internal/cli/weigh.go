@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -237,12 +236,8 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 			p.above(strings.Split(strings.TrimRight(b.String(), "\n"), "\n"))
 		}
 	}
-	prepare, weigh := lab.Prepare, lab.Weigh
-	if o.Subject == nil && lab.KindOf(filepath.Join(o.Root, "experiments", o.Experiment)) == lab.Events {
-		prepare, weigh = events.Prepare, events.Weigh
-	}
 	if flags.prepare {
-		err := prepared(prepare(ctx, o))
+		err := prepared(lab.Prepare(ctx, o))
 		p.end()
 		return nil, err
 	}
@@ -252,7 +247,7 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 		return nil, err
 	}
 	defer closeGenerator()
-	r, dir, err := weigh(ctx, o)
+	r, dir, err := lab.Weigh(ctx, o)
 	p.end()
 	if r == nil {
 		return nil, weighError(err)

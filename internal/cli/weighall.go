@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
 )
 
@@ -81,12 +80,11 @@ func experiments(root string) (all []lab.Head, err error) {
 
 // readHead reads the experiment in a folder and returns what all kinds have.
 func readHead(dir string) (lab.Head, error) {
-	if lab.KindOf(dir) == lab.Events {
-		e, err := events.ReadExperiment(dir)
-		return e.Head, err
-	}
 	e, err := lab.ReadExperiment(dir)
-	return e.Head, err
+	if err != nil {
+		return lab.Head{}, err
+	}
+	return e.Head, nil
 }
 
 // weighAll runs all experiments that repeat a write-up. It continues after one that fails, but not

@@ -45,13 +45,25 @@ func (b *responseBody) Read(p []byte) (n int, err error) {
 	return n, err
 }
 
-var _, _, _ connection.InputReporter = (*responseBody)(nil), (*WholeBody)(nil), (*http2Exchange)(nil)
+var (
+	_, _, _ connection.InputReporter = (*responseBody)(nil), (*WholeBody)(nil), (*http2Exchange)(nil)
+	_, _    connection.InputAwaiter  = (*responseBody)(nil), (*http2Exchange)(nil)
+)
 
 // HasInput implements connection.InputReporter.
 func (b *responseBody) HasInput() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	return b.closed.Load() || b.err != nil || b.x.hasInput()
+}
+
+// AwaitInput implements connection.InputAwaiter.
+func (b *responseBody) AwaitInput() {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if !b.closed.Load() && b.err == nil {
+		b.x.awaitInput()
+	}
 }
 
 // Close closes the connection unless the whole body has arrived or soon arrives.

@@ -9,6 +9,7 @@ import (
 // Call holds what a request of a proxy has of its own, beside the Config of its Client. It must not
 // change before the exchange has ended.
 type Call struct {
+	Context context.Context // of the exchange, in place of the request's
 	// Addr is the address of the server: a host and port, or a unix socket if it begins with a
 	// slash. "" takes it from the Config or the URL.
 	Addr string

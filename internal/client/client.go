@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/client/h2"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 const (
@@ -61,6 +62,7 @@ type Client struct {
 	allowsPlainHTTP2 bool
 
 	scratches    sync.Pool // of *scratch
+	inputs       connection.Buffers
 	pieceBuffers sync.Pool // of *pieceBuffer
 	http2Pieces  sync.Pool // of *[http2PieceSize]byte
 	gzipReaders  sync.Pool // of *gzip.Reader

@@ -195,7 +195,7 @@ func TestReleaseKeepsNoLargeBuffers(t *testing.T) {
 	x := &exchange{client: c, scratch: c.newScratch()}
 	s := x.scratch
 	s.out, s.in = append(s.out, make([]byte, 2*maxKeptBuffer)...), make([]byte, 2*maxKeptBuffer)
-	if x.release(); s.out != nil || len(s.in) != c.readBufferSize || x.scratch != nil {
+	if x.release(); s.out != nil || s.in != nil || x.scratch != nil {
 		t.Errorf("%d and %d bytes are kept", cap(s.out), len(s.in))
 	}
 	x.release() // has no effect the second time

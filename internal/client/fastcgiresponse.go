@@ -295,7 +295,7 @@ func rejection(x *exchange, s wire.Status) error {
 // isDirect reports whether the next content can be received into the reader's buffer, which has
 // room for n bytes.
 func (f *fastcgiCodec) isDirect(s *scratch, n int) bool {
-	return n >= len(s.in) && len(s.received()) == 0 && f.records.Left() >= len(s.in) &&
+	return s.in != nil && n >= len(s.in) && len(s.received()) == 0 && f.records.Left() >= len(s.in) &&
 		f.recordType == wire.Stdout && !f.hasNoBody && f.remaining != 0
 }
 

@@ -98,7 +98,7 @@ func (h *http1Codec) decode(x *slab, p []byte, wait bool) (int, error) {
 func (h *http1Codec) decodeInPlace(x *slab, p []byte) (n int, err error) {
 	for from := 0; from < len(p); {
 		if h.chunks.Done() {
-			x.scratch.putBack(p[from:])
+			x.putBack(p[from:])
 			return n, nil
 		}
 		data, used, err := h.chunks.Next(p[from:])
@@ -112,7 +112,11 @@ func (h *http1Codec) decodeInPlace(x *slab, p []byte) (n int, err error) {
 }
 
 // putBack returns received bytes to the scratch, which is empty.
-func (s *scratch) putBack(rest []byte) {
+func (x *exchange) putBack(rest []byte) {
+	s := x.scratch
+	if s.in == nil {
+		x.client.borrowInput(s)
+	}
 	if len(rest) > len(s.in) {
 		s.in = make([]byte, len(rest))
 	}

@@ -398,6 +398,15 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 // HasInput implements connection.InputReporter.
 func (e *http2Exchange) HasInput() bool { return e.stream.HasInput() }
 
+// AwaitInput implements connection.InputAwaiter.
+func (e *http2Exchange) AwaitInput() {
+	e.reading.Lock()
+	defer e.reading.Unlock()
+	if !e.closed && e.err == nil {
+		e.stream.AwaitInput()
+	}
+}
+
 // Close implements io.Closer. It ends the response unless all of it has arrived.
 func (e *http2Exchange) Close() error {
 	e.abandon(ErrClosedBody) // ends a Read that waits

@@ -49,7 +49,11 @@ func (c *Client) newSlab(r *http.Request, call *Call) (x *slab) {
 	} else {
 		x = &slab{}
 	}
-	x.client, x.request, x.ctx = c, r, r.Context()
+	if x.client, x.request = c, r; call != nil && call.Context != nil {
+		x.ctx = call.Context
+	} else {
+		x.ctx = r.Context()
+	}
 	x.body, x.getBody = requestBodyOf(r), r.GetBody
 	x.scratch = c.newScratch()
 	x.scratch.call, x.scratch.memory = call, m

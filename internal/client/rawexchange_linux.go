@@ -32,6 +32,7 @@ type rawExchange struct {
 	hasSent        bool
 	sent, received int
 	err            error
+	inputWait      *inputWait  // nil before its first use
 	waits          atomic.Bool // the whole request was sent, and sendReceive has not returned
 }
 
@@ -75,6 +76,14 @@ func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received 
 		err = waitError(err)
 	}
 	return t.sent, t.received, err
+}
+
+// awaitInput waits until bytes arrive, or the connection ends or is closed.
+func (t *rawExchange) awaitInput() {
+	if t.inputWait == nil {
+		t.inputWait = newInputWait(t.raw)
+	}
+	t.inputWait.AwaitInput()
 }
 
 // isWaiting reports whether sendReceive has sent a whole request and waits for its response. It may

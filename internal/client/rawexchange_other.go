@@ -2,7 +2,11 @@
 
 package client
 
-import "net"
+import (
+	"net"
+
+	"github.com/tarehq/tare/internal/connection"
+)
 
 // rawExchange exists on Linux only.
 type rawExchange struct{}
@@ -12,5 +16,10 @@ func newRawExchange(net.Conn) *rawExchange { return nil }
 func (*rawExchange) sendReceive(_, _ []byte, _ bool) (sent, received int, err error) {
 	panic("client: BUG: rawExchange without Linux")
 }
+
+func (*rawExchange) awaitInput() {}
+
+// AwaiterOf returns nil: only Linux can tell that a socket has input without reading from it.
+func AwaiterOf(net.Conn) connection.InputAwaiter { return nil }
 
 func (*rawExchange) isWaiting() bool { return false }

@@ -12,6 +12,8 @@ import (
 func (x *exchange) fill() error {
 	s := x.scratch
 	switch {
+	case s.in == nil:
+		x.client.borrowInput(s)
 	case s.parsed == s.filled:
 		s.parsed, s.filled = 0, 0
 	case s.filled < len(s.in):
@@ -42,6 +44,17 @@ func (x *exchange) hasInput() bool {
 	s.filled += n
 	c.traffic.received.Add(int64(n))
 	return n == 0 && !isDrained || s.codec.hasInput(s)
+}
+
+// awaitInput waits until bytes arrive on the socket, or its end. Meanwhile the exchange has no input
+// buffer, which takes half of the memory of a stream that a proxy forwards.
+func (x *exchange) awaitInput() {
+	s, c := x.scratch, x.conn
+	if c.info.raw == nil || c.hasReader() || len(s.received()) > 0 || s.codec.hasInput(s) {
+		return
+	}
+	x.client.releaseInput(s)
+	c.info.raw.awaitInput()
 }
 
 // receiveInto reads into p, through the scratch if p is small. The scratch has no unparsed input.

@@ -19,8 +19,8 @@ const (
 // protocol's state, which may refer to the received bytes.
 type scratch struct {
 	out    []byte
-	in     []byte
-	parsed int // in[parsed:filled] is received and not parsed
+	in     []byte // nil if it was released
+	parsed int    // in[parsed:filled] is received and not parsed
 	filled int
 	codec  codec
 	call   *Call   // nil unless a proxy sends the request
@@ -40,10 +40,26 @@ func (s *scratch) takeInto(p []byte) int {
 func (c *Client) newScratch() *scratch {
 	s, _ := c.scratches.Get().(*scratch)
 	if s == nil {
-		s = &scratch{in: make([]byte, c.readBufferSize), codec: c.protocol.newCodec()}
+		s = &scratch{codec: c.protocol.newCodec()}
+	}
+	if s.in == nil {
+		c.borrowInput(s)
 	}
 	s.out, s.parsed, s.filled = s.out[:0], 0, 0
 	return s
+}
+
+// borrowInput lends the scratch an input buffer. It has none.
+func (c *Client) borrowInput(s *scratch) {
+	s.in, s.parsed, s.filled = c.inputs.Get(c.readBufferSize), 0, 0
+}
+
+// releaseInput ends what borrowInput began, unless the buffer has grown. All input was consumed.
+func (c *Client) releaseInput(s *scratch) {
+	if len(s.in) == c.readBufferSize {
+		c.inputs.Put(s.in)
+	}
+	s.in, s.parsed, s.filled = nil, 0, 0
 }
 
 // release returns the scratch for reuse.
@@ -57,7 +73,7 @@ func (x *exchange) release() {
 		s.out = nil
 	}
 	if len(s.in) > max(maxKeptBuffer, x.client.readBufferSize) {
-		s.in = make([]byte, x.client.readBufferSize)
+		s.in = nil
 	}
 	s.codec.reset()
 	poison.Fill(s.out[:cap(s.out)])

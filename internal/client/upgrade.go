@@ -57,6 +57,13 @@ func (u *upgradedConn) Read(p []byte) (int, error) {
 	return u.conn.Read(p)
 }
 
+// AwaitInput implements connection.InputAwaiter.
+func (u *upgradedConn) AwaitInput() {
+	if t := u.conn.info.raw; len(u.buffered) == 0 && t != nil && !u.conn.hasReader() {
+		t.awaitInput()
+	}
+}
+
 func (u *upgradedConn) Write(p []byte) (int, error) { return u.conn.Write(p) }
 
 // Close implements io.Closer.

@@ -17,6 +17,13 @@ type InputReporter interface {
 	HasInput() bool
 }
 
+// InputAwaiter is a body that can be awaited without memory for its bytes.
+type InputAwaiter interface {
+	// AwaitInput waits until a Read returns bytes or an error at once. It may return earlier. Only
+	// the goroutine that reads may call it.
+	AwaitInput()
+}
+
 // RequestBody is the body of a request that a server has received.
 type RequestBody interface {
 	InputReporter

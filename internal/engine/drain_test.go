@@ -173,3 +173,23 @@ func sendSlowly(t *testing.T, newServer func(*http.Server) server, closing strin
 	c.Close()
 	<-done
 }
+
+// Data of a large chunk is read in pieces as large as with net/http, whatever the input buffer's size.
+func TestLargeChunksAreReadInLargePieces(t *testing.T) {
+	const size, least = 256 << 10, 8 << 10
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		total, largest, p := 0, 0, make([]byte, 32<<10)
+		for {
+			n, err := r.Body.Read(p)
+			if total, largest = total+n, max(largest, n); err != nil {
+				fmt.Fprint(w, err, total, largest >= least)
+				return
+			}
+		}
+	}), func(s *site) {
+		text := chunkedPost + fmt.Sprintf("%x\r\n%s\r\n3\r\nabc\r\n0\r\n\r\n", size, strings.Repeat("d", size))
+		if got, want := s.exchangeText(text), fmt.Sprint(io.EOF, size+3, true); !strings.Contains(got, want) {
+			s.Errorf("%q, want %q", got, want)
+		}
+	})
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -171,6 +172,21 @@ func TestFCGIAbortAfterBodyOfKnownLengthCancelsContext(t *testing.T) {
 					}
 				})
 			}
+		}
+	})
+}
+
+// A goroutine of a handler may flush while another begins to use the context, for which the server
+// looks at the input: the race detector checks this.
+func TestFCGIFlushDuringFirstUseOfContext(t *testing.T) {
+	bothFCGIPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		var flush sync.WaitGroup
+		flush.Go(w.(http.Flusher).Flush)
+		r.Context().Done()
+		flush.Wait()
+	}), func(s *fcgiSite) {
+		for range 20 {
+			s.roundTrip(aGET("/"))
 		}
 	})
 }

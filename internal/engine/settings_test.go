@@ -1,16 +1,12 @@
 package engine_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"mime/multipart"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -35,46 +31,6 @@ func TestAppendToFieldValuesChangesNoOtherField(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
-}
-
-// Temporary files of a multipart form are removed once the handler has returned.
-func TestMultipartFilesAreRemoved(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	spooled := 0
-	settings := handle(func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			return
-		}
-		if err := r.ParseMultipartForm(1); err != nil {
-			t.Error(err)
-		}
-		spooled = countFiles(t)
-	})
-	everyMode(t, settings, func(s *site) {
-		var form bytes.Buffer
-		m := multipart.NewWriter(&form)
-		part, _ := m.CreateFormFile("f", "f")
-		part.Write(make([]byte, 100<<10))
-		m.Close()
-		resp, err := s.client.Post("http://host/", m.FormDataContentType(), &form)
-		testkit.Must(s, err)
-		resp.Body.Close()
-		s.get("/") // the next request of the connection: the first one has ended
-		if spooled == 0 {
-			s.Error("nothing was spooled, so nothing was tested")
-		}
-		if n := countFiles(s.T); n != 0 {
-			s.Errorf("%d files left", n)
-		}
-	})
-}
-
-func countFiles(t *testing.T) int {
-	names, err := filepath.Glob(filepath.Join(os.TempDir(), "multipart-*"))
-	if err != nil {
-		t.Error(err)
-	}
-	return len(names)
 }
 
 // flaky is a listener whose Accept fails a few times, as in a process out of descriptors.

@@ -10,10 +10,10 @@ import (
 )
 
 // Shutdown closes idle connections, but not one on which a part of a request has arrived, as in
-// nginx and net/http. The response announces the end.
+// nginx and net/http, nor one that is new. The response announces the end.
 func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
-		begun, idle := s.connect(), s.connect()
+		begun, idle, fresh := s.connect(), s.connect(), s.connect()
 		in := bufio.NewReader(begun)
 		request := func(rest string, in *bufio.Reader, to io.Writer) *http.Response {
 			s.Helper()
@@ -27,10 +27,17 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", in, begun)
 		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", inIdle, idle)
 		io.WriteString(begun, "GET / HTT")
+		testkit.WaitFor(s, "all connections", func() bool {
+			_, open := s.server.Connections()
+			return open == 3
+		})
 		done := make(chan error, 1)
 		go func() { done <- s.server.Shutdown(s.Context()) }()
 		if _, err := inIdle.ReadByte(); err != io.EOF {
 			s.Errorf("idle connection: got %v, want EOF", err)
+		}
+		if resp := request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", bufio.NewReader(fresh), fresh); !resp.Close {
+			s.Error("the response on the new connection does not announce the end")
 		}
 		if resp := request("P/1.1\r\nHost: host\r\n\r\n", in, begun); !resp.Close {
 			s.Error("the response does not announce the end")

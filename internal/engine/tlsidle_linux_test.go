@@ -12,37 +12,41 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls. The
-// limit includes the client's socket, which is of package net.
+// mustBeSmall fails the test if connections that open makes, and that wait, take more than a limit of
+// bytes each, or goroutines. The bytes include the client's socket, which is of package net.
+func mustBeSmall(t *testing.T, limit int64, open func()) {
+	t.Helper()
+	const n = 400
+	many := func(n int) uint64 {
+		for range n {
+			open()
+		}
+		inUse() // twice, because of what pools hold
+		return inUse()
+	}
+	before, goroutines := many(50), runtime.NumGoroutine()
+	each := int64(many(n)-before) / n
+	if t.Logf("%d bytes each", each); each > limit {
+		t.Errorf("%d bytes each, want at most %d", each, limit)
+	}
+	if more := runtime.NumGoroutine() - goroutines; more > n/10 {
+		t.Errorf("%d more goroutines", more)
+	}
+}
+
+// An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls.
 func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
 	testkit.NoRace(t, "it uses memory of its own")
-	const n, limit = 400, 8 << 10
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
-		open := func(n int) {
-			for range n {
-				c, err := s.dial()
-				testkit.Must(s, err)
-				io.WriteString(c, get)
-				readResponses(s.T, c, 1)
-				raw := c.(*tls.Conn).NetConn()
-				s.Cleanup(func() { raw.Close() })
-			}
-		}
-		open(50)
-		inUse() // twice, because of what pools hold
-		before, goroutines := inUse(), runtime.NumGoroutine()
-		open(n)
-		inUse()
-		after := inUse()
-		if each := int64(after-before) / n; each > limit {
-			s.Errorf("%d bytes each, want at most %d", each, limit)
-		} else {
-			s.Logf("%d bytes each", each)
-		}
-		if more := runtime.NumGoroutine() - goroutines; more > n/10 {
-			s.Errorf("%d more goroutines", more)
-		}
+		mustBeSmall(s.T, 8<<10, func() {
+			c, err := s.dial() // the client keeps only the socket
+			testkit.Must(s, err)
+			io.WriteString(c, get)
+			readResponses(s.T, c, 1)
+			raw := c.(*tls.Conn).NetConn()
+			s.Cleanup(func() { raw.Close() })
+		})
 	}, "ServeTLS")
 }
 
@@ -51,37 +55,19 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
 	testkit.NoRace(t, "it uses memory of its own")
-	const n, limit = 400, 10 << 10
 	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
-	open := func(n int) {
-		for range n {
-			nc, err := s.dial() // the client keeps only the socket
-			testkit.Must(s, err)
-			raw := nc.(*tls.Conn).NetConn()
-			s.Cleanup(func() { raw.Close() })
-			c := newRawHTTP2(s.T, nc)
-			c.request(1, true, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/some/path",
-				"user-agent", "a program", "accept-encoding", "gzip", "x-session", "some value of the session")
-			c.send()
-			for ended := false; !ended; {
-				f, err := c.ReadFrame()
-				testkit.Must(s, err)
-				ended = f.Header().StreamID == 1 && f.Header().Flags.Has(http2.FlagDataEndStream)
-			}
-		}
-	}
-	open(50)
-	inUse() // twice, because of what pools hold
-	before, goroutines := inUse(), runtime.NumGoroutine()
-	open(n)
-	inUse()
-	after := inUse()
-	each := int64(after-before) / n
-	if s.Logf("%d bytes each", each); each > limit {
-		s.Errorf("%d bytes each, want at most %d", each, limit)
-	}
-	if more := runtime.NumGoroutine() - goroutines; more > n/10 {
-		s.Errorf("%d more goroutines", more)
-	}
+	mustBeSmall(t, 10<<10, func() {
+		nc, err := s.dial()
+		testkit.Must(s, err)
+		raw := nc.(*tls.Conn).NetConn()
+		s.Cleanup(func() { raw.Close() })
+		c := newRawHTTP2(s.T, nc)
+		c.request(1, true, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/some/path",
+			"user-agent", "a program", "accept-encoding", "gzip", "x-session", "some value of the session")
+		c.send()
+		c.awaitFrame(func(f http2.Frame) bool {
+			return f.Header().StreamID == 1 && f.Header().Flags.Has(http2.FlagDataEndStream)
+		})
+	})
 }

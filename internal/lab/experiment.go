@@ -3,6 +3,8 @@ package lab
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
@@ -44,6 +47,7 @@ type Experiment struct {
 	Differs []Differ `yaml:"differs"`
 
 	Programs `yaml:",inline"`
+	Events   events.Plan `yaml:",inline"`
 
 	Compare  []sample.Comparison `yaml:"compare"`
 	Variants map[string]Variant  `yaml:"variants"`    // contenders that differ in settings, by name
@@ -161,6 +165,12 @@ func (t *Trials) fit(cpus int) (left []Cores) {
 // Contenders returns the names of all contenders, the control first.
 func (e *Experiment) Contenders() []string {
 	all := []string{e.Control}
+	if e.Kind == Events {
+		all = nil
+		for _, c := range e.Events.Cases {
+			all = append(all, c.Name)
+		}
+	}
 	for _, name := range slices.Concat([]string{e.Build}, e.Ways, e.Rivals, []string{e.Ceiling}, e.targeted()) {
 		if name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
@@ -169,14 +179,28 @@ func (e *Experiment) Contenders() []string {
 	return all
 }
 
-// ReadExperiment reads the experiment under load in a folder. The errors are those of Read.
+// ReadExperiment reads the experiment in a folder. The error is ErrNoExperiment if the file is
+// missing, and a *yamlfile.Error if it is invalid.
 func ReadExperiment(dir string) (*Experiment, error) {
-	e := new(Experiment)
-	return e, Read(dir, e, &e.Head, e.check, Comparison, Targets, Benchmarks)
+	file, e := filepath.Join(dir, ExperimentFile), new(Experiment)
+	f, err := yamlfile.Read(file, e)
+	if os.IsNotExist(err) {
+		return nil, fmt.Errorf("%s: %w", file, ErrNoExperiment)
+	}
+	if err != nil {
+		return e, err
+	}
+	e.Name, e.Dir = filepath.Base(dir), dir
+	return e, cmp.Or(e.Head.check(f), e.check(f))
 }
 
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
+	case e.Kind == Events:
+		_, err := e.NginxConf()
+		return cmp.Or(e.Events.Check(f), err)
+	case len(e.Events.Cases)+len(e.Events.Groups)+len(e.Events.Streams.Kinds) > 0:
+		return f.Fault("$.cases", "cases, clients and streams belong to the kind %s", Events)
 	case e.Control == "":
 		return f.Fault("$.control", "control is missing; ratios are relative to it")
 	case e.Kind == Comparison && !slices.Contains(e.Ways, e.Control):

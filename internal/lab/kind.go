@@ -1,9 +1,7 @@
 package lab
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,27 +63,10 @@ type Head struct {
 // ErrNoExperiment is the error for a folder without an experiment.
 var ErrNoExperiment = errors.New("no such experiment")
 
-// Read reads the experiment in a folder, of one of some kinds, into e, and checks it. head is the
-// one of e. The error is ErrNoExperiment if the file is missing, and a *yamlfile.Error if it is
-// invalid.
-func Read(dir string, e any, head *Head, check func(*yamlfile.File) error, kinds ...Kind) error {
-	file := filepath.Join(dir, ExperimentFile)
-	f, err := yamlfile.Read(file, e)
-	if os.IsNotExist(err) {
-		return fmt.Errorf("%s: %w", file, ErrNoExperiment)
-	}
-	if kind := KindOf(dir); f != nil && !slices.Contains(kinds, kind) { // its keys are unknown, too
-		return f.Fault("$.kind", "kind %q: want %s, %s or %s, or none for a comparison", kind, Targets, Benchmarks,
-			Events)
-	}
-	if err != nil {
-		return err
-	}
-	head.Name, head.Dir = filepath.Base(dir), dir
-	return cmp.Or(head.check(f), check(f))
-}
-
 func (h *Head) check(f *yamlfile.File) error {
+	if !slices.Contains([]Kind{Comparison, Targets, Benchmarks, Events}, h.Kind) {
+		return f.Fault("$.kind", "kind %q: want %s, %s or %s, or none for a comparison", h.Kind, Targets, Benchmarks, Events)
+	}
 	if h.Title == "" {
 		return f.Fault("$.title", "title is missing")
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
@@ -178,11 +177,11 @@ func TestProjectContendersServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range names { // package events has their tests
-		e, err := events.ReadExperiment(filepath.Join(root, "experiments", name))
+		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range e.Cases {
+		for _, c := range e.Events.Cases {
 			seen[c.Contender] = true
 		}
 	}

@@ -185,7 +185,8 @@ func (p *programs) Prepare(context.Context) error {
 func (p *programs) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
 	random := rand.New(rand.NewPCG(p.Seed, uint64(turn.Done)))
 	c := turn.Condition
-	row := &p.trials.Scenarios[slices.IndexFunc(p.trials.Scenarios, func(s Scenario) bool { return s.Name == c.Scenario.Name })]
+	isRow := func(s Scenario) bool { return s.Name == c.Scenario.Name }
+	row := &p.trials.Scenarios[slices.IndexFunc(p.trials.Scenarios, isRow)]
 	if turn.Block > cmp.Or(row.Blocks, p.trials.Blocks) {
 		return nil, nil
 	}
@@ -232,7 +233,8 @@ func (p *programs) keep(r sample.Record) {
 }
 
 // startServer starts the server for a row.
-func (p *programs) startServer(ctx context.Context, row *Scenario, turn *benchmark.Turn) (stop func() error, err error) {
+func (p *programs) startServer(ctx context.Context, row *Scenario,
+	turn *benchmark.Turn) (stop func() error, err error) {
 	spec, c := *p.server.Spec, *p.server
 	spec.Set, c.Spec = row.Set, &spec
 	connects := func(ctx context.Context, address string) error {

@@ -87,8 +87,8 @@ func count(t *testing.T, files []string, what string) (n int) {
 	return n
 }
 
-// benchmarkProject makes a folder with an experiment of its own. The benchmarks of engine one succeed, some
-// of two fail, and three does not compile.
+// benchmarkProject makes a folder with an experiment of its own. The benchmarks of engine one
+// succeed, some of two fail, and three does not compile.
 func benchmarkProject(t *testing.T, experiment string) string {
 	t.Helper()
 	root := t.TempDir()

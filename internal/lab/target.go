@@ -47,7 +47,8 @@ func (e *Experiment) checkTargets(f *yamlfile.File) error {
 		}
 		for i := range t.Scenarios {
 			at := fmt.Sprintf("$.%s.scenarios[%d]", key, i)
-			if isTarget := len(t.Scenarios[i].Targets) > 0; isTarget != (e.Kind != Comparison) || t.Scenarios[i].isProgram() != (e.Kind == Benchmarks) {
+			isTarget, isProgram := len(t.Scenarios[i].Targets) > 0, t.Scenarios[i].isProgram()
+			if isTarget != (e.Kind != Comparison) || isProgram != (e.Kind == Benchmarks) {
 				return f.Fault(at, "scenarios: targets belong to each scenario of kind %s, and to no other; with benchmark or run to each of kind %s", Targets, Benchmarks)
 			}
 			for j := range t.Scenarios[i].Targets {

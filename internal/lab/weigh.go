@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
@@ -103,6 +104,7 @@ type runner struct {
 	contenders map[string]*contender.Contender // those that take part
 	programs   map[string]benchmark.Program    // by engine
 	server     *contender.Contender            // of load generators; otherwise nil
+	cases      []events.Case                   // none unless the experiment is of events
 	failures   map[string]int
 	isLinkFull bool                         // a warning about the network was given
 	narrow     int                          // consecutive blocks after which all intervals were narrow
@@ -146,9 +148,13 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}()
 	defer w.prioritize(stage)()
 	defer w.watchLimits()()
-	if w.experiment.Kind == Benchmarks {
+	switch w.experiment.Kind {
+	case Benchmarks:
 		isStarted = true
 		return nil, "", w.runPrograms(ctx, stage)
+	case Events:
+		isStarted = true
+		return nil, "", w.runCases(ctx, stage)
 	}
 	conf, err := w.experiment.NginxConf()
 	if err == nil && conf == nil {
@@ -274,12 +280,15 @@ func prepare(o Options) (*runner, error) {
 		Environment: Environment(len(cpus)), Compare: e.Compare, HasPrograms: e.Kind == Benchmarks,
 	}
 	w.recorder.Run = w.run
+	if e.Kind == Events {
+		return w, w.planCases()
+	}
 	return w, nil
 }
 
 // check returns a *UsageError for invalid options.
 func (w *runner) check() error {
-	if fault := w.trials.fault(); fault != nil {
+	if fault := w.trials.fault(); fault != nil && w.experiment.Kind != Events {
 		return &UsageError{fault.key, fault.problem}
 	}
 	for _, cores := range w.trials.Cores {
@@ -338,6 +347,9 @@ func placement(cpus []int, all []Cores) string {
 // gather reads and builds the contenders. It leaves out contenders that cannot be built, and
 // returns an error for a malformed file.
 func (w *runner) gather(ctx context.Context) error {
+	if w.experiment.Kind == Events {
+		return w.gatherCases(ctx)
+	}
 	if err := w.findServer(ctx); err != nil {
 		return err
 	}

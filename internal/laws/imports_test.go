@@ -76,6 +76,12 @@ var bans = []ban{
 	{"front", ".", "the front works on any http.Server"},
 	{"front", "load/...", "handlers must not import the tools"},
 	{"front", "internal/lab/...", "handlers must not import the tools"},
+	{"front/internal/core", "front/internal/guard", "the core names no feature"},
+	{"front/internal/core", "front/internal/static", "the core names no feature"},
+	{"front/internal/core", "front/internal/observe", "the core names no feature"},
+	{"front/internal/core", "front/internal/transform", "the core names no feature"},
+	{"front/internal/core", "front/internal/clients", "the core names no feature"},
+	{"front/internal/core", "front/internal/proxy", "the core names no feature"},
 	{"front/internal/fetch", "front", "a request to an upstream knows no exchange"},
 	{"front/internal/fetch", "front/internal/cache", "a cache does not concern requests to upstreams"},
 	{"front/internal/cache", "internal/...", "a cache is independent of where responses come from"},
@@ -194,6 +200,23 @@ var only = []struct {
 		"a dialect turns flags into a plan and a result into a report",
 	},
 	{
+		"front/internal/message", []string{module + "/front/internal/grammar", module + "/internal/wire/http1"}, true,
+		"rules about messages are independent of exchanges",
+	},
+	{
+		"front/internal/realip", []string{module + "/front/conf", module + "/front/internal/netset"}, true,
+		"addresses are independent of exchanges",
+	},
+	{
+		"front/internal/mediatype", []string{module + "/front/conf"}, true,
+		"types are independent of files",
+	},
+	{
+		"front/internal/clientcert",
+		[]string{module + "/front/conf", module + "/front/internal/crl", module + "/front/internal/nginxstatus"}, true,
+		"certificates are independent of requests",
+	},
+	{
 		"front/conf", nil, true,
 		"a configuration is plain data: it does not know who reads or serves it",
 	},
@@ -265,7 +288,7 @@ var onlyBy = map[string][]string{
 	"internal/testkit":             {"internal/testkit/programs"}, // tests only
 	"internal/testkit/programs":    nil,
 	"internal/testkit/upgrades":    nil,
-	"internal/client":              {".", "fcgi", "front", "front/internal/fetch"},
+	"internal/client":              {".", "fcgi", "front/internal/proxy", "front/internal/fetch"},
 	"internal/client/h2":           {"internal/client"},
 	"internal/engine":              {".", "fcgi"},
 	"internal/engine/exchange": {"internal/engine", "internal/engine/fastcgi", "internal/engine/h1",
@@ -280,15 +303,15 @@ var onlyBy = map[string][]string{
 	"front/http3":             {"internal/cli"}, // only with the build tag http3
 	"front/otel":              {"internal/cli"}, // only with the build tag otel
 	"internal/acme":           {"front/server"},
-	"internal/dns":            {"front"},
+	"internal/dns":            {"front/internal/proxy"},
 	"internal/dns/dnstest":    nil, // tests only
-	"internal/pcre":           {"front"},
-	"internal/poison": {"front", "front/internal/fetch", "internal/client", "internal/client/h2",
-		"internal/engine/exchange", "internal/engine/h2"},
+	"internal/pcre":           {"front/internal/core", "front/internal/proxy"},
+	"internal/poison": {"front/internal/core", "front/internal/proxy", "front/internal/fetch", "internal/client", "internal/client/h2",
+		"internal/connection", "internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege": {"internal/cli", "front/server"},
 	"internal/listen":    {"internal/cli", "front/server", "upgrade"},
 	"internal/sdnotify":  {"front/server", "upgrade"},
-	"internal/safefile": {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front",
+	"internal/safefile": {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/internal/core",
 		"front/server"},
 	"internal/lab": {"internal/cli"},
 	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",

@@ -64,7 +64,9 @@ func (d *Drawing) Circle(class, title string, x, y, r float64) {
 }
 
 // Path adds a line from SVG path data.
-func (d *Drawing) Path(class, title, data string) { d.add("path", title, "", "class", class, "d", data) }
+func (d *Drawing) Path(class, title, data string) {
+	d.add("path", title, "", "class", class, "d", data)
+}
 
 // Text adds a text that starts, ends or has its middle at a place: anchor is "start", "end" or
 // "middle".

@@ -1,5 +1,5 @@
-// Package page holds what all HTML reports share: the style sheet, rendering, chart axes and line
-// plots.
+// Package page holds what all HTML reports share: the style sheet, rendering, drawings, chart axes
+// and line plots.
 package page
 
 import (

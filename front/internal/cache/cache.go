@@ -180,21 +180,6 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Find returns the stored response for a request, or a Miss if the origin must receive a request. It
-// may wait for the request of another client. Its errors are of type *Error, and do not affect other
-// requests.
-func (c *Cache) Find(q Query) (*Response, *Miss, error) {
-	s := session{c: c, q: q, why: "bypass", rules: q.Rules}
-	a, err := s.respond()
-	switch {
-	case err != nil:
-		return nil, nil, &Error{s.state, err}
-	case s.isMissing:
-		return nil, &Miss{s: s}, nil
-	}
-	return a, nil, nil
-}
-
 // lookup finds the stored response for a request. Entries that it reads from disk stay in memory if
 // there is room.
 func (c *Cache) lookup(id keyID, key string, request Fields, now time.Time) (*entry, *stored) {

@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -43,11 +42,6 @@ func (t *Attempts) add(addr string) *Record {
 	}
 	t.records = append(t.records, s)
 	return s
-}
-
-// addNoServer records that no server was available.
-func (t *Attempts) addNoServer(group string) {
-	t.update(t.add(group), func(s *Record) { s.Status, s.ResponseTime = http.StatusBadGateway, 0 })
 }
 
 // update changes a record. s may be nil.

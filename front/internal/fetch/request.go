@@ -94,7 +94,7 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 		if err != nil {
 			if last == nil || r.Turn.HasUntried(tries-1) {
 				last = &Error{NoServer, http.StatusBadGateway, err, true}
-				r.Attempts.addNoServer(r.Group.Name)
+				r.Attempts.update(r.Attempts.add(r.Group.Name), func(s *Record) { s.Status, s.ResponseTime = last.Status, 0 })
 				r.reportFailure(r.Group.Name, err)
 			}
 			return nil, last
@@ -145,12 +145,12 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 		a.url.Scheme = "https"
 	}
 	h := &a.httpRequest
-	*h = *(&http.Request{ // the literal does not escape, and neither does its copy
+	*h = http.Request{
 		Method: r.Method, URL: &a.url, Host: r.Host, Header: r.Header, ProtoMajor: 1, ProtoMinor: 1, Body: body,
 		// by HTTP/2 connections are shared
 		Close: !u.IsHTTP2 && (r.Header["Upgrade"] == nil || u.IsFastCGI) &&
 			(!r.ReusesConn || r.Group.Peers.Config().Keepalive == 0),
-	}).WithContext(a)
+	}
 	if body == http.NoBody {
 		h.Body = nil
 	} else {
@@ -164,8 +164,8 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 			}
 		}
 	}
-	a.call = client.Call{Addr: a.addr, IsRepeatable: a.canRepeat(), Hooks: a, Memory: r.Memory, Params: r.Params,
-		StreamBody: r.Body.IsStreamed()}
+	a.call = client.Call{Context: a, Addr: a.addr, IsRepeatable: a.canRepeat(), Hooks: a, Memory: r.Memory,
+		Params: r.Params, StreamBody: r.Body.IsStreamed()}
 	resp, err := r.client().Do(h, &a.call)
 	if err != nil || a.stderr == nil || a.stderr.caught == "" {
 		return resp, err
@@ -187,7 +187,7 @@ func (r *Request) client() *client.Client {
 	case r.upstream.IsFastCGI:
 		return t.fcgi
 	case r.upstream.IsHTTP2:
-		return t.http2Client()
+		return t.http2()
 	}
 	return t.http
 }

@@ -48,6 +48,14 @@ func (b *responseBody) HasInput() bool {
 	return ok && b.pace == nil && body.HasInput()
 }
 
+// AwaitInput implements connection.InputAwaiter. It does not wait if reading is limited.
+func (b *responseBody) AwaitInput() {
+	if body, ok := b.ReadCloser.(connection.InputAwaiter); ok && b.pace == nil {
+		b.attempt.startWait() // which a Read continues
+		body.AwaitInput()
+	}
+}
+
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
 	if b.pace != nil {

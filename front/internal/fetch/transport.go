@@ -37,22 +37,9 @@ func (g *Group) Close() {
 
 // Transport holds the connections to the servers of a group, except those by TLS.
 type Transport struct {
-	http *client.Client
-	fcgi *client.Client
-
-	keepAlive KeepAlive
-	mu        sync.Mutex
-	http2     *client.Client // without TLS; nil before its first use
-}
-
-// http2Client returns the client for HTTP/2 without TLS.
-func (l *Transport) http2Client() *client.Client {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.http2 == nil {
-		l.http2 = client.New(http2Config(l.keepAlive, false))
-	}
-	return l.http2
+	http  *client.Client
+	fcgi  *client.Client
+	http2 func() *client.Client // made at its first use
 }
 
 // KeepAlive is all that the connections to groups differ in.
@@ -71,9 +58,9 @@ func KeepAliveOf(u *conf.Upstream) KeepAlive {
 // NewTransport makes the transport of a group.
 func NewTransport(k KeepAlive) *Transport {
 	return &Transport{
-		keepAlive: k,
-		http:      client.New(clientConfig(k)),
-		fcgi:      client.NewFastCGI(clientConfig(k), &client.FastCGI{}),
+		http:  client.New(clientConfig(k)),
+		fcgi:  client.NewFastCGI(clientConfig(k), &client.FastCGI{}),
+		http2: sync.OnceValue(func() *client.Client { return client.New(http2Config(k, false)) }),
 	}
 }
 
@@ -99,9 +86,5 @@ func clientConfig(k KeepAlive) *client.Config {
 func (l *Transport) Close() {
 	l.http.CloseIdleConnections()
 	l.fcgi.CloseIdleConnections()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.http2 != nil {
-		l.http2.CloseIdleConnections()
-	}
+	l.http2().CloseIdleConnections()
 }

@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // Tunnel is the connection to an upstream that has switched protocols (101).
@@ -15,6 +18,7 @@ type Tunnel struct {
 	client      net.Conn
 	upstream    io.ReadWriteCloser
 	idleTimeout time.Duration
+	pieces      *connection.Buffers
 	attempt     *attempt
 
 	timer        *time.Timer
@@ -39,9 +43,9 @@ func NewTunnel(resp *http.Response) *Tunnel {
 
 // Run copies in both directions until one side ends, or both are silent for ReadTimeout. It closes
 // both connections. first holds what the client has sent already. It returns the number of bytes
-// that the client was sent.
-func (t *Tunnel) Run(client net.Conn, first *bufio.Reader) (sent int64) {
-	t.client = client
+// that the client was sent. pieces are of PieceSize.
+func (t *Tunnel) Run(nc net.Conn, first *bufio.Reader, pieces *connection.Buffers) (sent int64) {
+	t.client, t.pieces = nc, pieces
 	t.startTime = time.Now()
 	t.attempt.waitingSince.Store(-1) // the timeout of the attempt ends
 	t.timer = time.AfterFunc(farFuture, t.checkIdle)
@@ -59,14 +63,15 @@ func (t *Tunnel) Run(client net.Conn, first *bufio.Reader) (sent int64) {
 				return
 			}
 		}
-		_, n := t.copy(t.upstream, t.client)
+		_, n := t.copy(t.upstream, t.client, client.AwaiterOf(nc))
 		toUpstream += n
 		if half, ok := t.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 			return
 		}
 		<-t.attempt.Done() // the upstream may still send
 	}()
-	received, sent := t.copy(t.client, t.upstream)
+	awaiter, _ := t.upstream.(connection.InputAwaiter)
+	received, sent := t.copy(t.client, t.upstream, awaiter)
 	t.closeBoth()
 	t.attempt.finish()
 	<-done
@@ -82,14 +87,13 @@ func (t *Tunnel) closeBoth() {
 	})
 }
 
-// firstTunnelBuffer is the size of a tunnel's buffer until a read fills it. Most websockets carry
-// short messages, and wait.
-const firstTunnelBuffer = 4 << 10
-
 // copy copies in one direction, and returns the numbers of bytes read and written.
-func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
-	b := make([]byte, firstTunnelBuffer)
+func (t *Tunnel) copy(to io.Writer, from io.Reader, awaiter connection.InputAwaiter) (read, wrote int64) {
 	for {
+		if awaiter != nil {
+			awaiter.AwaitInput() // most websockets wait, and need no buffer meanwhile
+		}
+		b := t.pieces.Get(PieceSize)
 		n, err := from.Read(b)
 		if n > 0 {
 			read += int64(n)
@@ -100,9 +104,7 @@ func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
 			}
 			t.lastActivity.Store(int64(time.Since(t.startTime)))
 		}
-		if n == len(b) && n < BufferSize {
-			b = make([]byte, BufferSize)
-		}
+		t.pieces.Put(b)
 		if err != nil {
 			return read, wrote
 		}

@@ -281,6 +281,13 @@ func (st *Stream) HasInput() bool {
 	return st.content.first != nil || st.inEnded || st.err != nil
 }
 
+// AwaitInput waits until Read returns at once.
+func (st *Stream) AwaitInput() {
+	for !st.HasInput() {
+		<-st.received
+	}
+}
+
 // Trailer returns the trailer section of a response that is complete, or nil.
 func (st *Stream) Trailer() http.Header { return st.trailer }
 

@@ -184,12 +184,18 @@ func (b *Body) readLength(p []byte) (int, error) {
 	c.Next += n
 	var err error
 	if n == 0 {
-		b.BoundRead()
-		n, err = c.Connection.Read(p)
+		n, err = b.ReadDirectly(p)
 	}
 	if b.Remaining -= int64(n); b.Remaining == 0 {
 		return n, io.EOF
 	}
+	return n, err
+}
+
+// ReadDirectly reads from the connection. The input buffer is empty, and is not used.
+func (b *Body) ReadDirectly(p []byte) (int, error) {
+	b.BoundRead()
+	n, err := b.Exchange.Conn().Connection.Read(p)
 	return n, b.ReadFailed(err)
 }
 
@@ -255,6 +261,21 @@ func (b *Body) release() {
 	b.flags.Set(bodyClosed)
 	b.claimInput()
 	b.reading.Unlock()
+}
+
+// releaseInput releases the input buffer of a connection whose response has become a stream, if
+// nothing but the request has arrived. What reads from the connection later borrows another. A
+// departure watch that begins holds mu while it looks at the input.
+func (b *Body) releaseInput(c *Conn) {
+	if !c.LendsInput || c.In == nil || !b.reading.TryLock() {
+		return
+	}
+	defer b.reading.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.AtEnd() && c.Next == c.End {
+		c.releaseInput()
+	}
 }
 
 // claimInput locks reading. A goroutine that waits for the client meanwhile gives up.

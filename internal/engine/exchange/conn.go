@@ -18,7 +18,7 @@ import (
 // On shards it is until the connection waits for a request (package shard).
 //
 //	unused ──Attach──▶ attached ──Reset──▶ unused
-//	attached ──Shrink──▶ waits for the rest of a head, with small buffers
+//	attached ──Shrink──▶ waits for the rest of a head, with a small buffer
 //
 // The serving goroutine owns every field, except those that a handler's other goroutines may reach.
 // Body.reading guards the input, requestContext.mu the read deadline, Body.mu the departure watch,
@@ -34,8 +34,10 @@ type Conn struct {
 
 	// Read state. In[Next:End] has been received and not yet consumed.
 	InBuffer     []byte // the input buffer; In is part of it unless a head was large or has waited
-	In           []byte
+	In           []byte // nil if the buffer was released
 	Next, End    int
+	inputs       *connection.Buffers
+	inSize       int
 	HasPartial   bool      // a head has begun of which no bytes need lie in the input
 	ChunkFraming int64     // bytes of a body ByChunks that have been read and are not data
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
@@ -50,6 +52,7 @@ type Conn struct {
 	Summary       FieldSummary // of the current response
 	responseStart int          // offset in Out of the current response, once it is committed
 	partlySent    bool         // part of the current response, its head included, was written
+	LendsInput    bool         // a stream does without its input buffer, which no other goroutine uses
 	Batches       bool         // complete responses may wait in Out, and the caller flushes them
 	EndsOutput    bool         // nothing follows what Out holds; set before it is flushed
 	Lingers       bool         // Linger must be called before the connection is closed
@@ -63,15 +66,12 @@ type Conn struct {
 	HandlerRequest *http.Request // the request that the handler received; nil while no handler runs
 }
 
-// NewConn returns a Conn for connections of a Config, with an input buffer of a size.
-func NewConn(p *Config, inSize int) *Conn { return newConn(p, make([]byte, inSize)) }
-
-func newConn(p *Config, in []byte) *Conn {
+// NewConn returns a Conn for connections of a Config. Its input buffers are of a size and from
+// inputs. Streams of HTTP/2 have none.
+func NewConn(p *Config, inputs *connection.Buffers, inSize int) *Conn {
 	template := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	c := &Conn{Config: p, InBuffer: in, HoldSize: holdSize, Template: template,
+	return &Conn{Config: p, inputs: inputs, inSize: inSize, HoldSize: holdSize, Template: template,
 		linger: defaultLinger()}
-	c.In = c.InBuffer
-	return c
 }
 
 // Attach makes c serve a connection.
@@ -82,13 +82,16 @@ func (c *Conn) Attach(to Connection, remote string) {
 	}
 	c.Connection, c.Transport = to, to
 	c.Template.RemoteAddr = remote
+	if c.In == nil {
+		c.borrowInput()
+	}
 	c.SetSendTimeout(c.Config.DefaultSendTimeout)
 }
 
 func (c *Conn) setCodec(codec Codec) { c.Codec, c.Source, c.Sink = codec, codec, codec }
 
-// Reset prepares c for another connection. It reports false if c has no input buffer for one.
-func (c *Conn) Reset() (isReusable bool) {
+// Reset prepares c for another connection.
+func (c *Conn) Reset() {
 	c.In, c.Next, c.End = c.InBuffer, 0, 0
 	poison.Fill(c.In)
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
@@ -100,43 +103,45 @@ func (c *Conn) Reset() (isReusable bool) {
 		c.Codec.Reset()
 	}
 	c.Trim()
-	return c.InBuffer != nil
 }
 
 // leastPartial is the smallest buffer for a head that arrives in pieces.
 const leastPartial = 256
 
-// Shrink returns a Conn that continues the head of which c has received a part. It may be c. The
-// memory that a waiting connection holds is in proportion to what its client has sent.
-func (c *Conn) Shrink() *Conn {
-	head := c.In[c.Next:c.End]
-	if c.InBuffer == nil {
-		c.Next, c.End = 0, copy(c.In, head)
-		return c
+// Shrink moves the part of a head that c has received to a small buffer. The memory that a waiting
+// connection holds is in proportion to what its client has sent.
+func (c *Conn) Shrink() {
+	head, in := c.In[c.Next:c.End], c.In
+	if c.InBuffer != nil {
+		in = make([]byte, max(leastPartial, 2*len(head)))
 	}
-	s := NewConn(c.Config, max(leastPartial, 2*len(head)))
-	s.End, s.InBuffer = copy(s.In, head), nil
-	s.Attach(c.Connection, c.Template.RemoteAddr)
-	codec := s.Codec
-	s.setCodec(c.Codec)
-	c.setCodec(codec)
-	s.RequestStart, s.HasPartial, s.Batches = c.RequestStart, c.HasPartial, c.Batches
-	return s
+	n := copy(in, head)
+	if c.InBuffer != nil {
+		c.ReleaseBuffers()
+	}
+	c.In, c.Next, c.End = in, 0, n
 }
 
-// ReleaseBuffers moves the buffers of a hijacked connection, whose goroutine may run for long, to
-// another Conn, which it returns unless c has no input buffer. All output was sent, and no handler
-// has seen the buffers.
-func (c *Conn) ReleaseBuffers() *Conn {
+// borrowInput lends c an input buffer.
+func (c *Conn) borrowInput() {
+	c.InBuffer = c.inputs.Get(c.inSize)
+	c.In = c.InBuffer
+}
+
+// releaseInput ends what borrowInput began. All input was consumed, or copied.
+func (c *Conn) releaseInput() {
 	poison.Fill(c.In)
-	var other *Conn
 	if c.InBuffer != nil {
-		other = newConn(c.Config, c.InBuffer)
-		other.Batches, other.Out, other.heldBody = c.Batches, c.Out[:0], c.heldBody[:0]
+		c.inputs.Put(c.InBuffer)
 	}
 	c.InBuffer, c.In, c.Next, c.End = nil, nil, 0, 0
+}
+
+// ReleaseBuffers releases the buffers of a connection that waits, or that was hijacked and whose
+// goroutine may run for long. All output was sent, and no handler has seen the buffers.
+func (c *Conn) ReleaseBuffers() {
+	c.releaseInput()
 	c.Out, c.heldBody = nil, nil
-	return other
 }
 
 // Transport is what carries an exchange: a connection, or a stream of HTTP/2.
@@ -267,6 +272,8 @@ func (c *Conn) Fill() error {
 // none, it moves what was not consumed to the front of the buffer, or into a buffer twice as large.
 func (c *Conn) Room() []byte {
 	switch {
+	case c.In == nil:
+		c.borrowInput()
 	case c.Next == c.End:
 		c.Next, c.End = 0, 0
 	case c.End == len(c.In):

@@ -72,6 +72,7 @@ func (w *Response) flush() error {
 	if err := w.emitHeld(); err != nil {
 		return err
 	}
+	w.x.Body.releaseInput(w.Conn)
 	return w.Conn.Flush()
 }
 

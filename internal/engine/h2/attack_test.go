@@ -20,6 +20,27 @@ func (p *peer) receive() (alive bool) {
 	return alive
 }
 
+// runNext runs the next handler in a goroutine, until its response waits for a window. done is
+// closed when the handler has returned.
+func (p *peer) runNext() (done chan struct{}) {
+	st := p.session.Next()
+	done = make(chan struct{})
+	go func() {
+		defer close(done)
+		st.Run(nil, 0)
+		st.Settle()
+	}()
+	p.awaitWait()
+	return done
+}
+
+// awaitWait returns when a response waits for a window.
+func (p *peer) awaitWait() {
+	for !p.session.IsWaiting() {
+		runtime.Gosched()
+	}
+}
+
 // A client may reset a stream whose response waits for windows, and open the window at the same
 // time. What the stream has reserved is returned to the connection.
 func TestResetReturnsReservedWindow(t *testing.T) {
@@ -31,15 +52,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 			for id := uint32(1); id < 200; id += 2 {
 				p.get(id)
 				p.receive()
-				st, done := p.session.Next(), make(chan struct{})
-				go func() {
-					defer close(done)
-					st.Run(nil, 0)
-					st.Settle()
-				}()
-				for !p.session.IsWaiting() {
-					runtime.Gosched()
-				}
+				done := p.runNext()
 				if order == "update, reset" {
 					p.framer.WriteWindowUpdate(id, 60<<10)
 				}
@@ -56,16 +69,11 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				p.get(id + 2) // credits for the ledger
 				p.receive()
 				id += 2
-				synced := make(chan struct{})
-				next := p.session.Next()
-				go func() { next.Run(nil, 0); close(synced) }()
-				for !p.session.IsWaiting() {
-					runtime.Gosched()
-				}
+				done = p.runNext()
 				p.framer.WriteWindowUpdate(id, 1<<20)
 				p.framer.WriteWindowUpdate(0, 1<<20)
 				p.receive()
-				<-synced
+				<-done
 				p.session.Flush()
 				p.discard()
 			}
@@ -185,16 +193,9 @@ func TestPingsDuringResponseAreNoFlood(t *testing.T) {
 	p.framer.WriteWindowUpdate(0, 1<<20)
 	p.get(1)
 	p.receive()
-	st, done := p.session.Next(), make(chan struct{})
-	go func() {
-		defer close(done)
-		st.Run(nil, 0)
-		st.Settle()
-	}()
+	done := p.runNext()
 	for range 3000 {
-		for !p.session.IsWaiting() {
-			runtime.Gosched()
-		}
+		p.awaitWait()
 		p.framer.WriteWindowUpdate(1, 100)
 		p.framer.WriteWindowUpdate(0, 20) // as grpc-go's client, before each PING
 		p.framer.WritePing(false, [8]byte{})

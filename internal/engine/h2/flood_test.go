@@ -150,8 +150,7 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 					p.framer.WriteData(1, false, make([]byte, 16384))
 				}
 				p.framer.WriteData(1, false, make([]byte, 16384-10))
-				p.session.Receive(p.input.Bytes())
-				p.input.Reset()
+				p.receive()
 				if p.session.Next() == nil {
 					t.Fatal("no stream is ready")
 				}
@@ -247,8 +246,7 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	for _, id := range []uint32{1, 3, 5} {
 		p.get(id)
 	}
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
+	p.receive()
 	p.session.Flush()
 	p.wantRest("RST_STREAM REFUSED_STREAM")
 	running := p.session.Next()
@@ -259,8 +257,7 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	p.framer.WriteRSTStream(3, http2.ErrCodeCancel)
 	p.get(7)
 	p.get(9)
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
+	p.receive()
 	p.session.Flush()
 	if n := p.session.Running(); n > 2 {
 		t.Errorf("%d handlers run or wait", n)

@@ -17,8 +17,7 @@ func (p *peer) openStreams(n int) (wait func()) {
 	for i := range n {
 		p.get(uint32(2*i + 1))
 	}
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
+	p.receive()
 	var running sync.WaitGroup
 	for st := p.session.Next(); st != nil; st = p.session.Next() {
 		running.Go(func() {
@@ -66,8 +65,7 @@ func TestResponseDoesNotWaitForOthers(t *testing.T) {
 	p.open()
 	p.request(1, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/hangs")
 	p.get(3)
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
+	p.receive()
 	hanging, other := p.session.Next(), p.session.Next()
 	done := make(chan struct{})
 	go func() {

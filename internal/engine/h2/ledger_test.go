@@ -3,7 +3,6 @@ package h2_test
 import (
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -65,17 +64,10 @@ func TestSillyWindowEndsTheConnection(t *testing.T) {
 	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 	p.get(1)
 	p.receive()
-	st, done := p.session.Next(), make(chan struct{})
-	go func() {
-		defer close(done)
-		st.Run(nil, 0)
-		st.Settle()
-	}()
+	done := p.runNext()
 	sent := 0
 	for {
-		for !p.session.IsWaiting() {
-			runtime.Gosched()
-		}
+		p.awaitWait()
 		p.framer.WriteWindowUpdate(1, 1)
 		if !p.receive() {
 			break

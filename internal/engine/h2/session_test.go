@@ -69,32 +69,6 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 	p.wantRest("RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
 }
 
-// A response waits for the client's windows, and the handler with it.
-func TestDataWaitsForWindows(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 2})
-	p.get(1)
-	p.session.Receive(p.input.Bytes())
-	p.input.Reset()
-	st, done := p.session.Next(), make(chan struct{})
-	go func() {
-		defer close(done)
-		st.Run(nil, 0)
-		st.Settle()
-	}()
-	waits := make(chan struct{})
-	go func() { // the handler waits once the two bytes that the window allows were sent
-		defer close(waits)
-		for !p.session.IsWaiting() {
-		}
-	}()
-	<-waits
-	p.framer.WriteWindowUpdate(1, 3)
-	p.session.Receive(p.input.Bytes())
-	<-done
-	p.wantRest("HEADERS 200, DATA he, DATA llo end")
-}
-
 // The most urgent of several responses that wait is sent first. Of equally urgent ones, those that
 // the client cannot use in parts are sent one after another, before the others (RFC 9218, 10).
 func TestUrgentResponsesAreFirst(t *testing.T) {

@@ -87,7 +87,7 @@ func (p *Config) borrowConn() *exchange.Conn {
 	if c, ok := p.conns.Get().(*exchange.Conn); ok {
 		return c
 	}
-	c := exchange.NewConn(p.Exchanges, 0)
+	c := exchange.NewConn(p.Exchanges, nil, 0)
 	c.HoldSize = holdSize
 	// Connection is one of the fields: Delimit needs it. AppendField drops the others.
 	c.Traits = exchange.Traits{HasInterim: true, HasConnFields: true, HasLengthsWithTrailers: true}

@@ -3,7 +3,6 @@ package h2_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -210,26 +209,6 @@ func TestWriteDeadlineReplacesStallLimit(t *testing.T) {
 		p.pump()
 		if !p.expiresAfter(3 * time.Second) {
 			t.Error("the connection stays open")
-		}
-	})
-}
-
-// A handler's Read fails at its deadline.
-func TestReadDeadline(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var err error
-		start := time.Now()
-		p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
-			http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
-			_, err = io.ReadAll(r.Body)
-		})
-		p.open()
-		p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
-		p.session.Receive(p.input.Bytes())
-		st := p.session.Next()
-		st.Run(nil, 0)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Second {
-			t.Errorf("%v after %v", err, time.Since(start))
 		}
 	})
 }

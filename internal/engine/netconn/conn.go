@@ -32,7 +32,8 @@ type Config struct {
 	HTTP2            *h2.Config
 	Streams          *reuse.Workers[*h2.Stream]
 
-	conns sync.Pool // of *exchange.Conn
+	conns  sync.Pool // of *exchange.Conn
+	inputs connection.Buffers
 }
 
 // inSize is the input buffer of a connection. It grows only for larger heads.
@@ -65,7 +66,7 @@ func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
 func (c *Conn) borrow() {
 	to, ok := c.config.conns.Get().(*exchange.Conn)
 	if !ok {
-		to = exchange.NewConn(c.config.Exchanges, inSize)
+		to = exchange.NewConn(c.config.Exchanges, &c.config.inputs, inSize)
 	}
 	remote := ""
 	if a := c.NetConn.RemoteAddr(); a != nil {
@@ -80,9 +81,8 @@ func (c *Conn) borrow() {
 func (c *Conn) giveBack() {
 	from := c.conn
 	c.conn = nil
-	if from.Reset() {
-		c.config.conns.Put(from)
-	}
+	from.Reset()
+	c.config.conns.Put(from)
 }
 
 // serve serves the connection from its first byte to its end.
@@ -181,9 +181,7 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	if other := c.conn.ReleaseBuffers(); other != nil {
-		c.config.conns.Put(other)
-	}
+	c.conn.ReleaseBuffers()
 	c.setState(http.StateHijacked)
 	c.config.Untrack(c)
 	return c.NetConn, nil

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 )
@@ -35,6 +36,7 @@ type Config struct {
 
 	preparing  sync.Once
 	conns      sync.Pool                    // of *exchange.Conn, for connections that are served
+	inputs     connection.Buffers           // of conns
 	lingers    bool                         // SO_LINGER is set: closing a connection may block
 	placements atomic.Pointer[[]*placement] // indexed by shard
 }

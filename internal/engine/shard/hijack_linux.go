@@ -16,9 +16,7 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 		return nil, err
 	}
 	k.servedBy.giveUpLead()
-	if other := k.conn.ReleaseBuffers(); other != nil {
-		k.config().takeBack(other)
-	}
+	k.conn.ReleaseBuffers()
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
 }

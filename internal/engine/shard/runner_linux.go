@@ -405,9 +405,7 @@ func (k *shardConn) keepHead() (deadline instant) {
 		c.RequestStart = time.Now()
 	}
 	deadline = k.group().instant(c.RequestStart.Add(c.Config.HeadTimeout))
-	if k.conn = c.Shrink(); k.conn != c {
-		k.config().takeBack(c)
-	}
+	c.Shrink()
 	k.state.set(flagHead, true)
 	k.group().server.PartialHeads.Add(1)
 	return deadline
@@ -425,13 +423,12 @@ func (p *Config) borrowConn() *exchange.Conn {
 	if c, ok := p.conns.Get().(*exchange.Conn); ok {
 		return c
 	}
-	c := exchange.NewConn(p.Exchanges, inSize)
-	c.Batches = true
+	c := exchange.NewConn(p.Exchanges, &p.inputs, inSize)
+	c.Batches, c.LendsInput = true, true
 	return c
 }
 
 func (p *Config) takeBack(c *exchange.Conn) {
-	if c.Reset() {
-		p.conns.Put(c)
-	}
+	c.Reset()
+	p.conns.Put(c)
 }

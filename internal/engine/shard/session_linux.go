@@ -121,7 +121,7 @@ func (r *runner) receiveFrames(h *shardSession) error {
 	k := h.conn
 	c := k.config().borrowConn()
 	defer k.config().takeBack(c)
-	room := c.InBuffer
+	room := c.Room()
 	k.mayHaveInput = false
 	k.attachTLS()
 	for left := turnReads * len(room); left > 0; {

@@ -467,9 +467,6 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 		_ = k.addToLoop() // if this fails, the next wait does, too
 		k.release()
 	}
-	if k.tls != nil {
-		k.conn.Room() // for what the watch receives
-	}
 	k.watchedExchange.Store(x)
 	k.checkDeparture()
 }

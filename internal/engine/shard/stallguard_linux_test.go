@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h1"
 	"github.com/tarehq/tare/internal/engine/predict"
@@ -158,7 +159,7 @@ func TestResponsesGatedTooLateAreSent(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		_, s := watched()
 		ours, theirs := net.Pipe()
-		r, c := &runner{shard: s}, exchange.NewConn(&exchange.Config{Protocol: h1.Protocol()}, inSize)
+		r, c := &runner{shard: s}, exchange.NewConn(&exchange.Config{Protocol: h1.Protocol()}, new(connection.Buffers), inSize)
 		c.Attach(pipeTransport{nc: ours}, "")
 		c.Out = []byte("responses")
 		r.beginServing()

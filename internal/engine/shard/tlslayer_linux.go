@@ -208,7 +208,7 @@ func (t *tlsLayer) endWatch(c *exchange.Conn) {
 	defer t.watching.Unlock()
 	if t.hasEarly {
 		t.hasEarly = false
-		c.In[c.End] = t.early
+		c.Room()[0] = t.early
 		c.End++
 	}
 }

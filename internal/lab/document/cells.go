@@ -137,7 +137,7 @@ func (w *writer) line(left int, widths []int, cells []string) string {
 
 func (t *Table) html(w *writer) {
 	w.WriteString(`<div class="scroll">`)
-	w.printf("<table class=%q>\n<tr>", t.Class)
+	w.printf("<table%s>\n<tr>", attribute(t.Class))
 	for i, head := range t.Heads {
 		if head.In == 0 || head.In&Page != 0 {
 			w.WriteString(element("th", t.class(i, ""), escaped(head.Text)))

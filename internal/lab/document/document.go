@@ -240,14 +240,13 @@ func (t Terms) html(w *writer) {
 	w.tag("dl", t.Class, all)
 }
 
-// Chart is a drawing. Its text is Said, a list.
+// Chart is a drawing, on a page only.
 type Chart struct {
 	Drawing *page.Drawing
 	Caption string
-	Said    []string
 }
 
-func (c Chart) text(w *writer) { Items{Texts: c.Said}.text(w) }
+func (Chart) text(*writer) {}
 
 func (c Chart) html(w *writer) {
 	caption := ""

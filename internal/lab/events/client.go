@@ -61,22 +61,22 @@ func (c *clients) run(ctx context.Context, length time.Duration) {
 // request sends one request and counts its outcome. The time begins when the request was due.
 func (c *clients) request(due time.Duration) {
 	r := timeline.Request{Due: due, Late: time.Since(c.started) - due}
-	r.Outcome, r.Status = c.exchange(c.started.Add(due).Add(c.timeout))
+	r.Outcome = c.exchange(c.started.Add(due).Add(c.timeout))
 	r.Took = time.Since(c.started) - due
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.traffic.Add(r)
 }
 
-func (c *clients) exchange(deadline time.Time) (outcome timeline.Outcome, status int) {
+func (c *clients) exchange(deadline time.Time) timeline.Outcome {
 	conn, err := c.connect(deadline)
 	if err != nil {
-		return outcomeOf(err, timeline.Refused), 0
+		return outcomeOf(err, timeline.Refused)
 	}
 	_ = conn.SetDeadline(deadline)
 	if err := c.send(conn); err != nil {
 		conn.Close()
-		return outcomeOf(err, timeline.Closed), 0
+		return outcomeOf(err, timeline.Closed)
 	}
 	resp, err := http.ReadResponse(conn.in, nil)
 	if err == nil {
@@ -86,16 +86,16 @@ func (c *clients) exchange(deadline time.Time) (outcome timeline.Outcome, status
 	switch {
 	case err != nil:
 		conn.Close()
-		return outcomeOf(err, timeline.Closed), 0
+		return outcomeOf(err, timeline.Closed)
 	case resp.Close || c.group.Fresh:
 		conn.Close()
 	default:
 		c.keep(conn)
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
-		return timeline.Status, resp.StatusCode
+		return timeline.Status
 	}
-	return timeline.Response, resp.StatusCode
+	return timeline.Response
 }
 
 // outcomeOf returns Timeout for an error of a deadline, and otherwise the given outcome.

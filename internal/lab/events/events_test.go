@@ -82,7 +82,7 @@ clients:
 
 func weigh(t *testing.T, experiment string) *sample.Run {
 	t.Helper()
-	r, dir, err := events.Weigh(context.Background(), lab.Options{
+	r, dir, err := lab.Weigh(context.Background(), lab.Options{
 		Root: project(t, experiment), Experiment: "x", Logf: t.Logf,
 	})
 	if err != nil {
@@ -177,7 +177,7 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 		{head + "crowd: {behavior: reads, connections: 1, every: 1s, bytes: 1}\n" +
 			one("{at: 1s, do: gather}, {at: 1s, do: kill}, {at: 2s, do: gather}"), "gathered before"},
 		{strings.Replace(head, "rate: 40", "rate: .nan", 1) + one(""), "a rate up to"},
-		{head + "nginx: none.conf\n" + one(""), "nginx: "},
+		{head + "nginx: none.conf\n" + one(""), "none.conf"},
 		{head + strings.Replace(one(""), "contender", "replicas: 99, contender", 1), "replicas: want 0 to 16"},
 		{head + "cases:\n- &a {name: a, title: a, about: a, contender: app}\n- *a\n", `duplicate "a"`},
 		{head + "crowd: {behavior: reads, connections: 1, every: 1s, bytes: 1, first: 1}\n" +
@@ -185,22 +185,9 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 		{head + "crowd: {behavior: reads, connections: 1}\n" + one("{at: 1s, do: gather}"), "want every"},
 	} {
 		text, want := test.text, test.want
-		_, err := events.ReadExperiment(filepath.Join(project(t, text), "experiments/x"))
+		_, err := lab.ReadExperiment(filepath.Join(project(t, text), "experiments/x"))
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: want %s\n%s", err, want, text)
-		}
-	}
-}
-
-// The project's experiments of events are valid, and their contenders exist.
-func TestProjectsExperimentsAreValid(t *testing.T) {
-	names, err := lab.Experiments("../../../experiments", lab.Events)
-	if err != nil || len(names) < 5 {
-		t.Fatal(names, err)
-	}
-	for _, name := range names {
-		if _, err := events.ReadExperiment(filepath.Join("../../../experiments", name)); err != nil {
-			t.Error(err)
 		}
 	}
 }
@@ -209,12 +196,12 @@ func TestProjectsExperimentsAreValid(t *testing.T) {
 // lacks before anything happens.
 func TestUnknownNamesAreReported(t *testing.T) {
 	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
-	_, err := events.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
+	_, err := lab.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
 	if err == nil || !strings.Contains(err.Error(), `experiment.yaml:10: "nosuch": no such contender`) {
 		t.Error(err)
 	}
 	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"
-	r, _, err := events.Weigh(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
+	r, _, err := lab.Weigh(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
 	if err != nil || !strings.Contains(r.Events.Cases[0].Absent, `no process "front"; want one of: application`) ||
 		len(r.Events.Cases[0].Marks) > 0 {
 		t.Errorf("%+v, %v", r, err)
@@ -222,7 +209,7 @@ func TestUnknownNamesAreReported(t *testing.T) {
 }
 
 func TestUnknownCasesAreUsageErrors(t *testing.T) {
-	_, err := events.Prepare(context.Background(), lab.Options{
+	_, err := lab.Prepare(context.Background(), lab.Options{
 		Root:       project(t, head+"cases: [{name: a, title: a, about: a, contender: app}]\n"),
 		Experiment: "x", Only: []string{"b"},
 	})
@@ -236,7 +223,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	if os.Getenv("TARE_SLOW") == "" {
 		t.Skip("it takes 20 s; TARE_SLOW=1 runs it")
 	}
-	r, _, err := events.Weigh(context.Background(), lab.Options{
+	r, _, err := lab.Weigh(context.Background(), lab.Options{
 		Root: programs.Root(t), Experiment: "deploy", Only: []string{"kill", "upgrade"}, Out: t.TempDir(), Logf: t.Logf,
 	})
 	if err != nil {

@@ -1,8 +1,8 @@
-// Package events carries out experiments in which something happens to servers while clients send
-// requests: a deploy, a crash, a crowd of slow clients. It counts what each client received, second
-// by second, in place of what a request costs.
+// Package events carries out the cases of experiments in which something happens to servers while
+// clients send requests: a deploy, a crash, a crowd of slow clients. It counts what each client
+// received, second by second, in place of what a request costs.
 //
-// An experiment is a folder with an experiment.yaml whose kind is events. Each of its cases starts
+// A Plan is a part of an experiment.yaml whose kind is events. Each of its cases starts
 // a contender, waits for a first response, and lets the groups of clients send requests at a fixed
 // rate for a fixed time. Meanwhile the steps of the case's plan happen. In place of groups, clients
 // may keep streams open; see Streams. Package timeline has the result and its glossary, and package
@@ -11,21 +11,16 @@ package events
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
-// Experiment is the content of an experiment.yaml of this kind.
-type Experiment struct {
-	lab.Head `yaml:",inline"`
-
+// Plan is what an experiment.yaml of this kind has besides its head.
+type Plan struct {
 	Length  yamlfile.Duration `yaml:"length"`  // of each case
 	Timeout yamlfile.Duration `yaml:"timeout"` // of a request
 	Groups  []Group           `yaml:"clients"`
@@ -117,13 +112,8 @@ const (
 	maxFiles       = 1 << 20
 )
 
-// ReadExperiment reads the experiment in a folder. The errors are those of lab.Read.
-func ReadExperiment(dir string) (*Experiment, error) {
-	e := new(Experiment)
-	return e, lab.Read(dir, e, &e.Head, e.check, lab.Events)
-}
-
-func (e *Experiment) check(f *yamlfile.File) error {
+// Check returns a *yamlfile.Error for the first invalid value.
+func (e *Plan) Check(f *yamlfile.File) error {
 	switch {
 	case e.Length <= 0 || time.Duration(e.Length) > maxLength:
 		return f.Fault("$.length", "length: want a time up to %v", maxLength)
@@ -154,16 +144,11 @@ func (e *Experiment) check(f *yamlfile.File) error {
 			return f.Fault("$.streams", "streams: %s", what)
 		}
 	}
-	if e.Nginx != "" {
-		if _, err := os.Stat(filepath.Join(e.Dir, e.Nginx)); err != nil {
-			return f.Fault("$.nginx", "nginx: %v", err)
-		}
-	}
 	return nil
 }
 
 // caseFault returns the key and the description of a case's first invalid value.
-func (e *Experiment) caseFault(i int) (key, what string) {
+func (e *Plan) caseFault(i int) (key, what string) {
 	c := &e.Cases[i]
 	switch {
 	case c.Name == "" || c.Title == "" || c.About == "" || c.Contender == "":
@@ -211,7 +196,7 @@ func (s *Step) text() string {
 }
 
 // gathers reports whether a crowd gathers in one of the cases.
-func (e *Experiment) gathers() bool {
+func (e *Plan) gathers() bool {
 	return slices.ContainsFunc(e.Cases, func(c Case) bool {
 		return slices.ContainsFunc(c.Plan, func(s Step) bool { return s.Do == Gather })
 	})

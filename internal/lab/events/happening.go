@@ -26,11 +26,11 @@ const (
 
 // happening is one case while it runs. One goroutine carries out the plan and takes the samples.
 type happening struct {
-	experiment *Experiment
-	of         *Case
-	running    []*contender.Running // the steps happen to the first one
-	cpus       []int                // of the machine
-	result     *timeline.Case
+	plan    *Plan
+	of      *Case
+	running []*contender.Running // the steps happen to the first one
+	cpus    []int                // of the machine
+	result  *timeline.Case
 
 	started    time.Time
 	processors proc.CPUs
@@ -50,18 +50,18 @@ func (h *happening) run(ctx context.Context) error {
 		return err
 	}
 	h.restarting = make(map[string]time.Time)
-	h.crowd = &crowd{Crowd: h.experiment.Crowd, address: h.running[0].Address}
+	h.crowd = &crowd{Crowd: h.plan.Crowd, address: h.running[0].Address}
 	if h.of.kind != nil {
 		return h.stream(ctx)
 	}
 	h.started = time.Now()
-	length := time.Duration(h.experiment.Length)
+	length := time.Duration(h.plan.Length)
 	var groups []*clients
 	var sending sync.WaitGroup
-	for i := range h.experiment.Groups {
+	for i := range h.plan.Groups {
 		c := &clients{
-			group: &h.experiment.Groups[i], address: h.running[0].Address, started: h.started,
-			timeout: time.Duration(h.experiment.Timeout),
+			group: &h.plan.Groups[i], address: h.running[0].Address, started: h.started,
+			timeout: time.Duration(h.plan.Timeout),
 		}
 		groups = append(groups, c)
 		sending.Go(func() { c.run(ctx, length) })
@@ -196,7 +196,7 @@ func (h *happening) sample(now time.Duration) error {
 	var errs [3]error
 	s.Memory, errs[0] = proc.Resident(all)
 	s.Sockets, errs[1] = proc.SocketMemory()
-	if now >= time.Duration(h.experiment.Length) { // thousands of descriptors take longer than a tick
+	if now >= time.Duration(h.plan.Length) { // thousands of descriptors take longer than a tick
 		s.Files, errs[2] = proc.TemporaryFiles(all)
 	}
 	h.result.Samples = append(h.result.Samples, s)

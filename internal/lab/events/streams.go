@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/timeline"
@@ -69,21 +68,28 @@ func (s *Streams) fault() string {
 	return ""
 }
 
-// adjustStreams applies changed numbers of clients, and a changed time from one step to the next. It
-// removes them from changed.
-func (e *Experiment) adjustStreams(changed *lab.Trials) error {
+// Adjust changes the numbers of streams, or that of slow clients, and the time from one step to the
+// next. Without numbers or a time it keeps those of the plan.
+func (e *Plan) Adjust(clients []int, measure yamlfile.Duration) error {
 	s := &e.Streams
-	switch {
-	case changed.Measure != 0 && len(s.Kinds) == 0:
-		return lab.UsageErrorf(lab.OptionMeasure, "%s has no streams", e.Name)
-	case len(s.Kinds) == 0:
+	if len(s.Kinds) == 0 {
+		switch {
+		case measure != 0:
+			return errors.New("the experiment has no streams, whose measured time it is")
+		case len(clients) == 0:
+			return nil
+		case len(clients) > 1 || clients[0] < 1 || clients[0] > maxConnections:
+			return fmt.Errorf("want one number of slow clients, 1 to %d, got %v", maxConnections, clients)
+		}
+		e.Crowd.Connections = clients[0]
 		return nil
-	case len(changed.Connections) > 0:
-		s.Clients, changed.Connections = changed.Connections, nil
 	}
-	if changed.Measure != 0 {
+	if len(clients) > 0 {
+		s.Clients = clients
+	}
+	if measure != 0 {
 		scaled := func(d yamlfile.Duration) yamlfile.Duration {
-			return yamlfile.Duration(float64(d) * float64(changed.Measure) / float64(s.Measure))
+			return yamlfile.Duration(float64(d) * float64(measure) / float64(s.Measure))
 		}
 		for i := range e.Cases {
 			e.Cases[i].Plan = slices.Clone(e.Cases[i].Plan) // cases may share it
@@ -91,10 +97,10 @@ func (e *Experiment) adjustStreams(changed *lab.Trials) error {
 				e.Cases[i].Plan[j].At = scaled(e.Cases[i].Plan[j].At)
 			}
 		}
-		e.Length, s.Measure = scaled(e.Length), changed.Measure
+		e.Length, s.Measure = scaled(e.Length), measure
 	}
 	if what := s.fault(); what != "" {
-		return lab.UsageErrorf("", "%s", what)
+		return errors.New(what)
 	}
 	return nil
 }
@@ -177,7 +183,7 @@ func (h *happening) stream(ctx context.Context) error {
 		return err
 	}
 	h.started = time.Now()
-	err := h.follow(ctx, time.Duration(cmp.Or(h.of.length, h.experiment.Length)))
+	err := h.follow(ctx, time.Duration(cmp.Or(h.of.length, h.plan.Length)))
 	endErr := h.beginPhase("end")
 	if err == nil && endErr == nil {
 		err = h.checkEnd(ctx)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -24,7 +23,7 @@ import (
 func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 	const clients = 20
 	root := programs.Root(t)
-	r, dir, err := events.Weigh(context.Background(), lab.Options{
+	r, dir, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "streams", Out: t.TempDir(), Logf: t.Logf,
 		Tools: &contender.Tools{Cache: filepath.Join(root, ".cache"), Checkout: root},
 		Only:  []string{"nethttp", "tare", "nginx", "front", "bound"},

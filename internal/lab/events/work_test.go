@@ -28,7 +28,7 @@ func TestDisturbedCasesAreRepeated(t *testing.T) {
 		got, err := undisturbed(timeout, func() (c timeline.Case, err error) {
 			var traffic timeline.Traffic
 			traffic.Add(timeline.Request{
-				Outcome: timeline.Response, Status: 200, Late: time.Duration(left[0]) * time.Millisecond,
+				Outcome: timeline.Response, Late: time.Duration(left[0]) * time.Millisecond,
 			})
 			c.Groups = []timeline.Traffic{traffic}
 			if left = left[1:]; len(left) == 0 {

@@ -126,29 +126,6 @@ func TestEqualWarningsAreGrouped(t *testing.T) {
 	}
 }
 
-// Rows whose measurements contradict Little's law by different amounts share a warning, too.
-func TestLittlesLawIsOneWarning(t *testing.T) {
-	run := fixture()
-	for i := range run.Records {
-		switch r := &run.Records[i]; r.Contender {
-		case "tare":
-			r.Load.Seconds *= 2
-		case "fasthttp":
-			r.Load.Seconds *= 3
-		}
-	}
-	var found []string
-	a := New(run)
-	for _, w := range a.Tables[0].Warnings() {
-		if strings.Contains(w.Text, "Little's law") {
-			found = append(found, w.Contenders())
-		}
-	}
-	if len(found) != 1 || found[0] != "fasthttp and tare" {
-		t.Errorf("%q", found)
-	}
-}
-
 // The text of a row begins to the right of its interval and of all dots.
 func TestLabelsDoNotOverlapIntervals(t *testing.T) {
 	run := fixture()

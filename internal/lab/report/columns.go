@@ -24,8 +24,10 @@ func (l rowLine) condition() sample.Condition { return l.table.Condition }
 func (a *Report) rows() iter.Seq[rowLine] {
 	return func(yield func(rowLine) bool) {
 		all := slices.Clone(a.Tables)
-		for _, s := range a.SweepResults() {
-			all = append(all, s.tables...)
+		for i := range a.SweepTables {
+			for j := range a.SweepTables[i] {
+				all = append(all, Table{&a.SweepTables[i][j]})
+			}
 		}
 		for i := range all {
 			for _, line := range all[i].lines() {
@@ -45,21 +47,16 @@ func (t *Table) lines() []rowLine {
 	return lines
 }
 
-// leading returns the columns with which lines about a condition begin in CSV. At saturation the
-// rate is empty.
-func leading[T any](a *Report, of func(T) sample.Condition, more ...document.Column[T]) []document.Column[T] {
-	return append([]document.Column[T]{
-		document.Text("experiment", func(T) string { return a.Experiment }),
-		document.Count("cores", func(v T) int { return of(v).Cores }),
-		document.Count("connections", func(v T) int { return of(v).Connections }),
-		document.Text("rate_per_sec", func(v T) string {
-			if of(v).Saturated() {
-				return ""
-			}
-			return document.Number(of(v).Rate)
-		}),
-		document.Text("scenario", func(v T) string { return of(v).Scenario.Name }),
-	}, more...)
+// leadingHeads are the heads with which lines about a condition begin in CSV.
+const leadingHeads = "experiment cores connections rate_per_sec scenario "
+
+// leading returns the cells below leadingHeads, and more. At saturation the rate is empty.
+func (a *Report) leading(t *Table, more ...any) []any {
+	var rate any = ""
+	if !t.Saturated() {
+		rate = t.Rate
+	}
+	return append([]any{a.Experiment, t.Cores, t.Connections, rate, t.Scenario.Name}, more...)
 }
 
 // Outputs of columns.
@@ -89,12 +86,22 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 			return l.Finding.String()
 		}))
 	finding.Class = func(l rowLine) string { return finding.Text(l) }
-	all := leading(a, rowLine.condition,
+	all := []document.Column[rowLine]{
+		document.Text("experiment", func(rowLine) string { return a.Experiment }),
+		document.Count("cores", func(l rowLine) int { return l.table.Cores }),
+		document.Count("connections", func(l rowLine) int { return l.table.Connections }),
+		document.Text("rate_per_sec", func(l rowLine) string {
+			if l.table.Saturated() {
+				return ""
+			}
+			return document.Number(l.table.Rate)
+		}),
+		document.Text("scenario", func(l rowLine) string { return l.table.Scenario.Name }),
 		document.Text("contender", func(l rowLine) string { return l.Name }).
 			For(always, "", func(l rowLine) string { return l.Title }),
 		document.Text("kind", func(l rowLine) string { return string(l.Kind) }),
 		document.Count("trials", func(l rowLine) int { return l.Trials }),
-	)
+	}
 	all = slices.Concat(all, weight, splitColumns(), ratio, []document.Column[rowLine]{finding,
 		document.Count("slices", func(l rowLine) int { return l.Slices }),
 		document.Figure("slice_spread", func(l rowLine) float64 { return l.SliceSpread }),

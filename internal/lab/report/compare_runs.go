@@ -2,13 +2,15 @@ package report
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/stat"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
@@ -23,32 +25,24 @@ type RunComparison struct {
 	// Changes lists other differences: versions and settings.
 	Changes []string
 
-	Tables []RunComparisonTable // of conditions that both runs have
+	Tables []comparedTable // of conditions that both runs have
 }
 
-// RunComparisonTable has the results of two runs under one condition.
-type RunComparisonTable struct {
+// comparedTable has the rows of contenders that both runs measured under a condition, in A's order.
+type comparedTable struct {
 	sample.Condition
-	Rows []RunComparisonRow // of contenders that both measured, in A's order
+	Rows [][2]*analyze.Row
 }
 
-// RunComparisonRow has one contender's results in two runs. Ratios to the control of each run can
-// be compared where weights cannot.
-type RunComparisonRow struct {
-	Title            string
-	WeightA, WeightB stat.Interval // in µs
-	RatioA, RatioB   stat.Interval // of the weight to the control's
-	RateA, RateB     stat.Interval // of the rate to the control's
-}
-
-// Agreement reports whether the two ratios of the weight agree. They do if their intervals overlap.
-func (r *RunComparisonRow) Agreement() string {
+// agreement reports whether the two ratios of the weight to the control of each run agree. They do
+// if their intervals overlap.
+func agreement(a, b *analyze.Row) string {
 	switch {
-	case !r.RatioA.Known() || !r.RatioB.Known():
+	case !a.Ratio.Known() || !b.Ratio.Known():
 		return "unclear"
-	case r.RatioB.Lo > r.RatioA.Hi:
+	case b.Ratio.Lo > a.Ratio.Hi:
 		return "more in B"
-	case r.RatioB.Hi < r.RatioA.Lo:
+	case b.Ratio.Hi < a.Ratio.Lo:
 		return "less in B"
 	}
 	return "agree"
@@ -56,31 +50,59 @@ func (r *RunComparisonRow) Agreement() string {
 
 // Compare compares two runs.
 func Compare(a, b *sample.Run) *RunComparison {
-	two := &RunComparison{A: New(a), B: New(b)}
-	two.Mismatches = mismatches(a, b)
-	two.Changes = settingChanges(a, b)
+	two := &RunComparison{A: New(a), B: New(b), Mismatches: mismatches(a, b), Changes: settingChanges(a, b)}
 	for i := range two.A.Tables {
 		ta := &two.A.Tables[i]
 		at := slices.IndexFunc(two.B.Tables, func(t Table) bool { return regime(t.Condition) == regime(ta.Condition) })
 		if at < 0 {
 			continue
 		}
-		both := RunComparisonTable{Condition: ta.Condition}
-		for j := range ta.Rows {
-			ra, rb := &ta.Rows[j], two.B.Tables[at].Named(ta.Rows[j].Name)
-			if rb == nil || ra.Trials == 0 || rb.Trials == 0 {
-				continue
+		both := comparedTable{Condition: ta.Condition}
+		for _, row := range ta.Measured() {
+			if other := two.B.Tables[at].Named(row.Name); other != nil && other.Trials > 0 {
+				both.Rows = append(both.Rows, [2]*analyze.Row{row, other})
 			}
-			both.Rows = append(both.Rows, RunComparisonRow{
-				Title: ra.Title, WeightA: ra.WeightUs, WeightB: rb.WeightUs, RatioA: ra.Ratio, RatioB: rb.Ratio,
-				RateA: ra.RateRatio, RateB: rb.RateRatio,
-			})
 		}
 		if len(both.Rows) > 0 {
 			two.Tables = append(two.Tables, both)
 		}
 	}
 	return two
+}
+
+// WriteText writes the comparison for a terminal: what makes the runs incomparable, what changed,
+// and the ratios of both.
+func (two *RunComparison) WriteText(w io.Writer) error {
+	d := new(document.Document)
+	var sides document.Lines
+	for i, of := range []*Report{two.A, two.B} {
+		sides = append(sides, fmt.Sprintf("%c: %s of %s, %s", 'A'+i, of.Experiment, of.Started.Format("2006-01-02 15:04"),
+			sample.BlocksText(of.Blocks)))
+	}
+	d.Add(sides)
+	if len(two.Mismatches) > 0 {
+		d.Add(document.Lines{"WARNING: these runs cannot be compared, because their ratios may differ for these reasons alone:"},
+			document.Items{Texts: two.Mismatches})
+	}
+	if len(two.Changes) > 0 {
+		d.Add(document.Lines{"What changed:"}, document.Items{Texts: two.Changes})
+	}
+	for _, both := range two.Tables {
+		t := document.NewTable(1, []string{"", "A", "", "B", "", "result", "A µs", "B µs", "rate A", "rate B"}, nil)
+		for _, rows := range both.Rows {
+			a, b := rows[0], rows[1]
+			t.Add("", a.Title, times(a.Ratio.Mid), intervalText(a.Ratio), times(b.Ratio.Mid), intervalText(b.Ratio),
+				agreement(a, b), fixed(2, a.WeightUs.Mid), fixed(2, b.WeightUs.Mid), times(a.RateRatio.Mid),
+				times(b.RateRatio.Mid))
+		}
+		d.Add(document.Heading{Text: fmt.Sprintf(
+			"With %s: CPU time per request, as a ratio to the control's of the same run (%s interval)", both.Text(),
+			confidence())}, t)
+	}
+	if len(two.Tables) == 0 {
+		d.Add(document.Lines{"No contender was measured in both under the same condition."})
+	}
+	return write(w, d.Text(document.Form{Out: document.Terminal}))
 }
 
 // differences collects the differences between A and B.
@@ -164,12 +186,9 @@ func settingChanges(a, b *sample.Run) []string {
 	d.add("blocks", a.Blocks, b.Blocks)
 	d.add("fixed rate", rates(a), rates(b))
 	d.add("open files allowed", a.Environment.Nofile, b.Environment.Nofile)
-	names := maps.Clone(a.Environment.Sysctls)
-	if names == nil {
-		names = make(map[string]string)
-	}
-	maps.Copy(names, b.Environment.Sysctls)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(a.Environment.Sysctls)), maps.Keys(b.Environment.Sysctls))
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		d.add(name, a.Environment.Sysctls[name], b.Environment.Sysctls[name])
 	}
 	for i := range a.Entrants {

@@ -126,9 +126,9 @@ func TestEqualRunsAgree(t *testing.T) {
 	if len(two.Mismatches) > 0 || len(two.Changes) > 0 || len(two.Tables) != 2 || len(two.Tables[0].Rows) != 6 {
 		t.Errorf("mismatches %q, changes %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
-	for i := range two.Tables[0].Rows {
-		if r := &two.Tables[0].Rows[i]; r.Agreement() != "agree" {
-			t.Errorf("%s: %s", r.Title, r.Agreement())
+	for _, r := range two.Tables[0].Rows {
+		if got := agreement(r[0], r[1]); got != "agree" {
+			t.Errorf("%s: %s", r[0].Title, got)
 		}
 	}
 	if strings.Contains(text, "WARNING") || strings.Contains(text, "changed") || !strings.Contains(text, "2.30–2.30") {
@@ -163,10 +163,10 @@ func TestCompareFindsChanges(t *testing.T) {
 	if !slices.Equal(two.Changes, want) {
 		t.Errorf("changes %q, want %q", two.Changes, want)
 	}
-	for i := range two.Tables[0].Rows {
-		r := &two.Tables[0].Rows[i]
-		if want := map[bool]string{true: "more in B", false: "agree"}[r.Title == "tare"]; r.Agreement() != want {
-			t.Errorf("%s: %s, want %s", r.Title, r.Agreement(), want)
+	for _, r := range two.Tables[0].Rows {
+		want := map[bool]string{true: "more in B", false: "agree"}[r[0].Title == "tare"]
+		if got := agreement(r[0], r[1]); got != want {
+			t.Errorf("%s: %s, want %s", r[0].Title, got, want)
 		}
 	}
 	for _, line := range want {

@@ -3,73 +3,47 @@ package report
 import (
 	"io"
 	"maps"
-	"math"
 	"slices"
 
-	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/document"
-	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/stat"
 )
 
-// Names of the files of differences and of counts.
+// Names of the files about parts.
 const (
 	differencesFile = "differences.csv"
 	countsFile      = "counts.csv"
+	pairsFile       = "pairs.csv"
 )
-
-// unbounded returns a value without bounds.
-func unbounded(v float64) stat.Interval {
-	return stat.Interval{Lo: math.Inf(-1), Mid: v, Hi: math.Inf(1)}
-}
 
 // writeDifferences writes the parts of all decompositions, one per line. Those of a decomposition
 // add up to its total.
 func (a *Report) writeDifferences(w io.Writer) error {
-	type line struct {
-		sample.Condition
-		*analyze.Decomposition
-		part string
-		us   stat.Interval
-	}
-	var lines []line
-	for _, t := range a.Tables {
-		for i := range t.Decompositions {
-			d := &t.Decompositions[i]
-			add := func(part string, us stat.Interval) { lines = append(lines, line{t.Condition, d, part, us}) }
-			add("total", d.TotalUs)
-			for j := range d.Parts {
-				add(d.Parts[j].Name(), d.Parts[j].Us)
+	var lines document.CSV
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		for j := range t.Decompositions {
+			d := &t.Decompositions[j]
+			add := func(part string, us ...any) {
+				lines.Add(append(a.leading(t, d.Of.Name, d.Than.Name, d.What, part), us...)...)
 			}
-			add("residual", unbounded(d.ResidualUs))
+			add("total", d.TotalUs)
+			for k := range d.Parts {
+				add(d.Parts[k].Name(), d.Parts[k].Us)
+			}
+			add("residual", d.ResidualUs, "", "")
 		}
 	}
-	return document.WriteCSV(w, slices.Concat(
-		leading(a, func(l line) sample.Condition { return l.Condition },
-			document.Text("of", func(l line) string { return l.Of.Name }),
-			document.Text("than", func(l line) string { return l.Than.Name }),
-			document.Text("what", func(l line) string { return l.What }),
-			document.Text("part", func(l line) string { return l.part })),
-		document.Interval("us", func(l line) stat.Interval { return l.us }),
-	), slices.Values(lines))
-}
-
-// count is a resource that requests of a contender use.
-type count struct {
-	sample.Condition
-	contender, where, what string
-	perRequest             float64
+	return lines.Write(w, leadingHeads+"of than what part us us_lo us_hi")
 }
 
 // writeCounts writes the resources that requests use, one number per line.
 func (a *Report) writeCounts(w io.Writer) error {
-	var lines []count
-	for _, t := range a.Tables {
-		for i := range t.Usage.Rows {
-			r := &t.Usage.Rows[i]
-			add := func(what string, v float64) {
-				lines = append(lines, count{t.Condition, r.Name, r.Role, what, v})
-			}
+	var lines document.CSV
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		for j := range t.Usage.Rows {
+			r := &t.Usage.Rows[j]
+			add := func(what string, v float64) { lines.Add(a.leading(t, r.Name, r.Role, what, v)...) }
 			add("user_us", r.UserUs)
 			add("sys_us", r.SysUs)
 			add("voluntary_switches", r.Voluntary)
@@ -81,10 +55,18 @@ func (a *Report) writeCounts(w io.Writer) error {
 			}
 		}
 	}
-	return document.WriteCSV(w, leading(a, func(l count) sample.Condition { return l.Condition },
-		document.Text("contender", func(l count) string { return l.contender }),
-		document.Text("where", func(l count) string { return l.where }),
-		document.Text("what", func(l count) string { return l.what }),
-		document.Figure("per_request", func(l count) float64 { return l.perRequest }),
-	), slices.Values(lines))
+	return lines.Write(w, leadingHeads+"contender where what per_request")
+}
+
+// writePairs writes the costs of parts, one per line.
+func (a *Report) writePairs(w io.Writer) error {
+	var lines document.CSV
+	for i := range a.Tables {
+		for j := range a.Tables[i].Pairs {
+			p := &a.Tables[i].Pairs[j]
+			lines.Add(a.leading(&a.Tables[i], p.What, p.Of.Name, p.Than.Name, p.ExtraUs, p.Ratio, p.Finding,
+				p.AppRatio)...)
+		}
+	}
+	return lines.Write(w, leadingHeads+"what of than extra_us extra_us_lo extra_us_hi ratio ratio_lo ratio_hi finding application_ratio application_ratio_lo application_ratio_hi")
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/document"
-	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
@@ -64,37 +63,19 @@ func (a *Report) addEntrants(d *document.Document) {
 
 // writeContenders writes the contenders, one per line.
 func (a *Report) writeContenders(w io.Writer) error {
-	type entrant = *sample.Entrant
-	unlessZero := func(name string, of func(entrant) int) document.Column[entrant] {
-		return document.Text(name, func(e entrant) string {
-			if of(e) == 0 {
-				return ""
-			}
-			return strconv.Itoa(of(e))
-		})
+	var lines document.CSV
+	for e := range a.entrants() {
+		var source, status, bytes, keepAlive any = "", "", "", ""
+		if e.Lines > 0 {
+			source = e.Lines
+		}
+		if r := e.Response; r != nil {
+			status, bytes, keepAlive = r.Status, r.Bytes, r.KeepAlive
+		}
+		lines.Add(a.Experiment, e.Name, e.Title, e.Kind, e.About, strings.Join(e.Versions, "; "), e.Protocol, source,
+			status, bytes, keepAlive, e.Absent)
 	}
-	responded := func(name string, of func(*equal.Response) any) document.Column[entrant] {
-		return document.Text(name, func(e entrant) string {
-			if e.Response == nil {
-				return ""
-			}
-			return fmt.Sprint(of(e.Response))
-		})
-	}
-	return document.WriteCSV(w, []document.Column[entrant]{
-		document.Text("experiment", func(entrant) string { return a.Experiment }),
-		document.Text("contender", func(e entrant) string { return e.Name }),
-		document.Text("title", func(e entrant) string { return e.Title }),
-		document.Text("kind", func(e entrant) string { return string(e.Kind) }),
-		document.Text("about", func(e entrant) string { return e.About }),
-		document.Text("versions", func(e entrant) string { return strings.Join(e.Versions, "; ") }),
-		document.Text("protocol", func(e entrant) string { return e.Protocol }),
-		unlessZero("source_lines", func(e entrant) int { return e.Lines }),
-		responded("status", func(r *equal.Response) any { return r.Status }),
-		responded("bytes", func(r *equal.Response) any { return r.Bytes }),
-		responded("keep_alive", func(r *equal.Response) any { return r.KeepAlive }),
-		document.Text("left_out", func(e entrant) string { return e.Absent }),
-	}, a.entrants())
+	return lines.Write(w, "experiment contender title kind about versions protocol source_lines status bytes keep_alive left_out")
 }
 
 // entrants returns the contenders of the run.

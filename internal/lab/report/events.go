@@ -207,7 +207,7 @@ func (a *Report) addEvents(d *document.Document) {
 			chart.Legend = outcomeLegend(lines)
 		}
 		d.Add(document.Heading{Level: 3, Text: l.Title}, document.Note(l.About+". "+marksText(l.Case)),
-			onPage(document.Chart{Drawing: chart}))
+			document.Chart{Drawing: chart})
 	}
 }
 

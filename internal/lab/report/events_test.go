@@ -28,13 +28,13 @@ func eventsRun() *sample.Run {
 	for i := range e.Cases {
 		var t timeline.Traffic
 		for n := range 6 {
-			due, o, status := time.Duration(n)*500*time.Millisecond, timeline.Response, 200
+			due, o := time.Duration(n)*500*time.Millisecond, timeline.Response
 			if i == 1 && (n == 2 || n == 3) {
-				o, status = timeline.Refused, 0
+				o = timeline.Refused
 			} else if i == 1 && n == 4 {
-				o, status = timeline.Status, 502
+				o = timeline.Status
 			}
-			t.Add(timeline.Request{Due: due, Outcome: o, Status: status, Took: time.Duration(n+1) * time.Millisecond})
+			t.Add(timeline.Request{Due: due, Outcome: o, Took: time.Duration(n+1) * time.Millisecond})
 		}
 		e.Cases[i].Groups = []timeline.Traffic{t}
 		e.Cases[i].Marks = []timeline.Mark{{At: time.Second, Text: "SIGTERM"}}

@@ -4,13 +4,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/document"
-	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -110,22 +108,13 @@ func percentText(share float64) string {
 
 // writeLatency writes the percentiles, one per line.
 func (a *Report) writeLatency(w io.Writer) error {
-	type line struct {
-		sample.Condition
-		contender string
-		percentile
-	}
-	var lines []line
-	for _, t := range a.Tables {
-		for _, row := range t.Measured() {
+	var lines document.CSV
+	for i := range a.Tables {
+		for _, row := range a.Tables[i].Measured() {
 			for _, q := range percentiles(row) {
-				lines = append(lines, line{t.Condition, row.Name, q})
+				lines.Add(a.leading(&a.Tables[i], row.Name, 100*q.share, ms(q.time))...)
 			}
 		}
 	}
-	return document.WriteCSV(w, leading(a, func(l line) sample.Condition { return l.Condition },
-		document.Text("contender", func(l line) string { return l.contender }),
-		document.Figure("percentile", func(l line) float64 { return 100 * l.share }),
-		document.Figure("ms", func(l line) float64 { return ms(l.time) }),
-	), slices.Values(lines))
+	return lines.Write(w, leadingHeads+"contender percentile ms")
 }

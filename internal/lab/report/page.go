@@ -52,7 +52,7 @@ func (a *Report) document() *document.Document {
 	}
 	a.addEvents(d)
 	if len(a.Tables) > 0 {
-		d.Add(onPage(a.weights(0)))
+		d.Add(a.weights(0))
 		a.addShares(d)
 	}
 	d.Add(document.Lines(a.Problems()), document.Note(strings.Join(a.Remarks(), " ")), a.contents(),
@@ -104,7 +104,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	if isFirst {
 		d.Add(document.Note(t.VariationNote() + " On loopback the kernel charges some of the receiver's work to the sender, so compare whole bars, not their parts."))
 	} else {
-		d.Add(onPage(a.weights(i)))
+		d.Add(a.weights(i))
 	}
 	all := t.lines()
 	figures := document.Rows(1, a.resultColumns(), all, func(l rowLine) string { return string(l.Kind) })
@@ -156,21 +156,6 @@ func (a *Report) addShares(d *document.Document) {
 	}
 	d.Add(document.Heading{Level: 2, Text: "What this means for 1,000 requests/s", ID: "shares"}, t, document.Note(
 		"From the CPU time of all server processes with "+condition+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
-}
-
-// addSweeps adds the results of the sweeps.
-func (a *Report) addSweeps(d *document.Document) {
-	for i, s := range a.SweepResults() {
-		id := ""
-		if i == 0 {
-			id = "sweeps"
-		}
-		d.Add(document.Heading{Level: 2, Text: s.Title(), ID: id}, document.Note(fmt.Sprintf(
-			"With %s, at saturation; %s of %v in random order. Figures are medians of the blocks. The tables above do not include these trials.",
-			s.OtherConditions(), sample.BlocksText(s.Blocks), s.Measure)),
-			onPage(document.Chart{Drawing: s.Plot().Drawing()}), document.NewTable(2, s.Heads(), s.Lines()),
-			document.Warnings(s.Failures()))
-	}
 }
 
 // addMethod adds how the run was carried out.

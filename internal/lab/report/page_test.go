@@ -260,8 +260,8 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 		Difference: equal.Difference{What: "bytes", Want: "153", Got: "160"}, Why: "its head is longer"})
 	run.Entrants[2].Differences = []equal.Difference{{What: "status", Want: "200", Got: "404"}}
 	a := bare(run)
-	reasons := a.Reasons()
-	if len(reasons) != 2 || len(reasons[0].Of) != 8 || len(reasons[1].Of) != 1 || reasons[1].Of[0].Title != last.Title {
+	reasons := a.reasons()
+	if len(reasons) != 2 || len(reasons[0].titles) != 8 || len(reasons[1].titles) != 1 || reasons[1].titles[0] != last.Title {
 		t.Fatalf("%+v", reasons)
 	}
 	var text strings.Builder

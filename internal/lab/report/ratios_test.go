@@ -190,37 +190,6 @@ func costs(d time.Duration) map[string][]proc.Cost {
 	return map[string][]proc.Cost{"application": {{User: d}}}
 }
 
-// Ratios do not contain what the probe explains, unless the probe differs between contenders.
-func TestRatiosAreCorrectedByTheProbe(t *testing.T) {
-	probed := func(shift float64) *analyze.Row {
-		run := slicesRun(1.1, 0, never)
-		for i := range run.Records {
-			r := &run.Records[i]
-			for j := range r.Slices {
-				slow := 1 + 0.3*float64(j%3)
-				if r.Contender == "way" {
-					slow = 1 + 0.3*float64((5-j)%3)
-				}
-				r.Slices[j].CPU["application"] = time.Duration(slow * float64(r.Slices[j].CPU["application"]))
-				r.Slices[j].Elapsed = time.Duration(slow * float64(r.Slices[j].Elapsed))
-				r.Slices[j].Probe = time.Duration(slow * 1e4)
-				if r.Contender == "way" {
-					r.Slices[j].Probe = time.Duration(slow * shift * 1e4)
-				}
-			}
-		}
-		return rowOf(t, run, "way")
-	}
-	if row := probed(1); math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.SliceSpread > 0.05 ||
-		math.Abs(row.RateRatio.Mid-1) > 0.01 {
-		t.Errorf("ratio of weights %+v, slices vary by %v, ratio of rates %+v", row.Ratio, row.SliceSpread,
-			row.RateRatio)
-	}
-	if row := probed(2); row.SliceSpread < 0.1 || !strings.Contains(strings.Join(row.Warnings, " "), "probe") {
-		t.Errorf("a probe that differs: %+v, slices vary by %v; %q", row.Ratio, row.SliceSpread, row.Warnings)
-	}
-}
-
 // A contender that was measured alone is not compared with one that was measured beside others.
 func TestTrialsAloneAreNotComparedWithSlices(t *testing.T) {
 	run := slicesRun(2, 0, never)

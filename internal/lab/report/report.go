@@ -1,8 +1,9 @@
 // Package report turns an analyzed run into what a person reads: a verdict, tables, charts, and
 // files for other tools.
 //
-// All output comes from the tables of package analyze: the terminal's text (text.go), the page
-// (page.go), and CSV and Go's benchmark format (files.go). The verdict is in verdict.go.
+// All output comes from the tables of package analyze. The page, Markdown and the terminal's text are
+// one document (page.go); the first screen is a part of it (brief.go). CSV and Go's benchmark format
+// are in files.go, the verdict is in verdict.go.
 package report
 
 import (

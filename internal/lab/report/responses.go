@@ -9,67 +9,39 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/document"
-	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 const responsesFile = "responses.csv"
 
-// Reason is a declared reason for differences of responses, with the contenders that it concerns.
-type Reason struct {
-	Why string
-	Of  []Deviation
+// reason is a declared reason for differences of responses.
+type reason struct {
+	why     string
+	titles  []string // of the contenders that it concerns
+	aspects []string // what differs, such as "status" or "field Server"
+	all     []string // the differences
 }
 
-// Deviation is how a contender's response differs from the control's.
-type Deviation struct {
-	Title       string
-	Differences []equal.Difference
-}
-
-// Reasons returns the declared differences, grouped by reason. The twin's are the control's.
-func (a *Report) Reasons() (all []Reason) {
-	for i := range a.Entrants {
-		e := &a.Entrants[i]
+// reasons returns the declared differences, grouped by reason.
+func (a *Report) reasons() (all []*reason) {
+	add := func(texts *[]string, text string) {
+		if !slices.Contains(*texts, text) {
+			*texts = append(*texts, text)
+		}
+	}
+	for e := range a.entrants() {
 		for _, d := range e.Declared {
-			at := slices.IndexFunc(all, func(r Reason) bool { return r.Why == d.Why })
+			at := slices.IndexFunc(all, func(r *reason) bool { return r.why == d.Why })
 			if at < 0 {
 				at = len(all)
-				all = append(all, Reason{Why: d.Why})
+				all = append(all, &reason{why: d.Why})
 			}
-			all[at].add(e.Title, d.Difference)
+			add(&all[at].titles, e.Title)
+			add(&all[at].aspects, d.What)
+			all[at].all = append(all[at].all, fmt.Sprintf("%s: %s", e.Title, d.Difference))
 		}
 	}
 	return all
-}
-
-func (r *Reason) add(title string, d equal.Difference) {
-	if n := len(r.Of); n == 0 || r.Of[n-1].Title != title {
-		r.Of = append(r.Of, Deviation{Title: title})
-	}
-	last := &r.Of[len(r.Of)-1]
-	last.Differences = append(last.Differences, d)
-}
-
-// Contenders returns the titles of the contenders that the reason concerns.
-func (r *Reason) Contenders() string {
-	titles := make([]string, len(r.Of))
-	for i := range r.Of {
-		titles[i] = r.Of[i].Title
-	}
-	return sample.List(titles)
-}
-
-// Aspects returns what differs, such as "status" or "field Server".
-func (r *Reason) Aspects() (aspects []string) {
-	for i := range r.Of {
-		for _, d := range r.Of[i].Differences {
-			if !slices.Contains(aspects, d.What) {
-				aspects = append(aspects, d.What)
-			}
-		}
-	}
-	return aspects
 }
 
 // addResponses adds the comparison of the responses.
@@ -94,45 +66,27 @@ func (a *Report) addResponses(d *document.Document) {
 	d.Add(document.Heading{Level: 2, Text: "Responses compared", ID: "equal"}, onPage(document.Note(
 		"Before the load every contender received two requests on one connection. Differences of its response from the control's are listed. A contender with a difference that the experiment does not declare is left out."), t),
 		document.Warnings(differences))
-	reasons := a.Reasons()
+	reasons := a.reasons()
 	if len(reasons) > 0 {
 		d.Add(document.Heading{Level: 3, Text: "Declared differences"})
 	}
-	for i := range reasons {
-		r := &reasons[i]
-		var all []string
-		for _, of := range r.Of {
-			for _, difference := range of.Differences {
-				all = append(all, fmt.Sprintf("%s: %s", of.Title, difference))
-			}
-		}
-		d.Add(inText(document.Items{Texts: []string{fmt.Sprintf("%s: %s, in %s", r.Why, r.Contenders(),
-			sample.List(r.Aspects()))}}), onPage(document.Details{Class: "reason", Summary: r.Why + ": " + r.Contenders(),
-			Blocks: []document.Block{document.Items{Texts: all}}}))
+	for _, r := range reasons {
+		concerned := r.why + ": " + sample.List(r.titles)
+		d.Add(inText(document.Items{Texts: []string{concerned + ", in " + sample.List(r.aspects)}}), onPage(document.Details{
+			Class: "reason", Summary: concerned, Blocks: []document.Block{document.Items{Texts: r.all}}}))
 	}
 }
 
 // writeResponses writes the differences of all responses, one per line.
 func (a *Report) writeResponses(w io.Writer) error {
-	type line struct {
-		contender string
-		sample.DeclaredDifference
-	}
-	var lines []line
+	var lines document.CSV
 	for e := range a.entrants() {
 		for _, d := range e.Differences {
-			lines = append(lines, line{e.Name, sample.DeclaredDifference{Difference: d}})
+			lines.Add(a.Experiment, e.Name, d.What, d.Want, d.Got, "")
 		}
 		for _, d := range e.Declared {
-			lines = append(lines, line{e.Name, d})
+			lines.Add(a.Experiment, e.Name, d.What, d.Want, d.Got, d.Why)
 		}
 	}
-	return document.WriteCSV(w, []document.Column[line]{
-		document.Text("experiment", func(line) string { return a.Experiment }),
-		document.Text("contender", func(l line) string { return l.contender }),
-		document.Text("what", func(l line) string { return l.What }),
-		document.Text("controls", func(l line) string { return l.Want }),
-		document.Text("its", func(l line) string { return l.Got }),
-		document.Text("declared_because", func(l line) string { return l.Why }),
-	}, slices.Values(lines))
+	return lines.Write(w, "experiment contender what controls its declared_because")
 }

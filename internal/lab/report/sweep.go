@@ -3,83 +3,67 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// sweep is a table for each condition of a sweep, with texts and a chart.
-type sweep struct {
-	*sample.Sweep
-	tables []Table
-	report *Report
+// sweepTitle returns the name of an axis, and the position of a condition on it.
+func sweepTitle(axis string, c sample.Condition) (title string, value int) {
+	switch axis {
+	case sample.GOMAXPROCS:
+		return "GOMAXPROCS, or number of processes", c.Procs
+	case sample.Workers:
+		return "nginx's workers", c.Workers
+	}
+	return "Connections", c.Connections
 }
 
-// SweepResults returns the results of the run's sweeps.
-func (a *Report) SweepResults() (all []*sweep) {
+// addSweeps adds the results of the sweeps.
+func (a *Report) addSweeps(d *document.Document) {
 	for i := range a.Sweeps {
-		s := &sweep{Sweep: &a.Sweeps[i], report: a}
-		for j := range a.SweepTables[i] {
-			s.tables = append(s.tables, Table{&a.SweepTables[i][j]})
+		s := &a.Sweeps[i]
+		title, _ := sweepTitle(s.Axis, s.Conditions[0])
+		others := s.Conditions[0]
+		others.Procs, others.Workers = 0, 0
+		with := others.Text()
+		if s.Axis == sample.Connections {
+			_, with, _ = strings.Cut(with, " and ")
 		}
-		all = append(all, s)
+		figures, failures := a.sweepTable(i)
+		id := ""
+		if i == 0 {
+			id = "sweeps"
+		}
+		d.Add(document.Heading{Level: 2, Text: title, ID: id}, document.Note(fmt.Sprintf(
+			"With %s, at saturation; %s of %v in random order. Figures are medians of the blocks. The tables above do not include these trials.",
+			with, sample.BlocksText(s.Blocks), s.Measure)),
+			document.Chart{Drawing: a.sweepPlot(i).Drawing()}, figures, document.Warnings(failures))
 	}
-	return all
 }
 
-// Title returns the name of the axis.
-func (s *sweep) Title() string {
-	switch s.Axis {
-	case sample.GOMAXPROCS:
-		return "GOMAXPROCS, or number of processes"
-	case sample.Workers:
-		return "nginx's workers"
+// sweepTable returns the costs and the rates of each contender, in two lines, and what failed.
+func (a *Report) sweepTable(i int) (t *document.Table, failures []string) {
+	heads, tables := []string{"", ""}, a.SweepTables[i]
+	for j := range tables {
+		_, value := sweepTitle(a.Sweeps[i].Axis, tables[j].Condition)
+		heads = append(heads, fmt.Sprint(value))
+		for _, row := range tables[j].Rows {
+			if len(row.Failures) > 0 {
+				failures = append(failures, fmt.Sprintf("%s failed with %d: %s.", row.Title, value, firstLine(row.Failures[0])))
+			}
+		}
 	}
-	return "Connections"
-}
-
-// OtherConditions describes the conditions without the axis.
-func (s *sweep) OtherConditions() string {
-	c := s.Conditions[0]
-	c.Procs, c.Workers = 0, 0
-	if s.Axis != sample.Connections {
-		return c.Text()
-	}
-	_, cores, _ := strings.Cut(c.Text(), " and ")
-	return cores
-}
-
-// value returns the position of a condition on the axis.
-func (s *sweep) value(c sample.Condition) int {
-	switch s.Axis {
-	case sample.GOMAXPROCS:
-		return c.Procs
-	case sample.Workers:
-		return c.Workers
-	}
-	return c.Connections
-}
-
-// Heads returns the head of the sweep's table: a column for each condition.
-func (s *sweep) Heads() []string {
-	heads := []string{"", ""}
-	for _, c := range s.Conditions {
-		heads = append(heads, fmt.Sprint(s.value(c)))
-	}
-	return heads
-}
-
-// Lines returns the costs and the rates of each contender, in two lines.
-func (s *sweep) Lines() (lines [][]string) {
-	for _, name := range s.Contenders {
-		costs, rates := []string{s.report.TitleOf(name), "µs/request"}, []string{"", "requests/s"}
-		for i := range s.tables {
+	t = document.NewTable(2, heads, nil)
+	for _, name := range a.Sweeps[i].Contenders {
+		costs, rates := []string{a.TitleOf(name), "µs/request"}, []string{"", "requests/s"}
+		for j := range tables {
 			cost, rate := "", ""
-			switch row := s.tables[i].Named(name); {
+			switch row := tables[j].Named(name); {
 			case row == nil:
 			case row.Trials == 0:
 				cost = "failed"
@@ -88,72 +72,42 @@ func (s *sweep) Lines() (lines [][]string) {
 			}
 			costs, rates = append(costs, cost), append(rates, rate)
 		}
-		lines = append(lines, costs, rates)
+		t.Add("", costs...)
+		t.Add("", rates...)
 	}
-	return lines
+	return t, failures
 }
 
-// Failures returns what failed and where.
-func (s *sweep) Failures() (all []string) {
-	for i := range s.tables {
-		for _, row := range s.tables[i].Rows {
-			if len(row.Failures) > 0 {
-				all = append(all, fmt.Sprintf("%s failed with %d: %s.", row.Title, s.value(s.Conditions[i]),
-					firstLine(row.Failures[0])))
-			}
-		}
-	}
-	return all
-}
-
-// Plot draws the CPU time of a request along the axis.
-func (s *sweep) Plot() *page.Plot {
+// sweepPlot draws the CPU time of a request along the axis, whose values are equally far apart.
+func (a *Report) sweepPlot(i int) *page.Plot {
+	s, tables := &a.Sweeps[i], a.SweepTables[i]
 	var rows []*analyze.Row
-	most := 0.0
 	for _, name := range s.Contenders {
-		rows = append(rows, &analyze.Row{Entrant: s.report.Entrant(name)})
+		rows = append(rows, &analyze.Row{Entrant: a.Entrant(name)})
 	}
-	for i := range s.tables {
-		for _, row := range s.tables[i].Measured() {
-			most = math.Max(most, row.WeightUs.Mid)
+	x, y := page.Axis{Max: float64(max(1, len(tables)-1))}, page.Axis{Max: 1e-3}
+	for j := range tables {
+		for _, row := range tables[j].Measured() {
+			y.Max = math.Max(y.Max, 1.05*row.WeightUs.Mid)
 		}
 	}
-	x, places := s.places()
-	y := page.Axis{Max: math.Max(most*1.05, 1e-3)}
 	p := newCurves(&x, &y, rows)
-	p.Unit, p.Up = s.Title(), "µs of CPU time per request"
-	p.Y = page.VerticalTicks(y, loadreport.Count)
-	for i, place := range places {
-		p.X = append(p.X, page.Tick{At: x.At(place), Label: s.Heads()[2+i]})
+	p.Up, p.Y = "µs of CPU time per request", page.VerticalTicks(y, loadreport.Count)
+	for j := range tables {
+		title, value := sweepTitle(s.Axis, tables[j].Condition)
+		p.Unit, p.X = title, append(p.X, page.Tick{At: x.At(float64(j)), Label: fmt.Sprint(value)})
 	}
 	for _, of := range rows {
 		var spots []page.Spot
-		for i := range s.tables {
-			if row := s.tables[i].Named(of.Name); row != nil && row.Trials > 0 {
-				title := fmt.Sprintf("%s, %s: %s", row.Title, p.X[i].Label, micros(row.WeightUs.Mid))
-				spots = append(spots, page.Spot{X: p.X[i].At, Y: y.At(row.WeightUs.Mid), Title: title})
+		for j := range tables {
+			if row := tables[j].Named(of.Name); row != nil && row.Trials > 0 {
+				title := fmt.Sprintf("%s, %s: %s", row.Title, p.X[j].Label, micros(row.WeightUs.Mid))
+				spots = append(spots, page.Spot{X: p.X[j].At, Y: y.At(row.WeightUs.Mid), Title: title})
 				p.Alt += title + ". "
 			}
 		}
-		p.Lines = append(p.Lines, s.report.curve(of.Entrant, spots))
+		p.Lines = append(p.Lines, a.curve(of.Entrant, spots))
 	}
 	p.NameLines()
 	return p
-}
-
-// places returns the horizontal axis and the positions of the conditions. Connections are on a
-// logarithmic axis, other values are equally far apart.
-func (s *sweep) places() (x page.Axis, places []float64) {
-	for i, c := range s.Conditions {
-		place := float64(i)
-		if s.Axis == sample.Connections {
-			place = float64(c.Connections)
-		}
-		places = append(places, place)
-	}
-	x = page.Axis{Min: places[0], Max: slices.Max(places), Log: s.Axis == sample.Connections}
-	if len(places) == 1 {
-		x.Max = 2*x.Max + 1
-	}
-	return x, places
 }

@@ -126,15 +126,9 @@ func TestSweepsAreOnThePage(t *testing.T) {
 			t.Errorf("the page has %q", bad)
 		}
 	}
-	s := a.SweepResults()[0]
-	p := s.Plot()
+	p := a.sweepPlot(0)
 	if len(p.Lines) != 2 || len(p.Lines[0].Spots) != 3 || !p.Named {
 		t.Fatalf("%+v", p)
-	}
-	// The axis is logarithmic: from 1 to 64 is farther than from 64 to 2000.
-	one, some, many := p.X[0].At, p.X[1].At, p.X[2].At
-	if !(some-one > many-some) || p.X[2].Label != "2000" {
-		t.Errorf("ticks %+v", p.X)
 	}
 	// Lower costs are lower on the plot.
 	for i, spot := range p.Lines[0].Spots {
@@ -145,7 +139,7 @@ func TestSweepsAreOnThePage(t *testing.T) {
 	if got := p.Lines[0].Spots[0].Title; got != "net/http, 1: 30.5 µs" {
 		t.Error(got)
 	}
-	if failed := a.SweepResults()[1].Plot(); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
+	if failed := a.sweepPlot(1); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
 		t.Errorf("%+v", failed.Lines)
 	}
 	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, 1: 30.5 µs")

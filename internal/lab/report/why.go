@@ -73,7 +73,7 @@ func (a *Report) addWhy(d *document.Document, t *Table, isFirst bool) {
 	for i := range t.Why {
 		causes = append(causes, [2]string{t.Why[i].Title, strings.Join(a.Sentences(t, &t.Why[i]), " ")})
 	}
-	d.Add(document.Heading{Level: 3, Text: fmt.Sprintf("Causes of the differences from %s:", t.Row(sample.Control).Title)},
+	d.Add(document.Heading{Level: 3, Text: fmt.Sprintf("Causes of the differences from %s", t.Row(sample.Control).Title)},
 		document.Terms{Class: "why", Pairs: causes})
 	if isFirst {
 		d.Add(document.Note("A rule found each cause in counted figures. Its share of the difference is an estimate, unless a counter-experiment is reported."))

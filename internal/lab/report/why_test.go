@@ -126,7 +126,7 @@ func TestCausesAndOutcomesAreInAllOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got,
-			"Causes of the differences from Plain: Closing: "+sentence+test.want) {
+			"Causes of the differences from Plain Closing: "+sentence+test.want) {
 			t.Errorf("the text lacks %q", test.want)
 		}
 		dir := t.TempDir()

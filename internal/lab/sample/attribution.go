@@ -20,7 +20,6 @@ const RoleGenerator = "generator"
 
 // Collector holds rates of a Go program's garbage collector in the measured time, from its trace.
 type Collector struct {
-	BytesPerSecond  float64 `json:"bytesPerSecond"`  // allocated; the trace has whole MB
-	CPUPerSecond    float64 `json:"cpuPerSecond"`    // CPU seconds per second
-	CyclesPerSecond float64 `json:"cyclesPerSecond"` // runs per second
+	BytesPerSecond float64 `json:"bytesPerSecond"` // allocated; the trace has whole MB
+	CPUPerSecond   float64 `json:"cpuPerSecond"`   // CPU seconds per second
 }

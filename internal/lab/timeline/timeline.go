@@ -68,8 +68,6 @@ type Traffic struct {
 	// meaningless without a loss.
 	FirstLost time.Duration `json:"firstLostNs"`
 	LastLost  time.Duration `json:"lastLostNs"`
-	// Statuses counts the responses by status.
-	Statuses map[int]int `json:"statuses"`
 	// Latency is of complete responses, from when the request was due; nil without any.
 	Latency *hist.Histogram `json:"latency"`
 }
@@ -80,7 +78,6 @@ type Request struct {
 	Late    time.Duration // from then until its client began to send it
 	Took    time.Duration // from Due until its outcome
 	Outcome Outcome
-	Status  int // 0 without a response
 }
 
 // Second is the requests of a group that were due in one second.
@@ -115,12 +112,6 @@ func (t *Traffic) Add(r Request) {
 	first := t.lost() == 0
 	s.Outcomes[r.Outcome]++
 	s.Latest = max(s.Latest, r.Late)
-	if r.Status != 0 {
-		if t.Statuses == nil {
-			t.Statuses = make(map[int]int)
-		}
-		t.Statuses[r.Status]++
-	}
 	if r.Outcome == Response {
 		s.Slowest = max(s.Slowest, r.Took)
 		if t.Latency == nil {
@@ -173,7 +164,6 @@ func (s *Second) add(other *Second) {
 // Total sums all groups of a case.
 func (c *Case) Total() (all Traffic) {
 	first := true
-	all.Statuses = make(map[int]int)
 	for i := range c.Groups {
 		g := &c.Groups[i]
 		for at := range g.Seconds {
@@ -184,9 +174,6 @@ func (c *Case) Total() (all Traffic) {
 		}
 		if g.Latency != nil {
 			all.Latency = merged(all.Latency, g.Latency)
-		}
-		for status, n := range g.Statuses {
-			all.Statuses[status] += n
 		}
 		if g.lost() > 0 {
 			if first || g.FirstLost < all.FirstLost {

@@ -20,13 +20,13 @@ func example() *Events {
 	for i := range r.Cases {
 		var t Traffic
 		for n := range 6 {
-			due, o, status := time.Duration(n)*500*time.Millisecond, Response, 200
+			due, o := time.Duration(n)*500*time.Millisecond, Response
 			if i == 1 && (n == 2 || n == 3) {
-				o, status = Refused, 0
+				o = Refused
 			} else if i == 1 && n == 4 {
-				o, status = Status, 502
+				o = Status
 			}
-			t.Add(Request{Due: due, Outcome: o, Status: status, Took: time.Duration(n+1) * time.Millisecond})
+			t.Add(Request{Due: due, Outcome: o, Took: time.Duration(n+1) * time.Millisecond})
 		}
 		r.Cases[i].Groups = []Traffic{t}
 		r.Cases[i].Marks = []Mark{{At: time.Second, Text: "SIGTERM"}}
@@ -41,7 +41,7 @@ func TestRequestsAreCountedBySecond(t *testing.T) {
 	if sum.Sent() != 6 || sum.Lost() != 3 || sum.Outcomes[Refused] != 2 || sum.Outcomes[Status] != 1 {
 		t.Errorf("%+v", sum)
 	}
-	if total.FirstLost != time.Second || total.LastLost != 2*time.Second || total.Statuses[502] != 1 {
+	if total.FirstLost != time.Second || total.LastLost != 2*time.Second {
 		t.Errorf("%+v", total)
 	}
 	if len(total.Seconds) != 3 || total.Seconds[1].Lost() != 2 || total.Seconds[0].Slowest != 2*time.Millisecond {
@@ -54,7 +54,7 @@ func TestLossesMayArriveLate(t *testing.T) {
 	var traffic Traffic
 	traffic.Add(Request{Due: 2 * time.Second, Outcome: Timeout})
 	traffic.Add(Request{Due: time.Second, Outcome: Closed})
-	traffic.Add(Request{Outcome: Response, Status: 200})
+	traffic.Add(Request{Outcome: Response})
 	if traffic.FirstLost != time.Second || traffic.LastLost != 2*time.Second {
 		t.Errorf("%+v", traffic)
 	}
@@ -68,7 +68,7 @@ func TestDisturbedCasesAreReported(t *testing.T) {
 	c.Work = Work{
 		Cores: 2, Length: 3 * time.Second, Server: time.Second, Busy: 3 * time.Second, Clients: 300 * time.Millisecond,
 	}
-	late := Request{Due: time.Second, Outcome: Response, Status: 200, Took: 120 * time.Millisecond}
+	late := Request{Due: time.Second, Outcome: Response, Took: 120 * time.Millisecond}
 	for _, test := range []struct {
 		late, stolen time.Duration
 		want         string
@@ -97,7 +97,7 @@ func TestLostRequestsHaveNoQuantile(t *testing.T) {
 		t.Error("no request has a quantile")
 	}
 	for n := range 99 {
-		traffic.Add(Request{Outcome: Response, Status: 200, Took: time.Duration(n+1) * time.Millisecond})
+		traffic.Add(Request{Outcome: Response, Took: time.Duration(n+1) * time.Millisecond})
 	}
 	traffic.Add(Request{Outcome: Timeout})
 	if d, known := traffic.Quantile(0.99); !known || d.Round(time.Millisecond) != 99*time.Millisecond {

@@ -2,7 +2,6 @@ package trial_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -146,35 +145,5 @@ func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 	}
 	if records[0].Load.Requests == 0 {
 		t.Error("no request was measured")
-	}
-}
-
-// The journal holds counts. Lines without counts, from older versions, can be read.
-func TestJournalHoldsAttribution(t *testing.T) {
-	was := sample.Record{Contender: "x", Attribution: &sample.Attribution{
-		Calls:   map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
-		Missing: []string{"system calls were not counted: no"},
-	}}
-	line, err := json.Marshal(&was)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var is sample.Record
-	if err := json.Unmarshal(line, &is); err != nil {
-		t.Fatal(err)
-	}
-	if again, err := json.Marshal(&is); err != nil || string(again) != string(line) {
-		t.Errorf("%s becomes %s, %v", line, again, err)
-	}
-	const old = `{"block":2,"cores":1,"connections":8,"contender":"x","start":"2026-01-02T03:04:05Z","load":{"requests":100},` +
-		`"costs":{"application":[{"pid":5,"name":"p","userNs":100000,"sysNs":200000,"voluntarySwitches":1,"involuntarySwitches":2,"rssBytes":3}]},"othersNs":7,"machineAccepted":9}`
-	var before sample.Record
-	if err := json.Unmarshal([]byte(old), &before); err != nil {
-		t.Fatal(err)
-	}
-	user, sys := before.UserUs(contender.RoleApplication), before.SysUs(contender.RoleApplication)
-	if !before.Timed() || before.Generator != nil || before.WeightUs() != 3 || user != 1 || sys != 2 ||
-		before.Start.Equal(time.Time{}) {
-		t.Errorf("an old line becomes %+v", before)
 	}
 }

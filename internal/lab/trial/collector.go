@@ -66,10 +66,7 @@ func readCollector(text string, seconds float64) *sample.Collector {
 	if span <= 0 {
 		return nil
 	}
-	return &sample.Collector{
-		BytesPerSecond: made * (1 << 20) / span, CPUPerSecond: cpu / span,
-		CyclesPerSecond: float64(len(cycles)-1) / span,
-	}
+	return &sample.Collector{BytesPerSecond: made * (1 << 20) / span, CPUPerSecond: cpu / span}
 }
 
 // collectorCPU returns the phases' CPU time in seconds. It leaves out the idle phase, which uses

@@ -14,8 +14,7 @@ gc 3 @1.250s 2%: 0.011+0.20+0.003 ms clock, 0.5+1/2/100+0.5 ms cpu, 4->5->2 MB, 
 gc 4 @1.500s 2%: 0.011+0.20+0.003 ms clock, 0.5+1/2/100+0.5 ms cpu, 5->5->1 MB, 4 MB goal, 0 MB stacks, 0 MB globals, 1 P (forced)
 gc 5 @2.`
 	c := readCollector(text, 0.6) // without the first cycle, which belongs to the warm-up
-	if c == nil || math.Abs(c.BytesPerSecond-2*(3+3)<<20) > 1 || math.Abs(c.CPUPerSecond-0.016) > 1e-9 ||
-		c.CyclesPerSecond != 4 {
+	if c == nil || math.Abs(c.BytesPerSecond-2*(3+3)<<20) > 1 || math.Abs(c.CPUPerSecond-0.016) > 1e-9 {
 		t.Errorf("%+v", c)
 	}
 	if c := readCollector(text, 0.3); c != nil {

@@ -2,8 +2,6 @@ package trial_test
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -326,43 +324,6 @@ func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestJournalWritesALineForEachRecord(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "j")
-	j, err := sample.NewJournal(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := bench(t).Run(context.Background(), actor("server"), slot(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for block := range 3 {
-		r.Block = block + 1
-		if err := j.Add(&r); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(name)
-	lines := strings.Split(string(b), "\n")
-	if err != nil || len(lines) != 4 || lines[3] != "" {
-		t.Fatal(len(lines), err)
-	}
-	var got sample.Record
-	if err := json.Unmarshal([]byte(lines[2]), &got); err != nil {
-		t.Fatal(err)
-	}
-	if got.Block != 3 || got.WeightUs() != r.WeightUs() ||
-		got.Load.Latency.Quantile(0.9) != r.Load.Latency.Quantile(0.9) || !got.Start.Equal(r.Start) {
-		t.Errorf("got %+v, want %+v", got, r)
-	}
-	if _, err := sample.NewJournal(name); !errors.Is(err, os.ErrExist) {
-		t.Errorf("an existing journal is overwritten: %v", err)
-	}
 }
 
 // A condition determines GOMAXPROCS and nginx's workers. By default they are the number of cores.

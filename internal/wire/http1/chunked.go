@@ -50,6 +50,14 @@ type Chunked struct {
 // empty line; see Trailer.Parse.
 func (c *Chunked) Done() bool { return c.state == chunkDone }
 
+// Left returns how many bytes of data Next expects, without anything between them.
+func (c *Chunked) Left() int64 {
+	if c.state != chunkData {
+		return 0
+	}
+	return c.size
+}
+
 // Next consumes the first n bytes of src. It stops after the next piece of data, which it returns,
 // after the last chunk's line, or at the end of src. data aliases src.
 func (c *Chunked) Next(src []byte) (data []byte, n int, err error) {

@@ -1,0 +1,78 @@
+package accesslog
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/syslog"
+)
+
+// closeTimeout bounds how long CloseSoon waits for the last lines.
+const closeTimeout = 5 * time.Second
+
+// Target is where the lines of a log go.
+type Target struct {
+	Path    string         // a file, or for syslog; for messages if it has variables
+	AtOnce  bool           // lines are not gathered: an error log
+	Syslog  *syslog.Target // nil for files
+	HasMany bool           // the path has variables: lines name their files
+}
+
+// ParseTarget returns the target of a path without variables.
+func ParseTarget(path string) (to Target, err error) {
+	to.Path = path
+	if strings.HasPrefix(path, syslog.Prefix) {
+		to.Syslog, err = syslog.Parse(path)
+	} else if strings.HasPrefix(path, "memory:") || strings.HasPrefix(path, "|") {
+		err = fmt.Errorf("%q: unsupported log: want a file, or syslog: and options", path)
+	}
+	return to, err
+}
+
+// OpenFile opens the target. openFile opens files; nil opens them by path. report receives what
+// happens to lines, and lost makes the line about lost ones.
+func (to *Target) OpenFile(openFile func(path string) (io.WriteCloser, error), report func(text string),
+	lost func(lines int, why error) []byte) (*File, error) {
+	if openFile == nil {
+		openFile = openPath
+	}
+	open := func() (io.WriteCloser, error) { return openFile(to.Path) }
+	if to.Syslog != nil || to.HasMany { // such a line would have no start of a message, and no file
+		lost = func(int, error) []byte { return nil }
+	}
+	switch {
+	case to.Syslog != nil:
+		open = func() (io.WriteCloser, error) { return to.Syslog.Open(report), nil }
+	case to.HasMany:
+		open = Many(openFile, report)
+	case !to.AtOnce:
+		return Open(open, false, lost, report)
+	}
+	return OpenAtOnce(open, lost, report)
+}
+
+func openPath(path string) (io.WriteCloser, error) {
+	switch path { // they can be opened by name only if they are files
+	case "/dev/stdout":
+		return sharedOutput{os.Stdout}, nil
+	case "/dev/stderr":
+		return sharedOutput{os.Stderr}, nil
+	}
+	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+}
+
+// sharedOutput is a file that others use, too: it is not closed.
+type sharedOutput struct{ io.Writer }
+
+func (sharedOutput) Close() error { return nil }
+
+// CloseSoon closes a file. It waits a few seconds for the last lines.
+func CloseSoon(f *File) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = f.Close(ctx) // the spool has reported lost lines
+}

@@ -1,0 +1,125 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/places"
+)
+
+// Compiler makes a plan of a Config.
+type Compiler struct {
+	Config  *conf.Config
+	Options *Options
+	State   *State
+	Plan    *Plan
+	modules []Module
+
+	Slots         map[string]int           // of variables in Exchange.Vars
+	Assigned      map[string]bool          // those that a Set or a Map sets; the others are named groups
+	replaced      map[string]bool          // those of named groups and auth_request_set
+	Known         map[string]KnownVariable // of nginx
+	maps          map[string]*mapping
+	setsLimitRate bool          // a Set sets $limit_rate
+	TextNeeds     needs         // of the text at hand
+	namedTargets  []string      // of the host: they must exist
+	shares        map[any]any   // compiled parts, by keys of types of their own
+	noSettings    conf.Settings // of places without Settings
+
+	logFiles map[string]*accesslog.File // by path
+
+	countingKnown bool
+}
+
+// NewCompiler returns a compiler for a new plan. all are the modules.
+func NewCompiler(config *conf.Config, o *Options, s *State, all []Module) *Compiler {
+	product := productName()
+	c := &Compiler{
+		Config: config, Options: o, State: s, modules: all,
+		Slots: make(map[string]int), Assigned: make(map[string]bool), replaced: make(map[string]bool),
+		Known: AllVariables(product, all), maps: make(map[string]*mapping), shares: make(map[any]any),
+		Plan: &Plan{Options: o, State: s, modules: all, product: product, ShutdownTimeout: config.ShutdownTimeout},
+	}
+	c.Plan.Users.Store(1)
+	s.Plans.Add(1)
+	c.Plan.Expired, c.Plan.Expire = context.WithCancel(context.Background())
+	unwatch := context.AfterFunc(s.aborted, c.Plan.Expire)
+	c.Plan.Releases = append(c.Plan.Releases, func() { unwatch() })
+	return c
+}
+
+// Compile makes a plan. After an error it releases what the plan has acquired.
+func Compile(config *conf.Config, o *Options, s *State, all []Module) (*Plan, error) {
+	c := NewCompiler(config, o, s, all)
+	if err := c.compile(); err != nil {
+		c.Plan.Retire()
+		return nil, fmt.Errorf("front: %w", err)
+	}
+	return c.Plan, nil
+}
+
+func (c *Compiler) compile() error {
+	if err := c.declare(); err != nil {
+		return err
+	}
+	if len(c.Config.Hosts) == 0 {
+		return errors.New("no hosts: Config.Hosts needs at least one")
+	}
+	if err := checkWords(c.Config); err != nil {
+		return err
+	}
+	if err := c.compileMaps(); err != nil {
+		return err
+	}
+	for at, m := range c.modules {
+		if m.Prepare == nil {
+			continue
+		}
+		if err := m.Prepare(c, Slot(at)); err != nil {
+			return err
+		}
+	}
+	hosts := make([]*host, 0, len(c.Config.Hosts))
+	for i := range c.Config.Hosts {
+		h, err := c.host(&c.Config.Hosts[i])
+		if err != nil {
+			return WithPos(c.Config.Hosts[i].Pos, err)
+		}
+		hosts = append(hosts, h)
+	}
+	if err := c.listen(hosts); err != nil {
+		return err
+	}
+	c.Plan.slots = len(c.Slots)
+	return nil
+}
+
+// productName returns the name and version that error pages show.
+func productName() string {
+	const name, path = "tare", "github.com/tarehq/tare"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return name
+	}
+	version := ""
+	if info.Main.Path == path {
+		version = info.Main.Version
+	}
+	for _, d := range info.Deps {
+		if d.Path == path {
+			version = d.Version
+		}
+	}
+	if version == "" || version == "(devel)" {
+		return name
+	}
+	return name + "/" + strings.TrimPrefix(version, "v")
+}
+
+// WithPos adds a position to an error, unless it has one or pos is empty.
+func WithPos(pos string, err error) error { return places.At(pos, err) }

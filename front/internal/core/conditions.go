@@ -1,0 +1,65 @@
+package core
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/front/internal/message"
+)
+
+// WithConditions returns the request whose conditions are compared with a file or a cached
+// response. It removes conditions that do not apply here, and decides those that compare fields of
+// add_header. lastModified is "" if the caller compares times as the location requires. maxRanges is
+// 0 if it counts ranges itself.
+func (x *Exchange) WithConditions(r *http.Request, lastModified string, maxRanges int) *http.Request {
+	if len(r.Header) == 0 {
+		return r
+	}
+	var drop []string
+	since := r.Header["If-Modified-Since"]
+	switch {
+	case since == nil:
+	case x.Loc.Settings.ModifiedSince == "off":
+		drop = append(drop, "If-Modified-Since", "If-None-Match")
+	case x.Loc.Settings.ModifiedSince == "" && lastModified != "" && !message.SameTime(since[0],
+		lastModified):
+		drop = append(drop, "If-Modified-Since")
+	}
+	if maxRanges != 0 && strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
+		drop = append(drop, "Range")
+	}
+	if r.Header["If-Range"] != nil && r.Header["Range"] != nil {
+		switch holds, known := x.ifRange(r.Header.Get("If-Range")); {
+		case known && holds:
+			drop = append(drop, "If-Range")
+		case known:
+			drop = append(drop, "If-Range", "Range")
+		}
+	}
+	if drop == nil {
+		return r
+	}
+	out := *r
+	out.Header = r.Header.Clone()
+	for _, name := range drop {
+		delete(out.Header, name)
+	}
+	return &out
+}
+
+// ifRange compares If-Range with a field of add_header. known is false if there is none. As in
+// nginx a value that ends in a quotation mark is an entity tag.
+func (x *Exchange) ifRange(value string) (holds, known bool) {
+	name := "Last-Modified"
+	if strings.HasSuffix(value, `"`) {
+		name = "Etag"
+	}
+	for i := range x.Loc.Filters.fields {
+		if a := &x.Loc.Filters.fields[i]; a.name == name {
+			is := a.value.Eval(x)
+			holds, known = is != "" && (is == value && name == "Etag" || name == "Last-Modified" &&
+				message.SameTime(is, value)), true
+		}
+	}
+	return holds, known
+}

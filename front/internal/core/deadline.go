@@ -1,0 +1,144 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/connection"
+)
+
+const (
+	// DefaultTimeout is nginx's default for most timeouts.
+	DefaultTimeout = 60 * time.Second
+	// maxPerDeadline bounds the bytes that are sent under one deadline: a client that receives less
+	// within a timeout is disconnected. nginx counts each byte as progress, and so does a server
+	// that has a connection.SendTimer.
+	maxPerDeadline = 128 << 10
+	// A deadline may be too early by this fraction of its timeout, which saves setting it for each
+	// read and write.
+	deadlineSlack = 8
+)
+
+// setServerSendTimeout lets the server bound the response, and reports whether it can.
+func (x *Exchange) setServerSendTimeout(timeout time.Duration) bool {
+	if x.sendTimeout != 0 && x.sendTimeout == timeout {
+		return true
+	}
+	v, ok := serverAs[connection.SendTimer](x)
+	if !ok || v.SetSendTimeout(timeout) != nil {
+		return false
+	}
+	x.sendTimeout = timeout
+	return true
+}
+
+// serverAs returns the server's writer as an optional interface.
+func serverAs[T any](x *Exchange) (t T, ok bool) {
+	for w := x.Response.ResponseWriter; ; {
+		switch v := w.(type) {
+		case T:
+			return v, true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = v.Unwrap()
+		default:
+			return t, false
+		}
+	}
+}
+
+// lingerLimits bound how long a connection is read after its last response, because the client may
+// still be sending: in all, and without data. A time of 0 closes it at once.
+type lingerLimits struct {
+	time, timeout time.Duration
+	always        bool // also if the client has sent all of the request
+}
+
+// lingerLimitsOf returns a location's limits.
+func lingerLimitsOf(s *conf.Settings) (lingerLimits, error) {
+	const defaultTime, defaultLingerTimeout = 30 * time.Second, 5 * time.Second // as in nginx
+	l := lingerLimits{cmp.Or(s.LingerTime, defaultTime), cmp.Or(s.LingerTimeout, defaultLingerTimeout), false}
+	switch s.Linger {
+	case "":
+	case "always":
+		l.always = true
+	case "off":
+		l.time = 0
+	default:
+		return l, fmt.Errorf("linger: unknown mode %q", s.Linger)
+	}
+	return l, nil
+}
+
+// setLinger passes the location's limits to the server. Requests without a body rarely need them.
+func (x *Exchange) setLinger() {
+	l := &x.Loc.linger
+	if x.Request.ProtoMajor > 1 || x.Request.ContentLength == 0 && !l.always {
+		return
+	}
+	if v, ok := serverAs[connection.ResponseWriter](x); ok {
+		_ = v.SetLinger(l.time, l.timeout, l.always) // it fails only after the response
+	}
+}
+
+// sendDeadline bounds the time between two writes of a response, for servers that do not. It
+// extends the deadline when something is written. The zero value has no bound.
+type sendDeadline struct {
+	timeout time.Duration
+	setAt   time.Time // zero if no deadline is set
+}
+
+// newSendDeadline starts with the response.
+func newSendDeadline(x *Exchange, timeout time.Duration) sendDeadline {
+	if timeout <= 0 || x.setServerSendTimeout(timeout) {
+		return sendDeadline{}
+	}
+	b := sendDeadline{timeout: timeout}
+	if x.Request.ProtoMajor == 1 { // the server may send the header before the first write
+		b.setIfDue(&x.Response)
+	}
+	return b
+}
+
+// startWrite extends the deadline, and returns how many of n bytes may be sent under it.
+func (b *sendDeadline) startWrite(w *Writer, n int64) int64 {
+	if b.timeout > 0 {
+		n = min(n, maxPerDeadline)
+		b.setIfDue(w)
+	}
+	return n
+}
+
+// extend extends the deadline.
+func (b *sendDeadline) extend(w *Writer) {
+	if b.timeout > 0 {
+		b.setIfDue(w)
+	}
+}
+
+// clear removes the deadline after a write, except in HTTP/1. In HTTP/2 a deadline ends the stream
+// even if nothing waits to be sent.
+func (b *sendDeadline) clear(w *Writer) {
+	if !b.setAt.IsZero() && w.X.Request.ProtoMajor != 1 {
+		b.setAt = time.Time{}
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(b.setAt)
+	}
+}
+
+func (b *sendDeadline) setIfDue(w *Writer) {
+	now := time.Now()
+	if now.Sub(b.setAt) < b.timeout/deadlineSlack {
+		return
+	}
+	if s, ok := w.X.Request.Context().Value(http.ServerContextKey).(*http.Server); b.setAt.IsZero() && ok &&
+		s.WriteTimeout > 0 {
+		b.timeout = 0 // the server has a bound
+		return
+	}
+	b.setAt = now
+	if http.NewResponseController(w.ResponseWriter).SetWriteDeadline(now.Add(b.timeout)) != nil {
+		b.timeout = 0 // the server does not support it
+	}
+}

@@ -1,0 +1,85 @@
+package core
+
+import (
+	"fmt"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/errorlog"
+)
+
+// ErrorLog compiles an ErrorLog. Without one, errors are logged to the logger of the options.
+func (c *Compiler) errorLog(e *conf.ErrorLog) (*errorlog.Log, error) {
+	if e == nil {
+		return &errorlog.Log{MinLevel: errorlog.LevelError, Logger: c.Options.Logger()}, nil
+	}
+	least, err := errorlog.ParseLevel(e.Level)
+	if err != nil {
+		return nil, err
+	}
+	out := &errorlog.Log{MinLevel: least}
+	if e.Next != nil {
+		if out.Next, err = c.errorLog(e.Next); err != nil {
+			return nil, err
+		}
+	}
+	path := e.Path
+	if path == "stderr" {
+		path = "/dev/stderr"
+	}
+	to, err := accesslog.ParseTarget(path)
+	if err != nil {
+		return nil, fmt.Errorf("error_log: %w", err)
+	}
+	out.Syslog, to.AtOnce = to.Syslog, true
+	if out.Out, err = c.LogFile(to, errorlog.LostLines); err != nil {
+		return nil, fmt.Errorf("error_log: %w", err)
+	}
+	return out, nil
+}
+
+// Errorf logs an error about the request, in a line like nginx's. Foreign strings should be quoted.
+// What would forge a line or control a terminal is escaped: an error may contain a client's path.
+func (x *Exchange) Errorf(l errorlog.Level, format string, args ...any) {
+	if x.ErrorLog().IsEnabled(l) {
+		x.LogError(l, errorlog.Printable(fmt.Appendf(nil, format, args...)))
+	}
+}
+
+// LogError logs a printable error about the request.
+func (x *Exchange) LogError(l errorlog.Level, text []byte) {
+	x.ErrorLog().Write(l, x.connectionNumber(), x.appendRequest(text))
+}
+
+// logLocation logs the location that was found.
+func (x *Exchange) logLocation() {
+	x.Errorf(errorlog.LevelDebug, "using configuration %q for %q", x.Loc.Path, errorlog.Truncate(x.Path))
+}
+
+// ErrorLog returns the error log of the exchange's location.
+func (x *Exchange) ErrorLog() *errorlog.Log {
+	if x.Loc != nil && x.Loc.errors != nil {
+		return x.Loc.errors
+	}
+	return &errorlog.Log{MinLevel: errorlog.LevelError, Logger: x.Plan.Options.Logger()}
+}
+
+// appendRequest appends the description of the request.
+func (x *Exchange) appendRequest(b []byte) []byte {
+	b = append(append(b, ", client: "...), x.ClientAddr()...)
+	if x.Host != nil {
+		b = fmt.Appendf(b, ", server: %s", x.Host.name)
+	}
+	b = fmt.Appendf(b, ", request: %q", errorlog.Truncate(requestLine(x)))
+	if x.Parent != nil {
+		b = fmt.Appendf(b, ", subrequest: %q", errorlog.Truncate(x.Path))
+	}
+	if x.UpstreamURL != "" {
+		b = fmt.Appendf(b, ", upstream: %q", errorlog.Truncate(x.UpstreamURL))
+	}
+	b = fmt.Appendf(b, ", host: %q", errorlog.Truncate(x.HostHeader))
+	if from := x.Request.Referer(); from != "" {
+		b = fmt.Appendf(b, ", referrer: %q", errorlog.Truncate(from))
+	}
+	return b
+}

@@ -1,0 +1,206 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/front/internal/nginxstatus"
+	"github.com/tarehq/tare/front/internal/uri"
+)
+
+// errorPage is an ErrorPage, compiled.
+type errorPage struct {
+	statuses []int
+	status   int // 0 keeps the error's; a negative one is the page's
+	target   Text
+}
+
+func (c *Compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
+	var all []errorPage
+	for _, f := range from {
+		target, err := c.Text(f.Target)
+		if err == nil && target.Empty() {
+			err = fmt.Errorf("missing target")
+		}
+		for _, s := range f.Statuses {
+			if s < 300 || s > 599 || s == nginxstatus.ClientGone {
+				err = fmt.Errorf("invalid status %d: want 300 to 599 except 499", s)
+			}
+		}
+		if f.Status > 0 && !nginxstatus.IsFinal(f.Status) {
+			err = fmt.Errorf("=%d: want a status from 200 to 999", f.Status)
+		}
+		if err == nil && strings.HasPrefix(target.Literal, "@") && target.Constant() {
+			err = c.CheckNamedTarget(&target)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("error page: %w", err)
+		}
+		all = append(all, errorPage{f.Statuses, f.Status, target})
+	}
+	return all, nil
+}
+
+// Fail ends the phase with an error, or with a redirect whose Location is set. The location's error
+// pages apply, which may be an internal redirect, unless the connection is to be closed. Nothing of
+// a response may have been sent.
+func (x *Exchange) Fail(status int) Outcome {
+	if nginxstatus.HasNoResponse(status) {
+		return x.abort(status)
+	}
+	x.ErrorStatus = status
+	if status == http.StatusRequestEntityTooLarge || x.BodyStatus.Load() != 0 {
+		x.dropBody()
+	}
+	x.clearHeader()
+	if !x.errorPageUsed && len(x.Loc.errorPages) > 0 && x.Redirects <= maxRedirects {
+		x.errorPageUsed = !x.Loc.Settings.RecursiveErrors
+		for i := range x.Loc.errorPages {
+			if p := &x.Loc.errorPages[i]; slices.Contains(p.statuses, status) {
+				return p.serve(x)
+			}
+		}
+	}
+	x.sendBuiltinPage()
+	return Responded
+}
+
+// failClosed rejects a request to a closed location. Error pages do not apply: they might lead to
+// what is closed.
+func (x *Exchange) failClosed() Outcome {
+	x.Errorf(errorlog.LevelError, "location is closed: %s", x.Loc.Settings.Closed)
+	x.errorPageUsed = true
+	return x.Fail(http.StatusServiceUnavailable)
+}
+
+// dropBody removes the request's body, which is too long or cannot be read, for what responds now.
+func (x *Exchange) dropBody() {
+	if x.Request.ContentLength == 0 || x.HasReceived() {
+		return
+	}
+	x.originalHead = x.headLength()
+	r := x.Request.WithContext(x.Request.Context())
+	r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
+	r.Header = r.Header.Clone()
+	delete(r.Header, "Content-Length")
+	x.Request = r
+	x.BodyStatus.Store(0)
+}
+
+// fixedStatus is content that always fails with a status.
+type fixedStatus int
+
+func (f fixedStatus) Serve(x *Exchange) Outcome { return x.Fail(int(f)) }
+
+// clearHeader removes the fields of a response that is not sent.
+func (x *Exchange) clearHeader() {
+	header := x.Response.Header()
+	if len(header) == 0 {
+		return
+	}
+	for _, name := range [...]string{
+		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
+		"Etag", "Expires", "Last-Modified",
+	} {
+		// it has the file's length
+		if name != "Content-Range" || x.ErrorStatus != http.StatusRequestedRangeNotSatisfiable {
+			delete(header, name)
+		}
+	}
+}
+
+// serve responds with the page.
+func (p *errorPage) serve(x *Exchange) Outcome {
+	switch {
+	case p.status > 0:
+		x.ErrorStatus = p.status
+	case p.status < 0:
+		x.ErrorStatus = 0
+	}
+	target := p.target.Eval(x)
+	switch {
+	case strings.HasPrefix(target, "/"):
+		if x.Method != http.MethodHead {
+			x.Method = http.MethodGet
+		}
+		return x.Redirect(uri.Split(target))
+	case strings.HasPrefix(target, "@"):
+		return x.RedirectNamed(target)
+	}
+	if !nginxstatus.Redirects(x.ErrorStatus) {
+		x.ErrorStatus = http.StatusFound
+	}
+	x.Response.Header()["Location"] = []string{x.EscapeControls(target)}
+	x.sendBuiltinPage()
+	return Responded
+}
+
+// PageStatus returns the status of a response: that of the error if an error page responds, else
+// status.
+func (x *Exchange) PageStatus(status int) int {
+	if x.ErrorStatus == 0 {
+		return status
+	}
+	return nginxstatus.ClientStatus(x.ErrorStatus)
+}
+
+// cleanPageHeader removes fields that describe an error page as a file, as nginx does.
+func cleanPageHeader(header http.Header, status int) {
+	if status != http.StatusOK {
+		delete(header, "Last-Modified")
+		delete(header, "Accept-Ranges")
+	}
+	if !message.BodyAllowed(status) {
+		delete(header, "Content-Type")
+	}
+}
+
+// sendBuiltinPage responds with the built-in page of the error.
+func (x *Exchange) sendBuiltinPage() {
+	status := nginxstatus.ClientStatus(x.ErrorStatus)
+	header := x.Response.Header()
+	if x.Request.ProtoMajor < 2 && nginxstatus.ClosesConnection(x.ErrorStatus) {
+		header["Connection"] = []string{"close"}
+	}
+	body := nginxstatus.Page(x.ErrorStatus, x.Plan.product, x.Loc.Settings.HideVersion)
+	if body == "" {
+		header["Content-Length"] = []string{"0"}
+	} else {
+		header["Content-Type"] = []string{x.Loc.Types.PageType(status)}
+		header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
+	x.Response.WriteHeader(status)
+	if x.Method != http.MethodHead {
+		_, _ = x.Response.Write([]byte(body))
+	}
+}
+
+// StatusVariable is $status, "000" before there is one.
+func StatusVariable(x *Exchange) string { return fmt.Sprintf("%03d", x.ResponseStatus()) }
+
+// BodyBytesSent is $body_bytes_sent.
+func BodyBytesSent(x *Exchange) string { return strconv.FormatInt(x.ResponseBytes(), 10) }
+
+// CheckNamedTarget records a named location that must exist, if to names one.
+func (c *Compiler) CheckNamedTarget(to *Text) error {
+	if !to.Constant() {
+		return nil
+	}
+	switch {
+	case strings.HasPrefix(to.Literal, "@"):
+		c.namedTargets = append(c.namedTargets, to.Literal)
+	case to.Literal == "":
+		return errors.New("empty path")
+	}
+	return nil
+}
+
+// Explain implements content.
+func (f fixedStatus) Explain(x *Exchange, _ *Explanation) Outcome { return f.Serve(x) }

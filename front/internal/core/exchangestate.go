@@ -1,0 +1,234 @@
+package core
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/front/internal/nginxstatus"
+	"github.com/tarehq/tare/front/internal/uri"
+)
+
+// start is called when the host is known.
+func (x *Exchange) start() {
+	if x.Plan.Needs&NeedsStartTime != 0 {
+		x.StartTime = time.Now()
+	}
+	if x.Plan.Needs&needsConnection != 0 {
+		x.countRequest()
+	}
+	if x.Plan.counts != nil {
+		x.Plan.counts.Requests.Add(1)
+		x.Plan.counts.InFlight.Add(1)
+	}
+}
+
+// applyLocation applies x.loc's timeouts. It is called whenever the phases after rewrite may use a
+// new x.loc.
+func (x *Exchange) applyLocation() {
+	timeoutSet := x.setServerSendTimeout(x.Loc.sendTimeout)
+	x.setLinger()
+	f := x.Loc.Filters
+	// a client may block even the shortest response
+	x.isObserved = x.isObserved || f.observes || f.sendTimeout != 0 && !timeoutSet
+}
+
+// serve runs the content phase.
+func (x *Exchange) serve() Outcome {
+	var out Outcome
+	if e := x.Plan.Options.Explain; e != nil {
+		out = x.Loc.Content.Explain(x, e)
+	} else {
+		out = x.Loc.Content.Serve(x)
+	}
+	x.InterceptsErrors = false // it concerns this content only
+	return x.sendErrorPage(out)
+}
+
+// HandlerWriter returns the writer for a bound handler, which may keep it: the server's own, unless
+// the response is observed. The exchange can be used again then.
+func (x *Exchange) HandlerWriter() http.ResponseWriter {
+	if x.isObserved || x.ErrorStatus != 0 || len(x.Request.Header["Upgrade"]) > 0 { // a hijacked connection is closed
+		x.isKept = true
+		return &x.Response
+	}
+	x.Response.IsBypassed = true
+	return x.Response.ResponseWriter
+}
+
+// sendErrorPage fails with the content's status if an error page replaces the content's response.
+func (x *Exchange) sendErrorPage(out Outcome) Outcome {
+	status := x.Response.WithheldStatus
+	if status == 0 {
+		return out
+	}
+	x.Response.WithheldStatus = 0
+	return x.Fail(status)
+}
+
+// EndWithoutResponse sets the status to log for a request without a response: 444, or 499 if the
+// client has gone.
+func (x *Exchange) EndWithoutResponse(status int) Outcome {
+	x.LoggedStatus = status
+	return Responded
+}
+
+// complete ends the response, after all phases.
+func (x *Exchange) complete() {
+	x.Response.finish()
+	if len(x.LimitReleases) > 0 && x.Request.ProtoMajor >= 2 && x.LoggedStatus == 0 {
+		// HTTP/2 and HTTP/3 send the end of a body after the handler returns, and limit_conn counts
+		// until then.
+		_ = http.NewResponseController(x.Response.ResponseWriter).Flush()
+	}
+	x.isComplete = true
+}
+
+// end releases what the exchange holds, counts and logs it. It is also called after a panic.
+func (x *Exchange) end() {
+	x.ReleaseLimits()
+	x.CloseProxyState()
+	x.Response.Release()
+	if x.Plan.counts != nil {
+		x.Plan.counts.end(x)
+	}
+	x.log()
+	x.RecycleProxyState()
+	x.recycle()
+}
+
+// log is the log phase.
+func (x *Exchange) log() {
+	if x.Loc == nil {
+		return
+	}
+	if x.Loc.isDebugged {
+		x.Errorf(errorlog.LevelDebug, "http finalize request: %d, %q", x.ResponseStatus(), errorlog.Truncate(x.Path))
+	}
+	for _, log := range x.Loc.effects.logs {
+		log(x)
+	}
+}
+
+// LogSubrequest logs a subrequest, if its location says so.
+func (x *Exchange) LogSubrequest() {
+	if x.Loc != nil && x.Loc.Settings.LogSubrequest {
+		x.log()
+	}
+}
+
+// ReleaseLimits releases the places in limits.
+func (x *Exchange) ReleaseLimits() {
+	for _, leave := range x.LimitReleases {
+		leave()
+	}
+	x.LimitReleases = nil
+}
+
+// ResponseStatus returns the status of the response, or the one to log if there is none. It is 0
+// before there is one, and if the response is not observed.
+func (x *Exchange) ResponseStatus() int {
+	switch {
+	case x.LoggedStatus != 0:
+		return x.LoggedStatus
+	case x.ErrorStatus != 0 && x.Response.Status == 0:
+		return nginxstatus.ClientStatus(x.ErrorStatus) // whose page has not begun yet
+	}
+	return x.Response.Status
+}
+
+// ResponseBytes returns the length of the response's body.
+func (x *Exchange) ResponseBytes() int64 {
+	if x.rejected != nil {
+		return x.rejected.sent
+	}
+	return x.Response.bodyBytes()
+}
+
+// HasErrorPage reports whether an error page replaces the content's response with a status. As in
+// nginx that is the built-in page if an error page has led to the content.
+func (x *Exchange) HasErrorPage(status int) bool {
+	for i := range x.Loc.errorPages {
+		if slices.Contains(x.Loc.errorPages[i].statuses, status) {
+			return true
+		}
+	}
+	return false
+}
+
+// limitResult is the result of a limit for a request.
+type limitResult uint8
+
+const (
+	LimitNone limitResult = iota
+	LimitPassed
+	LimitDelayed
+	LimitRejected
+	LimitDelayedDry
+	LimitRejectedDry
+)
+
+func (r limitResult) String() string {
+	return [...]string{"", "PASSED", "DELAYED", "REJECTED", "DELAYED_DRY_RUN", "REJECTED_DRY_RUN"}[r]
+}
+
+// Wait waits for a time, or returns false once the client has left.
+func (x *Exchange) Wait(delay time.Duration) bool {
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-x.Request.Context().Done():
+		return false
+	}
+}
+
+// rejectedRequest is what is logged of a request that the server has rejected.
+type rejectedRequest struct {
+	line string // as received
+	sent int64  // length of the response's body
+}
+
+// HasReceived reports whether the request's body was read for an upstream, so that it cannot be
+// read from the client.
+func (x *Exchange) HasReceived() bool { return x.Proxy != nil && x.Proxy.HasBody() }
+
+// UpstreamField returns a field of the last response of an upstream.
+func (x *Exchange) UpstreamField(name string) []string {
+	if x.Proxy == nil {
+		return nil
+	}
+	return x.Proxy.Field(name)
+}
+
+// CloseProxyState releases the body that was read for an upstream.
+func (x *Exchange) CloseProxyState() {
+	if x.Proxy != nil {
+		x.Proxy.Close()
+	}
+}
+
+// RecycleProxyState makes the proxy's memory of a complete exchange available to others.
+func (x *Exchange) RecycleProxyState() {
+	if x.Proxy != nil && x.isComplete {
+		x.Proxy.Recycle(x)
+	}
+}
+
+// LogRejected logs a request that no handler has seen.
+func LogRejected(p *Plan, r *http.Request, line string, status int, sent int64) {
+	x := NewExchange(p, make(discardWriter), r)
+	defer x.end()
+	x.rejected = &rejectedRequest{line, sent}
+	name, _ := hostname.Parse(x.HostHeader)
+	x.Host = p.Hosts.GroupOf(r).hostFor(x, name)
+	x.Loc = &x.Host.defaults
+	if x.Path, _ = uri.RequestPath(r.URL, x.Host.KeepSlashes); x.Path == "" {
+		x.Args = ""
+	}
+	x.start()
+	x.LoggedStatus, x.isComplete = status, true
+}

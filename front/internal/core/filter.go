@@ -1,0 +1,337 @@
+package core
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"time"
+)
+
+// filters are what a location does to responses, and whether it observes them.
+type filters struct {
+	fields          []addHeader
+	expires         *expires
+	added           []func(x *Exchange, header http.Header) // fields of modules
+	starts          []func(w *Writer)                       // add stages by the head alone
+	byType          []BodyFilter                            // those of modules, and noChunks
+	editors         []editor                                // of byType
+	trailers        []addHeader
+	noChunks        bool // responses of unknown length end with their connection
+	rate, rateAfter Text
+	sendTimeout     time.Duration // 0 means none
+	observes        bool          // responses are changed or observed, apart from sendTimeout
+	NeedsHeader     bool          // a response's fields are read or replaced: heads do not pass as received
+}
+
+// filtersKey is all that the filters of locations differ in.
+type filtersKey struct {
+	rules      *Rules
+	isBound    bool // the upstream is a bound handler
+	intercepts bool // Proxy.Intercept
+}
+
+// filters compiles the filters of a location, or returns those of another one with the same key.
+func (c *Compiler) filters(key filtersKey) (*filters, error) {
+	return Shared(c, key, func() (*filters, error) { return c.newFilters(key) })
+}
+
+// newFilters compiles filters. A bound handler's responses have no timeout unless the Settings set
+// one.
+func (c *Compiler) newFilters(key filtersKey) (*filters, error) {
+	s := key.rules.Settings
+	f := filters{noChunks: s.NoChunks, added: key.rules.effects.fields, starts: key.rules.effects.starts}
+	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !key.isBound {
+		f.sendTimeout = DefaultTimeout
+	}
+	var err error
+	if f.fields, err = c.addHeaders(s.Header); err != nil {
+		return nil, err
+	}
+	if f.expires, err = c.expires(s.Expires); err != nil {
+		return nil, err
+	}
+	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
+		return nil, err
+	}
+	if f.rate, err = c.Text(s.Rate); err != nil {
+		return nil, fmt.Errorf("rate: %w", err)
+	}
+	if f.rateAfter, err = c.Text(s.RateAfter); err != nil {
+		return nil, fmt.Errorf("rate after: %w", err)
+	}
+	f.setBodyFilters(key.rules.effects.bodies)
+	f.NeedsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
+		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
+	isObserved := key.rules.effects.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || key.intercepts
+	f.observes = isObserved || f.AddsFields() || f.NeedsHeader
+	return &f, nil
+}
+
+// AddsFields reports whether fields are added to headers.
+func (f *filters) AddsFields() bool { return f.fields != nil || f.added != nil }
+
+// Writer is the content's http.ResponseWriter. Unwrap gives access to the server's other methods.
+type Writer struct {
+	http.ResponseWriter
+	X              *Exchange
+	Status         int   // of the response; 0 until it has one
+	Sent           int64 // bytes of the body that were written to the server
+	WithheldStatus int   // the status of a response that an error page replaces, else 0
+	IsBypassed     bool  // a bound handler writes to the ResponseWriter itself
+	hijacked       bool
+	unwatch        func() bool // of the plan that ends the hijacked connection
+	SwitchBytes    int64       // length of a tunnel's 101 head
+
+	Stages   [stageCount]stage // that the body passes; nil where it is not changed
+	trailers bool              // trailer fields follow the body
+	pace     *rateLimiter      // nil does not limit the rate
+	deadline sendDeadline
+}
+
+// Unwrap is for http.ResponseController.
+func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (w *Writer) WriteHeader(code int) {
+	switch {
+	case code < 200 && code != http.StatusSwitchingProtocols:
+		w.ResponseWriter.WriteHeader(code)
+	case w.WithheldStatus != 0:
+	case w.Status != 0:
+		if w.Stages[holdStage] == nil {
+			w.ResponseWriter.WriteHeader(code) // it logs the superfluous call
+		}
+	case w.X.BodyStatus.Load() != 0 && w.X.ErrorStatus == 0:
+		w.withhold(int(w.X.BodyStatus.Load()))
+	case w.X.InterceptsErrors && code >= http.StatusMultipleChoices && w.X.HasErrorPage(code):
+		w.withhold(code)
+	default:
+		w.sendHead(code)
+	}
+}
+
+// withhold drops the response: its header is cleared, and its body discarded.
+func (w *Writer) withhold(status int) {
+	w.WithheldStatus = status
+	header := w.Header()
+	for name := range header {
+		if name != "Www-Authenticate" || status != http.StatusUnauthorized {
+			delete(header, name)
+		}
+	}
+}
+
+// sendHead runs the filter phase and sends the head, or holds it back until the body's beginning is
+// known. An error page has the error's status.
+func (w *Writer) sendHead(code int) {
+	code = w.X.PageStatus(code)
+	w.Status = code
+	if w.X.ErrorStatus != 0 {
+		cleanPageHeader(w.Header(), code)
+	}
+	if f := w.X.Loc.Filters; w.X.Parent == nil {
+		f.ChangeHeader(w.X, w.Header(), code)
+		if w.trailers = f.addsTrailers(w, code); w.trailers {
+			f.announceTrailers(w.Header())
+		}
+		w.StartLimits(f)
+		if f.changeBodies() && !f.startStages(w) {
+			return
+		}
+	} else if w.X.AddedTo != nil && !f.startAddedStages(w) {
+		return
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// ChangeHeader applies the filters to the header of a response.
+func (f *filters) ChangeHeader(x *Exchange, header http.Header, code int) {
+	if f.expires == nil && !f.AddsFields() {
+		return
+	}
+	isDefaultStatus := getsAddedFields(code)
+	if f.expires != nil && isDefaultStatus {
+		f.expires.set(x, header)
+	}
+	for i := range f.fields {
+		if field := &f.fields[i]; isDefaultStatus || field.always {
+			field.add(x, header)
+		}
+	}
+	for _, add := range f.added {
+		add(x, header)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.Status == 0 && w.WithheldStatus == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.WithheldStatus != 0 {
+		return len(p), nil
+	}
+	return w.Pass(0, p)
+}
+
+// WriteString implements io.StringWriter.
+func (w *Writer) WriteString(s string) (int, error) {
+	if w.Status == 0 && w.WithheldStatus == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || len(s) > maxPerDeadline {
+		return w.Write([]byte(s))
+	}
+	w.deadline.startWrite(w, int64(len(s)))
+	n, err := io.WriteString(w.ResponseWriter, s)
+	w.deadline.clear(w)
+	w.Sent += int64(n)
+	return n, err
+}
+
+// SendBody writes a part of the body to the server, within the rate limit.
+func (w *Writer) SendBody(p []byte) (n int, err error) {
+	for {
+		part := p[n:]
+		if w.pace != nil {
+			most, err := w.pace.wait(w)
+			if err != nil {
+				return n, err
+			}
+			part = part[:min(int64(len(part)), most)]
+		}
+		part = part[:w.deadline.startWrite(w, int64(len(part)))]
+		m, err := w.ResponseWriter.Write(part)
+		n += m
+		w.Sent += int64(m)
+		if err != nil || n == len(p) {
+			w.deadline.clear(w)
+			return n, err
+		}
+	}
+}
+
+// ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,
+// which may use sendfile.
+func (w *Writer) ReadFrom(src io.Reader) (n int64, err error) {
+	if w.Status == 0 && w.WithheldStatus == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.WithheldStatus != 0 || w.changesBody() {
+		return io.Copy(writeOnly{w}, src)
+	}
+	whole, from := int64(1<<63-1), src
+	limited, _ := src.(*io.LimitedReader)
+	if limited != nil { // the kernel copies from a file in one LimitedReader, but not in two
+		whole, from = limited.N, limited.R
+	}
+	for n < whole {
+		most := whole - n
+		if w.pace != nil {
+			allowed, err := w.pace.wait(w)
+			if err != nil {
+				return n, err
+			}
+			most = min(most, allowed)
+		}
+		most = w.deadline.startWrite(w, most)
+		m, err := io.Copy(w.ResponseWriter, &io.LimitedReader{R: from, N: most})
+		n += m
+		w.Sent += m
+		if limited != nil {
+			limited.N -= m
+		}
+		if err != nil || m < most {
+			w.deadline.clear(w)
+			return n, err
+		}
+	}
+	w.deadline.clear(w)
+	return n, nil
+}
+
+// writeOnly hides ReadFrom from io.Copy.
+type writeOnly struct{ io.Writer }
+
+// Flush implements http.Flusher.
+func (w *Writer) Flush() { _ = w.FlushError() }
+
+// FlushError flushes what has been written, including the compressor's output.
+func (w *Writer) FlushError() error {
+	if w.Status == 0 && w.WithheldStatus == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.WithheldStatus != 0 {
+		return nil
+	}
+	for i := range w.Stages { // holdStage starts those that follow it
+		if s := w.Stages[i]; s != nil {
+			if err := s.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+	w.deadline.extend(w)
+	err := http.NewResponseController(w.ResponseWriter).Flush()
+	w.deadline.clear(w)
+	return err
+}
+
+// Hijack implements http.Hijacker if the server does. Later bytes are not counted.
+func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
+	if err == nil {
+		w.hijacked = true
+		w.unwatch = context.AfterFunc(w.X.Plan.Expired, func() { conn.Close() })
+		if w.Status == 0 {
+			w.Status = http.StatusSwitchingProtocols // hijacking has no other use here
+		}
+	}
+	return conn, rw, err
+}
+
+// finish ends the response.
+func (w *Writer) finish() {
+	if w.IsBypassed || w.hijacked || w.X.LoggedStatus != 0 {
+		return
+	}
+	if w.Status == 0 && w.WithheldStatus == 0 {
+		w.WriteHeader(http.StatusOK)
+	}
+	for i := range w.Stages {
+		if s := w.Stages[i]; s != nil {
+			_ = s.Close() // an error means that the client has gone
+		}
+	}
+	if w.trailers {
+		w.X.Loc.Filters.addTrailers(w)
+	}
+	w.deadline.extend(w)
+}
+
+// Release releases the stages, also after a panic.
+func (w *Writer) Release() {
+	if w.Status == 0 && w.X.ErrorStatus == 0 && !w.X.isComplete {
+		w.Status = http.StatusInternalServerError // to log
+	}
+	if w.unwatch != nil {
+		w.unwatch()
+	}
+	for _, s := range w.Stages {
+		if s != nil {
+			s.Release()
+		}
+	}
+}
+
+// bodyBytes returns the length of the body that was sent.
+func (w *Writer) bodyBytes() int64 {
+	if w.X.Request.Method == http.MethodHead {
+		return 0
+	}
+	return w.Sent
+}

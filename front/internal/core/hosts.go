@@ -1,0 +1,182 @@
+package core
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/clientcert"
+	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/front/internal/places"
+)
+
+// host compiles a Host.
+func (c *Compiler) host(from *conf.Host) (*host, error) {
+	h := &host{from: from, pos: from.Pos, KeepSlashes: from.KeepSlashes, named: make(map[string]*Location)}
+	h.Fields = message.FieldNames{Underscores: from.UnderscoreFields, Any: from.AnyFields}
+	if len(from.Names) > 0 {
+		h.name = strings.TrimPrefix(foldName(from.Names[0]), ".")
+	}
+	h.Certs = clientcert.New(from.ClientCerts)
+	for _, l := range from.Listen {
+		if l.TLSConfig != nil {
+			h.clientAuth = max(h.clientAuth, l.TLSConfig.ClientAuth)
+		}
+	}
+	h.counts = c.hostCounts(h.name)
+	var err error
+	if h.steps, err = c.steps(from.Steps); err != nil {
+		return nil, err
+	}
+	c.explainHost(h)
+	if err = c.location(&h.defaults, &conf.Location{Settings: from.Defaults, Pos: from.Pos}); err != nil {
+		return nil, err
+	}
+	if err = c.locations(h, &h.locations, from.Locations, nil); err != nil {
+		return nil, err
+	}
+	for _, name := range c.namedTargets {
+		if h.named[name] == nil {
+			return nil, fmt.Errorf("unknown named location %q", name)
+		}
+	}
+	c.namedTargets = nil
+	return h, nil
+}
+
+// foldName normalizes a name for comparison: lower case, without a trailing dot. Regular
+// expressions are unchanged.
+func foldName(name string) string {
+	if strings.HasPrefix(name, "~") {
+		return name
+	}
+	return strings.TrimSuffix(hostname.LowerASCII(name), ".")
+}
+
+// listen makes a hostGroup for each address. Hosts without an address are in all of them.
+func (c *Compiler) listen(all []*host) error {
+	var addrs []string // "" is any other
+	for i := range c.Config.Hosts {
+		listens := c.Config.Hosts[i].Listen
+		if len(listens) == 0 {
+			addrs = append(addrs, "")
+		}
+		for _, l := range listens {
+			if l.Addr == "" {
+				return WithPos(all[i].pos, fmt.Errorf("empty listen address"))
+			}
+			addrs = append(addrs, l.Addr)
+		}
+	}
+	slices.Sort(addrs)
+	addrs = slices.Compact(addrs)
+	groups := make([]*hostGroup, len(addrs))
+	for i, addr := range addrs {
+		var err error
+		if groups[i], err = c.hostsAt(addr, all); err != nil {
+			return err
+		}
+	}
+	hosts := &c.Plan.Hosts
+	if c.areInterchangeable(groups) {
+		hosts.Any = groups[0]
+		for _, g := range groups { // what one address permits is reachable
+			hosts.Any.connections = hosts.Any.connections.weaker(g.connections)
+		}
+		return nil
+	}
+	hosts.Any = &hostGroup{defaultHost: c.misdirectedHost(), isSingle: true}
+	for i, addr := range addrs {
+		if err := hosts.Add(addr, groups[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostsAt makes the group of an address.
+func (c *Compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
+	g := &hostGroup{names: hostname.NewMap[*host]()}
+	var declared *host // the host with Default
+	g.connections.ignoresProxyHeader = addr != ""
+	for i, h := range all {
+		from := &c.Config.Hosts[i]
+		here := len(from.Listen) == 0
+		for _, l := range from.Listen {
+			if l.Addr != addr {
+				continue
+			}
+			here = true
+			g.connections.requiresTLS = g.connections.requiresTLS || l.TLS
+			if l.Proxied {
+				g.connections.requiresProxyHeader, g.connections.ignoresProxyHeader = true, false
+			}
+			if l.Default && declared != nil && declared != h {
+				return nil, WithPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr,
+					places.Line(declared.pos)))
+			}
+			if l.Default {
+				declared = h
+			}
+		}
+		if !here {
+			continue
+		}
+		if g.defaultHost == nil {
+			g.defaultHost = h
+		}
+		g.hosts++
+		g.requestsCerts = g.requestsCerts || h.Certs != nil || h.clientAuth != tls.NoClientCert
+		for _, name := range from.Names {
+			if err := c.addName(g, h, foldName(name)); err != nil {
+				return nil, WithPos(h.pos, err)
+			}
+		}
+	}
+	if declared != nil {
+		g.defaultHost = declared
+	}
+	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.Len() == 0)
+	return g, nil
+}
+
+// addName adds a host by a name. As in nginx the first host with a name keeps it.
+func (c *Compiler) addName(g *hostGroup, h *host, name string) error {
+	source, ok := strings.CutPrefix(name, "~")
+	if !ok {
+		return g.names.Add(name, h)
+	}
+	p, err := c.Pattern(source, true)
+	g.patterns = append(g.patterns, hostPattern{p, h})
+	return err
+}
+
+// areInterchangeable reports whether all groups have the same hosts and default.
+func (c *Compiler) areInterchangeable(groups []*hostGroup) bool {
+	for _, g := range groups {
+		if g.hosts != len(c.Config.Hosts) || g.defaultHost != groups[0].defaultHost {
+			return false
+		}
+	}
+	return true
+}
+
+// weaker returns the rules that both require.
+func (c connectionRules) weaker(other connectionRules) connectionRules {
+	return connectionRules{c.requiresTLS && other.requiresTLS, c.requiresProxyHeader && other.requiresProxyHeader,
+		c.ignoresProxyHeader && other.ignoresProxyHeader}
+}
+
+// misdirectedHost returns the host for addresses that no host listens on.
+func (c *Compiler) misdirectedHost() *host {
+	h := &host{}
+	h.defaults.Rules, h.defaults.Filters = &Rules{Settings: &c.noSettings, sendTimeout: DefaultTimeout}, new(filters)
+	h.defaults.linger, _ = lingerLimitsOf(&c.noSettings) // the default cannot be wrong
+	h.defaults.Types = c.MediaTypes(&c.noSettings.Files)
+	h.defaults.Content = fixedStatus(http.StatusMisdirectedRequest)
+	return h
+}

@@ -1,0 +1,83 @@
+package core
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/connection"
+)
+
+// keepAliveLimits bound how long connections of clients are kept. Zero is no limit.
+type keepAliveLimits struct {
+	requests int
+	age      time.Duration
+}
+
+// ConnUse is what is known of the request's connection.
+type connUse struct {
+	info     connection.Info // nil if the server does not provide it
+	requests int             // including this one
+}
+
+// countRequest counts the request of its connection.
+func (x *Exchange) countRequest() {
+	if info := connection.Of(x.Request.Context()); info != nil {
+		x.ConnUse = connUse{info, info.CountRequest()}
+	}
+}
+
+// limitKeepAlive closes the connection after the response, if the location allows no more requests.
+// As in nginx another location of the same request does not undo that.
+func (x *Exchange) limitKeepAlive() {
+	s, l := &x.ConnUse, &x.Loc.keepAlive
+	if s.info == nil {
+		return
+	}
+	// reading the clock costs a tenth of what else the front does for a bound handler's request
+	looksAtClock := s.requests <= 64 || s.requests%16 == 0
+	if l.requests > 0 && s.requests >= l.requests ||
+		l.age > 0 && looksAtClock && time.Since(s.info.Opened()) > l.age {
+		x.Response.Header()["Connection"] = []string{"close"}
+	}
+}
+
+// keepAliveLimits compiles the keep-alive limits of Settings.
+func (c *Compiler) keepAliveLimits(s *conf.Settings) keepAliveLimits {
+	l := keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
+	if l != (keepAliveLimits{}) {
+		c.Plan.Needs |= needsConnection
+	}
+	return l
+}
+
+// connectionNumber is $connection, "" if the server does not provide it.
+func connectionNumber(x *Exchange) string {
+	if number := x.connectionNumber(); number != 0 {
+		return strconv.FormatInt(number, 10)
+	}
+	return ""
+}
+
+// connectionNumber returns the number of the request's connection, or 0 if the server does not
+// provide it. Connections are counted when their number is needed first.
+func (x *Exchange) connectionNumber() int64 {
+	if info := connection.Of(x.Request.Context()); info != nil {
+		return info.Number(&x.Plan.State.connections)
+	}
+	return 0
+}
+
+func connectionRequests(x *Exchange) string {
+	if x.ConnUse.info == nil {
+		return ""
+	}
+	return strconv.Itoa(x.ConnUse.requests)
+}
+
+func connectionTime(x *Exchange) string {
+	if x.ConnUse.info == nil {
+		return ""
+	}
+	return Seconds(time.Since(x.ConnUse.info.Opened()))
+}

@@ -1,0 +1,290 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
+)
+
+// Location is a Location, compiled.
+type Location struct {
+	Pos      string
+	Path     string // or the regular expression
+	final    bool   // FinalPrefix
+	internal bool
+	Pattern  *Pattern  // the regular expression, or nil
+	inner    locations // searched when this one matches
+	parent   *Location // the enclosing location, or nil
+
+	steps   []action
+	Phases  []Step // between rewrite and content
+	Files   any    // how the location finds files: of FilesModule
+	Content Content
+	Filters *filters // nil if responses are neither changed nor observed
+	*Rules
+}
+
+// Content responds to a request in the content phase.
+type Content interface {
+	Serve(x *Exchange) Outcome
+	// Explain adds findings about what serve would do, and responds without doing it.
+	Explain(x *Exchange, e *Explanation) Outcome
+}
+
+// locations are the locations of a host, or those in a location.
+type locations struct {
+	exact    map[string]*Location
+	prefixes []prefix // sorted by path
+	patterns []*Location
+	// "/x" for a location "/x/" with a Proxy: the client is redirected to it
+	redirects map[string]*Location
+	single    *Location // "/" if there is no other location
+}
+
+// prefix is a location without a regular expression, linked to the longest other one that is a
+// prefix of its path.
+type prefix struct {
+	path  string
+	above int // index in prefixes, or -1
+	loc   *Location
+}
+
+// longest returns the location whose path is the longest prefix of path. It starts at the last one
+// that does not sort after path, and follows above.
+func (l *locations) longest(path string) *Location {
+	n := sort.Search(len(l.prefixes), func(i int) bool { return l.prefixes[i].path > path })
+	for i := n - 1; i >= 0; i = l.prefixes[i].above {
+		if p := &l.prefixes[i]; strings.HasPrefix(path, p.path) {
+			return p.loc
+		}
+	}
+	return nil
+}
+
+// searchResult is the result of a search for a location.
+type searchResult int
+
+const (
+	searchNone     searchResult = iota // continue in the enclosing locations
+	searchFound                        // the search is over
+	searchRedirect                     // redirect the client to the path, which ends in a slash
+)
+
+// find finds the location of a path. The innermost one applies, but on each level regular
+// expressions come before prefixes.
+func (l *locations) find(x *Exchange, path string, best **Location) searchResult {
+	if l.single != nil {
+		if strings.HasPrefix(path, "/") {
+			*best = l.single
+		}
+		return searchNone
+	}
+	if loc := l.exact[path]; loc != nil {
+		*best = loc
+		return searchFound
+	}
+	loc := l.longest(path)
+	if loc == nil || len(loc.Path) < len(path) {
+		if to := l.redirects[path]; to != nil {
+			*best = to
+			return searchRedirect
+		}
+	}
+	searchPatterns := true
+	if loc != nil {
+		*best, searchPatterns = loc, !loc.final
+		if v := loc.inner.find(x, path, best); v != searchNone {
+			return v
+		}
+	}
+	if searchPatterns {
+		for _, p := range l.patterns {
+			if p.Pattern.Match(x, path) {
+				*best = p
+				_ = p.inner.find(x, path, best)
+				return searchFound
+			}
+		}
+	}
+	return searchNone
+}
+
+// locate finds the location of the exchange's path.
+func (x *Exchange) locate() Outcome {
+	x.needsLocation = false
+	best := &x.Host.defaults
+	v := x.Host.locations.find(x, x.Path, &best)
+	x.Loc, x.Rewritten = best, false
+	x.applyLocation()
+	switch {
+	case x.RegexTimedOut:
+		return x.Fail(http.StatusInternalServerError)
+	case best.internal && !x.internal:
+		return x.Fail(http.StatusNotFound)
+	}
+	if out := x.checkLength(); out != Proceed { // before any content
+		return out
+	}
+	if v == searchRedirect {
+		return x.SendRedirect(http.StatusMovedPermanently, uri.WithQuery(uri.EscapePath(best.Path), x.Args))
+	}
+	return Proceed
+}
+
+// locations compiles Locations.
+func (c *Compiler) locations(h *host, to *locations, from []conf.Location, parent *Location) error {
+	all, prefixes := make([]Location, len(from)), make(map[string]bool)
+	for i := range from {
+		f, loc := &from[i], &all[i]
+		loc.parent = parent
+		err := c.addLocation(h, to, loc, f, prefixes)
+		if err == nil {
+			err = c.location(loc, f)
+		}
+		if err == nil {
+			err = c.locations(h, &loc.inner, f.Locations, loc)
+		}
+		if err != nil {
+			return WithPos(f.Pos, err)
+		}
+	}
+	to.sort()
+	return nil
+}
+
+// addLocation adds a location to those that are searched. prefixes are the paths of those before.
+func (c *Compiler) addLocation(h *host, to *locations, loc *Location, from *conf.Location,
+	prefixes map[string]bool) error {
+	loc.Path, loc.final, loc.internal = from.Path, from.Match == "^~", from.Internal
+	switch from.Match {
+	case "", "^~":
+		if prefixes[from.Path] {
+			return fmt.Errorf("duplicate location %q", from.Path)
+		}
+		prefixes[from.Path] = true
+		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
+	case "=":
+		if to.exact[from.Path] != nil {
+			return fmt.Errorf("duplicate location = %q", from.Path)
+		}
+		put(&to.exact, from.Path, loc)
+	case "~", "~*":
+		p, err := c.Pattern(from.Path, from.Match == "~*")
+		if err != nil {
+			return err
+		}
+		loc.Pattern = p
+		to.patterns = append(to.patterns, loc)
+	case "@":
+		return c.addNamed(h, loc, from)
+	default:
+		return fmt.Errorf("invalid match %q of a location (must be ^~, =, ~, ~*, @ or empty)", from.Match)
+	}
+	if loc.Pattern == nil && from.Proxy != nil && len(from.Path) > 1 && strings.HasSuffix(from.Path, "/") {
+		put(&to.redirects, strings.TrimSuffix(from.Path, "/"), loc)
+	}
+	return checkNesting(loc, from)
+}
+
+func (c *Compiler) addNamed(h *host, loc *Location, from *conf.Location) error {
+	switch {
+	case loc.parent != nil:
+		return fmt.Errorf("named location %q must not be nested", from.Path)
+	case !strings.HasPrefix(from.Path, "@"):
+		return fmt.Errorf("named location %q: want a leading @", from.Path)
+	case h.named[from.Path] != nil:
+		return fmt.Errorf("duplicate location %q", from.Path)
+	case len(from.Locations) > 0:
+		return fmt.Errorf("named location %q must not have nested locations", from.Path)
+	}
+	h.named[from.Path] = loc
+	return nil
+}
+
+// checkNesting rejects locations that would never be found.
+func checkNesting(loc *Location, from *conf.Location) error {
+	if from.Match == "=" && len(from.Locations) > 0 {
+		return fmt.Errorf("exact location %q must not have nested locations", from.Path)
+	}
+	if p := loc.parent; p != nil && loc.Pattern == nil && p.Pattern == nil && !strings.HasPrefix(loc.Path, p.Path) {
+		return fmt.Errorf("location %q is outside of its enclosing location %q", loc.Path, p.Path)
+	}
+	return nil
+}
+
+func put(to *map[string]*Location, path string, loc *Location) {
+	if *to == nil {
+		*to = make(map[string]*Location)
+	}
+	(*to)[path] = loc
+}
+
+// isEmpty reports whether there are no locations.
+func (l *locations) isEmpty() bool { return l.exact == nil && l.prefixes == nil && l.patterns == nil }
+
+func (l *locations) sort() {
+	slices.SortFunc(l.prefixes, func(a, b prefix) int { return cmp.Compare(a.path, b.path) })
+	for i := range l.prefixes {
+		p := &l.prefixes[i]
+		p.above = i - 1
+		for p.above >= 0 && !strings.HasPrefix(p.path, l.prefixes[p.above].path) {
+			p.above = l.prefixes[p.above].above
+		}
+	}
+	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil &&
+		l.redirects == nil && l.prefixes[0].loc.inner.isEmpty() {
+		l.single = l.prefixes[0].loc
+	}
+}
+
+// location compiles a Location, except for where it is found.
+func (c *Compiler) location(loc *Location, from *conf.Location) error {
+	loc.Pos = from.Pos
+	var err error
+	if loc.steps, err = c.steps(from.Steps); err != nil {
+		return err
+	}
+	c.explainLocation(loc, from)
+	if loc.Rules, err = c.rules(from.Settings); err != nil {
+		return err
+	}
+	c.namedTargets = append(c.namedTargets, loc.namedTargets...)
+	if err = checkContent(from); err != nil {
+		return err
+	}
+	loc.Phases = loc.effects.steps
+	for _, m := range c.modules {
+		if m.Location == nil {
+			continue
+		}
+		if err = m.Location(c, loc, from); err != nil {
+			return err
+		}
+	}
+	loc.Filters, err = c.filters(filtersKey{
+		rules: loc.Rules, intercepts: from.Proxy != nil && from.Proxy.Intercept,
+		isBound: from.Proxy != nil && c.Options.Bound[string(from.Proxy.To)] != nil,
+	})
+	return err
+}
+
+// checkContent rejects a Location with several contents.
+func checkContent(from *conf.Location) error {
+	kinds := 0
+	for _, is := range []bool{from.Proxy != nil, from.Status, from.Metrics, from.Empty} {
+		if is {
+			kinds++
+		}
+	}
+	if kinds > 1 {
+		return errors.New("more than one of Proxy, Status, Metrics and Empty")
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package core
+
+import (
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/errorlog"
+)
+
+// LogFile returns the file of a target, which all plans share. lost makes the line about lost
+// lines.
+func (c *Compiler) LogFile(to accesslog.Target, lost func(lines int, why error) []byte) (*accesslog.File, error) {
+	key := to.Path
+	if to.HasMany { // which is no path
+		key = ""
+	}
+	if f := c.logFiles[key]; f != nil {
+		return f, nil
+	}
+	logger := c.Options.Logger()
+	report := func(text string) { logger.Printf("front: %s: %s", to.Path, errorlog.Printable([]byte(text))) }
+	f, release, err := Acquire(&c.State.Logs, key,
+		func() (*accesslog.File, error) { return to.OpenFile(c.Options.OpenLog, report, lost) }, accesslog.CloseSoon)
+	if err != nil {
+		return nil, err
+	}
+	c.Plan.Releases = append(c.Plan.Releases, release)
+	if c.logFiles == nil {
+		c.logFiles = make(map[string]*accesslog.File)
+	}
+	c.logFiles[key] = f
+	return f, nil
+}

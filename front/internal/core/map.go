@@ -1,0 +1,173 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/hostname"
+)
+
+// mapping is a Map, compiled. Its variable is evaluated at the first use and then kept for the
+// request, unless it is volatile.
+type mapping struct {
+	from   *conf.Map
+	slot   int
+	source Text
+	lookup MapLookup
+	state  compileState
+	needs  needs // of its texts
+}
+
+// MapLookup returns the value for the source's.
+type MapLookup func(x *Exchange, s string) *Text
+
+// MapKind compiles the cases of maps of a kind.
+type MapKind func(m *conf.Map, values []*Text, defaultValue *Text) (MapLookup, error)
+
+type compileState int
+
+const (
+	notCompiled compileState = iota
+	compiling
+	compiled
+)
+
+// eval returns the variable's value. Captures of the map's regular expressions are available to its
+// values only; in nginx they are available to later texts, too.
+func (m *mapping) eval(x *Exchange) string {
+	if !m.from.Volatile && x.Vars != nil && x.Vars[m.slot].isSet {
+		return x.Vars[m.slot].text
+	}
+	before := x.Captures
+	s := m.lookup(x, m.source.Eval(x)).Eval(x)
+	x.Captures = before
+	if !m.from.Volatile {
+		x.Set(m.slot, s)
+	}
+	return s
+}
+
+// mapVariable returns the variable of a map, and compiles the map if needed.
+func (c *Compiler) mapVariable(m *mapping) (Variable, error) {
+	switch m.state {
+	case compiling:
+		return nil, fmt.Errorf("map $%s depends on itself", m.from.Name)
+	case notCompiled:
+		m.state = compiling
+		before := c.TextNeeds
+		c.TextNeeds = 0
+		if err := c.compileMap(m); err != nil {
+			return nil, fmt.Errorf("map $%s: %w", m.from.Name, err)
+		}
+		m.needs, c.TextNeeds = c.TextNeeds, before
+		m.state = compiled
+	}
+	c.TextNeeds |= m.needs
+	return m.eval, nil
+}
+
+// compileMaps compiles all maps, also those that are not used.
+func (c *Compiler) compileMaps() error {
+	for i := range c.Config.Maps {
+		if _, err := c.mapVariable(c.maps[strings.ToLower(c.Config.Maps[i].Name)]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Compiler) compileMap(m *mapping) error {
+	var err error
+	if m.source, err = c.Text(m.from.Source); err != nil {
+		return err
+	}
+	defaultValue, err := c.Text(m.from.Default)
+	if err != nil {
+		return err
+	}
+	values := make([]*Text, len(m.from.Cases))
+	for i, k := range m.from.Cases {
+		v, err := c.Text(k.To)
+		if err != nil {
+			return err
+		}
+		values[i] = &v
+	}
+	kind := c.cases
+	if m.from.Kind != "" {
+		if kind = c.mapKind(m.from.Kind); kind == nil {
+			return fmt.Errorf("unknown kind %q", m.from.Kind)
+		}
+	}
+	m.lookup, err = kind(m.from, values, &defaultValue)
+	return err
+}
+
+// MapKind returns the module's for a kind of maps, or nil.
+func (c *Compiler) mapKind(name string) MapKind {
+	for _, m := range c.modules {
+		if kind := m.MapKinds[name]; kind != nil {
+			return kind
+		}
+	}
+	return nil
+}
+
+// casePattern returns the regular expression of a case, if it has one.
+func casePattern(m *conf.Map, from string) (source string, fold, ok bool) {
+	if m.Kind != "" {
+		return "", false, false
+	}
+	return CutPattern(from)
+}
+
+// cases compiles the cases of a map: strings, which are compared without regard to case, then names
+// with stars, then regular expressions.
+func (c *Compiler) cases(m *conf.Map, values []*Text, defaultValue *Text) (MapLookup, error) {
+	type patternCase struct {
+		Pattern *Pattern
+		Value   *Text
+	}
+	exact, names := make(map[string]*Text), hostname.NewMap[*Text]()
+	var patterns []patternCase
+	for i, k := range m.Cases {
+		if source, fold, ok := casePattern(m, k.From); ok {
+			p, err := c.Pattern(source, fold)
+			if err != nil {
+				return nil, err
+			}
+			patterns = append(patterns, patternCase{Pattern: p, Value: values[i]})
+			continue
+		}
+		from := hostname.LowerASCII(strings.TrimPrefix(k.From, `\`))
+		if m.Hostnames && (strings.HasPrefix(from, ".") || strings.Contains(from, "*")) {
+			if err := names.Add(from, values[i]); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if exact[from] != nil {
+			return nil, fmt.Errorf("duplicate case %q", k.From)
+		}
+		exact[from] = values[i]
+	}
+	return func(x *Exchange, s string) *Text {
+		low := hostname.LowerASCII(s)
+		if m.Hostnames {
+			low = strings.TrimSuffix(low, ".")
+		}
+		if v := exact[low]; v != nil {
+			return v
+		}
+		if v, ok := names.Find(low); ok {
+			return v
+		}
+		for i := range patterns {
+			if patterns[i].Pattern.Match(x, s) {
+				return patterns[i].Value
+			}
+		}
+		return defaultValue
+	}, nil
+}

@@ -1,0 +1,164 @@
+package core
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// A module is a feature outside of the core, in a file of its own. The row in modules is all that
+// the core knows of it.
+type Module struct {
+	// Prepare compiles what the module needs of the whole Config, before all Settings.
+	Prepare func(c *Compiler, at Slot) error
+	// Compile compiles the module's part of Settings.
+	Compile func(c *Compiler, s *conf.Settings, at Slot) (Effect, error)
+	// Location compiles the module's part of a Location, whose Settings are compiled.
+	Location func(c *Compiler, loc *Location, from *conf.Location) error
+	// Variables are the module's variables.
+	Variables func(at Slot) map[string]KnownVariable
+	Families  []VariableFamily
+	// MapKinds are kinds of maps, by conf.Map.Kind.
+	MapKinds map[string]MapKind
+	// NewState returns what the module keeps for all requests, also over reloads.
+	NewState func() any
+	// CopyState returns the module's state of a request for a copy, which may outlive the request.
+	CopyState func(x *Exchange, at Slot) any
+}
+
+// Slot is the index of a module in modules, and of what it keeps.
+type Slot int
+
+// Effect is what a module does with requests that some Settings apply to.
+type Effect struct {
+	Rules    any                                   // for the module itself; nil if it does nothing
+	Step     Step                                  // before the content
+	Fields   func(x *Exchange, header http.Header) // adds fields to the response
+	Start    func(w *Writer)                       // adds a stage of the body by the head alone
+	Bodies   []BodyFilter                          // change the body
+	Observes bool                                  // log needs to know the response
+	Log      func(x *Exchange)                     // after the response
+}
+
+// effects are those of all modules.
+type effects struct {
+	rules    []any // by slot; nil if no module does anything
+	steps    []Step
+	fields   []func(x *Exchange, header http.Header)
+	starts   []func(w *Writer)
+	bodies   []BodyFilter
+	observes bool
+	logs     []func(x *Exchange)
+}
+
+// Step is what a module does in a phase between rewrite and content.
+type Step struct {
+	Phase phase
+	Name  string                    // in findings
+	Run   func(x *Exchange) Outcome // nil without a step
+}
+
+// phase is a phase between rewrite and content.
+type phase int
+
+const (
+	Rewritten phase = iota // the location is final
+	LimitPhase
+	AccessPhase
+	ContentPhase
+)
+
+// AddStep adds a step to those of a location, after those of its phase.
+func AddStep(all []Step, s Step) []Step {
+	at := len(all)
+	for at > 0 && all[at-1].Phase > s.Phase {
+		at--
+	}
+	return slices.Insert(slices.Clip(all), at, s)
+}
+
+// effects compiles the effects of all modules.
+func (c *Compiler) effects(s *conf.Settings) (all effects, err error) {
+	for at, m := range c.modules {
+		if m.Compile == nil {
+			continue
+		}
+		e, err := m.Compile(c, s, Slot(at))
+		if err != nil {
+			return all, err
+		}
+		if e.Rules == nil {
+			continue
+		}
+		if all.rules == nil {
+			all.rules = make([]any, len(c.modules))
+		}
+		all.rules[at] = e.Rules
+		if e.Step.Run != nil {
+			all.steps = AddStep(all.steps, e.Step)
+		}
+		if e.Fields != nil {
+			all.fields = append(all.fields, e.Fields)
+		}
+		if e.Start != nil {
+			all.starts = append(all.starts, e.Start)
+		}
+		all.bodies = append(all.bodies, e.Bodies...)
+		if e.Log != nil {
+			all.logs = append(all.logs, e.Log)
+		}
+		all.observes = all.observes || e.Observes
+	}
+	return all, nil
+}
+
+// ModuleRules returns what a module has compiled for the location, or nil.
+func (x *Exchange) ModuleRules(at Slot) any {
+	if all := x.Loc.effects.rules; all != nil {
+		return all[at]
+	}
+	return nil
+}
+
+// ModuleState returns what a module keeps of the request, or nil.
+func (x *Exchange) ModuleState(at Slot) any {
+	if x.States != nil {
+		return x.States[at]
+	}
+	return nil
+}
+
+// SetModuleState sets what a module keeps of the request.
+func (x *Exchange) SetModuleState(at Slot, state any) {
+	if x.States == nil {
+		x.States = make([]any, len(x.Plan.State.Modules))
+	}
+	x.States[at] = state
+}
+
+// CopyStates returns the modules' states of the request for a copy.
+func (x *Exchange) CopyStates() []any {
+	var all []any
+	for at, m := range x.Plan.modules {
+		if m.CopyState == nil {
+			continue
+		}
+		if all == nil {
+			all = make([]any, len(x.Plan.State.Modules))
+		}
+		all[at] = m.CopyState(x, Slot(at))
+	}
+	return all
+}
+
+// newModuleStates returns what the modules keep for all requests, by slot.
+func newModuleStates(table []Module) []any {
+	all := make([]any, len(table))
+	for at, m := range table {
+		if m.NewState != nil {
+			all[at] = m.NewState()
+		}
+	}
+	return all
+}

@@ -1,0 +1,87 @@
+package core
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/exposition"
+	"github.com/tarehq/tare/front/internal/listenaddr"
+)
+
+// Plan is a compiled Config. It never changes, except for the number of its users.
+type Plan struct {
+	Handler http.Handler // whose plan it is
+	modules []Module
+	Options *Options
+	State   *State
+	Hosts   listenaddr.Table[hostGroup]
+	slots   int     // number of variables with slots
+	product string  // the name and version in error pages
+	Needs   needs   // what exchanges collect
+	counts  *counts // nil if nothing shows counts
+
+	Parts []any // what modules keep of the Config
+
+	CountedHosts []countedHost
+	Measures     []func(*exposition.Page) // add metrics to a page
+
+	Users    atomic.Int64 // exchanges, and 1 until the plan is retired
+	release  sync.Once
+	Releases []func() // release what the plan has acquired from the state
+	Prepares []func() // apply the plan to shared state, before it is in use
+	Commits  []func() // likewise, once it is in use
+	Retires  []func() // end what only the plan in use does
+	// Expired is done when another plan has been in use for ShutdownTimeout, or after Abort. It ends
+	// what exchanges of this plan have begun.
+	Expired         context.Context
+	Expire          context.CancelFunc
+	ShutdownTimeout time.Duration
+}
+
+// Prepare applies the plan to the state that it shares, as far as its first request depends on
+// that.
+func (p *Plan) Prepare() {
+	for _, f := range p.Prepares {
+		f()
+	}
+}
+
+// Commit applies the rest of the plan to the state that it shares.
+func (p *Plan) Commit() {
+	for _, f := range p.Commits {
+		f()
+	}
+}
+
+// Retire releases the plan after its last exchange.
+func (p *Plan) Retire() {
+	for _, f := range p.Retires {
+		f()
+	}
+	p.Leave()
+}
+
+// Leave ends a use of the plan.
+func (p *Plan) Leave() {
+	if p.Users.Add(-1) == 0 {
+		p.release.Do(func() {
+			for _, f := range p.Releases {
+				f()
+			}
+			p.State.Plans.Done()
+		})
+	}
+}
+
+// PlanPart returns what a module keeps of the Config, or the zero value.
+func PlanPart[T any](p *Plan) (part T) {
+	for _, any := range p.Parts {
+		if found, ok := any.(T); ok {
+			return found
+		}
+	}
+	return part
+}

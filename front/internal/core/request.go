@@ -1,0 +1,257 @@
+package core
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/internal/connection"
+)
+
+// hostName returns the normalized name in Host; empty if it has none.
+func (x *Exchange) hostName() string {
+	name, _ := hostname.Parse(x.HostHeader)
+	return name
+}
+
+// HostOrServerName is $host.
+func (x *Exchange) HostOrServerName() string {
+	if name := x.hostName(); name != "" {
+		return name
+	}
+	return x.Host.name
+}
+
+// RequestURI returns the request target as received, without scheme and host.
+func RequestURI(x *Exchange) string {
+	uri := x.Request.RequestURI
+	if strings.HasPrefix(uri, "/") {
+		return uri
+	}
+	if _, rest, ok := strings.Cut(uri, "://"); ok {
+		if i := strings.IndexAny(rest, "/?"); i >= 0 {
+			return "/" + strings.TrimPrefix(rest[i:], "/")
+		}
+		return "/"
+	}
+	return uri
+}
+
+// requestMethod returns the client's method, or GET for an error page. A subrequest does not change
+// it.
+func requestMethod(x *Exchange) string {
+	if x.Parent != nil {
+		return x.Parent.Method
+	}
+	return x.Method
+}
+
+// requestLine returns the client's request line.
+func requestLine(x *Exchange) string {
+	if x.rejected != nil {
+		return x.rejected.line
+	}
+	r := x.ClientRequest()
+	return r.Method + " " + r.RequestURI + " " + r.Proto
+}
+
+func isArgs(x *Exchange) string {
+	if x.Args == "" {
+		return ""
+	}
+	return "?"
+}
+
+// Scheme is $scheme.
+func Scheme(x *Exchange) string {
+	if x.Request.TLS != nil {
+		return "https"
+	}
+	return "http"
+}
+
+func https(x *Exchange) string {
+	if x.Request.TLS != nil {
+		return "on"
+	}
+	return ""
+}
+
+func http2(x *Exchange) string {
+	switch {
+	case x.Request.ProtoMajor != 2:
+		return ""
+	case x.Request.TLS == nil:
+		return "h2c"
+	}
+	return "h2"
+}
+
+func http3(x *Exchange) string {
+	if x.Request.ProtoMajor != 3 {
+		return ""
+	}
+	return "h3"
+}
+
+// LocalAddr returns the server's address of the connection, or nil if the server does not provide
+// it.
+func (x *Exchange) LocalAddr() net.Addr {
+	a, _ := x.Request.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	return a
+}
+
+func serverAddr(x *Exchange) string {
+	switch a := x.LocalAddr().(type) {
+	case *net.TCPAddr:
+		return x.Plan.State.addressText(a.IP)
+	case *net.UDPAddr:
+		return x.Plan.State.addressText(a.IP)
+	case *net.UnixAddr:
+		return "unix:" + a.Name
+	}
+	return ""
+}
+
+// addressText returns an address of the server as text. Most requests arrive at the same one.
+func (s *State) addressText(ip net.IP) string {
+	a, _ := netip.AddrFromSlice(ip)
+	last := s.lastAddress.Load()
+	if last == nil || last.addr != a {
+		last = &addressText{a, a.Unmap().String()}
+		s.lastAddress.Store(last)
+	}
+	return last.text
+}
+
+// addressText is an address of the server.
+type addressText struct {
+	addr netip.Addr
+	text string
+}
+
+func serverPort(x *Exchange) string {
+	switch a := x.LocalAddr().(type) {
+	case *net.TCPAddr:
+		return strconv.Itoa(a.Port)
+	case *net.UDPAddr:
+		return strconv.Itoa(a.Port)
+	}
+	return ""
+}
+
+// requestLength is $request_length: the lengths of the head, and of the body as far as it was read.
+func requestLength(x *Exchange) string {
+	n := x.headLength()
+	if x.Body != nil {
+		n += x.Body.received.Load() + x.Body.framing.Load()
+	}
+	return strconv.FormatInt(n, 10)
+}
+
+// headLength returns the length of the request's head. A head of HTTP/1 counts as it would be
+// written again; it may have been sent with other space.
+func (x *Exchange) headLength() int64 {
+	if x.originalHead > 0 {
+		return x.originalHead
+	}
+	if sent, ok := connection.Of(x.Request.Context()).(connection.HeadMeasurer); ok {
+		return sent.HeadLength()
+	}
+	const line, field = len("  \r\n\r\n"), len(": \r\n")
+	n := len(x.Request.Method) + len(x.Request.RequestURI) + len(x.Request.Proto) + line
+	if x.HostHeader != "" {
+		n += len("Host") + len(x.HostHeader) + field
+	}
+	for name, values := range x.Request.Header {
+		for _, v := range values {
+			n += len(name) + len(v) + field
+		}
+	}
+	if x.Request.ProtoMajor == 1 && x.Request.Header["Content-Length"] == nil && (x.Body != nil ||
+		x.Request.ContentLength != 0) {
+		n += len("Transfer-Encoding") + len("chunked") + field
+	}
+	return int64(n)
+}
+
+// RequestID is $request_id: 16 random bytes, the same for the request and its subrequests.
+func RequestID(x *Exchange) string {
+	if x.Parent != nil {
+		return RequestID(x.Parent)
+	}
+	if x.ID == "" {
+		x.ID = RandomHex(16)
+	}
+	return x.ID
+}
+
+// RandomHex returns n random bytes in hexadecimal.
+func RandomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it returns no error
+	return hex.EncodeToString(b)
+}
+
+func requestTime(x *Exchange) string { return Seconds(time.Since(x.StartTime)) }
+
+// Seconds formats a duration as nginx does, in seconds with milliseconds.
+func Seconds(d time.Duration) string {
+	ms := d.Milliseconds()
+	return fmt.Sprintf("%d.%03d", ms/1000, ms%1000)
+}
+
+func requestCompletion(x *Exchange) string {
+	if x.isComplete {
+		return "OK"
+	}
+	return ""
+}
+
+// contentLengthVariable is $content_length: that of the field, or, as in nginx, the length of the
+// body once it was received completely.
+func contentLengthVariable(x *Exchange) string {
+	if x.Parent != nil {
+		x = x.Parent
+	}
+	if b := x.Body; b != nil && b.IsComplete.Load() && x.Request.Header["Content-Length"] == nil {
+		return strconv.FormatInt(b.received.Load(), 10)
+	}
+	return message.ContentLength(x.Request)
+}
+
+func appendRequestLine(b []byte, x *Exchange, escape EscapeFunc) []byte {
+	if x.rejected != nil {
+		return escape(b, errorlog.Truncate(x.rejected.line))
+	}
+	b = append(escape(b, x.Request.Method), ' ')
+	b = append(escape(b, x.Request.RequestURI), ' ')
+	return escape(b, x.Request.Proto)
+}
+
+func appendStatus(b []byte, x *Exchange, _ EscapeFunc) []byte {
+	return strconv.AppendInt(b, int64(x.ResponseStatus()), 10)
+}
+
+func appendBodyBytes(b []byte, x *Exchange, _ EscapeFunc) []byte {
+	return strconv.AppendInt(b, x.ResponseBytes(), 10)
+}
+
+func appendTime(b []byte, x *Exchange, _ EscapeFunc) []byte {
+	return append(b, x.Plan.State.LogBuffers.Local(time.Now())...)
+}
+
+// EscapeFunc appends an escaped string.
+type EscapeFunc func(b []byte, s string) []byte
+
+// clfTime is the layout of times in access logs.
+const clfTime = "02/Jan/2006:15:04:05 -0700"

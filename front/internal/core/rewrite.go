@@ -1,0 +1,381 @@
+package core
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/front/internal/uri"
+)
+
+// action is a Step, compiled. ends reports that no further steps follow; the outcome proceed ends
+// only the steps of this phase.
+type action func(x *Exchange) (out Outcome, ends bool)
+
+// rewriteHost is the host's rewrite phase.
+func (x *Exchange) rewriteHost() Outcome {
+	x.Loc = &x.Host.defaults
+	return x.runActions(x.Host.steps)
+}
+
+// rewrite is the location's rewrite phase.
+func (x *Exchange) rewrite() Outcome {
+	if x.Loc.steps == nil {
+		return Proceed
+	}
+	if out := x.runActions(x.Loc.steps); out != Proceed {
+		return out
+	}
+	if x.needsLocation {
+		return x.restart(atLocation)
+	}
+	return Proceed
+}
+
+func (x *Exchange) runActions(all []action) Outcome {
+	for _, do := range all {
+		out, ends := do(x)
+		if x.RegexTimedOut && out != Responded {
+			return x.Fail(http.StatusInternalServerError)
+		}
+		if ends {
+			return out
+		}
+	}
+	return Proceed
+}
+
+// steps compiles Steps.
+func (c *Compiler) steps(from []conf.Step) ([]action, error) {
+	var all []action
+	for _, s := range from {
+		var a action
+		var err error
+		switch s := s.(type) {
+		case conf.Set:
+			a, err = c.setStep(s)
+		case conf.If:
+			a, err = c.ifStep(s)
+		case conf.Rewrite:
+			a, err = c.rewriteStep(s)
+		case conf.Return:
+			a, err = c.returnStep(s)
+		case conf.Break:
+			a = breakStep
+		default:
+			err = fmt.Errorf("unknown step %T", s)
+		}
+		if err == nil {
+			a, err = c.explainStep(s, a)
+		}
+		if err != nil {
+			return nil, WithPos(stepPos(s), err)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+// stepPos returns the position of a step.
+func stepPos(s conf.Step) string {
+	switch s := s.(type) {
+	case conf.Set:
+		return s.Pos
+	case conf.If:
+		return s.Pos
+	case conf.Rewrite:
+		return s.Pos
+	case conf.Return:
+		return s.Pos
+	}
+	return ""
+}
+
+func breakStep(x *Exchange) (Outcome, bool) {
+	x.needsLocation = false
+	return Proceed, true
+}
+
+func (c *Compiler) setStep(s conf.Set) (action, error) {
+	set, err := c.Setting(s)
+	if err != nil {
+		return nil, fmt.Errorf("set $%s: %w", s.Name, err)
+	}
+	return func(x *Exchange) (Outcome, bool) {
+		set.Assign(x, set.Value.Eval(x))
+		return Proceed, false
+	}, nil
+}
+
+// Setting is a Set, compiled.
+type Setting struct {
+	Value  Text
+	Assign func(x *Exchange, value string)
+}
+
+// Setting compiles a Set.
+func (c *Compiler) Setting(s conf.Set) (set Setting, err error) {
+	if set.Value, err = c.Text(s.Value); err != nil {
+		return set, err
+	}
+	name := strings.ToLower(s.Name)
+	if set.Assign = c.Known[name].Set; set.Assign == nil {
+		slot := c.Slots[name]
+		set.Assign = func(x *Exchange, value string) { x.Set(slot, value) }
+	}
+	return set, nil
+}
+
+func (c *Compiler) ifStep(s conf.If) (action, error) {
+	holds, err := c.condition(s)
+	if err != nil {
+		return nil, fmt.Errorf("if: %w", err)
+	}
+	holds = c.explainCondition(s, holds)
+	then, err := c.steps(s.Then)
+	if err != nil {
+		return nil, err
+	}
+	ifLoc, err := c.ifLocation(s.Location)
+	if err != nil {
+		return nil, err
+	}
+	return func(x *Exchange) (Outcome, bool) {
+		if !holds(x) || x.RegexTimedOut {
+			return Proceed, false
+		}
+		if ifLoc != nil {
+			x.Loc = ifLoc
+			x.applyLocation()
+		}
+		for _, do := range then {
+			if out, ends := do(x); ends || x.RegexTimedOut {
+				return out, ends
+			}
+		}
+		return Proceed, false
+	}, nil
+}
+
+// ifLocation compiles the location of an If; nil stays nil.
+func (c *Compiler) ifLocation(from *conf.Location) (*Location, error) {
+	if from == nil {
+		return nil, nil
+	}
+	if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
+		return nil, WithPos(from.Pos, errors.New("the location of an if must not have locations, steps or try_files"))
+	}
+	loc := &Location{Path: from.Path, final: from.Match == "^~", internal: from.Internal}
+	return loc, WithPos(from.Pos, c.location(loc, from))
+}
+
+// condition compiles the condition of an If.
+func (c *Compiler) condition(s conf.If) (func(*Exchange) bool, error) {
+	left, err := c.Text(s.Left)
+	if err != nil {
+		return nil, err
+	}
+	op, not := strings.CutPrefix(s.Op, "!")
+	var holds func(*Exchange) bool
+	switch op {
+	case "":
+		if not {
+			return nil, fmt.Errorf("unknown operator %q", s.Op)
+		}
+		return left.IsTrue, nil
+	case "=":
+		right, err := c.Text(s.Right)
+		if err != nil {
+			return nil, err
+		}
+		holds = func(x *Exchange) bool { return left.Eval(x) == right.Eval(x) }
+	case "~", "~*":
+		p, err := c.Pattern(string(s.Right), op == "~*")
+		if err != nil {
+			return nil, err
+		}
+		holds = func(x *Exchange) bool { return x.matches(p, left.Eval(x)) }
+	case "-f", "-d", "-e", "-x":
+		kind := op[1]
+		holds = func(x *Exchange) bool { return x.fileIs(left.Eval(x), kind) }
+	default:
+		return nil, fmt.Errorf("unknown operator %q", s.Op)
+	}
+	if not {
+		return func(x *Exchange) bool { return !holds(x) }, nil
+	}
+	return holds, nil
+}
+
+// matches matches a pattern of a step. As in nginx a failed match clears the captures, even those
+// of the location.
+func (x *Exchange) matches(p *Pattern, s string) bool {
+	ok := p.Match(x, s)
+	if !ok {
+		x.Captures = captures{}
+	}
+	return ok
+}
+
+// fileIs reports whether a path is a file (f), a directory (d), anything (e), or executable (x). As
+// in nginx, nothing exists behind a symbolic link that disable_symlinks forbids.
+func (x *Exchange) fileIs(path string, kind byte) bool {
+	if path == "" || strings.IndexByte(path, 0) >= 0 {
+		return false
+	}
+	stat := os.Stat
+	if links := &x.Loc.Links; links.disable != "" {
+		stat = func(path string) (os.FileInfo, error) {
+			return files.Stat(path, links.disable, links.Trusted.Eval(x))
+		}
+	}
+	info, err := stat(path)
+	switch {
+	case err != nil:
+		return false
+	case kind == 'f':
+		return info.Mode().IsRegular()
+	case kind == 'd':
+		return info.IsDir()
+	case kind == 'x':
+		return info.Mode()&0o111 != 0
+	}
+	return true
+}
+
+// replacement is the new URI of a Rewrite.
+type replacement struct {
+	path, args Text
+	hasArgs    bool // the new URI has a query
+	keepArgs   bool // the request's query is appended
+	status     int  // of a redirect, else 0
+	flag       string
+}
+
+func (c *Compiler) rewriteStep(s conf.Rewrite) (action, error) {
+	p, err := c.Pattern(s.Pattern, false)
+	if err != nil {
+		return nil, fmt.Errorf("rewrite: %w", err)
+	}
+	r, err := c.replacement(s)
+	if err != nil {
+		return nil, fmt.Errorf("rewrite %q: %w", s.Pattern, err)
+	}
+	return func(x *Exchange) (Outcome, bool) {
+		if !x.matches(p, x.Path) {
+			return Proceed, false
+		}
+		if r.status != 0 {
+			return x.SendRedirect(r.status, r.location(x)), true
+		}
+		return r.apply(x)
+	}, nil
+}
+
+func (c *Compiler) replacement(s conf.Rewrite) (*replacement, error) {
+	to := string(s.To)
+	r := &replacement{keepArgs: true, flag: s.Flag}
+	switch {
+	case s.Flag == "permanent":
+		r.status = http.StatusMovedPermanently
+	case s.Flag == "redirect", strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"),
+		strings.HasPrefix(to, "$scheme"):
+		r.status = http.StatusFound
+	case s.Flag != "" && s.Flag != "last" && s.Flag != "break":
+		return nil, fmt.Errorf("invalid flag %q (must be last, break, redirect or permanent)", s.Flag)
+	}
+	if rest, ok := strings.CutSuffix(to, "?"); ok {
+		to, r.keepArgs = rest, false
+	}
+	path, args, hasArgs := strings.Cut(to, "?")
+	r.hasArgs = hasArgs
+	var err error
+	if r.path, err = c.Text(conf.Text(path)); err != nil {
+		return nil, err
+	}
+	if r.path.Empty() {
+		return nil, errors.New("the new path is empty")
+	}
+	r.args, err = c.Text(conf.Text(args))
+	return r, err
+}
+
+// location returns the URL of a redirect. Captures in it are encoded.
+func (r *replacement) location(x *Exchange) string {
+	to := r.path.Eval(x)
+	if x.hasEncodedPath() {
+		to = r.path.evalEscaped(x)
+	}
+	to = unescapeMost(to)
+	args := r.query(x)
+	if !r.hasArgs && args == "" {
+		return to
+	}
+	return to + "?" + args
+}
+
+// query returns the query of the new URI.
+func (r *replacement) query(x *Exchange) string {
+	args := ""
+	if r.hasArgs {
+		if x.hasEncodedPath() {
+			args = r.args.evalEscaped(x)
+		} else {
+			args = r.args.Eval(x)
+		}
+	}
+	switch {
+	case !r.keepArgs || x.Args == "":
+		return args
+	case r.hasArgs:
+		return args + "&" + x.Args
+	}
+	return x.Args
+}
+
+// apply continues the exchange with the new path.
+func (r *replacement) apply(x *Exchange) (Outcome, bool) {
+	args := r.query(x)
+	path, ok := uri.CleanPath(r.path.Eval(x), true)
+	if !ok {
+		return x.Fail(http.StatusInternalServerError), true
+	}
+	x.Path, x.Args, x.internal, x.URIChanged, x.Rewritten = path, args, true, true, true
+	x.needsLocation = r.flag != "break"
+	return Proceed, r.flag == "last" || r.flag == "break"
+}
+
+// hasEncodedPath reports whether the client's path has encoded characters: captures are encoded in
+// a query then.
+func (x *Exchange) hasEncodedPath() bool {
+	path, _, _ := strings.Cut(x.Request.RequestURI, "?")
+	return strings.ContainsAny(path, "%+")
+}
+
+// unescapeMost decodes characters that have no meaning of their own in paths and queries, as nginx
+// does in redirects. It stops after a question mark, also a decoded one, because a query follows.
+func unescapeMost(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
+	b := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c == '%' && i+2 < len(s) {
+			if d, err := hex.DecodeString(s[i+1 : i+3]); err == nil && d[0] > '%' && d[0] < 0x7f {
+				c = d[0]
+				i += 2
+			}
+		}
+		b = append(b, c)
+		if c == '?' {
+			return string(append(b, s[i+1:]...))
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,140 @@
+package core
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/mediatype"
+	"github.com/tarehq/tare/front/internal/realip"
+	"github.com/tarehq/tare/internal/safefile"
+)
+
+// Rules are Settings, compiled. All locations with the same Settings share them: the pointer to the
+// Settings identifies them.
+type Rules struct {
+	Settings     *conf.Settings
+	errorPages   []errorPage
+	namedTargets []string // of errorPages: each host must have these locations
+
+	Body       bodyLimits
+	Types      *mediatype.Table
+	Links      linkRules
+	errors     *errorlog.Log
+	isDebugged bool // errors has lines of the level debug
+	realIP     *realip.Rules
+	keepAlive  keepAliveLimits
+	EarlyHints []Text // one must be true to forward early hints; nil forwards all
+
+	effects effects // of modules
+
+	sendTimeout time.Duration // between two writes that the client receives some of
+	linger      lingerLimits
+}
+
+// rules compiles Settings, or returns those that it has compiled before. Nil is the zero value.
+func (c *Compiler) rules(s *conf.Settings) (*Rules, error) {
+	if s == nil {
+		s = &c.noSettings
+	}
+	return Shared(c, s, func() (*Rules, error) { return c.newRules(s) })
+}
+
+func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
+	if err := checkSettings(s); err != nil {
+		return nil, err
+	}
+	r = &Rules{Settings: s, keepAlive: c.keepAliveLimits(s), sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
+		Body: bodyLimitsOf(s)}
+	r.Types = c.MediaTypes(&s.Files)
+	if r.Links, err = c.linkRules(&s.Files); err != nil {
+		return nil, err
+	}
+	outer := c.namedTargets
+	c.namedTargets = nil
+	r.errorPages, err = c.errorPages(s.ErrorPages)
+	if r.namedTargets, c.namedTargets = c.namedTargets, outer; err != nil {
+		return nil, err
+	}
+	if r.effects, err = c.effects(s); err != nil {
+		return nil, err
+	}
+	if r.linger, err = lingerLimitsOf(s); err != nil {
+		return nil, err
+	}
+	if r.errors, err = c.errorLog(s.ErrorLog); err != nil {
+		return nil, err
+	}
+	r.isDebugged = r.errors.IsEnabled(errorlog.LevelDebug)
+	if err = c.copies(r, s); err != nil {
+		return nil, err
+	}
+	r.realIP = realip.New(&s.RealIP)
+	return r, nil
+}
+
+// copies compiles what a location does with requests besides responding: files of bodies, and early
+// hints.
+func (c *Compiler) copies(r *Rules, s *conf.Settings) (err error) {
+	if s.BodyFile != "" && s.BodyDir != "" && c.Options.Explain == nil {
+		if err := c.bodyDir(s.BodyDir); err != nil {
+			return fmt.Errorf("client_body_temp_path: %w", err)
+		}
+	}
+	if s.EarlyHints != nil {
+		if r.EarlyHints, err = c.Texts(s.EarlyHints); err != nil {
+			return fmt.Errorf("early_hints: %w", err)
+		}
+	}
+	return nil
+}
+
+// bodyDir creates a folder for requests' bodies, in which the process can write. If the Config is
+// only checked, it changes nothing, and another user may be the one that writes.
+func (c *Compiler) bodyDir(dir string) error {
+	if c.Options.InMemory {
+		_, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			_, err = os.Stat(filepath.Dir(dir))
+		}
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if err := safefile.CheckWritable(dir); err != nil {
+		return fmt.Errorf("%w (make the serving user its owner)", err)
+	}
+	return nil
+}
+
+// linkRules are the symbolic links behind which no file exists: disable_symlinks.
+type linkRules struct {
+	disable string // or ""
+	Trusted Text   // the part of a path in which links are followed
+}
+
+func (c *Compiler) linkRules(s *conf.Files) (r linkRules, err error) {
+	if r.disable = s.DisableSymlinks; r.disable == "" {
+		return r, nil
+	}
+	if r.Trusted, err = c.Text(trustedPart(s)); err != nil {
+		return r, fmt.Errorf("disable_symlinks: %w", err)
+	}
+	return r, nil
+}
+
+// trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually
+// constant.
+func trustedPart(s *conf.Files) conf.Text {
+	if s.SymlinksFrom == "$document_root" {
+		return cmp.Or(s.Alias, s.Root)
+	}
+	return s.SymlinksFrom
+}

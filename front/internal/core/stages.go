@@ -1,0 +1,159 @@
+package core
+
+import (
+	"io"
+	"net/http"
+	"slices"
+
+	"github.com/tarehq/tare/front/internal/message"
+)
+
+// A body passes these stages, in this order.
+const (
+	GunzipStage = iota
+	holdStage   // until the filters of the type are known
+	SubStage
+	AdditionStage
+	CompressStage
+	stageCount
+)
+
+// stage changes a response's body, and passes it to the stages that follow.
+type stage interface {
+	io.Writer
+	Flush() error // passes on what can be
+	Close() error // passes on the rest, at the end of the body
+	Release()     // also after a panic
+}
+
+// PlainStage has the methods of a stage that neither flushes nor releases anything.
+type PlainStage struct{}
+
+func (PlainStage) Flush() error { return nil }
+func (PlainStage) Release()     {}
+
+// Pass passes a part of the body to the stages from at on, and to the client.
+func (w *Writer) Pass(at int, p []byte) (int, error) {
+	for _, s := range w.Stages[at:] {
+		if s != nil {
+			return s.Write(p)
+		}
+	}
+	return w.SendBody(p)
+}
+
+// changesBody reports whether the body is changed, or may be.
+func (w *Writer) changesBody() bool { return w.Stages != [stageCount]stage{} }
+
+// BodyFilter is what a location does to bodies of some types.
+type BodyFilter interface {
+	// MayApply reports whether the filter may apply to a response, by its head, and how much of the
+	// body start needs.
+	MayApply(w *Writer) (need int64, ok bool)
+	// Start changes the head of a response of a type, and adds a stage. The length is UnknownLength
+	// unless the whole body is held back.
+	Start(w *Writer, contentType string, length int64)
+}
+
+// UnknownLength is that of a body whose end is not known.
+const UnknownLength = -1
+
+// setBodyFilters sets byType, in the order in which the filters change the head.
+func (f *filters) setBodyFilters(ofModules []BodyFilter) {
+	f.byType = slices.Clone(ofModules)
+	for _, b := range ofModules {
+		if e, ok := b.(editor); ok {
+			f.editors = append(f.editors, e)
+		}
+	}
+	if f.noChunks {
+		f.byType = append(f.byType, noChunks{})
+	}
+}
+
+// changeBodies reports whether the filters may change bodies or their framing.
+func (f *filters) changeBodies() bool { return f.starts != nil || f.byType != nil }
+
+// startStages starts the stages of a response whose header is complete. It returns false if they
+// depend on the beginning of the body: the head is then held back.
+func (f *filters) startStages(w *Writer) bool {
+	for _, start := range f.starts {
+		start(w)
+	}
+	return startByType(w, f.byType)
+}
+
+// startAddedStages is startStages for a body that is added to another response. As in nginx only
+// the text is changed.
+func (f *filters) startAddedStages(w *Writer) bool {
+	var all []BodyFilter
+	for _, e := range f.editors {
+		if e.ChangesAdded() {
+			all = append(all, e)
+		}
+	}
+	return startByType(w, all)
+}
+
+// editor is a BodyFilter that changes text.
+type editor interface {
+	BodyFilter
+	// Edits reports whether bodies of a type are changed.
+	Edits(contentType string) bool
+	// ChangesAdded reports whether it also changes bodies that are added to another response.
+	ChangesAdded() bool
+}
+
+// EditsBody reports whether responses of some type are edited, so that their length changes.
+func (x *Exchange) EditsBody() bool {
+	return x.Loc.Filters.editors != nil
+}
+
+// edits reports whether responses of a type are edited.
+func (f *filters) edits(contentType string) bool {
+	return slices.ContainsFunc(f.editors, func(e editor) bool { return e.Edits(contentType) })
+}
+
+// WithoutRange returns a request for the whole response if responses of a type are edited: a range
+// would refer to the original.
+func (x *Exchange) WithoutRange(r *http.Request, contentType string) *http.Request {
+	if !x.EditsBody() || len(r.Header["Range"]) == 0 || !x.Loc.Filters.edits(contentType) {
+		return r
+	}
+	r = r.WithContext(r.Context()) // a copy, whose header may change
+	r.Header = r.Header.Clone()
+	delete(r.Header, "Range")
+	return r
+}
+
+// bodyFilters are those of a list that may apply to a response.
+type bodyFilters struct {
+	all  []BodyFilter
+	bits uint // by index
+}
+
+// startByType starts filters at once, or holds the head back and returns false.
+func startByType(w *Writer, all []BodyFilter) bool {
+	chosen, most := bodyFilters{all: all}, int64(0)
+	for i, f := range all {
+		if need, ok := f.MayApply(w); ok {
+			chosen.bits |= 1 << i
+			most = max(most, need)
+		}
+	}
+	if most > 0 {
+		w.Stages[holdStage] = &heldResponse{w: w, chosen: chosen, needed: int(most)}
+		return false
+	}
+	chosen.start(w, message.FirstValue(w.Header()["Content-Type"]), UnknownLength)
+	return true
+}
+
+// start starts the filters.
+func (c *bodyFilters) start(w *Writer, contentType string, length int64) {
+	for i, f := range c.all {
+		if c.bits&(1<<i) != 0 {
+			f.Start(w, contentType, length)
+		}
+	}
+}

@@ -1,0 +1,101 @@
+package core
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/connection"
+)
+
+// State is what outlives plans. An entry of a registry lives as long as a plan uses it.
+type State struct {
+	Upstreams    registry // health of groups, by name
+	Transports   registry // connections to groups, by name and settings
+	Resolvers    registry // DNS clients, by settings
+	Dynamic      registry // groups for addresses from variables, by settings of their resolver
+	Caches       registry // by name
+	Zones        registry // of limits, by name
+	Logs         registry // by path
+	Files        registry // handlers of directories, by settings
+	sharedCounts registry // counts, by what they count
+
+	LogBuffers  accesslog.Buffers // for lines of logs
+	Buffers     fetch.Buffers
+	Pieces      connection.Buffers // of fetch.PieceSize
+	exchanges   sync.Pool          // of *exchange, all zero
+	ProxyStates sync.Pool          // of *proxyState, zeroed except for reusable memory
+	Pending     fetch.Pending
+	connections atomic.Int64   // the last number that a connection has received
+	Modules     []any          // what modules keep, by slot
+	Plans       sync.WaitGroup // that are not released
+	// aborted is done after Abort, and ends what exchanges have begun.
+	aborted context.Context
+	Abort   context.CancelFunc
+	// Closing is done once the Handler is closed, and ends copies of requests.
+	Closing     context.Context
+	Close       context.CancelFunc
+	Counts      counts
+	lastAddress atomic.Pointer[addressText]
+}
+
+// NewState returns the state of plans with these modules.
+func NewState(all []Module) *State {
+	s := &State{Modules: newModuleStates(all)}
+	s.aborted, s.Abort = context.WithCancel(context.Background())
+	s.Closing, s.Close = context.WithCancel(context.Background())
+	return s
+}
+
+// registry holds values that plans share, by all that they are made of, and counts their users.
+type registry struct {
+	mu      sync.Mutex
+	entries map[any]*registryEntry
+}
+
+type registryEntry struct {
+	value any
+	users int
+}
+
+// Acquire returns the value for a key, and a function that releases it. make_ makes the value of a
+// new key. close_ is called after the last user has released it.
+func Acquire[T any](s *registry, key any, make_ func() (T, error), close_ func(T)) (thing T, release func(),
+	err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.entries[key]
+	if held == nil {
+		if thing, err = make_(); err != nil {
+			return thing, nil, err
+		}
+		held = &registryEntry{value: thing}
+		if s.entries == nil {
+			s.entries = make(map[any]*registryEntry)
+		}
+		s.entries[key] = held
+	}
+	held.users++
+	thing = held.value.(T)
+	return thing, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if held.users--; held.users == 0 {
+			delete(s.entries, key)
+			close_(thing)
+		}
+	}, nil
+}
+
+// InUse returns the values that plans use, by their keys.
+func InUse[K comparable, T any](s *registry) map[K]T {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[K]T, len(s.entries))
+	for key, h := range s.entries {
+		all[key.(K)] = h.value.(T)
+	}
+	return all
+}

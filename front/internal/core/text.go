@@ -1,0 +1,113 @@
+package core
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/uri"
+)
+
+// Text is a Text with its variables resolved.
+type Text struct {
+	Literal string // the whole text, if parts is nil
+	Parts   []part
+}
+
+// part is a part of a text: a literal or a variable.
+type part struct {
+	Literal string
+	value   Variable // nil for a literal
+	capture bool     // $1 to $9
+}
+
+// Variable returns the value of a variable.
+type Variable func(x *Exchange) string
+
+// Constant reports whether the text has no variables.
+func (t *Text) Constant() bool { return t.Parts == nil }
+
+// Empty reports whether the text is always empty.
+func (t *Text) Empty() bool { return t.Parts == nil && t.Literal == "" }
+
+// Eval returns the text for an exchange.
+func (t *Text) Eval(x *Exchange) string {
+	if t.Parts == nil {
+		return t.Literal
+	}
+	if len(t.Parts) == 1 {
+		return t.Parts[0].value(x)
+	}
+	var b strings.Builder
+	for i := range t.Parts {
+		if p := &t.Parts[i]; p.value != nil {
+			b.WriteString(p.value(x))
+		} else {
+			b.WriteString(p.Literal)
+		}
+	}
+	return b.String()
+}
+
+// evalEscaped is eval with captures encoded, so that they cannot delimit a query.
+func (t *Text) evalEscaped(x *Exchange) string {
+	if t.Parts == nil {
+		return t.Literal
+	}
+	var b strings.Builder
+	for i := range t.Parts {
+		switch p := &t.Parts[i]; {
+		case p.value == nil:
+			b.WriteString(p.Literal)
+		case p.capture:
+			b.WriteString(uri.EscapeArgument(p.value(x)))
+		default:
+			b.WriteString(p.value(x))
+		}
+	}
+	return b.String()
+}
+
+// IsTrue reports whether the text is true as in nginx's if: neither empty nor "0".
+func (t *Text) IsTrue(x *Exchange) bool {
+	s := t.Eval(x)
+	return s != "" && s != "0"
+}
+
+// Text resolves the variables of a Text.
+func (c *Compiler) Text(from conf.Text) (Text, error) {
+	if !grammar.HasVariables(from) {
+		return Text{Literal: string(from)}, nil
+	}
+	pieces, err := grammar.Pieces(from)
+	if err != nil {
+		return Text{}, err
+	}
+	t := Text{Parts: make([]part, len(pieces))}
+	for i, p := range pieces {
+		switch n := p.Group; {
+		case p.IsLiteral():
+			t.Parts[i].Literal = p.Source
+		case n > 0:
+			t.Parts[i] = part{value: func(x *Exchange) string { return x.Captures.group(n) }, capture: true}
+		default:
+			if t.Parts[i].value, err = c.Variable(p.Variable); err != nil {
+				return Text{}, fmt.Errorf("%w in %q", err, string(from))
+			}
+		}
+	}
+	return t, nil
+}
+
+// Texts resolves the variables of several Texts.
+func (c *Compiler) Texts(from []conf.Text) ([]Text, error) {
+	all := make([]Text, len(from))
+	for i, t := range from {
+		var err error
+		if all[i], err = c.Text(t); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,183 @@
+package core
+
+import (
+	"maps"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/front/internal/realip"
+)
+
+// KnownVariable is a row of the table of nginx's variables. Variables that nginx has and that are
+// not here are rows of grammar.Unavailable.
+type KnownVariable struct {
+	Get Variable
+	// Set is how Set sets the variable; nil means that it cannot.
+	Set func(x *Exchange, value string)
+	// AppendTo replaces get in lines of logs, and does not allocate; nil uses get.
+	AppendTo func(b []byte, x *Exchange, escape EscapeFunc) []byte
+	Needs    needs
+	// IsCached: the variable is evaluated at its first use, and then kept for the request.
+	IsCached bool
+	// IsReplaceable: a variable of the Config may have the same name, and replaces it.
+	IsReplaceable bool
+	// IsSetWhenEmpty: lines of logs have nothing for an empty value; otherwise they have a dash.
+	IsSetWhenEmpty bool
+	// IsSet reports whether the variable is set if its value is empty; nil never does.
+	IsSet func(x *Exchange) bool
+}
+
+// needs are what an exchange must collect for a variable.
+type needs uint8
+
+const (
+	NeedsStartTime   needs = 1 << iota // when the request began
+	needsConnection                    // the connection, and the number of its requests
+	NeedsCounts                        // numbers of all requests and connections
+	NeedsAttempts                      // attempts of upstream requests
+	NeedsAnyResponse                   // an upstream's response: the variable changes with it
+)
+
+// AllVariables returns the variables with fixed names, those of modules included.
+func AllVariables(product string, modules []Module) map[string]KnownVariable {
+	all := make(map[string]KnownVariable)
+	for _, rows := range []map[string]KnownVariable{
+		requestVariables(), clientVariables(), processVariables(product),
+	} {
+		maps.Copy(all, rows)
+	}
+	for at, m := range modules {
+		if m.Variables != nil {
+			maps.Copy(all, m.Variables(Slot(at)))
+		}
+	}
+	return all
+}
+
+func requestVariables() map[string]KnownVariable {
+	setArgs := func(x *Exchange, value string) { x.Args, x.URIChanged = value, true }
+	return map[string]KnownVariable{
+		"host":            {Get: func(x *Exchange) string { return x.HostOrServerName() }, IsSetWhenEmpty: true},
+		"uri":             {Get: func(x *Exchange) string { return x.Path }, IsSetWhenEmpty: true},
+		"document_uri":    {Get: func(x *Exchange) string { return x.Path }, IsSetWhenEmpty: true},
+		"request_uri":     {Get: RequestURI},
+		"args":            {Get: func(x *Exchange) string { return x.Args }, Set: setArgs},
+		"query_string":    {Get: func(x *Exchange) string { return x.Args }},
+		"is_args":         {Get: isArgs, IsSetWhenEmpty: true},
+		"scheme":          {Get: Scheme},
+		"https":           {Get: https, IsSetWhenEmpty: true},
+		"http2":           {Get: http2},
+		"http3":           {Get: http3},
+		"server_protocol": {Get: func(x *Exchange) string { return x.Request.Proto }},
+
+		"request_method":     {Get: requestMethod},
+		"request":            {Get: requestLine, AppendTo: appendRequestLine},
+		"request_length":     {Get: requestLength},
+		"request_id":         {Get: RequestID},
+		"request_time":       {Get: requestTime, Needs: NeedsStartTime},
+		"request_completion": {Get: requestCompletion, IsSetWhenEmpty: true},
+		"content_length":     {Get: contentLengthVariable},
+		"content_type":       {Get: func(x *Exchange) string { return x.Request.Header.Get("Content-Type") }},
+
+		"status":          {Get: StatusVariable, AppendTo: appendStatus},
+		"body_bytes_sent": {Get: BodyBytesSent, AppendTo: appendBodyBytes},
+		"limit_rate":      {Get: limitRate, Set: setLimitRate},
+	}
+}
+
+// clientVariables are about the client and its connection.
+func clientVariables() map[string]KnownVariable {
+	return map[string]KnownVariable{
+		"server_name": {Get: func(x *Exchange) string { return x.Host.name }, IsSetWhenEmpty: true},
+		"server_port": {Get: serverPort},
+		"server_addr": {Get: serverAddr},
+
+		"remote_addr":        {Get: remoteAddr},
+		"remote_port":        {Get: remotePort},
+		"binary_remote_addr": {Get: binaryRemoteAddr},
+		"realip_remote_addr": {Get: realipRemoteAddr},
+		"realip_remote_port": {Get: realipRemotePort},
+
+		"proxy_protocol_addr": {Get: func(x *Exchange) string { return proxyAddr(x.proxySource()) }},
+		"proxy_protocol_port": {Get: func(x *Exchange) string { return realip.PortString(x.proxySource()) }},
+		"proxy_protocol_server_addr": {
+			Get: func(x *Exchange) string { return proxyAddr(x.proxyDestination()) },
+		},
+		"proxy_protocol_server_port": {
+			Get: func(x *Exchange) string { return realip.PortString(x.proxyDestination()) },
+		},
+
+		"connection":          {Get: connectionNumber},
+		"connection_requests": {Get: connectionRequests, Needs: needsConnection},
+		"connection_time":     {Get: connectionTime, Needs: needsConnection},
+		"pipe":                {Get: func(*Exchange) string { return "." }}, // pipelining is not reported
+	}
+}
+
+func processVariables(product string) map[string]KnownVariable {
+	constant := func(s string) Variable { return func(*Exchange) string { return s } }
+	hostname, _ := os.Hostname() // without one it is empty
+	_, version, _ := strings.Cut(product, "/")
+	return map[string]KnownVariable{
+		"hostname":      {Get: constant(hostname)},
+		"nginx_version": {Get: constant(version)},
+		"pid":           {Get: constant(strconv.Itoa(os.Getpid()))},
+		"msec":          {Get: func(*Exchange) string { return Seconds(time.Duration(time.Now().UnixNano())) }},
+		"time_local":    {Get: func(*Exchange) string { return time.Now().Format(clfTime) }, AppendTo: appendTime},
+		"time_iso8601":  {Get: func(*Exchange) string { return time.Now().Format("2006-01-02T15:04:05-07:00") }},
+	}
+}
+
+// NoVariable is a variable that is always empty.
+func NoVariable(*Exchange) string { return "" }
+
+// VariableFamily are variables whose names end with that of a header field, argument or cookie.
+type VariableFamily struct {
+	Prefix string
+	Of     func(rest string) KnownVariable
+}
+
+func variableFamilies() []VariableFamily {
+	return []VariableFamily{
+		{"arg_", func(name string) KnownVariable {
+			return KnownVariable{Get: func(x *Exchange) string { return message.Argument(x.Args, name) }}
+		}},
+		{"cookie_", func(name string) KnownVariable {
+			return KnownVariable{Get: func(x *Exchange) string {
+				return message.Cookie(x.Request.Header["Cookie"],
+					name)
+			}}
+		}},
+		{"http_", func(name string) KnownVariable { return KnownVariable{Get: requestFieldVariable(name)} }},
+		{"sent_trailer_", func(name string) KnownVariable {
+			field := FieldName(name)
+			return KnownVariable{Get: func(x *Exchange) string { return message.JoinValues(x.sentTrailer(field)) }}
+		}},
+	}
+}
+
+// requestFieldVariable returns $http_NAME.
+func requestFieldVariable(name string) Variable {
+	if name == "host" {
+		return func(x *Exchange) string { return x.HostHeader }
+	}
+	field := FieldName(name)
+	switch field { // which net/http keeps elsewhere, too
+	case "Cookie":
+		return func(x *Exchange) string { return strings.Join(x.Request.Header["Cookie"], "; ") }
+	case "Content-Length":
+		return func(x *Exchange) string { return message.JoinValues(x.ClientRequest().Header[field]) }
+	case "Transfer-Encoding":
+		return func(x *Exchange) string { return strings.Join(x.ClientRequest().TransferEncoding, ", ") }
+	}
+	return func(x *Exchange) string { return message.JoinValues(x.RequestField(field)) }
+}
+
+// FieldName returns the header field of a variable's name.
+func FieldName(name string) string {
+	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
+}

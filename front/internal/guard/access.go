@@ -1,0 +1,138 @@
+package guard
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/htpasswd"
+	"github.com/tarehq/tare/front/internal/netset"
+	"github.com/tarehq/tare/front/internal/nginxstatus"
+)
+
+// access decides on access to a location.
+type access struct {
+	rules      netset.Set // the first match applies
+	deny       []bool
+	password   *password     // nil if none is required
+	request    *authRequest  // nil asks no application
+	satisfyAny bool          // one of rules, password and request is enough
+	delay      time.Duration // of a 401
+}
+
+// AccessModule decides on access: allow, deny, satisfy, and passwords and applications that decide.
+func AccessModule() core.Module {
+	return core.Module{
+		Compile: func(c *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
+			a, err := compileAccess(c, s, c.State.Modules[at].(*htpasswd.Files))
+			if err != nil || a.deny == nil && a.password == nil && a.request == nil {
+				return core.Effect{}, err
+			}
+			return core.Effect{Rules: &a, Step: core.Step{Phase: core.AccessPhase, Name: "access", Run: a.check}}, nil
+		},
+		Variables: func(core.Slot) map[string]core.KnownVariable {
+			return map[string]core.KnownVariable{"remote_user": {Get: remoteUser}}
+		},
+		NewState: func() any { return htpasswd.New() },
+	}
+}
+
+// compileAccess compiles the access settings of a location.
+func compileAccess(c *core.Compiler, s *conf.Settings, passwords *htpasswd.Files) (a access, err error) {
+	a.satisfyAny, a.delay = s.SatisfyAny, s.AuthDelay
+	for i, r := range s.Access {
+		a.deny = append(a.deny, r.Deny)
+		switch {
+		case r.Unix:
+			a.rules.AddUnix(i)
+		case !r.Net.IsValid():
+			a.rules.AddAll(i)
+		default:
+			a.rules.Add(r.Net, i)
+		}
+	}
+	if a.password, err = compilePassword(c, s.Password, passwords); err == nil {
+		a.request, err = compileAuthRequest(c, s.AuthRequest)
+	}
+	return a, err
+}
+
+// granted is the result of a check that allows access. The others are a status that rejects it, and
+// 0 for a check that does not apply.
+const granted = -1
+
+// check is the access phase. Subrequests skip it.
+func (a *access) check(x *core.Exchange) core.Outcome {
+	if x.Parent != nil {
+		return core.Proceed
+	}
+	out := a.evaluate(x)
+	if e := x.Plan.Options.Explain; e != nil && out == core.Proceed && !x.RegexTimedOut {
+		e.Add(x, "access", x.Loc.Pos, "is granted")
+	}
+	return out
+}
+
+func (a *access) evaluate(x *core.Exchange) core.Outcome {
+	rejected := 0
+	for _, check := range [...]func(*access, *core.Exchange) int{(*access).checkRules, (*access).checkPassword,
+		(*access).checkRequest} {
+		switch status := check(a, x); {
+		case status == granted && a.satisfyAny:
+			delete(x.Response.Header(), "Www-Authenticate") // of a check that rejected the request
+			return core.Proceed
+		case status <= 0:
+		case !a.satisfyAny || status != http.StatusForbidden && status != http.StatusUnauthorized:
+			return a.reject(x, status)
+		case rejected != http.StatusUnauthorized:
+			rejected = status
+		}
+	}
+	if rejected == 0 {
+		return core.Proceed
+	}
+	return a.reject(x, rejected)
+}
+
+func (a *access) reject(x *core.Exchange, status int) core.Outcome {
+	if status == nginxstatus.ClientGone {
+		return x.EndWithoutResponse(status)
+	}
+	if status == http.StatusUnauthorized && a.delay > 0 && x.Plan.Options.Explain == nil {
+		x.Errorf(errorlog.LevelInfo, "delaying unauthorized request")
+		if !x.Wait(a.delay) {
+			return x.EndWithoutResponse(nginxstatus.ClientGone)
+		}
+	}
+	return x.Fail(status)
+}
+
+func (a *access) checkRules(x *core.Exchange) int {
+	i, ok := a.rules.Find(x.ClientAddress().Addr.Addr())
+	switch {
+	case !ok:
+		return 0
+	case !a.deny[i]:
+		return granted
+	}
+	if !a.satisfyAny {
+		x.Errorf(errorlog.LevelError, "access forbidden by rule")
+	}
+	return http.StatusForbidden
+}
+
+func (a *access) checkPassword(x *core.Exchange) int {
+	if a.password == nil {
+		return 0
+	}
+	return a.password.check(x)
+}
+
+func (a *access) checkRequest(x *core.Exchange) int {
+	if a.request == nil {
+		return 0
+	}
+	return a.request.check(x)
+}

@@ -1,0 +1,76 @@
+package guard
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/nginxstatus"
+)
+
+// compileAuthRequest is an AuthRequest, compiled.
+type authRequest struct {
+	uri string
+	set []core.Setting
+}
+
+// compileAuthRequest compiles an AuthRequest; nil makes no subrequest.
+func compileAuthRequest(c *core.Compiler, from *conf.AuthRequest) (*authRequest, error) {
+	if from == nil || from.URI == "" {
+		return nil, nil
+	}
+	if !strings.HasPrefix(from.URI, "/") {
+		return nil, fmt.Errorf("auth_request: invalid path %q: want a leading slash", from.URI)
+	}
+	q := &authRequest{uri: from.URI}
+	for _, s := range from.Set {
+		set, err := c.Setting(s)
+		if err != nil {
+			return nil, fmt.Errorf("auth_request_set $%s: %w", s.Name, err)
+		}
+		q.set = append(q.set, set)
+	}
+	return q, nil
+}
+
+// check makes the subrequest. It returns granted, or the status that rejects the request.
+func (q *authRequest) check(x *core.Exchange) int {
+	sub := x.Subrequest(q.uri)
+	defer sub.EndSubrequest()
+	sub.RunSubrequest()
+	for i := range q.set {
+		s := &q.set[i]
+		s.Assign(x, s.Value.Eval(sub))
+	}
+	x.RegexTimedOut = x.RegexTimedOut || sub.RegexTimedOut
+	switch status := sub.ResponseStatus(); {
+	case sub.LoggedStatus != 0:
+		return nginxstatus.ClientGone
+	case status == http.StatusUnauthorized:
+		copyChallenge(sub)
+		return status
+	case status == http.StatusForbidden:
+		return status
+	case status >= http.StatusOK && status < http.StatusMultipleChoices:
+		return granted
+	default:
+		x.Errorf(errorlog.LevelError, "auth request unexpected status: %d", status)
+		return http.StatusInternalServerError
+	}
+}
+
+// copyChallenge copies WWW-Authenticate of the subrequest to the client's response, besides that
+// for a password.
+func copyChallenge(x *core.Exchange) {
+	const name = "Www-Authenticate"
+	challenges := x.Response.Header()[name]
+	if challenges == nil {
+		challenges = x.UpstreamField(name) // a Proxy may hide it
+	}
+	if to := x.Parent.Response.Header(); challenges != nil {
+		to[name] = append(to[name][:len(to[name]):len(to[name])], challenges...)
+	}
+}

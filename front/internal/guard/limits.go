@@ -1,0 +1,326 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/exposition"
+	"github.com/tarehq/tare/front/internal/limit"
+	"github.com/tarehq/tare/front/internal/nginxstatus"
+)
+
+const (
+	// maxLimitKey bounds the length of a key, as in nginx. Requests with longer keys are not
+	// limited.
+	maxLimitKey = 65535
+)
+
+// LimitsModule limits requests and connections by keys: limit_req, limit_conn, and the directives
+// with those prefixes.
+func LimitsModule() core.Module {
+	return core.Module{
+		Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
+			l, err := compileLimits(c, s)
+			if err != nil || l.requests == nil && l.conns == nil {
+				return core.Effect{}, err
+			}
+			return core.Effect{Rules: &l, Step: core.Step{Phase: core.LimitPhase, Name: "limits", Run: l.check}}, nil
+		},
+		Variables: func(core.Slot) map[string]core.KnownVariable {
+			return map[string]core.KnownVariable{
+				"limit_req_status":  {Get: func(x *core.Exchange) string { return x.RequestLimit.String() }},
+				"limit_conn_status": {Get: func(x *core.Exchange) string { return x.ConnLimit.String() }},
+			}
+		},
+	}
+}
+
+// limits are the limits of a location.
+type limits struct {
+	requests []requestLimit
+	conns    []connLimit
+
+	requestStatus, connStatus int
+	requestLevel, connLevel   errorlog.Level // of rejected requests
+	requestDryRun, connDryRun bool
+}
+
+// compileRequestLimit is a RequestLimit, compiled.
+type requestLimit struct {
+	name           string
+	zone           *limit.Rate
+	key            core.Text
+	burst, noDelay int64 // in thousandths of a request; up to noDelay is not delayed
+	counts         *limitCounts
+}
+
+// compileConnLimit is a ConnLimit, compiled.
+type connLimit struct {
+	name   string
+	zone   *limit.Conns
+	key    core.Text
+	max    int
+	counts *limitCounts
+}
+
+// compileLimits compiles the limits of a location.
+func compileLimits(c *core.Compiler, s *conf.Settings) (limits, error) {
+	l := limits{
+		requestStatus: s.RequestStatus, connStatus: s.ConnStatus, requestDryRun: s.RequestDryRun,
+		connDryRun: s.ConnDryRun,
+	}
+	for _, status := range []*int{&l.requestStatus, &l.connStatus} {
+		if *status == 0 {
+			*status = http.StatusServiceUnavailable
+		}
+		if *status < 400 || *status > 599 {
+			return l, fmt.Errorf("limits: invalid status %d: want 400 to 599", *status)
+		}
+	}
+	var err error
+	if l.requestLevel, err = errorlog.ParseLevel(s.RequestLogLevel); err != nil {
+		return l, fmt.Errorf("limit_req_log_level: %w", err)
+	}
+	if l.connLevel, err = errorlog.ParseLevel(s.ConnLogLevel); err != nil {
+		return l, fmt.Errorf("limit_conn_log_level: %w", err)
+	}
+	for _, r := range s.Requests {
+		compiled, err := compileRequestLimit(c, r)
+		if err != nil {
+			return l, fmt.Errorf("limit_req: %w", err)
+		}
+		l.requests = append(l.requests, compiled)
+	}
+	for _, n := range s.Conns {
+		compiled, err := compileConnLimit(c, n)
+		if err != nil {
+			return l, fmt.Errorf("limit_conn: %w", err)
+		}
+		l.conns = append(l.conns, compiled)
+	}
+	return l, nil
+}
+
+func compileRequestLimit(c *core.Compiler, r conf.RequestLimit) (l requestLimit, err error) {
+	const most = 1 << 40 // more would be no limit
+	if r.Burst < 0 || r.Delay < 0 || int64(r.Burst) > most || int64(r.Delay) > most {
+		return l, errors.New("invalid burst or delay: want a number of requests")
+	}
+	config, err := zoneConfig(c.Config.Requests, r.Zone)
+	if err != nil {
+		return l, err
+	}
+	l.name, l.burst, l.noDelay = r.Zone, int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
+	if r.NoDelay {
+		l.noDelay = l.burst
+	}
+	if l.key, err = c.Text(config.Key); err != nil {
+		return l, err
+	}
+	zone, release, err := core.Acquire(&c.State.Zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate,
+		error) {
+		return limit.NewRate(config)
+	}, func(*limit.Rate) {})
+	if err != nil {
+		return l, err
+	}
+	c.Plan.Releases = append(c.Plan.Releases, release)
+	l.zone, l.counts = zone, compileLimitCounts(c, "requests", r.Zone, zone)
+	return l, nil
+}
+
+func compileConnLimit(c *core.Compiler, n conf.ConnLimit) (l connLimit, err error) {
+	if n.Max <= 0 {
+		return l, fmt.Errorf("invalid maximum %d: want 1 or more", n.Max)
+	}
+	config, err := zoneConfig(c.Config.Conns, n.Zone)
+	if err != nil {
+		return l, err
+	}
+	l.name, l.max = n.Zone, n.Max
+	if l.key, err = c.Text(config.Key); err != nil {
+		return l, err
+	}
+	zone, release, err := core.Acquire(&c.State.Zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
+		return limit.NewConns(config), nil
+	}, func(*limit.Conns) {})
+	if err != nil {
+		return l, err
+	}
+	c.Plan.Releases = append(c.Plan.Releases, release)
+	l.zone, l.counts = zone, compileLimitCounts(c, "conns", n.Zone, zone)
+	return l, nil
+}
+
+func zoneConfig(all []conf.Zone, name string) (conf.Zone, error) {
+	for _, z := range all {
+		if z.Name == name {
+			return z, nil
+		}
+	}
+	return conf.Zone{}, fmt.Errorf("unknown zone %q", name)
+}
+
+// check is the limit phase. After an internal redirect it counts nothing again.
+func (l *limits) check(x *core.Exchange) core.Outcome {
+	if len(l.requests) > 0 && x.RequestLimit == core.LimitNone {
+		if out := l.countRequest(x); out != core.Proceed {
+			return out
+		}
+	}
+	if len(l.conns) > 0 && x.ConnLimit == core.LimitNone {
+		return l.countConn(x)
+	}
+	return core.Proceed
+}
+
+// countRequest counts the request in all zones unless one of them is full. It waits as long as the
+// slowest zone requires.
+func (l *limits) countRequest(x *core.Exchange) core.Outcome {
+	now := time.Now()
+	var slowest delayedBy
+	consider := func(r *requestLimit, excess int64) {
+		if d := r.zone.Delay(excess, r.noDelay); d > slowest.delay {
+			slowest = delayedBy{r, excess, d}
+		}
+	}
+	var keys [8]string // avoids an allocation for up to 8 limits
+	all := keys[:0]
+	for i := range l.requests {
+		r := &l.requests[i]
+		key := limitKey(x, &r.key, r.name)
+		all = append(all, key)
+		if key == "" {
+			continue
+		}
+		x.RequestLimit = core.LimitPassed
+		excess, ok := int64(0), false
+		if i == len(l.requests)-1 {
+			excess, ok = r.zone.Acquire(key, r.burst, now)
+		} else if excess = r.zone.Check(key, now); excess <= r.burst {
+			ok = true
+		}
+		if !ok {
+			return l.rejectRequest(x, r, excess)
+		}
+		if i == len(l.requests)-1 {
+			consider(r, excess)
+		}
+	}
+	for i := range len(l.requests) - 1 { // no zone is full
+		if r := &l.requests[i]; all[i] != "" {
+			excess, _ := r.zone.Acquire(all[i], 1<<62, now)
+			consider(r, excess)
+		}
+	}
+	if slowest.delay == 0 {
+		return core.Proceed
+	}
+	return l.delayRequest(x, slowest)
+}
+
+// delayedBy is a limit that delays a request.
+type delayedBy struct {
+	limit  *requestLimit
+	excess int64 // in thousandths of a request
+	delay  time.Duration
+}
+
+// limitKey returns the key of the request in a zone, "" if it is not limited.
+func limitKey(x *core.Exchange, key *core.Text, zone string) string {
+	s := key.Eval(x)
+	if len(s) > maxLimitKey {
+		x.Errorf(errorlog.LevelError, "the value of the key of the zone %q is too long: %d bytes", zone, len(s))
+		return ""
+	}
+	return s
+}
+
+func (l *limits) rejectRequest(x *core.Exchange, r *requestLimit, excess int64) core.Outcome {
+	r.counts.rejected.Add(1)
+	dry := ""
+	if x.RequestLimit = core.LimitRejected; l.requestDryRun {
+		x.RequestLimit, dry = core.LimitRejectedDry, ", dry run"
+	}
+	x.Errorf(l.requestLevel, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit,
+		excess%limit.Unit, r.name)
+	if l.requestDryRun {
+		return core.Proceed
+	}
+	return x.Fail(l.requestStatus)
+}
+
+// delayRequest delays a request until its time, or until its client leaves.
+func (l *limits) delayRequest(x *core.Exchange, by delayedBy) core.Outcome {
+	by.limit.counts.delayed.Add(1)
+	dry := ""
+	if x.RequestLimit = core.LimitDelayed; l.requestDryRun {
+		x.RequestLimit, dry = core.LimitDelayedDry, ", dry run"
+	}
+	x.Errorf(max(l.requestLevel-1, errorlog.LevelInfo), "delaying request%s, excess: %d.%03d, by zone %q", dry,
+		by.excess/limit.Unit, by.excess%limit.Unit, by.limit.name)
+	if l.requestDryRun {
+		return core.Proceed
+	}
+	if !x.Wait(by.delay) {
+		return x.EndWithoutResponse(nginxstatus.ClientGone)
+	}
+	return core.Proceed
+}
+
+// countConn counts the request in all zones until it ends, unless one of them is full.
+func (l *limits) countConn(x *core.Exchange) core.Outcome {
+	for i := range l.conns {
+		n := &l.conns[i]
+		key := limitKey(x, &n.key, n.name)
+		if key == "" {
+			continue
+		}
+		x.ConnLimit = core.LimitPassed
+		if n.zone.Enter(key, n.max) {
+			x.LimitReleases = append(x.LimitReleases, func() { n.zone.Leave(key) })
+			continue
+		}
+		n.counts.rejected.Add(1)
+		x.ReleaseLimits()
+		if l.connDryRun {
+			x.ConnLimit = core.LimitRejectedDry
+			x.Errorf(l.connLevel, "limiting connections, dry run, by zone %q", n.name)
+			return core.Proceed
+		}
+		x.ConnLimit = core.LimitRejected
+		x.Errorf(l.connLevel, "limiting connections by zone %q", n.name)
+		return x.Fail(l.connStatus)
+	}
+	return core.Proceed
+}
+
+// compileLimitCounts are the numbers of a zone.
+type limitCounts struct{ rejected, delayed atomic.Int64 }
+
+// limitCountsKey identifies the counts of a zone.
+type limitCountsKey struct{ kind, name string }
+
+// compileLimitCounts returns the counts of a zone, and registers their metrics.
+func compileLimitCounts(c *core.Compiler, kind, name string, zone interface{ Len() int }) *limitCounts {
+	n, _ := core.Shared(c, limitCountsKey{kind, name}, func() (*limitCounts, error) {
+		n := core.SharedCounts[limitCounts](c, kind+" "+name)
+		c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) {
+			e.Add("tare_limit_rejected_total", exposition.Counter, "Requests that a limit rejected.",
+				n.rejected.Load(), "zone",
+				name, "kind", kind)
+			e.Add("tare_limit_delayed_total", exposition.Counter, "Requests that a limit delayed.", n.delayed.Load(),
+				"zone", name,
+				"kind", kind)
+			e.Add("tare_limit_keys", exposition.Gauge, "Keys in a zone.", int64(zone.Len()), "zone", name, "kind", kind)
+		})
+		return n, nil
+	})
+	return n
+}

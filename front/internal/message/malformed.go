@@ -1,0 +1,67 @@
+package message
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Malformed reports whether nginx rejects a request with 400, although a server may have accepted
+// it. Its method has characters other than upper-case letters, '_' and '-', a singleton field is
+// repeated, or it names no host, or two. Otherwise rules of the configuration and applications
+// would disagree about the request. It also returns the number of field lines in the header.
+func Malformed(r *http.Request) (isMalformed bool, fields int) {
+	repeats, fields := countFields(r.Header)
+	return repeats || !validMethod(r.Method) || !namesOneHost(r), fields
+}
+
+// validMethod reports whether nginx accepts a method.
+func validMethod(method string) bool {
+	for i := range len(method) {
+		if c := method[i]; (c < 'A' || c > 'Z') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return method != ""
+}
+
+// countFields returns the number of field lines, and whether a singleton field is repeated. Few
+// requests repeat any field, so that usually only lengths are compared.
+func countFields(h http.Header) (repeats bool, n int) {
+	for name, values := range h {
+		n += len(values)
+		repeats = repeats || len(values) > 1 && isSingleton(name)
+	}
+	return repeats, n
+}
+
+func isSingleton(name string) bool {
+	switch name {
+	case "Authorization", "Content-Length", "Content-Range", "Expect", "If-Match", "If-Modified-Since",
+		"If-None-Match", "If-Range", "If-Unmodified-Since":
+		return true
+	}
+	return false
+}
+
+// namesOneHost reports whether a request names one host, which HTTP/1.0 does not require. Over
+// HTTP/2 a Host field besides :authority must have the same value (RFC 9113, 8.3.1). net/http
+// leaves that field in the header.
+func namesOneHost(r *http.Request) bool {
+	if r.ProtoMajor < 2 {
+		return r.Host != "" || r.ProtoMinor == 0
+	}
+	hosts := r.Header["Host"]
+	return r.Host != "" && (len(hosts) == 0 || len(hosts) == 1 && strings.EqualFold(hosts[0], r.Host))
+}
+
+// IsAuthority reports whether a target is HOST:PORT.
+func IsAuthority(target string) bool {
+	host, port, err := net.SplitHostPort(target)
+	if err != nil || host == "" {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
+}

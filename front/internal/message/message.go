@@ -1,0 +1,150 @@
+// Package message has rules about requests and responses that depend on nothing else, mostly nginx's
+// reading of RFC 9110.
+package message
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// ContentLength returns the request's Content-Length; empty if it has none.
+func ContentLength(r *http.Request) string {
+	if r.ContentLength > 0 || r.ContentLength == 0 && r.Header["Content-Length"] != nil {
+		return strconv.FormatInt(r.ContentLength, 10)
+	}
+	return ""
+}
+
+// JoinValues joins the values of a field's lines.
+func JoinValues(values []string) string {
+	switch len(values) {
+	case 0:
+		return ""
+	case 1:
+		return values[0]
+	}
+	return strings.Join(values, ", ")
+}
+
+// Argument returns the value of the first argument of a name in a query, undecoded. Names are
+// compared without regard to case. As in nginx an argument without a name has no value.
+func Argument(args, name string) string {
+	for args != "" && name != "" {
+		var one string
+		one, args, _ = strings.Cut(args, "&")
+		if len(one) > len(name) && one[len(name)] == '=' && strings.EqualFold(one[:len(name)], name) {
+			return one[len(name)+1:]
+		}
+	}
+	return ""
+}
+
+// Cookie returns the value of the first cookie of a name. Names are compared without regard to
+// case. As in nginx a comma may precede a cookie but does not end one, and spaces around the equals
+// sign are ignored.
+func Cookie(lines []string, name string) string {
+	for _, line := range lines {
+		for line != "" {
+			line = strings.TrimLeft(line, " ")
+			if len(line) > len(name) && strings.EqualFold(line[:len(name)], name) {
+				if value, ok := strings.CutPrefix(strings.TrimLeft(line[len(name):], " "), "="); ok {
+					value, _, _ = strings.Cut(strings.TrimLeft(value, " "), ";")
+					return value
+				}
+			}
+			end := strings.IndexAny(line, ";,")
+			if end < 0 {
+				break
+			}
+			line = line[end+1:]
+		}
+	}
+	return ""
+}
+
+// FirstValue returns the first value, "" without one.
+func FirstValue(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// DeclaredLength returns the value of Content-Length.
+func DeclaredLength(header http.Header) (int64, bool) {
+	value := header.Get("Content-Length")
+	if value == "" {
+		return 0, false
+	}
+	n, err := grammar.ParseNumber(value)
+	return n, err == nil
+}
+
+// SameTime reports whether two dates are the same time.
+func SameTime(a, b string) bool {
+	x, errA := http.ParseTime(a)
+	y, errB := http.ParseTime(b)
+	return errA == nil && errB == nil && x.Equal(y)
+}
+
+// AcceptsCoding parses Accept-Encoding as nginx does: the coding must be named, with a weight other
+// than 0.
+func AcceptsCoding(values []string, coding string) bool {
+	for _, value := range values {
+		for value != "" {
+			var element string
+			element, value, _ = strings.Cut(value, ",")
+			name, parameter, weighed := strings.Cut(element, ";")
+			if !strings.EqualFold(strings.Trim(name, " \t"), coding) {
+				continue
+			}
+			parameter = strings.Trim(parameter, " \t")
+			if !weighed || parameter == "" {
+				return true
+			}
+			q, ok := strings.CutPrefix(strings.ToLower(parameter), "q=")
+			return ok && positiveWeight(q)
+		}
+	}
+	return false
+}
+
+// positiveWeight reports whether a weight (RFC 9110, 12.4.2) is valid and not zero.
+func positiveWeight(q string) bool {
+	if q == "" || len(q) > len("0.000") || q[0] != '0' && q[0] != '1' || len(q) > 1 && q[1] != '.' {
+		return false
+	}
+	digits := strings.Trim(q[min(len(q), 2):], "0")
+	if q[0] == '1' {
+		return digits == ""
+	}
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+// AddVary adds Accept-Encoding to Vary.
+func AddVary(header http.Header) {
+	if vary := header["Vary"]; !http1.HasToken(vary, "Accept-Encoding") && !http1.HasToken(vary, "*") {
+		header["Vary"] = append(vary[:len(vary):len(vary)], "Accept-Encoding")
+	}
+}
+
+// WeakenEtag makes Etag weak (RFC 9110, 8.8.1), because the response has other bytes.
+func WeakenEtag(header http.Header) {
+	tag := header.Get("Etag")
+	switch {
+	case tag == "" || strings.HasPrefix(tag, "W/"):
+	case strings.HasPrefix(tag, `"`):
+		header["Etag"] = []string{"W/" + tag}
+	default:
+		delete(header, "Etag") // it is invalid
+	}
+}
+
+// BodyAllowed reports whether a response with a status has a body (RFC 9110, 6.4.1).
+func BodyAllowed(status int) bool {
+	return status >= http.StatusOK && status != http.StatusNoContent && status != http.StatusNotModified
+}

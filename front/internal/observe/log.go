@@ -1,0 +1,216 @@
+package observe
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/grammar"
+)
+
+const (
+	combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
+)
+
+// compileAccessLog is a Log, compiled.
+type accessLog struct {
+	target        accesslog.Target
+	path          core.Text // if target has many files
+	dir           string    // of relative paths
+	root          core.Text // if target has many files: it must exist, if it has variables
+	file          *accesslog.File
+	line          []logPiece
+	buffers       *accesslog.Buffers
+	condition     core.Text
+	isConditional bool // logs only if condition is true
+}
+
+// logPiece is a piece of a line: a literal, or a variable.
+type logPiece struct {
+	literal     string
+	appendValue func(b []byte, x *core.Exchange) []byte // nil for a literal
+}
+
+// AccessLogModule writes access logs: access_log.
+func AccessLogModule() core.Module {
+	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
+		logs, err := logs(c, s)
+		if logs == nil || err != nil {
+			return core.Effect{}, err
+		}
+		return core.Effect{Rules: logs, Observes: true, Log: logs.write}, nil
+	}}
+}
+
+// accessLogs are the access logs of a location.
+type accessLogs []accessLog
+
+func (all accessLogs) write(x *core.Exchange) {
+	for i := range all {
+		if l := &all[i]; !l.isConditional || l.condition.IsTrue(x) {
+			l.write(x)
+		}
+	}
+}
+
+func (l *accessLog) write(x *core.Exchange) {
+	buffer := l.buffers.Get()
+	b, ok := l.appendStart((*buffer)[:0], x)
+	if !ok {
+		l.buffers.Put(buffer, b)
+		return
+	}
+	start := len(b)
+	for i := range l.line {
+		if p := &l.line[i]; p.appendValue == nil {
+			b = append(b, p.literal...)
+		} else {
+			b = p.appendValue(b, x)
+		}
+	}
+	b = l.endLine(b, start)
+	_, _ = l.file.Write(b) // Write returns no error: lost lines are counted
+	l.buffers.Put(buffer, b)
+}
+
+// logs compiles the access logs of a location.
+func logs(c *core.Compiler, s *conf.Settings) (accessLogs, error) {
+	var all accessLogs
+	for _, from := range s.Logs {
+		if from.Path == "" {
+			continue
+		}
+		l, err := compileAccessLog(c, from, &s.Files)
+		if err != nil {
+			return nil, fmt.Errorf("access_log: %w", err)
+		}
+		all = append(all, l)
+	}
+	return all, nil
+}
+
+func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l accessLog, err error) {
+	format, err := logFormat(c, cmp.Or(from.Format, "combined"))
+	if err != nil {
+		return l, err
+	}
+	l.buffers = &c.State.LogBuffers
+	if l.line, err = logLine(c, format); err != nil {
+		return l, err
+	}
+	if l.isConditional = from.If != ""; l.isConditional {
+		if l.condition, err = c.Text(from.If); err != nil {
+			return l, err
+		}
+	}
+	c.Plan.Needs |= core.NeedsStartTime
+	lost := accesslog.Combined.Lost
+	if format.Escape == "json" {
+		lost = accesslog.JSON.Lost
+	}
+	if l.target, err = accessLogTarget(c, &from); err != nil {
+		return l, err
+	}
+	if l.dir = from.Dir; l.target.HasMany {
+		if l.path, err = c.Text(conf.Text(from.Path)); err != nil {
+			return l, err
+		}
+		if files.Alias == "" {
+			if l.root, err = c.Text(files.Root); err != nil {
+				return l, err
+			}
+		}
+	}
+	l.file, err = c.LogFile(l.target, lost)
+	return l, err
+}
+
+func logFormat(c *core.Compiler, name string) (conf.LogFormat, error) {
+	for _, f := range c.Config.LogFormats {
+		if f.Name == name {
+			return f, nil
+		}
+	}
+	if name == "combined" {
+		return conf.LogFormat{Name: name, Text: combined}, nil
+	}
+	return conf.LogFormat{}, fmt.Errorf("unknown format %q", name)
+}
+
+// logLine compiles a format.
+func logLine(c *core.Compiler, f conf.LogFormat) ([]logPiece, error) {
+	pieces, err := grammar.Pieces(f.Text)
+	if err != nil {
+		return nil, fmt.Errorf("%w in the format %q", err, f.Name)
+	}
+	line := make([]logPiece, len(pieces))
+	for i, p := range pieces {
+		switch {
+		case p.IsLiteral():
+			line[i].literal = p.Source
+		case p.Group > 0:
+			return nil, fmt.Errorf("unknown variable %s in the format %q", p.Source, f.Name)
+		default:
+			if line[i].appendValue, err = logVariable(c, p.Variable, f.Escape); err != nil {
+				return nil, fmt.Errorf("%w in the format %q", err, f.Name)
+			}
+		}
+	}
+	return line, nil
+}
+
+// logVariable compiles a variable of a line. nginx writes a dash for variables that are not set,
+// and nothing for empty ones.
+func logVariable(c *core.Compiler, name, escape string) (func([]byte, *core.Exchange) []byte, error) {
+	value, err := c.Variable(name)
+	if err != nil {
+		return nil, err
+	}
+	esc, known := escaper(escape), c.Known[name]
+	if known.AppendTo != nil {
+		return func(b []byte, x *core.Exchange) []byte { return known.AppendTo(b, x, esc) }, nil
+	}
+	slot, isGroup := c.Slots[name] // a group of a regular expression, or not set yet
+	isAssigned := c.Assigned[name] && !c.IsOverlaid(name)
+	isGroup = isGroup && !isAssigned && !known.IsCached
+	dash := escape == "" && !isAssigned && !known.IsSetWhenEmpty
+	return func(b []byte, x *core.Exchange) []byte {
+		s := value(x)
+		if s == "" && dash && (!isGroup || !x.Has(slot)) && (known.IsSet == nil || !known.IsSet(x)) {
+			return append(b, '-')
+		}
+		return esc(b, s)
+	}, nil
+}
+
+func escaper(e string) core.EscapeFunc {
+	switch e {
+	case "json":
+		return accesslog.AppendJSON
+	case "none":
+		return appendUnescaped
+	}
+	return accesslog.AppendEscaped
+}
+
+// appendUnescaped appends a string unchanged, except for line ends. They may come from a client,
+// decoded, and would forge lines; nginx writes them.
+func appendUnescaped(b []byte, s string) []byte {
+	if !strings.ContainsAny(s, "\r\n") {
+		return append(b, s...)
+	}
+	for i := range len(s) {
+		switch s[i] {
+		case '\n':
+			b = append(b, `\x0A`...)
+		case '\r':
+			b = append(b, `\x0D`...)
+		default:
+			b = append(b, s[i])
+		}
+	}
+	return b
+}

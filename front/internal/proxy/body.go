@@ -1,0 +1,167 @@
+package proxy
+
+import (
+	"cmp"
+	"io"
+	"net/http"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/nginxstatus"
+	"github.com/tarehq/tare/internal/connection"
+)
+
+// receiveBody receives the request's body, unless it is streamed. As in nginx a body that the
+// upstream does not receive is read, too: the client gets its timeout and its limit of length.
+func (p *proxy) receiveBody(x *core.Exchange) core.Outcome {
+	if stateOf(x).clientBody != nil || !hasBody(x) {
+		return core.Proceed
+	}
+	isForwarded := p.body == nil && !p.from.NoBody
+	if p.from.StreamRequest && isForwarded && x.Loc.Settings.BodyFile == "" && !bodyHasArrived(x) {
+		b, err := streamBody(x)
+		if err != nil {
+			return failBody(x, err)
+		}
+		stateOf(x).clientBody = b
+		return core.Proceed
+	}
+	return receiveWhole(x)
+}
+
+// receiveWhole receives the request's body completely. The exchange has a proxyState.
+func receiveWhole(x *core.Exchange) core.Outcome {
+	var b *fetch.Body
+	var err error
+	if s := x.Loc.Settings; s.BodyFile != "" {
+		b, err = fetch.ReadBodyFile(x.Request.Body, x.Request.ContentLength, s.BodyDir, s.BodyFile == "on")
+	} else {
+		b, err = fetch.ReadBody(x.Request.Body, x.Request.ContentLength, bodyBuffer(s))
+	}
+	if err != nil {
+		b.Close()
+		return failBody(x, err)
+	}
+	if stateOf(x).clientBody = b; x.Request.ContentLength < 0 { // its length is known now
+		r := x.Request.WithContext(x.Request.Context())
+		r.ContentLength, r.TransferEncoding = b.Length(), nil
+		x.Request = r
+	}
+	return core.Proceed
+}
+
+// failBody responds after an error of reading the request's body, unless the client has gone.
+func failBody(x *core.Exchange, err error) core.Outcome {
+	level := errorlog.LevelInfo // the client has caused it
+	if core.BodyStatus(err) == http.StatusInternalServerError {
+		level = errorlog.LevelCrit // the disk has
+	}
+	x.Errorf(level, "reading the request's body: %v", err)
+	if x.Request.Context().Err() != nil {
+		x.EndWithoutResponse(http.StatusBadRequest)
+		panic(http.ErrAbortHandler)
+	}
+	return x.Fail(int(cmp.Or(x.BodyStatus.Load(), core.BodyStatus(err))))
+}
+
+// goneStatus is the status to log for a client that has gone: as in nginx 400 while its body, which
+// is forwarded, is incomplete.
+func goneStatus(x *core.Exchange) int {
+	if x.HasReceived() && stateOf(x).clientBody.IsStreamed() && x.Body != nil && !x.Body.IsComplete.Load() {
+		return http.StatusBadRequest
+	}
+	return nginxstatus.ClientGone
+}
+
+// bodyBuffer returns the length up to which bodies stay in memory.
+func bodyBuffer(s *conf.Settings) int64 { return cmp.Or(s.BodyBuffer, fetch.DefaultBodyBuffer) }
+
+// bodyHasArrived reports whether a body that would be streamed has arrived whole and stays in
+// memory. As in nginx it is then received before: it can be sent again, together with the head.
+func bodyHasArrived(x *core.Exchange) bool {
+	if x.Body == nil || x.Request.ContentLength > bodyBuffer(x.Loc.Settings) || x.Request.ContentLength < 0 &&
+		x.Request.ProtoMajor > 1 {
+		return false // an HTTP/2 body of unknown length may be larger than the buffer
+	}
+	return x.Body.Served != nil && x.Body.Served.HasWhole()
+}
+
+// bodyHasInput reports whether a part of the body has arrived, so that reading it does not wait.
+func bodyHasInput(x *core.Exchange) bool {
+	if x.Body == nil {
+		return false
+	}
+	b, ok := x.Body.Original.(connection.InputReporter)
+	return ok && b.HasInput()
+}
+
+// requestBodyValue is $request_body: the body if it was received completely and is in memory.
+func requestBodyValue(x *core.Exchange) string {
+	if !x.HasReceived() {
+		return ""
+	}
+	return stateOf(x).clientBody.Text()
+}
+
+// HasBody reports whether the request has a body. Error pages are requested without it.
+func hasBody(x *core.Exchange) bool {
+	return x.Request.Body != nil && x.Request.Body != http.NoBody && x.Request.ContentLength != 0 &&
+		x.Method == x.Request.Method
+}
+
+// requestBodyFile is $request_body_file.
+func requestBodyFile(x *core.Exchange) string {
+	if !x.HasReceived() {
+		return ""
+	}
+	return stateOf(x).clientBody.FileName()
+}
+
+// upstreamBody returns the body for the upstream, or nil. A GET after an internal redirect does
+// without a body that another upstream has received in part. The rest is dropped, as in nginx.
+func (p *proxy) upstreamBody(x *core.Exchange) *fetch.Body {
+	switch {
+	case p.body != nil:
+		return fetch.NewBody(p.body.Eval(x))
+	case p.from.NoBody || stateOf(x).clientBody == nil || x.Method != x.Request.Method,
+		x.Method == http.MethodGet && !stateOf(x).clientBody.IsAvailable():
+		return nil
+	}
+	return stateOf(x).clientBody
+}
+
+// streamBody returns a body that forwards the request's while it arrives.
+func streamBody(x *core.Exchange) (*fetch.Body, error) {
+	from, controller := io.Reader(x.Request.Body), http.NewResponseController(x.Response.ResponseWriter)
+	// Without full duplex a response waits until the client has sent everything or times out. A
+	// server that does not support it lets the response wait.
+	_ = controller.EnableFullDuplex()
+	if b := x.Body; b != nil {
+		if limit := x.Loc.Body.MaxLength; limit >= 0 && x.Request.ContentLength < 0 {
+			// http.MaxBytesReader would write to the response's header from another goroutine.
+			b.ReadCloser = &lengthLimitedBody{ReadCloser: b.Original, remaining: limit, limit: limit}
+		}
+		from = b
+	}
+	return fetch.StreamBody(from, func() bool { return bodyHasInput(x) }, x.Request.ContentLength, controller)
+}
+
+// lengthLimitedBody returns *http.MaxBytesError after limit bytes.
+type lengthLimitedBody struct {
+	io.ReadCloser
+	remaining, limit int64
+}
+
+func (b *lengthLimitedBody) Read(p []byte) (int, error) {
+	if int64(len(p)) > b.remaining+1 {
+		p = p[:b.remaining+1] // one byte more exceeds the limit
+	}
+	n, err := b.ReadCloser.Read(p)
+	if int64(n) > b.remaining {
+		n, err = int(b.remaining), &http.MaxBytesError{Limit: b.limit}
+	}
+	b.remaining -= int64(n)
+	return n, err
+}

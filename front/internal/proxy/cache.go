@@ -1,0 +1,272 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+)
+
+// compileProxyCache is a ProxyCache, compiled.
+type proxyCache struct {
+	cache           *cache.Cache // nil if zone has variables
+	zone            core.Text
+	byZone          map[string]*proxyCache // the caches that zone may name; nil without variables
+	rules           *cache.Rules
+	key             cacheKey
+	skip            []core.Text
+	noStore         []core.Text
+	noStoreResponse []core.Text // those of NoStore that depend on the response
+	purge           []core.Text
+	maxRangeOffset  int64
+	counts          *cacheCounts // nil if nothing shows counts
+}
+
+// caches are the caches of a plan, by name, and their counts.
+type caches struct {
+	byName map[string]*cache.Cache
+	counts map[string]*cacheCounts
+}
+
+// compileCaches opens the caches of the Config. A cache that a plan uses with the same name and
+// directory is kept, with its new limits.
+func compileCaches(c *core.Compiler) error {
+	all := &caches{byName: make(map[string]*cache.Cache, len(c.Config.Caches))}
+	c.Plan.Parts = append(c.Plan.Parts, all)
+	c.Plan.Measures = append(c.Plan.Measures, all.measure)
+	dirs := make(map[string]string)
+	for _, config := range c.Config.Caches {
+		if all.byName[config.Name] != nil {
+			return fmt.Errorf("duplicate cache %q", config.Name)
+		}
+		if config.Dir != "" {
+			dir, err := filepath.Abs(config.Dir)
+			if err != nil {
+				return err
+			}
+			if other, ok := dirs[dir]; ok {
+				return fmt.Errorf("caches %q and %q have the same directory %q", other, config.Name, dir)
+			}
+			config.Dir, dirs[dir] = dir, config.Name
+		}
+		if c.Options.InMemory {
+			config.Dir = ""
+		}
+		opened, release, err := core.Acquire(&c.State.Caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir,
+			config.Levels),
+			func() (*cache.Cache, error) { return cache.Open(config, c.Options.Logger()) }, (*cache.Cache).Close)
+		if err != nil {
+			return err
+		}
+		all.byName[config.Name] = opened
+		c.Plan.Releases = append(c.Plan.Releases, release)
+		c.Plan.Commits = append(c.Plan.Commits, func() {
+			opened.Resize(config)
+			opened.Begin()
+		})
+	}
+	return nil
+}
+
+// compileProxyCache compiles a ProxyCache; nil if there is none.
+func compileProxyCache(c *core.Compiler, p *conf.Proxy) (pc *proxyCache, err error) {
+	if p.Cache == nil {
+		return nil, nil
+	}
+	pc = new(proxyCache)
+	if pc.zone, err = c.Text(p.Cache.Zone); err != nil {
+		return nil, err
+	}
+	all := core.PlanPart[*caches](c.Plan)
+	if pc.cache = all.byName[string(p.Cache.Zone)]; pc.cache == nil && pc.zone.Constant() {
+		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
+	}
+	if pc.key, err = compileCacheKey(c, p); err != nil {
+		return nil, err
+	}
+	if pc.skip, err = c.Texts(p.Cache.Skip); err != nil {
+		return nil, err
+	}
+	if err = noStoreTexts(c, pc, p.Cache.NoStore); err != nil {
+		return nil, err
+	}
+	if pc.purge, err = c.Texts(p.Cache.Purge); err != nil {
+		return nil, err
+	}
+	policy := p.Cache.Policy
+	pc.maxRangeOffset = policy.MaxRangeOffset
+	policy.Ignore = slices.Clip(policy.Ignore)
+	for _, name := range p.Ignore {
+		if cache.IsIgnorable(name) {
+			policy.Ignore = append(policy.Ignore, name)
+		}
+	}
+	divert := redirectsRequest
+	if ignoresField(p.Ignore, "X-Accel-Redirect") {
+		divert = nil
+	}
+	if pc.rules, err = cache.Compile(policy, divert); err != nil {
+		return nil, err
+	}
+	if pc.zone.Constant() {
+		pc.counts = compileCacheCounts(c, pc.zone.Literal)
+		return pc, nil
+	}
+	byZone := make(map[string]*proxyCache)
+	for name, opened := range all.byName {
+		one := *pc
+		one.cache, one.counts = opened, compileCacheCounts(c, name)
+		byZone[name] = &one
+	}
+	pc.byZone = byZone
+	return pc, nil
+}
+
+// of returns the cache that an exchange uses; nil if it uses none.
+func (pc *proxyCache) of(x *core.Exchange) (*proxyCache, error) {
+	if pc == nil || pc.byZone == nil {
+		return pc, nil
+	}
+	name := pc.zone.Eval(x)
+	if name == "" || name == "off" {
+		return nil, nil
+	}
+	one := pc.byZone[name]
+	if one == nil {
+		return nil, fmt.Errorf("unknown cache %q", errorlog.Truncate(name))
+	}
+	return one, nil
+}
+
+// noStoreTexts compiles the conditions for not storing responses.
+func noStoreTexts(c *core.Compiler, pc *proxyCache, from []conf.Text) error {
+	for _, t := range from {
+		c.TextNeeds = 0
+		compiled, err := c.Text(t)
+		if err != nil {
+			return err
+		}
+		if c.TextNeeds&core.NeedsAnyResponse != 0 {
+			pc.noStoreResponse = append(pc.noStoreResponse, compiled)
+		} else {
+			pc.noStore = append(pc.noStore, compiled)
+		}
+	}
+	return nil
+}
+
+// redirectsRequest reports whether a response redirects the request internally. The result is for
+// the client that the upstream has seen, and for no other.
+func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
+
+// fetchCached returns the response to an exchange from the cache or from the upstream, and the last
+// request that the upstream has received, nil without one.
+func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache) (*cache.Response, *upstreamRequest,
+	error) {
+	sent := &sentFields{proxy: p, x: x, usesFastCGI: p.fastcgi != nil && target.bound == nil}
+	q := pc.query(x, target, sent)
+	purges := anyTrue(pc.purge, x)
+	if x.RegexTimedOut { // the key may be that of another request
+		return nil, nil, errRegexTimeout()
+	}
+	if purges {
+		a, err := pc.purgeKey(q.Key)
+		return a, nil, err
+	}
+	var s *upstreamRequest
+	a, miss, err := pc.cache.Find(q)
+	for err == nil && miss != nil {
+		a, miss, s, err = p.sendMiss(x, target, miss, sent)
+	}
+	if err == nil {
+		stateOf(x).cacheState = a.State
+	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
+		stateOf(x).cacheState = failed.State
+	}
+	pc.counts.add(stateOf(x).cacheState)
+	if err == nil && x.RegexTimedOut { // the response may be of another variant
+		a.Discard()
+		return nil, s, errRegexTimeout()
+	}
+	return a, s, err
+}
+
+// query returns an exchange's request as the cache sees it.
+func (pc *proxyCache) query(x *core.Exchange, target destination, sent *sentFields) cache.Query {
+	q := cache.Query{
+		Context: x.Request.Context(), Method: x.Method, Header: x.Request.Header, Sent: sent,
+		HasBody: pc.key.bodyNotInKey(x, sent.proxy), Key: pc.key.eval(x, sent.proxy, target), Rules: pc.rules,
+		Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
+			removesOwnFields(x.Request.Header) || hidesFields(x, x.Request.Header),
+		KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.Request.Header),
+	}
+	if pc.noStoreResponse != nil {
+		q.Rejects = func(resp *http.Response) bool {
+			stateOf(x).upstreamHeader = resp.Header
+			return anyTrue(pc.noStoreResponse, x) || x.RegexTimedOut
+		}
+	}
+	if stateOf(x).part != nil { // the key has its range
+		q.IsPart = stateOf(x).part.isPart()
+	}
+	return q
+}
+
+// sendMiss sends the request that a cache needs.
+func (p *proxy) sendMiss(x *core.Exchange, target destination, miss *cache.Miss, sent *sentFields) (*cache.Response,
+	*cache.Miss, *upstreamRequest, error) {
+	defer miss.Close()
+	opts := miss.Request()
+	s := p.newRequest(x, target, &opts)
+	sent.set(&s.request)
+	a, next, err := miss.Send(s.do)
+	return a, next, s, err
+}
+
+func errRegexTimeout() error {
+	return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError,
+		Err: errors.New("a regular expression exceeded its steps")}
+}
+
+// purgeKey purges a key for a request.
+func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
+	if purge(pc.cache, key) == 0 {
+		return nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: errors.New("nothing to purge")}
+	}
+	return &cache.Response{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
+		Body: http.NoBody}}, nil
+}
+
+func anyTrue(texts []core.Text, x *core.Exchange) bool {
+	for i := range texts {
+		if texts[i].IsTrue(x) {
+			return true
+		}
+	}
+	return false
+}
+
+// PurgeZone purges a key, as purge does, from the cache with a name.
+func PurgeZone(p *core.Plan, zone, key string) (int, error) {
+	c := core.PlanPart[*caches](p).byName[zone]
+	if c == nil {
+		return 0, fmt.Errorf("front: unknown cache %q", zone)
+	}
+	return purge(c, key), nil
+}
+
+// purge purges a key, or all keys with a prefix if it ends in a star.
+func purge(c *cache.Cache, key string) int {
+	if prefix, ok := strings.CutSuffix(key, "*"); ok {
+		return c.PurgePrefix(prefix)
+	}
+	return c.Purge(key)
+}

@@ -1,0 +1,187 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/upstream"
+)
+
+// group is a configured group of servers, and how clients are assigned to them.
+type group struct {
+	servers *fetch.Group
+	key     core.Text            // of the hash balancers
+	sticky  *sticky              // nil if clients are not bound to servers
+	counts  *core.ResponseCounts // nil if nothing shows counts
+}
+
+// upstreams are the groups of a plan, by name in lower case, or by address.
+type upstreams struct{ groups map[string]*group }
+
+// compileUpstreams makes the groups of the Config, except those that a handler is bound to.
+func compileUpstreams(c *core.Compiler) error {
+	u := &upstreams{make(map[string]*group, len(c.Config.Upstreams))}
+	c.Plan.Parts = append(c.Plan.Parts, u)
+	c.Plan.Measures = append(c.Plan.Measures, u.measure)
+	c.Plan.Prepares = append(c.Plan.Prepares, u.awaitNames)
+	for i := range c.Config.Upstreams {
+		config := &c.Config.Upstreams[i]
+		if boundTo(c.Options, config.Name) != nil {
+			continue
+		}
+		if u.groups[strings.ToLower(config.Name)] != nil {
+			return core.WithPos(config.Pos, fmt.Errorf("duplicate upstream %q", config.Name))
+		}
+		if _, err := serverGroup(c, config); err != nil {
+			return core.WithPos(config.Pos, fmt.Errorf("upstream %q: %w", config.Name, err))
+		}
+	}
+	return nil
+}
+
+// maxStartLookup limits how long names of servers with Resolve delay a Config.
+const maxStartLookup = 2 * time.Second
+
+// awaitNames waits for the first addresses of all groups together.
+func (u *upstreams) awaitNames() {
+	ctx, cancel := context.WithTimeout(context.Background(), maxStartLookup)
+	defer cancel()
+	for _, g := range u.groups {
+		g.servers.Peers.Await(ctx)
+	}
+}
+
+// boundTo returns the handler that is bound to a name, or nil.
+func boundTo(o *core.Options, name string) http.Handler {
+	if h := o.Bound[name]; h != nil {
+		return h
+	}
+	for bound, h := range o.Bound {
+		if strings.EqualFold(bound, name) {
+			return h
+		}
+	}
+	return nil
+}
+
+// serverGroup makes a group. It shares what older plans know about its servers.
+func serverGroup(c *core.Compiler, config *conf.Upstream) (*group, error) {
+	g := &group{servers: &fetch.Group{Name: config.Name}, counts: upstreamCounts(c, config.Name)}
+	key, err := upstream.Key(&config.Balance)
+	if err != nil {
+		return nil, err
+	}
+	if g.key, err = c.Text(key); err != nil {
+		return nil, err
+	}
+	if g.sticky, err = compileSticky(c, config.Sticky); err != nil {
+		return nil, err
+	}
+	state, release, err := core.Acquire(&c.State.Upstreams, config.Name,
+		func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
+	if err != nil {
+		return nil, err
+	}
+	c.Plan.Releases = append(c.Plan.Releases, release)
+	options, resolver, release, err := upstreamOptions(c, config.Resolver)
+	if err != nil {
+		return nil, err
+	}
+	if g.servers.Peers, err = upstream.New(*config, state, options); err != nil {
+		release()
+		return nil, err
+	}
+	measureResolver(c, resolver)
+	c.Plan.Releases = append(c.Plan.Releases, g.servers.Peers.Close, release) // lookups end before their resolver
+	if g.servers.Transport, err = transport(c, g.servers.Peers.Config()); err != nil {
+		return nil, err
+	}
+	core.PlanPart[*upstreams](c.Plan).groups[strings.ToLower(config.Name)] = g
+	return g, nil
+}
+
+// transportKey identifies the transport of a group.
+type transportKey struct {
+	group     string
+	keepAlive fetch.KeepAlive
+}
+
+// transport returns the transport of a group. Plans with the same settings share it.
+func transport(c *core.Compiler, config *conf.Upstream) (*fetch.Transport, error) {
+	key := transportKey{config.Name, fetch.KeepAliveOf(config)}
+	l, release, err := core.Acquire(&c.State.Transports, key,
+		func() (*fetch.Transport, error) { return fetch.NewTransport(key.keepAlive), nil }, (*fetch.Transport).Close)
+	if err == nil {
+		c.Plan.Releases = append(c.Plan.Releases, release)
+	}
+	return l, err
+}
+
+// targetGroup returns the group that To names, or makes one for the address in To.
+func targetGroup(c *core.Compiler, to string) (*group, error) {
+	if g := core.PlanPart[*upstreams](c.Plan).groups[strings.ToLower(to)]; g != nil {
+		return g, nil
+	}
+	g, err := serverGroup(c, &conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}})
+	if err != nil {
+		return nil, fmt.Errorf("%q is not an upstream: %w", to, err)
+	}
+	return g, nil
+}
+
+// find returns the group for an address, or nil. port is the default.
+func (u *upstreams) find(to, port string) *group {
+	if g := u.groups[strings.ToLower(to)]; g != nil {
+		return g
+	}
+	return u.groups[strings.ToLower(withPort(to, port))]
+}
+
+// withPort adds port to an address that has none.
+func withPort(to, port string) string {
+	if _, _, err := net.SplitHostPort(to); err != nil && !strings.HasPrefix(to, "unix:") {
+		if v6, ok := strings.CutPrefix(to, "["); ok && strings.HasSuffix(v6, "]") {
+			to = v6[:len(v6)-1]
+		}
+		return net.JoinHostPort(to, port)
+	}
+	return to
+}
+
+// compileDynamicGroups are groups for addresses that come from variables. All Proxies with the same
+// Resolver share them, and those of later plans.
+type dynamicGroups struct {
+	groups          *fetch.Groups
+	resolver        *sharedResolver // nil is the system's
+	releaseResolver func()
+}
+
+// compileDynamicGroups returns the groups of a Proxy whose target has variables.
+func compileDynamicGroups(c *core.Compiler, from *conf.Proxy) (*fetch.Groups, error) {
+	key := "system"
+	if from.Resolver != nil {
+		key = fmt.Sprintf("%+v", *from.Resolver)
+	}
+	d, release, err := core.Acquire(&c.State.Dynamic, key, func() (*dynamicGroups, error) {
+		options, resolver, releaseResolver, err := upstreamOptions(c, from.Resolver)
+		return &dynamicGroups{fetch.NewGroups(options), resolver, releaseResolver}, err
+	}, (*dynamicGroups).close)
+	if err != nil {
+		return nil, err
+	}
+	c.Plan.Releases = append(c.Plan.Releases, release)
+	measureResolver(c, d.resolver)
+	return d.groups, nil
+}
+
+func (d *dynamicGroups) close() {
+	d.groups.Close()
+	d.releaseResolver()
+}

@@ -1,0 +1,298 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/pcre"
+)
+
+const (
+	defaultCheckInterval = 5 * time.Second
+	// maxCheckedBody limits the part of a body that a match block reads, as in nginx.
+	maxCheckedBody = 256 << 10
+	// maxDrainedBody limits the part of a body that is read to keep a connection.
+	maxDrainedBody = 64 << 10
+)
+
+// healthCheck compiles a HealthCheck. It begins when the plan is in use, and ends when another one
+// replaces the plan.
+func healthCheck(c *core.Compiler, p *proxy) error {
+	from := p.from.Check
+	if from == nil {
+		return nil
+	}
+	switch {
+	case p.fastcgi != nil:
+		return errors.New("health check: only HTTP servers can be checked")
+	case p.target.group == nil:
+		return errors.New("health check: the upstream depends on variables, or is a bound handler")
+	case from.Interval < 0 || from.Jitter < 0 || from.Fails < 0 || from.Passes < 0 || from.KeepaliveTime < 0 ||
+		from.Port < 0 || from.Port > 65535:
+		return errors.New("health check: negative time or number, or invalid port")
+	}
+	g := p.target.group
+	settings := *from
+	settings.Pos, settings.Match = "", nil
+	probe, err := compileProbe(c, p)
+	if err != nil {
+		return fmt.Errorf("health check: %w", err)
+	}
+	key := fmt.Sprintf("%s %+v %+v %s", g.servers.Name, settings, from.Match, probe.key())
+	if c.Options.InMemory { // nothing is served
+		return nil
+	}
+	_, _ = core.Shared(c, checkKey(key), func() (bool, error) { addCheck(c, p, key, probe); return true, nil })
+	return nil
+}
+
+// checkKey identifies health checks: locations may check the same.
+type checkKey string
+
+// addCheck adds a health check to the plan.
+func addCheck(c *core.Compiler, p *proxy, key string, probe *probe) {
+	from, g := p.from.Check, p.target.group
+	logger := c.Options.Logger()
+	check := g.servers.Peers.NewCheck(upstream.CheckConfig{
+		Key: key, Interval: cmp.Or(from.Interval, defaultCheckInterval), Jitter: from.Jitter,
+		Fails: cmp.Or(from.Fails, 1), Passes: cmp.Or(from.Passes, 1), Mandatory: from.Mandatory,
+		Persistent: from.Persistent, Probe: probe.check,
+		Report: func(addr string, err error) {
+			if err != nil {
+				logger.Printf("upstream %s: server %s is unhealthy: %v", g.servers.Name, addr, err)
+			} else {
+				logger.Printf("upstream %s: server %s is healthy", g.servers.Name, addr)
+			}
+		},
+	})
+	c.Plan.Prepares = append(c.Plan.Prepares, check.Begin)
+	c.Plan.Commits = append(c.Plan.Commits, check.Start)
+	c.Plan.Retires = append(c.Plan.Retires, func() {
+		check.Stop()
+		probe.close()
+	})
+}
+
+// probe sends the requests of a HealthCheck, as the location does.
+type probe struct {
+	upstream  fetch.Upstream
+	from      *conf.HealthCheck
+	group     conf.Upstream // of each server alone
+	target    string
+	host      string
+	header    http.Header
+	reuses    bool // connections
+	tlsName   string
+	tls       *fetch.TLS // nil without TLS
+	transport *fetch.Transport
+	match     *healthMatch // nil is the default
+}
+
+// compileProbe compiles the requests of a HealthCheck. They have the location's fields, as far as those do
+// not depend on a client's request.
+func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
+	from := p.from.Check
+	b := &probe{
+		upstream: p.upstream, from: from, group: conf.Upstream{KeepaliveTimeout: from.KeepaliveTime},
+		target: cmp.Or(from.URI, "/"), host: p.target.name.host, header: make(http.Header),
+		reuses: from.KeepaliveTime != 0,
+	}
+	if b.upstream.Next = (conf.NextUpstream{Off: true}); b.reuses {
+		b.group.Keepalive = 1
+	}
+	if target, err := url.ParseRequestURI(b.target); err != nil || target.IsAbs() {
+		return nil, fmt.Errorf("invalid uri %q", b.target)
+	}
+	if h := p.header.host; h != nil && h.Constant() && h.Literal != "" {
+		b.host = h.Literal
+	}
+	for i := range p.header.fields {
+		if f := &p.header.fields[i]; f.Value.Constant() {
+			b.header.Add(f.Name, f.Value.Literal)
+		}
+	}
+	if b.header["User-Agent"] == nil {
+		b.header["User-Agent"] = nil // none
+	}
+	keepAlive := fetch.KeepAliveOf(&b.group)
+	b.transport = fetch.NewTransport(keepAlive)
+	if p.tls != nil {
+		b.tlsName = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host))
+		b.tls = fetch.NewTLS(&p.from.TLS, keepAlive, b.upstream.IsHTTP2)
+	}
+	var err error
+	if from.Match != nil {
+		b.match, err = compileHealthMatch(c, from.Match)
+	}
+	return b, err
+}
+
+// key identifies requests that the same HealthCheck sends for another location.
+func (b *probe) key() string {
+	return fmt.Sprintf("%v %q %q %v %q", b.upstream.IsHTTP2, b.host, b.header, b.tls != nil, b.tlsName)
+}
+
+// constantText returns a text without variables, or "".
+func constantText(t *core.Text) string {
+	if t.Constant() {
+		return t.Literal
+	}
+	return ""
+}
+
+// close closes the unused connections.
+func (b *probe) close() {
+	if b.transport.Close(); b.tls != nil {
+		b.tls.Close()
+	}
+}
+
+// check checks the server at an address.
+func (b *probe) check(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.upstream.ConnectTimeout+b.upstream.ReadTimeout)
+	defer cancel()
+	if b.upstream.IsHTTP2 && !b.reuses {
+		defer b.close() // HTTP/2 keeps connections
+	}
+	q := &fetch.Request{Method: http.MethodGet, Target: b.target, Host: b.host, Header: b.header, ReusesConn: b.reuses}
+	if err := b.choose(q, addr); err != nil {
+		return err
+	}
+	resp, err := b.upstream.Do(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(resp.Body)
+	if err := b.match.check(resp); err != nil {
+		return err
+	}
+	_, err = io.CopyN(io.Discard, resp.Body, maxDrainedBody)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return err
+}
+
+// choose makes the server at an address the only one of a request.
+func (b *probe) choose(q *fetch.Request, addr string) (err error) {
+	if strings.HasPrefix(addr, "/") {
+		addr = "unix:" + addr
+	} else if b.from.Port != 0 {
+		if addr, _, err = net.SplitHostPort(addr); err != nil {
+			return err
+		}
+		addr = net.JoinHostPort(addr, strconv.Itoa(b.from.Port))
+	}
+	one := b.group
+	one.Name, one.Servers = addr, []conf.Server{{Addr: addr}}
+	peers, err := upstream.New(one, new(upstream.State), upstream.Options{})
+	if err != nil {
+		return err
+	}
+	q.Group, q.Turn = &fetch.Group{Name: addr, Peers: peers, Transport: b.transport}, peers.Turn("", netip.Addr{})
+	if b.tls != nil {
+		q.TLS, err = b.tls.Client(fetch.Identity{Name: b.tlsName})
+	}
+	return err
+}
+
+// compileHealthMatch is a HealthMatch, compiled.
+type healthMatch struct {
+	from   *conf.HealthMatch
+	header []*core.Pattern // nil where the comparison needs none
+	body   *core.Pattern
+}
+
+func compileHealthMatch(c *core.Compiler, from *conf.HealthMatch) (m *healthMatch, err error) {
+	m = &healthMatch{from: from, header: make([]*core.Pattern, len(from.Header))}
+	for i, h := range from.Header {
+		if h.Op == "~" || h.Op == "!~" {
+			if m.header[i], err = c.Pattern(h.Value, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if from.Body != "" {
+		m.body, err = c.Pattern(from.Body, false)
+	}
+	return m, err
+}
+
+// check returns why a response is not a success. It may read the body.
+func (m *healthMatch) check(resp *http.Response) error {
+	if m == nil {
+		if resp.StatusCode < 200 || resp.StatusCode > 399 {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return nil
+	}
+	if m.from.Statuses != nil && m.hasStatus(resp.StatusCode) == m.from.NotStatus {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	for i := range m.from.Header {
+		if h := &m.from.Header[i]; !m.matchesField(i, resp.Header.Values(h.Name)) {
+			return fmt.Errorf("field %s %q", h.Name, errorlog.Truncate(message.JoinValues(resp.Header.Values(h.Name))))
+		}
+	}
+	if m.body == nil {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxCheckedBody))
+	if err != nil {
+		return err
+	}
+	if !meets(m.body, string(body), !m.from.NotBody) {
+		return errors.New("the body does not match")
+	}
+	return nil
+}
+
+func (m *healthMatch) hasStatus(status int) bool {
+	for _, r := range m.from.Statuses {
+		if status >= r[0] && status <= r[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesField reports whether the values of a field meet the i-th condition.
+func (m *healthMatch) matchesField(i int, values []string) bool {
+	h, value := &m.from.Header[i], message.JoinValues(values)
+	switch h.Op {
+	case "":
+		return values != nil
+	case "!":
+		return values == nil
+	case "=":
+		return value == h.Value
+	case "!=":
+		return value != h.Value
+	case "~":
+		return meets(m.header[i], value, true)
+	}
+	return meets(m.header[i], value, false)
+}
+
+// meets reports whether s matches, or does not, as wanted, outside of an exchange. A match that
+// takes too long is neither.
+func meets(p *core.Pattern, s string, wanted bool) bool {
+	ok, err := p.Re.Match(s, new(pcre.Budget))
+	return ok == wanted && err == nil
+}

@@ -1,0 +1,136 @@
+package proxy
+
+import (
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/message"
+)
+
+// proxyLimits compiles Bind and ReadRate. The connections end with the plan.
+func proxyLimits(c *core.Compiler, p *proxy) (err error) {
+	if p.readRate, err = c.Text(p.from.ReadRate); err != nil {
+		return err
+	}
+	if p.bind, err = c.Text(p.from.Bind); err != nil || p.bind.Empty() {
+		return err
+	}
+	p.binds = fetch.NewBinds(p.target.keepAlive())
+	c.Plan.Releases = append(c.Plan.Releases, p.binds.Close)
+	return nil
+}
+
+// limitRequest sets the local address and the rate of an upstream request. As in nginx an invalid
+// address is ignored.
+func (p *proxy) limitRequest(x *core.Exchange, q *fetch.Request) {
+	if !p.readRate.Empty() && !p.from.Stream {
+		if rate, err := grammar.ParseOffset(p.readRate.Eval(x)); err == nil {
+			q.ReadRate = min(rate, math.MaxInt32)
+		}
+	}
+	if p.binds == nil {
+		return
+	}
+	local := p.bind.Eval(x)
+	if local == "" {
+		return
+	}
+	addr, ok := grammar.ParseAddress(local)
+	if !ok {
+		x.Errorf(errorlog.LevelError, "invalid local address %q", errorlog.Truncate(local))
+		return
+	}
+	q.Local, q.Transport = addr, p.binds.Transport(addr)
+}
+
+// respondRange sends the range that the client requests of a response whose upstream does not
+// support ranges, as ForceRanges allows; or it proceeds.
+func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome {
+	if resp.StatusCode != http.StatusOK || resp.ContentLength < 0 || resp.Header["Content-Range"] != nil {
+		return core.Proceed
+	}
+	modified := message.FirstValue(resp.Header["Last-Modified"])
+	r := x.WithConditions(x.WithoutRange(x.Request, message.FirstValue(resp.Header["Content-Type"])), modified,
+		x.Loc.Settings.MaxRanges)
+	ranges := r.Header["Range"]
+	if x.Method != http.MethodGet || len(ranges) != 1 || !strings.HasPrefix(ranges[0], "bytes=") {
+		resp.Header["Accept-Ranges"] = []string{"bytes"}
+		return core.Proceed
+	}
+	header := x.Response.Header()
+	if r.Header["If-Range"] == nil && beginsBeyond(ranges[0][len("bytes="):], resp.ContentLength) {
+		header["Content-Range"] = []string{fmt.Sprintf("bytes */%d", resp.ContentLength)}
+		return x.Fail(http.StatusRequestedRangeNotSatisfiable)
+	}
+	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
+	delete(header, "Accept-Ranges") // it is set if the response has a body
+	body := &forwardBody{from: resp.Body, length: resp.ContentLength}
+	if cache.SendSelected(&x.Response, onlyRange(r), modified, body, 1); body.err != nil {
+		abortResponse(x, body.err)
+	}
+	return core.Responded
+}
+
+// beginsBeyond reports whether a single range has no byte of a response with a length.
+func beginsBeyond(list string, length int64) bool {
+	first, last, ok := strings.Cut(strings.Trim(list, " "), "-")
+	switch {
+	case !ok || strings.Contains(list, ","):
+		return false
+	case first == "":
+		return last != "" && leadingNumber(last) == 0 && last[0] == '0'
+	}
+	return first[0] >= '0' && first[0] <= '9' && leadingNumber(first) >= length
+}
+
+// onlyRange returns a request without conditions other than that of its range: the upstream has
+// evaluated them.
+func onlyRange(r *http.Request) *http.Request {
+	out := *r
+	out.Header = r.Header.Clone()
+	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
+		delete(out.Header, name)
+	}
+	return &out
+}
+
+// passesRange reports whether a cache passes a request's range on to the upstream: it begins
+// beyond an offset, or is counted from the end. most is CachePolicy.MaxRangeOffset.
+func passesRange(most int64, header http.Header) bool {
+	ranges := header["Range"]
+	if most == 0 || len(ranges) == 0 {
+		return false
+	}
+	list, ok := cutFold(ranges[0], "bytes=")
+	if most < 0 || !ok {
+		return most < 0
+	}
+	list = strings.TrimLeft(list, " ")
+	return strings.HasPrefix(list, "-") || leadingNumber(list) >= most
+}
+
+// cutFold is strings.CutPrefix without regard to case.
+func cutFold(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// leadingNumber returns the number that a text begins with, 0 without one.
+func leadingNumber(s string) (n int64) {
+	for ; s != "" && s[0] >= '0' && s[0] <= '9'; s = s[1:] {
+		if n > math.MaxInt64/10-1 {
+			return math.MaxInt64
+		}
+		n = n*10 + int64(s[0]-'0')
+	}
+	return n
+}

@@ -1,0 +1,161 @@
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/internal/pcre"
+)
+
+const (
+	// maxMirrors bounds the copies of requests in progress. Each has a goroutine.
+	maxMirrors = 512
+	// maxMirrorTime bounds the time of a copy.
+	maxMirrorTime = 5 * time.Minute
+)
+
+// MirrorModule sends copies of requests: mirror and mirror_request_body.
+func MirrorModule() core.Module {
+	return core.Module{
+		Compile: func(_ *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
+			return mirrorEffect(s.Mirror, at)
+		},
+		NewState: func() any { return new(atomic.Int64) },
+	}
+}
+
+// mirror is a Mirror, compiled.
+type mirror struct {
+	from *conf.Mirror
+	at   core.Slot // of the number of copies in progress, and of whether copies of the request were sent
+}
+
+// mirrorEffect compiles a Mirror.
+func mirrorEffect(from *conf.Mirror, at core.Slot) (core.Effect, error) {
+	if from == nil {
+		return core.Effect{}, nil
+	}
+	for _, uri := range from.URIs {
+		if !strings.HasPrefix(uri, "/") {
+			return core.Effect{}, fmt.Errorf("mirror: invalid path %q: want a leading slash", uri)
+		}
+	}
+	m := &mirror{from, at}
+	return core.Effect{Rules: m, Step: core.Step{Phase: core.ContentPhase, Name: "mirror", Run: m.run}}, nil
+}
+
+// run starts the copies of a request. It receives the body first, unless the copies have none.
+func (m *mirror) run(x *core.Exchange) core.Outcome {
+	if x.Parent != nil || x.ModuleState(m.at) != nil {
+		return core.Proceed
+	}
+	x.SetModuleState(m.at, true)
+	if m.explain(x) {
+		return core.Proceed
+	}
+	if !m.from.NoBody && hasBody(x) && !x.HasReceived() {
+		if x.Proxy == nil {
+			x.Proxy = acquireProxyState(x.Plan.State)
+		}
+		if out := receiveWhole(x); out != core.Proceed {
+			return out
+		}
+	}
+	for _, uri := range m.from.URIs {
+		m.start(x, uri)
+	}
+	return core.Proceed
+}
+
+// explain adds findings about the copies of a request, and reports whether the request is only
+// explained: none is sent then.
+func (m *mirror) explain(x *core.Exchange) bool {
+	e := x.Plan.Options.Explain
+	if e == nil {
+		return false
+	}
+	for _, uri := range m.from.URIs {
+		e.Add(x, "mirror", "", "sends a copy to %s", uri)
+	}
+	return true
+}
+
+// start starts a copy of a request, which goes on after the request has ended. It shares nothing
+// with the request that the latter's handler or its end may change.
+func (m *mirror) start(x *core.Exchange, uri string) {
+	s := x.Plan.State
+	running := s.Modules[m.at].(*atomic.Int64)
+	if running.Add(1) > maxMirrors {
+		running.Add(-1)
+		x.Errorf(errorlog.LevelError, "request is not mirrored to %q: %d others are in progress", uri, maxMirrors)
+		return
+	}
+	x.Plan.Users.Add(1) // x uses the plan: it is not released yet
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.Request.Context()), maxMirrorTime)
+	unwatch := context.AfterFunc(s.Closing, cancel)
+	r := x.ClientRequest().WithContext(ctx)
+	url := *r.URL
+	r.URL, r.Header, r.Trailer = &url, r.Header.Clone(), nil
+	r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
+	delete(r.Header, "Content-Length")
+	delete(r.Header, "Upgrade") // nothing would use the connection
+	parent := &core.Exchange{
+		Plan: x.Plan, Request: r, HostHeader: x.HostHeader, Method: x.Method, Host: x.Host, Loc: x.Loc,
+		ID:      core.RequestID(x),
+		Regexes: pcre.Budget{Used: x.Regexes.Used}, Vars: slices.Clone(x.Vars), ConnUse: x.ConnUse, Args: x.Args,
+		States: x.CopyStates(),
+	}
+	parent.StartTime, parent.OwnAddress = x.StartTime, *x.ClientAddress()
+	parent.Address = &parent.OwnAddress
+	parent.RequestLimit, parent.ConnLimit = x.RequestLimit, x.ConnLimit
+	sub := parent.Subrequest(uri)
+	sub.Method, sub.Args, sub.Captures = x.Method, x.Args, x.Captures
+	sub.Request = r
+	if !m.from.NoBody && x.HasReceived() && !stateOf(x).clientBody.IsStreamed() {
+		sub.Proxy = acquireProxyState(s)
+		stateOf(sub).clientBody = stateOf(x).clientBody.Share()
+		r.Body, r.ContentLength = &errorBody{}, stateOf(sub).clientBody.Length()
+	}
+	go runMirror(sub, func() {
+		unwatch()
+		cancel()
+		running.Add(-1)
+	})
+}
+
+// errorBody is the body of a request whose body is in memory or a file: nothing reads it.
+type errorBody struct{}
+
+// Read implements io.Reader.
+func (*errorBody) Read([]byte) (int, error) { return 0, fetch.ErrBodyConsumed }
+
+// Close implements io.Closer.
+func (*errorBody) Close() error { return nil }
+
+// runMirror runs the phases of a copy, and then calls release.
+func runMirror(x *core.Exchange, release func()) {
+	defer func() {
+		if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
+			text := errorlog.Printable(fmt.Appendf(nil, "panic in a mirrored request: %v", why))
+			x.LogError(errorlog.LevelError, append(append(text, '\n'), debug.Stack()...))
+		}
+		x.CloseProxyState()
+		x.Response.Release()
+		x.LogSubrequest()
+		x.ReleaseLimits()
+		x.RecycleProxyState()
+		release()
+		x.Plan.Leave()
+	}()
+	x.RunSubrequest()
+}

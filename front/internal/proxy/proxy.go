@@ -1,0 +1,402 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/poison"
+)
+
+const (
+	// defaultMaxBuffered is the default of Proxy.BufferBytes.
+	defaultMaxBuffered = 64 << 10
+	// defaultMaxSpooled is the default of Proxy.MaxSpool, as in nginx.
+	defaultMaxSpooled = 1 << 30
+)
+
+// proxy is a Proxy, compiled: the content of a location with an upstream.
+type proxy struct {
+	from    *conf.Proxy
+	target  proxyTarget
+	uri     uriRule
+	header  headerRules   // for HTTP
+	fastcgi *fastcgiRules // for FastCGI, else nil
+	tls     *fetch.TLS    // for HTTPS, else nil
+	tlsName core.Text     // for verifying certificates; "" is the host of the target
+	// the files of the certificate for upstreams, if variables name them
+	tlsCert, tlsKey core.Text
+
+	method core.Text
+	body   *core.Text // replaces the client's
+
+	response    *responseRules
+	cache       *proxyCache // nil without a cache
+	bind        core.Text   // the local address of connections
+	readRate    core.Text
+	binds       *fetch.Binds // connections with a local address; nil without bind
+	maxBuffered int64        // bytes of a response in memory
+	maxSpooled  int64        // bytes of a response in a file
+
+	upstream fetch.Upstream
+}
+
+// ProxyModule forwards requests to upstreams, and caches responses: proxy_pass, fastcgi_pass,
+// grpc_pass, and the directives with those prefixes.
+func ProxyModule() core.Module {
+	return core.Module{
+		Prepare: func(c *core.Compiler, _ core.Slot) error {
+			if err := compileCaches(c); err != nil {
+				return err
+			}
+			return compileUpstreams(c)
+		},
+		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) (err error) {
+			if from.Proxy != nil {
+				loc.Content, err = compileProxy(c, from)
+			}
+			return err
+		},
+		Variables: func(core.Slot) map[string]core.KnownVariable {
+			all := proxyVariables()
+			maps.Copy(all, attemptVariables())
+			return all
+		},
+		Families: proxyFamilies(),
+	}
+}
+
+// proxyKey is all that the Proxies of locations differ in.
+type proxyKey struct {
+	from        *conf.Proxy
+	match, path string
+}
+
+// compileProxy compiles a Proxy, or returns that of another location with the same key.
+func compileProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
+	key := proxyKey{l.Proxy, l.Match, l.Path}
+	return core.Shared(c, key, func() (core.Content, error) { return newProxy(c, l) })
+}
+
+func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
+	from := l.Proxy
+	if !slices.Contains([]string{"", "https", "fastcgi", "scheme", "grpc"}, from.Protocol) {
+		return nil, fmt.Errorf("invalid protocol %q (must be https, fastcgi, scheme, grpc or empty)", from.Protocol)
+	}
+	p := &proxy{
+		from: from, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
+		maxSpooled: cmp.Or(from.MaxSpool, defaultMaxSpooled),
+		upstream: fetch.Upstream{
+			ConnectTimeout: cmp.Or(from.ConnectTimeout, core.DefaultTimeout),
+			SendTimeout:    cmp.Or(from.SendTimeout, core.DefaultTimeout),
+			ReadTimeout:    cmp.Or(from.ReadTimeout, core.DefaultTimeout),
+			IsFastCGI:      from.Protocol == "fastcgi", IsHTTP2: from.Version == "2",
+			Pending: &c.State.Pending, Expired: c.Plan.Expired, CatchStderr: from.CatchStderr,
+		},
+	}
+	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
+		return nil, errors.New("proxy: negative buffer size or timeout")
+	}
+	var err error
+	if p.cache, err = compileProxyCache(c, from); err != nil {
+		return nil, err
+	}
+	if err = checkProtocol(from); err != nil {
+		return nil, err
+	}
+	for _, compile := range []func(*conf.Location) error{
+		func(l *conf.Location) error { return compileProxyTarget(c, p, l) },
+		func(l *conf.Location) error { return proxyURI(c, p, l) },
+		func(l *conf.Location) error { return proxyRequest(c, p) },
+		func(l *conf.Location) error { return proxyResponse(c, p, l) },
+		func(*conf.Location) error { return p.compileNext() },
+		func(*conf.Location) error { return proxyLimits(c, p) },
+		func(*conf.Location) error { return healthCheck(c, p) },
+	} {
+		if err := compile(l); err != nil {
+			return nil, fmt.Errorf("proxy: %w", err)
+		}
+	}
+	if p.target.bound == nil || p.cache != nil {
+		return p, nil
+	}
+	return &boundHandler{p, p.target.bound}, nil
+}
+
+// checkProtocol rejects settings that another protocol has.
+func checkProtocol(p *conf.Proxy) error {
+	switch {
+	case !slices.Contains([]string{"https", "scheme", "grpc"}, p.Protocol) &&
+		(p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
+		return errors.New("proxy: TLS requires HTTPS")
+	case p.Protocol != "fastcgi" && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
+		return errors.New("proxy: Params, ParamIndex, SplitPath and KeepConn require FastCGI")
+	case p.Protocol == "fastcgi" && p.Version != "":
+		return errors.New("proxy: Version requires HTTP")
+	}
+	return nil
+}
+
+// proxyRequest compiles the upstream request.
+func proxyRequest(c *core.Compiler, p *proxy) (err error) {
+	from := p.from
+	if p.method, err = c.Text(from.Method); err != nil {
+		return err
+	}
+	if p.method.Constant() && p.method.Literal != "" && !validToken(p.method.Literal) {
+		return fmt.Errorf("invalid method %q", p.method.Literal)
+	}
+	if from.Body != nil {
+		body, err := c.Text(*from.Body)
+		if err != nil {
+			return err
+		}
+		p.body = &body
+	}
+	if from.Protocol == "fastcgi" {
+		p.fastcgi, err = newFastCGIRules(c, from)
+		return err
+	}
+	return compileHeaderRules(c, &p.header, from)
+}
+
+// compileNext compiles when another server is tried.
+func (p *proxy) compileNext() error {
+	n := p.from.Next
+	if !n.Off && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil {
+		n.Error, n.Timeout = true, true
+	}
+	if n.Tries < 0 || n.For < 0 {
+		return errors.New("next: negative tries or time")
+	}
+	for _, s := range n.Statuses {
+		if !cache.IsFailure(s) {
+			return fmt.Errorf("next: unsupported status %d: want 403, 404, 429, 500, 502, 503 or 504", s)
+		}
+	}
+	p.upstream.Next = n
+	return nil
+}
+
+// validToken reports whether s is a token (RFC 9110, 5.6.2).
+func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
+
+// proxyState is the part of an exchange that only proxying needs.
+type proxyState struct {
+	clientBody *fetch.Body       // the client's body, as far as it was received
+	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
+	target     targetName        // for variables
+	cacheState cache.State       // what the cache did
+	part       parted            // nil unless the response is fetched in parts
+
+	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
+	raw            rawHead
+
+	firstRequest upstreamRequest // avoids an allocation; most exchanges have one upstream request
+	clientMemory *client.Memory
+}
+
+// stateOf returns the proxyState of an exchange, or nil.
+func stateOf(x *core.Exchange) *proxyState {
+	p, _ := x.Proxy.(*proxyState)
+	return p
+}
+
+// HasBody implements upstreamState.
+func (p *proxyState) HasBody() bool { return p.clientBody != nil }
+
+// Close implements upstreamState.
+func (p *proxyState) Close() {
+	if p.clientBody != nil {
+		p.clientBody.Close()
+	}
+}
+
+// Recycle implements upstreamState. It returns the proxyState to the free list, if nothing else can
+// refer to it. After a failed write the server still may: see abortOnError.
+func (p *proxyState) Recycle(x *core.Exchange) {
+	if p.firstRequest.request.Reset() {
+		x.Proxy = nil
+		releaseProxyState(x.Plan.State, p)
+	}
+}
+
+// acquireProxyState and releaseProxyState use a free list, which saves a kilobyte of garbage for
+// each exchange.
+func acquireProxyState(s *core.State) *proxyState {
+	if p, ok := s.ProxyStates.Get().(*proxyState); ok {
+		return p
+	}
+	return new(proxyState)
+}
+
+// releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
+// it is never reused.
+func releaseProxyState(s *core.State, p *proxyState) {
+	memory, raw, params := p.clientMemory, p.raw.spare(), p.firstRequest.params
+	params.Clear()
+	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
+		p.raw, p.firstRequest.params = raw, params
+		s.ProxyStates.Put(p)
+	}
+}
+
+// Serve implements content.
+func (p *proxy) Serve(x *core.Exchange) core.Outcome {
+	if s := stateOf(x); s != nil {
+		s.part = nil // of another location
+	}
+	if p.from.Intercept {
+		x.InterceptsErrors = true
+	}
+	target, err := p.target.resolve(x)
+	if err != nil {
+		x.Errorf(errorlog.LevelError, "no upstream: %v", err)
+		status := targetErrorStatus(err)
+		if status != http.StatusBadGateway {
+			stateOf(x).target = targetName{}
+		}
+		return x.Fail(status)
+	}
+	pc, err := p.cache.of(x)
+	if err != nil {
+		x.Errorf(errorlog.LevelError, "%v", err)
+		return x.Fail(http.StatusInternalServerError)
+	}
+	if target.bound != nil && (pc == nil || wantsUpgrade(x.Request)) {
+		return (&boundHandler{p, target.bound}).respond(x, target.rest, stateOf(x).target.host)
+	}
+	if out := p.receiveBody(x); out != core.Proceed {
+		return out
+	}
+	if pc != nil {
+		return p.serveCached(x, target, pc)
+	}
+	resp, s, err := p.fetch(x, target)
+	if err != nil {
+		return p.fail(x, err)
+	}
+	if resp.Header == nil && (s.isSticky() || isParted(x, resp.StatusCode) || p.from.ForceRanges) {
+		resp.Header = stateOf(x).clientMemory.Header() // a field will be added
+	}
+	s.bindClient(x, resp.Header)
+	if isParted(x, resp.StatusCode) {
+		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != core.Proceed {
+			closeQuietly(resp.Body)
+			return out
+		}
+		return stateOf(x).part.respond(x, p, target, partOf(resp))
+	}
+	return p.respond(x, resp)
+}
+
+// fetch sends an upstream request without a cache.
+func (p *proxy) fetch(x *core.Exchange, target destination) (*http.Response, *upstreamRequest, error) {
+	s := p.newRequest(x, target, nil)
+	ctx := x.Request.Context()
+	if p.from.IgnoreAbort {
+		ctx = context.WithoutCancel(ctx)
+	}
+	resp, err := s.do(ctx)
+	return resp, s, err
+}
+
+// isSticky reports whether clients of the group are bound to servers.
+func (s *upstreamRequest) isSticky() bool { return s.group != nil && s.group.sticky != nil }
+
+// bindClient binds a sticky client to the server that responded to its own request.
+func (s *upstreamRequest) bindClient(x *core.Exchange, header http.Header) {
+	if s.isSticky() {
+		stateOf(x).upstreamHeader = header
+		s.group.sticky.bind(x, &s.request.Turn)
+	}
+}
+
+// serveCached responds from the cache.
+func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache) core.Outcome {
+	a, s, err := p.fetchCached(x, target, pc)
+	if err != nil {
+		return p.fail(x, err)
+	}
+	if a.Passed != nil {
+		a.Passed.Header = a.Passed.Header.Clone()
+		a.Mark(a.Passed.Header)
+		if s != nil {
+			s.bindClient(x, a.Passed.Header)
+		}
+	}
+	if isParted(x, a.Status) {
+		if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
+			a.Discard()
+			return out
+		}
+		return stateOf(x).part.respond(x, p, target, cachedPart(a))
+	}
+	if a.Passed != nil {
+		return p.respond(x, a.Passed)
+	}
+	defer a.Close()
+	if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
+		return out
+	}
+	header := x.Response.Header()
+	p.response.copyHeader(x, a.Status, header, a.Header)
+	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
+		header["Date"] = a.Header["Date"]
+	}
+	a.Mark(header)
+	a.Streams = p.isStreamed(a.Header)
+	if x.DiscardsBody() {
+		x.Response.WriteHeader(a.Status)
+	} else if err := a.Send(&x.Response, x.WithoutRange(x.WithConditions(x.Request,
+		message.FirstValue(a.Header["Last-Modified"]), x.Loc.Settings.MaxRanges),
+		message.FirstValue(a.Header["Content-Type"]))); err != nil {
+		abortResponse(x, err)
+	}
+	return core.Responded
+}
+
+// fail responds after an error of the upstream.
+func (p *proxy) fail(x *core.Exchange, err error) core.Outcome {
+	var f *fetch.Error
+	switch {
+	case errors.As(err, &f) && f.Kind == fetch.InvalidBody:
+		return x.Fail(int(cmp.Or(x.BodyStatus.Load(), http.StatusBadRequest)))
+	case x.Request.Context().Err() != nil && !p.from.IgnoreAbort, x.Plan.Expired.Err() != nil:
+		x.EndWithoutResponse(goneStatus(x))
+		// else a server that has not noticed the client's departure would send an empty response
+		panic(http.ErrAbortHandler)
+	case f == nil:
+		x.Errorf(errorlog.LevelError, "upstream request: %v", err)
+		return x.Fail(http.StatusBadGateway)
+	}
+	return x.Fail(f.Status)
+}
+
+// abortResponse aborts a response that ends early. As in nginx the client receives what has
+// arrived, and can tell that it is incomplete.
+func abortResponse(x *core.Exchange, err error) {
+	if x.Request.Context().Err() == nil && x.Plan.Expired.Err() == nil {
+		x.Errorf(errorlog.LevelError, "upstream response is incomplete: %v", err)
+		// an error does not matter: the rest is lost anyway
+		_ = http.NewResponseController(&x.Response).Flush()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// closeQuietly closes c, where an error could not be reported.
+func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -1,0 +1,219 @@
+package proxy
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/nginxstatus"
+	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// relay sends a response that has a body.
+func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
+	if body := fetch.CompleteBody(resp); body != nil {
+		p.sendHead(x, resp)
+		_, err := body.WriteTo(&x.Response)
+		abortOnError(err)
+		return core.Responded
+	}
+	if p.isStreamed(resp.Header) {
+		p.sendHead(x, resp)
+		p.stream(x, resp)
+		return core.Responded
+	}
+	b := x.Plan.State.Buffers.Get()
+	n, err := fill(b[:], resp.Body, keepsConnectionByLength(x.Request, resp))
+	switch {
+	case err == nil: // more follows, maybe much later
+		p.sendHead(x, resp)
+		p.pump(x, resp, b, n)
+	case errors.Is(err, io.EOF):
+		closeQuietly(resp.Body)
+		p.sendHead(x, resp)
+		_, err = x.Response.Write(b[:n])
+		abortOnError(err)
+		x.Plan.State.Buffers.Put(b)
+		p.sendTrailer(x, resp)
+	default:
+		if x.Request.Context().Err() != nil && !p.from.IgnoreAbort {
+			x.EndWithoutResponse(nginxstatus.ClientGone)
+			panic(http.ErrAbortHandler)
+		}
+		p.sendHead(x, resp)
+		if x.Response.WithheldStatus != 0 { // the request's body was rejected
+			return core.Responded
+		}
+		_, writeErr := x.Response.Write(b[:n])
+		abortOnError(writeErr)
+		x.Plan.State.Buffers.Put(b)
+		abortResponse(x, err)
+	}
+	return core.Responded
+}
+
+// isStreamed reports whether a response is forwarded without buffering.
+func (p *proxy) isStreamed(header http.Header) bool {
+	if buffering := header["X-Accel-Buffering"]; len(buffering) > 0 && p.response.mayBuffer {
+		switch strings.ToLower(buffering[0]) {
+		case "no":
+			return true
+		case "yes":
+			return false
+		}
+	}
+	return p.from.Stream
+}
+
+// sendFields sends the head of a response, without announcing a trailer section.
+func (p *proxy) sendFields(x *core.Exchange, resp *http.Response) {
+	if stateOf(x).raw.sender != nil {
+		sendRawHead(x, resp.StatusCode)
+		return
+	}
+	p.response.copyHeader(x, resp.StatusCode, x.Response.Header(), resp.Header)
+	x.Response.WriteHeader(resp.StatusCode)
+}
+
+// sendHead sends the head of a response.
+func (p *proxy) sendHead(x *core.Exchange, resp *http.Response) {
+	var names []string
+	for name := range resp.Trailer {
+		if p.response.fate(name)&fieldIsDropped == 0 {
+			names = append(names, name)
+		}
+	}
+	if len(names) > 0 {
+		x.Response.Header()["Trailer"] = []string{strings.Join(names, ", ")}
+	}
+	p.sendFields(x, resp)
+}
+
+// sendTrailer sends the trailer section, also fields that Trailer did not announce.
+func (p *proxy) sendTrailer(x *core.Exchange, resp *http.Response) {
+	if len(resp.Trailer) == 0 {
+		return
+	}
+	header := x.Response.Header()
+	announced := header["Trailer"]
+	for name, values := range resp.Trailer {
+		switch {
+		case p.response.fate(name)&fieldIsDropped != 0:
+		case http1.HasToken(announced, name):
+			header[name] = values
+		default:
+			header[http.TrailerPrefix+name] = values
+		}
+	}
+}
+
+// keepsConnectionByLength reports whether the length of a body, which only its end shows, decides
+// whether the client's connection is kept: HTTP/1.0 has no other way.
+func keepsConnectionByLength(r *http.Request, resp *http.Response) bool {
+	return resp.ContentLength < 0 && !r.ProtoAtLeast(1, 1) && !r.Close
+}
+
+// fill reads until it has the whole body (io.EOF) or b is full. Unless waits is set, it also stops
+// when the upstream pauses.
+func fill(b []byte, from io.Reader, waits bool) (n int, err error) {
+	for empty := 0; err == nil && (n == 0 || n < len(b) && (waits || hasInput(from))); {
+		var m int
+		m, err = from.Read(b[n:])
+		if n += m; m > 0 {
+			empty = 0
+		} else if empty++; empty == 100 {
+			err = io.ErrNoProgress
+		}
+	}
+	return n, err
+}
+
+var _ connection.InputReporter = (*forwardBody)(nil)
+
+// hasInput reports whether a Read of a body returns at once. Those of fetch and of a cache can tell
+// if they may wait.
+func hasInput(from io.Reader) bool {
+	r, ok := from.(connection.InputReporter)
+	return !ok || r.HasInput()
+}
+
+// stream forwards a response without buffering.
+func (p *proxy) stream(x *core.Exchange, resp *http.Response) {
+	control := http.NewResponseController(&x.Response)
+	if resp.ContentLength != 0 && !hasInput(resp.Body) {
+		// both sides may stream, and the client may wait for the head before it sends more
+		_ = control.Flush()
+	}
+	awaiter, _ := resp.Body.(connection.InputAwaiter)
+	for n := 0; ; {
+		if awaiter != nil && n < fetch.PieceSize/2 { // else more may have arrived
+			awaiter.AwaitInput()
+		}
+		b := x.Plan.State.Pieces.Get(fetch.PieceSize)
+		var err error
+		n, err = resp.Body.Read(b)
+		if n > 0 {
+			_, writeErr := x.Response.Write(b[:n])
+			abortOnError(writeErr)
+		}
+		x.Plan.State.Pieces.Put(b)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			abortResponse(x, err)
+		}
+		_ = control.Flush() // without Flush the data is late, but correct
+	}
+	p.sendTrailer(x, resp)
+}
+
+// abortOnError aborts the response after an error of writing to the client, since the rest is of no
+// use. The memory that was written must not be reused: net/http's HTTP/2 may still read it in
+// another goroutine after the client has reset the stream.
+func abortOnError(err error) {
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
+// into memory and then into a file. b holds the first n bytes.
+func (p *proxy) pump(x *core.Exchange, resp *http.Response, b *fetch.Buffer, n int) {
+	q := fetch.NewQueue(&x.Plan.State.Buffers, int(max(p.maxBuffered/fetch.BufferSize, 2)), p.maxSpooled)
+	q.Put(b, n)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		q.Receive(resp.Body)
+	}()
+	defer func() {
+		q.Abandon()
+		closeQuietly(resp.Body)
+		<-done
+		q.Close()
+	}()
+	control := http.NewResponseController(&x.Response)
+	for {
+		piece, err := q.Next(func() { _ = control.Flush() })
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			abortResponse(x, err)
+		}
+		if _, err = x.Response.Write(piece); err != nil {
+			q.Forget()
+		}
+		abortOnError(err)
+	}
+	if err := q.SpoolError(); err != nil {
+		x.Errorf(errorlog.LevelError, "cannot spool a response: %v", err)
+	}
+	p.sendTrailer(x, resp)
+}

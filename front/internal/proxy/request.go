@@ -1,0 +1,203 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/client"
+)
+
+// upstreamRequest is a request of an exchange to an upstream, and its fetch.Observer. Only exchange
+// refers to the exchange, so that a cache may continue the request after the exchange has ended.
+type upstreamRequest struct {
+	request     fetch.Request
+	upstream    sender
+	proxy       *proxy
+	group       *group // nil if the servers' address comes from variables
+	params      client.Params
+	errorLog    *errorlog.Log
+	requestLine [2]string      // method and target, for the error log where exchange is nil
+	exchange    *core.Exchange // set while the handler waits for the response, else nil
+	fault       error          // why it cannot be sent, or nil
+}
+
+// sender sends requests: a fetch.Upstream, or a bound handler.
+type sender interface {
+	Do(ctx context.Context, q *fetch.Request) (*http.Response, error)
+}
+
+// newRequest makes the upstream request of an exchange. opts are those of a cache, or nil.
+func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.OriginRequest) *upstreamRequest {
+	s := &stateOf(x).firstRequest
+	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
+		s = new(upstreamRequest)
+	} else {
+		if stateOf(x).clientMemory == nil {
+			stateOf(x).clientMemory = new(client.Memory)
+		}
+		s.request.Memory = stateOf(x).clientMemory
+	}
+	s.proxy, s.group, s.errorLog = p, target.group, x.ErrorLog()
+	if opts == nil || !opts.Behind {
+		s.exchange = x
+	}
+	if opts != nil || p.fastcgi != nil {
+		s.requestLine = [2]string{x.ClientRequest().Method, x.Request.RequestURI}
+	}
+	q := &s.request
+	q.Params = &s.params
+	if p.buildRequest(x, q, target, opts); target.bound != nil {
+		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog}
+	} else {
+		s.upstream, q.Observer = &p.upstream, s
+		q.Group, q.Turn = target.servers, target.turn(x)
+		if q.Attempts.IsKept = x.Plan.Needs&core.NeedsAttempts != 0; q.Attempts.IsKept {
+			stateOf(x).attempts = append(stateOf(x).attempts, &q.Attempts)
+		}
+		if p.limitRequest(x, q); target.usesTLS {
+			s.fault = p.chooseTLS(x, q)
+		}
+	}
+	if x.RegexTimedOut {
+		s.fault = errRegexTimeout()
+	}
+	return s
+}
+
+// do sends the request.
+func (s *upstreamRequest) do(ctx context.Context) (*http.Response, error) {
+	defer func() { s.exchange = nil }()
+	if s.fault != nil {
+		return nil, s.fault
+	}
+	return s.upstream.Do(ctx, &s.request)
+}
+
+// chooseTLS chooses the client for TLS. An error is that of a certificate whose files come from
+// variables: no server is to blame.
+func (p *proxy) chooseTLS(x *core.Exchange, q *fetch.Request) (err error) {
+	id := fetch.Identity{
+		Name: fetch.CertificateName(cmp.Or(p.tlsName.Eval(x), stateOf(x).target.host)),
+		Cert: p.tlsCert.Eval(x), Key: p.tlsKey.Eval(x), Local: q.Local,
+	}
+	if q.TLS, err = p.tls.Client(id); err != nil {
+		x.Errorf(errorlog.LevelError, "certificate for upstreams: %v", err)
+		return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError, Err: err}
+	}
+	return nil
+}
+
+// buildRequest makes the upstream request of an exchange.
+func (p *proxy) buildRequest(x *core.Exchange, q *fetch.Request, target destination, opts *cache.OriginRequest) {
+	q.Method, q.Target, q.Body = x.Method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
+	if opts != nil && opts.Method != x.Method {
+		q.Method = opts.Method // HEAD became GET, so that the response can be cached
+	} else if m := p.method.Eval(x); m != "" {
+		q.Method = m
+	}
+	q.IsRepeatable = p.isRepeatable(x.Method, q)
+	if p.fastcgi != nil && target.bound == nil {
+		p.fastcgi.buildParams(x, q, opts)
+		q.ReusesConn = p.from.KeepConn
+		return
+	}
+	q.Host = p.hostFor(x)
+	if opts == nil && !p.upstream.IsHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
+		!p.header.changesHeader(x, x.Request.Header) {
+		q.Header = x.Request.Header // the client only reads it, and only until the response
+		q.ReusesConn = p.header.reusesConn(x)
+		return
+	}
+	q.Header = p.header.build(x, p.upstream.IsHTTP2)
+	q.ReusesConn = !p.upstream.IsHTTP2 && p.header.reusesConn(x)
+	if opts != nil {
+		slice := q.Header["Range"]
+		if opts.Apply(q.Header); opts.Part && p.header.sets["Range"] && slice != nil {
+			q.Header["Range"] = slice
+		}
+	}
+}
+
+// hostFor returns the Host of requests by HTTP.
+func (p *proxy) hostFor(x *core.Exchange) string {
+	if p.header.host != nil {
+		if host := p.header.host.Eval(x); host != "" {
+			return host
+		}
+	}
+	if p.fastcgi != nil {
+		return x.HostHeader
+	}
+	return stateOf(x).target.host
+}
+
+// isRepeatable reports whether a request may be sent again after a server has received some of it.
+// As in nginx a body that is streamed is sent once, and the client's method counts even if the
+// request has another one.
+func (p *proxy) isRepeatable(method string, q *fetch.Request) bool {
+	if q.Body != nil && q.Body.IsStreamed() {
+		return false
+	}
+	return p.upstream.Next.NonIdempotent || idempotent(method) && idempotent(q.Method)
+}
+
+// idempotent reports whether a method is idempotent (RFC 9110, 9.2.2). nginx assumes this of all
+// methods except POST, LOCK and PATCH. Here an unknown method is not idempotent.
+func idempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace,
+		"COPY", "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "UNLOCK", // RFC 4918
+		"QUERY", "REPORT", "SEARCH":
+		return true
+	}
+	return false
+}
+
+// Responded implements fetch.Observer.
+func (s *upstreamRequest) Responded(status int, began time.Time) {
+	switch g := s.group; {
+	case g == nil || g.counts == nil:
+	case status == 0:
+		g.counts.Classes[0].Add(1)
+	default:
+		g.counts.Add(status, time.Since(began))
+	}
+}
+
+// Failed implements fetch.Observer: it logs the error.
+func (s *upstreamRequest) Failed(url string, err error) {
+	if x := s.exchange; x != nil {
+		x.UpstreamURL = url
+		x.Errorf(errorlog.LevelError, "upstream: %v", err)
+		return
+	}
+	if line := strings.Join(s.requestLine[:], " "); s.errorLog.IsEnabled(errorlog.LevelError) &&
+		s.requestLine[0] != "" {
+		s.errorLog.Logf(errorlog.LevelError, "upstream %s: %v, request: %q", url, err, errorlog.Truncate(line))
+	}
+}
+
+// turn chooses the servers for a request.
+func (d *destination) turn(x *core.Exchange) upstream.Turn {
+	if d.group == nil {
+		return d.servers.Peers.Turn("", netip.Addr{})
+	}
+	var client netip.Addr
+	if d.servers.Peers.UsesClient() {
+		client = x.ClientAddress().Addr.Addr()
+	}
+	t := d.servers.Peers.Turn(d.group.key.Eval(x), client)
+	if d.group.sticky != nil {
+		t.Prefer(d.group.sticky.route(x))
+	}
+	return t
+}

@@ -1,0 +1,134 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/exposition"
+	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/dns"
+)
+
+const (
+	// dnsPort is the port of DNS servers without one.
+	dnsPort = "53"
+	// maxResolverLookup limits the time to resolve the names of DNS servers.
+	maxResolverLookup = 5 * time.Second
+)
+
+// sharedResolver is a DNS client that plans with the same settings share.
+type sharedResolver struct {
+	client *dns.Resolver
+	zone   string
+
+	succeeded, unknown, failed atomic.Int64 // lookups
+}
+
+// upstreamOptions returns the options of groups whose names a Resolver resolves; nil is the
+// system's. The Resolver is shared, and released by release.
+func upstreamOptions(c *core.Compiler, from *conf.Resolver) (o upstream.Options, r *sharedResolver, release func(),
+	err error) {
+	logger := c.Options.Logger()
+	o.Report = func(name string, hasAddresses bool, err error) {
+		switch {
+		case err == nil:
+			logger.Printf("upstream: %s can be resolved again", name)
+		case hasAddresses:
+			logger.Printf("upstream: cannot resolve %s, its old addresses stay in use: %v", name, err)
+		default:
+			logger.Printf("upstream: cannot resolve %s, it has no addresses: %v", name, err)
+		}
+	}
+	if from == nil {
+		return o, nil, func() {}, nil
+	}
+	r, release, err = core.Acquire(&c.State.Resolvers, fmt.Sprintf("%+v", *from),
+		func() (*sharedResolver, error) { return newResolver(from) }, func(r *sharedResolver) { r.client.Close() })
+	if err != nil {
+		return o, nil, nil, fmt.Errorf("resolver: %w", err)
+	}
+	o.Lookup = r.lookup
+	return o, r, release, nil
+}
+
+func newResolver(from *conf.Resolver) (*sharedResolver, error) {
+	config := dns.Config{Valid: from.Valid, NoIPv4: from.NoIPv4, NoIPv6: from.NoIPv6, Timeout: from.Timeout}
+	for _, addr := range from.Servers {
+		servers, err := dnsServers(addr)
+		if err != nil {
+			return nil, err
+		}
+		config.Servers = append(config.Servers, servers...)
+	}
+	client, err := dns.New(config)
+	return &sharedResolver{client: client, zone: from.StatusZone}, err
+}
+
+// dnsServers returns the addresses of a DNS server: HOST:PORT or HOST.
+func dnsServers(addr string) ([]netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		host, port = strings.Trim(addr, "[]"), dnsPort
+	}
+	number, err := net.LookupPort("udp", port)
+	if err != nil || number == 0 {
+		return nil, fmt.Errorf("invalid port in %q", addr)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []netip.AddrPort{netip.AddrPortFrom(ip, uint16(number))}, nil //nolint:gosec // LookupPort checks it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxResolverLookup)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("host not found: %w", err)
+	}
+	all := make([]netip.AddrPort, 0, len(ips))
+	for _, ip := range ips {
+		all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(number))) //nolint:gosec // LookupPort checks it
+	}
+	return all, nil
+}
+
+// lookup is the Lookup of groups.
+func (r *sharedResolver) lookup(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
+	ips, valid, err := r.client.Lookup(ctx, host)
+	var unknown *net.DNSError
+	switch {
+	case err == nil:
+		r.succeeded.Add(1)
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		r.unknown.Add(1)
+	default:
+		r.failed.Add(1)
+	}
+	return ips, valid, err
+}
+
+// measureResolver shows the lookups of a resolver with a StatusZone in metrics.
+func measureResolver(c *core.Compiler, r *sharedResolver) {
+	if r == nil || r.zone == "" || !c.Counting() {
+		return
+	}
+	_, _ = core.Shared(c, r, func() (*sharedResolver, error) {
+		c.Plan.Measures = append(c.Plan.Measures, r.measure)
+		return r, nil
+	})
+}
+
+func (r *sharedResolver) measure(e *exposition.Page) {
+	const help = "Lookups of names, by their result."
+	e.Add("tare_resolver_lookups_total", exposition.Counter, help, r.succeeded.Load(), "zone", r.zone, "result",
+		"success")
+	e.Add("tare_resolver_lookups_total", exposition.Counter, help, r.unknown.Load(), "zone", r.zone, "result",
+		"unknown")
+	e.Add("tare_resolver_lookups_total", exposition.Counter, help, r.failed.Load(), "zone", r.zone, "result", "failure")
+}

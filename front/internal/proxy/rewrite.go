@@ -1,0 +1,246 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+)
+
+// replaceRule is a Replace, compiled.
+type replaceRule struct {
+	from    core.Text
+	pattern *core.Pattern // if From is a regular expression, instead of from
+	to      core.Text
+}
+
+// cookieDomainRules returns rules for cookies' domains: they ignore case and a dot before the new
+// domain.
+func cookieDomainRules(all []conf.Replace) []conf.Replace {
+	out := make([]conf.Replace, len(all))
+	for i, r := range all {
+		if source, fold, ok := core.CutPattern(r.From); ok && !fold {
+			r.From = "~*" + source
+		}
+		r.To = conf.Text(strings.TrimPrefix(string(r.To), "."))
+		out[i] = r
+	}
+	return out
+}
+
+// replaceRules compiles Replaces.
+func replaceRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
+	var out []replaceRule
+	for _, f := range all {
+		if f.Default {
+			return nil, errors.New("the field Default is allowed in Redirects only")
+		}
+		var r replaceRule
+		var err error
+		if source, fold, ok := core.CutPattern(f.From); ok {
+			if r.pattern, err = c.Pattern(source, fold); err != nil {
+				return nil, err
+			}
+		} else if r.from, err = c.Text(conf.Text(f.From)); err != nil {
+			return nil, err
+		}
+		if r.to, err = c.Text(f.To); err != nil {
+			return nil, err
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// rewriteFields replaces URLs, domains and paths of the upstream. The order is fixed, since the
+// captures of one pattern are available to the next.
+func (r *responseRules) rewriteFields(x *core.Exchange, header http.Header) {
+	if r.locations != nil {
+		if v := header["Location"]; v != nil {
+			header["Location"] = r.rewriteLocation(x, v)
+		}
+		if v := header["Refresh"]; v != nil {
+			header["Refresh"] = r.rewriteRefresh(x, v)
+		}
+	}
+	if r.rewritesCookies() {
+		if v := header["Set-Cookie"]; v != nil {
+			header["Set-Cookie"] = r.rewriteCookies(x, v)
+		}
+	}
+}
+
+// redirectRules returns the Redirects, with the default in its place.
+func redirectRules(p *proxy, l *conf.Location) []conf.Replace {
+	if p.from.Redirects == nil {
+		return defaultRedirectRules(p, l)
+	}
+	var all []conf.Replace
+	for _, r := range p.from.Redirects {
+		if r.Default {
+			all = append(all, defaultRedirectRules(p, l)...)
+		} else {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// defaultRedirectRules replaces the upstream's URL by the location's path.
+func defaultRedirectRules(p *proxy, l *conf.Location) []conf.Replace {
+	if !p.target.text.Constant() || p.from.Protocol == "fastcgi" || p.uri.text != nil && p.uri.isWhole ||
+		p.uri.text != nil && (l.Match == "~" || l.Match == "~*" || l.Match == "@") {
+		return nil
+	}
+	scheme, port := "http://", "80"
+	if p.from.Protocol == "https" {
+		scheme, port = "https://", "443"
+	}
+	var all []conf.Replace
+	hosts := []string{p.target.name.host, p.target.text.Literal}
+	if hosts[0] == hosts[1] {
+		hosts = hosts[:1]
+		if p.target.name.port == port {
+			hosts = append(hosts, p.target.name.host+":"+port)
+		}
+	}
+	for _, host := range hosts {
+		if p.uri.text != nil {
+			all = append(all, conf.Replace{From: scheme + host + p.uri.text.Literal, To: conf.Text(l.Path)})
+		} else {
+			all = append(all, conf.Replace{From: scheme + host + "/", To: "/"})
+		}
+	}
+	return all
+}
+
+// replacePrefix replaces the prefix of a value, or all of a value that a regular expression
+// matches.
+func (r *replaceRule) replacePrefix(x *core.Exchange, value string) (string, bool) {
+	if r.pattern != nil {
+		return r.replaceMatch(x, value)
+	}
+	from := r.from.Eval(x)
+	rest, ok := strings.CutPrefix(value, from)
+	if !ok {
+		return value, false
+	}
+	return r.to.Eval(x) + rest, true
+}
+
+// replaceMatch replaces all of a value that a regular expression matches. Its groups are available
+// to To, and to later texts, as in nginx.
+func (r *replaceRule) replaceMatch(x *core.Exchange, value string) (string, bool) {
+	if !r.pattern.Match(x, value) {
+		return value, false
+	}
+	return r.to.Eval(x), true
+}
+
+// replaceDomain replaces a value that is the same without regard to case and to a dot at the start.
+// The dot stays.
+func (r *replaceRule) replaceDomain(x *core.Exchange, value string) (string, bool) {
+	if r.pattern != nil {
+		return r.replaceMatch(x, value)
+	}
+	bare := strings.TrimPrefix(value, ".")
+	if !strings.EqualFold(bare, strings.TrimPrefix(r.from.Eval(x), ".")) {
+		return value, false
+	}
+	return value[:len(value)-len(bare)] + r.to.Eval(x), true
+}
+
+// rewriteLocation rewrites Location. A path gets the front's scheme and host if the location
+// requires that.
+func (r *responseRules) rewriteLocation(x *core.Exchange, values []string) []string {
+	if len(values) != 1 {
+		return values
+	}
+	for i := range r.locations {
+		if to, ok := r.locations[i].replacePrefix(x, values[0]); ok {
+			return []string{x.CleanFieldValue("Location", x.AbsoluteLocation(to))}
+		}
+	}
+	return values
+}
+
+// rewriteRefresh rewrites the URL of Refresh.
+func (r *responseRules) rewriteRefresh(x *core.Exchange, values []string) []string {
+	if len(values) != 1 {
+		return values
+	}
+	const url = "url="
+	at := len(url)
+	for at <= len(values[0]) && !strings.EqualFold(values[0][at-len(url):at], url) {
+		at++
+	}
+	if at > len(values[0]) {
+		return values
+	}
+	for i := range r.locations {
+		if to, ok := r.locations[i].replacePrefix(x, values[0][at:]); ok {
+			return []string{x.CleanFieldValue("Refresh", values[0][:at]+x.EscapeControls(to))}
+		}
+	}
+	return values
+}
+
+// rewritesCookies reports whether cookies may change.
+func (r *responseRules) rewritesCookies() bool {
+	return r.cookieDomains != nil || r.cookiePaths != nil || r.cookieFlags != nil
+}
+
+// rewriteCookies rewrites the domains, paths and flags of cookies.
+func (r *responseRules) rewriteCookies(x *core.Exchange, values []string) []string {
+	out := make([]string, len(values))
+	for i, v := range values {
+		out[i] = x.CleanFieldValue("Set-Cookie", r.rewriteCookie(x, v))
+	}
+	return out
+}
+
+// rewriteCookie rewrites a cookie. As in nginx one that changes is written without needless spaces.
+func (r *responseRules) rewriteCookie(x *core.Exchange, cookie string) string {
+	parts, changed := cookieParts(cookie), false
+	for i := 1; i < len(parts); i++ {
+		name, value, ok := strings.Cut(parts[i], "=")
+		if !ok {
+			continue
+		}
+		switch {
+		case strings.EqualFold(name, "domain"):
+			for j := range r.cookieDomains {
+				if to, ok := r.cookieDomains[j].replaceDomain(x, value); ok {
+					parts[i], changed = name+"="+to, true
+					break
+				}
+			}
+		case strings.EqualFold(name, "path"):
+			for j := range r.cookiePaths {
+				if to, ok := r.cookiePaths[j].replacePrefix(x, value); ok {
+					parts[i], changed = name+"="+to, true
+					break
+				}
+			}
+		}
+	}
+	if changed {
+		cookie = strings.Join(parts, "; ")
+	}
+	return r.flagCookie(x, cookie)
+}
+
+// cookieParts returns a cookie's name and value, and its attributes, without spaces around them.
+func cookieParts(cookie string) []string {
+	parts := strings.Split(cookie, ";")
+	for i, part := range parts {
+		name, value, isPair := strings.Cut(part, "=")
+		parts[i] = strings.Trim(name, " ")
+		if isPair {
+			parts[i] += "=" + strings.Trim(value, " ")
+		}
+	}
+	return parts
+}

@@ -1,0 +1,292 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/internal/connection"
+)
+
+// A sliced response consists of parts of equal size. Each is an upstream request of its own, and
+// may be cached on its own:
+//
+//	$slice_range is evaluated      the request is sliced; the client's range selects the first slice
+//	the response is not 206        it is the client's response, whole
+//	the response is that slice     the client's response begins; slicedBody fetches the next slices
+//	a later response is another    the response is cut off
+//
+// Slices are fetched one after another, by the same code as the first, when the client needs them.
+
+// SliceModule fetches responses in slices: slice and $slice_range.
+func SliceModule() core.Module {
+	return core.Module{Variables: func(core.Slot) map[string]core.KnownVariable {
+		return map[string]core.KnownVariable{"slice_range": {Get: sliceRange}}
+	}}
+}
+
+// sliceState makes a request sliced. It implements parted.
+type sliceState struct {
+	size  int64
+	start int64 // of the slice that $slice_range names
+}
+
+// sliceRange is $slice_range.
+func sliceRange(x *core.Exchange) string {
+	p, ok := x.Loc.Content.(*proxy)
+	if !ok || p.from.Slice == 0 || x.Parent != nil {
+		return ""
+	}
+	if x.Proxy == nil {
+		x.Proxy = acquireProxyState(x.Plan.State)
+	}
+	s, ok := stateOf(x).part.(*sliceState)
+	if !ok {
+		s = &sliceState{size: p.from.Slice}
+		s.start = s.of(firstByte(x.Request.Header))
+		stateOf(x).part = s
+	}
+	return fmt.Sprintf("bytes=%d-%d", s.start, s.start+s.size-1)
+}
+
+// of returns the start of the slice that contains a byte.
+func (s *sliceState) of(offset int64) int64 { return offset - offset%s.size }
+
+// firstByte returns the first byte that a request needs, as far as that is known. As in nginx it is
+// 0 with If-Range and with several ranges.
+func firstByte(header http.Header) int64 {
+	const most = 1 << 62
+	lines := header["Range"]
+	if len(lines) != 1 || header["If-Range"] != nil || strings.Contains(lines[0], ",") {
+		return 0
+	}
+	text, ok := strings.CutPrefix(lines[0], "bytes=")
+	text, _, found := strings.Cut(text, "-")
+	first, err := strconv.ParseInt(strings.Trim(text, " "), 10, 64)
+	if !ok || !found || err != nil || first < 0 || first > most {
+		return 0
+	}
+	return first
+}
+
+// check returns the length of the whole file if a response is the slice, else an error.
+func (s *sliceState) check(status int, header http.Header) (total int64, err error) {
+	if status != http.StatusPartialContent {
+		return 0, fmt.Errorf("unexpected status %d in a slice", status)
+	}
+	text := header.Get("Content-Range")
+	bounds, length, _ := strings.Cut(strings.TrimPrefix(text, "bytes "), "/")
+	from, to, _ := strings.Cut(bounds, "-")
+	first, firstErr := strconv.ParseInt(from, 10, 64)
+	last, lastErr := strconv.ParseInt(to, 10, 64)
+	total, totalErr := strconv.ParseInt(length, 10, 64)
+	if err := errors.Join(firstErr, lastErr, totalErr); err != nil || len(header["Content-Range"]) != 1 {
+		return 0, fmt.Errorf("invalid Content-Range %q in a slice", text)
+	}
+	if total <= s.start || first != s.start || last+1 != min(s.start+s.size, total) {
+		return 0, fmt.Errorf("unexpected Content-Range %q in the slice from %d", text, s.start)
+	}
+	if n := header.Get("Content-Length"); n != "" { // it is unknown in chunks
+		if length, err := strconv.ParseInt(n, 10, 64); err != nil || length != last+1-first {
+			return 0, fmt.Errorf("Content-Length %q does not fit Content-Range %q in a slice", n, text)
+		}
+	}
+	return total, nil
+}
+
+// isPart implements parted.
+func (s *sliceState) isPart() func(*http.Response) bool {
+	slice := *s
+	return func(resp *http.Response) bool {
+		_, err := slice.check(resp.StatusCode, resp.Header)
+		return err == nil
+	}
+}
+
+// fetchPart fetches the part at which the exchange is.
+func (p *proxy) fetchPart(x *core.Exchange, target destination) (upstreamPart, error) {
+	pc, err := p.cache.of(x)
+	if err != nil {
+		return upstreamPart{}, err
+	}
+	if pc != nil {
+		a, _, err := p.fetchCached(x, target, pc)
+		if err != nil {
+			return upstreamPart{}, err
+		}
+		return cachedPart(a), nil
+	}
+	resp, _, err := p.fetch(x, target)
+	if err != nil {
+		return upstreamPart{}, err
+	}
+	return partOf(resp), nil
+}
+
+// respond implements parted: it responds with a file, of which first is a slice.
+func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, first upstreamPart) core.Outcome {
+	b := &slicedBody{x: x, state: s, proxy: p, target: target, current: first, at: s.start,
+		etag: first.header.Get("Etag"), modified: first.header.Get("Last-Modified")}
+	defer b.close()
+	var err error
+	if b.total, err = s.check(first.status, first.header); err != nil {
+		x.Errorf(errorlog.LevelError, "upstream: %v", err)
+		b.forget()
+		return x.Fail(http.StatusBadGateway)
+	}
+	header := x.Response.Header()
+	p.response.copyHeader(x, first.status, header, first.header)
+	if first.cached != nil {
+		if !ignoresField(p.from.Hide, "Date") {
+			header["Date"] = first.header["Date"]
+		}
+		first.cached.Mark(header)
+	}
+	delete(header, "Content-Range")
+	delete(header, "Accept-Ranges") // it is set if the response has a body
+	r := x.WithoutRange(x.WithConditions(x.Request, b.modified, x.Loc.Settings.MaxRanges),
+		first.header.Get("Content-Type"))
+	if cache.SendSelected(&x.Response, r, b.modified, b, 1); b.err != nil {
+		abortResponse(x, b.err)
+	}
+	return core.Responded
+}
+
+// slicedBody is the body of a sliced response. It implements io.ReadSeeker.
+type slicedBody struct {
+	x      *core.Exchange
+	state  *sliceState
+	proxy  *proxy
+	target destination
+
+	total          int64
+	etag, modified string       // of the first slice
+	offset         int64        // of the next Read
+	current        upstreamPart // the open slice; its body is nil if there is none
+	at             int64        // the offset of what current.body returns next
+	err            error        // sticky
+}
+
+var _ connection.InputReporter = (*slicedBody)(nil)
+
+// Seek implements io.Seeker.
+func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += b.offset
+	case io.SeekEnd:
+		offset += b.total
+	}
+	b.offset = offset
+	return offset, nil
+}
+
+// HasInput implements connection.InputReporter.
+func (b *slicedBody) HasInput() bool {
+	return b.offset == b.at && b.at < b.state.start+b.state.size && b.current.body != nil &&
+		hasInput(b.current.body)
+}
+
+// Read implements io.Reader.
+func (b *slicedBody) Read(buf []byte) (n int, err error) {
+	if b.err != nil || b.offset >= b.total {
+		if b.err == nil {
+			return 0, io.EOF
+		}
+		return 0, b.err
+	}
+	if b.err = b.position(); b.err != nil {
+		return 0, b.err
+	}
+	state := b.state
+	end := min(state.start+state.size, b.total)
+	n, err = b.current.body.Read(buf[:min(int64(len(buf)), end-b.at)])
+	b.at += int64(n)
+	b.offset = b.at
+	if errors.Is(err, io.EOF) {
+		if err = nil; b.at < end {
+			err = b.endEarly()
+		}
+	}
+	b.err = err
+	return n, err
+}
+
+// position makes current the slice of offset, and discards its bytes before that.
+func (b *slicedBody) position() error {
+	state := b.state
+	if start := state.of(b.offset); b.current.body == nil || start != state.start || b.offset < b.at {
+		b.close()
+		state.start, b.at = start, start
+		if err := b.open(); err != nil {
+			return err
+		}
+	}
+	skipped, err := io.CopyN(io.Discard, b.current.body, b.offset-b.at)
+	if b.at += skipped; errors.Is(err, io.EOF) {
+		err = b.endEarly()
+	}
+	return err
+}
+
+// endEarly returns the error of a slice that has fewer bytes than its Content-Range, but ends as if
+// it were complete: a cache has stored it.
+func (b *slicedBody) endEarly() error {
+	b.forget()
+	return io.ErrUnexpectedEOF
+}
+
+// open fetches the current slice. It must be one of the same file.
+func (b *slicedBody) open() (err error) {
+	x := b.x
+	cacheState, attempts := stateOf(x).cacheState, len(stateOf(x).attempts)
+	b.current, err = b.proxy.fetchPart(x, b.target)
+	stateOf(x).cacheState = cacheState // variables show the first slice, as in nginx
+	if stateOf(x).attempts = stateOf(x).attempts[:min(attempts, len(stateOf(x).attempts))]; err != nil {
+		return err
+	}
+	h := b.current.header
+	total, err := b.state.check(b.current.status, h)
+	switch {
+	case err != nil:
+	case b.proxy.response.mayRedirect && len(h["X-Accel-Redirect"]) > 0:
+		err = errors.New("X-Accel-Redirect in a slice that is not the first")
+	case total != b.total, b.etag != "" && h.Get("Etag") != b.etag,
+		b.modified != "" && h["Last-Modified"] != nil && h.Get("Last-Modified") != b.modified:
+		err = errors.New("the file has changed between slices")
+	}
+	if err != nil {
+		b.forget()
+		b.close()
+	}
+	return err
+}
+
+// forget removes the slice and the one of the client's range from the cache. They do not fit
+// together, and later requests would fail in the same way until one of them expires.
+func (b *slicedBody) forget() {
+	x := b.x
+	pc, err := b.proxy.cache.of(x)
+	if pc == nil || err != nil {
+		return
+	}
+	pc.cache.Purge(pc.key.eval(x, b.proxy, b.target))
+	slice := *b.state
+	b.state.start = slice.of(firstByte(x.Request.Header))
+	pc.cache.Purge(pc.key.eval(x, b.proxy, b.target))
+	*b.state = slice
+}
+
+// close closes the open slice.
+func (b *slicedBody) close() {
+	if b.current.close != nil {
+		b.current.close()
+	}
+	b.current = upstreamPart{}
+}

@@ -1,0 +1,118 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/upstream"
+)
+
+// forever is the Max-Age of a cookie with expires=max.
+const forever = 10 * 365 * 24 * time.Hour
+
+// sticky is a Sticky, compiled.
+type sticky struct {
+	cookie                 *conf.StickyCookie // nil without a cookie
+	domain, path, sameSite core.Text          // of the cookie
+	routes                 []core.Text
+}
+
+// compileSticky compiles a Sticky.
+func compileSticky(c *core.Compiler, from *conf.Sticky) (*sticky, error) {
+	if from == nil {
+		return nil, nil
+	}
+	s := &sticky{cookie: from.Cookie}
+	var err error
+	texts := func(all []conf.Text) (compiled []core.Text) {
+		for _, one := range all {
+			compiledText, textErr := c.Text(one)
+			if err = errors.Join(err, textErr); textErr == nil {
+				compiled = append(compiled, compiledText)
+			}
+		}
+		return compiled
+	}
+	s.routes = texts(from.Routes)
+	if k := from.Cookie; k != nil {
+		if !validToken(k.Name) {
+			return nil, fmt.Errorf("sticky: invalid cookie name %q", k.Name)
+		}
+		for _, attribute := range []struct {
+			to   *core.Text
+			from conf.Text
+		}{{&s.domain, k.Domain}, {&s.path, k.Path}, {&s.sameSite, k.SameSite}} {
+			compiled := texts([]conf.Text{attribute.from})
+			if len(compiled) > 0 {
+				*attribute.to = compiled[0]
+			}
+		}
+	}
+	if err == nil && from.Cookie == nil && len(s.routes) == 0 {
+		err = errors.New("sticky: neither a cookie nor routes")
+	}
+	return s, err
+}
+
+// route returns the route of the client's server, or "".
+func (s *sticky) route(x *core.Exchange) string {
+	if s.cookie != nil {
+		if cookie, err := x.Request.Cookie(s.cookie.Name); err == nil {
+			return cookie.Value
+		}
+		return ""
+	}
+	for i := range s.routes {
+		if route := s.routes[i].Eval(x); route != "" {
+			return route
+		}
+	}
+	return ""
+}
+
+// bind binds the client to the server that responded.
+func (s *sticky) bind(x *core.Exchange, turn *upstream.Turn) {
+	route := turn.Route()
+	if s.cookie != nil && (s.cookie.Expires != 0 || s.route(x) != route) {
+		if line := s.setCookie(x, route); httpguts.ValidHeaderFieldValue(line) {
+			header := x.Response.Header()
+			header["Set-Cookie"] = append(header["Set-Cookie"], line)
+		}
+	}
+}
+
+// setCookie returns a Set-Cookie field.
+func (s *sticky) setCookie(x *core.Exchange, route string) string {
+	var b strings.Builder
+	b.WriteString(s.cookie.Name + "=" + route)
+	attribute := func(name, value string) {
+		if value = strings.TrimSpace(value); value != "" && !strings.ContainsRune(value, ';') {
+			b.WriteString("; " + name + "=" + value)
+		}
+	}
+	if expires := s.cookie.Expires; expires != 0 {
+		if expires < 0 {
+			expires = forever
+		}
+		attribute("Expires", time.Now().Add(expires).UTC().Format(http.TimeFormat))
+		attribute("Max-Age", strconv.Itoa(int(expires/time.Second)))
+	}
+	attribute("Domain", s.domain.Eval(x))
+	attribute("Path", s.path.Eval(x))
+	if s.cookie.HTTPOnly {
+		b.WriteString("; HttpOnly")
+	}
+	if s.cookie.Secure {
+		b.WriteString("; Secure")
+	}
+	attribute("SameSite", s.sameSite.Eval(x))
+	return b.String()
+}

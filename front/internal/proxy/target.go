@@ -1,0 +1,242 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
+)
+
+// compileProxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
+type proxyTarget struct {
+	text      core.Text
+	hasScheme bool         // text begins with http:// or https://
+	isGRPC    bool         // text may begin with grpc:// or grpcs://
+	usesTLS   bool         // unless text has a scheme
+	isFastCGI bool         // by FastCGI
+	group     *group       // nil if it depends on variables
+	bound     http.Handler // nil if it depends on variables, or is a group
+	options   *core.Options
+	upstreams *upstreams
+	dynamic   *fetch.Groups // groups for addresses that come from variables
+	name      targetName    // set if text is constant
+}
+
+// targetName holds the values of $proxy_host and $proxy_port.
+type targetName struct{ host, port string }
+
+// destination is where one request goes.
+type destination struct {
+	servers *fetch.Group
+	group   *group // of servers; nil if their address comes from variables
+	bound   http.Handler
+	rest    string // what follows the address in the value of a variable
+	usesTLS bool
+}
+
+// errNoScheme is returned for the value of variables that is not an http or https URL.
+var errNoScheme = errors.New("the URL begins neither with http:// nor with https://")
+
+// compileProxyTarget compiles the target of a Proxy.
+func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
+	t, protocol := &p.target, l.Proxy.Protocol
+	t.options, t.upstreams = c.Options, core.PlanPart[*upstreams](c.Plan)
+	t.hasScheme, t.usesTLS = protocol == "scheme", protocol == "https"
+	t.isFastCGI, t.isGRPC = protocol == "fastcgi", protocol == "grpc"
+	if t.text, err = c.Text(l.Proxy.To); err != nil {
+		return err
+	}
+	switch {
+	case t.text.Empty():
+		return errors.New("missing To: the upstream's name or address")
+	case t.text.Constant() && (t.hasScheme || t.isGRPC):
+		return fmt.Errorf("the protocol %s requires variables in To: use https or none, and leave the scheme out of To",
+			protocol)
+	case t.text.Constant():
+		t.name = t.nameOf(t.text.Literal, schemePort(t.usesTLS))
+		if t.bound = boundTo(c.Options, t.text.Literal); t.bound == nil && !resolvesLater(c, l.Proxy) {
+			t.group, err = targetGroup(c, t.text.Literal)
+		}
+	}
+	if t.bound == nil && t.group == nil && err == nil {
+		t.dynamic, err = compileDynamicGroups(c, l.Proxy)
+	}
+	if err == nil && (t.usesTLS || t.hasScheme || t.isGRPC) && t.bound == nil {
+		err = proxyTLS(c, p)
+	}
+	return err
+}
+
+// proxyTLS compiles ProxyTLS. The connections end with the plan.
+func proxyTLS(c *core.Compiler, p *proxy) (err error) {
+	p.tls = fetch.NewTLS(&p.from.TLS, p.target.keepAlive(), p.upstream.IsHTTP2)
+	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
+	for _, t := range []struct {
+		to   *core.Text
+		from conf.Text
+	}{{&p.tlsName, p.from.TLS.Name}, {&p.tlsCert, p.from.TLS.Cert}, {&p.tlsKey, p.from.TLS.Key}} {
+		if *t.to, err = c.Text(t.from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepAlive returns the settings of connections to the group, those of an address without one.
+func (t *proxyTarget) keepAlive() fetch.KeepAlive {
+	if t.group == nil {
+		return fetch.KeepAliveOf(new(conf.Upstream))
+	}
+	return fetch.KeepAliveOf(t.group.servers.Peers.Config())
+}
+
+// resolvesLater reports whether a constant To is resolved for each request. As in nginx this is so
+// if the rest of the URL has variables. Such a configuration is valid even if the name does not
+// resolve.
+func resolvesLater(c *core.Compiler, p *conf.Proxy) bool {
+	addr := string(p.To)
+	if p.URI == nil || !strings.Contains(string(*p.URI), "$") ||
+		core.PlanPart[*upstreams](c.Plan).groups[strings.ToLower(addr)] != nil ||
+		strings.HasPrefix(addr, "unix:") {
+		return false
+	}
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		host = strings.Trim(addr, "[]")
+	}
+	_, err = netip.ParseAddr(host)
+	return err != nil
+}
+
+// schemePort returns the default port of http or https.
+func schemePort(secure bool) string {
+	if secure {
+		return "443"
+	}
+	return "80"
+}
+
+// nameOf is targetNameOf for HTTP. FastCGI has neither variable.
+func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
+	if g.isFastCGI {
+		return targetName{}
+	}
+	return targetNameOf(addr, defaultPort)
+}
+
+// targetNameOf returns the values of $proxy_host and $proxy_port. $proxy_host leaves out the
+// default port.
+func targetNameOf(addr, defaultPort string) targetName {
+	if strings.HasPrefix(addr, "unix:") {
+		return targetName{"localhost", ""}
+	}
+	if i := strings.LastIndexByte(addr, ':'); i > strings.LastIndexByte(addr, ']') {
+		if port := addr[i+1:]; port != defaultPort {
+			return targetName{addr, port}
+		}
+		return targetName{addr[:i], defaultPort}
+	}
+	return targetName{addr, defaultPort}
+}
+
+// resolve finds the destination of a request.
+func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
+	if x.Proxy == nil {
+		x.Proxy = acquireProxyState(x.Plan.State)
+	}
+	d := destination{group: g.group, bound: g.bound, usesTLS: g.usesTLS}
+	if d.group != nil || d.bound != nil {
+		if stateOf(x).target = g.name; d.group != nil {
+			d.servers = d.group.servers
+		}
+		return d, nil
+	}
+	addr, err := g.text.Eval(x), error(nil)
+	switch {
+	case g.hasScheme:
+		if addr, d.usesTLS, err = cutScheme(addr); err != nil {
+			return d, err
+		}
+	case g.isGRPC:
+		addr, d.usesTLS = cutGRPCScheme(addr)
+	}
+	addr, d.rest = cutURI(addr)
+	port := schemePort(d.usesTLS)
+	stateOf(x).target = g.nameOf(addr, port)
+	if g.isFastCGI {
+		port = "" // FastCGI has no default port
+	}
+	if d.bound = boundTo(g.options, addr); d.bound != nil {
+		return d, nil
+	}
+	if d.group = g.upstreams.find(addr, port); d.group != nil {
+		d.servers = d.group.servers
+		return d, nil
+	}
+	to := withPort(addr, port)
+	if d.servers, err = g.dynamic.Group(x.Request.Context(), to); err != nil && isNameWithPort(to) {
+		err = &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: to, IsNotFound: true}
+	}
+	return d, err
+}
+
+// isNameWithPort reports whether nginx would look an address up, whatever bytes its name has.
+func isNameWithPort(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	n, badPort := strconv.ParseUint(port, 10, 16)
+	return err == nil && host != "" && addr[0] != '[' && badPort == nil && n > 0
+}
+
+// targetErrorStatus returns the status for a target that does not resolve. As in nginx an invalid
+// address is an error of the configuration (500), and an unknown name is not (502).
+func targetErrorStatus(err error) int {
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) || errors.Is(err, fetch.ErrClosed) {
+		return http.StatusBadGateway
+	}
+	return http.StatusInternalServerError
+}
+
+// cutScheme removes the scheme of a URL.
+func cutScheme(url string) (rest string, secure bool, err error) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	switch strings.ToLower(scheme) {
+	case "http":
+		return rest, false, nil
+	case "https":
+		return rest, true, nil
+	}
+	return url, false, fmt.Errorf("%w: %q", errNoScheme, errorlog.Truncate(url))
+}
+
+// cutGRPCScheme removes the scheme of a gRPC URL, which may have none.
+func cutGRPCScheme(url string) (rest string, secure bool) {
+	scheme, rest, _ := strings.Cut(url, "://")
+	switch strings.ToLower(scheme) {
+	case "grpc":
+		return rest, false
+	case "grpcs":
+		return rest, true
+	}
+	return url, false
+}
+
+// cutURI splits the value of variables into an address and the rest.
+func cutURI(text string) (addr, rest string) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		path, rest, _ = strings.Cut(path, ":")
+		return "unix:" + path, rest
+	}
+	if i := strings.IndexAny(text, "/?"); i >= 0 {
+		return text[:i], text[i:]
+	}
+	return text, ""
+}

@@ -1,0 +1,188 @@
+package proxy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/message"
+)
+
+// proxyVariables are about upstreams.
+func proxyVariables() map[string]core.KnownVariable {
+	return map[string]core.KnownVariable{
+		"proxy_host": {Get: func(x *core.Exchange) string { return proxyTargetName(x).host }, IsReplaceable: true},
+		"proxy_port": {Get: func(x *core.Exchange) string { return proxyTargetName(x).port }, IsReplaceable: true},
+
+		"proxy_add_x_forwarded_for":  {Get: addForwardedFor},
+		"proxy_internal_body_length": {Get: func(x *core.Exchange) string { return message.ContentLength(x.Request) }},
+
+		"fastcgi_script_name": {Get: func(x *core.Exchange) string { name, _ := script(x); return name }},
+		"fastcgi_path_info": {
+			Get: func(x *core.Exchange) string { _, info := script(x); return info }, IsSetWhenEmpty: true,
+		},
+
+		"upstream_cache_status": {Get: cacheStatus},
+
+		"request_body":      {Get: requestBodyValue},
+		"request_body_file": {Get: requestBodyFile},
+		"bytes_sent":        {Get: bytesSent},
+	}
+}
+
+// proxyFamilies are about the fields of upstreams' responses, and of those to the client.
+func proxyFamilies() []core.VariableFamily {
+	return []core.VariableFamily{
+		{Prefix: "sent_http_", Of: func(name string) core.KnownVariable {
+			field := core.FieldName(name)
+			return core.KnownVariable{Get: func(x *core.Exchange) string {
+				return message.JoinValues(sentField(x,
+					field))
+			}}
+		}},
+		{Prefix: "upstream_http_", Of: func(name string) core.KnownVariable {
+			return core.KnownVariable{Get: upstreamFieldVariable(name), Needs: core.NeedsAnyResponse}
+		}},
+		{Prefix: "upstream_cookie_", Of: func(name string) core.KnownVariable {
+			return core.KnownVariable{
+				Get:   func(x *core.Exchange) string { return setCookie(x.UpstreamField("Set-Cookie"), name) },
+				Needs: core.NeedsAnyResponse,
+			}
+		}},
+	}
+}
+
+// attemptVariables have a value for each attempt.
+func attemptVariables() map[string]core.KnownVariable {
+	of := func(value func(*fetch.Record) string) core.KnownVariable {
+		return core.KnownVariable{
+			Get:   func(x *core.Exchange) string { return attemptList(x, value) },
+			Needs: core.NeedsAttempts | core.NeedsAnyResponse, IsSet: hasAttempts,
+		}
+	}
+	return map[string]core.KnownVariable{
+		"upstream_addr":          of(attemptAddr),
+		"upstream_status":        of(attemptStatus),
+		"upstream_connect_time":  of(func(s *fetch.Record) string { return attemptTime(s.ConnectTime) }),
+		"upstream_header_time":   of(func(s *fetch.Record) string { return attemptTime(s.HeaderTime) }),
+		"upstream_response_time": of(func(s *fetch.Record) string { return attemptTime(s.ResponseTime) }),
+		"upstream_response_length": of(func(s *fetch.Record) string {
+			return strconv.FormatInt(s.BodyBytes, 10)
+		}),
+		"upstream_bytes_sent": of(func(s *fetch.Record) string { return strconv.FormatInt(s.BytesSent, 10) }),
+		"upstream_bytes_received": of(func(s *fetch.Record) string {
+			return strconv.FormatInt(s.BytesReceived, 10)
+		}),
+	}
+}
+
+// attemptList joins one value of all attempts as nginx does: with commas within an upstream
+// request, with colons between them.
+func attemptList(x *core.Exchange, value func(*fetch.Record) string) string {
+	if x.Proxy == nil {
+		return ""
+	}
+	if len(stateOf(x).attempts) == 1 {
+		return stateOf(x).attempts[0].List(value)
+	}
+	var b strings.Builder
+	for i, t := range stateOf(x).attempts {
+		if i > 0 {
+			b.WriteString(" : ")
+		}
+		b.WriteString(t.List(value))
+	}
+	return b.String()
+}
+
+func hasAttempts(x *core.Exchange) bool {
+	return x.Proxy != nil && slices.ContainsFunc(stateOf(x).attempts, (*fetch.Attempts).HasAny)
+}
+
+// attemptTime formats a duration of an attempt, "-" if it is unknown.
+func attemptTime(d time.Duration) string {
+	if d < 0 {
+		return "-"
+	}
+	return core.Seconds(d)
+}
+
+func attemptStatus(s *fetch.Record) string {
+	if s.Status == 0 {
+		return "-"
+	}
+	return strconv.Itoa(s.Status)
+}
+
+func attemptAddr(s *fetch.Record) string {
+	if strings.HasPrefix(s.Addr, "/") {
+		return "unix:" + s.Addr
+	}
+	return s.Addr
+}
+
+// upstreamFieldVariable returns $upstream_http_NAME.
+func upstreamFieldVariable(name string) core.Variable {
+	field := core.FieldName(name)
+	return func(x *core.Exchange) string {
+		values := x.UpstreamField(field)
+		if field == "Set-Cookie" && len(values) > 1 {
+			values = values[:1] // as in nginx: cookies cannot be joined
+		}
+		return message.JoinValues(values)
+	}
+}
+
+// proxyTargetName returns the target of the exchange's location.
+func proxyTargetName(x *core.Exchange) targetName {
+	if x.Proxy != nil {
+		return stateOf(x).target
+	}
+	if x.Loc != nil {
+		switch p := x.Loc.Content.(type) {
+		case *proxy:
+			return p.target.name
+		case *boundHandler:
+			return p.proxy.target.name
+		}
+	}
+	return targetName{}
+}
+
+// addForwardedFor is $proxy_add_x_forwarded_for.
+func addForwardedFor(x *core.Exchange) string {
+	if forwarded := message.JoinValues(x.Request.Header["X-Forwarded-For"]); forwarded != "" {
+		return forwarded + ", " + x.ClientAddr()
+	}
+	return x.ClientAddr()
+}
+
+// Field implements upstreamState.
+func (p *proxyState) Field(name string) []string {
+	if p.upstreamHeader == nil && p.raw.sender != nil {
+		p.upstreamHeader = p.clientMemory.Header()
+	}
+	return p.upstreamHeader[name]
+}
+
+// setCookie returns the value of a cookie in Set-Cookie fields; the first one counts.
+func setCookie(lines []string, name string) string {
+	for _, line := range lines {
+		pair, _, _ := strings.Cut(line, ";")
+		if n, value, ok := strings.Cut(pair, "="); ok && strings.EqualFold(strings.Trim(n, " "), name) {
+			return strings.Trim(value, " ")
+		}
+	}
+	return ""
+}
+
+// cacheStatus is $upstream_cache_status.
+func cacheStatus(x *core.Exchange) string {
+	if s := stateOf(x); s != nil {
+		return string(s.cacheState)
+	}
+	return ""
+}

@@ -1,0 +1,87 @@
+package static
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/files"
+)
+
+// listing says how directories are listed: byte for byte as nginx does.
+type listing struct {
+	isOn, isJSON bool
+	page         files.Page
+}
+
+// newListing compiles the settings of listings.
+func newListing(s *conf.Files) (listing, error) {
+	if !slices.Contains([]string{"", "html", "json"}, s.ListingFormat) {
+		return listing{}, fmt.Errorf("autoindex_format: invalid format %q: want html or json", s.ListingFormat)
+	}
+	page := files.Page{IsUTF8: strings.EqualFold(s.Charset, "utf-8"), IsRounded: s.RoundSizes,
+		IsLocalTime: s.LocalTimes}
+	return listing{s.Listing, s.ListingFormat == "json", page}, nil
+}
+
+// list responds with the listing of a directory.
+func (f *fileSet) list(x *core.Exchange, p *filePlace) core.Outcome {
+	entries, isCut, status := p.handler.List(p.name)
+	if status != 0 {
+		f.logUnreadable(x, status)
+		return x.Fail(status)
+	}
+	if isCut {
+		x.Errorf(errorlog.LevelWarn, "autoindex: %q has more names than the %d that are listed",
+			errorlog.Truncate(x.Path),
+			len(entries))
+	}
+	var body []byte
+	media := "application/json"
+	if f.listing.isJSON {
+		body = appendJSONListing(nil, entries)
+	} else {
+		body, media = f.listing.page.Append(nil, x.Path, entries, isCut), f.types.WithCharset("text/html")
+	}
+	header := x.Response.Header()
+	header["Content-Type"], header["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
+	if x.Method != http.MethodHead {
+		_, _ = x.Response.Write(body) // an error ends the connection
+	}
+	return core.Responded
+}
+
+// listedType returns the type of an entry in JSON.
+func listedType(e *files.Entry) string {
+	switch {
+	case e.Dir:
+		return "directory"
+	case e.Regular:
+		return "file"
+	}
+	return "other"
+}
+
+func appendJSONListing(b []byte, entries []files.Entry) []byte {
+	b = append(b, '[')
+	for i := range entries {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		e := &entries[i]
+		b = append(accesslog.AppendJSON(append(b, "\r\n{ \"name\":\""...), e.Name), `", "type":"`...)
+		b = append(append(b, listedType(e)...), `", "mtime":"`...)
+		b = append(e.Modified.UTC().AppendFormat(b, http.TimeFormat), '"')
+		if e.Regular {
+			b = strconv.AppendInt(append(b, `, "size":`...), e.Size, 10)
+		}
+		b = append(b, " }"...)
+	}
+	return append(b, "\r\n]"...)
+}

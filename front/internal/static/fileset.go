@@ -1,0 +1,479 @@
+package static
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/front/internal/mediatype"
+	"github.com/tarehq/tare/front/internal/uri"
+)
+
+// fileSet is the content of a location that serves files.
+type fileSet struct {
+	root   core.Text // or Alias
+	alias  bool      // root is an Alias
+	prefix string    // of paths, which alias replaces; "" with a regular expression
+
+	dir         string         // the part of root without variables
+	handler     *files.Handler // for dir
+	from        core.Text      // disable_symlinks from=, if that has variables
+	roots       *fileRoots     // handlers by from; nil if from is constant
+	handlerKind handlerKind    // of handler and roots
+
+	index         []core.Text
+	listing       listing
+	precompressed []precompressed
+	types         *mediatype.Table
+}
+
+// FilesModule serves files: root, alias, index, autoindex, and others. They are the content of
+// locations without another one.
+func FilesModule() core.Module {
+	return core.Module{
+		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) error {
+			f, err := compileFiles(c, loc, from)
+			if err != nil {
+				return err
+			}
+			if loc.Files = f; loc.Content == nil {
+				loc.Content = f
+			}
+			return nil
+		},
+		Variables: func(core.Slot) map[string]core.KnownVariable {
+			return map[string]core.KnownVariable{
+				"document_root":    {Get: documentRoot},
+				"realpath_root":    {Get: realpathRoot},
+				"request_filename": {Get: requestFilename},
+			}
+		},
+	}
+}
+
+// filesOf returns the files of the exchange's location.
+func filesOf(x *core.Exchange) *fileSet {
+	if f, ok := x.Loc.Files.(*fileSet); ok {
+		return f
+	}
+	return new(fileSet)
+}
+
+// filePlace is a name below the directory of a handler.
+type filePlace struct {
+	handler *files.Handler
+	name    string
+	release func() // nil if nothing has to be released
+}
+
+func (p *filePlace) leave() {
+	if p.release != nil {
+		p.release()
+	}
+}
+
+// Serve responds with a file or a directory. As in nginx methods that do not read get 405, but POST
+// only if the file exists.
+func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
+	switch x.Method {
+	case http.MethodGet, http.MethodHead, http.MethodPost:
+	default:
+		return x.Fail(http.StatusMethodNotAllowed)
+	}
+	if strings.HasSuffix(x.Path, "/") {
+		return f.directory(x)
+	}
+	p, out := f.findPath(x)
+	if out != core.Proceed {
+		return out
+	}
+	defer p.leave()
+	if isDir := strings.HasSuffix(p.name, "/"); isDir || x.Method == http.MethodPost { // alias may be a directory
+		kind := p.handler.Kind(p.name)
+		if isDir && kind == files.File {
+			kind = files.Nothing
+		}
+		return f.serveUnreadable(x, kind)
+	}
+	f.setType(x, p.name)
+	r := x.WithConditions(fileRequest(x), "", 0)
+	if x.EditsBody() { // otherwise the type need not be known
+		r = x.WithoutRange(r, f.types.TypeOf(x.Path))
+	}
+	switch status := f.servePath(x, r, &p); status {
+	case 0:
+		return core.Responded
+	case http.StatusMovedPermanently:
+		return f.redirectToSlash(x)
+	case http.StatusBadRequest: // a path above the root does not exist
+		status = http.StatusNotFound
+		fallthrough
+	default:
+		f.logUnreadable(x, status)
+		return x.Fail(status)
+	}
+}
+
+// logUnreadable logs, in nginx's words, why a file is not sent.
+func (f *fileSet) logUnreadable(x *core.Exchange, status int) {
+	why := unreadable(x, status)
+	if why == "" || !x.ErrorLog().IsEnabled(errorlog.LevelError) {
+		return
+	}
+	full, _ := f.fullName(x, x.Path)
+	x.Errorf(errorlog.LevelError, "open() %q failed %s", full, why)
+}
+
+// logNoIndex logs, in nginx's words, why an index is not sent.
+func (f *fileSet) logNoIndex(x *core.Exchange, index string, status int) {
+	why := unreadable(x, status)
+	if why == "" || !x.ErrorLog().IsEnabled(errorlog.LevelError) {
+		return
+	}
+	full, _ := f.fullName(x, x.Path+index)
+	what := "is not found"
+	if status == http.StatusForbidden {
+		what = "is forbidden"
+	}
+	x.Errorf(errorlog.LevelError, "%q %s %s", full, what, why)
+}
+
+// unreadable returns the system's error for a status, or "" if it is not logged.
+func unreadable(x *core.Exchange, status int) string {
+	switch {
+	case status == http.StatusForbidden:
+		return "(13: Permission denied)"
+	case status == http.StatusNotFound && !x.Loc.Settings.NoLogNotFound:
+		return "(2: No such file or directory)"
+	}
+	return ""
+}
+
+// serveUnreadable responds where a file is not sent.
+func (f *fileSet) serveUnreadable(x *core.Exchange, kind files.Kind) core.Outcome {
+	switch kind {
+	case files.File:
+		return x.Fail(http.StatusMethodNotAllowed)
+	case files.Directory:
+		return f.redirectToSlash(x)
+	case files.Denied:
+		return x.Fail(http.StatusForbidden)
+	}
+	return x.Fail(http.StatusNotFound)
+}
+
+// redirectToSlash redirects the client to the path of a directory.
+func (f *fileSet) redirectToSlash(x *core.Exchange) core.Outcome {
+	return x.SendRedirect(http.StatusMovedPermanently, uri.WithQuery(uri.EscapePath(x.Path+"/"), x.Args))
+}
+
+// directory redirects internally to the index of a directory, or lists the directory.
+func (f *fileSet) directory(x *core.Exchange) core.Outcome {
+	p, out := f.findPath(x)
+	if out != core.Proceed {
+		return out
+	}
+	defer p.leave()
+	isChecked := false
+	for i := range f.index {
+		name := f.index[i].Eval(x)
+		if x.RegexTimedOut {
+			return x.Fail(http.StatusInternalServerError)
+		}
+		if strings.HasPrefix(name, "/") {
+			return x.Redirect(name, x.Args)
+		}
+		if name == "" {
+			continue
+		}
+		to := x.Path + name
+		file := to
+		if p.name != x.Path {
+			file = p.name + name
+		}
+		switch p.handler.Kind(file) {
+		case files.File:
+			return x.Redirect(to, x.Args)
+		case files.Denied:
+			f.logNoIndex(x, name, http.StatusForbidden)
+			return x.Fail(http.StatusForbidden)
+		}
+		// the directory has no index by another name either
+		if !isChecked && p.directoryStatus() != http.StatusOK {
+			f.logNoIndex(x, name, http.StatusNotFound)
+			return x.Fail(http.StatusNotFound)
+		}
+		isChecked = true
+	}
+	if !isChecked {
+		if status := p.directoryStatus(); status != http.StatusOK {
+			f.logUnreadable(x, status)
+			return x.Fail(status)
+		}
+	}
+	if !f.listing.isOn || x.Method == http.MethodPost {
+		f.logForbidden(x)
+		return x.Fail(http.StatusForbidden)
+	}
+	return f.list(x, &p)
+}
+
+// logForbidden logs that a directory is neither listed nor has an index.
+func (f *fileSet) logForbidden(x *core.Exchange) {
+	if x.ErrorLog().IsEnabled(errorlog.LevelError) {
+		full, _ := f.fullName(x, x.Path)
+		x.Errorf(errorlog.LevelError, "directory index of %q is forbidden", full)
+	}
+}
+
+// directoryStatus returns 200 if the place is a directory, otherwise the status of the error.
+func (p *filePlace) directoryStatus() int {
+	switch p.handler.Kind(p.name) {
+	case files.Directory:
+		return http.StatusOK
+	case files.Denied:
+		return http.StatusForbidden
+	}
+	return http.StatusNotFound
+}
+
+// fileRequest returns the request that a file responds to: the client's, or one without its
+// conditions for an error page or a subrequest.
+func fileRequest(x *core.Exchange) *http.Request {
+	if x.ErrorStatus == 0 && x.Method == x.Request.Method && x.Parent == nil {
+		return x.Request
+	}
+	method := x.Method
+	if x.DiscardsBody() {
+		method = http.MethodHead
+	}
+	header := make(http.Header)
+	if v := x.Request.Header["Accept-Encoding"]; v != nil {
+		header["Accept-Encoding"] = v
+	}
+	return &http.Request{Method: method, URL: &url.URL{RawQuery: x.Args}, Header: header}
+}
+
+// setType sets the type of the path if alias gives the file another extension.
+func (f *fileSet) setType(x *core.Exchange, name string) {
+	if f.alias && mediatype.Extension(x.Path) != mediatype.Extension(name) {
+		x.Response.Header()["Content-Type"] = []string{f.types.TypeOf(x.Path)}
+	}
+}
+
+// kind returns the kind of file that a path leads to.
+func (f *fileSet) kind(x *core.Exchange, path string) files.Kind {
+	p, ok := f.find(x, path)
+	if !ok {
+		return files.Nothing
+	}
+	defer p.leave()
+	return p.handler.Kind(p.name)
+}
+
+// find returns the place that a path leads to, or false.
+func (f *fileSet) find(x *core.Exchange, path string) (p filePlace, ok bool) {
+	if !f.alias && !strings.HasPrefix(path, "/") { // it would be beside the root
+		return p, false
+	}
+	if !f.alias && f.root.Constant() {
+		p.name = path
+	} else {
+		full, within := f.fullName(x, path)
+		if p.name, ok = strings.CutPrefix(full, f.dir); !within || !ok || p.name != "" && p.name[0] != '/' {
+			return p, false
+		}
+		if p.name == "" {
+			p.name = "/"
+		}
+	}
+	if f.roots != nil {
+		return f.roots.find(f, p, f.from.Eval(x)), true
+	}
+	p.handler = f.handler
+	return p, p.handler != nil
+}
+
+// findPath finds the exchange's path, or fails.
+func (f *fileSet) findPath(x *core.Exchange) (filePlace, core.Outcome) {
+	p, ok := f.find(x, x.Path)
+	switch {
+	case x.RegexTimedOut:
+		p.leave()
+		return p, x.Fail(http.StatusInternalServerError)
+	case !ok:
+		return p, x.Fail(http.StatusNotFound)
+	}
+	return p, core.Proceed
+}
+
+// fullName returns the file name of a path: $request_filename. It returns false where alias would
+// lead beside its directory, because only one of the two ends in a slash. nginx has this hole:
+// /i../x becomes images/../x.
+func (f *fileSet) fullName(x *core.Exchange, path string) (string, bool) {
+	root := f.root.Eval(x)
+	if root == "" {
+		return "", false
+	}
+	if !f.alias {
+		return strings.TrimSuffix(root, "/") + path, true
+	}
+	rest, ok := "", false
+	switch {
+	case f.prefix != "":
+		if rest, ok = strings.CutPrefix(path, f.prefix); !ok {
+			rest = path
+		}
+	case path != x.Path: // a file of try_files
+		rest = path
+	default:
+		rest = x.TriedFile
+	}
+	switch slash := strings.HasSuffix(root, "/"); {
+	case rest == "", slash && rest[0] != '/', !slash && rest[0] == '/':
+		return root + rest, true
+	case slash:
+		return root + rest[1:], true
+	}
+	return "", false
+}
+
+// filesKey is all that the files of locations differ in.
+type filesKey struct {
+	rules  *core.Rules
+	isUsed bool   // the directory is opened; otherwise only variables and error pages refer to it
+	prefix string // of paths, which Alias replaces
+}
+
+// compileFiles compiles the files of a location, or returns those of another one with the same key.
+func compileFiles(c *core.Compiler, loc *core.Location, from *conf.Location) (*fileSet, error) {
+	key := filesKey{rules: loc.Rules, isUsed: from.TryFiles != nil || servesFiles(from)}
+	if s := &loc.Settings.Files; s.Alias != "" {
+		if key.prefix = s.AliasPath; key.prefix == "" && loc.Pattern == nil {
+			key.prefix = from.Path
+		}
+	}
+	return core.Shared(c, key, func() (*fileSet, error) { return newFiles(c, key) })
+}
+
+func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
+	settings := key.rules.Settings
+	s := &settings.Files
+	f := &fileSet{types: key.rules.Types, precompressed: precompressedOf(s),
+		prefix: key.prefix, alias: s.Alias != "", from: key.rules.Links.Trusted}
+	var err error
+	if f.listing, err = newListing(s); err != nil {
+		return nil, err
+	}
+	index := s.Index
+	if index == nil {
+		index = []conf.Text{"index.html"}
+	}
+	if f.index, err = c.Texts(index); err != nil {
+		return nil, fmt.Errorf("index: %w", err)
+	}
+	root := cmp.Or(s.Alias, s.Root)
+	if f.root, err = c.Text(root); err != nil {
+		return nil, fmt.Errorf("root: %w", err)
+	}
+	f.handlerKind = handlerKind{
+		listing: s.Listing, siblings: strings.Join(s.Precompressed, " "), disableSymlinks: s.DisableSymlinks,
+		noEtag: s.NoEtag, modifiedExact: settings.ModifiedSince == "", maxRanges: settings.MaxRanges,
+	}
+	if root == "" {
+		return f, nil
+	}
+	return f, openRoot(c, f, key.isUsed)
+}
+
+// servesFiles reports whether files are the content of a location.
+func servesFiles(l *conf.Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
+
+// openRoot opens the handler of a location's directory. Variables may only add to it.
+func openRoot(c *core.Compiler, f *fileSet, used bool) error {
+	dir := f.root.Literal
+	switch {
+	case !f.root.Constant():
+		dir = f.root.Parts[0].Literal
+		dir = dir[:strings.LastIndexByte(dir, '/')+1]
+	case f.alias && !strings.HasSuffix(dir, "/"): // it may be a file
+		dir = dir[:strings.LastIndexByte(dir, '/')+1]
+	}
+	f.dir = strings.TrimRight(dir, "/")
+	if f.root.Constant() && !filepath.IsAbs(f.root.Literal) {
+		return fmt.Errorf("root: %q is not absolute", f.root.Literal)
+	}
+	if !used {
+		return nil
+	}
+	f.handlerKind.dir, f.handlerKind.limits = f.dir, fileLimits(c)
+	open := func() (*files.Handler, error) { return f.handlerKind.open(f.types) }
+	if !f.from.Constant() {
+		probe, err := open() // those that requests need differ in symlinksFrom only
+		if err != nil {
+			return err
+		}
+		_ = probe.Close()
+		f.roots = newFileRoots()
+		c.Plan.Releases = append(c.Plan.Releases, f.roots.close)
+		return nil
+	}
+	f.handlerKind.symlinksFrom = f.from.Literal
+	at, release, err := core.Acquire(&c.State.Files, handlerKey{f.handlerKind, f.types.Key}, open,
+		func(h *files.Handler) { _ = h.Close() })
+	if err != nil {
+		return err
+	}
+	c.Plan.Releases = append(c.Plan.Releases, release)
+	f.handler = at
+	return nil
+}
+
+// handlerKind is all that the handlers of directories differ in, besides the media types.
+type handlerKind struct {
+	dir                           string
+	listing                       bool
+	siblings                      string // codings, separated by spaces
+	disableSymlinks, symlinksFrom string
+	noEtag, modifiedExact         bool
+	maxRanges                     int
+	limits                        files.Limits
+}
+
+// handlerKey identifies a handler, also for later plans.
+type handlerKey struct {
+	handlerKind
+	types string // their fingerprint
+}
+
+// open opens a handler.
+func (k *handlerKind) open(types *mediatype.Table) (*files.Handler, error) {
+	return files.New(files.Config{
+		Dir: k.dir, Index: []string{}, Listing: k.listing, Dotfiles: true, HideDotfiles: true,
+		Compress: files.Compress{Siblings: k.siblings != "", SiblingCodings: strings.Fields(k.siblings)},
+		ByPath:   true, DisableSymlinks: k.disableSymlinks, SymlinksFrom: k.symlinksFrom, NoEtag: k.noEtag,
+		TypeOf: types.TypeOf, ModifiedExact: k.modifiedExact, MaxRanges: k.maxRanges, Limits: k.limits,
+	})
+}
+
+func documentRoot(x *core.Exchange) string { return filesOf(x).root.Eval(x) }
+
+func realpathRoot(x *core.Exchange) string {
+	path, err := filepath.EvalSymlinks(documentRoot(x))
+	if err != nil {
+		return ""
+	}
+	return path
+}
+
+func requestFilename(x *core.Exchange) string {
+	full, _ := filesOf(x).fullName(x, x.Path)
+	return full
+}

@@ -1,0 +1,183 @@
+package static
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/front/internal/nginxstatus"
+	"github.com/tarehq/tare/front/internal/uri"
+)
+
+// compileTryFiles is a try_files, compiled.
+type tryFiles struct {
+	files  []tryFile
+	last   core.Text
+	status int // responded with instead of last, if not 0
+}
+
+type tryFile struct {
+	name core.Text
+	kind files.Kind
+}
+
+// TryFilesModule finds files that exist: try_files.
+func TryFilesModule() core.Module {
+	return core.Module{Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) error {
+		t, err := compileTryFiles(c, from.TryFiles)
+		if err != nil {
+			return fmt.Errorf("try_files: %w", err)
+		}
+		if t != nil {
+			loc.Phases = core.AddStep(loc.Phases, core.Step{Phase: core.ContentPhase, Name: "try_files", Run: t.run})
+		}
+		return nil
+	}}
+}
+
+// run finds the first file that exists, and makes it the path of the exchange.
+func (t *tryFiles) run(x *core.Exchange) core.Outcome {
+	f := filesOf(x)
+	for i := range t.files {
+		name, kind := t.files[i].name.Eval(x), t.files[i].kind
+		if x.RegexTimedOut {
+			break
+		}
+		if strings.HasPrefix(name, "/") {
+			var ok bool
+			if name, ok = uri.CleanPath(name, x.Host.KeepSlashes); !ok {
+				continue
+			}
+		}
+		if kind == files.File && strings.HasSuffix(name, "/") || !f.alias && !strings.HasPrefix(name, "/") {
+			continue
+		}
+		if f.triedKind(x, name) == kind {
+			f.useTried(x, name)
+			return core.Proceed
+		}
+	}
+	last := t.last.Eval(x)
+	switch {
+	case x.RegexTimedOut:
+		return x.Fail(http.StatusInternalServerError)
+	case t.status != 0:
+		return x.Fail(t.status)
+	}
+	if strings.HasPrefix(last, "@") {
+		return x.RedirectNamed(last)
+	}
+	path, args := uri.Split(last)
+	// as in nginx a regular expression may match such a path, and no prefix does
+	if !strings.HasPrefix(path, "/") {
+		clean, ok := uri.CleanPath("/"+path, true)
+		if !ok {
+			return x.Fail(http.StatusInternalServerError)
+		}
+		return x.RedirectTo(clean[1:], args)
+	}
+	return x.Redirect(path, args)
+}
+
+// triedKind returns the kind of a name of try_files. In a location with a regular expression and an
+// alias, the name follows the alias.
+func (f *fileSet) triedKind(x *core.Exchange, name string) files.Kind {
+	before := x.TriedFile
+	x.TriedFile = name
+	kind := f.kind(x, name)
+	x.TriedFile = before
+	return kind
+}
+
+// useTried makes a file that exists the path of the exchange. With an alias the path stays within
+// the location's.
+func (f *fileSet) useTried(x *core.Exchange, name string) {
+	switch {
+	case !f.alias:
+		x.Path = name
+	case f.prefix == "":
+		x.TriedFile = name
+	default:
+		rest, _ := strings.CutPrefix(name, f.prefix)
+		x.Path = f.prefix + rest
+	}
+}
+
+// compileTryFiles compiles TryFiles.
+func compileTryFiles(c *core.Compiler, from []conf.Text) (*tryFiles, error) {
+	if len(from) == 0 {
+		return nil, nil
+	}
+	if len(from) == 1 {
+		return nil, fmt.Errorf("want a file before the fallback %q", from[0])
+	}
+	t := &tryFiles{}
+	for _, f := range from[:len(from)-1] {
+		one := tryFile{kind: files.File}
+		if rest, ok := strings.CutSuffix(string(f), "/"); ok {
+			f, one.kind = conf.Text(rest), files.Directory
+		}
+		var err error
+		if one.name, err = c.Text(f); err != nil {
+			return nil, err
+		}
+		if one.name.Empty() && one.kind == files.Directory {
+			one.name.Literal = "/"
+		}
+		t.files = append(t.files, one)
+	}
+	last := string(from[len(from)-1])
+	if code, ok := strings.CutPrefix(last, "="); ok {
+		n, err := strconv.Atoi(code)
+		if err != nil || !nginxstatus.IsFinal(n) {
+			return nil, fmt.Errorf("invalid status %q: want one such as =404", last)
+		}
+		t.status = n
+		return t, nil
+	}
+	var err error
+	t.last, err = c.Text(conf.Text(last))
+	if err == nil {
+		err = c.CheckNamedTarget(&t.last)
+	}
+	return t, err
+}
+
+// EmptyGIFModule responds with an empty image: empty_gif.
+func EmptyGIFModule() core.Module {
+	return core.Module{Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) error {
+		if from.Empty {
+			loc.Content = emptyGIFContent{}
+		}
+		return nil
+	}}
+}
+
+// emptyGIFContent responds with a transparent image of one pixel: empty_gif.
+type emptyGIFContent struct{}
+
+const emptyGIF = "GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;"
+
+func (emptyGIFContent) Serve(x *core.Exchange) core.Outcome {
+	if x.Method != http.MethodGet && x.Method != http.MethodHead {
+		return x.Fail(http.StatusMethodNotAllowed)
+	}
+	header := x.Response.Header()
+	header["Content-Type"] = []string{"image/gif"}
+	header["Content-Length"] = []string{strconv.Itoa(len(emptyGIF))}
+	header["Last-Modified"] = []string{"Mon, 28 Sep 1970 06:00:00 GMT"}
+	x.Response.WriteHeader(x.PageStatus(http.StatusOK))
+	if x.Method != http.MethodHead {
+		_, _ = x.Response.Write([]byte(emptyGIF))
+	}
+	return core.Responded
+}
+
+// Explain implements content.
+func (emptyGIFContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
+	return e.Respond(x, "an empty image")
+}

@@ -1,0 +1,155 @@
+package transform
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/message"
+)
+
+// An added body is that of a subrequest. As in nginx it is not searched for the strings of the
+// response's own sub_filter, and it is compressed with the response:
+//
+//	content -> gunzip -> substitution -> before + body + after -> compression
+
+// AdditionModule adds bodies: add_before_body, add_after_body and addition_types.
+func AdditionModule() core.Module {
+	return core.Module{Compile: func(_ *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
+		a, err := newAddition(s)
+		if a == nil || err != nil {
+			return core.Effect{}, err
+		}
+		return core.Effect{Rules: a, Bodies: []core.BodyFilter{a}}, nil
+	}}
+}
+
+// addition is what a location adds to bodies.
+type addition struct {
+	before, after string // paths of subrequests, or ""
+	types         core.BodyTypes
+}
+
+// newAddition compiles AddBefore and AddAfter; nil adds nothing.
+func newAddition(s *conf.Settings) (*addition, error) {
+	if s.AddBefore == "" && s.AddAfter == "" {
+		return nil, nil
+	}
+	for _, path := range []string{s.AddBefore, s.AddAfter} {
+		if path != "" && !strings.HasPrefix(path, "/") {
+			return nil, fmt.Errorf("added body: invalid path %q: want a leading slash", path)
+		}
+	}
+	return &addition{s.AddBefore, s.AddAfter, core.NewBodyTypes(s.AddTypes)}, nil
+}
+
+// MayApply implements BodyFilter. nginx also adds bodies to encoded ones, which no client can
+// decode then.
+func (a *addition) MayApply(w *core.Writer) (need int64, ok bool) {
+	if w.Status != http.StatusOK || w.Header().Get("Content-Encoding") != "" {
+		return 0, false
+	}
+	return core.NeededForType(w.Header()), true
+}
+
+// Start implements BodyFilter.
+func (a *addition) Start(w *core.Writer, contentType string, _ int64) {
+	if !a.types.Contains(contentType) {
+		return
+	}
+	header := w.Header()
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
+	message.WeakenEtag(header)
+	if w.X.Request.Method != http.MethodHead {
+		w.Stages[core.AdditionStage] = &addedBodies{w: w, from: a}
+	}
+}
+
+// Edits implements editor.
+func (a *addition) Edits(contentType string) bool { return a.types.Contains(contentType) }
+
+// ChangesAdded implements editor.
+func (a *addition) ChangesAdded() bool { return false }
+
+// addedBodies is the stage that adds bodies to a response.
+type addedBodies struct {
+	core.PlainStage
+	w        *core.Writer
+	from     *addition
+	hasBegun bool
+}
+
+// begin adds the first body, once, before the first byte of the response's own.
+func (a *addedBodies) begin() {
+	if !a.hasBegun {
+		a.hasBegun = true
+		insert(a.w, a.from.before)
+	}
+}
+
+// Write passes on a part of the response's own body.
+func (a *addedBodies) Write(p []byte) (int, error) {
+	a.begin()
+	return a.w.Pass(core.AdditionStage+1, p)
+}
+
+// Close adds the last body.
+func (a *addedBodies) Close() error {
+	a.begin()
+	insert(a.w, a.from.after)
+	return nil
+}
+
+// insert makes a subrequest for a path, and writes the body of its response. It panics if the
+// client has gone, or if that body is incomplete: the response is, too.
+func insert(w *core.Writer, path string) {
+	if path == "" {
+		return
+	}
+	sub := w.X.Subrequest(path)
+	sub.AddedTo = w
+	if sub.Request.Header["Accept-Encoding"] != nil {
+		sub.Request.Header = sub.Request.Header.Clone()
+		delete(sub.Request.Header, "Accept-Encoding")
+	}
+	sub.Response.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
+	defer sub.EndSubrequest()
+	sub.RunSubrequest()
+	w.X.RegexTimedOut = w.X.RegexTimedOut || sub.RegexTimedOut
+}
+
+// addedWriter is the http.ResponseWriter of a subrequest whose body is added to a response. As in
+// nginx the body of an error is added, too.
+type addedWriter struct {
+	header http.Header
+	to     *core.Writer
+	sub    *core.Exchange
+
+	isDropped bool // the body is encoded
+}
+
+// Header implements http.ResponseWriter.
+func (u *addedWriter) Header() http.Header { return u.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (u *addedWriter) WriteHeader(int) {
+	if coding := u.header.Get("Content-Encoding"); coding != "" {
+		u.isDropped = true
+		u.sub.Errorf(errorlog.LevelError, "a response with the Content-Encoding %q cannot be added to another", coding)
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (u *addedWriter) Write(p []byte) (int, error) {
+	if u.isDropped {
+		return len(p), nil
+	}
+	return u.to.Pass(core.AdditionStage+1, p)
+}
+
+// FlushError implements what http.ResponseController needs.
+func (u *addedWriter) FlushError() error { return u.to.FlushError() }

@@ -1,0 +1,35 @@
+package transform
+
+import (
+	"net/http"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/mediatype"
+)
+
+// CharsetModule adds charsets to the types of responses: charset and charset_types. Files and
+// built-in pages have them from Table.
+func CharsetModule() core.Module {
+	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
+		if s.Files.Charset == "" {
+			return core.Effect{}, nil
+		}
+		t := c.MediaTypes(&s.Files)
+		return core.Effect{Rules: t, Fields: func(x *core.Exchange, header http.Header) { addCharset(t, x, header) }},
+			nil
+	}}
+}
+
+// addCharset adds the charset to the type of a response without one. As in nginx 301 and 302 get
+// none.
+func addCharset(t *mediatype.Table, x *core.Exchange, header http.Header) {
+	if x.Response.Status == http.StatusMovedPermanently || x.Response.Status == http.StatusFound {
+		return
+	}
+	if media := header["Content-Type"]; len(media) == 1 {
+		if with := t.WithCharset(media[0]); with != media[0] {
+			header["Content-Type"] = []string{with}
+		}
+	}
+}

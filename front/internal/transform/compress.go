@@ -1,0 +1,320 @@
+package transform
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/exposition"
+	"github.com/tarehq/tare/front/internal/message"
+)
+
+const (
+	defaultCompressLength = 20
+
+	defaultGzipLevel   = 1
+	defaultBrotliLevel = 6
+	defaultZstdLevel   = 1
+)
+
+// CompressModule compresses and decompresses bodies: gzip, gunzip, brotli, zstd, and the directives
+// with those prefixes.
+func CompressModule() core.Module {
+	return core.Module{
+		Prepare: func(c *core.Compiler, at core.Slot) error {
+			all := c.State.Modules[at].(*compressing)
+			c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) {
+				e.Add("tare_compressing", exposition.Gauge, "Responses that are being compressed.",
+					all.gzip.Load()+all.heavy.Load())
+			})
+			return nil
+		},
+		Compile: compileCompressions,
+		Variables: func(core.Slot) map[string]core.KnownVariable {
+			return map[string]core.KnownVariable{
+				"gzip_ratio":   {Get: compressionRatio("gzip")},
+				"brotli_ratio": {Get: compressionRatio("br")},
+				"zstd_ratio":   {Get: compressionRatio("zstd")},
+			}
+		},
+		NewState: func() any { return new(compressing) },
+	}
+}
+
+func compileCompressions(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, err error) {
+	all := c.State.Modules[at].(*compressing)
+	if e.Bodies, err = compressions(c, s, all); err != nil {
+		return e, err
+	}
+	gunzip, err := compileGzip(c, s.Gunzip, all)
+	if gunzip != nil {
+		e.Start = gunzip.startGunzip
+	}
+	if gunzip != nil || e.Bodies != nil {
+		e.Rules = all
+	}
+	return e, err
+}
+
+// compression is a Gzip or a Compression, compiled.
+type compression struct {
+	minLength int64
+	types     core.BodyTypes
+	vary      bool
+	proxied   gzipProxied
+	http10    bool
+	disable   []*core.Pattern
+	pool      *encoderPool
+}
+
+// compileGzip compiles a Gzip.
+func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) (*compression, error) {
+	if g == nil {
+		return nil, nil
+	}
+	out := newCompression(g.MinLength, g.Types, g.Vary)
+	out.http10 = g.HTTP10
+	for _, word := range g.Proxied {
+		bit, ok := proxiedWords()[word]
+		if !ok {
+			return nil, fmt.Errorf("gzip_proxied: unknown word %q", word)
+		}
+		out.proxied |= bit
+	}
+	for _, d := range g.Disable {
+		if d == "msie6" {
+			d = `MSIE [4-6]\.` // nginx exempts user agents with SV1 (Windows XP SP2)
+		}
+		p, err := c.ParsePattern(d, true)
+		if err != nil {
+			return nil, fmt.Errorf("gzip_disable: %w", err)
+		}
+		out.disable = append(out.disable, p)
+	}
+	level := cmp.Or(g.Level, defaultGzipLevel)
+	if level < gzip.BestSpeed || level > gzip.BestCompression {
+		return nil, fmt.Errorf("gzip_comp_level: invalid level %d: want 1 to 9", level)
+	}
+	out.pool = encoderPoolOf(c, in, "gzip", level)
+	return out, nil
+}
+
+// compressions compiles the compressions of a location, in the order of preference. As with nginx's
+// modules, only gzip depends on the version of HTTP and on proxies.
+func compressions(c *core.Compiler, s *conf.Settings, in *compressing) (all []core.BodyFilter, err error) {
+	for _, of := range []struct {
+		coding             string
+		from               *conf.Compression
+		least, most, usual int
+	}{
+		{"br", s.Brotli, 0, brotli.BestCompression, defaultBrotliLevel}, {"zstd", s.Zstd, 1, 22, defaultZstdLevel},
+	} {
+		if of.from == nil {
+			continue
+		}
+		level := of.usual
+		if of.from.Level != nil {
+			level = *of.from.Level
+		}
+		if level < of.least || level > of.most {
+			return nil, fmt.Errorf("%s: invalid level %d: want %d to %d", of.coding, level, of.least, of.most)
+		}
+		out := newCompression(of.from.MinLength, of.from.Types, of.from.Vary)
+		out.http10, out.proxied, out.pool = true, proxiedAny, encoderPoolOf(c, in, of.coding, level)
+		all = append(all, out)
+	}
+	g, err := compileGzip(c, s.Gzip, in)
+	if g != nil {
+		all = append(all, g)
+	}
+	return all, err
+}
+
+func newCompression(minLength int64, types []string, vary bool) *compression {
+	return &compression{minLength: cmp.Or(minLength, defaultCompressLength), types: core.NewBodyTypes(types),
+		vary: vary}
+}
+
+// MayApply implements BodyFilter.
+func (g *compression) MayApply(w *core.Writer) (need int64, ok bool) {
+	header := w.Header()
+	switch w.Status {
+	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
+	default:
+		return 0, false
+	}
+	length, known := message.DeclaredLength(header)
+	if header.Get("Content-Encoding") != "" || !g.vary && !g.isAllowed(w.X, w.X.Request, header) ||
+		known && length < g.minLength {
+		return 0, false
+	}
+	contentType, typed := header["Content-Type"]
+	switch {
+	case typed && (known || !g.types.Contains(message.FirstValue(contentType))):
+		return 0, true
+	case known:
+		return min(core.SniffLen, length), true
+	case typed:
+		return min(g.minLength, core.MaxHeldBytes), true
+	}
+	return max(core.SniffLen, min(g.minLength, core.MaxHeldBytes)), true
+}
+
+// Start implements BodyFilter. The first coding that applies is used.
+func (g *compression) Start(w *core.Writer, contentType string, length int64) {
+	header := w.Header()
+	if w.Stages[core.CompressStage] != nil || length != core.UnknownLength && length < g.minLength ||
+		!g.types.Contains(contentType) {
+		return
+	}
+	if g.vary {
+		message.AddVary(header)
+	}
+	if !g.isAllowed(w.X, w.X.Request, header) {
+		return
+	}
+	z := &compressWriter{pool: g.pool}
+	if z.headOnly = w.X.Request.Method == http.MethodHead; !z.headOnly {
+		if z.encoder = g.pool.acquire(compressedOutput{w}); z.encoder == nil {
+			return
+		}
+	}
+	w.Stages[core.CompressStage] = z
+	header["Content-Encoding"] = []string{g.pool.coding}
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
+	message.WeakenEtag(header)
+}
+
+// compressedOutput is where compressed bytes go.
+type compressedOutput struct{ w *core.Writer }
+
+func (t compressedOutput) Write(p []byte) (int, error) { return t.w.SendBody(p) }
+
+// compressWriter is the stage that compresses a body.
+type compressWriter struct {
+	encoder      encoder
+	pool         *encoderPool
+	uncompressed int64 // bytes before compression
+	headOnly     bool  // a response to HEAD: only its header is as if it were compressed
+}
+
+// Write compresses a part of the body.
+func (z *compressWriter) Write(p []byte) (int, error) {
+	if z.headOnly {
+		return len(p), nil
+	}
+	if z.encoder == nil {
+		return 0, http.ErrBodyNotAllowed // the response has ended
+	}
+	z.uncompressed += int64(len(p))
+	return z.encoder.Write(p)
+}
+
+// compressionRatio returns $gzip_ratio and its like: uncompressed to sent bytes, with two decimals;
+// empty without compression by the coding.
+func compressionRatio(coding string) core.Variable {
+	return func(x *core.Exchange) string {
+		z, ok := x.Response.Stages[core.CompressStage].(*compressWriter)
+		if !ok || x.Response.Sent == 0 || z.pool.coding != coding {
+			return ""
+		}
+		hundredths := (z.uncompressed*1000/x.Response.Sent + 5) / 10
+		return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
+	}
+}
+
+// Flush implements stage.
+func (z *compressWriter) Flush() error {
+	if z.encoder == nil {
+		return nil
+	}
+	return z.encoder.Flush()
+}
+
+// Close implements stage.
+func (z *compressWriter) Close() error {
+	if z.encoder == nil {
+		return nil
+	}
+	err := z.encoder.Close()
+	z.Release()
+	return err
+}
+
+// Release ends compressing without the rest of the output.
+func (z *compressWriter) Release() {
+	if z.encoder != nil {
+		z.pool.release(z.encoder)
+		z.encoder = nil
+	}
+}
+
+// gzipProxied are the conditions of gzip_proxied.
+type gzipProxied uint16
+
+const (
+	proxiedExpired gzipProxied = 1 << iota
+	proxiedNoCache
+	proxiedNoStore
+	proxiedPrivate
+	proxiedNoLastModified
+	proxiedNoETag
+	proxiedAuth
+	proxiedAny
+)
+
+func proxiedWords() map[string]gzipProxied {
+	return map[string]gzipProxied{
+		"off": 0, "expired": proxiedExpired, "no-cache": proxiedNoCache, "no-store": proxiedNoStore,
+		"private":          proxiedPrivate,
+		"no_last_modified": proxiedNoLastModified, "no_etag": proxiedNoETag, "auth": proxiedAuth, "any": proxiedAny,
+	}
+}
+
+// isAllowed reports whether a client accepts the coding, and may get it.
+func (g *compression) isAllowed(x *core.Exchange, r *http.Request, header http.Header) bool {
+	if !message.AcceptsCoding(r.Header["Accept-Encoding"], g.pool.coding) || !g.http10 && !r.ProtoAtLeast(1, 1) {
+		return false
+	}
+	if len(r.Header["Via"]) > 0 && !g.proxied.allow(r, header) {
+		return false
+	}
+	agent := r.UserAgent()
+	return agent == "" || !core.AnyMatches(x, g.disable, agent) && !x.RegexTimedOut
+}
+
+// allow reports whether a response to a proxy may be compressed.
+func (p gzipProxied) allow(r *http.Request, header http.Header) bool {
+	switch {
+	case p == 0:
+		return false
+	case p&proxiedAny != 0, p&proxiedAuth != 0 && r.Header.Get("Authorization") != "":
+		return true
+	}
+	if at := header.Get("Expires"); at != "" {
+		expires, err := http.ParseTime(at)
+		now := time.Now()
+		if date, dateErr := http.ParseTime(header.Get("Date")); dateErr == nil {
+			now = date
+		}
+		return p&proxiedExpired != 0 && err == nil && expires.Unix() < now.Unix()
+	}
+	if control := header["Cache-Control"]; len(control) > 0 {
+		all := strings.ToLower(strings.Join(control, ","))
+		return p&proxiedNoCache != 0 && strings.Contains(all, "no-cache") ||
+			p&proxiedNoStore != 0 && strings.Contains(all, "no-store") ||
+			p&proxiedPrivate != 0 && strings.Contains(all, "private")
+	}
+	if p&proxiedNoLastModified != 0 && header.Get("Last-Modified") != "" {
+		return false
+	}
+	return p&proxiedNoETag == 0 || header.Get("Etag") == ""
+}

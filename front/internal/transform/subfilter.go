@@ -1,0 +1,138 @@
+package transform
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/front/internal/replace"
+)
+
+// maxSubstitutions is nginx's maximum.
+const maxSubstitutions = 255
+
+// SubFilterModule replaces strings: sub_filter and the directives with that prefix.
+func SubFilterModule() core.Module {
+	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
+		f, err := compileSubFilter(c, s.SubFilter)
+		if f == nil || err != nil {
+			return core.Effect{}, err
+		}
+		return core.Effect{Rules: f, Bodies: []core.BodyFilter{f}}, nil
+	}}
+}
+
+// compileSubFilter is a SubFilter, compiled.
+type subFilter struct {
+	from, to     []core.Text
+	matcher      *replace.Matcher // nil if from has variables
+	types        core.BodyTypes
+	once         bool
+	keepModified bool
+}
+
+// compileSubFilter compiles a SubFilter.
+func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
+	if s == nil || len(s.Substitutions) == 0 {
+		return nil, nil
+	}
+	if len(s.Substitutions) > maxSubstitutions {
+		return nil, fmt.Errorf("sub_filter: %d strings: want at most %d", len(s.Substitutions), maxSubstitutions)
+	}
+	out := &subFilter{types: core.NewBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
+	out.from, out.to = make([]core.Text, len(s.Substitutions)), make([]core.Text, len(s.Substitutions))
+	fixed := make([]string, len(s.Substitutions))
+	varies := false
+	for i, p := range s.Substitutions {
+		var errs [2]error
+		out.from[i], errs[0] = c.Text(p.From)
+		out.to[i], errs[1] = c.Text(p.To)
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, fmt.Errorf("sub_filter: %w", err)
+		}
+		if out.from[i].Empty() {
+			return nil, errors.New("sub_filter: empty search string")
+		}
+		varies = varies || !out.from[i].Constant()
+		fixed[i] = string(p.From)
+	}
+	if !varies {
+		out.matcher = replace.NewMatcher(fixed)
+	}
+	return out, nil
+}
+
+// MayApply implements BodyFilter. nginx also searches encoded bodies, where matches are accidental.
+func (s *subFilter) MayApply(w *core.Writer) (need int64, ok bool) {
+	length, known := message.DeclaredLength(w.Header())
+	if known && length <= 0 || w.Header().Get("Content-Encoding") != "" {
+		return 0, false
+	}
+	if !message.BodyAllowed(w.Status) {
+		return 0, true
+	}
+	return core.NeededForType(w.Header()), true
+}
+
+// Start implements BodyFilter.
+func (s *subFilter) Start(w *core.Writer, contentType string, _ int64) {
+	header := w.Header()
+	if !s.types.Contains(contentType) {
+		return
+	}
+	replacer := s.replacer(w)
+	if replacer == nil {
+		return
+	}
+	w.Stages[core.SubStage] = &replaceStage{Writer: replacer}
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
+	if s.keepModified {
+		message.WeakenEtag(header)
+		return
+	}
+	delete(header, "Last-Modified")
+	delete(header, "Etag")
+}
+
+// replacer returns the replacer for an exchange, or nil if there is nothing to replace.
+func (s *subFilter) replacer(w *core.Writer) *replace.Writer {
+	from, with := s.matcher, make([][]byte, 0, len(s.to))
+	var strings []string
+	for i := range s.to {
+		if from == nil {
+			one := s.from[i].Eval(w.X)
+			if one == "" {
+				continue
+			}
+			strings = append(strings, one)
+		}
+		with = append(with, []byte(s.to[i].Eval(w.X)))
+	}
+	if len(with) == 0 {
+		return nil
+	}
+	if from == nil {
+		from = replace.NewMatcher(strings)
+	}
+	return replace.NewWriter(from, with, s.once, subOutput{w})
+}
+
+// replaceStage is the stage of a compileSubFilter.
+type replaceStage struct {
+	core.PlainStage // the beginning of a match waits for more
+	*replace.Writer
+}
+
+// subOutput is where replaced text goes.
+type subOutput struct{ w *core.Writer }
+
+func (t subOutput) Write(p []byte) (int, error) { return t.w.Pass(core.SubStage+1, p) }
+
+// Edits implements editor.
+func (s *subFilter) Edits(contentType string) bool { return s.types.Contains(contentType) }
+
+// ChangesAdded implements editor: as in nginx the body is searched before it is added.
+func (s *subFilter) ChangesAdded() bool { return true }

@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/events"
+	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// planCases determines the cases of an experiment of events, as the options change them.
+func (w *runner) planCases() error {
+	plan := &w.experiment.Events
+	if err := plan.Adjust(w.trials.Connections, w.trials.Measure); err != nil {
+		return &UsageError{OptionConnections, err.Error()}
+	}
+	w.cases, w.run.Measure = plan.Chosen(w.Only), time.Duration(plan.Length)
+	w.run.Events = &timeline.Events{Timeout: time.Duration(plan.Timeout)}
+	for _, g := range plan.Groups {
+		w.run.Events.Groups = append(w.run.Events.Groups, timeline.Group{Name: g.Name, PerSecond: g.Rate})
+	}
+	return nil
+}
+
+// gatherCases builds the contenders. It leaves out cases whose contender cannot be built, and
+// returns an error for a malformed file.
+func (w *runner) gatherCases(ctx context.Context) error {
+	for i := range w.cases {
+		c := &w.cases[i]
+		result := timeline.Case{Name: c.Name, Title: c.Title, About: c.About}
+		built, err := w.builtFor(ctx, c)
+		if malformed, ok := errors.AsType[*yamlfile.Error](err); ok {
+			return malformed
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			result.Absent = err.Error()
+			w.recorder.Log("left out: %s: %v", c.Title, err)
+		default:
+			result.Versions = built.Versions
+			w.contenders[c.Name] = built
+		}
+		w.run.Events.Cases = append(w.run.Events.Cases, result)
+	}
+	return nil
+}
+
+// builtFor returns the contender of a case. Cases that differ in settings share what was built.
+func (w *runner) builtFor(ctx context.Context, c *events.Case) (*contender.Contender, error) {
+	isBuilt := func(o events.Case) bool { return o.Contender == c.Contender && w.contenders[o.Name] != nil }
+	if i := slices.IndexFunc(w.cases, isBuilt); i >= 0 {
+		shared := *w.contenders[w.cases[i].Name]
+		spec := *shared.Spec
+		spec.Set, shared.Spec = c.Set, &spec
+		return &shared, nil
+	}
+	spec, err := w.spec(c.Contender)
+	if err != nil {
+		return nil, err
+	}
+	spec.Set = c.Set
+	return w.Tools.Prepare(ctx, spec)
+}
+
+// runCases carries out one case after another.
+func (w *runner) runCases(ctx context.Context, stage *contender.Stage) error {
+	conf, err := w.experiment.NginxConf()
+	if err != nil {
+		return err
+	}
+	s := events.Setting{
+		Plan: &w.experiment.Events, Stage: stage, Conf: conf, Log: w.recorder.Log, Warn: w.recorder.Warn,
+	}
+	var done, total time.Duration
+	for i := range w.cases {
+		total += s.Plan.LengthOf(&w.cases[i])
+	}
+	for i := range w.cases {
+		c, result := &w.cases[i], &w.run.Events.Cases[i]
+		if result.Absent == "" {
+			if w.Progress != nil {
+				w.Progress(Progress{Done: done, Total: total, Contender: c.Title})
+			}
+			if *result, err = s.Run(ctx, c, w.contenders[c.Name], *result); err != nil {
+				w.recorder.Warn("interrupted in case %d of %d", i+1, len(w.cases))
+				return err
+			}
+			w.recorder.Save()
+		}
+		done += s.Plan.LengthOf(c)
+	}
+	return nil
+}
