@@ -42,11 +42,11 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 				}
 				return onLoop
 			}
+			// a loop that got no processor has lost the lead, and its goroutine runs the handler
 			if dispatch == engine.OnLoop {
-				// a loop that got no processor has lost the lead
 				testkit.WaitFor(t, "a handler to run on the loop", func() bool { return requests(1) == 1 })
-			} else if n := requests(100); n > 0 {
-				t.Errorf("%d handlers have run on the loop", n)
+			} else {
+				testkit.WaitFor(t, "handlers to run elsewhere", func() bool { return requests(100) == 0 })
 			}
 		})
 	}
