@@ -135,7 +135,7 @@ func (f *fastcgiCodec) setHeader(x *slab, room int) {
 	status := f.cgi.Status
 	reason := cmp.Or(text.Of(f.cgi.Reason), http.StatusText(status))
 	r.Status = strings.TrimRight(strconv.Itoa(status)+" "+reason, " ")
-	r.Header = makeHeader(nil, f.cgi.Fields, &text, x.values[:0])
+	r.Header = makeHeader(nil, f.cgi.Fields, &text, x.headerValues())
 }
 
 // setFraming sets the status code, version and length of the response.

@@ -173,7 +173,7 @@ func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err e
 	r.Proto = text.Of(http1.Span{End: uint32(version)})
 	end := max(uint32(status), head.Reason.End)
 	r.Status = text.Of(http1.Span{Start: uint32(version + 1), End: end})
-	r.Header = makeHeader(nil, head.Fields, text, x.values[:0])
+	r.Header = makeHeader(nil, head.Fields, text, x.headerValues())
 	if head.Minor > 0 && !head.Persistent && !x.client.config.Verbatim {
 		delete(r.Header, "Connection") // as in net/http: Close has its meaning
 	}

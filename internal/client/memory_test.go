@@ -66,6 +66,26 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	}
 }
 
+// A server may send the values of a Header after Reset, also those of a response that announces a
+// trailer section.
+func TestMemoryKeepsValuesBesideTrailer(t *testing.T) {
+	config := dialing(&scriptedConn{text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n" +
+		"X-A: 1\r\n\r\n1\r\na\r\n0\r\nX-T: 2\r\n\r\n", piece: 1 << 20})
+	config.Verbatim = true
+	c := New(config)
+	defer c.CloseIdleConnections()
+	var m Memory
+	resp, err := c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
+	testkit.Must(t, err)
+	values := resp.Header["X-A"]
+	if body, err := io.ReadAll(resp.Body); string(body) != "a" || err != nil || !m.Reset() {
+		t.Fatalf("%q, %v, or the memory is not reused", body, err)
+	}
+	if !slices.Equal(values, []string{"1"}) {
+		t.Errorf("X-A became %q", values)
+	}
+}
+
 // A Memory that others may refer to is not reset, and another exchange does not use it.
 func TestMemoryInUseIsNotReused(t *testing.T) {
 	const unread, closed = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\nx"

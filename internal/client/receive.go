@@ -93,6 +93,15 @@ func (x *slab) setResponse() {
 	x.response.Request, x.response.TLS = x.request, x.conn.info.tlsState
 }
 
+// headerValues returns room for the slices of the response's Header. A slab that is used again has
+// none: a server may send the values after Memory.Reset.
+func (x *slab) headerValues() []string {
+	if x.scratch.memory != nil {
+		return nil
+	}
+	return x.values[:0]
+}
+
 // makeHeader makes an http.Header from the field lines of text, without Transfer-Encoding, which
 // net/http keeps elsewhere. It fills h, or a new map if h is nil. The header's slices share values
 // while it has room.
