@@ -190,3 +190,14 @@ func TestFCGIFlushDuringFirstUseOfContext(t *testing.T) {
 		}
 	})
 }
+
+// A goroutine of the handler may use the context for the first time while the handler returns.
+func TestFCGIFirstUseOfContextAtEnd(t *testing.T) {
+	bothFCGIPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
+		go r.Context().Done()
+	}), func(s *fcgiSite) {
+		for range 200 {
+			s.roundTrip(aGET("/"))
+		}
+	})
+}

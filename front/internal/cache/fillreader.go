@@ -115,7 +115,12 @@ func (g *fillReader) sendTo(w http.ResponseWriter, streams bool) error {
 	if !ok {
 		buf = new([sendPiece]byte)
 	}
-	defer g.pieces.Put(buf)
+	isLent := false // a Write that has failed may still read buf: see proxy.abortOnError
+	defer func() {
+		if !isLent {
+			g.pieces.Put(buf)
+		}
+	}()
 	flush := func() {
 		if (g.at > 0 || streams) && g.at != g.f.length {
 			_ = http.NewResponseController(w).Flush() // without Flush the data is late, but correct
@@ -132,7 +137,7 @@ func (g *fillReader) sendTo(w http.ResponseWriter, streams bool) error {
 		case b != nil:
 			var written int
 			written, err = w.Write(buf[:copy(buf[:], b)])
-			n = int64(written)
+			n, isLent = int64(written), err != nil
 		case length > 0:
 			n, err = io.Copy(w, from)
 		default:

@@ -261,6 +261,11 @@ func PastTime() time.Time { return time.Unix(1, 0) }
 // release is called when the handler has returned. It ends a Read of another goroutine of the
 // handler, which would delay the response until the client sends more.
 func (b *Body) release() {
+	if b.Exchange.Extras != nil { // startWatch uses the response's Conn, which finish detaches
+		b.mu.Lock()
+		b.noWatch = true
+		b.mu.Unlock()
+	}
 	if b.Mode == NoBody {
 		return
 	}
