@@ -292,13 +292,3 @@ func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 		}
 	}
 }
-
-// discardWriter is a ResponseWriter for benchmarks.
-type discardWriter struct{ header http.Header }
-
-func (w *discardWriter) Header() http.Header         { return w.header }
-func (w *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
-func (w *discardWriter) WriteHeader(int)             {}
-
-// SetSendTimeout is implemented by tare's servers.
-func (w *discardWriter) SetSendTimeout(time.Duration) error { return nil }

@@ -7,7 +7,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// A module is a feature outside of the core, in a file of its own. The row in modules is all that
+// Module is a feature outside of the core, in a file of its own. The row in modules is all that
 // the core knows of it.
 type Module struct {
 	// Prepare compiles what the module needs of the whole Config, before all Settings.

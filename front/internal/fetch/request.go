@@ -94,7 +94,8 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 		if err != nil {
 			if last == nil || r.Turn.HasUntried(tries-1) {
 				last = &Error{NoServer, http.StatusBadGateway, err, true}
-				r.Attempts.update(r.Attempts.add(r.Group.Name), func(s *Record) { s.Status, s.ResponseTime = last.Status, 0 })
+				record := r.Attempts.add(r.Group.Name)
+				r.Attempts.update(record, func(s *Record) { s.Status, s.ResponseTime = last.Status, 0 })
 				r.reportFailure(r.Group.Name, err)
 			}
 			return nil, last

@@ -1,3 +1,3 @@
 // Package guard decides which requests are served: limits, addresses, passwords, applications that
-// decide, referers, and links that prove who made them. It has the variables of client certificates.
+// decide, referers, and secure links. It has the variables of client certificates.
 package guard
