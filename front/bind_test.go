@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
