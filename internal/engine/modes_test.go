@@ -103,6 +103,9 @@ func everyMode(t *testing.T, settings func() *http.Server, test func(*site)) {
 
 func someModes(t *testing.T, settings func() *http.Server, test func(*site), names ...string) {
 	t.Helper()
+	if len(names) == 0 {
+		t.Fatal("no modes")
+	}
 	for _, mode := range names {
 		t.Run(mode, func(t *testing.T) { inMode(t, mode, settings(), nil, test) })
 	}

@@ -62,7 +62,7 @@ func UserIDModule() core.Module {
 	}
 }
 
-// compileUserID is a UserID, compiled.
+// userID is a UserID, compiled.
 type userID struct {
 	at         core.Slot // of the userIDSequence, and of a request's clientID
 	from       *conf.UserID

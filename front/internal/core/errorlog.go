@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-// ErrorLog compiles an ErrorLog. Without one, errors are logged to the logger of the options.
+// errorLog compiles an ErrorLog. Without one, errors are logged to the logger of the options.
 func (c *Compiler) errorLog(e *conf.ErrorLog) (*errorlog.Log, error) {
 	if e == nil {
 		return &errorlog.Log{MinLevel: errorlog.LevelError, Logger: c.Options.Logger()}, nil

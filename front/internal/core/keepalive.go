@@ -14,7 +14,7 @@ type keepAliveLimits struct {
 	age      time.Duration
 }
 
-// ConnUse is what is known of the request's connection.
+// connUse is what is known of the request's connection.
 type connUse struct {
 	info     connection.Info // nil if the server does not provide it
 	requests int             // including this one

@@ -104,7 +104,7 @@ func (c *Compiler) compileMap(m *mapping) error {
 	return err
 }
 
-// MapKind returns the module's for a kind of maps, or nil.
+// mapKind returns the module's for a kind of maps, or nil.
 func (c *Compiler) mapKind(name string) MapKind {
 	for _, m := range c.modules {
 		if kind := m.MapKinds[name]; kind != nil {

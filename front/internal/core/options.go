@@ -27,7 +27,7 @@ func (o *Options) Logger() *log.Logger {
 	return o.ErrorLog
 }
 
-// Span is a Span.
+// Span is a front.Span: its fields are described there.
 type Span struct {
 	TraceID, SpanID, ParentID, State, Name string
 	Start, End                             time.Time

@@ -11,7 +11,7 @@ type proxyHeaderFunc func() (source, destination netip.AddrPort)
 
 type proxyHeaderKey struct{}
 
-// WithProxyHeader is WithProxyHeader.
+// WithProxyHeader is front.WithProxyHeader.
 func WithProxyHeader(ctx context.Context, header proxyHeaderFunc) context.Context {
 	return context.WithValue(ctx, proxyHeaderKey{}, header)
 }

@@ -57,7 +57,7 @@ func (p *rateLimiter) wait(w *Writer) (int64, error) {
 	}
 }
 
-// LimitRate is $limit_rate as it was set, in bytes.
+// limitRate is $limit_rate as it was set, in bytes.
 func limitRate(x *Exchange) string {
 	rate, _ := grammar.ParseOffset(x.LimitRate) // setLimitRate accepts only valid ones
 	return strconv.FormatInt(rate, 10)

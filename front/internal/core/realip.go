@@ -6,7 +6,7 @@ import (
 	"github.com/tarehq/tare/front/internal/realip"
 )
 
-// ClientAddress is the address of the connection's peer, and the client's as trusted proxies report
+// clientAddress is the address of the connection's peer, and the client's as trusted proxies report
 // it.
 type clientAddress struct {
 	peer, Addr netip.AddrPort // invalid for a unix socket

@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-// SniHost is the host of a connection's TLS handshake.
+// sniHost is the host of a connection's TLS handshake.
 type sniHost struct {
 	Host *host
 	name string // the SNI name; empty if host is the address's default

@@ -60,15 +60,15 @@ type registryEntry struct {
 	users int
 }
 
-// Acquire returns the value for a key, and a function that releases it. make_ makes the value of a
-// new key. close_ is called after the last user has released it.
-func Acquire[T any](s *registry, key any, make_ func() (T, error), close_ func(T)) (thing T, release func(),
+// Acquire returns the value for a key, and a function that releases it. create makes the value of a
+// new key. end is called after the last user has released it.
+func Acquire[T any](s *registry, key any, create func() (T, error), end func(T)) (thing T, release func(),
 	err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held := s.entries[key]
 	if held == nil {
-		if thing, err = make_(); err != nil {
+		if thing, err = create(); err != nil {
 			return thing, nil, err
 		}
 		held = &registryEntry{value: thing}
@@ -84,7 +84,7 @@ func Acquire[T any](s *registry, key any, make_ func() (T, error), close_ func(T
 		defer s.mu.Unlock()
 		if held.users--; held.users == 0 {
 			delete(s.entries, key)
-			close_(thing)
+			end(thing)
 		}
 	}, nil
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/front/internal/mediatype"
 )
 
-// typesKey identifies Table within a Config.
+// typesKey identifies a mediatype.Table within a Config.
 type typesKey struct {
 	table                      uintptr // address of the map, which does not change within a Config
 	defaultType, charset, with string

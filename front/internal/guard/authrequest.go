@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-// compileAuthRequest is an AuthRequest, compiled.
+// authRequest is an AuthRequest, compiled.
 type authRequest struct {
 	uri string
 	set []core.Setting

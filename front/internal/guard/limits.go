@@ -51,7 +51,7 @@ type limits struct {
 	requestDryRun, connDryRun bool
 }
 
-// compileRequestLimit is a RequestLimit, compiled.
+// requestLimit is a RequestLimit, compiled.
 type requestLimit struct {
 	name           string
 	zone           *limit.Rate
@@ -60,7 +60,7 @@ type requestLimit struct {
 	counts         *limitCounts
 }
 
-// compileConnLimit is a ConnLimit, compiled.
+// connLimit is a ConnLimit, compiled.
 type connLimit struct {
 	name   string
 	zone   *limit.Conns
@@ -301,7 +301,7 @@ func (l *limits) countConn(x *core.Exchange) core.Outcome {
 	return core.Proceed
 }
 
-// compileLimitCounts are the numbers of a zone.
+// limitCounts are the numbers of a zone.
 type limitCounts struct{ rejected, delayed atomic.Int64 }
 
 // limitCountsKey identifies the counts of a zone.

@@ -35,7 +35,7 @@ func SecureLinkModule() core.Module {
 	}
 }
 
-// compileSecureLink is a SecureLink, compiled.
+// secureLink is a SecureLink, compiled.
 type secureLink struct {
 	link, md5 core.Text
 	secret    string // replaces both

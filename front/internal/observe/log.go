@@ -15,7 +15,7 @@ const (
 	combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
 )
 
-// compileAccessLog is a Log, compiled.
+// accessLog is a Log, compiled.
 type accessLog struct {
 	target        accesslog.Target
 	path          core.Text // if target has many files

@@ -18,7 +18,7 @@ func connections(p *core.Plan) (accepted, open, reading int64) {
 	return accepted + n.Accepted.Load(), open + n.Conns.Load(), reading
 }
 
-// numbersOf are the numbers of nginx's status page: of connections that were accepted, of
+// connectionNumbers are the numbers of nginx's status page: of connections that were accepted, of
 // those that are open, and of open ones on which a part of a head has arrived, a request is in
 // progress, or neither.
 type connectionNumbers struct{ accepted, active, reading, writing, waiting int64 }

@@ -105,7 +105,7 @@ func requestBodyValue(x *core.Exchange) string {
 	return stateOf(x).clientBody.Text()
 }
 
-// HasBody reports whether the request has a body. Error pages are requested without it.
+// hasBody reports whether the request has a body. Error pages are requested without it.
 func hasBody(x *core.Exchange) bool {
 	return x.Request.Body != nil && x.Request.Body != http.NoBody && x.Request.ContentLength != 0 &&
 		x.Method == x.Request.Method

@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/front/internal/fetch"
 )
 
-// compileProxyCache is a ProxyCache, compiled.
+// proxyCache is a ProxyCache, compiled.
 type proxyCache struct {
 	cache           *cache.Cache // nil if zone has variables
 	zone            core.Text

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// compileCacheKey is the key of cached responses.
+// cacheKey is the key of cached responses.
 type cacheKey struct {
 	text           core.Text
 	hasTarget      bool      // the target of the upstream request follows text

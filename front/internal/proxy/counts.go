@@ -18,7 +18,7 @@ func upstreamCounts(c *core.Compiler, name string) *core.ResponseCounts {
 	return core.SharedCounts[core.ResponseCounts](c, "upstream "+name)
 }
 
-// compileCacheCounts are the requests of a cache, by its result.
+// cacheCounts are the requests of a cache, by its result.
 type cacheCounts struct{ states [7]atomic.Int64 }
 
 // cacheStates returns the results that are counted.

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// newFastCGIRules are the settings of a Proxy for FastCGI.
+// fastcgiRules are the settings of a Proxy for FastCGI.
 type fastcgiRules struct {
 	params      []paramRule
 	setFields   map[string]bool // fields that parameters named HTTP_ replace

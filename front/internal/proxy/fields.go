@@ -25,14 +25,14 @@ import (
 // Fields that are hidden or added do not matter. Those that are rewritten or added follow the
 // others. The values of $upstream_http_ and $sent_http_ are made when they are evaluated.
 
-// rawHeadOf is the head of a response that passes as it was received.
+// rawHead is the head of a response that passes as it was received.
 type rawHead struct {
 	sender connection.RawSender // nil if no head passes
 	head   *client.Head
 	sent   []http1.Field // those of head that are sent as they are; the memory is reused
 }
 
-// maxKeptFields limits the memory of rawHeadOf.sent that is reused.
+// maxKeptFields limits the memory of rawHead.sent that is reused.
 const maxKeptFields = 64
 
 // spare returns the memory for another exchange.

@@ -155,7 +155,7 @@ func withPort(to, port string) string {
 	return to
 }
 
-// compileDynamicGroups are groups for addresses that come from variables. All Proxies with the same
+// dynamicGroups are groups for addresses that come from variables. All Proxies with the same
 // Resolver share them, and those of later plans.
 type dynamicGroups struct {
 	groups          *fetch.Groups

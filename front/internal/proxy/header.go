@@ -13,7 +13,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// compileHeaderRules are the rules for the header of HTTP requests to upstreams.
+// headerRules are the rules for the header of HTTP requests to upstreams.
 type headerRules struct {
 	fields []core.SetField
 	sets   map[string]bool // names of fields; the client's fields of these names are dropped; nil without any
@@ -127,7 +127,7 @@ func (h *headerRules) appendField(x *core.Exchange, values []string, name string
 	return values
 }
 
-// AppendTo appends the value of a field that is set.
+// appendTo appends the value of a field that is set.
 func appendTo(f *core.SetField, x *core.Exchange, values []string) []string {
 	value := f.Value.Eval(x)
 	if !f.Value.Constant() {

@@ -212,7 +212,7 @@ func (b *probe) choose(q *fetch.Request, addr string) (err error) {
 	return err
 }
 
-// compileHealthMatch is a HealthMatch, compiled.
+// healthMatch is a HealthMatch, compiled.
 type healthMatch struct {
 	from   *conf.HealthMatch
 	header []*core.Pattern // nil where the comparison needs none

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// compileResponseRules are the rules for an upstream's response.
+// responseRules are the rules for an upstream's response.
 type responseRules struct {
 	fates       map[string]fieldFate // of fields that do not just pass
 	markedNames markedNames          // those of fates
@@ -304,7 +304,7 @@ func (r *responseRules) copyHeader(x *core.Exchange, status int, to, from http.H
 	}
 }
 
-// responseKey identifies the compileResponseRules of a Proxy without URI and without rules of its own for
+// responseKey identifies the responseRules of a Proxy without URI and without rules of its own for
 // redirects and cookies.
 type responseKey struct {
 	hide, show  string

@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/front/internal/fetch"
 )
 
-// compileProxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
+// proxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
 type proxyTarget struct {
 	text      core.Text
 	hasScheme bool         // text begins with http:// or https://

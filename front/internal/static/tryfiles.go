@@ -13,7 +13,7 @@ import (
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
-// compileTryFiles is a try_files, compiled.
+// tryFiles is a try_files, compiled.
 type tryFiles struct {
 	files  []tryFile
 	last   core.Text

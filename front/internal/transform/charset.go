@@ -9,7 +9,7 @@ import (
 )
 
 // CharsetModule adds charsets to the types of responses: charset and charset_types. Files and
-// built-in pages have them from Table.
+// built-in pages have them from the location's Types.
 func CharsetModule() core.Module {
 	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
 		if s.Files.Charset == "" {

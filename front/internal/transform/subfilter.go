@@ -24,7 +24,7 @@ func SubFilterModule() core.Module {
 	}}
 }
 
-// compileSubFilter is a SubFilter, compiled.
+// subFilter is a SubFilter, compiled.
 type subFilter struct {
 	from, to     []core.Text
 	matcher      *replace.Matcher // nil if from has variables
@@ -120,7 +120,7 @@ func (s *subFilter) replacer(w *core.Writer) *replace.Writer {
 	return replace.NewWriter(from, with, s.once, subOutput{w})
 }
 
-// replaceStage is the stage of a compileSubFilter.
+// replaceStage is the stage of a subFilter.
 type replaceStage struct {
 	core.PlainStage // the beginning of a match waits for more
 	*replace.Writer

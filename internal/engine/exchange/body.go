@@ -198,13 +198,6 @@ func (b *Body) readLength(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadDirectly reads from the connection. The input buffer is empty, and is not used.
-func (b *Body) ReadDirectly(p []byte) (int, error) {
-	b.BoundRead()
-	n, err := b.Exchange.Conn().Connection.Read(p)
-	return n, b.ReadFailed(err)
-}
-
 // ReadFailed is called with the result of reading the connection. Any error except a timeout means
 // that the client has left.
 func (b *Body) ReadFailed(err error) error {
@@ -272,21 +265,6 @@ func (b *Body) release() {
 	b.flags.Set(bodyClosed)
 	b.claimInput()
 	b.reading.Unlock()
-}
-
-// releaseInput releases the input buffer of a connection whose response has become a stream, if
-// nothing but the request has arrived. What reads from the connection later borrows another. A
-// departure watch that begins holds mu while it looks at the input.
-func (b *Body) releaseInput(c *Conn) {
-	if !c.LendsInput || c.in == nil || !b.reading.TryLock() {
-		return
-	}
-	defer b.reading.Unlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.AtEnd() && len(c.Input()) == 0 {
-		c.releaseInput()
-	}
 }
 
 // claimInput locks reading. A goroutine that waits for the client meanwhile gives up.

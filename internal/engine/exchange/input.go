@@ -113,3 +113,25 @@ func (c *Conn) ForgetReadDeadline() { c.readDeadline = UnknownDeadline() }
 
 // UnknownDeadline returns a deadline that equals no other.
 func UnknownDeadline() time.Time { return time.Unix(0, 1) }
+
+// releaseInput releases the input buffer of a connection whose response has become a stream, if
+// nothing but the request has arrived. What reads from the connection later borrows another. A
+// departure watch that begins holds mu while it looks at the input.
+func (b *Body) releaseInput(c *Conn) {
+	if !c.LendsInput || c.in == nil || !b.reading.TryLock() {
+		return
+	}
+	defer b.reading.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.AtEnd() && len(c.Input()) == 0 {
+		c.releaseInput()
+	}
+}
+
+// ReadDirectly reads from the connection. The input buffer is empty, and is not used.
+func (b *Body) ReadDirectly(p []byte) (int, error) {
+	b.BoundRead()
+	n, err := b.Exchange.Conn().Connection.Read(p)
+	return n, b.ReadFailed(err)
+}
