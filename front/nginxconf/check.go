@@ -10,27 +10,31 @@ import (
 
 // checker checks a tree against the table.
 type checker struct {
-	table  *table
-	report *report
+	table *table
+	// report receives errors.
+	report func(*textError)
+	// keep reports whether a valid directive stays in the tree.
+	keep func(*directive) bool
 }
 
-// check returns the directives of a block to translate: known, allowed at the level, well-formed
-// and supported.
+// check returns the directives of a block that are known, allowed at the level, well-formed and
+// kept.
 func (c *checker) check(block []*directive, level string) []*directive {
 	kept := block[:0]
 	first := make(map[string]*directive)
 	for _, d := range block {
 		s, here := c.table.find(d.name, level)
 		if s == nil {
-			c.report.add(&c.report.errs, d.unknown())
+			c.report(&textError{pos: d.pos, number: d.number, text: "unknown directive " + shown(d.name)})
 			continue
 		}
 		if !here {
-			c.report.errorf(d, "not allowed in %s (allowed in: %s)", level, strings.Join(s.contexts, ", "))
+			c.report(d.errorf("not allowed in %s (allowed in: %s)", level, strings.Join(s.contexts, ", ")))
 			continue
 		}
 		d.spec = s
-		if !c.wellFormed(d, level, first) {
+		if err := d.check(first); err != nil {
+			c.report(err)
 			continue
 		}
 		if d.hasBlock && s.support == supported {
@@ -38,17 +42,11 @@ func (c *checker) check(block []*directive, level string) []*directive {
 				d.block = c.check(d.block, inner)
 			}
 		}
-		if c.done(d) {
+		if c.keep(d) {
 			kept = append(kept, d)
 		}
 	}
 	return kept
-}
-
-func (d *directive) unknown() Message {
-	m := d.message("unknown directive %s", shown(d.name))
-	m.Directive = ""
-	return m
 }
 
 // within returns the level of a directive's block; "" if the block is data.
@@ -62,61 +60,36 @@ func within(name, level string) string {
 	return name
 }
 
-// wellFormed checks arguments and block against the table, and reports errors.
-func (c *checker) wellFormed(d *directive, level string, first map[string]*directive) bool {
+// check checks arguments and block against the table. first has the first directives of the block
+// by their names.
+func (d *directive) check(first map[string]*directive) *textError {
 	s := d.spec
 	switch {
 	case s.block && !d.hasBlock:
-		c.report.errorf(d, "missing block: \"{\" expected")
+		return d.errorf("missing block: \"{\" expected")
 	case d.hasBlock && !s.block && !s.blockMayBe:
-		c.report.errorf(d, "unexpected block: \";\" expected")
+		return d.errorf("unexpected block: \";\" expected")
 	case len(d.args) < s.least || s.most >= 0 && len(d.args) > s.most:
-		c.report.errorf(d, "%s, but %s required", plural(len(d.args), "argument"), s.wanted())
+		return d.errorf("%s, but %s required", plural(len(d.args), "argument"), s.wanted())
 	case !s.repeats && first[d.name] != nil:
-		c.report.errorf(d, "duplicate (first one at %s)", first[d.name].where())
-	case first[d.name] != nil && standsAlone(d.name) && (d.isWord("off") || first[d.name].isWord("off")):
-		c.report.errorf(d, "off cannot be combined with other values (%s)", first[d.name].where())
-	default:
-		first[d.name] = d
-		if err := s.checkValues(d.args); err != nil {
-			c.report.errorf(d, "%v", err)
-			return false
-		}
-		return true
+		return d.errorf("duplicate (first one at %s)", first[d.name].where())
+	case first[d.name] != nil && standsAlone(d.name) && (d.isOff() || first[d.name].isOff()):
+		return d.errorf("off cannot be combined with other values (%s)", first[d.name].where())
 	}
-	return false
+	first[d.name] = d
+	if err := s.checkValues(d.args); err != nil {
+		return d.errorf("%v", err)
+	}
+	return nil
 }
 
-// done reports an ignored or rejected directive. It returns whether the directive is passed to the
-// translator.
-func (c *checker) done(d *directive) bool {
-	s := d.spec
-	switch {
-	case s.support == ignored:
-		c.report.remark(d, "%s", s.remark)
-	case s.support == supported:
-	case d.isOff():
-	case d.name == "load_module" && isKnownModule(d.args[0]):
-		c.report.remark(d, "the module is not loaded: what is supported of it is built in")
-	case s.harmless:
-		c.report.omit(d, "not supported: %s", s.remark)
-	default:
-		c.report.reject(d, "not supported: %s", s.remark)
-	}
-	if s.support == rejected && !d.isOff() {
-		c.report.drop(d)
-	}
-	// other rejected directives close what they are in, or open it again
-	return s.support != rejected || !s.harmless
-}
-
-// isOff reports whether a directive's argument only states the default.
-func (d *directive) isOff() bool {
+// statesDefault reports whether the argument of a rejected directive only states the default.
+func (d *directive) statesDefault() bool {
 	return len(d.args) > 0 && slices.Contains(d.spec.unless, strings.ToLower(d.args[0]))
 }
 
-// isWord reports whether a word is the only argument.
-func (d *directive) isWord(word string) bool { return len(d.args) == 1 && d.args[0] == word }
+// isOff reports whether "off" is the only argument.
+func (d *directive) isOff() bool { return len(d.args) == 1 && d.args[0] == "off" }
 
 // standsAlone reports whether off, as the value of a directive, allows no other in its block.
 func standsAlone(name string) bool {

@@ -19,10 +19,10 @@ import (
 // close closes the location or server whose settings are those of a scope, if a directive that was
 // left out closes it.
 func (t *translator) close(s *scope, set *conf.Settings) {
-	if t.closing == 0 { // closer looks at all directives around
+	if len(t.closing) == 0 { // closer looks at all directives around
 		return
 	}
-	d := s.closer()
+	d := t.closerOf(s)
 	if d == nil {
 		d = t.closer
 	}
@@ -33,16 +33,16 @@ func (t *translator) close(s *scope, set *conf.Settings) {
 	set.Access, set.SatisfyAny = []conf.AccessRule{{Deny: true}}, false
 }
 
-// closer returns the nearest directive that closes a scope, or nil. If a directive inside the
+// closerOf returns the nearest directive that closes a scope, or nil. If a directive inside the
 // closed block switches the closing one off, the scope is open again.
-func (s *scope) closer() *directive {
+func (r *report) closerOf(s *scope) *directive {
 	var off []string
 	for at := s; at != nil; at = at.outer {
-		if d := closerOf(at.list, off); d != nil {
+		if d := r.closerIn(at.list, off); d != nil {
 			return d
 		}
 		for _, d := range at.list {
-			if d.spec != nil && d.spec.support == rejected && d.isOff() {
+			if d.spec != nil && d.spec.support == rejected && d.statesDefault() {
 				off = append(off, d.name)
 			}
 		}
@@ -50,21 +50,44 @@ func (s *scope) closer() *directive {
 	return nil
 }
 
-// closerOf finds a directive that closes its block and is not switched off inside.
-func closerOf(block []*directive, off []string) *directive {
+// closerIn finds a directive that closes its block and is not switched off inside.
+func (r *report) closerIn(block []*directive, off []string) *directive {
 	for _, d := range block {
-		if d.closes && !slices.Contains(off, d.name) {
+		if r.closing[d] && !slices.Contains(off, d.name) {
 			return d
 		}
 		switch d.name {
 		case "http", "server", "location", "limit_except": // these close only themselves
 			continue
 		}
-		if inner := closerOf(d.block, off); inner != nil {
+		if inner := r.closerIn(d.block, off); inner != nil {
 			return inner
 		}
 	}
 	return nil
+}
+
+// keeps reports an ignored or rejected directive. It returns whether the directive is translated.
+func (r *report) keeps(d *directive) bool {
+	s := d.spec
+	switch {
+	case s.support == supported:
+		return true
+	case s.support == ignored:
+		r.remark(d, "%s", s.remark)
+		return true
+	case d.statesDefault():
+		return !s.harmless
+	case d.name == "load_module" && isKnownModule(d.args[0]):
+		r.remark(d, "the module is not loaded: what is supported of it is built in")
+	case s.harmless:
+		r.omit(d, "not supported: %s", s.remark)
+	default:
+		r.reject(d, "not supported: %s", s.remark)
+	}
+	r.drop(d)
+	// other rejected directives close what they are in, or open it again
+	return !s.harmless
 }
 
 // droppedVariables are the variables that a rejected directive would define: one, or all with a

@@ -95,7 +95,7 @@ func (l *lexer) advance() byte {
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // next returns the next statement.
-func (l *lexer) next() (statement, error) {
+func (l *lexer) next() (statement, *textError) {
 	var s statement
 	l.words = l.words[:0]
 	for {
@@ -153,7 +153,7 @@ func (l *lexer) skip() {
 }
 
 // word reads a word. At least one of its characters exists.
-func (l *lexer) word() (string, error) {
+func (l *lexer) word() (string, *textError) {
 	start, quote := l.here(), byte(0)
 	if c := l.text[l.at]; c == '"' || c == '\'' {
 		quote = c
@@ -193,7 +193,7 @@ func (l *lexer) word() (string, error) {
 }
 
 // afterQuote checks the character after a closing quote.
-func (l *lexer) afterQuote(quote byte) error {
+func (l *lexer) afterQuote(quote byte) *textError {
 	if l.at == len(l.text) {
 		return l.errorf(l.here(), "unexpected end of file after a quote (missing \";\"?)")
 	}
@@ -226,8 +226,16 @@ func unescape(b string) string {
 	return string(out)
 }
 
-func (l *lexer) errorf(at position, format string, args ...any) error {
-	return Message{File: at.file, Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...)}
+func (l *lexer) errorf(at position, format string, args ...any) *textError {
+	return &textError{pos: at, text: fmt.Sprintf(format, args...)}
+}
+
+// textError is an error in the text of a configuration.
+type textError struct {
+	pos       position
+	directive string // its name; "" if the error is not about one
+	number    int    // of the directive, or of the next one
+	text      string
 }
 
 // maxShown is the maximum length of a word in messages.

@@ -147,11 +147,11 @@ func (m Message) Error() string {
 	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, shown(m.Directive), m.Text)
 }
 
-// message returns a message about the directive.
-func (d *directive) message(format string, args ...any) Message {
+// newMessage returns the message about an error in the text.
+func newMessage(err *textError) Message {
 	return Message{
-		File: d.pos.file, Line: d.pos.line, Column: d.pos.column, Directive: d.name,
-		Text: fmt.Sprintf(format, args...), number: d.number,
+		File: err.pos.file, Line: err.pos.line, Column: err.pos.column, Directive: err.directive, Text: err.text,
+		number: err.number,
 	}
 }
 
@@ -161,14 +161,14 @@ func Parse(file string, o Options) (*Result, error) {
 	r := newReport(o.Lenient)
 	source := &source{fsys: o.FS}
 	p := &parser{source: source, dir: filepath.Dir(file), report: o.Report}
-	tree := p.file(file, 0, 0)
-	if len(p.errs) > 0 && errors.Is(p.errs[0], errUnreadable) {
-		return nil, p.errs[0]
+	tree, err := p.file(file, 0, 0)
+	if err != nil {
+		return nil, err
 	}
 	for _, err := range p.errs {
-		r.errs = append(r.errs, message(err))
+		r.error(err)
 	}
-	c := &checker{table: newTable(), report: r}
+	c := &checker{table: newTable(), report: r.error, keep: r.keeps}
 	tree = c.check(tree, levelMain)
 	result := &Result{}
 	if len(p.errs) == 0 { // otherwise a name may only seem to be missing
@@ -183,21 +183,12 @@ func Parse(file string, o Options) (*Result, error) {
 // part has already been translated.
 func translate(source *source, file string, o Options, r *report, tree []*directive) *translator {
 	for {
-		before := r.closing
+		before := len(r.closing)
 		t := newTranslator(source, file, o, r)
-		if t.main(tree); r.closing == before {
+		if t.main(tree); len(r.closing) == before {
 			return t
 		}
 	}
-}
-
-// message converts an error of the parser.
-func message(err error) Message {
-	var m Message
-	if !errors.As(err, &m) {
-		m.Text = err.Error()
-	}
-	return m
 }
 
 // report collects messages. It drops duplicates, so that an inherited directive is reported once.
@@ -206,10 +197,12 @@ type report struct {
 	errs, ignored, remarks, warnings []Message
 	seen                             map[Message]bool
 	dropped                          []droppedVariables
-	closing                          int // number of directives that close what they are in
+	closing                          map[*directive]bool // those that were left out, and close what they are in
 }
 
-func newReport(lenient bool) *report { return &report{lenient: lenient, seen: make(map[Message]bool)} }
+func newReport(lenient bool) *report {
+	return &report{lenient: lenient, seen: make(map[Message]bool), closing: make(map[*directive]bool)}
+}
 
 func (r *report) add(list *[]Message, m Message) {
 	if !r.seen[m] {
@@ -225,18 +218,18 @@ func (r *report) messages() int {
 
 // errorf reports an error.
 func (r *report) errorf(d *directive, format string, args ...any) {
-	r.add(&r.errs, d.message(format, args...))
+	r.error(d.errorf(format, args...))
 }
+
+// error reports an error of the text.
+func (r *report) error(err *textError) { r.add(&r.errs, newMessage(err)) }
 
 // reject reports an unsupported directive that may decide which clients get which response. A
 // lenient parser closes the block that contains it.
 func (r *report) reject(d *directive, format string, args ...any) {
 	if r.lenient {
 		format += " (requests that it applies to get 503)"
-		if !d.closes {
-			d.closes = true
-			r.closing++
-		}
+		r.closing[d] = true
 	}
 	r.omit(d, format, args...)
 }
@@ -244,7 +237,7 @@ func (r *report) reject(d *directive, format string, args ...any) {
 // omit reports an unsupported directive that does not affect clients. A lenient parser leaves it
 // out.
 func (r *report) omit(d *directive, format string, args ...any) {
-	m := d.message(format, args...)
+	m := newMessage(d.errorf(format, args...))
 	m.Unsupported = true
 	if r.lenient {
 		r.add(&r.ignored, m)
@@ -255,12 +248,12 @@ func (r *report) omit(d *directive, format string, args ...any) {
 
 // remark reports a directive that has no effect or a different one.
 func (r *report) remark(d *directive, format string, args ...any) {
-	r.add(&r.remarks, d.message(format, args...))
+	r.add(&r.remarks, newMessage(d.errorf(format, args...)))
 }
 
 // warn reports a possible mistake.
 func (r *report) warn(d *directive, format string, args ...any) {
-	r.add(&r.warnings, d.message(format, args...))
+	r.add(&r.warnings, newMessage(d.errorf(format, args...)))
 }
 
 // ok reports whether there has been no error so far.

@@ -1,7 +1,6 @@
 package nginxconf
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -19,11 +18,15 @@ type directive struct {
 	pos      position
 	number   int // in the order of reading
 	spec     *spec
-	closes   bool // was left out, and closes what it is in
 }
 
 // where returns the directive's position for messages.
 func (d *directive) where() string { return fmt.Sprintf("%s:%d", d.pos.file, d.pos.line) }
+
+// errorf returns an error about the directive.
+func (d *directive) errorf(format string, args ...any) *textError {
+	return &textError{pos: d.pos, directive: d.name, number: d.number, text: fmt.Sprintf(format, args...)}
+}
 
 // place returns the directive's position for a Pos field.
 func (d *directive) place() string {
@@ -42,7 +45,7 @@ type parser struct {
 	dir    string // of relative includes
 	number int
 	looped bool // files include each other: no more are read
-	errs   []error
+	errs   []*textError
 	memory memory
 	open   []*directive // those that were read of the blocks that have not ended
 
@@ -51,11 +54,10 @@ type parser struct {
 }
 
 // file reads a file and its includes.
-func (p *parser) file(name string, nesting, depth int) []*directive {
+func (p *parser) file(name string, nesting, depth int) ([]*directive, error) {
 	text, err := p.source.read(name)
 	if err != nil {
-		p.errs = append(p.errs, err)
-		return nil
+		return nil, err
 	}
 	if p.report != nil && !p.reported[name] {
 		if p.reported == nil {
@@ -66,7 +68,7 @@ func (p *parser) file(name string, nesting, depth int) []*directive {
 	}
 	l := newLexer(name, string(text), &p.memory)
 	tree, _ := p.block(l, false, nesting, depth)
-	return tree
+	return tree, nil
 }
 
 // block reads statements up to the end of a block or a file. It reports whether reading can
@@ -109,12 +111,8 @@ func (p *parser) statements(l *lexer, inside bool, nesting, depth int) bool {
 }
 
 // fail records an error after what has been read so far. Nothing more can be read.
-func (p *parser) fail(err error) bool {
-	var m Message
-	if errors.As(err, &m) {
-		m.number = p.number
-		err = m
-	}
+func (p *parser) fail(err *textError) bool {
+	err.number = p.number
 	p.errs = append(p.errs, err)
 	return false
 }
@@ -145,7 +143,7 @@ func (p *parser) include(d *directive, nesting, depth int) []*directive {
 	}
 	if nesting == maxNesting || p.source.full() {
 		p.looped = true
-		p.errs = append(p.errs, d.message("includes nested %d deep, %d files in all (does a file include itself?)",
+		p.errs = append(p.errs, d.errorf("includes nested %d deep, %d files in all (does a file include itself?)",
 			nesting+1, p.source.files))
 		return nil
 	}
@@ -153,17 +151,17 @@ func (p *parser) include(d *directive, nesting, depth int) []*directive {
 	if strings.ContainsAny(name, "*?[") {
 		var err error
 		if names, err = p.source.glob(name); err != nil {
-			p.errs = append(p.errs, d.message("%v", err))
+			p.errs = append(p.errs, d.errorf("%v", err))
 			return nil
 		}
 	}
 	var tree []*directive
 	for _, name := range names {
-		before := len(p.errs)
-		tree = append(tree, p.file(name, nesting+1, depth)...)
-		if len(p.errs) > before && errors.Is(p.errs[before], errUnreadable) {
-			p.errs[before] = d.message("%v", p.errs[before])
+		read, err := p.file(name, nesting+1, depth)
+		if err != nil {
+			p.errs = append(p.errs, d.errorf("%v", err))
 		}
+		tree = append(tree, read...)
 	}
 	return tree
 }

@@ -11,7 +11,7 @@ import (
 // the settings are those of s. Locations with the same upstream, settings and path share the Proxy,
 // and what is compiled of it, connections by TLS included.
 func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
-	if s != here.scope || t.closing > 0 || from.own("health_check") != nil || // a check has its position
+	if s != here.scope || len(t.closing) > 0 || from.own("health_check") != nil || // a check has its position
 		from.own("proxy_pass") == nil && from.own("grpc_pass") == nil && from.own("fastcgi_pass") == nil {
 		t.translatePasses(from, s, l, here)
 		return
@@ -92,7 +92,7 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 // bind translates the local address of connections: "off", or IP, or IP:PORT.
 func (t *translator) bind(s *scope, name string) conf.Text {
 	d := s.one(name)
-	if d == nil || d.isWord("off") {
+	if d == nil || d.isOff() {
 		return ""
 	}
 	if len(d.args) == 2 {

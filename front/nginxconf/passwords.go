@@ -51,12 +51,12 @@ func (t *translator) readPasswords(path string) ([]byte, error) {
 	}
 	pipe, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
-		return nil, unreadable{err}
+		return nil, err
 	}
 	defer func() { _ = pipe.Close() }() // it was only read
 	until := time.Now().Add(pipePatience)
 	if err := pipe.SetReadDeadline(until); err != nil {
-		return nil, unreadable{err}
+		return nil, err
 	}
 	for {
 		text, err := io.ReadAll(io.LimitReader(pipe, maxPasswords))
@@ -64,9 +64,9 @@ func (t *translator) readPasswords(path string) ([]byte, error) {
 		case len(text) > 0 && err == nil:
 			return text, nil
 		case err != nil && !errors.Is(err, os.ErrDeadlineExceeded):
-			return nil, unreadable{err}
+			return nil, err
 		case err != nil || time.Now().After(until):
-			return nil, unreadable{errors.New(path + ": nothing was written to this named pipe")}
+			return nil, errors.New(path + ": nothing was written to this named pipe")
 		}
 		time.Sleep(pipeInterval)
 	}

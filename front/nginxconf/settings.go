@@ -252,7 +252,7 @@ func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 
 func (t *translator) expires(s *scope) *conf.Expires {
 	d := s.one("expires")
-	if d == nil || d.isWord("off") {
+	if d == nil || d.isOff() {
 		return nil
 	}
 	e := &conf.Expires{}

@@ -1,7 +1,6 @@
 package nginxconf
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,9 +16,6 @@ const (
 	maxBytes = 32 << 20
 )
 
-// errUnreadable marks a file that cannot be read.
-var errUnreadable = errors.New("nginxconf: unreadable file")
-
 // source reads files from a file system; nil is the system's.
 type source struct {
 	fsys  fs.FS
@@ -30,27 +26,21 @@ type source struct {
 // full reports whether a limit has been reached.
 func (s *source) full() bool { return s.files >= maxFiles || s.bytes >= maxBytes }
 
-// unreadable is an error about a file.
-type unreadable struct{ err error }
-
-func (u unreadable) Error() string   { return u.err.Error() }
-func (u unreadable) Unwrap() []error { return []error{errUnreadable, u.err} }
-
 // read returns the contents of a file.
 func (s *source) read(name string) ([]byte, error) {
 	f, err := s.open(name)
 	if err != nil {
-		return nil, unreadable{err}
+		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(f, int64(maxBytes-s.bytes)+1))
 	if err != nil {
-		return nil, unreadable{err}
+		return nil, err
 	}
 	s.files++
 	s.bytes += len(text)
 	if s.bytes > maxBytes {
-		return nil, unreadable{fmt.Errorf("%s: the configuration is larger than %d MB", name, maxBytes>>20)}
+		return nil, fmt.Errorf("%s: the configuration is larger than %d MB", name, maxBytes>>20)
 	}
 	return text, nil
 }

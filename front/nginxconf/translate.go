@@ -75,7 +75,7 @@ func (t *translator) main(tree []*directive) {
 	t.define(tree)
 	s := newScope(nil, levelMain, tree)
 	t.processOf(s)
-	t.closer = s.closer()
+	t.closer = t.closerOf(s)
 	for _, d := range s.own("http") {
 		t.http(d)
 	}
