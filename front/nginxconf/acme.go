@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // levelIssuer is the level of the directives in acme_issuer.
@@ -21,7 +22,7 @@ const (
 func (t *translator) issuer(d *directive) {
 	name := d.args[0]
 	if slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == name }) {
-		t.errorf(d, "duplicate issuer %s", shown(name))
+		t.errorf(d, "duplicate issuer %s", grammar.Quote(name))
 		return
 	}
 	s := newScope(nil, levelIssuer, d.block)
@@ -74,7 +75,7 @@ func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
 	if p := s.one("profile"); p != nil {
 		i.Profile = p.args[0]
 		if i.RequireProfile = len(p.args) == 2; i.RequireProfile && p.args[1] != "require" {
-			t.errorf(p, "unknown parameter %s (must be require)", shown(p.args[1]))
+			t.errorf(p, "unknown parameter %s (must be require)", grammar.Quote(p.args[1]))
 		}
 	}
 	if f := s.one("fallback"); f != nil {
@@ -92,7 +93,7 @@ func (t *translator) challenge(d *directive) string {
 		return "dns-01"
 	default:
 		t.errorf(d, "unknown challenge %s (must be http-01, tls-alpn-01 or, in programs with a DNS provider, dns-01)",
-			shown(d.args[0]))
+			grammar.Quote(d.args[0]))
 	}
 	return "http-01"
 }
@@ -146,14 +147,14 @@ func (t *translator) issued(s *scope) *conf.Issued {
 	d := own[0]
 	issued := &conf.Issued{Issuer: d.args[0]}
 	if !slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == issued.Issuer }) {
-		t.errorf(d, "unknown issuer %s (an acme_issuer block defines one)", shown(issued.Issuer))
+		t.errorf(d, "unknown issuer %s (an acme_issuer block defines one)", grammar.Quote(issued.Issuer))
 	}
 	for _, arg := range d.args[1:] {
 		if name, value, has := parameter(arg); has && name == "key" {
 			kind, ok := keyType(value)
 			if !ok {
 				t.errorf(d, "unknown key type %s (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)",
-					shown(value))
+					grammar.Quote(value))
 			}
 			issued.Key = kind
 			continue
@@ -182,7 +183,7 @@ func (t *translator) identifiers(s *scope) (names []string) {
 			switch {
 			case name == "" || name == "_":
 			case name[0] == '~':
-				t.warn(d, "%s is not in the issued certificate: it is a regular expression", shown(name))
+				t.warn(d, "%s is not in the issued certificate: it is a regular expression", grammar.Quote(name))
 			case name == "$hostname":
 				names = appendIdentifier(names, t.hostname(d))
 			default:

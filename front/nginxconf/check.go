@@ -25,7 +25,7 @@ func (c *checker) check(block []*directive, level string) []*directive {
 	for _, d := range block {
 		s, here := c.table.find(d.name, level)
 		if s == nil {
-			c.report(&textError{pos: d.pos, number: d.number, text: "unknown directive " + shown(d.name)})
+			c.report(&textError{pos: d.pos, number: d.number, text: "unknown directive " + grammar.Quote(d.name)})
 			continue
 		}
 		if !here {
@@ -130,10 +130,10 @@ func (s *spec) checkValues(args []string) error {
 		return nil
 	case "buffers":
 		if n, err := grammar.ParseNumber(args[0]); err != nil || n == 0 {
-			return fmt.Errorf("invalid number of buffers %s (must be at least 1)", shown(args[0]))
+			return fmt.Errorf("invalid number of buffers %s (must be at least 1)", grammar.Quote(args[0]))
 		}
 		if n, err := grammar.ParseSize(args[1]); err != nil || n == 0 {
-			return fmt.Errorf("invalid buffer size %s (example: 8k)", shown(args[1]))
+			return fmt.Errorf("invalid buffer size %s (example: 8k)", grammar.Quote(args[1]))
 		}
 		return nil
 	case "words":
@@ -182,7 +182,7 @@ func (s *spec) checkWord(arg string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("invalid value %s (must be one of %s)", shown(arg), strings.Join(s.details, ", "))
+	return fmt.Errorf("invalid value %s (must be one of %s)", grammar.Quote(arg), strings.Join(s.details, ", "))
 }
 
 // checkValue checks that a value is one of a kind.
@@ -190,7 +190,7 @@ func checkValue(kind string, details []string, value string) error {
 	var err error
 	switch kind {
 	case "flag":
-		_, err = parseFlag(value)
+		_, err = grammar.ParseFlag(value)
 	case "number":
 		err = checkNumber(details, value)
 	case "size":
@@ -204,7 +204,7 @@ func checkValue(kind string, details []string, value string) error {
 	case "one", "some":
 		known := strings.Split(details[0], "/")
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, value) }) {
-			err = fmt.Errorf("invalid value %s (must be one of %s)", shown(value), strings.Join(known, ", "))
+			err = fmt.Errorf("invalid value %s (must be one of %s)", grammar.Quote(value), strings.Join(known, ", "))
 		}
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/keypair"
 )
 
@@ -58,7 +59,7 @@ func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
 			}
 		}
 		if len(all) == n {
-			t.errorf(d, "no PEM certificate in %s", shown(d.args[0]))
+			t.errorf(d, "no PEM certificate in %s", grammar.Quote(d.args[0]))
 		}
 	}
 	return all
@@ -79,17 +80,17 @@ func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationL
 		list, err := crl.Parse(block)
 		switch {
 		case err != nil:
-			t.errorf(d, "%s: %v", shown(d.args[0]), err)
+			t.errorf(d, "%s: %v", grammar.Quote(d.args[0]), err)
 			return nil
 		case slices.ContainsFunc(list.Extensions, isPartialList):
 			t.errorf(d, "%s: delta and partial revocation lists are not supported (use complete ones)",
-				shown(d.args[0]))
+				grammar.Quote(d.args[0]))
 			return nil
 		}
 		all = append(all, list)
 	}
 	if all == nil {
-		t.errorf(d, "no PEM revocation list in %s", shown(d.args[0]))
+		t.errorf(d, "no PEM revocation list in %s", grammar.Quote(d.args[0]))
 	}
 	return all
 }
@@ -109,7 +110,7 @@ func (t *translator) pemBlocks(d *directive, types ...string) (all [][]byte, ok 
 		return nil, false
 	}
 	if err := keypair.CheckPEM(b); err != nil {
-		t.errorf(d, "%s: %v", shown(d.args[0]), err)
+		t.errorf(d, "%s: %v", grammar.Quote(d.args[0]), err)
 		return nil, false
 	}
 	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {

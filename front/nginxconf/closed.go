@@ -29,7 +29,7 @@ func (t *translator) close(s *scope, set *conf.Settings) {
 	if d == nil {
 		return
 	}
-	set.Closed = d.where() + ": " + shown(d.name) + " is left out"
+	set.Closed = d.where() + ": " + grammar.Quote(d.name) + " is left out"
 	set.Access, set.SatisfyAny = []conf.AccessRule{{Deny: true}}, false
 }
 
@@ -117,7 +117,7 @@ func (r *report) drop(d *directive) {
 	}
 	for _, name := range names {
 		if name, ok := strings.CutPrefix(strings.ToLower(name), "$"); ok {
-			r.dropped = append(r.dropped, droppedVariables{name, shown(d.name) + " is not supported"})
+			r.dropped = append(r.dropped, droppedVariables{name, grammar.Quote(d.name) + " is not supported"})
 		}
 	}
 }

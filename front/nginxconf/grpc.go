@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // grpc translates the directives of gRPC, which is a proxy by HTTP/2 that buffers nothing.
@@ -28,15 +29,15 @@ func (t *translator) grpcPass(d *directive, p *conf.Proxy) {
 	case lower == "grpcs":
 		to, port, p.Protocol = rest, "443", "https"
 	default:
-		t.errorf(d, "invalid URL %s (must begin with grpc:// or grpcs://)", shown(to))
+		t.errorf(d, "invalid URL %s (must begin with grpc:// or grpcs://)", grammar.Quote(to))
 		return
 	}
 	switch {
 	case to == "":
-		t.errorf(d, "no host in %s", shown(d.args[0]))
+		t.errorf(d, "no host in %s", grammar.Quote(d.args[0]))
 		return
 	case !hasVariable(to) && !strings.HasPrefix(to, "unix:") && strings.Contains(to, "/"):
-		t.errorf(d, "%s must not have a path", shown(d.args[0]))
+		t.errorf(d, "%s must not have a path", grammar.Quote(d.args[0]))
 		return
 	}
 	if p.Protocol == "" {

@@ -12,7 +12,7 @@ import (
 func (t *translator) healthMatch(d *directive) {
 	m := &conf.HealthMatch{Name: d.args[0]}
 	if t.matches[m.Name] != nil {
-		t.errorf(d, "duplicate match %s", shown(m.Name))
+		t.errorf(d, "duplicate match %s", grammar.Quote(m.Name))
 	}
 	t.matches[m.Name] = m
 	s := newScope(nil, levelMatch, d.block)
@@ -32,7 +32,7 @@ func (t *translator) healthMatch(d *directive) {
 			first, err := grammar.ParseNumber(from)
 			last, err2 := grammar.ParseNumber(to)
 			if err != nil || err2 != nil || first < 100 || last > 999 || first > last {
-				t.errorf(status, "invalid status %s (must be a number or a range)", shown(arg))
+				t.errorf(status, "invalid status %s (must be a number or a range)", grammar.Quote(arg))
 			}
 			m.Statuses = append(m.Statuses, [2]int{int(first), int(last)})
 		}
@@ -46,7 +46,7 @@ func (t *translator) healthMatch(d *directive) {
 	}
 	for _, body := range s.own("body") {
 		if m.Body, m.NotBody = body.args[1], body.args[0] == "!~"; !m.NotBody && body.args[0] != "~" {
-			t.errorf(body, "invalid operator %s (must be ~ or !~)", shown(body.args[0]))
+			t.errorf(body, "invalid operator %s (must be ~ or !~)", grammar.Quote(body.args[0]))
 		}
 	}
 }
@@ -109,13 +109,13 @@ func (t *translator) checkParameter(arg string, h *conf.HealthCheck) (err error)
 		return nil
 	case name == "match":
 		if h.Match = t.matches[value]; h.Match == nil {
-			return fmt.Errorf("unknown match %s", shown(value))
+			return fmt.Errorf("unknown match %s", grammar.Quote(value))
 		}
 		return nil
 	case name == "fails", name == "passes", name == "port":
 		n, err := grammar.ParseNumber(value)
 		if err != nil || n == 0 || name == "port" && n > 65535 {
-			return fmt.Errorf("invalid number in %s", shown(arg))
+			return fmt.Errorf("invalid number in %s", grammar.Quote(arg))
 		}
 		switch name {
 		case "fails":
@@ -128,5 +128,5 @@ func (t *translator) checkParameter(arg string, h *conf.HealthCheck) (err error)
 		return nil
 	}
 	return fmt.Errorf("unknown parameter %s (must be interval=, jitter=, fails=, passes=, uri=, mandatory, persistent, "+
-		"match=, port= or keepalive_time=)", shown(arg))
+		"match=, port= or keepalive_time=)", grammar.Quote(arg))
 }

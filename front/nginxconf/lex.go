@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"fmt"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"strings"
 	"unicode/utf8"
 )
@@ -106,7 +107,7 @@ func (l *lexer) next() (statement, *textError) {
 		}
 		if l.at == len(l.text) {
 			if len(l.words) > 0 {
-				return s, l.errorf(here, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(l.words[0]))
+				return s, l.errorf(here, "unexpected end of file in %s (missing \";\" or \"}\"?)", grammar.Quote(l.words[0]))
 			}
 			return s, nil
 		}
@@ -121,7 +122,7 @@ func (l *lexer) next() (statement, *textError) {
 		case '}':
 			l.advance()
 			if len(l.words) > 0 {
-				return s, l.errorf(here, "unexpected \"}\" (missing \";\" after %s?)", shown(l.words[0]))
+				return s, l.errorf(here, "unexpected \"}\" (missing \";\" after %s?)", grammar.Quote(l.words[0]))
 			}
 			s.end = c
 			return s, nil
@@ -189,7 +190,7 @@ func (l *lexer) word() (string, *textError) {
 	if quote != 0 {
 		return "", l.errorf(start, "unterminated quote")
 	}
-	return "", l.errorf(start, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(l.text[begin:]))
+	return "", l.errorf(start, "unexpected end of file in %s (missing \";\" or \"}\"?)", grammar.Quote(l.text[begin:]))
 }
 
 // afterQuote checks the character after a closing quote.
@@ -236,15 +237,4 @@ type textError struct {
 	directive string // its name; "" if the error is not about one
 	number    int    // of the directive, or of the next one
 	text      string
-}
-
-// maxShown is the maximum length of a word in messages.
-const maxShown = 60
-
-// shown quotes a word for a message.
-func shown(word string) string {
-	if len(word) > maxShown {
-		return fmt.Sprintf("%q…", word[:maxShown])
-	}
-	return fmt.Sprintf("%q", word)
 }

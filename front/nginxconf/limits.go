@@ -16,16 +16,16 @@ func (t *translator) zone(d *directive, arg string) (name string, bytes int64, e
 	value, ok := strings.CutPrefix(arg, "zone=")
 	name, size, sized := strings.Cut(value, ":")
 	if !ok || name == "" || !sized {
-		return "", 0, fmt.Errorf("invalid zone %s (must be zone=NAME:SIZE, such as zone=one:10m)", shown(arg))
+		return "", 0, fmt.Errorf("invalid zone %s (must be zone=NAME:SIZE, such as zone=one:10m)", grammar.Quote(arg))
 	}
 	if bytes, err = grammar.ParseSize(size); err != nil {
 		return "", 0, err
 	}
 	if bytes < minZone {
-		return "", 0, fmt.Errorf("%s is too small (minimum: 32k)", shown(arg))
+		return "", 0, fmt.Errorf("%s is too small (minimum: 32k)", grammar.Quote(arg))
 	}
 	if other := t.zones[name]; other != nil {
-		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", shown(name), other.where())
+		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", grammar.Quote(name), other.where())
 	}
 	t.zones[name] = d
 	return name, bytes, nil
@@ -61,7 +61,7 @@ func parseRate(text string) (float64, error) {
 	}
 	n, err := grammar.ParseNumber(digits)
 	if !per || err != nil || n == 0 {
-		return 0, fmt.Errorf("invalid rate %s (examples: 10r/s, 30r/m)", shown(text))
+		return 0, fmt.Errorf("invalid rate %s (examples: 10r/s, 30r/m)", grammar.Quote(text))
 	}
 	return float64(n) / seconds, nil
 }
@@ -79,7 +79,7 @@ func (t *translator) connZone(d *directive) {
 // checkZone checks that a zone exists, and that the right directive defines it.
 func (t *translator) checkZone(d *directive, name, maker string) {
 	if z := t.zones[name]; t.ok() && (z == nil || z.name != maker) {
-		t.errorf(d, "unknown zone %s (no %s defines it)", shown(name), maker)
+		t.errorf(d, "unknown zone %s (no %s defines it)", grammar.Quote(name), maker)
 	}
 }
 
@@ -104,7 +104,7 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 			}
 			if err != nil {
 				t.errorf(d, "invalid parameter %s (must be zone=NAME, burst=NUMBER, nodelay or delay=NUMBER)",
-					shown(arg))
+					grammar.Quote(arg))
 			}
 		}
 		if l.Zone == "" {
@@ -114,7 +114,7 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 		}
 		for _, other := range all {
 			if other.Zone == l.Zone {
-				t.errorf(d, "duplicate %s", shown("zone="+l.Zone))
+				t.errorf(d, "duplicate %s", grammar.Quote("zone="+l.Zone))
 			}
 		}
 		all = append(all, l)
@@ -127,12 +127,12 @@ func (t *translator) connLimits(s *scope) []conf.ConnLimit {
 	for _, d := range s.all("limit_conn") {
 		n, err := grammar.ParseNumber(d.args[1])
 		if err != nil || n == 0 || n > 65535 {
-			t.errorf(d, "invalid number %s (1 to 65535)", shown(d.args[1]))
+			t.errorf(d, "invalid number %s (1 to 65535)", grammar.Quote(d.args[1]))
 		}
 		t.checkZone(d, d.args[0], "limit_conn_zone")
 		for _, other := range all {
 			if other.Zone == d.args[0] {
-				t.errorf(d, "duplicate zone %s", shown(other.Zone))
+				t.errorf(d, "duplicate zone %s", grammar.Quote(other.Zone))
 			}
 		}
 		all = append(all, conf.ConnLimit{Zone: d.args[0], Max: int(n)})

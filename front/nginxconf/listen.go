@@ -121,14 +121,14 @@ func (t *translator) listenAddrs(d *directive) ([]string, error) {
 	}
 	first, last, err := ports(port)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown(text), err)
+		return nil, fmt.Errorf("%s: %w", grammar.Quote(text), err)
 	}
 	if host == "*" {
 		host = "0.0.0.0"
 	}
 	found, err := t.hostAddrs(host)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown(text), err)
+		return nil, fmt.Errorf("%s: %w", grammar.Quote(text), err)
 	}
 	var addrs []string
 	for n := int(first); n <= int(last); n++ {
@@ -201,22 +201,22 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 	case name == "backlog" && has:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
-			return fmt.Errorf("invalid parameter %s (must be greater than 0)", shown(arg))
+			return fmt.Errorf("invalid parameter %s (must be greater than 0)", grammar.Quote(arg))
 		}
 		l.Backlog, l.options = n, l.directive
 	case name == "ipv6only" && has:
-		on, err := parseFlag(value)
+		on, err := grammar.ParseFlag(value)
 		if err != nil {
-			return fmt.Errorf("invalid parameter %s (must be ipv6only=on or ipv6only=off)", shown(arg))
+			return fmt.Errorf("invalid parameter %s (must be ipv6only=on or ipv6only=off)", grammar.Quote(arg))
 		}
 		if !isIPv6(l.Addr) {
-			t.warn(l.directive, "%s is ignored: %s is not an IPv6 address", shown(arg), l.Addr)
+			t.warn(l.directive, "%s is ignored: %s is not an IPv6 address", grammar.Quote(arg), l.Addr)
 			return nil
 		}
 		l.IPv6Only, l.options = on, l.directive
 	case name == "so_keepalive" && has, name == "fastopen" && has, name == "rcvbuf" && has, name == "sndbuf" && has:
 		if err := checkSocketParameter(name, value); err != nil {
-			return fmt.Errorf("invalid parameter %s: %w", shown(arg), err)
+			return fmt.Errorf("invalid parameter %s: %w", grammar.Quote(arg), err)
 		}
 		l.options = l.directive
 		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
@@ -225,9 +225,9 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 		t.remark(l.directive, "%s is ignored: only FreeBSD supports it", arg)
 	case name == "setfib":
 		l.options = l.directive
-		t.omit(l.directive, "parameter %s is not supported (remove it: the kernel's default is used)", shown(arg))
+		t.omit(l.directive, "parameter %s is not supported (remove it: the kernel's default is used)", grammar.Quote(arg))
 	default:
-		return fmt.Errorf("unknown parameter %s", shown(arg))
+		return fmt.Errorf("unknown parameter %s", grammar.Quote(arg))
 	}
 	return nil
 }
@@ -344,7 +344,7 @@ func (t *translator) merge(a *address, l listen) {
 func (t *translator) sameNames(a *address, i int, l listen) {
 	for _, name := range t.config.Hosts[t.servers[i].host].Names {
 		if other := a.byOther[name]; other != nil {
-			t.warn(l.directive, "conflicting server name %s at %s, ignored here (first one at %s)", shown(name),
+			t.warn(l.directive, "conflicting server name %s at %s, ignored here (first one at %s)", grammar.Quote(name),
 				a.Addr, other.where())
 			continue
 		}

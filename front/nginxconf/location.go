@@ -42,7 +42,7 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 			continue
 		}
 		if other := seen[locationKey(match, path)]; other != nil {
-			t.errorf(d, "duplicate location %s (first one at %s)", shown(path), other.where())
+			t.errorf(d, "duplicate location %s (first one at %s)", grammar.Quote(path), other.where())
 			continue
 		}
 		if match != "~" && match != "~*" { // of equal ones the first counts
@@ -69,7 +69,7 @@ func (t *translator) locationPath(d *directive) (match, path string, ok bool) {
 		if slices.Contains(modifiers, d.args[0]) {
 			return d.args[0], d.args[1], true
 		}
-		t.errorf(d, "invalid location modifier %s (must be =, ^~, ~ or ~*)", shown(d.args[0]))
+		t.errorf(d, "invalid location modifier %s (must be =, ^~, ~ or ~*)", grammar.Quote(d.args[0]))
 		return "", "", false
 	}
 	path = d.args[0]
@@ -90,13 +90,13 @@ func (t *translator) locationFits(d *directive, match, path string, outer *place
 	case outer == nil:
 		return true
 	case outer.match == "=":
-		t.errorf(d, "location %s can never match inside the exact location %s", shown(path), shown(outer.path))
+		t.errorf(d, "location %s can never match inside the exact location %s", grammar.Quote(path), grammar.Quote(outer.path))
 	case outer.match == "@":
-		t.errorf(d, "location %s is inside a named location (move it to the server)", shown(path))
+		t.errorf(d, "location %s is inside a named location (move it to the server)", grammar.Quote(path))
 	case match == "@":
-		t.errorf(d, "named location %s is only allowed in a server", shown(path))
+		t.errorf(d, "named location %s is only allowed in a server", grammar.Quote(path))
 	case match != "~" && match != "~*" && !strings.HasPrefix(path, outer.path):
-		t.errorf(d, "location %s can never match inside the location %s", shown(path), shown(outer.path))
+		t.errorf(d, "location %s can never match inside the location %s", grammar.Quote(path), grammar.Quote(outer.path))
 	default:
 		return true
 	}
@@ -158,7 +158,7 @@ func (t *translator) tryFiles(s *scope) []conf.Text {
 		}
 		if code, ok := strings.CutPrefix(d.args[len(d.args)-1], "="); ok {
 			if n, err := grammar.ParseNumber(code); err != nil || n > 999 {
-				t.errorf(d, "invalid status %s (example: =404)", shown(d.args[len(d.args)-1]))
+				t.errorf(d, "invalid status %s (example: =404)", grammar.Quote(d.args[len(d.args)-1]))
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
 		methods := make(map[string]bool)
 		for _, m := range d.args {
 			if !slices.Contains(methodsKnown(), strings.ToUpper(m)) {
-				t.errorf(d, "unknown method %s", shown(m))
+				t.errorf(d, "unknown method %s", grammar.Quote(m))
 			}
 			methods[strings.ToUpper(m)] = true
 		}

@@ -22,12 +22,12 @@ func (t *translator) logFormat(d *directive) {
 			f.Escape = "none"
 		default:
 			t.errorf(d, "invalid parameter %s (must be escape=default, escape=json or escape=none)",
-				shown("escape="+how))
+				grammar.Quote("escape="+how))
 		}
 	}
 	f.Text = t.reportedText(d, strings.Join(rest, ""))
 	if t.formats[f.Name] {
-		t.errorf(d, "duplicate log format %s", shown(f.Name))
+		t.errorf(d, "duplicate log format %s", grammar.Quote(f.Name))
 		return
 	}
 	t.formats[f.Name] = true
@@ -42,7 +42,7 @@ func (t *translator) accessLogs(s *scope) []conf.Log {
 	for _, d := range s.all("access_log") {
 		if d.args[0] == "off" {
 			if len(d.args) > 1 {
-				t.errorf(d, "unexpected %s after off", shown(d.args[1]))
+				t.errorf(d, "unexpected %s after off", grammar.Quote(d.args[1]))
 			}
 			isOff = true
 			continue
@@ -74,16 +74,16 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 		switch {
 		case i == 0 && !strings.HasPrefix(arg, "if="):
 			if log.Format = arg; t.ok() && !t.formats[arg] {
-				t.errorf(d, "unknown log format %s (no log_format defines it)", shown(arg))
+				t.errorf(d, "unknown log format %s (no log_format defines it)", grammar.Quote(arg))
 			}
 		case name == "if" && has:
 			log.If = t.reportedText(d, value)
 		case arg == "gzip", name == "gzip" && has:
-			t.omit(d, "parameter %s is not supported (let logrotate compress the file)", shown(arg))
+			t.omit(d, "parameter %s is not supported (let logrotate compress the file)", grammar.Quote(arg))
 			return log, false
 		case name == "buffer" && has:
 			if n, err := grammar.ParseSize(value); err != nil || n == 0 {
-				t.errorf(d, "invalid size %s (example: buffer=32k)", shown(arg))
+				t.errorf(d, "invalid size %s (example: buffer=32k)", grammar.Quote(arg))
 			}
 			if strings.HasPrefix(log.Path, syslog.Prefix) || hasVariable(d.args[0]) {
 				t.errorf(d, "a log to syslog, or with variables in its path, cannot have buffer=")
@@ -91,11 +91,11 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")
 		case name == "flush" && has:
 			if time, err := grammar.ParseTime(value); err != nil || time == 0 {
-				t.errorf(d, "invalid time %s (example: flush=1s)", shown(arg))
+				t.errorf(d, "invalid time %s (example: flush=1s)", grammar.Quote(arg))
 			}
 			t.remark(d, "flush is ignored: lines are written as soon as possible")
 		default:
-			t.errorf(d, "unknown parameter %s (must be buffer=, flush= or if=)", shown(arg))
+			t.errorf(d, "unknown parameter %s (must be buffer=, flush= or if=)", grammar.Quote(arg))
 		}
 	}
 	if log.Format == "combined" {

@@ -42,7 +42,7 @@ func (t *translator) mapCase(e *directive, seen map[string]bool) conf.Case {
 	}
 	key := strings.ToLower(strings.TrimPrefix(c.From, `\`))
 	if seen[`\`+key] {
-		t.errorf(e, "duplicate line %s in map", shown(key))
+		t.errorf(e, "duplicate line %s in map", grammar.Quote(key))
 	}
 	seen[`\`+key] = true
 	return c
@@ -51,7 +51,7 @@ func (t *translator) mapCase(e *directive, seen map[string]bool) conf.Case {
 // literal rejects a dollar sign where nginx does not expand variables: a Text always does.
 func (t *translator) literal(e *directive, value string) conf.Text {
 	if hasVariable(value) {
-		t.reject(e, "literal dollar sign in %s is not supported", shown(value))
+		t.reject(e, "literal dollar sign in %s is not supported", grammar.Quote(value))
 	}
 	return conf.Text(value)
 }
@@ -92,7 +92,7 @@ func (t *translator) geo(d *directive) {
 func (t *translator) geoNet(e *directive, text string) (netip.Prefix, bool) {
 	net, ok := parseNet(text)
 	if !ok {
-		t.errorf(e, "invalid network %s (example: 10.0.0.0/8)", shown(text))
+		t.errorf(e, "invalid network %s (example: 10.0.0.0/8)", grammar.Quote(text))
 	}
 	return net.Masked(), ok
 }

@@ -3,16 +3,20 @@ package nginxconf
 import (
 	"cmp"
 	"context"
+	_ "embed" // for directives.txt
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
+
+//go:embed directives.txt
+var tableText string
 
 // Options are the settings of Parse that are not in nginx.conf. The zero value is valid.
 type Options struct {
@@ -144,7 +148,7 @@ func (m Message) Error() string {
 	if m.Directive == "" {
 		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Text)
 	}
-	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, shown(m.Directive), m.Text)
+	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, grammar.Quote(m.Directive), m.Text)
 }
 
 // newMessage returns the message about an error in the text.
@@ -160,18 +164,17 @@ func newMessage(err *textError) Message {
 func Parse(file string, o Options) (*Result, error) {
 	r := newReport(o.Lenient)
 	source := &source{fsys: o.FS}
-	p := &parser{source: source, dir: filepath.Dir(file), report: o.Report}
-	tree, err := p.file(file, 0, 0)
+	tree, errs, err := parse(file, source, o.Report)
 	if err != nil {
 		return nil, err
 	}
-	for _, err := range p.errs {
+	for _, err := range errs {
 		r.error(err)
 	}
-	c := &checker{table: newTable(), report: r.error, keep: r.keeps}
+	c := &checker{table: newTable(tableText), report: r.error, keep: r.keeps}
 	tree = c.check(tree, levelMain)
 	result := &Result{}
-	if len(p.errs) == 0 { // otherwise a name may only seem to be missing
+	if len(errs) == 0 { // otherwise a name may only seem to be missing
 		t := translate(source, file, o, r, tree)
 		result.Config, result.Process = t.config, t.process
 	}

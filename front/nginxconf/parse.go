@@ -39,6 +39,14 @@ const (
 	maxNesting = 20
 )
 
+// parse reads a configuration into a tree of directives, without what follows an error. report, if it
+// is not nil, receives each file once.
+func parse(file string, source *source, report func(name string, text []byte)) ([]*directive, []*textError, error) {
+	p := &parser{source: source, dir: filepath.Dir(file), report: report}
+	tree, err := p.file(file, 0, 0)
+	return tree, p.errs, err
+}
+
 // parser reads statements into a tree. It continues after an error if possible.
 type parser struct {
 	source *source
@@ -49,7 +57,7 @@ type parser struct {
 	memory memory
 	open   []*directive // those that were read of the blocks that have not ended
 
-	report   func(name string, text []byte) // Options.Report
+	report   func(name string, text []byte) // see parse
 	reported map[string]bool                // names
 }
 

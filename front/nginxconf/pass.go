@@ -98,7 +98,7 @@ func (t *translator) bind(s *scope, name string) conf.Text {
 	if len(d.args) == 2 {
 		switch {
 		case d.args[1] != "transparent":
-			t.errorf(d, "invalid parameter %s (must be transparent)", shown(d.args[1]))
+			t.errorf(d, "invalid parameter %s (must be transparent)", grammar.Quote(d.args[1]))
 		case d.args[0] == "off":
 			return ""
 		default:
@@ -107,7 +107,7 @@ func (t *translator) bind(s *scope, name string) conf.Text {
 	}
 	if !hasVariable(d.args[0]) {
 		if _, ok := grammar.ParseAddress(d.args[0]); !ok {
-			t.errorf(d, "invalid address %s (must be IP, or IP:PORT)", shown(d.args[0]))
+			t.errorf(d, "invalid address %s (must be IP, or IP:PORT)", grammar.Quote(d.args[0]))
 		}
 	}
 	return t.text(d, d.args[0])
@@ -174,7 +174,7 @@ func (t *translator) target(d *directive, text, port string) conf.Text {
 		return to
 	}
 	if port == "" {
-		t.errorf(d, "unknown upstream %s (must be HOST:PORT, unix:PATH or the name of an upstream)", shown(text))
+		t.errorf(d, "unknown upstream %s (must be HOST:PORT, unix:PATH or the name of an upstream)", grammar.Quote(text))
 	}
 	return conf.Text(text + ":" + port)
 }
@@ -200,7 +200,7 @@ func (t *translator) fastcgi(s *scope, p *conf.Proxy) {
 		param := conf.Param{Name: d.args[0], Value: t.upstreamText(d, d.args[1])}
 		if len(d.args) == 3 {
 			if param.IfNotEmpty = d.args[2] == "if_not_empty"; !param.IfNotEmpty {
-				t.errorf(d, "invalid parameter %s (must be if_not_empty)", shown(d.args[2]))
+				t.errorf(d, "invalid parameter %s (must be if_not_empty)", grammar.Quote(d.args[2]))
 			}
 		}
 		p.Params = append(p.Params, param)

@@ -32,7 +32,7 @@ func (t *translator) cachePath(d *directive) {
 			zone, size, _ := strings.Cut(value, ":")
 			n, err := grammar.ParseSize(size)
 			if err != nil || zone == "" {
-				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", shown(arg))
+				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", grammar.Quote(arg))
 			}
 			c.Name, c.MemoryBytes = zone, cacheMemory+perKey*min(n, maxZone)
 		case "inactive":
@@ -49,7 +49,7 @@ func (t *translator) cachePath(d *directive) {
 			c.MinFree = n
 		case "use_temp_path":
 			if value != "on" && value != "off" {
-				t.errorf(d, "invalid parameter %s (must be use_temp_path=on or use_temp_path=off)", shown(arg))
+				t.errorf(d, "invalid parameter %s (must be use_temp_path=on or use_temp_path=off)", grammar.Quote(arg))
 			}
 			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
 		case "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep",
@@ -57,7 +57,7 @@ func (t *translator) cachePath(d *directive) {
 			"purger", "purger_files", "purger_sleep", "purger_threshold":
 			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
 		default:
-			t.errorf(d, "unknown parameter %s", shown(arg))
+			t.errorf(d, "unknown parameter %s", grammar.Quote(arg))
 		}
 	}
 	if c.Name == "" {
@@ -69,7 +69,7 @@ func (t *translator) cachePath(d *directive) {
 		t.remark(d, "no max_size: the limit is %d MB, where nginx has none", defaultCacheBytes>>20)
 	}
 	if maker, ok := t.caches[c.Name]; ok {
-		t.errorf(d, "duplicate cache %s (first one by %s)", shown(c.Name), maker)
+		t.errorf(d, "duplicate cache %s (first one by %s)", grammar.Quote(c.Name), maker)
 		return
 	}
 	t.caches[c.Name] = d.name
@@ -89,7 +89,7 @@ func (t *translator) levels(d *directive, text string) []int {
 	for _, part := range strings.Split(text, ":") {
 		if part != "1" && part != "2" || len(levels) == 3 {
 			t.errorf(d, "invalid parameter %s (up to three numbers, each 1 or 2, such as levels=1:2)",
-				shown("levels="+text))
+				grammar.Quote("levels="+text))
 			return nil
 		}
 		n, _ := strconv.Atoi(part)
@@ -135,7 +135,7 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		return new(c)
 	}
 	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {
-		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", shown(d.args[0]), of("cache_path"), d.args[0])
+		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", grammar.Quote(d.args[0]), of("cache_path"), d.args[0])
 	}
 	return new(c)
 }
@@ -146,7 +146,7 @@ func (t *translator) purge(s *scope, name string) []conf.Text {
 	if d := s.one(name); d != nil {
 		for _, arg := range d.args {
 			if !hasVariable(arg) && arg != "" && arg != "0" && arg != "1" {
-				t.errorf(d, "%s would make every request purge (use a variable, or 1)", shown(arg))
+				t.errorf(d, "%s would make every request purge (use a variable, or 1)", grammar.Quote(arg))
 			}
 		}
 	}
@@ -181,7 +181,7 @@ func (t *translator) valid(s *scope, name string) []conf.CacheValid {
 			}
 			n, err := strconv.Atoi(code)
 			if err != nil || n < 100 || n > 599 {
-				t.errorf(d, "invalid status %s (examples: 200, any)", shown(code))
+				t.errorf(d, "invalid status %s (examples: 200, any)", grammar.Quote(code))
 			}
 			v.Statuses = append(v.Statuses, n)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/keypair"
 )
 
@@ -36,7 +37,7 @@ func (t *translator) passwords(s *scope, name string) string {
 	if err != nil {
 		t.errorf(d, "%v", err)
 	} else if text = keypair.Passwords(b); text == "" {
-		t.warn(d, "no password in %s", shown(d.args[0]))
+		t.warn(d, "no password in %s", grammar.Quote(d.args[0]))
 	}
 	t.passwordFiles[path] = text
 	return text

@@ -41,7 +41,7 @@ func (t *translator) positive(d *directive, word string) int {
 	}
 	n, err := grammar.ParseNumber(d.args[0])
 	if err != nil || n == 0 {
-		t.errorf(d, "invalid number %s (must be greater than 0, or %s)", shown(d.args[0]), word)
+		t.errorf(d, "invalid number %s (must be greater than 0, or %s)", grammar.Quote(d.args[0]), word)
 	}
 	return int(n)
 }
@@ -79,11 +79,11 @@ func (t *translator) oneErrorLog(d *directive) *conf.ErrorLog {
 	case "debug", "info", "notice", "warn", "error", "crit", "alert", "emerg":
 	default:
 		t.errorf(d, "invalid level %s (must be debug, info, notice, warn, error, crit, alert or emerg)",
-			shown(log.Level))
+			grammar.Quote(log.Level))
 	}
 	switch {
 	case strings.HasPrefix(log.Path, "memory:"):
-		t.omit(d, "%s is not supported (use a file, stderr or syslog:)", shown(log.Path))
+		t.omit(d, "%s is not supported (use a file, stderr or syslog:)", grammar.Quote(log.Path))
 		return nil
 	case strings.HasPrefix(log.Path, syslog.Prefix):
 		if _, err := syslog.Parse(log.Path); err != nil {

@@ -26,7 +26,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.CookieFlags = t.flagRules(s)
 	for _, d := range s.all("proxy_redirect") {
 		if len(d.args) == 1 && d.args[0] != "off" && d.args[0] != "default" {
-			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", shown(d.args[0]))
+			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", grammar.Quote(d.args[0]))
 		}
 	}
 	t.proxyTLS(s, "proxy", p)
@@ -40,7 +40,7 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 		case len(d.args) == 1 && d.args[0] == "off":
 			return nil
 		case len(d.args) == 1:
-			t.errorf(d, "missing replacement of %s (must be a pair, or off)", shown(d.args[0]))
+			t.errorf(d, "missing replacement of %s (must be a pair, or off)", grammar.Quote(d.args[0]))
 		default:
 			all = append(all, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		}
@@ -54,14 +54,14 @@ func (t *translator) flagRules(s *scope) []conf.Replace {
 	for _, d := range s.all("proxy_cookie_flags") {
 		if len(d.args) == 1 {
 			if d.args[0] != "off" {
-				t.errorf(d, "missing flags of %s (such as secure, or use off)", shown(d.args[0]))
+				t.errorf(d, "missing flags of %s (such as secure, or use off)", grammar.Quote(d.args[0]))
 			}
 			return nil
 		}
 		for _, flag := range d.args[1:] {
 			if !hasVariable(flag) && !slices.Contains([]string{"secure", "nosecure", "httponly", "nohttponly",
 				"samesite=strict", "samesite=lax", "samesite=none", "nosamesite"}, strings.ToLower(flag)) {
-				t.errorf(d, "unknown flag %s", shown(flag))
+				t.errorf(d, "unknown flag %s", grammar.Quote(flag))
 			}
 		}
 		all = append(all, conf.Replace{From: d.args[0], To: t.text(d, strings.Join(d.args[1:], " "))})
@@ -86,12 +86,12 @@ func (t *translator) proxyPass(d *directive, s *scope, p *conf.Proxy, here *plac
 		t.redirects(s, p, true)
 		return
 	default:
-		t.errorf(d, "invalid URL %s (must begin with http:// or https://)", shown(url))
+		t.errorf(d, "invalid URL %s (must begin with http:// or https://)", grammar.Quote(url))
 		return
 	}
 	to, uri := cutURI(rest)
 	if to == "" {
-		t.errorf(d, "no host in %s", shown(url))
+		t.errorf(d, "no host in %s", grammar.Quote(url))
 		return
 	}
 	p.To = t.target(d, scheme+to, port)
@@ -104,7 +104,7 @@ func (t *translator) proxyPass(d *directive, s *scope, p *conf.Proxy, here *plac
 	if uri != "" && !variables && (inIf || here.match == "~" || here.match == "~*" ||
 		here.match == "@") {
 		t.errorf(d, "%s must not have a path inside an if, or in a regular expression or named location (use rewrite)",
-			shown(url))
+			grammar.Quote(url))
 	}
 	if p.Protocol == "" {
 		p.TLS = conf.ProxyTLS{}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // referers translates valid_referers. As in nginx, a block with its own names still inherits
@@ -70,7 +71,7 @@ func (t *translator) referer(d *directive, s *scope, l *referers, arg string) {
 			t.refererName(d, l, name)
 		}
 	case arg == "~":
-		t.errorf(d, "missing regular expression after %s", shown(arg))
+		t.errorf(d, "missing regular expression after %s", grammar.Quote(arg))
 	case strings.HasPrefix(arg, "~"):
 		l.Patterns = append(l.Patterns, arg[1:])
 	case arg == "":
@@ -88,18 +89,18 @@ func (t *translator) refererName(d *directive, l *referers, arg string) {
 		why = "empty part between dots"
 	}
 	if why != "" {
-		t.errorf(d, "%s: %s", shown(arg), why)
+		t.errorf(d, "%s: %s", grammar.Quote(arg), why)
 		return
 	}
 	if strings.ContainsAny(host, ":$?") {
-		t.warn(d, "%s matches no host: schemes, ports and variables are not supported here", shown(arg))
+		t.warn(d, "%s matches no host: schemes, ports and variables are not supported here", grammar.Quote(arg))
 	}
 	compared := []string{host}
 	if strings.HasPrefix(host, ".") {
 		compared = []string{host[1:], "*" + host}
 	}
 	if slices.ContainsFunc(compared, func(name string) bool { return l.seen[name] }) {
-		t.errorf(d, "%s: duplicate name %s", shown(arg), shown(host))
+		t.errorf(d, "%s: duplicate name %s", grammar.Quote(arg), grammar.Quote(host))
 		return
 	}
 	for _, name := range compared {

@@ -33,7 +33,7 @@ func resolverParameter(arg string, r *conf.Resolver) (err error) {
 	name, value, has := parameter(arg)
 	if !has {
 		if err := checkServerAddr(arg); err != nil {
-			return fmt.Errorf("invalid address %s (must be HOST or HOST:PORT)", shown(arg))
+			return fmt.Errorf("invalid address %s (must be HOST or HOST:PORT)", grammar.Quote(arg))
 		}
 		r.Servers = append(r.Servers, arg)
 		return nil
@@ -42,11 +42,11 @@ func resolverParameter(arg string, r *conf.Resolver) (err error) {
 	switch name {
 	case "valid":
 		if r.Valid, err = grammar.ParseSeconds(value); err != nil {
-			return fmt.Errorf("invalid time in %s", shown(arg))
+			return fmt.Errorf("invalid time in %s", grammar.Quote(arg))
 		}
 	case "ipv4", "ipv6":
 		if off = value == "off"; !off && value != "on" {
-			return fmt.Errorf("invalid value of %s (must be on or off)", shown(arg))
+			return fmt.Errorf("invalid value of %s (must be on or off)", grammar.Quote(arg))
 		}
 		if name == "ipv4" {
 			r.NoIPv4 = off
@@ -55,10 +55,10 @@ func resolverParameter(arg string, r *conf.Resolver) (err error) {
 		}
 	case "status_zone":
 		if r.StatusZone = value; value == "" {
-			return fmt.Errorf("missing name in %s", shown(arg))
+			return fmt.Errorf("missing name in %s", grammar.Quote(arg))
 		}
 	default:
-		return fmt.Errorf("unknown parameter %s (must be valid=, ipv4=, ipv6= or status_zone=)", shown(arg))
+		return fmt.Errorf("unknown parameter %s (must be valid=, ipv4=, ipv6= or status_zone=)", grammar.Quote(arg))
 	}
 	return nil
 }

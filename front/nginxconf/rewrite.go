@@ -50,7 +50,7 @@ func (t *translator) returnStep(d *directive) conf.Step {
 	n, err := grammar.ParseNumber(d.args[0])
 	if err != nil || n > 999 {
 		t.errorf(d, "invalid status %s (must be a number, or a URL with http://, https:// or $scheme)",
-			shown(d.args[0]))
+			grammar.Quote(d.args[0]))
 	}
 	r := conf.Return{Status: int(n), Pos: d.place()}
 	if len(d.args) == 2 {
@@ -72,7 +72,7 @@ func (t *translator) rewrite(d *directive) conf.Step {
 	if len(d.args) == 3 {
 		flag := d.args[2]
 		if !slices.Contains([]string{"last", "break", "redirect", "permanent"}, flag) {
-			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", shown(flag))
+			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", grammar.Quote(flag))
 		}
 		if r.Flag != "redirect" || flag == "permanent" {
 			r.Flag = flag
@@ -125,7 +125,7 @@ func (t *translator) conditionOf(d *directive) (conf.If, bool) {
 	last := len(words) - 1
 	if !strings.HasPrefix(words[0], "(") || !strings.HasSuffix(words[last], ")") || len(words) == 1 &&
 		len(words[0]) < 2 {
-		t.errorf(d, "invalid condition %s (must be in parentheses)", shown(strings.Join(words, " ")))
+		t.errorf(d, "invalid condition %s (must be in parentheses)", grammar.Quote(strings.Join(words, " ")))
 		return c, false
 	}
 	words[last] = strings.TrimSuffix(words[last], ")")
@@ -147,7 +147,7 @@ func (t *translator) conditionWords(d *directive, words []string) (conf.If, bool
 	c := conf.If{Left: t.text(d, words[0])}
 	bad := func() (conf.If, bool) {
 		t.errorf(d, "invalid condition %s (examples: ($x), ($x = y), ($x != y), ($x ~ regex), (-f path))",
-			shown(strings.Join(words, " ")))
+			grammar.Quote(strings.Join(words, " ")))
 		return c, false
 	}
 	switch first := words[0]; {

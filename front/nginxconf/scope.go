@@ -6,6 +6,17 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
+// Levels are the places of directives, in the words of directives.txt.
+const (
+	levelMain        = "main"
+	levelHTTP        = "http"
+	levelServer      = "server"
+	levelLocation    = "location"
+	levelLimitExcept = "limit_except"
+	levelUpstream    = "upstream"
+	levelMatch       = "match"
+)
+
 // scope is a block with the settings that it inherits. If a block does not have a directive, the
 // nearest outer block's counts; if that has several with the name, all of them do.
 //

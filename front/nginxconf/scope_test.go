@@ -41,7 +41,7 @@ func TestScopeFindsDirectivesOfAllBlocks(t *testing.T) {
 // Names of the table are spread over marks, so that few are searched for in vain.
 func TestMarksDifferBetweenNames(t *testing.T) {
 	count := make(map[byte]int)
-	table := newTable()
+	table := newTable(tableText)
 	for name := range table.byName {
 		count[nameMark(name)]++
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // server is a server block, with the index of its host.
@@ -63,16 +64,16 @@ func (t *translator) names(s *scope) []string {
 			}
 			if !strings.HasPrefix(name, "~") {
 				if err := checkName(name); err != "" {
-					t.errorf(d, "%s: %s", shown(name), err)
+					t.errorf(d, "%s: %s", grammar.Quote(name), err)
 					continue
 				}
 				name = strings.ToLower(name)
 			}
 			if strings.ContainsAny(name, "/;") && name[0] != '~' {
-				t.warn(d, "%s cannot match a host", shown(name))
+				t.warn(d, "%s cannot match a host", grammar.Quote(name))
 			}
 			if seen[name] {
-				t.warn(d, "duplicate name %s", shown(name))
+				t.warn(d, "duplicate name %s", grammar.Quote(name))
 				continue
 			}
 			seen[name] = true

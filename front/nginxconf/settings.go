@@ -139,7 +139,7 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 	for _, d := range s.all("index") {
 		for i, arg := range d.args {
 			if strings.HasPrefix(arg, "/") && i != len(d.args)-1 {
-				t.warn(d, "%s is a path: files after it are never used", shown(arg))
+				t.warn(d, "%s is a path: files after it are never used", grammar.Quote(arg))
 			}
 			if arg == "" {
 				t.errorf(d, "empty name of a file")
@@ -215,7 +215,7 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 		case "on", "if_not_owner":
 			f.DisableSymlinks = arg
 		default:
-			t.errorf(d, "invalid parameter %s (must be on, off, if_not_owner or from=PREFIX)", shown(arg))
+			t.errorf(d, "invalid parameter %s (must be on, off, if_not_owner or from=PREFIX)", grammar.Quote(arg))
 		}
 	}
 	if policies != 1 {
@@ -238,7 +238,7 @@ func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 		h := conf.AddHeader{Name: d.args[0], Value: t.reportedText(d, t.field(d, d.args[1]))}
 		if len(d.args) == 3 {
 			if h.Always = d.args[2] == "always"; !h.Always {
-				t.errorf(d, "invalid parameter %s (must be always; quote values with spaces)", shown(d.args[2]))
+				t.errorf(d, "invalid parameter %s (must be always; quote values with spaces)", grammar.Quote(d.args[2]))
 			}
 		}
 		if h.Name == "" {
@@ -259,7 +259,7 @@ func (t *translator) expires(s *scope) *conf.Expires {
 	value := d.args[0]
 	if len(d.args) == 2 {
 		if e.Modified = d.args[0] == "modified"; !e.Modified {
-			t.errorf(d, "invalid parameter %s (must be modified)", shown(d.args[0]))
+			t.errorf(d, "invalid parameter %s (must be modified)", grammar.Quote(d.args[0]))
 		}
 		value = d.args[1]
 	}
@@ -284,7 +284,7 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 			if status != "" {
 				n, err := grammar.ParseNumber(status)
 				if err != nil || n > 999 {
-					t.errorf(d, "invalid status %s (examples: =200, =)", shown("="+status))
+					t.errorf(d, "invalid status %s (examples: =200, =)", grammar.Quote("="+status))
 				}
 				page.Status = int(n)
 			}
@@ -292,7 +292,7 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 		for _, code := range codes {
 			n, err := strconv.Atoi(code)
 			if err != nil || n < 300 || n > 599 || n == 499 {
-				t.errorf(d, "invalid error status %s (must be 300 to 599, except 499)", shown(code))
+				t.errorf(d, "invalid error status %s (must be 300 to 599, except 499)", grammar.Quote(code))
 			}
 			page.Statuses = append(page.Statuses, n)
 		}
@@ -315,7 +315,7 @@ func (t *translator) mirror(s *scope) *conf.Mirror {
 		case d.args[0] == "off":
 			t.errorf(d, "off cannot be combined with other values")
 		case !strings.HasPrefix(d.args[0], "/") || strings.ContainsAny(d.args[0], "$?"):
-			t.errorf(d, "invalid path %s (must begin with a slash, without variables and query)", shown(d.args[0]))
+			t.errorf(d, "invalid path %s (must begin with a slash, without variables and query)", grammar.Quote(d.args[0]))
 		default:
 			m.URIs = append(m.URIs, d.args[0])
 		}
@@ -367,9 +367,9 @@ func (t *translator) addedPath(s *scope, name string) string {
 // checkSubrequest checks the path of a subrequest.
 func (t *translator) checkSubrequest(d *directive, path string) {
 	if !strings.HasPrefix(path, "/") {
-		t.errorf(d, "invalid path %s (must begin with a slash)", shown(path))
+		t.errorf(d, "invalid path %s (must begin with a slash)", grammar.Quote(path))
 	} else if strings.ContainsAny(path, "$?") {
-		t.warn(d, "%s is a literal path: variables and queries have no meaning", shown(path))
+		t.warn(d, "%s is a literal path: variables and queries have no meaning", grammar.Quote(path))
 	}
 }
 
@@ -404,9 +404,9 @@ func (t *translator) accessRules(s *scope) []conf.AccessRule {
 			net, ok := parseNet(arg)
 			if !ok {
 				t.errorf(d, "invalid address %s (must be an IP address, a network such as 10.0.0.0/8, unix: or all)",
-					shown(arg))
+					grammar.Quote(arg))
 			} else if net != net.Masked() {
-				t.warn(d, "%s has bits set after its prefix: %s is used", shown(arg), net.Masked())
+				t.warn(d, "%s has bits set after its prefix: %s is used", grammar.Quote(arg), net.Masked())
 			}
 			rule.Net = net.Masked()
 		}
@@ -445,9 +445,9 @@ func (t *translator) authRequest(s *scope) *conf.AuthRequest {
 	a := &conf.AuthRequest{}
 	if request != nil && request.args[0] != "off" {
 		if a.URI = request.args[0]; !strings.HasPrefix(a.URI, "/") {
-			t.errorf(request, "invalid path %s (must begin with a slash, or be off)", shown(a.URI))
+			t.errorf(request, "invalid path %s (must begin with a slash, or be off)", grammar.Quote(a.URI))
 		} else if strings.ContainsAny(a.URI, "$?") {
-			t.warn(request, "%s is a literal path: variables and queries have no meaning", shown(a.URI))
+			t.warn(request, "%s is a literal path: variables and queries have no meaning", grammar.Quote(a.URI))
 		}
 	}
 	for _, d := range sets {
@@ -482,7 +482,7 @@ func (t *translator) realIP(s *scope) conf.RealIP {
 			}
 		} else {
 			t.errorf(d, "invalid address %s: %v (must be an IP address, a network such as 10.0.0.0/8, a name, or unix:)",
-				shown(d.args[0]), err)
+				grammar.Quote(d.args[0]), err)
 		}
 	}
 	if name := s.word("real_ip_header"); name == "proxy_protocol" {

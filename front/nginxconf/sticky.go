@@ -38,7 +38,7 @@ func (t *translator) sticky(s *scope) *conf.Sticky {
 		t.omit(d, "method \"learn\" is not supported (use cookie, or route with the session's variable)")
 		return nil
 	default:
-		t.errorf(d, "invalid method %s (must be cookie or route)", shown(d.args[0]))
+		t.errorf(d, "invalid method %s (must be cookie or route)", grammar.Quote(d.args[0]))
 	}
 	return all
 }
@@ -66,10 +66,10 @@ func (t *translator) stickyCookie(d *directive, arg string, c *conf.StickyCookie
 		case lower == "strict", lower == "lax", lower == "none":
 			c.SameSite = conf.Text(strings.ToUpper(lower[:1]) + lower[1:])
 		default:
-			err = fmt.Errorf("invalid value in %s (must be strict, lax, none or a variable)", shown(arg))
+			err = fmt.Errorf("invalid value in %s (must be strict, lax, none or a variable)", grammar.Quote(arg))
 		}
 	default:
-		err = fmt.Errorf("unknown parameter %s", shown(arg))
+		err = fmt.Errorf("unknown parameter %s", grammar.Quote(arg))
 	}
 	return err
 }

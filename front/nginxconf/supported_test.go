@@ -358,7 +358,7 @@ func TestSupportedDirectiveHasAnEffect(t *testing.T) {
 		return dumped(t, r)
 	}
 	all := samples()
-	for _, s := range newTable().all {
+	for _, s := range newTable(tableText).all {
 		own, ok := all[s.name]
 		if s.support == supported && !ok {
 			t.Errorf("%s is supported, but has no sample", s.name)

@@ -1,25 +1,9 @@
 package nginxconf
 
 import (
-	_ "embed" // for directives.txt
 	"fmt"
 	"slices"
 	"strings"
-)
-
-//go:embed directives.txt
-var tableText string
-
-// Levels are the places of directives, in the words of directives.txt.
-const (
-	levelMain        = "main"
-	levelHTTP        = "http"
-	levelServer      = "server"
-	levelLocation    = "location"
-	levelLimitExcept = "limit_except"
-	levelUpstream    = "upstream"
-	levelMatch       = "match"
-	levelAny         = "any"
 )
 
 // support is what the translator does with a directive: "supported", "ignored" or "rejected" in the
@@ -65,10 +49,11 @@ type table struct {
 	families []*spec
 }
 
-func newTable() *table {
+// newTable parses the text of directives.txt.
+func newTable(text string) *table {
 	t := &table{byName: make(map[string][]*spec)}
 	section := ""
-	for line := range strings.Lines(tableText) {
+	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if name, ok := strings.CutPrefix(line, "= "); ok {
 			section = name
@@ -110,7 +95,7 @@ func (t *table) find(name, level string) (*spec, bool) {
 }
 
 func (s *spec) allowed(level string) bool {
-	return slices.Contains(s.contexts, level) || s.contexts[0] == levelAny
+	return slices.Contains(s.contexts, level) || s.contexts[0] == "any"
 }
 
 // parseSpec parses a row. Malformed rows are bugs.

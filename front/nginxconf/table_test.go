@@ -60,7 +60,7 @@ The last column is the number of projects that use the directive, of ` + use["pr
 configurations were read. [use.txt](../front/nginxconf/` + useFile + `) names them.
 `)
 	section := ""
-	table := newTable()
+	table := newTable(tableText)
 	for _, s := range table.all {
 		if s.section != section {
 			section = s.section
@@ -115,7 +115,7 @@ func TestTableIsConsistent(t *testing.T) {
 	kinds := []string{"count", "flag", "number", "size", "offset", "time", "seconds", "buffers", "one", "some", "words",
 		"forms"}
 	seen := make(map[string]bool)
-	for _, s := range newTable().all {
+	for _, s := range newTable(tableText).all {
 		for _, c := range s.contexts {
 			if !slices.Contains(levels, c) {
 				t.Errorf("%s: unknown context %s", s.name, c)
@@ -139,7 +139,7 @@ func TestTableIsConsistent(t *testing.T) {
 }
 
 func TestDirectivesOfFamiliesAreFound(t *testing.T) {
-	table := newTable()
+	table := newTable(tableText)
 	for name, want := range map[string]string{
 		"uwsgi_param": "uwsgi_*", "uwsgi_pass": "uwsgi_pass", "content_by_lua_block": "*_by_lua_block",
 		"set_by_lua": "*_by_lua", "lua_package_path": "lua_*", "perl": "perl*",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // certificates returns the files of a server's certificates and keys, paired by their order. Those
@@ -39,7 +40,7 @@ func (t *translator) certificates(s *scope) []conf.CertFiles {
 func (t *translator) plainFile(d *directive) bool {
 	if hasVariable(d.args[0]) || strings.HasPrefix(d.args[0], "data:") || strings.HasPrefix(d.args[0], "engine:") ||
 		strings.HasPrefix(d.args[0], "store:") {
-		t.reject(d, "%s is not supported (use the name of a file, without variables)", shown(d.args[0]))
+		t.reject(d, "%s is not supported (use the name of a file, without variables)", grammar.Quote(d.args[0]))
 		return false
 	}
 	return true
@@ -99,7 +100,7 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 		if !ok {
 			t.omit(d,
 				"%s is not supported by crypto/tls (use X25519, prime256v1, secp384r1, secp521r1 or X25519MLKEM768)",
-				shown(name))
+				grammar.Quote(name))
 			continue
 		}
 		config.CurvePreferences = append(config.CurvePreferences, id)

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // trace translates the directives of nginx-otel; nil traces nothing.
@@ -65,7 +66,7 @@ func (t *translator) exporter(d *directive, http *scope) {
 func (t *translator) count(s *scope, name string) int {
 	n, d := s.number(name), s.one(name)
 	if d != nil && n == 0 {
-		t.errorf(d, "invalid number %s (must be greater than 0)", shown(d.args[0]))
+		t.errorf(d, "invalid number %s (must be greater than 0)", grammar.Quote(d.args[0]))
 	}
 	return n
 }
@@ -80,7 +81,7 @@ func (t *translator) endpoint(d *directive) (addr string, hasTLS bool) {
 	}
 	addr = strings.TrimSuffix(addr, "/")
 	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
-		t.errorf(d, "invalid endpoint %s (example: localhost:4317)", shown(d.args[0]))
+		t.errorf(d, "invalid endpoint %s (example: localhost:4317)", grammar.Quote(d.args[0]))
 	}
 	return addr, hasTLS
 }

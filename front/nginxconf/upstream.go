@@ -14,7 +14,7 @@ import (
 func (t *translator) upstream(d *directive, http *scope) {
 	u := conf.Upstream{Name: d.args[0], Pos: d.place()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
-		t.errorf(d, "duplicate upstream %s (first one at %s)", shown(u.Name), other.where())
+		t.errorf(d, "duplicate upstream %s (first one at %s)", grammar.Quote(u.Name), other.where())
 		return
 	}
 	t.upstreams[strings.ToLower(u.Name)] = d
@@ -30,7 +30,7 @@ func (t *translator) upstream(d *directive, http *scope) {
 		u.Servers = append(u.Servers, t.upstreamServer(server, balancer))
 	}
 	if len(u.Servers) == 0 {
-		t.errorf(d, "no server in upstream %s", shown(u.Name))
+		t.errorf(d, "no server in upstream %s", grammar.Quote(u.Name))
 	}
 	for _, keep := range s.own("keepalive") {
 		if u.Keepalive = int(t.number(keep, keep.args[0])); u.Keepalive == 0 {
@@ -118,7 +118,7 @@ func checkServerAddr(addr string) error {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/$ ") {
-		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", shown(addr))
+		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", grammar.Quote(addr))
 	}
 	return nil
 }
@@ -153,13 +153,13 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 		server.SlowStart = at
 		return err
 	case name == "service":
-		t.omit(d, "parameter %s is not supported (remove it)", shown(arg))
+		t.omit(d, "parameter %s is not supported (remove it)", grammar.Quote(arg))
 		return nil
 	}
 	n, err := grammar.ParseNumber(value)
 	if err != nil || !has || name == "weight" && n == 0 {
 		return fmt.Errorf(
-			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, slow_start=, route=, backup, down, drain or resolve)", shown(arg))
+			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, slow_start=, route=, backup, down, drain or resolve)", grammar.Quote(arg))
 	}
 	switch name {
 	case "weight":
@@ -171,7 +171,7 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 			server.MaxFails = -1
 		}
 	default:
-		return fmt.Errorf("unknown parameter %s", shown(arg))
+		return fmt.Errorf("unknown parameter %s", grammar.Quote(arg))
 	}
 	return nil
 }

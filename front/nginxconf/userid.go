@@ -29,7 +29,7 @@ func (t *translator) userID(s *scope) *conf.UserID {
 	}
 	if d := s.one("userid_mark"); d != nil && d.args[0] != "off" {
 		if u.Mark = d.args[0]; len(u.Mark) != 1 || !isMark(u.Mark[0]) {
-			t.errorf(d, "invalid value %s (must be a letter, a digit, = or off)", shown(u.Mark))
+			t.errorf(d, "invalid value %s (must be a letter, a digit, = or off)", grammar.Quote(u.Mark))
 		}
 	}
 	switch d := s.one("userid_expires"); {
@@ -66,7 +66,7 @@ func (t *translator) cookieFlags(s *scope) (flags []string) {
 		if strings.HasPrefix(arg, "samesite=") && slices.ContainsFunc(args, func(a string) bool {
 			return strings.HasPrefix(a, "samesite=")
 		}) {
-			t.warn(d, "%s has no effect: the first samesite counts", shown(arg))
+			t.warn(d, "%s has no effect: the first samesite counts", grammar.Quote(arg))
 			continue
 		}
 		args = append(args, arg)

@@ -18,7 +18,7 @@ import (
 // flag returns the value of an on/off directive.
 func (s *scope) flag(name string, defaultValue bool) bool {
 	if d := s.one(name); d != nil {
-		on, _ := parseFlag(d.args[0])
+		on, _ := grammar.ParseFlag(d.args[0])
 		return on
 	}
 	return defaultValue
@@ -170,7 +170,7 @@ func hasVariable(text string) bool { return grammar.HasVariables(conf.Text(text)
 func (t *translator) variableName(d *directive, arg string) string {
 	name, ok := strings.CutPrefix(arg, "$")
 	if !ok || name == "" {
-		t.errorf(d, "invalid variable %s (must be $name)", shown(arg))
+		t.errorf(d, "invalid variable %s (must be $name)", grammar.Quote(arg))
 		return "invalid"
 	}
 	return name
@@ -215,14 +215,3 @@ func below(dir, name string) string {
 
 // parameter splits name=value.
 func parameter(arg string) (name, value string, has bool) { return strings.Cut(arg, "=") }
-
-// parseFlag parses on or off, in any case.
-func parseFlag(text string) (bool, error) {
-	switch {
-	case strings.EqualFold(text, "on"):
-		return true, nil
-	case strings.EqualFold(text, "off"):
-		return false, nil
-	}
-	return false, fmt.Errorf("invalid value %s (must be on or off)", shown(text))
-}
