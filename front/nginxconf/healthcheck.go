@@ -6,18 +6,19 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // healthMatch translates a match block.
-func (t *translator) healthMatch(d *directive) {
-	m := &conf.HealthMatch{Name: d.args[0]}
+func (t *translator) healthMatch(d *syntax.Directive) {
+	m := &conf.HealthMatch{Name: d.Args[0]}
 	if t.matches[m.Name] != nil {
 		t.errorf(d, "duplicate match %s", grammar.Quote(m.Name))
 	}
 	t.matches[m.Name] = m
-	s := newScope(nil, levelMatch, d.block)
+	s := newScope(nil, levelMatch, d.Block)
 	for _, status := range s.own("status") {
-		args := status.args
+		args := status.Args
 		if m.NotStatus = args[0] == "!"; m.NotStatus {
 			args = args[1:]
 		}
@@ -38,15 +39,15 @@ func (t *translator) healthMatch(d *directive) {
 		}
 	}
 	for _, header := range s.own("header") {
-		h, err := headerMatch(header.args)
+		h, err := headerMatch(header.Args)
 		if err != nil {
 			t.errorf(header, "%v", err)
 		}
 		m.Header = append(m.Header, h)
 	}
 	for _, body := range s.own("body") {
-		if m.Body, m.NotBody = body.args[1], body.args[0] == "!~"; !m.NotBody && body.args[0] != "~" {
-			t.errorf(body, "invalid operator %s (must be ~ or !~)", grammar.Quote(body.args[0]))
+		if m.Body, m.NotBody = body.Args[1], body.Args[0] == "!~"; !m.NotBody && body.Args[0] != "~" {
+			t.errorf(body, "invalid operator %s (must be ~ or !~)", grammar.Quote(body.Args[0]))
 		}
 	}
 }
@@ -72,8 +73,8 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			t.errorf(d, "requires proxy_pass")
 			return
 		}
-		p.Check = &conf.HealthCheck{Pos: d.place()}
-		for _, arg := range d.args {
+		p.Check = &conf.HealthCheck{Pos: d.Place()}
+		for _, arg := range d.Args {
 			if err := t.checkParameter(arg, p.Check); err != nil {
 				t.errorf(d, "%v", err)
 			}

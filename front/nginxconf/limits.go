@@ -6,13 +6,14 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // minZone is nginx's least size of a zone of shared memory.
 const minZone = 32 << 10
 
 // zone parses zone=NAME:SIZE and registers the zone.
-func (t *translator) zone(d *directive, arg string) (name string, bytes int64, err error) {
+func (t *translator) zone(d *syntax.Directive, arg string) (name string, bytes int64, err error) {
 	value, ok := strings.CutPrefix(arg, "zone=")
 	name, size, sized := strings.Cut(value, ":")
 	if !ok || name == "" || !sized {
@@ -25,16 +26,16 @@ func (t *translator) zone(d *directive, arg string) (name string, bytes int64, e
 		return "", 0, fmt.Errorf("%s is too small (minimum: 32k)", grammar.Quote(arg))
 	}
 	if other := t.zones[name]; other != nil {
-		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", grammar.Quote(name), other.where())
+		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", grammar.Quote(name), other.Where())
 	}
 	t.zones[name] = d
 	return name, bytes, nil
 }
 
-func (t *translator) requestZone(d *directive) {
-	z := conf.Zone{Key: t.text(d, d.args[0])}
+func (t *translator) requestZone(d *syntax.Directive) {
+	z := conf.Zone{Key: t.text(d, d.Args[0])}
 	var err error
-	for _, arg := range d.args[1:] {
+	for _, arg := range d.Args[1:] {
 		if rate, ok := strings.CutPrefix(arg, "rate="); ok {
 			z.Rate, err = parseRate(rate)
 		} else {
@@ -66,10 +67,10 @@ func parseRate(text string) (float64, error) {
 	return float64(n) / seconds, nil
 }
 
-func (t *translator) connZone(d *directive) {
-	z := conf.Zone{Key: t.text(d, d.args[0])}
+func (t *translator) connZone(d *syntax.Directive) {
+	z := conf.Zone{Key: t.text(d, d.Args[0])}
 	var err error
-	if z.Name, z.Bytes, err = t.zone(d, d.args[1]); err != nil {
+	if z.Name, z.Bytes, err = t.zone(d, d.Args[1]); err != nil {
 		t.errorf(d, "%v", err)
 		return
 	}
@@ -77,8 +78,8 @@ func (t *translator) connZone(d *directive) {
 }
 
 // checkZone checks that a zone exists, and that the right directive defines it.
-func (t *translator) checkZone(d *directive, name, maker string) {
-	if z := t.zones[name]; t.ok() && (z == nil || z.name != maker) {
+func (t *translator) checkZone(d *syntax.Directive, name, maker string) {
+	if z := t.zones[name]; t.ok() && (z == nil || z.Name != maker) {
 		t.errorf(d, "unknown zone %s (no %s defines it)", grammar.Quote(name), maker)
 	}
 }
@@ -87,7 +88,7 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 	var all []conf.RequestLimit
 	for _, d := range s.all("limit_req") {
 		var l conf.RequestLimit
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			name, value, has := parameter(arg)
 			n, err := grammar.ParseNumber(value)
 			switch {
@@ -125,17 +126,17 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 func (t *translator) connLimits(s *scope) []conf.ConnLimit {
 	var all []conf.ConnLimit
 	for _, d := range s.all("limit_conn") {
-		n, err := grammar.ParseNumber(d.args[1])
+		n, err := grammar.ParseNumber(d.Args[1])
 		if err != nil || n == 0 || n > 65535 {
-			t.errorf(d, "invalid number %s (1 to 65535)", grammar.Quote(d.args[1]))
+			t.errorf(d, "invalid number %s (1 to 65535)", grammar.Quote(d.Args[1]))
 		}
-		t.checkZone(d, d.args[0], "limit_conn_zone")
+		t.checkZone(d, d.Args[0], "limit_conn_zone")
 		for _, other := range all {
-			if other.Zone == d.args[0] {
+			if other.Zone == d.Args[0] {
 				t.errorf(d, "duplicate zone %s", grammar.Quote(other.Zone))
 			}
 		}
-		all = append(all, conf.ConnLimit{Zone: d.args[0], Max: int(n)})
+		all = append(all, conf.ConnLimit{Zone: d.Args[0], Max: int(n)})
 	}
 	return all
 }

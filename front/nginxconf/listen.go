@@ -14,21 +14,22 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // listen is an address of a server.
 type listen struct {
 	conf.Listen
-	directive *directive
-	options   *directive // sets the socket's parameters, which is allowed once for an address; or nil
-	http2     bool       // the directive http2 of the server; HTTP2 is the parameter of listen
+	directive *syntax.Directive
+	options   *syntax.Directive // sets the socket's parameters, which is allowed once for an address; or nil
+	http2     bool              // the directive http2 of the server; HTTP2 is the parameter of listen
 }
 
 // listens returns the addresses of a server.
-func (t *translator) listens(s *scope, server *directive) []listen {
+func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
 	var all []listen
 	for _, d := range s.own("listen") {
-		overUDP := slices.Contains(d.args[1:], "quic")
+		overUDP := slices.Contains(d.Args[1:], "quic")
 		if overUDP && !t.options.HTTP3 {
 			t.omit(d, "parameter \"quic\" is not supported: %s", noHTTP3)
 			continue
@@ -48,7 +49,7 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 				continue
 			}
 			if at := slices.IndexFunc(all, func(o listen) bool { return o.Addr == l.Addr }); at >= 0 {
-				t.errorf(d, "duplicate address %s in this server (first one at %s)", l.Addr, all[at].directive.where())
+				t.errorf(d, "duplicate address %s in this server (first one at %s)", l.Addr, all[at].directive.Where())
 				continue
 			}
 			all = append(all, l)
@@ -88,10 +89,10 @@ func (t *translator) defaultPort() int {
 }
 
 // listen parses a listen directive for one of its addresses.
-func (t *translator) listen(d *directive, addr string) (listen, error) {
+func (t *translator) listen(d *syntax.Directive, addr string) (listen, error) {
 	l := listen{Listen: conf.Listen{Addr: addr}, directive: d}
 	l.IPv6Only = isIPv6(l.Addr)
-	for _, arg := range d.args[1:] {
+	for _, arg := range d.Args[1:] {
 		if err := t.listenParameter(&l, arg); err != nil {
 			return l, err
 		}
@@ -102,8 +103,8 @@ func (t *translator) listen(d *directive, addr string) (listen, error) {
 // listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT or
 // unix:PATH, where PORT may be FIRST-LAST. A name or a range of ports may result in several
 // addresses.
-func (t *translator) listenAddrs(d *directive) ([]string, error) {
-	text := d.args[0]
+func (t *translator) listenAddrs(d *syntax.Directive) ([]string, error) {
+	text := d.Args[0]
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
 			return nil, fmt.Errorf("missing path (must be unix:PATH)")
@@ -266,7 +267,7 @@ func checkSocketParameter(name, value string) error {
 type address struct {
 	listen
 	servers []int // indexes of translator.servers
-	byOther map[string]*directive
+	byOther map[string]*syntax.Directive
 }
 
 // listeners determines the addresses, and the settings that all servers of an address share.
@@ -277,7 +278,7 @@ func (t *translator) listeners() {
 		for _, l := range t.servers[i].listens {
 			a := at[l.Addr]
 			if a == nil {
-				a = &address{listen: l, byOther: make(map[string]*directive)}
+				a = &address{listen: l, byOther: make(map[string]*syntax.Directive)}
 				at[l.Addr] = a
 				order = append(order, a)
 			} else {
@@ -325,14 +326,14 @@ func (t *translator) belowWildcard(a *address, l *Listener, all *address) {
 func (t *translator) merge(a *address, l listen) {
 	if l.Default {
 		if a.Default {
-			t.errorf(l.directive, "duplicate default server for %s (first one at %s)", l.Addr, a.directive.where())
+			t.errorf(l.directive, "duplicate default server for %s (first one at %s)", l.Addr, a.directive.Where())
 		}
 		a.Default, a.directive, a.Certs, a.Issued = true, l.directive, l.Certs, l.Issued
 		a.TLSConfig, a.http2 = l.TLSConfig, l.http2
 	}
 	if l.options != nil {
 		if a.options != nil {
-			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, a.options.where())
+			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, a.options.Where())
 		}
 		a.options = l.options
 		a.Backlog, a.ReusePort, a.IPv6Only = l.Backlog, l.ReusePort, l.IPv6Only
@@ -345,7 +346,7 @@ func (t *translator) sameNames(a *address, i int, l listen) {
 	for _, name := range t.config.Hosts[t.servers[i].host].Names {
 		if other := a.byOther[name]; other != nil {
 			t.warn(l.directive, "conflicting server name %s at %s, ignored here (first one at %s)", grammar.Quote(name),
-				a.Addr, other.where())
+				a.Addr, other.Where())
 			continue
 		}
 		a.byOther[name] = l.directive
@@ -414,7 +415,7 @@ func (t *translator) listener(a *address) Listener {
 // conf.Config cannot express "none", so 0 becomes the minimum.
 func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 	for _, d := range s.own("keepalive_timeout") {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			_, err := grammar.ParseTime(arg)
 			t.check(d, err)
 		}
@@ -432,17 +433,17 @@ func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 // connection translates the timeouts of connections.
 func (t *translator) connection(s *scope, l *Listener) {
 	if d := s.one("client_header_timeout"); d != nil {
-		l.HeaderTimeout = s.time(d.name)
+		l.HeaderTimeout = s.time(d.Name)
 	}
 	if d := s.one("send_timeout"); d != nil {
-		l.SendTimeout = s.time(d.name)
+		l.SendTimeout = s.time(d.Name)
 	}
 	if d := s.one("keepalive_timeout"); d != nil {
-		l.IdleTimeout, _ = grammar.ParseTime(d.args[0])
+		l.IdleTimeout, _ = grammar.ParseTime(d.Args[0])
 	}
 	if d := s.one("large_client_header_buffers"); d != nil {
-		l.HeaderBytes = s.buffers(d.name)
-		if l.HeaderFieldBytes, _ = grammar.ParseSize(d.args[1]); !l.HTTP2 {
+		l.HeaderBytes = s.buffers(d.Name)
+		if l.HeaderFieldBytes, _ = grammar.ParseSize(d.Args[1]); !l.HTTP2 {
 			l.HeaderFieldBytes = max(l.HeaderFieldBytes, clientHeaderBuffer)
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/syslog"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // logFormat translates log_format NAME [escape=HOW] TEXT....
-func (t *translator) logFormat(d *directive) {
-	f := conf.LogFormat{Name: d.args[0]}
-	rest := d.args[1:]
+func (t *translator) logFormat(d *syntax.Directive) {
+	f := conf.LogFormat{Name: d.Args[0]}
+	rest := d.Args[1:]
 	if how, ok := strings.CutPrefix(rest[0], "escape="); ok {
 		rest = rest[1:]
 		switch how {
@@ -40,9 +41,9 @@ func (t *translator) accessLogs(s *scope) []conf.Log {
 	var logs []conf.Log
 	isOff := false
 	for _, d := range s.all("access_log") {
-		if d.args[0] == "off" {
-			if len(d.args) > 1 {
-				t.errorf(d, "unexpected %s after off", grammar.Quote(d.args[1]))
+		if d.Args[0] == "off" {
+			if len(d.Args) > 1 {
+				t.errorf(d, "unexpected %s after off", grammar.Quote(d.Args[1]))
 			}
 			isOff = true
 			continue
@@ -57,19 +58,19 @@ func (t *translator) accessLogs(s *scope) []conf.Log {
 	return logs
 }
 
-func (t *translator) accessLog(d *directive) (conf.Log, bool) {
-	log := conf.Log{Path: d.args[0]}
+func (t *translator) accessLog(d *syntax.Directive) (conf.Log, bool) {
+	log := conf.Log{Path: d.Args[0]}
 	switch {
 	case strings.HasPrefix(log.Path, syslog.Prefix):
 		if _, err := syslog.Parse(log.Path); err != nil {
 			t.errorf(d, "%v", err)
 		}
-	case hasVariable(d.args[0]):
+	case hasVariable(d.Args[0]):
 		log.Path, log.Dir = string(t.reportedText(d, t.path(d, log.Path))), t.prefix
 	default:
 		log.Path = t.path(d, log.Path)
 	}
-	for i, arg := range d.args[1:] {
+	for i, arg := range d.Args[1:] {
 		name, value, has := parameter(arg)
 		switch {
 		case i == 0 && !strings.HasPrefix(arg, "if="):
@@ -85,7 +86,7 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 			if n, err := grammar.ParseSize(value); err != nil || n == 0 {
 				t.errorf(d, "invalid size %s (example: buffer=32k)", grammar.Quote(arg))
 			}
-			if strings.HasPrefix(log.Path, syslog.Prefix) || hasVariable(d.args[0]) {
+			if strings.HasPrefix(log.Path, syslog.Prefix) || hasVariable(d.Args[0]) {
 				t.errorf(d, "a log to syslog, or with variables in its path, cannot have buffer=")
 			}
 			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")

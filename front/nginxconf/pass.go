@@ -5,6 +5,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // passesOf makes an upstream the location's content handler, if the block from names one itself;
@@ -39,7 +40,7 @@ func (t *translator) translatePasses(from, s *scope, l *conf.Location, here *pla
 	for _, d := range from.own("fastcgi_pass") {
 		l.Proxy = t.pass(s, "fastcgi")
 		l.Proxy.Protocol = "fastcgi"
-		l.Proxy.To = t.target(d, d.args[0], "")
+		l.Proxy.To = t.target(d, d.Args[0], "")
 		if c := l.Proxy.Cache; c != nil && c.Key == "" {
 			t.errorf(d, "missing fastcgi_cache_key: all requests would get the same response")
 		}
@@ -92,32 +93,32 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 // bind translates the local address of connections: "off", or IP, or IP:PORT.
 func (t *translator) bind(s *scope, name string) conf.Text {
 	d := s.one(name)
-	if d == nil || d.isOff() {
+	if d == nil || d.IsOff() {
 		return ""
 	}
-	if len(d.args) == 2 {
+	if len(d.Args) == 2 {
 		switch {
-		case d.args[1] != "transparent":
-			t.errorf(d, "invalid parameter %s (must be transparent)", grammar.Quote(d.args[1]))
-		case d.args[0] == "off":
+		case d.Args[1] != "transparent":
+			t.errorf(d, "invalid parameter %s (must be transparent)", grammar.Quote(d.Args[1]))
+		case d.Args[0] == "off":
 			return ""
 		default:
 			t.reject(d, "transparent is not supported: it requires a server with privileges")
 		}
 	}
-	if !hasVariable(d.args[0]) {
-		if _, ok := grammar.ParseAddress(d.args[0]); !ok {
-			t.errorf(d, "invalid address %s (must be IP, or IP:PORT)", grammar.Quote(d.args[0]))
+	if !hasVariable(d.Args[0]) {
+		if _, ok := grammar.ParseAddress(d.Args[0]); !ok {
+			t.errorf(d, "invalid address %s (must be IP, or IP:PORT)", grammar.Quote(d.Args[0]))
 		}
 	}
-	return t.text(d, d.args[0])
+	return t.text(d, d.Args[0])
 }
 
 // next translates the conditions for a retry on another server.
 func next(s *scope, name string) conf.NextUpstream {
 	n := conf.NextUpstream{Tries: s.number(name + "_tries")}
 	if d := s.one(name + "_timeout"); d != nil {
-		n.For, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
+		n.For, _ = grammar.ParseTime(d.Args[0]) // in both, 0 means no limit
 	}
 	words := s.words(name)
 	for _, word := range words {
@@ -152,7 +153,7 @@ func appendStatus(statuses []int, word string) []int {
 
 // target returns the target of a request: the name of an upstream, or an address, with port as its
 // default port.
-func (t *translator) target(d *directive, text, port string) conf.Text {
+func (t *translator) target(d *syntax.Directive, text, port string) conf.Text {
 	to := t.text(d, text)
 	if hasVariable(text) {
 		return to
@@ -197,10 +198,10 @@ func (t *translator) fastcgi(s *scope, p *conf.Proxy) {
 	p.SplitPath = s.word("fastcgi_split_path_info")
 	p.CatchStderr = s.words("fastcgi_catch_stderr")
 	for _, d := range s.all("fastcgi_param") {
-		param := conf.Param{Name: d.args[0], Value: t.upstreamText(d, d.args[1])}
-		if len(d.args) == 3 {
-			if param.IfNotEmpty = d.args[2] == "if_not_empty"; !param.IfNotEmpty {
-				t.errorf(d, "invalid parameter %s (must be if_not_empty)", grammar.Quote(d.args[2]))
+		param := conf.Param{Name: d.Args[0], Value: t.upstreamText(d, d.Args[1])}
+		if len(d.Args) == 3 {
+			if param.IfNotEmpty = d.Args[2] == "if_not_empty"; !param.IfNotEmpty {
+				t.errorf(d, "invalid parameter %s (must be if_not_empty)", grammar.Quote(d.Args[2]))
 			}
 		}
 		p.Params = append(p.Params, param)

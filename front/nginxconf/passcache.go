@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 const (
@@ -21,9 +22,9 @@ const (
 )
 
 // cachePath translates proxy_cache_path or fastcgi_cache_path.
-func (t *translator) cachePath(d *directive) {
-	c := conf.Cache{Dir: t.path(d, d.args[0])}
-	for _, arg := range d.args[1:] {
+func (t *translator) cachePath(d *syntax.Directive) {
+	c := conf.Cache{Dir: t.path(d, d.Args[0])}
+	for _, arg := range d.Args[1:] {
 		name, value, _ := parameter(arg)
 		switch name {
 		case "levels":
@@ -72,19 +73,19 @@ func (t *translator) cachePath(d *directive) {
 		t.errorf(d, "duplicate cache %s (first one by %s)", grammar.Quote(c.Name), maker)
 		return
 	}
-	t.caches[c.Name] = d.name
+	t.caches[c.Name] = d.Name
 	t.config.Caches = append(t.config.Caches, c)
 }
 
 // check reports err if it is not nil.
-func (t *translator) check(d *directive, err error) {
+func (t *translator) check(d *syntax.Directive, err error) {
 	if err != nil {
 		t.errorf(d, "%v", err)
 	}
 }
 
 // levels parses the value of levels, such as 1:2.
-func (t *translator) levels(d *directive, text string) []int {
+func (t *translator) levels(d *syntax.Directive, text string) []int {
 	var levels []int
 	for _, part := range strings.Split(text, ":") {
 		if part != "1" && part != "2" || len(levels) == 3 {
@@ -128,14 +129,15 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		}
 	}
 	d := s.one(of("cache"))
-	if d == nil || d.args[0] == "off" {
+	if d == nil || d.Args[0] == "off" {
 		return nil
 	}
-	if c.Zone = t.text(d, d.args[0]); hasVariable(d.args[0]) {
+	if c.Zone = t.text(d, d.Args[0]); hasVariable(d.Args[0]) {
 		return new(c)
 	}
-	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {
-		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", grammar.Quote(d.args[0]), of("cache_path"), d.args[0])
+	if maker := t.caches[d.Args[0]]; t.ok() && maker != of("cache_path") {
+		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", grammar.Quote(d.Args[0]), of("cache_path"),
+			d.Args[0])
 	}
 	return new(c)
 }
@@ -144,7 +146,7 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 // module with a directive of the same name is configured that way.
 func (t *translator) purge(s *scope, name string) []conf.Text {
 	if d := s.one(name); d != nil {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			if !hasVariable(arg) && arg != "" && arg != "0" && arg != "1" {
 				t.errorf(d, "%s would make every request purge (use a variable, or 1)", grammar.Quote(arg))
 			}
@@ -156,7 +158,7 @@ func (t *translator) purge(s *scope, name string) []conf.Text {
 func (t *translator) texts(s *scope, name string) []conf.Text {
 	var texts []conf.Text
 	for _, d := range s.all(name) {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			texts = append(texts, t.text(d, arg))
 		}
 	}
@@ -167,14 +169,14 @@ func (t *translator) texts(s *scope, name string) []conf.Text {
 func (t *translator) valid(s *scope, name string) []conf.CacheValid {
 	var all []conf.CacheValid
 	for _, d := range s.all(name) {
-		last := len(d.args) - 1
-		at, err := grammar.ParseSeconds(d.args[last])
+		last := len(d.Args) - 1
+		at, err := grammar.ParseSeconds(d.Args[last])
 		t.check(d, err)
 		v := conf.CacheValid{For: at}
 		if last == 0 {
 			v.Statuses = []int{200, 301, 302}
 		}
-		for _, code := range d.args[:last] {
+		for _, code := range d.Args[:last] {
 			if code == "any" {
 				v.Statuses = nil
 				break

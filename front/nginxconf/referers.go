@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // referers translates valid_referers. As in nginx, a block with its own names still inherits
@@ -18,7 +19,7 @@ func (t *translator) referers(s *scope) *conf.Referers {
 	own := holder.own("valid_referers")
 	l := referers{seen: make(map[string]bool)}
 	for _, d := range own {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			t.referer(d, holder, &l, arg)
 		}
 	}
@@ -58,7 +59,7 @@ func byKind(names []string) (patterns, rest []string) {
 }
 
 // referer parses one argument.
-func (t *translator) referer(d *directive, s *scope, l *referers, arg string) {
+func (t *translator) referer(d *syntax.Directive, s *scope, l *referers, arg string) {
 	switch {
 	case arg == "none":
 		l.None = true
@@ -82,7 +83,7 @@ func (t *translator) referer(d *directive, s *scope, l *referers, arg string) {
 }
 
 // refererName adds a name, with or without a path. Duplicates are errors.
-func (t *translator) refererName(d *directive, l *referers, arg string) {
+func (t *translator) refererName(d *syntax.Directive, l *referers, arg string) {
 	host, _, _ := strings.Cut(strings.ToLower(arg), "/")
 	why := checkName(host)
 	if host == "." || host == "*." || strings.Contains(host, "..") {

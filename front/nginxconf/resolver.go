@@ -14,7 +14,7 @@ func (t *translator) resolver(s *scope) *conf.Resolver {
 		return nil
 	}
 	r := &conf.Resolver{Timeout: s.time("resolver_timeout")}
-	for _, arg := range d.args {
+	for _, arg := range d.Args {
 		if err := resolverParameter(arg, r); err != nil {
 			t.errorf(d, "%v", err)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // sticky translates sticky; nil without it.
@@ -14,8 +15,8 @@ func (t *translator) sticky(s *scope) *conf.Sticky {
 	if d == nil {
 		return nil
 	}
-	all, args := new(conf.Sticky), d.args[1:]
-	switch d.args[0] {
+	all, args := new(conf.Sticky), d.Args[1:]
+	switch d.Args[0] {
 	case "cookie":
 		if len(args) == 0 {
 			t.errorf(d, "missing name of the cookie")
@@ -38,13 +39,13 @@ func (t *translator) sticky(s *scope) *conf.Sticky {
 		t.omit(d, "method \"learn\" is not supported (use cookie, or route with the session's variable)")
 		return nil
 	default:
-		t.errorf(d, "invalid method %s (must be cookie or route)", grammar.Quote(d.args[0]))
+		t.errorf(d, "invalid method %s (must be cookie or route)", grammar.Quote(d.Args[0]))
 	}
 	return all
 }
 
 // stickyCookie translates a parameter of sticky cookie.
-func (t *translator) stickyCookie(d *directive, arg string, c *conf.StickyCookie) (err error) {
+func (t *translator) stickyCookie(d *syntax.Directive, arg string, c *conf.StickyCookie) (err error) {
 	name, value, has := parameter(arg)
 	switch {
 	case arg == "httponly":

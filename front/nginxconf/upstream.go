@@ -8,17 +8,18 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // upstream translates an upstream block of http.
-func (t *translator) upstream(d *directive, http *scope) {
-	u := conf.Upstream{Name: d.args[0], Pos: d.place()}
+func (t *translator) upstream(d *syntax.Directive, http *scope) {
+	u := conf.Upstream{Name: d.Args[0], Pos: d.Place()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
-		t.errorf(d, "duplicate upstream %s (first one at %s)", grammar.Quote(u.Name), other.where())
+		t.errorf(d, "duplicate upstream %s (first one at %s)", grammar.Quote(u.Name), other.Where())
 		return
 	}
 	t.upstreams[strings.ToLower(u.Name)] = d
-	s := newScope(nil, levelUpstream, d.block)
+	s := newScope(nil, levelUpstream, d.Block)
 	// it inherits nothing but the resolver: keepalive_timeout and others have another meaning in
 	// http
 	if u.Resolver = t.resolver(s); u.Resolver == nil {
@@ -33,7 +34,7 @@ func (t *translator) upstream(d *directive, http *scope) {
 		t.errorf(d, "no server in upstream %s", grammar.Quote(u.Name))
 	}
 	for _, keep := range s.own("keepalive") {
-		if u.Keepalive = int(t.number(keep, keep.args[0])); u.Keepalive == 0 {
+		if u.Keepalive = int(t.number(keep, keep.Args[0])); u.Keepalive == 0 {
 			t.errorf(keep, "invalid number 0 (must be greater than 0; without keepalive no idle connections are kept)")
 		}
 	}
@@ -51,12 +52,12 @@ func isZero(s *scope, name string) bool {
 	if d == nil {
 		return false
 	}
-	t, err := grammar.ParseTime(d.args[0])
+	t, err := grammar.ParseTime(d.Args[0])
 	return err == nil && t == 0
 }
 
 // number parses an argument that is a number.
-func (t *translator) number(d *directive, arg string) int64 {
+func (t *translator) number(d *syntax.Directive, arg string) int64 {
 	n, err := grammar.ParseNumber(arg)
 	if err != nil {
 		t.errorf(d, "%v", err)
@@ -66,16 +67,16 @@ func (t *translator) number(d *directive, arg string) int64 {
 
 // balance finds the load balancing method: a directive that the table marks as a balancer. As in
 // nginx, the last one counts.
-func (t *translator) balance(s *scope, u *conf.Upstream) (isOf *directive) {
+func (t *translator) balance(s *scope, u *conf.Upstream) (isOf *syntax.Directive) {
 	for _, d := range s.list {
-		if !d.spec.balancer {
+		if !d.Spec.Balancer {
 			continue
 		}
 		if isOf != nil {
-			t.warn(d, "overrides the load balancing method at %s", isOf.where())
+			t.warn(d, "overrides the load balancing method at %s", isOf.Where())
 		}
-		isOf, u.Balance = d, conf.Balance{Method: d.name}
-		for _, arg := range d.args {
+		isOf, u.Balance = d, conf.Balance{Method: d.Name}
+		for _, arg := range d.Args {
 			u.Balance.Args = append(u.Balance.Args, t.text(d, arg))
 		}
 	}
@@ -83,22 +84,22 @@ func (t *translator) balance(s *scope, u *conf.Upstream) (isOf *directive) {
 }
 
 // upstreamServer translates a server of an upstream. balancer is nil for round robin.
-func (t *translator) upstreamServer(d, balancer *directive) conf.Server {
-	server := conf.Server{Addr: d.args[0]}
+func (t *translator) upstreamServer(d, balancer *syntax.Directive) conf.Server {
+	server := conf.Server{Addr: d.Args[0]}
 	if err := checkServerAddr(server.Addr); err != nil {
 		t.errorf(d, "%v", err)
 	}
-	for _, arg := range d.args[1:] {
+	for _, arg := range d.Args[1:] {
 		if err := t.serverParameter(d, arg, &server); err != nil {
 			t.errorf(d, "%v", err)
 		}
 	}
-	if balancer != nil && balancer.spec.noBackup {
+	if balancer != nil && balancer.Spec.NoBackup {
 		if server.Backup {
-			t.errorf(d, "backup cannot be combined with %s", balancer.name)
+			t.errorf(d, "backup cannot be combined with %s", balancer.Name)
 		}
 		if server.SlowStart > 0 {
-			t.errorf(d, "slow_start cannot be combined with %s", balancer.name)
+			t.errorf(d, "slow_start cannot be combined with %s", balancer.Name)
 		}
 	}
 	return server
@@ -123,7 +124,7 @@ func checkServerAddr(addr string) error {
 	return nil
 }
 
-func (t *translator) serverParameter(d *directive, arg string, server *conf.Server) error {
+func (t *translator) serverParameter(d *syntax.Directive, arg string, server *conf.Server) error {
 	name, value, has := parameter(arg)
 	switch {
 	case arg == "backup":

@@ -1,4 +1,4 @@
-package nginxconf
+package syntax
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ type lexer struct {
 // servers has a hundred thousand. It allocates hundreds at once.
 type memory struct {
 	words      []string
-	directives []directive
+	directives []Directive
 }
 
 // memoryLen is how many words or directives are allocated at once.
@@ -49,9 +49,9 @@ func (m *memory) keep(words []string) []string {
 }
 
 // directive returns a new directive.
-func (m *memory) directive() *directive {
+func (m *memory) directive() *Directive {
 	if len(m.directives) == 0 {
-		m.directives = make([]directive, memoryLen)
+		m.directives = make([]Directive, memoryLen)
 	}
 	d := &m.directives[0]
 	m.directives = m.directives[1:]
@@ -61,16 +61,10 @@ func (m *memory) directive() *directive {
 // maxWord is the maximum length of a word: nginx's buffer for reading.
 const maxWord = 4096
 
-// position is a place in a file: lines and columns count from 1, columns in bytes.
-type position struct {
-	file         string
-	line, column int
-}
-
 // statement is a list of words with its end: ';', '{', '}', or 0 at the end of the file.
 type statement struct {
 	words []string
-	pos   position // of its first word, or of its end without words
+	pos   Position // of its first word, or of its end without words
 	end   byte
 }
 
@@ -80,7 +74,7 @@ func newLexer(file, text string, m *memory) *lexer {
 }
 
 // here returns the position of the next character.
-func (l *lexer) here() position { return position{l.file, l.line, l.at - l.lineStart + 1} }
+func (l *lexer) here() Position { return Position{l.file, l.line, l.at - l.lineStart + 1} }
 
 // advance returns the next character, which must exist.
 func (l *lexer) advance() byte {
@@ -96,7 +90,7 @@ func (l *lexer) advance() byte {
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // next returns the next statement.
-func (l *lexer) next() (statement, *textError) {
+func (l *lexer) next() (statement, *Error) {
 	var s statement
 	l.words = l.words[:0]
 	for {
@@ -154,7 +148,7 @@ func (l *lexer) skip() {
 }
 
 // word reads a word. At least one of its characters exists.
-func (l *lexer) word() (string, *textError) {
+func (l *lexer) word() (string, *Error) {
 	start, quote := l.here(), byte(0)
 	if c := l.text[l.at]; c == '"' || c == '\'' {
 		quote = c
@@ -194,7 +188,7 @@ func (l *lexer) word() (string, *textError) {
 }
 
 // afterQuote checks the character after a closing quote.
-func (l *lexer) afterQuote(quote byte) *textError {
+func (l *lexer) afterQuote(quote byte) *Error {
 	if l.at == len(l.text) {
 		return l.errorf(l.here(), "unexpected end of file after a quote (missing \";\"?)")
 	}
@@ -227,14 +221,6 @@ func unescape(b string) string {
 	return string(out)
 }
 
-func (l *lexer) errorf(at position, format string, args ...any) *textError {
-	return &textError{pos: at, text: fmt.Sprintf(format, args...)}
-}
-
-// textError is an error in the text of a configuration.
-type textError struct {
-	pos       position
-	directive string // its name; "" if the error is not about one
-	number    int    // of the directive, or of the next one
-	text      string
+func (l *lexer) errorf(at Position, format string, args ...any) *Error {
+	return &Error{Pos: at, Text: fmt.Sprintf(format, args...)}
 }
