@@ -151,13 +151,11 @@ func (t *translator) issued(s *scope) *conf.Issued {
 		t.errorf(d, "unknown issuer %s (an acme_issuer block defines one)", grammar.Quote(issued.Issuer))
 	}
 	for _, arg := range d.Args[1:] {
-		if name, value, has := parameter(arg); has && name == "key" {
-			kind, ok := keyType(value)
-			if !ok {
+		if key, ok := strings.CutPrefix(arg, "key="); ok {
+			if issued.Key, ok = keyType(key); !ok {
 				t.errorf(d, "unknown key type %s (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)",
-					grammar.Quote(value))
+					grammar.Quote(key))
 			}
-			issued.Key = kind
 			continue
 		}
 		issued.Names = appendIdentifier(issued.Names, arg)

@@ -73,61 +73,30 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			t.errorf(d, "requires proxy_pass")
 			return
 		}
-		p.Check = &conf.HealthCheck{Pos: d.Place()}
-		for _, arg := range d.Args {
-			if err := t.checkParameter(arg, p.Check); err != nil {
-				t.errorf(d, "%v", err)
-			}
-		}
-		if p.Check.Persistent && !p.Check.Mandatory {
+		h := &conf.HealthCheck{Pos: d.Place()}
+		p.Check = h
+		t.params(d, d.Args,
+			value("interval=", &h.Interval, grammar.ParseTime), value("jitter=", &h.Jitter, grammar.ParseTime),
+			number("fails=", &h.Fails, 1), number("passes=", &h.Passes, 1),
+			value("uri=", &h.URI, func(text string) (string, error) { return text, nil }),
+			word("mandatory", &h.Mandatory), word("persistent", &h.Persistent),
+			value("match=", &h.Match, t.matchOf),
+			value("port=", &h.Port, func(text string) (int, error) {
+				port, _, err := ports(text)
+				return int(port), err
+			}),
+			value("keepalive_time=", &h.KeepaliveTime, grammar.ParseSeconds))
+		if h.Persistent && !h.Mandatory {
 			t.errorf(d, "persistent requires mandatory")
 		}
 	}
 }
 
-// checkParameter translates a parameter of health_check.
-func (t *translator) checkParameter(arg string, h *conf.HealthCheck) (err error) {
-	name, value, has := parameter(arg)
-	switch {
-	case arg == "mandatory":
-		h.Mandatory = true
-		return nil
-	case arg == "persistent":
-		h.Persistent = true
-		return nil
-	case !has:
-	case name == "interval":
-		h.Interval, err = grammar.ParseTime(value)
-		return err
-	case name == "jitter":
-		h.Jitter, err = grammar.ParseTime(value)
-		return err
-	case name == "keepalive_time":
-		h.KeepaliveTime, err = grammar.ParseSeconds(value)
-		return err
-	case name == "uri":
-		h.URI = value
-		return nil
-	case name == "match":
-		if h.Match = t.matches[value]; h.Match == nil {
-			return fmt.Errorf("unknown match %s", grammar.Quote(value))
-		}
-		return nil
-	case name == "fails", name == "passes", name == "port":
-		n, err := grammar.ParseNumber(value)
-		if err != nil || n == 0 || name == "port" && n > 65535 {
-			return fmt.Errorf("invalid number in %s", grammar.Quote(arg))
-		}
-		switch name {
-		case "fails":
-			h.Fails = int(n)
-		case "passes":
-			h.Passes = int(n)
-		default:
-			h.Port = int(n)
-		}
-		return nil
+// matchOf returns the match block with a name.
+func (t *translator) matchOf(name string) (*conf.HealthMatch, error) {
+	m := t.matches[name]
+	if m == nil {
+		return nil, fmt.Errorf("unknown match %s", grammar.Quote(name))
 	}
-	return fmt.Errorf("unknown parameter %s (must be interval=, jitter=, fails=, passes=, uri=, mandatory, persistent, "+
-		"match=, port= or keepalive_time=)", grammar.Quote(arg))
+	return m, nil
 }

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,40 +13,31 @@ import (
 // minZone is nginx's least size of a zone of shared memory.
 const minZone = 32 << 10
 
-// zone parses zone=NAME:SIZE and registers the zone.
-func (t *translator) zone(d *syntax.Directive, arg string) (name string, bytes int64, err error) {
-	value, ok := strings.CutPrefix(arg, "zone=")
-	name, size, sized := strings.Cut(value, ":")
-	if !ok || name == "" || !sized {
-		return "", 0, fmt.Errorf("invalid zone %s (must be zone=NAME:SIZE, such as zone=one:10m)", grammar.Quote(arg))
-	}
-	if bytes, err = grammar.ParseSize(size); err != nil {
-		return "", 0, err
-	}
-	if bytes < minZone {
-		return "", 0, fmt.Errorf("%s is too small (minimum: 32k)", grammar.Quote(arg))
-	}
-	if other := t.zones[name]; other != nil {
-		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", grammar.Quote(name), other.Where())
-	}
-	t.zones[name] = d
-	return name, bytes, nil
+// zone is the parameter zone=NAME:SIZE, which registers the zone.
+func (t *translator) zone(d *syntax.Directive, z *conf.Zone) param {
+	return param{"zone=", func(text string) error {
+		name, size, sized := strings.Cut(text, ":")
+		if name == "" || !sized {
+			return errors.New("must be zone=NAME:SIZE, such as zone=one:10m")
+		}
+		bytes, err := grammar.ParseSize(size)
+		if err != nil {
+			return err
+		}
+		if bytes < minZone {
+			return errors.New("too small (minimum: 32k)")
+		}
+		if other := t.zones[name]; other != nil {
+			return fmt.Errorf("duplicate zone (first one at %s)", other.Where())
+		}
+		t.zones[name], z.Name, z.Bytes = d, name, bytes
+		return nil
+	}}
 }
 
 func (t *translator) requestZone(d *syntax.Directive) {
 	z := conf.Zone{Key: t.text(d, d.Args[0])}
-	var err error
-	for _, arg := range d.Args[1:] {
-		if rate, ok := strings.CutPrefix(arg, "rate="); ok {
-			z.Rate, err = parseRate(rate)
-		} else {
-			z.Name, z.Bytes, err = t.zone(d, arg)
-		}
-		if err != nil {
-			t.errorf(d, "%v", err)
-			return
-		}
-	}
+	t.params(d, d.Args[1:], t.zone(d, &z), value("rate=", &z.Rate, parseRate))
 	if z.Name == "" || z.Rate == 0 {
 		t.errorf(d, "missing zone=NAME:SIZE or rate=NUMBERr/s")
 	}
@@ -69,11 +61,7 @@ func parseRate(text string) (float64, error) {
 
 func (t *translator) connZone(d *syntax.Directive) {
 	z := conf.Zone{Key: t.text(d, d.Args[0])}
-	var err error
-	if z.Name, z.Bytes, err = t.zone(d, d.Args[1]); err != nil {
-		t.errorf(d, "%v", err)
-		return
-	}
+	t.params(d, d.Args[1:], t.zone(d, &z))
 	t.config.Conns = append(t.config.Conns, z)
 }
 
@@ -88,26 +76,8 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 	var all []conf.RequestLimit
 	for _, d := range s.all("limit_req") {
 		var l conf.RequestLimit
-		for _, arg := range d.Args {
-			name, value, has := parameter(arg)
-			n, err := grammar.ParseNumber(value)
-			switch {
-			case name == "zone" && has:
-				l.Zone, err = value, nil
-			case name == "burst" && has && err == nil:
-				l.Burst = int(n)
-			case name == "delay" && has && err == nil:
-				l.Delay = int(n)
-			case arg == "nodelay":
-				l.NoDelay, err = true, nil
-			default:
-				err = fmt.Errorf("invalid")
-			}
-			if err != nil {
-				t.errorf(d, "invalid parameter %s (must be zone=NAME, burst=NUMBER, nodelay or delay=NUMBER)",
-					grammar.Quote(arg))
-			}
-		}
+		t.params(d, d.Args, value("zone=", &l.Zone, nonEmpty), number("burst=", &l.Burst, 0),
+			number("delay=", &l.Delay, 0), word("nodelay", &l.NoDelay))
 		if l.Zone == "" {
 			t.errorf(d, "missing zone=NAME")
 		} else {

@@ -43,11 +43,7 @@ func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
 			continue
 		}
 		for _, addr := range addrs {
-			l, err := t.listen(d, addr)
-			if err != nil {
-				t.errorf(d, "%v", err)
-				continue
-			}
+			l := t.listen(d, addr)
 			if at := slices.IndexFunc(all, func(o listen) bool { return o.Addr == l.Addr }); at >= 0 {
 				t.errorf(d, "duplicate address %s in this server (first one at %s)", l.Addr, all[at].directive.Where())
 				continue
@@ -89,15 +85,52 @@ func (t *translator) defaultPort() int {
 }
 
 // listen parses a listen directive for one of its addresses.
-func (t *translator) listen(d *syntax.Directive, addr string) (listen, error) {
-	l := listen{Listen: conf.Listen{Addr: addr}, directive: d}
-	l.IPv6Only = isIPv6(l.Addr)
-	for _, arg := range d.Args[1:] {
-		if err := t.listenParameter(&l, arg); err != nil {
-			return l, err
+func (t *translator) listen(d *syntax.Directive, addr string) listen {
+	l := listen{Listen: conf.Listen{Addr: addr, IPv6Only: isIPv6(addr)}, directive: d}
+	const ofKernel, overTCP = "the kernel's default is used", "it concerns TCP only"
+	known := []param{
+		word("default_server", &l.Default), word("default", &l.Default),
+		l.socket(param{"bind", func(string) error { return nil }}),
+		l.socket(value("ipv6only=", &l.IPv6Only, grammar.ParseFlag)),
+		l.socket(t.ignoredParam(d, "rcvbuf=", ofKernel, parses(grammar.ParseSize))),
+		l.socket(t.ignoredParam(d, "sndbuf=", ofKernel, parses(grammar.ParseSize))),
+		l.socket(t.unsupportedParam(d, "setfib=", "remove it: "+ofKernel)),
+	}
+	if !isIPv6(addr) {
+		known[3].set = func(string) error {
+			t.warn(d, "ipv6only is ignored: %s is not an IPv6 address", addr)
+			return nil
 		}
 	}
-	return l, nil
+	if isQUIC(addr) {
+		for _, name := range []string{"ssl", "http2", "proxy_protocol"} {
+			known = append(known, param{name, func(string) error { return errors.New("incompatible with quic") }})
+		}
+		for _, name := range []string{"backlog=", "deferred", "fastopen=", "so_keepalive=", "accept_filter=", "multipath"} {
+			known = append(known, l.socket(t.ignoredParam(d, name, overTCP, nil)))
+		}
+		known = append(known, param{"quic", func(string) error { return nil }},
+			// nginx needs a socket for each worker process
+			l.socket(t.ignoredParam(d, "reuseport", "a single process has all connections", nil)))
+	} else {
+		known = append(known, word("ssl", &l.TLS), word("http2", &l.HTTP2), word("proxy_protocol", &l.Proxied),
+			l.socket(word("reuseport", &l.ReusePort)), l.socket(number("backlog=", &l.Backlog, 1)),
+			l.socket(t.ignoredParam(d, "deferred", ofKernel, nil)),
+			l.socket(t.ignoredParam(d, "multipath", ofKernel, nil)),
+			l.socket(t.ignoredParam(d, "fastopen=", ofKernel, parses(grammar.ParseNumber))),
+			l.socket(t.ignoredParam(d, "so_keepalive=", ofKernel, checkKeepAlive)),
+			l.socket(t.ignoredParam(d, "accept_filter=", "only FreeBSD supports it", nil)))
+	}
+	t.params(d, d.Args[1:], known...)
+	return l
+}
+
+// socket returns a parameter that is one of the socket.
+func (l *listen) socket(p param) param {
+	return param{p.name, func(value string) error {
+		l.options = l.directive
+		return p.set(value)
+	}}
 }
 
 // listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT or
@@ -175,73 +208,10 @@ func (t *translator) hostAddrs(host string) ([]netip.Addr, error) {
 	return t.hosts.find(host)
 }
 
-// listenParameter parses a parameter after the address.
-func (t *translator) listenParameter(l *listen, arg string) error {
-	name, value, has := parameter(arg)
-	if isQUIC(l.Addr) {
-		if done, err := t.quicParameter(l, arg); done || err != nil {
-			return err
-		}
-	}
-	switch {
-	case arg == "default_server", arg == "default":
-		l.Default = true
-	case arg == "ssl":
-		l.TLS = true
-	case arg == "http2":
-		l.HTTP2 = true
-	case arg == "proxy_protocol":
-		l.Proxied = true
-	case arg == "reuseport":
-		l.ReusePort, l.options = true, l.directive
-	case arg == "bind":
-		l.options = l.directive
-	case arg == "deferred", arg == "so_keepalive=on", arg == "so_keepalive=off", arg == "multipath":
-		l.options = l.directive
-		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
-	case name == "backlog" && has:
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 {
-			return fmt.Errorf("invalid parameter %s (must be greater than 0)", grammar.Quote(arg))
-		}
-		l.Backlog, l.options = n, l.directive
-	case name == "ipv6only" && has:
-		on, err := grammar.ParseFlag(value)
-		if err != nil {
-			return fmt.Errorf("invalid parameter %s (must be ipv6only=on or ipv6only=off)", grammar.Quote(arg))
-		}
-		if !isIPv6(l.Addr) {
-			t.warn(l.directive, "%s is ignored: %s is not an IPv6 address", grammar.Quote(arg), l.Addr)
-			return nil
-		}
-		l.IPv6Only, l.options = on, l.directive
-	case name == "so_keepalive" && has, name == "fastopen" && has, name == "rcvbuf" && has, name == "sndbuf" && has:
-		if err := checkSocketParameter(name, value); err != nil {
-			return fmt.Errorf("invalid parameter %s: %w", grammar.Quote(arg), err)
-		}
-		l.options = l.directive
-		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
-	case name == "accept_filter" && has:
-		l.options = l.directive
-		t.remark(l.directive, "%s is ignored: only FreeBSD supports it", arg)
-	case name == "setfib":
-		l.options = l.directive
-		t.omit(l.directive, "parameter %s is not supported (remove it: the kernel's default is used)", grammar.Quote(arg))
-	default:
-		return fmt.Errorf("unknown parameter %s", grammar.Quote(arg))
-	}
-	return nil
-}
-
-// checkSocketParameter checks whether nginx would accept a socket's parameter.
-func checkSocketParameter(name, value string) error {
-	switch name {
-	case "fastopen":
-		_, err := grammar.ParseNumber(value)
-		return err
-	case "rcvbuf", "sndbuf":
-		_, err := grammar.ParseSize(value)
-		return err
+// checkKeepAlive checks whether nginx would accept the value of so_keepalive.
+func checkKeepAlive(value string) error {
+	if value == "on" || value == "off" {
+		return nil
 	}
 	parts := strings.Split(value, ":")
 	if len(parts) > 3 || strings.Trim(value, ":") == "" {

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -70,34 +71,34 @@ func (t *translator) accessLog(d *syntax.Directive) (conf.Log, bool) {
 	default:
 		log.Path = t.path(d, log.Path)
 	}
-	for i, arg := range d.Args[1:] {
-		name, value, has := parameter(arg)
-		switch {
-		case i == 0 && !strings.HasPrefix(arg, "if="):
-			if log.Format = arg; t.ok() && !t.formats[arg] {
-				t.errorf(d, "unknown log format %s (no log_format defines it)", grammar.Quote(arg))
-			}
-		case name == "if" && has:
-			log.If = t.reportedText(d, value)
-		case arg == "gzip", name == "gzip" && has:
-			t.omit(d, "parameter %s is not supported (let logrotate compress the file)", grammar.Quote(arg))
-			return log, false
-		case name == "buffer" && has:
-			if n, err := grammar.ParseSize(value); err != nil || n == 0 {
-				t.errorf(d, "invalid size %s (example: buffer=32k)", grammar.Quote(arg))
-			}
-			if strings.HasPrefix(log.Path, syslog.Prefix) || hasVariable(d.Args[0]) {
-				t.errorf(d, "a log to syslog, or with variables in its path, cannot have buffer=")
-			}
-			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")
-		case name == "flush" && has:
-			if time, err := grammar.ParseTime(value); err != nil || time == 0 {
-				t.errorf(d, "invalid time %s (example: flush=1s)", grammar.Quote(arg))
-			}
-			t.remark(d, "flush is ignored: lines are written as soon as possible")
-		default:
-			t.errorf(d, "unknown parameter %s (must be buffer=, flush= or if=)", grammar.Quote(arg))
+	rest, isGzip := d.Args[1:], false
+	if len(rest) > 0 && !strings.HasPrefix(rest[0], "if=") {
+		if log.Format = rest[0]; t.ok() && !t.formats[log.Format] {
+			t.errorf(d, "unknown log format %s (no log_format defines it)", grammar.Quote(log.Format))
 		}
+		rest = rest[1:]
+	}
+	gzip := func(name string) param {
+		unsupported := t.unsupportedParam(d, name, "let logrotate compress the file")
+		return param{name, func(text string) error {
+			isGzip = true
+			return unsupported.set(text)
+		}}
+	}
+	t.params(d, rest,
+		value("if=", &log.If, func(text string) (conf.Text, error) { return t.reportedText(d, text), nil }),
+		t.ignoredParam(d, "buffer=", "lines are always buffered, in limited memory", func(text string) error {
+			if strings.HasPrefix(log.Path, syslog.Prefix) || hasVariable(d.Args[0]) {
+				return errors.New("a log to syslog, or with variables in its path, has no buffer")
+			}
+			return aboveZero(grammar.ParseSize(text))
+		}),
+		t.ignoredParam(d, "flush=", "lines are written as soon as possible", func(text string) error {
+			return aboveZero(grammar.ParseTime(text))
+		}),
+		gzip("gzip"), gzip("gzip="))
+	if isGzip {
+		return log, false
 	}
 	if log.Format == "combined" {
 		log.Format = ""

@@ -1,9 +1,11 @@
 package nginxconf
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -24,43 +26,31 @@ const (
 // cachePath translates proxy_cache_path or fastcgi_cache_path.
 func (t *translator) cachePath(d *syntax.Directive) {
 	c := conf.Cache{Dir: t.path(d, d.Args[0])}
-	for _, arg := range d.Args[1:] {
-		name, value, _ := parameter(arg)
-		switch name {
-		case "levels":
-			c.Levels = t.levels(d, value)
-		case "keys_zone":
-			zone, size, _ := strings.Cut(value, ":")
+	const why = "the cache manages its files in the background"
+	known := []param{
+		value("levels=", &c.Levels, levels),
+		{"keys_zone=", func(text string) error {
+			zone, size, _ := strings.Cut(text, ":")
 			n, err := grammar.ParseSize(size)
 			if err != nil || zone == "" {
-				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", grammar.Quote(arg))
+				return errors.New("must be keys_zone=NAME:SIZE, such as keys_zone=one:10m")
 			}
 			c.Name, c.MemoryBytes = zone, cacheMemory+perKey*min(n, maxZone)
-		case "inactive":
-			at, err := grammar.ParseSeconds(value)
-			t.check(d, err)
-			c.Inactive = max(at, 1)
-		case "max_size":
-			n, err := grammar.ParseOffset(value)
-			t.check(d, err)
-			c.MaxBytes = n
-		case "min_free":
-			n, err := grammar.ParseOffset(value)
-			t.check(d, err)
-			c.MinFree = n
-		case "use_temp_path":
-			if value != "on" && value != "off" {
-				t.errorf(d, "invalid parameter %s (must be use_temp_path=on or use_temp_path=off)", grammar.Quote(arg))
-			}
-			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
-		case "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep",
-			"loader_threshold",
-			"purger", "purger_files", "purger_sleep", "purger_threshold":
-			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
-		default:
-			t.errorf(d, "unknown parameter %s", grammar.Quote(arg))
-		}
+			return nil
+		}},
+		value("inactive=", &c.Inactive, func(text string) (time.Duration, error) {
+			at, err := grammar.ParseSeconds(text)
+			return max(at, 1), err
+		}),
+		value("max_size=", &c.MaxBytes, grammar.ParseOffset),
+		value("min_free=", &c.MinFree, grammar.ParseOffset),
+		t.ignoredParam(d, "use_temp_path=", why, parses(grammar.ParseFlag)),
 	}
+	for _, name := range []string{"manager_files=", "manager_sleep=", "manager_threshold=", "loader_files=",
+		"loader_sleep=", "loader_threshold=", "purger=", "purger_files=", "purger_sleep=", "purger_threshold="} {
+		known = append(known, t.ignoredParam(d, name, why, nil))
+	}
+	t.params(d, d.Args[1:], known...)
 	if c.Name == "" {
 		t.errorf(d, "missing keys_zone=NAME:SIZE")
 		return
@@ -85,18 +75,14 @@ func (t *translator) check(d *syntax.Directive, err error) {
 }
 
 // levels parses the value of levels, such as 1:2.
-func (t *translator) levels(d *syntax.Directive, text string) []int {
-	var levels []int
-	for _, part := range strings.Split(text, ":") {
-		if part != "1" && part != "2" || len(levels) == 3 {
-			t.errorf(d, "invalid parameter %s (up to three numbers, each 1 or 2, such as levels=1:2)",
-				grammar.Quote("levels="+text))
-			return nil
+func levels(text string) (all []int, err error) {
+	for part := range strings.SplitSeq(text, ":") {
+		if part != "1" && part != "2" || len(all) == 3 {
+			return nil, errors.New("must be up to three numbers, each 1 or 2, such as levels=1:2")
 		}
-		n, _ := strconv.Atoi(part)
-		levels = append(levels, n)
+		all = append(all, int(part[0]-'0'))
 	}
-	return levels
+	return all, nil
 }
 
 // cache translates the settings of the cache in a scope; nil if there is none.

@@ -89,11 +89,25 @@ func (t *translator) upstreamServer(d, balancer *syntax.Directive) conf.Server {
 	if err := checkServerAddr(server.Addr); err != nil {
 		t.errorf(d, "%v", err)
 	}
-	for _, arg := range d.Args[1:] {
-		if err := t.serverParameter(d, arg, &server); err != nil {
-			t.errorf(d, "%v", err)
-		}
-	}
+	t.params(d, d.Args[1:],
+		number("weight=", &server.Weight, 1),
+		number("max_conns=", &server.MaxConns, 0),
+		value("max_fails=", &server.MaxFails, func(text string) (int, error) {
+			n, err := grammar.ParseNumber(text)
+			if n == 0 {
+				n = -1 // 0 is the default
+			}
+			return int(n), err
+		}),
+		value("fail_timeout=", &server.FailTimeout, func(text string) (time.Duration, error) {
+			at, err := grammar.ParseSeconds(text)
+			return max(at, time.Millisecond), err
+		}),
+		value("slow_start=", &server.SlowStart, grammar.ParseTime),
+		value("route=", &server.Route, nonEmpty),
+		word("backup", &server.Backup), word("down", &server.Down), word("drain", &server.Drain),
+		word("resolve", &server.Resolve),
+		t.unsupportedParam(d, "service=", "remove it"))
 	if balancer != nil && balancer.Spec.NoBackup {
 		if server.Backup {
 			t.errorf(d, "backup cannot be combined with %s", balancer.Name)
@@ -120,59 +134,6 @@ func checkServerAddr(addr string) error {
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/$ ") {
 		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", grammar.Quote(addr))
-	}
-	return nil
-}
-
-func (t *translator) serverParameter(d *syntax.Directive, arg string, server *conf.Server) error {
-	name, value, has := parameter(arg)
-	switch {
-	case arg == "backup":
-		server.Backup = true
-		return nil
-	case arg == "down":
-		server.Down = true
-		return nil
-	case name == "fail_timeout" && has:
-		at, err := grammar.ParseSeconds(value)
-		if err != nil {
-			return err
-		}
-		server.FailTimeout = max(at, time.Millisecond)
-		return nil
-	case arg == "resolve":
-		server.Resolve = true
-		return nil
-	case arg == "drain":
-		server.Drain = true
-		return nil
-	case name == "route" && value != "":
-		server.Route = value
-		return nil
-	case name == "slow_start" && has:
-		at, err := grammar.ParseTime(value)
-		server.SlowStart = at
-		return err
-	case name == "service":
-		t.omit(d, "parameter %s is not supported (remove it)", grammar.Quote(arg))
-		return nil
-	}
-	n, err := grammar.ParseNumber(value)
-	if err != nil || !has || name == "weight" && n == 0 {
-		return fmt.Errorf(
-			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, slow_start=, route=, backup, down, drain or resolve)", grammar.Quote(arg))
-	}
-	switch name {
-	case "weight":
-		server.Weight = int(n)
-	case "max_conns":
-		server.MaxConns = int(n)
-	case "max_fails":
-		if server.MaxFails = int(n); n == 0 {
-			server.MaxFails = -1
-		}
-	default:
-		return fmt.Errorf("unknown parameter %s", grammar.Quote(arg))
 	}
 	return nil
 }

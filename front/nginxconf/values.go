@@ -213,6 +213,3 @@ func below(dir, name string) string {
 	}
 	return filepath.Join(dir, name)
 }
-
-// parameter splits name=value.
-func parameter(arg string) (name, value string, has bool) { return strings.Cut(arg, "=") }
