@@ -31,9 +31,7 @@ func (t *translator) issuer(d *syntax.Directive) {
 		Name: name, Pos: d.Place(), Challenge: "http-01", AcceptTerms: s.own("accept_terms_of_service") != nil,
 		Insecure: !s.flag("ssl_verify", true), Trusted: t.trusted(s.own("ssl_trusted_certificate")),
 		StateDir: t.path(d, "acme_"+name)}
-	if uri := s.one("uri"); uri != nil {
-		i.Directory = uri.Args[0]
-	} else {
+	if i.Directory = s.word("uri"); s.one("uri") == nil {
 		t.errorf(d, "missing uri")
 	}
 	for _, c := range s.own("contact") {
@@ -70,17 +68,12 @@ func (t *translator) issuer(d *syntax.Directive) {
 
 // issuerPreferences translates what replaces the defaults of an issuer.
 func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
-	if c := s.one("preferred_chain"); c != nil {
-		i.PreferredChain = c.Args[0]
-	}
+	i.PreferredChain, i.Fallback = s.word("preferred_chain"), s.word("fallback")
 	if p := s.one("profile"); p != nil {
 		i.Profile = p.Args[0]
 		if i.RequireProfile = len(p.Args) == 2; i.RequireProfile && p.Args[1] != "require" {
 			t.errorf(p, "unknown parameter %s (must be require)", grammar.Quote(p.Args[1]))
 		}
-	}
-	if f := s.one("fallback"); f != nil {
-		i.Fallback = f.Args[0]
 	}
 }
 

@@ -147,10 +147,8 @@ func (t *translator) listenAddrs(d *syntax.Directive) ([]string, error) {
 	if _, _, err := ports(text); err == nil {
 		text = "*:" + text
 	}
-	host, port := text, ""
-	if end := strings.LastIndexByte(text, ':'); end > strings.LastIndexByte(text, ']') {
-		host, port = text[:end], text[end+1:]
-	} else {
+	host, port, has := cutPort(text)
+	if !has {
 		port = "80"
 	}
 	first, last, err := ports(port)

@@ -63,9 +63,8 @@ func (t *translator) accessLog(d *syntax.Directive) (conf.Log, bool) {
 	log := conf.Log{Path: d.Args[0]}
 	switch {
 	case strings.HasPrefix(log.Path, syslog.Prefix):
-		if _, err := syslog.Parse(log.Path); err != nil {
-			t.errorf(d, "%v", err)
-		}
+		_, err := syslog.Parse(log.Path)
+		t.check(d, err)
 	case hasVariable(d.Args[0]):
 		log.Path, log.Dir = string(t.reportedText(d, t.path(d, log.Path))), t.prefix
 	default:

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -121,32 +122,25 @@ func next(s *scope, name string) conf.NextUpstream {
 		n.For, _ = grammar.ParseTime(d.Args[0]) // in both, 0 means no limit
 	}
 	words := s.words(name)
-	for _, word := range words {
-		switch word = strings.ToLower(word); word {
-		case "off":
-			return conf.NextUpstream{Off: true}
-		case "error":
-			n.Error = true
-		case "timeout":
-			n.Timeout = true
-		case "invalid_header":
-			n.InvalidHeader = true
-		case "non_idempotent":
-			n.NonIdempotent = true
-		default:
-			n.Statuses = appendStatus(n.Statuses, word)
-		}
+	if n.Statuses = conditions(words, map[string]*bool{"error": &n.Error, "timeout": &n.Timeout,
+		"invalid_header": &n.InvalidHeader, "non_idempotent": &n.NonIdempotent, "off": &n.Off}); n.Off {
+		return conf.NextUpstream{Off: true}
 	}
 	// As in nginx, explicit words replace the default.
 	n.Off = words != nil && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil
 	return n
 }
 
-// appendStatus appends the status of http_NNN.
-func appendStatus(statuses []int, word string) []int {
-	if code, ok := strings.CutPrefix(word, "http_"); ok {
-		n, _ := grammar.ParseNumber(code)
-		return append(statuses, int(n))
+// conditions sets the flags that words name, and returns the statuses of http_NNN.
+func conditions(words []string, flags map[string]*bool) (statuses []int) {
+	for _, word := range words {
+		word = strings.ToLower(word)
+		if flag := flags[word]; flag != nil {
+			*flag = true
+		} else if code, ok := strings.CutPrefix(word, "http_"); ok {
+			n, _ := grammar.ParseNumber(code)
+			statuses = append(statuses, int(n))
+		}
 	}
 	return statuses
 }
@@ -161,17 +155,11 @@ func (t *translator) target(d *syntax.Directive, text, port string) conf.Text {
 	if t.isUpstream(text) {
 		return to
 	}
-	if path, ok := strings.CutPrefix(text, "unix:"); ok {
-		if path == "" {
-			t.errorf(d, "missing path (must be unix:PATH)")
-		}
+	err := checkServerAddr(text)
+	if t.check(d, err); err != nil || strings.HasPrefix(text, "unix:") {
 		return to
 	}
-	if err := checkServerAddr(text); err != nil {
-		t.errorf(d, "%v", err)
-		return to
-	}
-	if strings.LastIndexByte(text, ':') > strings.LastIndexByte(text, ']') {
+	if _, _, has := cutPort(text); has {
 		return to
 	}
 	if port == "" {
@@ -182,12 +170,8 @@ func (t *translator) target(d *syntax.Directive, text, port string) conf.Text {
 
 // isUpstream reports whether a name is that of an upstream or a bound handler.
 func (t *translator) isUpstream(name string) bool {
-	for _, bound := range t.options.Bound {
-		if strings.EqualFold(bound, name) {
-			return true
-		}
-	}
-	return t.upstreams[strings.ToLower(name)] != nil
+	return t.upstreams[strings.ToLower(name)] != nil ||
+		slices.ContainsFunc(t.options.Bound, func(bound string) bool { return strings.EqualFold(bound, name) })
 }
 
 // fastcgi translates the directives that only FastCGI has.

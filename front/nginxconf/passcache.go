@@ -178,23 +178,11 @@ func (t *translator) valid(s *scope, name string) []conf.CacheValid {
 	return all
 }
 
-func stale(s *scope, name string) conf.CacheStale {
-	var st conf.CacheStale
-	for _, word := range s.words(name) {
-		switch word = strings.ToLower(word); word {
-		case "off":
-			return conf.CacheStale{}
-		case "error":
-			st.Error = true
-		case "timeout":
-			st.Timeout = true
-		case "invalid_header":
-			st.InvalidHeader = true
-		case "updating":
-			st.Updating = true
-		default:
-			st.Statuses = appendStatus(st.Statuses, word)
-		}
+func stale(s *scope, name string) (st conf.CacheStale) {
+	off := false
+	if st.Statuses = conditions(s.words(name), map[string]*bool{"error": &st.Error, "timeout": &st.Timeout,
+		"invalid_header": &st.InvalidHeader, "updating": &st.Updating, "off": &off}); off {
+		return conf.CacheStale{}
 	}
 	return st
 }

@@ -87,9 +87,8 @@ func (t *translator) oneErrorLog(d *syntax.Directive) *conf.ErrorLog {
 		t.omit(d, "%s is not supported (use a file, stderr or syslog:)", grammar.Quote(log.Path))
 		return nil
 	case strings.HasPrefix(log.Path, syslog.Prefix):
-		if _, err := syslog.Parse(log.Path); err != nil {
-			t.errorf(d, "%v", err)
-		}
+		_, err := syslog.Parse(log.Path)
+		t.check(d, err)
 	case log.Path != "stderr":
 		log.Path = t.path(d, log.Path)
 	}

@@ -265,9 +265,8 @@ func (t *translator) expires(s *scope) *conf.Expires {
 		value = d.Args[1]
 	}
 	if e.Text = t.text(d, value); !grammar.HasVariables(e.Text) {
-		if _, err := grammar.ParseExpiry(value, e.Modified); err != nil {
-			t.errorf(d, "%v", err)
-		}
+		_, err := grammar.ParseExpiry(value, e.Modified)
+		t.check(d, err)
 	}
 	return e
 }
@@ -445,11 +444,8 @@ func (t *translator) authRequest(s *scope) *conf.AuthRequest {
 	}
 	a := &conf.AuthRequest{}
 	if request != nil && request.Args[0] != "off" {
-		if a.URI = request.Args[0]; !strings.HasPrefix(a.URI, "/") {
-			t.errorf(request, "invalid path %s (must begin with a slash, or be off)", grammar.Quote(a.URI))
-		} else if strings.ContainsAny(a.URI, "$?") {
-			t.warn(request, "%s is a literal path: variables and queries have no meaning", grammar.Quote(a.URI))
-		}
+		a.URI = request.Args[0]
+		t.checkSubrequest(request, a.URI)
 	}
 	for _, d := range sets {
 		a.Set = append(a.Set, conf.Set{Name: t.variableName(d, d.Args[0]), Value: t.text(d, d.Args[1])})

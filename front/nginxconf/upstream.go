@@ -86,9 +86,7 @@ func (t *translator) balance(s *scope, u *conf.Upstream) (isOf *syntax.Directive
 // upstreamServer translates a server of an upstream. balancer is nil for round robin.
 func (t *translator) upstreamServer(d, balancer *syntax.Directive) conf.Server {
 	server := conf.Server{Addr: d.Args[0]}
-	if err := checkServerAddr(server.Addr); err != nil {
-		t.errorf(d, "%v", err)
-	}
+	t.check(d, checkServerAddr(server.Addr))
 	t.params(d, d.Args[1:],
 		number("weight=", &server.Weight, 1),
 		number("max_conns=", &server.MaxConns, 0),
@@ -119,6 +117,14 @@ func (t *translator) upstreamServer(d, balancer *syntax.Directive) conf.Server {
 	return server
 }
 
+// cutPort splits HOST:PORT, in which PORT may be missing.
+func cutPort(addr string) (host, port string, has bool) {
+	if end := strings.LastIndexByte(addr, ':'); end > strings.LastIndexByte(addr, ']') {
+		return addr[:end], addr[end+1:], true
+	}
+	return addr, "", false
+}
+
 // checkServerAddr checks the address of a server: HOST, HOST:PORT or unix:PATH.
 func checkServerAddr(addr string) error {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
@@ -127,12 +133,9 @@ func checkServerAddr(addr string) error {
 		}
 		return nil
 	}
-	host, port := addr, "80"
-	if end := strings.LastIndexByte(addr, ':'); end > strings.LastIndexByte(addr, ']') {
-		host, port = addr[:end], addr[end+1:]
-	}
+	host, port, has := cutPort(addr)
 	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/$ ") {
+	if has && (err != nil || n == 0) || host == "" || strings.ContainsAny(host, "/$ ") {
 		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", grammar.Quote(addr))
 	}
 	return nil

@@ -2,9 +2,10 @@ package syntax
 
 import (
 	"fmt"
-	"github.com/tarehq/tare/front/internal/grammar"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // lexer splits a file's text into statements: words up to ";" or "{", or a "}". The rules are those

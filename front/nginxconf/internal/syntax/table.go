@@ -100,36 +100,31 @@ func (s *Spec) allowed(level string) bool {
 
 // parseSpec parses a row. Malformed rows are bugs.
 func parseSpec(section, line string) *Spec {
-	columns := strings.Split(line+" ", " | ")
-	if len(columns) != 5 {
-		if columns = append(columns, ""); len(columns) != 5 {
-			panic(fmt.Sprintf("nginxconf: BUG: a row of directives.txt has %d columns: %s", len(columns), line))
-		}
+	columns := append(strings.SplitN(line, "|", 5), "") // the remark may be missing
+	if len(columns) < 5 {
+		panic("nginxconf: BUG: a row of directives.txt has too few columns: " + line)
 	}
 	for i := range columns {
-		columns[i] = strings.TrimSuffix(strings.TrimSpace(columns[i]), " |")
+		columns[i] = strings.TrimSpace(columns[i])
 	}
 	s := &Spec{Name: columns[0], Contexts: strings.Fields(columns[1]), Section: section, Arguments: columns[2],
 		Remark: columns[4]}
 	s.parseArguments(columns[2])
-	verdict := columns[3]
-	if unless, ok := strings.CutPrefix(verdict, "rejected unless "); ok {
-		s.Unless, verdict = strings.Fields(unless), "rejected"
+	verdict, unless, isConditional := strings.Cut(columns[3], " unless ")
+	if isConditional {
+		s.Unless = strings.Fields(unless)
 	}
-	if rest, ok := strings.CutPrefix(verdict, "rejected harmless"); ok {
-		s.Harmless, verdict = true, "rejected"
-		if unless, ok := strings.CutPrefix(rest, " unless "); ok {
-			s.Unless = strings.Fields(unless)
-		}
-	}
-	if rest, ok := strings.CutPrefix(verdict, "balancer"); ok {
-		s.Balancer, s.NoBackup, verdict = true, rest == " without backup", "supported"
-	}
-	i := slices.Index([]string{"supported", "ignored", "rejected"}, verdict)
-	if i < 0 {
+	switch verdict {
+	case "supported":
+	case "balancer", "balancer without backup":
+		s.Balancer, s.NoBackup = true, verdict != "balancer"
+	case "ignored":
+		s.Support = Ignored
+	case "rejected", "rejected harmless":
+		s.Support, s.Harmless = Rejected, verdict != "rejected"
+	default:
 		panic(fmt.Sprintf("nginxconf: BUG: invalid support %q in a row of directives.txt: %s", verdict, line))
 	}
-	s.Support = Support(i)
 	return s
 }
 
