@@ -27,7 +27,7 @@ func TestListingCanBeParsed(t *testing.T) {
 		s := conf.Settings{Files: conf.Files{Alias: conf.Text(root + "/"), Listing: true, ListingFormat: format}}
 		return conf.Location{Path: "/" + format + "/", Settings: &s}
 	}
-	a := serveHandler(t, newFront(t, oneHost(in("json"), in("html")), quiet()))
+	a := serveHandler(t, newFront(t, oneHost(in("json"), in("html"))))
 
 	var list []struct {
 		Name, Type, Mtime string

@@ -1,13 +1,11 @@
-package front
+package front_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/core"
-	"github.com/tarehq/tare/front/internal/files"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // An invalid Config is an error with a position.
@@ -115,40 +113,12 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 			Cases: []conf.Case{{From: "10.0.0.0/33", To: "a"}}}}},
 			"neither an address nor a network"},
 	} {
-		h, err := New(test.c)
+		h, err := front.New(test.c)
 		if err == nil {
 			_ = h.Close()
 		}
 		if err == nil || !strings.HasPrefix(err.Error(), "front: ") || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)
 		}
-	}
-}
-
-// A rejected Config changes nothing, and leaks nothing.
-func TestRejectedReloadChangesNothing(t *testing.T) {
-	dir := site(t, "x")
-	config := func(root string) conf.Config {
-		return conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(root)}}}}}
-	}
-	h := newFront(t, config(dir))
-	bad := config(site(t))
-	bad.Hosts = append(bad.Hosts, conf.Host{Names: []string{"~("}})
-	if err := h.Reload(bad); err == nil {
-		t.Fatal("an invalid Config is accepted")
-	}
-	if got := get(t, h, "/x"); got.body != "x" {
-		t.Errorf("%d %q", got.status, got.body)
-	}
-	if n := len(core.InUse[any, *files.Handler](&h.state.Files)); n != 1 {
-		t.Errorf("%d directories are open", n)
-	}
-	other := site(t, "y")
-	testkit.Must(t, h.Reload(config(other)))
-	if got := get(t, h, "/y"); got.body != "y" {
-		t.Errorf("%d %q", got.status, got.body)
-	}
-	if n := len(core.InUse[any, *files.Handler](&h.state.Files)); n != 1 {
-		t.Errorf("%d directories are open", n)
 	}
 }

@@ -94,7 +94,7 @@ func TestLengthOfReadBodyIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := oneHost(app(conf.Settings{Logs: []conf.Log{{Path: name, Format: "length"}}}))
 	c.LogFormats = []conf.LogFormat{{Name: "length", Text: "$uri $content_length $http_content_length"}}
-	us := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(
+	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/read" {
 				_, _ = io.Copy(io.Discard, r.Body)

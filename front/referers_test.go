@@ -1,9 +1,10 @@
-package front
+package front_test
 
 import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
 
@@ -21,7 +22,7 @@ func TestInvalidReferersAreRejected(t *testing.T) {
 		"invalid regular expression": {Names: []string{"~("}},
 		`nginx.conf:7: valid refer`:  {Patterns: []string{"("}},
 	} {
-		if _, err := New(config(&r)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := front.New(config(&r)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", r, err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package front
+package front_test
 
 import (
 	"crypto/md5"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/guard"
 )
@@ -22,14 +23,14 @@ func TestSecureLinkIsChecked(t *testing.T) {
 	}
 	for _, l := range []conf.SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"},
 		{Link: "a", Secret: "c"}, {MD5: "b", Secret: "c"}} {
-		if _, err := New(config(&l, "x")); err == nil ||
+		if _, err := front.New(config(&l, "x")); err == nil ||
 			!strings.Contains(err.Error(), "nginx.conf:7: secure link: want") {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
 	for want, l := range map[string]conf.SecureLink{"$nosuch": {Link: "$nosuch", MD5: "a"},
 		"missing variable name": {Link: "a", MD5: "$"}} {
-		if _, err := New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := front.New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", l, err, want)
 		}
 	}
@@ -55,7 +56,7 @@ func TestSecureLinkIsChecked(t *testing.T) {
 		"secure_link":         {Hosts: []conf.Host{{Steps: []conf.Step{conf.Set{Name: "secure_link", Value: "1"}}}}},
 		"secure_link_expires": {Hosts: []conf.Host{{}}, Maps: []conf.Map{{Name: "secure_link_expires", Source: "$uri"}}},
 	} {
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "$"+name+" cannot be set") {
+		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), "$"+name+" cannot be set") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

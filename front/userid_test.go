@@ -88,7 +88,7 @@ func TestMarkAndResetOfUserID(t *testing.T) {
 	}
 	l := app(conf.Settings{UserID: &conf.UserID{Mode: "on"}})
 	l.Steps = []conf.Step{conf.Set{Name: "uid_reset", Value: "$arg_reset"}}
-	reset := serveHandler(t, newFront(t, oneHost(l), front.Bind("app", http.NotFoundHandler()), quiet()))
+	reset := serveHandler(t, newFront(t, oneHost(l), front.Bind("app", http.NotFoundHandler())))
 	for arg, replaced := range map[string]bool{"": false, "0": false, "1": true, "log": true} {
 		set := reset.get("/?reset="+arg, "Cookie", "uid="+id+"==").header.Get("Set-Cookie")
 		if (set != "") != replaced || strings.Contains(set, id) {

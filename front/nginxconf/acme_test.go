@@ -11,33 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// acmeSamples returns samples for the directives about certificates by ACME.
-func acmeSamples() map[string][]sample {
-	at := func(level string, texts ...string) (all []sample) {
-		for _, text := range texts {
-			all = append(all, sample{level, text, ""})
-		}
-		return all
-	}
-	const used = " ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;"
-	return map[string][]sample{
-		"acme_issuer": at("http", "acme_issuer k { uri https://k.test/; }"), "uri": nil,
-		"account_key":             at("issuer", "account_key rsa;", "account_key ecdsa:384;", "account_key key.pem;"),
-		"accept_terms_of_service": at("issuer", "accept_terms_of_service;"),
-		"challenge":               at("issuer", "challenge tls-alpn-01;", "challenge dns-01;"),
-		"contact":                 at("issuer", "contact a@b.test;", "contact tel:1;", "contact a@b.test; contact tel:1;"),
-		"external_account_key":    at("issuer", "external_account_key k data:AA;", "external_account_key k file;"),
-		"fallback":                at("issuer", "fallback j;"),
-		"preferred_chain":         at("issuer", "preferred_chain \"A B\";"),
-		"profile":                 at("issuer", "profile p;", "profile p require;"),
-		"ssl_trusted_certificate": at("issuer", "ssl_trusted_certificate c.pem;"),
-		"ssl_verify":              at("issuer", "ssl_verify off;"),
-		"state_path":              at("issuer", "state_path x;", "state_path off;"),
-		"acme_certificate": at("acme", "acme_certificate i;"+used, "acme_certificate j;"+used,
-			"acme_certificate i b.test;"+used, "acme_certificate i key=rsa;"+used),
-	}
-}
-
 const issuerI = "acme_issuer i { uri https://ca.test/dir; }\n"
 
 // The names of a certificate are those of the server, or those that are listed.

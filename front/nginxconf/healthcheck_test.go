@@ -20,3 +20,18 @@ func TestHealthCheckRequiresProxyPass(t *testing.T) {
 		}
 	}
 }
+
+// A health check has one port.
+func TestHealthCheckParameters(t *testing.T) {
+	for params, ok := range map[string]bool{
+		"port=81": true, "port=81-82": false, "port=0": false, "port=65536": false, "port": false,
+		"fails=1": true, "fails=0": false, "match=none": false, "mandatory=on": false,
+	} {
+		text := "events {} http { server { listen 80; location / { proxy_pass http://127.0.0.1:1; health_check " +
+			params + "; } } }"
+		_, err := Parse("nginx.conf", Options{FS: fstest.MapFS{"nginx.conf": {Data: []byte(text)}}, DefaultPort: 80})
+		if (err == nil) != ok {
+			t.Errorf("%s: %v", params, err)
+		}
+	}
+}

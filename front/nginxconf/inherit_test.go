@@ -207,7 +207,7 @@ func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{"key": {Data: []byte("x")}})
 	all := []sample{{text: "alias /a/;"}, {text: "valid_referers none server_names;"},
 		{text: "valid_referers a.test; valid_referers b.test;"}, {text: "types { a/b c; }"}, {text: "types { a/b d; }"}}
-	for _, s := range slices.Concat(slices.Collect(maps.Values(samples()))...) {
+	for _, s := range slices.Concat(slices.Collect(maps.Values(samples(t)))...) {
 		if s.level == "location" {
 			all = append(all, s)
 		}
@@ -251,7 +251,7 @@ func TestSharedProxiesAreThoseOfEachServerAlone(t *testing.T) {
 		}
 		return all, texts
 	}
-	for _, s := range slices.Concat(slices.Collect(maps.Values(samples()))...) {
+	for _, s := range slices.Concat(slices.Collect(maps.Values(samples(t)))...) {
 		pass := passes[s.level]
 		if pass == "" || strings.Contains(s.text, "health_check") || strings.Contains(s.text, "_pass ") {
 			continue

@@ -60,7 +60,7 @@ http {
 /etc/sites/b:1: directive "return": invalid status "1000" (must be a number, or a URL with http://, https:// or $scheme)
 /etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
 /etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
-/etc/nginx.conf:10: directive "listen": unknown parameter "speed=9"
+/etc/nginx.conf:10: directive "listen": unknown parameter "speed=9" (must be one of default_server, default, bind, ipv6only=, rcvbuf=, sndbuf=, setfib=, ssl, http2, proxy_protocol, reuseport, backlog=, deferred, multipath, fastopen=, so_keepalive=, accept_filter=)
 /etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
 /etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
 /etc/nginx.conf:13: directive "charset": variables are not supported

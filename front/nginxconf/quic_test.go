@@ -82,8 +82,8 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 // Errors of listen with quic are those of nginx.
 func TestInvalidQUICIsRejected(t *testing.T) {
 	for server, want := range map[string]string{
-		"listen 443 quic ssl;":                         "parameter ssl is incompatible with quic",
-		"listen 443 quic http2;":                       "parameter http2 is incompatible with quic",
+		"listen 443 quic ssl;":                         "parameter \"ssl\": incompatible with quic",
+		"listen 443 quic http2;":                       "parameter \"http2\": incompatible with quic",
 		"listen unix:/s quic;":                         "not supported on unix sockets",
 		"listen 443 quic; ssl_protocols TLSv1.2;":      "listen with quic requires TLSv1.3",
 		"listen 443 quic; quic_host_key /missing;":     "missing",

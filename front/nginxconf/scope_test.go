@@ -1,13 +1,17 @@
 package nginxconf
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
+)
 
 // A scope finds each directive of its block and of those around, also if names share a mark, and no
 // others.
 func TestScopeFindsDirectivesOfAllBlocks(t *testing.T) {
-	block := func(names ...string) (all []*directive) {
+	block := func(names ...string) (all []*syntax.Directive) {
 		for i, name := range names {
-			all = append(all, &directive{name: name, number: i})
+			all = append(all, &syntax.Directive{Name: name, Number: i})
 		}
 		return all
 	}
@@ -19,8 +23,8 @@ func TestScopeFindsDirectivesOfAllBlocks(t *testing.T) {
 			t.Errorf("%q: %d directives, want %d", name, len(all), want)
 		}
 		for i, d := range all {
-			if d.name != name || i > 0 && all[i-1].number >= d.number {
-				t.Errorf("%q: directive %d is %q with the number %d", name, i, d.name, d.number)
+			if d.Name != name || i > 0 && all[i-1].Number >= d.Number {
+				t.Errorf("%q: directive %d is %q with the number %d", name, i, d.Name, d.Number)
 			}
 		}
 		if last := inner.one(name); want > 0 && last != all[want-1] || want == 0 && last != nil {
@@ -41,16 +45,16 @@ func TestScopeFindsDirectivesOfAllBlocks(t *testing.T) {
 // Names of the table are spread over marks, so that few are searched for in vain.
 func TestMarksDifferBetweenNames(t *testing.T) {
 	count := make(map[byte]int)
-	table := newTable()
-	for name := range table.byName {
+	table := syntax.ParseTable(tableText)
+	for name := range table.ByName {
 		count[nameMark(name)]++
 	}
 	for mark, n := range count {
-		if n > 12*(len(table.byName)/256+1) {
+		if n > 12*(len(table.ByName)/256+1) {
 			t.Errorf("%d names have the mark %d", n, mark)
 		}
 	}
 	if len(count) < 100 {
-		t.Errorf("%d names have %d marks", len(table.byName), len(count))
+		t.Errorf("%d names have %d marks", len(table.ByName), len(count))
 	}
 }

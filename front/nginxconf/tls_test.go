@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -71,7 +72,7 @@ func TestVerifyDepthIsTranslated(t *testing.T) {
 		}
 		return tls.ConnectionState{PeerCertificates: certs[:1], VerifiedChains: [][]*x509.Certificate{certs}}
 	}
-	s := newScope(nil, levelServer, []*directive{{name: "ssl_verify_depth", args: []string{"2"}}})
+	s := newScope(nil, levelServer, []*syntax.Directive{{Name: "ssl_verify_depth", Args: []string{"2"}}})
 	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} {
 		// the client's own, the ones between, and the trusted one
 		if err := chains(s, "ssl_verify_depth", nil, nil)(chain(n)); (err == nil) != want {
@@ -171,7 +172,7 @@ func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 		{"0", []*x509.Certificate{root, between}, false}, {"1", []*x509.Certificate{root, between}, true},
 		{"1", []*x509.Certificate{between}, false},
 	} {
-		s := newScope(nil, levelServer, []*directive{{name: "proxy_ssl_verify_depth", args: []string{test.most}}})
+		s := newScope(nil, levelServer, []*syntax.Directive{{Name: "proxy_ssl_verify_depth", Args: []string{test.most}}})
 		if err := chains(s, "proxy_ssl_verify_depth", test.trusted, nil)(state); (err == nil) != test.ok {
 			t.Errorf("depth %s, %d trusted: %v", test.most, len(test.trusted), err)
 		}
