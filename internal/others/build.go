@@ -31,8 +31,9 @@ type program struct {
 // newBuilder returns the builder of a project, whose folder does not exist yet.
 func (r *runner) newBuilder(p *project) *builder {
 	work := filepath.Join(r.work, "project")
-	return &builder{project: p, runner: r, overlay: maps.Clone(r.overlay), work: work, source: filepath.Join(work, "source"),
-		out: result{Name: p.name(), Version: p.Version, Go: r.goVersion, Tare: r.commit}}
+	return &builder{project: p, runner: r, overlay: maps.Clone(r.overlay), work: work,
+		source: filepath.Join(work, "source"),
+		out:    result{Name: p.name(), Version: p.Version, Go: r.goVersion, Tare: r.commit}}
 }
 
 // fail notes an error.
@@ -73,8 +74,8 @@ func (b *builder) programs(ctx context.Context) (all []program, err error) {
 		if err = errors.Join(err, json.Unmarshal(out, &downloaded)); err != nil {
 			return nil, err
 		}
-		copied := exec.CommandContext(ctx, "cp", "-r", "--no-preserve=mode", downloaded.Dir, b.source)
-		if err := copied.Run(); err != nil {
+		copying := exec.CommandContext(ctx, "cp", "-r", "--no-preserve=mode", downloaded.Dir, b.source)
+		if err := copying.Run(); err != nil {
 			return nil, err
 		}
 	}
@@ -94,12 +95,12 @@ func (b *builder) build(ctx context.Context, p program) bool {
 	if b.Script != "" {
 		file, suffix, args = "zz_tare.go", "", []string{"build"}
 	}
-	hook := "package " + p.Name + suffix + "\n\nimport _ \"tarehq/hook\"\n"
+	hook, tags := "package "+p.Name+suffix+"\n\nimport _ \"tarehq/hook\"\n", "tare_overlay,"+b.Tags
 	err := b.overlay.add(b.work, filepath.Join(p.Dir, file), hook)
 	config, jsonErr := json.Marshal(map[string]any{"Replace": b.overlay})
 	b.fail(errors.Join(err, jsonErr, os.WriteFile(p.file+".json", config, 0o644)))
 	// Without DWARF, which no test reads, linking takes half the CPU time.
-	args = append(args, "-ldflags=-w", "-overlay", p.file+".json", "-tags", "tare_overlay,"+b.Tags, "-o", p.file, p.ImportPath)
+	args = append(args, "-ldflags=-w", "-overlay", p.file+".json", "-tags", tags, "-o", p.file, p.ImportPath)
 	_, err = b.runner.goTool(ctx, b.source, args...)
 	b.fail(err)
 	return err == nil

@@ -106,6 +106,6 @@ func (b *builder) confirm(ctx context.Context, p program, mode, test string) {
 // linesWithout returns the lines of a text that another text does not have, or some of them.
 func linesWithout(text, other string) string {
 	const most = 50
-	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return strings.Contains(other, line) })
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(s string) bool { return strings.Contains(other, s) })
 	return strings.Join(lines[:min(most, len(lines))], "\n")
 }

@@ -40,7 +40,8 @@ func writeDocument(file, folder string) error {
 		differing := make(map[string]bool)
 		for _, d := range r.Differences {
 			differing[d.Package+d.Test] = true
-			reasons = append(reasons, fmt.Sprintf("| %s: %s | %s |\n", r.Name, d.Test, strings.ReplaceAll(d.Reason, "|", `\|`)))
+			reason := strings.ReplaceAll(d.Reason, "|", `\|`)
+			reasons = append(reasons, fmt.Sprintf("| %s: %s | %s |\n", r.Name, d.Test, reason))
 		}
 		row := fmt.Sprintf("| %s | %s |", r.Name, r.Version)
 		rows = append(rows, row)
@@ -49,7 +50,8 @@ func writeDocument(file, folder string) error {
 		cells[rows[0]+r.Go] = fmt.Sprintf("%d min", seconds[r.Go]/60)
 	}
 	releases := slices.Sorted(maps.Keys(seconds))
-	text += tableHead + " " + strings.Join(releases, " | ") + " |\n|---|---|" + strings.Repeat("---|", len(releases)) + "\n"
+	text += tableHead + " " + strings.Join(releases, " | ") + " |\n"
+	text += "|---|---|" + strings.Repeat("---|", len(releases)) + "\n"
 	slices.Sort(rows)
 	for _, row := range slices.Compact(rows) {
 		text += row
@@ -59,6 +61,6 @@ func writeDocument(file, folder string) error {
 		text += "\n"
 	}
 	slices.Sort(reasons)
-	text += "\n## Which tests differ, and why?\n\n| test | reason |\n|---|---|\n" + strings.Join(slices.Compact(reasons), "")
-	return os.WriteFile(file, []byte(text), 0o644)
+	text += "\n## Which tests differ, and why?\n\n| test | reason |\n|---|---|\n"
+	return os.WriteFile(file, []byte(text+strings.Join(slices.Compact(reasons), "")), 0o644)
 }

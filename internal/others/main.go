@@ -45,12 +45,14 @@ func main() {
 }
 
 // run runs projects and writes a result for each.
-func run(ctx context.Context, only string, isQuick bool, folder string) error {
+func run(ctx context.Context, only string, quick bool, folder string) error {
 	all, err := readList(".")
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(p *project) bool { return isQuick && !p.Quick || !strings.Contains(p.name(), only) })
+	all = slices.DeleteFunc(all, func(p *project) bool {
+		return quick && !p.Quick || !strings.Contains(p.name(), only)
+	})
 	if len(all) == 0 {
 		return fmt.Errorf("no project's name contains %q", only)
 	}
@@ -106,12 +108,11 @@ func newRunner(ctx context.Context) (*runner, error) {
 		return nil, err
 	}
 	// An overlay cannot change the module cache, which may contain the installation.
-	copied := filepath.Join(r.work, "go")
-	err = exec.CommandContext(ctx, "cp", "-r", goroot, copied).Run()
+	r.goroot = filepath.Join(r.work, "go")
+	err = exec.CommandContext(ctx, "cp", "-r", goroot, r.goroot).Run()
 	if err = errors.Join(err, os.Chmod(r.work, 0o755)); err != nil { // others' programs are below
 		return nil, err
 	}
-	r.goroot = copied
 	const format = `{{if or (not .Standard) (eq .ImportPath "net/http")}}{{$p := .}}` +
 		`{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}`
 	if text, err = r.goTool(ctx, ".", "list", "-deps", "-f", format, "."); err != nil {

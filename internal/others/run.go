@@ -15,11 +15,9 @@ import (
 )
 
 const (
-	// reference is the mode in which net/http serves.
-	reference = "net/http"
+	reference = "net/http" // the mode in which net/http serves
 	pass      = "PASS"
-	// killDelay is the time in which a program reports what hangs.
-	killDelay = 10 * time.Second
+	killDelay = 10 * time.Second // in which a program reports what hangs
 	nobody    = 65534
 )
 
@@ -70,8 +68,7 @@ func (b *builder) run(ctx context.Context, p program, mode, only, skip string) *
 	return t
 }
 
-// newTrial reads what a program has written. A script counts as a test that passes, and differs if
-// its text does.
+// newTrial reads what a program has written. A script is a test that passes with its text.
 func newTrial(text string, isScript bool) *trial {
 	t := &trial{outcomes: make(map[string]string), text: text}
 	if isScript {
