@@ -20,17 +20,11 @@ type rowLine struct {
 
 func (l rowLine) condition() sample.Condition { return l.table.Condition }
 
-// rows returns the rows of all tables, those of sweeps last.
+// rows returns the rows of all tables.
 func (a *Report) rows() iter.Seq[rowLine] {
 	return func(yield func(rowLine) bool) {
-		all := slices.Clone(a.Tables)
-		for i := range a.SweepTables {
-			for j := range a.SweepTables[i] {
-				all = append(all, Table{&a.SweepTables[i][j]})
-			}
-		}
-		for i := range all {
-			for _, line := range all[i].lines() {
+		for i := range a.Tables {
+			for _, line := range a.Tables[i].lines() {
 				if !yield(line) {
 					return
 				}
@@ -112,9 +106,7 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 			document.Figure(role+"_sys_us", func(l rowLine) float64 { return partOf(l.Row, role).SysUs }))
 	}
 	return slices.Concat(all, loadColumns(), processColumns(), []document.Column[rowLine]{
-		document.Text("sweep", func(l rowLine) string { return l.condition().Axis }),
 		document.Count("gomaxprocs", func(l rowLine) int { return l.condition().Procs }),
-		document.Count("workers", func(l rowLine) int { return l.condition().Workers }),
 	})
 }
 

@@ -88,7 +88,7 @@ func (a *Report) WriteFiles(dir string) error {
 	return first
 }
 
-// writeCSV writes the rows of all tables, also of sweeps.
+// writeCSV writes the rows of all tables.
 func (a *Report) writeCSV(w io.Writer) error {
 	return document.WriteCSV(w, a.resultColumns(), a.rows())
 }
@@ -108,16 +108,13 @@ func benchCondition(c sample.Condition) string {
 	for _, more := range []struct {
 		key   string
 		value float64
-	}{{"rate", c.Rate}, {"gomaxprocs", float64(c.Procs)}, {"workers", float64(c.Workers)}} {
+	}{{"rate", c.Rate}, {"gomaxprocs", float64(c.Procs)}} {
 		if more.value > 0 {
 			name += fmt.Sprintf("/%s=%s", more.key, document.Number(more.value))
 		}
 	}
 	if s := c.Scenario.Name; s != "" {
 		name += "/scenario=" + strings.NewReplacer(" ", "-", "/", "-").Replace(s)
-	}
-	if c.Axis != "" {
-		name += "/sweep=" + c.Axis
 	}
 	return name
 }

@@ -60,9 +60,8 @@ func (a *Report) LatencyPlot(t *Table) *page.Plot {
 			spots = append(spots, page.Spot{X: x.At(page.Nines(q.share)), Y: y.At(ms(q.time)),
 				Title: fmt.Sprintf("%s: %s of requests within %s", row.Title, percentText(q.share), millis(q.time))})
 		}
-		line := a.curve(row.Entrant, spots)
-		line.Path = page.Path(percentilePath(row, x, y))
-		p.Lines = append(p.Lines, line)
+		p.Lines = append(p.Lines, page.Line{Class: a.curveClass(row.Entrant), Text: row.Title,
+			Title: described(row.Entrant), Path: page.Path(percentilePath(row, x, y)), Spots: spots})
 		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", row.Title, millis(row.Latency.Quantile(0.5)),
 			millis(row.Latency.Quantile(0.99)))
 	}

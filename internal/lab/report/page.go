@@ -60,7 +60,6 @@ func (a *Report) document() *document.Document {
 	for i := range a.Tables {
 		a.addTable(d, i)
 	}
-	a.addSweeps(d)
 	if a.Events == nil {
 		a.addEntrants(d)
 		if !a.HasPrograms {
@@ -76,14 +75,11 @@ func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
 // contents returns links to the parts of a long page.
 func (a *Report) contents() (links document.Links) {
 	const few = 2
-	if len(a.Tables) <= few && len(a.Sweeps) == 0 {
+	if len(a.Tables) <= few {
 		return nil
 	}
 	for i := range a.Tables {
 		links = append(links, [2]string{sectionID(i), "With " + a.Tables[i].Text()})
-	}
-	if len(a.Sweeps) > 0 {
-		links = append(links, [2]string{"sweeps", "Sweeps of settings"})
 	}
 	return append(links, [2]string{"who", "Contenders"}, [2]string{"equal", "Responses compared"},
 		[2]string{"method", "How this was measured"})
