@@ -41,18 +41,6 @@ func (t *Table) lines() []rowLine {
 	return lines
 }
 
-// leadingHeads are the heads with which lines about a condition begin in CSV.
-const leadingHeads = "experiment cores connections rate_per_sec scenario "
-
-// leading returns the cells below leadingHeads, and more. At saturation the rate is empty.
-func (a *Report) leading(t *Table, more ...any) []any {
-	var rate any = ""
-	if !t.Saturated() {
-		rate = t.Rate
-	}
-	return append([]any{a.Experiment, t.Cores, t.Connections, rate, t.Scenario.Name}, more...)
-}
-
 // Outputs of columns.
 const (
 	always   = document.Brief | document.Terminal | document.Page

@@ -183,10 +183,6 @@ func (a *Report) addMethod(d *document.Document) {
 		{"machine", fmt.Sprintf("%s, %d processors, %.1f GB of memory", e.CPU, e.Cores, float64(e.Memory)/1e9)},
 		{"processors", a.Placement}, {"system", e.System + ", " + e.Kernel},
 		{"open files", fmt.Sprintf("at most %d per process", e.Nofile)}}...)
-	drift := a.Drift()
-	if drift != "" {
-		drift += " Ratios are taken within blocks, so a drift between blocks does not affect them."
-	}
 	var kernel, files [][2]string
 	for _, name := range slices.Sorted(maps.Keys(e.Sysctls)) {
 		kernel = append(kernel, [2]string{name, e.Sysctls[name]})
@@ -195,7 +191,7 @@ func (a *Report) addMethod(d *document.Document) {
 		files = append(files, [2]string{f.Name, f.Content})
 	}
 	d.Add(document.Heading{Level: 2, Text: "How this was measured", ID: "method"}, document.Terms{Pairs: terms},
-		document.Note(drift), onPage(document.Details{Summary: "kernel settings during this run",
+		onPage(document.Details{Summary: "kernel settings during this run",
 			Blocks: []document.Block{document.Terms{Codes: true, Pairs: kernel}}},
 			document.Heading{Level: 3, Text: "Files"}, document.Note("These files are in the folder of this page:"),
 			document.Terms{Class: "files", Codes: true, Pairs: files}))
