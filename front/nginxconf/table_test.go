@@ -137,18 +137,3 @@ func TestTableIsConsistent(t *testing.T) {
 		}
 	}
 }
-
-func TestDirectivesOfFamiliesAreFound(t *testing.T) {
-	table := newTable()
-	for name, want := range map[string]string{
-		"uwsgi_param": "uwsgi_*", "uwsgi_pass": "uwsgi_pass", "content_by_lua_block": "*_by_lua_block",
-		"set_by_lua": "*_by_lua", "lua_package_path": "lua_*", "perl": "perl*",
-	} {
-		if s, ok := table.find(name, levelLocation); !ok || s.name != want {
-			t.Errorf("%s is found as %+v", name, s)
-		}
-	}
-	if s, _ := table.find("nosuch", levelHTTP); s != nil {
-		t.Errorf("nosuch is %+v", s)
-	}
-}
