@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -113,10 +114,10 @@ func TestLexerReadsWordsAsNginx(t *testing.T) {
 		conf := filepath.Join(dir, "nginx.conf")
 		testkit.Must(t, os.WriteFile(conf, []byte(written+" ;"), 0o600))
 		output, _ := tried(t, tool, dir, conf) // it always fails
-		l := newLexer(conf, written+" ;", new(memory))
-		if s, err := l.next(); err != nil || len(s.words) != 1 || s.end != ';' ||
-			!strings.Contains(output, fmt.Sprintf("unknown directive \"%s\" in", s.words[0])) {
-			t.Errorf("%s: read as %q ending in %q, %v; nginx reports %s", written, s.words, s.end, err, output)
+		tree, errs, err := syntax.Parse("nginx.conf", &syntax.Source{FS: oneFile(written + " ;")}, nil)
+		if err != nil || errs != nil || len(tree) != 1 || len(tree[0].Args) != 0 ||
+			!strings.Contains(output, fmt.Sprintf("unknown directive \"%s\" in", tree[0].Name)) {
+			t.Errorf("%s: read as %v, %v %v; nginx reports %s", written, tree, errs, err, output)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // words returns words as they are written.
@@ -16,15 +18,22 @@ func words() []string {
 }
 
 func TestStatementsAreSplit(t *testing.T) {
-	l := newLexer("nginx.conf", "a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){", new(memory))
-	for _, want := range []string{
-		`["a" "b"] 1:1 ;`, `["c" "d\ne"] 3:2 {`, `[] 5:1 }`, `["f"] 5:2 {`, `[] 5:4 }`, `["g" ""] 5:5 ;`,
-		`["if" "($a" "=" "b" ")"] 5:10 {`, "[] 5:24 \x00",
-	} {
-		s, err := l.next()
-		if got := fmt.Sprintf("%q %d:%d %c", s.words, s.pos.line, s.pos.column, s.end); err != nil || got != want {
-			t.Errorf("%s, %v; want %s", got, err, want)
-		}
+	text := "a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){h;}"
+	tree, errs, err := syntax.Parse("nginx.conf", &syntax.Source{FS: oneFile(text)}, nil)
+	if errs != nil || err != nil {
+		t.Fatal(errs, err)
+	}
+	var b strings.Builder
+	for _, d := range tree {
+		fmt.Fprintf(&b, "%q %q %d:%d %d\n", d.Name, d.Args, d.Pos.Line, d.Pos.Column, len(d.Block))
+	}
+	if want := `"a" ["b"] 1:1 0
+"c" ["d\ne"] 3:2 0
+"f" [] 5:2 0
+"g" [""] 5:5 0
+"if" ["($a" "=" "b" ")"] 5:10 1
+`; b.String() != want {
+		t.Errorf("%s; want %s", b.String(), want)
 	}
 }
 

@@ -58,7 +58,7 @@ http {
 /etc/sites/b:1: directive "return": invalid status "1000" (must be a number, or a URL with http://, https:// or $scheme)
 /etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
 /etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
-/etc/nginx.conf:10: directive "listen": unknown parameter "speed=9"
+/etc/nginx.conf:10: directive "listen": unknown parameter "speed=9" (must be one of default_server, default, bind, ipv6only=, rcvbuf=, sndbuf=, setfib=, ssl, http2, proxy_protocol, reuseport, backlog=, deferred, multipath, fastopen=, so_keepalive=, accept_filter=)
 /etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
 /etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
 /etc/nginx.conf:13: directive "charset": variables are not supported
@@ -138,6 +138,12 @@ func TestInvalidOwnDirectivesAreErrors(t *testing.T) {
 		{"server { location / { grpc_pass u; health_check; } }", "requires proxy_pass"},
 		{"server { location / { fastcgi_pass u; health_check; } }", "requires proxy_pass"},
 		{"server { location / { health_check; } }", "requires proxy_pass"},
+		{"server { location / { proxy_pass http://u; health_check port=81-82; } }", "port"},
+		{"server { location / { proxy_pass http://u; health_check port=0; } }", "port"},
+		{"server { location / { proxy_pass http://u; health_check port; } }", "port"},
+		{"server { location / { proxy_pass http://u; health_check fails=0; } }", "fails"},
+		{"server { location / { proxy_pass http://u; health_check match=none; } }", "none"},
+		{"server { location / { proxy_pass http://u; health_check mandatory=on; } }", "mandatory"},
 		{issuerI + "acme_issuer i { uri https://b.test/; }", "duplicate issuer"},
 		{"acme_issuer x { }", "missing uri"},
 		{"acme_issuer x { uri https://b.test/; challenge mail; }", "unknown challenge"},
@@ -151,8 +157,8 @@ func TestInvalidOwnDirectivesAreErrors(t *testing.T) {
 		{issuerI + "server { listen 443 ssl; acme_certificate i a.test; ssl_certificate $acme_certificate; ssl_certificate_key c.key; }",
 			"requires ssl_certificate_key $acme_certificate_key"},
 		{"server { listen 443 ssl; ssl_certificate $other; ssl_certificate_key c.key; }", "not supported"},
-		{"server { listen 443 quic ssl;" + certs, "parameter ssl is incompatible with quic"},
-		{"server { listen 443 quic http2;" + certs, "parameter http2 is incompatible with quic"},
+		{"server { listen 443 quic ssl;" + certs, `parameter "ssl": incompatible with quic`},
+		{"server { listen 443 quic http2;" + certs, `parameter "http2": incompatible with quic`},
 		{"server { listen unix:/s quic;" + certs, "not supported on unix sockets"},
 		{"server { listen 443 quic; ssl_protocols TLSv1.2;" + certs, "listen with quic requires TLSv1.3"},
 		{"server { listen 443 quic; quic_host_key /missing;" + certs, "missing"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -84,10 +85,10 @@ func TestSupportedDirectiveHasAnEffect(t *testing.T) {
 		return dumped(t, r)
 	}
 	all := samples(t)
-	for _, s := range newTable().all {
-		own, ok := all[s.name]
-		if s.support == supported && !ok {
-			t.Errorf("%s is supported, but has no sample", s.name)
+	for _, s := range syntax.ParseTable(tableText).All {
+		own, ok := all[s.Name]
+		if s.Support == syntax.Supported && !ok {
+			t.Errorf("%s is supported, but has no sample", s.Name)
 		}
 		seen := make(map[string]string)
 		for _, sample := range own {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -148,7 +149,7 @@ func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 		{"0", []*x509.Certificate{root, between}, false}, {"1", []*x509.Certificate{root, between}, true},
 		{"1", []*x509.Certificate{between}, false},
 	} {
-		s := newScope(nil, levelServer, []*directive{{name: "proxy_ssl_verify_depth", args: []string{test.most}}})
+		s := newScope(nil, levelServer, []*syntax.Directive{{Name: "proxy_ssl_verify_depth", Args: []string{test.most}}})
 		if err := chains(s, "proxy_ssl_verify_depth", test.trusted, nil)(state); (err == nil) != test.ok {
 			t.Errorf("depth %s, %d trusted: %v", test.most, len(test.trusted), err)
 		}
