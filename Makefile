@@ -109,7 +109,7 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)|TestSlowClients' ./internal/engine ./front/server
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run '$(RACELESS)' $(RACELESS_PACKAGES)
-	$(GO) run ./internal/others -go $(lastword $(GO_RELEASES)) -quick
+	GOTOOLCHAIN=$(lastword $(GO_RELEASES)) $(GO) run ./internal/others -quick
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./internal/lab
 	$(GO) run ./cmd/tare weigh
 	$(GO) run ./cmd/tare weigh targets --blocks 1 --warmup 50ms --measure 200ms
@@ -117,7 +117,7 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 # ONLY is a part of the names of projects in internal/others/projects.yaml.
 check-others: ## run other projects' tests with tare in place of net/http (hours; ONLY=chi for one)
 	@failed=; for release in $(GO_RELEASES); do \
-		$(GO) run ./internal/others -go $$release -only '$(ONLY)' || failed="$$failed $$release"; \
+		GOTOOLCHAIN=$$release $(GO) run ./internal/others -only '$(ONLY)' || failed="$$failed $$release"; \
 	done; \
 	test -n '$(ONLY)' || $(GO) run ./internal/others -document docs/compatibility.md; \
 	test -z "$$failed" || { echo "failed with$$failed"; exit 1; }
