@@ -103,14 +103,13 @@ fuzz: ## run every fuzz target for FUZZTIME
 	done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
-check-slow: programs fuzz ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
+check-slow: programs fuzz ## longer fuzzing, every test many times, a whole run of each experiment
 	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./upgrade ./front/... ./load/...
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)|TestSlowClients' ./internal/engine ./front/server
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run '$(RACELESS)' $(RACELESS_PACKAGES)
 	GOTOOLCHAIN=$(lastword $(GO_RELEASES)) $(GO) run ./internal/others -quick
-	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./internal/lab
 	$(GO) run ./cmd/tare weigh
 	$(GO) run ./cmd/tare weigh targets --blocks 1 --warmup 50ms --measure 200ms
 

@@ -106,7 +106,7 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 		}
 	}
 	for _, want := range []string{"<li>system calls were not counted: no right</li>",
-		`<td class="heat-3">2.00</td>`, `class="dot total"`} {
+		`<td class="heat-3">2.00</td>`} {
 		if !strings.Contains(page.String(), want) {
 			t.Errorf("the page lacks %q", want)
 		}

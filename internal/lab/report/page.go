@@ -11,7 +11,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/stat"
 )
 
 //go:embed page.css
@@ -107,14 +106,6 @@ func (a *Report) addTable(d *document.Document, i int) {
 	d.Add(inText(figures), document.Paragraph{Text: t.ScenarioNote()})
 	a.addBuilds(d, t)
 	t.addPairs(d)
-	if c := t.ratioChart(); c != nil {
-		caption := ""
-		if isFirst {
-			caption = fmt.Sprintf("Each small dot is one block: a start of both contenders, side by side. An interval within the stripe of ±%.0f %% shows no difference.", 100*stat.SameWithin)
-		}
-		d.Add(onPage(document.Heading{Level: 3, Text: "Ratio to the control"},
-			document.Chart{Drawing: c.Drawing, Caption: caption}))
-	}
 	a.addWhy(d, t, isFirst)
 	latency := document.Chart{Drawing: a.LatencyPlot(t).Drawing()}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
