@@ -70,8 +70,3 @@ func TestAdditionOfTheSameCachedResponse(t *testing.T) {
 		}
 	}
 }
-
-// Paths of added bodies are checked.
-func TestInvalidAdditionIsRejected(t *testing.T) {
-	rejectsSettings(t, conf.Settings{AddAfter: "x"}, `"x"`)
-}

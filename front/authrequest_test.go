@@ -105,21 +105,6 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	}
 }
 
-func TestInvalidAuthRequestIsRejected(t *testing.T) {
-	for want, a := range map[string]conf.AuthRequest{
-		`auth_request: invalid path "auth"`:           {URI: "auth"},
-		"variable $uri cannot be set":                 {URI: "/auth", Set: []conf.Set{{Name: "uri", Value: "x"}}},
-		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []conf.Set{{Name: "a", Value: "$nosuch"}}},
-	} {
-		rejectsSettings(t, conf.Settings{AuthRequest: &a}, want)
-	}
-	c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "[$a]"}},
-		Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{Set: []conf.Set{{Name: "a", Value: "x"}}}}})
-	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
-		t.Errorf("without a subrequest: %d %q", got.status, got.body)
-	}
-}
-
 // AuthRequest works over HTTP/2, also if the response is observed.
 func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 	for _, settings := range []conf.Settings{{}, {SendTimeout: time.Minute}} {

@@ -49,8 +49,3 @@ func TestListingCanBeParsed(t *testing.T) {
 		t.Errorf("%s", got)
 	}
 }
-
-// A format that does not exist is an error of the configuration.
-func TestListingFormatIsChecked(t *testing.T) {
-	rejectsSettings(t, conf.Settings{Files: conf.Files{ListingFormat: "yaml"}}, `autoindex_format: invalid format "yaml"`)
-}

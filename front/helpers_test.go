@@ -150,12 +150,6 @@ func rejects(t testing.TB, c conf.Config, want string) {
 	}
 }
 
-// rejectsSettings is rejects for the settings of a location.
-func rejectsSettings(t testing.TB, s conf.Settings, want string) {
-	t.Helper()
-	rejects(t, oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: &s}), want)
-}
-
 // app returns a location / with the bound handler "app".
 func app(s conf.Settings) conf.Location {
 	return conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: &s}

@@ -135,20 +135,6 @@ func TestRenamedLogIsReopened(t *testing.T) {
 	us.get("/4") // it continues with the open file
 }
 
-func TestInvalidLogsAreRejected(t *testing.T) {
-	for _, l := range []conf.Log{
-		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"},
-		{Path: "syslog:tag=x"}, {Path: "/var/$nothing"}, {Path: "memory:1m"},
-		{Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
-	} {
-		c := oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: &conf.Settings{Logs: []conf.Log{l}}})
-		c.LogFormats = []conf.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
-		t.Chdir(t.TempDir())
-		rejects(t, c, "x.conf:7: access_log")
-	}
-	rejectsSettings(t, conf.Settings{ErrorLog: &conf.ErrorLog{Path: "stderr", Level: "loud"}}, "loud")
-}
-
 // A line of the error log describes the client and the request, with foreign data quoted.
 func TestErrorLogLineDescribesRequest(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")

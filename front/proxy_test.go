@@ -81,44 +81,6 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 	}
 }
 
-// An invalid Proxy is an error of New.
-func TestInvalidProxyIsRejected(t *testing.T) {
-	uri := conf.Text("/x")
-	for name, p := range map[string]conf.Proxy{
-		"missing To": {}, "invalid protocol": {To: "127.0.0.1:1", Protocol: "ftp"}, "invalid port": {To: "127.0.0.1:0"},
-		"want 1.0, 1.1 or":      {To: "127.0.0.1:1", Version: "3"},
-		"field name":            {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
-		"invalid value":         {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
-		"unknown variable":      {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
-		"frames the request":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
-		"unsupported status":    {To: "127.0.0.1:1", Next: conf.NextUpstream{Statuses: []int{418}}},
-		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
-		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
-		"URI requires HTTP":     {To: "127.0.0.1:1", Protocol: "fastcgi", URI: &uri},
-		"two groups":            {To: "127.0.0.1:1", Protocol: "fastcgi", SplitPath: "^(.*)$"},
-		"invalid method":        {To: "127.0.0.1:1", Method: "A B"},
-		"requires HTTPS":        {To: "127.0.0.1:1", TLS: conf.ProxyTLS{SNI: true}},
-		"require FastCGI":       {To: "127.0.0.1:1", ParamIndex: "x"},
-		"Version requires HTTP": {To: "127.0.0.1:1", Protocol: "fastcgi", Version: "1.1"},
-		"cannot be set":         {To: "127.0.0.1:1", Redirects: []conf.Replace{{From: "~(?P<host>.)", To: "y"}}},
-	} {
-		c := proxyTo(p)
-		c.Hosts[0].Locations[0].Pos = "nginx.conf:7"
-		rejects(t, c, name)
-		rejects(t, c, "nginx.conf:7")
-	}
-	for name, u := range map[string][]conf.Upstream{
-		"duplicate upstream": {{Name: "a", Servers: []conf.Server{{Addr: "127.0.0.1"}}},
-			{Name: "A", Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"}, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
-	} {
-		c := proxyTo(conf.Proxy{To: "127.0.0.1:1"})
-		c.Upstreams = u
-		rejects(t, c, name)
-	}
-}
-
 // A request that cannot be sent to any server is not a failure of the servers.
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 	uri := conf.Text("$uri")

@@ -266,32 +266,3 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	}
 	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
 }
-
-func TestInvalidCacheIsRejected(t *testing.T) {
-	one := conf.Cache{Name: "one"}
-	file := filepath.Join(t.TempDir(), "dir")
-	for _, test := range []struct {
-		config conf.Config
-		want   string
-	}{
-		{cached("127.0.0.1:1", conf.ProxyCache{}, one, one), `duplicate cache "one"`},
-		{cached("127.0.0.1:1", conf.ProxyCache{}, conf.Cache{Name: "one", Dir: file},
-			conf.Cache{Name: "two", Dir: file + "/../dir"}), "same directory"},
-		{cached("127.0.0.1:1", conf.ProxyCache{Key: "$nothing"}, one), "$nothing"},
-		{cached("127.0.0.1:1", conf.ProxyCache{Skip: []conf.Text{"$nothing"}}, one), "$nothing"},
-		{cached("127.0.0.1:1", conf.ProxyCache{Policy: conf.CachePolicy{Methods: []string{"POST"}}}, one), "POST"},
-		{func() conf.Config {
-			c := cached("127.0.0.1:1", conf.ProxyCache{}, one)
-			c.Caches = nil
-			return c
-		}(), `unknown cache "one"`},
-		{func() conf.Config {
-			c := cached("127.0.0.1:1", conf.ProxyCache{}, one)
-			c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi"
-			return c
-		}(), "missing cache key"},
-	} {
-		test.config.Hosts[0].Locations[0].Pos = "conf:7"
-		rejects(t, test.config, test.want)
-	}
-}

@@ -96,16 +96,3 @@ func TestMarkAndResetOfUserID(t *testing.T) {
 		}
 	}
 }
-
-// Invalid settings are errors.
-func TestInvalidUserIDIsRejected(t *testing.T) {
-	for _, change := range []func(u *conf.UserID){
-		func(u *conf.UserID) { u.Mode = "yes" }, func(u *conf.UserID) { u.Name = "a b" },
-		func(u *conf.UserID) { u.Mark = "ab" }, func(u *conf.UserID) { u.Path = "/a; b" },
-		func(u *conf.UserID) { u.P3P = "a\n" },
-	} {
-		s := conf.Settings{UserID: &conf.UserID{Mode: "on"}}
-		change(s.UserID)
-		rejectsSettings(t, s, "userid")
-	}
-}

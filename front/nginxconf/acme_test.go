@@ -60,30 +60,6 @@ func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
 	}
 }
 
-func TestInvalidIssuersAreErrors(t *testing.T) {
-	const used = "ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;"
-	for _, c := range []struct{ text, want string }{
-		{"acme_issuer i { uri https://b.test/; }", "duplicate issuer"},
-		{"acme_issuer x { }", "missing uri"},
-		{"acme_issuer x { uri https://b.test/; challenge mail; }", "unknown challenge"},
-		{"acme_issuer x { uri https://b.test/; profile a b; }", "unknown parameter"},
-		{"acme_issuer x { uri https://b.test/; listen 80; }", "not allowed in acme_issuer"},
-		{"server { acme_certificate x a.test; " + used + " }", "unknown issuer"},
-		{"server { acme_certificate i a.test key=dsa; " + used + " }", "unknown key type"},
-		{"server { server_name ~x; acme_certificate i; " + used + " }", "no names"},
-		{"server { acme_certificate i a.test; acme_certificate i b.test; " + used + " }", "duplicate"},
-		{"server { listen 443 ssl; server_name a.test; " + used + " }", "requires acme_certificate"},
-		{"server { listen 443 ssl; acme_certificate i a.test; ssl_certificate $acme_certificate; ssl_certificate_key c.key; }",
-			"requires ssl_certificate_key $acme_certificate_key"},
-		{"server { listen 443 ssl; ssl_certificate $other; ssl_certificate_key c.key; }", "not supported"},
-	} {
-		_, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(issuerI + c.text)), DefaultPort: 80})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
-	}
-}
-
 // A certificate that is ordered but not used would be a mistake.
 func TestUnusedIssuedCertificateIsReported(t *testing.T) {
 	text := inHTTP(issuerI + "server { listen 80; acme_certificate i a.test; }")

@@ -20,8 +20,6 @@ type Analysis struct {
 	*sample.Run
 	Tables  []Table // one for each measured condition; none if there are targets
 	Targets []TargetResult
-
-	SweepTables [][]Table // of each of the run's sweeps, one for each condition
 }
 
 // Table has the rows of one condition.
@@ -102,13 +100,6 @@ func Analyze(run *sample.Run) *Analysis {
 		if t.Usage = usage(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}
-	}
-	for i := range run.Sweeps {
-		var tables []Table
-		for _, c := range run.Sweeps[i].Conditions {
-			tables = append(tables, newTable(run, c))
-		}
-		a.SweepTables = append(a.SweepTables, tables)
 	}
 	a.check()
 	return a

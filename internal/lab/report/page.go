@@ -60,7 +60,6 @@ func (a *Report) document() *document.Document {
 	for i := range a.Tables {
 		a.addTable(d, i)
 	}
-	a.addSweeps(d)
 	if a.Events == nil {
 		a.addEntrants(d)
 		if !a.HasPrograms {
@@ -76,14 +75,11 @@ func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
 // contents returns links to the parts of a long page.
 func (a *Report) contents() (links document.Links) {
 	const few = 2
-	if len(a.Tables) <= few && len(a.Sweeps) == 0 {
+	if len(a.Tables) <= few {
 		return nil
 	}
 	for i := range a.Tables {
 		links = append(links, [2]string{sectionID(i), "With " + a.Tables[i].Text()})
-	}
-	if len(a.Sweeps) > 0 {
-		links = append(links, [2]string{"sweeps", "Sweeps of settings"})
 	}
 	return append(links, [2]string{"who", "Contenders"}, [2]string{"equal", "Responses compared"},
 		[2]string{"method", "How this was measured"})
@@ -187,10 +183,6 @@ func (a *Report) addMethod(d *document.Document) {
 		{"machine", fmt.Sprintf("%s, %d processors, %.1f GB of memory", e.CPU, e.Cores, float64(e.Memory)/1e9)},
 		{"processors", a.Placement}, {"system", e.System + ", " + e.Kernel},
 		{"open files", fmt.Sprintf("at most %d per process", e.Nofile)}}...)
-	drift := a.Drift()
-	if drift != "" {
-		drift += " Ratios are taken within blocks, so a drift between blocks does not affect them."
-	}
 	var kernel, files [][2]string
 	for _, name := range slices.Sorted(maps.Keys(e.Sysctls)) {
 		kernel = append(kernel, [2]string{name, e.Sysctls[name]})
@@ -199,7 +191,7 @@ func (a *Report) addMethod(d *document.Document) {
 		files = append(files, [2]string{f.Name, f.Content})
 	}
 	d.Add(document.Heading{Level: 2, Text: "How this was measured", ID: "method"}, document.Terms{Pairs: terms},
-		document.Note(drift), onPage(document.Details{Summary: "kernel settings during this run",
+		onPage(document.Details{Summary: "kernel settings during this run",
 			Blocks: []document.Block{document.Terms{Codes: true, Pairs: kernel}}},
 			document.Heading{Level: 3, Text: "Files"}, document.Note("These files are in the folder of this page:"),
 			document.Terms{Class: "files", Codes: true, Pairs: files}))
