@@ -3,16 +3,21 @@ package nginxconf
 import (
 	"cmp"
 	"context"
+	_ "embed" // for directives.txt
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
+
+//go:embed directives.txt
+var tableText string
 
 // Options are the settings of Parse that are not in nginx.conf. The zero value is valid.
 type Options struct {
@@ -144,14 +149,14 @@ func (m Message) Error() string {
 	if m.Directive == "" {
 		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Text)
 	}
-	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, shown(m.Directive), m.Text)
+	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, grammar.Quote(m.Directive), m.Text)
 }
 
-// message returns a message about the directive.
-func (d *directive) message(format string, args ...any) Message {
+// newMessage returns the message about an error in the text.
+func newMessage(err *syntax.Error) Message {
 	return Message{
-		File: d.pos.file, Line: d.pos.line, Column: d.pos.column, Directive: d.name,
-		Text: fmt.Sprintf(format, args...), number: d.number,
+		File: err.Pos.File, Line: err.Pos.Line, Column: err.Pos.Column, Directive: err.Directive, Text: err.Text,
+		number: err.Number,
 	}
 }
 
@@ -159,19 +164,18 @@ func (d *directive) message(format string, args ...any) Message {
 // text.
 func Parse(file string, o Options) (*Result, error) {
 	r := newReport(o.Lenient)
-	source := &source{fsys: o.FS}
-	p := &parser{source: source, dir: filepath.Dir(file), report: o.Report}
-	tree := p.file(file, 0, 0)
-	if len(p.errs) > 0 && errors.Is(p.errs[0], errUnreadable) {
-		return nil, p.errs[0]
+	source := &syntax.Source{FS: o.FS}
+	tree, errs, err := syntax.Parse(file, source, o.Report)
+	if err != nil {
+		return nil, err
 	}
-	for _, err := range p.errs {
-		r.errs = append(r.errs, message(err))
+	for _, err := range errs {
+		r.error(err)
 	}
-	c := &checker{table: newTable(), report: r}
-	tree = c.check(tree, levelMain)
+	c := &syntax.Checker{Table: syntax.ParseTable(tableText), Report: r.error, Keep: r.keeps}
+	tree = c.Check(tree, levelMain)
 	result := &Result{}
-	if len(p.errs) == 0 { // otherwise a name may only seem to be missing
+	if len(errs) == 0 { // otherwise a name may only seem to be missing
 		t := translate(source, file, o, r, tree)
 		result.Config, result.Process = t.config, t.process
 	}
@@ -181,23 +185,14 @@ func Parse(file string, o Options) (*Result, error) {
 
 // translate translates a tree. It repeats the translation if a directive closes a block whose first
 // part has already been translated.
-func translate(source *source, file string, o Options, r *report, tree []*directive) *translator {
+func translate(source *syntax.Source, file string, o Options, r *report, tree []*syntax.Directive) *translator {
 	for {
-		before := r.closing
+		before := len(r.closing)
 		t := newTranslator(source, file, o, r)
-		if t.main(tree); r.closing == before {
+		if t.main(tree); len(r.closing) == before {
 			return t
 		}
 	}
-}
-
-// message converts an error of the parser.
-func message(err error) Message {
-	var m Message
-	if !errors.As(err, &m) {
-		m.Text = err.Error()
-	}
-	return m
 }
 
 // report collects messages. It drops duplicates, so that an inherited directive is reported once.
@@ -206,10 +201,12 @@ type report struct {
 	errs, ignored, remarks, warnings []Message
 	seen                             map[Message]bool
 	dropped                          []droppedVariables
-	closing                          int // number of directives that close what they are in
+	closing                          map[*syntax.Directive]bool // those that were left out, and close what they are in
 }
 
-func newReport(lenient bool) *report { return &report{lenient: lenient, seen: make(map[Message]bool)} }
+func newReport(lenient bool) *report {
+	return &report{lenient: lenient, seen: make(map[Message]bool), closing: make(map[*syntax.Directive]bool)}
+}
 
 func (r *report) add(list *[]Message, m Message) {
 	if !r.seen[m] {
@@ -224,27 +221,27 @@ func (r *report) messages() int {
 }
 
 // errorf reports an error.
-func (r *report) errorf(d *directive, format string, args ...any) {
-	r.add(&r.errs, d.message(format, args...))
+func (r *report) errorf(d *syntax.Directive, format string, args ...any) {
+	r.error(d.Errorf(format, args...))
 }
+
+// error reports an error of the text.
+func (r *report) error(err *syntax.Error) { r.add(&r.errs, newMessage(err)) }
 
 // reject reports an unsupported directive that may decide which clients get which response. A
 // lenient parser closes the block that contains it.
-func (r *report) reject(d *directive, format string, args ...any) {
+func (r *report) reject(d *syntax.Directive, format string, args ...any) {
 	if r.lenient {
 		format += " (requests that it applies to get 503)"
-		if !d.closes {
-			d.closes = true
-			r.closing++
-		}
+		r.closing[d] = true
 	}
 	r.omit(d, format, args...)
 }
 
 // omit reports an unsupported directive that does not affect clients. A lenient parser leaves it
 // out.
-func (r *report) omit(d *directive, format string, args ...any) {
-	m := d.message(format, args...)
+func (r *report) omit(d *syntax.Directive, format string, args ...any) {
+	m := newMessage(d.Errorf(format, args...))
 	m.Unsupported = true
 	if r.lenient {
 		r.add(&r.ignored, m)
@@ -254,13 +251,13 @@ func (r *report) omit(d *directive, format string, args ...any) {
 }
 
 // remark reports a directive that has no effect or a different one.
-func (r *report) remark(d *directive, format string, args ...any) {
-	r.add(&r.remarks, d.message(format, args...))
+func (r *report) remark(d *syntax.Directive, format string, args ...any) {
+	r.add(&r.remarks, newMessage(d.Errorf(format, args...)))
 }
 
 // warn reports a possible mistake.
-func (r *report) warn(d *directive, format string, args ...any) {
-	r.add(&r.warnings, d.message(format, args...))
+func (r *report) warn(d *syntax.Directive, format string, args ...any) {
+	r.add(&r.warnings, newMessage(d.Errorf(format, args...)))
 }
 
 // ok reports whether there has been no error so far.

@@ -1,7 +1,6 @@
-package nginxconf
+package syntax
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -17,52 +16,43 @@ const (
 	maxBytes = 32 << 20
 )
 
-// errUnreadable marks a file that cannot be read.
-var errUnreadable = errors.New("nginxconf: unreadable file")
-
-// source reads files from a file system; nil is the system's.
-type source struct {
-	fsys  fs.FS
+// Source reads files from a file system; nil is the system's.
+type Source struct {
+	FS    fs.FS
 	files int
 	bytes int
 }
 
 // full reports whether a limit has been reached.
-func (s *source) full() bool { return s.files >= maxFiles || s.bytes >= maxBytes }
+func (s *Source) full() bool { return s.files >= maxFiles || s.bytes >= maxBytes }
 
-// unreadable is an error about a file.
-type unreadable struct{ err error }
-
-func (u unreadable) Error() string   { return u.err.Error() }
-func (u unreadable) Unwrap() []error { return []error{errUnreadable, u.err} }
-
-// read returns the contents of a file.
-func (s *source) read(name string) ([]byte, error) {
+// Read returns the contents of a file.
+func (s *Source) Read(name string) ([]byte, error) {
 	f, err := s.open(name)
 	if err != nil {
-		return nil, unreadable{err}
+		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
 	text, err := io.ReadAll(io.LimitReader(f, int64(maxBytes-s.bytes)+1))
 	if err != nil {
-		return nil, unreadable{err}
+		return nil, err
 	}
 	s.files++
 	s.bytes += len(text)
 	if s.bytes > maxBytes {
-		return nil, unreadable{fmt.Errorf("%s: the configuration is larger than %d MB", name, maxBytes>>20)}
+		return nil, fmt.Errorf("%s: the configuration is larger than %d MB", name, maxBytes>>20)
 	}
 	return text, nil
 }
 
-func (s *source) open(name string) (fs.File, error) {
-	if s.fsys == nil {
+func (s *Source) open(name string) (fs.File, error) {
+	if s.FS == nil {
 		if info, err := os.Stat(name); err == nil && info.Mode().Type() == fs.ModeNamedPipe && s.files > 0 {
 			return nil, fmt.Errorf("%s: named pipe (must be a regular file)", name)
 		}
 		return os.Open(name)
 	}
-	return s.fsys.Open(inside(name))
+	return s.FS.Open(inside(name))
 }
 
 // inside converts a path for a file system.
@@ -72,13 +62,13 @@ func inside(name string) string {
 
 // glob returns the files that match a pattern, sorted. As in a shell, a star does not match a
 // leading dot.
-func (s *source) glob(pattern string) ([]string, error) {
+func (s *Source) glob(pattern string) ([]string, error) {
 	var found []string
 	var err error
 	translated := strings.ReplaceAll(pattern, "[!", "[^")
-	if s.fsys == nil {
+	if s.FS == nil {
 		found, err = filepath.Glob(translated)
-	} else if found, err = fs.Glob(s.fsys, inside(translated)); path.IsAbs(pattern) {
+	} else if found, err = fs.Glob(s.FS, inside(translated)); path.IsAbs(pattern) {
 		for i := range found {
 			found[i] = "/" + found[i]
 		}
