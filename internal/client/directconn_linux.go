@@ -11,7 +11,7 @@ import (
 
 // directConn is a TCP or unix socket whose system calls bypass the scheduler. Those of package net
 // wake the scheduler's monitor thread for each event of a stream, if nothing else happens: see
-// package poll. Through a proxy an event takes two thirds of the CPU time this way.
+// package poll. A proxy that is not busy takes 0.65 to 0.75 of the CPU time for an event this way.
 type directConn struct {
 	net.Conn
 	reading sync.Mutex // guards in
