@@ -10,8 +10,8 @@
 //
 //   - Requests look like those of an HTTP server. RequestURI is set, URL is the path and the
 //     query, and Close is false. A field that occurs several times has all its values.
-//     ContentLength is -1 if there is a body and no CONTENT_LENGTH. If a body is shorter or longer
-//     than CONTENT_LENGTH, Read fails.
+//     ContentLength is -1 if there is a body and no CONTENT_LENGTH. If a body is shorter than
+//     CONTENT_LENGTH, Read fails. What exceeds CONTENT_LENGTH is dropped.
 //   - Responses look like those of an HTTP server, too. Fields that are set after WriteHeader are
 //     not sent. A body that is empty or encoded gets no Content-Type.
 //   - The request's context is canceled when the web server closes the connection or aborts the
@@ -30,8 +30,6 @@
 //   - GET_VALUES and unknown record types get their replies when they are read, between the
 //     records of a response. Within STDIN, that is when the handler reads so far, or has returned.
 //     After STDIN, it is when the handler has returned.
-//   - FCGI_MAX_CONNS and FCGI_MAX_REQS are the limit on the process's descriptors. They are
-//     omitted on Windows.
 //   - ABORT_REQUEST ends the body with an error. END_REQUEST is sent when the handler returns,
 //     even if it has written less than its Content-Length, and the connection is kept.
 //   - Everything has a limit: the parameters (Server.MaxParamBytes), the time in which they must

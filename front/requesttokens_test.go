@@ -86,7 +86,7 @@ func tokenConfig(to, log string) conf.Config {
 		s.Logs = []conf.Log{{Path: log, Format: "all"}}
 		s.Header = append(s.Header, conf.AddHeader{Name: "X-Late", Value: "$http_x_token$uri", Always: true})
 		return conf.Location{Path: path, Settings: &s, Proxy: &conf.Proxy{To: "up", Version: "1.1",
-			Header: []conf.Field{{Name: "Connection"}}}}
+			Header: []conf.Field{{Name: "Connection"}, {Name: "X-Set", Value: "$http_x_token"}}}}
 	}
 	page := conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Status: -1, Target: "/inner$uri"}}}
 	failing := proxied("/error/", page)
@@ -104,7 +104,9 @@ func tokenConfig(to, log string) conf.Config {
 		Hosts: []conf.Host{{Locations: []conf.Location{
 			proxied("/", conf.Settings{}), failing, cached, patient,
 			proxied("/mirror/", conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/inner/copy"}}}),
-			proxied("/auth/", conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/inner/ask"}}),
+			proxied("/auth/", conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/inner/ask",
+				Set: []conf.Set{{Name: "seen", Value: "$upstream_http_x_seen"}}},
+				Header: []conf.AddHeader{{Name: "X-Asked", Value: "$seen"}}}),
 			proxied("/inner/", conf.Settings{}),
 			{Path: "/again/", Proxy: &conf.Proxy{To: "again"}},
 		}}},
@@ -128,13 +130,13 @@ func sendTokens(t *testing.T, address string, client, requests int) {
 		for k := range all {
 			way, token := ways[(i+k+client)%len(ways)], fmt.Sprintf("tk%dx", client*100_000+i+k)
 			all[k] = token
-			fields, body := "", ""
+			fields, body := fmt.Sprintf("X-Own-%d: %s\r\n", (i+k)%5, token), ""
 			switch way {
 			case "large":
-				fields = "X-Large: " + strings.Repeat("-", 6000) + token + "\r\n"
+				fields += "X-Large: " + strings.Repeat("-", 6000) + token + "\r\n"
 			case "body":
 				body = token
-				fields = fmt.Sprintf("Content-Length: %d\r\n", len(body))
+				fields += fmt.Sprintf("Content-Length: %d\r\n", len(body))
 			}
 			fmt.Fprintf(&out, "GET /%s/%s?a=%s HTTP/1.1\r\nHost: front.test\r\nX-Token: %s\r\n%s\r\n%s", way, token,
 				token, token, fields, body)
@@ -204,7 +206,7 @@ func TestNoRequestHasPartsOfAnother(t *testing.T) {
 		inner.RequestURI = inner.URL.RequestURI()
 		h.ServeHTTP(w, inner)
 	})
-	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), log), front.Bind("again", again), quiet())
+	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), log), front.Bind("again", again))
 	address := serveOnTare(t, h)
 	sendTokens(t, address, 0, requests)
 	var done sync.WaitGroup
@@ -248,7 +250,7 @@ func TestRequestOfHandlerThatCallsAgainIsKept(t *testing.T) {
 		}
 		h.ServeHTTP(w, inner)
 	})
-	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), ""), front.Bind("again", again), quiet())
+	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), ""), front.Bind("again", again))
 	nc, err := net.Dial("tcp", serveOnTare(t, h))
 	must(t, err)
 	defer nc.Close()

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -82,8 +83,11 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			word("mandatory", &h.Mandatory), word("persistent", &h.Persistent),
 			value("match=", &h.Match, t.matchOf),
 			value("port=", &h.Port, func(text string) (int, error) {
-				port, _, err := ports(text)
-				return int(port), err
+				first, last, err := ports(text)
+				if first != last {
+					err = errors.New("must be one port")
+				}
+				return int(first), err
 			}),
 			value("keepalive_time=", &h.KeepaliveTime, grammar.ParseSeconds))
 		if h.Persistent && !h.Mandatory {

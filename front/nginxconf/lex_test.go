@@ -8,27 +8,12 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// words maps words as they are written to words as they are read.
-func words() map[string]string {
-	return map[string]string{
-		`a`: "a", `"a b"`: "a b", `'a b'`: "a b", `"a;b{c}d#e"`: "a;b{c}d#e", `a"b`: `a"b`, `a'b"c`: `a'b"c`,
-		`"a'b"`: "a'b", `'a"b'`: `a"b`,
-		`a\ b`: `a\ b`, `a\;b`: `a\;b`, `a\{b`: `a\{b`, `a\"b`: `a"b`, `a\'b`: `a'b`, `a\\b`: `a\b`, `a\tb`: "a\tb",
-		`a\rb`:   "a\rb",
-		`"a\"b"`: `a"b`, `'a\'b'`: `a'b`, `"a\\"`: `a\`, `"a\tb"`: "a\tb", `"a\zb"`: `a\zb`, `a\zb`: `a\zb`,
-		`\a`: `\a`, `\"a`: `"a`, `\#a`: `\#a`,
-		`a#b`: "a#b", `${a}b`: "${a}b", `a${b}c`: "a${b}c", `$a`: "$a", `a}b`: "a}b", `a$`: "a$", `"${a b}"`: "${a b}",
-		`${{a}}`: "${{a}}",
-		`a,b`:    "a,b", `(a)`: "(a)", `ä`: "ä", `\\`: `\`, `\\\\`: `\\`, `\\t`: `\t`, `"$a{b"`: "$a{b", `a\`: `a\ `,
-	}
-}
-
-func TestWordsAreSplit(t *testing.T) {
-	for written, want := range words() {
-		tree, errs, err := syntax.Parse("nginx.conf", &syntax.Source{FS: oneFile(written + " ;")}, nil)
-		if err != nil || errs != nil || len(tree) != 1 || tree[0].Name != want || len(tree[0].Args) != 0 {
-			t.Errorf("%s: got %v, %v %v; want %q", written, tree, errs, err, want)
-		}
+// words returns words as they are written.
+func words() []string {
+	return []string{
+		`a`, `"a b"`, `'a b'`, `"a;b{c}d#e"`, `a"b`, `a'b"c`, `"a'b"`, `'a"b'`, `a\ b`, `a\;b`, `a\{b`, `a\"b`, `a\'b`,
+		`a\\b`, `a\tb`, `a\rb`, `"a\"b"`, `'a\'b'`, `"a\\"`, `"a\tb"`, `"a\zb"`, `a\zb`, `\a`, `\"a`, `\#a`, `a#b`,
+		`${a}b`, `a${b}c`, `$a`, `a}b`, `a$`, `"${a b}"`, `${{a}}`, `a,b`, `(a)`, `ä`, `\\`, `\\\\`, `\\t`, `"$a{b"`, `a\`,
 	}
 }
 
@@ -54,7 +39,7 @@ func TestStatementsAreSplit(t *testing.T) {
 
 // Any input is parsed in limited time and memory, and all messages refer to places in it.
 func FuzzParse(f *testing.F) {
-	for written := range words() {
+	for _, written := range words() {
 		f.Add("events {} " + written + " ;")
 	}
 	f.Add("events {} http { server { listen 80; location / { return 200 'a'; } } }")

@@ -88,19 +88,21 @@ func (t *translator) defaultPort() int {
 func (t *translator) listen(d *syntax.Directive, addr string) listen {
 	l := listen{Listen: conf.Listen{Addr: addr, IPv6Only: isIPv6(addr)}, directive: d}
 	const ofKernel, overTCP = "the kernel's default is used", "it concerns TCP only"
+	ipv6Only := l.socket(value("ipv6only=", &l.IPv6Only, grammar.ParseFlag))
+	if !isIPv6(addr) {
+		ipv6Only.set = func(text string) error {
+			t.warn(d, "%s is ignored: %s is not an IPv6 address", "ipv6only="+text, addr)
+			_, err := grammar.ParseFlag(text)
+			return err
+		}
+	}
 	known := []param{
 		word("default_server", &l.Default), word("default", &l.Default),
 		l.socket(param{"bind", func(string) error { return nil }}),
-		l.socket(value("ipv6only=", &l.IPv6Only, grammar.ParseFlag)),
+		ipv6Only,
 		l.socket(t.ignoredParam(d, "rcvbuf=", ofKernel, parses(grammar.ParseSize))),
 		l.socket(t.ignoredParam(d, "sndbuf=", ofKernel, parses(grammar.ParseSize))),
 		l.socket(t.unsupportedParam(d, "setfib=", "remove it: "+ofKernel)),
-	}
-	if !isIPv6(addr) {
-		known[3].set = func(string) error {
-			t.warn(d, "ipv6only is ignored: %s is not an IPv6 address", addr)
-			return nil
-		}
 	}
 	if isQUIC(addr) {
 		for _, name := range []string{"ssl", "http2", "proxy_protocol"} {

@@ -138,18 +138,3 @@ func TestTableIsConsistent(t *testing.T) {
 		}
 	}
 }
-
-func TestDirectivesOfFamiliesAreFound(t *testing.T) {
-	table := syntax.ParseTable(tableText)
-	for name, want := range map[string]string{
-		"uwsgi_param": "uwsgi_*", "uwsgi_pass": "uwsgi_pass", "content_by_lua_block": "*_by_lua_block",
-		"set_by_lua": "*_by_lua", "lua_package_path": "lua_*", "perl": "perl*",
-	} {
-		if s, ok := table.Find(name, levelLocation); !ok || s.Name != want {
-			t.Errorf("%s is found as %+v", name, s)
-		}
-	}
-	if s, _ := table.Find("nosuch", levelHTTP); s != nil {
-		t.Errorf("nosuch is %+v", s)
-	}
-}

@@ -64,29 +64,6 @@ func TestCipherListsAreTranslated(t *testing.T) {
 	}
 }
 
-func TestVerifyDepthIsTranslated(t *testing.T) {
-	chain := func(n int) tls.ConnectionState {
-		certs := make([]*x509.Certificate, n)
-		for i := range certs {
-			certs[i] = &x509.Certificate{RawSubject: []byte{byte(i)}, RawIssuer: []byte{byte(min(i+1, n-1))}}
-		}
-		return tls.ConnectionState{PeerCertificates: certs[:1], VerifiedChains: [][]*x509.Certificate{certs}}
-	}
-	s := newScope(nil, levelServer, []*syntax.Directive{{Name: "ssl_verify_depth", Args: []string{"2"}}})
-	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} {
-		// the client's own, the ones between, and the trusted one
-		if err := chains(s, "ssl_verify_depth", nil, nil)(chain(n)); (err == nil) != want {
-			t.Errorf("depth 2, %d certificates: %v; want accepted: %v", n, err, want)
-		}
-		if err := chains(s, "none", nil, nil)(chain(n)); (err == nil) != (n <= 3) {
-			t.Errorf("depth 1, %d certificates: %v", n, err)
-		}
-	}
-	if err := chains(s, "none", nil, nil)(tls.ConnectionState{}); err != nil {
-		t.Errorf("without a certificate: %v", err)
-	}
-}
-
 func TestInvalidTLSSettingsAreErrors(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{
 		"bad.pem": {Data: []byte("nothing")},

@@ -106,7 +106,7 @@ func TestAddFieldDropsUnsafeFields(t *testing.T) {
 }
 
 // A short response that arrives with its end is a WholeBody, and its connection is free. A response
-// without its end is not.
+// without its end is not, but one Read returns all that has arrived.
 func TestShortResponseIsWholeBody(t *testing.T) {
 	out := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nwhole"))
 	for name, test := range map[string]struct {
@@ -115,7 +115,8 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 	}{
 		"its end":           {wire.AppendEnd(out, 1, wire.End{}), true},
 		"STDOUT's end, too": {wire.AppendEnd(wire.AppendStreamEnd(out, wire.Stdout, 1), 1, wire.End{}), true},
-		"no end":            {out, false},
+		"no end": {wire.AppendStream(wire.AppendStream(out, wire.Stdout, 1, []byte(" ")), wire.Stdout, 1,
+			[]byte("b")), false},
 		"more records": {wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stdout, 1,
 			[]byte("Content-Length: 5\n\n")), wire.Stdout, 1, []byte("whole")), 1, wire.End{}), true},
 		"more than Content-Length": {wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stdout, 1,
@@ -155,6 +156,12 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 			body, err := io.ReadAll(resp.Body)
 			if string(body) != "whole" || err != nil {
 				t.Errorf("%s: %q, %v", name, body, err)
+			}
+		}
+		if name == "no end" {
+			b := make([]byte, 100)
+			if n, err := resp.Body.Read(b); string(b[:n]) != "whole b" || err != nil {
+				t.Errorf("%s: %q, %v", name, b[:n], err)
 			}
 		}
 		resp.Body.Close()

@@ -159,21 +159,25 @@ func (f *fastcgiCodec) setFraming(x *slab) {
 	}
 }
 
-// readBody implements codec.
+// readBody implements codec. It joins the records that have been received.
 func (f *fastcgiCodec) readBody(x *slab, p []byte) (n int, err error) {
-	for n == 0 && err == nil {
-		switch {
-		case len(f.content) > 0:
-			n = copy(p, f.content)
-			f.content = f.content[n:]
-		case f.isDirect(x.scratch, len(p)):
-			n, err = f.readDirect(&x.exchange, p)
-		default:
-			err = f.advance(&x.exchange, true)
-		}
+	switch {
+	case len(f.content) > 0:
+	case f.isDirect(x.scratch, len(p)):
+		n, err = f.readDirect(&x.exchange, p)
+	default:
+		err = f.advance(&x.exchange, true)
 	}
-	if err == nil && len(f.content) == 0 {
-		err = f.advance(&x.exchange, false) // the end of the request may have arrived
+	for err == nil {
+		copied := copy(p[n:], f.content)
+		n, f.content = n+copied, f.content[copied:]
+		if len(f.content) > 0 {
+			break // p is full
+		}
+		// the end of the request may have arrived, too
+		if err = f.advance(&x.exchange, false); len(f.content) == 0 {
+			break
+		}
 	}
 	return n, err
 }

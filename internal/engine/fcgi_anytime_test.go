@@ -85,29 +85,3 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 		}
 	})
 }
-
-// All three variables of section 4.1 have values. Unknown names are omitted.
-func TestFCGIGetValuesReturnsAllVariables(t *testing.T) {
-	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
-		p := s.peer()
-		most := fcgiConnections(t)
-		for _, test := range []struct{ names, want []string }{
-			{[]string{"FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"},
-				[]string{"FCGI_MAX_CONNS", most, "FCGI_MAX_REQS", most, "FCGI_MPXS_CONNS", "0"}},
-			{[]string{"FCGI_MPXS_CONNS", "X", "FCGI_MAX_REQS"},
-				[]string{"FCGI_MPXS_CONNS", "0", "FCGI_MAX_REQS", most}},
-			{[]string{"fcgi_max_conns", ""}, nil},
-		} {
-			var query []string
-			for _, name := range test.names {
-				query = append(query, name, "")
-			}
-			io.WriteString(p, rec(getValues, 0, nameValues(query...)))
-			kind, id, content, err := p.record()
-			if want := nameValues(test.want...); kind != getValuesResult || id != 0 || string(content) != want ||
-				err != nil {
-				s.Errorf("%q: %d for %d, %q, %v; want %q", test.names, kind, id, content, err, want)
-			}
-		}
-	})
-}

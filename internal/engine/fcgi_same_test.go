@@ -234,7 +234,8 @@ const (
 	likeHTTP      = "Requests look like those of an HTTP server"
 	allValues     = "A field that occurs several times has all its values"
 	unknownLength = "ContentLength is -1 if there is a body and no CONTENT_LENGTH"
-	wrongLength   = "If a body is shorter or longer than CONTENT_LENGTH, Read fails"
+	wrongLength   = "If a body is shorter than CONTENT_LENGTH, Read fails"
+	excess        = "What exceeds CONTENT_LENGTH is dropped"
 	lateFields    = "Fields that are set after WriteHeader are not sent"
 	oneAtATime    = "A connection serves one request at a time, and FCGI_MPXS_CONNS is 0"
 	noInterim     = "Interim responses (1xx) are not sent, because CGI has none"
@@ -259,9 +260,9 @@ var otherwiseThanStd = map[string]string{
 	"body/empty length":                unknownLength,
 	"body/shorter":                     wrongLength,
 	"body/shorter, none at all":        wrongLength,
-	"body/longer":                      wrongLength,
-	"body/longer, by a record":         wrongLength,
-	"body/longer than nothing":         wrongLength,
+	"body/longer":                      excess,
+	"body/longer, by a record":         excess,
+	"body/longer than nothing":         excess,
 	"body/records before it":           oneAtATime,
 	"body/an application's":            "detail: records that only applications send are no question",
 	"body/begun again":                 toTheHandler,

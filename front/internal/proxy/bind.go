@@ -173,7 +173,7 @@ func (b *boundHandler) buildHeader(x *core.Exchange) http.Header {
 			to["Content-Length"] = length // handlers expect it
 		}
 	}
-	h.addFields(x, to)
+	h.addFields(x, &headerMemory{header: to})
 	h.setConnection(x, to)
 	return to
 }

@@ -32,7 +32,7 @@ type rawHead struct {
 	sent   []http1.Field // those of head that are sent as they are; the memory is reused
 }
 
-// maxKeptFields limits the memory of rawHead.sent that is reused.
+// maxKeptFields limits the fields whose memory is reused.
 const maxKeptFields = 64
 
 // spare returns the memory for another exchange.

@@ -247,10 +247,11 @@ func acquireProxyState(s *core.State) *proxyState {
 // releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
 // it is never reused.
 func releaseProxyState(s *core.State, p *proxyState) {
-	memory, raw, params := p.clientMemory, p.raw.spare(), p.firstRequest.params
+	memory, raw, params, header := p.clientMemory, p.raw.spare(), p.firstRequest.params, p.firstRequest.header
 	params.Clear()
+	header.clear()
 	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
-		p.raw, p.firstRequest.params = raw, params
+		p.raw, p.firstRequest.params, p.firstRequest.header = raw, params, header
 		s.ProxyStates.Put(p)
 	}
 }

@@ -24,6 +24,7 @@ type upstreamRequest struct {
 	proxy       *proxy
 	group       *group // nil if the servers' address comes from variables
 	params      client.Params
+	header      headerMemory // of request.Header
 	errorLog    *errorlog.Log
 	requestLine [2]string      // method and target, for the error log where exchange is nil
 	exchange    *core.Exchange // set while the handler waits for the response, else nil
@@ -55,7 +56,7 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 	}
 	q := &s.request
 	q.Params = &s.params
-	if p.buildRequest(x, q, target, opts); target.bound != nil {
+	if p.buildRequest(x, s, target, opts); target.bound != nil {
 		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog}
 	} else {
 		s.upstream, q.Observer = &p.upstream, s
@@ -97,7 +98,8 @@ func (p *proxy) chooseTLS(x *core.Exchange, q *fetch.Request) (err error) {
 }
 
 // buildRequest makes the upstream request of an exchange.
-func (p *proxy) buildRequest(x *core.Exchange, q *fetch.Request, target destination, opts *cache.OriginRequest) {
+func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destination, opts *cache.OriginRequest) {
+	q := &s.request
 	q.Method, q.Target, q.Body = x.Method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
 	if opts != nil && opts.Method != x.Method {
 		q.Method = opts.Method // HEAD became GET, so that the response can be cached
@@ -117,7 +119,7 @@ func (p *proxy) buildRequest(x *core.Exchange, q *fetch.Request, target destinat
 		q.ReusesConn = p.header.reusesConn(x)
 		return
 	}
-	q.Header = p.header.build(x, p.upstream.IsHTTP2)
+	q.Header = p.header.build(x, p.upstream.IsHTTP2, &s.header)
 	q.ReusesConn = !p.upstream.IsHTTP2 && p.header.reusesConn(x)
 	if opts != nil {
 		slice := q.Header["Range"]

@@ -50,7 +50,7 @@ func (f *sentFields) fieldOf(x *core.Exchange, name string) []string {
 	case name == "Host":
 		return []string{p.hostFor(x)}
 	case names != (message.FieldNames{}), name == "Connection", name == "Upgrade", name == "Te":
-		return withConfused(names, p.header.build(x, isHTTP2))[name]
+		return withConfused(names, p.header.build(x, isHTTP2, new(headerMemory)))[name]
 	}
 	var values []string
 	if p.header.passes(name, x.Request.Header, x.Host.Fields) {

@@ -25,7 +25,6 @@ type Body struct {
 	readToEnd  bool // read to its end; a departure watch may then read the connection
 	wantsWatch bool // start a departure watch at the body's end
 	noWatch    bool // the exchange is over, or the connection was hijacked
-	endPending bool // a goroutine reads the mark that ends the body
 
 	// the client waits for "100 Continue" before it sends the body; never changes
 	expectsContinue bool
@@ -76,7 +75,7 @@ func (b *Body) Read(p []byte) (int, error) {
 		b.sendContinue()
 	}
 	b.reading.Lock()
-	defer b.unlock()
+	defer b.reading.Unlock()
 	if b.flags.Has(bodyClosed | bodyInterrupted) {
 		return 0, http.ErrBodyReadAfterClose
 	}
@@ -105,7 +104,7 @@ func (b *Body) Close() error {
 // closeRead reads the remainder for Close. If the handler returns meanwhile, its Conn continues.
 func (b *Body) closeRead() (err error) {
 	b.reading.Lock()
-	defer b.unlock()
+	defer b.reading.Unlock()
 	if b.Err != nil || b.flags.Has(bodyInterrupted|bodyTooLong) {
 		return nil
 	}
@@ -359,7 +358,7 @@ func (b *Body) HasInput() bool {
 	if !b.reading.TryLock() {
 		return false
 	}
-	defer b.unlock()
+	defer b.reading.Unlock()
 	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.hasArrived(false)
 }
 
@@ -371,7 +370,7 @@ func (b *Body) FramingLength() (n int64, ok bool) {
 	if !b.reading.TryLock() {
 		return 0, false
 	}
-	defer b.unlock()
+	defer b.reading.Unlock()
 	if b.flags.Has(bodyClosed | bodyInterrupted) { // the connection may serve another request
 		return 0, false
 	}
@@ -387,53 +386,12 @@ func (b *Body) AtEnd() bool {
 // watchDeparture starts to watch for the client's departure, now or when the body has been read.
 func (b *Body) watchDeparture() {
 	b.mu.Lock()
-	first := !b.noWatch && !b.wantsWatch
-	if first {
-		b.wantsWatch = true
-		if b.readToEnd {
-			b.startWatch()
-		}
-	}
-	b.mu.Unlock()
-	// otherwise the goroutine that reads will call unlock
-	if first && b.Mode == ByRecords && b.reading.TryLock() {
-		b.unlock()
-	}
-}
-
-// unlock unlocks reading. If a departure watch is wanted and only the mark that ends the body is
-// missing, unlock has it read.
-func (b *Body) unlock() {
-	readsEnd := b.lacksOnlyEnd()
-	b.reading.Unlock()
-	if !readsEnd {
+	defer b.mu.Unlock()
+	if b.noWatch || b.wantsWatch {
 		return
 	}
-	b.mu.Lock()
-	readsEnd = b.wantsWatch && !b.endPending && !b.noWatch
-	b.endPending = b.endPending || readsEnd
-	b.mu.Unlock()
-	if readsEnd {
-		go b.readEnd()
-	}
-}
-
-// lacksOnlyEnd reports whether all of a body was read except the mark that ends it. A handler that
-// knows the length may never read that mark.
-func (b *Body) lacksOnlyEnd() bool { return b.Mode == ByRecords && b.Err == nil && b.Remaining == 0 }
-
-// readEnd reads that mark, because the departure watch needs what follows. It returns if another
-// goroutine is reading.
-func (b *Body) readEnd() {
-	if !b.reading.TryLock() {
-		return
-	}
-	defer b.reading.Unlock()
-	if b.flags.Has(bodyInterrupted) {
-		return
-	}
-	if _, err := b.readLocked(make([]byte, 1)); IsTimeout(err) && b.flags.Has(bodyInterrupted) {
-		b.Err = nil // claimInput has interrupted it, and drain will read again
+	if b.wantsWatch = true; b.readToEnd {
+		b.startWatch()
 	}
 }
 

@@ -13,14 +13,13 @@ import (
 var (
 	ErrAborted    = errors.New("fcgi: request aborted by web server")
 	ErrConnClosed = errors.New("fcgi: connection to web server closed")
-	errOverlong   = errors.New("fcgi: body longer than CONTENT_LENGTH")
 	errBegun      = errors.New("fcgi: repeated BEGIN_REQUEST for an active request")
 )
 
 // initBody prepares the body of a request. hasLength reports whether CONTENT_LENGTH is set.
 func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 	r := &x.Request
-	if f.request.Empty && r.ContentLength <= 0 {
+	if r.ContentLength == 0 && (hasLength || f.request.Empty) {
 		r.Body = http.NoBody
 		x.Body.Init(x, exchange.NoBody, 0, false)
 		return
@@ -45,8 +44,12 @@ func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
 	return n, err
 }
 
+// readStdin ends at CONTENT_LENGTH (RFC 3875, 4.2). The codec drops what remains of STDIN.
 func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 	c := b.Exchange.Conn()
+	if b.Remaining >= 0 {
+		p = p[:min(int64(len(p)), b.Remaining)]
+	}
 	reader := &f.request.Records
 	for {
 		// directly into p, which saves a copy
@@ -99,8 +102,8 @@ func countBytes(b *exchange.Body, n int, err error) (int, error) {
 	if b.Remaining < 0 {
 		return n, err
 	}
-	if b.Remaining -= int64(n); b.Remaining < 0 {
-		return n + int(b.Remaining), errOverlong
+	if b.Remaining -= int64(n); b.Remaining == 0 {
+		return n, io.EOF
 	}
 	return n, err
 }

@@ -109,8 +109,7 @@ func endsConn(event fcgi.Event, r *fcgi.Request) bool {
 func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 	switch event {
 	case fcgi.ValuesRequested:
-		most := maxConnections()
-		return fcgi.AppendValuesResult(out, message.Content, fcgi.Values{Conns: most, Requests: most, Multiplex: "0"})
+		return fcgi.AppendValuesResult(out, message.Content)
 	case fcgi.Unknown:
 		return fcgi.AppendUnknownType(out, message.Type)
 	case fcgi.Second:

@@ -219,11 +219,16 @@ func (k *shardConn) checkDeparture() {
 	}
 	hasLeft := false
 	var in []byte
-	if k.tls != nil {
+	switch {
+	case k.tls != nil:
 		hasLeft = k.tls.clientLeft(x)
-	} else if hasLeft = poll.Ended(int(k.fd)); x.Extras != nil && !hasLeft {
-		in = make([]byte, peekSize)
-		in = in[:poll.Peek(int(k.fd), in)]
+	case x.Extras == nil:
+		hasLeft = poll.Ended(int(k.fd))
+	default: // what remains of the request may hide the end
+		if hasLeft = k.state.has(flagEnded) || poll.Ended(int(k.fd)); !hasLeft {
+			in = make([]byte, peekSize)
+			in = in[:poll.Peek(int(k.fd), in)]
+		}
 	}
 	k.release()
 	x.Watched(in, hasLeft)

@@ -66,16 +66,9 @@ func appendLength(b []byte, n int) []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(n)|1<<31)
 }
 
-// Values are the values that an application reports (section 4.1).
-type Values struct {
-	Conns     string // FCGI_MAX_CONNS: maximum of connections; "" to omit it
-	Requests  string // FCGI_MAX_REQS: maximum of concurrent requests
-	Multiplex string // FCGI_MPXS_CONNS: "1" if requests may share a connection, else "0"
-}
-
-// AppendValuesResult appends the response to a GET_VALUES record. It omits unknown and malformed
-// names.
-func AppendValuesResult(b, query []byte, v Values) []byte {
+// AppendValuesResult appends the response to a GET_VALUES record (section 4.1) of an application
+// whose connections carry one request at a time. It omits all other names.
+func AppendValuesResult(b, query []byte) []byte {
 	header := len(b)
 	b = AppendHeader(b, Header{Type: GetValuesResult})
 	for at := 0; at < len(query); {
@@ -84,17 +77,8 @@ func AppendValuesResult(b, query []byte, v Values) []byte {
 			break
 		}
 		at = next
-		value := ""
-		switch string(p.Name.In(query)) {
-		case "FCGI_MAX_CONNS":
-			value = v.Conns
-		case "FCGI_MAX_REQS":
-			value = v.Requests
-		case "FCGI_MPXS_CONNS":
-			value = v.Multiplex
-		}
-		if value != "" {
-			b = AppendPair(b, string(p.Name.In(query)), value)
+		if name := string(p.Name.In(query)); name == "FCGI_MPXS_CONNS" {
+			b = AppendPair(b, name, "0")
 		}
 	}
 	PutHeader(b[header:], Header{Type: GetValuesResult, Length: uint16(len(b) - header - HeaderSize)})

@@ -32,7 +32,7 @@ func TestAppendedBytesMatchSpecification(t *testing.T) {
 		{"no content", AppendStream([]byte("before"), Stdout, 1, nil), "before"},
 		{"end of a stream", AppendStreamEnd([]byte("before"), Stdout, 258), "before\x01\x06\x01\x02\x00\x00\x00\x00"},
 		{"get values", AppendHeader(nil, Header{Type: GetValues, Length: 2}), "\x01\x09\x00\x00\x00\x02\x00\x00"},
-		{"values", AppendValuesResult(nil, []byte("\x0f\x00FCGI_MPXS_CONNS"), Values{Multiplex: "0"}),
+		{"values", AppendValuesResult(nil, []byte("\x0f\x00FCGI_MPXS_CONNS")),
 			"\x01\x0a\x00\x00\x00\x12\x00\x00\x0f\x01FCGI_MPXS_CONNS0"},
 	} {
 		if string(test.got) != test.want {
@@ -80,25 +80,19 @@ func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
 		}
 		return b
 	}
-	all := Values{Conns: "100", Requests: "50", Multiplex: "1"}
 	for _, test := range []struct {
-		why    string
-		query  []byte
-		values Values
-		want   string
+		why   string
+		query []byte
+		want  string
 	}{
-		{"4.1: all", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), all,
-			`["FCGI_MAX_CONNS=100" "FCGI_MAX_REQS=50" "FCGI_MPXS_CONNS=1"]`},
-		{"in another order, among others", query("FCGI_MPXS_CONNS", "FCGI_OTHER", "", "FCGI_MAX_CONNS"), all,
-			`["FCGI_MPXS_CONNS=1" "FCGI_MAX_CONNS=100"]`},
-		{"omitted values", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), Values{Multiplex: "0"},
-			`["FCGI_MPXS_CONNS=0"]`},
-		{"empty query", nil, all, `[]`},
-		{"nothing is known", query("FCGI_max_conns", "MAX_CONNS"), all, `[]`},
-		{"a value in the query", AppendPair(nil, "FCGI_MAX_REQS", "7"), all, `["FCGI_MAX_REQS=50"]`},
-		{"up to a fault", append(query("FCGI_MAX_REQS"), "\x7f\x00FCGI_MAX_CONNS"...), all, `["FCGI_MAX_REQS=50"]`},
+		{"4.1: all", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), `["FCGI_MPXS_CONNS=0"]`},
+		{"among others", query("FCGI_MPXS_CONNS", "FCGI_OTHER", ""), `["FCGI_MPXS_CONNS=0"]`},
+		{"empty query", nil, `[]`},
+		{"nothing is known", query("FCGI_mpxs_conns", "MPXS_CONNS"), `[]`},
+		{"a value in the query", AppendPair(nil, "FCGI_MPXS_CONNS", "7"), `["FCGI_MPXS_CONNS=0"]`},
+		{"up to a fault", append(query("FCGI_MPXS_CONNS"), "\x7f\x00FCGI_MPXS_CONNS"...), `["FCGI_MPXS_CONNS=0"]`},
 	} {
-		b := AppendValuesResult([]byte("before"), test.query, test.values)
+		b := AppendValuesResult([]byte("before"), test.query)
 		var r Reader
 		p, n, err := r.Next(b[len("before"):])
 		if err != nil || p.Type != GetValuesResult || p.ID != 0 || n != len(b)-len("before") ||
@@ -107,8 +101,7 @@ func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
 		}
 	}
 	// The longest possible query.
-	b := AppendValuesResult(nil, query(strings.Split(strings.Repeat("FCGI_MAX_REQS,", maxMessage/15), ",")...),
-		Values{Requests: "4294967295"})
+	b := AppendValuesResult(nil, query(strings.Split(strings.Repeat("FCGI_MPXS_CONNS,", maxMessage/18), ",")...))
 	if h := parseHeader(b); int(h.Length) != len(b)-HeaderSize {
 		t.Errorf("a length of %d for %d bytes", h.Length, len(b)-HeaderSize)
 	}
