@@ -111,7 +111,7 @@ func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l acc
 	if format.Escape == "json" {
 		lost = accesslog.LostJSON
 	}
-	if l.target, err = accessLogTarget(c, &from); err != nil {
+	if l.target, err = accessLogTarget(&from); err != nil {
 		return l, err
 	}
 	if l.dir = from.Dir; l.target.HasMany {
