@@ -82,8 +82,7 @@ func TestAuthorizationInKeyAllowsStoring(t *testing.T) {
 
 // A response that varies by Host is not used for another host, although the key has none.
 func TestVaryByHostSeparatesHosts(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter,
-		_ *http.Request) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Vary", "Accept-Encoding, host")
 	})
 	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one", Dir: t.TempDir()})
