@@ -11,7 +11,8 @@ import (
 
 // cacheCase is a list of requests for which the cache and nginx behave alike, besides those of the
 // corpus. Excluded is what RFC 9111 and RFC 5861 require otherwise: Age, Authorization,
-// must-revalidate, stale-if-error of a status, ranges without Accept-Ranges.
+// must-revalidate, stale-if-error of a status, ranges without Accept-Ranges, status 416, and an Expires
+// in no format of RFC 9110.
 type cacheCase struct {
 	directives, fields string   // fields of the upstream's response, between ";"
 	requests           []string // "FIELD: VALUE;…", where method is no field; by default two without fields
@@ -23,7 +24,19 @@ func cacheCases() []cacheCase {
 	const modified, before = "Fri, 31 Dec 1999 00:00:00 GMT", "Thu, 30 Dec 1999 00:00:00 GMT"
 	const valid = "proxy_cache_valid 200 1h; proxy_cache_valid 404 2s; proxy_cache_valid 302 0;"
 	const revalidate, stale = "proxy_cache_revalidate on;", "proxy_cache_use_stale http_503 http_404;"
-	return []cacheCase{
+	var all []cacheCase
+	for _, expires := range []string{
+		"Thu, 01 Jan 2099 00:00:00 GMT", "Sunday, 01-Jan-68 00:00:00 GMT", "Thu Jan  1 00:00:00 2099",
+		"Thu,  01  Jan 2099 00:00:00 GMT", "Thu, 01 Jan 2099 0:00:00 GMT", "Thu, 1 Jan 2099 00:00:00 GMT",
+		"Fri, 01 Jan 2099 00:00:00 GMT", "thu, 01 JAN 2099 00:00:00 gMT",
+		"Thu, 01 Jan 2099 00:00 GMT", "4070908800",
+	} {
+		all = append(all, cacheCase{fields: "Expires: " + expires})
+	}
+	for _, status := range []int{200, 203, 204, 301, 404, 410, 500, 503} {
+		all = append(all, cacheCase{fields: fmt.Sprintf("status: %d;%s", status, hour)})
+	}
+	return append(all, []cacheCase{
 		{fields: seconds, later: 200}, {fields: seconds, later: 503}, {fields: seconds + ";" + etag, later: 200},
 		{directives: valid, later: 200}, {directives: valid, fields: "status: 404", later: 404},
 		{directives: valid, fields: "status: 302;Location: /"}, {directives: valid, fields: "status: 410"},
@@ -55,7 +68,7 @@ func cacheCases() []cacheCase {
 		{directives: "proxy_cache_min_uses 2;", fields: hour, requests: []string{"", "", ""}},
 		{fields: hour, requests: []string{"", "Skip: 1", "", "Skip: 1;Keep: no", ""}},
 		{fields: hour, requests: []string{"Keep: no", "", ""}},
-	}
+	}...)
 }
 
 // startCounted starts an upstream for cases. Its responses have the number of requests so far, and
