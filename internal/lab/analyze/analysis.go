@@ -7,7 +7,6 @@ package analyze
 
 import (
 	"math"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -188,8 +187,6 @@ func parts(blocks []*sample.Record) []Part {
 	}
 	return all
 }
-
-func us(d time.Duration) float64 { return float64(d) / 1e3 }
 
 // values applies f to each block's record. The value of a missing record is NaN.
 func values(blocks []*sample.Record, f func(*sample.Record) float64) []float64 {
