@@ -51,7 +51,6 @@ type Row struct {
 	Voluntary, Involuntary float64 // context switches per request; medians
 	RSS                    float64 // bytes; median
 	BodyBytes              float64 // of a response; median
-	OtherAccepts           float64 // connections per second that the generator did not open; median
 	Busy                   float64 // highest share of a CPU of the generator in any trial
 
 	Warnings []string // problems that limit the row's validity
@@ -168,8 +167,6 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.RSS = median(blocks, func(r *sample.Record) float64 { return r.Sum("", sample.RSS) })
 	row.BodyBytes = median(blocks,
 		func(r *sample.Record) float64 { return over(r, r.Load.BodyBytes) })
-	row.OtherAccepts = median(blocks,
-		func(r *sample.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
 	return row, true
 }
 

@@ -306,27 +306,11 @@ func TestMachineFigures(t *testing.T) {
 	if err != nil || !known {
 		t.Fatal(known, err)
 	}
-	opened := proc.PassiveOpens()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	for range 3 {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Close()
-	}
 	for spun := time.Now(); time.Since(spun) < 200*time.Millisecond; { // makes the machine busy
 	}
 	after, _, err := cpus.Busy()
 	if busy := after - before; err != nil || busy < 50*time.Millisecond || busy > time.Hour {
 		t.Errorf("busy for %v, %v", busy, err)
-	}
-	if now := proc.PassiveOpens(); now-opened < 3 {
-		t.Errorf("%d connections accepted before, %d after three", opened, now)
 	}
 	absent := proc.NewCPUs([]int{1 << 20})
 	if _, known, err := absent.Busy(); known || err != nil {

@@ -119,7 +119,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	d.Add(document.Warnings(warnings))
 	blocks := []document.Block{figures}
 	if isFirst {
-		blocks = append(blocks, document.Note("Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it. Other accepts are TCP connections that the machine accepted besides the generator's: from a front to its application, and of other programs."))
+		blocks = append(blocks, document.Note("Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it."))
 	}
 	d.Add(onPage(document.Details{Summary: "All figures", Open: isFirst, Blocks: blocks}))
 	if len(t.Decompositions) > 0 {
