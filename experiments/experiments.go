@@ -1,5 +1,4 @@
-// Package experiments embeds the project's experiments: a folder for each question. Experiments of
-// the lab's own tests, in faults, are not embedded.
+// Package experiments embeds the project's experiments: a folder for each question.
 package experiments
 
 import (

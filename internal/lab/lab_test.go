@@ -127,9 +127,8 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 }
 
 // Every contender of the project belongs to an experiment, builds, responds like the control or as
-// declared, and serves under load. Contenders with deliberate faults have tests of their own. The
-// slow version of the test runs a contender in all its experiments, at saturation. The normal one
-// runs it in the first, at a low rate.
+// declared, and serves under load. The slow version of the test runs a contender in all its
+// experiments, at saturation. The normal one runs it in the first, at a low rate.
 func TestProjectContendersServe(t *testing.T) {
 	testkit.NoRace(t, slowWithRace)
 	programs.Nginx(t)
@@ -147,9 +146,6 @@ func TestProjectContendersServe(t *testing.T) {
 	}
 	seen := make(map[string]bool)
 	for _, name := range names {
-		if strings.HasPrefix(name, "faults") {
-			continue
-		}
 		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
 		if err != nil {
 			t.Fatal(err)

@@ -128,7 +128,7 @@ type programs struct {
 // findProgram returns the program of an engine as an entrant. An engine without one is left out.
 func (w *runner) findProgram(ctx context.Context, e *benchmark.Engine) sample.Entrant {
 	w.recorder.Log("preparing %s", e.Title)
-	entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: w.kind(e.Name), Runtime: "Go"}
+	entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: w.kind(e.Name)}
 	p, err := benchmark.Find(ctx, w.Tools, filepath.Join(w.Root, w.experiment.Module), w.experiment.Name, e, w.programs)
 	if err != nil {
 		entrant.Absent = err.Error()

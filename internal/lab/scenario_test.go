@@ -60,37 +60,26 @@ func TestMalformedScenariosAreRejected(t *testing.T) {
 	}
 }
 
-func TestScenariosExcludeConnections(t *testing.T) {
-	_, err := lab.Prepare(t.Context(), lab.Options{
-		Root: programs.Root(t), Experiment: "tls", Adjust: func(all *lab.Trials) { all.Connections = []int{8} },
-	})
-	var usage *lab.UsageError
-	if !errors.As(err, &usage) || usage.Option != lab.OptionConnections {
-		t.Errorf("got %v", err)
-	}
-}
-
-// Another machine generates no load beside a scenario's own.
-func TestLoadBesideIsThisProcess(t *testing.T) {
-	_, err := lab.Prepare(t.Context(), lab.Options{
-		Root: programs.Root(t), Experiment: "targets/server", Scenarios: []string{"one-in-ten-sleeps"},
-		Generator: new(remote.Generator),
-	})
-	if usage, ok := errors.AsType[*lab.UsageError](err); !ok || usage.Option != lab.OptionGenerator {
-		t.Errorf("got %v", err)
-	}
-}
-
+// Options that do not fit the scenarios are reported by their name, and others select scenarios.
 func TestScenariosAreSelectedByName(t *testing.T) {
-	o := lab.Options{Root: programs.Root(t), Only: []string{"greeting-tare-tls"}}
-	for experiment, name := range map[string]string{"tls": "HTTP/4", "front": "HTTP/2"} {
-		o.Experiment, o.Scenarios = experiment, []string{name}
-		_, err := lab.Prepare(t.Context(), o)
-		var usage *lab.UsageError
-		if !errors.As(err, &usage) || usage.Option != lab.OptionScenarios {
-			t.Errorf("%s of %s: got %v", name, experiment, err)
+	for _, test := range []struct {
+		o    lab.Options
+		want lab.Option
+	}{
+		{lab.Options{Experiment: "tls", Adjust: func(all *lab.Trials) { all.Connections = []int{8} }}, lab.OptionConnections},
+		{lab.Options{Experiment: "tls", Scenarios: []string{"HTTP/4"}}, lab.OptionScenarios},
+		{lab.Options{Experiment: "front", Scenarios: []string{"HTTP/2"}}, lab.OptionScenarios},
+		// Another machine generates no load beside a scenario's own.
+		{lab.Options{Experiment: "targets/server", Scenarios: []string{"one-in-ten-sleeps"}, Generator: new(remote.Generator)},
+			lab.OptionGenerator},
+	} {
+		test.o.Root = programs.Root(t)
+		_, err := lab.Prepare(t.Context(), test.o)
+		if usage, ok := errors.AsType[*lab.UsageError](err); !ok || usage.Option != test.want {
+			t.Errorf("%s: got %v, want an error of %s", test.o.Experiment, err, test.want)
 		}
 	}
+	o := lab.Options{Root: programs.Root(t), Only: []string{"greeting-tare-tls"}}
 	o.Experiment, o.Scenarios = "tls", []string{"full handshakes", "HTTP/2"}
 	run, err := lab.Prepare(t.Context(), o)
 	if err != nil {

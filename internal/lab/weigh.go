@@ -364,7 +364,7 @@ func (w *runner) gather(ctx context.Context) error {
 			return err
 		}
 		entrant := sample.Entrant{
-			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Runtime: spec.RunBy(),
+			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol,
 			Kind: w.kind(name),
 		}
 		c, err := w.Tools.Prepare(ctx, spec)

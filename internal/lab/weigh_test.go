@@ -51,6 +51,8 @@ func play(role, place string) error {
 		case role == "dies" && requests.Add(1) > 20:
 			fmt.Println("enough")
 			os.Exit(9)
+		case role == "allocates":
+			body = strings.Clone(strings.Repeat("hello", 50_000))[:len(body)]
 		case steps > 0 && work(steps) == 0:
 			body = "" // never happens: it keeps the compiler from removing the work
 		}
@@ -59,7 +61,7 @@ func play(role, place string) error {
 		io.WriteString(w, body)
 	})
 	switch {
-	case role == "http" || strings.HasPrefix(role, "works-"):
+	case role == "http" || role == "allocates" || strings.HasPrefix(role, "works-"):
 		return http.Serve(l, handler)
 	case role == "hangs-up":
 		return hangUp(l)
@@ -101,6 +103,7 @@ func project(t *testing.T) string {
 	write(byFastCGI, "experiments", "small", lab.ExperimentFile)
 	for _, c := range []struct{ name, run, more string }{
 		{"http", "http {port}", "protocol: http"},
+		{"allocates", "allocates {port}", "protocol: http\nruntime: Go"},
 		{"tcp", "serves {port}", "protocol: fastcgi"},
 		{"unix", "serves {socket}", "protocol: fastcgi"},
 		{"lies", "lies {socket}", "protocol: fastcgi"},
@@ -150,5 +153,27 @@ func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 	}
 	if left, err := proc.Children(os.Getpid()); err != nil || len(left) != 0 {
 		t.Errorf("left running: %v, %v", left, err)
+	}
+}
+
+// Memory that a Go application allocates is a cause, and --why measures it with a garbage collector
+// that runs less often.
+func TestWhyMeasuresWithAnotherCollector(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
+	root := project(t)
+	testkit.WriteFile(t, filepath.Join(root, "experiments", "small", lab.ExperimentFile), `title: t
+request: {method: GET, path: /, host: a.b}
+expect: {status: 200, body: hello}
+control: http
+ways: [http, allocates]
+quick: &trials {blocks: 1, measure: 300ms, cores: [1], connections: [4]}
+full: *trials
+`)
+	run, _, err := lab.Weigh(t.Context(), lab.Options{Root: root, Experiment: "small", Why: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := run.CounterExperiments; len(x) != 1 || x[0].Contender != "allocates" || x[0].Failure != "" || len(x[0].Of) != 3 {
+		t.Errorf("%+v, %q", x, run.Warnings)
 	}
 }

@@ -124,8 +124,6 @@ var bans = []ban{
 	{"internal/lab", "internal/lab/report", "measuring does not depend on how results are drawn"},
 	{"internal/lab/proc", "internal/lab/...", "reading /proc is below the rest of the lab"},
 	{"internal/lab/equal", "internal/wire/...", "responses are compared with a codec other than the generator's"},
-	{"internal/lab/explain", "os", "explanations use evidence only"},
-	{"internal/lab/explain", "os/exec", "explanations use evidence only"},
 	{"internal/lab/report", "os/exec", "reports start no processes"},
 	{"internal/lab/report", "internal/lab", "reports get their input from the caller"},
 }
@@ -259,10 +257,6 @@ var only = []struct {
 		"a fleet divides plans and joins results; it neither sends requests nor writes reports",
 	},
 	{
-		"internal/lab/explain", nil, true,
-		"explanations use evidence only, however it was measured",
-	},
-	{
 		"internal/inmemory", nil, true,
 		"clients in memory do not depend on their servers",
 	},
@@ -316,7 +310,7 @@ var onlyBy = map[string][]string{
 		"front/server"},
 	"internal/lab": {"internal/cli"},
 	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",
-		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/pages",
+		"contenders/fasthttp", "contenders/nethttp", "contenders/pages",
 		"contenders/routes-fasthttp", "contenders/tare", "contenders/tare-front-bound"},
 	"internal/textbar": {"internal/cli", "load/report"},
 	"load/agent":       {"internal/cli", "internal/lab/remote", "load/fleet"},

@@ -33,6 +33,15 @@ func TestQuantilesHaveThreeDigits(t *testing.T) {
 			t.Errorf("quantile %v: got %v, want %v", q, got, want)
 		}
 	}
+	coarse := h.Coarse()
+	for _, q := range []float64{0.1, 0.5, 0.99, 1} {
+		if got, want := coarse.Quantile(q), h.Quantile(q); math.Abs(float64(got)/float64(want)-1) > 0.01 {
+			t.Errorf("quantile %v: %v if rounded, %v before", q, got, want)
+		}
+	}
+	if coarse.Mean() != h.Mean() || coarse.Max() != h.Max() || coarse.Count() != h.Count() {
+		t.Errorf("rounded: mean %v, max %v, count %d", coarse.Mean(), coarse.Max(), coarse.Count())
+	}
 	if h.Max() != all[len(all)-1] || h.Quantile(1) != h.Max() || h.Count() != 20000 || h.Mean() != sum/20000 {
 		t.Errorf("max %v, count %d, mean %v", h.Max(), h.Count(), h.Mean())
 	}

@@ -54,13 +54,16 @@ func (h *Histogram) All() iter.Seq2[time.Duration, int64] {
 	}
 }
 
-// Coarse returns a copy whose durations are rounded to 0.4 %, for files that are kept for long. Its
-// JSON is a fifth as long. Sum and maximum stay exact.
+// Coarse returns a copy whose durations are rounded to 0.8 %, for files that are kept for long. Its
+// JSON is a fifth as long. Sum and maximum stay exact. A nil histogram stays nil.
 func (h *Histogram) Coarse() *Histogram {
+	if h == nil {
+		return nil
+	}
 	c := New()
 	for d, n := range h.All() {
 		step := time.Duration(1)
-		for d/step >= 128 {
+		for d/step >= 64 {
 			step *= 2
 		}
 		c.RecordN(d/step*step+step/2, n)

@@ -1,13 +1,11 @@
 // Package analyze computes from a run's records what reports show: a table for each condition, with
-// ratios, pairs, differences by part, evidence for explanations, and warnings. It reads and draws
-// nothing.
+// ratios, pairs, differences by part, causes, and warnings. It reads and draws nothing.
 //
 // Ratios compare each slice of a contender with another's slice of the same round (ratio.go).
 package analyze
 
 import (
 	"math"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -52,7 +50,6 @@ type Row struct {
 	Voluntary, Involuntary float64 // context switches per request; medians
 	RSS                    float64 // bytes; median
 	BodyBytes              float64 // of a response; median
-	OtherAccepts           float64 // connections per second that the generator did not open; median
 	Busy                   float64 // highest share of a CPU of the generator in any trial
 
 	Warnings []string // problems that limit the row's validity
@@ -169,8 +166,6 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.RSS = median(blocks, func(r *sample.Record) float64 { return r.Sum("", sample.RSS) })
 	row.BodyBytes = median(blocks,
 		func(r *sample.Record) float64 { return over(r, r.Load.BodyBytes) })
-	row.OtherAccepts = median(blocks,
-		func(r *sample.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
 	return row, true
 }
 
@@ -188,8 +183,6 @@ func parts(blocks []*sample.Record) []Part {
 	}
 	return all
 }
-
-func us(d time.Duration) float64 { return float64(d) / 1e3 }
 
 // values applies f to each block's record. The value of a missing record is NaN.
 func values(blocks []*sample.Record, f func(*sample.Record) float64) []float64 {

@@ -25,11 +25,7 @@ const (
 // CounterDifferences returns the medians of the contender's difference from the control, without
 // and with the setting changed.
 func CounterDifferences(x *sample.CounterExperiment) (before, after float64) {
-	before = stat.Difference(x.Of, x.Control).Mid
-	if x.ChangesControl {
-		return before, stat.Difference(x.Of, x.Toggled).Mid
-	}
-	return before, stat.Difference(x.Toggled, x.Control).Mid
+	return stat.Difference(x.Of, x.Control).Mid, stat.Difference(x.Toggled, x.Control).Mid
 }
 
 // OutcomeOf returns what became of the difference. It is meaningless for a failed test.

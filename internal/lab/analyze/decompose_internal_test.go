@@ -97,23 +97,3 @@ func TestDecompositionIntervalsContainTheTruth(t *testing.T) {
 		}
 	}
 }
-
-// Page faults for a server's growth are not counted per request. Otherwise a server of few requests
-// would seem to use much memory for each.
-func TestGrowthIsNotCountedPerRequest(t *testing.T) {
-	for _, test := range []struct {
-		cost proc.Cost
-		want float64
-	}{
-		{proc.Cost{MinorFaults: 139, GrewPages: 128}, 0.11},
-		{proc.Cost{MinorFaults: 139, GrewPages: 160}, 0}, // growth without faults: huge pages, or read-ahead
-		{proc.Cost{MinorFaults: 139}, 1.39},
-	} {
-		r := costly(nil)
-		r.Load.Requests = 100
-		r.Costs[contender.RoleApplication] = []proc.Cost{test.cost}
-		if got := evidenceParts([]*sample.Record{r}, nil); len(got) != 1 || got[0].PageFaults != test.want {
-			t.Errorf("%+v: %+v, want %v page faults", test.cost, got, test.want)
-		}
-	}
-}

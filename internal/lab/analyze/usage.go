@@ -77,9 +77,7 @@ func usageRow(row *Row, role string, blocks []*sample.Record, count *sample.Reco
 		Involuntary: perRequest(blocks, role, sample.Involuntary),
 		MinorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MinorFaults) }),
 		MajorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
-	}
-	if count != nil {
-		used.Calls = callsPerRequest([]*sample.Record{count}, role)
+		Calls:       callsPerRequest(count, role),
 	}
 	return used
 }

@@ -1,199 +1,102 @@
 package analyze
 
 import (
-	"slices"
+	"fmt"
 
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/explain"
-	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
-	"github.com/tarehq/tare/load/hist"
 )
 
-// Why is the explanation of one contender's difference from the control.
+// Why is a cause of why a contender costs more than the control: the memory that its application
+// allocates. A counter-experiment tests it.
 type Why struct {
 	*Row
-	Findings []explain.Finding // largest share first
+	Sentence string // with the figures, for a reader
 }
 
-// shownFindings is the largest number of causes that are reported for a contender.
-const shownFindings = 3
+const (
+	// bigAllocation is how many more bytes allocated per request are a cause: a buffer, and not the
+	// few objects of a request.
+	bigAllocation = 16 << 10
+	// collectorShown is how much more of its CPU time a garbage collector uses from which on it is a
+	// cause.
+	collectorShown = 0.05
+)
 
-// why applies the rules to each contender of a table.
+// why returns the causes of a table's differences.
 func why(run *sample.Run, t *Table) (all []Why) {
 	control := t.Row(sample.Control)
-	if control == nil || control.Trials == 0 {
+	if control == nil || control.Trials == 0 || t.Procs > 0 { // the trace includes time for which threads wait
 		return nil
-	}
-	of := Evidence(run, control.Name, t.Condition)
-	var twin *explain.Evidence
-	if row := t.Row(sample.Twin); row != nil && row.Trials > 0 {
-		e := Evidence(run, row.Name, t.Condition)
-		twin = &e
 	}
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind == sample.Control || row.Kind == sample.Ceiling || row.Kind == sample.Loopback {
+		if row.Trials == 0 || row.Kind == sample.Control || row.Kind == sample.Ceiling || row.Kind.IsCopy() {
 			continue
 		}
-		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: twin,
-			HasDifference: row.Finding == stat.Less || row.Finding == stat.More}
-		if row.Kind == sample.Twin {
-			c.Twin, c.IsTwin = nil, true
-		}
-		if found := explain.Explain(c); len(found) > 0 {
-			all = append(all, Why{row, found[:min(shownFindings, len(found))]})
+		if text := memory(run, t, row, control); text != "" {
+			all = append(all, Why{row, text})
 		}
 	}
 	return all
 }
 
-// Evidence returns what the records of a run show of a contender under a condition, for package
-// explain.
-func Evidence(run *sample.Run, name string, c sample.Condition) explain.Evidence {
-	e := explain.Evidence{Title: name, Cores: c.Cores}
-	if c.Cores == 0 {
-		e.Cores = run.Environment.Cores
+// memory describes what the memory of a contender's application costs, or returns "".
+func memory(run *sample.Run, t *Table, row, control *Row) string {
+	extra := row.WeightUs.Mid - control.WeightUs.Mid
+	if extra <= 0 || row.Finding == stat.Same {
+		return ""
 	}
-	for _, entrant := range run.Entrants {
-		if entrant.Name == name {
-			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Runtime)
-		}
+	bytes, share, us := collected(run, t, row)
+	ofControl, controlShare, controlUs := collected(run, t, control)
+	what := "the application's garbage collector"
+	switch {
+	case bytes-ofControl >= bigAllocation:
+		what = fmt.Sprintf("the application allocates about %.0f KB per request (%s: %.1f KB), and its garbage collector",
+			bytes/1e3, control.Title, ofControl/1e3)
+	case share-controlShare < collectorShown || us <= controlUs:
+		return ""
 	}
-	timed, counted := recordsOf(run, name, c)
-	control, twin := run.Control(), run.OfKind(sample.Twin)
-	if control != nil && twin != nil && name == twin.Name { // system calls of the twin are not counted
-		_, counted = recordsOf(run, control.Name, c)
-	}
-	if len(timed) == 0 {
-		return e
-	}
-	of := func(f func(*sample.Record) float64) float64 { return median(timed, f) }
-	e.Parts = evidenceParts(timed, counted)
-	e.PerSecond = of(func(r *sample.Record) float64 { return r.Load.PerSecond() })
-	e.MeanUs = of(func(r *sample.Record) float64 { return us(r.Load.Latency.Mean()) })
-	e.DelayedShare = of(func(r *sample.Record) float64 { return shareOf(r.Load.Latency, explain.DelayedACKs()) })
-	e.Connects = of(func(r *sample.Record) float64 { return over(r, r.Load.Connects) })
-	e.Demand = of(demand)
-	e.BackendConnects = backendConnects(timed, counted)
-	return e
+	return fmt.Sprintf("%s uses %.0f %% of its CPU time (%s: %.0f %%): about %.1f µs of the %.1f µs difference",
+		what, 100*share, control.Title, 100*controlShare, max(0, us-controlUs), extra)
 }
 
-// interpreter returns the name of a runtime that runs one thread at a time, or "".
-func interpreter(runtime string) string {
-	if runtime == "Python" || runtime == "Ruby" {
-		return runtime
-	}
-	return ""
-}
-
-// recordsOf returns the timed trials of a contender, and those that the kernel counted.
-func recordsOf(run *sample.Run, name string, c sample.Condition) (timed, counted []*sample.Record) {
+// collected returns the bytes that a Go application allocates for a request, and its collector's
+// CPU time, as a share of the application's and in microseconds per request; 0 if the collector was
+// not traced. The share is taken within the traced trial.
+func collected(run *sample.Run, t *Table, row *Row) (bytes, share, us float64) {
 	for i := range run.Records {
 		r := &run.Records[i]
-		switch {
-		case r.Contender != name || r.Condition != c || r.Failure != "" || r.Load == nil:
-		case r.Timed():
-			timed = append(timed, r)
-		default:
-			counted = append(counted, r)
-		}
-	}
-	return timed, counted
-}
-
-// shareOf returns the share of durations in a band.
-func shareOf(h *hist.Histogram, in explain.Band) float64 {
-	if h == nil || us(h.Max()) < in.FromUs { // true of nearly all, and iterating is slow
-		return 0
-	}
-	var of int64
-	for d, times := range h.All() {
-		if in.Contains(us(d)) {
-			of += times
-		}
-	}
-	return float64(of) / float64(max(1, h.Count()))
-}
-
-// demand returns how many processors the servers' threads were running on or ready for.
-func demand(r *sample.Record) float64 {
-	ready := r.Sum("", func(c proc.Cost) float64 { return float64(c.CPU() + c.Waited) })
-	return ready / 1e9 / r.Load.Seconds
-}
-
-// backendConnects returns the connections per request that a front opened to the application. If
-// system calls were not counted, it uses those that the machine accepted besides the generator's.
-func backendConnects(timed, counted []*sample.Record) float64 {
-	for _, r := range counted {
-		if r.Attribution.Calls == nil {
+		if r.Contender != row.Name || r.Condition != t.Condition || r.Failure != "" || r.Attribution == nil ||
+			r.Attribution.Collector == nil {
 			continue
 		}
-		connects := 0.0
-		for _, role := range sample.Roles() {
-			if role != contender.RoleApplication {
-				connects += over(r, r.Attribution.Calls[role]["connect"])
-			}
-		}
-		return connects
+		c, perSecond := r.Attribution.Collector, r.Load.PerSecond()
+		used := (r.UserUs(contender.RoleApplication) + r.SysUs(contender.RoleApplication)) / 1e6 * perSecond
+		share = min(1, c.CPUPerSecond/used)
+		return c.BytesPerSecond / perSecond, share, share * partOf(row, contender.RoleApplication).Us()
 	}
-	return median(timed, func(r *sample.Record) float64 { return over(r, r.OtherAccepts()) })
+	return 0, 0, 0
 }
 
-// evidenceParts returns the roles of a contender.
-func evidenceParts(timed, counted []*sample.Record) (parts []explain.Part) {
-	for _, role := range sample.Roles() {
-		if len(timed[0].Costs[role]) == 0 {
-			continue
+func partOf(row *Row, role string) (part Part) {
+	for _, p := range row.Parts {
+		if p.Role == role {
+			part = p
 		}
-		used := usageRow(nil, role, timed, nil)
-		parts = append(parts, explain.Part{
-			Role: role, UserUs: used.UserUs, SysUs: used.SysUs,
-			Voluntary: used.Voluntary, Involuntary: used.Involuntary,
-			PageFaults: perRequest(timed, role, recycledFaults),
-			FileBytes:  perRequest(timed, role, func(c proc.Cost) float64 { return float64(c.FileBytes) }),
-			Calls:      callsPerRequest(counted, role),
-		})
 	}
-	if i := slices.IndexFunc(parts, func(p explain.Part) bool { return p.Role == contender.RoleApplication }); i >= 0 {
-		addCollector(&parts[i], counted)
-	}
-	return parts
-}
-
-// recycledFaults returns the page faults beyond those for pages by which a process grew. A process
-// grows once, however many requests it serves.
-func recycledFaults(c proc.Cost) float64 {
-	return float64(c.MinorFaults - min(c.GrewPages, c.MinorFaults))
-}
-
-// addCollector adds the statistics of a Go program's garbage collector. Its share of CPU time is
-// taken within the counted trial.
-func addCollector(p *explain.Part, counted []*sample.Record) {
-	for _, r := range counted {
-		c := r.Attribution.Collector
-		if c == nil {
-			continue
-		}
-		p.AllocBytes = c.BytesPerSecond / r.Load.PerSecond()
-		us := r.UserUs(contender.RoleApplication) + r.SysUs(contender.RoleApplication)
-		p.GCShare = min(1, c.CPUPerSecond/(us/1e6*r.Load.PerSecond()))
-		return
-	}
+	return part
 }
 
 // callsPerRequest returns a role's system calls by name, or nil if they were not counted.
-func callsPerRequest(counted []*sample.Record, role string) map[string]float64 {
-	for _, r := range counted {
-		if r.Attribution.Calls == nil {
-			continue
-		}
-		calls := make(map[string]float64)
-		for name, n := range r.Attribution.Calls[role] {
-			calls[name] = over(r, n)
-		}
-		return calls
+func callsPerRequest(r *sample.Record, role string) map[string]float64 {
+	if r == nil || r.Attribution.Calls == nil {
+		return nil
 	}
-	return nil
+	calls := make(map[string]float64)
+	for name, n := range r.Attribution.Calls[role] {
+		calls[name] = over(r, n)
+	}
+	return calls
 }

@@ -3,6 +3,7 @@ package contender
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -161,9 +162,6 @@ type Spec struct {
 	// Set are the values of {{.Setting "name"}} in the experiment's nginx.conf.
 	Set map[string]string `yaml:"set"`
 
-	// Toggles are changes of one setting each.
-	Toggles []Toggle `yaml:"toggles"`
-
 	// Module is the Go module whose version is shown in addition to Go's.
 	Module string `yaml:"module"`
 
@@ -212,6 +210,14 @@ func ReadSpec(dir string) (*Spec, error) {
 	return s, s.Check(f)
 }
 
+// AddSettings adds settings to a copy of Set, which other contenders may have.
+func (s *Spec) AddSettings(set map[string]string) {
+	all := make(map[string]string)
+	maps.Copy(all, s.Set)
+	maps.Copy(all, set)
+	s.Set = all
+}
+
 // Check returns a *yamlfile.Error for the first invalid field of a Spec, with its line in the file.
 func (s *Spec) Check(f *yamlfile.File) error {
 	for _, required := range []struct{ key, value string }{
@@ -246,9 +252,6 @@ func (s *Spec) Check(f *yamlfile.File) error {
 		return err
 	}
 	if err := s.checkLines(f); err != nil {
-		return err
-	}
-	if err := s.checkToggles(f); err != nil {
 		return err
 	}
 	return s.checkDerive(f)

@@ -19,14 +19,11 @@ type Usage struct {
 	EndedUser   time.Duration // of children that ended and were waited for
 	EndedSys    time.Duration // likewise
 	Ran         time.Duration // CPU time of all threads, including ended ones, exact to nanoseconds
-	Waited      time.Duration // time in which threads were ready and had no processor
 	Voluntary   uint64        // context switches because a thread waited
 	Involuntary uint64        // context switches because another thread had its turn
 	MinorFaults uint64        // page faults without reading a disk
 	MajorFaults uint64        // page faults that read a disk
 	RSS         int64         // resident bytes, now
-	Threads     int           // now
-	FileBytes   uint64        // written to files on a disk
 }
 
 // tick is 1/USER_HZ, which is fixed at 100 for all values that Linux reports to programs.
@@ -62,12 +59,9 @@ func usage(p Process) (Usage, error) {
 		User: time.Duration(stat.UTime) * tick, Sys: time.Duration(stat.STime) * tick,
 		EndedUser: time.Duration(stat.CUTime) * tick, EndedSys: time.Duration(stat.CSTime) * tick,
 		MinorFaults: uint64(stat.MinFlt), MajorFaults: uint64(stat.MajFlt),
-		RSS: int64(stat.ResidentMemory()), Threads: stat.NumThreads, Ran: cpuTime(p.PID),
+		RSS: int64(stat.ResidentMemory()), Ran: cpuTime(p.PID),
 	}
-	if io, err := pr.IO(); err == nil {
-		u.FileBytes = io.WriteBytes
-	}
-	threads, err := procfs.AllThreads(p.PID) // a process's own status and schedstat are those of its first thread
+	threads, err := procfs.AllThreads(p.PID) // a process's own status is that of its first thread
 	if err != nil {
 		return Usage{}, err
 	}
@@ -81,9 +75,6 @@ func usage(p Process) (Usage, error) {
 		}
 		u.Voluntary += status.VoluntaryCtxtSwitches
 		u.Involuntary += status.NonVoluntaryCtxtSwitches
-		if s, err := t.Schedstat(); err == nil {
-			u.Waited += time.Duration(s.WaitingNanoseconds)
-		}
 	}
 	return u, nil
 }
@@ -100,8 +91,7 @@ func Again(then []Usage) (now []Usage, ok bool) {
 	return now, true
 }
 
-// Self returns the usage of this process without RSS, Threads, FileBytes, Waited and ended
-// children.
+// Self returns the usage of this process without RSS and ended children.
 func Self(name string) (Usage, error) {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
@@ -134,11 +124,7 @@ type Cost struct {
 	Involuntary uint64        `json:"involuntarySwitches"`
 	MinorFaults uint64        `json:"minorFaults"`
 	MajorFaults uint64        `json:"majorFaults"`
-	RSS         int64         `json:"rssBytes"`  // at the second look
-	GrewPages   uint64        `json:"grewPages"` // growth of the resident memory; 0 if it shrank
-	Threads     int           `json:"threads"`   // at the second look
-	FileBytes   uint64        `json:"fileBytes"`
-	Waited      time.Duration `json:"waitedNs"` // time in which its threads were ready and had no processor
+	RSS         int64         `json:"rssBytes"` // at the second look
 }
 
 // CPU returns user and system time together.
@@ -201,10 +187,7 @@ func (s *processSum) add(was, is Usage, counted time.Duration) (subtracted time.
 	s.Involuntary += is.Involuntary - min(was.Involuntary, is.Involuntary)
 	s.MinorFaults += is.MinorFaults - min(was.MinorFaults, is.MinorFaults)
 	s.MajorFaults += is.MajorFaults - min(was.MajorFaults, is.MajorFaults)
-	s.GrewPages += uint64(max(0, is.RSS-was.RSS)) / uint64(os.Getpagesize())
-	s.FileBytes += is.FileBytes - min(was.FileBytes, is.FileBytes)
-	s.Waited += max(0, is.Waited-was.Waited)
-	s.RSS, s.Threads = is.RSS, is.Threads
+	s.RSS = is.RSS
 	s.ran += is.Ran - was.Ran
 	s.hasRan = s.hasRan && is.Ran > 0
 	user, sys := is.EndedUser-was.EndedUser, is.EndedSys-was.EndedSys

@@ -21,20 +21,6 @@ func read[T any](file func(procfs.FS) (T, error)) (content T, err error) {
 	return content, err
 }
 
-// PassiveOpens returns the number of TCP connections that all programs of the machine have
-// accepted; 0 if the kernel does not report it.
-func PassiveOpens() uint64 {
-	self, err := procfs.Self()
-	if err != nil {
-		return 0
-	}
-	snmp, err := self.Snmp()
-	if err != nil || snmp.PassiveOpens == nil {
-		return 0
-	}
-	return uint64(*snmp.PassiveOpens)
-}
-
 // CPUModel returns the name of the processor, or "unknown".
 func CPUModel() string {
 	info, err := read(procfs.FS.CPUInfo)

@@ -24,14 +24,7 @@ func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }
 
 // isCarried reports whether the archive has a file of contenders/: all but what only tests use.
 func isCarried(name string) bool {
-	first, _, _ := strings.Cut(name, "/")
-	switch first {
-	case "faults":
-		return false
-	case "engines": // its benchmarks are tests
-		return true
-	}
-	return !strings.HasSuffix(name, "_test.go")
+	return strings.HasPrefix(name, "engines/") || !strings.HasSuffix(name, "_test.go") // its benchmarks are tests
 }
 
 // The archive has the files of the folder. With -update, the test writes it.

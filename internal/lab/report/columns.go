@@ -153,9 +153,6 @@ func processColumns() []document.Column[rowLine] {
 				unlessFailed(func(l rowLine) string { return fixed(3, l.Involuntary) })),
 		document.Figure("rss_bytes", func(l rowLine) float64 { return l.RSS }).
 			For(detailed, "MB", unlessFailed(func(l rowLine) string { return fixed(0, l.RSS/1e6) })),
-		document.Figure("other_accepts_per_sec", func(l rowLine) float64 { return l.OtherAccepts }).
-			For(document.Page, "other\naccepts/s",
-				unlessFailed(func(l rowLine) string { return fixed(0, l.OtherAccepts) })),
 	}
 }
 

@@ -106,7 +106,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	d.Add(inText(figures), document.Paragraph{Text: t.ScenarioNote()})
 	a.addBuilds(d, t)
 	t.addPairs(d)
-	a.addWhy(d, t, isFirst)
+	a.addWhy(d, t)
 	latency := document.Chart{Drawing: a.LatencyPlot(t).Drawing()}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
 		latency.Caption = t.LatencyNote()
@@ -119,7 +119,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	d.Add(document.Warnings(warnings))
 	blocks := []document.Block{figures}
 	if isFirst {
-		blocks = append(blocks, document.Note("Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it. Other accepts are TCP connections that the machine accepted besides the generator's: from a front to its application, and of other programs."))
+		blocks = append(blocks, document.Note("Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it."))
 	}
 	d.Add(onPage(document.Details{Summary: "All figures", Open: isFirst, Blocks: blocks}))
 	if len(t.Decompositions) > 0 {

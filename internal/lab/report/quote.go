@@ -24,9 +24,10 @@ import (
 //	<!-- record: NAME [COLUMN=VALUE ...] FIGURE[/DIVISOR] [DIGITS] -->2.02 (1.98–2.07)<!-- end -->
 //
 // NAME is a file of RecordsDir without its suffix. The values select one line of the run's table:
-// results.csv or targets.csv. COLUMN= selects an empty cell, and COLUMN=* any other. FIGURE is a
-// column of this line, and DIGITS its decimals: 2 is "2.02", -2 rounds to hundreds, and (2) adds the
-// interval. Without a selection FIGURE is a fact of the run: date, version or command.
+// results.csv or targets.csv. COLUMN= selects an empty cell, and COLUMN=* any other; a _ stands for a
+// space. FIGURE is a column of this line, and DIGITS its decimals: 2 is "2.02", -2 rounds to
+// hundreds, and (2) adds the interval. Without a selection FIGURE is a fact of the run: date, version
+// or command.
 
 // RecordsDir holds the records of the runs that documents quote, below the root of the source.
 const RecordsDir = "docs/results"
@@ -185,7 +186,7 @@ func (r *table) line(selection []string) (line map[string]string, err error) {
 		if !slices.ContainsFunc(selection, func(word string) bool {
 			column, want, _ := strings.Cut(word, "=")
 			has, ok := l[column]
-			return !ok || has != want && (want != "*" || has == "")
+			return !ok || strings.ReplaceAll(has, " ", "_") != want && (want != "*" || has == "")
 		}) {
 			line, n = l, n+1
 		}

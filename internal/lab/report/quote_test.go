@@ -58,7 +58,7 @@ func TestDocumentsQuoteTheirRecords(t *testing.T) {
 }
 
 // mostRecordBytes limits a record.
-const mostRecordBytes = 500_000
+const mostRecordBytes = 400_000
 
 // withoutRecords are the pages with ratios of runs that were not kept.
 var withoutRecords = []string{

@@ -13,7 +13,7 @@ import (
 const PackedSuffix = ".jsonl.gz"
 
 // Pack writes the run and its journal as one small file. It first rounds the run's latencies to
-// 0.4 %, and removes the distributions and seconds of the load that no table shows.
+// 0.8 %, and removes the distributions and seconds of the load that no table shows.
 func (r *Run) Pack(w io.Writer) error {
 	zip, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *Run) Pack(w io.Writer) error {
 	}
 	for i := range r.Records {
 		if l := r.Records[i].Load; l != nil {
-			l.Latency = l.Latency.Coarse()
+			l.Latency, l.Connect, l.Generator.Lag = l.Latency.Coarse(), l.Connect.Coarse(), l.Generator.Lag.Coarse()
 			l.Service, l.FirstByte, l.Timeline = nil, nil, nil
 		}
 		if err := lines.Encode(&r.Records[i]); err != nil {

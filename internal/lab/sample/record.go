@@ -32,10 +32,6 @@ type Record struct {
 	// Others is the CPU time of other programs and of the kernel's own work.
 	Others time.Duration `json:"othersNs"`
 
-	// MachineAccepted is the number of TCP connections that all programs of the machine accepted in
-	// the measured time. The kernel has no such counter for a program.
-	MachineAccepted uint64 `json:"machineAccepted"`
-
 	// Slices are the turns of the contender in a block; none if it was measured alone.
 	Slices []Slice `json:"slices,omitempty"`
 	// Asleep is its cost while the others had their turns.
@@ -160,12 +156,6 @@ func (r *Record) SysUs(role string) float64 {
 
 // WeightUs returns the CPU time of all the servers' processes per request, in microseconds.
 func (r *Record) WeightUs() float64 { return r.PerRequest("", cpu) / 1e3 }
-
-// OtherAccepts returns the number of TCP connections that the machine accepted and the generator
-// did not open: a front's to its application, and those of other programs.
-func (r *Record) OtherAccepts() uint64 {
-	return r.MachineAccepted - min(r.MachineAccepted, r.Load.Connects)
-}
 
 // ForComparison is why a control that ran beside others is measured alone, too.
 const ForComparison = "to be compared with contenders that are measured alone"

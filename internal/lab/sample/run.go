@@ -94,7 +94,6 @@ type Entrant struct {
 	About    string   `json:"about"`
 	Kind     Kind     `json:"kind"`
 	Protocol string   `json:"protocol"`
-	Runtime  string   `json:"runtime"` // of its application, such as Go or Python; empty if unknown
 	Versions []string `json:"versions"`
 	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 

@@ -200,7 +200,6 @@ func fill(r *sample.Record, result *load.Result, before, after *look, isOwn bool
 	if before.busyKnown && after.busyKnown {
 		r.Others = max(0, busy-own)
 	}
-	r.MachineAccepted = after.accepted - min(before.accepted, after.accepted)
 	if isOwn {
 		r.Generator = generatorCost(before.own, after.own)
 	}
@@ -263,7 +262,6 @@ type look struct {
 
 	busy      time.Duration // of cpus
 	busyKnown bool
-	accepted  uint64 // TCP connections, by any program
 	counted   proc.CallCounts
 	err       error
 }
@@ -279,7 +277,6 @@ func (l *look) take() {
 	self, ownErr := proc.Self(sample.RoleGenerator)
 	l.own = []proc.Usage{self}
 	l.busy, l.busyKnown, busyErr = l.cpus.Busy()
-	l.accepted = proc.PassiveOpens()
 	if l.before == nil {
 		l.counted, countErr = l.calls.Counts()
 	}

@@ -265,7 +265,7 @@ func TestDirectLoadWithoutFront(t *testing.T) {
 // A record's figures are sums over its processes, per request.
 func TestRecordSumsProcesses(t *testing.T) {
 	r := sample.Record{
-		Load: &load.Result{Requests: 100, Seconds: 2, Connects: 3}, MachineAccepted: 13,
+		Load: &load.Result{Requests: 100, Seconds: 2, Connects: 3},
 		Costs: map[string][]proc.Cost{
 			contender.RoleNginx: {
 				{User: 100 * time.Microsecond, Sys: 200 * time.Microsecond, Voluntary: 20, Involuntary: 1, RSS: 1000},
@@ -290,24 +290,6 @@ func TestRecordSumsProcesses(t *testing.T) {
 	if rss := r.Sum("", sample.RSS); rss != 3500 {
 		t.Errorf("%v bytes resident", rss)
 	}
-	if r.OtherAccepts() != 10 {
-		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())
-	}
-	r.Load.Connects = 20 // the kernel counts them slightly later than the generator
-	if r.OtherAccepts() != 0 {
-		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())
-	}
-}
-
-// In the measured time a machine accepts at least the connections that the generator opens.
-func TestMachineAcceptedIncludesTheGenerators(t *testing.T) {
-	testkit.Long(t, "it starts contenders")
-	weigh(t, bench(t), actor("closes"), 1, func(r *sample.Record) error {
-		if r.Load.Connects == 0 || r.MachineAccepted < r.Load.Connects/2 {
-			return fmt.Errorf("%d opened, %d accepted", r.Load.Connects, r.MachineAccepted)
-		}
-		return nil
-	})
 }
 
 func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {

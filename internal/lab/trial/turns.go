@@ -69,7 +69,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	if err != nil {
 		return err
 	}
-	opened, began := proc.PassiveOpens(), m.lookedAt
+	began := m.lookedAt
 	s.probe.begin()
 	got, err := m.session.Slice(ctx, s.length, true)
 	probed, probeCPU := s.probe.end()
@@ -98,8 +98,6 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 		m.cpu[role] += d
 		s.ownCPU += d
 	}
-	accepted := proc.PassiveOpens()
-	m.rec.MachineAccepted += accepted - min(opened, accepted)
 	m.rate = float64(got.Requests) / got.Elapsed.Seconds()
 	if got.Requests > 0 {
 		m.rec.Slices = append(m.rec.Slices, sample.Slice{
