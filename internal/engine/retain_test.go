@@ -148,22 +148,3 @@ func TestKeptPartsHoldLittleMemory(t *testing.T) {
 		}
 	})
 }
-
-// Kept client addresses do not hold the records of their connections.
-func TestKeptAddressesHoldNoConnection(t *testing.T) {
-	got := make(chan any, 1)
-	for _, of := range []string{"address", "request"} {
-		bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) {
-			if of == "request" {
-				got <- r
-				return
-			}
-			got <- r.RemoteAddr[:3]
-		}), func(s *site) {
-			keeps(s.T, 200, of, s.dial, func(int) string {
-				return strings.Replace(get, host,
-					host+"Connection: close\r\n", 1)
-			}, got)
-		})
-	}
-}

@@ -67,23 +67,3 @@ func TestLargeLastResponseIsComplete(t *testing.T) {
 		t.Errorf("after the response: %v", err)
 	}
 }
-
-// Connections that end after two requests are served one after another.
-func TestConnectionsThatEndSoonAreServed(t *testing.T) {
-	s := serveOn(t, tcpListener(t), nil)
-	s.reachShards()
-	for range 500 {
-		c, _, err := s.try()
-		testkit.Must(t, err)
-		if _, err := request(c); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(c, lastRequest); err != nil {
-			t.Fatal(err)
-		}
-		if b, err := io.ReadAll(c); !bytes.HasSuffix(b, []byte(c.LocalAddr().String())) || err != nil {
-			t.Fatalf("%q, %v", b, err)
-		}
-		c.Close()
-	}
-}
