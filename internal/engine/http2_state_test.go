@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"testing"
 	"time"
-
 )
 
 // A hook may wait for Shutdown when its connection is closed. When an HTTP/2 connection is idle, it
