@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"testing"
 	"unsafe"
 )
@@ -14,4 +15,34 @@ func TestExchangeFillsItsSizeClass(t *testing.T) {
 	if size := int(unsafe.Sizeof(Exchange{})) + header; size > class || size <= class-int(unsafe.Sizeof("")) {
 		t.Errorf("%d bytes, for a class of %d", size, class)
 	}
+}
+
+// baseLink is a transport that has only a context.
+type baseLink struct {
+	Transport
+	ctx context.Context
+}
+
+func (l baseLink) Context() context.Context { return l.ctx }
+
+// BenchmarkContext measures a request's context that is not used, and context.WithCancel.
+func BenchmarkContext(b *testing.B) {
+	base, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b.Run("lazy", func(b *testing.B) {
+		b.ReportAllocs()
+		var x Exchange // which contains the context
+		var l Transport = baseLink{ctx: base}
+		for b.Loop() {
+			x.ctx = requestContext{transport: l, body: &x.Body}
+			x.ctx.cancel(context.Canceled)
+		}
+	})
+	b.Run("WithCancel", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			_, cancel := context.WithCancel(base)
+			cancel()
+		}
+	})
 }
