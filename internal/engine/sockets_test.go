@@ -102,13 +102,7 @@ func onShards(t *testing.T, test func(*testing.T, string)) {
 	}
 }
 
-// shardSite starts a server on shards with one handler.
-func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
-	t.Helper()
-	return siteOver(t, "tcp", settings)
-}
-
-// siteOver is shardSite for a kind of connection.
+// siteOver starts a server with one handler for a kind of connection.
 func siteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
 	t.Helper()
 	l, d := modes[mode](t)

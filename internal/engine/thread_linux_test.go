@@ -94,7 +94,7 @@ func lockedThread() bool {
 // GOMAXPROCS may grow while the server runs: new connections use the new processors.
 func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute,
+	_, dial := siteOver(t, "tcp", &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.WriteString(w, "done.")
 		})})
