@@ -103,21 +103,20 @@ fuzz: ## run every fuzz target for FUZZTIME
 	done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
-check-slow: programs fuzz ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
+check-slow: programs fuzz ## longer fuzzing, every test many times, a whole run of each experiment
 	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./upgrade ./front/... ./load/...
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)|TestSlowClients' ./internal/engine ./front/server
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run '$(RACELESS)' $(RACELESS_PACKAGES)
-	$(GO) run ./internal/others -go $(lastword $(GO_RELEASES)) -quick
-	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./internal/lab
+	GOTOOLCHAIN=$(lastword $(GO_RELEASES)) $(GO) run ./internal/others -quick
 	$(GO) run ./cmd/tare weigh
 	$(GO) run ./cmd/tare weigh targets --blocks 1 --warmup 50ms --measure 200ms
 
 # ONLY is a part of the names of projects in internal/others/projects.yaml.
 check-others: ## run other projects' tests with tare in place of net/http (hours; ONLY=chi for one)
 	@failed=; for release in $(GO_RELEASES); do \
-		$(GO) run ./internal/others -go $$release -only '$(ONLY)' || failed="$$failed $$release"; \
+		GOTOOLCHAIN=$$release $(GO) run ./internal/others -only '$(ONLY)' || failed="$$failed $$release"; \
 	done; \
 	test -n '$(ONLY)' || $(GO) run ./internal/others -document docs/compatibility.md; \
 	test -z "$$failed" || { echo "failed with$$failed"; exit 1; }

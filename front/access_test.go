@@ -128,7 +128,7 @@ func TestMappedNetworksApplyToIPv4(t *testing.T) {
 			RealIP: conf.RealIP{Unix: true, Header: "X-Forwarded-For"},
 			Access: []conf.AccessRule{{Deny: true, Net: netip.MustParsePrefix(test.denied)}},
 		}})
-		us := serveHandler(t, newFront(t, c, quiet()))
+		us := serveHandler(t, newFront(t, c))
 		for i, from := range []string{"10.1.2.3", "192.0.2.7", "2001:db8::1"} {
 			if got := us.get("/", "X-Forwarded-For", from).status; got != test.want[i] {
 				t.Errorf("deny %s: %s gets %d, want %d", test.denied, from, got, test.want[i])

@@ -54,7 +54,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 		for i := range c.Hosts[0].Locations {
 			c.Hosts[0].Locations[i].Settings.Logs = []conf.Log{{Path: file, Format: "f"}}
 		}
-		a := serveHandler(t, newFront(t, c, quiet(),
+		a := serveHandler(t, newFront(t, c,
 			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter,
 				*http.Request) {
 				t.Error("access was granted")
@@ -85,7 +85,7 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"})
 	c.Conns = []conf.Zone{{Name: "z", Key: "$host"}}
 	c.Hosts[0].Locations[0].Settings.Conns = []conf.ConnLimit{{Zone: "z", Max: 1}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/wait" {
 				close(entered)
@@ -105,42 +105,6 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	}
 }
 
-// Subrequests of concurrent requests share nothing.
-func TestConcurrentAuthRequestsShareNothing(t *testing.T) {
-	c := withAuthRequest(conf.Proxy{To: conf.Text(serve(t, respondAsWanted))},
-		conf.Proxy{To: conf.Text(serve(t, echo)), Header: []conf.Field{{Name: "X-User", Value: "$user"}}},
-		conf.Set{Name: "user", Value: "$upstream_http_x_user"})
-	a := serveHandler(t, newFront(t, c, quiet()))
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			for n := range 20 {
-				name := fmt.Sprint(i, "-", n)
-				if got := a.do("POST", "/", strings.NewReader(name), "X-As", name); got.status != 200 ||
-					!strings.Contains(got.body, fmt.Sprintf(`"X-User":[%q]`, name)) {
-					t.Errorf("%s: %d %s", name, got.status, got.body)
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
-func TestInvalidAuthRequestIsRejected(t *testing.T) {
-	for want, a := range map[string]conf.AuthRequest{
-		`auth_request: invalid path "auth"`:           {URI: "auth"},
-		"variable $uri cannot be set":                 {URI: "/auth", Set: []conf.Set{{Name: "uri", Value: "x"}}},
-		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []conf.Set{{Name: "a", Value: "$nosuch"}}},
-	} {
-		rejectsSettings(t, conf.Settings{AuthRequest: &a}, want)
-	}
-	c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "[$a]"}},
-		Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{Set: []conf.Set{{Name: "a", Value: "x"}}}}})
-	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
-		t.Errorf("without a subrequest: %d %q", got.status, got.body)
-	}
-}
-
 // AuthRequest works over HTTP/2, also if the response is observed.
 func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 	for _, settings := range []conf.Settings{{}, {SendTimeout: time.Minute}} {
@@ -148,7 +112,7 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 			conf.Proxy{To: conf.Text(serve(t, echo))})
 		settings.AuthRequest = c.Hosts[0].Locations[1].Settings.AuthRequest
 		c.Hosts[0].Locations[1].Settings = &settings
-		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
+		s := httptest.NewUnstartedServer(newFront(t, c))
 		s.EnableHTTP2 = true
 		s.StartTLS()
 		t.Cleanup(s.Close)
@@ -173,7 +137,7 @@ func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
 	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"}, conf.Set{Name: "a", Value: "$kind"})
 	c.Maps = []conf.Map{{Name: "kind", Source: "$upstream_http_x_user",
 		Cases: []conf.Case{{From: `~^(?=(\w+\s?)*$)`, To: "some"}}}}
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
 		if got := a.get("/", "X-As", user); got.status != status {
@@ -189,7 +153,7 @@ func TestAuthRequestDoesNotAwaitBody(t *testing.T) {
 		<-r.Context().Done()
 	})
 	a := serveHandler(t, newFront(t, withAuthRequest(conf.Proxy{To: conf.Text(to), ReadTimeout: time.Second},
-		conf.Proxy{To: "app"}), quiet(),
+		conf.Proxy{To: "app"}),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	if got := a.get("/"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)

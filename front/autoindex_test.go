@@ -27,7 +27,7 @@ func TestListingCanBeParsed(t *testing.T) {
 		s := conf.Settings{Files: conf.Files{Alias: conf.Text(root + "/"), Listing: true, ListingFormat: format}}
 		return conf.Location{Path: "/" + format + "/", Settings: &s}
 	}
-	a := serveHandler(t, newFront(t, oneHost(in("json"), in("html")), quiet()))
+	a := serveHandler(t, newFront(t, oneHost(in("json"), in("html"))))
 
 	var list []struct {
 		Name, Type, Mtime string
@@ -48,9 +48,4 @@ func TestListingCanBeParsed(t *testing.T) {
 	if got := a.get("/html/").body; strings.Count(got, "<a href=") != len(names)+3 || strings.Contains(got, "<&>") {
 		t.Errorf("%s", got)
 	}
-}
-
-// A format that does not exist is an error of the configuration.
-func TestListingFormatIsChecked(t *testing.T) {
-	rejectsSettings(t, conf.Settings{Files: conf.Files{ListingFormat: "yaml"}}, `autoindex_format: invalid format "yaml"`)
 }

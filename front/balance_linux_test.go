@@ -13,28 +13,38 @@ func (a *testClient) addresses(paths []string) []string {
 	a.t.Helper()
 	all := make([]string, len(paths))
 	for i, path := range paths {
-		all[i] = a.get(path).header.Get("X-Addr")
+		_, key, _ := strings.Cut(path, "=")
+		all[i] = a.get(path, "X-Real-Ip", key).header.Get("X-Addr")
 	}
 	return all
 }
 
-// Keys go to the same servers as with nginx, and move to the same ones if a server is down.
-func TestConsistentHashIsThatOfNginx(t *testing.T) {
+// Clients and keys go to the same servers as with nginx, and move to the same ones if a server is
+// down.
+func TestServersAreChosenAsByNginx(t *testing.T) {
 	var outer, server strings.Builder
+	server.WriteString("set_real_ip_from unix:;")
 	ok := func(http.ResponseWriter, *http.Request) {}
 	addrs := []any{serve(t, ok), serve(t, ok), serve(t, ok), serve(t, ok)}
-	for name, lines := range map[string]string{
-		"equal":    "server %s; server %s; server %s; server %s;",
-		"weighted": "server %s weight=3; server %s; server %s weight=2; server %s;",
-		"down":     "server %s; server %s down; server %s; server %s;",
-	} {
-		fmt.Fprintf(&outer, "upstream %s { hash $arg_key consistent; "+lines+" }\n", append([]any{name}, addrs...)...)
-		fmt.Fprintf(&server, "location /%s { proxy_pass http://%s; add_header X-Addr $upstream_addr; }\n", name, name)
-	}
 	var paths []string
-	for i := range 300 {
-		for _, name := range []string{"equal", "weighted", "down"} {
-			paths = append(paths, fmt.Sprintf("/%s?key=%d", name, i*i))
+	for i, lines := range []string{
+		"server %s; server %s; server %s; server %s;", "server %s weight=3; server %s; server %s weight=2; server %s;",
+		"server %s; server %s down; server %s; server %s;", "server %s weight=5; server %s; server %s; server %s backup;",
+	} {
+		for j, method := range []string{"", "ip_hash;", "hash $arg_key;", "hash $arg_key consistent;"} {
+			if method != "" && strings.Contains(lines, "backup") {
+				continue // nginx rejects it
+			}
+			name := fmt.Sprintf("u%d%d", i, j)
+			fmt.Fprintf(&outer, "upstream %s { %s "+lines+" }\n", append([]any{name, method}, addrs...)...)
+			fmt.Fprintf(&server, "location /%s { proxy_pass http://%s; add_header X-Addr $upstream_addr; }\n", name, name)
+			for n := range 100 {
+				key := fmt.Sprintf("%d.%d.%d.%d", n, n*n%256, n*77%256, n)
+				if n%3 == 0 {
+					key = fmt.Sprintf("2001:db8:%x::%x", n, n*n)
+				}
+				paths = append(paths, "/"+name+"?key="+key)
+			}
 		}
 	}
 	theirs, _ := serveNginx(t, outer.String(), server.String())
@@ -60,7 +70,9 @@ func TestServersRestAsWithNginx(t *testing.T) {
 	outer, server := "", "proxy_next_upstream error timeout http_503;"
 	var paths []string
 	for i, lines := range []string{
-		"server DEAD; server GOOD;",
+		"server DEAD; server GOOD;", "server DEAD;", "server DEAD; server DEAD;",
+		"server DEAD; server GOOD down; server BAD backup; server GOOD backup;",
+		"ip_hash; server DEAD; server GOOD; server GOOD;", "hash $uri consistent; server DEAD; server GOOD; server GOOD;",
 		"server DEAD max_fails=3 fail_timeout=1h; server GOOD;",
 		"server DEAD max_fails=0; server GOOD;",
 		"server BAD max_fails=2 fail_timeout=1h; server GOOD weight=2;",

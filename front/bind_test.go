@@ -34,7 +34,7 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 				conf.Field{Name: "Host", Value: "app"})
 		}
 		h := newFront(t, oneHost(conf.Location{Path: "/r/", Proxy: &remote},
-			conf.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
+			conf.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)))
 		a := serveHandler(t, h)
 		for _, method := range []string{"GET", "POST"} {
 			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te",
@@ -80,7 +80,7 @@ func TestBoundHandlerKeepsEarlierFields(t *testing.T) {
 			}
 			h := newFront(t, oneHost(pass("/a"), pass("/b"), pass("/plain"), conf.Location{Path: "/text",
 				Steps: []conf.Step{conf.Return{Status: 200}}}),
-				front.Bind("app", http.HandlerFunc(app)), quiet())
+				front.Bind("app", http.HandlerFunc(app)))
 			got := serveHandler(t, h).get(chain)
 			got.header.Del("Date")
 			responses = append(responses, got)
@@ -134,7 +134,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"},
 		Settings: &conf.Settings{Logs: []conf.Log{{Path: log, Format: "hosts"}}}})
 	c.LogFormats = []conf.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
-	h := newFront(t, c, front.Bind("app", app), quiet())
+	h := newFront(t, c, front.Bind("app", app))
 	var outer *http.Request
 	for name, handler := range map[string]http.Handler{
 		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter,
@@ -173,7 +173,7 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first = r
 		w.WriteHeader(http.StatusNotFound)
-	})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })), quiet())
+	})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })))
 	server := httptest.NewServer(h)
 	defer server.Close()
 	resp, err := http.Get(server.URL)
@@ -214,7 +214,7 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{401, 404}, Target: "/i/file.txt"}}}},
 		conf.Location{Path: "/i/", Internal: true, Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 	)
-	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
+	a := serveHandler(t, newFront(t, c, front.Bind("app", app)))
 	for _, test := range []struct {
 		line, body, field, value string
 		status                   int
@@ -253,7 +253,7 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 			kept[0].Header()["Location"] = []string{"http://app/x"}
 			kept[0].WriteHeader(http.StatusTeapot)
 			_, _ = w.Write([]byte("own"))
-		})), quiet())
+		})))
 	for i, path := range []string{"/first", "/other"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
@@ -280,7 +280,7 @@ func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintln(w, r.Method, r.ContentLength)
 			_, _ = io.Copy(w, r.Body)
-		})), quiet()))
+		}))))
 	for _, n := range []int{1, 100_000} {
 		body := strings.Repeat("x", n)
 		// one without a length

@@ -32,7 +32,7 @@ func TestBodyIsInNamedFile(t *testing.T) {
 				}
 				p := conf.Proxy{To: conf.Text(to), NoBody: noBody, StreamRequest: true,
 					Header: []conf.Field{{Name: "X-File", Value: "$request_body_file"}}}
-				a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Proxy: &p, Settings: &s}), quiet()))
+				a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Proxy: &p, Settings: &s})))
 				want := fmt.Sprint("true ", len(body), " <nil>")
 				if noBody {
 					want = "true 0 <nil>"
@@ -57,7 +57,7 @@ func TestBodyFolderIsWritableAndNotMadeByChecks(t *testing.T) {
 	c := func(dir string) conf.Config {
 		return oneHost(conf.Location{Path: "/", Settings: &conf.Settings{BodyFile: "clean", BodyDir: dir}})
 	}
-	newFront(t, c(dir), front.CachesInMemory(), quiet())
+	newFront(t, c(dir), front.CachesInMemory())
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the check has created the folder: %v", err)
 	}
@@ -77,7 +77,7 @@ func TestBodyThatCannotBeStored(t *testing.T) {
 	must(t, os.Mkdir(dir, 0o700))
 	s := conf.Settings{BodyFile: "clean", BodyDir: dir}
 	a := serveHandler(t, newFront(t,
-		oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &s}), quiet()))
+		oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &s})))
 	must(t, os.Remove(dir))
 	if got := a.do("POST", "/", strings.NewReader("body")); got.status != 500 {
 		t.Errorf("%v", got)

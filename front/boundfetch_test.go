@@ -51,7 +51,7 @@ func TestCachedBoundHandlerRespondsAsDirectOne(t *testing.T) {
 	}
 	c := cached("app", conf.ProxyCache{Policy: conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}}}},
 		conf.Cache{Name: "one"})
-	a, direct := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", mux))), serveHandler(t, mux)
+	a, direct := serveHandler(t, newFront(t, c, front.Bind("app", mux))), serveHandler(t, mux)
 	states := map[string]int{}
 	for path := range boundCases() {
 		for _, method := range []string{"GET", "GET", "HEAD", "POST"} {
@@ -87,7 +87,7 @@ func TestCachedBoundHandlerRespondsAsDirectOne(t *testing.T) {
 // flushed.
 func TestCachedBoundHandlerStreams(t *testing.T) {
 	next := make(chan bool)
-	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}), quiet(),
+	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Trailer"] = []string{"X-Sum"}
 			fmt.Fprint(w, "one")
@@ -151,7 +151,7 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 // Close waits for a cached handler whose response has no body.
 func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
 	var isOver atomic.Bool
-	h := newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}), quiet(),
+	h := newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusNoContent)
 			_ = http.NewResponseController(w).Flush()
@@ -178,7 +178,7 @@ func TestPrivateResponsesOfBoundHandlersAreNotShared(t *testing.T) {
 	}
 	valid := []conf.CacheValid{{For: time.Hour}}
 	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{Policy: conf.CachePolicy{Valid: valid}},
-		conf.Cache{Name: "one"}), quiet(), front.Bind("app", http.HandlerFunc(
+		conf.Cache{Name: "one"}), front.Bind("app", http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			maps.Copy(w.Header(), fields[r.URL.Path])
 			fmt.Fprint(w, r.Header["X-User"])
@@ -197,7 +197,7 @@ func TestStaleResponseReplacesPanic(t *testing.T) {
 	var calls atomic.Int64
 	pc := conf.ProxyCache{Policy: conf.CachePolicy{Stale: conf.CacheStale{Error: true},
 		Valid: []conf.CacheValid{{For: time.Millisecond}}}}
-	a := serveHandler(t, newFront(t, cached("app", pc, conf.Cache{Name: "one"}), quiet(), front.Bind("app",
+	a := serveHandler(t, newFront(t, cached("app", pc, conf.Cache{Name: "one"}), front.Bind("app",
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if calls.Add(1) > 1 {
 				panic("broken")
@@ -213,7 +213,7 @@ func TestStaleResponseReplacesPanic(t *testing.T) {
 func TestRulesFindFieldsOfBoundHandlersInAnySpelling(t *testing.T) {
 	c := parseConf(t, "", `location / { proxy_hide_header X-Secret; proxy_pass http://app; }
 		location /moved { return 200 "moved"; }`, "app")
-	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(
+	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["x-secret"] = []string{"s"}
 			if r.URL.Path == "/go" {

@@ -1,154 +1,215 @@
-package front
+package front_test
 
 import (
-	"strings"
+	"path/filepath"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/core"
-	"github.com/tarehq/tare/front/internal/files"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // An invalid Config is an error with a position.
 func TestInvalidConfigIsRejected(t *testing.T) {
-	host := func(l ...conf.Location) []conf.Host { return []conf.Host{{Pos: "nginx.conf:3", Locations: l}} }
-	loc := func(l conf.Location) []conf.Host {
+	host := func(l ...conf.Location) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{Pos: "nginx.conf:3", Locations: l}}}
+	}
+	hosts := func(h ...conf.Host) conf.Config { return conf.Config{Hosts: h} }
+	loc := func(l conf.Location) conf.Config {
 		l.Pos = "nginx.conf:12"
 		if l.Path == "" {
 			l.Path = "/"
 		}
 		return host(l)
 	}
+	steps := func(s ...conf.Step) conf.Config { return loc(conf.Location{Steps: s}) }
+	with := func(change func(c *conf.Config)) conf.Config {
+		c := host(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "127.0.0.1:1", Cache: &conf.ProxyCache{Zone: "one"}}})
+		c.Caches = []conf.Cache{{Name: "one"}}
+		change(&c)
+		return c
+	}
+	maps := func(m ...conf.Map) conf.Config { return with(func(c *conf.Config) { c.Maps = m }) }
+	upstreams := func(u ...conf.Upstream) conf.Config { return with(func(c *conf.Config) { c.Upstreams = u }) }
+	split := func(c ...conf.Case) conf.Map { return conf.Map{Name: "m", Kind: "split_clients", Cases: c} }
+	server, file := []conf.Server{{Addr: "127.0.0.1"}}, filepath.Join(t.TempDir(), "dir")
 	for _, test := range []struct {
-		name string
 		c    conf.Config
 		want string
 	}{
-		{"nothing", conf.Config{}, "front: no hosts"},
-		{"unknown variable", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Return{Status: 200,
-			Text: "a$b"}}})},
-			`front: nginx.conf:12: return: unknown variable $b in "a$b"`},
-		{"in a host", conf.Config{Hosts: []conf.Host{{Pos: "nginx.conf:3",
-			Steps: []conf.Step{conf.Set{Name: "x", Value: "$y"}}}}},
+		{conf.Config{}, "front: no hosts"},
+		{steps(conf.Return{Status: 200, Text: "a$b"}), `front: nginx.conf:12: return: unknown variable $b in "a$b"`},
+		{hosts(conf.Host{Pos: "nginx.conf:3", Steps: []conf.Step{conf.Set{Name: "x", Value: "$y"}}}),
 			"front: nginx.conf:3: set $x: unknown variable $y"},
-		{"inside of if", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.If{Left: "$uri",
-			Then: []conf.Step{conf.Return{Status: 301, Text: "$z"}}}}})},
+		{steps(conf.If{Left: "$uri", Then: []conf.Step{conf.Return{Status: 301, Text: "$z"}}}),
 			"front: nginx.conf:12: return: unknown variable $z"},
-		{"nested", conf.Config{Hosts: host(conf.Location{Path: "/a", Pos: "nginx.conf:4",
-			Locations: []conf.Location{{Path: "/b", Pos: "nginx.conf:5"}}})},
+		{host(conf.Location{Path: "/a", Pos: "nginx.conf:4", Locations: []conf.Location{{Path: "/b", Pos: "nginx.conf:5"}}}),
 			`front: nginx.conf:5: location "/b" is outside of its enclosing location "/a"`},
-		{"in an exact one", conf.Config{Hosts: loc(conf.Location{Match: "=",
-			Locations: []conf.Location{{Path: "/b"}}})},
-			"must not have nested locations"},
-		{"named inside", conf.Config{Hosts: host(conf.Location{Path: "/",
-			Locations: []conf.Location{{Match: "@", Path: "@b", Pos: "nginx.conf:5"}}})}, "nginx.conf:5"},
-		{"twice", conf.Config{Hosts: host(conf.Location{Path: "/"},
-			conf.Location{Match: "^~", Path: "/", Pos: "nginx.conf:5"})},
+		{loc(conf.Location{Match: "=", Locations: []conf.Location{{Path: "/b"}}}), "must not have nested locations"},
+		{host(conf.Location{Path: "/", Locations: []conf.Location{{Match: "@", Path: "@b", Pos: "nginx.conf:5"}}}),
+			"nginx.conf:5"},
+		{host(conf.Location{Path: "/"}, conf.Location{Match: "^~", Path: "/", Pos: "nginx.conf:5"}),
 			`nginx.conf:5: duplicate location "/"`},
-		{"twice exact", conf.Config{Hosts: host(conf.Location{Match: "=", Path: "/"},
-			conf.Location{Match: "=", Path: "/"})},
-			"duplicate location"},
-		{"twice named", conf.Config{Hosts: host(conf.Location{Match: "@", Path: "@a"},
-			conf.Location{Match: "@", Path: "@a"})},
-			"duplicate location"},
-		{"regular expression", conf.Config{Hosts: loc(conf.Location{Match: "~", Path: "("})},
-			`nginx.conf:12: invalid regular expression "("`},
-		{"in a name", conf.Config{Hosts: []conf.Host{{Pos: "nginx.conf:3", Names: []string{"~("}}}},
-			`nginx.conf:3: invalid regular expression "("`},
-		{"a star inside", conf.Config{Hosts: []conf.Host{{Pos: "nginx.conf:3", Names: []string{"a.*.b"}}}},
-			`nginx.conf:3: invalid name "a.*.b"`},
-		{"two stars", conf.Config{Hosts: []conf.Host{{Names: []string{"*.a.*"}}}}, "invalid name"},
-		{"two defaults", conf.Config{Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: "*:80", Default: true}},
-			Pos: "a:1"},
-			{Listen: []conf.Listen{{Addr: "*:80", Default: true}}, Pos: "a:2"}}},
+		{host(conf.Location{Match: "=", Path: "/"}, conf.Location{Match: "=", Path: "/"}), "duplicate location"},
+		{host(conf.Location{Match: "@", Path: "@a"}, conf.Location{Match: "@", Path: "@a"}), "duplicate location"},
+		{loc(conf.Location{Match: "~", Path: "("}), `nginx.conf:12: invalid regular expression "("`},
+		{hosts(conf.Host{Pos: "nginx.conf:3", Names: []string{"~("}}), `nginx.conf:3: invalid regular expression "("`},
+		{hosts(conf.Host{Pos: "nginx.conf:3", Names: []string{"a.*.b"}}), `nginx.conf:3: invalid name "a.*.b"`},
+		{hosts(conf.Host{Names: []string{"*.a.*"}}), "invalid name"},
+		{hosts(conf.Host{Pos: "a:1", Listen: []conf.Listen{{Addr: "*:80", Default: true}}},
+			conf.Host{Pos: "a:2", Listen: []conf.Listen{{Addr: "*:80", Default: true}}}),
 			"front: a:2: *:80: duplicate default host, also at a:1"},
-		{"address", conf.Config{Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: "localhost:80"}}},
-			{Listen: []conf.Listen{{Addr: "*:81"}}}}}, `"localhost:80"`},
-		{"no named location", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "@none"},
-			Settings: &conf.Settings{Files: conf.Files{Root: "/srv"}}})}, `unknown named location "@none"`},
-		{"try_files alone", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x"}})}, "nginx.conf:12: try_files"},
-		{"try_files status", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "=4x"}})}, `invalid status "=4x"`},
-		{"two contents", conf.Config{Hosts: loc(conf.Location{Proxy: &conf.Proxy{To: "app"}, Empty: true})},
-			"more than one of Proxy"},
-		{"relative root",
-			conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{Files: conf.Files{Root: "html"}}})},
-			`"html" is not absolute`},
-		{"set what is the server's", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Set{Name: "uri",
-			Value: "x"}}})},
-			"nginx.conf:12: variable $uri cannot be set"},
-		{"group of that name", conf.Config{Hosts: loc(conf.Location{Match: "~", Path: "(?<host>x)"})}, "$host cannot be set"},
-		{"match", conf.Config{Hosts: loc(conf.Location{Match: "!"})}, `nginx.conf:12: invalid match "!"`},
-		{"flag", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Rewrite{Pattern: "x", To: "/y",
-			Flag: "lost"}}})}, `invalid flag "lost"`},
-		{"symlinks", conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{
-			Files: conf.Files{DisableSymlinks: "off"}}})}, `nginx.conf:12: invalid DisableSymlinks "off"`},
-		{"body file", conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{BodyFile: "yes"}})},
-			`nginx.conf:12: invalid BodyFile "yes"`},
-		{"modified since", conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{ModifiedSince: "exact"}})},
-			`nginx.conf:12: invalid ModifiedSince "exact"`},
-		{"escape", conf.Config{Hosts: host(), LogFormats: []conf.LogFormat{{Name: "f", Escape: "JSON"}}},
+		{hosts(conf.Host{Listen: []conf.Listen{{Addr: "localhost:80"}}}, conf.Host{Listen: []conf.Listen{{Addr: "*:81"}}}),
+			`"localhost:80"`},
+		{loc(conf.Location{TryFiles: []conf.Text{"/x", "@none"},
+			Settings: &conf.Settings{Files: conf.Files{Root: "/srv"}}}), `unknown named location "@none"`},
+		{loc(conf.Location{TryFiles: []conf.Text{"/x"}}), "nginx.conf:12: try_files"},
+		{loc(conf.Location{TryFiles: []conf.Text{"/x", "=4x"}}), `invalid status "=4x"`},
+		{loc(conf.Location{Proxy: &conf.Proxy{To: "app"}, Empty: true}), "more than one of Proxy"},
+		{steps(conf.Set{Name: "uri", Value: "x"}), "nginx.conf:12: variable $uri cannot be set"},
+		{steps(conf.Set{Name: "secure_link", Value: "1"}), "$secure_link cannot be set"},
+		{loc(conf.Location{Match: "~", Path: "(?<host>x)"}), "$host cannot be set"},
+		{loc(conf.Location{Match: "!"}), `nginx.conf:12: invalid match "!"`},
+		{steps(conf.Rewrite{Pattern: "x", To: "/y", Flag: "lost"}), `invalid flag "lost"`},
+		{steps(conf.If{Left: "x", Op: "=="}), `unknown operator "=="`},
+		{steps(conf.Rewrite{Pattern: "x", To: "?a"}), "the new path is empty"},
+		{with(func(c *conf.Config) { c.LogFormats = []conf.LogFormat{{Name: "f", Escape: "JSON"}} }),
 			`log format "f": invalid Escape "JSON"`},
-		{"client certificates", conf.Config{Hosts: []conf.Host{{Pos: "nginx.conf:3",
-			ClientCerts: &conf.ClientCerts{Mode: "on"}}}}, `nginx.conf:3: client certificates: invalid Mode "on"`},
-		{"operator", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.If{Left: "x", Op: "=="}}})},
-			`unknown operator "=="`},
-		{"rewrite to nothing", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Rewrite{Pattern: "x",
-			To: "?a"}}})},
-			"the new path is empty"},
-		{"error page",
-			conf.Config{Hosts: loc(conf.Location{Settings: &conf.Settings{
-				ErrorPages: []conf.ErrorPage{{Statuses: []int{200}, Target: "/x"}}}})},
-			"nginx.conf:12: error page: invalid status 200"},
-		{"map twice", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m"}, {Name: "M"}}}, "duplicate map $m"},
-		{"map of itself", conf.Config{Hosts: host(),
-			Maps: []conf.Map{{Name: "m", Source: "$n"}, {Name: "n", Source: "x", Default: "$m"}}}, "depends on itself"},
-		{"map of nothing", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m", Source: "$none"}}},
-			"map $m: unknown variable $none"},
-		{"percentages", conf.Config{Hosts: host(),
-			Maps: []conf.Map{{Name: "m", Kind: "split_clients", Cases: []conf.Case{{From: "60%", To: "a"}, {From: "41%",
-				To: "b"}}}}}, "more than 100"},
-		{"percentage", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m", Kind: "split_clients",
-			Cases: []conf.Case{{From: "6.123%", To: "a"}}}}},
-			"invalid percentage"},
-		{"network", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m", Kind: "geo",
-			Cases: []conf.Case{{From: "10.0.0.0/33", To: "a"}}}}},
+		{hosts(conf.Host{Pos: "nginx.conf:3", ClientCerts: &conf.ClientCerts{Mode: "on"}}),
+			`nginx.conf:3: client certificates: invalid Mode "on"`},
+		{maps(conf.Map{Name: "m"}, conf.Map{Name: "M"}), "duplicate map $m"},
+		{maps(conf.Map{Name: "m", Source: "$n"}, conf.Map{Name: "n", Source: "x", Default: "$m"}), "depends on itself"},
+		{maps(conf.Map{Name: "m", Source: "$none"}), "map $m: unknown variable $none"},
+		{maps(conf.Map{Name: "secure_link_expires", Source: "$uri"}), "$secure_link_expires cannot be set"},
+		{maps(split(conf.Case{From: "60%", To: "a"}, conf.Case{From: "41%", To: "b"})), "more than 100"},
+		{maps(split(conf.Case{From: "6.123%", To: "a"})), "invalid percentage"},
+		{maps(conf.Map{Name: "m", Kind: "geo", Cases: []conf.Case{{From: "10.0.0.0/33", To: "a"}}}),
 			"neither an address nor a network"},
+		{with(func(c *conf.Config) {
+			c.Requests = []conf.Zone{{Name: "bad", Key: "$nothing", Rate: 1}}
+			c.Hosts[0].Defaults = &conf.Settings{Requests: []conf.RequestLimit{{Zone: "bad"}}}
+		}), "$nothing"},
+		{upstreams(conf.Upstream{Name: "a", Servers: server}, conf.Upstream{Name: "A", Servers: server}), "duplicate upstream"},
+		{upstreams(conf.Upstream{Name: "a", Balance: conf.Balance{Method: "hash"}, Servers: server}), "requires a key"},
+		{upstreams(conf.Upstream{Name: "a", Pos: "nginx.conf:7"}), "no servers"},
+		{with(func(c *conf.Config) { c.Caches = append(c.Caches, conf.Cache{Name: "one"}) }), `duplicate cache "one"`},
+		{with(func(c *conf.Config) {
+			c.Caches = []conf.Cache{{Name: "one", Dir: file}, {Name: "two", Dir: file + "/../dir"}}
+		}), "same directory"},
+		{with(func(c *conf.Config) { c.Caches = nil }), `unknown cache "one"`},
+		{with(func(c *conf.Config) { c.Hosts[0].Locations[0].Proxy.Protocol = "fastcgi" }), "missing cache key"},
 	} {
-		h, err := New(test.c)
-		if err == nil {
-			_ = h.Close()
-		}
-		if err == nil || !strings.HasPrefix(err.Error(), "front: ") || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %s", test.name, err, test.want)
+		rejects(t, test.c, test.want)
+		rejects(t, test.c, "front: ")
+	}
+}
+
+// Invalid settings of a location are errors with its position.
+func TestInvalidSettingsAreRejected(t *testing.T) {
+	t.Chdir(t.TempDir()) // of logs
+	level := func(n int) *conf.Compression { return &conf.Compression{Level: &n} }
+	header := func(name string, value conf.Text) []conf.AddHeader {
+		return []conf.AddHeader{{Name: name, Value: value}}
+	}
+	many := make([]conf.Substitution, 256)
+	for i := range many {
+		many[i].From = "a"
+	}
+	for want, all := range map[string][]conf.Settings{
+		`"x"`: {{AddAfter: "x"}},
+		"add_header": {{Header: header("a b", "")}, {Header: header("", "")}, {Header: header("X", "a\nb")},
+			{Header: header("content-length", "1")}, {Header: header("X", "$nothing")}},
+		"add_trailer": {{Trailers: header("Content-Length", "1")}, {Trailers: header("Transfer-Encoding", "1")},
+			{Trailers: header("a b", "1")}, {Trailers: header("Host", "1")}},
+		`auth_request: invalid path "auth"`: {{AuthRequest: &conf.AuthRequest{URI: "auth"}}},
+		"variable $uri cannot be set": {{AuthRequest: &conf.AuthRequest{URI: "/a",
+			Set: []conf.Set{{Name: "uri", Value: "x"}}}}},
+		"auth_request_set $a: unknown variable $nosuch": {{AuthRequest: &conf.AuthRequest{URI: "/a",
+			Set: []conf.Set{{Name: "a", Value: "$nosuch"}}}}},
+		`autoindex_format: invalid format "yaml"`: {{Files: conf.Files{ListingFormat: "yaml"}}},
+		"br: invalid": {{Brotli: level(12)}, {Brotli: level(-1)}}, "zstd": {{Zstd: level(0)}, {Zstd: level(23)}},
+		"gzip": {{Gzip: &conf.Gzip{Level: 10}}, {Gzip: &conf.Gzip{Level: -1}}, {Gzip: &conf.Gzip{Proxied: []string{"some"}}},
+			{Gzip: &conf.Gzip{Disable: []string{"("}}}},
+		"expires": {{Expires: &conf.Expires{Text: ""}}, {Expires: &conf.Expires{Text: "soon"}},
+			{Expires: &conf.Expires{Text: "1h1d"}}, {Expires: &conf.Expires{Text: "@25h"}},
+			{Expires: &conf.Expires{Text: "@1h", Modified: true}}, {Expires: &conf.Expires{Text: "epoch", Modified: true}},
+			{Expires: &conf.Expires{Text: "99999999999y"}}, {Expires: &conf.Expires{Text: "5 5"}},
+			{Expires: &conf.Expires{Text: "1d-"}}},
+		"limit_req": {{Requests: []conf.RequestLimit{{Zone: "none"}}},
+			{Requests: []conf.RequestLimit{{Zone: "z", Burst: -1}}}},
+		"limits: invalid status 200": {{RequestStatus: 200}},
+		"limit_conn":                 {{Conns: []conf.ConnLimit{{Zone: "none", Max: 1}}}, {Conns: []conf.ConnLimit{{Zone: "n"}}}},
+		"$nothing":                   {{Rate: "$nothing"}},
+		"access_log": {{Logs: []conf.Log{{Path: "/nowhere/at/all"}}}, {Logs: []conf.Log{{Path: "x", Format: "unknown"}}},
+			{Logs: []conf.Log{{Path: "syslog:tag=x"}}}, {Logs: []conf.Log{{Path: "/var/$nothing"}}},
+			{Logs: []conf.Log{{Path: "memory:1m"}}}, {Logs: []conf.Log{{Path: "x", Format: "broken"}}},
+			{Logs: []conf.Log{{Path: "x", Format: "strange"}}}},
+		"loud":                       {{ErrorLog: &conf.ErrorLog{Path: "stderr", Level: "loud"}}},
+		"want Names or Patterns":     {{Referers: &conf.Referers{None: true}}},
+		`invalid name "a*b"`:         {{Referers: &conf.Referers{Names: []string{"a*b/x"}}}},
+		"invalid regular expression": {{Referers: &conf.Referers{Names: []string{"~("}}}},
+		"valid refer":                {{Referers: &conf.Referers{Patterns: []string{"("}}}},
+		"secure link: want": {{SecureLink: &conf.SecureLink{}}, {SecureLink: &conf.SecureLink{Link: "$arg_a"}},
+			{SecureLink: &conf.SecureLink{MD5: "$uri"}}, {SecureLink: &conf.SecureLink{Link: "a", MD5: "b", Secret: "c"}},
+			{SecureLink: &conf.SecureLink{Link: "a", Secret: "c"}}, {SecureLink: &conf.SecureLink{MD5: "b", Secret: "c"}}},
+		"$nosuch":               {{SecureLink: &conf.SecureLink{Link: "$nosuch", MD5: "a"}}},
+		"missing variable name": {{SecureLink: &conf.SecureLink{Link: "a", MD5: "$"}}},
+		"empty search":          {{SubFilter: &conf.SubFilter{Substitutions: []conf.Substitution{{From: "a"}, {From: ""}}}}},
+		"want at most":          {{SubFilter: &conf.SubFilter{Substitutions: many}}},
+		"nosuchvariable": {{SubFilter: &conf.SubFilter{
+			Substitutions: []conf.Substitution{{From: "a", To: "$nosuchvariable"}}}}},
+		"userid": {{UserID: &conf.UserID{Mode: "yes"}}, {UserID: &conf.UserID{Mode: "on", Name: "a b"}},
+			{UserID: &conf.UserID{Mode: "on", Mark: "ab"}}, {UserID: &conf.UserID{Mode: "on", Path: "/a; b"}},
+			{UserID: &conf.UserID{Mode: "on", P3P: "a\n"}}},
+		`"html" is not absolute`:         {{Files: conf.Files{Root: "html"}}},
+		`invalid DisableSymlinks "off"`:  {{Files: conf.Files{DisableSymlinks: "off"}}},
+		`invalid BodyFile "yes"`:         {{BodyFile: "yes"}},
+		`invalid ModifiedSince "exact"`:  {{ModifiedSince: "exact"}},
+		"error page: invalid status 200": {{ErrorPages: []conf.ErrorPage{{Statuses: []int{200}, Target: "/x"}}}},
+		"auth_basic":                     {{Password: &conf.Password{Realm: "r"}}},
+	} {
+		for _, s := range all {
+			c := oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: &s})
+			c.Requests, c.Conns = []conf.Zone{{Name: "z", Key: "k", Rate: 1}}, []conf.Zone{{Name: "n", Key: "k"}}
+			c.LogFormats = []conf.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
+			rejects(t, c, want)
+			rejects(t, c, "x.conf:7: ")
 		}
 	}
 }
 
-// A rejected Config changes nothing, and leaks nothing.
-func TestRejectedReloadChangesNothing(t *testing.T) {
-	dir := site(t, "x")
-	config := func(root string) conf.Config {
-		return conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(root)}}}}}
-	}
-	h := newFront(t, config(dir))
-	bad := config(site(t))
-	bad.Hosts = append(bad.Hosts, conf.Host{Names: []string{"~("}})
-	if err := h.Reload(bad); err == nil {
-		t.Fatal("an invalid Config is accepted")
-	}
-	if got := get(t, h, "/x"); got.body != "x" {
-		t.Errorf("%d %q", got.status, got.body)
-	}
-	if n := len(core.InUse[any, *files.Handler](&h.state.Files)); n != 1 {
-		t.Errorf("%d directories are open", n)
-	}
-	other := site(t, "y")
-	testkit.Must(t, h.Reload(config(other)))
-	if got := get(t, h, "/y"); got.body != "y" {
-		t.Errorf("%d %q", got.status, got.body)
-	}
-	if n := len(core.InUse[any, *files.Handler](&h.state.Files)); n != 1 {
-		t.Errorf("%d directories are open", n)
+// An invalid Proxy is an error of New.
+func TestInvalidProxyIsRejected(t *testing.T) {
+	uri := conf.Text("/x")
+	cache := func(c conf.ProxyCache) *conf.ProxyCache { c.Zone = "one"; return &c }
+	header := func(name string, value conf.Text) []conf.Field { return []conf.Field{{Name: name, Value: value}} }
+	for _, test := range []struct {
+		want string
+		p    conf.Proxy
+	}{
+		{"missing To", conf.Proxy{To: "-"}}, {"invalid protocol", conf.Proxy{Protocol: "ftp"}},
+		{"invalid port", conf.Proxy{To: "127.0.0.1:0"}}, {"want 1.0, 1.1 or", conf.Proxy{Version: "3"}},
+		{"field name", conf.Proxy{Header: header("a b", "")}}, {"invalid value", conf.Proxy{Header: header("a", "b\r\nc")}},
+		{"unknown variable", conf.Proxy{Header: header("a", "$nothing")}},
+		{"frames the request", conf.Proxy{Header: header("Transfer-Encoding", "chunked")}},
+		{"unsupported status", conf.Proxy{Next: conf.NextUpstream{Statuses: []int{418}}}},
+		{"negative", conf.Proxy{ReadTimeout: -1}}, {"cannot be ignored", conf.Proxy{Ignore: []string{"X-Any"}}},
+		{"URI requires HTTP", conf.Proxy{Protocol: "fastcgi", URI: &uri}},
+		{"two groups", conf.Proxy{Protocol: "fastcgi", SplitPath: "^(.*)$"}}, {"invalid method", conf.Proxy{Method: "A B"}},
+		{"requires HTTPS", conf.Proxy{TLS: conf.ProxyTLS{SNI: true}}}, {"require FastCGI", conf.Proxy{ParamIndex: "x"}},
+		{"Version requires HTTP", conf.Proxy{Protocol: "fastcgi", Version: "1.1"}},
+		{"cannot be set", conf.Proxy{Redirects: []conf.Replace{{From: "~(?P<host>.)", To: "y"}}}},
+		{"$nothing", conf.Proxy{Cache: cache(conf.ProxyCache{Key: "$nothing"})}},
+		{"$nothing", conf.Proxy{Cache: cache(conf.ProxyCache{Skip: []conf.Text{"$nothing"}})}},
+		{"POST", conf.Proxy{Cache: cache(conf.ProxyCache{Policy: conf.CachePolicy{Methods: []string{"POST"}}})}},
+	} {
+		if test.p.To == "" {
+			test.p.To = "127.0.0.1:1"
+		}
+		c := proxyTo(test.p)
+		c.Caches, c.Hosts[0].Locations[0].Pos = []conf.Cache{{Name: "one"}}, "nginx.conf:7"
+		if test.p.To == "-" {
+			c.Hosts[0].Locations[0].Proxy.To = ""
+		}
+		rejects(t, c, test.want)
+		rejects(t, c, "nginx.conf:7")
 	}
 }

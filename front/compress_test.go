@@ -12,7 +12,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
 
@@ -110,26 +109,5 @@ func TestFlushedBytesAreCompressedAtOnce(t *testing.T) {
 			t.Errorf("%s: %v at the end", coding, err)
 		}
 		resp.Body.Close()
-	}
-}
-
-// Levels out of range are rejected, and the lowest ones are not taken for the default.
-func TestCompressionLevelsAreChecked(t *testing.T) {
-	for _, test := range []struct {
-		level      int
-		brotli, ok bool
-	}{{0, true, true}, {11, true, true}, {12, true, false}, {-1, true, false}, {0, false, false}, {1, false, true},
-		{22, false, true}, {23, false, false}} {
-		s := conf.Settings{Zstd: &conf.Compression{Level: &test.level}}
-		if test.brotli {
-			s = conf.Settings{Brotli: s.Zstd}
-		}
-		h, err := front.New(oneHost(conf.Location{Path: "/", Settings: &s}))
-		if (err == nil) != test.ok {
-			t.Errorf("%+v: %v", test, err)
-		}
-		if err == nil {
-			must(t, h.Close())
-		}
 	}
 }

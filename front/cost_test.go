@@ -1,4 +1,4 @@
-package front
+package front_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/poison"
 )
@@ -31,7 +32,7 @@ func (s *sink) serve(h http.Handler, r *http.Request) {
 
 // costs returns handlers with the allocations of a request, besides those of the content.
 func costs(t testing.TB) (all []costCase) {
-	app := Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }))
+	app := front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }))
 	request := func(host, target string) *http.Request {
 		r := httptest.NewRequest("GET", target, nil)
 		r.Host = host
@@ -72,7 +73,7 @@ const settled = 5 * time.Second
 
 type costCase struct {
 	name string
-	h    *Handler
+	h    *front.Handler
 	r    *http.Request
 	most float64 // allocations
 }

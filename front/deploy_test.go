@@ -1,4 +1,4 @@
-package front
+package front_test
 
 import (
 	"os"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // releases returns a directory with two releases of a site, and the link "current" to the first.
@@ -16,7 +15,7 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x",
 		"r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
 	for _, r := range []string{"r1", "r2"} {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, r, "large"), []byte(strings.Repeat(r, 300_000)), 0o644))
+		must(t, os.WriteFile(filepath.Join(dir, r, "large"), []byte(strings.Repeat(r, 300_000)), 0o644))
 	}
 	deploy = func(release string) {
 		t.Helper()
@@ -24,7 +23,7 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 		if err := os.Symlink(release, link+".new"); err != nil {
 			t.Skip(err)
 		}
-		testkit.Must(t, os.Rename(link+".new", link))
+		must(t, os.Rename(link+".new", link))
 	}
 	deploy("r1")
 	return dir, deploy
@@ -79,9 +78,9 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 	if got := get(t, h, "/only1"); got.status != 404 {
 		t.Errorf("a file of the old release: %d", got.status)
 	}
-	testkit.Must(t, os.RemoveAll(filepath.Join(dir, "r1")))
+	must(t, os.RemoveAll(filepath.Join(dir, "r1")))
 	check("r2")
-	testkit.Must(t, os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")))
+	must(t, os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")))
 	if got := get(t, h, "/x"); got.status != 404 {
 		t.Errorf("a dangling link: %d %q", got.status, got.body)
 	}
@@ -94,7 +93,8 @@ func TestChangedFilesAreServed(t *testing.T) {
 		Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir),
 			Precompressed: []string{"gzip", "br", "zstd"}}},
 		Locations: []conf.Location{{Path: "/alias",
-			Settings: &conf.Settings{Files: conf.Files{Alias: conf.Text(dir + "/later")}}}},
+			Settings: &conf.Settings{Files: conf.Files{Alias: conf.Text(dir + "/later")}}}, {Path: "/dir/",
+			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir + "/new")}}}},
 	}}})
 	check := func(target, want string) {
 		t.Helper()
@@ -104,11 +104,15 @@ func TestChangedFilesAreServed(t *testing.T) {
 	}
 	put := func(name, text string) {
 		t.Helper()
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	check("/alias", "")
 	put("later", "later")
 	check("/alias", "later")
+	check("/dir/x", "")
+	must(t, os.MkdirAll(filepath.Join(dir, "new/dir"), 0o755))
+	put("new/dir/x", "here")
+	check("/dir/x", "here")
 	check("/x", "x")
 	// in the same tick of the kernel's clock
 	for _, text := range []string{"1", "2", "3", "longer"} {
@@ -117,9 +121,9 @@ func TestChangedFilesAreServed(t *testing.T) {
 	}
 	put("x.gz", "packed")
 	check("/x", "packed")
-	testkit.Must(t, os.Remove(filepath.Join(dir, "x.gz")))
+	must(t, os.Remove(filepath.Join(dir, "x.gz")))
 	check("/x", "longer")
-	testkit.Must(t, os.Remove(filepath.Join(dir, "x")))
+	must(t, os.Remove(filepath.Join(dir, "x")))
 	check("/x", "")
 	if err := os.Symlink("real", filepath.Join(dir, "x")); err != nil {
 		t.Skip(err)

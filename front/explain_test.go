@@ -1,4 +1,4 @@
-package front
+package front_test
 
 import (
 	"context"
@@ -8,15 +8,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Explain runs no handler and connects to no upstream, also for the subrequest of auth_request, and
 // its findings follow internal redirects.
 func TestExplainRunsNothing(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	must(t, err)
 	defer l.Close()
 	go func() {
 		if c, err := l.Accept(); err == nil {
@@ -37,15 +37,15 @@ func TestExplainRunsNothing(t *testing.T) {
 				}},
 		}}},
 	}
-	explain := func(path string) []Finding {
+	explain := func(path string) []front.Finding {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, l.Addr()))
-		found, err := Explain(c, r, Bind("app", bound))
-		testkit.Must(t, err)
+		found, err := front.Explain(c, r, front.Bind("app", bound))
+		must(t, err)
 		return found
 	}
-	want := []Finding{
+	want := []front.Finding{
 		{"server", "x:1", "server_name a (default server of the address)"},
 		{"location", "x:2", "location /"},
 		{"subrequest: location", "x:3", "location = /auth"},
@@ -58,7 +58,7 @@ func TestExplainRunsNothing(t *testing.T) {
 	if got := explain("/x?y"); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	want = []Finding{
+	want = []front.Finding{
 		{"server", "x:1", "server_name a (default server of the address)"},
 		{"location", "x:4", "location /gone"},
 		{"rewrite", "", "return 410"},
@@ -73,7 +73,7 @@ func TestExplainRunsNothing(t *testing.T) {
 	if got := explain("/gone"); !slices.Equal(got, want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
-	if _, err := Explain(conf.Config{}, httptest.NewRequest(http.MethodGet, "/", nil)); err == nil {
+	if _, err := front.Explain(conf.Config{}, httptest.NewRequest(http.MethodGet, "/", nil)); err == nil {
 		t.Error("a Config without hosts has no error")
 	}
 }

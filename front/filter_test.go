@@ -23,7 +23,7 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
 	must(t, os.WriteFile(name, content, 0o600))
 	h := newFront(t, oneHost(app(conf.Settings{SendTimeout: time.Minute,
-		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
+		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Error(err)

@@ -250,9 +250,3 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 		}
 	})
 }
-
-func TestInvalidGzipIsRejected(t *testing.T) {
-	for _, g := range []conf.Gzip{{Level: 10}, {Level: -1}, {Proxied: []string{"some"}}, {Disable: []string{"("}}} {
-		rejectsSettings(t, conf.Settings{Gzip: &g}, "gzip")
-	}
-}

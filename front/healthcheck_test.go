@@ -114,7 +114,7 @@ func TestHealthCheckDecidesAboutRequests(t *testing.T) {
 func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
 	s := startChecked(t, func(http.ResponseWriter) {})
 	text := fmt.Sprintf("location / { proxy_pass http://%s; ", s.addr)
-	h := newFront(t, parseConf(t, "", text+"health_check interval=1ms uri=/health; }"), quiet())
+	h := newFront(t, parseConf(t, "", text+"health_check interval=1ms uri=/health; }"))
 	testkit.WaitFor(t, "checks", func() bool { return s.checks.Load() >= 3 })
 	must(t, h.Reload(parseConf(t, "", text+"}")))
 	s.awaitClosed(t) // the server may receive a check that was sent before

@@ -24,10 +24,10 @@ import (
 // maxWait bounds waiting for what is fast unless it hangs.
 const maxWait = time.Minute
 
-// newFront returns a handler that is closed at the end of the test.
+// newFront returns a handler that is closed at the end of the test. By default it logs no errors.
 func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handler {
 	t.Helper()
-	h, err := front.New(c, options...)
+	h, err := front.New(c, append([]front.Option{quiet()}, options...)...)
 	must(t, err)
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
@@ -112,6 +112,18 @@ func serveHandler(t testing.TB, h http.Handler) *testClient {
 	return newTestClient(t, socket)
 }
 
+// site makes a directory with files, each of which contains its name.
+func site(t testing.TB, names ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(name), 0o644))
+	}
+	return dir
+}
+
 // shortDir returns a directory whose name is short enough for a socket in it.
 func shortDir(t testing.TB) string {
 	t.Helper()
@@ -138,12 +150,6 @@ func rejects(t testing.TB, c conf.Config, want string) {
 	}
 }
 
-// rejectsSettings is rejects for the settings of a location.
-func rejectsSettings(t testing.TB, s conf.Settings, want string) {
-	t.Helper()
-	rejects(t, oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: &s}), want)
-}
-
 // app returns a location / with the bound handler "app".
 func app(s conf.Settings) conf.Location {
 	return conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: &s}
@@ -152,7 +158,7 @@ func app(s conf.Settings) conf.Location {
 // frontOf serves a bound handler with settings.
 func frontOf(t testing.TB, s conf.Settings, h http.HandlerFunc) *testClient {
 	t.Helper()
-	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h), quiet()))
+	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h)))
 }
 
 // awaitFile returns the content of a file once it is enough.
@@ -180,6 +186,29 @@ func own(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	return slices.ContainsFunc([]string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified",
 		"Connection", "Transfer-Encoding"}, func(s string) bool { return strings.EqualFold(s, name) })
+}
+
+// get sends a request to a handler in memory: an optional method, and a target.
+func get(t testing.TB, h http.Handler, target string, fields ...string) response {
+	t.Helper()
+	method, uri, ok := strings.Cut(target, " ")
+	if !ok {
+		method, uri = http.MethodGet, target
+	}
+	r := httptest.NewRequest(method, uri, nil)
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i] == "Host" {
+			r.Host = fields[i+1]
+		} else {
+			r.Header.Add(fields[i], fields[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	resp := w.Result()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return response{status: resp.StatusCode, header: resp.Header, body: string(body)}
 }
 
 // lines returns the status line and the field lines of a response, as they were sent. added are

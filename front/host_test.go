@@ -1,4 +1,4 @@
-package front
+package front_test
 
 import (
 	"context"

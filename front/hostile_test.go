@@ -29,7 +29,7 @@ import (
 //	29, 30 other clients' responses         TestFreshnessFollowsRFC9111, TestVarySelectsResponse,
 //	                                        TestResponseToAuthorizedRequestIsNotStored and
 //	                                        TestBrokenBodyIsNotStored of front/internal/cache
-//	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, fuzzing of wire/fcgi
+//	31-33, 36 records of FastCGI            TestKilledUpstreamIsNoticed, fuzzing of wire/fcgi
 //	37, 38, 43 limits of one connection     the server's tests
 //	39 superlinear work                     TestManyRangesGetMultipart of front/internal/files, and
 //	                                        FuzzCleanPath
@@ -248,7 +248,7 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir, Bound: []string{"app"}})
 	must(t, err)
 	read.Config.Hosts[0].Listen = nil
-	h := newFront(t, read.Config, quiet(),
+	h := newFront(t, read.Config,
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/app/panic" {
 				panic(http.ErrAbortHandler)
@@ -337,7 +337,7 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 	params := []conf.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
 		{Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
 	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{Protocol: "fastcgi", To: conf.Text(l.Addr().String()), Params: params}), quiet()))
+		proxyTo(conf.Proxy{Protocol: "fastcgi", To: conf.Text(l.Addr().String()), Params: params})))
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User",
 		"evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") ||
@@ -358,7 +358,7 @@ func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 		c.Hosts[0].Locations[i].Settings = &conf.Settings{MaxBody: 10,
 			ErrorPages: []conf.ErrorPage{{Statuses: []int{404, 413}, Target: "@page"}}}
 	}
-	a := serveHandler(t, newFront(t, c, quiet()))
+	a := serveHandler(t, newFront(t, c))
 	for _, test := range []struct {
 		path, body string
 		chunked    bool
@@ -390,7 +390,7 @@ func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 			<-closedByPeer(nc)
 		}
 	})
-	addr := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
+	addr := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: true})).ServeHTTP)
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()

@@ -34,7 +34,7 @@ func TestClientCertificateIsOfRequestsHost(t *testing.T) {
 		return h
 	}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open", tls.NoClientCert),
-		newHost("closed", tls.RequireAndVerifyClientCert), newHost("optional", tls.VerifyClientCertIfGiven)}}, quiet())
+		newHost("closed", tls.RequireAndVerifyClientCert), newHost("optional", tls.VerifyClientCertIfGiven)}})
 	good := []*x509.Certificate{{}}
 	for _, test := range []struct {
 		sniName, received string
@@ -85,7 +85,7 @@ func TestStalledStreamsEnd(t *testing.T) {
 		conf.Location{Path: "/error", Steps: []conf.Step{conf.Return{Status: 404}}, Settings: &settings},
 		conf.Location{Path: "/file", Settings: withRoot(settings, dir)},
 	)
-	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
+	s := httptest.NewUnstartedServer(newFront(t, c))
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	defer s.Close()

@@ -236,20 +236,6 @@ func TestTooLongBodyGets413(t *testing.T) {
 	}
 }
 
-func TestInvalidLimitsAreRejected(t *testing.T) {
-	for _, s := range []conf.Settings{
-		{Requests: []conf.RequestLimit{{Zone: "none"}}}, {Requests: []conf.RequestLimit{{Zone: "z", Burst: -1}}},
-		{Conns: []conf.ConnLimit{{Zone: "none", Max: 1}}},
-		{Conns: []conf.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"},
-		{Requests: []conf.RequestLimit{{Zone: "bad"}}},
-	} {
-		c := oneHost(conf.Location{Path: "/", Settings: &s})
-		c.Requests = []conf.Zone{{Name: "z", Key: "k", Rate: 1}, {Name: "bad", Key: "$nothing", Rate: 1}}
-		c.Conns = []conf.Zone{{Name: "n", Key: "k"}}
-		rejects(t, c, "")
-	}
-}
-
 // A request with a key that is too long is not limited, and both kinds of limits log it.
 func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	var output bytes.Buffer

@@ -34,7 +34,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
 			Settings: &conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
-		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
+		s := httptest.NewUnstartedServer(newFront(t, c))
 		s.Config.Protocols = new(http.Protocols)
 		s.Config.Protocols.SetHTTP1(true)
 		s.Config.Protocols.SetUnencryptedHTTP2(true)
@@ -97,7 +97,7 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 	} {
 		for _, isHTTP2 := range []bool{false, true} {
 			l.Path = "/"
-			s := httptest.NewUnstartedServer(newFront(t, oneHost(l), front.Bind("app", app), quiet()))
+			s := httptest.NewUnstartedServer(newFront(t, oneHost(l), front.Bind("app", app)))
 			s.EnableHTTP2 = isHTTP2
 			s.StartTLS()
 			t.Cleanup(s.Close)

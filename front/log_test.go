@@ -94,7 +94,7 @@ func TestLengthOfReadBodyIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := oneHost(app(conf.Settings{Logs: []conf.Log{{Path: name, Format: "length"}}}))
 	c.LogFormats = []conf.LogFormat{{Name: "length", Text: "$uri $content_length $http_content_length"}}
-	us := serveHandler(t, newFront(t, c, quiet(), front.Bind("app", http.HandlerFunc(
+	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(
 		func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/read" {
 				_, _ = io.Copy(io.Discard, r.Body)
@@ -133,20 +133,6 @@ func TestRenamedLogIsReopened(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	us.get("/4") // it continues with the open file
-}
-
-func TestInvalidLogsAreRejected(t *testing.T) {
-	for _, l := range []conf.Log{
-		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"},
-		{Path: "syslog:tag=x"}, {Path: "/var/$nothing"}, {Path: "memory:1m"},
-		{Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
-	} {
-		c := oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: &conf.Settings{Logs: []conf.Log{l}}})
-		c.LogFormats = []conf.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
-		t.Chdir(t.TempDir())
-		rejects(t, c, "x.conf:7: access_log")
-	}
-	rejectsSettings(t, conf.Settings{ErrorLog: &conf.ErrorLog{Path: "stderr", Level: "loud"}}, "loud")
 }
 
 // A line of the error log describes the client and the request, with foreign data quoted.

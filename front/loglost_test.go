@@ -1,46 +1,16 @@
-package front
+package front_test
 
 import (
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/spool"
-	"github.com/tarehq/tare/internal/testkit"
 )
-
-// A long line neither loses the lines of other requests nor is truncated.
-func TestLongLinesAreNotTruncated(t *testing.T) {
-	testkit.Long(t, "it transfers much")
-	path := filepath.Join(t.TempDir(), "log")
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Steps: []conf.Step{conf.Return{Status: 204}}, Defaults: &conf.Settings{Logs: []conf.Log{{Path: path}}},
-	}}})
-	const requests, length = 200, 20_000
-	long := strings.Repeat("\xc3", length)
-	var all sync.WaitGroup
-	for range 4 {
-		all.Go(func() {
-			for range requests / 4 {
-				get(t, h, "/", "User-Agent", long, "Referer", long)
-			}
-		})
-	}
-	all.Wait()
-	testkit.Must(t, h.Close())
-	b, err := os.ReadFile(path)
-	testkit.Must(t, err)
-	if n, bytes := strings.Count(string(b), "\n"), strings.Count(string(b), `\xC3`); n != requests ||
-		bytes != 2*requests*length {
-		t.Errorf("%d lines with %d bytes of the clients', want %d with %d", n, bytes, requests, 2*requests*length)
-	}
-}
 
 // A log that blocks does not stop requests, and reports the lost lines in its own format. None of
 // many files has such a line: it may concern the others.
@@ -56,7 +26,7 @@ func TestLostLinesAreReported(t *testing.T) {
 				LogFormats: []conf.LogFormat{{Name: "f", Text: "$arg_x", Escape: c.escape}},
 				Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 204}},
 					Defaults: &conf.Settings{Logs: []conf.Log{{Path: c.path, Format: "f"}}}}},
-			}, OpenLogs(func(string) (io.WriteCloser, error) { return out, nil }))
+			}, front.OpenLogs(func(string) (io.WriteCloser, error) { return out, nil }))
 			long := strings.Repeat("x", spool.DefaultLimit)
 			start := time.Now()
 			for range 3 {

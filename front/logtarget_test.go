@@ -41,7 +41,7 @@ func TestLogPathHasVariables(t *testing.T) {
 	errorLog := filepath.Join(dir, "errors")
 	a, _ := loggedBy(t, conf.Log{Path: "logs/${arg_f}.log", Dir: dir}, func(s *conf.Settings) {
 		s.ErrorLog = &conf.ErrorLog{Path: errorLog, Level: "crit"}
-	}, quiet())
+	})
 	for _, path := range []string{"/1?f=a", "/2?f=b", "/x?f=../out", "/%00logs/y%00?f=a", "/3?f=a",
 		"/4?f=none/a"} {
 		a.get(path)

@@ -12,8 +12,7 @@ import (
 
 // The corpus compares HTTP/1 requests with nginx; its client does not support HTTP/2.
 func TestMalformedHTTP2RequestsGet400(t *testing.T) {
-	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}),
-		quiet())
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}))
 	defer h.Close()
 	for name, c := range map[string]struct {
 		method, authority string
@@ -51,7 +50,7 @@ func TestMalformedHTTP2RequestsGet400(t *testing.T) {
 // HTTP_HOST, and no HTTP_PROXY.
 func TestApplicationGetsOneHost(t *testing.T) {
 	p := conf.Proxy{To: conf.Text(application(t, nil, "")), Protocol: "fastcgi"}
-	h := newFront(t, proxyTo(p), quiet())
+	h := newFront(t, proxyTo(p))
 	defer h.Close()
 	r := httptest.NewRequest("GET", "https://a.example/", nil)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
@@ -69,8 +68,7 @@ func TestApplicationGetsOneHost(t *testing.T) {
 
 // CONNECT needs a host and a port. After CONNECT and TRACE a connection of HTTP/1 closes.
 func TestConnectAndTraceAreRejected(t *testing.T) {
-	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}),
-		quiet())
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}))
 	for line, want := range map[string]int{
 		"TRACE /": 405, "CONNECT a.example:443": 405, "CONNECT [::1]:443": 405, "CONNECT a.example": 400,
 		"CONNECT a.example:": 400, "CONNECT a.example:0": 400, "CONNECT a.example:65536": 400, "CONNECT :443": 400,

@@ -22,33 +22,37 @@ func mirrored(t testing.TB, m conf.Mirror, main, mirror http.HandlerFunc) (*test
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: &conf.Settings{Mirror: &m}},
 		conf.Location{Path: "/copy", Internal: true, Proxy: &conf.Proxy{To: "mirror",
 			URI: text("/of$request_uri"), Header: []conf.Field{{Name: "X-Request", Value: "$request_id"}}}},
-	), front.Bind("app", main), front.Bind("mirror", mirror), quiet())
+	), front.Bind("app", main), front.Bind("mirror", mirror))
 	return serveHandler(t, h), h
 }
 
 func text(s conf.Text) *conf.Text { return &s }
 
-// A mirror receives the method, the query, the fields and the body of a request.
+// A mirror receives the method, the query, the fields and, unless the Config excludes it, the body.
 func TestMirrorReceivesACopy(t *testing.T) {
 	long := strings.Repeat("0123456789", 10_000)
-	for _, body := range []string{"", "short", long} {
-		copies := make(chan string, 1)
-		a, _ := mirrored(t, conf.Mirror{}, func(w http.ResponseWriter, r *http.Request) {
-			b, err := io.ReadAll(r.Body)
-			fmt.Fprint(w, len(b), err)
-			r.Header.Set("X-Field", "changed") // a handler may change its request
-		}, func(_ http.ResponseWriter, r *http.Request) {
-			b, err := io.ReadAll(r.Body)
-			copies <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Header.Get("X-Field"), " ", r.ContentLength, " ",
-				string(b) == body, err)
-		})
-		want := fmt.Sprint("POST /of/a?b=c field ", len(body), " true <nil>")
-		if got := a.do("POST", "/a?b=c", strings.NewReader(body), "X-Field", "field"); got.body !=
-			fmt.Sprint(len(body), " <nil>") {
-			t.Errorf("the handler got %v", got)
-		}
-		if got := await(t, copies); got != want {
-			t.Errorf("copy: %s, want %s", got, want)
+	for _, noBody := range []bool{false, true} {
+		for _, body := range []string{"", "short", long} {
+			copies := make(chan string, 1)
+			a, _ := mirrored(t, conf.Mirror{NoBody: noBody}, func(w http.ResponseWriter, r *http.Request) {
+				b, err := io.ReadAll(r.Body)
+				fmt.Fprint(w, string(b) == body, err)
+				r.Header.Set("X-Field", "changed") // a handler may change its request
+			}, func(_ http.ResponseWriter, r *http.Request) {
+				b, err := io.ReadAll(r.Body)
+				copies <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Header.Get("X-Field"), r.Header["Content-Length"],
+					r.ContentLength, " ", len(b), err)
+			})
+			if got := a.do("POST", "/a?b=c", strings.NewReader(body), "X-Field", "field"); got.body != "true <nil>" {
+				t.Errorf("the handler got %v", got)
+			}
+			n := len(body)
+			if noBody {
+				n = 0
+			}
+			if got, want := await(t, copies), fmt.Sprintf("POST /of/a?b=c field[] %d %d <nil>", n, n); got != want {
+				t.Errorf("copy: %s, want %s", got, want)
+			}
 		}
 	}
 }
@@ -63,24 +67,6 @@ func await(t testing.TB, from <-chan string) string {
 		t.Fatal("nothing arrives")
 	}
 	return ""
-}
-
-// Without a body the copy says so, and the handler reads the client's.
-func TestMirrorWithoutBody(t *testing.T) {
-	copies := make(chan string, 1)
-	a, _ := mirrored(t, conf.Mirror{NoBody: true}, func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		fmt.Fprint(w, string(b))
-	}, func(_ http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		copies <- fmt.Sprint(r.Method, r.ContentLength, r.Header["Content-Length"], len(b), err)
-	})
-	if got := a.do("PUT", "/", strings.NewReader("body")); got.body != "body" {
-		t.Errorf("%v", got)
-	}
-	if got := await(t, copies); got != "PUT0 [] 0 <nil>" {
-		t.Errorf("%s", got)
-	}
 }
 
 // The client waits neither for a mirror that hangs, nor for one that panics, and closing the
@@ -129,30 +115,6 @@ func TestMirrorsAreBounded(t *testing.T) {
 	must(t, h.Close())
 	if len(started) != 0 {
 		t.Errorf("%d copies more than the limit", len(started))
-	}
-}
-
-// A mirror over the network receives the body, also if the client has gone before.
-func TestMirrorOverTheNetwork(t *testing.T) {
-	copies := make(chan string, 1)
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		copies <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", len(b), err)
-		w.WriteHeader(http.StatusTeapot)
-	})
-	a := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", Settings: &conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/copy"}}},
-			Steps: []conf.Step{conf.Set{Name: "to", Value: conf.Text(to)}}, Proxy: &conf.Proxy{To: "app"}},
-		conf.Location{Path: "/copy", Proxy: &conf.Proxy{To: "$to"}},
-	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "ok")
-	})), quiet()))
-	got := a.do("POST", "/?q", strings.NewReader(strings.Repeat("x", 50_000)))
-	if got.status != 200 || got.body != "ok" {
-		t.Errorf("%v", got)
-	}
-	if got := await(t, copies); got != "POST /copy?q 50000 <nil>" {
-		t.Errorf("%s", got)
 	}
 }
 

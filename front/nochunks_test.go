@@ -56,8 +56,7 @@ func unsized(w http.ResponseWriter, r *http.Request) {
 // With NoChunks a response of unknown length ends with its connection, and no other does, on
 // net/http and on tare.
 func TestNoChunksEndsWithConnection(t *testing.T) {
-	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)),
-		quiet())
+	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
 	ours := httptest.NewUnstartedServer(nil)
 	wrapped := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
 	go func() { _ = wrapped.Serve(ours.Listener) }()
@@ -102,8 +101,7 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 
 // HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
 func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
-	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)),
-		quiet())
+	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
 	two := httptest.NewUnstartedServer(h)
 	two.EnableHTTP2 = true
 	two.StartTLS()

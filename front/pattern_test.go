@@ -1,4 +1,4 @@
-package front
+package front_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -63,7 +64,7 @@ func TestRegexesShareABudget(t *testing.T) {
 				conf.Return{Status: 200, Text: "by"}}}}}}},
 	} {
 		var lines strings.Builder
-		h, err := New(config, LogErrors(log.New(&lines, "", 0)))
+		h, err := front.New(config, front.LogErrors(log.New(&lines, "", 0)))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -86,28 +87,14 @@ func TestRegexesShareABudget(t *testing.T) {
 	}
 }
 
-// A regular expression that takes too many steps is soon an error.
-func TestPatternStepsAreBounded(t *testing.T) {
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
-		{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "passed by"}}},
-		{Match: "~", Path: `^/(?=(\w+\s?)*$)`, Steps: []conf.Step{conf.Return{Status: 403}}},
-	}}}})
-	if got := get(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
-		t.Errorf("%d %q", got.status, got.body)
-	}
-	if got := get(t, h, "/abc"); got.status != http.StatusForbidden {
-		t.Errorf("%d %q", got.status, got.body)
-	}
-}
-
 // A map whose regular expression exceeds its steps does not grant access, whatever uses its value:
 // its default might.
 func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	testkit.Long(t, "it waits for budgets")
 	dir := t.TempDir()
 	for name, text := range map[string]string{"public/x": "public", "passwords": "a:{PLAIN}b"} {
-		testkit.Must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		must(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700))
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	files := func(root string) *conf.Settings {
 		return &conf.Settings{Files: conf.Files{Root: conf.Text(dir + root)}}
@@ -127,10 +114,11 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 			Then: []conf.Step{conf.Return{Status: 403}}}}},
 		"set": {Steps: []conf.Step{conf.If{Left: "1", Then: []conf.Step{conf.Set{Name: "a", Value: "$public"},
 			conf.Return{Status: 204}}}}},
-		"password": {Settings: password},
-		"limit":    {Settings: limited},
-		"picture":  {Settings: password, Empty: true},
-		"root":     {Settings: files("/$public")},
+		"password":  {Settings: password},
+		"limit":     {Settings: limited},
+		"picture":   {Settings: password, Empty: true},
+		"cache key": {Proxy: &conf.Proxy{To: "127.0.0.1:1", Cache: &conf.ProxyCache{Zone: "c", Key: "$public"}}},
+		"root":      {Settings: files("/$public")},
 		"index": {Path: "/public/",
 			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir), Index: []conf.Text{"$public", "/x"}}}},
 		"tries": {TryFiles: []conf.Text{"/none$public", "/x"}, Settings: files("/public")},
@@ -145,6 +133,7 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 		h := newFront(t, conf.Config{
 			Maps: []conf.Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern},
 				{Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},
+			Caches:   []conf.Cache{{Name: "c"}},
 			Requests: []conf.Zone{{Name: "z", Key: "$public", Rate: 1000, Bytes: 1 << 20}},
 			Hosts:    []conf.Host{{Locations: []conf.Location{l, {Path: "/other/", Steps: say}}}},
 		})

@@ -28,7 +28,7 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 	})
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
 		Settings: &conf.Settings{SendTimeout: timeout}})
-	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
+	s := httptest.NewUnstartedServer(newFront(t, c))
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	defer s.Close()
@@ -52,7 +52,7 @@ func TestPausedResponseKeepsConnectionOfHTTP10(t *testing.T) {
 		_, _ = io.WriteString(w, "second")
 	})
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}})
-	s := httptest.NewServer(newFront(t, c, quiet()))
+	s := httptest.NewServer(newFront(t, c))
 	defer s.Close()
 	nc, err := net.Dial("tcp", s.Listener.Addr().String())
 	must(t, err)

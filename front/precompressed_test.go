@@ -9,28 +9,6 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// Each coding has a directive of its own.
-func TestPrecompressedCodings(t *testing.T) {
-	dir := site(t, "a.txt", "a.txt.gz", "a.txt.br", "a.txt.zst")
-	for coding, want := range map[string]string{
-		"gzip": "a.txt.gz", "br": "a.txt.br", "zstd": "a.txt.zst", "": "a.txt",
-	} {
-		f := conf.Files{Root: conf.Text(dir)}
-		if coding != "" {
-			f.Precompressed = []string{coding}
-		}
-		a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/",
-			Settings: &conf.Settings{Files: f}}), quiet()))
-		got := a.get("/a.txt", "Accept-Encoding", "gzip, br, zstd")
-		if got.body != want || got.header.Get("Content-Encoding") != coding {
-			t.Errorf("%q: %v, want %s", coding, got, want)
-		}
-		if got := a.get("/a.txt"); got.body != "a.txt" || got.header.Get("Content-Encoding") != "" {
-			t.Errorf("%q: %v", coding, got)
-		}
-	}
-}
-
 // A file that exists only compressed is served to clients that accept it, and with always to all.
 // gunzip decompresses it for the others.
 func TestPrecompressedFileNeedsNoOther(t *testing.T) {
@@ -63,7 +41,7 @@ func TestPrecompressedFileNeedsNoOther(t *testing.T) {
 		if test.gunzip {
 			s.Gunzip = &conf.Gzip{}
 		}
-		a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Settings: &s}), quiet()))
+		a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Settings: &s})))
 		got := a.get(test.path, "Accept-Encoding", test.accepted)
 		if got.status != test.status || got.header.Get("Content-Encoding") != test.coding ||
 			test.status == 200 && (got.body != test.body || len(got.header["Vary"]) > 1) {

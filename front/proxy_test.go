@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,8 +47,7 @@ func proxyTo(p conf.Proxy) conf.Config { return oneHost(conf.Location{Path: "/",
 // that it names are removed.
 func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{To: conf.Text(serve(t, echo)), Header: []conf.Field{{Name: "X-User", Value: "me"}}}),
-		quiet()))
+		proxyTo(conf.Proxy{To: conf.Text(serve(t, echo)), Header: []conf.Field{{Name: "X-User", Value: "me"}}})))
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
 		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
@@ -59,40 +57,6 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	}
 	if fmt.Sprint(e.Header) != "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]" {
 		t.Error(e.Header)
-	}
-}
-
-// Trailer fields and early hints are forwarded, over HTTP/1.1 and HTTP/2.
-func TestTrailersAndHintsAreForwarded(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Link", "</a.css>; rel=preload")
-		w.WriteHeader(103)
-		w.WriteHeader(102)
-		w.Header().Del("Link")
-		w.Header().Set("Trailer", "X-Sum")
-		io.WriteString(w, "body")
-		w.(http.Flusher).Flush() // its length would exclude trailer fields
-		w.Header().Set("X-Sum", "42")
-	}))
-	s.Config.Protocols = new(http.Protocols)
-	s.Config.Protocols.SetHTTP1(true)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
-	defer s.Close()
-	for _, version := range []string{"1.1", "2"} {
-		to := conf.Proxy{To: conf.Text(s.Listener.Addr().String()), Version: version}
-		a := serveHandler(t, newFront(t, proxyTo(to), quiet()))
-		hints := []string{}
-		r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
-		resp, err := a.client.Do(r)
-		must(t, err)
-		b, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if string(b) != "body" || resp.Trailer.Get("X-Sum") != "42" ||
-			!slices.Equal(hints, []string{"103 </a.css>; rel=preload", "102 </a.css>; rel=preload"}) ||
-			resp.Header["Link"] != nil {
-			t.Errorf("%s: %q %v %v %v", version, b, resp.Trailer, hints, resp.Header)
-		}
 	}
 }
 
@@ -108,50 +72,12 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("outer")},
 		Steps:    []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"}, conf.If{Left: "$arg_x", Location: &inner}},
 		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
-	}), quiet()))
+	})))
 	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
 		t.Errorf("in an if: %v", r.header)
 	}
 	if r := a.get("/"); r.header.Get("Location") != "http://shop.test" || r.header.Get("X-Outer") != "shop" {
 		t.Errorf("%v", r.header)
-	}
-}
-
-// An invalid Proxy is an error of New.
-func TestInvalidProxyIsRejected(t *testing.T) {
-	uri := conf.Text("/x")
-	for name, p := range map[string]conf.Proxy{
-		"missing To": {}, "invalid protocol": {To: "127.0.0.1:1", Protocol: "ftp"}, "invalid port": {To: "127.0.0.1:0"},
-		"want 1.0, 1.1 or":      {To: "127.0.0.1:1", Version: "3"},
-		"field name":            {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
-		"invalid value":         {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
-		"unknown variable":      {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
-		"frames the request":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
-		"unsupported status":    {To: "127.0.0.1:1", Next: conf.NextUpstream{Statuses: []int{418}}},
-		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
-		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
-		"URI requires HTTP":     {To: "127.0.0.1:1", Protocol: "fastcgi", URI: &uri},
-		"two groups":            {To: "127.0.0.1:1", Protocol: "fastcgi", SplitPath: "^(.*)$"},
-		"invalid method":        {To: "127.0.0.1:1", Method: "A B"},
-		"requires HTTPS":        {To: "127.0.0.1:1", TLS: conf.ProxyTLS{SNI: true}},
-		"require FastCGI":       {To: "127.0.0.1:1", ParamIndex: "x"},
-		"Version requires HTTP": {To: "127.0.0.1:1", Protocol: "fastcgi", Version: "1.1"},
-		"cannot be set":         {To: "127.0.0.1:1", Redirects: []conf.Replace{{From: "~(?P<host>.)", To: "y"}}},
-	} {
-		c := proxyTo(p)
-		c.Hosts[0].Locations[0].Pos = "nginx.conf:7"
-		rejects(t, c, name)
-		rejects(t, c, "nginx.conf:7")
-	}
-	for name, u := range map[string][]conf.Upstream{
-		"duplicate upstream": {{Name: "a", Servers: []conf.Server{{Addr: "127.0.0.1"}}},
-			{Name: "A", Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"}, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
-	} {
-		c := proxyTo(conf.Proxy{To: "127.0.0.1:1"})
-		c.Upstreams = u
-		rejects(t, c, name)
 	}
 }
 
@@ -166,7 +92,7 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 		c := proxyTo(p)
 		c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: serve(t, echo)},
 			{Addr: serve(t, echo)}}}}
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		if got := a.get(bad); got.status != 502 {
 			t.Errorf("%s: %d", name, got.status)
@@ -190,7 +116,7 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		a := serveHandler(t, newFront(t,
 			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait,
-				StreamRequest: stream}), quiet()))
+				StreamRequest: stream})))
 		began := time.Now()
 		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
 		if got.status != 504 || time.Since(began) >= maxWait {

@@ -20,7 +20,7 @@ func TestRequestBodiesArriveUnchanged(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: 300 << 10}
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, 300 << 10} {
 			body := pattern(n)
 			length := n
@@ -82,7 +82,7 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 			p.To = "up"
 			c := proxyTo(p)
 			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to}}, Keepalive: 4}}
-			a := serveHandler(t, newFront(t, c, quiet()))
+			a := serveHandler(t, newFront(t, c))
 			for _, n := range []int{0, 1, 8191, 8192, 32 << 10, 32<<10 + 1, 200_000, 3 << 20} {
 				for _, known := range []string{"", "&known=1"} {
 					resp, err := a.client.Get(fmt.Sprintf("http://x/?n=%d%s", n, known))
@@ -98,30 +98,5 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// An upstream has sent its response long before a slow client has read it.
-func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
-	const n = 8 << 20
-	done := make(chan bool, 1)
-	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, err := io.WriteString(w, pattern(n))
-		done <- err == nil
-	})
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
-	resp, err := a.client.Get("http://x/")
-	must(t, err)
-	defer resp.Body.Close()
-	select {
-	case ok := <-done:
-		if !ok {
-			t.Error("the upstream could not write")
-		}
-	case <-time.After(maxWait):
-		t.Fatal("the upstream waits for the client")
-	}
-	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != pattern(n) {
-		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }

@@ -22,7 +22,7 @@ func TestEarlyHintsAreNotStored(t *testing.T) {
 		_, _ = io.WriteString(w, "body")
 	})
 	a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}},
-		conf.Cache{Name: "one"}), quiet()))
+		conf.Cache{Name: "one"})))
 	for _, test := range []struct {
 		state string
 		hints []string

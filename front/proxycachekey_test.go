@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -38,7 +36,7 @@ func TestAccelRedirectIsNotStored(t *testing.T) {
 		inner := conf.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true,
 			Proxy: c.Hosts[0].Locations[0].Proxy}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, inner)
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		for range 2 {
 			if got := a.get("/x", "Cookie", "session=1"); got.status != 200 || got.body != "/protected/x" {
 				t.Errorf("%s: with a cookie: %d %q", name, got.status, got.body)
@@ -73,7 +71,7 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 		}
 		c := cached(string(p.To), conf.ProxyCache{Key: "$uri"}, cache)
 		p.Cache, c.Hosts[0].Locations[0].Proxy = c.Hosts[0].Locations[0].Proxy.Cache, p
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		for _, test := range []struct {
 			path, state, got string
 			fields           []string
@@ -106,7 +104,7 @@ func TestConnectionCannotPoisonKey(t *testing.T) {
 	for _, key := range []conf.Text{"$uri$http_x_lang", "$uri$cookie_lang", "$uri$mapped"} {
 		c := cached(to, conf.ProxyCache{Key: key}, conf.Cache{Name: "one"})
 		c.Maps = []conf.Map{{Name: "mapped", Source: "$http_x_lang", Cases: []conf.Case{{From: "de", To: "german"}}}}
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		for _, field := range []string{"X-Lang", "Cookie"} {
 			value := map[string]string{"X-Lang": "de", "Cookie": "lang=de"}[field]
 			a.get("/"+field, field, value, "Connection", field)
@@ -136,7 +134,7 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 		to, _ := numbered(t, nil)
 		c := cached(to, conf.ProxyCache{Key: test.key}, conf.Cache{Name: "one"})
 		c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "authorization", Value: test.value}}
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		for _, want := range []string{"MISS", test.want} {
 			if got := a.get("/x", "Authorization", "Basic YTpi", "Cookie",
 				"token=1").header.Get("X-Cache"); got != want {
@@ -153,7 +151,7 @@ func TestCacheKeyHasBody(t *testing.T) {
 		_, _ = io.Copy(w, r.Body)
 	})
 	a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Key: "$uri $request_body"},
-		conf.Cache{Name: "one"}), quiet()))
+		conf.Cache{Name: "one"})))
 	for _, state := range []string{"MISS", "HIT"} {
 		for _, body := range []string{"a", "b"} {
 			a.do("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
@@ -162,41 +160,5 @@ func TestCacheKeyHasBody(t *testing.T) {
 	long := strings.Repeat("x", 100<<10) // too long for a variable
 	for range 2 {
 		a.do("GET", "/x", strings.NewReader(long)).want(t, "MISS", 200, long)
-	}
-}
-
-// A tunnel works in a location with a cache, to a server and to a bound handler.
-func TestTunnelWorksWithCache(t *testing.T) {
-	const switched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst"
-	server := testkit.ServeTCP(t, func(nc net.Conn) {
-		if readHead(nc) == nil {
-			_, _ = io.WriteString(nc, switched)
-		}
-	})
-	bound := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		nc, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer nc.Close()
-		_, _ = io.WriteString(nc, switched)
-	})
-	for _, to := range []string{server, server, "app"} {
-		c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
-		p := c.Hosts[0].Locations[0].Proxy
-		p.Version, p.Header = "1.1", upgrading(to).Header
-		nc, err := net.Dial("unix", serveHandler(t, newFront(t, c, quiet(), front.Bind("app", bound))).socket)
-		must(t, err)
-		defer nc.Close()
-		fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: front.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
-		br := bufio.NewReader(nc)
-		resp, err := http.ReadResponse(br, nil)
-		if err != nil || resp.StatusCode != 101 {
-			t.Fatalf("%s: %+v, %v", to, resp, err)
-		}
-		if b, err := io.ReadAll(br); string(b) != "first" {
-			t.Errorf("%s: %q, %v", to, b, err)
-		}
 	}
 }

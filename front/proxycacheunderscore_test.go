@@ -21,7 +21,7 @@ func TestUnderscoresCannotPoisonCache(t *testing.T) {
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations,
 		conf.Location{Path: "/vary", Settings: c.Hosts[0].Locations[0].Settings,
 			Proxy: &conf.Proxy{To: conf.Text(to), Cache: &conf.ProxyCache{Zone: "one", Key: "$uri"}}})
-	a := serveHandler(t, newFront(t, c, quiet()))
+	a := serveHandler(t, newFront(t, c))
 	for _, test := range []struct {
 		path, state string
 		fields      []string

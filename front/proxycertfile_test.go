@@ -44,7 +44,7 @@ func TestCertificateForUpstreamsFromVariables(t *testing.T) {
 	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{
 		Protocol: "https", To: conf.Text(s.Listener.Addr().String()),
 		TLS: conf.ProxyTLS{Cert: "$arg_cert$arg_pem", Key: "$arg_cert.key", Dir: dir, NoResumption: true},
-	}), quiet()))
+	})))
 	for _, test := range []struct {
 		query  string
 		status int
@@ -80,7 +80,7 @@ func TestSessionsWithUpstreams(t *testing.T) {
 	for _, full := range []bool{false, true} {
 		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{
 			Protocol: "https", To: conf.Text(s.Listener.Addr().String()), TLS: conf.ProxyTLS{NoResumption: full},
-		}), quiet()))
+		})))
 		for i := range 3 {
 			if got, want := a.get("/").body, fmt.Sprint(i > 0 && !full); got != want {
 				t.Errorf("full %v, connection %d: resumed %s, want %s", full, i, got, want)

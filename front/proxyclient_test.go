@@ -41,7 +41,7 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		name := t.TempDir() + "/log"
 		c.LogFormats = []conf.LogFormat{{Name: "s", Text: "$status"}}
 		c.Hosts[0].Locations[0].Settings = &conf.Settings{Logs: []conf.Log{{Path: name, Format: "s"}}}
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		nc, err := net.Dial("unix", a.socket)
 		must(t, err)
 		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -72,7 +72,7 @@ func TestBrokenBodyIsAnError(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond}
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		for path, text := range map[string]string{
 			"late":      "POST /late HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n012",
 			"late-long": "POST /late-long HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n012",

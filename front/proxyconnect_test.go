@@ -13,8 +13,7 @@ import (
 func TestExtendedConnectIsNotPassedOn(t *testing.T) {
 	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the upstream receives %s", r.Method) })
 	front := newFront(t, oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to),
-		Header: []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}}),
-		quiet())
+		Header: []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}}))
 	r := httptest.NewRequest(http.MethodConnect, "/chat", http.NoBody)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header[":protocol"] = []string{"websocket"}

@@ -1,4 +1,4 @@
-package front
+package front_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/poison"
 	"github.com/tarehq/tare/internal/testkit"
@@ -69,7 +70,7 @@ func rawHeadCosts(t testing.TB) []costCase {
 	r.Body, r.RemoteAddr = http.NoBody, "127.0.0.1:1234"
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
 	r = r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
-	proxied := func(p conf.Proxy) *Handler {
+	proxied := func(p conf.Proxy) *front.Handler {
 		return newFront(t, conf.Config{Upstreams: []conf.Upstream{to, application},
 			Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/", Proxy: &p}}}}})
 	}

@@ -47,7 +47,7 @@ func TestIncompleteResponseIsNoticed(t *testing.T) {
 			t.Fatalf("%s: nginx %v, %v", name, want, wantErr)
 		}
 		for variant, c := range proxyVariants(to, "") {
-			us := serveHandler(t, newFront(t, c, quiet()))
+			us := serveHandler(t, newFront(t, c))
 			for range 2 {
 				got, err := us.attempt("GET", "/x", nil)
 				if got.status != 200 || got.body != want.body ||
@@ -73,7 +73,7 @@ func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
 		})
 		want := map[bool]string{true: "", false: "0123"}[name == "length, nothing"]
 		for variant, c := range proxyVariants(to, "fastcgi") {
-			us := serveHandler(t, newFront(t, c, quiet()))
+			us := serveHandler(t, newFront(t, c))
 			if got, err := us.attempt("GET", "/x", nil); got.status != 200 || got.body != want ||
 				!errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s, %s: %v %v, want %q that is cut short", name, variant, got, err, want)

@@ -94,7 +94,7 @@ func TestApplicationGetsBodyLength(t *testing.T) {
 	to := application(t, nil, "")
 	p := conf.Proxy{To: conf.Text(to), Protocol: "fastcgi",
 		Params: []conf.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
-	a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(p)))
 	for _, n := range []int{5, 40_000} {
 		got := a.do("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
 		var params map[string]string
@@ -114,7 +114,7 @@ func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
 	p := c.Hosts[0].Locations[0].Proxy
 	p.Protocol, p.Params = "fastcgi", []conf.Param{{Name: "REQUEST_METHOD", Value: "$request_method"},
 		{Name: "METHOD", Value: "$request_method"}}
-	a := serveHandler(t, newFront(t, c, quiet()))
+	a := serveHandler(t, newFront(t, c))
 	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
 	if got := a.get("/x"); got.header.Get("X-Cache") != "HIT" ||
 		!strings.Contains(got.body, `"METHOD":"HEAD","REQUEST_METHOD":"GET"`) {

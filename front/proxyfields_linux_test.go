@@ -66,7 +66,7 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 	} {
 		block := "location / { " + c + " }"
 		nginx, _ := serveNginx(t, "", block)
-		us := serveByTare(t, newFront(t, parseConf(t, "", block), quiet()))
+		us := serveByTare(t, newFront(t, parseConf(t, "", block)))
 		for name, head := range heads {
 			if strings.Contains(c, "fastcgi") && strings.Contains(head, "chunked") {
 				continue // CGI has no chunks

@@ -84,7 +84,7 @@ func TestWritersMayKeepStringsAndFailedWrites(t *testing.T) {
 			c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Stream: stream,
 				Header: []conf.Field{{Name: "Connection"}}})
 			c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 8, Servers: []conf.Server{{Addr: to}}}}
-			h := newFront(t, c, quiet())
+			h := newFront(t, c)
 			for _, err := range []error{nil, errors.New("reset")} {
 				serve := func(letter string) *keepingWriter {
 					w := &keepingWriter{header: make(http.Header), err: err}
@@ -149,7 +149,7 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 	r.ContentLength = -1
 	func() {
 		defer func() { _ = recover() }() // of http.ErrAbortHandler
-		newFront(t, c, quiet()).ServeHTTP(w, r)
+		newFront(t, c).ServeHTTP(w, r)
 	}()
 	if w.raw != 0 || w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("raw %d, by a Header %d %q", w.raw, w.Code, w.Body)
@@ -162,7 +162,7 @@ func TestRawHeadsHaveTrailers(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nSet-Cookie: a=b; path=/u/\r\n"
 	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
 		us := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Version: "1.1",
-			CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}), quiet()))
+			CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}})))
 		for _, text := range []string{head + "\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n", head + "\r\n0\r\nx-t: t\r\n\r\n",
 			head + "Trailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n",
 			head + "\r\n" + strings.Repeat("4000\r\n"+strings.Repeat("x", 0x4000)+"\r\n", 9) + "0\r\nX-T: t\r\n\r\n"} {
@@ -187,7 +187,7 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/second",
 			Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1"}, Settings: &conf.Settings{
 				Header: []conf.AddHeader{{Name: "X-Last", Value: "<$upstream_http_x_a|$upstream_http_x_b>"}}}})
-		if got := serve(t, newFront(t, c, quiet())).get(first).header.Get("X-Last"); got != "<|2>" {
+		if got := serve(t, newFront(t, c)).get(first).header.Get("X-Last"); got != "<|2>" {
 			t.Errorf("fields: %s", got)
 		}
 	}
@@ -197,7 +197,7 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 func TestLastResponseOfAConnectionPassesAsReceived(t *testing.T) {
 	c := proxyTo(conf.Proxy{To: conf.Text(keptUpstream(t)), Version: "1.1"})
 	c.Hosts[0].Locations[0].Settings = &conf.Settings{KeepAliveRequests: 1}
-	us := serveByTare(t, newFront(t, c, quiet()))
+	us := serveByTare(t, newFront(t, c))
 	_, got := us.lines("GET", "/?"+url.QueryEscape("HTTP/1.1 200 OK\r\nz: 1\r\nContent-Length: 0\r\nETag: 2\r\n\r\n"))
 	if want := []string{"z: 1", "ETag: 2", "Content-Length: 0", "Connection: close"}; !slices.Equal(got[:4], want) {
 		t.Errorf("%q, want %q", got, want)

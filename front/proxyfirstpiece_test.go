@@ -17,7 +17,7 @@ import (
 // serveTare serves a server block by tare's own server, and returns its socket.
 func serveTare(t *testing.T, outer, block string) string {
 	t.Helper()
-	return serveByTare(t, newFront(t, parseConf(t, outer, block), quiet())).socket
+	return serveByTare(t, newFront(t, parseConf(t, outer, block))).socket
 }
 
 // A GET whose body is forwarded as it arrives is sent to the upstream of an error page without it.

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/http/httptrace"
 	"net/textproto"
-	"os"
-	"path/filepath"
 	"testing"
 )
 
@@ -17,16 +15,4 @@ func hinted(t testing.TB, hints *[]string) context.Context {
 			*hints = append(*hints, fmt.Sprint(code, " ", h.Get("Link")))
 			return nil
 		}})
-}
-
-// site makes a directory with files, each of which contains its name.
-func site(t testing.TB, names ...string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for _, name := range names {
-		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(name), 0o644))
-	}
-	return dir
 }

@@ -31,62 +31,38 @@ func readHead(nc net.Conn) error {
 func TestKilledUpstreamIsNoticed(t *testing.T) {
 	noLeaks(t)
 	big := strings.Repeat("0123456789abcdef", 40<<10/16)
-	responses := map[string]struct {
-		text, body string
-		step       int
+	records := wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\n\n01234"))
+	records = wire.AppendStreamEnd(wire.AppendStream(records, wire.Stdout, 1, []byte("56789")), wire.Stdout, 1)
+	for name, reply := range map[string]struct {
+		protocol, text, body string
+		step                 int
 	}{
-		"length":       {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: b\r\n\r\n0123456789", "0123456789", 1},
-		"chunks":       {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;x=y\r\n456789\r\n0\r\nX-T: 1\r\n\r\n", "0123456789", 1},
-		"long, length": {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big), big), big, 1999},
-		"long, chunked": {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+		"length":       {"", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: b\r\n\r\n0123456789", "0123456789", 1},
+		"chunks":       {"", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n6;x=y\r\n456789\r\n0\r\nX-T: 1\r\n\r\n", "0123456789", 1},
+		"long, length": {"", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big), big), big, 1999},
+		"long, chunked": {"", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
 			len(big), big), big, 1999},
-	}
-	for name, reply := range responses {
-		for mode, p := range map[string]conf.Proxy{"buffered": {}, "stream": {Stream: true}} {
+		"FastCGI": {"fastcgi", string(wire.AppendEnd(records, 1, wire.End{})), "0123456789", 1},
+	} {
+		for _, stream := range []bool{false, true} {
 			var at int
 			to := testkit.ServeTCP(t, func(nc net.Conn) {
-				if readHead(nc) == nil {
+				if n, _ := nc.Read(make([]byte, 64<<10)); n > 0 {
 					io.WriteString(nc, reply.text[:at])
 				}
 			})
-			p.To = conf.Text(to)
-			a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
+			a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Protocol: reply.protocol,
+				Stream: stream})))
 			for at = 0; at <= len(reply.text); at += min(reply.step, max(1, len(reply.text)-at)) {
 				got, err := a.attempt("GET", "/", nil)
 				whole := at == len(reply.text)
 				switch {
 				case whole && (err != nil || got.status != 200 || got.body != reply.body):
-					t.Errorf("%s, %s: whole: %d %d bytes %v", name, mode, got.status, len(got.body), err)
+					t.Errorf("%s, stream %v: whole: %d %d bytes %v", name, stream, got.status, len(got.body), err)
 				case !whole && err == nil && got.status < 500:
-					t.Errorf("%s, %s: killed at %d: %d %.50q", name, mode, at, got.status, got.body)
+					t.Errorf("%s, stream %v: killed at %d: %d %.50q", name, stream, at, got.status, got.body)
 				}
 			}
-		}
-	}
-}
-
-// A FastCGI application is killed after every byte.
-func TestKilledApplicationIsNoticed(t *testing.T) {
-	text := wire.AppendStream(nil, wire.Stdout, 1, []byte("Content-Type: text/plain\n\n01234"))
-	text = wire.AppendStream(text, wire.Stdout, 1, []byte("56789"))
-	text = wire.AppendStreamEnd(text, wire.Stdout, 1)
-	text = wire.AppendEnd(text, 1, wire.End{})
-	var at int
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		b := make([]byte, 64<<10)
-		if n, _ := nc.Read(b); n > 0 {
-			nc.Write(text[:at])
-		}
-	})
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Protocol: "fastcgi"}), quiet()))
-	for at = range len(text) + 1 {
-		got, err := a.attempt("GET", "/", nil)
-		whole := at == len(text)
-		switch {
-		case whole && (err != nil || got.status != 200 || got.body != "0123456789"):
-			t.Errorf("whole: %v %v", got, err)
-		case !whole && err == nil && got.status < 500:
-			t.Errorf("killed at %d of %d: %d %q", at, len(text), got.status, got.body)
 		}
 	}
 }
@@ -129,7 +105,7 @@ func TestMalformedResponsesGet502(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
-		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
+		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)})))
 		for range 2 {
 			got, err := a.attempt("GET", "/", nil)
 			if err != nil || got.status != test.status || strings.Contains(got.body, "evil") {
@@ -159,7 +135,7 @@ func TestSilentUpstreamsTimeOut(t *testing.T) {
 				}
 			})
 			a := serveHandler(t, newFront(t,
-				proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 2 * time.Second}), quiet()))
+				proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 2 * time.Second})))
 			got, err := a.attempt("GET", "/", nil)
 			if _, part, cut := strings.Cut(output, "\r\n\r\n"); cut {
 				if !errors.Is(err, io.ErrUnexpectedEOF) || got.status != 200 || got.body == "" ||
@@ -194,7 +170,7 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 	c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}})
 	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 8,
 		Servers: []conf.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
-	a := serveHandler(t, newFront(t, c, quiet()))
+	a := serveHandler(t, newFront(t, c))
 	end := make(chan struct{})
 	var all sync.WaitGroup
 	var finished [4]atomic.Int64 // requests by worker
@@ -299,7 +275,7 @@ func TestPanicReleasesServer(t *testing.T) {
 			c.Hosts[0].Locations[0].Settings = nil
 		}
 		c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to, MaxConns: 1}}}}
-		h := newFront(t, c, quiet())
+		h := newFront(t, c)
 		func() {
 			defer func() {
 				if p := recover(); fmt.Sprint(p) != "ouch" {

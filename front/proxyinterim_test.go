@@ -26,7 +26,7 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 		Redirects: []conf.Replace{{From: "http://app/", To: "/"}}}
 	c := proxyTo(p)
 	c.Hosts[0].Locations[0].Settings = &conf.Settings{RelativeRedirects: true}
-	a := serveHandler(t, newFront(t, c, quiet()))
+	a := serveHandler(t, newFront(t, c))
 	for proto, want := range map[string]string{
 		"HTTP/1.1": "103 map[Link:[</a>]], 102 map[], 199 map[Location:[/x] X-A:[b]], 200 c",
 		"HTTP/1.0": "200 c",

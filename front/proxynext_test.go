@@ -76,7 +76,7 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 			if name == test.want {
 				want = 200
 			}
-			if got := serveHandler(t, newFront(t, c, quiet())).get("/"); got.status != want {
+			if got := serveHandler(t, newFront(t, c)).get("/"); got.status != want {
 				t.Errorf("%v: %s, next upstream after %s: %d, want %d", test.protocol, test.name, name, got.status,
 					want)
 			}

@@ -21,7 +21,7 @@ func TestProxyProtocolRequiresTrust(t *testing.T) {
 	others := settings
 	others.RealIP = conf.RealIP{}
 	h := newFront(t, oneHost(conf.Location{Path: "/trusting", Settings: &settings, Empty: true},
-		conf.Location{Path: "/", Settings: &others, Empty: true}), quiet())
+		conf.Location{Path: "/", Settings: &others, Empty: true}))
 	value, without := netip.MustParseAddrPort("192.0.2.1:1000"), netip.AddrPort{}
 	for _, test := range []struct {
 		path, peer string

@@ -110,7 +110,7 @@ func TestPHPApplicationIsServed(t *testing.T) {
 	a := serveHandler(t, newFront(t, oneHost(
 		conf.Location{Path: "/", TryFiles: []conf.Text{"$uri", "$uri/", "/index.php?$args"}, Settings: &settings},
 		conf.Location{Match: "~", Path: `\.php(/|$)`, Proxy: &pass, Settings: &settings},
-	), quiet()))
+	)))
 	for _, test := range []struct {
 		method, path string
 		body         int

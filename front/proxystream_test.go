@@ -329,7 +329,7 @@ func TestStreamsArePassedOn(t *testing.T) {
 	})
 	handler := func(t *testing.T) *front.Handler {
 		config := parseConf(t, streamOuter, streamBlock(cases, upstreams), "streamer")
-		return newFront(t, config, front.Bind("streamer", s), quiet())
+		return newFront(t, config, front.Bind("streamer", s))
 	}
 	t.Run("tare", func(t *testing.T) { follow(t, cases, serveByTare(t, handler(t)).client) })
 	few := slices.DeleteFunc(slices.Clone(cases), func(c streamCase) bool {

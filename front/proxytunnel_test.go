@@ -51,15 +51,24 @@ func wsEcho(w http.ResponseWriter, r *http.Request) {
 // Websockets work if the Config forwards Upgrade, with servers and bound handlers.
 func TestWebsocketsAreForwarded(t *testing.T) {
 	noLeaks(t)
-	bound := upgrading("app")
 	to := serve(t, wsEcho)
+	withCache := func(to string) conf.Config {
+		c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
+		p := c.Hosts[0].Locations[0].Proxy
+		p.Version, p.Header = "1.1", upgrading(to).Header
+		return c
+	}
 	for name, c := range map[string]struct {
-		pass conf.Proxy
-		ok   bool
-	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not requested": {conf.Proxy{To: conf.Text(to)},
-		false}, "bound, not requested": {conf.Proxy{To: "app"}, false}} {
+		config conf.Config
+		ok     bool
+	}{
+		"server": {proxyTo(upgrading(to)), true}, "bound": {proxyTo(upgrading("app")), true},
+		"server, cached": {withCache(to), true}, "bound, cached": {withCache("app"), true},
+		"not requested":        {proxyTo(conf.Proxy{To: conf.Text(to)}), false},
+		"bound, not requested": {proxyTo(conf.Proxy{To: "app"}), false},
+	} {
 		t.Run(name, func(t *testing.T) {
-			a := serveHandler(t, newFront(t, proxyTo(c.pass), front.Bind("app", http.HandlerFunc(wsEcho)), quiet()))
+			a := serveHandler(t, newFront(t, c.config, front.Bind("app", http.HandlerFunc(wsEcho))))
 			ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 			defer cancel()
 			ws, resp, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
@@ -103,7 +112,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 		c := proxyTo(upgrading(name))
 		c.ShutdownTimeout = 50 * time.Millisecond
 		c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
-		h := newFront(t, c, front.Bind("app", http.HandlerFunc(wsEcho)), quiet())
+		h := newFront(t, c, front.Bind("app", http.HandlerFunc(wsEcho)))
 		a := serveByTare(t, h)
 		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 		defer cancel()
@@ -153,8 +162,8 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	})
 	short := upgrading(to)
 	short.ReadTimeout = time.Second
-	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)), quiet())),
-		serveHandler(t, newFront(t, proxyTo(short), quiet()))
+	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)))),
+		serveHandler(t, newFront(t, proxyTo(short)))
 	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
 		nc, err := net.Dial("unix", a.socket)
 		must(t, err)
@@ -208,7 +217,7 @@ func TestUpgradesHaveFieldsAsFromNginx(t *testing.T) {
 		location /426/cached { proxy_pass http://%[1]s; proxy_cache z; proxy_cache_key $uri; proxy_cache_valid any 1m; }`, to)
 	nginx, _ := serveNginx(t, outer, block)
 	for name, us := range map[string]*testClient{"net/http": serveConf(t, outer, block),
-		"tare": serveByTare(t, newFront(t, parseConf(t, outer, block), quiet()))} {
+		"tare": serveByTare(t, newFront(t, parseConf(t, outer, block)))} {
 		cached := "/426/cached/" + name
 		for _, path := range []string{"/101", "/426/", cached, cached, "/426/hidden", "/404/"} {
 			request := []string{"Upgrade: x", "Connection: Upgrade"}
@@ -261,7 +270,7 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 		{conf.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
 	} {
 		c := proxyTo(conf.Proxy{Protocol: "https", To: to, TLS: test.tls})
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		got := a.get("/?n=example.com")
 		name := <-names
 		if got.status != test.status || name != test.name {
@@ -272,7 +281,7 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 		}
 	}
 	plain := serve(t, echo)
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{Protocol: "https", To: conf.Text(plain)}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{Protocol: "https", To: conf.Text(plain)})))
 	if got := a.get("/"); got.status != 502 {
 		t.Errorf("plain bytes instead of TLS: %d", got.status)
 	}
@@ -299,7 +308,7 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 		})
 		c := proxyTo(p)
 		c.Hosts[0].Locations[0].Settings = variables("$upstream_addr")
-		got := serveHandler(t, newFront(t, c, quiet())).get("/")
+		got := serveHandler(t, newFront(t, c)).get("/")
 		if got.status != 200 || got.body != "hi" || got.header.Get("X-Vars") != "unix:"+path && i == 0 {
 			t.Errorf("%q: %d %q %v", name, got.status, got.body, got.header)
 		}
@@ -332,7 +341,7 @@ func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 		c := proxyTo(test.pass)
 		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests,
 			Servers: []conf.Server{{Addr: s.Listener.Addr().String()}}}}
-		a := serveHandler(t, newFront(t, c, quiet()))
+		a := serveHandler(t, newFront(t, c))
 		for range 6 {
 			a.get("/")
 		}

@@ -25,7 +25,7 @@ func TestTargetMayHaveVariables(t *testing.T) {
 	h := newFront(t, c, front.Bind("app",
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host)
-		})), quiet())
+		})))
 	a := serveHandler(t, h)
 	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {
 		if got := a.get("/?to=" + arg); got.status != 200 || got.body != want {
@@ -63,7 +63,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
 		fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host)
-	})), quiet()))
+	}))))
 	_, port, _ := strings.Cut(plain, ":")
 	for to, want := range map[string]string{
 		"http://" + plain + "/x":            `"URI":"/x"`,

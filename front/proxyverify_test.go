@@ -68,7 +68,7 @@ func TestCertificateNamesAreNginxs(t *testing.T) {
 		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{
 			Protocol: "https", To: conf.Text(s.Listener.Addr().String()),
 			TLS: conf.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n"},
-		}), quiet()))
+		})))
 		for _, good := range strings.Fields(c.good) {
 			if got := a.get("/?n=" + good); got.status != 200 {
 				t.Errorf("%s: %s: %d, want 200", name, good, got.status)

@@ -104,7 +104,9 @@ func tokenConfig(to, log string) conf.Config {
 		Hosts: []conf.Host{{Locations: []conf.Location{
 			proxied("/", conf.Settings{}), failing, cached, patient,
 			proxied("/mirror/", conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/inner/copy"}}}),
-			proxied("/auth/", conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/inner/ask"}}),
+			proxied("/auth/", conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/inner/ask",
+				Set: []conf.Set{{Name: "seen", Value: "$upstream_http_x_seen"}}},
+				Header: []conf.AddHeader{{Name: "X-Asked", Value: "$seen"}}}),
 			proxied("/inner/", conf.Settings{}),
 			{Path: "/again/", Proxy: &conf.Proxy{To: "again"}},
 		}}},
@@ -204,7 +206,7 @@ func TestNoRequestHasPartsOfAnother(t *testing.T) {
 		inner.RequestURI = inner.URL.RequestURI()
 		h.ServeHTTP(w, inner)
 	})
-	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), log), front.Bind("again", again), quiet())
+	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), log), front.Bind("again", again))
 	address := serveOnTare(t, h)
 	sendTokens(t, address, 0, requests)
 	var done sync.WaitGroup
@@ -248,7 +250,7 @@ func TestRequestOfHandlerThatCallsAgainIsKept(t *testing.T) {
 		}
 		h.ServeHTTP(w, inner)
 	})
-	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), ""), front.Bind("again", again), quiet())
+	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), ""), front.Bind("again", again))
 	nc, err := net.Dial("tcp", serveOnTare(t, h))
 	must(t, err)
 	defer nc.Close()

@@ -16,21 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// sameCase is one or more server blocks, and requests to which nginx and the front must respond the
-// same.
-type sameCase struct {
-	name     string
-	outer    string // directives outside of the servers
-	servers  string // without listen; the server_name is CASE by default
-	requests []string
-}
-
-// A request is "[METHOD ]TARGET[ |FIELD: VALUE]…". Host is the case's name by default.
 const sameHead = `daemon off; master_process off; pid DIR/pid; error_log stderr crit; worker_processes 1;
 events { worker_connections 64; }
 http {
@@ -43,19 +35,21 @@ http {
 
 func TestSameAsNginx(t *testing.T) {
 	nginx := programs.Nginx(t)
-	all := slicesOf(matchCases(), stepCases(), fileCases(), pageCases(), variableCases())
+	archive, err := txtar.ParseFile("testdata/same.txtar")
+	must(t, err)
 	dir := t.TempDir()
 	writeSite(t, dir)
 	conf := func(listen string) string {
 		var b strings.Builder
 		b.WriteString(sameHead)
-		for i, c := range all {
+		for i, c := range archive.Files {
 			name := fmt.Sprintf("case%d", i)
-			s := strings.ReplaceAll(c.servers, "server {", "server { listen LISTEN; root ROOT;")
+			text, _, _ := strings.Cut(string(c.Data), "\nREQUESTS\n")
+			s := strings.ReplaceAll(text, "server {", "server { listen LISTEN; root ROOT;")
 			if !strings.Contains(s, " server_name ") || strings.Contains(s, "$server_name") {
 				s = strings.ReplaceAll(s, "server {", "server { server_name CASE;")
 			}
-			fmt.Fprintf(&b, "%s\n%s\n", strings.ReplaceAll(c.outer, "CASE", name), strings.ReplaceAll(s, "CASE", name))
+			b.WriteString(strings.ReplaceAll(s, "CASE", name) + "\n")
 		}
 		b.WriteString("}\n")
 		return strings.NewReplacer("LISTEN", listen, "ROOT", dir+"/site", "DIR", dir).Replace(b.String())
@@ -80,9 +74,10 @@ func TestSameAsNginx(t *testing.T) {
 	server.Start()
 	defer server.Close()
 
-	for i, c := range all {
-		t.Run(c.name, func(t *testing.T) {
-			for _, a := range c.requests {
+	for i, c := range archive.Files {
+		t.Run(c.Name, func(t *testing.T) {
+			_, requests, _ := strings.Cut(string(c.Data), "\nREQUESTS\n")
+			for a := range strings.SplitSeq(strings.TrimSpace(requests), "\n") {
 				want := sameResponse(t, theirs, fmt.Sprintf("case%d", i), a)
 				if got := sameResponse(t, ours, fmt.Sprintf("case%d", i), a); got != want {
 					t.Errorf("%s\n nginx: %s\n  tare: %s", a, want, got)
@@ -90,13 +85,6 @@ func TestSameAsNginx(t *testing.T) {
 			}
 		})
 	}
-}
-
-func slicesOf(all ...[]sameCase) (flat []sameCase) {
-	for _, a := range all {
-		flat = append(flat, a...)
-	}
-	return flat
 }
 
 func writeSite(t testing.TB, dir string) {

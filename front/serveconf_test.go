@@ -28,7 +28,7 @@ func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config 
 // serveConf serves a server block by a Handler.
 func serveConf(t testing.TB, outer, server string, options ...front.Option) *testClient {
 	t.Helper()
-	return serveHandler(t, newFront(t, parseConf(t, outer, server), append(options, quiet())...))
+	return serveHandler(t, newFront(t, parseConf(t, outer, server), options...))
 }
 
 // besideNginx serves a server block by a real nginx and by a Handler.

@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // slicedFile is a file behind an upstream that responds in ranges.
@@ -287,22 +285,5 @@ func TestLeavingClientEndsSlices(t *testing.T) {
 		if n = count(); n == len(text)/size || time.Now().After(late) {
 			t.Fatalf("%d slices were fetched", n)
 		}
-	}
-}
-
-// Slices are updated in the background, each on its own.
-func TestSlicesAreUpdatedInTheBackground(t *testing.T) {
-	testkit.Long(t, "it waits for timeouts")
-	f := &slicedFile{content: sliceText, etag: `"1"`}
-	a := sliced(t, f, "proxy_cache_valid 206 1s; proxy_cache_use_stale updating; proxy_cache_background_update on;")
-	a.get("/cached", "Range", "bytes=12-13")
-	for _, state := range []string{"STALE", "HIT"} {
-		testkit.WaitFor(t, state, func() bool {
-			got := a.get("/cached", "Range", "bytes=12-13")
-			if got.body != "cd" {
-				t.Fatalf("%d %q", got.status, got.body)
-			}
-			return got.header.Get("X-Cache") == state
-		})
 	}
 }

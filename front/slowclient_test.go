@@ -84,7 +84,7 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 403}},
 					Settings: &test.s})
-				h := newFront(t, c, quiet())
+				h := newFront(t, c)
 				server := tare.Wrap(&http.Server{Handler: h})
 				var network testkit.Network
 				l := network.Listen()

@@ -65,7 +65,7 @@ func TestSchemeDoesNotHideTLS(t *testing.T) {
 			conf.Return{Status: 200, Text: "$scheme,$https,$http2,$ssl_server_name,$ssl_client_verify"}}}
 	}
 	handler := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open.example", nil),
-		newHost("closed.example", &conf.ClientCerts{Depth: 1})}}, quiet())
+		newHost("closed.example", &conf.ClientCerts{Depth: 1})}})
 	type server interface {
 		ServeTLS(l net.Listener, certFile, keyFile string) error
 		Close() error

@@ -20,7 +20,7 @@ import (
 
 // Without such a function, net/http's server counts connections by ConnState.
 func TestConnStateCountsConnections(t *testing.T) {
-	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true}), quiet())
+	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true}))
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ConnState = h.ConnState
 	server.Start()
@@ -43,7 +43,7 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 		conf.Location{Path: "/metrics", Metrics: true},
 		conf.Location{Path: "/numbers",
 			Steps: []conf.Step{conf.Return{Status: 200,
-				Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
+				Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}),
 		front.CountConnections(func() (accepted, open, reading int64) { return 7, 3, 1 }))
 	us := serveHandler(t, h)
 	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n" {
@@ -64,7 +64,7 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 	nginx, dir := serveNginx(t, "", "location /status { stub_status; }")
 	var server *tare.Server
-	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true}), quiet(),
+	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true}),
 		front.CountConnections(func() (accepted, open, reading int64) {
 			accepted, open = server.Connections()
 			return accepted, open, server.Reading()
@@ -155,7 +155,7 @@ func TestMetricsCountRequests(t *testing.T) {
 			w.WriteHeader(code)
 		}
 		fmt.Fprint(w, "ok")
-	})), quiet())
+	})))
 	us := serveHandler(t, h)
 	for _, path := range []string{"/", "/200", "/404", "/500", "/502", "/?k=1", "/?k=1", "/?k=1", "/?k=1"} {
 		us.do("GET", path, nil, "X-Evil", "label")
@@ -215,7 +215,7 @@ func TestMetricsCountUpstreams(t *testing.T) {
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "u"}},
 	)
 	c.Upstreams = []conf.Upstream{{Name: "u", Servers: []conf.Server{{Addr: to}}}}
-	client := serveHandler(t, newFront(t, c, quiet()))
+	client := serveHandler(t, newFront(t, c))
 	for _, path := range []string{"/", "/", "/404", "/cut"} {
 		client.get(path)
 	}

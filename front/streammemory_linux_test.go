@@ -36,7 +36,7 @@ func TestWaitingStreamsHoldNoBuffers(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	front := listen(newFront(t, oneHost(conf.Location{Path: "/",
-		Proxy: &conf.Proxy{To: conf.Text(upstream), Version: "1.1", Stream: true}}), quiet()))
+		Proxy: &conf.Proxy{To: conf.Text(upstream), Version: "1.1", Stream: true}})))
 	heap := func() int64 {
 		runtime.GC()
 		runtime.GC() // empties the free lists

@@ -89,18 +89,3 @@ func TestFiltersDoNotDependOnWrites(t *testing.T) {
 		}
 	}
 }
-
-// Invalid strings are errors.
-func TestInvalidSubFilterIsRejected(t *testing.T) {
-	many := make([]conf.Substitution, 256)
-	for i := range many {
-		many[i].From = "a"
-	}
-	for want, pairs := range map[string][]conf.Substitution{
-		"empty search":   {{From: "a"}, {From: ""}},
-		"want at most":   many,
-		"nosuchvariable": {{From: "a", To: "$nosuchvariable"}},
-	} {
-		rejectsSettings(t, conf.Settings{SubFilter: &conf.SubFilter{Substitutions: pairs}}, want)
-	}
-}

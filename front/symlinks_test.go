@@ -1,4 +1,4 @@
-package front
+package front_test
 
 import (
 	"os"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // disable_symlinks rejects links in its part of the path.
@@ -19,7 +18,7 @@ func TestDisableSymlinksRejectsLinks(t *testing.T) {
 	root := conf.Text(dir + "/current")
 	for _, link := range [][2]string{{"r1", "current"}, {"x", "r1/link"}, {"../r2", "r1/dir"},
 		{"nowhere", "r1/dangling"}, {"loop", "r1/loop"}} {
-		testkit.Must(t, os.Symlink(link[0], filepath.Join(dir, link[1])))
+		must(t, os.Symlink(link[0], filepath.Join(dir, link[1])))
 	}
 	at := func(path, how string, from, root conf.Text) conf.Location {
 		return conf.Location{Path: path,

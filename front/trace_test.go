@@ -25,7 +25,7 @@ func traced(t testing.TB, from conf.Trace, spans chan front.Span) *testClient {
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, r.Header["Traceparent"], r.Header["Tracestate"])
 	})
-	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h), quiet(),
+	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h),
 		front.ExportSpans(func(s front.Span) { spans <- s })))
 }
 

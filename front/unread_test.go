@@ -35,8 +35,7 @@ http {
 `
 
 // A client that sends requests and reads no responses is disconnected after send_timeout, even if
-// the responses are short. This test uses net/http; the command's test of the same name uses tare's
-// server.
+// the responses are short.
 func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
@@ -49,7 +48,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 		strings.TrimPrefix(up, "http://")).Replace(unreadConf)), 0o644))
 	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir})
 	must(t, err)
-	h := newFront(t, read.Config, quiet())
+	h := newFront(t, read.Config)
 	server := httptest.NewUnstartedServer(h)
 	server.Listener.Close()
 	server.Listener, err = net.Listen("unix", filepath.Join(dir, "s")) // TCP may stall by itself

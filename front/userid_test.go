@@ -88,24 +88,11 @@ func TestMarkAndResetOfUserID(t *testing.T) {
 	}
 	l := app(conf.Settings{UserID: &conf.UserID{Mode: "on"}})
 	l.Steps = []conf.Step{conf.Set{Name: "uid_reset", Value: "$arg_reset"}}
-	reset := serveHandler(t, newFront(t, oneHost(l), front.Bind("app", http.NotFoundHandler()), quiet()))
+	reset := serveHandler(t, newFront(t, oneHost(l), front.Bind("app", http.NotFoundHandler())))
 	for arg, replaced := range map[string]bool{"": false, "0": false, "1": true, "log": true} {
 		set := reset.get("/?reset="+arg, "Cookie", "uid="+id+"==").header.Get("Set-Cookie")
 		if (set != "") != replaced || strings.Contains(set, id) {
 			t.Errorf("$uid_reset %q: %q", arg, set)
 		}
-	}
-}
-
-// Invalid settings are errors.
-func TestInvalidUserIDIsRejected(t *testing.T) {
-	for _, change := range []func(u *conf.UserID){
-		func(u *conf.UserID) { u.Mode = "yes" }, func(u *conf.UserID) { u.Name = "a b" },
-		func(u *conf.UserID) { u.Mark = "ab" }, func(u *conf.UserID) { u.Path = "/a; b" },
-		func(u *conf.UserID) { u.P3P = "a\n" },
-	} {
-		s := conf.Settings{UserID: &conf.UserID{Mode: "on"}}
-		change(s.UserID)
-		rejectsSettings(t, s, "userid")
 	}
 }

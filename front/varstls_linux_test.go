@@ -35,7 +35,7 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 	theirs := programs.FreeAddress(t)
 	startNginxTLS(t, theirs, certFile, keyFile, text)
 	h := newFront(t, oneHost(conf.Location{Path: "/",
-		Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(text)}}}), quiet())
+		Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(text)}}}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // levelIssuer is the level of the directives in acme_issuer.
@@ -18,49 +20,47 @@ const (
 )
 
 // issuer translates an acme_issuer block.
-func (t *translator) issuer(d *directive) {
-	name := d.args[0]
+func (t *translator) issuer(d *syntax.Directive) {
+	name := d.Args[0]
 	if slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == name }) {
-		t.errorf(d, "duplicate issuer %s", shown(name))
+		t.errorf(d, "duplicate issuer %s", grammar.Quote(name))
 		return
 	}
-	s := newScope(nil, levelIssuer, d.block)
+	s := newScope(nil, levelIssuer, d.Block)
 	i := conf.Issuer{
-		Name: name, Pos: d.place(), Challenge: "http-01", AcceptTerms: s.own("accept_terms_of_service") != nil,
+		Name: name, Pos: d.Place(), Challenge: "http-01", AcceptTerms: s.own("accept_terms_of_service") != nil,
 		Insecure: !s.flag("ssl_verify", true), Trusted: t.trusted(s.own("ssl_trusted_certificate")),
 		StateDir: t.path(d, "acme_"+name)}
-	if uri := s.one("uri"); uri != nil {
-		i.Directory = uri.args[0]
-	} else {
+	if i.Directory = s.word("uri"); s.one("uri") == nil {
 		t.errorf(d, "missing uri")
 	}
 	for _, c := range s.own("contact") {
-		i.Contacts = append(i.Contacts, contact(c.args[0]))
+		i.Contacts = append(i.Contacts, contact(c.Args[0]))
 	}
 	if c := s.one("challenge"); c != nil {
 		i.Challenge = t.challenge(c)
 	}
 	if k := s.one("account_key"); k != nil {
-		if kind, ok := keyType(k.args[0]); ok {
+		if kind, ok := keyType(k.Args[0]); ok {
 			i.AccountKey = kind
 		} else if t.plainFile(k) {
-			i.AccountKeyFile = t.confPath(k.args[0])
+			i.AccountKeyFile = t.confPath(k.Args[0])
 		}
 	}
 	if k := s.one("external_account_key"); k != nil {
-		if i.ExternalAccount = k.args[0]; i.ExternalAccount == "" {
+		if i.ExternalAccount = k.Args[0]; i.ExternalAccount == "" {
 			t.errorf(k, "missing ID of the account")
 		}
-		if data, ok := strings.CutPrefix(k.args[1], "data:"); ok {
+		if data, ok := strings.CutPrefix(k.Args[1], "data:"); ok {
 			i.ExternalKey = data
 		} else {
-			i.ExternalKeyFile = t.confPath(k.args[1])
+			i.ExternalKeyFile = t.confPath(k.Args[1])
 		}
 	}
-	if p := s.one("state_path"); p != nil && p.args[0] == "off" {
+	if p := s.one("state_path"); p != nil && p.Args[0] == "off" {
 		i.StateDir = ""
 	} else if p != nil {
-		i.StateDir = t.path(p, p.args[0])
+		i.StateDir = t.path(p, p.Args[0])
 	}
 	t.issuerPreferences(s, &i)
 	t.config.Issuers = append(t.config.Issuers, i)
@@ -68,23 +68,18 @@ func (t *translator) issuer(d *directive) {
 
 // issuerPreferences translates what replaces the defaults of an issuer.
 func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
-	if c := s.one("preferred_chain"); c != nil {
-		i.PreferredChain = c.args[0]
-	}
+	i.PreferredChain, i.Fallback = s.word("preferred_chain"), s.word("fallback")
 	if p := s.one("profile"); p != nil {
-		i.Profile = p.args[0]
-		if i.RequireProfile = len(p.args) == 2; i.RequireProfile && p.args[1] != "require" {
-			t.errorf(p, "unknown parameter %s (must be require)", shown(p.args[1]))
+		i.Profile = p.Args[0]
+		if i.RequireProfile = len(p.Args) == 2; i.RequireProfile && p.Args[1] != "require" {
+			t.errorf(p, "unknown parameter %s (must be require)", grammar.Quote(p.Args[1]))
 		}
-	}
-	if f := s.one("fallback"); f != nil {
-		i.Fallback = f.args[0]
 	}
 }
 
 // challenge translates the type of challenges, whose version may be missing.
-func (t *translator) challenge(d *directive) string {
-	switch d.args[0] {
+func (t *translator) challenge(d *syntax.Directive) string {
+	switch d.Args[0] {
 	case "http-01", "http":
 	case "tls-alpn-01", "tls-alpn":
 		return "tls-alpn-01"
@@ -92,7 +87,7 @@ func (t *translator) challenge(d *directive) string {
 		return "dns-01"
 	default:
 		t.errorf(d, "unknown challenge %s (must be http-01, tls-alpn-01 or, in programs with a DNS provider, dns-01)",
-			shown(d.args[0]))
+			grammar.Quote(d.Args[0]))
 	}
 	return "http-01"
 }
@@ -130,10 +125,10 @@ func (t *translator) issued(s *scope) *conf.Issued {
 	certs, keys := s.all("ssl_certificate"), s.all("ssl_certificate_key")
 	uses := false
 	for i, c := range certs {
-		if c.args[0] != issuedVariable {
+		if c.Args[0] != issuedVariable {
 			continue
 		}
-		if i < len(keys) && keys[i].args[0] != issuedKeyVariable {
+		if i < len(keys) && keys[i].Args[0] != issuedKeyVariable {
 			t.errorf(c, "%s requires ssl_certificate_key %s", issuedVariable, issuedKeyVariable)
 		}
 		if uses = true; own == nil && slices.Contains(s.own("ssl_certificate"), c) {
@@ -144,18 +139,16 @@ func (t *translator) issued(s *scope) *conf.Issued {
 		return nil
 	}
 	d := own[0]
-	issued := &conf.Issued{Issuer: d.args[0]}
+	issued := &conf.Issued{Issuer: d.Args[0]}
 	if !slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == issued.Issuer }) {
-		t.errorf(d, "unknown issuer %s (an acme_issuer block defines one)", shown(issued.Issuer))
+		t.errorf(d, "unknown issuer %s (an acme_issuer block defines one)", grammar.Quote(issued.Issuer))
 	}
-	for _, arg := range d.args[1:] {
-		if name, value, has := parameter(arg); has && name == "key" {
-			kind, ok := keyType(value)
-			if !ok {
+	for _, arg := range d.Args[1:] {
+		if key, ok := strings.CutPrefix(arg, "key="); ok {
+			if issued.Key, ok = keyType(key); !ok {
 				t.errorf(d, "unknown key type %s (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)",
-					shown(value))
+					grammar.Quote(key))
 			}
-			issued.Key = kind
 			continue
 		}
 		issued.Names = appendIdentifier(issued.Names, arg)
@@ -178,11 +171,11 @@ func (t *translator) issued(s *scope) *conf.Issued {
 // identifiers returns the names of a server that a certificate can have.
 func (t *translator) identifiers(s *scope) (names []string) {
 	for _, d := range s.own("server_name") {
-		for _, name := range d.args {
+		for _, name := range d.Args {
 			switch {
 			case name == "" || name == "_":
 			case name[0] == '~':
-				t.warn(d, "%s is not in the issued certificate: it is a regular expression", shown(name))
+				t.warn(d, "%s is not in the issued certificate: it is a regular expression", grammar.Quote(name))
 			case name == "$hostname":
 				names = appendIdentifier(names, t.hostname(d))
 			default:

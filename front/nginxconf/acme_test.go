@@ -11,33 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// acmeSamples returns samples for the directives about certificates by ACME.
-func acmeSamples() map[string][]sample {
-	at := func(level string, texts ...string) (all []sample) {
-		for _, text := range texts {
-			all = append(all, sample{level, text, ""})
-		}
-		return all
-	}
-	const used = " ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;"
-	return map[string][]sample{
-		"acme_issuer": at("http", "acme_issuer k { uri https://k.test/; }"), "uri": nil,
-		"account_key":             at("issuer", "account_key rsa;", "account_key ecdsa:384;", "account_key key.pem;"),
-		"accept_terms_of_service": at("issuer", "accept_terms_of_service;"),
-		"challenge":               at("issuer", "challenge tls-alpn-01;", "challenge dns-01;"),
-		"contact":                 at("issuer", "contact a@b.test;", "contact tel:1;", "contact a@b.test; contact tel:1;"),
-		"external_account_key":    at("issuer", "external_account_key k data:AA;", "external_account_key k file;"),
-		"fallback":                at("issuer", "fallback j;"),
-		"preferred_chain":         at("issuer", "preferred_chain \"A B\";"),
-		"profile":                 at("issuer", "profile p;", "profile p require;"),
-		"ssl_trusted_certificate": at("issuer", "ssl_trusted_certificate c.pem;"),
-		"ssl_verify":              at("issuer", "ssl_verify off;"),
-		"state_path":              at("issuer", "state_path x;", "state_path off;"),
-		"acme_certificate": at("acme", "acme_certificate i;"+used, "acme_certificate j;"+used,
-			"acme_certificate i b.test;"+used, "acme_certificate i key=rsa;"+used),
-	}
-}
-
 const issuerI = "acme_issuer i { uri https://ca.test/dir; }\n"
 
 // The names of a certificate are those of the server, or those that are listed.
@@ -84,30 +57,6 @@ func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
 	}
 	if l := h[2].Listen[0]; l.Issued == nil || len(l.Certs) != 1 {
 		t.Errorf("a server with files has %+v", l)
-	}
-}
-
-func TestInvalidIssuersAreErrors(t *testing.T) {
-	const used = "ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;"
-	for _, c := range []struct{ text, want string }{
-		{"acme_issuer i { uri https://b.test/; }", "duplicate issuer"},
-		{"acme_issuer x { }", "missing uri"},
-		{"acme_issuer x { uri https://b.test/; challenge mail; }", "unknown challenge"},
-		{"acme_issuer x { uri https://b.test/; profile a b; }", "unknown parameter"},
-		{"acme_issuer x { uri https://b.test/; listen 80; }", "not allowed in acme_issuer"},
-		{"server { acme_certificate x a.test; " + used + " }", "unknown issuer"},
-		{"server { acme_certificate i a.test key=dsa; " + used + " }", "unknown key type"},
-		{"server { server_name ~x; acme_certificate i; " + used + " }", "no names"},
-		{"server { acme_certificate i a.test; acme_certificate i b.test; " + used + " }", "duplicate"},
-		{"server { listen 443 ssl; server_name a.test; " + used + " }", "requires acme_certificate"},
-		{"server { listen 443 ssl; acme_certificate i a.test; ssl_certificate $acme_certificate; ssl_certificate_key c.key; }",
-			"requires ssl_certificate_key $acme_certificate_key"},
-		{"server { listen 443 ssl; ssl_certificate $other; ssl_certificate_key c.key; }", "not supported"},
-	} {
-		_, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(issuerI + c.text)), DefaultPort: 80})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
 	}
 }
 

@@ -10,18 +10,20 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/keypair"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // clientCertificates translates which client certificates a server accepts; nil requests none. The
 // TLS handshake requests them, and names the authorities of ssl_client_certificate.
 func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.ClientCerts {
 	d := s.one("ssl_verify_client")
-	if d == nil || strings.EqualFold(d.args[0], "off") {
+	if d == nil || strings.EqualFold(d.Args[0], "off") {
 		return nil
 	}
 	c := &conf.ClientCerts{Depth: 1, Revocations: t.revocations(s, "ssl_crl")}
-	switch strings.ToLower(d.args[0]) {
+	switch strings.ToLower(d.Args[0]) {
 	case "optional":
 		c.Mode = "optional"
 	case "optional_no_ca":
@@ -45,7 +47,7 @@ func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.Clie
 }
 
 // trusted reads the certificates in files.
-func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
+func (t *translator) trusted(ds []*syntax.Directive) (all []*x509.Certificate) {
 	for _, d := range ds {
 		found, ok := t.pemBlocks(d, "CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
 		if !ok {
@@ -58,7 +60,7 @@ func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
 			}
 		}
 		if len(all) == n {
-			t.errorf(d, "no PEM certificate in %s", shown(d.args[0]))
+			t.errorf(d, "no PEM certificate in %s", grammar.Quote(d.Args[0]))
 		}
 	}
 	return all
@@ -68,7 +70,7 @@ func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
 // grpc_ssl_crl; nil without the directive.
 func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationList) {
 	d := s.one(name)
-	if d == nil || d.args[0] == "" {
+	if d == nil || d.Args[0] == "" {
 		return nil
 	}
 	found, ok := t.pemBlocks(d, "X509 CRL")
@@ -79,17 +81,17 @@ func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationL
 		list, err := crl.Parse(block)
 		switch {
 		case err != nil:
-			t.errorf(d, "%s: %v", shown(d.args[0]), err)
+			t.errorf(d, "%s: %v", grammar.Quote(d.Args[0]), err)
 			return nil
 		case slices.ContainsFunc(list.Extensions, isPartialList):
 			t.errorf(d, "%s: delta and partial revocation lists are not supported (use complete ones)",
-				shown(d.args[0]))
+				grammar.Quote(d.Args[0]))
 			return nil
 		}
 		all = append(all, list)
 	}
 	if all == nil {
-		t.errorf(d, "no PEM revocation list in %s", shown(d.args[0]))
+		t.errorf(d, "no PEM revocation list in %s", grammar.Quote(d.Args[0]))
 	}
 	return all
 }
@@ -100,7 +102,7 @@ func isPartialList(e pkix.Extension) bool { return e.Critical }
 
 // pemBlocks returns the contents of the PEM blocks of some types in the file that a directive
 // names. After an error, which it reports, ok is false.
-func (t *translator) pemBlocks(d *directive, types ...string) (all [][]byte, ok bool) {
+func (t *translator) pemBlocks(d *syntax.Directive, types ...string) (all [][]byte, ok bool) {
 	if !t.plainFile(d) {
 		return nil, false
 	}
@@ -109,7 +111,7 @@ func (t *translator) pemBlocks(d *directive, types ...string) (all [][]byte, ok 
 		return nil, false
 	}
 	if err := keypair.CheckPEM(b); err != nil {
-		t.errorf(d, "%s: %v", shown(d.args[0]), err)
+		t.errorf(d, "%s: %v", grammar.Quote(d.Args[0]), err)
 		return nil, false
 	}
 	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // This file implements Options.Lenient. A rejected directive that may decide which clients get
@@ -29,21 +30,21 @@ func (t *translator) close(s *scope, set *conf.Settings) {
 	if d == nil {
 		return
 	}
-	set.Closed = d.where() + ": " + shown(d.name) + " is left out"
+	set.Closed = d.Where() + ": " + grammar.Quote(d.Name) + " is left out"
 	set.Access, set.SatisfyAny = []conf.AccessRule{{Deny: true}}, false
 }
 
 // closerOf returns the nearest directive that closes a scope, or nil. If a directive inside the
 // closed block switches the closing one off, the scope is open again.
-func (r *report) closerOf(s *scope) *directive {
+func (r *report) closerOf(s *scope) *syntax.Directive {
 	var off []string
 	for at := s; at != nil; at = at.outer {
 		if d := r.closerIn(at.list, off); d != nil {
 			return d
 		}
 		for _, d := range at.list {
-			if d.spec != nil && d.spec.support == rejected && d.statesDefault() {
-				off = append(off, d.name)
+			if d.Spec != nil && d.Spec.Support == syntax.Rejected && d.StatesDefault() {
+				off = append(off, d.Name)
 			}
 		}
 	}
@@ -51,16 +52,16 @@ func (r *report) closerOf(s *scope) *directive {
 }
 
 // closerIn finds a directive that closes its block and is not switched off inside.
-func (r *report) closerIn(block []*directive, off []string) *directive {
+func (r *report) closerIn(block []*syntax.Directive, off []string) *syntax.Directive {
 	for _, d := range block {
-		if r.closing[d] && !slices.Contains(off, d.name) {
+		if r.closing[d] && !slices.Contains(off, d.Name) {
 			return d
 		}
-		switch d.name {
+		switch d.Name {
 		case "http", "server", "location", "limit_except": // these close only themselves
 			continue
 		}
-		if inner := r.closerIn(d.block, off); inner != nil {
+		if inner := r.closerIn(d.Block, off); inner != nil {
 			return inner
 		}
 	}
@@ -68,26 +69,26 @@ func (r *report) closerIn(block []*directive, off []string) *directive {
 }
 
 // keeps reports an ignored or rejected directive. It returns whether the directive is translated.
-func (r *report) keeps(d *directive) bool {
-	s := d.spec
+func (r *report) keeps(d *syntax.Directive) bool {
+	s := d.Spec
 	switch {
-	case s.support == supported:
+	case s.Support == syntax.Supported:
 		return true
-	case s.support == ignored:
-		r.remark(d, "%s", s.remark)
+	case s.Support == syntax.Ignored:
+		r.remark(d, "%s", s.Remark)
 		return true
-	case d.statesDefault():
-		return !s.harmless
-	case d.name == "load_module" && isKnownModule(d.args[0]):
+	case d.StatesDefault():
+		return !s.Harmless
+	case d.Name == "load_module" && isKnownModule(d.Args[0]):
 		r.remark(d, "the module is not loaded: what is supported of it is built in")
-	case s.harmless:
-		r.omit(d, "not supported: %s", s.remark)
+	case s.Harmless:
+		r.omit(d, "not supported: %s", s.Remark)
 	default:
-		r.reject(d, "not supported: %s", s.remark)
+		r.reject(d, "not supported: %s", s.Remark)
 	}
 	r.drop(d)
 	// other rejected directives close what they are in, or open it again
-	return !s.harmless
+	return !s.Harmless
 }
 
 // droppedVariables are the variables that a rejected directive would define: one, or all with a
@@ -96,28 +97,28 @@ type droppedVariables struct{ name, why string }
 
 // drop notes the variables of a rejected directive. Texts with them are treated as those with
 // variables that are not available.
-func (r *report) drop(d *directive) {
+func (r *report) drop(d *syntax.Directive) {
 	var names []string
 	switch {
 	case slices.Contains([]string{"js_set", "js_var", "perl_set", "set_by_lua", "set_by_lua_file", "set_by_lua_block",
-		"auth_jwt_claim_set", "auth_jwt_header_set"}, d.name):
-		names = d.args[:min(len(d.args), 1)]
-	case d.name == "geoip2":
-		for _, entry := range d.block {
-			names = append(names, entry.name)
+		"auth_jwt_claim_set", "auth_jwt_header_set"}, d.Name):
+		names = d.Args[:min(len(d.Args), 1)]
+	case d.Name == "geoip2":
+		for _, entry := range d.Block {
+			names = append(names, entry.Name)
 		}
-	case strings.HasPrefix(d.name, "geoip_"):
+	case strings.HasPrefix(d.Name, "geoip_"):
 		names = []string{"$geoip_"}
-	case strings.HasPrefix(d.name, "auth_jwt"):
+	case strings.HasPrefix(d.Name, "auth_jwt"):
 		names = []string{"$jwt_"}
-	case strings.HasPrefix(d.name, "vhost_traffic_status"):
+	case strings.HasPrefix(d.Name, "vhost_traffic_status"):
 		names = []string{"$vts_"}
-	case strings.HasPrefix(d.name, "echo"):
+	case strings.HasPrefix(d.Name, "echo"):
 		names = []string{"$echo_"}
 	}
 	for _, name := range names {
 		if name, ok := strings.CutPrefix(strings.ToLower(name), "$"); ok {
-			r.dropped = append(r.dropped, droppedVariables{name, shown(d.name) + " is not supported"})
+			r.dropped = append(r.dropped, droppedVariables{name, grammar.Quote(d.Name) + " is not supported"})
 		}
 	}
 }
@@ -136,19 +137,19 @@ func (t *translator) whyUnavailable(name string) string {
 }
 
 // define notes the variables that a tree defines. They may have the names of others.
-func (t *translator) define(tree []*directive) {
+func (t *translator) define(tree []*syntax.Directive) {
 	for _, d := range tree {
 		at := -1
-		switch d.name {
+		switch d.Name {
 		case "set", "auth_request_set":
 			at = 0
 		case "map", "split_clients", "geo":
-			at = len(d.args) - 1
+			at = len(d.Args) - 1
 		}
-		if at >= 0 && at < len(d.args) {
-			t.defined[strings.ToLower(strings.TrimPrefix(d.args[at], "$"))] = true
+		if at >= 0 && at < len(d.Args) {
+			t.defined[strings.ToLower(strings.TrimPrefix(d.Args[at], "$"))] = true
 		}
-		t.define(d.block)
+		t.define(d.Block)
 	}
 }
 

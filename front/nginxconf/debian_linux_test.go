@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -38,21 +37,5 @@ func TestDebianConfigurationIsAccepted(t *testing.T) {
 	if len(r.Config.Hosts) != 2 || len(r.Warnings) != 0 || r.Config.Types["html"] != "text/html" ||
 		len(r.Config.Types) < 50 {
 		t.Errorf("%d hosts, %d types, %v", len(r.Config.Hosts), len(r.Config.Types), r.Warnings)
-	}
-	php := at(t, r, `\.php$`)
-	if p := php.Proxy; p.To != "unix:/run/php/php-fpm.sock" || p.SplitPath == "" || p.ParamIndex != "index.php" ||
-		len(p.Params) < 15 || len(php.Steps) != 1 || len(php.TryFiles) != 2 {
-		t.Errorf("%+v, %+v", php, php.Proxy)
-	}
-	if cert := r.Config.Hosts[0].Listen[0].Certs; len(cert) != 1 ||
-		cert[0] != (conf.CertFiles{Cert: "/etc/ssl/certs/ssl-cert-snakeoil.pem",
-			Key: "/etc/ssl/private/ssl-cert-snakeoil.key"}) {
-		t.Errorf("unexpected certificates %v", cert)
-	}
-	site := r.Config.Hosts[1]
-	if len(site.Listen) != 2 || !site.Listen[1].Default || !site.Listen[1].IPv6Only || site.Listen[0].Addr != "*:80" ||
-		site.Defaults.Files.Root != "/var/www/html" || len(site.Defaults.Files.Index) != 3 ||
-		len(site.Defaults.Logs) != 1 {
-		t.Errorf("%+v", site)
 	}
 }

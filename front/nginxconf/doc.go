@@ -6,9 +6,9 @@
 //
 // Parsing has three steps, each of which is independent of the next:
 //
-//	lexer, parser   text -> tree of directives with their includes
-//	checker         tree -> tree of known, well-formed directives at allowed places
-//	translator      tree -> conf.Config and Process; a scope inherits settings
+//	syntax.Parse     text -> tree of directives with their includes
+//	syntax.Checker   tree -> tree of known, well-formed directives at allowed places
+//	translator       tree -> conf.Config and Process; a scope inherits settings
 //
 // Nothing is compiled: front.New finds unknown variables and invalid regular expressions.
 //

@@ -4,20 +4,22 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // grpc translates the directives of gRPC, which is a proxy by HTTP/2 that buffers nothing.
 func (t *translator) grpc(s *scope, p *conf.Proxy) {
 	p.Version, p.Stream, p.StreamRequest, p.NoRedirects = "2", true, true, true
 	for _, d := range s.all("grpc_set_header") {
-		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(d, t.field(d, d.args[1]))})
+		p.Header = append(p.Header, conf.Field{Name: d.Args[0], Value: t.upstreamText(d, t.field(d, d.Args[1]))})
 	}
 	t.proxyTLS(s, "grpc", p)
 }
 
 // grpcPass translates grpc_pass [SCHEME://]TO.
-func (t *translator) grpcPass(d *directive, p *conf.Proxy) {
-	to, port := d.args[0], "80"
+func (t *translator) grpcPass(d *syntax.Directive, p *conf.Proxy) {
+	to, port := d.Args[0], "80"
 	scheme, rest, found := strings.Cut(to, "://")
 	switch lower := strings.ToLower(scheme); {
 	case hasVariable(scheme): // the value has the scheme, or none
@@ -28,15 +30,15 @@ func (t *translator) grpcPass(d *directive, p *conf.Proxy) {
 	case lower == "grpcs":
 		to, port, p.Protocol = rest, "443", "https"
 	default:
-		t.errorf(d, "invalid URL %s (must begin with grpc:// or grpcs://)", shown(to))
+		t.errorf(d, "invalid URL %s (must begin with grpc:// or grpcs://)", grammar.Quote(to))
 		return
 	}
 	switch {
 	case to == "":
-		t.errorf(d, "no host in %s", shown(d.args[0]))
+		t.errorf(d, "no host in %s", grammar.Quote(d.Args[0]))
 		return
 	case !hasVariable(to) && !strings.HasPrefix(to, "unix:") && strings.Contains(to, "/"):
-		t.errorf(d, "%s must not have a path", shown(d.args[0]))
+		t.errorf(d, "%s must not have a path", grammar.Quote(d.Args[0]))
 		return
 	}
 	if p.Protocol == "" {

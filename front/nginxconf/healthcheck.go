@@ -1,23 +1,25 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // healthMatch translates a match block.
-func (t *translator) healthMatch(d *directive) {
-	m := &conf.HealthMatch{Name: d.args[0]}
+func (t *translator) healthMatch(d *syntax.Directive) {
+	m := &conf.HealthMatch{Name: d.Args[0]}
 	if t.matches[m.Name] != nil {
-		t.errorf(d, "duplicate match %s", shown(m.Name))
+		t.errorf(d, "duplicate match %s", grammar.Quote(m.Name))
 	}
 	t.matches[m.Name] = m
-	s := newScope(nil, levelMatch, d.block)
+	s := newScope(nil, levelMatch, d.Block)
 	for _, status := range s.own("status") {
-		args := status.args
+		args := status.Args
 		if m.NotStatus = args[0] == "!"; m.NotStatus {
 			args = args[1:]
 		}
@@ -32,21 +34,21 @@ func (t *translator) healthMatch(d *directive) {
 			first, err := grammar.ParseNumber(from)
 			last, err2 := grammar.ParseNumber(to)
 			if err != nil || err2 != nil || first < 100 || last > 999 || first > last {
-				t.errorf(status, "invalid status %s (must be a number or a range)", shown(arg))
+				t.errorf(status, "invalid status %s (must be a number or a range)", grammar.Quote(arg))
 			}
 			m.Statuses = append(m.Statuses, [2]int{int(first), int(last)})
 		}
 	}
 	for _, header := range s.own("header") {
-		h, err := headerMatch(header.args)
+		h, err := headerMatch(header.Args)
 		if err != nil {
 			t.errorf(header, "%v", err)
 		}
 		m.Header = append(m.Header, h)
 	}
 	for _, body := range s.own("body") {
-		if m.Body, m.NotBody = body.args[1], body.args[0] == "!~"; !m.NotBody && body.args[0] != "~" {
-			t.errorf(body, "invalid operator %s (must be ~ or !~)", shown(body.args[0]))
+		if m.Body, m.NotBody = body.Args[1], body.Args[0] == "!~"; !m.NotBody && body.Args[0] != "~" {
+			t.errorf(body, "invalid operator %s (must be ~ or !~)", grammar.Quote(body.Args[0]))
 		}
 	}
 }
@@ -72,61 +74,33 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			t.errorf(d, "requires proxy_pass")
 			return
 		}
-		p.Check = &conf.HealthCheck{Pos: d.place()}
-		for _, arg := range d.args {
-			if err := t.checkParameter(arg, p.Check); err != nil {
-				t.errorf(d, "%v", err)
-			}
-		}
-		if p.Check.Persistent && !p.Check.Mandatory {
+		h := &conf.HealthCheck{Pos: d.Place()}
+		p.Check = h
+		t.params(d, d.Args,
+			value("interval=", &h.Interval, grammar.ParseTime), value("jitter=", &h.Jitter, grammar.ParseTime),
+			number("fails=", &h.Fails, 1), number("passes=", &h.Passes, 1),
+			value("uri=", &h.URI, func(text string) (string, error) { return text, nil }),
+			word("mandatory", &h.Mandatory), word("persistent", &h.Persistent),
+			value("match=", &h.Match, t.matchOf),
+			value("port=", &h.Port, func(text string) (int, error) {
+				first, last, err := ports(text)
+				if first != last {
+					err = errors.New("must be one port")
+				}
+				return int(first), err
+			}),
+			value("keepalive_time=", &h.KeepaliveTime, grammar.ParseSeconds))
+		if h.Persistent && !h.Mandatory {
 			t.errorf(d, "persistent requires mandatory")
 		}
 	}
 }
 
-// checkParameter translates a parameter of health_check.
-func (t *translator) checkParameter(arg string, h *conf.HealthCheck) (err error) {
-	name, value, has := parameter(arg)
-	switch {
-	case arg == "mandatory":
-		h.Mandatory = true
-		return nil
-	case arg == "persistent":
-		h.Persistent = true
-		return nil
-	case !has:
-	case name == "interval":
-		h.Interval, err = grammar.ParseTime(value)
-		return err
-	case name == "jitter":
-		h.Jitter, err = grammar.ParseTime(value)
-		return err
-	case name == "keepalive_time":
-		h.KeepaliveTime, err = grammar.ParseSeconds(value)
-		return err
-	case name == "uri":
-		h.URI = value
-		return nil
-	case name == "match":
-		if h.Match = t.matches[value]; h.Match == nil {
-			return fmt.Errorf("unknown match %s", shown(value))
-		}
-		return nil
-	case name == "fails", name == "passes", name == "port":
-		n, err := grammar.ParseNumber(value)
-		if err != nil || n == 0 || name == "port" && n > 65535 {
-			return fmt.Errorf("invalid number in %s", shown(arg))
-		}
-		switch name {
-		case "fails":
-			h.Fails = int(n)
-		case "passes":
-			h.Passes = int(n)
-		default:
-			h.Port = int(n)
-		}
-		return nil
+// matchOf returns the match block with a name.
+func (t *translator) matchOf(name string) (*conf.HealthMatch, error) {
+	m := t.matches[name]
+	if m == nil {
+		return nil, fmt.Errorf("unknown match %s", grammar.Quote(name))
 	}
-	return fmt.Errorf("unknown parameter %s (must be interval=, jitter=, fails=, passes=, uri=, mandatory, persistent, "+
-		"match=, port= or keepalive_time=)", shown(arg))
+	return m, nil
 }

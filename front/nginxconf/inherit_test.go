@@ -98,116 +98,13 @@ func TestListsAreInheritedWhole(t *testing.T) {
 	}
 }
 
-// An alias is inherited with the path of its location.
-func TestAliasIsInheritedWithItsPath(t *testing.T) {
-	r := parsed(t, inHTTP(`server {
-		root /r;
-		location /a/ {
-			alias x/;
-			location ~ \.php$ { }
-			location /a/b/ { location /a/b/c { } }
-			location /a/d { alias /d; }
-			location /a/e { root /e; }
-		}
-		location ~ ^/(r)/ {
-			alias /x/$1;
-			location ~ y { }
-		}
-	}`))
-	for path, want := range map[string]conf.Files{
-		"/a/":    {Alias: "/srv/x/", AliasPath: "/a/"},
-		`\.php$`: {Alias: "/srv/x/", AliasPath: "/a/"},
-		"/a/b/":  {Alias: "/srv/x/", AliasPath: "/a/"},
-		"/a/b/c": {Alias: "/srv/x/", AliasPath: "/a/"},
-		"/a/d":   {Alias: "/d", AliasPath: "/a/d"},
-		"/a/e":   {Root: "/e"},
-		"y":      {Alias: "/x/$1"}, // the whole path
-	} {
-		if got := at(t, r, path).Settings.Files; got.Root != want.Root || got.Alias != want.Alias ||
-			got.AliasPath != want.AliasPath {
-			t.Errorf("%s has root %q, alias %q for %q; want %q, %q for %q", path, got.Root, got.Alias, got.AliasPath,
-				want.Root, want.Alias, want.AliasPath)
-		}
-	}
-}
-
-func TestStepsKeepTheirOrder(t *testing.T) {
-	r := parsed(t, inHTTP(`server {
-		set $a b;
-		if ($host ~* "^www\.(.*)$") { set $c $1; rewrite ^(.*)$ https://$c$1 permanent; }
-		rewrite a b last;
-		rewrite a $scheme://b break;
-		if ( !-f $uri ) { return 404 "no $uri"; }
-		if ($a) { break; }
-		return https://x/;
-	}`))
-	want := []conf.Step{
-		conf.Set{Name: "a", Value: "b", Pos: "nginx.conf:4:3"},
-		conf.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Pos: "nginx.conf:5:3", Then: []conf.Step{
-			conf.Set{Name: "c", Value: "$1", Pos: "nginx.conf:5:33"},
-			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: "permanent", Pos: "nginx.conf:5:44"},
-		}},
-		conf.Rewrite{Pattern: "a", To: "b", Flag: "last", Pos: "nginx.conf:6:3"},
-		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: "redirect", Pos: "nginx.conf:7:3"},
-		conf.If{Op: "!-f", Left: "$uri", Pos: "nginx.conf:8:3",
-			Then: []conf.Step{conf.Return{Status: 404, Text: "no $uri", Pos: "nginx.conf:8:21"}}},
-		conf.If{Left: "$a", Pos: "nginx.conf:9:3", Then: []conf.Step{conf.Break{}}},
-		conf.Return{Status: 302, Text: "https://x/", Pos: "nginx.conf:10:3"},
-	}
-	if got := fmt.Sprintf("%+v", r.Config.Hosts[0].Steps); got != fmt.Sprintf("%+v", want) {
-		t.Errorf("%s; want\n%+v", got, want)
-	}
-}
-
-func TestProxyPassURLs(t *testing.T) {
-	for text, want := range map[string]string{
-		"http://u":                                `"" u <nil>`,
-		"http://u/":                               `"" u /`,
-		"http://u/a/b":                            `"" u /a/b`,
-		"http://other":                            `"" other:80 <nil>`,
-		"https://other":                           `"https" other:443 <nil>`,
-		"http://127.0.0.1:8080":                   `"" 127.0.0.1:8080 <nil>`,
-		"http://[::1]":                            `"" [::1]:80 <nil>`,
-		"http://[::1]:8080/x":                     `"" [::1]:8080 /x`,
-		"http://bound":                            `"" bound <nil>`,
-		"http://unix:/tmp/s":                      `"" unix:/tmp/s <nil>`,
-		"http://unix:/tmp/s:/x":                   `"" unix:/tmp/s /x`,
-		"http://$host":                            `"" $host <nil>`,
-		"http://$host:8080$request_uri":           `"" $host:8080 $request_uri`,
-		"http://$host/x$uri":                      `"" $host /x$uri`,
-		"http://u$uri$is_args$args":               `"" u $uri$is_args$args`,
-		"http://u${request_uri}":                  `"" u ${request_uri}`,
-		"http://$uri_of":                          `"" $uri_of <nil>`,
-		"http://u?a=b":                            `"" u ?a=b`,
-		"https://$host:8443/a?b=$arg_b&c=$cookie": `"https" $host:8443 /a?b=$arg_b&c=$cookie`,
-	} {
-		r, err := Parse("nginx.conf", Options{
-			FS: oneFile(inHTTP("upstream u { server a; } server { location / { proxy_pass \"" + text +
-				"\"; } }")),
-			DefaultPort: 80, Bound: []string{"bound"},
-		})
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		p := at(t, r, "/").Proxy
-		uri := "<nil>"
-		if p.URI != nil {
-			uri = string(*p.URI)
-		}
-		if got := fmt.Sprintf("%q %s %s", p.Protocol, p.To, uri); got != want {
-			t.Errorf("%s is %s; want %s", text, got, want)
-		}
-	}
-}
-
 // Servers whose locations have the same directives share Settings, which are those that each server
 // has alone. If the names of a server or the path of a location matter, they are not shared.
 func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{"key": {Data: []byte("x")}})
 	all := []sample{{text: "alias /a/;"}, {text: "valid_referers none server_names;"},
 		{text: "valid_referers a.test; valid_referers b.test;"}, {text: "types { a/b c; }"}, {text: "types { a/b d; }"}}
-	for _, s := range slices.Concat(slices.Collect(maps.Values(samples()))...) {
+	for _, s := range slices.Concat(slices.Collect(maps.Values(samples(t)))...) {
 		if s.level == "location" {
 			all = append(all, s)
 		}
@@ -251,7 +148,7 @@ func TestSharedProxiesAreThoseOfEachServerAlone(t *testing.T) {
 		}
 		return all, texts
 	}
-	for _, s := range slices.Concat(slices.Collect(maps.Values(samples()))...) {
+	for _, s := range slices.Concat(slices.Collect(maps.Values(samples(t)))...) {
 		pass := passes[s.level]
 		if pass == "" || strings.Contains(s.text, "health_check") || strings.Contains(s.text, "_pass ") {
 			continue

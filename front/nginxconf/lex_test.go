@@ -4,48 +4,42 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// words maps words as they are written to words as they are read.
-func words() map[string]string {
-	return map[string]string{
-		`a`: "a", `"a b"`: "a b", `'a b'`: "a b", `"a;b{c}d#e"`: "a;b{c}d#e", `a"b`: `a"b`, `a'b"c`: `a'b"c`,
-		`"a'b"`: "a'b", `'a"b'`: `a"b`,
-		`a\ b`: `a\ b`, `a\;b`: `a\;b`, `a\{b`: `a\{b`, `a\"b`: `a"b`, `a\'b`: `a'b`, `a\\b`: `a\b`, `a\tb`: "a\tb",
-		`a\rb`:   "a\rb",
-		`"a\"b"`: `a"b`, `'a\'b'`: `a'b`, `"a\\"`: `a\`, `"a\tb"`: "a\tb", `"a\zb"`: `a\zb`, `a\zb`: `a\zb`,
-		`\a`: `\a`, `\"a`: `"a`, `\#a`: `\#a`,
-		`a#b`: "a#b", `${a}b`: "${a}b", `a${b}c`: "a${b}c", `$a`: "$a", `a}b`: "a}b", `a$`: "a$", `"${a b}"`: "${a b}",
-		`${{a}}`: "${{a}}",
-		`a,b`:    "a,b", `(a)`: "(a)", `ä`: "ä", `\\`: `\`, `\\\\`: `\\`, `\\t`: `\t`, `"$a{b"`: "$a{b", `a\`: `a\ `,
-	}
-}
-
-func TestWordsAreSplit(t *testing.T) {
-	for written, want := range words() {
-		l := newLexer("nginx.conf", written+" ;", new(memory))
-		if s, err := l.next(); err != nil || len(s.words) != 1 || s.words[0] != want || s.end != ';' {
-			t.Errorf("%s: got %q ending in %q, %v; want %q", written, s.words, s.end, err, want)
-		}
+// words returns words as they are written.
+func words() []string {
+	return []string{
+		`a`, `"a b"`, `'a b'`, `"a;b{c}d#e"`, `a"b`, `a'b"c`, `"a'b"`, `'a"b'`, `a\ b`, `a\;b`, `a\{b`, `a\"b`, `a\'b`,
+		`a\\b`, `a\tb`, `a\rb`, `"a\"b"`, `'a\'b'`, `"a\\"`, `"a\tb"`, `"a\zb"`, `a\zb`, `\a`, `\"a`, `\#a`, `a#b`,
+		`${a}b`, `a${b}c`, `$a`, `a}b`, `a$`, `"${a b}"`, `${{a}}`, `a,b`, `(a)`, `ä`, `\\`, `\\\\`, `\\t`, `"$a{b"`, `a\`,
 	}
 }
 
 func TestStatementsAreSplit(t *testing.T) {
-	l := newLexer("nginx.conf", "a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){", new(memory))
-	for _, want := range []string{
-		`["a" "b"] 1:1 ;`, `["c" "d\ne"] 3:2 {`, `[] 5:1 }`, `["f"] 5:2 {`, `[] 5:4 }`, `["g" ""] 5:5 ;`,
-		`["if" "($a" "=" "b" ")"] 5:10 {`, "[] 5:24 \x00",
-	} {
-		s, err := l.next()
-		if got := fmt.Sprintf("%q %d:%d %c", s.words, s.pos.line, s.pos.column, s.end); err != nil || got != want {
-			t.Errorf("%s, %v; want %s", got, err, want)
-		}
+	text := "a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){h;}"
+	tree, errs, err := syntax.Parse("nginx.conf", &syntax.Source{FS: oneFile(text)}, nil)
+	if errs != nil || err != nil {
+		t.Fatal(errs, err)
+	}
+	var b strings.Builder
+	for _, d := range tree {
+		fmt.Fprintf(&b, "%q %q %d:%d %d\n", d.Name, d.Args, d.Pos.Line, d.Pos.Column, len(d.Block))
+	}
+	if want := `"a" ["b"] 1:1 0
+"c" ["d\ne"] 3:2 0
+"f" [] 5:2 0
+"g" [""] 5:5 0
+"if" ["($a" "=" "b" ")"] 5:10 1
+`; b.String() != want {
+		t.Errorf("%s; want %s", b.String(), want)
 	}
 }
 
 // Any input is parsed in limited time and memory, and all messages refer to places in it.
 func FuzzParse(f *testing.F) {
-	for written := range words() {
+	for _, written := range words() {
 		f.Add("events {} " + written + " ;")
 	}
 	f.Add("events {} http { server { listen 80; location / { return 200 'a'; } } }")

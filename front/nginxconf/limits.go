@@ -1,50 +1,43 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // minZone is nginx's least size of a zone of shared memory.
 const minZone = 32 << 10
 
-// zone parses zone=NAME:SIZE and registers the zone.
-func (t *translator) zone(d *directive, arg string) (name string, bytes int64, err error) {
-	value, ok := strings.CutPrefix(arg, "zone=")
-	name, size, sized := strings.Cut(value, ":")
-	if !ok || name == "" || !sized {
-		return "", 0, fmt.Errorf("invalid zone %s (must be zone=NAME:SIZE, such as zone=one:10m)", shown(arg))
-	}
-	if bytes, err = grammar.ParseSize(size); err != nil {
-		return "", 0, err
-	}
-	if bytes < minZone {
-		return "", 0, fmt.Errorf("%s is too small (minimum: 32k)", shown(arg))
-	}
-	if other := t.zones[name]; other != nil {
-		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", shown(name), other.where())
-	}
-	t.zones[name] = d
-	return name, bytes, nil
+// zone is the parameter zone=NAME:SIZE, which registers the zone.
+func (t *translator) zone(d *syntax.Directive, z *conf.Zone) param {
+	return param{"zone=", func(text string) error {
+		name, size, sized := strings.Cut(text, ":")
+		if name == "" || !sized {
+			return errors.New("must be zone=NAME:SIZE, such as zone=one:10m")
+		}
+		bytes, err := grammar.ParseSize(size)
+		if err != nil {
+			return err
+		}
+		if bytes < minZone {
+			return errors.New("too small (minimum: 32k)")
+		}
+		if other := t.zones[name]; other != nil {
+			return fmt.Errorf("duplicate zone (first one at %s)", other.Where())
+		}
+		t.zones[name], z.Name, z.Bytes = d, name, bytes
+		return nil
+	}}
 }
 
-func (t *translator) requestZone(d *directive) {
-	z := conf.Zone{Key: t.text(d, d.args[0])}
-	var err error
-	for _, arg := range d.args[1:] {
-		if rate, ok := strings.CutPrefix(arg, "rate="); ok {
-			z.Rate, err = parseRate(rate)
-		} else {
-			z.Name, z.Bytes, err = t.zone(d, arg)
-		}
-		if err != nil {
-			t.errorf(d, "%v", err)
-			return
-		}
-	}
+func (t *translator) requestZone(d *syntax.Directive) {
+	z := conf.Zone{Key: t.text(d, d.Args[0])}
+	t.params(d, d.Args[1:], t.zone(d, &z), value("rate=", &z.Rate, parseRate))
 	if z.Name == "" || z.Rate == 0 {
 		t.errorf(d, "missing zone=NAME:SIZE or rate=NUMBERr/s")
 	}
@@ -61,25 +54,21 @@ func parseRate(text string) (float64, error) {
 	}
 	n, err := grammar.ParseNumber(digits)
 	if !per || err != nil || n == 0 {
-		return 0, fmt.Errorf("invalid rate %s (examples: 10r/s, 30r/m)", shown(text))
+		return 0, fmt.Errorf("invalid rate %s (examples: 10r/s, 30r/m)", grammar.Quote(text))
 	}
 	return float64(n) / seconds, nil
 }
 
-func (t *translator) connZone(d *directive) {
-	z := conf.Zone{Key: t.text(d, d.args[0])}
-	var err error
-	if z.Name, z.Bytes, err = t.zone(d, d.args[1]); err != nil {
-		t.errorf(d, "%v", err)
-		return
-	}
+func (t *translator) connZone(d *syntax.Directive) {
+	z := conf.Zone{Key: t.text(d, d.Args[0])}
+	t.params(d, d.Args[1:], t.zone(d, &z))
 	t.config.Conns = append(t.config.Conns, z)
 }
 
 // checkZone checks that a zone exists, and that the right directive defines it.
-func (t *translator) checkZone(d *directive, name, maker string) {
-	if z := t.zones[name]; t.ok() && (z == nil || z.name != maker) {
-		t.errorf(d, "unknown zone %s (no %s defines it)", shown(name), maker)
+func (t *translator) checkZone(d *syntax.Directive, name, maker string) {
+	if z := t.zones[name]; t.ok() && (z == nil || z.Name != maker) {
+		t.errorf(d, "unknown zone %s (no %s defines it)", grammar.Quote(name), maker)
 	}
 }
 
@@ -87,26 +76,8 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 	var all []conf.RequestLimit
 	for _, d := range s.all("limit_req") {
 		var l conf.RequestLimit
-		for _, arg := range d.args {
-			name, value, has := parameter(arg)
-			n, err := grammar.ParseNumber(value)
-			switch {
-			case name == "zone" && has:
-				l.Zone, err = value, nil
-			case name == "burst" && has && err == nil:
-				l.Burst = int(n)
-			case name == "delay" && has && err == nil:
-				l.Delay = int(n)
-			case arg == "nodelay":
-				l.NoDelay, err = true, nil
-			default:
-				err = fmt.Errorf("invalid")
-			}
-			if err != nil {
-				t.errorf(d, "invalid parameter %s (must be zone=NAME, burst=NUMBER, nodelay or delay=NUMBER)",
-					shown(arg))
-			}
-		}
+		t.params(d, d.Args, value("zone=", &l.Zone, nonEmpty), number("burst=", &l.Burst, 0),
+			number("delay=", &l.Delay, 0), word("nodelay", &l.NoDelay))
 		if l.Zone == "" {
 			t.errorf(d, "missing zone=NAME")
 		} else {
@@ -114,7 +85,7 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 		}
 		for _, other := range all {
 			if other.Zone == l.Zone {
-				t.errorf(d, "duplicate %s", shown("zone="+l.Zone))
+				t.errorf(d, "duplicate %s", grammar.Quote("zone="+l.Zone))
 			}
 		}
 		all = append(all, l)
@@ -125,17 +96,17 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 func (t *translator) connLimits(s *scope) []conf.ConnLimit {
 	var all []conf.ConnLimit
 	for _, d := range s.all("limit_conn") {
-		n, err := grammar.ParseNumber(d.args[1])
+		n, err := grammar.ParseNumber(d.Args[1])
 		if err != nil || n == 0 || n > 65535 {
-			t.errorf(d, "invalid number %s (1 to 65535)", shown(d.args[1]))
+			t.errorf(d, "invalid number %s (1 to 65535)", grammar.Quote(d.Args[1]))
 		}
-		t.checkZone(d, d.args[0], "limit_conn_zone")
+		t.checkZone(d, d.Args[0], "limit_conn_zone")
 		for _, other := range all {
-			if other.Zone == d.args[0] {
-				t.errorf(d, "duplicate zone %s", shown(other.Zone))
+			if other.Zone == d.Args[0] {
+				t.errorf(d, "duplicate zone %s", grammar.Quote(other.Zone))
 			}
 		}
-		all = append(all, conf.ConnLimit{Zone: d.args[0], Max: int(n)})
+		all = append(all, conf.ConnLimit{Zone: d.Args[0], Max: int(n)})
 	}
 	return all
 }

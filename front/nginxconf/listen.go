@@ -14,21 +14,22 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // listen is an address of a server.
 type listen struct {
 	conf.Listen
-	directive *directive
-	options   *directive // sets the socket's parameters, which is allowed once for an address; or nil
-	http2     bool       // the directive http2 of the server; HTTP2 is the parameter of listen
+	directive *syntax.Directive
+	options   *syntax.Directive // sets the socket's parameters, which is allowed once for an address; or nil
+	http2     bool              // the directive http2 of the server; HTTP2 is the parameter of listen
 }
 
 // listens returns the addresses of a server.
-func (t *translator) listens(s *scope, server *directive) []listen {
+func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
 	var all []listen
 	for _, d := range s.own("listen") {
-		overUDP := slices.Contains(d.args[1:], "quic")
+		overUDP := slices.Contains(d.Args[1:], "quic")
 		if overUDP && !t.options.HTTP3 {
 			t.omit(d, "parameter \"quic\" is not supported: %s", noHTTP3)
 			continue
@@ -42,13 +43,9 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 			continue
 		}
 		for _, addr := range addrs {
-			l, err := t.listen(d, addr)
-			if err != nil {
-				t.errorf(d, "%v", err)
-				continue
-			}
+			l := t.listen(d, addr)
 			if at := slices.IndexFunc(all, func(o listen) bool { return o.Addr == l.Addr }); at >= 0 {
-				t.errorf(d, "duplicate address %s in this server (first one at %s)", l.Addr, all[at].directive.where())
+				t.errorf(d, "duplicate address %s in this server (first one at %s)", l.Addr, all[at].directive.Where())
 				continue
 			}
 			all = append(all, l)
@@ -88,22 +85,61 @@ func (t *translator) defaultPort() int {
 }
 
 // listen parses a listen directive for one of its addresses.
-func (t *translator) listen(d *directive, addr string) (listen, error) {
-	l := listen{Listen: conf.Listen{Addr: addr}, directive: d}
-	l.IPv6Only = isIPv6(l.Addr)
-	for _, arg := range d.args[1:] {
-		if err := t.listenParameter(&l, arg); err != nil {
-			return l, err
+func (t *translator) listen(d *syntax.Directive, addr string) listen {
+	l := listen{Listen: conf.Listen{Addr: addr, IPv6Only: isIPv6(addr)}, directive: d}
+	const ofKernel, overTCP = "the kernel's default is used", "it concerns TCP only"
+	ipv6Only := l.socket(value("ipv6only=", &l.IPv6Only, grammar.ParseFlag))
+	if !isIPv6(addr) {
+		ipv6Only.set = func(text string) error {
+			t.warn(d, "%s is ignored: %s is not an IPv6 address", "ipv6only="+text, addr)
+			_, err := grammar.ParseFlag(text)
+			return err
 		}
 	}
-	return l, nil
+	known := []param{
+		word("default_server", &l.Default), word("default", &l.Default),
+		l.socket(param{"bind", func(string) error { return nil }}),
+		ipv6Only,
+		l.socket(t.ignoredParam(d, "rcvbuf=", ofKernel, parses(grammar.ParseSize))),
+		l.socket(t.ignoredParam(d, "sndbuf=", ofKernel, parses(grammar.ParseSize))),
+		l.socket(t.unsupportedParam(d, "setfib=", "remove it: "+ofKernel)),
+	}
+	if isQUIC(addr) {
+		for _, name := range []string{"ssl", "http2", "proxy_protocol"} {
+			known = append(known, param{name, func(string) error { return errors.New("incompatible with quic") }})
+		}
+		for _, name := range []string{"backlog=", "deferred", "fastopen=", "so_keepalive=", "accept_filter=", "multipath"} {
+			known = append(known, l.socket(t.ignoredParam(d, name, overTCP, nil)))
+		}
+		known = append(known, param{"quic", func(string) error { return nil }},
+			// nginx needs a socket for each worker process
+			l.socket(t.ignoredParam(d, "reuseport", "a single process has all connections", nil)))
+	} else {
+		known = append(known, word("ssl", &l.TLS), word("http2", &l.HTTP2), word("proxy_protocol", &l.Proxied),
+			l.socket(word("reuseport", &l.ReusePort)), l.socket(number("backlog=", &l.Backlog, 1)),
+			l.socket(t.ignoredParam(d, "deferred", ofKernel, nil)),
+			l.socket(t.ignoredParam(d, "multipath", ofKernel, nil)),
+			l.socket(t.ignoredParam(d, "fastopen=", ofKernel, parses(grammar.ParseNumber))),
+			l.socket(t.ignoredParam(d, "so_keepalive=", ofKernel, checkKeepAlive)),
+			l.socket(t.ignoredParam(d, "accept_filter=", "only FreeBSD supports it", nil)))
+	}
+	t.params(d, d.Args[1:], known...)
+	return l
+}
+
+// socket returns a parameter that is one of the socket.
+func (l *listen) socket(p param) param {
+	return param{p.name, func(value string) error {
+		l.options = l.directive
+		return p.set(value)
+	}}
 }
 
 // listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT or
 // unix:PATH, where PORT may be FIRST-LAST. A name or a range of ports may result in several
 // addresses.
-func (t *translator) listenAddrs(d *directive) ([]string, error) {
-	text := d.args[0]
+func (t *translator) listenAddrs(d *syntax.Directive) ([]string, error) {
+	text := d.Args[0]
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
 			return nil, fmt.Errorf("missing path (must be unix:PATH)")
@@ -113,22 +149,20 @@ func (t *translator) listenAddrs(d *directive) ([]string, error) {
 	if _, _, err := ports(text); err == nil {
 		text = "*:" + text
 	}
-	host, port := text, ""
-	if end := strings.LastIndexByte(text, ':'); end > strings.LastIndexByte(text, ']') {
-		host, port = text[:end], text[end+1:]
-	} else {
+	host, port, has := cutPort(text)
+	if !has {
 		port = "80"
 	}
 	first, last, err := ports(port)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown(text), err)
+		return nil, fmt.Errorf("%s: %w", grammar.Quote(text), err)
 	}
 	if host == "*" {
 		host = "0.0.0.0"
 	}
 	found, err := t.hostAddrs(host)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", shown(text), err)
+		return nil, fmt.Errorf("%s: %w", grammar.Quote(text), err)
 	}
 	var addrs []string
 	for n := int(first); n <= int(last); n++ {
@@ -174,73 +208,10 @@ func (t *translator) hostAddrs(host string) ([]netip.Addr, error) {
 	return t.hosts.find(host)
 }
 
-// listenParameter parses a parameter after the address.
-func (t *translator) listenParameter(l *listen, arg string) error {
-	name, value, has := parameter(arg)
-	if isQUIC(l.Addr) {
-		if done, err := t.quicParameter(l, arg); done || err != nil {
-			return err
-		}
-	}
-	switch {
-	case arg == "default_server", arg == "default":
-		l.Default = true
-	case arg == "ssl":
-		l.TLS = true
-	case arg == "http2":
-		l.HTTP2 = true
-	case arg == "proxy_protocol":
-		l.Proxied = true
-	case arg == "reuseport":
-		l.ReusePort, l.options = true, l.directive
-	case arg == "bind":
-		l.options = l.directive
-	case arg == "deferred", arg == "so_keepalive=on", arg == "so_keepalive=off", arg == "multipath":
-		l.options = l.directive
-		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
-	case name == "backlog" && has:
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 {
-			return fmt.Errorf("invalid parameter %s (must be greater than 0)", shown(arg))
-		}
-		l.Backlog, l.options = n, l.directive
-	case name == "ipv6only" && has:
-		on, err := parseFlag(value)
-		if err != nil {
-			return fmt.Errorf("invalid parameter %s (must be ipv6only=on or ipv6only=off)", shown(arg))
-		}
-		if !isIPv6(l.Addr) {
-			t.warn(l.directive, "%s is ignored: %s is not an IPv6 address", shown(arg), l.Addr)
-			return nil
-		}
-		l.IPv6Only, l.options = on, l.directive
-	case name == "so_keepalive" && has, name == "fastopen" && has, name == "rcvbuf" && has, name == "sndbuf" && has:
-		if err := checkSocketParameter(name, value); err != nil {
-			return fmt.Errorf("invalid parameter %s: %w", shown(arg), err)
-		}
-		l.options = l.directive
-		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
-	case name == "accept_filter" && has:
-		l.options = l.directive
-		t.remark(l.directive, "%s is ignored: only FreeBSD supports it", arg)
-	case name == "setfib":
-		l.options = l.directive
-		t.omit(l.directive, "parameter %s is not supported (remove it: the kernel's default is used)", shown(arg))
-	default:
-		return fmt.Errorf("unknown parameter %s", shown(arg))
-	}
-	return nil
-}
-
-// checkSocketParameter checks whether nginx would accept a socket's parameter.
-func checkSocketParameter(name, value string) error {
-	switch name {
-	case "fastopen":
-		_, err := grammar.ParseNumber(value)
-		return err
-	case "rcvbuf", "sndbuf":
-		_, err := grammar.ParseSize(value)
-		return err
+// checkKeepAlive checks whether nginx would accept the value of so_keepalive.
+func checkKeepAlive(value string) error {
+	if value == "on" || value == "off" {
+		return nil
 	}
 	parts := strings.Split(value, ":")
 	if len(parts) > 3 || strings.Trim(value, ":") == "" {
@@ -266,7 +237,7 @@ func checkSocketParameter(name, value string) error {
 type address struct {
 	listen
 	servers []int // indexes of translator.servers
-	byOther map[string]*directive
+	byOther map[string]*syntax.Directive
 }
 
 // listeners determines the addresses, and the settings that all servers of an address share.
@@ -277,7 +248,7 @@ func (t *translator) listeners() {
 		for _, l := range t.servers[i].listens {
 			a := at[l.Addr]
 			if a == nil {
-				a = &address{listen: l, byOther: make(map[string]*directive)}
+				a = &address{listen: l, byOther: make(map[string]*syntax.Directive)}
 				at[l.Addr] = a
 				order = append(order, a)
 			} else {
@@ -325,14 +296,14 @@ func (t *translator) belowWildcard(a *address, l *Listener, all *address) {
 func (t *translator) merge(a *address, l listen) {
 	if l.Default {
 		if a.Default {
-			t.errorf(l.directive, "duplicate default server for %s (first one at %s)", l.Addr, a.directive.where())
+			t.errorf(l.directive, "duplicate default server for %s (first one at %s)", l.Addr, a.directive.Where())
 		}
 		a.Default, a.directive, a.Certs, a.Issued = true, l.directive, l.Certs, l.Issued
 		a.TLSConfig, a.http2 = l.TLSConfig, l.http2
 	}
 	if l.options != nil {
 		if a.options != nil {
-			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, a.options.where())
+			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, a.options.Where())
 		}
 		a.options = l.options
 		a.Backlog, a.ReusePort, a.IPv6Only = l.Backlog, l.ReusePort, l.IPv6Only
@@ -344,8 +315,8 @@ func (t *translator) merge(a *address, l listen) {
 func (t *translator) sameNames(a *address, i int, l listen) {
 	for _, name := range t.config.Hosts[t.servers[i].host].Names {
 		if other := a.byOther[name]; other != nil {
-			t.warn(l.directive, "conflicting server name %s at %s, ignored here (first one at %s)", shown(name),
-				a.Addr, other.where())
+			t.warn(l.directive, "conflicting server name %s at %s, ignored here (first one at %s)", grammar.Quote(name),
+				a.Addr, other.Where())
 			continue
 		}
 		a.byOther[name] = l.directive
@@ -414,7 +385,7 @@ func (t *translator) listener(a *address) Listener {
 // conf.Config cannot express "none", so 0 becomes the minimum.
 func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 	for _, d := range s.own("keepalive_timeout") {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			_, err := grammar.ParseTime(arg)
 			t.check(d, err)
 		}
@@ -432,17 +403,17 @@ func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 // connection translates the timeouts of connections.
 func (t *translator) connection(s *scope, l *Listener) {
 	if d := s.one("client_header_timeout"); d != nil {
-		l.HeaderTimeout = s.time(d.name)
+		l.HeaderTimeout = s.time(d.Name)
 	}
 	if d := s.one("send_timeout"); d != nil {
-		l.SendTimeout = s.time(d.name)
+		l.SendTimeout = s.time(d.Name)
 	}
 	if d := s.one("keepalive_timeout"); d != nil {
-		l.IdleTimeout, _ = grammar.ParseTime(d.args[0])
+		l.IdleTimeout, _ = grammar.ParseTime(d.Args[0])
 	}
 	if d := s.one("large_client_header_buffers"); d != nil {
-		l.HeaderBytes = s.buffers(d.name)
-		if l.HeaderFieldBytes, _ = grammar.ParseSize(d.args[1]); !l.HTTP2 {
+		l.HeaderBytes = s.buffers(d.Name)
+		if l.HeaderFieldBytes, _ = grammar.ParseSize(d.Args[1]); !l.HTTP2 {
 			l.HeaderFieldBytes = max(l.HeaderFieldBytes, clientHeaderBuffer)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // place is a location that contains others.
@@ -35,21 +36,21 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 		return nil
 	}
 	all := make([]conf.Location, 0, len(own))
-	seen := make(map[[2]string]*directive)
+	seen := make(map[[2]string]*syntax.Directive)
 	for _, d := range own {
 		match, path, ok := t.locationPath(d)
 		if !ok || !t.locationFits(d, match, path, outer) {
 			continue
 		}
 		if other := seen[locationKey(match, path)]; other != nil {
-			t.errorf(d, "duplicate location %s (first one at %s)", shown(path), other.where())
+			t.errorf(d, "duplicate location %s (first one at %s)", grammar.Quote(path), other.Where())
 			continue
 		}
 		if match != "~" && match != "~*" { // of equal ones the first counts
 			seen[locationKey(match, path)] = d
 		}
-		all = append(all, conf.Location{Match: match, Path: path, Pos: d.place()})
-		t.location(d, newScope(s, levelLocation, d.block), &all[len(all)-1], outer)
+		all = append(all, conf.Location{Match: match, Path: path, Pos: d.Place()})
+		t.location(d, newScope(s, levelLocation, d.Block), &all[len(all)-1], outer)
 	}
 	return all
 }
@@ -63,16 +64,16 @@ func locationKey(match, path string) [2]string {
 }
 
 // locationPath parses a location's arguments. Its modifier may be part of the path's word.
-func (t *translator) locationPath(d *directive) (match, path string, ok bool) {
+func (t *translator) locationPath(d *syntax.Directive) (match, path string, ok bool) {
 	modifiers := []string{"^~", "~*", "=", "~"}
-	if len(d.args) == 2 {
-		if slices.Contains(modifiers, d.args[0]) {
-			return d.args[0], d.args[1], true
+	if len(d.Args) == 2 {
+		if slices.Contains(modifiers, d.Args[0]) {
+			return d.Args[0], d.Args[1], true
 		}
-		t.errorf(d, "invalid location modifier %s (must be =, ^~, ~ or ~*)", shown(d.args[0]))
+		t.errorf(d, "invalid location modifier %s (must be =, ^~, ~ or ~*)", grammar.Quote(d.Args[0]))
 		return "", "", false
 	}
-	path = d.args[0]
+	path = d.Args[0]
 	for _, m := range modifiers {
 		if rest, ok := strings.CutPrefix(path, m); ok {
 			return m, rest, true
@@ -85,18 +86,19 @@ func (t *translator) locationPath(d *directive) (match, path string, ok bool) {
 }
 
 // locationFits checks a location against the one that contains it.
-func (t *translator) locationFits(d *directive, match, path string, outer *place) bool {
+func (t *translator) locationFits(d *syntax.Directive, match, path string, outer *place) bool {
 	switch {
 	case outer == nil:
 		return true
 	case outer.match == "=":
-		t.errorf(d, "location %s can never match inside the exact location %s", shown(path), shown(outer.path))
+		t.errorf(d, "location %s can never match inside the exact location %s", grammar.Quote(path),
+			grammar.Quote(outer.path))
 	case outer.match == "@":
-		t.errorf(d, "location %s is inside a named location (move it to the server)", shown(path))
+		t.errorf(d, "location %s is inside a named location (move it to the server)", grammar.Quote(path))
 	case match == "@":
-		t.errorf(d, "named location %s is only allowed in a server", shown(path))
+		t.errorf(d, "named location %s is only allowed in a server", grammar.Quote(path))
 	case match != "~" && match != "~*" && !strings.HasPrefix(path, outer.path):
-		t.errorf(d, "location %s can never match inside the location %s", shown(path), shown(outer.path))
+		t.errorf(d, "location %s can never match inside the location %s", grammar.Quote(path), grammar.Quote(outer.path))
 	default:
 		return true
 	}
@@ -104,7 +106,7 @@ func (t *translator) locationFits(d *directive, match, path string, outer *place
 }
 
 // location translates a location's block.
-func (t *translator) location(d *directive, s *scope, l *conf.Location, outer *place) {
+func (t *translator) location(d *syntax.Directive, s *scope, l *conf.Location, outer *place) {
 	here := &place{l.Match, l.Path, outer, s}
 	l.Internal = s.own("internal") != nil
 	l.Steps = append(t.limitExcept(s, here), t.steps(s, here)...)
@@ -123,13 +125,13 @@ func (t *translator) location(d *directive, s *scope, l *conf.Location, outer *p
 // extension.
 func (t *translator) status(s *scope, l *conf.Location) {
 	for _, d := range s.own("stub_status") {
-		l.Metrics = len(d.args) == 1 && d.args[0] == "prometheus"
+		l.Metrics = len(d.Args) == 1 && d.Args[0] == "prometheus"
 		l.Status = !l.Metrics
 	}
 }
 
 // oneContent checks that a location has only one content handler.
-func (t *translator) oneContent(d *directive, s *scope) {
+func (t *translator) oneContent(d *syntax.Directive, s *scope) {
 	var first string
 	for _, name := range []string{"proxy_pass", "fastcgi_pass", "stub_status", "empty_gif"} {
 		if own := s.own(name); own == nil {
@@ -153,12 +155,12 @@ func (t *translator) connectionOnly(s *scope) {
 func (t *translator) tryFiles(s *scope) []conf.Text {
 	var tries []conf.Text
 	for _, d := range s.own("try_files") {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			tries = append(tries, t.text(d, arg))
 		}
-		if code, ok := strings.CutPrefix(d.args[len(d.args)-1], "="); ok {
+		if code, ok := strings.CutPrefix(d.Args[len(d.Args)-1], "="); ok {
 			if n, err := grammar.ParseNumber(code); err != nil || n > 999 {
-				t.errorf(d, "invalid status %s (example: =404)", shown(d.args[len(d.args)-1]))
+				t.errorf(d, "invalid status %s (example: =404)", grammar.Quote(d.Args[len(d.Args)-1]))
 			}
 		}
 	}
@@ -171,9 +173,9 @@ func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
 	var steps []conf.Step
 	for _, d := range s.own("limit_except") {
 		methods := make(map[string]bool)
-		for _, m := range d.args {
+		for _, m := range d.Args {
 			if !slices.Contains(methodsKnown(), strings.ToUpper(m)) {
-				t.errorf(d, "unknown method %s", shown(m))
+				t.errorf(d, "unknown method %s", grammar.Quote(m))
 			}
 			methods[strings.ToUpper(m)] = true
 		}
@@ -184,7 +186,7 @@ func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
 			Left: "$request_method", Op: "!~",
 			Right:    conf.Text("^(?:" + strings.Join(slices.Sorted(maps.Keys(methods)), "|") + ")\\z"),
 			Then:     []conf.Step{conf.Break{}},
-			Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.block), here),
+			Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.Block), here),
 		})
 	}
 	return steps

@@ -1,17 +1,19 @@
 package nginxconf
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/syslog"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // logFormat translates log_format NAME [escape=HOW] TEXT....
-func (t *translator) logFormat(d *directive) {
-	f := conf.LogFormat{Name: d.args[0]}
-	rest := d.args[1:]
+func (t *translator) logFormat(d *syntax.Directive) {
+	f := conf.LogFormat{Name: d.Args[0]}
+	rest := d.Args[1:]
 	if how, ok := strings.CutPrefix(rest[0], "escape="); ok {
 		rest = rest[1:]
 		switch how {
@@ -22,12 +24,12 @@ func (t *translator) logFormat(d *directive) {
 			f.Escape = "none"
 		default:
 			t.errorf(d, "invalid parameter %s (must be escape=default, escape=json or escape=none)",
-				shown("escape="+how))
+				grammar.Quote("escape="+how))
 		}
 	}
 	f.Text = t.reportedText(d, strings.Join(rest, ""))
 	if t.formats[f.Name] {
-		t.errorf(d, "duplicate log format %s", shown(f.Name))
+		t.errorf(d, "duplicate log format %s", grammar.Quote(f.Name))
 		return
 	}
 	t.formats[f.Name] = true
@@ -40,9 +42,9 @@ func (t *translator) accessLogs(s *scope) []conf.Log {
 	var logs []conf.Log
 	isOff := false
 	for _, d := range s.all("access_log") {
-		if d.args[0] == "off" {
-			if len(d.args) > 1 {
-				t.errorf(d, "unexpected %s after off", shown(d.args[1]))
+		if d.Args[0] == "off" {
+			if len(d.Args) > 1 {
+				t.errorf(d, "unexpected %s after off", grammar.Quote(d.Args[1]))
 			}
 			isOff = true
 			continue
@@ -57,46 +59,45 @@ func (t *translator) accessLogs(s *scope) []conf.Log {
 	return logs
 }
 
-func (t *translator) accessLog(d *directive) (conf.Log, bool) {
-	log := conf.Log{Path: d.args[0]}
+func (t *translator) accessLog(d *syntax.Directive) (conf.Log, bool) {
+	log := conf.Log{Path: d.Args[0]}
 	switch {
 	case strings.HasPrefix(log.Path, syslog.Prefix):
-		if _, err := syslog.Parse(log.Path); err != nil {
-			t.errorf(d, "%v", err)
-		}
-	case hasVariable(d.args[0]):
+		_, err := syslog.Parse(log.Path)
+		t.check(d, err)
+	case hasVariable(d.Args[0]):
 		log.Path, log.Dir = string(t.reportedText(d, t.path(d, log.Path))), t.prefix
 	default:
 		log.Path = t.path(d, log.Path)
 	}
-	for i, arg := range d.args[1:] {
-		name, value, has := parameter(arg)
-		switch {
-		case i == 0 && !strings.HasPrefix(arg, "if="):
-			if log.Format = arg; t.ok() && !t.formats[arg] {
-				t.errorf(d, "unknown log format %s (no log_format defines it)", shown(arg))
-			}
-		case name == "if" && has:
-			log.If = t.reportedText(d, value)
-		case arg == "gzip", name == "gzip" && has:
-			t.omit(d, "parameter %s is not supported (let logrotate compress the file)", shown(arg))
-			return log, false
-		case name == "buffer" && has:
-			if n, err := grammar.ParseSize(value); err != nil || n == 0 {
-				t.errorf(d, "invalid size %s (example: buffer=32k)", shown(arg))
-			}
-			if strings.HasPrefix(log.Path, syslog.Prefix) || hasVariable(d.args[0]) {
-				t.errorf(d, "a log to syslog, or with variables in its path, cannot have buffer=")
-			}
-			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")
-		case name == "flush" && has:
-			if time, err := grammar.ParseTime(value); err != nil || time == 0 {
-				t.errorf(d, "invalid time %s (example: flush=1s)", shown(arg))
-			}
-			t.remark(d, "flush is ignored: lines are written as soon as possible")
-		default:
-			t.errorf(d, "unknown parameter %s (must be buffer=, flush= or if=)", shown(arg))
+	rest, isGzip := d.Args[1:], false
+	if len(rest) > 0 && !strings.HasPrefix(rest[0], "if=") {
+		if log.Format = rest[0]; t.ok() && !t.formats[log.Format] {
+			t.errorf(d, "unknown log format %s (no log_format defines it)", grammar.Quote(log.Format))
 		}
+		rest = rest[1:]
+	}
+	gzip := func(name string) param {
+		unsupported := t.unsupportedParam(d, name, "let logrotate compress the file")
+		return param{name, func(text string) error {
+			isGzip = true
+			return unsupported.set(text)
+		}}
+	}
+	t.params(d, rest,
+		value("if=", &log.If, func(text string) (conf.Text, error) { return t.reportedText(d, text), nil }),
+		t.ignoredParam(d, "buffer=", "lines are always buffered, in limited memory", func(text string) error {
+			if strings.HasPrefix(log.Path, syslog.Prefix) || hasVariable(d.Args[0]) {
+				return errors.New("a log to syslog, or with variables in its path, has no buffer")
+			}
+			return aboveZero(grammar.ParseSize(text))
+		}),
+		t.ignoredParam(d, "flush=", "lines are written as soon as possible", func(text string) error {
+			return aboveZero(grammar.ParseTime(text))
+		}),
+		gzip("gzip"), gzip("gzip="))
+	if isGzip {
+		return log, false
 	}
 	if log.Format == "combined" {
 		log.Format = ""

@@ -3,16 +3,21 @@ package nginxconf
 import (
 	"cmp"
 	"context"
+	_ "embed" // for directives.txt
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
+
+//go:embed directives.txt
+var tableText string
 
 // Options are the settings of Parse that are not in nginx.conf. The zero value is valid.
 type Options struct {
@@ -144,14 +149,14 @@ func (m Message) Error() string {
 	if m.Directive == "" {
 		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Text)
 	}
-	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, shown(m.Directive), m.Text)
+	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, grammar.Quote(m.Directive), m.Text)
 }
 
 // newMessage returns the message about an error in the text.
-func newMessage(err *textError) Message {
+func newMessage(err *syntax.Error) Message {
 	return Message{
-		File: err.pos.file, Line: err.pos.line, Column: err.pos.column, Directive: err.directive, Text: err.text,
-		number: err.number,
+		File: err.Pos.File, Line: err.Pos.Line, Column: err.Pos.Column, Directive: err.Directive, Text: err.Text,
+		number: err.Number,
 	}
 }
 
@@ -159,19 +164,18 @@ func newMessage(err *textError) Message {
 // text.
 func Parse(file string, o Options) (*Result, error) {
 	r := newReport(o.Lenient)
-	source := &source{fsys: o.FS}
-	p := &parser{source: source, dir: filepath.Dir(file), report: o.Report}
-	tree, err := p.file(file, 0, 0)
+	source := &syntax.Source{FS: o.FS}
+	tree, errs, err := syntax.Parse(file, source, o.Report)
 	if err != nil {
 		return nil, err
 	}
-	for _, err := range p.errs {
+	for _, err := range errs {
 		r.error(err)
 	}
-	c := &checker{table: newTable(), report: r.error, keep: r.keeps}
-	tree = c.check(tree, levelMain)
+	c := &syntax.Checker{Table: syntax.ParseTable(tableText), Report: r.error, Keep: r.keeps}
+	tree = c.Check(tree, levelMain)
 	result := &Result{}
-	if len(p.errs) == 0 { // otherwise a name may only seem to be missing
+	if len(errs) == 0 { // otherwise a name may only seem to be missing
 		t := translate(source, file, o, r, tree)
 		result.Config, result.Process = t.config, t.process
 	}
@@ -181,7 +185,7 @@ func Parse(file string, o Options) (*Result, error) {
 
 // translate translates a tree. It repeats the translation if a directive closes a block whose first
 // part has already been translated.
-func translate(source *source, file string, o Options, r *report, tree []*directive) *translator {
+func translate(source *syntax.Source, file string, o Options, r *report, tree []*syntax.Directive) *translator {
 	for {
 		before := len(r.closing)
 		t := newTranslator(source, file, o, r)
@@ -197,11 +201,11 @@ type report struct {
 	errs, ignored, remarks, warnings []Message
 	seen                             map[Message]bool
 	dropped                          []droppedVariables
-	closing                          map[*directive]bool // those that were left out, and close what they are in
+	closing                          map[*syntax.Directive]bool // those that were left out, and close what they are in
 }
 
 func newReport(lenient bool) *report {
-	return &report{lenient: lenient, seen: make(map[Message]bool), closing: make(map[*directive]bool)}
+	return &report{lenient: lenient, seen: make(map[Message]bool), closing: make(map[*syntax.Directive]bool)}
 }
 
 func (r *report) add(list *[]Message, m Message) {
@@ -217,16 +221,16 @@ func (r *report) messages() int {
 }
 
 // errorf reports an error.
-func (r *report) errorf(d *directive, format string, args ...any) {
-	r.error(d.errorf(format, args...))
+func (r *report) errorf(d *syntax.Directive, format string, args ...any) {
+	r.error(d.Errorf(format, args...))
 }
 
 // error reports an error of the text.
-func (r *report) error(err *textError) { r.add(&r.errs, newMessage(err)) }
+func (r *report) error(err *syntax.Error) { r.add(&r.errs, newMessage(err)) }
 
 // reject reports an unsupported directive that may decide which clients get which response. A
 // lenient parser closes the block that contains it.
-func (r *report) reject(d *directive, format string, args ...any) {
+func (r *report) reject(d *syntax.Directive, format string, args ...any) {
 	if r.lenient {
 		format += " (requests that it applies to get 503)"
 		r.closing[d] = true
@@ -236,8 +240,8 @@ func (r *report) reject(d *directive, format string, args ...any) {
 
 // omit reports an unsupported directive that does not affect clients. A lenient parser leaves it
 // out.
-func (r *report) omit(d *directive, format string, args ...any) {
-	m := newMessage(d.errorf(format, args...))
+func (r *report) omit(d *syntax.Directive, format string, args ...any) {
+	m := newMessage(d.Errorf(format, args...))
 	m.Unsupported = true
 	if r.lenient {
 		r.add(&r.ignored, m)
@@ -247,13 +251,13 @@ func (r *report) omit(d *directive, format string, args ...any) {
 }
 
 // remark reports a directive that has no effect or a different one.
-func (r *report) remark(d *directive, format string, args ...any) {
-	r.add(&r.remarks, newMessage(d.errorf(format, args...)))
+func (r *report) remark(d *syntax.Directive, format string, args ...any) {
+	r.add(&r.remarks, newMessage(d.Errorf(format, args...)))
 }
 
 // warn reports a possible mistake.
-func (r *report) warn(d *directive, format string, args ...any) {
-	r.add(&r.warnings, newMessage(d.errorf(format, args...)))
+func (r *report) warn(d *syntax.Directive, format string, args ...any) {
+	r.add(&r.warnings, newMessage(d.Errorf(format, args...)))
 }
 
 // ok reports whether there has been no error so far.

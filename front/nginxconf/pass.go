@@ -1,10 +1,12 @@
 package nginxconf
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // passesOf makes an upstream the location's content handler, if the block from names one itself;
@@ -39,7 +41,7 @@ func (t *translator) translatePasses(from, s *scope, l *conf.Location, here *pla
 	for _, d := range from.own("fastcgi_pass") {
 		l.Proxy = t.pass(s, "fastcgi")
 		l.Proxy.Protocol = "fastcgi"
-		l.Proxy.To = t.target(d, d.args[0], "")
+		l.Proxy.To = t.target(d, d.Args[0], "")
 		if c := l.Proxy.Cache; c != nil && c.Key == "" {
 			t.errorf(d, "missing fastcgi_cache_key: all requests would get the same response")
 		}
@@ -92,67 +94,60 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 // bind translates the local address of connections: "off", or IP, or IP:PORT.
 func (t *translator) bind(s *scope, name string) conf.Text {
 	d := s.one(name)
-	if d == nil || d.isOff() {
+	if d == nil || d.IsOff() {
 		return ""
 	}
-	if len(d.args) == 2 {
+	if len(d.Args) == 2 {
 		switch {
-		case d.args[1] != "transparent":
-			t.errorf(d, "invalid parameter %s (must be transparent)", shown(d.args[1]))
-		case d.args[0] == "off":
+		case d.Args[1] != "transparent":
+			t.errorf(d, "invalid parameter %s (must be transparent)", grammar.Quote(d.Args[1]))
+		case d.Args[0] == "off":
 			return ""
 		default:
 			t.reject(d, "transparent is not supported: it requires a server with privileges")
 		}
 	}
-	if !hasVariable(d.args[0]) {
-		if _, ok := grammar.ParseAddress(d.args[0]); !ok {
-			t.errorf(d, "invalid address %s (must be IP, or IP:PORT)", shown(d.args[0]))
+	if !hasVariable(d.Args[0]) {
+		if _, ok := grammar.ParseAddress(d.Args[0]); !ok {
+			t.errorf(d, "invalid address %s (must be IP, or IP:PORT)", grammar.Quote(d.Args[0]))
 		}
 	}
-	return t.text(d, d.args[0])
+	return t.text(d, d.Args[0])
 }
 
 // next translates the conditions for a retry on another server.
 func next(s *scope, name string) conf.NextUpstream {
 	n := conf.NextUpstream{Tries: s.number(name + "_tries")}
 	if d := s.one(name + "_timeout"); d != nil {
-		n.For, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
+		n.For, _ = grammar.ParseTime(d.Args[0]) // in both, 0 means no limit
 	}
 	words := s.words(name)
-	for _, word := range words {
-		switch word = strings.ToLower(word); word {
-		case "off":
-			return conf.NextUpstream{Off: true}
-		case "error":
-			n.Error = true
-		case "timeout":
-			n.Timeout = true
-		case "invalid_header":
-			n.InvalidHeader = true
-		case "non_idempotent":
-			n.NonIdempotent = true
-		default:
-			n.Statuses = appendStatus(n.Statuses, word)
-		}
+	if n.Statuses = conditions(words, map[string]*bool{"error": &n.Error, "timeout": &n.Timeout,
+		"invalid_header": &n.InvalidHeader, "non_idempotent": &n.NonIdempotent, "off": &n.Off}); n.Off {
+		return conf.NextUpstream{Off: true}
 	}
 	// As in nginx, explicit words replace the default.
 	n.Off = words != nil && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil
 	return n
 }
 
-// appendStatus appends the status of http_NNN.
-func appendStatus(statuses []int, word string) []int {
-	if code, ok := strings.CutPrefix(word, "http_"); ok {
-		n, _ := grammar.ParseNumber(code)
-		return append(statuses, int(n))
+// conditions sets the flags that words name, and returns the statuses of http_NNN.
+func conditions(words []string, flags map[string]*bool) (statuses []int) {
+	for _, word := range words {
+		word = strings.ToLower(word)
+		if flag := flags[word]; flag != nil {
+			*flag = true
+		} else if code, ok := strings.CutPrefix(word, "http_"); ok {
+			n, _ := grammar.ParseNumber(code)
+			statuses = append(statuses, int(n))
+		}
 	}
 	return statuses
 }
 
 // target returns the target of a request: the name of an upstream, or an address, with port as its
 // default port.
-func (t *translator) target(d *directive, text, port string) conf.Text {
+func (t *translator) target(d *syntax.Directive, text, port string) conf.Text {
 	to := t.text(d, text)
 	if hasVariable(text) {
 		return to
@@ -160,33 +155,23 @@ func (t *translator) target(d *directive, text, port string) conf.Text {
 	if t.isUpstream(text) {
 		return to
 	}
-	if path, ok := strings.CutPrefix(text, "unix:"); ok {
-		if path == "" {
-			t.errorf(d, "missing path (must be unix:PATH)")
-		}
+	err := checkServerAddr(text)
+	if t.check(d, err); err != nil || strings.HasPrefix(text, "unix:") {
 		return to
 	}
-	if err := checkServerAddr(text); err != nil {
-		t.errorf(d, "%v", err)
-		return to
-	}
-	if strings.LastIndexByte(text, ':') > strings.LastIndexByte(text, ']') {
+	if _, _, has := cutPort(text); has {
 		return to
 	}
 	if port == "" {
-		t.errorf(d, "unknown upstream %s (must be HOST:PORT, unix:PATH or the name of an upstream)", shown(text))
+		t.errorf(d, "unknown upstream %s (must be HOST:PORT, unix:PATH or the name of an upstream)", grammar.Quote(text))
 	}
 	return conf.Text(text + ":" + port)
 }
 
 // isUpstream reports whether a name is that of an upstream or a bound handler.
 func (t *translator) isUpstream(name string) bool {
-	for _, bound := range t.options.Bound {
-		if strings.EqualFold(bound, name) {
-			return true
-		}
-	}
-	return t.upstreams[strings.ToLower(name)] != nil
+	return t.upstreams[strings.ToLower(name)] != nil ||
+		slices.ContainsFunc(t.options.Bound, func(bound string) bool { return strings.EqualFold(bound, name) })
 }
 
 // fastcgi translates the directives that only FastCGI has.
@@ -197,10 +182,10 @@ func (t *translator) fastcgi(s *scope, p *conf.Proxy) {
 	p.SplitPath = s.word("fastcgi_split_path_info")
 	p.CatchStderr = s.words("fastcgi_catch_stderr")
 	for _, d := range s.all("fastcgi_param") {
-		param := conf.Param{Name: d.args[0], Value: t.upstreamText(d, d.args[1])}
-		if len(d.args) == 3 {
-			if param.IfNotEmpty = d.args[2] == "if_not_empty"; !param.IfNotEmpty {
-				t.errorf(d, "invalid parameter %s (must be if_not_empty)", shown(d.args[2]))
+		param := conf.Param{Name: d.Args[0], Value: t.upstreamText(d, d.Args[1])}
+		if len(d.Args) == 3 {
+			if param.IfNotEmpty = d.Args[2] == "if_not_empty"; !param.IfNotEmpty {
+				t.errorf(d, "invalid parameter %s (must be if_not_empty)", grammar.Quote(d.Args[2]))
 			}
 		}
 		p.Params = append(p.Params, param)

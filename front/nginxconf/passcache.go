@@ -1,12 +1,15 @@
 package nginxconf
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 const (
@@ -21,45 +24,33 @@ const (
 )
 
 // cachePath translates proxy_cache_path or fastcgi_cache_path.
-func (t *translator) cachePath(d *directive) {
-	c := conf.Cache{Dir: t.path(d, d.args[0])}
-	for _, arg := range d.args[1:] {
-		name, value, _ := parameter(arg)
-		switch name {
-		case "levels":
-			c.Levels = t.levels(d, value)
-		case "keys_zone":
-			zone, size, _ := strings.Cut(value, ":")
+func (t *translator) cachePath(d *syntax.Directive) {
+	c := conf.Cache{Dir: t.path(d, d.Args[0])}
+	const why = "the cache manages its files in the background"
+	known := []param{
+		value("levels=", &c.Levels, levels),
+		{"keys_zone=", func(text string) error {
+			zone, size, _ := strings.Cut(text, ":")
 			n, err := grammar.ParseSize(size)
 			if err != nil || zone == "" {
-				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", shown(arg))
+				return errors.New("must be keys_zone=NAME:SIZE, such as keys_zone=one:10m")
 			}
 			c.Name, c.MemoryBytes = zone, cacheMemory+perKey*min(n, maxZone)
-		case "inactive":
-			at, err := grammar.ParseSeconds(value)
-			t.check(d, err)
-			c.Inactive = max(at, 1)
-		case "max_size":
-			n, err := grammar.ParseOffset(value)
-			t.check(d, err)
-			c.MaxBytes = n
-		case "min_free":
-			n, err := grammar.ParseOffset(value)
-			t.check(d, err)
-			c.MinFree = n
-		case "use_temp_path":
-			if value != "on" && value != "off" {
-				t.errorf(d, "invalid parameter %s (must be use_temp_path=on or use_temp_path=off)", shown(arg))
-			}
-			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
-		case "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep",
-			"loader_threshold",
-			"purger", "purger_files", "purger_sleep", "purger_threshold":
-			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
-		default:
-			t.errorf(d, "unknown parameter %s", shown(arg))
-		}
+			return nil
+		}},
+		value("inactive=", &c.Inactive, func(text string) (time.Duration, error) {
+			at, err := grammar.ParseSeconds(text)
+			return max(at, 1), err
+		}),
+		value("max_size=", &c.MaxBytes, grammar.ParseOffset),
+		value("min_free=", &c.MinFree, grammar.ParseOffset),
+		t.ignoredParam(d, "use_temp_path=", why, parses(grammar.ParseFlag)),
 	}
+	for _, name := range []string{"manager_files=", "manager_sleep=", "manager_threshold=", "loader_files=",
+		"loader_sleep=", "loader_threshold=", "purger=", "purger_files=", "purger_sleep=", "purger_threshold="} {
+		known = append(known, t.ignoredParam(d, name, why, nil))
+	}
+	t.params(d, d.Args[1:], known...)
 	if c.Name == "" {
 		t.errorf(d, "missing keys_zone=NAME:SIZE")
 		return
@@ -69,33 +60,29 @@ func (t *translator) cachePath(d *directive) {
 		t.remark(d, "no max_size: the limit is %d MB, where nginx has none", defaultCacheBytes>>20)
 	}
 	if maker, ok := t.caches[c.Name]; ok {
-		t.errorf(d, "duplicate cache %s (first one by %s)", shown(c.Name), maker)
+		t.errorf(d, "duplicate cache %s (first one by %s)", grammar.Quote(c.Name), maker)
 		return
 	}
-	t.caches[c.Name] = d.name
+	t.caches[c.Name] = d.Name
 	t.config.Caches = append(t.config.Caches, c)
 }
 
 // check reports err if it is not nil.
-func (t *translator) check(d *directive, err error) {
+func (t *translator) check(d *syntax.Directive, err error) {
 	if err != nil {
 		t.errorf(d, "%v", err)
 	}
 }
 
 // levels parses the value of levels, such as 1:2.
-func (t *translator) levels(d *directive, text string) []int {
-	var levels []int
-	for _, part := range strings.Split(text, ":") {
-		if part != "1" && part != "2" || len(levels) == 3 {
-			t.errorf(d, "invalid parameter %s (up to three numbers, each 1 or 2, such as levels=1:2)",
-				shown("levels="+text))
-			return nil
+func levels(text string) (all []int, err error) {
+	for part := range strings.SplitSeq(text, ":") {
+		if part != "1" && part != "2" || len(all) == 3 {
+			return nil, errors.New("must be up to three numbers, each 1 or 2, such as levels=1:2")
 		}
-		n, _ := strconv.Atoi(part)
-		levels = append(levels, n)
+		all = append(all, int(part[0]-'0'))
 	}
-	return levels
+	return all, nil
 }
 
 // cache translates the settings of the cache in a scope; nil if there is none.
@@ -128,14 +115,15 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		}
 	}
 	d := s.one(of("cache"))
-	if d == nil || d.args[0] == "off" {
+	if d == nil || d.Args[0] == "off" {
 		return nil
 	}
-	if c.Zone = t.text(d, d.args[0]); hasVariable(d.args[0]) {
+	if c.Zone = t.text(d, d.Args[0]); hasVariable(d.Args[0]) {
 		return new(c)
 	}
-	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {
-		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", shown(d.args[0]), of("cache_path"), d.args[0])
+	if maker := t.caches[d.Args[0]]; t.ok() && maker != of("cache_path") {
+		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", grammar.Quote(d.Args[0]), of("cache_path"),
+			d.Args[0])
 	}
 	return new(c)
 }
@@ -144,9 +132,9 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 // module with a directive of the same name is configured that way.
 func (t *translator) purge(s *scope, name string) []conf.Text {
 	if d := s.one(name); d != nil {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			if !hasVariable(arg) && arg != "" && arg != "0" && arg != "1" {
-				t.errorf(d, "%s would make every request purge (use a variable, or 1)", shown(arg))
+				t.errorf(d, "%s would make every request purge (use a variable, or 1)", grammar.Quote(arg))
 			}
 		}
 	}
@@ -156,7 +144,7 @@ func (t *translator) purge(s *scope, name string) []conf.Text {
 func (t *translator) texts(s *scope, name string) []conf.Text {
 	var texts []conf.Text
 	for _, d := range s.all(name) {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			texts = append(texts, t.text(d, arg))
 		}
 	}
@@ -167,21 +155,21 @@ func (t *translator) texts(s *scope, name string) []conf.Text {
 func (t *translator) valid(s *scope, name string) []conf.CacheValid {
 	var all []conf.CacheValid
 	for _, d := range s.all(name) {
-		last := len(d.args) - 1
-		at, err := grammar.ParseSeconds(d.args[last])
+		last := len(d.Args) - 1
+		at, err := grammar.ParseSeconds(d.Args[last])
 		t.check(d, err)
 		v := conf.CacheValid{For: at}
 		if last == 0 {
 			v.Statuses = []int{200, 301, 302}
 		}
-		for _, code := range d.args[:last] {
+		for _, code := range d.Args[:last] {
 			if code == "any" {
 				v.Statuses = nil
 				break
 			}
 			n, err := strconv.Atoi(code)
 			if err != nil || n < 100 || n > 599 {
-				t.errorf(d, "invalid status %s (examples: 200, any)", shown(code))
+				t.errorf(d, "invalid status %s (examples: 200, any)", grammar.Quote(code))
 			}
 			v.Statuses = append(v.Statuses, n)
 		}
@@ -190,23 +178,11 @@ func (t *translator) valid(s *scope, name string) []conf.CacheValid {
 	return all
 }
 
-func stale(s *scope, name string) conf.CacheStale {
-	var st conf.CacheStale
-	for _, word := range s.words(name) {
-		switch word = strings.ToLower(word); word {
-		case "off":
-			return conf.CacheStale{}
-		case "error":
-			st.Error = true
-		case "timeout":
-			st.Timeout = true
-		case "invalid_header":
-			st.InvalidHeader = true
-		case "updating":
-			st.Updating = true
-		default:
-			st.Statuses = appendStatus(st.Statuses, word)
-		}
+func stale(s *scope, name string) (st conf.CacheStale) {
+	off := false
+	if st.Statuses = conditions(s.words(name), map[string]*bool{"error": &st.Error, "timeout": &st.Timeout,
+		"invalid_header": &st.InvalidHeader, "updating": &st.Updating, "off": &off}); off {
+		return conf.CacheStale{}
 	}
 	return st
 }

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/keypair"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 const (
@@ -27,7 +29,7 @@ func (t *translator) passwords(s *scope, name string) string {
 	if d == nil || !t.plainFile(d) {
 		return ""
 	}
-	path := t.confPath(d.args[0])
+	path := t.confPath(d.Args[0])
 	text, known := t.passwordFiles[path]
 	if known {
 		return text
@@ -36,7 +38,7 @@ func (t *translator) passwords(s *scope, name string) string {
 	if err != nil {
 		t.errorf(d, "%v", err)
 	} else if text = keypair.Passwords(b); text == "" {
-		t.warn(d, "no password in %s", shown(d.args[0]))
+		t.warn(d, "no password in %s", grammar.Quote(d.Args[0]))
 	}
 	t.passwordFiles[path] = text
 	return text
@@ -46,8 +48,8 @@ func (t *translator) passwords(s *scope, name string) string {
 // it gives up, so that a reload ends.
 func (t *translator) readPasswords(path string) ([]byte, error) {
 	info, err := os.Stat(path)
-	if t.source.fsys != nil || err != nil || info.Mode().Type() != os.ModeNamedPipe {
-		return t.source.read(path)
+	if t.source.FS != nil || err != nil || info.Mode().Type() != os.ModeNamedPipe {
+		return t.source.Read(path)
 	}
 	pipe, err := os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 	if err != nil {
@@ -76,7 +78,7 @@ func (t *translator) readPasswords(path string) ([]byte, error) {
 // are read for each connection.
 func (t *translator) ownCertificate(s *scope, kind string, p *conf.Proxy, config *tls.Config) {
 	d, key := s.one(kind+"_ssl_certificate"), s.one(kind+"_ssl_certificate_key")
-	if d == nil || d.args[0] == "" {
+	if d == nil || d.Args[0] == "" {
 		return
 	}
 	if key == nil {
@@ -84,12 +86,12 @@ func (t *translator) ownCertificate(s *scope, kind string, p *conf.Proxy, config
 		return
 	}
 	passwords := t.passwords(s, kind+"_ssl_password_file")
-	if hasVariable(d.args[0]) || hasVariable(key.args[0]) {
-		p.TLS.Cert, p.TLS.Key = t.text(d, d.args[0]), t.text(key, key.args[0])
+	if hasVariable(d.Args[0]) || hasVariable(key.Args[0]) {
+		p.TLS.Cert, p.TLS.Key = t.text(d, d.Args[0]), t.text(key, key.Args[0])
 		p.TLS.Dir, p.TLS.Passwords = t.confDir, passwords
 		return
 	}
-	for _, d := range []*directive{d, key} {
+	for _, d := range []*syntax.Directive{d, key} {
 		if !t.plainFile(d) {
 			return
 		}

@@ -6,42 +6,43 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/syslog"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // processOf translates the directives that concern the process.
 func (t *translator) processOf(s *scope) {
 	p := &t.process
 	for _, d := range s.own("user") {
-		p.User = d.args[0]
-		if len(d.args) == 2 {
-			p.Group = d.args[1]
+		p.User = d.Args[0]
+		if len(d.Args) == 2 {
+			p.Group = d.Args[1]
 		}
 	}
 	for _, d := range s.own("pid") {
-		p.PID = t.path(d, d.args[0])
+		p.PID = t.path(d, d.Args[0])
 	}
 	for _, d := range s.own("worker_processes") {
 		p.Workers = t.positive(d, "auto")
 	}
 	p.Files = uint64(s.number("worker_rlimit_nofile"))
 	if d := s.one("worker_shutdown_timeout"); d != nil {
-		t.config.ShutdownTimeout, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
+		t.config.ShutdownTimeout, _ = grammar.ParseTime(d.Args[0]) // in both, 0 means no limit
 	}
 	for _, d := range s.own("events") {
-		events := newScope(nil, "events", d.block)
+		events := newScope(nil, "events", d.Block)
 		p.Connections = events.number("worker_connections")
 	}
 	p.ErrorLog = t.errorLog(s)
 }
 
 // positive parses a number above 0; it returns 0 for a word.
-func (t *translator) positive(d *directive, word string) int {
-	if d.args[0] == word {
+func (t *translator) positive(d *syntax.Directive, word string) int {
+	if d.Args[0] == word {
 		return 0
 	}
-	n, err := grammar.ParseNumber(d.args[0])
+	n, err := grammar.ParseNumber(d.Args[0])
 	if err != nil || n == 0 {
-		t.errorf(d, "invalid number %s (must be greater than 0, or %s)", shown(d.args[0]), word)
+		t.errorf(d, "invalid number %s (must be greater than 0, or %s)", grammar.Quote(d.Args[0]), word)
 	}
 	return int(n)
 }
@@ -67,28 +68,27 @@ func (t *translator) requestErrorLog(s *scope) *conf.ErrorLog {
 	return t.process.ErrorLog
 }
 
-func (t *translator) oneErrorLog(d *directive) *conf.ErrorLog {
-	if len(d.args) > 2 {
-		t.errorf(d, "%s, but at most 2 allowed (a file and a level)", plural(len(d.args), "argument"))
+func (t *translator) oneErrorLog(d *syntax.Directive) *conf.ErrorLog {
+	if len(d.Args) > 2 {
+		t.errorf(d, "%s, but at most 2 allowed (a file and a level)", syntax.Plural(len(d.Args), "argument"))
 	}
-	log := &conf.ErrorLog{Path: d.args[0], Level: "error"}
-	if len(d.args) > 1 {
-		log.Level = d.args[1]
+	log := &conf.ErrorLog{Path: d.Args[0], Level: "error"}
+	if len(d.Args) > 1 {
+		log.Level = d.Args[1]
 	}
 	switch log.Level {
 	case "debug", "info", "notice", "warn", "error", "crit", "alert", "emerg":
 	default:
 		t.errorf(d, "invalid level %s (must be debug, info, notice, warn, error, crit, alert or emerg)",
-			shown(log.Level))
+			grammar.Quote(log.Level))
 	}
 	switch {
 	case strings.HasPrefix(log.Path, "memory:"):
-		t.omit(d, "%s is not supported (use a file, stderr or syslog:)", shown(log.Path))
+		t.omit(d, "%s is not supported (use a file, stderr or syslog:)", grammar.Quote(log.Path))
 		return nil
 	case strings.HasPrefix(log.Path, syslog.Prefix):
-		if _, err := syslog.Parse(log.Path); err != nil {
-			t.errorf(d, "%v", err)
-		}
+		_, err := syslog.Parse(log.Path)
+		t.check(d, err)
 	case log.Path != "stderr":
 		log.Path = t.path(d, log.Path)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // proxy translates the directives that only HTTP has.
@@ -15,18 +16,18 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	p.Version = s.word("proxy_http_version")
 	for _, d := range s.all("proxy_set_header") {
-		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.upstreamText(d, t.field(d, d.args[1]))})
+		p.Header = append(p.Header, conf.Field{Name: d.Args[0], Value: t.upstreamText(d, t.field(d, d.Args[1]))})
 	}
 	if d := s.one("proxy_set_body"); d != nil {
-		body := t.text(d, d.args[0])
+		body := t.text(d, d.Args[0])
 		p.Body = &body
 	}
 	p.CookieDomains = t.replaces(s, "proxy_cookie_domain")
 	p.CookiePaths = t.replaces(s, "proxy_cookie_path")
 	p.CookieFlags = t.flagRules(s)
 	for _, d := range s.all("proxy_redirect") {
-		if len(d.args) == 1 && d.args[0] != "off" && d.args[0] != "default" {
-			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", shown(d.args[0]))
+		if len(d.Args) == 1 && d.Args[0] != "off" && d.Args[0] != "default" {
+			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", grammar.Quote(d.Args[0]))
 		}
 	}
 	t.proxyTLS(s, "proxy", p)
@@ -37,12 +38,12 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 	var all []conf.Replace
 	for _, d := range s.all(name) {
 		switch {
-		case len(d.args) == 1 && d.args[0] == "off":
+		case len(d.Args) == 1 && d.Args[0] == "off":
 			return nil
-		case len(d.args) == 1:
-			t.errorf(d, "missing replacement of %s (must be a pair, or off)", shown(d.args[0]))
+		case len(d.Args) == 1:
+			t.errorf(d, "missing replacement of %s (must be a pair, or off)", grammar.Quote(d.Args[0]))
 		default:
-			all = append(all, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
+			all = append(all, conf.Replace{From: d.Args[0], To: t.text(d, d.Args[1])})
 		}
 	}
 	return all
@@ -52,26 +53,26 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 func (t *translator) flagRules(s *scope) []conf.Replace {
 	var all []conf.Replace
 	for _, d := range s.all("proxy_cookie_flags") {
-		if len(d.args) == 1 {
-			if d.args[0] != "off" {
-				t.errorf(d, "missing flags of %s (such as secure, or use off)", shown(d.args[0]))
+		if len(d.Args) == 1 {
+			if d.Args[0] != "off" {
+				t.errorf(d, "missing flags of %s (such as secure, or use off)", grammar.Quote(d.Args[0]))
 			}
 			return nil
 		}
-		for _, flag := range d.args[1:] {
+		for _, flag := range d.Args[1:] {
 			if !hasVariable(flag) && !slices.Contains([]string{"secure", "nosecure", "httponly", "nohttponly",
 				"samesite=strict", "samesite=lax", "samesite=none", "nosamesite"}, strings.ToLower(flag)) {
-				t.errorf(d, "unknown flag %s", shown(flag))
+				t.errorf(d, "unknown flag %s", grammar.Quote(flag))
 			}
 		}
-		all = append(all, conf.Replace{From: d.args[0], To: t.text(d, strings.Join(d.args[1:], " "))})
+		all = append(all, conf.Replace{From: d.Args[0], To: t.text(d, strings.Join(d.Args[1:], " "))})
 	}
 	return all
 }
 
 // proxyPass translates proxy_pass SCHEME://TO[URI].
-func (t *translator) proxyPass(d *directive, s *scope, p *conf.Proxy, here *place) {
-	url := d.args[0]
+func (t *translator) proxyPass(d *syntax.Directive, s *scope, p *conf.Proxy, here *place) {
+	url := d.Args[0]
 	scheme, rest, found := strings.Cut(url, "://")
 	var port string
 	switch lower := strings.ToLower(scheme); {
@@ -86,12 +87,12 @@ func (t *translator) proxyPass(d *directive, s *scope, p *conf.Proxy, here *plac
 		t.redirects(s, p, true)
 		return
 	default:
-		t.errorf(d, "invalid URL %s (must begin with http:// or https://)", shown(url))
+		t.errorf(d, "invalid URL %s (must begin with http:// or https://)", grammar.Quote(url))
 		return
 	}
 	to, uri := cutURI(rest)
 	if to == "" {
-		t.errorf(d, "no host in %s", shown(url))
+		t.errorf(d, "no host in %s", grammar.Quote(url))
 		return
 	}
 	p.To = t.target(d, scheme+to, port)
@@ -104,7 +105,7 @@ func (t *translator) proxyPass(d *directive, s *scope, p *conf.Proxy, here *plac
 	if uri != "" && !variables && (inIf || here.match == "~" || here.match == "~*" ||
 		here.match == "@") {
 		t.errorf(d, "%s must not have a path inside an if, or in a regular expression or named location (use rewrite)",
-			shown(url))
+			grammar.Quote(url))
 	}
 	if p.Protocol == "" {
 		p.TLS = conf.ProxyTLS{}
@@ -141,13 +142,13 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	all := s.all("proxy_redirect")
 	for _, d := range all {
 		switch {
-		case len(d.args) == 2:
-			p.Redirects = append(p.Redirects, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
-		case d.args[0] == "off":
+		case len(d.Args) == 2:
+			p.Redirects = append(p.Redirects, conf.Replace{From: d.Args[0], To: t.text(d, d.Args[1])})
+		case d.Args[0] == "off":
 			p.NoRedirects = true
-		case d.args[0] == "default" && variables:
+		case d.Args[0] == "default" && variables:
 			t.errorf(d, "default cannot be used if proxy_pass has variables (use a pair)")
-		case d.args[0] == "default" && len(all) > 1:
+		case d.Args[0] == "default" && len(all) > 1:
 			p.Redirects = append(p.Redirects, conf.Replace{Default: true})
 		}
 	}
@@ -172,7 +173,7 @@ func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
 	config.InsecureSkipVerify = !s.flag(of("verify"), false)
 	var trusted []*x509.Certificate
 	if d := s.one(of("trusted_certificate")); d != nil {
-		trusted, config.RootCAs = t.trusted([]*directive{d}), x509.NewCertPool()
+		trusted, config.RootCAs = t.trusted([]*syntax.Directive{d}), x509.NewCertPool()
 		for _, c := range trusted {
 			config.RootCAs.AddCert(c)
 		}

@@ -3,7 +3,6 @@ package nginxconf
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"strings"
 )
 
@@ -47,27 +46,6 @@ func (t *translator) hasHTTP3(s *scope) bool {
 		t.omit(d, "%s", noHTTP3)
 	}
 	return hasHTTP3
-}
-
-// quicParameter parses a parameter of listen with quic, unless it means the same as for TCP.
-func (t *translator) quicParameter(l *listen, arg string) (done bool, err error) {
-	name, _, _ := parameter(arg)
-	switch name {
-	case "quic":
-		return true, nil
-	case "ssl", "http2", "proxy_protocol":
-		return true, fmt.Errorf("parameter %s is incompatible with quic", arg)
-	case "backlog", "deferred", "fastopen", "so_keepalive", "accept_filter", "multipath":
-		l.options = l.directive
-		t.remark(l.directive, "%s is ignored: it concerns TCP only", arg)
-		return true, nil
-	case "reuseport":
-		// nginx needs a socket for each worker process; here one process has all connections
-		l.options = l.directive
-		t.remark(l.directive, "reuseport is ignored: a single process has all connections")
-		return true, nil
-	}
-	return false, nil
 }
 
 // checkQUICVersion reports an address for HTTP/3 whose server does not have TLS 1.3, as nginx does.

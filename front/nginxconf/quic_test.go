@@ -78,24 +78,3 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 		}
 	}
 }
-
-// Errors of listen with quic are those of nginx.
-func TestInvalidQUICIsRejected(t *testing.T) {
-	for server, want := range map[string]string{
-		"listen 443 quic ssl;":                         "parameter ssl is incompatible with quic",
-		"listen 443 quic http2;":                       "parameter http2 is incompatible with quic",
-		"listen unix:/s quic;":                         "not supported on unix sockets",
-		"listen 443 quic; ssl_protocols TLSv1.2;":      "listen with quic requires TLSv1.3",
-		"listen 443 quic; quic_host_key /missing;":     "missing",
-		"listen 443 quic; http3_hq on;":                "interoperability",
-		"listen 443 quic; listen 443 quic;":            "duplicate address quic:*:443",
-		"listen 443 quic; quic_retry maybe;":           "quic_retry",
-		"listen 443 quic; http3_stream_buffer_size x;": "http3_stream_buffer_size",
-	} {
-		text := inHTTP("server { ssl_certificate c; ssl_certificate_key k; " + server + " location / { empty_gif; } }")
-		_, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", HTTP3: true})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", server, err, want)
-		}
-	}
-}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // referers translates valid_referers. As in nginx, a block with its own names still inherits
@@ -17,7 +19,7 @@ func (t *translator) referers(s *scope) *conf.Referers {
 	own := holder.own("valid_referers")
 	l := referers{seen: make(map[string]bool)}
 	for _, d := range own {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			t.referer(d, holder, &l, arg)
 		}
 	}
@@ -57,7 +59,7 @@ func byKind(names []string) (patterns, rest []string) {
 }
 
 // referer parses one argument.
-func (t *translator) referer(d *directive, s *scope, l *referers, arg string) {
+func (t *translator) referer(d *syntax.Directive, s *scope, l *referers, arg string) {
 	switch {
 	case arg == "none":
 		l.None = true
@@ -70,7 +72,7 @@ func (t *translator) referer(d *directive, s *scope, l *referers, arg string) {
 			t.refererName(d, l, name)
 		}
 	case arg == "~":
-		t.errorf(d, "missing regular expression after %s", shown(arg))
+		t.errorf(d, "missing regular expression after %s", grammar.Quote(arg))
 	case strings.HasPrefix(arg, "~"):
 		l.Patterns = append(l.Patterns, arg[1:])
 	case arg == "":
@@ -81,25 +83,25 @@ func (t *translator) referer(d *directive, s *scope, l *referers, arg string) {
 }
 
 // refererName adds a name, with or without a path. Duplicates are errors.
-func (t *translator) refererName(d *directive, l *referers, arg string) {
+func (t *translator) refererName(d *syntax.Directive, l *referers, arg string) {
 	host, _, _ := strings.Cut(strings.ToLower(arg), "/")
 	why := checkName(host)
 	if host == "." || host == "*." || strings.Contains(host, "..") {
 		why = "empty part between dots"
 	}
 	if why != "" {
-		t.errorf(d, "%s: %s", shown(arg), why)
+		t.errorf(d, "%s: %s", grammar.Quote(arg), why)
 		return
 	}
 	if strings.ContainsAny(host, ":$?") {
-		t.warn(d, "%s matches no host: schemes, ports and variables are not supported here", shown(arg))
+		t.warn(d, "%s matches no host: schemes, ports and variables are not supported here", grammar.Quote(arg))
 	}
 	compared := []string{host}
 	if strings.HasPrefix(host, ".") {
 		compared = []string{host[1:], "*" + host}
 	}
 	if slices.ContainsFunc(compared, func(name string) bool { return l.seen[name] }) {
-		t.errorf(d, "%s: duplicate name %s", shown(arg), shown(host))
+		t.errorf(d, "%s: duplicate name %s", grammar.Quote(arg), grammar.Quote(host))
 		return
 	}
 	for _, name := range compared {

@@ -1,7 +1,7 @@
 package nginxconf
 
 import (
-	"fmt"
+	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -14,10 +14,21 @@ func (t *translator) resolver(s *scope) *conf.Resolver {
 		return nil
 	}
 	r := &conf.Resolver{Timeout: s.time("resolver_timeout")}
-	for _, arg := range d.args {
-		if err := resolverParameter(arg, r); err != nil {
-			t.errorf(d, "%v", err)
+	not := func(text string) (bool, error) {
+		on, err := grammar.ParseFlag(text)
+		return !on, err
+	}
+	for i, arg := range d.Args {
+		if strings.Contains(arg, "=") {
+			t.params(d, d.Args[i:i+1],
+				value("valid=", &r.Valid, grammar.ParseSeconds), value("ipv4=", &r.NoIPv4, not),
+				value("ipv6=", &r.NoIPv6, not), value("status_zone=", &r.StatusZone, nonEmpty))
+			continue
 		}
+		if err := checkServerAddr(arg); err != nil {
+			t.errorf(d, "invalid address %s (must be HOST or HOST:PORT)", grammar.Quote(arg))
+		}
+		r.Servers = append(r.Servers, arg)
 	}
 	switch {
 	case len(r.Servers) == 0:
@@ -26,39 +37,4 @@ func (t *translator) resolver(s *scope) *conf.Resolver {
 		t.errorf(d, "ipv4 and ipv6 cannot both be off")
 	}
 	return r
-}
-
-// resolverParameter translates an argument of resolver: a parameter or the address of a server.
-func resolverParameter(arg string, r *conf.Resolver) (err error) {
-	name, value, has := parameter(arg)
-	if !has {
-		if err := checkServerAddr(arg); err != nil {
-			return fmt.Errorf("invalid address %s (must be HOST or HOST:PORT)", shown(arg))
-		}
-		r.Servers = append(r.Servers, arg)
-		return nil
-	}
-	off := false
-	switch name {
-	case "valid":
-		if r.Valid, err = grammar.ParseSeconds(value); err != nil {
-			return fmt.Errorf("invalid time in %s", shown(arg))
-		}
-	case "ipv4", "ipv6":
-		if off = value == "off"; !off && value != "on" {
-			return fmt.Errorf("invalid value of %s (must be on or off)", shown(arg))
-		}
-		if name == "ipv4" {
-			r.NoIPv4 = off
-		} else {
-			r.NoIPv6 = off
-		}
-	case "status_zone":
-		if r.StatusZone = value; value == "" {
-			return fmt.Errorf("missing name in %s", shown(arg))
-		}
-	default:
-		return fmt.Errorf("unknown parameter %s (must be valid=, ipv4=, ipv6= or status_zone=)", shown(arg))
-	}
-	return nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // steps translates a block's own directives of nginx's rewrite module, in their order. here is the
@@ -21,10 +22,10 @@ func (t *translator) steps(s *scope, here *place) []conf.Step {
 }
 
 // step translates a directive; nil if it belongs to another module.
-func (t *translator) step(d *directive, s *scope, here *place) conf.Step {
-	switch d.name {
+func (t *translator) step(d *syntax.Directive, s *scope, here *place) conf.Step {
+	switch d.Name {
 	case "set":
-		return conf.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1]), Pos: d.place()}
+		return conf.Set{Name: t.variableName(d, d.Args[0]), Value: t.text(d, d.Args[1]), Pos: d.Place()}
 	case "break":
 		return conf.Break{}
 	case "return":
@@ -43,36 +44,36 @@ func isRedirect(text string) bool {
 		strings.HasPrefix(text, "$scheme")
 }
 
-func (t *translator) returnStep(d *directive) conf.Step {
-	if len(d.args) == 1 && isRedirect(d.args[0]) {
-		return conf.Return{Status: 302, Text: t.text(d, d.args[0]), Pos: d.place()}
+func (t *translator) returnStep(d *syntax.Directive) conf.Step {
+	if len(d.Args) == 1 && isRedirect(d.Args[0]) {
+		return conf.Return{Status: 302, Text: t.text(d, d.Args[0]), Pos: d.Place()}
 	}
-	n, err := grammar.ParseNumber(d.args[0])
+	n, err := grammar.ParseNumber(d.Args[0])
 	if err != nil || n > 999 {
 		t.errorf(d, "invalid status %s (must be a number, or a URL with http://, https:// or $scheme)",
-			shown(d.args[0]))
+			grammar.Quote(d.Args[0]))
 	}
-	r := conf.Return{Status: int(n), Pos: d.place()}
-	if len(d.args) == 2 {
-		r.Text = conf.Text(d.args[1])
+	r := conf.Return{Status: int(n), Pos: d.Place()}
+	if len(d.Args) == 2 {
+		r.Text = conf.Text(d.Args[1])
 		if r.Status == 200 {
-			t.reportedText(d, d.args[1])
+			t.reportedText(d, d.Args[1])
 		} else { // it may be a location
-			t.text(d, d.args[1])
+			t.text(d, d.Args[1])
 		}
 	}
 	return r
 }
 
-func (t *translator) rewrite(d *directive) conf.Step {
-	r := conf.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1]), Pos: d.place()}
-	if isRedirect(d.args[1]) {
+func (t *translator) rewrite(d *syntax.Directive) conf.Step {
+	r := conf.Rewrite{Pattern: d.Args[0], To: t.text(d, d.Args[1]), Pos: d.Place()}
+	if isRedirect(d.Args[1]) {
 		r.Flag = "redirect"
 	}
-	if len(d.args) == 3 {
-		flag := d.args[2]
+	if len(d.Args) == 3 {
+		flag := d.Args[2]
 		if !slices.Contains([]string{"last", "break", "redirect", "permanent"}, flag) {
-			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", shown(flag))
+			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", grammar.Quote(flag))
 		}
 		if r.Flag != "redirect" || flag == "permanent" {
 			r.Flag = flag
@@ -82,17 +83,17 @@ func (t *translator) rewrite(d *directive) conf.Step {
 }
 
 // condition translates an if and its block.
-func (t *translator) condition(d *directive, s *scope, here *place) conf.Step {
+func (t *translator) condition(d *syntax.Directive, s *scope, here *place) conf.Step {
 	c, ok := t.conditionOf(d)
 	if !ok {
 		return nil
 	}
-	c.Pos = d.place()
-	inner, others := newScope(s, s.level, d.block), false
-	for _, i := range d.block {
+	c.Pos = d.Place()
+	inner, others := newScope(s, s.level, d.Block), false
+	for _, i := range d.Block {
 		if step := t.step(i, inner, here); step != nil {
 			c.Then = append(c.Then, step)
-		} else if i.spec.support == supported {
+		} else if i.Spec.Support == syntax.Supported {
 			others = true
 		}
 	}
@@ -104,8 +105,8 @@ func (t *translator) condition(d *directive, s *scope, here *place) conf.Step {
 
 // locationOfIf returns the location that an if in a location defines: the location's settings, with
 // those of the if.
-func (t *translator) locationOfIf(d *directive, s *scope, here *place) *conf.Location {
-	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.place(), Settings: t.settings(s, here)}
+func (t *translator) locationOfIf(d *syntax.Directive, s *scope, here *place) *conf.Location {
+	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.Place(), Settings: t.settings(s, here)}
 	from := s
 	if s.own("proxy_pass") == nil && s.own("fastcgi_pass") == nil {
 		from = s.outer // the outer location's content handler serves it
@@ -119,13 +120,13 @@ func (t *translator) locationOfIf(d *directive, s *scope, here *place) *conf.Loc
 }
 
 // conditionOf parses a condition, whose parentheses are parts of its first and last words.
-func (t *translator) conditionOf(d *directive) (conf.If, bool) {
+func (t *translator) conditionOf(d *syntax.Directive) (conf.If, bool) {
 	var c conf.If
-	words := append([]string(nil), d.args...)
+	words := append([]string(nil), d.Args...)
 	last := len(words) - 1
 	if !strings.HasPrefix(words[0], "(") || !strings.HasSuffix(words[last], ")") || len(words) == 1 &&
 		len(words[0]) < 2 {
-		t.errorf(d, "invalid condition %s (must be in parentheses)", shown(strings.Join(words, " ")))
+		t.errorf(d, "invalid condition %s (must be in parentheses)", grammar.Quote(strings.Join(words, " ")))
 		return c, false
 	}
 	words[last] = strings.TrimSuffix(words[last], ")")
@@ -143,11 +144,11 @@ func (t *translator) conditionOf(d *directive) (conf.If, bool) {
 	return t.conditionWords(d, words)
 }
 
-func (t *translator) conditionWords(d *directive, words []string) (conf.If, bool) {
+func (t *translator) conditionWords(d *syntax.Directive, words []string) (conf.If, bool) {
 	c := conf.If{Left: t.text(d, words[0])}
 	bad := func() (conf.If, bool) {
 		t.errorf(d, "invalid condition %s (examples: ($x), ($x = y), ($x != y), ($x ~ regex), (-f path))",
-			shown(strings.Join(words, " ")))
+			grammar.Quote(strings.Join(words, " ")))
 		return c, false
 	}
 	switch first := words[0]; {

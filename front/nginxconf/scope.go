@@ -4,6 +4,18 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
+)
+
+// Levels are the places of directives, in the words of directives.txt.
+const (
+	levelMain        = "main"
+	levelHTTP        = "http"
+	levelServer      = "server"
+	levelLocation    = "location"
+	levelLimitExcept = "limit_except"
+	levelUpstream    = "upstream"
+	levelMatch       = "match"
 )
 
 // scope is a block with the settings that it inherits. If a block does not have a directive, the
@@ -14,7 +26,7 @@ import (
 type scope struct {
 	outer  *scope
 	groups []group
-	list   []*directive
+	list   []*syntax.Directive
 	level  string
 	set    *conf.Settings // once they were translated
 	passes *passChain     // once it was needed
@@ -24,26 +36,26 @@ type scope struct {
 // group holds the directives of a block that have the same name, in their order.
 type group struct {
 	name string
-	list []*directive
+	list []*syntax.Directive
 }
 
-func newScope(outer *scope, level string, block []*directive) *scope {
+func newScope(outer *scope, level string, block []*syntax.Directive) *scope {
 	s := &scope{outer: outer, groups: make([]group, 0, min(len(block), 8)), list: block, level: level}
 	if outer != nil {
 		s.marks = outer.marks
 	}
 	last := 0 // the group of the directive before
 	for i, d := range block {
-		if last == len(s.groups) || s.groups[last].name != d.name {
-			last = slices.IndexFunc(s.groups, func(g group) bool { return g.name == d.name })
+		if last == len(s.groups) || s.groups[last].name != d.Name {
+			last = slices.IndexFunc(s.groups, func(g group) bool { return g.name == d.Name })
 		}
 		if last >= 0 {
 			s.groups[last].list = append(s.groups[last].list, d)
 			continue
 		}
 		last = len(s.groups)
-		s.groups = append(s.groups, group{d.name, block[i : i+1 : i+1]})
-		s.marks.add(d.name)
+		s.groups = append(s.groups, group{d.Name, block[i : i+1 : i+1]})
+		s.marks.add(d.Name)
 	}
 	return s
 }
@@ -73,7 +85,7 @@ func nameMark(name string) byte {
 }
 
 // own returns the block's own directives with a name.
-func (s *scope) own(name string) []*directive {
+func (s *scope) own(name string) []*syntax.Directive {
 	if !s.marks.has(name) {
 		return nil
 	}
@@ -81,7 +93,7 @@ func (s *scope) own(name string) []*directive {
 }
 
 // find is own for a name that is marked.
-func (s *scope) find(name string) []*directive {
+func (s *scope) find(name string) []*syntax.Directive {
 	for i := range s.groups {
 		if g := &s.groups[i]; g.name == name {
 			return g.list
@@ -92,7 +104,7 @@ func (s *scope) find(name string) []*directive {
 
 // all returns the directives with the names that apply here, in their order. The names count as one
 // kind: a block with one of them inherits none. Callers must not change the list.
-func (s *scope) all(names ...string) []*directive {
+func (s *scope) all(names ...string) []*syntax.Directive {
 	at := s.holder(names...)
 	if at == nil {
 		return nil
@@ -100,9 +112,9 @@ func (s *scope) all(names ...string) []*directive {
 	if len(names) == 1 {
 		return at.find(names[0])
 	}
-	var found []*directive
+	var found []*syntax.Directive
 	for _, d := range at.list {
-		if slices.Contains(names, d.name) {
+		if slices.Contains(names, d.Name) {
 			found = append(found, d)
 		}
 	}
@@ -110,7 +122,7 @@ func (s *scope) all(names ...string) []*directive {
 }
 
 // one returns the directive with the name that applies here, or nil.
-func (s *scope) one(name string) *directive {
+func (s *scope) one(name string) *syntax.Directive {
 	for at := s; at != nil && at.marks.has(name); at = at.outer {
 		if found := at.find(name); found != nil {
 			return found[len(found)-1]

@@ -16,20 +16,20 @@ func (t *translator) secureLink(s *scope) *conf.SecureLink {
 		if link != nil || sum != nil {
 			t.errorf(secret[0], "cannot be combined with secure_link or secure_link_md5")
 		}
-		if secret[0].args[0] == "" {
+		if secret[0].Args[0] == "" {
 			t.errorf(secret[0], "empty secret: anybody could create links")
 		}
-		return &conf.SecureLink{Secret: secret[0].args[0]}
+		return &conf.SecureLink{Secret: secret[0].Args[0]}
 	}
 	l := conf.SecureLink{}
 	if outer := t.secureLink(holder.outer); outer != nil {
 		l.Link, l.MD5 = outer.Link, outer.MD5
 	}
 	for _, d := range link {
-		l.Link = t.text(d, d.args[0])
+		l.Link = t.text(d, d.Args[0])
 	}
 	for _, d := range sum {
-		l.MD5 = t.text(d, d.args[0])
+		l.MD5 = t.text(d, d.Args[0])
 	}
 	return &l
 }

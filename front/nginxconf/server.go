@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // server is a server block, with the index of its host.
@@ -17,9 +19,9 @@ type server struct {
 }
 
 // server translates a server block.
-func (t *translator) server(d *directive, http *scope) {
-	s := newScope(http, levelServer, d.block)
-	h := conf.Host{Pos: d.place(), Names: t.names(s)}
+func (t *translator) server(d *syntax.Directive, http *scope) {
+	s := newScope(http, levelServer, d.Block)
+	h := conf.Host{Pos: d.Place(), Names: t.names(s)}
 	srv := server{scope: s, host: len(t.config.Hosts), listens: t.listens(s, d)}
 	h.KeepSlashes = !s.flag("merge_slashes", true)
 	h.UnderscoreFields, h.AnyFields = s.flag("underscores_in_headers", false), !s.flag("ignore_invalid_headers", true)
@@ -54,8 +56,8 @@ func (t *translator) names(s *scope) []string {
 	var names []string
 	seen := make(map[string]bool)
 	for _, d := range s.own("server_name") {
-		for _, name := range d.args {
-			if name == "" && len(d.args) > 1 {
+		for _, name := range d.Args {
+			if name == "" && len(d.Args) > 1 {
 				t.warn(d, "empty name among others: it matches requests without a host")
 			}
 			if name == "$hostname" {
@@ -63,16 +65,16 @@ func (t *translator) names(s *scope) []string {
 			}
 			if !strings.HasPrefix(name, "~") {
 				if err := checkName(name); err != "" {
-					t.errorf(d, "%s: %s", shown(name), err)
+					t.errorf(d, "%s: %s", grammar.Quote(name), err)
 					continue
 				}
 				name = strings.ToLower(name)
 			}
 			if strings.ContainsAny(name, "/;") && name[0] != '~' {
-				t.warn(d, "%s cannot match a host", shown(name))
+				t.warn(d, "%s cannot match a host", grammar.Quote(name))
 			}
 			if seen[name] {
-				t.warn(d, "duplicate name %s", shown(name))
+				t.warn(d, "duplicate name %s", grammar.Quote(name))
 				continue
 			}
 			seen[name] = true
@@ -86,7 +88,7 @@ func (t *translator) names(s *scope) []string {
 }
 
 // hostname returns the machine's name.
-func (t *translator) hostname(d *directive) string {
+func (t *translator) hostname(d *syntax.Directive) string {
 	name, err := os.Hostname()
 	if err != nil {
 		t.errorf(d, "cannot get the value of $hostname: %v (write the name instead)", err)
@@ -114,7 +116,7 @@ func (t *translator) serverTryFiles(s *scope, h *conf.Host) {
 		return
 	}
 	h.Locations = append(h.Locations, conf.Location{
-		Path: "/", TryFiles: t.tryFiles(s), Settings: h.Defaults, Pos: own[0].place(),
+		Path: "/", TryFiles: t.tryFiles(s), Settings: h.Defaults, Pos: own[0].Place(),
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 const (
@@ -34,8 +35,8 @@ func (t *translator) sessions(s *scope, l *conf.Listen) {
 }
 
 // sessionCache translates ssl_session_cache.
-func (t *translator) sessionCache(d *directive, l *conf.Listen) {
-	for _, arg := range d.args {
+func (t *translator) sessionCache(d *syntax.Directive, l *conf.Listen) {
+	for _, arg := range d.Args {
 		kind, rest, _ := strings.Cut(arg, ":")
 		switch kind {
 		case "off", "none":
@@ -46,22 +47,22 @@ func (t *translator) sessionCache(d *directive, l *conf.Listen) {
 				number, err = strconv.Atoi(rest)
 			}
 			if err != nil || number < 0 {
-				t.errorf(d, "invalid number of sessions %s (example: builtin:1000)", shown(arg))
+				t.errorf(d, "invalid number of sessions %s (example: builtin:1000)", grammar.Quote(arg))
 			}
 			if number == 0 { // no limit
 				number = builtinSessions
 			}
 			if !strings.HasPrefix(l.SessionCache, "shared:") { // which has precedence
-				l.SessionCache, l.SessionCacheBytes = "builtin:"+d.where(), int64(number)*sessionBytes
+				l.SessionCache, l.SessionCacheBytes = "builtin:"+d.Where(), int64(number)*sessionBytes
 			}
 		case "shared":
 			name, size, _ := strings.Cut(rest, ":")
 			n, err := grammar.ParseSize(size)
 			switch {
 			case err != nil || name == "":
-				t.errorf(d, "invalid cache %s (must be shared:NAME:SIZE, such as shared:tls:1m)", shown(arg))
+				t.errorf(d, "invalid cache %s (must be shared:NAME:SIZE, such as shared:tls:1m)", grammar.Quote(arg))
 			case n < minZone:
-				t.errorf(d, "%s is too small (at least shared:%s:32k)", shown(arg), name)
+				t.errorf(d, "%s is too small (at least shared:%s:32k)", grammar.Quote(arg), name)
 			}
 			l.SessionCache, l.SessionCacheBytes = "shared:"+name, n
 		}
@@ -77,7 +78,7 @@ func (t *translator) ticketKeys(s *scope) (keys [][32]byte) {
 			return nil
 		}
 		if len(b) != ticketKeySize && len(b) != longTicketKeySize {
-			t.errorf(d, "%s has %d bytes, but %d or %d required (openssl rand %d)", shown(d.args[0]), len(b),
+			t.errorf(d, "%s has %d bytes, but %d or %d required (openssl rand %d)", grammar.Quote(d.Args[0]), len(b),
 				ticketKeySize, longTicketKeySize, longTicketKeySize)
 			return nil
 		}

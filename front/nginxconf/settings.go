@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // newSettings translates the settings of a scope. here is the location, if there is one.
@@ -112,7 +113,7 @@ func (t *translator) bodyFile(s *scope) (file, dir string) {
 		return "", ""
 	}
 	if d := s.one("client_body_temp_path"); d != nil {
-		dir = t.path(d, d.args[0])
+		dir = t.path(d, d.Args[0])
 	}
 	return file, dir
 }
@@ -137,9 +138,9 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 	t.symlinks(s, &f)
 	t.where(s, here, &f)
 	for _, d := range s.all("index") {
-		for i, arg := range d.args {
-			if strings.HasPrefix(arg, "/") && i != len(d.args)-1 {
-				t.warn(d, "%s is a path: files after it are never used", shown(arg))
+		for i, arg := range d.Args {
+			if strings.HasPrefix(arg, "/") && i != len(d.Args)-1 {
+				t.warn(d, "%s is a path: files after it are never used", grammar.Quote(arg))
 			}
 			if arg == "" {
 				t.errorf(d, "empty name of a file")
@@ -150,8 +151,8 @@ func (t *translator) files(s *scope, here *place) conf.Files {
 	if holder := s.holder("types"); holder != nil && holder.level != levelHTTP {
 		f.Types = t.typesOf(s)
 	}
-	if d := s.one("charset"); d != nil && !strings.EqualFold(d.args[0], "off") {
-		if f.Charset = d.args[0]; hasVariable(f.Charset) {
+	if d := s.one("charset"); d != nil && !strings.EqualFold(d.Args[0], "off") {
+		if f.Charset = d.Args[0]; hasVariable(f.Charset) {
 			t.errorf(d, "variables are not supported")
 		}
 	}
@@ -166,18 +167,18 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 		return
 	}
 	if roots, aliases := holder.own("root"), holder.own("alias"); roots != nil && aliases != nil {
-		t.errorf(aliases[0], "conflicts with root at %s", roots[0].where())
+		t.errorf(aliases[0], "conflicts with root at %s", roots[0].Where())
 	}
 	for _, d := range holder.own("root") {
-		root := d.args[0]
+		root := d.Args[0]
 		if len(root) > 1 {
 			root = strings.TrimSuffix(root, "/")
 		}
 		f.Root = t.text(d, t.folderPath(d, root))
 	}
 	for _, d := range holder.own("alias") {
-		f.Alias = t.text(d, t.folderPath(d, d.args[0]))
-		if strings.HasSuffix(d.args[0], "/") && !strings.HasSuffix(string(f.Alias), "/") {
+		f.Alias = t.text(d, t.folderPath(d, d.Args[0]))
+		if strings.HasSuffix(d.Args[0], "/") && !strings.HasSuffix(string(f.Alias), "/") {
 			f.Alias += "/"
 		}
 		f.AliasPath = here.pathOf(holder)
@@ -203,7 +204,7 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 		return
 	}
 	off, policies := false, 0
-	for _, arg := range d.args {
+	for _, arg := range d.Args {
 		if from, ok := strings.CutPrefix(arg, "from="); ok {
 			f.SymlinksFrom = t.text(d, from)
 			continue
@@ -215,7 +216,7 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 		case "on", "if_not_owner":
 			f.DisableSymlinks = arg
 		default:
-			t.errorf(d, "invalid parameter %s (must be on, off, if_not_owner or from=PREFIX)", shown(arg))
+			t.errorf(d, "invalid parameter %s (must be on, off, if_not_owner or from=PREFIX)", grammar.Quote(arg))
 		}
 	}
 	if policies != 1 {
@@ -230,15 +231,15 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 	var all []conf.AddHeader
 	for _, d := range s.all(name) {
-		if strings.EqualFold(d.args[0], "Content-Length") {
+		if strings.EqualFold(d.Args[0], "Content-Length") {
 			// a common mistake for responses without a body
 			t.remark(d, "Content-Length is ignored: the server sets it")
 			continue
 		}
-		h := conf.AddHeader{Name: d.args[0], Value: t.reportedText(d, t.field(d, d.args[1]))}
-		if len(d.args) == 3 {
-			if h.Always = d.args[2] == "always"; !h.Always {
-				t.errorf(d, "invalid parameter %s (must be always; quote values with spaces)", shown(d.args[2]))
+		h := conf.AddHeader{Name: d.Args[0], Value: t.reportedText(d, t.field(d, d.Args[1]))}
+		if len(d.Args) == 3 {
+			if h.Always = d.Args[2] == "always"; !h.Always {
+				t.errorf(d, "invalid parameter %s (must be always; quote values with spaces)", grammar.Quote(d.Args[2]))
 			}
 		}
 		if h.Name == "" {
@@ -252,21 +253,20 @@ func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 
 func (t *translator) expires(s *scope) *conf.Expires {
 	d := s.one("expires")
-	if d == nil || d.isOff() {
+	if d == nil || d.IsOff() {
 		return nil
 	}
 	e := &conf.Expires{}
-	value := d.args[0]
-	if len(d.args) == 2 {
-		if e.Modified = d.args[0] == "modified"; !e.Modified {
-			t.errorf(d, "invalid parameter %s (must be modified)", shown(d.args[0]))
+	value := d.Args[0]
+	if len(d.Args) == 2 {
+		if e.Modified = d.Args[0] == "modified"; !e.Modified {
+			t.errorf(d, "invalid parameter %s (must be modified)", grammar.Quote(d.Args[0]))
 		}
-		value = d.args[1]
+		value = d.Args[1]
 	}
 	if e.Text = t.text(d, value); !grammar.HasVariables(e.Text) {
-		if _, err := grammar.ParseExpiry(value, e.Modified); err != nil {
-			t.errorf(d, "%v", err)
-		}
+		_, err := grammar.ParseExpiry(value, e.Modified)
+		t.check(d, err)
 	}
 	return e
 }
@@ -275,16 +275,16 @@ func (t *translator) expires(s *scope) *conf.Expires {
 func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 	var pages []conf.ErrorPage
 	for _, d := range s.all("error_page") {
-		last := len(d.args) - 1
-		page := conf.ErrorPage{Target: t.text(d, d.args[last])}
-		codes := d.args[:last]
+		last := len(d.Args) - 1
+		page := conf.ErrorPage{Target: t.text(d, d.Args[last])}
+		codes := d.Args[:last]
 		if status, ok := strings.CutPrefix(codes[len(codes)-1], "="); ok {
 			codes = codes[:len(codes)-1]
 			page.Status = -1
 			if status != "" {
 				n, err := grammar.ParseNumber(status)
 				if err != nil || n > 999 {
-					t.errorf(d, "invalid status %s (examples: =200, =)", shown("="+status))
+					t.errorf(d, "invalid status %s (examples: =200, =)", grammar.Quote("="+status))
 				}
 				page.Status = int(n)
 			}
@@ -292,7 +292,7 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 		for _, code := range codes {
 			n, err := strconv.Atoi(code)
 			if err != nil || n < 300 || n > 599 || n == 499 {
-				t.errorf(d, "invalid error status %s (must be 300 to 599, except 499)", shown(code))
+				t.errorf(d, "invalid error status %s (must be 300 to 599, except 499)", grammar.Quote(code))
 			}
 			page.Statuses = append(page.Statuses, n)
 		}
@@ -310,14 +310,14 @@ func (t *translator) mirror(s *scope) *conf.Mirror {
 	all := s.all("mirror")
 	for _, d := range all {
 		switch {
-		case d.args[0] == "off" && len(all) == 1:
+		case d.Args[0] == "off" && len(all) == 1:
 			return nil
-		case d.args[0] == "off":
+		case d.Args[0] == "off":
 			t.errorf(d, "off cannot be combined with other values")
-		case !strings.HasPrefix(d.args[0], "/") || strings.ContainsAny(d.args[0], "$?"):
-			t.errorf(d, "invalid path %s (must begin with a slash, without variables and query)", shown(d.args[0]))
+		case !strings.HasPrefix(d.Args[0], "/") || strings.ContainsAny(d.Args[0], "$?"):
+			t.errorf(d, "invalid path %s (must begin with a slash, without variables and query)", grammar.Quote(d.Args[0]))
 		default:
-			m.URIs = append(m.URIs, d.args[0])
+			m.URIs = append(m.URIs, d.Args[0])
 		}
 	}
 	if m.URIs == nil {
@@ -330,7 +330,7 @@ func (t *translator) mirror(s *scope) *conf.Mirror {
 func (t *translator) earlyHints(s *scope) []conf.Text {
 	var all []conf.Text
 	for _, d := range s.all("early_hints") {
-		for _, arg := range d.args {
+		for _, arg := range d.Args {
 			all = append(all, t.text(d, arg))
 		}
 	}
@@ -343,11 +343,11 @@ func (t *translator) substitution(s *scope) *conf.SubFilter {
 		KeepModified: s.flag("sub_filter_last_modified", false),
 	}
 	for _, d := range s.all("sub_filter") {
-		if d.args[0] == "" {
+		if d.Args[0] == "" {
 			t.errorf(d, "empty string to replace")
 		}
 		out.Substitutions = append(out.Substitutions,
-			conf.Substitution{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
+			conf.Substitution{From: t.text(d, d.Args[0]), To: t.text(d, d.Args[1])})
 	}
 	if out.Substitutions == nil {
 		return nil
@@ -365,11 +365,11 @@ func (t *translator) addedPath(s *scope, name string) string {
 }
 
 // checkSubrequest checks the path of a subrequest.
-func (t *translator) checkSubrequest(d *directive, path string) {
+func (t *translator) checkSubrequest(d *syntax.Directive, path string) {
 	if !strings.HasPrefix(path, "/") {
-		t.errorf(d, "invalid path %s (must begin with a slash)", shown(path))
+		t.errorf(d, "invalid path %s (must begin with a slash)", grammar.Quote(path))
 	} else if strings.ContainsAny(path, "$?") {
-		t.warn(d, "%s is a literal path: variables and queries have no meaning", shown(path))
+		t.warn(d, "%s is a literal path: variables and queries have no meaning", grammar.Quote(path))
 	}
 }
 
@@ -379,8 +379,8 @@ func (t *translator) rate(s *scope, name string) conf.Text {
 	if d == nil {
 		return ""
 	}
-	if !hasVariable(d.args[0]) {
-		n, err := grammar.ParseSize(d.args[0])
+	if !hasVariable(d.Args[0]) {
+		n, err := grammar.ParseSize(d.Args[0])
 		if err != nil {
 			t.errorf(d, "%v", err)
 		}
@@ -388,15 +388,15 @@ func (t *translator) rate(s *scope, name string) conf.Text {
 			return ""
 		}
 	}
-	return t.text(d, d.args[0])
+	return t.text(d, d.Args[0])
 }
 
 // accessRules translates allow and deny, which form one list.
 func (t *translator) accessRules(s *scope) []conf.AccessRule {
 	var rules []conf.AccessRule
 	for _, d := range s.all("allow", "deny") {
-		rule := conf.AccessRule{Deny: d.name == "deny"}
-		switch arg := d.args[0]; arg {
+		rule := conf.AccessRule{Deny: d.Name == "deny"}
+		switch arg := d.Args[0]; arg {
 		case "all":
 		case "unix:":
 			rule.Unix = true
@@ -404,9 +404,9 @@ func (t *translator) accessRules(s *scope) []conf.AccessRule {
 			net, ok := parseNet(arg)
 			if !ok {
 				t.errorf(d, "invalid address %s (must be an IP address, a network such as 10.0.0.0/8, unix: or all)",
-					shown(arg))
+					grammar.Quote(arg))
 			} else if net != net.Masked() {
-				t.warn(d, "%s has bits set after its prefix: %s is used", shown(arg), net.Masked())
+				t.warn(d, "%s has bits set after its prefix: %s is used", grammar.Quote(arg), net.Masked())
 			}
 			rule.Net = net.Masked()
 		}
@@ -429,10 +429,10 @@ func parseNet(text string) (netip.Prefix, bool) {
 
 func (t *translator) password(s *scope) *conf.Password {
 	d, file := s.one("auth_basic"), s.one("auth_basic_user_file")
-	if d == nil || file == nil || d.args[0] == "off" {
+	if d == nil || file == nil || d.Args[0] == "off" {
 		return nil
 	}
-	return &conf.Password{Realm: t.text(d, d.args[0]), File: t.text(file, t.confPath(file.args[0]))}
+	return &conf.Password{Realm: t.text(d, d.Args[0]), File: t.text(file, t.confPath(file.Args[0]))}
 }
 
 // authRequest translates auth_request and auth_request_set. Variables that auth_request_set defines
@@ -443,15 +443,12 @@ func (t *translator) authRequest(s *scope) *conf.AuthRequest {
 		return nil
 	}
 	a := &conf.AuthRequest{}
-	if request != nil && request.args[0] != "off" {
-		if a.URI = request.args[0]; !strings.HasPrefix(a.URI, "/") {
-			t.errorf(request, "invalid path %s (must begin with a slash, or be off)", shown(a.URI))
-		} else if strings.ContainsAny(a.URI, "$?") {
-			t.warn(request, "%s is a literal path: variables and queries have no meaning", shown(a.URI))
-		}
+	if request != nil && request.Args[0] != "off" {
+		a.URI = request.Args[0]
+		t.checkSubrequest(request, a.URI)
 	}
 	for _, d := range sets {
-		a.Set = append(a.Set, conf.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1])})
+		a.Set = append(a.Set, conf.Set{Name: t.variableName(d, d.Args[0]), Value: t.text(d, d.Args[1])})
 	}
 	return a
 }
@@ -464,7 +461,7 @@ func authDelay(s *scope) time.Duration {
 
 // checkPassword reports an auth_basic without a file: nginx would grant access to all.
 func (t *translator) checkPassword(s *scope) {
-	if d := s.one("auth_basic"); d != nil && d.args[0] != "off" && s.one("auth_basic_user_file") == nil {
+	if d := s.one("auth_basic"); d != nil && d.Args[0] != "off" && s.one("auth_basic_user_file") == nil {
 		t.errorf(d, "missing auth_basic_user_file: no password would be required")
 	}
 }
@@ -472,17 +469,17 @@ func (t *translator) checkPassword(s *scope) {
 func (t *translator) realIP(s *scope) conf.RealIP {
 	r := conf.RealIP{Recursive: s.flag("real_ip_recursive", false)}
 	for _, d := range s.all("set_real_ip_from") {
-		if d.args[0] == "unix:" {
+		if d.Args[0] == "unix:" {
 			r.Unix = true
-		} else if net, ok := parseNet(d.args[0]); ok {
+		} else if net, ok := parseNet(d.Args[0]); ok {
 			r.From = append(r.From, net.Masked())
-		} else if addrs, err := t.hosts.find(d.args[0]); err == nil {
+		} else if addrs, err := t.hosts.find(d.Args[0]); err == nil {
 			for _, a := range addrs {
 				r.From = append(r.From, netip.PrefixFrom(a, a.BitLen()))
 			}
 		} else {
 			t.errorf(d, "invalid address %s: %v (must be an IP address, a network such as 10.0.0.0/8, a name, or unix:)",
-				shown(d.args[0]), err)
+				grammar.Quote(d.Args[0]), err)
 		}
 	}
 	if name := s.word("real_ip_header"); name == "proxy_protocol" {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // settingsKey is all that Settings depend on: those of the block around, and the directives of the
@@ -56,16 +57,16 @@ func (t *translator) settingsOf(s *scope, here *place) *conf.Settings {
 func (s *scope) ownSettings(here *place) string {
 	var b strings.Builder
 	for _, d := range s.list {
-		if isNoSetting(d.name) {
+		if isNoSetting(d.Name) {
 			continue
 		}
-		d.writeTo(&b)
+		writeTo(&b, d)
 		switch {
-		case d.name == "alias":
+		case d.Name == "alias":
 			b.WriteString(here.match + here.path)
-		case d.name == "valid_referers" && slices.Contains(d.args, "server_names"):
+		case d.Name == "valid_referers" && slices.Contains(d.Args, "server_names"):
 			for _, names := range s.at(levelServer).own("server_name") {
-				names.writeTo(&b)
+				writeTo(&b, names)
 			}
 		}
 	}
@@ -95,8 +96,8 @@ func (t *translator) passChain(s *scope) *passChain {
 	}
 	var b strings.Builder
 	for _, d := range s.list {
-		if concernsUpstream(d.name) {
-			d.writeTo(&b)
+		if concernsUpstream(d.Name) {
+			writeTo(&b, d)
 		}
 	}
 	key := passChain{t.passChain(s.outer), b.String()}
@@ -117,16 +118,16 @@ func concernsUpstream(name string) bool {
 	return strings.HasPrefix(name, "proxy_") || strings.HasPrefix(name, "fastcgi_") || strings.HasPrefix(name, "grpc_")
 }
 
-// writeTo writes a text that is the same for equal directives only.
-func (d *directive) writeTo(b *strings.Builder) {
-	b.WriteString(d.name)
-	for _, arg := range d.args {
+// writeTo writes a directive's text, which is the same for equal directives only.
+func writeTo(b *strings.Builder, d *syntax.Directive) {
+	b.WriteString(d.Name)
+	for _, arg := range d.Args {
 		b.WriteByte(0)
 		b.WriteString(arg)
 	}
-	for _, inner := range d.block {
+	for _, inner := range d.Block {
 		b.WriteString("{")
-		inner.writeTo(b)
+		writeTo(b, inner)
 	}
 	b.WriteByte(1)
 }

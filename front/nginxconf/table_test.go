@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -60,25 +61,25 @@ The last column is the number of projects that use the directive, of ` + use["pr
 configurations were read. [use.txt](../front/nginxconf/` + useFile + `) names them.
 `)
 	section := ""
-	table := newTable()
-	for _, s := range table.all {
-		if s.section != section {
-			section = s.section
+	table := syntax.ParseTable(tableText)
+	for _, s := range table.All {
+		if s.Section != section {
+			section = s.Section
 			b.WriteString("\n## " + section + "\n\n| directive | allowed in | support | remark | used |\n" +
 				"|---|---|---|---|---|\n")
 		}
-		word := []string{"supported", "ignored", "rejected"}[s.support]
-		if s.harmless {
+		word := []string{"supported", "ignored", "rejected"}[s.Support]
+		if s.Harmless {
 			word += ", harmless,"
-			if s.unless == nil {
+			if s.Unless == nil {
 				word = strings.TrimSuffix(word, ",")
 			}
 		}
-		if s.unless != nil {
-			word += " unless " + strings.Join(s.unless, " or ")
+		if s.Unless != nil {
+			word += " unless " + strings.Join(s.Unless, " or ")
 		}
-		b.WriteString("| `" + s.name + "` | " + strings.Join(s.contexts, ", ") + " | " + word + " | " +
-			s.remark + " | " + cmp.Or(use[useName(table, s)], "0") + " |\n")
+		b.WriteString("| `" + s.Name + "` | " + strings.Join(s.Contexts, ", ") + " | " + word + " | " +
+			s.Remark + " | " + cmp.Or(use[useName(table, s)], "0") + " |\n")
 	}
 	b.WriteString("\n## Use of parameters\n\nThose that are not listed are used by no project.\n\n" +
 		"| directive | parameter | used |\n|---|---|---|\n")
@@ -90,11 +91,11 @@ configurations were read. [use.txt](../front/nginxconf/` + useFile + `) names th
 }
 
 // useName returns the name of a directive in useFile.
-func useName(table *table, s *spec) string {
-	if len(table.byName[s.name]) > 1 {
-		return s.contexts[0] + "/" + s.name
+func useName(table *syntax.Table, s *syntax.Spec) string {
+	if len(table.ByName[s.Name]) > 1 {
+		return s.Contexts[0] + "/" + s.Name
 	}
-	return s.name
+	return s.Name
 }
 
 func TestDocumentIsUpToDate(t *testing.T) {
@@ -115,40 +116,25 @@ func TestTableIsConsistent(t *testing.T) {
 	kinds := []string{"count", "flag", "number", "size", "offset", "time", "seconds", "buffers", "one", "some", "words",
 		"forms"}
 	seen := make(map[string]bool)
-	for _, s := range newTable().all {
-		for _, c := range s.contexts {
+	for _, s := range syntax.ParseTable(tableText).All {
+		for _, c := range s.Contexts {
 			if !slices.Contains(levels, c) {
-				t.Errorf("%s: unknown context %s", s.name, c)
+				t.Errorf("%s: unknown context %s", s.Name, c)
 			}
-			if seen[s.name+" "+c] {
-				t.Errorf("%s: duplicate row for %s", s.name, c)
+			if seen[s.Name+" "+c] {
+				t.Errorf("%s: duplicate row for %s", s.Name, c)
 			}
-			seen[s.name+" "+c] = true
+			seen[s.Name+" "+c] = true
 		}
-		if !slices.Contains(kinds, s.kind) {
-			t.Errorf("%s: unknown kind %s", s.name, s.kind)
+		if !slices.Contains(kinds, s.Kind) {
+			t.Errorf("%s: unknown kind %s", s.Name, s.Kind)
 		}
-		if needs := s.kind == "one" || s.kind == "some" || s.kind == "words" || s.kind == "forms"; needs !=
-			(len(s.details) > 0) && s.kind != "number" {
-			t.Errorf("%s: invalid arguments %s", s.name, s.arguments)
+		if needs := s.Kind == "one" || s.Kind == "some" || s.Kind == "words" || s.Kind == "forms"; needs !=
+			(len(s.Details) > 0) && s.Kind != "number" {
+			t.Errorf("%s: invalid arguments %s", s.Name, s.Arguments)
 		}
-		if s.remark == "" && s.support != supported {
-			t.Errorf("%s: missing remark", s.name)
+		if s.Remark == "" && s.Support != syntax.Supported {
+			t.Errorf("%s: missing remark", s.Name)
 		}
-	}
-}
-
-func TestDirectivesOfFamiliesAreFound(t *testing.T) {
-	table := newTable()
-	for name, want := range map[string]string{
-		"uwsgi_param": "uwsgi_*", "uwsgi_pass": "uwsgi_pass", "content_by_lua_block": "*_by_lua_block",
-		"set_by_lua": "*_by_lua", "lua_package_path": "lua_*", "perl": "perl*",
-	} {
-		if s, ok := table.find(name, levelLocation); !ok || s.name != want {
-			t.Errorf("%s is found as %+v", name, s)
-		}
-	}
-	if s, _ := table.find("nosuch", levelHTTP); s != nil {
-		t.Errorf("nosuch is %+v", s)
 	}
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // certificates returns the files of a server's certificates and keys, paired by their order. Those
@@ -24,11 +26,11 @@ func (t *translator) certificates(s *scope) []conf.CertFiles {
 	var files []conf.CertFiles
 	passwords := t.passwords(s, "ssl_password_file")
 	for i, d := range certs {
-		if d.args[0] == issuedVariable {
+		if d.Args[0] == issuedVariable {
 			continue
 		}
 		if t.plainFile(d) && t.plainFile(keys[i]) {
-			files = append(files, conf.CertFiles{Cert: t.confPath(d.args[0]), Key: t.confPath(keys[i].args[0]),
+			files = append(files, conf.CertFiles{Cert: t.confPath(d.Args[0]), Key: t.confPath(keys[i].Args[0]),
 				Passwords: passwords})
 		}
 	}
@@ -36,18 +38,18 @@ func (t *translator) certificates(s *scope) []conf.CertFiles {
 }
 
 // plainFile reports whether a directive names a file without variables.
-func (t *translator) plainFile(d *directive) bool {
-	if hasVariable(d.args[0]) || strings.HasPrefix(d.args[0], "data:") || strings.HasPrefix(d.args[0], "engine:") ||
-		strings.HasPrefix(d.args[0], "store:") {
-		t.reject(d, "%s is not supported (use the name of a file, without variables)", shown(d.args[0]))
+func (t *translator) plainFile(d *syntax.Directive) bool {
+	if hasVariable(d.Args[0]) || strings.HasPrefix(d.Args[0], "data:") || strings.HasPrefix(d.Args[0], "engine:") ||
+		strings.HasPrefix(d.Args[0], "store:") {
+		t.reject(d, "%s is not supported (use the name of a file, without variables)", grammar.Quote(d.Args[0]))
 		return false
 	}
 	return true
 }
 
 // read returns the contents of the file that a directive names.
-func (t *translator) read(d *directive) ([]byte, error) {
-	b, err := t.source.read(t.confPath(d.args[0]))
+func (t *translator) read(d *syntax.Directive) ([]byte, error) {
+	b, err := t.source.Read(t.confPath(d.Args[0]))
 	if err != nil {
 		t.errorf(d, "%v", err)
 	}
@@ -60,7 +62,7 @@ func (t *translator) protocols(s *scope, name string, config *tls.Config) {
 		"tlsv1.3": tls.VersionTLS13}
 	var enabled []uint16
 	for _, d := range s.all(name) {
-		for _, word := range d.args {
+		for _, word := range d.Args {
 			v, ok := versions[strings.ToLower(word)]
 			if !ok {
 				t.warn(d, "%s is ignored: it is insecure", word)
@@ -86,7 +88,7 @@ func (t *translator) protocols(s *scope, name string, config *tls.Config) {
 // curves sets the curves of key exchanges.
 func (t *translator) curves(s *scope, config *tls.Config) {
 	d := s.one("ssl_ecdh_curve")
-	if d == nil || strings.EqualFold(d.args[0], "auto") {
+	if d == nil || strings.EqualFold(d.Args[0], "auto") {
 		return
 	}
 	ids := map[string]tls.CurveID{
@@ -94,12 +96,12 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 		"secp384r1": tls.CurveP384, "p-384": tls.CurveP384, "secp521r1": tls.CurveP521, "p-521": tls.CurveP521,
 		"x25519mlkem768": tls.X25519MLKEM768,
 	}
-	for _, name := range strings.Split(d.args[0], ":") {
+	for _, name := range strings.Split(d.Args[0], ":") {
 		id, ok := ids[strings.ToLower(name)]
 		if !ok {
 			t.omit(d,
 				"%s is not supported by crypto/tls (use X25519, prime256v1, secp384r1, secp521r1 or X25519MLKEM768)",
-				shown(name))
+				grammar.Quote(name))
 			continue
 		}
 		config.CurvePreferences = append(config.CurvePreferences, id)
@@ -166,7 +168,7 @@ func (t *translator) ciphers(s *scope, name string, config *tls.Config) {
 	if d == nil {
 		return
 	}
-	suites, unknown := selectCiphers(d.args[0])
+	suites, unknown := selectCiphers(d.Args[0])
 	if len(unknown) > 0 {
 		t.remark(d, "crypto/tls does not support %s", strings.Join(unknown, ", "))
 	}

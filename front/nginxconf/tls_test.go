@@ -13,6 +13,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -60,29 +61,6 @@ func TestCipherListsAreTranslated(t *testing.T) {
 	}
 	if _, unknown := selectCiphers("ECDHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256:!DHE-DSS-AES128-SHA:HIGH"); !slices.Equal(unknown, []string{"DHE-RSA-AES128-GCM-SHA256"}) {
 		t.Errorf("unknown suites: %q", unknown)
-	}
-}
-
-func TestVerifyDepthIsTranslated(t *testing.T) {
-	chain := func(n int) tls.ConnectionState {
-		certs := make([]*x509.Certificate, n)
-		for i := range certs {
-			certs[i] = &x509.Certificate{RawSubject: []byte{byte(i)}, RawIssuer: []byte{byte(min(i+1, n-1))}}
-		}
-		return tls.ConnectionState{PeerCertificates: certs[:1], VerifiedChains: [][]*x509.Certificate{certs}}
-	}
-	s := newScope(nil, levelServer, []*directive{{name: "ssl_verify_depth", args: []string{"2"}}})
-	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} {
-		// the client's own, the ones between, and the trusted one
-		if err := chains(s, "ssl_verify_depth", nil, nil)(chain(n)); (err == nil) != want {
-			t.Errorf("depth 2, %d certificates: %v; want accepted: %v", n, err, want)
-		}
-		if err := chains(s, "none", nil, nil)(chain(n)); (err == nil) != (n <= 3) {
-			t.Errorf("depth 1, %d certificates: %v", n, err)
-		}
-	}
-	if err := chains(s, "none", nil, nil)(tls.ConnectionState{}); err != nil {
-		t.Errorf("without a certificate: %v", err)
 	}
 }
 
@@ -171,7 +149,7 @@ func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 		{"0", []*x509.Certificate{root, between}, false}, {"1", []*x509.Certificate{root, between}, true},
 		{"1", []*x509.Certificate{between}, false},
 	} {
-		s := newScope(nil, levelServer, []*directive{{name: "proxy_ssl_verify_depth", args: []string{test.most}}})
+		s := newScope(nil, levelServer, []*syntax.Directive{{Name: "proxy_ssl_verify_depth", Args: []string{test.most}}})
 		if err := chains(s, "proxy_ssl_verify_depth", test.trusted, nil)(state); (err == nil) != test.ok {
 			t.Errorf("depth %s, %d trusted: %v", test.most, len(test.trusted), err)
 		}

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // trace translates the directives of nginx-otel; nil traces nothing.
@@ -26,7 +28,7 @@ func (t *translator) trace(s *scope) *conf.Trace {
 		}
 	}
 	for _, d := range s.all("otel_span_attr") {
-		out.Attributes = append(out.Attributes, conf.Field{Name: d.args[0], Value: t.reportedText(d, d.args[1])})
+		out.Attributes = append(out.Attributes, conf.Field{Name: d.Args[0], Value: t.reportedText(d, d.Args[1])})
 	}
 	return new(out)
 }
@@ -38,12 +40,12 @@ const levelExporter = "otel_exporter"
 const noTracing = "this program was built without OpenTelemetry (build it with -tags otel)"
 
 // exporter translates otel_exporter.
-func (t *translator) exporter(d *directive, http *scope) {
+func (t *translator) exporter(d *syntax.Directive, http *scope) {
 	if !t.options.Tracing {
 		t.omit(d, noTracing)
 		return
 	}
-	s := newScope(nil, levelExporter, d.block)
+	s := newScope(nil, levelExporter, d.Block)
 	e := &conf.SpanExporter{Service: http.word("otel_service_name"), Interval: s.time("interval"),
 		BatchSize: t.count(s, "batch_size"), BatchCount: t.count(s, "batch_count"),
 		Trusted: t.trusted(s.own("trusted_certificate"))}
@@ -53,10 +55,10 @@ func (t *translator) exporter(d *directive, http *scope) {
 		t.errorf(d, "missing endpoint")
 	}
 	for _, f := range s.own("header") {
-		e.Header = append(e.Header, conf.Field{Name: f.args[0], Value: conf.Text(f.args[1])})
+		e.Header = append(e.Header, conf.Field{Name: f.Args[0], Value: conf.Text(f.Args[1])})
 	}
 	for _, a := range http.own("otel_resource_attr") {
-		e.Attributes = append(e.Attributes, conf.Field{Name: a.args[0], Value: conf.Text(a.args[1])})
+		e.Attributes = append(e.Attributes, conf.Field{Name: a.Args[0], Value: conf.Text(a.Args[1])})
 	}
 	t.process.SpanExporter = e
 }
@@ -65,14 +67,14 @@ func (t *translator) exporter(d *directive, http *scope) {
 func (t *translator) count(s *scope, name string) int {
 	n, d := s.number(name), s.one(name)
 	if d != nil && n == 0 {
-		t.errorf(d, "invalid number %s (must be greater than 0)", shown(d.args[0]))
+		t.errorf(d, "invalid number %s (must be greater than 0)", grammar.Quote(d.Args[0]))
 	}
 	return n
 }
 
 // endpoint parses HOST:PORT, with http:// or https:// before it.
-func (t *translator) endpoint(d *directive) (addr string, hasTLS bool) {
-	addr = d.args[0]
+func (t *translator) endpoint(d *syntax.Directive) (addr string, hasTLS bool) {
+	addr = d.Args[0]
 	if rest, ok := strings.CutPrefix(addr, "https://"); ok {
 		addr, hasTLS = rest, true
 	} else {
@@ -80,7 +82,7 @@ func (t *translator) endpoint(d *directive) (addr string, hasTLS bool) {
 	}
 	addr = strings.TrimSuffix(addr, "/")
 	if host, port, err := net.SplitHostPort(addr); err != nil || host == "" || port == "" {
-		t.errorf(d, "invalid endpoint %s (example: localhost:4317)", shown(d.args[0]))
+		t.errorf(d, "invalid endpoint %s (example: localhost:4317)", grammar.Quote(d.Args[0]))
 	}
 	return addr, hasTLS
 }

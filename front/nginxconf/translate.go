@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // translator translates a checked tree to a Config.
 type translator struct {
 	*report
 	options Options
-	source  *source
+	source  *syntax.Source
 	hosts   *resolver
 	file    string
 	prefix  string
@@ -21,9 +22,9 @@ type translator struct {
 	config  conf.Config
 	process Process
 
-	upstreams map[string]*directive // by name
+	upstreams map[string]*syntax.Directive // by name
 	matches   map[string]*conf.HealthMatch
-	zones     map[string]*directive // limit_req_zone or limit_conn_zone, by name
+	zones     map[string]*syntax.Directive // limit_req_zone or limit_conn_zone, by name
 	// the name of the directive that defines a cache, by the cache's name
 	caches  map[string]string
 	formats map[string]bool // names of log formats
@@ -33,19 +34,19 @@ type translator struct {
 	defined        map[string]bool // variables that the configuration defines
 	missing        map[string]bool // folders of relative paths that were reported
 	servers        []server
-	types          *directive // the first types block of http, if any
+	types          *syntax.Directive // the first types block of http, if any
 	sharedSettings map[settingsKey]*conf.Settings
 	sharedProxies  map[proxyKey]*conf.Proxy
 	passChains     map[passChain]*passChain
-	closer         *directive // a directive outside of http that closes everything, or nil
+	closer         *syntax.Directive // a directive outside of http that closes everything, or nil
 }
 
-func newTranslator(s *source, file string, o Options, r *report) *translator {
+func newTranslator(s *syntax.Source, file string, o Options, r *report) *translator {
 	t := &translator{
 		report: r, options: o, source: s, hosts: newResolver(o.LookupNetIP), file: file, confDir: filepath.Dir(file),
 		prefix:    o.Prefix,
-		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
-		zones: make(map[string]*directive), caches: make(map[string]string),
+		upstreams: make(map[string]*syntax.Directive), matches: make(map[string]*conf.HealthMatch),
+		zones: make(map[string]*syntax.Directive), caches: make(map[string]string),
 		formats:       map[string]bool{"combined": true},
 		passwordFiles: make(map[string]string), available: make(map[string]bool),
 		defined: make(map[string]bool), missing: make(map[string]bool),
@@ -71,7 +72,7 @@ func absolute(dir string) string {
 }
 
 // main translates a whole configuration.
-func (t *translator) main(tree []*directive) {
+func (t *translator) main(tree []*syntax.Directive) {
 	t.define(tree)
 	s := newScope(nil, levelMain, tree)
 	t.processOf(s)
@@ -79,7 +80,7 @@ func (t *translator) main(tree []*directive) {
 	for _, d := range s.own("http") {
 		t.http(d)
 	}
-	first := &directive{pos: position{file: t.file, line: 1}}
+	first := &syntax.Directive{Pos: syntax.Position{File: t.file, Line: 1}}
 	if s.own("events") == nil {
 		t.errorf(first, "missing block \"events {}\"")
 	}
@@ -90,9 +91,9 @@ func (t *translator) main(tree []*directive) {
 
 // http translates the http block. It translates definitions before the directives that use them,
 // wherever they stand.
-func (t *translator) http(d *directive) {
-	s := newScope(nil, levelHTTP, d.block)
-	for _, d := range d.block {
+func (t *translator) http(d *syntax.Directive) {
+	s := newScope(nil, levelHTTP, d.Block)
+	for _, d := range d.Block {
 		t.shared(d, s)
 	}
 	if types := s.own("types"); types != nil {
@@ -110,8 +111,8 @@ func (t *translator) http(d *directive) {
 }
 
 // shared translates a definition that applies to all of http.
-func (t *translator) shared(d *directive, http *scope) {
-	switch d.name {
+func (t *translator) shared(d *syntax.Directive, http *scope) {
+	switch d.Name {
 	case "upstream":
 		t.upstream(d, http)
 	case "match":
@@ -157,8 +158,8 @@ func (t *translator) typesOf(s *scope) map[string]string {
 	types := make(map[string]string)
 	for _, block := range blocks {
 		for _, d := range t.entries(block) {
-			for _, end := range d.args {
-				types[strings.ToLower(end)] = d.name
+			for _, end := range d.Args {
+				types[strings.ToLower(end)] = d.Name
 			}
 		}
 	}
@@ -166,11 +167,11 @@ func (t *translator) typesOf(s *scope) map[string]string {
 }
 
 // entries returns the statements of a block that is data.
-func (t *translator) entries(block *directive) []*directive {
-	return slices.DeleteFunc(slices.Clone(block.block), func(d *directive) bool {
-		if d.hasBlock {
-			t.errorf(d, "unexpected block in %s: \";\" expected", block.name)
+func (t *translator) entries(block *syntax.Directive) []*syntax.Directive {
+	return slices.DeleteFunc(slices.Clone(block.Block), func(d *syntax.Directive) bool {
+		if d.HasBlock {
+			t.errorf(d, "unexpected block in %s: \";\" expected", block.Name)
 		}
-		return d.hasBlock
+		return d.HasBlock
 	})
 }

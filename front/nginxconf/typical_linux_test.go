@@ -1,12 +1,7 @@
 package nginxconf
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,23 +47,9 @@ func writeTypical(t *testing.T, dir, etc string) {
 	t.Helper()
 	params, err := os.ReadFile(filepath.Join(etc, "fastcgi_params"))
 	testkit.Must(t, err)
-	cert, key := selfSigned(t)
+	cert, key := testkit.SelfSign(t, x509.Certificate{})
 	for name, b := range map[string][]byte{"fastcgi_params": params, "htpasswd": []byte("a:{PLAIN}b\n"),
 		"cert.pem": cert, "key.pem": key} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
-}
-
-// selfSigned returns a certificate and its key in PEM.
-func selfSigned(t *testing.T) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.Must(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)},
-		&x509.Certificate{}, &private.PublicKey, private)
-	testkit.Must(t, err)
-	b, err := x509.MarshalECPrivateKey(private)
-	testkit.Must(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }

@@ -8,17 +8,18 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // upstream translates an upstream block of http.
-func (t *translator) upstream(d *directive, http *scope) {
-	u := conf.Upstream{Name: d.args[0], Pos: d.place()}
+func (t *translator) upstream(d *syntax.Directive, http *scope) {
+	u := conf.Upstream{Name: d.Args[0], Pos: d.Place()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
-		t.errorf(d, "duplicate upstream %s (first one at %s)", shown(u.Name), other.where())
+		t.errorf(d, "duplicate upstream %s (first one at %s)", grammar.Quote(u.Name), other.Where())
 		return
 	}
 	t.upstreams[strings.ToLower(u.Name)] = d
-	s := newScope(nil, levelUpstream, d.block)
+	s := newScope(nil, levelUpstream, d.Block)
 	// it inherits nothing but the resolver: keepalive_timeout and others have another meaning in
 	// http
 	if u.Resolver = t.resolver(s); u.Resolver == nil {
@@ -30,10 +31,10 @@ func (t *translator) upstream(d *directive, http *scope) {
 		u.Servers = append(u.Servers, t.upstreamServer(server, balancer))
 	}
 	if len(u.Servers) == 0 {
-		t.errorf(d, "no server in upstream %s", shown(u.Name))
+		t.errorf(d, "no server in upstream %s", grammar.Quote(u.Name))
 	}
 	for _, keep := range s.own("keepalive") {
-		if u.Keepalive = int(t.number(keep, keep.args[0])); u.Keepalive == 0 {
+		if u.Keepalive = int(t.number(keep, keep.Args[0])); u.Keepalive == 0 {
 			t.errorf(keep, "invalid number 0 (must be greater than 0; without keepalive no idle connections are kept)")
 		}
 	}
@@ -51,12 +52,12 @@ func isZero(s *scope, name string) bool {
 	if d == nil {
 		return false
 	}
-	t, err := grammar.ParseTime(d.args[0])
+	t, err := grammar.ParseTime(d.Args[0])
 	return err == nil && t == 0
 }
 
 // number parses an argument that is a number.
-func (t *translator) number(d *directive, arg string) int64 {
+func (t *translator) number(d *syntax.Directive, arg string) int64 {
 	n, err := grammar.ParseNumber(arg)
 	if err != nil {
 		t.errorf(d, "%v", err)
@@ -66,16 +67,16 @@ func (t *translator) number(d *directive, arg string) int64 {
 
 // balance finds the load balancing method: a directive that the table marks as a balancer. As in
 // nginx, the last one counts.
-func (t *translator) balance(s *scope, u *conf.Upstream) (isOf *directive) {
+func (t *translator) balance(s *scope, u *conf.Upstream) (isOf *syntax.Directive) {
 	for _, d := range s.list {
-		if !d.spec.balancer {
+		if !d.Spec.Balancer {
 			continue
 		}
 		if isOf != nil {
-			t.warn(d, "overrides the load balancing method at %s", isOf.where())
+			t.warn(d, "overrides the load balancing method at %s", isOf.Where())
 		}
-		isOf, u.Balance = d, conf.Balance{Method: d.name}
-		for _, arg := range d.args {
+		isOf, u.Balance = d, conf.Balance{Method: d.Name}
+		for _, arg := range d.Args {
 			u.Balance.Args = append(u.Balance.Args, t.text(d, arg))
 		}
 	}
@@ -83,25 +84,45 @@ func (t *translator) balance(s *scope, u *conf.Upstream) (isOf *directive) {
 }
 
 // upstreamServer translates a server of an upstream. balancer is nil for round robin.
-func (t *translator) upstreamServer(d, balancer *directive) conf.Server {
-	server := conf.Server{Addr: d.args[0]}
-	if err := checkServerAddr(server.Addr); err != nil {
-		t.errorf(d, "%v", err)
-	}
-	for _, arg := range d.args[1:] {
-		if err := t.serverParameter(d, arg, &server); err != nil {
-			t.errorf(d, "%v", err)
-		}
-	}
-	if balancer != nil && balancer.spec.noBackup {
+func (t *translator) upstreamServer(d, balancer *syntax.Directive) conf.Server {
+	server := conf.Server{Addr: d.Args[0]}
+	t.check(d, checkServerAddr(server.Addr))
+	t.params(d, d.Args[1:],
+		number("weight=", &server.Weight, 1),
+		number("max_conns=", &server.MaxConns, 0),
+		value("max_fails=", &server.MaxFails, func(text string) (int, error) {
+			n, err := grammar.ParseNumber(text)
+			if n == 0 {
+				n = -1 // 0 is the default
+			}
+			return int(n), err
+		}),
+		value("fail_timeout=", &server.FailTimeout, func(text string) (time.Duration, error) {
+			at, err := grammar.ParseSeconds(text)
+			return max(at, time.Millisecond), err
+		}),
+		value("slow_start=", &server.SlowStart, grammar.ParseTime),
+		value("route=", &server.Route, nonEmpty),
+		word("backup", &server.Backup), word("down", &server.Down), word("drain", &server.Drain),
+		word("resolve", &server.Resolve),
+		t.unsupportedParam(d, "service=", "remove it"))
+	if balancer != nil && balancer.Spec.NoBackup {
 		if server.Backup {
-			t.errorf(d, "backup cannot be combined with %s", balancer.name)
+			t.errorf(d, "backup cannot be combined with %s", balancer.Name)
 		}
 		if server.SlowStart > 0 {
-			t.errorf(d, "slow_start cannot be combined with %s", balancer.name)
+			t.errorf(d, "slow_start cannot be combined with %s", balancer.Name)
 		}
 	}
 	return server
+}
+
+// cutPort splits HOST:PORT, in which PORT may be missing.
+func cutPort(addr string) (host, port string, has bool) {
+	if end := strings.LastIndexByte(addr, ':'); end > strings.LastIndexByte(addr, ']') {
+		return addr[:end], addr[end+1:], true
+	}
+	return addr, "", false
 }
 
 // checkServerAddr checks the address of a server: HOST, HOST:PORT or unix:PATH.
@@ -112,66 +133,10 @@ func checkServerAddr(addr string) error {
 		}
 		return nil
 	}
-	host, port := addr, "80"
-	if end := strings.LastIndexByte(addr, ':'); end > strings.LastIndexByte(addr, ']') {
-		host, port = addr[:end], addr[end+1:]
-	}
+	host, port, has := cutPort(addr)
 	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/$ ") {
-		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", shown(addr))
-	}
-	return nil
-}
-
-func (t *translator) serverParameter(d *directive, arg string, server *conf.Server) error {
-	name, value, has := parameter(arg)
-	switch {
-	case arg == "backup":
-		server.Backup = true
-		return nil
-	case arg == "down":
-		server.Down = true
-		return nil
-	case name == "fail_timeout" && has:
-		at, err := grammar.ParseSeconds(value)
-		if err != nil {
-			return err
-		}
-		server.FailTimeout = max(at, time.Millisecond)
-		return nil
-	case arg == "resolve":
-		server.Resolve = true
-		return nil
-	case arg == "drain":
-		server.Drain = true
-		return nil
-	case name == "route" && value != "":
-		server.Route = value
-		return nil
-	case name == "slow_start" && has:
-		at, err := grammar.ParseTime(value)
-		server.SlowStart = at
-		return err
-	case name == "service":
-		t.omit(d, "parameter %s is not supported (remove it)", shown(arg))
-		return nil
-	}
-	n, err := grammar.ParseNumber(value)
-	if err != nil || !has || name == "weight" && n == 0 {
-		return fmt.Errorf(
-			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, slow_start=, route=, backup, down, drain or resolve)", shown(arg))
-	}
-	switch name {
-	case "weight":
-		server.Weight = int(n)
-	case "max_conns":
-		server.MaxConns = int(n)
-	case "max_fails":
-		if server.MaxFails = int(n); n == 0 {
-			server.MaxFails = -1
-		}
-	default:
-		return fmt.Errorf("unknown parameter %s", shown(arg))
+	if has && (err != nil || n == 0) || host == "" || strings.ContainsAny(host, "/$ ") {
+		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", grammar.Quote(addr))
 	}
 	return nil
 }

@@ -27,18 +27,18 @@ func (t *translator) userID(s *scope) *conf.UserID {
 		n := uint32(s.number("userid_service"))
 		u.Service = &n
 	}
-	if d := s.one("userid_mark"); d != nil && d.args[0] != "off" {
-		if u.Mark = d.args[0]; len(u.Mark) != 1 || !isMark(u.Mark[0]) {
-			t.errorf(d, "invalid value %s (must be a letter, a digit, = or off)", shown(u.Mark))
+	if d := s.one("userid_mark"); d != nil && d.Args[0] != "off" {
+		if u.Mark = d.Args[0]; len(u.Mark) != 1 || !isMark(u.Mark[0]) {
+			t.errorf(d, "invalid value %s (must be a letter, a digit, = or off)", grammar.Quote(u.Mark))
 		}
 	}
 	switch d := s.one("userid_expires"); {
-	case d == nil || d.args[0] == "off":
-	case d.args[0] == "max":
+	case d == nil || d.Args[0] == "off":
+	case d.Args[0] == "max":
 		u.Expires = -1
 	default:
 		var err error
-		if u.Expires, err = grammar.ParseSeconds(d.args[0]); err != nil {
+		if u.Expires, err = grammar.ParseSeconds(d.Args[0]); err != nil {
 			t.errorf(d, "%v", err)
 		}
 	}
@@ -61,12 +61,12 @@ func (t *translator) cookieFlags(s *scope) (flags []string) {
 		return nil
 	}
 	var args []string
-	for _, arg := range d.args {
+	for _, arg := range d.Args {
 		arg = strings.ToLower(arg)
 		if strings.HasPrefix(arg, "samesite=") && slices.ContainsFunc(args, func(a string) bool {
 			return strings.HasPrefix(a, "samesite=")
 		}) {
-			t.warn(d, "%s has no effect: the first samesite counts", shown(arg))
+			t.warn(d, "%s has no effect: the first samesite counts", grammar.Quote(arg))
 			continue
 		}
 		args = append(args, arg)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
 // This file reads the values of directives in a scope. The checker has validated them.
@@ -18,7 +19,7 @@ import (
 // flag returns the value of an on/off directive.
 func (s *scope) flag(name string, defaultValue bool) bool {
 	if d := s.one(name); d != nil {
-		on, _ := parseFlag(d.args[0])
+		on, _ := grammar.ParseFlag(d.Args[0])
 		return on
 	}
 	return defaultValue
@@ -27,7 +28,7 @@ func (s *scope) flag(name string, defaultValue bool) bool {
 // number returns the value of a numeric directive, or 0.
 func (s *scope) number(name string) int {
 	if d := s.one(name); d != nil {
-		n, _ := grammar.ParseNumber(d.args[0])
+		n, _ := grammar.ParseNumber(d.Args[0])
 		return int(n)
 	}
 	return 0
@@ -36,7 +37,7 @@ func (s *scope) number(name string) int {
 // size returns a number of bytes, and whether the directive exists.
 func (s *scope) size(name string) (int64, bool) {
 	if d := s.one(name); d != nil {
-		n, _ := grammar.ParseOffset(d.args[0])
+		n, _ := grammar.ParseOffset(d.Args[0])
 		return n, true
 	}
 	return 0, false
@@ -45,8 +46,8 @@ func (s *scope) size(name string) (int64, bool) {
 // buffers returns the total size of buffers in bytes, or 0.
 func (s *scope) buffers(name string) int64 {
 	if d := s.one(name); d != nil {
-		n, _ := grammar.ParseNumber(d.args[0])
-		size, _ := grammar.ParseSize(d.args[1])
+		n, _ := grammar.ParseNumber(d.Args[0])
+		size, _ := grammar.ParseSize(d.Args[1])
 		return n * size
 	}
 	return 0
@@ -57,10 +58,10 @@ func (s *scope) buffers(name string) int64 {
 func (s *scope) time(name string) time.Duration {
 	if d := s.one(name); d != nil {
 		parse := grammar.ParseTime
-		if d.spec.kind == "seconds" {
+		if d.Spec.Kind == "seconds" {
 			parse = grammar.ParseSeconds
 		}
-		t, _ := parse(d.args[0])
+		t, _ := parse(d.Args[0])
 		return max(t, 1)
 	}
 	return 0
@@ -69,7 +70,7 @@ func (s *scope) time(name string) time.Duration {
 // word returns the first argument, or "".
 func (s *scope) word(name string) string {
 	if d := s.one(name); d != nil {
-		return d.args[0]
+		return d.Args[0]
 	}
 	return ""
 }
@@ -81,14 +82,14 @@ func (s *scope) is(name, value string) bool { return strings.EqualFold(s.word(na
 func (s *scope) words(name string) []string {
 	var words []string
 	for _, d := range s.all(name) {
-		words = append(words, d.args...)
+		words = append(words, d.Args...)
 	}
 	return words
 }
 
 // text returns an argument that may contain variables, and that may decide which clients get which
 // response.
-func (t *translator) text(d *directive, arg string) conf.Text {
+func (t *translator) text(d *syntax.Directive, arg string) conf.Text {
 	for _, v := range t.unavailable(d, arg) {
 		t.reject(d, "%s", v.why)
 		t.config.Blank[v.name] = t.lenient
@@ -98,7 +99,7 @@ func (t *translator) text(d *directive, arg string) conf.Text {
 
 // reportedText returns a text for logs, clients or upstreams. With Options.Lenient, unavailable
 // variables in it are only empty: it decides nothing.
-func (t *translator) reportedText(d *directive, arg string) conf.Text {
+func (t *translator) reportedText(d *syntax.Directive, arg string) conf.Text {
 	for _, v := range t.unavailable(d, arg) {
 		t.omit(d, "%s", v.why)
 		t.config.Blank[v.name] = t.lenient
@@ -109,7 +110,7 @@ func (t *translator) reportedText(d *directive, arg string) conf.Text {
 // upstreamText returns a text for an upstream, which may decide about access by it. As in
 // reportedText, variables that are never available and only describe a connection or the time are
 // empty.
-func (t *translator) upstreamText(d *directive, arg string) conf.Text {
+func (t *translator) upstreamText(d *syntax.Directive, arg string) conf.Text {
 	for _, v := range t.unavailable(d, arg) {
 		if grammar.Unavailable(v.name) == "" || strings.HasPrefix(v.name, "proxy_protocol_") {
 			t.reject(d, "%s", v.why)
@@ -119,7 +120,7 @@ func (t *translator) upstreamText(d *directive, arg string) conf.Text {
 }
 
 // field returns the value of a header field. It joins the lines of a value.
-func (t *translator) field(d *directive, arg string) string {
+func (t *translator) field(d *syntax.Directive, arg string) string {
 	if !strings.ContainsAny(arg, "\r\n") {
 		return arg
 	}
@@ -136,7 +137,7 @@ type unavailable struct{ name, why string }
 
 // unavailable returns the variables in a text that the front does not support, or that only a
 // rejected directive defines. It also checks the syntax of variables.
-func (t *translator) unavailable(d *directive, text string) (all []unavailable) {
+func (t *translator) unavailable(d *syntax.Directive, text string) (all []unavailable) {
 	if !hasVariable(text) || t.available[text] {
 		return nil
 	}
@@ -159,7 +160,7 @@ func (t *translator) unavailable(d *directive, text string) (all []unavailable) 
 // textOf returns the argument of a directive in the scope, or "".
 func (t *translator) textOf(s *scope, name string) conf.Text {
 	if d := s.one(name); d != nil {
-		return t.text(d, d.args[0])
+		return t.text(d, d.Args[0])
 	}
 	return ""
 }
@@ -167,24 +168,24 @@ func (t *translator) textOf(s *scope, name string) conf.Text {
 func hasVariable(text string) bool { return grammar.HasVariables(conf.Text(text)) }
 
 // variableName returns the name in an argument $name.
-func (t *translator) variableName(d *directive, arg string) string {
+func (t *translator) variableName(d *syntax.Directive, arg string) string {
 	name, ok := strings.CutPrefix(arg, "$")
 	if !ok || name == "" {
-		t.errorf(d, "invalid variable %s (must be $name)", shown(arg))
+		t.errorf(d, "invalid variable %s (must be $name)", grammar.Quote(arg))
 		return "invalid"
 	}
 	return name
 }
 
 // path returns the path of a directive's file; a relative one is below the prefix.
-func (t *translator) path(d *directive, name string) string {
+func (t *translator) path(d *syntax.Directive, name string) string {
 	path := below(t.prefix, name)
 	t.checkPrefix(d, name, filepath.Dir(path))
 	return path
 }
 
 // folderPath is path for a folder that must exist.
-func (t *translator) folderPath(d *directive, name string) string {
+func (t *translator) folderPath(d *syntax.Directive, name string) string {
 	path := below(t.prefix, name)
 	t.checkPrefix(d, name, path)
 	return path
@@ -192,8 +193,8 @@ func (t *translator) folderPath(d *directive, name string) string {
 
 // checkPrefix warns if a relative path leads to a folder that does not exist, and may do so because
 // no prefix is set: nginx then has one of its own.
-func (t *translator) checkPrefix(d *directive, name, folder string) {
-	if t.options.Prefix != "" || t.options.FS != nil || isAbs(name) || hasVariable(name) || t.missing[folder] {
+func (t *translator) checkPrefix(d *syntax.Directive, name, folder string) {
+	if t.options.Prefix != "" || t.options.FS != nil || syntax.IsAbs(name) || hasVariable(name) || t.missing[folder] {
 		return
 	}
 	if _, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) {
@@ -207,22 +208,8 @@ func (t *translator) checkPrefix(d *directive, name, folder string) {
 func (t *translator) confPath(name string) string { return below(t.confDir, name) }
 
 func below(dir, name string) string {
-	if isAbs(name) || strings.HasPrefix(name, "$") {
+	if syntax.IsAbs(name) || strings.HasPrefix(name, "$") {
 		return name
 	}
 	return filepath.Join(dir, name)
-}
-
-// parameter splits name=value.
-func parameter(arg string) (name, value string, has bool) { return strings.Cut(arg, "=") }
-
-// parseFlag parses on or off, in any case.
-func parseFlag(text string) (bool, error) {
-	switch {
-	case strings.EqualFold(text, "on"):
-		return true, nil
-	case strings.EqualFold(text, "off"):
-		return false, nil
-	}
-	return false, fmt.Errorf("invalid value %s (must be on or off)", shown(text))
 }

@@ -15,7 +15,8 @@ import (
 )
 
 func reportCommand(env Env) *cobra.Command {
-	var anyway, details, badge bool
+	var anyway, details, badge, docs bool
+	var pack string
 	c := &cobra.Command{
 		Use:   "report DIR [DIR]",
 		Short: "Show the results of a run of weigh again, or compare two runs",
@@ -26,6 +27,9 @@ under different conditions are rejected.`,
 		Example: `  tare report results/2026-11-20T10-00-00
   tare report results/2026-11-20T10-00-00 results/2026-11-21T10-00-00`,
 		Args: func(_ *cobra.Command, args []string) error {
+			if docs && len(args) == 0 {
+				return nil
+			}
 			if len(args) != 1 && len(args) != 2 {
 				return fmt.Errorf("report: want one results folder or two, got %d arguments", len(args))
 			}
@@ -33,11 +37,17 @@ under different conditions are rejected.`,
 		},
 	}
 	c.RunE = run(func(_ context.Context, args []string) error {
+		if docs {
+			return fillQuotes(env)
+		}
 		if len(args) == 1 && anyway {
 			return usageError(errors.New("report: --anyway requires two results folders"))
 		}
-		if len(args) == 2 && (details || badge) {
-			return usageError(errors.New("report: --details and --badge require a single results folder"))
+		if len(args) == 2 && (details || badge || pack != "") {
+			return usageError(errors.New("report: --details, --badge and --pack require a single results folder"))
+		}
+		if pack != "" {
+			return packRun(env, args[0], pack)
 		}
 		if badge {
 			return printBadge(env, env.path(args[0]))
@@ -50,7 +60,30 @@ under different conditions are rejected.`,
 	c.Flags().BoolVar(&anyway, "anyway", false, "compare even runs on different machines or under different conditions")
 	c.Flags().BoolVar(&details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
 	c.Flags().BoolVar(&badge, "badge", false, "only print the result as JSON for an endpoint badge of shields.io")
+	c.Flags().StringVar(&pack, "pack", "", "only write the run with all its trials as one small `FILE`, which report also shows")
+	c.Flags().BoolVar(&docs, "docs", false, "write figures of the packed runs in docs/results into the documents of the checkout in this folder")
 	return c
+}
+
+// fillQuotes writes the figures of records into the documents of the current folder's checkout.
+func fillQuotes(env Env) error {
+	changed, err := report.FillQuotes(env.path("."), false)
+	for _, name := range changed {
+		fmt.Fprintln(env.Stdout, name)
+	}
+	if err != nil {
+		return fmt.Errorf("report: --docs: %w", err)
+	}
+	return nil
+}
+
+// packRun writes the run in a results folder as one file.
+func packRun(env Env, dir, file string) error {
+	run, err := sample.Read(env.path(dir))
+	if err != nil {
+		return usageError(fmt.Errorf("report: %w", err))
+	}
+	return sample.WriteFile(env.path(file), run.Pack)
 }
 
 func printBadge(env Env, dir string) error {
@@ -83,6 +116,9 @@ func showAgain(env Env, dir string, details bool) error {
 	run, err := sample.Read(dir)
 	if err != nil {
 		return usageError(fmt.Errorf("report: %w", err))
+	}
+	if strings.HasSuffix(dir, sample.PackedSuffix) {
+		dir = "" // there is no folder to write the report to
 	}
 	return showResults(env, report.New(run), dir, details, nil)
 }

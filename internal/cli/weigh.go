@@ -94,7 +94,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set := c.Flags()
 	f.set, f.isSet = set, set.Changed
 	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials (the default)")
-	set.BoolVar(&f.run.Full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps; takes more than three hours")
+	set.BoolVar(&f.run.Full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections; takes more than three hours")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
 	set.BoolVar(&f.run.Why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
 	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
@@ -115,9 +115,6 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.IntSliceVar(&f.connections, "connections", nil,
 		"keep these `NUMBERS` of connections busy, such as 64,1000 (default the experiment's)")
 	set.StringVar(&f.rate, "rate", "", "add trials at the same `RATE` for all contenders, where latencies are comparable: a share of what the\nslowest can serve, such as 50%, a number of requests/s, or off (default the experiment's)")
-	set.StringSliceVar(&f.run.Sweep, "sweep", nil,
-		"also vary these `AXES`: --sweep=connections,workers or --sweep=gomaxprocs; --sweep alone varies all\n(default off, with --full all)")
-	set.Lookup("sweep").NoOptDefVal = lab.SweepAll
 	set.Uint64Var(&f.run.Seed, "seed", 0, "order the trials by this `SEED`; 0 is a new one (default 0)")
 	set.StringVar(&f.out, "out", "", "write the results to `DIR` (default a new folder in results/)")
 	f.own.define(set)
@@ -337,9 +334,6 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 			return o, fmt.Errorf("--rate: %w", err)
 		}
 	}
-	if err = lab.CheckSweep(f.run.Sweep); err != nil {
-		return o, fmt.Errorf("--sweep: %w", err)
-	}
 	o.Adjust = func(t *lab.Trials) {
 		for name, set := range map[string]func(){
 			"blocks":      func() { t.SetBlocks(f.blocks) },
@@ -429,9 +423,6 @@ func describeCondition(c sample.Condition) string {
 	}
 	if c.Procs > 0 {
 		text += fmt.Sprintf("  GOMAXPROCS %d", c.Procs)
-	}
-	if c.Workers > 0 {
-		text += fmt.Sprintf("  %d workers", c.Workers)
 	}
 	return text
 }

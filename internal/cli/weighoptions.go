@@ -38,7 +38,6 @@ func flagRules() []flagRule {
 		{"rate", servers, true},
 		{"on", servers, true},
 		{"address", servers, true},
-		{"sweep", servers, true},
 		{"seed", blocks, false},
 		{"agent-program", servers, false},
 		{"fail-if", servers, false},

@@ -47,11 +47,9 @@ func findWorkspace(env Env, needsExperiments bool) (*workspace, error) {
 	if !needsExperiments {
 		return w, nil
 	}
-	unpacked, err := project.Unpack(tools.Cache, source) // not closed: it is in use until the command exits
-	if err != nil {
+	if w.root, err = project.Unpack(tools.Cache, source); err != nil {
 		return nil, &exitError{exitFail, err}
 	}
-	w.root = unpacked.Root
 	tools.Bin = filepath.Join(w.root, "bin")
 	return w, nil
 }

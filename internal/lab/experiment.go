@@ -58,8 +58,6 @@ type Experiment struct {
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
-
-	Sweeps []Sweep `yaml:"sweeps"` // carried out on request, and with the full trials
 }
 
 // Expectation is the right response of every contender.
@@ -91,8 +89,9 @@ type Trials struct {
 	Measure     yamlfile.Duration `yaml:"measure"`
 	Cores       []Cores           `yaml:"cores"`
 	Connections []int             `yaml:"connections"`
-	Scenarios   []Scenario        `yaml:"scenarios"` // replace Connections
-	Rate        Rate              `yaml:"rate"`      // of additional trials at a fixed rate
+	Procs       []int             `yaml:"gomaxprocs"` // none is as many as cores
+	Scenarios   []Scenario        `yaml:"scenarios"`  // replace Connections
+	Rate        Rate              `yaml:"rate"`       // of additional trials at a fixed rate
 
 	areExact bool // the blocks were set, see SetBlocks
 }
@@ -122,7 +121,8 @@ func ParseCores(text string) (Cores, error) {
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (c *Cores) UnmarshalYAML(n ast.Node) error { return yamlfile.Scalar(n, c, ParseCores) }
 
-// Conditions returns every combination of cores and connections, or of cores and scenarios.
+// Conditions returns every combination of cores, connections and GOMAXPROCS, or of cores and
+// scenarios.
 func (t *Trials) Conditions() (all []sample.Condition) {
 	for i := range t.Scenarios {
 		if t.Scenarios[i].isProgram() {
@@ -139,8 +139,14 @@ func (t *Trials) Conditions() (all []sample.Condition) {
 				all = append(all, c)
 			}
 		}
+		procs := t.Procs
+		if len(procs) == 0 {
+			procs = []int{0}
+		}
 		for _, n := range t.Connections {
-			all = append(all, sample.Condition{Cores: int(cores), Connections: n})
+			for _, p := range procs {
+				all = append(all, sample.Condition{Cores: int(cores), Connections: n, Procs: p})
+			}
 		}
 	}
 	return all
@@ -245,15 +251,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 			return f.Fault(fmt.Sprintf("$.compare[%d]", i), "compare: want what, of and than")
 		}
 	}
-	if err := e.checkTrials(f); err != nil {
-		return err
-	}
-	for i := range e.Sweeps {
-		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e); err != nil {
-			return err
-		}
-	}
-	return nil
+	return e.checkTrials(f)
 }
 
 func (e *Experiment) checkTrials(f *yamlfile.File) error {
@@ -336,6 +334,11 @@ func (t *Trials) fault() *trialsFault {
 			return fault(OptionCores, i, "duplicate %v", n)
 		}
 	}
+	for i, n := range t.Procs {
+		if n < 1 || n > maxProcs {
+			return fault("gomaxprocs", i, "want 1 to %d, got %d", maxProcs, n)
+		}
+	}
 	if len(t.Scenarios) > 0 {
 		return t.scenarioFault()
 	}
@@ -358,6 +361,7 @@ const (
 	maxConnections = 18_000
 	maxSmallFiles  = 100_000
 	maxProgram     = time.Hour
+	maxProcs       = 1024
 )
 
 func (e *Experiment) request() equal.Request {

@@ -109,8 +109,8 @@ func (s *Scenario) programProblem() string {
 	switch {
 	case s.Name == "" || len(s.Targets) == 0 || s.Benchmark == "" == (len(s.Run) == 0):
 		return "want name, targets, and benchmark or run"
-	case s.Procs < 0 || s.Procs > mostProcs:
-		return fmt.Sprintf("gomaxprocs: want 0 to %d, got %d", mostProcs, s.Procs)
+	case s.Procs < 0 || s.Procs > maxProcs:
+		return fmt.Sprintf("gomaxprocs: want 0 to %d, got %d", maxProcs, s.Procs)
 	}
 	return ""
 }

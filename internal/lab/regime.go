@@ -112,7 +112,10 @@ func (w *runner) atRate(ctx context.Context) error {
 		}
 		return names
 	}
-	return w.aside(ctx, "at a fixed rate", conditions, members, w.trials.Blocks, w.run.RateMeasure)
+	return w.carryDropping(ctx, &series{
+		what: " at a fixed rate, after the trials at saturation,", conditions: conditions, contenders: w.contenders,
+		blocks: w.trials.Blocks, measure: w.run.RateMeasure, members: members, keep: w.record,
+	})
 }
 
 // rateConditions returns the conditions of the trials at a fixed rate, and the contenders that are

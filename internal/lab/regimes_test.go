@@ -19,27 +19,24 @@ control: http
 ways: [http, unix]
 differs:
   - {what: bytes, contenders: [unix], why: records}
-quick: {blocks: 1, measure: 200ms, cores: [1], connections: [4], rate: {share: 0.5}}
+quick: {blocks: 1, measure: 200ms, cores: [1], connections: [4], gomaxprocs: [1, 3], rate: {share: 0.5}}
 full: {blocks: 2, measure: 200ms, cores: [1], connections: [4]}
-sweeps:
-  - {axis: gomaxprocs, values: [1, 3], connections: 4, contenders: [http, unix], blocks: 2, measure: 1s}
 `
 
-// Trials at a fixed rate and sweeps follow those at saturation, and do not change their tables.
-func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
+// Trials at a fixed rate follow those at saturation, whose conditions are all combinations.
+func TestFixedRateFollowsSaturation(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	root := project(t)
 	testkit.WriteFile(t, filepath.Join(root, "experiments", "small", lab.ExperimentFile),
 		regimes)
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: "small", Sweep: []string{lab.SweepAll},
+		Root: root, Experiment: "small",
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(run.Conditions) != 2 || !run.Conditions[0].Saturated() || run.Conditions[1].Rate <= 0 ||
-		len(run.Sweeps) != 1 || run.Sweeps[0].Blocks != 1 {
-		t.Fatalf("conditions %+v, sweeps %+v", run.Conditions, run.Sweeps)
+	if c := run.Conditions; len(c) != 3 || c[0].Rate > 0 || c[0].Procs != 1 || c[1].Procs != 3 || c[2].Rate <= 0 {
+		t.Fatalf("conditions %+v", c)
 	}
 	if !strings.Contains(strings.Join(run.Notes, " "), "requests/s is 50 % of what the slowest, ") {
 		t.Errorf("no note about the rate: %q", run.Notes)
@@ -55,19 +52,13 @@ func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Due, due)
 		}
 	}
-	want := map[sample.Condition]int{run.Conditions[0]: 1, run.Conditions[1]: 1}
-	for _, s := range run.Sweeps {
-		for _, c := range s.Conditions {
-			want[c] = s.Blocks
-		}
-	}
-	for c, n := range want {
-		if trials[c] != n {
-			t.Errorf("%d trials of the control under %+v, want %d", trials[c], c, n)
+	for _, c := range run.Conditions {
+		if trials[c] != 1 {
+			t.Errorf("%d trials of the control under %+v, want 1", trials[c], c)
 		}
 	}
 	a := analyze.Analyze(run)
-	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 3 || len(a.SweepTables) != 1 {
-		t.Errorf("%d tables, %d sweeps", len(a.Tables), len(a.SweepTables))
+	if len(a.Tables) != 3 || len(a.Tables[0].Rows) != 3 {
+		t.Errorf("%d tables", len(a.Tables))
 	}
 }

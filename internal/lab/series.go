@@ -188,15 +188,6 @@ func (w *runner) early(blocks int) {
 	}
 }
 
-// aside carries out trials in addition to those at saturation.
-func (w *runner) aside(ctx context.Context, what string, conditions []sample.Condition,
-	members func(sample.Condition) []string, blocks int, measure time.Duration) error {
-	return w.carryDropping(ctx, &series{
-		what: " " + what + ", after the trials at saturation,", conditions: conditions, contenders: w.contenders,
-		blocks: blocks, measure: measure, members: members, keep: w.record,
-	})
-}
-
 // carryDropping carries out a series. A contender that fails in it stays in the run. After
 // FailuresToDrop failures it is left out of that condition.
 func (w *runner) carryDropping(ctx context.Context, s *series) error {

@@ -45,7 +45,6 @@ type Options struct {
 	Subject   *Subject          // replaces the folder of the experiment; may be nil
 	Scenarios []string          // these, by name; empty means all
 	Until     Until             // when to stop adding blocks
-	Sweep     []string          // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
 	Tail      []string          // the command-line arguments after the seed
 	Generator *remote.Generator // the machine that generates the load; nil is this one
 	Why       bool              // carry out counter-experiments
@@ -204,7 +203,7 @@ func (w *runner) prioritize(stage *contender.Stage) (restore func()) {
 
 // measure carries out all series of the experiment.
 func (w *runner) measure(ctx context.Context) error {
-	all := []func(context.Context) error{w.runTrials, w.atRate, w.sweeps, w.attribute}
+	all := []func(context.Context) error{w.runTrials, w.atRate, w.attribute}
 	if w.experiment.Kind == Targets {
 		all = []func(context.Context) error{w.runTargets}
 	}
@@ -254,11 +253,7 @@ func prepare(o Options) (*runner, error) {
 		w.trials = e.Full
 	}
 	for _, cores := range w.trials.fit(len(cpus)) {
-		more := ""
-		if e.sweepsProcs(cores) {
-			more = fmt.Sprintf("; a sweep of %s runs as many processes or threads on these", sample.GOMAXPROCS)
-		}
-		w.recorder.Log("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
+		w.recorder.Log("left out: %v cores: this machine has %d", cores, len(cpus))
 	}
 	if o.Adjust != nil {
 		o.Adjust(&w.trials)

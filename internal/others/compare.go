@@ -2,13 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,12 +12,14 @@ import (
 // result is what the runs of a project in all modes have shown.
 type result struct {
 	Name, Version, Go string
-	Tests             int // that pass with net/http
-	Failed            int // that fail with net/http, too
-	Unsteady          int // that differed, but not when they ran again alone
+	Tare              string // the commit
+	Tests             int    // that pass with net/http
+	Failed            int    // that fail with net/http, too
+	Unsteady          int    // that differed, but not when they ran again alone
+	Undocumented      int    // differences
 	Seconds           int
 	Differences       []difference
-	Problems          []string // why a part of the tests shows nothing
+	Problem           string // why a part of the tests shows nothing
 }
 
 // difference is a test that passes with net/http and not with tare.
@@ -31,100 +28,84 @@ type difference struct {
 	Reason              string // "" if no document has it
 }
 
-// comparison compares the runs of a program.
-type comparison struct {
-	*builder
-	program program
-	out     *result
-	log     io.Writer
-}
-
-func (c *comparison) compare(ctx context.Context, modes []string) error {
-	want, err := c.run(ctx, c.program, reference, c.Run, "")
-	if err != nil {
-		return err
-	}
-	isServed := false
-	for _, mode := range modes {
-		got, err := c.runAll(ctx, mode)
-		if err != nil {
-			return err
-		}
+// compare runs a program in all modes.
+func (b *builder) compare(ctx context.Context, p program) {
+	want, isServed := b.run(ctx, p, reference, b.Run, b.Skip), false
+	for _, mode := range b.Modes {
+		got := b.runAll(ctx, p, mode)
 		if isServed = isServed || got.isServed; !isServed && mode == "both" {
 			break // nor is it in the other modes
 		}
-		differing := make(map[string]bool) // tests, and subtests of the first level
-		for test, outcome := range want.outcomes {
-			if outcome == "PASS" && got.outcomes[test] != "PASS" && got.outcomes[top(test)] != "PASS" ||
-				c.Script != "" && got.text != want.text {
-				differing[firstLevel(test)] = true
-			}
-		}
-		for test := range differing {
-			if test != top(test) {
-				delete(differing, top(test))
-			}
-		}
-		for _, test := range slices.Sorted(maps.Keys(differing)) {
-			if err := c.confirm(ctx, mode, test); err != nil {
-				return err
-			}
+		for _, test := range differing(want, got) {
+			b.confirm(ctx, p, mode, test)
 		}
 	}
 	for _, outcome := range want.outcomes {
 		switch {
 		case !isServed: // such a program shows nothing
-		case outcome == "PASS":
-			c.out.Tests++
+		case strings.HasPrefix(outcome, pass):
+			b.out.Tests++
 		case outcome != "SKIP":
-			c.out.Failed++
+			b.out.Failed++
 		}
 	}
-	return ctx.Err()
 }
 
 // runAll runs all tests in a mode. If a test hangs or ends the program, the others run again
 // without it.
-func (c *comparison) runAll(ctx context.Context, mode string) (t *trial, err error) {
+func (b *builder) runAll(ctx context.Context, p program, mode string) *trial {
 	const mostRuns = 6
-	skip := ""
-	for range mostRuns {
-		if t, err = c.run(ctx, c.program, mode, c.Run, skip); err != nil || len(t.unfinished) == 0 {
-			break
-		}
+	t := b.run(ctx, p, mode, b.Run, b.Skip)
+	for skip, n := b.Skip, 1; n < mostRuns && len(t.unfinished) > 0; n++ {
 		skip = strings.TrimPrefix(skip+"|^("+strings.Join(t.unfinished, "|")+")$", "|")
+		t = b.run(ctx, p, mode, b.Run, skip)
 	}
-	return t, err
+	return t
+}
+
+// differing returns the tests, or their subtests of the first level, that pass in a trial and
+// not, or not with the same output, in another.
+func differing(want, got *trial) []string {
+	found := make(map[string]bool)
+	for test, outcome := range want.outcomes {
+		if strings.HasPrefix(outcome, pass) && got.outcomes[test] != outcome && got.outcomes[levels(test, 1)] != pass {
+			found[levels(test, 2)] = true
+		}
+	}
+	for test := range found {
+		if top := levels(test, 1); top != test {
+			delete(found, top)
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
+}
+
+// levels returns the first names of a subtest: the test, and subtests that contain it.
+func levels(test string, n int) string {
+	names := strings.Split(test, "/")
+	return strings.Join(names[:min(n, len(names))], "/")
 }
 
 // confirm runs a test or subtest alone, with tare and with net/http, and reports it if it still
 // differs.
-func (c *comparison) confirm(ctx context.Context, mode, test string) error {
+func (b *builder) confirm(ctx context.Context, p program, mode, test string) {
 	only := "^" + strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^") + "$"
-	got, err := c.run(ctx, c.program, mode, only, "")
-	if err != nil {
-		return err
+	got, want := b.run(ctx, p, mode, only, ""), b.run(ctx, p, reference, only, "")
+	if len(differing(want, got)) == 0 {
+		b.out.Unsteady++
+		return
 	}
-	want, err := c.run(ctx, c.program, reference, only, "")
-	if err != nil {
-		return err
+	d := difference{mode, p.ImportPath, test, b.reason(mode, test)}
+	if b.out.Differences = append(b.out.Differences, d); d.Reason == "" {
+		b.out.Undocumented++
+		fmt.Printf("%s: %s %s\nwith net/http:\n%s\nwith tare:\n%s\n", mode, d.Package, test,
+			linesWithout(want.text, got.text), linesWithout(got.text, want.text))
 	}
-	if want.outcomes[test] != "PASS" || got.outcomes[test] == "PASS" && (c.Script == "" || got.text == want.text) {
-		c.out.Unsteady++
-		return nil
-	}
-	d := difference{Mode: mode, Package: c.program.ImportPath, Test: test, Reason: c.reason(mode, test)}
-	if c.out.Differences = append(c.out.Differences, d); d.Reason != "" {
-		return nil
-	}
-	text := got.text
-	if c.Script != "" {
-		a, b := filepath.Join(c.work, "net-http"), filepath.Join(c.work, "tare")
-		err = errors.Join(os.WriteFile(a, []byte(want.text), 0o644), os.WriteFile(b, []byte(got.text), 0o644))
-		out, _ := exec.CommandContext(ctx, "diff", "-U1", a, b).Output() // it fails where they differ
-		text = string(out)
-	}
-	const most = 3000
-	fmt.Fprintf(c.log, "%s: %s %s\n%s\n", mode, d.Package, test, text[:min(most, len(text))])
-	return err
+}
+
+// linesWithout returns the lines of a text that another text does not have, or some of them.
+func linesWithout(text, other string) string {
+	const most = 50
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(s string) bool { return strings.Contains(other, s) })
+	return strings.Join(lines[:min(most, len(lines))], "\n")
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +22,7 @@ type project struct {
 	Tags     string        `yaml:"tags"`
 	Modes    []string      `yaml:"modes"` // all by default
 	Run      string        `yaml:"run"`   // a regular expression of tests, all by default
+	Skip     string        `yaml:"skip"`  // one of tests that do not run, with a reason in a comment
 	Limit    time.Duration `yaml:"limit"` // for the tests of a package, 5 minutes by default
 	Quick    bool          `yaml:"quick"` // "make check-slow" runs it
 	// Script names a file of the folder applications. Tools are other programs that it needs.
@@ -28,36 +31,36 @@ type project struct {
 	// Differences has the reasons of known differences, by regular expressions of "mode test". A
 	// reason is "document: quotation", and the document must contain the quotation.
 	Differences map[string]string `yaml:"differences"`
+	text        string            // of the script
 }
 
-// allModes are the modes that hook.go knows. "both" comes first: see comparison.compare.
-const allModes = "both,default,on-loop,closing,transport"
+func (p *project) name() string { return cmp.Or(p.Script, p.Module) }
 
-func (p *project) name() string {
-	if p.Script != "" {
-		return p.Script
-	}
-	return p.Module
-}
-
-// readList reads projects.yaml of a checkout, and checks its quotations.
+// readList reads projects.yaml of a checkout and the scripts, and checks the quotations.
 func readList(checkout string) (all []*project, err error) {
-	if _, err := yamlfile.Read(filepath.Join(checkout, "internal", "others", "projects.yaml"), &all); err != nil {
+	folder := filepath.Join(checkout, "internal", "others")
+	if _, err := yamlfile.Read(filepath.Join(folder, "projects.yaml"), &all); err != nil {
 		return nil, err
 	}
 	for _, p := range all {
 		const defaultLimit = 5 * time.Minute
-		if p.Limit == 0 {
-			p.Limit = defaultLimit
+		p.Limit = cmp.Or(p.Limit, defaultLimit)
+		if len(p.Modes) == 0 { // compare wants "both" first
+			p.Modes = []string{"both", "default", "on-loop", "closing", "transport"}
 		}
 		if len(p.Packages) == 0 {
 			p.Packages = []string{"./..."}
 		}
-		for pattern, cited := range p.Differences {
-			if _, err := regexp.Compile(pattern); err != nil {
-				return nil, fmt.Errorf("%s: %w", p.name(), err)
+		if p.Script != "" {
+			text, err := os.ReadFile(filepath.Join(folder, "applications", p.Script+".sh"))
+			if err != nil {
+				return nil, err
 			}
-			if err := checkQuotation(checkout, cited); err != nil {
+			p.text = string(text)
+		}
+		for pattern, cited := range p.Differences {
+			_, err := regexp.Compile(pattern)
+			if err = errors.Join(err, checkQuotation(checkout, cited)); err != nil {
 				return nil, fmt.Errorf("%s: %s: %w", p.name(), pattern, err)
 			}
 		}
@@ -70,14 +73,11 @@ func readList(checkout string) (all []*project, err error) {
 func checkQuotation(checkout, cited string) error {
 	document, quotation, _ := strings.Cut(cited, ": ")
 	text, err := os.ReadFile(filepath.Join(checkout, document))
-	if err != nil {
-		return err
-	}
 	flat := strings.Join(strings.Fields(strings.ReplaceAll(string(text), "\n//", "\n")), " ")
-	if quotation == "" || !strings.Contains(flat, quotation) {
-		return fmt.Errorf("%s does not contain %q", document, quotation)
+	if err == nil && (quotation == "" || !strings.Contains(flat, quotation)) {
+		err = fmt.Errorf("%s does not contain %q", document, quotation)
 	}
-	return nil
+	return err
 }
 
 // reason returns the documented reason of a difference, or "". The reason of a test is also that of

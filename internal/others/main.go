@@ -15,7 +15,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -23,141 +22,118 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 )
 
 func main() {
+	only := flag.String("only", "", "run only projects whose name contains `TEXT`")
+	quick := flag.Bool("quick", false, "run only the projects that are marked as quick")
+	folder := flag.String("results", ".cache/others", "write results into this `FOLDER`")
+	document := flag.String("document", "", "write the results in the folder as Markdown to `FILE`, and run nothing")
+	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
+	var err error
+	if *document != "" {
+		err = writeDocument(*document, *folder)
+	} else {
+		err = run(ctx, *only, *quick, *folder)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "others:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("others", flag.ContinueOnError)
-	only := flags.String("only", "", "run only projects whose name contains `TEXT`")
-	quick := flags.Bool("quick", false, "run only the projects that are marked as quick")
-	modes := flags.String("modes", allModes, "compare these `MODES`")
-	toolchain := flags.String("go", "", "use this Go `RELEASE`, such as go1.27.4 (default the installed one)")
-	folder := flags.String("results", ".cache/others", "write results into this `FOLDER`")
-	document := flags.String("document", "", "write the results in the folder as Markdown to `FILE`, and run nothing")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *document != "" {
-		return writeDocument(*document, *folder)
-	}
+// run runs projects and writes a result for each.
+func run(ctx context.Context, only string, quick bool, folder string) error {
 	all, err := readList(".")
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(p *project) bool {
-		return *quick && !p.Quick || !strings.Contains(p.name(), *only)
+		return quick && !p.Quick || !strings.Contains(p.name(), only)
 	})
 	if len(all) == 0 {
-		return fmt.Errorf("no project's name contains %q", *only)
+		return fmt.Errorf("no project's name contains %q", only)
 	}
-	r, err := newRunner(ctx, *toolchain, os.Stdout)
+	r, err := newRunner(ctx)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(r.work)
-	return r.runAll(ctx, all, strings.Split(*modes, ","), *folder)
-}
-
-// runner runs projects with one Go release. Its working folder is the checkout.
-type runner struct {
-	work              string // folder for all that is built
-	goroot, goVersion string
-	tool              goTool
-	overlay           overlay
-	log               io.Writer
-}
-
-// newRunner makes the work folder and the overlay. release is "" for the installed Go.
-func newRunner(ctx context.Context, release string, log io.Writer) (r *runner, err error) {
-	r = &runner{log: log, tool: goTool{"go", []string{"GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false"}}}
-	if release != "" {
-		r.tool.env = append(r.tool.env, "GOTOOLCHAIN="+release)
-	}
-	text, err := r.tool.run(ctx, ".", "env", "GOMODCACHE", "GOROOT", "GOVERSION")
-	if err != nil {
-		return nil, err
-	}
-	modules, rest, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
-	r.goroot, r.goVersion, _ = strings.Cut(rest, "\n")
-	if r.work, err = os.MkdirTemp("", "tare-others-"); err != nil {
-		return nil, err
-	}
-	folder := filepath.Join(r.work, "standard")
-	if err := errors.Join(os.Chmod(r.work, 0o755), os.Mkdir(folder, 0o755)); err != nil { // others' programs are below
-		return nil, err
-	}
-	if strings.HasPrefix(r.goroot, modules) { // an overlay cannot change the module cache
-		own := filepath.Join(r.work, "go")
-		if err := exec.CommandContext(ctx, "cp", "-r", r.goroot, own).Run(); err != nil {
-			return nil, err
-		}
-		r.goroot, r.tool.path = own, filepath.Join(own, "bin", "go")
-		r.tool.env = append(r.tool.env, "GOTOOLCHAIN=local", "GOROOT="+own)
-	}
-	const format = `{{if not .Standard}}{{$p := .}}{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}`
-	if text, err = r.tool.run(ctx, ".", "list", "-deps", "-f", format, "."); err != nil {
-		return nil, err
-	}
-	var sources []source
-	for line := range strings.Lines(string(text)) {
-		if path, file, ok := strings.Cut(strings.TrimSpace(line), " "); ok {
-			sources = append(sources, source{path, file})
-		}
-	}
-	r.overlay, err = newOverlay(r.goroot, folder, sources)
-	return r, err
-}
-
-// runAll runs projects and writes a result for each.
-func (r *runner) runAll(ctx context.Context, all []*project, modes []string, folder string) error {
 	folder = filepath.Join(folder, r.goVersion)
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	isWrong := false
+	var wrong error
 	for _, p := range all {
-		began := time.Now()
-		out, err := r.runProject(ctx, p, modes)
+		b := r.newBuilder(p)
+		b.compareAll(ctx)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if err != nil {
-			out = &result{Name: p.name(), Version: p.Version, Problems: []string{err.Error()}}
+		out := &b.out
+		fmt.Printf("%s %s, %s, %d s: %d tests, %d differences, %d without a reason; "+
+			"%d fail with net/http, %d differed only once\n%s", out.Name, out.Version, out.Go, out.Seconds,
+			out.Tests, len(out.Differences), out.Undocumented, out.Failed, out.Unsteady, out.Problem)
+		if out.Undocumented > 0 || out.Problem != "" {
+			wrong = errors.New("there are differences without a documented reason, or programs that did not run")
 		}
-		out.Go, out.Seconds = r.goVersion, int(time.Since(began).Seconds())
-		fmt.Fprintln(r.log, out.summary())
-		isWrong = isWrong || out.undocumented()+len(out.Problems) > 0
 		text, err := json.MarshalIndent(out, "", "\t")
+		file := filepath.Join(folder, strings.ReplaceAll(out.Name, "/", "+")+".json")
+		err = errors.Join(err, os.MkdirAll(folder, 0o755), os.WriteFile(file, text, 0o644), os.RemoveAll(b.work))
 		if err != nil {
 			return err
 		}
-		name := filepath.Join(folder, strings.ReplaceAll(p.name(), "/", "+")+".json")
-		if err := os.WriteFile(name, text, 0o644); err != nil {
-			return err
-		}
 	}
-	if isWrong {
-		return errors.New("there are differences without a documented reason, or programs that did not run")
-	}
-	return nil
+	return wrong
 }
 
-func (r *runner) runProject(ctx context.Context, p *project, modes []string) (*result, error) {
-	b, err := r.newBuilder(ctx, p)
+// runner has what the projects share. Its working folder is the checkout.
+type runner struct {
+	work              string // folder for all that is built
+	goroot, goVersion string
+	commit            string // of the checkout, or ""
+	overlay           overlay
+}
+
+// newRunner makes the work folder and the overlay of the Go release that GOTOOLCHAIN selects.
+func newRunner(ctx context.Context) (*runner, error) {
+	r := new(runner)
+	text, err := r.goTool(ctx, ".", "env", "GOROOT", "GOVERSION")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(b.work)
-	return b.compareAll(ctx, slices.DeleteFunc(slices.Clone(modes), func(m string) bool {
-		return len(p.Modes) > 0 && !slices.Contains(p.Modes, m)
-	}), r.log)
+	goroot, version, _ := strings.Cut(strings.TrimSpace(string(text)), "\n")
+	commit, _ := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output() // it may be no repository
+	r.goVersion, r.commit = version, strings.TrimSpace(string(commit))
+	if r.work, err = os.MkdirTemp("", "tare-others-"); err != nil {
+		return nil, err
+	}
+	// An overlay cannot change the module cache, which may contain the installation.
+	r.goroot = filepath.Join(r.work, "go")
+	err = exec.CommandContext(ctx, "cp", "-r", goroot, r.goroot).Run()
+	if err = errors.Join(err, os.Chmod(r.work, 0o755)); err != nil { // others' programs are below
+		return nil, err
+	}
+	const format = `{{if or (not .Standard) (eq .ImportPath "net/http")}}{{$p := .}}` +
+		`{{range .GoFiles}}{{$p.ImportPath}} {{$p.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}`
+	if text, err = r.goTool(ctx, ".", "list", "-deps", "-f", format, "."); err != nil {
+		return nil, err
+	}
+	const hook = "tarehq/hook internal/others/hook/hook.go\nnet/http internal/others/hook/http/replaced.go\n"
+	r.overlay, err = newOverlay(r.goroot, r.work, hook+string(text))
+	return r, err
+}
+
+// goTool runs the go command and returns its output. Its error has what that wrote to stderr.
+func (r *runner) goTool(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=mod -buildvcs=false", "GOBIN="+r.work)
+	if r.goroot != "" {
+		cmd.Path = filepath.Join(r.goroot, "bin", "go")
+		cmd.Env = append(cmd.Env, "GOTOOLCHAIN=local", "GOROOT="+r.goroot)
+	}
+	out, err := cmd.Output()
+	if exit := new(exec.ExitError); errors.As(err, &exit) {
+		return out, fmt.Errorf("go %s: %w\n%s", args[0], err, exit.Stderr)
+	}
+	return out, err
 }

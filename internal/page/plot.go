@@ -54,15 +54,6 @@ func NewPlot(f Frame, x, y *Axis) *Plot {
 	return &Plot{Frame: f}
 }
 
-// Follow draws the line through its spots.
-func (l *Line) Follow() {
-	places := make([]string, len(l.Spots))
-	for i, s := range l.Spots {
-		places[i] = Place(s.X, s.Y)
-	}
-	l.Path = Path(places)
-}
-
 // HTML draws the plot.
 func (p *Plot) HTML() template.HTML { return p.Drawing().HTML() }
 

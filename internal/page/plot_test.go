@@ -55,7 +55,7 @@ func TestPlotHasNamesOrLegend(t *testing.T) {
 		for v := range 11 {
 			l.Spots = append(l.Spots, Spot{X: x.At(float64(v)), Y: y.At(float64(v)), Title: text + " here"})
 		}
-		l.Follow()
+		l.Path = Path([]string{Place(l.Spots[0].X, l.Spots[0].Y), Place(l.Spots[1].X, l.Spots[1].Y)})
 		p.Lines = append(p.Lines, l)
 	}
 	draw := func() string { return string(p.HTML()) }

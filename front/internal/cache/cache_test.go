@@ -236,27 +236,6 @@ func TestConditionsOfUnknownLength(t *testing.T) {
 
 var errOrigin = errors.New("the origin fails")
 
-func TestSkipAndNoStoreDiffer(t *testing.T) {
-	const url = "http://a.example/x"
-	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		s.responds(200, "one", "Cache-Control: max-age=60")
-		s.get()
-		synctest.Wait()
-		s.responds(200, "two", "Cache-Control: max-age=60")
-		s.query(cache.Query{Skip: true, NoStore: true}, "GET", url).want(t, cache.StateBypass, 200, "two")
-		s.get().want(t, cache.StateHit, 200, "one")
-		s.query(cache.Query{Skip: true}, "GET", url).want(t, cache.StateBypass, 200, "two")
-		synctest.Wait()
-		s.get().want(t, cache.StateHit, 200, "two")
-		s.query(cache.Query{NoStore: true}, "GET", url+"2", "Range: bytes=0-0").want(t, cache.StateMiss, 200, "two")
-		if s.lastRequest().Header.Get("Range") == "" {
-			t.Error("the origin did not receive the range, although nothing is stored")
-		}
-		synctest.Wait()
-		s.request("GET", url+"2").want(t, cache.StateMiss, 200, "two")
-	})
-}
-
 // Rejects may depend on the response. Then updates are not in the background.
 func TestRefusedResponseIsNotStored(t *testing.T) {
 	policy := conf.CachePolicy{Background: true, Stale: conf.CacheStale{Updating: true}}

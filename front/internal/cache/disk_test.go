@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -348,37 +346,4 @@ func TestLongHeaderOfNotModifiedStaysInMemory(t *testing.T) {
 		s.responds(304, "", "Cache-Control: max-age=1000")
 		s.get().want(t, cache.StateRevalidated, 200, "x")
 	})
-}
-
-// A real server sends a file, as a whole and in parts.
-func TestServerSendsFile(t *testing.T) {
-	c, err := cache.New(conf.Cache{Name: "test", Dir: t.TempDir()}, nil)
-	testkit.Must(t, err)
-	defer c.Close()
-	rules, err := cache.Compile(conf.CachePolicy{}, divertsByField)
-	testkit.Must(t, err)
-	body := big(2 << 20)
-	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=60")
-		_, _ = io.WriteString(w, body)
-	}))
-	defer origin.Close()
-	server := httptest.NewServer(&gateway{cache: c, rules: map[string]*cache.Rules{"x": rules},
-		origin: origin.Listener.Addr().String()})
-	defer server.Close()
-	for i, request := range []struct{ rang, state, body string }{
-		{"", "MISS", body}, {"", "HIT", body}, {"bytes=1000000-1000015", "HIT", body[:16]}, {"bytes=-1", "HIT", "f"},
-	} {
-		r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/x", nil)
-		if request.rang != "" {
-			r.Header.Set("Range", request.rang)
-		}
-		resp, err := http.DefaultTransport.RoundTrip(r)
-		testkit.Must(t, err)
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || string(b) != request.body || resp.Header.Get("X-Cache") != request.state {
-			t.Errorf("%d: %s with %d bytes, %v", i, resp.Header.Get("X-Cache"), len(b), err)
-		}
-	}
 }

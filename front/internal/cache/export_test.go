@@ -3,9 +3,6 @@ package cache
 // NothingInMemory makes the cache read all bodies from files.
 func (c *Cache) NothingInMemory() { c.most.Store(-1) }
 
-// Intakes returns the number of responses on their way in.
-func Intakes(c *Cache) int64 { return c.intakes.Load() }
-
 // Held returns the bytes in memory of responses on their way in, and of those that left the index
 // and are still being sent.
 func Held(c *Cache) (pending, loose int64) { return c.pending.Load(), c.index.leases.loose.Load() }

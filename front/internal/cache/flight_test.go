@@ -12,7 +12,6 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 const fresh = "Cache-Control: max-age=600"
@@ -244,25 +243,6 @@ func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 	}
 }
 
-// A fetch that only the cache wants ends after a while.
-func TestAbandonedFetchEnds(t *testing.T) {
-	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		ended := make(chan struct{})
-		s.respondBy(func(r *http.Request) (*http.Response, error) {
-			context.AfterFunc(r.Context(), func() { close(ended) })
-			return inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
-		})
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, cancel)
-		begin := time.Now()
-		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
-		<-ended
-		if d := time.Since(begin); d > 2*time.Minute {
-			t.Errorf("the fetch lasted %v", d)
-		}
-	})
-}
-
 func TestBrokenBodyIsNotStored(t *testing.T) {
 	for what, origin := range map[string]func(*http.Request) (*http.Response, error){
 		"an error": inPieces(-1, errOrigin, "a", "b"), "too short": inPieces(10, nil, "a", "b"),
@@ -377,19 +357,6 @@ func TestWaitingClientMayDisconnect(t *testing.T) {
 	})
 }
 
-// A client that reads slowly, or not at all, does not delay others.
-func TestSlowClientDelaysNobody(t *testing.T) {
-	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-		s.responds(200, big(100<<10), fresh)
-		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/x", nil)
-		a, err := respond(s.cache, cache.Query{Context: r.Context(), Method: "GET", Header: r.Header,
-			Key: r.URL.String(), Rules: s.rules}, &visit{site: s, r: r})
-		testkit.Must(t, err)
-		s.get().want(t, cache.StateHit, 200, big(100<<10))
-		a.Close()
-	})
-}
-
 // A body is sent as it arrives, before it is known whether it can be stored. A body that is too
 // long is sent, too.
 func TestTooLongBodyIsSentAndNotStored(t *testing.T) {
@@ -463,23 +430,26 @@ type bomb struct{}
 func (bomb) Read([]byte) (int, error) { panic("bomb") }
 func (bomb) Close() error             { return nil }
 
-// A response that is not stored ends with its client's request.
-func TestUnstoredResponseEndsWithItsRequest(t *testing.T) {
-	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-		ended := make(chan struct{})
-		s.respondBy(func(r *http.Request) (*http.Response, error) {
-			context.AfterFunc(r.Context(), func() { close(ended) })
-			resp, err := inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
-			resp.Header.Set("Cache-Control", "no-store")
-			return resp, err
+// A response that is not stored ends with its client's request, and one that only the cache wants
+// after a while.
+func TestAbandonedFetchEnds(t *testing.T) {
+	for control, most := range map[string]time.Duration{"no-store": 10 * time.Second, "max-age=600": 2 * time.Minute} {
+		inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+			ended := make(chan struct{})
+			s.respondBy(func(r *http.Request) (*http.Response, error) {
+				context.AfterFunc(r.Context(), func() { close(ended) })
+				resp, err := inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
+				resp.Header.Set("Cache-Control", control)
+				return resp, err
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(10*time.Second, cancel)
+			begin := time.Now()
+			s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
+			<-ended
+			if d := time.Since(begin); d < 10*time.Second || d > most {
+				t.Errorf("%s: the fetch lasted %v", control, d)
+			}
 		})
-		ctx, cancel := context.WithCancel(t.Context())
-		time.AfterFunc(10*time.Second, cancel)
-		begin := time.Now()
-		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
-		<-ended
-		if d := time.Since(begin); d != 10*time.Second {
-			t.Errorf("the fetch lasted %v", d)
-		}
-	})
+	}
 }

@@ -99,18 +99,3 @@ func someStored() *stored {
 	}
 	return s
 }
-
-func TestFormatRoundTrip(t *testing.T) {
-	for range 100 {
-		want := someStored()
-		b, p := appendHead(nil, prelude{bodySum: 1, body: 2}, want)
-		got, err := parsePrelude(b[:preludeSize])
-		if err != nil || got != p {
-			t.Fatalf("got %+v, %v; want %+v", got, err, p)
-		}
-		s, err := parseStored(b[preludeSize:])
-		if err != nil || !reflect.DeepEqual(s, want) {
-			t.Fatalf("got %+v, %v; want %+v", s, err, want)
-		}
-	}
-}

@@ -22,7 +22,7 @@ type site struct {
 	t     *testing.T
 	cache *cache.Cache
 	rules *cache.Rules
-	log   *logText
+	log   *testkit.Log
 
 	mu       sync.Mutex
 	response func(*http.Request) (*http.Response, error)
@@ -31,30 +31,12 @@ type site struct {
 
 func newSite(t *testing.T, config conf.Cache, policy conf.CachePolicy) *site {
 	t.Helper()
-	text := new(logText)
+	text := new(testkit.Log)
 	c, err := cache.New(config, log.New(text, "", 0))
 	testkit.Must(t, err)
 	rules, err := cache.Compile(policy, divertsByField)
 	testkit.Must(t, err)
 	return &site{t: t, cache: c, rules: rules, log: text}
-}
-
-// logText is the cache's log.
-type logText struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (s *logText) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(p)
-}
-
-func (s *logText) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
 }
 
 // responds sets the origin's response: a status, a body and fields.

@@ -129,7 +129,7 @@ func TestChangesBecomeVisible(t *testing.T) {
 				}
 				ours := hosts(t, h)[1]
 				made := time.Now()
-				until(t, "time has passed since the files were made",
+				testkit.WaitFor(t, "time has passed since the files were made",
 					func() bool { return time.Since(made) > 150*time.Millisecond })
 				for range 3 {
 					ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
@@ -139,7 +139,7 @@ func TestChangesBecomeVisible(t *testing.T) {
 				if status == 0 {
 					status = 200
 				}
-				until(t, fmt.Sprintf("%d %.20q", status, test.want), func() bool {
+				testkit.WaitFor(t, fmt.Sprintf("%d %.20q", status, test.want), func() bool {
 					got := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 					return got.status == status && (status != 200 || got.body == test.want)
 				})
@@ -172,7 +172,7 @@ func TestChangeWhileSentIsDetected(t *testing.T) {
 				s.must(os.WriteFile(s.path("large"), nil, 0o644))
 				s.must(os.Truncate(s.path("large"), size))
 				s.must(os.Chtimes(s.path("large"), past, past))
-				until(t, "the file again", func() bool { return ours.request(t, "HEAD", "/large").status == 200 })
+				testkit.WaitFor(t, "the file again", func() bool { return ours.request(t, "HEAD", "/large").status == 200 })
 				resp, err := ours.client.Get(ours.url + "/large")
 				s.must(err)
 				defer resp.Body.Close()
@@ -292,14 +292,14 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 		ours.request(t, "GET", "/none")
 		ours.request(t, "GET", "/f0/")
 	}
-	until(t, "descriptors given back", func() bool { return open() <= began+5 })
+	testkit.WaitFor(t, "descriptors given back", func() bool { return open() <= began+5 })
 	if open() == began {
 		t.Error("no descriptor is idle")
 	}
 	for i := range 30 {
 		s.must(os.Remove(s.path("f" + strconv.Itoa(i))))
 	}
-	until(t, "descriptors of deleted files closed", func() bool { return open() == began })
+	testkit.WaitFor(t, "descriptors of deleted files closed", func() bool { return open() == began })
 	s.must(h.Close())
 	if n := open(); n != 0 {
 		t.Errorf("%d open descriptors after Close", n)
@@ -328,6 +328,6 @@ func TestEarlyDisconnectLeaksNothing(t *testing.T) {
 			s.must(err)
 			c.Close()
 		}
-		until(t, "the handlers return", func() bool { return running.Load() == 0 })
+		testkit.WaitFor(t, "the handlers return", func() bool { return running.Load() == 0 })
 	}
 }

@@ -3,7 +3,6 @@ package files
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -81,68 +80,6 @@ func TestReadIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// Two changes within a tick of the clock have the same times. Reading twice detects them.
-func TestReadingTwiceDetectsFastChanges(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x")
-	put(t, path, []byte("old"), time.Now())
-	f, err := os.Open(path)
-	testkit.Must(t, err)
-	defer f.Close()
-	s, err := stampOf(f)
-	testkit.Must(t, err)
-	m := &meddled{f, 0, func(int) {}}
-	if b, again, err := readTwice(m, s, false); string(b) != "old" || again != s || err != nil || m.reads != 2 {
-		t.Errorf("%q %v after %d reads", b, err, m.reads)
-	}
-	m = &meddled{f, 0, func(read int) {
-		if read == 1 {
-			put(t, path, []byte("new"), time.Now())
-		}
-	}}
-	if b, _, err := readTwice(m, s, false); !errors.Is(err, errChanged) {
-		t.Errorf("%q %v, want errChanged", b, err)
-	}
-}
-
-// timeless is a file whose recent times do not change.
-type timeless struct {
-	meddled
-	fs.FileInfo
-	modified time.Time
-}
-
-func (f *timeless) Stat() (fs.FileInfo, error) { return f, nil }
-func (f *timeless) ModTime() time.Time         { return f.modified }
-func (f *timeless) Size() int64                { return 3 }
-func (f *timeless) Sys() any                   { return nil }
-func (f *timeless) Name() string               { return "x" }
-
-// Recent times are not trusted.
-func TestRecentTimesAreNotTrusted(t *testing.T) {
-	for range 100 {
-		path := filepath.Join(t.TempDir(), "x")
-		put(t, path, []byte("old"), time.Now())
-		f, err := os.Open(path)
-		testkit.Must(t, err)
-		defer f.Close()
-		recent := &timeless{meddled: meddled{f, 0, func(read int) {
-			if read == 1 {
-				put(t, path, []byte("new"), time.Now())
-			}
-		}}, modified: time.Now()}
-		v, res := &variant{stamp: stamp{size: 3, modified: recent.modified.UnixNano()}}, &resource{}
-		testkit.Must(t, v.read(recent, 100, res))
-		if time.Since(recent.modified) >= settle {
-			continue // too slow for a recent time
-		}
-		if string(v.content) != "new" || !res.unripe {
-			t.Errorf("%q, unripe: %v", v.content, res.unripe)
-		}
-		return
-	}
-	t.Skip("the machine is too slow for this test")
-}
-
 func put(t *testing.T, path string, content []byte, modified time.Time) {
 	t.Helper()
 	testkit.Must(t, errors.Join(os.WriteFile(path, content, 0o644), os.Chtimes(path, modified, modified)))
@@ -201,31 +138,4 @@ func handlerOf(t *testing.T, name, content string) *Handler {
 	testkit.Must(t, err)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
-}
-
-// A descriptor that returns to a removed resource is closed.
-func TestRetiredVariantClosesDescriptors(t *testing.T) {
-	h := handlerOf(t, "x.txt", "x")
-	open := func() *os.File {
-		o, err := h.tree.open("x.txt")
-		testkit.Must(t, err)
-		return o.File
-	}
-	v := &variant{}
-	kept, late := open(), open()
-	h.giveBack(v, kept)
-	if h.idle.Load() != 1 || v.files.pop() != kept {
-		t.Fatal("the descriptor is not idle")
-	}
-	h.giveBack(v, kept)
-	v.files.retire()
-	h.giveBack(v, late)
-	for _, f := range []*os.File{kept, late} {
-		if _, err := f.Stat(); !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("the descriptor is open: %v", err)
-		}
-	}
-	if h.idle.Load() != 0 {
-		t.Errorf("%d idle descriptors are counted", h.idle.Load())
-	}
 }

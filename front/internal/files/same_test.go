@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/front/internal/files"
@@ -23,7 +24,13 @@ func TestResponsesAreThoseOfFileServer(t *testing.T) {
 	s.write("large.bin", large(1, 700_000))
 	s.must(os.Mkdir(s.path("bare"), 0o755))
 	s.must(os.Mkdir(s.path("a/bare"), 0o755))
-	theirs := httptest.NewServer(http.FileServer(http.Dir(s.dir)))
+	// With an entity tag in the header, http.FileServer evaluates the conditions about it.
+	theirs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if tag := r.Header.Get("X-Etag"); tag != "" {
+			w.Header().Set("Etag", tag)
+		}
+		http.FileServer(http.Dir(s.dir)).ServeHTTP(w, r)
+	}))
 	t.Cleanup(theirs.Close)
 	reference := host{name: "http.FileServer", url: theirs.URL, client: &http.Client{
 		Transport: &http.Transport{DisableCompression: true}, CheckRedirect: stay,
@@ -48,26 +55,47 @@ func TestResponsesAreThoseOfFileServer(t *testing.T) {
 		{"GET", "/plain.txt", []string{"Range: bytes=-99"}}, {"GET", "/plain.txt", []string{"Range: bytes=36-"}},
 		{"GET", "/plain.txt", []string{"Range: bytes=9-3"}}, {"GET", "/plain.txt", []string{"Range: bytes=x-3"}},
 		{"GET", "/plain.txt", []string{"Range: bytes=0-3,70-80"}},
-		{"GET", "/plain.txt", []string{"If-Modified-Since: Mon, 03 Feb 2020 04:05:06 GMT"}},
-		{"GET", "/plain.txt", []string{"If-Modified-Since: Mon, 03 Feb 2020 04:05:05 GMT"}},
-		{"GET", "/plain.txt", []string{"If-Modified-Since: nonsense"}},
-		{"GET", "/plain.txt", []string{"If-Unmodified-Since: Mon, 03 Feb 2020 04:05:05 GMT"}},
-		{"GET", "/plain.txt", []string{"If-Unmodified-Since: Mon, 03 Feb 2020 04:05:06 GMT"}},
-		{"GET", "/plain.txt", []string{"If-None-Match: *"}}, {"GET", "/plain.txt", []string{`If-None-Match: "other"`}},
-		{"GET", "/plain.txt", []string{`If-Match: "other"`}},
-		{"GET", "/plain.txt", []string{"Range: bytes=1-2", "If-Range: Mon, 03 Feb 2020 04:05:06 GMT"}},
-		{"GET", "/plain.txt", []string{"Range: bytes=1-2", "If-Range: Mon, 03 Feb 2020 04:05:05 GMT"}},
-		{"GET", "/plain.txt", []string{"Range: bytes=1-2", `If-Range: "other"`}},
-		{"GET", "/plain.txt", []string{"Range: bytes=1-2", "If-Modified-Since: Mon, 03 Feb 2020 04:05:06 GMT"}},
+	}
+	const same, before = "Mon, 03 Feb 2020 04:05:06 GMT", "Mon, 03 Feb 2020 04:05:05 GMT"
+	for _, path := range []string{"/plain.txt", "/large.bin"} {
+		for _, conditions := range []string{
+			"If-None-Match: TAG", "If-None-Match: W/TAG", `If-None-Match: "a", TAG, "b"`, `If-None-Match: "a"`,
+			`If-None-Match: "a`, "If-None-Match: *", `If-None-Match: "a"|If-Modified-Since: ` + same,
+			"If-None-Match: TAG|If-Modified-Since: " + before, "If-Match: TAG", "If-Match: W/TAG", "If-Match: *",
+			`If-Match: "a"`, "If-Match: TAG|If-Unmodified-Since: " + before, `If-Match: "a"|If-None-Match: TAG`,
+			"If-Match: TAG|If-None-Match: TAG", "If-Unmodified-Since: " + before, "If-Unmodified-Since: " + same,
+			"If-Modified-Since: " + same, "If-Modified-Since: " + before, "If-Modified-Since: nonsense",
+			"Range: bytes=1-2|If-Range: TAG", "Range: bytes=1-2|If-Range: W/TAG", `Range: bytes=1-2|If-Range: "a"`,
+			"Range: bytes=1-2|If-Range: " + same, "Range: bytes=1-2|If-Range: " + before,
+			"Range: bytes=1-2|If-Range: nonsense", "Range: bytes=1-2|If-None-Match: TAG",
+			`Range: bytes=1-2|If-Match: "a"`, "Range: bytes=1-2|If-Modified-Since: " + same, "Range: bytes=600000-",
+		} {
+			requests = append(requests, request{"GET", path, strings.Split(conditions, "|")})
+			if !strings.Contains(conditions, "Range") { // ranges are defined for GET only
+				requests = append(requests, request{"HEAD", path, strings.Split(conditions, "|")})
+			}
+		}
 	}
 	if !testkit.NetHTTPPrecedes("go1.27") {
 		requests = append(requests, request{"GET", "/a%2findex.html/", nil}, request{"GET", "/a%2Fbare", nil})
 	}
-	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
+	onEach(t, s.handler(files.Config{CacheControl: "max-age=60"}), func(t *testing.T, ours host) {
+		tag := ours.request(t, "HEAD", "/plain.txt").header.Get("Etag")
+		if got := ours.request(t, "GET", "/plain.txt", `If-None-Match: "a"`, "If-None-Match: "+tag); got.status != 304 {
+			t.Errorf("two lines of If-None-Match: %d", got.status) // of which net/http reads the first
+		}
 		for range 2 { // the second responses come from memory
 			for _, r := range requests {
-				want, got := reference.request(t, r.method, r.path, r.fields...),
-					ours.request(t, r.method, r.path, r.fields...)
+				var fields []string
+				tag := "none"
+				if len(r.fields) > 0 {
+					tag = ours.request(t, "HEAD", r.path).header.Get("Etag")
+				}
+				for _, f := range r.fields {
+					fields = append(fields, strings.ReplaceAll(f, "TAG", tag))
+				}
+				want, got := reference.request(t, r.method, r.path, append(fields, "X-Etag: "+tag)...),
+					ours.request(t, r.method, r.path, fields...)
 				what := r.method + " " + r.path
 				if got.status != want.status {
 					t.Errorf("%s %q: status %d, want %d", what, r.fields, got.status, want.status)
@@ -84,6 +112,10 @@ func TestResponsesAreThoseOfFileServer(t *testing.T) {
 								want.header.Get(name))
 						}
 					}
+				}
+				if got.status == 304 && (got.body != "" || got.header.Get("Etag") != tag ||
+					got.header.Get("Cache-Control") != "max-age=60" || got.header.Get("Content-Type") != "") {
+					t.Errorf("%s %q: %+v", what, r.fields, got)
 				}
 				for _, name := range []string{"Content-Range", "Location"} {
 					if want.status == http.StatusRequestedRangeNotSatisfiable {

@@ -172,17 +172,6 @@ func onEach(t *testing.T, h http.Handler, f func(t *testing.T, s host)) {
 	}
 }
 
-// until waits for a condition.
-func until(t testing.TB, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !ok(); {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
 func large(seed byte, n int) string {
 	b := bytes.Repeat([]byte{0}, n)
 	x := uint32(seed) + 1

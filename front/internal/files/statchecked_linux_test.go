@@ -7,24 +7,13 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/internal/files"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The kind of a path is known without the permission to read it, for each policy of links. A link
 // is Denied, or the kind of its target.
 func TestUnreadableFileHasKind(t *testing.T) {
-	if os.Geteuid() == 0 {
-		if os.Getenv(asNobody) == "" {
-			c := testkit.Command(t, os.Args[0], "-test.run=^TestUnreadableFileHasKind$", "-test.v")
-			c.Env = append(os.Environ(), asNobody+"=1")
-			if out, err := c.CombinedOutput(); err != nil ||
-				!strings.Contains(string(out), "--- PASS: TestUnreadableFileHasKind") {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			return
-		}
-		testkit.Must(t, syscall.Setgid(nobody))
-		testkit.Must(t, syscall.Setuid(nobody))
+	if !asNobody(t) {
+		return
 	}
 	s := newSite(t)
 	s.write("dir/file", "x")

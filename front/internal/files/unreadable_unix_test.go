@@ -12,24 +12,32 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// asNobody makes a test run without root privileges, in a process of its own.
-const asNobody, nobody = "FILES_TEST_AS_NOBODY", 65534
+// asNobody makes a test run without root privileges, in a process of its own. It reports whether
+// this is the process that runs it.
+func asNobody(t *testing.T) bool {
+	t.Helper()
+	const variable, nobody = "FILES_TEST_AS_NOBODY", 65534
+	if os.Geteuid() != 0 {
+		return true
+	}
+	if os.Getenv(variable) == "" {
+		c := testkit.Command(t, os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		c.Env = append(os.Environ(), variable+"=1")
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return false
+	}
+	testkit.Must(t, syscall.Setgid(nobody))
+	testkit.Must(t, syscall.Setuid(nobody))
+	return true
+}
 
 // A file that is no longer readable is not served from memory, and is served again once it is
 // readable.
 func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
-	if os.Geteuid() == 0 && os.Getenv(asNobody) == "" {
-		c := testkit.Command(t, os.Args[0], "-test.run=^TestUnreadableFileIsNotServedFromMemory$", "-test.v")
-		c.Env = append(os.Environ(), asNobody+"=1")
-		if out, err := c.CombinedOutput(); err != nil ||
-			!strings.Contains(string(out), "--- PASS: TestUnreadableFileIsNotServedFromMemory") {
-			t.Fatalf("%v\n%s", err, out)
-		}
+	if !asNobody(t) {
 		return
-	}
-	if os.Geteuid() == 0 {
-		testkit.Must(t, syscall.Setgid(nobody))
-		testkit.Must(t, syscall.Setuid(nobody))
 	}
 	detections(t, func(t *testing.T, limits files.Limits) {
 		s := newSite(t)
@@ -57,12 +65,12 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 			info, err := os.Stat(s.path(test.chmod))
 			s.must(err)
 			s.must(os.Chmod(s.path(test.chmod), 0))
-			until(t, test.path+" is seen to be unreadable", func() bool {
+			testkit.WaitFor(t, test.path+" is seen to be unreadable", func() bool {
 				got := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 				return got.status == test.status && (test.body == "" || got.body == test.body)
 			})
 			s.must(os.Chmod(s.path(test.chmod), info.Mode()))
-			until(t, test.path+" comes back", func() bool {
+			testkit.WaitFor(t, test.path+" comes back", func() bool {
 				got := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 				return got.status == 200 && got.body == before.body
 			})

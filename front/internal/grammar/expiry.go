@@ -45,7 +45,7 @@ func ParseExpiry(text string, modified bool) (Expiry, error) {
 	}
 	after, err := ParseSeconds(rest)
 	if err != nil {
-		return Expiry{}, fmt.Errorf("invalid time %q (examples: 30d, epoch, max, off, @15h30m)", shorten(text))
+		return Expiry{}, fmt.Errorf("invalid time %s (examples: 30d, epoch, max, off, @15h30m)", Quote(text))
 	}
 	switch {
 	case daily && after > Day:

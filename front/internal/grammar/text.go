@@ -36,7 +36,7 @@ func Pieces(t conf.Text) ([]Piece, error) {
 		}
 		p, err := variablePiece(s)
 		if err != nil {
-			return nil, fmt.Errorf("%w in %q", err, shorten(string(t)))
+			return nil, fmt.Errorf("%w in %s", err, Quote(string(t)))
 		}
 		pieces = append(pieces, p)
 		s = s[len(p.Source):]
@@ -54,7 +54,7 @@ func variablePiece(s string) (Piece, error) {
 	end := len("$") + len(name)
 	if isBraced {
 		if end += len("{}"); end > len(s) || s[end-1] != '}' {
-			return Piece{}, fmt.Errorf("missing \"}\" after ${%s", shorten(name))
+			return Piece{}, fmt.Errorf("missing \"}\" after %s", Quote("${"+name))
 		}
 	}
 	if name == "" {

@@ -8,23 +8,35 @@ import (
 	"time"
 )
 
-// maxShown bounds a text of the configuration in an error.
-const maxShown = 100
+// maxShown is the maximum length of a text in messages.
+const maxShown = 60
 
-func shorten(text string) string {
+// Quote quotes a text of a configuration for a message.
+func Quote(text string) string {
 	if len(text) > maxShown {
-		return text[:maxShown] + "…"
+		return fmt.Sprintf("%q…", text[:maxShown])
 	}
-	return text
+	return strconv.Quote(text)
 }
 
 // ParseNumber parses a decimal number without a sign.
 func ParseNumber(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || text[0] < '0' || text[0] > '9' {
-		return 0, fmt.Errorf("invalid number %q", shorten(text))
+		return 0, fmt.Errorf("invalid number %s", Quote(text))
 	}
 	return n, nil
+}
+
+// ParseFlag parses on or off, in any case.
+func ParseFlag(text string) (bool, error) {
+	switch {
+	case strings.EqualFold(text, "on"):
+		return true, nil
+	case strings.EqualFold(text, "off"):
+		return false, nil
+	}
+	return false, fmt.Errorf("invalid value %s (must be on or off)", Quote(text))
 }
 
 // ParseSize parses a number of bytes, as in most directives: 512, 8k, 1m.
@@ -43,7 +55,7 @@ func parseSize(text, units, examples string) (int64, error) {
 	}
 	n, err := ParseNumber(digits)
 	if err != nil || n > math.MaxInt64/scale {
-		return 0, fmt.Errorf("invalid size %q (bytes, such as %s)", shorten(text), examples)
+		return 0, fmt.Errorf("invalid size %s (bytes, such as %s)", Quote(text), examples)
 	}
 	return n * scale, nil
 }
@@ -71,7 +83,7 @@ func timeUnits() []timeUnit {
 func ParseTime(text string) (time.Duration, error) {
 	t, ok := parseTime(text, false)
 	if !ok {
-		return 0, fmt.Errorf("invalid time %q (examples: 30s, 500ms, 1h30m; larger units first)", shorten(text))
+		return 0, fmt.Errorf("invalid time %s (examples: 30s, 500ms, 1h30m; larger units first)", Quote(text))
 	}
 	return t, nil
 }
@@ -80,7 +92,7 @@ func ParseTime(text string) (time.Duration, error) {
 func ParseSeconds(text string) (time.Duration, error) {
 	t, ok := parseTime(text, true)
 	if !ok {
-		return 0, fmt.Errorf("invalid time %q (examples: 30s, 1h30m, 1d; no ms, larger units first)", shorten(text))
+		return 0, fmt.Errorf("invalid time %s (examples: 30s, 1h30m, 1d; no ms, larger units first)", Quote(text))
 	}
 	return t, nil
 }
@@ -130,7 +142,7 @@ func ParsePercent(text string) (int, error) {
 	whole, part, dot := strings.Cut(digits, ".")
 	n, err := strconv.ParseUint(whole+(part + "00")[:2], 10, 16)
 	if !ok || err != nil || whole == "" || len(part) > 2 || dot && part == "" || n == 0 {
-		return 0, fmt.Errorf("invalid percentage %q (examples: 0.5%%, *; at most two decimals)", shorten(text))
+		return 0, fmt.Errorf("invalid percentage %s (examples: 0.5%%, *; at most two decimals)", Quote(text))
 	}
 	return int(n), nil
 }

@@ -99,3 +99,16 @@ func TestExpiriesAreParsed(t *testing.T) {
 		}
 	}
 }
+
+func TestFlagsAreParsed(t *testing.T) {
+	for text, want := range map[string]bool{"on": true, "ON": true, "off": false, "Off": false} {
+		if got, err := ParseFlag(text); err != nil || got != want {
+			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "yes", "1", "onn"} {
+		if _, err := ParseFlag(text); err == nil {
+			t.Errorf("%q: want an error", text)
+		}
+	}
+}

@@ -1,12 +1,8 @@
 package upstream
 
 import (
-	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -25,45 +21,6 @@ func letters(n int, choose func() int) string {
 		b.WriteByte("abcdefgh"[choose()])
 	}
 	return b.String()
-}
-
-// The choices in nginx's commit message on smooth weighted round robin.
-func TestSmoothSpreadsChoices(t *testing.T) {
-	for want, peers := range map[string][]peer{
-		"aabacaa" + "aabacaa": weighted(5, 1, 1),
-		"abcabcabc":           weighted(1, 1, 1),
-		"ababab":              weighted(7, 7),
-		"aaaa":                weighted(3),
-	} {
-		if got := letters(len(want), func() int { return smooth(peers) }); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
-	}
-}
-
-func TestSmoothSkipsUnavailablePeers(t *testing.T) {
-	peers := weighted(2, 1, 1)
-	peers[0].out = true
-	if got := letters(6, func() int { return smooth(peers) }); got != "bcbcbc" {
-		t.Error(got)
-	}
-	peers[1].out, peers[2].out = true, true
-	if i := smooth(peers); i != -1 {
-		t.Errorf("peer %d is not available", i)
-	}
-}
-
-// A failed peer weighs less, and regains its weight with each choice.
-func TestSmoothReducesWeightAfterFailures(t *testing.T) {
-	peers := weighted(4, 4)
-	peers[0].effective = 0
-	counts := [2]int{}
-	for range 8 {
-		counts[smooth(peers)]++
-	}
-	if peers[0].effective != 4 || counts[0] == 0 || counts[0] >= counts[1] {
-		t.Errorf("effective %d, turns %v", peers[0].effective, counts)
-	}
 }
 
 func TestLeastConnCountsConnectionsPerWeight(t *testing.T) {
@@ -94,44 +51,6 @@ func TestLeastConnCountsConnectionsPerWeight(t *testing.T) {
 	}
 }
 
-// The sums of ip_hash, computed by hand: ((89*113 + 127) % 6271 …).
-func TestIPHashIsThatOfNginx(t *testing.T) {
-	peers := weighted(1, 1, 2)
-	choose := func(s string) int {
-		return new(walk).byIP(peers, 4, netip.MustParseAddr(s))
-	}
-	hash := 89
-	for _, b := range []int{192, 168, 7} {
-		hash = (hash*113 + b) % 6271
-	}
-	if got, want := choose("192.168.7.1"), []int{0, 1, 2, 2}[hash%4]; got != want {
-		t.Errorf("%d, want %d", got, want)
-	}
-	for _, last := range []string{"192.168.7.0", "192.168.7.255", "::ffff:192.168.7.4"} {
-		if choose(last) != choose("192.168.7.1") {
-			t.Errorf("%s gets a server other than that of its network", last)
-		}
-	}
-	counts := make([]int, 3)
-	for i := range 65536 {
-		counts[choose(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}).String())]++
-	}
-	within(t, "networks", counts, 65536, []int{1, 1, 2}, 5)
-	if a, b := choose("2001:db8::1"), choose("2001:db8::2"); a == b && choose("2001:db8::3") == a &&
-		choose("2001:db8::4") == a && choose("2001:db8::5") == a {
-		t.Error("the last bytes of IPv6 do not count")
-	}
-	if i := new(walk).byIP(peers, 4, netip.Addr{}); i < 0 {
-		t.Error("a client without address gets no server")
-	}
-	for i := range peers {
-		peers[i].out = true
-	}
-	if choose("10.0.0.1") != -1 {
-		t.Error("a peer was chosen although none is available")
-	}
-}
-
 // within checks that counts are proportional to weights, up to some percent.
 func within(t *testing.T, what string, counts []int, n int, weights []int, percents int) {
 	t.Helper()
@@ -142,88 +61,6 @@ func within(t *testing.T, what string, counts []int, n int, weights []int, perce
 	for i, got := range counts {
 		if want := n * weights[i] / total; got*100 < want*(100-percents) || got*100 > want*(100+percents) {
 			t.Errorf("of %d %s %d have %d, want about %d", n, what, i, got, want)
-		}
-	}
-}
-
-func TestHashIsThatOfMemcached(t *testing.T) {
-	peers := weighted(1, 2, 1)
-	for _, key := range []string{"", "a", "/x?y"} {
-		first := int(crc32.ChecksumIEEE([]byte(key)) >> 16 & 0x7fff)
-		w := new(walk)
-		if got, want := w.byKey(peers, 4, key), []int{0, 1, 1, 2}[first%4]; got != want {
-			t.Errorf("%q: %d, want %d", key, got, want)
-		}
-		second := first + int(crc32.ChecksumIEEE([]byte("1"+key))>>16&0x7fff) // the second try
-		if got, want := w.byKey(peers, 4, key), []int{0, 1, 1, 2}[second%4]; got != want {
-			t.Errorf("%q again: %d, want %d", key, got, want)
-		}
-	}
-	counts := make([]int, 3)
-	for i := range 40_000 {
-		counts[new(walk).byKey(peers, 4, strconv.Itoa(i))]++
-	}
-	within(t, "keys", counts, 40_000, []int{1, 2, 1}, 5)
-}
-
-func keysOf(names []string, weights []int, n int) []string {
-	peers := weighted(weights...)
-	owners := make([]int, len(names))
-	for i := range owners {
-		owners[i] = i
-	}
-	points := ring(names, weights)
-	found := make([]string, n)
-	for i := range found {
-		found[i] = names[new(walk).onRing(peers, points, owners, "key"+strconv.Itoa(i))]
-	}
-	return found
-}
-
-// A removed server moves only its own keys; an added one gets its share.
-func TestConsistentHashMovesFewKeys(t *testing.T) {
-	names := []string{"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80", "unix:/run/app"}
-	const n = 20_000
-	with, without := keysOf(names, []int{1, 1, 1, 1}, n), keysOf(names[:3], []int{1, 1, 1}, n)
-	moved := 0
-	for i := range with {
-		if with[i] != without[i] {
-			if moved++; with[i] != names[3] {
-				t.Fatalf("key %d moved from %s to %s, which has not changed", i, without[i], with[i])
-			}
-		}
-	}
-	within(t, "keys moved", []int{moved}, n/4, []int{1}, 25)
-	counts := make([]int, 4)
-	for _, name := range keysOf(names, []int{1, 2, 1, 1}, n) {
-		counts[slices.Index(names, name)]++
-	}
-	within(t, "keys", counts, n, []int{1, 2, 1, 1}, 25)
-}
-
-func TestRingHasPointsByWeight(t *testing.T) {
-	points := ring([]string{"a:80", "b"}, []int{1, 2})
-	if len(points) != 480 || !slices.IsSortedFunc(points,
-		func(a, b point) int { return int(int64(a.hash) - int64(b.hash)) }) {
-		t.Errorf("%d points", len(points))
-	}
-	// host, port, and the previous hash
-	first := crc32.ChecksumIEEE([]byte("a\x0080\x00\x00\x00\x00"))
-	if !slices.Contains(points, point{first, 0}) {
-		t.Error("missing first point")
-	}
-	for name, want := range map[string][2]string{
-		"a:80": {"a", "80"}, "a": {"a", ""}, "[::1]:8": {"[::1]", "8"}, "unix:/a:b": {"/a:b", ""}, "a:x": {"a:x", ""},
-	} {
-		if host, port := nameParts(name); host != want[0] || port != want[1] {
-			t.Errorf("%s: %q %q", name, host, port)
-		}
-	}
-	peers := weighted(1, 1)
-	peers[0].out = true
-	for i := range 100 {
-		if at := new(walk).onRing(peers, points, []int{0, 1}, fmt.Sprint(i)); at == 0 {
-			t.Error("an unavailable peer was chosen")
 		}
 	}
 }

@@ -1,8 +1,6 @@
 package upstream
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -107,25 +105,6 @@ func TestFailedServerGetsOneTrial(t *testing.T) {
 	})
 }
 
-func TestServerRestsAfterMaxFails(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := conf.Upstream{Servers: servers("1", "2")}
-		c.Servers[0].MaxFails, c.Servers[0].FailTimeout = 3, time.Minute
-		c.Servers[1].MaxFails = -1
-		g := group(t, c, new(State), nil)
-		failures := 0
-		for range 20 {
-			failures += strings.Count(strings.Join(tryAll(g), " "), "1")
-		}
-		if failures != 3 {
-			t.Errorf("the server rests after %d failures, want 3", failures)
-		}
-		check(t, "never mind failures", tryAll(g), "2 none")
-		time.Sleep(59 * time.Second)
-		check(t, "a second before", tryAll(g, "2"), "2")
-	})
-}
-
 // Failures are reset by a success in between.
 func TestSuccessResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -139,33 +118,6 @@ func TestSuccessResetsFailures(t *testing.T) {
 			check(t, "it is well", tryAll(g, "1"), "1")
 		}
 	})
-}
-
-// An address that occurs twice is two servers with separate failures.
-func TestAddressThatOccursTwiceIsTwoServers(t *testing.T) {
-	g := group(t, conf.Upstream{Servers: servers("1", "1")}, new(State), nil)
-	check(t, "both", tryAll(g), "1 1 none")
-	check(t, "both rest", tryAll(g), "none")
-}
-
-// A single server is tried after any number of failures.
-func TestSingleServerIsAlwaysTried(t *testing.T) {
-	g := group(t, conf.Upstream{Servers: servers("1")}, new(State), nil)
-	for range 5 {
-		check(t, "alone", tryAll(g), "1 none")
-	}
-}
-
-func TestBackupIsTriedLastAndDownNever(t *testing.T) {
-	c := conf.Upstream{Servers: servers("1", "2", "3", "4")}
-	c.Servers[1].Down = true
-	c.Servers[2].Backup, c.Servers[3].Backup = true, true
-	g := group(t, c, new(State), nil)
-	check(t, "all is well", tryAll(g, "1", "3"), "1")
-	check(t, "one fails", tryAll(g, "4"), "1 3 4")
-	check(t, "and rests, as the backup does", tryAll(g, "4"), "4")
-	check(t, "all fail", tryAll(g), "4 none")
-	check(t, "all rest", tryAll(g), "none")
 }
 
 func TestMaxConnsIsRespected(t *testing.T) {
@@ -187,47 +139,6 @@ func TestMaxConnsIsRespected(t *testing.T) {
 	check(t, "connections", tried, "1 2 2 none")
 	turns[0].Done(false)
 	check(t, "there is room", tryAll(g, "1"), "1")
-}
-
-// Requests with the same key or address go to the same server, and to another one if that fails.
-func TestHashIsSticky(t *testing.T) {
-	for _, balance := range []conf.Balance{balance("ip_hash"), balance("hash", "$k"),
-		balance("hash", "$k", "consistent")} {
-		g := group(t, conf.Upstream{Balance: balance, Servers: servers("1", "2", "3", "4", "5")}, new(State), nil)
-		seen := make(map[string]bool)
-		for i := range 50 {
-			client := netip.AddrFrom4([4]byte{10, 0, byte(i), 1})
-			first := ""
-			for range 3 {
-				turn := g.Turn(fmt.Sprint("key", i), client)
-				addr, err := turn.Next()
-				if turn.Done(false); err != nil || first != "" && first != addr {
-					t.Fatalf("%v: %s after %s, %v", balance, addr, first, err)
-				}
-				first = addr
-			}
-			seen[first] = true
-		}
-		if len(seen) != 5 {
-			t.Errorf("%v: only %v", balance, seen)
-		}
-		turn := g.Turn("key", netip.AddrFrom4([4]byte{10, 0, 0, 1}))
-		tried := make(map[string]bool)
-		for {
-			addr, err := turn.Next()
-			if err != nil {
-				break
-			}
-			if tried[addr] {
-				t.Errorf("%v: %s was tried", balance, addr)
-			}
-			tried[addr] = true
-			turn.Done(true)
-		}
-		if len(tried) != 5 {
-			t.Errorf("%v: only %v were tried", balance, tried)
-		}
-	}
 }
 
 // The state of an address survives a reload; that of a removed address does not.
@@ -352,29 +263,5 @@ func simulate(t *testing.T, balance conf.Balance) {
 	}
 	if s := g.state.known["127.0.0.1:1"]; s.conns != 0 {
 		t.Errorf("%d connections remain", s.conns)
-	}
-}
-
-// More predicts the result of Next.
-func TestMorePredictsNext(t *testing.T) {
-	c := conf.Upstream{Servers: servers("1", "2", "3", "4")}
-	c.Servers[2].Down, c.Servers[3].Backup = true, true
-	g := group(t, c, new(State), nil)
-	turn := g.Turn("", netip.Addr{})
-	for n := range 3 {
-		if _, err := turn.Next(); err != nil {
-			t.Fatal(err)
-		}
-		if turn.More() != (n < 2) {
-			t.Errorf("after %d: %v", n+1, turn.More())
-		}
-		turn.Done(true)
-	}
-	if _, err := turn.Next(); !errors.Is(err, ErrNone) {
-		t.Error(err)
-	}
-	turn = g.Turn("", netip.Addr{})
-	if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
-		t.Errorf("all servers rest, but %s was chosen", addr)
 	}
 }

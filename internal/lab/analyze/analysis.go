@@ -20,8 +20,6 @@ type Analysis struct {
 	*sample.Run
 	Tables  []Table // one for each measured condition; none if there are targets
 	Targets []TargetResult
-
-	SweepTables [][]Table // of each of the run's sweeps, one for each condition
 }
 
 // Table has the rows of one condition.
@@ -69,8 +67,7 @@ type Row struct {
 
 	shifted bool // the probe differed from the control's, so Ratio is not corrected by it
 
-	weights []float64        // in µs, by block; NaN without a record
-	blocks  []*sample.Record // nil without a record
+	blocks []*sample.Record // nil without a record
 }
 
 // Part is one role's share of the weight, as medians of its trials.
@@ -102,13 +99,6 @@ func Analyze(run *sample.Run) *Analysis {
 		if t.Usage = usage(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}
-	}
-	for i := range run.Sweeps {
-		var tables []Table
-		for _, c := range run.Sweeps[i].Conditions {
-			tables = append(tables, newTable(run, c))
-		}
-		a.SweepTables = append(a.SweepTables, tables)
 	}
 	a.check()
 	return a
@@ -162,9 +152,9 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	if row.Trials == 0 {
 		return row, len(row.Failures) > 0
 	}
-	row.weights = values(blocks, (*sample.Record).WeightUs)
+	weights := values(blocks, (*sample.Record).WeightUs)
 	rate := values(blocks, func(r *sample.Record) float64 { return r.Load.PerSecond() })
-	row.WeightUs = stat.Median(stat.Known(row.weights))
+	row.WeightUs = stat.Median(stat.Known(weights))
 	row.PerSecond = stat.Median(stat.Known(rate))
 	control := recordsLike(run, run.Control(), c, blocks)
 	weight := Weights(blocks, control, Weight)
@@ -268,14 +258,4 @@ func CostsLess(a, b *Row) bool {
 		return false
 	}
 	return Weights(a.blocks, b.blocks, Weight).Finding() == stat.Less
-}
-
-// BlockRatios returns the ratio of the weight to another row's in each block. It is NaN or infinite
-// if a block has not both.
-func (r *Row) BlockRatios(to *Row) []float64 {
-	all := make([]float64, len(r.weights))
-	for i := range all {
-		all[i] = r.weights[i] / to.weights[i]
-	}
-	return all
 }

@@ -15,7 +15,7 @@ import (
 // configuration. The fields stand for values that depend on the machine and on the contender.
 type NginxConf struct {
 	User        string   // user of the workers; "" if nginx does not run as root
-	Workers     int      // number of the servers' processors, unless a sweep varies it
+	Workers     int      // number of the servers' processors
 	Nofile      uint64   // limit of a worker's file descriptors
 	Connections uint64   // limit of a worker's connections
 	Dir         string   // scratch: pid, logs, temporary files

@@ -4,12 +4,10 @@ package document
 
 import (
 	"encoding/csv"
-	"fmt"
 	"io"
 	"iter"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/tarehq/tare/internal/stat"
 )
@@ -89,29 +87,4 @@ func WriteCSV[T any](w io.Writer, columns []Column[T], lines iter.Seq[T]) error 
 	}
 	out.Flush()
 	return out.Error()
-}
-
-// CSV is a table for programs.
-type CSV [][]string
-
-// Add adds a line of texts, numbers, and intervals, each of which is three cells.
-func (c *CSV) Add(values ...any) {
-	var cells []string
-	for _, v := range values {
-		switch v := v.(type) {
-		case float64:
-			cells = append(cells, Number(v))
-		case stat.Interval:
-			cells = append(cells, Number(v.Mid), Number(v.Lo), Number(v.Hi))
-		default:
-			cells = append(cells, fmt.Sprint(v))
-		}
-	}
-	*c = append(*c, cells)
-}
-
-// Write writes the lines below heads, whose names are separated by spaces.
-func (c CSV) Write(w io.Writer, heads string) error {
-	out := csv.NewWriter(w)
-	return out.WriteAll(append([][]string{strings.Fields(heads)}, c...))
 }

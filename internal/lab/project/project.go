@@ -33,12 +33,6 @@ const (
 	contendersDir  = "contenders"
 )
 
-// Folders of the cache begin with these prefixes.
-const (
-	projectPrefix = "project-"
-	workPrefix    = "unpacking-" // incomplete
-)
-
 // Find returns the closest of a folder and those above it that has experiments and contenders, as a
 // checkout does.
 func Find(dir string) (root string, ok bool) {
@@ -88,34 +82,25 @@ func embedded() (all []file, err error) {
 
 // Unpack writes the embedded experiments and contenders to a new folder in cache, unless an earlier
 // call did. The folder's name depends on the content, so that different versions of this program
-// have different folders. Go contenders get the module of this program from source. Unpack removes
-// folders of other versions that were not used for long.
-func Unpack(cache string, source Source) (*Unpacked, error) {
+// have different folders. Go contenders get the module of this program from source.
+func Unpack(cache string, source Source) (root string, err error) {
 	all, err := embedded()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	for i := range all {
 		if all[i].text, err = source.apply(all[i]); err != nil {
-			return nil, err
+			return "", err
 		}
 	}
-	root := filepath.Join(cache, projectPrefix+sum(all))
-	for {
-		if !isFolder(root) {
-			if err := unpack(cache, root, all); err != nil {
-				return nil, fmt.Errorf("unpacking the experiments: %w (set XDG_CACHE_HOME to another folder)", err)
-			}
-		}
-		u, err := open(root)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue // another process has removed it meanwhile
-		}
-		if err == nil {
-			removeUnused(cache)
-		}
-		return u, err
+	root = filepath.Join(cache, "project-"+sum(all))
+	if isFolder(root) {
+		return root, nil
 	}
+	if err := unpack(cache, root, all); err != nil {
+		return "", fmt.Errorf("unpacking the experiments: %w (set XDG_CACHE_HOME to another folder)", err)
+	}
+	return root, nil
 }
 
 // unpack writes files to a temporary folder and renames it, so that root is complete if it exists.
@@ -123,7 +108,7 @@ func unpack(cache, root string, all []file) (err error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
 	}
-	work, err := os.MkdirTemp(cache, workPrefix)
+	work, err := os.MkdirTemp(cache, "unpacking-")
 	if err != nil {
 		return err
 	}

@@ -126,26 +126,6 @@ func TestEqualWarningsAreGrouped(t *testing.T) {
 	}
 }
 
-// The text of a row begins to the right of its interval and of all dots.
-func TestLabelsDoNotOverlapIntervals(t *testing.T) {
-	run := fixture()
-	a := New(run)
-	for i := range a.Tables[0].Rows {
-		a.Tables[0].Rows[i].Ratio.Hi *= 1.5 // far beyond the blocks
-	}
-	rows := drawnRows(a.Tables[0].ratioChart())
-	if len(rows) != 5 {
-		t.Fatalf("%d rows", len(rows))
-	}
-	for _, row := range rows {
-		for _, x := range append(row["x2"], row["cx"]...) {
-			if texts := row["text x"]; len(texts) != 2 || texts[1] < x+5 {
-				t.Errorf("texts at %v, and a mark at %v", texts, x)
-			}
-		}
-	}
-}
-
 // drawnRows returns numbers of the elements in each row of a chart, by attribute.
 func drawnRows(c *rowChart) (rows []map[string][]float64) {
 	element, attribute := regexp.MustCompile(`<(\w+)([^>]*)>`), regexp.MustCompile(` (x|x1|x2|cx|width)="([^"]*)"`)

@@ -20,17 +20,11 @@ type rowLine struct {
 
 func (l rowLine) condition() sample.Condition { return l.table.Condition }
 
-// rows returns the rows of all tables, those of sweeps last.
+// rows returns the rows of all tables.
 func (a *Report) rows() iter.Seq[rowLine] {
 	return func(yield func(rowLine) bool) {
-		all := slices.Clone(a.Tables)
-		for i := range a.SweepTables {
-			for j := range a.SweepTables[i] {
-				all = append(all, Table{&a.SweepTables[i][j]})
-			}
-		}
-		for i := range all {
-			for _, line := range all[i].lines() {
+		for i := range a.Tables {
+			for _, line := range a.Tables[i].lines() {
 				if !yield(line) {
 					return
 				}
@@ -45,18 +39,6 @@ func (t *Table) lines() []rowLine {
 		lines[i] = rowLine{t, &t.Rows[i]}
 	}
 	return lines
-}
-
-// leadingHeads are the heads with which lines about a condition begin in CSV.
-const leadingHeads = "experiment cores connections rate_per_sec scenario "
-
-// leading returns the cells below leadingHeads, and more. At saturation the rate is empty.
-func (a *Report) leading(t *Table, more ...any) []any {
-	var rate any = ""
-	if !t.Saturated() {
-		rate = t.Rate
-	}
-	return append([]any{a.Experiment, t.Cores, t.Connections, rate, t.Scenario.Name}, more...)
 }
 
 // Outputs of columns.
@@ -112,9 +94,7 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 			document.Figure(role+"_sys_us", func(l rowLine) float64 { return partOf(l.Row, role).SysUs }))
 	}
 	return slices.Concat(all, loadColumns(), processColumns(), []document.Column[rowLine]{
-		document.Text("sweep", func(l rowLine) string { return l.condition().Axis }),
 		document.Count("gomaxprocs", func(l rowLine) int { return l.condition().Procs }),
-		document.Count("workers", func(l rowLine) int { return l.condition().Workers }),
 	})
 }
 

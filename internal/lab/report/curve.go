@@ -33,13 +33,6 @@ func newCurves(x, y *page.Axis, rows []*analyze.Row) *page.Plot {
 	}, x, y)
 }
 
-// curve returns the line of a contender, in its color in all plots.
-func (a *Report) curve(e *sample.Entrant, spots []page.Spot) page.Line {
-	l := page.Line{Class: a.curveClass(e), Text: e.Title, Title: described(e), Spots: spots}
-	l.Follow()
-	return l
-}
-
 // curveColors is the number of colors. They repeat, dashed.
 const curveColors = 8
 

@@ -76,7 +76,7 @@ func signedInterval(i stat.Interval) string {
 }
 
 // decompositions returns the differences by part. In a text they are sentences.
-func (t *Table) decompositions() (blocks []document.Block) {
+func (t *Table) decompositions() []document.Block {
 	var said []string
 	names := t.PartNames()
 	shown := document.NewTable(1, slices.Concat([]string{"", "than", "total, µs"}, names,
@@ -110,13 +110,9 @@ func (t *Table) decompositions() (blocks []document.Block) {
 		line.Cells = append(line.Cells, document.Cell{Text: signed(d.ResidualUs)}, document.Cell{Small: calls})
 		shown.Lines = append(shown.Lines, line)
 	}
-	if c := t.differenceChart(); c != nil {
-		blocks = append(blocks, document.Chart{Drawing: c.Drawing, Caption: fmt.Sprintf(
-			"Extra cost over the control is to the right of the line, savings are to its left. The ring is the total, with its %s interval.", confidence())})
-	}
-	return append(blocks, inText(document.Heading{Level: 3,
+	return []document.Block{inText(document.Heading{Level: 3,
 		Text: "Differences by part, in µs of CPU time and in system calls per request"}, document.Items{Texts: said}),
 		onPage(shown, document.Note(fmt.Sprintf(
 			"Each figure is the median of the blocks' differences, with its %s interval. Parts and residual add up to the total. There is a residual because medians of parts need not add up to the median of sums. System calls are listed beside the times but do not explain them: the cost of a call was not measured.",
-			confidence()))))
+			confidence())))}
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"iter"
 	"slices"
 	"strconv"
@@ -11,8 +10,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
-
-const contendersFile = "contenders.csv"
 
 // described returns what a contender is, its versions and the length of its source.
 func described(e *sample.Entrant) string {
@@ -59,23 +56,6 @@ func (a *Report) addEntrants(d *document.Document) {
 	if hasLines {
 		d.Add(document.Note("Lines of source are those of the application, without comments and empty lines. A dash stands for a program that is configured, not written."))
 	}
-}
-
-// writeContenders writes the contenders, one per line.
-func (a *Report) writeContenders(w io.Writer) error {
-	var lines document.CSV
-	for e := range a.entrants() {
-		var source, status, bytes, keepAlive any = "", "", "", ""
-		if e.Lines > 0 {
-			source = e.Lines
-		}
-		if r := e.Response; r != nil {
-			status, bytes, keepAlive = r.Status, r.Bytes, r.KeepAlive
-		}
-		lines.Add(a.Experiment, e.Name, e.Title, e.Kind, e.About, strings.Join(e.Versions, "; "), e.Protocol, source,
-			status, bytes, keepAlive, e.Absent)
-	}
-	return lines.Write(w, "experiment contender title kind about versions protocol source_lines status bytes keep_alive left_out")
 }
 
 // entrants returns the contenders of the run.

@@ -24,7 +24,7 @@ const (
 
 // FileNames returns the names of the files and folders of results folders, whatever the run.
 func FileNames() []string {
-	names := []string{targetsFile, eventsFile, memoryFile}
+	names := []string{targetsFile}
 	for _, f := range New(new(sample.Run)).Files() {
 		names = append(names, f.Name)
 	}
@@ -45,9 +45,6 @@ func (a *Report) Files() []File {
 	journal := File{sample.JournalFile, "all trials with their times, one JSON object per line", nil}
 	run := File{sample.RunFile, "everything else about the run", nil}
 	configs := File{sample.ConfigsDir + "/", "the nginx configurations of the run", nil}
-	entrants := File{contendersFile,
-		"contenders: versions, lines of source, and responses before the load", a.writeContenders}
-	responses := File{responsesFile, "differences of responses from the control's", a.writeResponses}
 	switch {
 	case a.Events != nil && len(a.streamTables()) > 0:
 		return append(all, File{csvFile, "the streams of each case", func(w io.Writer) error {
@@ -56,21 +53,14 @@ func (a *Report) Files() []File {
 	case a.Events != nil:
 		return append(all, File{csvFile, "the table of cases", func(w io.Writer) error {
 			return document.WriteCSV(w, a.caseColumns(), slices.Values(a.caseLines()))
-		}}, File{eventsFile, "outcomes of each second", a.writeSeconds},
-			File{memoryFile, "memory, and the crowd", a.writeMemory}, run)
+		}}, run)
 	case len(a.Run.Targets) > 0:
 		targets := File{targetsFile, "the targets, with the figures that they limit", a.writeTargets}
-		return append(all, targets, entrants, responses, journal, run, configs)
+		return append(all, targets, journal, run, configs)
 	}
-	return slices.Concat(all, []File{
-		{csvFile, "results of each contender under each condition", a.writeCSV}, entrants, responses,
-		{latencyFile, "percentiles of latency", a.writeLatency},
-		{pairsFile, "costs of the parts", a.writePairs},
-		{differencesFile, "differences from the control, by part", a.writeDifferences},
-		{countsFile, "counted resources per request", a.writeCounts},
-		journal,
-		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench}, run, configs,
-	})
+	return append(all, File{csvFile, "results of each contender under each condition", a.writeCSV},
+		File{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench},
+		journal, run, configs)
 }
 
 // WriteFiles writes everything but the run, the journal and the configurations into a results
@@ -88,7 +78,7 @@ func (a *Report) WriteFiles(dir string) error {
 	return first
 }
 
-// writeCSV writes the rows of all tables, also of sweeps.
+// writeCSV writes the rows of all tables.
 func (a *Report) writeCSV(w io.Writer) error {
 	return document.WriteCSV(w, a.resultColumns(), a.rows())
 }
@@ -108,16 +98,13 @@ func benchCondition(c sample.Condition) string {
 	for _, more := range []struct {
 		key   string
 		value float64
-	}{{"rate", c.Rate}, {"gomaxprocs", float64(c.Procs)}, {"workers", float64(c.Workers)}} {
+	}{{"rate", c.Rate}, {"gomaxprocs", float64(c.Procs)}} {
 		if more.value > 0 {
 			name += fmt.Sprintf("/%s=%s", more.key, document.Number(more.value))
 		}
 	}
 	if s := c.Scenario.Name; s != "" {
 		name += "/scenario=" + strings.NewReplacer(" ", "-", "/", "-").Replace(s)
-	}
-	if c.Axis != "" {
-		name += "/sweep=" + c.Axis
 	}
 	return name
 }

@@ -2,19 +2,15 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strconv"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/page"
 )
 
 const (
-	latencyFile = "latency.csv"
-
 	// curveSteps is the number of points of a percentile curve for each nine.
 	curveSteps = 20
 	// fewBeyond is the number of requests that must lie beyond the end of a curve. Fewer are
@@ -60,9 +56,8 @@ func (a *Report) LatencyPlot(t *Table) *page.Plot {
 			spots = append(spots, page.Spot{X: x.At(page.Nines(q.share)), Y: y.At(ms(q.time)),
 				Title: fmt.Sprintf("%s: %s of requests within %s", row.Title, percentText(q.share), millis(q.time))})
 		}
-		line := a.curve(row.Entrant, spots)
-		line.Path = page.Path(percentilePath(row, x, y))
-		p.Lines = append(p.Lines, line)
+		p.Lines = append(p.Lines, page.Line{Class: a.curveClass(row.Entrant), Text: row.Title,
+			Title: described(row.Entrant), Path: page.Path(percentilePath(row, x, y)), Spots: spots})
 		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", row.Title, millis(row.Latency.Quantile(0.5)),
 			millis(row.Latency.Quantile(0.99)))
 	}
@@ -104,17 +99,4 @@ func streamsText(n int) string {
 // percentText formats a share with as many digits as it needs.
 func percentText(share float64) string {
 	return strconv.FormatFloat(math.Round(1e9*share)/1e7, 'f', -1, 64) + " %"
-}
-
-// writeLatency writes the percentiles, one per line.
-func (a *Report) writeLatency(w io.Writer) error {
-	var lines document.CSV
-	for i := range a.Tables {
-		for _, row := range a.Tables[i].Measured() {
-			for _, q := range percentiles(row) {
-				lines.Add(a.leading(&a.Tables[i], row.Name, 100*q.share, ms(q.time))...)
-			}
-		}
-	}
-	return lines.Write(w, leadingHeads+"contender percentile ms")
 }

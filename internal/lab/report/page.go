@@ -11,7 +11,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/stat"
 )
 
 //go:embed page.css
@@ -60,7 +59,6 @@ func (a *Report) document() *document.Document {
 	for i := range a.Tables {
 		a.addTable(d, i)
 	}
-	a.addSweeps(d)
 	if a.Events == nil {
 		a.addEntrants(d)
 		if !a.HasPrograms {
@@ -76,14 +74,11 @@ func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
 // contents returns links to the parts of a long page.
 func (a *Report) contents() (links document.Links) {
 	const few = 2
-	if len(a.Tables) <= few && len(a.Sweeps) == 0 {
+	if len(a.Tables) <= few {
 		return nil
 	}
 	for i := range a.Tables {
 		links = append(links, [2]string{sectionID(i), "With " + a.Tables[i].Text()})
-	}
-	if len(a.Sweeps) > 0 {
-		links = append(links, [2]string{"sweeps", "Sweeps of settings"})
 	}
 	return append(links, [2]string{"who", "Contenders"}, [2]string{"equal", "Responses compared"},
 		[2]string{"method", "How this was measured"})
@@ -111,14 +106,6 @@ func (a *Report) addTable(d *document.Document, i int) {
 	d.Add(inText(figures), document.Paragraph{Text: t.ScenarioNote()})
 	a.addBuilds(d, t)
 	t.addPairs(d)
-	if c := t.ratioChart(); c != nil {
-		caption := ""
-		if isFirst {
-			caption = fmt.Sprintf("Each small dot is one block: a start of both contenders, side by side. An interval within the stripe of ±%.0f %% shows no difference.", 100*stat.SameWithin)
-		}
-		d.Add(onPage(document.Heading{Level: 3, Text: "Ratio to the control"},
-			document.Chart{Drawing: c.Drawing, Caption: caption}))
-	}
 	a.addWhy(d, t, isFirst)
 	latency := document.Chart{Drawing: a.LatencyPlot(t).Drawing()}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
@@ -187,10 +174,6 @@ func (a *Report) addMethod(d *document.Document) {
 		{"machine", fmt.Sprintf("%s, %d processors, %.1f GB of memory", e.CPU, e.Cores, float64(e.Memory)/1e9)},
 		{"processors", a.Placement}, {"system", e.System + ", " + e.Kernel},
 		{"open files", fmt.Sprintf("at most %d per process", e.Nofile)}}...)
-	drift := a.Drift()
-	if drift != "" {
-		drift += " Ratios are taken within blocks, so a drift between blocks does not affect them."
-	}
 	var kernel, files [][2]string
 	for _, name := range slices.Sorted(maps.Keys(e.Sysctls)) {
 		kernel = append(kernel, [2]string{name, e.Sysctls[name]})
@@ -199,7 +182,7 @@ func (a *Report) addMethod(d *document.Document) {
 		files = append(files, [2]string{f.Name, f.Content})
 	}
 	d.Add(document.Heading{Level: 2, Text: "How this was measured", ID: "method"}, document.Terms{Pairs: terms},
-		document.Note(drift), onPage(document.Details{Summary: "kernel settings during this run",
+		onPage(document.Details{Summary: "kernel settings during this run",
 			Blocks: []document.Block{document.Terms{Codes: true, Pairs: kernel}}},
 			document.Heading{Level: 3, Text: "Files"}, document.Note("These files are in the folder of this page:"),
 			document.Terms{Class: "files", Codes: true, Pairs: files}))

@@ -2,12 +2,10 @@ package report
 
 import (
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"html"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -123,7 +121,7 @@ func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 			t.Errorf("%d wide: scrolls by %d, texts outside %q, overlapping %q, %d texts", pages[i].width, p.Wide, p.Out,
 				p.Over, p.Texts)
 		}
-		if p.Texts < 250 || p.Closed < 2 {
+		if p.Texts < 140 || p.Closed < 2 {
 			t.Errorf("%d wide: %d texts, %d closed details: the page has too few for this test", pages[i].width,
 				p.Texts, p.Closed)
 		}
@@ -193,27 +191,6 @@ func TestPageListsAllFiles(t *testing.T) {
 // bare returns a report without tables.
 func bare(run *sample.Run) *Report { return &Report{Analysis: &analyze.Analysis{Run: run}} }
 
-// parsed parses the CSV that write produces.
-func parsed(t *testing.T, write func(io.Writer) error) (rows []map[string]string) {
-	t.Helper()
-	var b bytes.Buffer
-	if err := write(&b); err != nil {
-		t.Fatal(err)
-	}
-	lines, err := csv.NewReader(&b).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range lines[1:] {
-		row := make(map[string]string)
-		for i, name := range lines[0] {
-			row[name] = line[i]
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 // Versions and lines of source are on the page, in the text and in a file.
 func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 	run := crowdedRun()
@@ -237,12 +214,6 @@ func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 	}
 	if want := "one more    nginx/1.22.1, Python 3.7  http                            47\n"; !strings.Contains(text.String(), want) {
 		t.Errorf("the text lacks %s", want)
-	}
-	rows := parsed(t, a.writeContenders)
-	if last := rows[len(rows)-1]; len(rows) != len(run.Entrants) || last["versions"] != "nginx/1.22.1; Python 3.7" ||
-		last["source_lines"] != "47" ||
-		last["bytes"] != "153" || rows[0]["source_lines"] != "" {
-		t.Errorf("%v", last)
 	}
 	var plain strings.Builder
 	if err := bare(fixture()).writePage(&plain); err != nil ||
@@ -277,14 +248,9 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 			t.Errorf("the text lacks %s", want)
 		}
 	}
-	rows := parsed(t, a.writeResponses)
-	if len(rows) != 10 || rows[0]["its"] != "404" || rows[0]["declared_because"] != "" ||
-		rows[9]["declared_because"] != "its head is longer" {
-		t.Errorf("%v", rows)
-	}
 }
 
-// The curve has the percentiles of the file on axes of nines and of logarithms, and the contender's
+// The curve has the percentiles on axes of nines and of logarithms, and the contender's
 // name.
 func TestLatencyPlotShowsPercentiles(t *testing.T) {
 	run := fixture()
@@ -326,12 +292,6 @@ func TestLatencyPlotShowsPercentiles(t *testing.T) {
 		"net/http: 99.975 % of requests within 100.") {
 		t.Errorf("the last is %s", last.Title)
 	}
-	rows := parsed(t, a.writeLatency)
-	perRow := len(control.Spots)
-	if len(rows) != 2*6*perRow || rows[0]["contender"] != "nethttp" || rows[0]["percentile"] != "50" ||
-		rows[perRow-1]["ms"][:2] != "10" {
-		t.Errorf("%d rows, %v", len(rows), rows[:min(3, len(rows))])
-	}
 	a.Tables[0].Rate = 5000
 	if got := a.Tables[0].LatencyNote(); !strings.Contains(got, "was due") ||
 		!strings.Contains(got, "5000 per second") {
@@ -339,25 +299,6 @@ func TestLatencyPlotShowsPercentiles(t *testing.T) {
 	}
 	if got := a.Tables[1].LatencyNote(); !strings.Contains(got, "closed loop") || strings.Contains(got, "was due") {
 		t.Errorf("at saturation: %s", got)
-	}
-}
-
-func TestDriftIsThatOfTheControl(t *testing.T) {
-	steady := fixture()
-	for i := range steady.Records {
-		for _, costs := range steady.Records[i].Costs {
-			for j := range costs {
-				costs[j].User, costs[j].Sys = time.Second, 0
-			}
-		}
-	}
-	if got, want := New(steady).Drift(), "Between the first and the last 4 trials of net/http, its CPU time per request changed by +0.0 %."; got != want {
-		t.Errorf("steady machine: %s", got)
-	}
-	short := fixture()
-	short.Records = short.Records[:3]
-	if got := bare(short).Drift(); got != "" {
-		t.Errorf("three trials: %s", got)
 	}
 }
 

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -11,8 +10,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
-
-const responsesFile = "responses.csv"
 
 // reason is a declared reason for differences of responses.
 type reason struct {
@@ -75,18 +72,4 @@ func (a *Report) addResponses(d *document.Document) {
 		d.Add(inText(document.Items{Texts: []string{concerned + ", in " + sample.List(r.aspects)}}), onPage(document.Details{
 			Class: "reason", Summary: concerned, Blocks: []document.Block{document.Items{Texts: r.all}}}))
 	}
-}
-
-// writeResponses writes the differences of all responses, one per line.
-func (a *Report) writeResponses(w io.Writer) error {
-	var lines document.CSV
-	for e := range a.entrants() {
-		for _, d := range e.Differences {
-			lines.Add(a.Experiment, e.Name, d.What, d.Want, d.Got, "")
-		}
-		for _, d := range e.Declared {
-			lines.Add(a.Experiment, e.Name, d.What, d.Want, d.Got, d.Why)
-		}
-	}
-	return lines.Write(w, "experiment contender what controls its declared_because")
 }

@@ -16,15 +16,10 @@ type Condition struct {
 	// connection sends the next request after the last response.
 	Rate float64 `json:"rate,omitempty"`
 
-	Procs   int `json:"procs,omitempty"`   // GOMAXPROCS or processes of the application; 0 is as many as cores
-	Workers int `json:"workers,omitempty"` // of nginx; 0 is as many as cores
+	Procs int `json:"procs,omitempty"` // GOMAXPROCS or processes of the application; 0 is as many as cores
 
 	// Scenario is the form of the load; the zero value is the experiment's request.
 	Scenario Scenario `json:"scenario,omitzero"`
-
-	// Axis names the parameter that a sweep varies. It is "" in other trials, and distinguishes
-	// them from a sweep's trials with equal parameters.
-	Axis string `json:"axis,omitempty"`
 }
 
 // Saturated reports whether a connection sends the next request after the last response, without a
@@ -42,9 +37,6 @@ func (c Condition) Text() string {
 	}
 	if c.Procs > 0 {
 		words = append(words, fmt.Sprintf("GOMAXPROCS %d", c.Procs))
-	}
-	if c.Workers > 0 {
-		words = append(words, fmt.Sprintf("%d of nginx's workers", c.Workers))
 	}
 	switch c.Cores {
 	case 0:

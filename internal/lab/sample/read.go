@@ -17,19 +17,39 @@ const (
 	ConfigsDir  = "configs" // configurations of contenders
 )
 
-// Read reads a results folder. If the run did not end, because it was killed, Read returns what was
-// written, with a warning. A damaged line of the journal is an error.
-func Read(dir string) (*Run, error) {
-	name := filepath.Join(dir, RunFile)
-	b, err := os.ReadFile(name)
+// Read reads a results folder, or a file that Pack wrote. If the run did not end, because it was
+// killed, Read returns what was written, with a warning. A damaged line of the journal is an error.
+func Read(name string) (*Run, error) {
+	if info, err := os.Stat(name); err == nil && info.Mode().IsRegular() {
+		return readPacked(name)
+	}
+	file := filepath.Join(name, RunFile)
+	b, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%q has no %s: want a results folder that tare weigh wrote", dir, RunFile)
+		return nil, fmt.Errorf("%q has no %s: want a results folder that tare weigh wrote", name, RunFile)
 	}
 	if err != nil {
 		return nil, err
 	}
+	journal, err := os.Open(filepath.Join(name, JournalFile))
+	if err != nil {
+		return nil, err
+	}
+	defer journal.Close()
+	run, err := parse(file, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := run.readJournal(bufio.NewReader(journal)); err != nil {
+		return nil, fmt.Errorf("%s:%w", journal.Name(), err)
+	}
+	return run, nil
+}
+
+// parse returns the run of a run.json, without records.
+func parse(name string, text []byte) (*Run, error) {
 	run := new(Run)
-	if err := json.Unmarshal(b, run); err != nil {
+	if err := json.Unmarshal(text, run); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if run.Blocks < 0 || run.Blocks > maxBlocks {
@@ -38,14 +58,6 @@ func Read(dir string) (*Run, error) {
 	if run.Seconds == 0 {
 		run.Warnings = append(run.Warnings, "the run was killed: the report covers the trials until then")
 	}
-	journal, err := os.Open(filepath.Join(dir, JournalFile))
-	if err != nil {
-		return nil, err
-	}
-	defer journal.Close()
-	if err := run.readJournal(journal); err != nil {
-		return nil, fmt.Errorf("%s:%w", journal.Name(), err)
-	}
 	return run, nil
 }
 
@@ -53,8 +65,8 @@ func Read(dir string) (*Run, error) {
 const maxBlocks = 10_000
 
 // readJournal adds the records of a journal. The error begins with the number of its line.
-func (r *Run) readJournal(from io.Reader) error {
-	for lines, n := bufio.NewReader(from), 1; ; n++ {
+func (r *Run) readJournal(lines *bufio.Reader) error {
+	for n := 1; ; n++ {
 		line, err := lines.ReadBytes('\n')
 		switch {
 		case errors.Is(err, io.EOF) && r.Count > len(r.Records):

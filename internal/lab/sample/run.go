@@ -41,7 +41,6 @@ type Run struct {
 
 	// RateMeasure is how long each trial at a fixed rate measures; 0 if there are none.
 	RateMeasure time.Duration `json:"rateMeasureNs,omitempty"`
-	Sweeps      []Sweep       `json:"sweeps,omitempty"`
 
 	Placement string `json:"placement"`      // processors of the servers and of the generator
 	Link      *Link  `json:"link,omitempty"` // to the generator; nil if it runs on this machine

@@ -61,7 +61,7 @@ func (b *Bench) Setting(c sample.Condition) contender.Setting {
 	servers, _ := Layout(b.CPUs, c.Cores)
 	cores := cmp.Or(c.Cores, len(b.CPUs))
 	return contender.Setting{
-		Cores: cmp.Or(c.Procs, cores), Workers: cmp.Or(c.Workers, cores), CPUs: servers, Host: b.Request.Host,
+		Cores: cmp.Or(c.Procs, cores), Workers: cores, CPUs: servers, Host: b.Request.Host,
 		Conf: b.Conf, Env: b.Env,
 	}
 }

@@ -337,8 +337,7 @@ func TestSettingFollowsCondition(t *testing.T) {
 		{sample.Condition{Cores: 1}, 1, 1, 1},
 		{sample.Condition{}, 3, 3, 0},
 		{sample.Condition{Procs: 8}, 8, 3, 0},
-		{sample.Condition{Cores: 2, Workers: 16}, 2, 16, 2},
-		{sample.Condition{Cores: 1, Procs: 4, Workers: 2}, 4, 2, 1},
+		{sample.Condition{Cores: 1, Procs: 4}, 4, 1, 1},
 	} {
 		if s := b.Setting(test.c); s.Cores != test.procs || s.Workers != test.workers || len(s.CPUs) != test.cpus {
 			t.Errorf("%+v: %+v", test.c, s)

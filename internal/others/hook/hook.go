@@ -21,51 +21,56 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// replacement has tare's counterparts of servers and transports. One that net/http keeps has nil.
+// replacement has what replaces servers and transports, or nil for one that net/http keeps.
 type replacement struct {
-	mode       string
-	mu         sync.Mutex
-	servers    map[*http.Server]*tare.Server
-	transports map[*http.Transport]*tare.Transport
+	mode string
+	mu   sync.Mutex
+	own  map[any]any
 }
 
 // The program that contains this package knows nothing of it, so only init can begin.
 func init() {
-	r := &replacement{mode: os.Getenv("TARE_OTHERS_MODE"), servers: make(map[*http.Server]*tare.Server),
-		transports: make(map[*http.Transport]*tare.Transport)}
-	replaced := &http.Replaced
-	if r.mode != "net/http" && r.mode != "transport" {
-		replaced.ServerServe, replaced.ServerServeTLS = r.serve, r.serveTLS
-		replaced.ServerSetKeepAlivesEnabled = func(s *http.Server, enabled bool) bool {
-			t := r.server(s, true)
-			if t != nil {
-				t.SetKeepAlivesEnabled(enabled)
-			}
-			return t != nil
-		}
-	}
-	if r.mode == "closing" {
-		replaced.ServerShutdown = func(s *http.Server, ctx context.Context) (bool, error) {
-			return with(r.server(s, false), func(t *tare.Server) error { return t.Shutdown(ctx) })
-		}
-		replaced.ServerClose = func(s *http.Server) (bool, error) { return with(r.server(s, false), (*tare.Server).Close) }
-	}
-	if r.mode == "transport" || r.mode == "both" {
-		replaced.TransportRoundTrip, replaced.TransportCloseIdleConnections = r.roundTrip, r.closeIdle
+	if r := (&replacement{mode: os.Getenv("TARE_OTHERS_MODE"), own: make(map[any]any)}); r.mode != "net/http" {
+		http.Replace = r.replace
 	}
 }
 
-// with calls f unless there is no replacement, and reports whether it did.
-func with[T any](replacement *T, f func(*T) error) (bool, error) {
-	if replacement == nil {
-		return false, nil
+func (r *replacement) replace(receiver any, method string, args ...any) any {
+	if isOwnCall() || slices.ContainsFunc(args, isForeign) {
+		return nil
 	}
-	return true, f(replacement)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	own, isKnown := r.own[receiver]
+	if isEnd := method == "Shutdown" || method == "Close"; isEnd && (r.mode != "closing" || !isKnown) {
+		return nil
+	}
+	if isKnown {
+		return own
+	}
+	switch t := receiver.(type) {
+	case *http.Server:
+		if r.mode != "transport" {
+			s := &server{tare.Wrap(t), r.mode}
+			if r.mode == "on-loop" {
+				s.Dispatch = tare.OnLoop
+			}
+			own = s
+		}
+	case *http.Transport:
+		if r.mode == "transport" || r.mode == "both" {
+			own = newTransport(t)
+		}
+	}
+	if r.own[receiver] = own; own != nil {
+		_ = os.WriteFile(os.Getenv("TARE_OTHERS_MARK"), nil, 0o666) // without it, the run counts as net/http's
+	}
+	return own
 }
 
 // isOwnCall reports whether tare itself calls the replaced method.
 func isOwnCall() bool {
-	const skipped = 4 // Callers, isOwnCall, its caller, and what replaces the method
+	const skipped = 3 // Callers, isOwnCall, replace
 	var pcs [4]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(skipped, pcs[:])])
 	for {
@@ -76,80 +81,56 @@ func isOwnCall() bool {
 	}
 }
 
-// server returns the server that replaces s, or nil if net/http serves. It makes one if create is
-// set.
-func (r *replacement) server(s *http.Server, create bool) *tare.Server {
-	if isOwnCall() {
-		return nil
+// isForeign reports whether net/http keeps a call with an argument: a request of another scheme than
+// HTTP's, or a listener with settings of HTTP/2, which comes from ConfigureServer of golang.org/x/net
+// and accepts nothing.
+func isForeign(arg any) bool {
+	switch arg := arg.(type) {
+	case *http.Request:
+		return arg.URL == nil || arg.URL.Scheme != "http" && arg.URL.Scheme != "https"
+	case interface{ HTTP2Config() http.HTTP2Config }:
+		return true
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t := r.servers[s]
-	if t == nil && create {
-		if t = tare.Wrap(s); r.mode == "on-loop" {
-			t.Dispatch = tare.OnLoop
-		}
-		r.servers[s] = t
-		mark()
-	}
-	return t
+	return false
 }
 
-func mark() {
-	_ = os.WriteFile(os.Getenv("TARE_OTHERS_MARK"), nil, 0o666) // without it, the run counts as net/http's
-}
-
-// serve serves listeners of TLS by ServeTLS, except in the mode default. A listener with settings of
-// HTTP/2 comes from ConfigureServer of golang.org/x/net, and accepts nothing.
+// server is a tare.Server that serves listeners of TLS by ServeTLS, except in the mode default.
 //
 // Servers with a ConnState hook are not served on event loops, and package httptest sets one to wait
 // for connections. The modes on-loop and both remove it, and Serve waits in its place.
-func (r *replacement) serve(s *http.Server, l net.Listener) (bool, error) {
-	if _, ok := l.(interface{ HTTP2Config() http.HTTP2Config }); ok {
-		return false, nil
-	}
-	t := r.server(s, true)
-	if t == nil {
-		return false, nil
-	}
-	isLoop := r.mode == "on-loop" || r.mode == "both"
+type server struct {
+	*tare.Server
+	mode string
+}
+
+func (t *server) Serve(l net.Listener) error {
+	s, isLoop := t.Server.Server, t.mode == "on-loop" || t.mode == "both"
 	if hook := runtime.FuncForPC(reflect.ValueOf(s.ConnState).Pointer()); isLoop && hook != nil &&
 		strings.HasPrefix(hook.Name(), "net/http/httptest.") {
 		s.ConnState = nil
 		defer t.Shutdown(context.Background()) //nolint:errcheck // Serve returns its own error
 	}
 	v := reflect.ValueOf(l)
-	if r.mode == "default" || v.Type().String() != "*tls.listener" {
-		return true, t.Serve(l)
+	if t.mode == "default" || v.Type().String() != "*tls.listener" {
+		return t.Server.Serve(l)
 	}
 	s.TLSConfig = (*tls.Config)(unsafe.Pointer(v.Elem().FieldByName("config").Pointer()))
 	if s.Protocols == nil && !slices.Contains(s.TLSConfig.NextProtos, "h2") {
 		s.Protocols = new(http.Protocols)
 		s.Protocols.SetHTTP1(true)
 	}
-	return true, t.ServeTLS(v.Elem().FieldByName("Listener").Interface().(net.Listener), "", "")
+	return t.ServeTLS(v.Elem().FieldByName("Listener").Interface().(net.Listener), "", "")
 }
 
-func (r *replacement) serveTLS(s *http.Server, l net.Listener, certFile, keyFile string) (bool, error) {
-	return with(r.server(s, true), func(t *tare.Server) error { return t.ServeTLS(l, certFile, keyFile) })
-}
-
-// transport returns the Transport that replaces t, or nil: tare's has no deprecated fields, and does
-// nothing for an http2.Transport of golang.org/x/net, which Go 1.27 attaches to an http.Transport.
-func (r *replacement) transport(t *http.Transport) *tare.Transport {
-	if isOwnCall() {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own, isKnown := r.transports[t]
+// newTransport returns a tare.Transport with the fields of t, or nil. It has no deprecated fields,
+// and does nothing for an http2.Transport of golang.org/x/net, which Go 1.27 attaches to t.
+func newTransport(t *http.Transport) any {
 	hasDialer := t.Dial != nil || t.DialTLS != nil //nolint:staticcheck // programs use these
 	attached := reflect.ValueOf(t).Elem().FieldByName("h2Config")
-	if isKnown || hasDialer || len(t.TLSNextProto) > 0 || attached.IsValid() && !attached.IsNil() {
-		r.transports[t] = own
-		return own
+	if hasDialer || len(t.TLSNextProto) > 0 || attached.IsValid() && !attached.IsNil() {
+		return nil
 	}
-	own = new(tare.Transport)
+	own := new(tare.Transport)
 	from, to := reflect.ValueOf(t).Elem(), reflect.ValueOf(own).Elem()
 	for i := range from.NumField() {
 		if f := to.FieldByName(from.Type().Field(i).Name); f.IsValid() && f.CanSet() {
@@ -160,25 +141,5 @@ func (r *replacement) transport(t *http.Transport) *tare.Transport {
 		own.Protocols = new(http.Protocols)
 		own.Protocols.SetHTTP1(true)
 	}
-	r.transports[t] = own
-	mark()
 	return own
-}
-
-func (r *replacement) roundTrip(t *http.Transport, q *http.Request) (ok bool, resp *http.Response, err error) {
-	if q.URL != nil && (q.URL.Scheme == "http" || q.URL.Scheme == "https") {
-		ok, err = with(r.transport(t), func(own *tare.Transport) error {
-			resp, err = own.RoundTrip(q)
-			return err
-		})
-	}
-	return ok, resp, err
-}
-
-func (r *replacement) closeIdle(t *http.Transport) bool {
-	own := r.transport(t)
-	if own != nil {
-		own.CloseIdleConnections()
-	}
-	return own != nil
 }

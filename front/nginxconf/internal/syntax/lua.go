@@ -1,10 +1,10 @@
-package nginxconf
+package syntax
 
 import "strings"
 
 // skipBlock skips a block of Lua after its opening brace. Braces in Lua's strings and comments do
 // not count; otherwise the block might seem to end after the directives that follow it.
-func (l *lexer) skipBlock() *textError {
+func (l *lexer) skipBlock() *Error {
 	start := l.here()
 	for depth := 1; l.at < len(l.text); {
 		switch c := l.advance(); c {

@@ -1,37 +1,11 @@
-package nginxconf
+package syntax
 
 import (
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 )
-
-// directive is a statement with its block.
-type directive struct {
-	name     string
-	args     []string
-	block    []*directive
-	hasBlock bool
-	pos      position
-	number   int // in the order of reading
-	spec     *spec
-}
-
-// where returns the directive's position for messages.
-func (d *directive) where() string { return fmt.Sprintf("%s:%d", d.pos.file, d.pos.line) }
-
-// errorf returns an error about the directive.
-func (d *directive) errorf(format string, args ...any) *textError {
-	return &textError{pos: d.pos, directive: d.name, number: d.number, text: fmt.Sprintf(format, args...)}
-}
-
-// place returns the directive's position for a Pos field.
-func (d *directive) place() string {
-	return d.pos.file + ":" + strconv.Itoa(d.pos.line) + ":" + strconv.Itoa(d.pos.column)
-}
 
 const (
 	// maxDepth limits nested blocks, maxNesting nested includes.
@@ -39,23 +13,31 @@ const (
 	maxNesting = 20
 )
 
+// Parse reads a configuration with its includes into a tree of directives. It returns all errors in
+// the text, or why the file cannot be read. report, if it is not nil, receives each file once.
+func Parse(file string, source *Source, report func(name string, text []byte)) ([]*Directive, []*Error, error) {
+	p := &parser{source: source, dir: filepath.Dir(file), report: report}
+	tree, err := p.file(file, 0, 0)
+	return tree, p.errs, err
+}
+
 // parser reads statements into a tree. It continues after an error if possible.
 type parser struct {
-	source *source
+	source *Source
 	dir    string // of relative includes
 	number int
 	looped bool // files include each other: no more are read
-	errs   []*textError
+	errs   []*Error
 	memory memory
-	open   []*directive // those that were read of the blocks that have not ended
+	open   []*Directive // those that were read of the blocks that have not ended
 
-	report   func(name string, text []byte) // Options.Report
+	report   func(name string, text []byte) // see Parse
 	reported map[string]bool                // names
 }
 
 // file reads a file and its includes.
-func (p *parser) file(name string, nesting, depth int) ([]*directive, error) {
-	text, err := p.source.read(name)
+func (p *parser) file(name string, nesting, depth int) ([]*Directive, error) {
+	text, err := p.source.Read(name)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +55,7 @@ func (p *parser) file(name string, nesting, depth int) ([]*directive, error) {
 
 // block reads statements up to the end of a block or a file. It reports whether reading can
 // continue after it.
-func (p *parser) block(l *lexer, inside bool, nesting, depth int) ([]*directive, bool) {
+func (p *parser) block(l *lexer, inside bool, nesting, depth int) ([]*Directive, bool) {
 	before := len(p.open)
 	ok := p.statements(l, inside, nesting, depth)
 	tree := slices.Clone(p.open[before:])
@@ -96,13 +78,13 @@ func (p *parser) statements(l *lexer, inside bool, nesting, depth int) bool {
 			return true
 		}
 		d := p.memory.directive()
-		*d = directive{name: s.words[0], args: s.words[1:], pos: s.pos, hasBlock: s.end == '{', number: p.number}
+		*d = Directive{Name: s.words[0], Args: s.words[1:], Pos: s.pos, HasBlock: s.end == '{', Number: p.number}
 		p.number++
-		if d.hasBlock && !p.readBlock(l, d, nesting, depth) {
+		if d.HasBlock && !p.readBlock(l, d, nesting, depth) {
 			p.open = append(p.open, d)
 			return false
 		}
-		if d.name != "include" || d.hasBlock || len(d.args) != 1 {
+		if d.Name != "include" || d.HasBlock || len(d.Args) != 1 {
 			p.open = append(p.open, d)
 			continue
 		}
@@ -111,39 +93,39 @@ func (p *parser) statements(l *lexer, inside bool, nesting, depth int) bool {
 }
 
 // fail records an error after what has been read so far. Nothing more can be read.
-func (p *parser) fail(err *textError) bool {
-	err.number = p.number
+func (p *parser) fail(err *Error) bool {
+	err.Number = p.number
 	p.errs = append(p.errs, err)
 	return false
 }
 
 // readBlock reads the block of a directive.
-func (p *parser) readBlock(l *lexer, d *directive, nesting, depth int) (ok bool) {
-	if strings.HasSuffix(d.name, "_by_lua_block") {
+func (p *parser) readBlock(l *lexer, d *Directive, nesting, depth int) (ok bool) {
+	if strings.HasSuffix(d.Name, "_by_lua_block") {
 		if err := l.skipBlock(); err != nil {
 			return p.fail(err)
 		}
 		return true
 	}
 	if depth == maxDepth {
-		return p.fail(l.errorf(d.pos, "blocks nested %d deep (maximum: %d)", depth+1, maxDepth))
+		return p.fail(l.errorf(d.Pos, "blocks nested %d deep (maximum: %d)", depth+1, maxDepth))
 	}
-	d.block, ok = p.block(l, true, nesting, depth+1)
+	d.Block, ok = p.block(l, true, nesting, depth+1)
 	return ok
 }
 
 // include reads the files of an include. A named file must exist; a pattern may match no file.
-func (p *parser) include(d *directive, nesting, depth int) []*directive {
+func (p *parser) include(d *Directive, nesting, depth int) []*Directive {
 	if p.looped {
 		return nil
 	}
-	name := d.args[0]
-	if !isAbs(name) && p.dir != "." {
+	name := d.Args[0]
+	if !IsAbs(name) && p.dir != "." {
 		name = strings.TrimSuffix(p.dir, "/") + "/" + name // as in nginx, names in messages are not cleaned
 	}
 	if nesting == maxNesting || p.source.full() {
 		p.looped = true
-		p.errs = append(p.errs, d.errorf("includes nested %d deep, %d files in all (does a file include itself?)",
+		p.errs = append(p.errs, d.Errorf("includes nested %d deep, %d files in all (does a file include itself?)",
 			nesting+1, p.source.files))
 		return nil
 	}
@@ -151,20 +133,20 @@ func (p *parser) include(d *directive, nesting, depth int) []*directive {
 	if strings.ContainsAny(name, "*?[") {
 		var err error
 		if names, err = p.source.glob(name); err != nil {
-			p.errs = append(p.errs, d.errorf("%v", err))
+			p.errs = append(p.errs, d.Errorf("%v", err))
 			return nil
 		}
 	}
-	var tree []*directive
+	var tree []*Directive
 	for _, name := range names {
 		read, err := p.file(name, nesting+1, depth)
 		if err != nil {
-			p.errs = append(p.errs, d.errorf("%v", err))
+			p.errs = append(p.errs, d.Errorf("%v", err))
 		}
 		tree = append(tree, read...)
 	}
 	return tree
 }
 
-// isAbs reports whether a path is absolute, on this system or on Unix.
-func isAbs(name string) bool { return filepath.IsAbs(name) || path.IsAbs(name) }
+// IsAbs reports whether a path is absolute, on this system or on Unix.
+func IsAbs(name string) bool { return filepath.IsAbs(name) || path.IsAbs(name) }

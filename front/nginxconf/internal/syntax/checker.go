@@ -1,4 +1,4 @@
-package nginxconf
+package syntax
 
 import (
 	"fmt"
@@ -8,41 +8,41 @@ import (
 	"github.com/tarehq/tare/front/internal/grammar"
 )
 
-// checker checks a tree against the table.
-type checker struct {
-	table *table
-	// report receives errors.
-	report func(*textError)
-	// keep reports whether a valid directive stays in the tree.
-	keep func(*directive) bool
+// Checker checks a tree against the table.
+type Checker struct {
+	Table *Table
+	// Report receives errors.
+	Report func(*Error)
+	// Keep reports whether a valid directive stays in the tree.
+	Keep func(*Directive) bool
 }
 
-// check returns the directives of a block that are known, allowed at the level, well-formed and
+// Check returns the directives of a block that are known, allowed at the level, well-formed and
 // kept.
-func (c *checker) check(block []*directive, level string) []*directive {
+func (c *Checker) Check(block []*Directive, level string) []*Directive {
 	kept := block[:0]
-	first := make(map[string]*directive)
+	first := make(map[string]*Directive)
 	for _, d := range block {
-		s, here := c.table.find(d.name, level)
+		s, here := c.Table.Find(d.Name, level)
 		if s == nil {
-			c.report(&textError{pos: d.pos, number: d.number, text: "unknown directive " + shown(d.name)})
+			c.Report(&Error{Pos: d.Pos, Number: d.Number, Text: "unknown directive " + grammar.Quote(d.Name)})
 			continue
 		}
 		if !here {
-			c.report(d.errorf("not allowed in %s (allowed in: %s)", level, strings.Join(s.contexts, ", ")))
+			c.Report(d.Errorf("not allowed in %s (allowed in: %s)", level, strings.Join(s.Contexts, ", ")))
 			continue
 		}
-		d.spec = s
+		d.Spec = s
 		if err := d.check(first); err != nil {
-			c.report(err)
+			c.Report(err)
 			continue
 		}
-		if d.hasBlock && s.support == supported {
-			if inner := within(d.name, level); inner != "" {
-				d.block = c.check(d.block, inner)
+		if d.HasBlock && s.Support == Supported {
+			if inner := within(d.Name, level); inner != "" {
+				d.Block = c.Check(d.Block, inner)
 			}
 		}
-		if c.keep(d) {
+		if c.Keep(d) {
 			kept = append(kept, d)
 		}
 	}
@@ -62,34 +62,31 @@ func within(name, level string) string {
 
 // check checks arguments and block against the table. first has the first directives of the block
 // by their names.
-func (d *directive) check(first map[string]*directive) *textError {
-	s := d.spec
+func (d *Directive) check(first map[string]*Directive) *Error {
+	s := d.Spec
 	switch {
-	case s.block && !d.hasBlock:
-		return d.errorf("missing block: \"{\" expected")
-	case d.hasBlock && !s.block && !s.blockMayBe:
-		return d.errorf("unexpected block: \";\" expected")
-	case len(d.args) < s.least || s.most >= 0 && len(d.args) > s.most:
-		return d.errorf("%s, but %s required", plural(len(d.args), "argument"), s.wanted())
-	case !s.repeats && first[d.name] != nil:
-		return d.errorf("duplicate (first one at %s)", first[d.name].where())
-	case first[d.name] != nil && standsAlone(d.name) && (d.isOff() || first[d.name].isOff()):
-		return d.errorf("off cannot be combined with other values (%s)", first[d.name].where())
+	case s.Block && !d.HasBlock:
+		return d.Errorf("missing block: \"{\" expected")
+	case d.HasBlock && !s.Block && !s.BlockMayBe:
+		return d.Errorf("unexpected block: \";\" expected")
+	case len(d.Args) < s.Least || s.Most >= 0 && len(d.Args) > s.Most:
+		return d.Errorf("%s, but %s required", Plural(len(d.Args), "argument"), s.wanted())
+	case !s.Repeats && first[d.Name] != nil:
+		return d.Errorf("duplicate (first one at %s)", first[d.Name].Where())
+	case first[d.Name] != nil && standsAlone(d.Name) && (d.IsOff() || first[d.Name].IsOff()):
+		return d.Errorf("off cannot be combined with other values (%s)", first[d.Name].Where())
 	}
-	first[d.name] = d
-	if err := s.checkValues(d.args); err != nil {
-		return d.errorf("%v", err)
+	first[d.Name] = d
+	if err := s.checkValues(d.Args); err != nil {
+		return d.Errorf("%v", err)
 	}
 	return nil
 }
 
-// statesDefault reports whether the argument of a rejected directive only states the default.
-func (d *directive) statesDefault() bool {
-	return len(d.args) > 0 && slices.Contains(d.spec.unless, strings.ToLower(d.args[0]))
+// StatesDefault reports whether the argument of a rejected directive only states the default.
+func (d *Directive) StatesDefault() bool {
+	return len(d.Args) > 0 && slices.Contains(d.Spec.Unless, strings.ToLower(d.Args[0]))
 }
-
-// isOff reports whether "off" is the only argument.
-func (d *directive) isOff() bool { return len(d.args) == 1 && d.args[0] == "off" }
 
 // standsAlone reports whether off, as the value of a directive, allows no other in its block.
 func standsAlone(name string) bool {
@@ -100,7 +97,8 @@ func standsAlone(name string) bool {
 	return false
 }
 
-func plural(n int, noun string) string {
+// Plural returns a number with its noun.
+func Plural(n int, noun string) string {
 	switch n {
 	case 0:
 		return "no " + noun + "s"
@@ -111,29 +109,29 @@ func plural(n int, noun string) string {
 }
 
 // wanted returns the number of arguments that the table requires.
-func (s *spec) wanted() string {
+func (s *Spec) wanted() string {
 	switch {
-	case s.most < 0 && s.least == 0:
+	case s.Most < 0 && s.Least == 0:
 		return "any number"
-	case s.most < 0:
-		return fmt.Sprintf("%d or more", s.least)
-	case s.most == s.least:
-		return fmt.Sprint(s.most)
+	case s.Most < 0:
+		return fmt.Sprintf("%d or more", s.Least)
+	case s.Most == s.Least:
+		return fmt.Sprint(s.Most)
 	}
-	return fmt.Sprintf("%d to %d", s.least, s.most)
+	return fmt.Sprintf("%d to %d", s.Least, s.Most)
 }
 
 // checkValues checks the arguments by their kind.
-func (s *spec) checkValues(args []string) error {
-	switch s.kind {
+func (s *Spec) checkValues(args []string) error {
+	switch s.Kind {
 	case "count":
 		return nil
 	case "buffers":
 		if n, err := grammar.ParseNumber(args[0]); err != nil || n == 0 {
-			return fmt.Errorf("invalid number of buffers %s (must be at least 1)", shown(args[0]))
+			return fmt.Errorf("invalid number of buffers %s (must be at least 1)", grammar.Quote(args[0]))
 		}
 		if n, err := grammar.ParseSize(args[1]); err != nil || n == 0 {
-			return fmt.Errorf("invalid buffer size %s (example: 8k)", shown(args[1]))
+			return fmt.Errorf("invalid buffer size %s (example: 8k)", grammar.Quote(args[1]))
 		}
 		return nil
 	case "words":
@@ -144,14 +142,14 @@ func (s *spec) checkValues(args []string) error {
 		}
 		return nil
 	}
-	if s.kind == "forms" {
-		if !slices.ContainsFunc(s.details, func(form string) bool { return hasForm(args, form) }) {
-			return fmt.Errorf("invalid arguments (must be %s)", strings.Join(s.details, ", or "))
+	if s.Kind == "forms" {
+		if !slices.ContainsFunc(s.Details, func(form string) bool { return hasForm(args, form) }) {
+			return fmt.Errorf("invalid arguments (must be %s)", strings.Join(s.Details, ", or "))
 		}
 		return nil
 	}
 	for _, arg := range args {
-		if err := checkValue(s.kind, s.details, arg); err != nil {
+		if err := checkValue(s.Kind, s.Details, arg); err != nil {
 			return err
 		}
 	}
@@ -168,8 +166,8 @@ func hasForm(args []string, form string) bool {
 }
 
 // checkWord checks an argument against the details: a word, a kind of value, or word=kind.
-func (s *spec) checkWord(arg string) error {
-	for _, detail := range s.details {
+func (s *Spec) checkWord(arg string) error {
+	for _, detail := range s.Details {
 		if name, kind, ok := strings.Cut(detail, "="); ok {
 			if value, found := strings.CutPrefix(arg, name+"="); found {
 				return checkValue(kind, nil, value)
@@ -182,7 +180,7 @@ func (s *spec) checkWord(arg string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("invalid value %s (must be one of %s)", shown(arg), strings.Join(s.details, ", "))
+	return fmt.Errorf("invalid value %s (must be one of %s)", grammar.Quote(arg), strings.Join(s.Details, ", "))
 }
 
 // checkValue checks that a value is one of a kind.
@@ -190,7 +188,7 @@ func checkValue(kind string, details []string, value string) error {
 	var err error
 	switch kind {
 	case "flag":
-		_, err = parseFlag(value)
+		_, err = grammar.ParseFlag(value)
 	case "number":
 		err = checkNumber(details, value)
 	case "size":
@@ -204,7 +202,7 @@ func checkValue(kind string, details []string, value string) error {
 	case "one", "some":
 		known := strings.Split(details[0], "/")
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, value) }) {
-			err = fmt.Errorf("invalid value %s (must be one of %s)", shown(value), strings.Join(known, ", "))
+			err = fmt.Errorf("invalid value %s (must be one of %s)", grammar.Quote(value), strings.Join(known, ", "))
 		}
 	}
 	return err

@@ -1,9 +1,11 @@
-package nginxconf
+package syntax
 
 import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // lexer splits a file's text into statements: words up to ";" or "{", or a "}". The rules are those
@@ -29,7 +31,7 @@ type lexer struct {
 // servers has a hundred thousand. It allocates hundreds at once.
 type memory struct {
 	words      []string
-	directives []directive
+	directives []Directive
 }
 
 // memoryLen is how many words or directives are allocated at once.
@@ -48,9 +50,9 @@ func (m *memory) keep(words []string) []string {
 }
 
 // directive returns a new directive.
-func (m *memory) directive() *directive {
+func (m *memory) directive() *Directive {
 	if len(m.directives) == 0 {
-		m.directives = make([]directive, memoryLen)
+		m.directives = make([]Directive, memoryLen)
 	}
 	d := &m.directives[0]
 	m.directives = m.directives[1:]
@@ -60,16 +62,10 @@ func (m *memory) directive() *directive {
 // maxWord is the maximum length of a word: nginx's buffer for reading.
 const maxWord = 4096
 
-// position is a place in a file: lines and columns count from 1, columns in bytes.
-type position struct {
-	file         string
-	line, column int
-}
-
 // statement is a list of words with its end: ';', '{', '}', or 0 at the end of the file.
 type statement struct {
 	words []string
-	pos   position // of its first word, or of its end without words
+	pos   Position // of its first word, or of its end without words
 	end   byte
 }
 
@@ -79,7 +75,7 @@ func newLexer(file, text string, m *memory) *lexer {
 }
 
 // here returns the position of the next character.
-func (l *lexer) here() position { return position{l.file, l.line, l.at - l.lineStart + 1} }
+func (l *lexer) here() Position { return Position{l.file, l.line, l.at - l.lineStart + 1} }
 
 // advance returns the next character, which must exist.
 func (l *lexer) advance() byte {
@@ -95,7 +91,7 @@ func (l *lexer) advance() byte {
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // next returns the next statement.
-func (l *lexer) next() (statement, *textError) {
+func (l *lexer) next() (statement, *Error) {
 	var s statement
 	l.words = l.words[:0]
 	for {
@@ -106,7 +102,7 @@ func (l *lexer) next() (statement, *textError) {
 		}
 		if l.at == len(l.text) {
 			if len(l.words) > 0 {
-				return s, l.errorf(here, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(l.words[0]))
+				return s, l.errorf(here, "unexpected end of file in %s (missing \";\" or \"}\"?)", grammar.Quote(l.words[0]))
 			}
 			return s, nil
 		}
@@ -121,7 +117,7 @@ func (l *lexer) next() (statement, *textError) {
 		case '}':
 			l.advance()
 			if len(l.words) > 0 {
-				return s, l.errorf(here, "unexpected \"}\" (missing \";\" after %s?)", shown(l.words[0]))
+				return s, l.errorf(here, "unexpected \"}\" (missing \";\" after %s?)", grammar.Quote(l.words[0]))
 			}
 			s.end = c
 			return s, nil
@@ -153,7 +149,7 @@ func (l *lexer) skip() {
 }
 
 // word reads a word. At least one of its characters exists.
-func (l *lexer) word() (string, *textError) {
+func (l *lexer) word() (string, *Error) {
 	start, quote := l.here(), byte(0)
 	if c := l.text[l.at]; c == '"' || c == '\'' {
 		quote = c
@@ -189,11 +185,11 @@ func (l *lexer) word() (string, *textError) {
 	if quote != 0 {
 		return "", l.errorf(start, "unterminated quote")
 	}
-	return "", l.errorf(start, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(l.text[begin:]))
+	return "", l.errorf(start, "unexpected end of file in %s (missing \";\" or \"}\"?)", grammar.Quote(l.text[begin:]))
 }
 
 // afterQuote checks the character after a closing quote.
-func (l *lexer) afterQuote(quote byte) *textError {
+func (l *lexer) afterQuote(quote byte) *Error {
 	if l.at == len(l.text) {
 		return l.errorf(l.here(), "unexpected end of file after a quote (missing \";\"?)")
 	}
@@ -226,25 +222,6 @@ func unescape(b string) string {
 	return string(out)
 }
 
-func (l *lexer) errorf(at position, format string, args ...any) *textError {
-	return &textError{pos: at, text: fmt.Sprintf(format, args...)}
-}
-
-// textError is an error in the text of a configuration.
-type textError struct {
-	pos       position
-	directive string // its name; "" if the error is not about one
-	number    int    // of the directive, or of the next one
-	text      string
-}
-
-// maxShown is the maximum length of a word in messages.
-const maxShown = 60
-
-// shown quotes a word for a message.
-func shown(word string) string {
-	if len(word) > maxShown {
-		return fmt.Sprintf("%q…", word[:maxShown])
-	}
-	return fmt.Sprintf("%q", word)
+func (l *lexer) errorf(at Position, format string, args ...any) *Error {
+	return &Error{Pos: at, Text: fmt.Sprintf(format, args...)}
 }

@@ -1,4 +1,4 @@
-package nginxconf
+package syntax
 
 import (
 	"fmt"
@@ -16,18 +16,18 @@ const (
 	maxBytes = 32 << 20
 )
 
-// source reads files from a file system; nil is the system's.
-type source struct {
-	fsys  fs.FS
+// Source reads files from a file system; nil is the system's.
+type Source struct {
+	FS    fs.FS
 	files int
 	bytes int
 }
 
 // full reports whether a limit has been reached.
-func (s *source) full() bool { return s.files >= maxFiles || s.bytes >= maxBytes }
+func (s *Source) full() bool { return s.files >= maxFiles || s.bytes >= maxBytes }
 
-// read returns the contents of a file.
-func (s *source) read(name string) ([]byte, error) {
+// Read returns the contents of a file.
+func (s *Source) Read(name string) ([]byte, error) {
 	f, err := s.open(name)
 	if err != nil {
 		return nil, err
@@ -45,14 +45,14 @@ func (s *source) read(name string) ([]byte, error) {
 	return text, nil
 }
 
-func (s *source) open(name string) (fs.File, error) {
-	if s.fsys == nil {
+func (s *Source) open(name string) (fs.File, error) {
+	if s.FS == nil {
 		if info, err := os.Stat(name); err == nil && info.Mode().Type() == fs.ModeNamedPipe && s.files > 0 {
 			return nil, fmt.Errorf("%s: named pipe (must be a regular file)", name)
 		}
 		return os.Open(name)
 	}
-	return s.fsys.Open(inside(name))
+	return s.FS.Open(inside(name))
 }
 
 // inside converts a path for a file system.
@@ -62,13 +62,13 @@ func inside(name string) string {
 
 // glob returns the files that match a pattern, sorted. As in a shell, a star does not match a
 // leading dot.
-func (s *source) glob(pattern string) ([]string, error) {
+func (s *Source) glob(pattern string) ([]string, error) {
 	var found []string
 	var err error
 	translated := strings.ReplaceAll(pattern, "[!", "[^")
-	if s.fsys == nil {
+	if s.FS == nil {
 		found, err = filepath.Glob(translated)
-	} else if found, err = fs.Glob(s.fsys, inside(translated)); path.IsAbs(pattern) {
+	} else if found, err = fs.Glob(s.FS, inside(translated)); path.IsAbs(pattern) {
 		for i := range found {
 			found[i] = "/" + found[i]
 		}

@@ -1,0 +1,68 @@
+package report
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+)
+
+const sourceRoot = "../../.."
+
+func TestDocumentsQuoteTheirRecords(t *testing.T) {
+	changed, err := FillQuotes(sourceRoot, true)
+	if err != nil || len(changed) > 0 {
+		t.Errorf("figures of %v differ from their records (%v); \"tare report --docs\" in the root of the source writes them",
+			changed, err)
+	}
+	ratio := regexp.MustCompile(`\d\.\d\d\s\(\d\.\d\d–\d\.\d\d\)`)
+	var all strings.Builder
+	for _, name := range documents(sourceRoot) {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+		page, err := filepath.Rel(sourceRoot, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch has := ratio.FindString(quoteMark().ReplaceAllString(string(text), "")); {
+		case has != "" && !slices.Contains(withoutRecords, page):
+			t.Errorf("%s: the ratio %q has no record: want a mark, see quote.go", page, has)
+		case has == "" && slices.Contains(withoutRecords, page):
+			t.Errorf("%s: every ratio has a record: remove the page from withoutRecords", page)
+		}
+	}
+	records, err := filepath.Glob(filepath.Join(sourceRoot, RecordsDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range records {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, isRecord := strings.CutSuffix(filepath.Base(name), sample.PackedSuffix)
+		if !isRecord || info.Size() > mostRecordBytes {
+			t.Errorf("%s: want a file of \"tare report --pack\" of at most %d bytes, not %d", name, mostRecordBytes, info.Size())
+		}
+		if !strings.Contains(all.String(), "<!-- record: "+base+" ") {
+			t.Errorf("%s: no document quotes it", name)
+		}
+	}
+}
+
+// mostRecordBytes limits a record.
+const mostRecordBytes = 500_000
+
+// withoutRecords are the pages with ratios of runs that were not kept.
+var withoutRecords = []string{
+	"README.md", "docs/performance.md", "docs/transport.md", "docs/load.md", "docs/questions/cache.md",
+	"docs/questions/files-https.md", "docs/questions/hop.md", "docs/questions/http2.md", "docs/questions/reject.md",
+	"docs/questions/sockets.md", "docs/questions/tls.md", "docs/questions/work.md",
+}
