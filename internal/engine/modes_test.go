@@ -245,8 +245,11 @@ func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
 func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	l, dial := modes[mode](t)
 	s := &site{T: t, mode: mode, dial: dial, logged: new(testkit.Log)}
-	set.ErrorLog = log.New(s.logged, "", 0)
+	if set.ErrorLog == nil {
+		set.ErrorLog = log.New(s.logged, "", 0)
+	}
 	server := makers[maker](set)
+	s.server, _ = server.(*engine.Server)
 	served := goServe(server, l)
 	transport := &http.Transport{DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}

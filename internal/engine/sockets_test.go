@@ -105,18 +105,8 @@ func onShards(t *testing.T, test func(*testing.T, string)) {
 // siteOver starts a server with one handler for a kind of connection.
 func siteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
 	t.Helper()
-	l, d := modes[mode](t)
-	s = engine.New(settings)
-	served := goServe(s, l)
-	t.Cleanup(func() { s.Close(); <-served })
-	return s, func() net.Conn {
-		t.Helper()
-		c, err := d()
-		testkit.Must(t, err)
-		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(time.Minute))
-		return c
-	}
+	site := siteOf(t, "tare", mode, settings)
+	return site.server, site.connect
 }
 
 // readResponses reads until n responses have ended.
