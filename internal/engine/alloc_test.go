@@ -2,13 +2,10 @@ package engine_test
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
@@ -65,13 +62,11 @@ func checkBudget(t *testing.T, got, budget spending) {
 	t.Logf("%.2f allocations of %.0f bytes a request", got.objects, got.bytes)
 }
 
-// repeater is a connection that sends the same request repeatedly, each after the last response.
+// repeater is a quietConn that sends the same request repeatedly, each after the last response.
 type repeater struct {
-	net.Conn
+	quietConn
 	request []byte
 	left    int
-	once    sync.Once
-	done    chan struct{}
 }
 
 func (c *repeater) Read(p []byte) (int, error) {
@@ -82,18 +77,11 @@ func (c *repeater) Read(p []byte) (int, error) {
 	return copy(p, c.request), nil
 }
 
-func (c *repeater) Write(p []byte) (int, error)      { return len(p), nil }
-func (c *repeater) Close() error                     { c.once.Do(func() { close(c.done) }); return nil }
-func (c *repeater) SetReadDeadline(time.Time) error  { return nil }
-func (c *repeater) SetWriteDeadline(time.Time) error { return nil }
-func (c *repeater) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (c *repeater) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-
 func serveRepeatedly(s server, request string, n int) {
-	c := &repeater{request: []byte(request), left: n, done: make(chan struct{})}
+	c := &repeater{quietConn{closed: make(chan bool)}, []byte(request), n}
 	l := &oneListener{conn: c, closed: make(chan bool)}
 	served := goServe(s, l)
-	<-c.done
+	<-c.closed
 	s.Close()
 	<-served
 }

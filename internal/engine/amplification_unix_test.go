@@ -47,7 +47,7 @@ func checkWork(t *testing.T, newServer func(*http.Server) server, small string, 
 	})
 	serveOnce := func(text string) {
 		s := newServer(&http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)})
-		c := &oneShot{text: text, closed: make(chan bool)}
+		c := &oneShot{quietConn{closed: make(chan bool)}, text}
 		l := &oneListener{conn: c, closed: make(chan bool)}
 		served := goServe(s, l)
 		<-c.closed

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -89,24 +88,5 @@ func TestPartialHeadsAreCounted(t *testing.T) {
 		await(1)
 		first.Close()
 		await(0)
-	})
-}
-
-// A connection whose response has begun is not kept if keep-alives are then disabled.
-func TestDisabledKeepAlivesEndServedConnections(t *testing.T) {
-	entered, disabled := make(chan bool), make(chan bool)
-	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		w.(http.Flusher).Flush()
-		entered <- true
-		<-disabled
-	}), func(s *site) {
-		c := s.connect()
-		io.WriteString(c, get)
-		<-entered
-		s.server.SetKeepAlivesEnabled(false)
-		disabled <- true
-		if b, err := io.ReadAll(c); err != nil || strings.Contains(string(b), "close") {
-			s.Errorf("%q, %v", b, err)
-		}
 	})
 }

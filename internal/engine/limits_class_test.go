@@ -110,7 +110,7 @@ func TestClientsCannotAmplifyAllocation(t *testing.T) {
 // allocatedFor returns what a server allocates for a connection that sends text.
 func allocatedFor(newServer func(*http.Server) server, h http.Handler, text string) uint64 {
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
-	c := &oneShot{text: text, closed: make(chan bool)}
+	c := &oneShot{quietConn{closed: make(chan bool)}, text}
 	l := &oneListener{conn: c, closed: make(chan bool)}
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -123,12 +123,17 @@ func allocatedFor(newServer func(*http.Server) server, h http.Handler, text stri
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// oneShot is a connection that sends a text and discards the output.
-type oneShot struct {
+// quietConn is a connection that discards the output.
+type quietConn struct {
 	net.Conn
-	text   string
 	once   sync.Once
 	closed chan bool
+}
+
+// oneShot is a quietConn that sends a text.
+type oneShot struct {
+	quietConn
+	text string
 }
 
 func (c *oneShot) Read(p []byte) (int, error) {
@@ -140,13 +145,13 @@ func (c *oneShot) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *oneShot) Write(p []byte) (int, error)      { return len(p), nil }
-func (c *oneShot) Close() error                     { c.once.Do(func() { close(c.closed) }); return nil }
-func (c *oneShot) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (c *oneShot) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (c *oneShot) SetDeadline(time.Time) error      { return nil }
-func (c *oneShot) SetReadDeadline(time.Time) error  { return nil }
-func (c *oneShot) SetWriteDeadline(time.Time) error { return nil }
+func (c *quietConn) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *quietConn) Close() error                     { c.once.Do(func() { close(c.closed) }); return nil }
+func (c *quietConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *quietConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *quietConn) SetDeadline(time.Time) error      { return nil }
+func (c *quietConn) SetReadDeadline(time.Time) error  { return nil }
+func (c *quietConn) SetWriteDeadline(time.Time) error { return nil }
 
 type oneListener struct {
 	conn   net.Conn

@@ -50,6 +50,16 @@ type Server struct {
 // Refusal is a request that no handler sees.
 type Refusal = exchange.Refusal
 
+// Dispatch selects where the handlers of shards run.
+type Dispatch = shard.Dispatch
+
+// The values of Dispatch.
+const (
+	Predicted    = shard.Predicted
+	OnLoop       = shard.OnLoop
+	OwnGoroutine = shard.OwnGoroutine
+)
+
 // New returns a server for the settings. The caller must not change them after it has called Serve.
 func New(settings *http.Server) *Server {
 	s := &Server{settings: settings, listeners: make(map[net.Listener]struct{}),

@@ -122,28 +122,3 @@ func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
 		})
 	}
 }
-
-// Input may fill the buffer to the last byte while the departure watch runs.
-func TestDepartureWatchWorksWithFullBuffer(t *testing.T) {
-	const bufferSize = 4 << 10
-	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		gone := r.Context().Done()
-		select {
-		case <-gone:
-			t.Error("cancelled while the client waits")
-		case <-time.After(time.Second):
-		}
-		io.WriteString(w, r.URL.Path)
-	})}
-	inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-		start := "GET /1 HTTP/1.1\r\nHost: a\r\nX: "
-		io.WriteString(c, start+strings.Repeat("x", bufferSize-len(start)-4)+"\r\n\r\n")
-		synctest.Wait()
-		io.WriteString(c, "GET /2 HTTP/1.1\r\nHost: a\r\n\r\n")
-		pass(3 * time.Second)
-		if b, closed := c.Received(); closed || !strings.Contains(string(b), "/1") ||
-			!strings.Contains(string(b), "/2") {
-			t.Errorf("closed=%v %q", closed, b)
-		}
-	})
-}

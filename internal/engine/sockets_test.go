@@ -102,27 +102,11 @@ func onShards(t *testing.T, test func(*testing.T, string)) {
 	}
 }
 
-// shardSite starts a server on shards with one handler.
-func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
-	t.Helper()
-	return siteOver(t, "tcp", settings)
-}
-
-// siteOver is shardSite for a kind of connection.
+// siteOver starts a server with one handler for a kind of connection.
 func siteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
 	t.Helper()
-	l, d := modes[mode](t)
-	s = engine.New(settings)
-	served := goServe(s, l)
-	t.Cleanup(func() { s.Close(); <-served })
-	return s, func() net.Conn {
-		t.Helper()
-		c, err := d()
-		testkit.Must(t, err)
-		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(time.Minute))
-		return c
-	}
+	site := siteOf(t, "tare", mode, settings)
+	return site.server, site.connect
 }
 
 // readResponses reads until n responses have ended.
@@ -270,3 +254,39 @@ func abortedHandlerEndsOnlyItsConnection(t *testing.T, mode string) {
 		readResponses(t, quick, 1)
 	}
 }
+
+// A client that pipelines may need the first response before it allows the handler of the second
+// request to continue.
+func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
+	onShards(t, pipelinedResponsesAreNotHeldBack)
+}
+
+func pipelinedResponsesAreNotHeldBack(t *testing.T, mode string) {
+	release := make(chan bool)
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawQuery == "second" {
+			<-release
+		}
+		io.WriteString(w, r.URL.RawQuery+".")
+	})})
+	for round := range 100 { // in debt at first, later on the loop
+		c := dial()
+		for range round {
+			io.WriteString(c, "GET /?x HTTP/1.1\r\n"+host+"\r\n")
+			readResponses(t, c, 1)
+		}
+		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third "+
+			"HTTP/1.1\r\n"+host+"\r\n")
+		if got := readResponses(t, c, 1); !strings.Contains(got, "first.") {
+			t.Fatalf("%q", got)
+		}
+		release <- true
+		if got := readResponses(t, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
+			t.Fatalf("%q", got)
+		}
+		c.Close()
+	}
+}
+
+// A slow reader holds up only its own handler, and receives every byte.

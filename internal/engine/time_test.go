@@ -178,9 +178,17 @@ func TestWriteTimeoutEndsHandler(t *testing.T) {
 	}
 }
 
-// The next request may arrive while the departure watch runs. It must not be lost, and the watch
-// must not cancel it.
+// The next request may arrive while the departure watch runs, also if the first one has filled the
+// input buffer. It must not be lost, and the watch must not cancel it.
 func TestDepartureWatchKeepsNextRequest(t *testing.T) {
+	const bufferSize = 4 << 10
+	const first = "GET /1 HTTP/1.1\r\nHost: a\r\nX: "
+	for _, padding := range []int{0, bufferSize - len(first) - len("\r\n\r\n")} {
+		keepsNextRequest(t, first+strings.Repeat("x", padding)+"\r\n\r\n")
+	}
+}
+
+func keepsNextRequest(t *testing.T, first string) {
 	var kept []context.Context
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept = append(kept, r.Context())
@@ -194,7 +202,7 @@ func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 		io.WriteString(w, r.URL.Path)
 	})}
 	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, "GET /1 HTTP/1.1\r\nHost: a\r\n\r\n")
+		io.WriteString(c, first)
 		synctest.Wait()
 		io.WriteString(c, "GET /2 HTTP/1.1\r\nHost: a\r\n\r\nGET /3 HT")
 		pass(1500 * time.Millisecond)

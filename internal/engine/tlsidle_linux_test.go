@@ -2,9 +2,12 @@ package engine_test
 
 import (
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -70,4 +73,34 @@ func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 			return f.Header().StreamID == 1 && f.Header().Flags.Has(http2.FlagDataEndStream)
 		})
 	})
+}
+
+// The server acknowledges the client's last message of a TLS handshake at once, to which it sends
+// nothing: a client that uses Nagle's algorithm waits for that before it sends its request. The
+// kernel reports whether it would have delayed this acknowledgment.
+func TestHandshakesAreAcknowledgedAtOnce(t *testing.T) {
+	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		nc, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer nc.Close()
+		raw, err := nc.(*tls.Conn).NetConn().(syscall.Conn).SyscallConn()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var quick int
+		_ = raw.Control(func(fd uintptr) {
+			quick, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK)
+		})
+		fmt.Fprint(nc, quick, err)
+	}), func(s *site) {
+		c := s.connect()
+		io.WriteString(c, get)
+		if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "1 <nil>") {
+			s.Errorf("%q, %v", b, err)
+		}
+	}, "tls", "ServeTLS")
 }

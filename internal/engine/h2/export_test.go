@@ -105,13 +105,6 @@ func (s *Session) RefuseRequest(id uint32) {
 	s.refuse(wire.FrameHeader{StreamID: id}, new(wire.HeaderBlock), http.StatusBadRequest, "")
 }
 
-// Refill fills the ledger.
-func (s *Session) Refill() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.ledger.Credit(wire.FullLedger)
-}
-
 // HoldsLargeTable reports whether the table of streams has room for many.
 func (s *Session) HoldsLargeTable() bool {
 	s.mu.Lock()

@@ -142,26 +142,6 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 	}
 }
 
-// The response to HEAD has neither content nor trailers, also if no handler sees the request. A
-// rejection does not wait for a window.
-func TestHEADReceivesHeadOnly(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Trailer", "Sum")
-		io.WriteString(w, "hello")
-		w.Header().Set("Sum", "1")
-	})
-	p.open()
-	head := []string{":method", "HEAD", ":scheme", "http", ":authority", "a", ":path", "/"}
-	p.request(1, true, head...)
-	p.request(3, true, append(head, "te", "gzip")...)
-	p.get(5, "te", "gzip")
-	p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-	p.get(7, "te", "gzip")
-	p.pump()
-	p.wantRest("HEADERS 400 end, RST_STREAM PROTOCOL_ERROR, HEADERS 400, DATA 400 Bad Request: TE  end, " +
-		"RST_STREAM PROTOCOL_ERROR, SETTINGS ack, HEADERS 400 end, RST_STREAM PROTOCOL_ERROR, HEADERS 200 end")
-}
-
 // A head larger than a frame is sent in several.
 func TestLargeHeadIsSplit(t *testing.T) {
 	value := strings.Repeat("x", 40000)

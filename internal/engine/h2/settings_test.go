@@ -133,32 +133,6 @@ func TestInitialWindowsOfOneFrameTakeEffectInOrder(t *testing.T) {
 	}
 }
 
-// BenchmarkSettings has a client that changes the windows of many streams a hundred times with each
-// frame.
-func BenchmarkSettings(b *testing.B) {
-	p := newPeer(b, nil, hello)
-	p.open()
-	const streams = 250
-	for i := range streams {
-		p.post(uint32(2*i + 1))
-	}
-	settings := make([]http2.Setting, 100)
-	for i := range settings {
-		settings[i] = http2.Setting{ID: http2.SettingInitialWindowSize, Val: uint32(i)}
-	}
-	p.receive()
-	for b.Loop() {
-		p.framer.WriteSettings(settings...)
-		if p.receive() {
-			p.session.Refill()
-		} else {
-			b.Fatal("the session has ended")
-		}
-		p.session.Flush()
-		p.discard()
-	}
-}
-
 // Each field of http.HTTP2Config has an effect, except those of clients and of a dynamic table for
 // the fields of responses, which the server does not use.
 func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {

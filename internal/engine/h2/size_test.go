@@ -1,10 +1,12 @@
 package h2_test
 
 import (
+	"net/http"
 	"testing"
 	"unsafe"
 
 	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // An idle connection keeps its session. Each request has a stream. Their sizes are those of classes
@@ -43,5 +45,28 @@ func TestIdleSessionHoldsNoStream(t *testing.T) {
 	}
 	if n := p.session.Buffered(); n > 0 {
 		t.Errorf("it holds %d bytes of input", n)
+	}
+}
+
+// A small GET costs the exchange, the text of its head, the map of its fields, and the stream. The
+// content of a response's field is the handler's.
+func TestAllocationsOfSmallGET(t *testing.T) {
+	testkit.NoRace(t, "it allocates")
+	body := []byte("hello")
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
+	p.open()
+	id := uint32(1)
+	run := func() {
+		p.get(id)
+		id += 2
+		p.pump()
+		p.discard()
+	}
+	run() // fills the tables
+	const budget, ofTest = 4, 1
+	if n := testkit.Allocs(1000, run); n > budget+ofTest {
+		t.Errorf("%v allocations", n)
+	} else {
+		t.Logf("%v allocations", n)
 	}
 }

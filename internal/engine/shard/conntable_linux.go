@@ -52,31 +52,19 @@ func (t *connTable) each(f func(*shardConn)) {
 	}
 }
 
-// from iterates over all descriptors and their connections, beginning with a descriptor.
+// from iterates over all connections and their descriptors, beginning with a descriptor.
 func (t *connTable) from(first int) iter.Seq2[int, *shardConn] {
-	start, offset := first/pageConns, first%pageConns
+	const all = tablePages * pageConns
 	return func(yield func(int, *shardConn) bool) {
-		for n := range tablePages + 1 {
-			i := (start + n) % tablePages
-			p := t.pages[i].Load()
+		for n := 0; n < all; n++ {
+			fd := (first + n) % all
+			p := t.pages[fd/pageConns].Load()
 			if p == nil {
+				n += pageConns - fd%pageConns - 1
 				continue
 			}
-			slots := p[:]
-			switch n {
-			case 0:
-				slots = p[offset:]
-			case tablePages: // what comes before the first
-				slots = p[:offset]
-			}
-			for j := range slots {
-				fd := i*pageConns + j
-				if n == 0 {
-					fd += offset
-				}
-				if k := slots[j].Load(); k != nil && !yield(fd, k) {
-					return
-				}
+			if k := p[fd%pageConns].Load(); k != nil && !yield(fd, k) {
+				return
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 )
 
 // moveAll asks all shards to move connections until stop is closed, and counts the moves it sees.
@@ -101,5 +102,12 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	moving.Wait()
 	if moves.Load() == 0 {
 		t.Error("no connection has moved")
+	}
+}
+
+// A waiting connection exactly fills a size class of the allocator.
+func TestShardConnFillsItsSizeClass(t *testing.T) {
+	if size := unsafe.Sizeof(shardConn{}); size > 144 {
+		t.Errorf("%d bytes", size)
 	}
 }

@@ -18,6 +18,9 @@ import (
 // two such clients delay all others of their loops for as long as the stall guard allows.
 const turnRequests = 64
 
+// inSize is the input buffer of a connection that is served.
+const inSize = 16 << 10
+
 // runner is a goroutine that serves connections of a shard. One runner of each shard leads: it waits
 // for the shard's loop and serves the connections that are ready, their handlers included. The
 // others run handlers that were expected to be slow, or lost the lead because theirs was slow. Then

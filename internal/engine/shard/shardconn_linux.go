@@ -110,7 +110,7 @@ func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k.place.Store(h)
 	k.state.set(flagNew, true)
 	if h.config.tls != nil {
-		k.tls = &tlsLayer{below: k}
+		k.tls = &tlsLayer{Conn: timeless{k}, below: k}
 	}
 	return k
 }

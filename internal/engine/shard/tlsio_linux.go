@@ -43,7 +43,7 @@ func (k *shardConn) sendCiphertext() error {
 // takeTLS returns the tls.Conn, which from now on uses nc.
 func (k *shardConn) takeTLS(nc net.Conn) *tls.Conn {
 	tc := k.tls.conn
-	k.tls.taken = nc
+	k.tls.Conn, k.tls.isTaken = nc, true
 	return tc
 }
 

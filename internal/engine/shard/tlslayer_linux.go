@@ -31,12 +31,13 @@ import (
 // belong to the layer, except those in which the tls.Conn keeps received records. After take,
 // the layer passes all calls to a connection of package net, which may block.
 type tlsLayer struct {
+	net.Conn                                      // whose addresses and deadlines it has: that of below, or that of another owner
 	conn      *tls.Conn                           // nil until the handshake begins
 	state     atomic.Pointer[tls.ConnectionState] // nil until the handshake is complete
 	handshake *handshake                          // while it runs
 	below     *shardConn
-	secured   instant  // when the handshake ended; valid once state is not nil
-	taken     net.Conn // nil unless another owner has the tls.Conn
+	secured   instant // when the handshake ended; valid once state is not nil
+	isTaken   bool    // another owner has the tls.Conn
 
 	isDrained bool // the last call has received all that had arrived
 	hasInput  bool // something was decrypted since attachTLS
@@ -71,8 +72,8 @@ func (t *tlsLayer) start(p *Config) *tls.Conn {
 
 // Read implements net.Conn.
 func (t *tlsLayer) Read(p []byte) (int, error) {
-	if t.taken != nil {
-		return t.taken.Read(p)
+	if t.isTaken {
+		return t.Conn.Read(p)
 	}
 	if h := t.handshake; h != nil {
 		return h.read(p)
@@ -97,8 +98,8 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (t *tlsLayer) Write(p []byte) (int, error) {
-	if t.taken != nil {
-		return t.taken.Write(p)
+	if t.isTaken {
+		return t.Conn.Write(p)
 	}
 	if err := t.ciphertext.append(p, &t.below.group().ciphertexts); err != nil {
 		return 0, err
@@ -110,60 +111,25 @@ func (t *tlsLayer) Write(p []byte) (int, error) {
 // the tls.Conn has written.
 func (t *tlsLayer) Close() error {
 	switch {
-	case t.taken != nil:
-		return t.taken.Close()
+	case t.isTaken:
+		return t.Conn.Close()
 	case t.handshake != nil:
 		t.below.shutdown()
 	}
 	return nil
 }
 
-// LocalAddr implements net.Conn.
-func (t *tlsLayer) LocalAddr() net.Addr {
-	if t.taken != nil {
-		return t.taken.LocalAddr()
-	}
-	return t.below.LocalAddr()
-}
+// timeless is a shardConn whose deadlines package tls does not set: the shardConn has its own.
+type timeless struct{ *shardConn }
 
-// RemoteAddr implements net.Conn.
-func (t *tlsLayer) RemoteAddr() net.Addr {
-	if t.taken != nil {
-		return t.taken.RemoteAddr()
-	}
-	return t.below.RemoteAddr()
-}
-
-// SetDeadline implements net.Conn. The shardConn has deadlines of its own.
-func (t *tlsLayer) SetDeadline(at time.Time) error {
-	if t.taken != nil {
-		return t.taken.SetDeadline(at)
-	}
-	return nil
-}
-
-// SetReadDeadline implements net.Conn.
-func (t *tlsLayer) SetReadDeadline(at time.Time) error {
-	if t.taken != nil {
-		return t.taken.SetReadDeadline(at)
-	}
-	return nil
-}
-
-// SetWriteDeadline implements net.Conn.
-func (t *tlsLayer) SetWriteDeadline(at time.Time) error {
-	if t.taken != nil {
-		return t.taken.SetWriteDeadline(at)
-	}
-	return nil
-}
+func (timeless) SetDeadline(time.Time) error      { return nil }
+func (timeless) SetReadDeadline(time.Time) error  { return nil }
+func (timeless) SetWriteDeadline(time.Time) error { return nil }
 
 // SyscallConn implements syscall.Conn for the owner of a connection that was taken.
 func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
-	if t.taken != nil {
-		if sc, ok := t.taken.(syscall.Conn); ok {
-			return sc.SyscallConn()
-		}
+	if sc, ok := t.Conn.(syscall.Conn); ok {
+		return sc.SyscallConn()
 	}
 	return nil, errors.ErrUnsupported
 }
@@ -216,7 +182,7 @@ func (t *tlsLayer) endWatch(c *exchange.Conn) {
 // end sends what remains to be sent, and close_notify, without waiting. Then it drops everything: a
 // Request that a program keeps refers to the shardConn.
 func (t *tlsLayer) end() {
-	if t.taken != nil {
+	if t.isTaken {
 		t.conn = nil
 		return
 	}

@@ -1,71 +1,15 @@
 package tare_test
 
 import (
-	"fmt"
 	"io"
 	"log"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
-
-// Clients use HTTP/2 over TLS, HTTP/1.1 if they support nothing else, and HTTP/2 without TLS where
-// it is enabled. A handler receives the same requests from tare and from net/http.
-func TestProtocolsAreServedAsByNetHTTP(t *testing.T) {
-	for _, kind := range []string{plain, h1, h2, h2c} {
-		for by, maker := range makers {
-			t.Run(kind+"/"+by, func(t *testing.T) {
-				nothingLeft(t)
-				s := &http.Server{ErrorLog: log.New(io.Discard, "", 0)}
-				if kind == h2c {
-					s.Protocols = new(http.Protocols)
-					s.Protocols.SetHTTP1(true)
-					s.Protocols.SetUnencryptedHTTP2(true)
-				}
-				s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					b, _ := io.ReadAll(r.Body)
-					_, pushes := w.(http.Pusher)
-					w.Header().Set("Trailer", "X-After")
-					fmt.Fprintln(w, r.Proto, r.TLS != nil, r.Context().Value(http.ServerContextKey) == s, pushes)
-					http.NewResponseController(w).Flush()
-					fmt.Fprintln(w, len(b), r.Trailer.Get("X-Sum"))
-					w.Header().Set("X-After", "y")
-				})
-				site := start(t, kind, maker, s)
-				want := map[string]string{
-					plain: "HTTP/1.1 false true false\n100000 z\n", h1: "HTTP/1.1 true true false\n100000 z\n",
-					h2: "HTTP/2.0 true true true\n100000 z\n", h2c: "HTTP/2.0 false true true\n100000 z\n",
-				}[kind]
-				if by == "tare" { // server push is not supported
-					want = strings.Replace(want, "true true\n", "true false\n", 1)
-				}
-				var wg sync.WaitGroup
-				for range 8 {
-					wg.Go(func() {
-						req, _ := http.NewRequest(http.MethodPost, site.url,
-							io.MultiReader(strings.NewReader(strings.Repeat("x", 100000))))
-						req.Trailer = http.Header{"X-Sum": {"z"}}
-						resp, err := site.client.Do(req)
-						if err != nil {
-							t.Error(err)
-							return
-						}
-						defer resp.Body.Close()
-						b, err := io.ReadAll(resp.Body)
-						if got := string(b); got != want || err != nil || resp.Trailer.Get("X-After") != "y" {
-							t.Errorf("got %q, %v, trailer %v; want %q", got, err, resp.Trailer, want)
-						}
-					})
-				}
-				wg.Wait()
-			})
-		}
-	}
-}
 
 // A server with an empty set of protocols serves HTTP/1, as with net/http since Go 1.27.
 func TestEmptyProtocolsAreThoseOfNetHTTP(t *testing.T) {
