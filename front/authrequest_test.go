@@ -55,8 +55,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 			c.Hosts[0].Locations[i].Settings.Logs = []conf.Log{{Path: file, Format: "f"}}
 		}
 		a := serveHandler(t, newFront(t, c,
-			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter,
-				*http.Request) {
+			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				t.Error("access was granted")
 			})),
 			front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

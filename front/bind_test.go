@@ -137,8 +137,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 	h := newFront(t, c, front.Bind("app", app))
 	var outer *http.Request
 	for name, handler := range map[string]http.Handler{
-		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter,
-			r *http.Request) {
+		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			outer = r
 			h.ServeHTTP(w, r)
 		}),

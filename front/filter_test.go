@@ -43,8 +43,7 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 			}
 		})))
 	direct := make(chan bool, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(&copier{w, direct}, r)
 	}))
 	defer server.Close()

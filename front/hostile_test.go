@@ -26,7 +26,7 @@ import (
 //
 //	12 switching protocols                  TestUnwantedUpgradesAreRejected
 //	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
-//	29, 30 other clients' responses         TestFreshnessFollowsRFC9111, TestVarySelectsResponse,
+//	29, 30 other clients' responses         TestCacheBehavesLikeNginx; TestFreshnessFollowsRFC9111,
 //	                                        TestResponseToAuthorizedRequestIsNotStored and
 //	                                        TestBrokenBodyIsNotStored of front/internal/cache
 //	31-33, 36 records of FastCGI            TestKilledUpstreamIsNoticed, fuzzing of wire/fcgi

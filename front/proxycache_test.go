@@ -52,26 +52,6 @@ func (r response) want(t testing.TB, state string, status int, body string) {
 	}
 }
 
-// A response can prevent its storing, also by way of maps.
-func TestResponseCanPreventStoring(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
-		for name, values := range r.URL.Query() {
-			w.Header()[http.CanonicalHeaderKey(name)] = values
-		}
-	})
-	pc := conf.ProxyCache{NoStore: []conf.Text{"$upstream_http_x_private", "$personal"}}
-	c := cached(to, pc, conf.Cache{Name: "one"})
-	c.Maps = []conf.Map{{Name: "personal", Source: "$upstream_http_x_class",
-		Cases: []conf.Case{{From: "personal", To: "1"}}, Default: "0"}}
-	a := serveHandler(t, newFront(t, c))
-	a.get("/x?x-private=1").want(t, "MISS", 200, "1 "+to+" /x")
-	a.get("/x?x-private=1").want(t, "MISS", 200, "2 "+to+" /x")
-	a.get("/x?x-class=personal").want(t, "MISS", 200, "3 "+to+" /x")
-	a.get("/x?x-class=personal").want(t, "MISS", 200, "4 "+to+" /x")
-	a.get("/x?x-class=public").want(t, "MISS", 200, "5 "+to+" /x")
-	a.get("/x?x-class=public").want(t, "HIT", 200, "5 "+to+" /x")
-}
-
 // Hosts do not share responses if the upstream receives the host.
 func TestCacheKeySeparatesHosts(t *testing.T) {
 	to, _ := numbered(t, nil)
@@ -102,8 +82,7 @@ func TestAuthorizationInKeyAllowsStoring(t *testing.T) {
 
 // A response that varies by Host is not used for another host, although the key has none.
 func TestVaryByHostSeparatesHosts(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter,
-		_ *http.Request) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Vary", "Accept-Encoding, host")
 	})
 	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one", Dir: t.TempDir()})

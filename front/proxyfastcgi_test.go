@@ -151,3 +151,25 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 		}
 	}
 }
+
+// A text of fastcgi_catch_stderr is found also if it is split between records.
+func TestSplitTextInStderrIsCaught(t *testing.T) {
+	for want, parts := range map[int][]string{200: {"PHP Fatal", "Error"}, 502: {"PHP Fat", "a", "l error"}} {
+		var records []byte
+		for _, part := range parts {
+			records = wire.AppendStream(records, wire.Stderr, 1, []byte(part))
+		}
+		records = wire.AppendStream(records, wire.Stdout, 1, []byte("Content-Type: text/plain\r\n\r\nhello"))
+		records = wire.AppendEnd(wire.AppendStreamEnd(records, wire.Stdout, 1), 1, wire.End{})
+		to := testkit.ServeTCP(t, func(nc net.Conn) {
+			if _, _, _, err := readApplication(nc); err == nil {
+				_, _ = nc.Write(records)
+			}
+		})
+		a := serveConf(t, "", fmt.Sprintf(`location / { fastcgi_pass %s; fastcgi_catch_stderr Warning;
+			fastcgi_catch_stderr "Fatal error"; }`, to))
+		if got := a.get("/").status; got != want {
+			t.Errorf("%q: %d, want %d", parts, got, want)
+		}
+	}
+}

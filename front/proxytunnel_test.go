@@ -240,8 +240,7 @@ func TestUpgradesHaveFieldsAsFromNginx(t *testing.T) {
 // HTTPS upstreams: verification, SNI and client certificates.
 func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	names := make(chan string, 20)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates))
 	}))
 	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert,

@@ -60,8 +60,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 	a := serveHandler(t, newFront(t, oneHost(
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to", Protocol: "scheme"},
 			Settings: variables("$proxy_host $proxy_port")},
-	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
-		r *http.Request) {
+	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host)
 	}))))
 	_, port, _ := strings.Cut(plain, ":")

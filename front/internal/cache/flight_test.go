@@ -401,8 +401,8 @@ func TestConditionsOfUnstoredResponse(t *testing.T) {
 			// the bytes can be read only once
 			t.Errorf("got %+v", g)
 		}
-		if n, _, _ := s.cache.Len(); n > 0 {
-			t.Errorf("%d responses are stored", n)
+		if n, _, _ := s.cache.Len(); n > 0 || len(s.lastRequest().Header) > 0 {
+			t.Errorf("%d responses are stored, the origin received %v", n, s.lastRequest().Header)
 		}
 	})
 }
