@@ -16,9 +16,10 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/places"
-	"github.com/tarehq/tare/front/internal/spool"
 	"github.com/tarehq/tare/front/internal/syslog"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
@@ -32,9 +33,6 @@ const (
 	// stdio is the path of standard output for a Config with a Handler. Paths of nginx.conf are
 	// absolute.
 	stdio = "-"
-	// logWriteTimeout is how long an error waits for a slow log. After that, its line is
-	// dropped and counted.
-	logWriteTimeout = time.Second
 	// logCloseTimeout limits the last writes of a log.
 	logCloseTimeout = 2 * time.Second
 )
@@ -264,13 +262,8 @@ type errorFile struct {
 type errorTargets struct {
 	config   *conf.ErrorLog
 	toStderr bool
-	files    []errorTarget
-}
-
-// errorTarget is a file or syslog.
-type errorTarget struct {
-	spool  *spool.Spool
-	syslog *syslog.Target // nil for a file
+	log      *errorlog.Log // to files
+	files    []*accesslog.File
 }
 
 func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (e *errorFile, err error) {
@@ -282,19 +275,39 @@ func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (e *errorFil
 // open opens the targets of an ErrorLog.
 func (e *errorFile) open(l *conf.ErrorLog) (t errorTargets, err error) {
 	t = errorTargets{config: l, toStderr: l == nil}
+	report := func(text string) { e.stderrLog.print("error log: " + text) }
 	for ; l != nil; l = l.Next {
 		if l.Path == "stderr" {
 			t.toStderr = true
 			continue
 		}
-		file, err := openErrorTarget(l, e.logs, e.stderrLog)
-		if err != nil {
+		if err := t.add(l, e.logs.open, report); err != nil {
 			_ = t.close(context.Background()) // nothing has been written
 			return errorTargets{}, err
 		}
-		t.files = append(t.files, file)
 	}
 	return t, nil
+}
+
+// add opens a target.
+func (t *errorTargets) add(l *conf.ErrorLog, open func(path string) (io.WriteCloser, error),
+	report func(text string)) error {
+	least, err := errorlog.ParseLevel(l.Level)
+	if err != nil {
+		return err
+	}
+	to, err := accesslog.ParseTarget(l.Path)
+	if err != nil {
+		return err
+	}
+	to.AtOnce = true
+	file, err := to.OpenFile(open, report, errorlog.LostLines)
+	if err != nil {
+		return err
+	}
+	t.files = append(t.files, file)
+	t.log = &errorlog.Log{MinLevel: least, Out: file, Syslog: to.Syslog, Next: t.log}
+	return nil
 }
 
 // replace writes errors to the targets of another ErrorLog from now on. After an error the old ones
@@ -314,45 +327,14 @@ func (e *errorFile) replace(ctx context.Context, l *conf.ErrorLog) error {
 	return old.close(ctx)
 }
 
-func openErrorTarget(l *conf.ErrorLog, logs *logFiles, log stderrLog) (f errorTarget, err error) {
-	report := func(text string) { log.print("error log: " + text) }
-	open := func() (io.WriteCloser, error) { return logs.open(l.Path) }
-	lost := func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why) }
-	if strings.HasPrefix(l.Path, syslog.Prefix) {
-		if f.syslog, err = syslog.Parse(l.Path); err != nil {
-			return f, err
-		}
-		open, lost = func() (io.WriteCloser, error) { return f.syslog.Open(report), nil }, nil
-	}
-	out, err := open()
-	if err != nil {
-		return f, err
-	}
-	f.spool = spool.New(out, spool.Config{Patience: logWriteTimeout, Open: open, Lost: lost, Report: report})
-	return f, nil
-}
-
 // logger returns a log that writes to e, also after targets were replaced.
 func (e *errorFile) logger() *log.Logger { return log.New(e, "", 0) }
 
-// Write implements io.Writer. It writes a line to each target.
+// Write implements io.Writer. It writes an error to each target.
 func (e *errorFile) Write(line []byte) (int, error) {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
-	var dated []byte
-	if len(e.targets.files) > 0 {
-		dated = append(time.Now().AppendFormat(nil, "2006/01/02 15:04:05 "), line...)
-	}
-	for _, f := range e.targets.files {
-		switch {
-		case f.syslog != nil:
-			text := bytes.ReplaceAll(bytes.TrimRight(dated, "\n"), []byte("\n"), []byte(" "))
-			message := append(f.syslog.AppendStart(nil, syslog.Error, time.Now()), text...)
-			_, _ = f.spool.Write(append(message, '\n'))
-		default:
-			_, _ = f.spool.Write(dated) // a Spool's Write never fails
-		}
-	}
+	e.targets.log.Write(errorlog.LevelError, 0, bytes.TrimRight(line, "\n"))
 	if e.targets.toStderr {
 		_, _ = e.stderrLog.spool.Write(append([]byte("tare: "), line...)) // likewise
 	}
@@ -362,7 +344,7 @@ func (e *errorFile) Write(line []byte) (int, error) {
 func (e *errorFile) reopen(ctx context.Context) error {
 	var all []error
 	for _, f := range e.targets.files {
-		all = append(all, f.spool.Reopen(ctx))
+		all = append(all, f.Reopen(ctx))
 	}
 	return errors.Join(all...)
 }
@@ -378,7 +360,7 @@ func (e *errorFile) close(ctx context.Context) error {
 func (t *errorTargets) close(ctx context.Context) error {
 	var all []error
 	for _, f := range t.files {
-		if err := f.spool.Close(ctx); err != nil {
+		if err := f.Close(ctx); err != nil {
 			all = append(all, fmt.Errorf("error log: %w", err))
 		}
 	}

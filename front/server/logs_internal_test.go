@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -48,6 +49,9 @@ func TestErrorLogIsReplaced(t *testing.T) {
 			b, err = stderr.Bytes(), nil
 		}
 		for _, part := range strings.Split(want, ",") {
+			if path != "stderr" {
+				part = fmt.Sprintf("[error] %d#0: %s", os.Getpid(), part)
+			}
 			if !strings.Contains(string(b), part+"\n") {
 				t.Errorf("%s: %q, want %q", path, b, part)
 			}
