@@ -50,7 +50,7 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 			seen[locationKey(match, path)] = d
 		}
 		all = append(all, conf.Location{Match: match, Path: path, Pos: d.Place()})
-		t.location(d, newScope(s, levelLocation, d.Block), &all[len(all)-1], outer)
+		t.location(newScope(s, levelLocation, d.Block), &all[len(all)-1], outer)
 	}
 	return all
 }
@@ -106,7 +106,7 @@ func (t *translator) locationFits(d *syntax.Directive, match, path string, outer
 }
 
 // location translates a location's block.
-func (t *translator) location(d *syntax.Directive, s *scope, l *conf.Location, outer *place) {
+func (t *translator) location(s *scope, l *conf.Location, outer *place) {
 	here := &place{l.Match, l.Path, outer, s}
 	l.Internal = s.own("internal") != nil
 	l.Steps = append(t.limitExcept(s, here), t.steps(s, here)...)
@@ -115,7 +115,7 @@ func (t *translator) location(d *syntax.Directive, s *scope, l *conf.Location, o
 	l.Empty = s.own("empty_gif") != nil
 	l.Settings = t.settings(s, here)
 	t.passesOf(s, s, l, here)
-	t.oneContent(d, s)
+	t.oneContent(s)
 	t.connectionOnly(s)
 	t.checkPassword(s)
 	l.Locations = t.locations(s, here)
@@ -131,7 +131,7 @@ func (t *translator) status(s *scope, l *conf.Location) {
 }
 
 // oneContent checks that a location has only one content handler.
-func (t *translator) oneContent(d *syntax.Directive, s *scope) {
+func (t *translator) oneContent(s *scope) {
 	var first string
 	for _, name := range []string{"proxy_pass", "fastcgi_pass", "stub_status", "empty_gif"} {
 		if own := s.own(name); own == nil {

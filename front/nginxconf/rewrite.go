@@ -114,7 +114,7 @@ func (t *translator) locationOfIf(d *syntax.Directive, s *scope, here *place) *c
 	l.Empty = from.own("empty_gif") != nil
 	t.status(from, l)
 	t.passesOf(from, s, l, here)
-	t.oneContent(d, from)
+	t.oneContent(from)
 	t.checkPassword(s)
 	return l
 }

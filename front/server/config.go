@@ -25,10 +25,9 @@ type Config struct {
 	Front conf.Config
 	// Process are the settings of the process.
 	Process nginxconf.Process
-	// Handler, if it is not nil, makes the handler that serves all requests, in place of the hosts'
-	// locations. It is called after the privileges have been given up; the result is closed at the
-	// end if it is an io.Closer. Front then has one host, for the addresses, their certificate, and
-	// a log of Defaults whose Format CheckLogFormat accepts.
+	// Handler, if it is not nil, makes the handler that is the content of all hosts and locations. It
+	// is called after the privileges have been given up; the result is closed at the end if it is an
+	// io.Closer.
 	Handler func() (http.Handler, error)
 
 	// Ignored directives and Warnings are printed when the configuration becomes active. Notes are

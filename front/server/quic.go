@@ -125,7 +125,7 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 			return quic.Limits{HeaderTimeout: l.HeaderTimeout, IdleTimeout: l.IdleTimeout, HeaderBytes: l.HeaderBytes,
 				HeaderFieldBytes: l.HeaderFieldBytes}
 		},
-		Rejected: s.site.LogRejected,
+		Rejected: s.front.LogRejected,
 	}
 	if s.upgrader != nil {
 		s.passedFiles.Upgrader = s.upgrader

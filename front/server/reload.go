@@ -25,11 +25,6 @@ func (s *Server) Reopen() error {
 	if !s.serving {
 		return ErrNotServing
 	}
-	if s.config.Handler != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
-		defer cancel()
-		return s.reopenHandlerLog(ctx)
-	}
 	err := s.reopenLogs()
 	if err == nil {
 		s.log.print("logs: reopened")
@@ -43,7 +38,7 @@ func (s *Server) reopenLogs() error {
 	defer cancel()
 	ofProcess := make(chan error, 1) // a log that hangs does not delay the others
 	go func() { ofProcess <- s.errors.reopen(ctx) }()
-	err := errors.Join(s.site.ReopenLogs(ctx), <-ofProcess)
+	err := errors.Join(s.front.ReopenLogs(ctx), <-ofProcess)
 	if err != nil {
 		s.printErrors("logs: reopening failed, still writing an old file: ", err)
 	}
@@ -154,7 +149,7 @@ func (s *Server) replaceErrorLog(c *Config) {
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
 // an error undoes all steps; after it, no step can fail.
 func (s *Server) apply(c *Config) error {
-	if s.front == nil || c.Handler != nil {
+	if s.config.Handler != nil || c.Handler != nil {
 		return configError(errors.New("a configuration with a Handler cannot be reloaded"))
 	}
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"runtime"
 	"strings"
@@ -40,8 +41,8 @@ type Server struct {
 	outcome    *privilege.Outcome
 	logs       *logFiles
 	errors     *errorFile
-	site       site              // what is served
-	front      *front.Handler    // the site, unless the Config has a Handler
+	front      *front.Handler    // what is served
+	program    io.Closer         // Config.Handler; nil if it is none
 	failed     chan error        // receives errors of servers
 	stopped    <-chan struct{}   // closed when a signal or the context ends Run; nil in Check
 	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set

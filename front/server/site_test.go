@@ -37,7 +37,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 		io.WriteString(w, r.URL.Path)
 	})}
 	host := conf.Host{Listen: []conf.Listen{{Addr: "unix:" + socket}}}
-	host.Defaults = &conf.Settings{Logs: []conf.Log{{Path: log, Format: "common"}}}
+	host.Defaults = &conf.Settings{Logs: []conf.Log{{Path: log}}}
 	config := &server.Config{Name: "a handler", Front: conf.Config{Hosts: []conf.Host{host}}}
 	config.Handler = func() (http.Handler, error) { return nil, errors.New("no handler") }
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
@@ -70,7 +70,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 		t.Error("the handler was not closed")
 	}
 	line, err := os.ReadFile(log)
-	if want := `^- - - \[[^]]*\] "GET /a//b HTTP/1.1" 200 5\n$`; !regexp.MustCompile(want).Match(line) || err != nil {
+	if want := `^unix: - - \[[^]]*\] "GET /a//b HTTP/1.1" 200 5 "-" "Go-http-client/1.1"\n$`; !regexp.MustCompile(want).Match(line) || err != nil {
 		t.Errorf("the log is %q, %v", line, err)
 	}
 }

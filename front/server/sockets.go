@@ -241,13 +241,13 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	return server
 }
 
-// handler returns what servers call: the site itself if nothing comes before it, since
-// front.Handler then knows that it owns the requests.
+// handler returns what servers call: the front.Handler itself if nothing comes before it, since it
+// then knows that it owns the requests.
 func (s *Server) handler() http.Handler {
 	if usesIssuers(s.config) {
-		return s.issued.Handler(s.site)
+		return s.issued.Handler(s.front)
 	}
-	return s.site
+	return s.front
 }
 
 func usesIssuers(c *Config) bool { return len(c.Front.Issuers) > 0 }
@@ -383,7 +383,7 @@ func (s *Server) finish(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		s.draining.Wait()
-		done <- s.site.Close() // waits for hijacked connections
+		done <- s.closeFront() // waits for hijacked connections
 	}()
 	select {
 	case err := <-done:
@@ -391,7 +391,7 @@ func (s *Server) finish(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.closeActive()
-	s.site.Abort()
+	s.front.Abort()
 	select {
 	case err := <-done: // it has written the last lines of logs
 		return errors.Join(ErrAborted, err)

@@ -55,9 +55,6 @@ func (s *Server) validate(c *Config) error {
 		return err
 	}
 	_ = exporter.close() // nothing is queued
-	if c.Handler != nil {
-		return nil
-	}
 	handler, err := front.New(c.Front, s.handlerOptions(front.LogErrors(s.log.logger()),
 		front.OpenLogs(checkLogPath), front.CachesInMemory())...)
 	if err != nil {
@@ -267,11 +264,11 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 // start creates the handler and the servers and prints what is served. It serves nothing if ctx has
 // ended: a process that stops must not take over from another one.
 func (s *Server) start(ctx context.Context, c *Config) (err error) {
-	if err := s.openSite(c); err != nil {
+	if err := s.openFront(c); err != nil {
 		return err
 	}
 	if err := s.issued.CheckWritable(); err != nil {
-		return errors.Join(configError(err), s.site.Close())
+		return errors.Join(configError(err), s.closeFront())
 	}
 	s.changes.Lock()
 	defer s.changes.Unlock()
@@ -282,17 +279,17 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 		l, err := duplicate(socket.base)
 		if err != nil {
 			closeAll(listeners)
-			return errors.Join(err, s.site.Close())
+			return errors.Join(err, s.closeFront())
 		}
 		listeners = append(listeners, l)
 	}
 	if ctx.Err() != nil {
 		closeAll(listeners)
-		return s.site.Close()
+		return s.closeFront()
 	}
 	if err := s.takeOver(); err != nil {
 		closeAll(listeners)
-		return errors.Join(err, s.site.Close())
+		return errors.Join(err, s.closeFront())
 	}
 	s.log.print("serving " + c.Name)
 	for i, socket := range s.sockets {

@@ -108,7 +108,7 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 	}
 	local := hello.Conn.LocalAddr()
 	host, choice := findTLS(&s.tlsTable, func() (host, defaultHost *conf.Host) {
-		return s.site.HostAt(local, hello.ServerName)
+		return s.front.HostAt(local, hello.ServerName)
 	})
 	switch {
 	case choice == nil:

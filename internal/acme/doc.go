@@ -24,4 +24,11 @@
 // NAME consists of the certificate's first name and a checksum of all names and the key's type. A
 // file that cannot be parsed is renamed to NAME.pem.invalid; an account's key is left in place, and
 // is an error.
+//
+// # Issuers that do not respond
+//
+// An issuer holds up its own orders only, except while module acmez reads its directory, which it
+// does for one issuer at a time. The three attempts take requestTimeout each at most. An order with
+// another issuer then waits for three minutes, which is little beside the time until its
+// certificate ends.
 package acme

@@ -230,7 +230,7 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	log := filepath.Join(disk, "access.log")
 	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "-r", "-u", someUser, "-g", someGroup, "--access-log", log,
 		"-c", filepath.Join(live, "cert.pem"), "-k", filepath.Join(live, "key.pem"), dir)
-	s.await("access log: .*\n")
+	s.await("access.log: SIGUSR1 reopens it")
 	if !strings.Contains(s.stderr(), "sandboxed by Landlock") {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("this kernel has no Landlock")
@@ -245,7 +245,7 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	get(t, c, "https://127.0.0.1/?first", "hello")
 	amongMounts(t, pid, func() error { return os.Rename(log, log+".1") })
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: reopened")
+	s.await("logs: reopened")
 	get(t, c, "https://127.0.0.1/?second", "hello")
 	putCertificate(t, cert, key, 2)
 	s.await("certificate: (serving a new one|a new one is served)")
@@ -293,7 +293,7 @@ func TestChrootWithoutLandlockKeepsNoFolderOpen(t *testing.T) {
 	wantStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "0")
 	get(t, within(t, s.cmd.Process.Pid), "http://127.0.0.1", "hello")
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: reopening failed, still writing the old file: .*the directory has been closed")
+	s.await("logs: reopening failed, still writing an old file: .*the directory has been closed")
 }
 
 // A full disk loses only log lines. When there is space again, logging continues with a line that
@@ -308,11 +308,11 @@ func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	}
 	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-u", someUser, "-g", someGroup,
 		"--access-log", filepath.Join(disk, "access.log"), dir)
-	s.await("access.log, combined")
+	s.await("access.log: SIGUSR1 reopens it")
 	c := within(t, s.cmd.Process.Pid)
 	get(t, c, "http://127.0.0.1", "hello")
 	flood(t, c, "http://127.0.0.1", enough)
-	s.await("access log: write .*access.log: no space left on device; lines wait")
+	s.await("access.log: write .*access.log: no space left on device; lines wait")
 	get(t, c, "http://127.0.0.1", "hello")
 	file, err := os.Open(descriptorOf(t, s.cmd.Process.Pid, "access.log"))
 	if err != nil {
@@ -320,7 +320,7 @@ func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	}
 	defer file.Close()
 	enlarge(t, s.cmd.Process.Pid, disk)
-	lost := s.await(`access log: writing lines again; (\d+) were lost`)[1]
+	lost := s.await(`access.log: writing lines again; (\d+) were lost`)[1]
 	if lost == "0" {
 		t.Error("none were lost: the disk was not full")
 	}

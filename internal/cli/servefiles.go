@@ -124,8 +124,10 @@ func (p *servePlan) config(root *os.Root, listeners []net.Listener) *server.Conf
 	c := &server.Config{
 		Name: p.dir + p.describeFiles(), Handler: func() (http.Handler, error) { return p.handler(root) },
 	}
+	host.Defaults = &conf.Settings{MaxBody: -1} // the handler rejects methods with bodies
 	if p.accessLog != "" {
-		host.Defaults = &conf.Settings{Logs: []conf.Log{{Path: p.accessLog, Format: p.format}}}
+		c.Front.LogFormats = []conf.LogFormat{p.format}
+		host.Defaults.Logs = []conf.Log{{Path: p.accessLog, Format: p.format.Name}}
 	}
 	for _, l := range listeners {
 		at := conf.Listen{Addr: configAddress(l.Addr())}

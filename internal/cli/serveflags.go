@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
-	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/privilege"
 )
@@ -64,7 +64,7 @@ type servePlan struct {
 	privilege    privilege.Config
 	cert, key    string // absolute; empty without TLS
 	accessLog    string // absolute path, stdio, or empty
-	format       string
+	format       conf.LogFormat
 	files        files.Config
 	grace        time.Duration
 	allowsAnyDir bool // --unsafe-dir: skip checkServable
@@ -127,7 +127,7 @@ func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 	var errs [6]error
 	errs[0] = p.readListeners(f)
 	p.privilege.Sandbox, errs[1] = privilege.ParseSandbox(f.sandbox)
-	p.format, errs[2] = f.format, server.CheckLogFormat(f.format)
+	p.format, errs[2] = parseLogFormat(f.format)
 	p.files.Header, errs[3] = parseHeaders(f.headers)
 	p.files.Compress, errs[4] = parseCompress(f.compress)
 	errs[5] = p.readPaths(env, f)
@@ -143,6 +143,25 @@ func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)
 	}
 	return p, nil
+}
+
+// parseLogFormat returns a format of --log-format.
+func parseLogFormat(name string) (f conf.LogFormat, err error) {
+	const common = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent`
+	switch f.Name = name; name {
+	case "common":
+		f.Text = common
+	case "combined":
+		f.Text = common + ` "$http_referer" "$http_user_agent"`
+	case "json":
+		f.Escape, f.Text = "json", `{"time":"$time_iso8601","client":"$remote_addr","method":"$request_method",`+
+			`"host":"$http_host","uri":"$request_uri","protocol":"$server_protocol","status":$status,`+
+			`"bytes":$body_bytes_sent,"duration_s":$request_time,"referer":"$http_referer",`+
+			`"user_agent":"$http_user_agent","request":"$request","tls":"$ssl_protocol"}`
+	default:
+		err = fmt.Errorf("unknown format %q (must be common, combined or json)", name)
+	}
+	return f, err
 }
 
 func (p *servePlan) readListeners(f *serveFlags) error {

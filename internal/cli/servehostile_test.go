@@ -120,7 +120,7 @@ func TestReopenedLogFollowsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: reopening failed, still writing the old file: .*symlink in a directory that others may write to")
+	s.await("logs: reopening failed, still writing an old file: .*symlink in a directory that others may write to")
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s exists: %v", target, err)
 	}
@@ -140,7 +140,7 @@ func TestPipeAsReopenedLogDoesNotBlockExit(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: reopening failed, still writing the old file: ")
+	s.await("logs: reopening failed, still writing an old file: ")
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -62,7 +62,7 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	flood(t, c, url, enough)
-	s.await("tare: access log: dropping lines: the output accepts nothing")
+	s.await("tare: front: .*pipe: dropping lines: the output accepts nothing")
 	get(t, c, url, "hello")
 	for {
 		line, err := lines.ReadString('\n')
@@ -73,7 +73,7 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 			break
 		}
 	}
-	s.await(`tare: access log: writing lines again; \d+ were lost`)
+	s.await(`tare: front: .*pipe: writing lines again; \d+ were lost`)
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -86,7 +86,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 	log := filepath.Join(filepath.Dir(dir), "access.log")
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", log, "--log-format", "common", dir)
 	c, url := client(t, nil), "http://"+s.address()
-	s.await("access.log, common; SIGUSR1 reopens it")
+	s.await("access.log: SIGUSR1 reopens it")
 	const rotations = 5
 	stop, requested := make(chan struct{}), 0
 	var clients sync.WaitGroup
@@ -110,7 +110,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.signal(syscall.SIGUSR1)
-		awaitRepeated(t, s, "access log: reopened", i+1)
+		awaitRepeated(t, s, "logs: reopened", i+1)
 	}
 	close(stop)
 	clients.Wait()

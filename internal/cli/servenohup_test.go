@@ -23,7 +23,7 @@ func TestFileServerIgnoresSIGHUPUnderNohup(t *testing.T) {
 	for i := range 5 {
 		s.signal(syscall.SIGHUP)
 		s.signal(syscall.SIGUSR1)
-		awaitRepeated(t, s, "access log: there is no file to reopen", i+1) // it still handles signals
+		awaitRepeated(t, s, "logs: reopened", i+1) // it still handles signals
 	}
 	get(t, http.DefaultClient, "http://"+address, "hello")
 	if code := s.end(syscall.SIGTERM); code != 0 {

@@ -101,8 +101,11 @@ func (c *conn) drop() {
 // Read reads from the connection. Only the user of the connection may call it, and not
 // concurrently.
 func (c *conn) Read(p []byte) (int, error) {
-	if c.pending == nil || len(p) == 0 {
+	switch {
+	case len(p) == 0, c.pending == nil && c.info.raw == nil:
 		return c.Conn.Read(p)
+	case c.pending == nil:
+		return c.info.raw.receive(p)
 	}
 	e := <-c.pending
 	c.pending = nil

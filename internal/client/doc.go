@@ -53,7 +53,7 @@
 //	fastcgi*, params                       FastCGI
 //	pool*, conn, probe, quiet              connections: idle, in use, shared, awaited
 //	unixconn                               unix sockets that wake a proxy for input only
-//	inputwait                              waits for input without a buffer
+//	directconn                             sockets whose system calls bypass the scheduler
 //	address, dial, proxy, socks            how connections are opened
 //
 // # Memory

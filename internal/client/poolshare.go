@@ -109,7 +109,7 @@ func (c *conn) openHTTP2(config *h2.Config) {
 	if len(h.shared) > 0 {
 		maxStreams = h.shared[0].h2.MaxStreams()
 	}
-	c.h2 = h2.New(c.Conn, config, c, maxStreams)
+	c.h2 = h2.New(Direct(c.Conn), config, c, maxStreams)
 	if !p.limits.sharesNothing {
 		h.shared = append(h.shared, c)
 	} else {

@@ -30,9 +30,9 @@ type rawExchange struct {
 	out, in        []byte
 	wasIdle        bool // the connection has served another request
 	hasSent        bool
+	isArmed        bool // awaitInput has checked the socket
 	sent, received int
 	err            error
-	inputWait      *inputWait  // nil before its first use
 	waits          atomic.Bool // the whole request was sent, and sendReceive has not returned
 }
 
@@ -65,25 +65,38 @@ func newRawExchange(nc net.Conn) *rawExchange {
 // number of bytes sent and received. Without an error, received is positive. If wasIdle and the
 // connection was closed or bytes have arrived, it sends nothing and returns an error.
 func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received int, err error) {
-	t.out, t.in, t.wasIdle, t.hasSent, t.sent, t.received, t.err = out, in, wasIdle, false, 0, 0, nil
-	err = t.raw.Read(t.step)
+	t.out, t.wasIdle, t.hasSent, t.sent = out, wasIdle, false, 0
+	received, err = t.await(in)
 	t.waits.Store(false)
-	t.out, t.in = nil, nil
+	t.out = nil
+	return t.sent, received, err
+}
+
+// receive receives bytes into in. Without an error, received is positive.
+func (t *rawExchange) receive(in []byte) (received int, err error) {
+	t.hasSent = true
+	return t.await(in)
+}
+
+// awaitInput waits without a buffer until bytes arrive, or the connection ends or is closed. The
+// next call of receive returns the error.
+func (t *rawExchange) awaitInput() {
+	t.hasSent, t.isArmed = true, false
+	_, _ = t.await(nil)
+}
+
+// await waits until step is done.
+func (t *rawExchange) await(in []byte) (received int, err error) {
+	t.in, t.received, t.err = in, 0, nil
+	err = t.raw.Read(t.step)
+	t.in = nil
 	switch {
 	case err == nil:
 		err = t.err
 	case t.socket != nil:
 		err = waitError(err)
 	}
-	return t.sent, t.received, err
-}
-
-// awaitInput waits until bytes arrive, or the connection ends or is closed.
-func (t *rawExchange) awaitInput() {
-	if t.inputWait == nil {
-		t.inputWait = newInputWait(t.raw)
-	}
-	t.inputWait.AwaitInput()
+	return t.received, err
 }
 
 // isWaiting reports whether sendReceive has sent a whole request and waits for its response. It may
@@ -114,6 +127,11 @@ func (t *rawExchange) onSocket(fd uintptr) bool {
 		if quiet {
 			return false
 		}
+	}
+	if t.in == nil {
+		hasInput := t.isArmed || !poll.Quiet(int(fd))
+		t.isArmed = true
+		return hasInput
 	}
 	var err error
 	t.received, err = poll.Recv(int(fd), t.in)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -191,4 +192,51 @@ func noDescriptors(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// A direct connection moves more than the sockets' buffers hold, in both directions at once, and
+// ends as the connection beneath does.
+func TestDirectConn(t *testing.T) {
+	message := bytes.Repeat([]byte("0123456789abcdef"), 1<<18)
+	for network, ends := range rawSockets(t) {
+		ours, theirs := Direct(ends[0]), ends[1]
+		go func() { _, _ = io.Copy(theirs, io.LimitReader(theirs, int64(len(message)))) }()
+		sent := make(chan struct{})
+		go func() {
+			defer close(sent)
+			_, _ = ours.Write(message)
+		}()
+		got := make([]byte, len(message))
+		for n := 0; n < len(got); {
+			ours.(connection.InputAwaiter).AwaitInput()
+			more, err := ours.Read(got[n:])
+			if n += more; err != nil {
+				t.Fatal(network, err)
+			}
+		}
+		if !bytes.Equal(got, message) {
+			t.Errorf("%s: another message", network)
+		}
+		<-sent
+		_ = ours.SetDeadline(time.Now().Add(10 * time.Millisecond))
+		var err error
+		for err == nil { // until the buffers are full
+			_, err = ours.Write(message)
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: write: %v", network, err)
+		}
+		if _, err = ours.Read(got); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: read: %v", network, err)
+		}
+		_ = ours.SetDeadline(time.Time{})
+		go ours.Close() // ends the wait
+		ours.(connection.InputAwaiter).AwaitInput()
+		if _, err = ours.Read(got); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: read after Close: %v", network, err)
+		}
+		if _, err = ours.Write(message); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("%s: wrote after Close: %v", network, err)
+		}
+	}
 }

@@ -2,11 +2,7 @@
 
 package client
 
-import (
-	"net"
-
-	"github.com/tarehq/tare/internal/connection"
-)
+import "net"
 
 // rawExchange exists on Linux only.
 type rawExchange struct{}
@@ -19,7 +15,11 @@ func (*rawExchange) sendReceive(_, _ []byte, _ bool) (sent, received int, err er
 
 func (*rawExchange) awaitInput() {}
 
-// AwaiterOf returns nil: only Linux can tell that a socket has input without reading from it.
-func AwaiterOf(net.Conn) connection.InputAwaiter { return nil }
+func (*rawExchange) receive([]byte) (int, error) { panic("client: BUG: rawExchange without Linux") }
+
+func (*rawExchange) direct() net.Conn { return nil }
+
+// Direct returns nc: see directConn.
+func Direct(nc net.Conn) net.Conn { return nc }
 
 func (*rawExchange) isWaiting() bool { return false }

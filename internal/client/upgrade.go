@@ -3,8 +3,10 @@ package client
 import (
 	"errors"
 	"io"
+	"net"
 	"net/http"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -21,7 +23,10 @@ func (x *exchange) switchesProtocol(status int) bool {
 // detachConn detaches the connection from the exchange, and returns it as a response's body.
 func (x *slab) detachConn() io.ReadCloser {
 	buffered := append([]byte(nil), x.scratch.received()...)
-	u := &upgradedConn{conn: x.conn, buffered: buffered}
+	u := &upgradedConn{conn: x.conn, direct: x.conn, buffered: buffered}
+	if raw := x.conn.info.raw; raw != nil && !x.conn.hasReader() {
+		u.direct = raw.direct()
+	}
 	x.mu.Lock()
 	hasEnded := x.ended
 	if x.ended = true; !hasEnded {
@@ -43,7 +48,8 @@ func (x *slab) detachConn() io.ReadCloser {
 // connection, which belongs to the caller.
 type upgradedConn struct {
 	conn     *conn
-	buffered []byte // bytes received behind the head
+	direct   net.Conn // a directConn, or conn
+	buffered []byte   // bytes received behind the head
 }
 
 var _ io.ReadWriteCloser = (*upgradedConn)(nil)
@@ -54,17 +60,17 @@ func (u *upgradedConn) Read(p []byte) (int, error) {
 		u.buffered = u.buffered[n:]
 		return n, nil
 	}
-	return u.conn.Read(p)
+	return u.direct.Read(p)
 }
 
 // AwaitInput implements connection.InputAwaiter.
 func (u *upgradedConn) AwaitInput() {
-	if t := u.conn.info.raw; len(u.buffered) == 0 && t != nil && !u.conn.hasReader() {
-		t.awaitInput()
+	if awaiter, ok := u.direct.(connection.InputAwaiter); ok && len(u.buffered) == 0 {
+		awaiter.AwaitInput()
 	}
 }
 
-func (u *upgradedConn) Write(p []byte) (int, error) { return u.conn.Write(p) }
+func (u *upgradedConn) Write(p []byte) (int, error) { return u.direct.Write(p) }
 
 // Close implements io.Closer.
 func (u *upgradedConn) Close() error { return u.conn.Close() }

@@ -27,37 +27,22 @@ type File struct {
 	lost atomic.Int64
 }
 
-// Open opens a log. open opens its file, also again when it is reopened, which is impossible if
-// isFixed is set. lost makes a line about lost lines. report receives messages about the file.
-func Open(open func() (io.WriteCloser, error), isFixed bool, lost func(lines int, why error) []byte,
+// openFile opens a log. open opens its file, also again when it is reopened. Lines are gathered for
+// a time. lost makes a line about lost lines. report receives messages about the file.
+func openFile(gather time.Duration, open func() (io.WriteCloser, error), lost func(lines int, why error) []byte,
 	report func(text string)) (*File, error) {
-	return openEvery(flushInterval, open, isFixed, lost, report)
-}
-
-// OpenAtOnce is Open for a log whose lines are not gathered.
-func OpenAtOnce(open func() (io.WriteCloser, error), lost func(lines int, why error) []byte,
-	report func(text string)) (*File, error) {
-	return openEvery(0, open, false, lost, report)
-}
-
-func openEvery(gather time.Duration, open func() (io.WriteCloser, error), isFixed bool,
-	lost func(lines int, why error) []byte, report func(text string)) (*File, error) {
 	out, err := open()
 	if err != nil {
 		return nil, err
 	}
 	f := new(File)
-	config := spool.Config{
+	f.Spool = spool.New(out, spool.Config{
 		Gather: gather, Patience: writeTimeout, Open: open, Report: report,
 		Lost: func(lines int, why error) []byte {
 			f.lost.Add(int64(lines))
 			return lost(lines, why)
 		},
-	}
-	if isFixed {
-		config.Open = nil
-	}
-	f.Spool = spool.New(out, config)
+	})
 	return f, nil
 }
 

@@ -33,14 +33,14 @@ func ParseTarget(path string) (to Target, err error) {
 	return to, err
 }
 
-// OpenFile opens the target. openFile opens files; nil opens them by path. report receives what
+// OpenFile opens the target. openPath opens files; nil opens them by path. report receives what
 // happens to lines, and lost makes the line about lost ones.
-func (to *Target) OpenFile(openFile func(path string) (io.WriteCloser, error), report func(text string),
+func (to *Target) OpenFile(openPath func(path string) (io.WriteCloser, error), report func(text string),
 	lost func(lines int, why error) []byte) (*File, error) {
-	if openFile == nil {
-		openFile = openPath
+	if openPath == nil {
+		openPath = openByPath
 	}
-	open := func() (io.WriteCloser, error) { return openFile(to.Path) }
+	gather, open := time.Duration(0), func() (io.WriteCloser, error) { return openPath(to.Path) }
 	if to.Syslog != nil || to.HasMany { // such a line would have no start of a message, and no file
 		lost = func(int, error) []byte { return nil }
 	}
@@ -48,14 +48,14 @@ func (to *Target) OpenFile(openFile func(path string) (io.WriteCloser, error), r
 	case to.Syslog != nil:
 		open = func() (io.WriteCloser, error) { return to.Syslog.Open(report), nil }
 	case to.HasMany:
-		open = Many(openFile, report)
+		open = Many(openPath, report)
 	case !to.AtOnce:
-		return Open(open, false, lost, report)
+		gather = flushInterval
 	}
-	return OpenAtOnce(open, lost, report)
+	return openFile(gather, open, lost, report)
 }
 
-func openPath(path string) (io.WriteCloser, error) {
+func openByPath(path string) (io.WriteCloser, error) {
 	switch path { // they can be opened by name only if they are files
 	case "/dev/stdout":
 		return sharedOutput{os.Stdout}, nil

@@ -50,13 +50,13 @@ type Exchange struct {
 	States    []any   // of modules, by slot; nil until one has any
 
 	// For filters, limits and logs.
-	isObserved    bool           // the response passes through w, also if a bound handler makes it
-	isKept        bool           // a handler may keep w
-	Body          *limitedBody   // the request's; nil if it has none
-	StartTime     time.Time      // if the plan needs it
-	Address       *clientAddress // nil until it is needed: see realip.go
-	OwnAddress    clientAddress
-	LimitReleases []func() // release places in limits
+	isObserved bool           // the response passes through w, also if a bound handler makes it
+	isKept     bool           // a handler may keep w
+	Body       *limitedBody   // the request's; nil if it has none
+	StartTime  time.Time      // if the plan needs it
+	Address    *clientAddress // nil until it is needed: see realip.go
+	OwnAddress clientAddress
+	releases   []func() // of Hold
 
 	UpstreamURL string // the last one, for the error log
 
@@ -69,8 +69,6 @@ type Exchange struct {
 	LoggedStatus int              // the status to log if there is no response
 	rejected     *rejectedRequest // nil unless the server has rejected the request
 	originalHead int64            // length of the request's head before dropBody changed it; else 0
-
-	RequestLimit, ConnLimit limitResult
 
 	sendTimeout time.Duration // that the server applies to the response; 0 if it was not set
 

@@ -78,7 +78,7 @@ func (x *Exchange) EndWithoutResponse(status int) Outcome {
 // complete ends the response, after all phases.
 func (x *Exchange) complete() {
 	x.Response.finish()
-	if len(x.LimitReleases) > 0 && x.Request.ProtoMajor >= 2 && x.LoggedStatus == 0 {
+	if len(x.releases) > 0 && x.Request.ProtoMajor >= 2 && x.LoggedStatus == 0 {
 		// HTTP/2 and HTTP/3 send the end of a body after the handler returns, and limit_conn counts
 		// until then.
 		_ = http.NewResponseController(x.Response.ResponseWriter).Flush()
@@ -88,7 +88,7 @@ func (x *Exchange) complete() {
 
 // end releases what the exchange holds, counts and logs it. It is also called after a panic.
 func (x *Exchange) end() {
-	x.ReleaseLimits()
+	x.Release()
 	x.CloseProxyState()
 	x.Response.Release()
 	if x.Plan.counts != nil {
@@ -119,12 +119,20 @@ func (x *Exchange) LogSubrequest() {
 	}
 }
 
-// ReleaseLimits releases the places in limits.
-func (x *Exchange) ReleaseLimits() {
-	for _, leave := range x.LimitReleases {
-		leave()
+// Hold makes the request, to which a subrequest belongs, call release at its end, such as for a
+// place in a limit.
+func (x *Exchange) Hold(release func()) {
+	x = x.Root()
+	x.releases = append(x.releases, release)
+}
+
+// Release releases what the request holds.
+func (x *Exchange) Release() {
+	x = x.Root()
+	for _, release := range x.releases {
+		release()
 	}
-	x.LimitReleases = nil
+	x.releases = nil
 }
 
 // ResponseStatus returns the status of the response, or the one to log if there is none. It is 0
@@ -156,22 +164,6 @@ func (x *Exchange) HasErrorPage(status int) bool {
 		}
 	}
 	return false
-}
-
-// limitResult is the result of a limit for a request.
-type limitResult uint8
-
-const (
-	LimitNone limitResult = iota
-	LimitPassed
-	LimitDelayed
-	LimitRejected
-	LimitDelayedDry
-	LimitRejectedDry
-)
-
-func (r limitResult) String() string {
-	return [...]string{"", "PASSED", "DELAYED", "REJECTED", "DELAYED_DRY_RUN", "REJECTED_DRY_RUN"}[r]
 }
 
 // Wait waits for a time, or returns false once the client has left.

@@ -38,6 +38,19 @@ type Content interface {
 	Explain(x *Exchange, e *Explanation) Outcome
 }
 
+// handlerContent is the content of Options.Handler.
+type handlerContent struct{ http.Handler }
+
+// Explain implements Content.
+func (handlerContent) Explain(x *Exchange, e *Explanation) Outcome { return e.Respond(x, "a handler") }
+
+// Serve implements Content.
+func (h handlerContent) Serve(x *Exchange) Outcome {
+	x.HandlerHasRequest = true
+	h.ServeHTTP(x.HandlerWriter(), x.Request)
+	return Responded
+}
+
 // locations are the locations of a host, or those in a location.
 type locations struct {
 	exact    map[string]*Location
@@ -260,6 +273,9 @@ func (c *Compiler) location(loc *Location, from *conf.Location) error {
 		return err
 	}
 	loc.Phases = loc.effects.steps
+	if h := c.Options.Handler; h != nil {
+		loc.Content = handlerContent{h}
+	}
 	for _, m := range c.modules {
 		if m.Location == nil {
 			continue
@@ -270,7 +286,7 @@ func (c *Compiler) location(loc *Location, from *conf.Location) error {
 	}
 	loc.Filters, err = c.filters(filtersKey{
 		rules: loc.Rules, intercepts: from.Proxy != nil && from.Proxy.Intercept,
-		isBound: from.Proxy != nil && c.Options.Bound[string(from.Proxy.To)] != nil,
+		isBound: c.Options.Handler != nil || from.Proxy != nil && c.Options.Bound[string(from.Proxy.To)] != nil,
 	})
 	return err
 }

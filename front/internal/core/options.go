@@ -11,6 +11,7 @@ import (
 // Options are what is not plain data: see front.Option.
 type Options struct {
 	Bound      map[string]http.Handler
+	Handler    http.Handler // the content of all locations; nil if they have their own
 	ErrorLog   *log.Logger
 	OpenLog    func(path string) (io.WriteCloser, error)
 	InMemory   bool

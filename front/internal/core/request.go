@@ -246,12 +246,8 @@ func appendBodyBytes(b []byte, x *Exchange, _ EscapeFunc) []byte {
 	return strconv.AppendInt(b, x.ResponseBytes(), 10)
 }
 
-func appendTime(b []byte, x *Exchange, _ EscapeFunc) []byte {
-	return append(b, x.Plan.State.LogBuffers.Local(time.Now())...)
-}
+// timeLocal is $time_local.
+func timeLocal(x *Exchange) string { return x.Plan.State.LogBuffers.Local(time.Now()) }
 
 // EscapeFunc appends an escaped string.
 type EscapeFunc func(b []byte, s string) []byte
-
-// clfTime is the layout of times in access logs.
-const clfTime = "02/Jan/2006:15:04:05 -0700"

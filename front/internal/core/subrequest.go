@@ -15,7 +15,7 @@ func (x *Exchange) Subrequest(path string) *Exchange {
 		Host: x.Host, Loc: &x.Host.defaults, Path: path, internal: true, URIChanged: true, Vars: x.Vars,
 		isObserved: true,
 	}
-	sub.StartTime, sub.Address, sub.RequestLimit, sub.ConnLimit = x.StartTime, x.Address, x.RequestLimit, x.ConnLimit
+	sub.StartTime, sub.Address = x.StartTime, x.Address
 	sub.Response = Writer{ResponseWriter: make(discardWriter), X: sub}
 	return sub
 }
@@ -50,17 +50,14 @@ func (x *Exchange) RunSubrequest() {
 	x.complete()
 }
 
-// EndSubrequest releases what the subrequest holds. Places in limits stay with the parent. It is
-// also called after a panic, which rejects the request.
+// EndSubrequest releases what the subrequest holds. It is also called after a panic, which rejects
+// the request.
 func (x *Exchange) EndSubrequest() {
 	x.CloseProxyState()
 	x.Response.Release()
 	x.LogSubrequest()
-	p := x.Parent
-	p.LimitReleases, p.RequestLimit, p.ConnLimit = append(p.LimitReleases, x.LimitReleases...), x.RequestLimit,
-		x.ConnLimit
 	if x.LoggedStatus != 0 {
-		p.LoggedStatus = x.LoggedStatus // the client has gone, or the connection is closed
+		x.Parent.LoggedStatus = x.LoggedStatus // the client has gone, or the connection is closed
 	}
 	x.RecycleProxyState()
 }

@@ -127,7 +127,7 @@ func processVariables(product string) map[string]KnownVariable {
 		"nginx_version": {Get: constant(version)},
 		"pid":           {Get: constant(strconv.Itoa(os.Getpid()))},
 		"msec":          {Get: func(*Exchange) string { return Seconds(time.Duration(time.Now().UnixNano())) }},
-		"time_local":    {Get: func(*Exchange) string { return time.Now().Format(clfTime) }, AppendTo: appendTime},
+		"time_local":    {Get: timeLocal},
 		"time_iso8601":  {Get: func(*Exchange) string { return time.Now().Format("2006-01-02T15:04:05-07:00") }},
 	}
 }

@@ -45,7 +45,7 @@ func NewTunnel(resp *http.Response) *Tunnel {
 // both connections. first holds what the client has sent already. It returns the number of bytes
 // that the client was sent. pieces are of PieceSize.
 func (t *Tunnel) Run(nc net.Conn, first *bufio.Reader, pieces *connection.Buffers) (sent int64) {
-	t.client, t.pieces = nc, pieces
+	t.client, t.pieces = client.Direct(nc), pieces
 	t.startTime = time.Now()
 	t.attempt.waitingSince.Store(-1) // the timeout of the attempt ends
 	t.timer = time.AfterFunc(farFuture, t.checkIdle)
@@ -63,15 +63,14 @@ func (t *Tunnel) Run(nc net.Conn, first *bufio.Reader, pieces *connection.Buffer
 				return
 			}
 		}
-		_, n := t.copy(t.upstream, t.client, client.AwaiterOf(nc))
+		_, n := t.copy(t.upstream, t.client)
 		toUpstream += n
 		if half, ok := t.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 			return
 		}
 		<-t.attempt.Done() // the upstream may still send
 	}()
-	awaiter, _ := t.upstream.(connection.InputAwaiter)
-	received, sent := t.copy(t.client, t.upstream, awaiter)
+	received, sent := t.copy(t.client, t.upstream)
 	t.closeBoth()
 	t.attempt.finish()
 	<-done
@@ -88,7 +87,8 @@ func (t *Tunnel) closeBoth() {
 }
 
 // copy copies in one direction, and returns the numbers of bytes read and written.
-func (t *Tunnel) copy(to io.Writer, from io.Reader, awaiter connection.InputAwaiter) (read, wrote int64) {
+func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
+	awaiter, _ := from.(connection.InputAwaiter)
 	for {
 		if awaiter != nil {
 			awaiter.AwaitInput() // most websockets wait, and need no buffer meanwhile

@@ -25,24 +25,49 @@ const (
 // with those prefixes.
 func LimitsModule() core.Module {
 	return core.Module{
-		Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
+		Compile: func(c *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
 			l, err := compileLimits(c, s)
+			l.at = at
 			if err != nil || l.requests == nil && l.conns == nil {
 				return core.Effect{}, err
 			}
 			return core.Effect{Rules: &l, Step: core.Step{Phase: core.LimitPhase, Name: "limits", Run: l.check}}, nil
 		},
-		Variables: func(core.Slot) map[string]core.KnownVariable {
+		Variables: func(at core.Slot) map[string]core.KnownVariable {
 			return map[string]core.KnownVariable{
-				"limit_req_status":  {Get: func(x *core.Exchange) string { return x.RequestLimit.String() }},
-				"limit_conn_status": {Get: func(x *core.Exchange) string { return x.ConnLimit.String() }},
+				"limit_req_status":  {Get: func(x *core.Exchange) string { return resultsOf(x, at).requests }},
+				"limit_conn_status": {Get: func(x *core.Exchange) string { return resultsOf(x, at).conns }},
 			}
+		},
+		CopyState: func(x *core.Exchange, at core.Slot) any {
+			results := resultsOf(x, at)
+			return &results
 		},
 	}
 }
 
+// limitResults are the results of the limits for a request, as in $limit_req_status and
+// $limit_conn_status; "" is none yet.
+type limitResults struct{ requests, conns string }
+
+const (
+	limitPassed   = "PASSED"
+	limitDelayed  = "DELAYED"
+	limitRejected = "REJECTED"
+	limitDryRun   = "_DRY_RUN" // at the end of the last two
+)
+
+// resultsOf returns the results for a request, which its subrequests share.
+func resultsOf(x *core.Exchange, at core.Slot) limitResults {
+	if found, ok := x.Root().ModuleState(at).(*limitResults); ok {
+		return *found
+	}
+	return limitResults{}
+}
+
 // limits are the limits of a location.
 type limits struct {
+	at       core.Slot // of limitResults
 	requests []requestLimit
 	conns    []connLimit
 
@@ -169,20 +194,26 @@ func zoneConfig(all []conf.Zone, name string) (conf.Zone, error) {
 
 // check is the limit phase. After an internal redirect it counts nothing again.
 func (l *limits) check(x *core.Exchange) core.Outcome {
-	if len(l.requests) > 0 && x.RequestLimit == core.LimitNone {
-		if out := l.countRequest(x); out != core.Proceed {
+	root := x.Root()
+	results, ok := root.ModuleState(l.at).(*limitResults)
+	if !ok {
+		results = new(limitResults)
+		root.SetModuleState(l.at, results)
+	}
+	if len(l.requests) > 0 && results.requests == "" {
+		if out := l.countRequest(x, &results.requests); out != core.Proceed {
 			return out
 		}
 	}
-	if len(l.conns) > 0 && x.ConnLimit == core.LimitNone {
-		return l.countConn(x)
+	if len(l.conns) > 0 && results.conns == "" {
+		return l.countConn(x, &results.conns)
 	}
 	return core.Proceed
 }
 
 // countRequest counts the request in all zones unless one of them is full. It waits as long as the
 // slowest zone requires.
-func (l *limits) countRequest(x *core.Exchange) core.Outcome {
+func (l *limits) countRequest(x *core.Exchange, result *string) core.Outcome {
 	now := time.Now()
 	var slowest delayedBy
 	consider := func(r *requestLimit, excess int64) {
@@ -199,7 +230,7 @@ func (l *limits) countRequest(x *core.Exchange) core.Outcome {
 		if key == "" {
 			continue
 		}
-		x.RequestLimit = core.LimitPassed
+		*result = limitPassed
 		excess, ok := int64(0), false
 		if i == len(l.requests)-1 {
 			excess, ok = r.zone.Acquire(key, r.burst, now)
@@ -207,7 +238,7 @@ func (l *limits) countRequest(x *core.Exchange) core.Outcome {
 			ok = true
 		}
 		if !ok {
-			return l.rejectRequest(x, r, excess)
+			return l.rejectRequest(x, r, excess, result)
 		}
 		if i == len(l.requests)-1 {
 			consider(r, excess)
@@ -222,7 +253,7 @@ func (l *limits) countRequest(x *core.Exchange) core.Outcome {
 	if slowest.delay == 0 {
 		return core.Proceed
 	}
-	return l.delayRequest(x, slowest)
+	return l.delayRequest(x, slowest, result)
 }
 
 // delayedBy is a limit that delays a request.
@@ -242,11 +273,11 @@ func limitKey(x *core.Exchange, key *core.Text, zone string) string {
 	return s
 }
 
-func (l *limits) rejectRequest(x *core.Exchange, r *requestLimit, excess int64) core.Outcome {
+func (l *limits) rejectRequest(x *core.Exchange, r *requestLimit, excess int64, result *string) core.Outcome {
 	r.counts.rejected.Add(1)
 	dry := ""
-	if x.RequestLimit = core.LimitRejected; l.requestDryRun {
-		x.RequestLimit, dry = core.LimitRejectedDry, ", dry run"
+	if *result = limitRejected; l.requestDryRun {
+		*result, dry = limitRejected+limitDryRun, ", dry run"
 	}
 	x.Errorf(l.requestLevel, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit,
 		excess%limit.Unit, r.name)
@@ -257,11 +288,11 @@ func (l *limits) rejectRequest(x *core.Exchange, r *requestLimit, excess int64) 
 }
 
 // delayRequest delays a request until its time, or until its client leaves.
-func (l *limits) delayRequest(x *core.Exchange, by delayedBy) core.Outcome {
+func (l *limits) delayRequest(x *core.Exchange, by delayedBy, result *string) core.Outcome {
 	by.limit.counts.delayed.Add(1)
 	dry := ""
-	if x.RequestLimit = core.LimitDelayed; l.requestDryRun {
-		x.RequestLimit, dry = core.LimitDelayedDry, ", dry run"
+	if *result = limitDelayed; l.requestDryRun {
+		*result, dry = limitDelayed+limitDryRun, ", dry run"
 	}
 	x.Errorf(max(l.requestLevel-1, errorlog.LevelInfo), "delaying request%s, excess: %d.%03d, by zone %q", dry,
 		by.excess/limit.Unit, by.excess%limit.Unit, by.limit.name)
@@ -275,26 +306,26 @@ func (l *limits) delayRequest(x *core.Exchange, by delayedBy) core.Outcome {
 }
 
 // countConn counts the request in all zones until it ends, unless one of them is full.
-func (l *limits) countConn(x *core.Exchange) core.Outcome {
+func (l *limits) countConn(x *core.Exchange, result *string) core.Outcome {
 	for i := range l.conns {
 		n := &l.conns[i]
 		key := limitKey(x, &n.key, n.name)
 		if key == "" {
 			continue
 		}
-		x.ConnLimit = core.LimitPassed
+		*result = limitPassed
 		if n.zone.Enter(key, n.max) {
-			x.LimitReleases = append(x.LimitReleases, func() { n.zone.Leave(key) })
+			x.Hold(func() { n.zone.Leave(key) })
 			continue
 		}
 		n.counts.rejected.Add(1)
-		x.ReleaseLimits()
+		x.Release()
 		if l.connDryRun {
-			x.ConnLimit = core.LimitRejectedDry
+			*result = limitRejected + limitDryRun
 			x.Errorf(l.connLevel, "limiting connections, dry run, by zone %q", n.name)
 			return core.Proceed
 		}
-		x.ConnLimit = core.LimitRejected
+		*result = limitRejected
 		x.Errorf(l.connLevel, "limiting connections by zone %q", n.name)
 		return x.Fail(l.connStatus)
 	}

@@ -107,11 +107,11 @@ func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l acc
 		}
 	}
 	c.Plan.Needs |= core.NeedsStartTime
-	lost := accesslog.Combined.Lost
+	lost := accesslog.Lost
 	if format.Escape == "json" {
-		lost = accesslog.JSON.Lost
+		lost = accesslog.LostJSON
 	}
-	if l.target, err = accessLogTarget(c, &from); err != nil {
+	if l.target, err = accessLogTarget(&from); err != nil {
 		return l, err
 	}
 	if l.dir = from.Dir; l.target.HasMany {

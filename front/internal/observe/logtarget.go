@@ -16,7 +16,7 @@ import (
 )
 
 // accessLogTarget returns the target of a Log.
-func accessLogTarget(c *core.Compiler, from *conf.Log) (to accesslog.Target, err error) {
+func accessLogTarget(from *conf.Log) (to accesslog.Target, err error) {
 	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
 		return accesslog.ParseTarget(from.Path)
 	}

@@ -117,7 +117,6 @@ func (m *mirror) start(x *core.Exchange, uri string) {
 	}
 	parent.StartTime, parent.OwnAddress = x.StartTime, *x.ClientAddress()
 	parent.Address = &parent.OwnAddress
-	parent.RequestLimit, parent.ConnLimit = x.RequestLimit, x.ConnLimit
 	sub := parent.Subrequest(uri)
 	sub.Method, sub.Args, sub.Captures = x.Method, x.Args, x.Captures
 	sub.Request = r
@@ -152,7 +151,7 @@ func runMirror(x *core.Exchange, release func()) {
 		x.CloseProxyState()
 		x.Response.Release()
 		x.LogSubrequest()
-		x.ReleaseLimits()
+		x.Release()
 		x.RecycleProxyState()
 		release()
 		x.Plan.Leave()

@@ -64,14 +64,10 @@ func (s *Spool) pause(d time.Duration) (stopped bool) {
 	return false
 }
 
-// writeAll writes all lines. It reports whether it succeeded.
-func (s *Spool) writeAll() bool {
-	for len(s.w.pending) > 0 || s.collect() {
-		if !s.writeBatch() {
-			return false
-		}
+// writeAll writes all lines, up to the first failure.
+func (s *Spool) writeAll() {
+	for (len(s.w.pending) > 0 || s.collect()) && s.writeBatch() {
 	}
-	return true
 }
 
 // writeBatch writes the pending lines, or else the queue. It reports whether it succeeded.
