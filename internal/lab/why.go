@@ -41,7 +41,8 @@ func (w *runner) why(ctx context.Context) error {
 
 // test carries out one counter-experiment: blocks of the contender, of the contender with memory
 // that is collected less often, and of the control.
-func (w *runner) test(ctx context.Context, c *contender.Contender, under sample.Condition) (sample.CounterExperiment, error) {
+func (w *runner) test(ctx context.Context, c *contender.Contender, under sample.Condition) (
+	sample.CounterExperiment, error) {
 	tested := sample.CounterExperiment{Contender: c.Name, Condition: under}
 	spec, changed := *c.Spec, *c
 	spec.Env = slices.Concat(spec.Env, []string{rareGC})

@@ -31,7 +31,7 @@ import (
 // belong to the layer, except those in which the tls.Conn keeps received records. After take,
 // the layer passes all calls to a connection of package net, which may block.
 type tlsLayer struct {
-	net.Conn                                      // whose addresses and deadlines it has: that of below, or that of another owner
+	net.Conn                                      // of below or of another owner: addresses and deadlines
 	conn      *tls.Conn                           // nil until the handshake begins
 	state     atomic.Pointer[tls.ConnectionState] // nil until the handshake is complete
 	handshake *handshake                          // while it runs

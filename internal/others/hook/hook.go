@@ -81,7 +81,7 @@ func isOwnCall() bool {
 	}
 }
 
-// isForeign reports whether net/http keeps a call with an argument: a request of another scheme than
+// isForeign reports whether net/http keeps a call with an argument: a request whose scheme is not
 // HTTP's, or a listener with settings of HTTP/2, which comes from ConfigureServer of golang.org/x/net
 // and accepts nothing.
 func isForeign(arg any) bool {
