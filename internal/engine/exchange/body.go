@@ -443,8 +443,8 @@ func (b *Body) hasRemainder() bool {
 	return !b.readToEnd
 }
 
-// mayContinue reports whether the client may still be sending the body. One that has ended at
-// CONTENT_LENGTH lacks the record that ends it.
+// mayContinue reports whether the client may still be sending the body. ByRecords, Remaining is 0
+// until the record that ends it has arrived.
 func (b *Body) mayContinue() bool {
 	return b.hasRemainder() || b.Mode == ByRecords && b.Remaining == 0
 }
