@@ -84,6 +84,34 @@ func TestFCGIBodyMatchesStdin(t *testing.T) {
 	})
 }
 
+// The end of STDIN may arrive behind the whole body, when the server has sent the last response. A
+// reset would discard what the client has not read.
+func TestFCGILateEndOfStdinLosesNoResponse(t *testing.T) {
+	const size = 2 << 20
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		io.WriteString(w, strings.Repeat("x", size))
+	}), func(s *fcgiSite) {
+		for _, late := range []string{rec(stdinStream, 1, ""), inRecords(stdinStream, 1, 9, "more")} {
+			p := s.peer()
+			head := fcgiRequest{method: "POST", once: true, params: []string{"CONTENT_LENGTH", "5"}}.head()
+			io.WriteString(p, head+rec(stdinStream, 1, "hello"))
+			kind, id, content, err := p.record()
+			if err == nil {
+				_, err = p.take(kind, id, content)
+			}
+			if err != nil {
+				s.Fatal(err)
+			}
+			io.WriteString(p, late)
+			if a := p.readResponse(); len(a.body) != size {
+				s.Errorf("got %d bytes", len(a.body))
+			}
+			p.Close()
+		}
+	})
+}
+
 // hiddenInRecords are bodies that look like other requests.
 var hiddenInRecords = map[string]string{
 	"small":           aGET("/smuggled"),

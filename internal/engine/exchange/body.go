@@ -443,6 +443,12 @@ func (b *Body) hasRemainder() bool {
 	return !b.readToEnd
 }
 
+// mayContinue reports whether the client may still be sending the body. ByRecords, Remaining is 0
+// until the record that ends it has arrived.
+func (b *Body) mayContinue() bool {
+	return b.hasRemainder() || b.Mode == ByRecords && b.Remaining == 0
+}
+
 // IsTimeout reports whether err is that of a deadline that has passed.
 func IsTimeout(err error) bool {
 	if errors.Is(err, os.ErrDeadlineExceeded) {

@@ -236,7 +236,7 @@ func (c *Conn) AbortExchange(err any) {
 	sent := x.Response.abandon()
 	x.Body.end(c)
 	c.HandlerRequest = nil
-	if sent && (x.Body.hasRemainder() || len(c.Input()) > 0) {
+	if sent && (x.Body.mayContinue() || len(c.Input()) > 0) {
 		c.Lingers = c.halfClose() // else a reset may discard what was sent
 	}
 }

@@ -44,7 +44,7 @@ func (w *Response) drainLast() {
 
 // prepareLinger sets Lingers, after the last response.
 func (c *Conn) prepareLinger(b *Body) {
-	waits := b.hasRemainder() || b.flags.Has(bodyEndsConn) || len(c.Input()) > 0 || c.linger.always
+	waits := b.mayContinue() || b.flags.Has(bodyEndsConn) || len(c.Input()) > 0 || c.linger.always
 	c.Lingers = waits && (c.Lingers || c.halfClose())
 }
 

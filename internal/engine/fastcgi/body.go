@@ -60,7 +60,7 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 			b.BoundRead()
 			n, err := c.Connection.Read(p[:min(len(p), reader.Left())])
 			reader.Consumed(n)
-			return countBytes(b, n, readFailed(b, err))
+			return f.countBytes(b, n, readFailed(b, err))
 		}
 		before := *reader
 		piece, n, err := reader.Next(c.Input())
@@ -92,20 +92,31 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 			rest := len(piece.Content) - n
 			reader.Consumed(-rest)
 			c.Consume(-rest)
-			return countBytes(b, n, nil)
+			return f.countBytes(b, n, nil)
 		}
 	}
 }
 
 // countBytes subtracts n from the remaining CONTENT_LENGTH.
-func countBytes(b *exchange.Body, n int, err error) (int, error) {
+func (f *codec) countBytes(b *exchange.Body, n int, err error) (int, error) {
 	if b.Remaining < 0 {
 		return n, err
 	}
 	if b.Remaining -= int64(n); b.Remaining == 0 {
+		f.takeEnd(b)
 		return n, io.EOF
 	}
 	return n, err
+}
+
+// takeEnd consumes the end of STDIN behind CONTENT_LENGTH, if it has arrived: the connection need
+// not linger for it.
+func (f *codec) takeEnd(b *exchange.Body) {
+	c, reader := b.Exchange.Conn(), f.request.Records
+	if p, n, err := reader.Next(c.Input()); err == nil && p.Type == fcgi.Stdin && p.ID == f.id && p.Ends() {
+		f.request.Records, b.Remaining = reader, -1
+		c.Consume(n)
+	}
 }
 
 // endOfStdin returns the result of reading the end of STDIN: io.EOF, or an error if the body is
