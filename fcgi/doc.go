@@ -11,7 +11,8 @@
 //   - Requests look like those of an HTTP server. RequestURI is set, URL is the path and the
 //     query, and Close is false. A field that occurs several times has all its values.
 //     ContentLength is -1 if there is a body and no CONTENT_LENGTH. If a body is shorter than
-//     CONTENT_LENGTH, Read fails. What exceeds CONTENT_LENGTH is dropped.
+//     CONTENT_LENGTH, Read fails. What exceeds CONTENT_LENGTH is dropped as it arrives, whatever
+//     its size and duration.
 //   - Responses look like those of an HTTP server, too. Fields that are set after WriteHeader are
 //     not sent. A body that is empty or encoded gets no Content-Type.
 //   - The request's context is canceled when the web server closes the connection or aborts the
