@@ -80,7 +80,7 @@ func (h *Handler) Reload(c conf.Config) error {
 func (h *Handler) Abort() { h.state.Abort() }
 
 // Close waits for the requests in progress, also those of earlier Configs, and closes everything.
-// Shut the server down first: later requests get 503.
+// Shut the server down first: later requests get 503. An error reports lost lines of a log.
 func (h *Handler) Close() error {
 	h.changes.Lock()
 	defer h.changes.Unlock()
@@ -91,7 +91,7 @@ func (h *Handler) Close() error {
 	h.state.Close()
 	h.current.Swap(nil).Retire()
 	h.state.Plans.Wait()
-	return nil
+	return h.state.LogFailure()
 }
 
 // ServeHTTP implements http.Handler.

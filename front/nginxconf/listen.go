@@ -88,11 +88,11 @@ func (t *translator) defaultPort() int {
 func (t *translator) listen(d *syntax.Directive, addr string) listen {
 	l := listen{Listen: conf.Listen{Addr: addr, IPv6Only: isIPv6(addr)}, directive: d}
 	const ofKernel, overTCP = "the kernel's default is used", "it concerns TCP only"
-	ipv6Only := l.socket(value("ipv6only=", &l.IPv6Only, grammar.ParseFlag))
+	ipv6Only := l.socket(value("ipv6only=", &l.IPv6Only, onOff))
 	if !isIPv6(addr) {
 		ipv6Only.set = func(text string) error {
 			t.warn(d, "%s is ignored: %s is not an IPv6 address", "ipv6only="+text, addr)
-			_, err := grammar.ParseFlag(text)
+			_, err := onOff(text)
 			return err
 		}
 	}

@@ -54,6 +54,14 @@ func value[T any](name string, to *T, parse func(text string) (T, error)) param 
 	}}
 }
 
+// onOff parses on or off. Parameters, unlike arguments, have them in lower case only, as in nginx.
+func onOff(text string) (bool, error) {
+	if text != "on" && text != "off" {
+		return false, errors.New("must be on or off")
+	}
+	return text == "on", nil
+}
+
 // nonEmpty returns a text that must not be empty.
 func nonEmpty(text string) (string, error) {
 	if text == "" {

@@ -44,7 +44,7 @@ func (t *translator) cachePath(d *syntax.Directive) {
 		}),
 		value("max_size=", &c.MaxBytes, grammar.ParseOffset),
 		value("min_free=", &c.MinFree, grammar.ParseOffset),
-		t.ignoredParam(d, "use_temp_path=", why, parses(grammar.ParseFlag)),
+		t.ignoredParam(d, "use_temp_path=", why, parses(onOff)),
 	}
 	for _, name := range []string{"manager_files=", "manager_sleep=", "manager_threshold=", "loader_files=",
 		"loader_sleep=", "loader_threshold=", "purger=", "purger_files=", "purger_sleep=", "purger_threshold="} {

@@ -15,7 +15,7 @@ func (t *translator) resolver(s *scope) *conf.Resolver {
 	}
 	r := &conf.Resolver{Timeout: s.time("resolver_timeout")}
 	not := func(text string) (bool, error) {
-		on, err := grammar.ParseFlag(text)
+		on, err := onOff(text)
 		return !on, err
 	}
 	for i, arg := range d.Args {

@@ -194,7 +194,9 @@ func (p *servePlan) readPaths(env Env, f *serveFlags) error {
 	switch p.accessLog = f.accessLog; f.accessLog {
 	case "", stdio:
 	default:
-		p.accessLog = env.path(f.accessLog)
+		if p.accessLog = env.path(f.accessLog); strings.Contains(p.accessLog, "$") {
+			return fmt.Errorf("--access-log %q: want a path without $, which begins a variable", p.accessLog)
+		}
 	}
 	if f.cert == "" && f.key != "" {
 		return errors.New("--key requires --cert")

@@ -70,9 +70,9 @@ type sharedOutput struct{ io.Writer }
 
 func (sharedOutput) Close() error { return nil }
 
-// CloseSoon closes a file. It waits a few seconds for the last lines.
-func CloseSoon(f *File) {
+// CloseSoon closes a file. It waits a few seconds for the last lines. An error reports lost lines.
+func CloseSoon(f *File) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	_ = f.Close(ctx) // the spool has reported lost lines
+	return f.Close(ctx)
 }

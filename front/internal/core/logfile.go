@@ -1,6 +1,8 @@
 package core
 
 import (
+	"fmt"
+
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
@@ -17,8 +19,15 @@ func (c *Compiler) LogFile(to accesslog.Target, lost func(lines int, why error) 
 	}
 	logger := c.Options.Logger()
 	report := func(text string) { logger.Printf("front: %s: %s", to.Path, errorlog.Printable([]byte(text))) }
-	f, release, err := Acquire(&c.State.Logs, key,
-		func() (*accesslog.File, error) { return to.OpenFile(c.Options.OpenLog, report, lost) }, accesslog.CloseSoon)
+	state := c.State
+	f, release, err := Acquire(&state.Logs, key,
+		func() (*accesslog.File, error) { return to.OpenFile(c.Options.OpenLog, report, lost) },
+		func(f *accesslog.File) {
+			if err := accesslog.CloseSoon(f); err != nil {
+				err = fmt.Errorf("log %s: %w", to.Path, err)
+				state.logFailure.CompareAndSwap(nil, &err)
+			}
+		})
 	if err != nil {
 		return nil, err
 	}
