@@ -11,8 +11,7 @@
 //   - Requests look like those of an HTTP server. RequestURI is set, URL is the path and the
 //     query, and Close is false. A field that occurs several times has all its values.
 //     ContentLength is -1 if there is a body and no CONTENT_LENGTH. If a body is shorter than
-//     CONTENT_LENGTH, Read fails. What exceeds CONTENT_LENGTH is dropped as it arrives, whatever
-//     its size and duration.
+//     CONTENT_LENGTH, Read fails. What exceeds CONTENT_LENGTH is dropped as it arrives.
 //   - Responses look like those of an HTTP server, too. Fields that are set after WriteHeader are
 //     not sent. A body that is empty or encoded gets no Content-Type.
 //   - The request's context is canceled when the web server closes the connection or aborts the
@@ -27,7 +26,8 @@
 //     whatever its size. It ends with the stream, with ABORT_REQUEST, or when another request
 //     begins. If none of them comes within 30 seconds, or within the rest of ReadTimeout if that
 //     is shorter, the connection is closed. From 256 KB on, a record that has begun must end
-//     within ReadHeaderTimeout. A connection without FCGI_KEEP_CONN is closed at once.
+//     within ReadHeaderTimeout. A connection without FCGI_KEEP_CONN is closed at once. More than
+//     1 MB of records that belong to no request end the connection.
 //   - GET_VALUES and unknown record types get their replies when they are read, between the
 //     records of a response. Within STDIN, that is when the handler reads so far, or has returned.
 //     After STDIN, it is when the handler has returned.

@@ -42,7 +42,7 @@ type Server struct {
 	logs       *logFiles
 	errors     *errorFile
 	front      *front.Handler    // what is served
-	program    io.Closer         // Config.Handler; nil if it is none
+	program    io.Closer         // Config.Handler, if that can be closed
 	failed     chan error        // receives errors of servers
 	stopped    <-chan struct{}   // closed when a signal or the context ends Run; nil in Check
 	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set

@@ -101,7 +101,7 @@ func (f *serveFlags) define(c *cobra.Command) {
 	s.BoolVar(&f.listing, "listing", false, "list folders without an index file as a page of links")
 	s.BoolVar(&f.dotfiles, "dotfiles", false, "also serve files and folders that begin with a dot")
 	s.StringArrayVar(&f.headers, "header", nil,
-		"add this `FIELD` to every response, such as 'X-Frame-Options: DENY', or with --explain to the request; may be repeated (default none)")
+		"add this `FIELD` to every response of the folder, such as 'X-Frame-Options: DENY', or with --explain to the request; may be repeated (default none)")
 	s.StringVar(&f.cacheControl, "cache-control", "",
 		"send this Cache-Control `VALUE` with files, such as max-age=3600 (default none)")
 	s.StringSliceVar(&f.compress, "compress", []string{"siblings", "zstd", "gzip"},

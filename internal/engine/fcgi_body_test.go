@@ -2,11 +2,13 @@ package engine_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -108,6 +110,20 @@ func TestFCGILateEndOfStdinLosesNoResponse(t *testing.T) {
 				s.Errorf("got %d bytes", len(a.body))
 			}
 			p.Close()
+		}
+	})
+}
+
+// What follows a whole body is dropped, but not for ever.
+func TestFCGIExcessOfBodyIsLimited(t *testing.T) {
+	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
+		p := s.peer()
+		head := fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", "1"}}.head()
+		io.WriteString(p, head+rec(stdinStream, 1, "x"))
+		p.readResponse()
+		go io.WriteString(p, strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 1<<15)), 40))
+		if kind, _, _, err := p.record(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			s.Errorf("a record of type %d, %v; want the end", kind, err)
 		}
 	})
 }

@@ -12,16 +12,15 @@ import (
 
 // State is what outlives plans. An entry of a registry lives as long as a plan uses it.
 type State struct {
-	Upstreams    registry              // health of groups, by name
-	Transports   registry              // connections to groups, by name and settings
-	Resolvers    registry              // DNS clients, by settings
-	Dynamic      registry              // groups for addresses from variables, by settings of their resolver
-	Caches       registry              // by name
-	Zones        registry              // of limits, by name
-	Logs         registry              // by path
-	logFailure   atomic.Pointer[error] // of the first log that lost lines when it was closed
-	Files        registry              // handlers of directories, by settings
-	sharedCounts registry              // counts, by what they count
+	Upstreams    registry // health of groups, by name
+	Transports   registry // connections to groups, by name and settings
+	Resolvers    registry // DNS clients, by settings
+	Dynamic      registry // groups for addresses from variables, by settings of their resolver
+	Caches       registry // by name
+	Zones        registry // of limits, by name
+	Logs         registry // by path
+	Files        registry // handlers of directories, by settings
+	sharedCounts registry // counts, by what they count
 
 	LogBuffers  accesslog.Buffers // for lines of logs
 	Buffers     fetch.Buffers
@@ -40,6 +39,7 @@ type State struct {
 	Close       context.CancelFunc
 	Counts      counts
 	lastAddress atomic.Pointer[addressText]
+	logFailure  atomic.Pointer[error] // of the first log that lost lines when it was closed
 }
 
 // LogFailure returns the error of the first log that lost lines when it was closed, or nil.

@@ -46,8 +46,8 @@ func LimitsModule() core.Module {
 	}
 }
 
-// limitResults are the results of the limits for a request, as in $limit_req_status and
-// $limit_conn_status; "" is none yet.
+// limitResults are $limit_req_status and $limit_conn_status of a request. They are empty before the
+// limits apply.
 type limitResults struct{ requests, conns string }
 
 const (

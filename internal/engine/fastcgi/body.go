@@ -110,7 +110,7 @@ func (f *codec) countBytes(b *exchange.Body, n int, err error) (int, error) {
 }
 
 // takeEnd consumes the end of STDIN behind CONTENT_LENGTH, if it has arrived: the connection need
-// not linger for it.
+// not linger for it. Remaining is -1 then, since no more can follow.
 func (f *codec) takeEnd(b *exchange.Body) {
 	c, reader := b.Exchange.Conn(), f.request.Records
 	if p, n, err := reader.Next(c.Input()); err == nil && p.Type == fcgi.Stdin && p.ID == f.id && p.Ends() {

@@ -19,6 +19,8 @@ type codec struct {
 	id      uint16        // of the request that is served
 	fields  []http1.Field // of its head
 
+	dropped int // bytes of records since its head that belong to no request
+
 	// State of its body.
 	inBody     bool // the current record belongs to the body
 	hasReplies bool // the output holds replies to records in the body
@@ -28,6 +30,10 @@ type codec struct {
 	recordStart int
 	buffers     *recordBuffers // nil until the first large write
 }
+
+// maxDropped limits records between requests: what exceeds CONTENT_LENGTH, GET_VALUES, and records
+// of other requests.
+const maxDropped = 1 << 20
 
 // recordBuffers are the headers of large records, and headers and contents in order, while they
 // are written.
@@ -46,7 +52,7 @@ func Protocol() exchange.Protocol {
 func (f *codec) Reset() {
 	f.trim()
 	f.request.Reset()
-	f.inBody, f.hasReplies, f.recordStart = false, false, 0
+	f.dropped, f.inBody, f.hasReplies, f.recordStart = 0, false, false, 0
 }
 
 func (f *codec) trim() {
@@ -69,7 +75,14 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 		if event == fcgi.Ready {
 			return f.beginExchange(c)
 		}
-		c.Consume(r.Drop())
+		n := r.Drop()
+		c.Consume(n)
+		if f.dropped += n; f.dropped > maxDropped {
+			c.Config.Server.Logf("fcgi: connection from %s closed: %d bytes that belong to no request",
+				c.Template.RemoteAddr, f.dropped)
+			c.EndOutput()
+			return nil, false
+		}
 		if event == fcgi.More {
 			if c.HasPartial = r.Pending(); c.HasPartial { // the connection may wait for long
 				f.fields, f.buffers = nil, nil
@@ -138,7 +151,7 @@ func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) 
 		c.Refuse(http.StatusBadRequest, err.Error())
 		return nil, false
 	}
-	f.id, f.inBody = r.ID, false
+	f.id, f.dropped, f.inBody = r.ID, 0, false
 	r.Done()
 	f.trim()
 	c.HasPartial = r.Pending()

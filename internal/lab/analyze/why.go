@@ -16,11 +16,10 @@ type Why struct {
 }
 
 const (
-	// bigAllocation is how many more bytes allocated per request are a cause: a buffer, and not the
-	// few objects of a request.
+	// bigAllocation is a cause, in bytes per request beyond the control's: a buffer, and not the few
+	// objects of a request.
 	bigAllocation = 16 << 10
-	// collectorShown is how much more of its CPU time a garbage collector uses from which on it is a
-	// cause.
+	// collectorShown is a cause: a collector's share of the CPU time, beyond the control's.
 	collectorShown = 0.05
 )
 
