@@ -52,7 +52,11 @@ type table struct {
 // the names of the documents that changed; with check, it does not write them.
 func FillQuotes(root string, check bool) (changed []string, err error) {
 	q := quotes{root, make(map[string]*table)}
-	for _, name := range documents(root) {
+	names := documents(root)
+	if len(names) == 0 {
+		return nil, errors.New("no README.md and no docs: want the root of a source tree")
+	}
+	for _, name := range names {
 		text, err := os.ReadFile(name)
 		filled := ""
 		if err == nil {
