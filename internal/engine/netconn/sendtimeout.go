@@ -27,16 +27,34 @@ const (
 	sendSlack = 64
 )
 
-// sendDeadlines are the two deadlines for the writes of a Conn. The earlier one is in effect.
-type sendDeadlines struct {
+// deadlines are those of a net.Conn, as last set: setting one costs more than reading the clock. Of
+// the two for writes, the earlier one is in effect.
+type deadlines struct {
 	mu     sync.Mutex
+	read   time.Time
 	fixed  time.Time // set by WriteTimeout or a handler; zero for none
 	moving time.Time // set by the send timeout; zero if fixed is in effect
 }
 
+// SetReadDeadline implements exchange.Transport.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.extendReadDeadline(t, 0) }
+
+// extendReadDeadline is SetReadDeadline, except that a deadline that is too early by no more than
+// slack is kept.
+func (c *Conn) extendReadDeadline(t time.Time, slack time.Duration) error {
+	d := &c.deadlines
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if early := t.Sub(d.read); early >= 0 && early <= slack {
+		return nil
+	}
+	d.read = t
+	return c.NetConn.SetReadDeadline(t)
+}
+
 // SetWriteDeadline implements exchange.Transport.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	s := &c.sendDeadlines
+	s := &c.deadlines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fixed, s.moving = t, time.Time{}
@@ -46,7 +64,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 
 // extendDeadline moves the write deadline to timeout from now, unless the fixed one is earlier.
 func (c *Conn) extendDeadline(timeout time.Duration) {
-	s := &c.sendDeadlines
+	s := &c.deadlines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if timeout == 0 && s.moving.IsZero() {
@@ -73,13 +91,13 @@ func (c *Conn) canResume(n int64, err error) bool {
 	if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	s := &c.sendDeadlines
+	s := &c.deadlines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.fixed.IsZero() && !time.Now().Before(s.fixed) {
 		return false
 	}
-	s.moving = exchange.UnknownDeadline() // so that the next write sets it again
+	s.moving = exchange.PastTime() // so that the next write sets it again
 	return true
 }
 

@@ -16,7 +16,7 @@ import (
 // program's own connection passes the preface's end. It may look for the preface, too: Caddy's do,
 // and fail if a Read returns more.
 func (c *Conn) hasPreface() bool {
-	c.conn.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
+	_ = c.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
 	for {
 		room := c.conn.Room()
 		in := c.conn.Input()

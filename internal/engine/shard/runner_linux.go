@@ -334,7 +334,6 @@ func (r *runner) attach(k *shardConn) *exchange.Conn {
 		k.group().server.PartialHeads.Add(-1)
 	}
 	c.Template.TLS = k.attachTLS()
-	c.ForgetReadDeadline()
 	k.servedBy, k.mayHaveInput = r, true
 	return c
 }

@@ -334,7 +334,11 @@ func (k *shardConn) SetWriteDeadline(t time.Time) error {
 func (k *shardConn) setDeadline(deadline *instant, t time.Time, side func(*waiters) chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	*deadline = k.group().instant(t)
+	at := k.group().instant(t)
+	if at == *deadline {
+		return
+	}
+	*deadline = at
 	k.state.set(flagDeadlines, k.readDeadline != 0 || k.writeDeadline != 0)
 	if k.waiters != nil {
 		signal(side(k.waiters))
