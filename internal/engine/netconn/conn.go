@@ -27,7 +27,7 @@ type Config struct {
 	ProtocolHandler func(proto string) func(*tls.Conn, http.Handler)
 	ConnState       func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
 	HTTP2           *h2.Config
-	Streams         *reuse.Workers[*h2.Stream]
+	Streams         *reuse.Workers[struct{}, *h2.Stream]
 
 	conns  sync.Pool // of *exchange.Conn
 	inputs connection.Buffers

@@ -88,7 +88,7 @@ func (g *Group) grow() error {
 		if err != nil {
 			return err
 		}
-		go newRunner(s).run(job{})
+		s.runners.Run(job{})
 		list.all = append(slices.Clone(list.all), s)
 		g.shards.Store(&shardList{list.all, list.active})
 	}

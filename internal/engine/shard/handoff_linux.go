@@ -10,9 +10,7 @@ import (
 // handOff gives k and its current request to another runner.
 func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	r.handOffs++
-	other, fresh := r.shard.freeRunner()
-	k.servedBy = other
-	other.start(job{conn: k, request: x, slot: at}, fresh)
+	r.shard.runners.Run(job{conn: k, request: x, slot: at})
 }
 
 // now returns the time, or for a leader the time when the loop reported what it serves. Reading the
@@ -23,14 +21,6 @@ func (r *runner) now() instant {
 		return r.reportedAt
 	}
 	return r.shard.group.now()
-}
-
-func (r *runner) start(j job, fresh bool) {
-	if fresh {
-		go r.run(j)
-		return
-	}
-	r.work <- j
 }
 
 // startHandOffs yields to the runners that have received requests. It reports whether the runner

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -9,6 +10,7 @@ import (
 func (r *runner) lead(turn *shardSession) {
 	s := r.shard
 	r.sequence, r.reportedAt = s.word.Load()>>sequenceShift, s.group.now()
+	began := r.reportedAt
 	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
 		return
 	}
@@ -23,7 +25,7 @@ func (r *runner) lead(turn *shardSession) {
 			return
 		}
 		r.reportedAt = s.group.instant(s.reportedAt)
-		if r.age.IsOver(s.reportedAt) {
+		if r.reportedAt-began > instant(reuse.MaxAge) {
 			s.resignLead()
 			return
 		}

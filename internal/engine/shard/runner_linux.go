@@ -24,15 +24,13 @@ const inSize = 16 << 10
 // runner is a goroutine that serves connections of a shard. One runner of each shard leads: it waits
 // for the shard's loop and serves the connections that are ready, their handlers included. The
 // others run handlers that were expected to be slow, or lost the lead because theirs was slow. Then
-// they wait for work.
+// they wait for work (package reuse).
 type runner struct {
 	shard     *shard
-	work      chan job
 	sequence  uint64 // number of what it serves as leader
 	token     uint64 // not zero while it serves as leader; see shard.word
 	runs      uint64 // handlers run on the loop
-	age       reuse.Age
-	turnCount int // requests of the current connection served in a row
+	turnCount int    // requests of the current connection served in a row
 	// while it leads: events that the loop has reported and that it has not looked at
 	eventsLeft int
 
@@ -55,36 +53,21 @@ type job struct {
 	turn    *shardSession
 }
 
-func newRunner(s *shard) *runner { return &runner{shard: s, work: make(chan job, 1)} }
-
-// run works until the runner is no longer needed.
-func (r *runner) run(j job) {
-	reuse.ResetLabels() // of the handler in whose goroutine it was started
-	returned := false
-	defer func() {
-		if !returned { // runtime.Goexit in a handler; serve has closed the connection
-			r.shard.runnerExited(r)
-		}
-	}()
-	for {
-		switch {
-		case j.stream != nil:
-			r.runStream(j.stream, j.slot)
-		case j.conn != nil:
-			r.serveConn(j)
-		default:
-			r.lead(j.turn)
-		}
-		// Reading the clock would take 1 % of the CPU time of a request that is handed off.
-		if r.age.IsOver(r.shard.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))) {
-			break
-		}
-		var ok bool
-		if j, ok = reuse.AwaitWork(&r.shard.freeRunners, r, r.work); !ok {
-			break
-		}
+// work makes a runner do a job, and returns the time about when it is done. If a handler ends the
+// goroutine of a leader by Goexit, another runner leads.
+func (s *shard) work(r *runner, j job) time.Time {
+	r.shard = s
+	defer r.giveUpLead()
+	switch {
+	case j.stream != nil:
+		r.runStream(j.stream, j.slot)
+	case j.conn != nil:
+		r.serveConn(j)
+	default:
+		r.lead(j.turn)
 	}
-	returned = true
+	// Reading the clock would take 1 % of the CPU time of a request that is handed off.
+	return s.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))
 }
 
 // serveConn serves a connection that another goroutine has handed off.
@@ -112,6 +95,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	if x == nil {
 		r.attach(k)
 	}
+	k.servedBy = r
 	switch r.serveRequests(k, x, at) {
 	case outcomeClose:
 		r.closeConn(k)

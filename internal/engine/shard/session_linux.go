@@ -9,7 +9,6 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/predict"
-	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -206,8 +205,7 @@ func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
 // handOffStream makes another runner run a stream's handler.
 func (r *runner) handOffStream(st *h2.Stream, id predict.SlotID) {
 	r.handOffs++
-	other, fresh := r.shard.freeRunner()
-	other.start(job{stream: st, slot: id}, fresh)
+	r.shard.runners.Run(job{stream: st, slot: id})
 }
 
 // runStream runs a stream's handler off the loop.
@@ -217,7 +215,6 @@ func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
 	r.endedAt = r.shard.group.now()
 	r.shard.group.predictor.At(id).Learn(time.Duration(r.endedAt - start))
 	st.Settle()
-	reuse.ResetLabels()
 }
 
 // parkSession makes the connection wait. It reports false if more has arrived.

@@ -45,7 +45,7 @@ type shard struct {
 	turnOf    atomic.Pointer[shardSession]  // whose turn the next leader takes over
 	gatedConn atomic.Pointer[exchange.Conn] // whose responses the next leader sends
 
-	freeRunners reuse.FreeList[runner]
+	runners *reuse.Workers[runner, job]
 
 	load shardLoad
 }
@@ -55,7 +55,9 @@ func newShard(g *Group, index int) (*shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shard{group: g, index: index, loop: loop}, nil
+	s := &shard{group: g, index: index, loop: loop}
+	s.runners = reuse.NewWorkers(s.work)
+	return s, nil
 }
 
 // The states of a shard's word, which is sequence | slot | serving:
@@ -108,8 +110,7 @@ func (s *shard) promote() {
 	if c := s.gatedConn.Load(); c != nil {
 		c.Gate.Send()
 	}
-	r, fresh := s.freeRunner()
-	r.start(job{turn: s.turnOf.Swap(nil)}, fresh)
+	s.runners.Run(job{turn: s.turnOf.Swap(nil)})
 }
 
 // closeGate leaves k's complete responses to a runner that may replace the leader.
@@ -141,21 +142,6 @@ func (s *shard) waitEvents() bool {
 	return true
 }
 
-func (s *shard) freeRunner() (r *runner, fresh bool) {
-	if r := s.freeRunners.Get(); r != nil {
-		return r, false
-	}
-	return newRunner(s), true
-}
-
-// runnerExited is called when a runner's goroutine ends by Goexit. If the runner led, another one
-// leads.
-func (s *shard) runnerExited(r *runner) {
-	if r.token != 0 {
-		s.takeLead(r.token)
-	}
-}
-
 // resignLead makes another runner lead. Its caller leads and serves nothing.
 func (s *shard) resignLead() {
 	s.word.Store(wordAfter(s.word.Load()))
@@ -164,8 +150,6 @@ func (s *shard) resignLead() {
 
 // stop ends the leader and the free runners.
 func (s *shard) stop() {
-	for _, r := range s.freeRunners.Stop() {
-		close(r.work)
-	}
+	s.runners.Stop()
 	_ = s.loop.Close()
 }

@@ -251,8 +251,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	}
 	t.secured = k.group().now()
 	t.state.Store(&state)
-	r, fresh := k.shard().freeRunner()
-	r.start(job{conn: k}, fresh)
+	k.shard().runners.Run(job{conn: k})
 	return true
 }
 
