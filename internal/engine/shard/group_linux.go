@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -92,37 +91,6 @@ func (g *Group) grow() error {
 		list.all = append(slices.Clone(list.all), s)
 		g.shards.Store(&shardList{list.all, list.active})
 	}
-}
-
-// placement is a listener and a shard; its connections share it. Those with a context of their own
-// have one each, so that the others hold no pointer for it.
-type placement struct {
-	config *Config
-	shard  *shard
-	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
-}
-
-// nextPlacement returns the placement of the next connection that package net has accepted.
-func (g *Group) nextPlacement(p *Config) *placement {
-	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.shards.Load().active)))
-}
-
-// placementAt returns a listener's placement on a shard.
-func (g *Group) placementAt(p *Config, i int) *placement {
-	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
-		return (*placements)[i]
-	}
-	g.growing.Lock()
-	defer g.growing.Unlock()
-	var placements []*placement
-	if old := p.placements.Load(); old != nil {
-		placements = slices.Clone(*old)
-	}
-	for _, s := range g.allShards()[len(placements):] {
-		placements = append(placements, &placement{config: p, shard: s})
-	}
-	p.placements.Store(&placements)
-	return placements[i]
 }
 
 // Supports reports whether shards can accept a listener's connections: those of package net's

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"runtime"
+
 	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
@@ -70,9 +72,16 @@ func (r *runner) serveEvents() bool {
 	return r.sendOutbox()
 }
 
-// tag returns the tag of the connection's events. It tells connections apart that have had the same
-// descriptor: such connections were opened at different times.
-func (k *shardConn) tag() uint32 { return uint32(k.opened) }
+// startHandOffs yields to the runners that have received requests. It reports whether the runner
+// still leads.
+func (r *runner) startHandOffs() bool {
+	r.handOffs = 0
+	if !r.sendOutbox() {
+		return false
+	}
+	runtime.Gosched()
+	return true
+}
 
 // connOf returns the connection that an event is about. It returns nil if that was closed, also if
 // another one has its descriptor by now, or if it has moved to another shard.
@@ -104,29 +113,4 @@ func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 		r.sendDelayed()
 	}
 	return leads
-}
-
-// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
-// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
-// two sees what the other has stored, so that no handler runs on an unguarded loop.
-func (r *runner) beginServing() {
-	r.sequence++
-	r.token = r.sequence<<sequenceShift | servingBit
-	r.shard.word.Store(r.token)
-	r.shard.group.guard.wake()
-}
-
-// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
-// false if the runner does not lead, or no longer leads.
-func (r *runner) enterHandler(at predict.SlotID) bool {
-	if r.token == 0 {
-		return false
-	}
-	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
-	if !r.shard.word.CompareAndSwap(r.token, token) {
-		return false
-	}
-	r.sequence++
-	r.token = token
-	return true
 }

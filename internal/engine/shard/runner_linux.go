@@ -249,6 +249,12 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID)
 	return 0, false
 }
 
+// handOff gives k and its current request to another runner.
+func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
+	r.handOffs++
+	r.shard.runners.Run(job{conn: k, request: x, slot: at})
+}
+
 // runsOnLoop reports whether a handler runs on the loop if it need not wait for its request's body.
 func (r *runner) runsOnLoop(k *shardConn, at predict.SlotID) bool {
 	switch k.config().Dispatch {
@@ -274,19 +280,26 @@ func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.Sl
 	if len(c.Out) > 0 && r.gateOutput(k) != nil {
 		return false
 	}
-	if !at.AddTrust() {
-		r.shard.group.guard.checkSoon()
-	}
-	if r.runs++; r.runs%predict.SampleEvery == 0 {
+	if r.countRun(at) {
 		return r.timeExchange(c, x, at)
 	}
 	return c.RunExchange(x)
 }
 
+// countRun is called before a handler runs on the loop. It reports whether to time it.
+func (r *runner) countRun(at *predict.Slot) (isTimed bool) {
+	if !at.AddTrust() {
+		r.shard.group.guard.checkSoon()
+	}
+	r.runs++
+	return r.runs%predict.SampleEvery == 0
+}
+
 // gateOutput leaves the responses that wait to the runner that replaces the leader. If the leader
 // was replaced since enterHandler, it sends them itself.
 func (r *runner) gateOutput(k *shardConn) error {
-	r.shard.closeGate(k)
+	k.conn.Gate.Close(k.conn.Out, k)
+	r.shard.gatedConn.Store(k.conn)
 	if r.leads() {
 		return nil
 	}
@@ -299,6 +312,24 @@ func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at *predic
 	r.endedAt = r.shard.group.now()
 	at.Learn(time.Duration(r.endedAt - start))
 	return reuse
+}
+
+// now returns the time, or for a leader the time when the loop reported what it serves. Reading the
+// clock for each request would cost a hundredth of a small request, and a runner that leads is not
+// late.
+func (r *runner) now() instant {
+	if r.leads() {
+		return r.reportedAt
+	}
+	return r.shard.group.now()
+}
+
+// giveUpLead is called before a call that may block. If a handler on a loop makes it, another
+// runner takes the loop.
+func (r *runner) giveUpLead() {
+	if r.token != 0 {
+		r.shard.takeLead(r.token)
+	}
 }
 
 // leads reports whether the runner is its shard's leader and is serving.
@@ -368,6 +399,17 @@ func (r *runner) park(k *shardConn) bool {
 	}
 	return k.park()
 }
+
+// moveTarget returns the shard to which the runner moves the connection that it has served, or nil.
+func (r *runner) moveTarget() *shard {
+	if to := r.shard.load.relief.Load(); to != nil && r.token != 0 && r.mayMoveConn() {
+		return to
+	}
+	return nil
+}
+
+// mayMoveConn reports whether the connection is one of those that may move: every other one.
+func (r *runner) mayMoveConn() bool { return r.eventsLeft%2 == 1 }
 
 // keepHead makes k keep the part of a head that has arrived. It returns the head's deadline.
 func (k *shardConn) keepHead() (deadline instant) {

@@ -190,10 +190,7 @@ func (r *runner) handOffStreams(h *shardSession) {
 // runOnLoop runs a stream's handler while the runner leads. It times some runs.
 func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
 	at := r.shard.group.predictor.At(id)
-	if !at.AddTrust() {
-		r.shard.group.guard.checkSoon()
-	}
-	if r.runs++; r.runs%predict.SampleEvery != 0 {
+	if !r.countRun(at) {
 		st.Run(r, token)
 		return
 	}

@@ -91,6 +91,31 @@ func slotIn(token uint64) predict.SlotID {
 	return predict.SlotID(token >> slotShift & (1<<slotBits - 1))
 }
 
+// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
+// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
+// two sees what the other has stored, so that no handler runs on an unguarded loop.
+func (r *runner) beginServing() {
+	r.sequence++
+	r.token = r.sequence<<sequenceShift | servingBit
+	r.shard.word.Store(r.token)
+	r.shard.group.guard.wake()
+}
+
+// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
+// false if the runner does not lead, or no longer leads.
+func (r *runner) enterHandler(at predict.SlotID) bool {
+	if r.token == 0 {
+		return false
+	}
+	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
+	if !r.shard.word.CompareAndSwap(r.token, token) {
+		return false
+	}
+	r.sequence++
+	r.token = token
+	return true
+}
+
 // takeLead takes the lead from the holder of a token. It reports whether the holder was still the
 // leader. The handler that it runs is charged now, not when it returns. It may hang, and meanwhile
 // further requests of its route would hold up loops.
@@ -111,12 +136,6 @@ func (s *shard) promote() {
 		c.Gate.Send()
 	}
 	s.runners.Run(job{turn: s.turnOf.Swap(nil)})
-}
-
-// closeGate leaves k's complete responses to a runner that may replace the leader.
-func (s *shard) closeGate(k *shardConn) {
-	k.conn.Gate.Close(k.conn.Out, k)
-	s.gatedConn.Store(k.conn)
 }
 
 // waitEvents waits for events. It reports false if the shard was stopped.

@@ -44,6 +44,14 @@ type shardConn struct {
 	number       connection.Number
 }
 
+// placement is a listener and a shard; its connections share it. Those with a context of their own
+// have one each, so that the others hold no pointer for it.
+type placement struct {
+	config *Config
+	shard  *shard
+	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
+}
+
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
 type instant int64
 
@@ -155,6 +163,10 @@ func (k *shardConn) addOrClose() {
 		_ = k.Close()
 	}
 }
+
+// tag returns the tag of the connection's events. It tells connections apart that have had the same
+// descriptor: such connections were opened at different times.
+func (k *shardConn) tag() uint32 { return uint32(k.opened) }
 
 // shard returns the shard whose loop reports the connection's events.
 func (k *shardConn) shard() *shard { return k.place.Load().shard }

@@ -274,10 +274,6 @@ func (k *shardConn) leaveShard() bool {
 	return true
 }
 
-func (k *shardConn) logHandshakeError(err error) {
-	k.Logf("http: TLS handshake error from %s: %v", k.remote, err)
-}
-
 // setHandshakeDeadline sets the deadline of both directions; 0 is no limit.
 func (k *shardConn) setHandshakeDeadline(deadline instant) {
 	k.mu.Lock()
@@ -423,10 +419,4 @@ func (k *shardConn) helloArrived() bool {
 	size := recordHeaderLen + int(b[3])<<8 + int(b[4])
 	unread, err := poll.Unread(int(k.fd))
 	return err != nil || unread >= min(size, enoughHello)
-}
-
-// expireHandshake ends a connection whose client has not sent its first message in time.
-func (k *shardConn) expireHandshake() {
-	defer k.Close()
-	k.logHandshakeError(k.opError("read", os.ErrDeadlineExceeded))
 }
