@@ -46,7 +46,7 @@ func (s *Server) startSocket(p *serveConfig, above connection.AboveSocket) {
 
 // adopt puts a connection on a shard. It reports false if it cannot.
 func (s *Server) adopt(p *serveConfig, nc net.Conn, ctx context.Context) bool {
-	if !p.canUseShards(s.FastCGI) || s.hasHooks() {
+	if !s.canUseShards(p) {
 		return false
 	}
 	g, err := s.ensureGroup()
@@ -54,10 +54,11 @@ func (s *Server) adopt(p *serveConfig, nc net.Conn, ctx context.Context) bool {
 }
 
 func (s *Server) startOnGoroutine(p *serveConfig, nc net.Conn, ctx context.Context) {
+	s.state.AcceptedConns.Add(1)
 	if p.exchanges.TLS != nil {
 		nc = tls.Server(nc, p.exchanges.TLS)
 	}
-	s.startConn(p, nc, ctx)
+	s.startConn(p, ctx, nc)
 }
 
 func (s *Server) endAwaited(above connection.AboveSocket) {

@@ -41,7 +41,7 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	p.shards = shard.Config{
 		Listener: l, Exchanges: &p.exchanges, HTTP2: http2, Dispatch: s.Dispatch,
 		NegotiatesHTTP2: s.nextProto(netconn.ProtoHTTP2) == nil,
-		ServeNegotiated: func(ctx context.Context, nc net.Conn) { s.startNegotiated(p, ctx, nc) },
+		ServeNegotiated: func(ctx context.Context, nc net.Conn) { s.startConn(p, ctx, nc) },
 	}
 	return p
 }
@@ -52,10 +52,14 @@ func netHTTPExtendedConnect() bool {
 	return strings.Contains(os.Getenv("GODEBUG"), "http2xconnect=1")
 }
 
-// canUseShards reports whether shards can serve the protocols of the connections.
-func (p *serveConfig) canUseShards(isFastCGI bool) bool {
-	if p.exchanges.TLS != nil {
-		return (p.exchanges.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !isFastCGI
+// canUseShards reports whether shards can serve the protocols of the connections, and no hook
+// requires the net.Conn of each.
+func (s *Server) canUseShards(p *serveConfig) bool {
+	switch {
+	case s.settings.ConnContext != nil || s.settings.ConnState != nil:
+		return false
+	case p.exchanges.TLS != nil:
+		return (p.exchanges.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !s.FastCGI
 	}
 	return p.exchanges.ServesHTTP1 || p.exchanges.ServesH2C
 }

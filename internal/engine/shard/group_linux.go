@@ -103,9 +103,9 @@ func Supports(l net.Listener) bool {
 	return false
 }
 
-// Accept accepts connections of the settings' listener for the shards, and serves them. The result
-// accepts one connection. closed is closed when the server closes the listener. Accept returns nil
-// if the listener is not a socket of package net.
+// Accept accepts connections of the settings' listener for the shards, which support it, and serves
+// them. The result accepts one connection. closed is closed when the server closes the listener.
+// Accept returns nil if the listener was closed before.
 func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 	g.prepare(p)
 	a := newAcceptor(g, p, closed)

@@ -57,7 +57,7 @@ type job struct {
 // goroutine of a leader by Goexit, another runner leads.
 func (s *shard) work(r *runner, j job) time.Time {
 	r.shard = s
-	defer r.giveUpLead()
+	defer r.MayBlock()
 	switch {
 	case j.stream != nil:
 		r.runStream(j.stream, j.slot)
@@ -324,9 +324,9 @@ func (r *runner) now() instant {
 	return r.shard.group.now()
 }
 
-// giveUpLead is called before a call that may block. If a handler on a loop makes it, another
-// runner takes the loop.
-func (r *runner) giveUpLead() {
+// MayBlock implements h2.Host. If a handler on a loop makes a call that may block, another runner
+// takes the loop.
+func (r *runner) MayBlock() {
 	if r.token != 0 {
 		r.shard.takeLead(r.token)
 	}

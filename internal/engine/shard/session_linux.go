@@ -43,9 +43,6 @@ const (
 	turnStreams = 256
 )
 
-// MayBlock implements h2.Host.
-func (r *runner) MayBlock() { r.giveUpLead() }
-
 // checkPreface reports whether a new connection begins with the preface (outcomeHTTP2), may begin
 // with it, or must be closed because the settings allow nothing else.
 func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {

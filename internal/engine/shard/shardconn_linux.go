@@ -461,7 +461,7 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 // MayBlock implements exchange.Transport.
 func (k *shardConn) MayBlock() {
 	if k.servedBy != nil {
-		k.servedBy.giveUpLead()
+		k.servedBy.MayBlock()
 	}
 }
 

@@ -180,7 +180,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	}
 	if !again {
 		if k.servedBy != nil { // nil during a handshake, which has a goroutine
-			k.servedBy.giveUpLead()
+			k.servedBy.MayBlock()
 		}
 		return k.refs.Load() >= 0
 	}
@@ -212,7 +212,7 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	k.servedBy.giveUpLead() // reading a file that is not cached blocks
+	k.servedBy.MayBlock() // reading a file that is not cached blocks
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, err

@@ -211,9 +211,9 @@ func (h *handshake) perform(k *shardConn) bool {
 		return false
 	}
 	p, t := k.config(), k.tls
-	k.setHandshakeDeadline(k.opened + instant(p.Exchanges.HandshakeTimeout))
+	_ = k.SetDeadline(k.Opened().Add(p.Exchanges.HandshakeTimeout))
 	h.helloLeft = -1
-	t.start(p)
+	t.conn = tls.Server(t, p.tls)
 	t.handshake = h
 	ctx := context.WithValue(k.Context(), http.LocalAddrContextKey, k.LocalAddr())
 	err := t.conn.HandshakeContext(ctx)
@@ -231,7 +231,7 @@ func (h *handshake) perform(k *shardConn) bool {
 		return false
 	}
 	t.handshake = nil
-	k.setHandshakeDeadline(0)
+	_ = k.SetDeadline(time.Time{})
 	k.dropWaiters()
 	k.group().server.CountHandshake()
 	state := t.conn.ConnectionState()
@@ -272,14 +272,6 @@ func (k *shardConn) leaveShard() bool {
 	k.config().ServeNegotiated(k.Context(), nc)
 	_ = k.Close() // closes this descriptor; nc has another
 	return true
-}
-
-// setHandshakeDeadline sets the deadline of both directions; 0 is no limit.
-func (k *shardConn) setHandshakeDeadline(deadline instant) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.readDeadline, k.writeDeadline = deadline, deadline
-	k.state.set(flagDeadlines, deadline != 0)
 }
 
 func (h *handshake) wasEvicted() bool {

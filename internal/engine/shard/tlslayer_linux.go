@@ -62,14 +62,6 @@ const (
 
 var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
 
-// start returns the tls.Conn, which it makes unless it exists.
-func (t *tlsLayer) start(p *Config) *tls.Conn {
-	if t.conn == nil {
-		t.conn = tls.Server(t, p.tls)
-	}
-	return t.conn
-}
-
 // Read implements net.Conn.
 func (t *tlsLayer) Read(p []byte) (int, error) {
 	if t.isTaken {
