@@ -92,20 +92,7 @@ func (r *runner) parkSent(k *shardConn) bool {
 		_ = k.Close()
 		return true
 	}
-	if k.addToLoop() != nil {
-		return false
-	}
-	var deadline instant
-	if timeout := k.conn.Config.IdleTimeout; timeout > 0 {
-		deadline = r.reportedAt + instant(timeout)
-	}
-	k.setWaitDeadline(deadline)
-	k.giveBack()
-	mayMove := r.shard.outbox.sent%2 == 0 // as mayMoveConn
-	if to := r.shard.load.relief.Load(); to != nil && mayMove && !k.moveTo(to) {
-		return false
-	}
-	if !k.park() {
+	if k.addToLoop() != nil || !r.park(k, true) {
 		return false
 	}
 	r.closeIfEnding(k)

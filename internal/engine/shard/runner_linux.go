@@ -178,7 +178,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			return outcomeClose
 		case r.waitOnLoop(k) != nil:
 			return outcomeClose
-		case r.park(k):
+		case r.park(k, false):
 			r.closeIfEnding(k)
 			return outcomeWaits
 		default:
@@ -374,9 +374,10 @@ func (k *shardConn) receiveMore() error {
 	return nil
 }
 
-// park makes k wait for a request or for the rest of a head, for which it keeps a conn. It reports
-// false if more input has arrived by now, or if no loop would report input.
-func (r *runner) park(k *shardConn) bool {
+// park makes k wait for a request or for the rest of a head, for which it keeps a conn. isDelayed
+// reports that k was in the outbox. park reports false if more input has arrived by now, or if no
+// loop would report input.
+func (r *runner) park(k *shardConn, isDelayed bool) bool {
 	c := k.conn
 	var deadline instant
 	switch {
@@ -386,30 +387,35 @@ func (r *runner) park(k *shardConn) bool {
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
 	case k.hasIdled():
 		deadline = k.waitDeadline()
-	case c.Config.IdleTimeout > 0:
+	case c.Config.IdleTimeout <= 0:
+	case isDelayed:
+		deadline = r.reportedAt + instant(c.Config.IdleTimeout)
+	default:
 		deadline = r.now() + instant(c.Config.IdleTimeout)
 	}
 	k.setWaitDeadline(deadline)
-	k.servedBy = nil
 	if !k.state.has(flagHead) {
 		k.giveBack()
 	}
-	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
-		return false // the runner tries once more to add it to a loop
+	return r.leave(k, isDelayed)
+}
+
+// leave ends what attach began. If the shard is overloaded, every other connection moves to another
+// shard. leave reports false if more input has arrived, or if no loop reports input: the runner then
+// tries once more to add the connection to a loop.
+func (r *runner) leave(k *shardConn, isDelayed bool) bool {
+	k.servedBy = nil
+	if to := r.shard.load.relief.Load(); to != nil {
+		mayMove := r.token != 0 && r.eventsLeft%2 == 1
+		if isDelayed {
+			mayMove = r.shard.outbox.sent%2 == 0
+		}
+		if mayMove && !k.moveTo(to) {
+			return false
+		}
 	}
 	return k.park()
 }
-
-// moveTarget returns the shard to which the runner moves the connection that it has served, or nil.
-func (r *runner) moveTarget() *shard {
-	if to := r.shard.load.relief.Load(); to != nil && r.token != 0 && r.mayMoveConn() {
-		return to
-	}
-	return nil
-}
-
-// mayMoveConn reports whether the connection is one of those that may move: every other one.
-func (r *runner) mayMoveConn() bool { return r.eventsLeft%2 == 1 }
 
 // keepHead makes k keep the part of a head that has arrived. It returns the head's deadline.
 func (k *shardConn) keepHead() (deadline instant) {

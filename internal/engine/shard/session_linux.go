@@ -215,11 +215,7 @@ func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
 func (r *runner) parkSession(h *shardSession) bool {
 	k := h.conn
 	h.Update()
-	k.servedBy = nil
-	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
-		return false
-	}
-	return k.park()
+	return r.leave(k, false)
 }
 
 // Send implements h2.Carrier.

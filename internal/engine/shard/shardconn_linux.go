@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -286,20 +287,20 @@ func (k *shardConn) expire(now instant) {
 	if !passed || !k.state.move(stateWaiting, stateClosed) {
 		return
 	}
-	if k.awaitsTLS() {
-		go k.expireHandshake() // the sweeper must not wait for the log
+	if k.awaitsTLS() || k.conn != nil {
+		go k.closeLate() // the sweeper must not wait for a log or a hook
 		return
 	}
-	if k.conn == nil || k.config().Exchanges.OnRefused == nil {
-		_ = k.Close()
-		return
-	}
-	go k.closeExpired() // the sweeper must not wait for the hook
+	_ = k.Close()
 }
 
-// closeExpired closes a connection whose head is late, and reports the refusal.
-func (k *shardConn) closeExpired() {
+// closeLate closes a connection whose handshake or head is late, and reports that.
+func (k *shardConn) closeLate() {
 	defer k.Close()
+	if k.awaitsTLS() {
+		k.logHandshakeError(k.opError("read", os.ErrDeadlineExceeded))
+		return
+	}
 	k.conn.ReportRefusal(http.StatusRequestTimeout, 0)
 }
 

@@ -220,9 +220,6 @@ func (h *handshake) perform(k *shardConn) bool {
 	if err == nil {
 		err = k.sendCiphertext()
 	}
-	if h.wasEvicted() {
-		err = errStalledHandshake
-	}
 	if err != nil {
 		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
 		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
@@ -272,14 +269,6 @@ func (k *shardConn) leaveShard() bool {
 	k.config().ServeNegotiated(k.Context(), nc)
 	_ = k.Close() // closes this descriptor; nc has another
 	return true
-}
-
-func (h *handshake) wasEvicted() bool {
-	h.all.mu.Lock()
-	defer h.all.mu.Unlock()
-	evicted := h.evicted
-	h.evicted = false
-	return evicted
 }
 
 // dropWaiters frees the channels of a connection on which no call waits.
@@ -368,6 +357,7 @@ func (h *handshake) awaitInput(again bool) error {
 	}
 	switch {
 	case h.evicted:
+		h.evicted = false
 		return errStalledHandshake
 	case !isOpen:
 		return h.conn.opError("read", os.ErrClosed)

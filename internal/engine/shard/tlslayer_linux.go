@@ -238,19 +238,12 @@ func (k *shardConn) receive(p []byte) (int, error) {
 }
 
 // attachTLS prepares for reading what has arrived since the last time. It returns what handlers
-// receive as Request.TLS.
+// receive as Request.TLS, nil without TLS.
 func (k *shardConn) attachTLS() *tls.ConnectionState {
-	if k.tls != nil {
-		k.tls.isDrained, k.tls.hasInput = false, false
-	}
-	return k.connectionState()
-}
-
-// connectionState returns the state of the TLS connection, or nil without TLS.
-func (k *shardConn) connectionState() *tls.ConnectionState {
 	if k.tls == nil {
 		return nil
 	}
+	k.tls.isDrained, k.tls.hasInput = false, false
 	return k.tls.state.Load()
 }
 
@@ -260,12 +253,6 @@ func (k *shardConn) hasIdled() bool { return k.tls != nil && !k.tls.hasInput }
 
 // awaitsTLS reports whether the handshake is not complete.
 func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }
-
-// expireHandshake ends a connection whose client has not sent its first message in time.
-func (k *shardConn) expireHandshake() {
-	defer k.Close()
-	k.logHandshakeError(k.opError("read", os.ErrDeadlineExceeded))
-}
 
 func (k *shardConn) logHandshakeError(err error) {
 	k.Logf("http: TLS handshake error from %s: %v", k.remote, err)
