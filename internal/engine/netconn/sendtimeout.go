@@ -103,23 +103,34 @@ func (c *Conn) canResume(n int64, err error) bool {
 
 // Send implements exchange.Connection.
 func (c *Conn) Send(p []byte, timeout time.Duration) error {
-	if c.extendDeadline(timeout); timeout == 0 {
-		_, err := c.NetConn.Write(p)
+	if timeout == 0 || !canResumeWrites(c.NetConn) {
+		_, err := c.sendParts(p, timeout)
 		return err
 	}
-	resumable := canResumeWrites(c.NetConn)
 	for len(p) > 0 {
-		part := p
-		if !resumable {
-			part = p[:min(len(p), tlsPiece)]
-		}
 		c.extendDeadline(timeout)
-		n, err := c.NetConn.Write(part)
-		if p = p[n:]; err != nil && (!resumable || !c.canResume(int64(n), err)) {
+		n, err := c.NetConn.Write(p)
+		if p = p[n:]; err != nil && !c.canResume(int64(n), err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// sendParts sends p in parts, of which the client must accept each within the timeout.
+func (c *Conn) sendParts(p []byte, timeout time.Duration) (sent int, err error) {
+	for sent < len(p) {
+		part := p[sent:]
+		if timeout > 0 {
+			part = part[:min(len(part), tlsPiece)]
+		}
+		c.extendDeadline(timeout)
+		n, err := c.NetConn.Write(part)
+		if sent += n; err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
 }
 
 // SendPieces implements exchange.Connection.
@@ -131,7 +142,7 @@ func (c *Conn) SendPieces(pieces [][]byte, timeout time.Duration) error {
 	}
 	if !canResumeWrites(c.NetConn) {
 		for _, p := range pieces {
-			if err := c.Send(p, timeout); err != nil {
+			if _, err := c.sendParts(p, timeout); err != nil {
 				return err
 			}
 		}

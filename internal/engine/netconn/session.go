@@ -126,21 +126,9 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 	}
 }
 
-// Send implements h2.Carrier. The client must accept each piece within the limit.
+// Send implements h2.Carrier.
 func (h *http2Carrier) Send(p []byte) (int, error) {
-	c, sent := h.conn, 0
-	for sent < len(p) {
-		piece, limit := p[sent:], h.session.SendLimit()
-		if limit > 0 {
-			piece = piece[:min(len(piece), tlsPiece)]
-		}
-		c.extendDeadline(limit)
-		n, err := c.NetConn.Write(piece)
-		if sent += n; err != nil {
-			return sent, err
-		}
-	}
-	return sent, nil
+	return h.conn.sendParts(p, h.session.SendLimit())
 }
 
 // Update implements h2.Carrier. A deadline that is too early is corrected when it expires.
