@@ -77,7 +77,10 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 				return 0, err
 			}
 		case piece.Ends():
-			return endOfStdin(b)
+			if b.Remaining > 0 { // shorter than CONTENT_LENGTH
+				return 0, io.ErrUnexpectedEOF
+			}
+			return 0, io.EOF
 		default:
 			f.inBody = true
 			n := copy(p, piece.Content)
@@ -109,15 +112,6 @@ func (f *codec) takeEnd(b *exchange.Body) {
 		f.request.Records, b.Remaining = reader, -1
 		c.Consume(n)
 	}
-}
-
-// endOfStdin returns the result of reading the end of STDIN: io.EOF, or an error if the body is
-// shorter than CONTENT_LENGTH.
-func endOfStdin(b *exchange.Body) (int, error) {
-	if b.Remaining > 0 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	return 0, io.EOF
 }
 
 // readFailed is the body's ReadFailed with FastCGI's errors.

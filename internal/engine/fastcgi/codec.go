@@ -43,7 +43,7 @@ type recordBuffers struct {
 // Protocol returns the protocol. Fields that describe the connection concern only the web server
 // and its client (RFC 3875, 6.3.4).
 func Protocol() exchange.Protocol {
-	return exchange.Protocol{Name: "FastCGI", NewCodec: func() exchange.Codec { return new(codec) }}
+	return exchange.Protocol{NewCodec: func() exchange.Codec { return new(codec) }}
 }
 
 // Reset keeps no more memory than a small request needs.

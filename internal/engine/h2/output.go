@@ -115,7 +115,11 @@ func (s *Session) endSending() {
 	if o.unsentLocked() == 0 && len(s.streams) == 0 {
 		s.returnBufferLocked()
 	}
-	isOver, isClean := s.isOverLocked(), o.failed == nil
+	isClean := o.failed == nil
+	isOver := s.phase == phaseEnded && !o.isOver && (!isClean || o.unsentLocked() == 0)
+	if isOver {
+		o.isOver, s.endingAt = true, time.Now()
+	}
 	s.mu.Unlock()
 	if isOver {
 		s.carrier.End(isClean)
@@ -134,14 +138,4 @@ func (s *Session) returnBufferLocked() {
 		s.config.buffers.Put(o.lent)
 	}
 	o.lent, o.out, o.sending, o.sent = nil, nil, nil, 0
-}
-
-// isOverLocked reports, once, that the session has ended and nothing is left to send.
-func (s *Session) isOverLocked() bool {
-	o := &s.output
-	isOver := s.phase == phaseEnded && !o.isSending && !o.isOver && (o.failed != nil || o.unsentLocked() == 0)
-	if isOver {
-		o.isOver, s.endingAt = true, time.Now()
-	}
-	return isOver
 }

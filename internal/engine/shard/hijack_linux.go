@@ -49,8 +49,9 @@ func (k *shardConn) hijack() (net.Conn, error) {
 			return nil, os.NewSyscallError("epoll_ctl", err)
 		}
 	}
-	if k.tls != nil {
-		return k.takeTLS(nc), nil
+	if t := k.tls; t != nil {
+		t.Conn, t.isTaken = nc, true
+		return t.conn, nil
 	}
 	return nc, nil
 }

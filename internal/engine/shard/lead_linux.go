@@ -55,11 +55,11 @@ func (r *runner) serveEvents() bool {
 		if s.beginsTLS(k) {
 			continue
 		}
-		r.delays = r.eventsLeft > 0 || !s.outbox.isEmpty()
+		r.delays = r.eventsLeft > 0 || len(s.outbox.conns) > 0
 		if !r.serveAsLeader(k, false) {
 			return false
 		}
-		if s.outbox.isFull() && !r.sendOutbox() {
+		if len(s.outbox.conns) >= outboxConns && !r.sendOutbox() {
 			return false
 		}
 		if r.handOffs >= handOffBatch && !r.startHandOffs() {
@@ -109,8 +109,10 @@ func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	case r.delayed == nil:
 	case leads:
 		r.addDelayed()
-	default:
-		r.sendDelayed()
+	default: // the responses must not wait
+		k := r.delayed
+		r.delayed = nil
+		r.serve(k, nil, predict.NoSlot)
 	}
 	return leads
 }

@@ -26,9 +26,6 @@ type outbox struct {
 	sent  int // how many of them were sent, or are served
 }
 
-func (b *outbox) isEmpty() bool { return len(b.conns) == 0 }
-func (b *outbox) isFull() bool  { return len(b.conns) >= outboxConns }
-
 // mayDelay reports whether k's responses may wait until others have been served. The leader only
 // then adds them to the outbox: until then it may lose the lead.
 func (r *runner) mayDelay(k *shardConn) bool {
@@ -41,13 +38,6 @@ func (r *runner) addDelayed() {
 	b := &r.shard.outbox
 	b.conns = append(b.conns, r.delayed)
 	r.delayed.servedBy, r.delayed = nil, nil
-}
-
-// sendDelayed sends the responses that wait, because the runner has lost the lead.
-func (r *runner) sendDelayed() {
-	k := r.delayed
-	r.delayed = nil
-	r.serve(k, nil, 0)
 }
 
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.

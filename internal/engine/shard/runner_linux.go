@@ -61,22 +61,15 @@ func (s *shard) work(r *runner, j job) time.Time {
 	switch {
 	case j.stream != nil:
 		r.runStream(j.stream, j.slot)
-	case j.conn != nil:
-		r.serveConn(j)
-	default:
+	case j.conn == nil:
 		r.lead(j.turn)
+	case j.conn.session.Load() != nil:
+		r.serveSession(j.conn.session.Load(), false)
+	default:
+		r.serve(j.conn, j.request, j.slot)
 	}
 	// Reading the clock would take 1 % of the CPU time of a request that is handed off.
 	return s.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))
-}
-
-// serveConn serves a connection that another goroutine has handed off.
-func (r *runner) serveConn(j job) {
-	if h := j.conn.session.Load(); h != nil {
-		r.serveSession(h, false)
-		return
-	}
-	r.serve(j.conn, j.request, j.slot)
 }
 
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
@@ -165,7 +158,11 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 				return outcomeClose
 			}
 			x = nil
-			r.nextRequest(k)
+			c.StartRequest()
+			if k.state.has(flagNew) {
+				k.state.set(flagNew, false)
+				r.shard.early.noteServed(k)
+			}
 			continue
 		}
 		if how := r.endRequests(k); how != outcomeServed {
@@ -184,15 +181,6 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 		default:
 			c = r.attach(k)
 		}
-	}
-}
-
-// nextRequest prepares for a request after the one that was served.
-func (r *runner) nextRequest(k *shardConn) {
-	k.conn.StartRequest()
-	if k.state.has(flagNew) {
-		k.state.set(flagNew, false)
-		r.shard.early.noteServed(k)
 	}
 }
 
@@ -385,7 +373,7 @@ func (r *runner) park(k *shardConn, isDelayed bool) bool {
 		deadline = k.keepHead()
 	case k.state.has(flagNew):
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
-	case k.hasIdled():
+	case k.tls != nil && !k.tls.hasInput: // parts of records do not extend the idle timeout
 		deadline = k.waitDeadline()
 	case c.Config.IdleTimeout <= 0:
 	case isDelayed:

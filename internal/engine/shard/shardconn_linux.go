@@ -487,15 +487,20 @@ func (k *shardConn) StopWatch() {
 	}
 }
 
-// TrySend implements exchange.Sender.
+// TrySend implements exchange.Sender. Over TLS it encrypts all of b, of which the next response sends
+// what there is no room for.
 func (k *shardConn) TrySend(b []byte) int {
 	if !k.acquire() {
 		return 0
 	}
 	defer k.release()
-	if k.tls != nil {
-		return k.tls.trySend(b)
+	if k.tls == nil {
+		n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
+		return n
 	}
-	n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
+	n, err := k.tls.conn.Write(b)
+	if err == nil {
+		_, _, _ = k.tls.ciphertext.send(k)
+	}
 	return n
 }

@@ -273,10 +273,13 @@ func (k *shardConn) CloseWrite() error {
 		return net.ErrClosed
 	}
 	defer k.release()
-	if k.tls != nil {
-		return k.closeWriteTLS()
+	if k.tls == nil {
+		return poll.CloseWrite(int(k.fd))
 	}
-	return poll.CloseWrite(int(k.fd))
+	if err := k.tls.conn.CloseWrite(); err != nil {
+		return err
+	}
+	return k.sendCiphertext()
 }
 
 // RemoteAddr implements net.Conn.

@@ -241,7 +241,7 @@ func (h *handshake) perform(k *shardConn) bool {
 			poll.AckNow(int(k.fd))
 			k.release()
 		}
-	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):
+	case proto == netconn.ProtoHTTP2 && p.NegotiatesHTTP2 && netconn.AllowsHTTP2(p.HTTP2, &state):
 		newShardSession(k, &state)
 	default:
 		return k.leaveShard()
@@ -250,12 +250,6 @@ func (h *handshake) perform(k *shardConn) bool {
 	t.state.Store(&state)
 	k.shard().runners.Run(job{conn: k})
 	return true
-}
-
-// canServeHTTP2 reports whether a shard can serve a connection that has negotiated HTTP/2.
-func (k *shardConn) canServeHTTP2(state *tls.ConnectionState) bool {
-	p := k.config()
-	return p.NegotiatesHTTP2 && netconn.AllowsHTTP2(p.HTTP2, state)
 }
 
 // leaveShard hands a connection that speaks another protocol to the goroutine path. It reports

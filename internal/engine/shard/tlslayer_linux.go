@@ -222,13 +222,6 @@ func (k *shardConn) sendCiphertext() error {
 	return err
 }
 
-// takeTLS returns the tls.Conn, which from now on uses nc.
-func (k *shardConn) takeTLS(nc net.Conn) *tls.Conn {
-	tc := k.tls.conn
-	k.tls.Conn, k.tls.isTaken = nc, true
-	return tc
-}
-
 // receive returns input, or poll.ErrAgain if there is none.
 func (k *shardConn) receive(p []byte) (int, error) {
 	if k.tls != nil {
@@ -247,33 +240,11 @@ func (k *shardConn) attachTLS() *tls.ConnectionState {
 	return k.tls.state.Load()
 }
 
-// hasIdled reports whether a connection that was idle has received parts of records only, or
-// messages about the connection. They do not extend the idle timeout.
-func (k *shardConn) hasIdled() bool { return k.tls != nil && !k.tls.hasInput }
-
 // awaitsTLS reports whether the handshake is not complete.
 func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }
 
 func (k *shardConn) logHandshakeError(err error) {
 	k.Logf("http: TLS handshake error from %s: %v", k.remote, err)
-}
-
-// closeWriteTLS sends close_notify.
-func (k *shardConn) closeWriteTLS() error {
-	if err := k.tls.conn.CloseWrite(); err != nil {
-		return err
-	}
-	return k.sendCiphertext()
-}
-
-// trySend is TrySend. It encrypts all of b, of which the rest is sent with the next response if
-// there is no room.
-func (t *tlsLayer) trySend(b []byte) int {
-	n, err := t.conn.Write(b)
-	if err == nil {
-		_, _, _ = t.ciphertext.send(t.below)
-	}
-	return n
 }
 
 // ciphertext is encrypted output that has not been sent.
