@@ -9,15 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// startAccepted serves a connection of a listener that shards do not accept from.
-func (s *Server) startAccepted(p *serveConfig, nc net.Conn) {
-	if above, ok := nc.(connection.AboveSocket); ok {
-		s.startSocket(p, above)
-	} else {
-		s.startOnGoroutine(p, nc, p.exchanges.BaseContext)
-	}
-}
-
 // startSocket serves the socket beneath a connection, once that has returned it. Meanwhile the
 // server counts as accepting.
 func (s *Server) startSocket(p *serveConfig, above connection.AboveSocket) {

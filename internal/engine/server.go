@@ -145,7 +145,11 @@ func (s *Server) acceptConn(p *serveConfig, l net.Listener) error {
 		s.group().MakeRoom(err)
 		return err
 	}
-	s.startAccepted(p, nc)
+	if above, ok := nc.(connection.AboveSocket); ok {
+		s.startSocket(p, above)
+	} else {
+		s.startOnGoroutine(p, nc, p.exchanges.BaseContext)
+	}
 	return nil
 }
 

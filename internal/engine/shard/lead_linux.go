@@ -28,7 +28,8 @@ func (r *runner) lead(turn *shardSession) {
 		}
 		r.reportedAt = s.group.instant(s.reportedAt)
 		if r.reportedAt-began > instant(reuse.MaxAge) {
-			s.resignLead()
+			s.word.Store(wordAfter(s.word.Load()))
+			s.promote()
 			return
 		}
 	}
@@ -108,7 +109,9 @@ func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	switch {
 	case r.delayed == nil:
 	case leads:
-		r.addDelayed()
+		s := r.shard
+		s.outbox.conns = append(s.outbox.conns, r.delayed)
+		r.delayed.servedBy, r.delayed = nil, nil
 	default: // the responses must not wait
 		k := r.delayed
 		r.delayed = nil

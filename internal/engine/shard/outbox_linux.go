@@ -33,13 +33,6 @@ func (r *runner) mayDelay(k *shardConn) bool {
 	return r.delays && r.token != 0 && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil
 }
 
-// addDelayed adds the connection whose responses wait to the outbox.
-func (r *runner) addDelayed() {
-	b := &r.shard.outbox
-	b.conns = append(b.conns, r.delayed)
-	r.delayed.servedBy, r.delayed = nil, nil
-}
-
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.
 func (r *runner) sendOutbox() bool {
 	b := &r.shard.outbox

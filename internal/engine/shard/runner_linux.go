@@ -227,7 +227,7 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID)
 		return outcomeClose, true
 	}
 	if r.leads() { // the flush may have cost the lead
-		r.handOff(k, x, at)
+		r.handOff(job{conn: k, request: x, slot: at})
 		return outcomeHandedOff, true
 	}
 	if r.turnCount > turnRequests {
@@ -237,10 +237,10 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID)
 	return 0, false
 }
 
-// handOff gives k and its current request to another runner.
-func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
+// handOff gives a job to another runner.
+func (r *runner) handOff(j job) {
 	r.handOffs++
-	r.shard.runners.Run(job{conn: k, request: x, slot: at})
+	r.shard.runners.Run(j)
 }
 
 // runsOnLoop reports whether a handler runs on the loop if it need not wait for its request's body.

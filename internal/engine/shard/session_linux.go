@@ -103,7 +103,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 			r.shard.turnOf.Store(nil)
 		}
 		again := k.mayHaveInput || !all
-		if r.parkSession(h) {
+		if h.Update(); r.leave(k, false) {
 			if again {
 				h.AwaitRoom() // the loop reports the connection again, after others
 			}
@@ -151,20 +151,20 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 		}
 		id := predict.SlotFor(st.Target())
 		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.IsWhole() {
-			r.handOffStream(st, id)
+			r.handOff(job{stream: st, slot: id})
 			continue
 		}
 		if r.shard.turnOf.Load() != h {
 			r.shard.turnOf.Store(h)
 		}
 		if !r.enterHandler(id) {
-			r.handOffStream(st, id)
+			r.handOff(job{stream: st, slot: id})
 			continue
 		}
 		turn := &h.session.Turn
 		token := turn.Enter()
 		if !r.leads() && turn.Leave(token) { // the new leader came too early to take over
-			r.handOffStream(st, id)
+			r.handOff(job{stream: st, slot: id})
 			continue
 		}
 		r.runOnLoop(st, id, token)
@@ -180,7 +180,7 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 // left: as with net/http, its last requests are served for their effects.
 func (r *runner) handOffStreams(h *shardSession) {
 	for st := h.session.Next(); st != nil; st = h.session.Next() {
-		r.handOffStream(st, predict.SlotFor(st.Target()))
+		r.handOff(job{stream: st, slot: predict.SlotFor(st.Target())})
 	}
 }
 
@@ -196,12 +196,6 @@ func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
 	at.Learn(time.Since(start))
 }
 
-// handOffStream makes another runner run a stream's handler.
-func (r *runner) handOffStream(st *h2.Stream, id predict.SlotID) {
-	r.handOffs++
-	r.shard.runners.Run(job{stream: st, slot: id})
-}
-
 // runStream runs a stream's handler off the loop.
 func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
 	start := r.shard.group.now()
@@ -209,13 +203,6 @@ func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
 	r.endedAt = r.shard.group.now()
 	r.shard.group.predictor.At(id).Learn(time.Duration(r.endedAt - start))
 	st.Settle()
-}
-
-// parkSession makes the connection wait. It reports false if more has arrived.
-func (r *runner) parkSession(h *shardSession) bool {
-	k := h.conn
-	h.Update()
-	return r.leave(k, false)
 }
 
 // Send implements h2.Carrier.

@@ -66,7 +66,7 @@ func newShard(g *Group, index int) (*shard, error) {
 //	serving, in a handler ──enterHandler──▶ in a handler (odd, slot)
 //	serving, in a handler ──serveAsLeader ends──▶ idle
 //	serving, in a handler ──takeLead──▶ idle, of the next sequence and another leader
-//	idle ──resignLead──▶ idle, of the next sequence and another leader
+//	idle ──MaxAge of the leader──▶ idle, of the next sequence and another leader
 //
 // While the leader serves a connection, the word is odd and is the leader's token. The leader
 // stores a new token when it begins to serve a connection. Before each handler it exchanges the
@@ -159,12 +159,6 @@ func (s *shard) waitEvents() bool {
 	s.turns.Add(1)
 	s.load.beginTurn(s.group.instant(s.reportedAt))
 	return true
-}
-
-// resignLead makes another runner lead. Its caller leads and serves nothing.
-func (s *shard) resignLead() {
-	s.word.Store(wordAfter(s.word.Load()))
-	s.promote()
 }
 
 // stop ends the leader and the free runners.
