@@ -15,10 +15,11 @@ import (
 // closeHook notices Shutdown and Close of the wrapped http.Server, called inner here.
 //
 // An http.Server that ends closes its listeners. Close also closes its connections, and Shutdown
-// waits for those on which a request has begun; nothing else makes it wait until its context ends.
-// Inner therefore serves the hook as a listener with one connection, a pipe. Its client sends a
-// malformed request and does not read the response. If inner closes the connection, the hook closes
-// the engine. The client leaves when the engine has shut down.
+// waits for those on which a request has begun, until its context ends. A listener alone would not
+// suffice: Shutdown waits for its Serve without regard to the context. Inner therefore serves the
+// hook as a listener with one connection, a pipe. Its client sends a malformed request and does not
+// read the response. If inner closes the connection, the hook closes the engine. The client leaves
+// when the engine has shut down.
 type closeHook struct {
 	engine     *engine.Server
 	client     net.Conn

@@ -9,15 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// startAccepted serves a connection of a listener that shards do not accept from.
-func (s *Server) startAccepted(p *serveConfig, nc net.Conn) {
-	if above, ok := nc.(connection.AboveSocket); ok {
-		s.startSocket(p, above)
-	} else {
-		s.startOnGoroutine(p, nc, p.exchanges.BaseContext)
-	}
-}
-
 // startSocket serves the socket beneath a connection, once that has returned it. Meanwhile the
 // server counts as accepting.
 func (s *Server) startSocket(p *serveConfig, above connection.AboveSocket) {
@@ -46,7 +37,7 @@ func (s *Server) startSocket(p *serveConfig, above connection.AboveSocket) {
 
 // adopt puts a connection on a shard. It reports false if it cannot.
 func (s *Server) adopt(p *serveConfig, nc net.Conn, ctx context.Context) bool {
-	if !p.canUseShards(s.FastCGI) || s.hasHooks() {
+	if !s.canUseShards(p) {
 		return false
 	}
 	g, err := s.ensureGroup()
@@ -54,10 +45,11 @@ func (s *Server) adopt(p *serveConfig, nc net.Conn, ctx context.Context) bool {
 }
 
 func (s *Server) startOnGoroutine(p *serveConfig, nc net.Conn, ctx context.Context) {
+	s.state.AcceptedConns.Add(1)
 	if p.exchanges.TLS != nil {
 		nc = tls.Server(nc, p.exchanges.TLS)
 	}
-	s.startConn(p, nc, ctx)
+	s.startConn(p, ctx, nc)
 }
 
 func (s *Server) endAwaited(above connection.AboveSocket) {

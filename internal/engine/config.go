@@ -32,7 +32,8 @@ type serveConfig struct {
 func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig {
 	p := &serveConfig{workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(l, secure)}
 	http2 := h2.NewConfig(&p.exchanges, http2Config(s.settings), s.settings.MaxHeaderBytes)
-	http2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
+	http2.ExtendedConnect = s.ExtendedConnect ||
+		strings.Contains(os.Getenv("GODEBUG"), "http2xconnect=1") // net/http's own rule
 	http2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
 	p.netConns = netconn.Config{
 		Exchanges: &p.exchanges, HTTP2: http2, ConnState: s.settings.ConnState,
@@ -41,21 +42,19 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	p.shards = shard.Config{
 		Listener: l, Exchanges: &p.exchanges, HTTP2: http2, Dispatch: s.Dispatch,
 		NegotiatesHTTP2: s.nextProto(netconn.ProtoHTTP2) == nil,
-		ServeNegotiated: func(ctx context.Context, nc net.Conn) { s.startNegotiated(p, ctx, nc) },
+		ServeNegotiated: func(ctx context.Context, nc net.Conn) { s.startConn(p, ctx, nc) },
 	}
 	return p
 }
 
-// netHTTPExtendedConnect reports whether the environment makes net/http offer extended CONNECT, by
-// net/http's own rule.
-func netHTTPExtendedConnect() bool {
-	return strings.Contains(os.Getenv("GODEBUG"), "http2xconnect=1")
-}
-
-// canUseShards reports whether shards can serve the protocols of the connections.
-func (p *serveConfig) canUseShards(isFastCGI bool) bool {
-	if p.exchanges.TLS != nil {
-		return (p.exchanges.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !isFastCGI
+// canUseShards reports whether shards can serve the protocols of the connections, and no hook
+// requires the net.Conn of each.
+func (s *Server) canUseShards(p *serveConfig) bool {
+	switch {
+	case s.settings.ConnContext != nil || s.settings.ConnState != nil:
+		return false
+	case p.exchanges.TLS != nil:
+		return (p.exchanges.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !s.FastCGI
 	}
 	return p.exchanges.ServesHTTP1 || p.exchanges.ServesH2C
 }

@@ -88,10 +88,7 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	defer s.untrackListener(once)
 	p := s.newServeConfig(l, secure)
 	defer p.stopWorkers()
-	var accept func() error
-	if p.canUseShards(s.FastCGI) {
-		accept = s.shardAcceptor(p, once)
-	}
+	accept := s.shardAcceptor(p, once)
 	if accept == nil {
 		accept = func() error { return s.acceptConn(p, once) }
 	}
@@ -148,33 +145,22 @@ func (s *Server) acceptConn(p *serveConfig, l net.Listener) error {
 		s.group().MakeRoom(err)
 		return err
 	}
-	s.startAccepted(p, nc)
+	if above, ok := nc.(connection.AboveSocket); ok {
+		s.startSocket(p, above)
+	} else {
+		s.startOnGoroutine(p, nc, p.exchanges.BaseContext)
+	}
 	return nil
 }
 
-// startNegotiated serves a connection that a shard has accepted. Its TLS handshake is complete.
-func (s *Server) startNegotiated(p *serveConfig, ctx context.Context, nc net.Conn) {
-	c := netconn.New(&p.netConns, nc, ctx)
-	if !s.track(c) {
-		nc.Close()
-		return
-	}
-	s.state.AcceptedConns.Add(-1) // the shard has counted it
-	p.workers.Serve(c)
-}
-
-// connContext calls the ConnContext hook, if there is one.
-func (s *Server) connContext(ctx context.Context, nc net.Conn) context.Context {
+// startConn serves a connection on the goroutine path. It was counted as accepted.
+func (s *Server) startConn(p *serveConfig, ctx context.Context, nc net.Conn) {
 	if s.settings.ConnContext != nil {
 		if ctx = s.settings.ConnContext(ctx, nc); ctx == nil {
 			panic("ConnContext returned nil")
 		}
 	}
-	return ctx
-}
-
-func (s *Server) startConn(p *serveConfig, nc net.Conn, ctx context.Context) {
-	c := netconn.New(&p.netConns, nc, s.connContext(ctx, nc))
+	c := netconn.New(&p.netConns, nc, ctx)
 	if !s.track(c) {
 		nc.Close()
 		return
@@ -316,7 +302,6 @@ func (s *Server) track(c *netconn.Conn) bool {
 		return false
 	}
 	s.conns[c] = struct{}{}
-	s.state.AcceptedConns.Add(1)
 	return true
 }
 

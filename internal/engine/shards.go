@@ -3,10 +3,9 @@ package engine
 import "github.com/tarehq/tare/internal/engine/shard"
 
 // shardAcceptor returns a function that accepts a connection of l for the shards. It returns nil if
-// l's connections must take the goroutine path: because they are not sockets, or because hooks
-// require the net.Conn of each.
+// l's connections must take the goroutine path.
 func (s *Server) shardAcceptor(p *serveConfig, l *onceCloseListener) func() error {
-	if !shard.Supports(l.Listener) || s.hasHooks() {
+	if !shard.Supports(l.Listener) || !s.canUseShards(p) {
 		return nil
 	}
 	g, err := s.ensureGroup()
@@ -16,9 +15,6 @@ func (s *Server) shardAcceptor(p *serveConfig, l *onceCloseListener) func() erro
 	}
 	return g.Accept(&p.shards, l.closed)
 }
-
-// hasHooks reports whether there are hooks, which receive the net.Conn of each connection.
-func (s *Server) hasHooks() bool { return s.settings.ConnContext != nil || s.settings.ConnState != nil }
 
 // ensureGroup returns the server's shards and starts them if necessary.
 func (s *Server) ensureGroup() (*shard.Group, error) {

@@ -33,7 +33,6 @@ type Body struct {
 	deadlineSet     bool     // the read deadline of this exchange is set; guarded by reading
 	Draining        bool     // the handler has returned; guarded by reading
 	closing         bool     // Close reads the remainder; guarded by reading
-	interrupted     bool     // a deadline has ended a Read; guarded by reading
 
 	flags Flags
 }
@@ -237,12 +236,9 @@ func (b *Body) BoundRead() {
 	b.Exchange.ctx.mu.Lock()
 	defer b.Exchange.ctx.mu.Unlock()
 	switch {
-	case b.Draining:
-		c.ForgetReadDeadline() // the handler may have set another
-		c.SetReadDeadline(deadline)
-	case b.flags.Has(bodyInterrupted):
+	case !b.Draining && b.flags.Has(bodyInterrupted):
 		c.SetReadDeadline(PastTime())
-	case !b.Exchange.Response.Flags.Has(handlerReadDeadline):
+	case b.Draining || !b.Exchange.Response.Flags.Has(handlerReadDeadline):
 		c.SetReadDeadline(deadline)
 	}
 }
@@ -276,7 +272,6 @@ func (b *Body) claimInput() {
 	_ = b.Exchange.ctx.transport.SetReadDeadline(PastTime())
 	b.Exchange.ctx.mu.Unlock()
 	b.reading.Lock()
-	b.interrupted = true
 }
 
 // sendContinue sends the interim response that the client waits for before it sends its body,
@@ -395,7 +390,8 @@ func (b *Body) watchDeparture() {
 	}
 }
 
-// stopWatch ends the departure watch and prevents another.
+// stopWatch ends the departure watch and prevents another. From then on only the serving goroutine
+// uses the connection.
 func (b *Body) stopWatch(c *Conn) {
 	b.mu.Lock()
 	b.noWatch = true
@@ -410,10 +406,7 @@ func (b *Body) stopWatch(c *Conn) {
 // returned its error, but the next one may continue.
 func (b *Body) resume(c *Conn) {
 	b.flags.clear(bodyInterrupted)
-	if b.interrupted {
-		b.interrupted, b.deadlineSet = false, false
-		c.ForgetReadDeadline()
-	}
+	b.deadlineSet = false
 	if IsTimeout(b.Err) {
 		b.Err = nil
 	}
@@ -421,15 +414,6 @@ func (b *Body) resume(c *Conn) {
 	defer b.mu.Unlock()
 	if b.noWatch = false; b.readToEnd && b.wantsWatch {
 		b.startWatch()
-	}
-}
-
-// end is called when the handler has returned. From then on Read fails, and only the serving
-// goroutine uses the connection.
-func (b *Body) end(c *Conn) {
-	b.stopWatch(c)
-	if b.interrupted {
-		c.ForgetReadDeadline()
 	}
 }
 

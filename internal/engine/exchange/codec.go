@@ -9,7 +9,6 @@ import (
 
 // Protocol is a protocol of connections that carry one exchange after another.
 type Protocol struct {
-	Name     string
 	NewCodec func() Codec
 	Traits   Traits
 	// Describe sets those fields of r that are known of the request that in begins with, and

@@ -41,7 +41,6 @@ type Conn struct {
 	HasPartial   bool      // a head has begun of which no bytes need lie in the input
 	ChunkFraming int64     // bytes of a body ByChunks that have been read and are not data
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
-	readDeadline time.Time // as last set; zero for none
 
 	// Write state. Out holds the bytes that have been produced and not yet written.
 	Out           []byte
@@ -97,8 +96,7 @@ func (c *Conn) Reset() {
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
 	c.WriteErr, c.EndsOutput, c.Lingers = nil, false, false
-	c.RequestStart, c.readDeadline = time.Time{}, time.Time{}
-	c.linger, c.HasPartial = defaultLinger(), false
+	c.RequestStart, c.linger, c.HasPartial = time.Time{}, defaultLinger(), false
 	c.Connection, c.Transport = nil, nil
 	if c.Codec != nil {
 		c.Codec.Reset()
@@ -198,8 +196,8 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 		x.ctx.cancel(context.Canceled)
 		return false
 	}
-	if x.ctx.cancel(context.Canceled) || x.Body.Mode != NoBody {
-		x.Body.end(c)
+	if x.ctx.cancel(context.Canceled) {
+		x.Body.stopWatch(c)
 	}
 	// no deadline can be set after cancel
 	if x.Response.Flags.Has(handlerReadDeadline | HandlerWriteDeadline) {
@@ -234,7 +232,7 @@ func (c *Conn) AbortExchange(err any) {
 	}
 	x.Body.release()
 	sent := x.Response.abandon()
-	x.Body.end(c)
+	x.Body.stopWatch(c)
 	c.HandlerRequest = nil
 	if sent && (x.Body.mayContinue() || len(c.Input()) > 0) {
 		c.Lingers = c.halfClose() // else a reset may discard what was sent
@@ -291,6 +289,11 @@ func (c *Conn) DropSent(n int) {
 
 // canBatch reports whether a complete response may wait in Out.
 func (c *Conn) canBatch() bool { return c.Batches && len(c.Out) < OutSize }
+
+// SetReadDeadline sets the deadline for reading until the next call.
+func (c *Conn) SetReadDeadline(t time.Time) {
+	_ = c.Transport.SetReadDeadline(t) // if this fails, the next read fails, too
+}
 
 // SetWriteDeadline sets the deadline of all writes until the next call.
 func (c *Conn) SetWriteDeadline(t time.Time) {

@@ -204,7 +204,7 @@ func (w *Response) CloseNotify() <-chan bool {
 // restoreDeadlines resets the deadlines that a handler has set. Output that still waits gets the
 // server's own write timeout again.
 func (c *Conn) restoreDeadlines() {
-	c.ResetReadDeadline()
+	c.SetReadDeadline(time.Time{})
 	var write time.Time
 	if timeout := c.Config.WriteTimeout; timeout > 0 {
 		write = time.Now().Add(timeout)

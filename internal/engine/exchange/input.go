@@ -86,34 +86,6 @@ func (c *Conn) StartRequest() {
 	}
 }
 
-// SetReadDeadline sets the deadline for reading, unless it is set already.
-func (c *Conn) SetReadDeadline(t time.Time) {
-	if !t.Equal(c.readDeadline) {
-		c.readDeadline = t
-		_ = c.Transport.SetReadDeadline(t) // if this fails, the next read fails, too
-	}
-}
-
-// ExtendReadDeadline is SetReadDeadline, except that a deadline that is too early by no more than
-// slack is kept.
-func (c *Conn) ExtendReadDeadline(t time.Time, slack time.Duration) {
-	if early := t.Sub(c.readDeadline); early < 0 || early > slack {
-		c.SetReadDeadline(t)
-	}
-}
-
-// ResetReadDeadline removes the deadline, also one that was not set by c.
-func (c *Conn) ResetReadDeadline() {
-	c.readDeadline = time.Time{}
-	_ = c.Transport.SetReadDeadline(time.Time{})
-}
-
-// ForgetReadDeadline makes the next call of SetReadDeadline have an effect.
-func (c *Conn) ForgetReadDeadline() { c.readDeadline = UnknownDeadline() }
-
-// UnknownDeadline returns a deadline that equals no other.
-func UnknownDeadline() time.Time { return time.Unix(0, 1) }
-
 // releaseInput releases the input buffer of a connection whose response has become a stream, if
 // nothing but the request has arrived. What reads from the connection later borrows another. A
 // departure watch that begins holds mu while it looks at the input.

@@ -8,6 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // Refusal is a request that no handler sees: it is malformed, or its head was late or incomplete.
@@ -39,6 +43,42 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 		Local: c.Transport.LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
 		In: c.Input(),
 	}, status, sent)
+}
+
+// Refuse responds to a request that no handler sees, and ends the connection. why is never text of
+// the client's: nothing that it sent is echoed.
+func (c *Conn) Refuse(status int, why string) {
+	text := RefusalText(status, why)
+	c.Codec.Refuse(c, status, text)
+	c.ReportRefusal(status, int64(len(text)))
+	c.EndOutput()
+}
+
+// RefusalOf returns the arguments of Refuse for an error in a request.
+func RefusalOf(err error) (status int, why string) {
+	if e, ok := errors.AsType[*http1.Error](err); ok {
+		return e.Status(), e.What
+	}
+	return http.StatusBadRequest, err.Error()
+}
+
+// EndOutput flushes the output of a connection that is over, and allows the client time to read it.
+func (c *Conn) EndOutput() {
+	switch {
+	case c.Config.WriteTimeout > 0:
+		c.SetWriteDeadline(time.Now().Add(c.Config.WriteTimeout))
+	case c.Config.DefaultSendTimeout == 0: // no setting limits what no handler sends
+		c.SetWriteDeadline(time.Now().Add(c.Config.HeadTimeout))
+	}
+	c.Lingers = c.halfClose()
+}
+
+// RefusalText returns the body of such a response.
+func RefusalText(status int, why string) string {
+	if status == http.StatusNotImplemented {
+		return "Unsupported transfer encoding" // tests of net/http expect this text
+	}
+	return strconv.Itoa(status) + " " + http.StatusText(status) + ": " + why
 }
 
 // HeadFailed is called if reading has failed before a head was complete. It responds to a client

@@ -280,10 +280,10 @@ func (w *Response) bufferBody(p []byte) error {
 // sniffable returns the start of the body for http.DetectContentType.
 func sniffable(held, p []byte) []byte {
 	const sniffLen = 512
-	if len(held) == 0 || len(held) >= sniffLen {
-		if len(held) == 0 {
-			return p
-		}
+	switch {
+	case len(held) == 0:
+		return p
+	case len(held) >= sniffLen:
 		return held
 	}
 	return append(held[:len(held):len(held)], p[:min(len(p), sniffLen-len(held))]...)

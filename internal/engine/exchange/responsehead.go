@@ -147,26 +147,16 @@ func (w *Response) frame(p []byte, done bool) {
 	c.Sink.EndHead(w)
 }
 
-// DrainRequestBody makes the connection one that closes if the remainder of the request's body
-// prevents another request.
+// DrainRequestBody reads the remainder of the request's body before the response is sent, because
+// many clients send everything before they read. If that prevents another request, the connection
+// becomes one that closes, as with net/http also if the client announced the body with Expect.
 func (w *Response) DrainRequestBody() {
-	if !w.ClosesConn && !w.drainRequestBody() {
-		w.ClosesConn, w.Conn.Summary.Connection = true, nil
-		w.x.Body.flags.Set(bodyEndsConn)
-	}
-}
-
-// drainRequestBody reads the remainder of the request's body before the response is sent, because
-// many clients send everything before they read. It reports whether the connection can be kept. It
-// cannot if the client announced the body with Expect, as with net/http.
-func (w *Response) drainRequestBody() bool {
+	b := &w.x.Body
 	switch {
-	case !w.x.Body.hasRemainder():
-		return true
-	case w.x.Body.expectsContinue:
-		return false
-	case w.Flags.Has(FullDuplex):
-		return true // for now; the handler may continue to read
+	case w.ClosesConn || !b.hasRemainder():
+	case !b.expectsContinue && w.Flags.Has(FullDuplex): // the handler may continue to read
+	case b.expectsContinue || !b.drain():
+		w.ClosesConn, w.Conn.Summary.Connection = true, nil
+		b.flags.Set(bodyEndsConn)
 	}
-	return w.x.Body.drain()
 }

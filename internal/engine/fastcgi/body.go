@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/fcgi"
@@ -38,9 +39,6 @@ func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
 	n, err := f.readStdin(b, p)
 	b.Exchange.Conn().HasPartial = f.request.Pending()
-	if err != nil {
-		_ = f.flushReplies(b) // the next write fails with the same error
-	}
 	return n, err
 }
 
@@ -54,9 +52,6 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 	for {
 		// directly into p, which saves a copy
 		if len(c.Input()) == 0 && reader.Left() > 0 && f.inBody {
-			if err := f.flushReplies(b); err != nil {
-				return 0, err
-			}
 			b.BoundRead()
 			n, err := c.Connection.Read(p[:min(len(p), reader.Left())])
 			reader.Consumed(n)
@@ -74,9 +69,6 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 		case err != nil:
 			return 0, err
 		case piece.Type == 0:
-			if err := f.flushReplies(b); err != nil {
-				return 0, err
-			}
 			if err := readFailed(b, b.Fill()); err != nil {
 				return 0, err
 			}
@@ -85,7 +77,10 @@ func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 				return 0, err
 			}
 		case piece.Ends():
-			return endOfStdin(b)
+			if b.Remaining > 0 { // shorter than CONTENT_LENGTH
+				return 0, io.ErrUnexpectedEOF
+			}
+			return 0, io.EOF
 		default:
 			f.inBody = true
 			n := copy(p, piece.Content)
@@ -119,15 +114,6 @@ func (f *codec) takeEnd(b *exchange.Body) {
 	}
 }
 
-// endOfStdin returns the result of reading the end of STDIN: io.EOF, or an error if the body is
-// shorter than CONTENT_LENGTH.
-func endOfStdin(b *exchange.Body) (int, error) {
-	if b.Remaining > 0 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	return 0, io.EOF
-}
-
 // readFailed is the body's ReadFailed with FastCGI's errors.
 func readFailed(b *exchange.Body, err error) error {
 	if err = b.ReadFailed(err); errors.Is(err, io.ErrUnexpectedEOF) {
@@ -136,7 +122,8 @@ func readFailed(b *exchange.Body, err error) error {
 	return err
 }
 
-// handleRecord handles a record in the middle of the body that does not belong to it.
+// handleRecord handles a record in the middle of the body that does not belong to it. Management
+// records, and other requests that begin, get replies.
 func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	f.inBody = false
 	event := fcgi.More
@@ -158,6 +145,27 @@ func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 		return nil
 	}
 	return f.reply(b, event, p)
+}
+
+// reply sends the reply to a record, between two records of the response. A deadline applies even if
+// no setting limits writes: the peer may send such records without end, and read nothing.
+func (f *codec) reply(b *exchange.Body, event fcgi.Event, p fcgi.Piece) error {
+	w := &b.Exchange.Response
+	if !b.Draining { // else the caller holds the mutex
+		w.Mu.Lock()
+		defer w.Mu.Unlock()
+		if err := w.CheckUsable(); err != nil {
+			return err
+		}
+	}
+	c := w.Conn
+	f.endRecord(c)
+	c.Out = appendReply(c.Out, event, p)
+	if c.Config.WriteTimeout <= 0 && c.Config.DefaultSendTimeout == 0 && !w.Flags.Has(exchange.HandlerWriteDeadline) {
+		c.SetWriteDeadline(time.Now().Add(c.Config.HeadTimeout))
+		defer c.SetWriteDeadline(time.Time{})
+	}
+	return c.Flush()
 }
 
 func (f *codec) HasArrived(b *exchange.Body, whole bool) bool {

@@ -21,9 +21,7 @@ type codec struct {
 
 	dropped int // bytes of records since its head that belong to no request
 
-	// State of its body.
-	inBody     bool // the current record belongs to the body
-	hasReplies bool // the output holds replies to records in the body
+	inBody bool // the current record belongs to the request's body
 
 	// recordStart is the offset in the output of the content of the record that the output ends
 	// in; 0 if no record is open.
@@ -45,14 +43,14 @@ type recordBuffers struct {
 // Protocol returns the protocol. Fields that describe the connection concern only the web server
 // and its client (RFC 3875, 6.3.4).
 func Protocol() exchange.Protocol {
-	return exchange.Protocol{Name: "FastCGI", NewCodec: func() exchange.Codec { return new(codec) }}
+	return exchange.Protocol{NewCodec: func() exchange.Codec { return new(codec) }}
 }
 
 // Reset keeps no more memory than a small request needs.
 func (f *codec) Reset() {
 	f.trim()
 	f.request.Reset()
-	f.dropped, f.inBody, f.hasReplies, f.recordStart = 0, false, false, 0
+	f.dropped, f.inBody, f.recordStart = 0, false, 0
 }
 
 func (f *codec) trim() {

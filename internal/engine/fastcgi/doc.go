@@ -2,7 +2,7 @@
 // exchanges.
 //
 // A request begins with its parameters (request.go). Its body, STDIN, may be mixed with records
-// that concern the connection (body.go, replies.go). Its response is STDOUT (codec.go). Handlers
+// that concern the connection (body.go). Its response is STDOUT (codec.go). Handlers
 // also reach parameters and STDERR, and the web server may abort a request while its handler runs
 // (extras.go).
 package fastcgi

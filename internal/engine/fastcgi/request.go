@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -73,7 +74,7 @@ func (f *codec) newExchange(c *exchange.Conn, list []byte) (*exchange.Exchange, 
 // sortParams separates variables from fields. It leaves the fields, of which there may be
 // maxFields, in f.fields.
 func (f *codec) sortParams(list []byte, maxFields int, text *http1.Text, v *variables) error {
-	fields, typed := f.fields[:0], false
+	fields, contentType := f.fields[:0], http1.Field{Known: http1.NameContentType}
 	for at := 0; at < len(list); {
 		p, next, err := fcgi.NextPair(list, at)
 		if err != nil {
@@ -89,17 +90,12 @@ func (f *codec) sortParams(list []byte, maxFields int, text *http1.Text, v *vari
 			case field.Known == http1.NameHost:
 				v.host = text.Of(p.Value)
 				continue
-			case field.Known == http1.NameContentType && typed:
-				continue // web servers send both
 			case !validField(field, list):
 				return errVariable
 			}
 			fields = append(fields, field)
 		case string(name) == "CONTENT_TYPE":
-			field := http1.Field{Name: p.Name, Value: p.Value, Known: http1.NameContentType}
-			if typed = p.Value.Start < p.Value.End; typed {
-				fields = withoutType(append(fields, field))
-			}
+			contentType.Name, contentType.Value = p.Name, p.Value
 		default:
 			v.set(name, p.Value, text)
 		}
@@ -107,19 +103,12 @@ func (f *codec) sortParams(list []byte, maxFields int, text *http1.Text, v *vari
 			return errManyParam
 		}
 	}
+	if contentType.Value.Start < contentType.Value.End { // web servers send HTTP_CONTENT_TYPE, too
+		fields = slices.DeleteFunc(fields, func(f http1.Field) bool { return f.Known == http1.NameContentType })
+		fields = append(fields, contentType)
+	}
 	f.fields = fields
 	return nil
-}
-
-// withoutType removes an HTTP_CONTENT_TYPE that precedes the CONTENT_TYPE at the end.
-func withoutType(fields []http1.Field) []http1.Field {
-	last := len(fields) - 1
-	for i, f := range fields[:last] {
-		if f.Known == http1.NameContentType {
-			return append(fields[:i], fields[i+1:]...)
-		}
-	}
-	return fields
 }
 
 // validField reports whether a field is valid in a request. A web server has checked that, but the

@@ -17,7 +17,7 @@ type codec struct {
 // Protocol returns the protocol.
 func Protocol() exchange.Protocol {
 	return exchange.Protocol{
-		Name: "HTTP/1", NewCodec: func() exchange.Codec { return new(codec) }, Describe: describe,
+		NewCodec: func() exchange.Codec { return new(codec) }, Describe: describe,
 		Traits: exchange.Traits{HasInterim: true, HasConnFields: true, HasTransferCodings: true, CanHijack: true},
 	}
 }

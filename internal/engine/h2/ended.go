@@ -134,16 +134,6 @@ func (s *Session) pingHalfClosedLocked() {
 	}
 }
 
-// acknowledgeEarlyLocked is called when the client acknowledges such a PING. It reports whether
-// that was awaited.
-func (s *Session) acknowledgeEarlyLocked() bool {
-	if s.ended == nil || !s.ended.isPinging {
-		return false
-	}
-	s.resetPingedLocked()
-	return true
-}
-
 // resetPingedLocked resets the streams that precede the PING.
 func (s *Session) resetPingedLocked() {
 	e := s.ended

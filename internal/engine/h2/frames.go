@@ -102,8 +102,9 @@ func (s *Session) acknowledgeLocked(data string) bool {
 	case data == goAwayPing && s.phase == phaseAnnounced:
 		s.drainLocked()
 		return true
-	case data == earlyPing:
-		return s.acknowledgeEarlyLocked()
+	case data == earlyPing && s.ended != nil && s.ended.isPinging:
+		s.resetPingedLocked()
+		return true
 	case data == alivePing && !s.ping.sentAt.IsZero():
 		s.ping.sentAt = time.Time{}
 		return true

@@ -47,25 +47,20 @@ func (o *outputState) reply(out []byte) { o.replies, o.out = o.replies+len(out)-
 func (s *Session) Flush() {
 	s.mu.Lock()
 	o := &s.output
-	if o.isSending || o.unsentLocked() == 0 || o.failed != nil {
-		if !o.isSending && o.unsentLocked() == 0 && len(s.streams) == 0 {
-			s.returnBufferLocked() // what arrived needed no reply
-		}
-		isOver, isClean := s.isOverLocked(), o.failed == nil
+	switch {
+	case o.isSending:
 		s.mu.Unlock()
-		if isOver {
-			s.carrier.End(isClean)
-		}
-		return
-	}
-	o.isSending = true
-	if s.waiter == nil {
+	case o.unsentLocked() == 0 || o.failed != nil:
+		s.endSending() // what arrived needed no reply
+	case s.waiter == nil:
+		o.isSending = true
 		s.mu.Unlock()
 		go s.send()
-		return
+	default:
+		o.isSending = true
+		s.mu.Unlock()
+		s.send()
 	}
-	s.mu.Unlock()
-	s.send()
 }
 
 // send sends all output. Its caller has set isSending.
@@ -109,11 +104,22 @@ func (s *Session) send() {
 			return
 		}
 	}
-	if len(s.streams) == 0 {
+	s.endSending()
+}
+
+// endSending is called when nothing is left to send, or cannot be sent. It releases the mutex, which
+// the caller holds, and ends the carrier of a session that is over.
+func (s *Session) endSending() {
+	o := &s.output
+	o.isSending = false
+	if o.unsentLocked() == 0 && len(s.streams) == 0 {
 		s.returnBufferLocked()
 	}
-	o.isSending = false
-	isOver, isClean := s.isOverLocked(), o.failed == nil
+	isClean := o.failed == nil
+	isOver := s.phase == phaseEnded && !o.isOver && (!isClean || o.unsentLocked() == 0)
+	if isOver {
+		o.isOver, s.endingAt = true, time.Now()
+	}
 	s.mu.Unlock()
 	if isOver {
 		s.carrier.End(isClean)
@@ -132,14 +138,4 @@ func (s *Session) returnBufferLocked() {
 		s.config.buffers.Put(o.lent)
 	}
 	o.lent, o.out, o.sending, o.sent = nil, nil, nil, 0
-}
-
-// isOverLocked reports, once, that the session has ended and nothing is left to send.
-func (s *Session) isOverLocked() bool {
-	o := &s.output
-	isOver := s.phase == phaseEnded && !o.isSending && !o.isOver && (o.failed != nil || o.unsentLocked() == 0)
-	if isOver {
-		o.isOver, s.endingAt = true, time.Now()
-	}
-	return isOver
 }

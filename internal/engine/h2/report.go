@@ -37,11 +37,9 @@ func (s *Session) report(b *wire.HeaderBlock, status int, sent int64) {
 // empty if the method or the path is missing.
 func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
 	text := http1.TextOf(b.Text)
-	r = &http.Request{
-		Proto: s.template.Proto, ProtoMajor: s.template.ProtoMajor, Header: make(http.Header), URL: new(url.URL),
-		Body: http.NoBody, RemoteAddr: s.template.RemoteAddr, TLS: s.template.TLS,
-		Method: text.Of(b.Method), RequestURI: text.Of(b.Path), Host: text.Of(b.Authority),
-	}
+	r = new(*s.template)
+	r.Header, r.URL, r.Body = make(http.Header), new(url.URL), http.NoBody
+	r.Method, r.RequestURI, r.Host = text.Of(b.Method), text.Of(b.Path), text.Of(b.Authority)
 	for _, f := range b.Fields {
 		name := f.Known.String()
 		if f.Known == http1.NameUnknown {

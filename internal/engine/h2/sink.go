@@ -182,29 +182,22 @@ func (st *Stream) endData(c *exchange.Conn) {
 		c.Out = c.Out[:at]
 		return
 	}
-	n, err := 0, error(nil)
-	timeout := c.CurrentSendTimeout()
-	if n = st.tryReserve(want); n == 0 && want > 0 {
-		if at > 0 { // the client may need the head to decide about its window
-			err = st.send(c.Out[:at], timeout)
-			c.Out, at = append(c.Out[:0], c.Out[at:]...), 0
+	n := st.tryReserve(want)
+	whole := at + wire.FrameHeaderSize + n
+	wire.SetFrameLength(c.Out[at:], n)
+	if n == want {
+		if f.hasEnded {
+			wire.AddFrameFlags(c.Out[at:], wire.EndStream)
 		}
-		if err == nil {
-			n, err = st.reserve(want, timeout)
-		}
+		return
 	}
+	rest := bytes.Clone(c.Out[whole:])
+	if n == 0 {
+		whole = at // the client may need the head to decide about its window
+	}
+	err := st.send(c.Out[:whole], c.CurrentSendTimeout())
 	if err == nil {
-		wire.SetFrameLength(c.Out[at:], n)
-		if n == want {
-			if f.hasEnded {
-				wire.AddFrameFlags(c.Out[at:], wire.EndStream)
-			}
-			return
-		}
-		rest := bytes.Clone(c.Out[at+wire.FrameHeaderSize+n:])
-		if err = st.send(c.Out[:at+wire.FrameHeaderSize+n], timeout); err == nil {
-			err = st.sendData(c, rest, f.hasEnded)
-		}
+		err = st.sendData(c, rest, f.hasEnded)
 	}
 	c.Out = c.Out[:0]
 	c.FailWrite(err)

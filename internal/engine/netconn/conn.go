@@ -27,7 +27,7 @@ type Config struct {
 	ProtocolHandler func(proto string) func(*tls.Conn, http.Handler)
 	ConnState       func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
 	HTTP2           *h2.Config
-	Streams         *reuse.Workers[*h2.Stream]
+	Streams         *reuse.Workers[struct{}, *h2.Stream]
 
 	conns  sync.Pool // of *exchange.Conn
 	inputs connection.Buffers
@@ -44,14 +44,14 @@ type Conn struct {
 	NetConn net.Conn
 	ctx     context.Context // parent of every request's context
 
-	opened        time.Time
-	secured       time.Time // when the TLS handshake ended; zero without one
-	requests      int       // counted by CountRequest
-	number        connection.Number
-	state         connState
-	watch         *departureWatch
-	sendDeadlines sendDeadlines
-	session       atomic.Pointer[h2.Session] // of HTTP/2
+	opened    time.Time
+	secured   time.Time // when the TLS handshake ended; zero without one
+	requests  int       // counted by CountRequest
+	number    connection.Number
+	state     connState
+	watch     *departureWatch
+	deadlines deadlines
+	session   atomic.Pointer[h2.Session] // of HTTP/2
 }
 
 // New returns a connection with the context that is the parent of its requests' contexts.
@@ -153,9 +153,6 @@ func (c *Conn) Number(counter *atomic.Int64) int64 { return c.number.Of(counter)
 // Read implements exchange.Connection.
 func (c *Conn) Read(p []byte) (int, error) { return c.NetConn.Read(p) }
 
-// SetReadDeadline implements exchange.Transport.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.NetConn.SetReadDeadline(t) }
-
 // CloseWrite implements exchange.Connection.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.NetConn.(interface{ CloseWrite() error }); ok {
@@ -216,7 +213,7 @@ func (c *Conn) receiveHead(first bool) (x *exchange.Exchange, ok bool) {
 		return x, ok
 	}
 	// a head that arrives whole costs neither
-	c.conn.SetReadDeadline(c.timeoutStart(first).Add(c.config.Exchanges.HeadTimeout))
+	_ = c.SetReadDeadline(c.timeoutStart(first).Add(c.config.Exchanges.HeadTimeout))
 	partialHeads := &c.config.Exchanges.Server.PartialHeads
 	partialHeads.Add(1)
 	defer partialHeads.Add(-1)
@@ -264,9 +261,7 @@ func (c *Conn) awaitInput(first bool) bool {
 	if timeout > 0 {
 		deadline = c.timeoutStart(first).Add(timeout)
 	}
-	// Setting a deadline costs more than reading the clock. A deadline that is at most an
-	// eighth of the timeout too early is kept, and corrected if it expires.
-	c.conn.ExtendReadDeadline(deadline, timeout/8)
+	_ = c.extendReadDeadline(deadline, timeout/8) // corrected if it expires
 	for {
 		err := c.conn.Fill()
 		if err == nil {
@@ -275,6 +270,6 @@ func (c *Conn) awaitInput(first bool) bool {
 		if !exchange.IsTimeout(err) || deadline.IsZero() || !time.Now().Before(deadline) {
 			return false
 		}
-		c.conn.SetReadDeadline(deadline)
+		_ = c.SetReadDeadline(deadline)
 	}
 }

@@ -1,7 +1,6 @@
 package netconn
 
 import (
-	"net"
 	"sync"
 	"time"
 
@@ -28,14 +27,14 @@ func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 	w := &departureWatch{stopped: make(chan struct{})}
 	c.watch = w
 	// ReadTimeout and a handler's deadline limit reading the request, which is complete.
-	c.conn.ResetReadDeadline()
+	_ = c.SetReadDeadline(time.Time{})
 	room, nc := c.conn.Room(), c.NetConn
 	go func() {
 		defer close(w.stopped)
 		for again := true; again; again = x.Extras != nil && w.received < len(room) {
 			n, err := nc.Read(room[w.received:])
 			for timeouts := 0; err != nil && n == 0 && exchange.IsTimeout(err) && timeouts < maxDeadlineRetries &&
-				w.clearDeadline(nc); timeouts++ {
+				w.clearDeadline(c); timeouts++ {
 				n, err = nc.Read(room[w.received:])
 			}
 			w.received += n
@@ -49,18 +48,18 @@ func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 
 // clearDeadline removes a deadline that the handler has set. It reports false if the watch is being
 // stopped.
-func (w *departureWatch) clearDeadline(nc net.Conn) bool {
+func (w *departureWatch) clearDeadline(c *Conn) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return !w.stopping && nc.SetReadDeadline(time.Time{}) == nil
+	return !w.stopping && c.SetReadDeadline(time.Time{}) == nil
 }
 
 // stop makes Read return by a deadline in the past. The error that a net.Conn returns for it does
 // not matter: no context is left that it could cancel.
-func (w *departureWatch) stop(nc net.Conn) {
+func (w *departureWatch) stop(c *Conn) {
 	w.mu.Lock()
 	w.stopping = true
-	_ = nc.SetReadDeadline(exchange.PastTime())
+	_ = c.SetReadDeadline(exchange.PastTime())
 	w.mu.Unlock()
 	<-w.stopped
 }
@@ -73,7 +72,7 @@ func (c *Conn) StopWatch() {
 		return
 	}
 	c.watch = nil
-	w.stop(c.NetConn)
+	w.stop(c)
 	c.conn.Received(w.received)
-	c.conn.ResetReadDeadline()
+	_ = c.SetReadDeadline(time.Time{})
 }

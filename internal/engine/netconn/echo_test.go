@@ -98,7 +98,7 @@ func TestServesAnyProtocol(t *testing.T) {
 	config := &netconn.Config{
 		Exchanges: &exchange.Config{
 			Server:      &exchange.ServerState{Logf: t.Logf},
-			Protocol:    exchange.Protocol{Name: "echo", NewCodec: func() exchange.Codec { return new(echo) }},
+			Protocol:    exchange.Protocol{NewCodec: func() exchange.Codec { return new(echo) }},
 			BaseContext: context.Background(), HeadTimeout: time.Minute, Limits: http1.Limits{Bytes: 10 << 10},
 			ServesHTTP1: true,
 			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

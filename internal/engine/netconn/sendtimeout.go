@@ -27,16 +27,34 @@ const (
 	sendSlack = 64
 )
 
-// sendDeadlines are the two deadlines for the writes of a Conn. The earlier one is in effect.
-type sendDeadlines struct {
+// deadlines are those of a net.Conn, as last set: setting one costs more than reading the clock. Of
+// the two for writes, the earlier one is in effect.
+type deadlines struct {
 	mu     sync.Mutex
+	read   time.Time
 	fixed  time.Time // set by WriteTimeout or a handler; zero for none
 	moving time.Time // set by the send timeout; zero if fixed is in effect
 }
 
+// SetReadDeadline implements exchange.Transport.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.extendReadDeadline(t, 0) }
+
+// extendReadDeadline is SetReadDeadline, except that a deadline that is too early by no more than
+// slack is kept.
+func (c *Conn) extendReadDeadline(t time.Time, slack time.Duration) error {
+	d := &c.deadlines
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if early := t.Sub(d.read); early >= 0 && early <= slack {
+		return nil
+	}
+	d.read = t
+	return c.NetConn.SetReadDeadline(t)
+}
+
 // SetWriteDeadline implements exchange.Transport.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	s := &c.sendDeadlines
+	s := &c.deadlines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fixed, s.moving = t, time.Time{}
@@ -46,7 +64,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 
 // extendDeadline moves the write deadline to timeout from now, unless the fixed one is earlier.
 func (c *Conn) extendDeadline(timeout time.Duration) {
-	s := &c.sendDeadlines
+	s := &c.deadlines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if timeout == 0 && s.moving.IsZero() {
@@ -73,35 +91,46 @@ func (c *Conn) canResume(n int64, err error) bool {
 	if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	s := &c.sendDeadlines
+	s := &c.deadlines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.fixed.IsZero() && !time.Now().Before(s.fixed) {
 		return false
 	}
-	s.moving = exchange.UnknownDeadline() // so that the next write sets it again
+	s.moving = exchange.PastTime() // so that the next write sets it again
 	return true
 }
 
 // Send implements exchange.Connection.
 func (c *Conn) Send(p []byte, timeout time.Duration) error {
-	if c.extendDeadline(timeout); timeout == 0 {
-		_, err := c.NetConn.Write(p)
+	if timeout == 0 || !canResumeWrites(c.NetConn) {
+		_, err := c.sendParts(p, timeout)
 		return err
 	}
-	resumable := canResumeWrites(c.NetConn)
 	for len(p) > 0 {
-		part := p
-		if !resumable {
-			part = p[:min(len(p), tlsPiece)]
-		}
 		c.extendDeadline(timeout)
-		n, err := c.NetConn.Write(part)
-		if p = p[n:]; err != nil && (!resumable || !c.canResume(int64(n), err)) {
+		n, err := c.NetConn.Write(p)
+		if p = p[n:]; err != nil && !c.canResume(int64(n), err) {
 			return err
 		}
 	}
 	return nil
+}
+
+// sendParts sends p in parts, of which the client must accept each within the timeout.
+func (c *Conn) sendParts(p []byte, timeout time.Duration) (sent int, err error) {
+	for sent < len(p) {
+		part := p[sent:]
+		if timeout > 0 {
+			part = part[:min(len(part), tlsPiece)]
+		}
+		c.extendDeadline(timeout)
+		n, err := c.NetConn.Write(part)
+		if sent += n; err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
 }
 
 // SendPieces implements exchange.Connection.
@@ -113,7 +142,7 @@ func (c *Conn) SendPieces(pieces [][]byte, timeout time.Duration) error {
 	}
 	if !canResumeWrites(c.NetConn) {
 		for _, p := range pieces {
-			if err := c.Send(p, timeout); err != nil {
+			if _, err := c.sendParts(p, timeout); err != nil {
 				return err
 			}
 		}

@@ -16,7 +16,7 @@ import (
 // program's own connection passes the preface's end. It may look for the preface, too: Caddy's do,
 // and fail if a Read returns more.
 func (c *Conn) hasPreface() bool {
-	c.conn.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
+	_ = c.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
 	for {
 		room := c.conn.Room()
 		in := c.conn.Input()
@@ -126,21 +126,9 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 	}
 }
 
-// Send implements h2.Carrier. The client must accept each piece within the limit.
+// Send implements h2.Carrier.
 func (h *http2Carrier) Send(p []byte) (int, error) {
-	c, sent := h.conn, 0
-	for sent < len(p) {
-		piece, limit := p[sent:], h.session.SendLimit()
-		if limit > 0 {
-			piece = piece[:min(len(piece), tlsPiece)]
-		}
-		c.extendDeadline(limit)
-		n, err := c.NetConn.Write(piece)
-		if sent += n; err != nil {
-			return sent, err
-		}
-	}
-	return sent, nil
+	return h.conn.sendParts(p, h.session.SendLimit())
 }
 
 // Update implements h2.Carrier. A deadline that is too early is corrected when it expires.

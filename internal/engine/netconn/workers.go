@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"runtime"
+	"time"
 
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
@@ -11,7 +12,7 @@ import (
 // whose connection has ended serves another. For connections of one request this halves the cost of
 // a connection.
 type Workers struct {
-	goroutines *reuse.Workers[*Conn]
+	goroutines *reuse.Workers[struct{}, *Conn]
 	// Serve sends one for each connection; its worker receives it when it starts
 	starting chan struct{}
 }
@@ -27,11 +28,12 @@ func NewWorkers() *Workers {
 	if runtime.GOMAXPROCS(0) == 1 {
 		s.starting = make(chan struct{})
 	}
-	s.goroutines = reuse.NewWorkers(func(c *Conn) {
+	s.goroutines = reuse.NewWorkers(func(_ *struct{}, c *Conn) time.Time {
 		<-s.starting
 		c.borrow()
 		c.serve()
 		c.giveBack()
+		return time.Now()
 	})
 	return s
 }
@@ -48,9 +50,10 @@ func (s *Workers) Serve(c *Conn) {
 func (s *Workers) Stop() { s.goroutines.Stop() }
 
 // NewStreamWorkers returns the goroutines that run the handlers of HTTP/2 streams.
-func NewStreamWorkers() *reuse.Workers[*h2.Stream] {
-	return reuse.NewWorkers(func(st *h2.Stream) {
+func NewStreamWorkers() *reuse.Workers[struct{}, *h2.Stream] {
+	return reuse.NewWorkers(func(_ *struct{}, st *h2.Stream) time.Time {
 		st.Run(nil, 0)
 		st.Settle()
+		return time.Now()
 	})
 }

@@ -1,45 +1,114 @@
 package reuse
 
-import "time"
+import (
+	"slices"
+	"sync"
+	"time"
+)
 
-// Workers are goroutines that run a function for one value after another. One that is free has a
-// stack that has already grown to what handlers need.
-type Workers[T any] struct {
-	run  func(T)
-	free FreeList[worker[T]]
+const (
+	// maxFree is how many goroutines of a kind wait for work without a time limit.
+	maxFree = 64
+
+	// surplusTimeout is how long the others wait. If hundreds of handlers block at a time, each
+	// request would otherwise pay for a new goroutine and its stack.
+	surplusTimeout = time.Second
+)
+
+// Workers are goroutines that run a function for one piece of work after another. One that is free
+// has a stack that has already grown to what handlers need. Each has a state, which is zero before
+// its first work.
+type Workers[State, Work any] struct {
+	run func(*State, Work) (now time.Time)
+
+	mu      sync.Mutex
+	free    []*worker[State, Work] // the last to finish is the first to receive more: the cache has its stack
+	stopped bool
 }
 
-type worker[T any] struct {
-	next chan T
-	age  Age
+type worker[State, Work any] struct {
+	state State
+	next  chan Work
 }
 
-// NewWorkers returns workers without a goroutine.
-func NewWorkers[T any](run func(T)) *Workers[T] { return &Workers[T]{run: run} }
+// NewWorkers returns workers without a goroutine. run returns the time at its end, about.
+func NewWorkers[State, Work any](run func(*State, Work) (now time.Time)) *Workers[State, Work] {
+	return &Workers[State, Work]{run: run}
+}
 
-// Run makes a worker run the function for v.
-func (s *Workers[T]) Run(v T) {
-	if w := s.free.Get(); w != nil {
-		w.next <- v
+// Run makes a worker run the function.
+func (s *Workers[State, Work]) Run(v Work) {
+	s.mu.Lock()
+	n := len(s.free)
+	if n == 0 {
+		s.mu.Unlock()
+		go s.work(&worker[State, Work]{next: make(chan Work, 1)}, v)
 		return
 	}
-	go s.work(&worker[T]{next: make(chan T, 1)}, v)
+	w := s.free[n-1]
+	s.free = s.free[:n-1]
+	s.mu.Unlock()
+	w.next <- v
 }
 
 // work runs the function until the worker is no longer needed. Goexit in a handler ends it, too.
-func (s *Workers[T]) work(w *worker[T], v T) {
-	for ok := true; ok; v, ok = AwaitWork(&s.free, w, w.next) {
-		s.run(v)
+func (s *Workers[State, Work]) work(w *worker[State, Work], v Work) {
+	ResetLabels() // of the handler in whose goroutine it was started
+	began := time.Now()
+	for ok := true; ok; v, ok = s.await(w) {
+		now := s.run(&w.state, v)
 		ResetLabels()
-		if w.age.IsOver(time.Now()) {
+		if now.Sub(began) > MaxAge {
 			return
 		}
 	}
 }
 
+// await waits for work. It reports false if the worker must end instead.
+func (s *Workers[State, Work]) await(w *worker[State, Work]) (v Work, ok bool) {
+	s.mu.Lock()
+	if s.stopped {
+		s.mu.Unlock()
+		return v, false
+	}
+	s.free = append(s.free, w)
+	isSurplus := len(s.free) > maxFree
+	s.mu.Unlock()
+	if isSurplus {
+		timer := time.NewTimer(surplusTimeout)
+		defer timer.Stop()
+		select {
+		case v, ok = <-w.next:
+			return v, ok
+		case <-timer.C:
+		}
+		if s.remove(w) {
+			return v, false
+		}
+	}
+	v, ok = <-w.next
+	return v, ok
+}
+
+// remove removes a free worker. It reports false if Run or Stop has removed it meanwhile.
+func (s *Workers[State, Work]) remove(w *worker[State, Work]) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.free, w)
+	if i < 0 {
+		return false
+	}
+	s.free = slices.Delete(s.free, i, i+1)
+	return true
+}
+
 // Stop ends the free workers now, and the others when the function has returned.
-func (s *Workers[T]) Stop() {
-	for _, w := range s.free.Stop() {
+func (s *Workers[State, Work]) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	for _, w := range s.free {
 		close(w.next)
 	}
+	s.free = nil
 }

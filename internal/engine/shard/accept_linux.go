@@ -24,9 +24,6 @@ const (
 	// turnAccepts is how many connections a shard accepts before the next one does. It is also
 	// the maximum that a loop accepts before it looks at its other connections.
 	turnAccepts = 8
-
-	// zoneLifetime is how long the name of a network interface is kept, as in package net.
-	zoneLifetime = time.Minute
 )
 
 // acceptor accepts the connections of one listener for the shards. Its states:
@@ -67,7 +64,6 @@ type acceptor struct {
 	options     poll.AcceptedOptions
 	inherited   inheritance
 	isMultipath bool // connections may be of multipath TCP
-	zone        zoneCache
 
 	// The connections of a burst.
 	acceptBurst func(uintptr)
@@ -94,28 +90,15 @@ type acceptedConn struct {
 	peer poll.Peer
 }
 
-// zoneCache holds the name of a network interface.
-type zoneCache struct {
-	index uint32
-	name  string
-	until instant
-}
-
-// newAcceptor returns nil if the listener is not a socket of package net.
+// newAcceptor returns nil if the listener was closed.
 func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1), relay: -1,
 		id: int(g.acceptorIDs.Add(1))}
-	var err error
-	switch l := p.Listener.(type) {
-	case *net.TCPListener:
-		a.raw, err = l.SyscallConn()
-	case *net.UnixListener:
+	if _, isUnix := p.Listener.(*net.UnixListener); isUnix {
 		a.inherited = inherited // unix sockets have no options
-		a.raw, err = l.SyscallConn()
-	default:
-		return nil
 	}
-	if err == nil {
+	var err error
+	if a.raw, err = p.Listener.(syscall.Conn).SyscallConn(); err == nil {
 		err = a.raw.Control(func(fd uintptr) { p.lingers = poll.Lingers(int(fd)) })
 	}
 	if err != nil {
@@ -323,7 +306,7 @@ func (a *acceptor) acceptOn(s *shard) {
 	place := g.placementAt(a.config, s.index)
 	for _, c := range a.batch[:a.n] {
 		a.completeOptions(c.fd)
-		k := newShardConn(place, c.fd, a.remote(c.peer))
+		k := newShardConn(place, c.fd, remoteOf(c.peer))
 		switch {
 		case !g.put(k):
 		case s.early.isWorthwhile():
@@ -359,16 +342,13 @@ func (a *acceptor) completeOptions(fd int) {
 	}
 }
 
-// remote returns a peer's address in the form of package net.
-func (a *acceptor) remote(peer poll.Peer) string {
+// remoteOf returns a peer's address in the form of package net.
+func remoteOf(peer poll.Peer) string {
 	if !peer.Addr.IsValid() {
 		return peer.Name
 	}
-	if peer.Zone != 0 {
-		if now := a.group.now(); a.zone.index != peer.Zone || now >= a.zone.until {
-			a.zone = zoneCache{peer.Zone, zoneName(int(peer.Zone)), now + instant(zoneLifetime)}
-		}
-		return netip.AddrPortFrom(peer.Addr.Addr().WithZone(a.zone.name), peer.Addr.Port()).String()
+	if peer.Zone != 0 { // a neighbor by a link-local address
+		return netip.AddrPortFrom(peer.Addr.Addr().WithZone(zoneName(int(peer.Zone))), peer.Addr.Port()).String()
 	}
 	return peer.Addr.String()
 }

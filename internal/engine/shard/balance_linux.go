@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -20,6 +21,29 @@ const (
 	overloaded = 90
 	available  = 60
 )
+
+// nextPlacement returns the placement of the next connection that package net has accepted.
+func (g *Group) nextPlacement(p *Config) *placement {
+	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.shards.Load().active)))
+}
+
+// placementAt returns a listener's placement on a shard.
+func (g *Group) placementAt(p *Config, i int) *placement {
+	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
+		return (*placements)[i]
+	}
+	g.growing.Lock()
+	defer g.growing.Unlock()
+	var placements []*placement
+	if old := p.placements.Load(); old != nil {
+		placements = slices.Clone(*old)
+	}
+	for _, s := range g.allShards()[len(placements):] {
+		placements = append(placements, &placement{config: p, shard: s})
+	}
+	p.placements.Store(&placements)
+	return placements[i]
+}
 
 // shardLoad is how busy a shard is. The shard's leader writes it.
 type shardLoad struct {
@@ -85,17 +109,6 @@ func (b *balancer) check(g *Group, now time.Time) {
 		shards[busiest].load.relief.Store(shards[idlest])
 	}
 }
-
-// moveTarget returns the shard to which the runner moves the connection that it has served, or nil.
-func (r *runner) moveTarget() *shard {
-	if to := r.shard.load.relief.Load(); to != nil && r.token != 0 && r.mayMoveConn() {
-		return to
-	}
-	return nil
-}
-
-// mayMoveConn reports whether the connection is one of those that may move: every other one.
-func (r *runner) mayMoveConn() bool { return r.eventsLeft%2 == 1 }
 
 // moveTo makes another loop report the connection's events. Its caller serves the connection. An
 // event that the old loop has reported meanwhile is not lost: the new loop reports all that is

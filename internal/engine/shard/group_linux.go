@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"context"
 	"errors"
 	"net"
 	"os"
@@ -88,41 +87,10 @@ func (g *Group) grow() error {
 		if err != nil {
 			return err
 		}
-		go newRunner(s).run(job{})
+		s.runners.Run(job{})
 		list.all = append(slices.Clone(list.all), s)
 		g.shards.Store(&shardList{list.all, list.active})
 	}
-}
-
-// placement is a listener and a shard; its connections share it. Those with a context of their own
-// have one each, so that the others hold no pointer for it.
-type placement struct {
-	config *Config
-	shard  *shard
-	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
-}
-
-// nextPlacement returns the placement of the next connection that package net has accepted.
-func (g *Group) nextPlacement(p *Config) *placement {
-	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.shards.Load().active)))
-}
-
-// placementAt returns a listener's placement on a shard.
-func (g *Group) placementAt(p *Config, i int) *placement {
-	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
-		return (*placements)[i]
-	}
-	g.growing.Lock()
-	defer g.growing.Unlock()
-	var placements []*placement
-	if old := p.placements.Load(); old != nil {
-		placements = slices.Clone(*old)
-	}
-	for _, s := range g.allShards()[len(placements):] {
-		placements = append(placements, &placement{config: p, shard: s})
-	}
-	p.placements.Store(&placements)
-	return placements[i]
 }
 
 // Supports reports whether shards can accept a listener's connections: those of package net's
@@ -135,9 +103,9 @@ func Supports(l net.Listener) bool {
 	return false
 }
 
-// Accept accepts connections of the settings' listener for the shards, and serves them. The result
-// accepts one connection. closed is closed when the server closes the listener. Accept returns nil
-// if the listener is not a socket of package net.
+// Accept accepts connections of the settings' listener for the shards, which support it, and serves
+// them. The result accepts one connection. closed is closed when the server closes the listener.
+// Accept returns nil if the listener was closed before.
 func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 	g.prepare(p)
 	a := newAcceptor(g, p, closed)

@@ -16,7 +16,7 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.servedBy.giveUpLead()
+	k.servedBy.MayBlock()
 	k.conn.ReleaseBuffers()
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
@@ -49,8 +49,9 @@ func (k *shardConn) hijack() (net.Conn, error) {
 			return nil, os.NewSyscallError("epoll_ctl", err)
 		}
 	}
-	if k.tls != nil {
-		return k.takeTLS(nc), nil
+	if t := k.tls; t != nil {
+		t.Conn, t.isTaken = nc, true
+		return t.conn, nil
 	}
 	return nc, nil
 }

@@ -1,7 +1,10 @@
 package shard
 
 import (
+	"runtime"
+
 	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -9,6 +12,7 @@ import (
 func (r *runner) lead(turn *shardSession) {
 	s := r.shard
 	r.sequence, r.reportedAt = s.word.Load()>>sequenceShift, s.group.now()
+	began := r.reportedAt
 	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
 		return
 	}
@@ -23,8 +27,9 @@ func (r *runner) lead(turn *shardSession) {
 			return
 		}
 		r.reportedAt = s.group.instant(s.reportedAt)
-		if r.age.IsOver(s.reportedAt) {
-			s.resignLead()
+		if r.reportedAt-began > instant(reuse.MaxAge) {
+			s.word.Store(wordAfter(s.word.Load()))
+			s.promote()
 			return
 		}
 	}
@@ -51,11 +56,11 @@ func (r *runner) serveEvents() bool {
 		if s.beginsTLS(k) {
 			continue
 		}
-		r.delays = r.eventsLeft > 0 || !s.outbox.isEmpty()
+		r.delays = r.eventsLeft > 0 || len(s.outbox.conns) > 0
 		if !r.serveAsLeader(k, false) {
 			return false
 		}
-		if s.outbox.isFull() && !r.sendOutbox() {
+		if len(s.outbox.conns) >= outboxConns && !r.sendOutbox() {
 			return false
 		}
 		if r.handOffs >= handOffBatch && !r.startHandOffs() {
@@ -68,9 +73,16 @@ func (r *runner) serveEvents() bool {
 	return r.sendOutbox()
 }
 
-// tag returns the tag of the connection's events. It tells connections apart that have had the same
-// descriptor: such connections were opened at different times.
-func (k *shardConn) tag() uint32 { return uint32(k.opened) }
+// startHandOffs yields to the runners that have received requests. It reports whether the runner
+// still leads.
+func (r *runner) startHandOffs() bool {
+	r.handOffs = 0
+	if !r.sendOutbox() {
+		return false
+	}
+	runtime.Gosched()
+	return true
+}
 
 // connOf returns the connection that an event is about. It returns nil if that was closed, also if
 // another one has its descriptor by now, or if it has moved to another shard.
@@ -97,34 +109,13 @@ func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	switch {
 	case r.delayed == nil:
 	case leads:
-		r.addDelayed()
-	default:
-		r.sendDelayed()
+		s := r.shard
+		s.outbox.conns = append(s.outbox.conns, r.delayed)
+		r.delayed.servedBy, r.delayed = nil, nil
+	default: // the responses must not wait
+		k := r.delayed
+		r.delayed = nil
+		r.serve(k, nil, predict.NoSlot)
 	}
 	return leads
-}
-
-// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
-// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
-// two sees what the other has stored, so that no handler runs on an unguarded loop.
-func (r *runner) beginServing() {
-	r.sequence++
-	r.token = r.sequence<<sequenceShift | servingBit
-	r.shard.word.Store(r.token)
-	r.shard.group.guard.wake()
-}
-
-// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
-// false if the runner does not lead, or no longer leads.
-func (r *runner) enterHandler(at predict.SlotID) bool {
-	if r.token == 0 {
-		return false
-	}
-	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
-	if !r.shard.word.CompareAndSwap(r.token, token) {
-		return false
-	}
-	r.sequence++
-	r.token = token
-	return true
 }

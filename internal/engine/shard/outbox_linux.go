@@ -26,28 +26,11 @@ type outbox struct {
 	sent  int // how many of them were sent, or are served
 }
 
-func (b *outbox) isEmpty() bool { return len(b.conns) == 0 }
-func (b *outbox) isFull() bool  { return len(b.conns) >= outboxConns }
-
 // mayDelay reports whether k's responses may wait until others have been served. The leader only
 // then adds them to the outbox: until then it may lose the lead.
 func (r *runner) mayDelay(k *shardConn) bool {
 	c := k.conn
 	return r.delays && r.token != 0 && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil
-}
-
-// addDelayed adds the connection whose responses wait to the outbox.
-func (r *runner) addDelayed() {
-	b := &r.shard.outbox
-	b.conns = append(b.conns, r.delayed)
-	r.delayed.servedBy, r.delayed = nil, nil
-}
-
-// sendDelayed sends the responses that wait, because the runner has lost the lead.
-func (r *runner) sendDelayed() {
-	k := r.delayed
-	r.delayed = nil
-	r.serve(k, nil, 0)
 }
 
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.
@@ -92,20 +75,7 @@ func (r *runner) parkSent(k *shardConn) bool {
 		_ = k.Close()
 		return true
 	}
-	if k.addToLoop() != nil {
-		return false
-	}
-	var deadline instant
-	if timeout := k.conn.Config.IdleTimeout; timeout > 0 {
-		deadline = r.reportedAt + instant(timeout)
-	}
-	k.setWaitDeadline(deadline)
-	k.giveBack()
-	mayMove := r.shard.outbox.sent%2 == 0 // as mayMoveConn
-	if to := r.shard.load.relief.Load(); to != nil && mayMove && !k.moveTo(to) {
-		return false
-	}
-	if !k.park() {
+	if k.addToLoop() != nil || !r.park(k, true) {
 		return false
 	}
 	r.closeIfEnding(k)

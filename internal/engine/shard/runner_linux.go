@@ -24,15 +24,13 @@ const inSize = 16 << 10
 // runner is a goroutine that serves connections of a shard. One runner of each shard leads: it waits
 // for the shard's loop and serves the connections that are ready, their handlers included. The
 // others run handlers that were expected to be slow, or lost the lead because theirs was slow. Then
-// they wait for work.
+// they wait for work (package reuse).
 type runner struct {
 	shard     *shard
-	work      chan job
 	sequence  uint64 // number of what it serves as leader
 	token     uint64 // not zero while it serves as leader; see shard.word
 	runs      uint64 // handlers run on the loop
-	age       reuse.Age
-	turnCount int // requests of the current connection served in a row
+	turnCount int    // requests of the current connection served in a row
 	// while it leads: events that the loop has reported and that it has not looked at
 	eventsLeft int
 
@@ -55,45 +53,23 @@ type job struct {
 	turn    *shardSession
 }
 
-func newRunner(s *shard) *runner { return &runner{shard: s, work: make(chan job, 1)} }
-
-// run works until the runner is no longer needed.
-func (r *runner) run(j job) {
-	reuse.ResetLabels() // of the handler in whose goroutine it was started
-	returned := false
-	defer func() {
-		if !returned { // runtime.Goexit in a handler; serve has closed the connection
-			r.shard.runnerExited(r)
-		}
-	}()
-	for {
-		switch {
-		case j.stream != nil:
-			r.runStream(j.stream, j.slot)
-		case j.conn != nil:
-			r.serveConn(j)
-		default:
-			r.lead(j.turn)
-		}
-		// Reading the clock would take 1 % of the CPU time of a request that is handed off.
-		if r.age.IsOver(r.shard.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))) {
-			break
-		}
-		var ok bool
-		if j, ok = reuse.AwaitWork(&r.shard.freeRunners, r, r.work); !ok {
-			break
-		}
+// work makes a runner do a job, and returns the time about when it is done. If a handler ends the
+// goroutine of a leader by Goexit, another runner leads.
+func (s *shard) work(r *runner, j job) time.Time {
+	r.shard = s
+	defer r.MayBlock()
+	switch {
+	case j.stream != nil:
+		r.runStream(j.stream, j.slot)
+	case j.conn == nil:
+		r.lead(j.turn)
+	case j.conn.session.Load() != nil:
+		r.serveSession(j.conn.session.Load(), false)
+	default:
+		r.serve(j.conn, j.request, j.slot)
 	}
-	returned = true
-}
-
-// serveConn serves a connection that another goroutine has handed off.
-func (r *runner) serveConn(j job) {
-	if h := j.conn.session.Load(); h != nil {
-		r.serveSession(h, false)
-		return
-	}
-	r.serve(j.conn, j.request, j.slot)
+	// Reading the clock would take 1 % of the CPU time of a request that is handed off.
+	return s.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))
 }
 
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
@@ -112,6 +88,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	if x == nil {
 		r.attach(k)
 	}
+	k.servedBy = r
 	switch r.serveRequests(k, x, at) {
 	case outcomeClose:
 		r.closeConn(k)
@@ -181,7 +158,11 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 				return outcomeClose
 			}
 			x = nil
-			r.nextRequest(k)
+			c.StartRequest()
+			if k.state.has(flagNew) {
+				k.state.set(flagNew, false)
+				r.shard.early.noteServed(k)
+			}
 			continue
 		}
 		if how := r.endRequests(k); how != outcomeServed {
@@ -194,21 +175,12 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			return outcomeClose
 		case r.waitOnLoop(k) != nil:
 			return outcomeClose
-		case r.park(k):
+		case r.park(k, false):
 			r.closeIfEnding(k)
 			return outcomeWaits
 		default:
 			c = r.attach(k)
 		}
-	}
-}
-
-// nextRequest prepares for a request after the one that was served.
-func (r *runner) nextRequest(k *shardConn) {
-	k.conn.StartRequest()
-	if k.state.has(flagNew) {
-		k.state.set(flagNew, false)
-		r.shard.early.noteServed(k)
 	}
 }
 
@@ -255,7 +227,7 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID)
 		return outcomeClose, true
 	}
 	if r.leads() { // the flush may have cost the lead
-		r.handOff(k, x, at)
+		r.handOff(job{conn: k, request: x, slot: at})
 		return outcomeHandedOff, true
 	}
 	if r.turnCount > turnRequests {
@@ -263,6 +235,12 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID)
 		runtime.Gosched()
 	}
 	return 0, false
+}
+
+// handOff gives a job to another runner.
+func (r *runner) handOff(j job) {
+	r.handOffs++
+	r.shard.runners.Run(j)
 }
 
 // runsOnLoop reports whether a handler runs on the loop if it need not wait for its request's body.
@@ -290,19 +268,26 @@ func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.Sl
 	if len(c.Out) > 0 && r.gateOutput(k) != nil {
 		return false
 	}
-	if !at.AddTrust() {
-		r.shard.group.guard.checkSoon()
-	}
-	if r.runs++; r.runs%predict.SampleEvery == 0 {
+	if r.countRun(at) {
 		return r.timeExchange(c, x, at)
 	}
 	return c.RunExchange(x)
 }
 
+// countRun is called before a handler runs on the loop. It reports whether to time it.
+func (r *runner) countRun(at *predict.Slot) (isTimed bool) {
+	if !at.AddTrust() {
+		r.shard.group.guard.checkSoon()
+	}
+	r.runs++
+	return r.runs%predict.SampleEvery == 0
+}
+
 // gateOutput leaves the responses that wait to the runner that replaces the leader. If the leader
 // was replaced since enterHandler, it sends them itself.
 func (r *runner) gateOutput(k *shardConn) error {
-	r.shard.closeGate(k)
+	k.conn.Gate.Close(k.conn.Out, k)
+	r.shard.gatedConn.Store(k.conn)
 	if r.leads() {
 		return nil
 	}
@@ -315,6 +300,24 @@ func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at *predic
 	r.endedAt = r.shard.group.now()
 	at.Learn(time.Duration(r.endedAt - start))
 	return reuse
+}
+
+// now returns the time, or for a leader the time when the loop reported what it serves. Reading the
+// clock for each request would cost a hundredth of a small request, and a runner that leads is not
+// late.
+func (r *runner) now() instant {
+	if r.leads() {
+		return r.reportedAt
+	}
+	return r.shard.group.now()
+}
+
+// MayBlock implements h2.Host. If a handler on a loop makes a call that may block, another runner
+// takes the loop.
+func (r *runner) MayBlock() {
+	if r.token != 0 {
+		r.shard.takeLead(r.token)
+	}
 }
 
 // leads reports whether the runner is its shard's leader and is serving.
@@ -334,7 +337,6 @@ func (r *runner) attach(k *shardConn) *exchange.Conn {
 		k.group().server.PartialHeads.Add(-1)
 	}
 	c.Template.TLS = k.attachTLS()
-	c.ForgetReadDeadline()
 	k.servedBy, k.mayHaveInput = r, true
 	return c
 }
@@ -360,9 +362,10 @@ func (k *shardConn) receiveMore() error {
 	return nil
 }
 
-// park makes k wait for a request or for the rest of a head, for which it keeps a conn. It reports
-// false if more input has arrived by now, or if no loop would report input.
-func (r *runner) park(k *shardConn) bool {
+// park makes k wait for a request or for the rest of a head, for which it keeps a conn. isDelayed
+// reports that k was in the outbox. park reports false if more input has arrived by now, or if no
+// loop would report input.
+func (r *runner) park(k *shardConn, isDelayed bool) bool {
 	c := k.conn
 	var deadline instant
 	switch {
@@ -370,18 +373,34 @@ func (r *runner) park(k *shardConn) bool {
 		deadline = k.keepHead()
 	case k.state.has(flagNew):
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
-	case k.hasIdled():
+	case k.tls != nil && !k.tls.hasInput: // parts of records do not extend the idle timeout
 		deadline = k.waitDeadline()
-	case c.Config.IdleTimeout > 0:
+	case c.Config.IdleTimeout <= 0:
+	case isDelayed:
+		deadline = r.reportedAt + instant(c.Config.IdleTimeout)
+	default:
 		deadline = r.now() + instant(c.Config.IdleTimeout)
 	}
 	k.setWaitDeadline(deadline)
-	k.servedBy = nil
 	if !k.state.has(flagHead) {
 		k.giveBack()
 	}
-	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
-		return false // the runner tries once more to add it to a loop
+	return r.leave(k, isDelayed)
+}
+
+// leave ends what attach began. If the shard is overloaded, every other connection moves to another
+// shard. leave reports false if more input has arrived, or if no loop reports input: the runner then
+// tries once more to add the connection to a loop.
+func (r *runner) leave(k *shardConn, isDelayed bool) bool {
+	k.servedBy = nil
+	if to := r.shard.load.relief.Load(); to != nil {
+		mayMove := r.token != 0 && r.eventsLeft%2 == 1
+		if isDelayed {
+			mayMove = r.shard.outbox.sent%2 == 0
+		}
+		if mayMove && !k.moveTo(to) {
+			return false
+		}
 	}
 	return k.park()
 }

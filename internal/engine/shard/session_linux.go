@@ -9,7 +9,6 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/predict"
-	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -43,9 +42,6 @@ const (
 	// turnStreams is how many handlers of one connection a turn runs on the loop.
 	turnStreams = 256
 )
-
-// MayBlock implements h2.Host.
-func (r *runner) MayBlock() { r.giveUpLead() }
 
 // checkPreface reports whether a new connection begins with the preface (outcomeHTTP2), may begin
 // with it, or must be closed because the settings allow nothing else.
@@ -107,7 +103,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 			r.shard.turnOf.Store(nil)
 		}
 		again := k.mayHaveInput || !all
-		if r.parkSession(h) {
+		if h.Update(); r.leave(k, false) {
 			if again {
 				h.AwaitRoom() // the loop reports the connection again, after others
 			}
@@ -155,20 +151,20 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 		}
 		id := predict.SlotFor(st.Target())
 		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.IsWhole() {
-			r.handOffStream(st, id)
+			r.handOff(job{stream: st, slot: id})
 			continue
 		}
 		if r.shard.turnOf.Load() != h {
 			r.shard.turnOf.Store(h)
 		}
 		if !r.enterHandler(id) {
-			r.handOffStream(st, id)
+			r.handOff(job{stream: st, slot: id})
 			continue
 		}
 		turn := &h.session.Turn
 		token := turn.Enter()
 		if !r.leads() && turn.Leave(token) { // the new leader came too early to take over
-			r.handOffStream(st, id)
+			r.handOff(job{stream: st, slot: id})
 			continue
 		}
 		r.runOnLoop(st, id, token)
@@ -184,30 +180,20 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 // left: as with net/http, its last requests are served for their effects.
 func (r *runner) handOffStreams(h *shardSession) {
 	for st := h.session.Next(); st != nil; st = h.session.Next() {
-		r.handOffStream(st, predict.SlotFor(st.Target()))
+		r.handOff(job{stream: st, slot: predict.SlotFor(st.Target())})
 	}
 }
 
 // runOnLoop runs a stream's handler while the runner leads. It times some runs.
 func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
 	at := r.shard.group.predictor.At(id)
-	if !at.AddTrust() {
-		r.shard.group.guard.checkSoon()
-	}
-	if r.runs++; r.runs%predict.SampleEvery != 0 {
+	if !r.countRun(at) {
 		st.Run(r, token)
 		return
 	}
 	start := time.Now()
 	st.Run(r, token)
 	at.Learn(time.Since(start))
-}
-
-// handOffStream makes another runner run a stream's handler.
-func (r *runner) handOffStream(st *h2.Stream, id predict.SlotID) {
-	r.handOffs++
-	other, fresh := r.shard.freeRunner()
-	other.start(job{stream: st, slot: id}, fresh)
 }
 
 // runStream runs a stream's handler off the loop.
@@ -217,18 +203,6 @@ func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
 	r.endedAt = r.shard.group.now()
 	r.shard.group.predictor.At(id).Learn(time.Duration(r.endedAt - start))
 	st.Settle()
-	reuse.ResetLabels()
-}
-
-// parkSession makes the connection wait. It reports false if more has arrived.
-func (r *runner) parkSession(h *shardSession) bool {
-	k := h.conn
-	h.Update()
-	k.servedBy = nil
-	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
-		return false
-	}
-	return k.park()
 }
 
 // Send implements h2.Carrier.

@@ -45,7 +45,7 @@ type shard struct {
 	turnOf    atomic.Pointer[shardSession]  // whose turn the next leader takes over
 	gatedConn atomic.Pointer[exchange.Conn] // whose responses the next leader sends
 
-	freeRunners reuse.FreeList[runner]
+	runners *reuse.Workers[runner, job]
 
 	load shardLoad
 }
@@ -55,7 +55,9 @@ func newShard(g *Group, index int) (*shard, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shard{group: g, index: index, loop: loop}, nil
+	s := &shard{group: g, index: index, loop: loop}
+	s.runners = reuse.NewWorkers(s.work)
+	return s, nil
 }
 
 // The states of a shard's word, which is sequence | slot | serving:
@@ -64,7 +66,7 @@ func newShard(g *Group, index int) (*shard, error) {
 //	serving, in a handler ──enterHandler──▶ in a handler (odd, slot)
 //	serving, in a handler ──serveAsLeader ends──▶ idle
 //	serving, in a handler ──takeLead──▶ idle, of the next sequence and another leader
-//	idle ──resignLead──▶ idle, of the next sequence and another leader
+//	idle ──MaxAge of the leader──▶ idle, of the next sequence and another leader
 //
 // While the leader serves a connection, the word is odd and is the leader's token. The leader
 // stores a new token when it begins to serve a connection. Before each handler it exchanges the
@@ -89,6 +91,31 @@ func slotIn(token uint64) predict.SlotID {
 	return predict.SlotID(token >> slotShift & (1<<slotBits - 1))
 }
 
+// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
+// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
+// two sees what the other has stored, so that no handler runs on an unguarded loop.
+func (r *runner) beginServing() {
+	r.sequence++
+	r.token = r.sequence<<sequenceShift | servingBit
+	r.shard.word.Store(r.token)
+	r.shard.group.guard.wake()
+}
+
+// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
+// false if the runner does not lead, or no longer leads.
+func (r *runner) enterHandler(at predict.SlotID) bool {
+	if r.token == 0 {
+		return false
+	}
+	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
+	if !r.shard.word.CompareAndSwap(r.token, token) {
+		return false
+	}
+	r.sequence++
+	r.token = token
+	return true
+}
+
 // takeLead takes the lead from the holder of a token. It reports whether the holder was still the
 // leader. The handler that it runs is charged now, not when it returns. It may hang, and meanwhile
 // further requests of its route would hold up loops.
@@ -108,14 +135,7 @@ func (s *shard) promote() {
 	if c := s.gatedConn.Load(); c != nil {
 		c.Gate.Send()
 	}
-	r, fresh := s.freeRunner()
-	r.start(job{turn: s.turnOf.Swap(nil)}, fresh)
-}
-
-// closeGate leaves k's complete responses to a runner that may replace the leader.
-func (s *shard) closeGate(k *shardConn) {
-	k.conn.Gate.Close(k.conn.Out, k)
-	s.gatedConn.Store(k.conn)
+	s.runners.Run(job{turn: s.turnOf.Swap(nil)})
 }
 
 // waitEvents waits for events. It reports false if the shard was stopped.
@@ -141,31 +161,8 @@ func (s *shard) waitEvents() bool {
 	return true
 }
 
-func (s *shard) freeRunner() (r *runner, fresh bool) {
-	if r := s.freeRunners.Get(); r != nil {
-		return r, false
-	}
-	return newRunner(s), true
-}
-
-// runnerExited is called when a runner's goroutine ends by Goexit. If the runner led, another one
-// leads.
-func (s *shard) runnerExited(r *runner) {
-	if r.token != 0 {
-		s.takeLead(r.token)
-	}
-}
-
-// resignLead makes another runner lead. Its caller leads and serves nothing.
-func (s *shard) resignLead() {
-	s.word.Store(wordAfter(s.word.Load()))
-	s.promote()
-}
-
 // stop ends the leader and the free runners.
 func (s *shard) stop() {
-	for _, r := range s.freeRunners.Stop() {
-		close(r.work)
-	}
+	s.runners.Stop()
 	_ = s.loop.Close()
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,14 @@ type shardConn struct {
 	requests     uint32 // counted by CountRequest
 	mayHaveInput bool   // there may be more to read; owned by the goroutine that serves it
 	number       connection.Number
+}
+
+// placement is a listener and a shard; its connections share it. Those with a context of their own
+// have one each, so that the others hold no pointer for it.
+type placement struct {
+	config *Config
+	shard  *shard
+	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
 }
 
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
@@ -155,6 +164,10 @@ func (k *shardConn) addOrClose() {
 		_ = k.Close()
 	}
 }
+
+// tag returns the tag of the connection's events. It tells connections apart that have had the same
+// descriptor: such connections were opened at different times.
+func (k *shardConn) tag() uint32 { return uint32(k.opened) }
 
 // shard returns the shard whose loop reports the connection's events.
 func (k *shardConn) shard() *shard { return k.place.Load().shard }
@@ -274,20 +287,20 @@ func (k *shardConn) expire(now instant) {
 	if !passed || !k.state.move(stateWaiting, stateClosed) {
 		return
 	}
-	if k.awaitsTLS() {
-		go k.expireHandshake() // the sweeper must not wait for the log
+	if k.awaitsTLS() || k.conn != nil {
+		go k.closeLate() // the sweeper must not wait for a log or a hook
 		return
 	}
-	if k.conn == nil || k.config().Exchanges.OnRefused == nil {
-		_ = k.Close()
-		return
-	}
-	go k.closeExpired() // the sweeper must not wait for the hook
+	_ = k.Close()
 }
 
-// closeExpired closes a connection whose head is late, and reports the refusal.
-func (k *shardConn) closeExpired() {
+// closeLate closes a connection whose handshake or head is late, and reports that.
+func (k *shardConn) closeLate() {
 	defer k.Close()
+	if k.awaitsTLS() {
+		k.logHandshakeError(k.opError("read", os.ErrDeadlineExceeded))
+		return
+	}
 	k.conn.ReportRefusal(http.StatusRequestTimeout, 0)
 }
 
@@ -449,7 +462,7 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 // MayBlock implements exchange.Transport.
 func (k *shardConn) MayBlock() {
 	if k.servedBy != nil {
-		k.servedBy.giveUpLead()
+		k.servedBy.MayBlock()
 	}
 }
 
@@ -474,15 +487,20 @@ func (k *shardConn) StopWatch() {
 	}
 }
 
-// TrySend implements exchange.Sender.
+// TrySend implements exchange.Sender. Over TLS it encrypts all of b, of which the next response sends
+// what there is no room for.
 func (k *shardConn) TrySend(b []byte) int {
 	if !k.acquire() {
 		return 0
 	}
 	defer k.release()
-	if k.tls != nil {
-		return k.tls.trySend(b)
+	if k.tls == nil {
+		n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
+		return n
 	}
-	n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
+	n, err := k.tls.conn.Write(b)
+	if err == nil {
+		_, _, _ = k.tls.ciphertext.send(k)
+	}
 	return n
 }

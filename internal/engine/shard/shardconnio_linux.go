@@ -180,7 +180,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	}
 	if !again {
 		if k.servedBy != nil { // nil during a handshake, which has a goroutine
-			k.servedBy.giveUpLead()
+			k.servedBy.MayBlock()
 		}
 		return k.refs.Load() >= 0
 	}
@@ -212,7 +212,7 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	k.servedBy.giveUpLead() // reading a file that is not cached blocks
+	k.servedBy.MayBlock() // reading a file that is not cached blocks
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -273,10 +273,13 @@ func (k *shardConn) CloseWrite() error {
 		return net.ErrClosed
 	}
 	defer k.release()
-	if k.tls != nil {
-		return k.closeWriteTLS()
+	if k.tls == nil {
+		return poll.CloseWrite(int(k.fd))
 	}
-	return poll.CloseWrite(int(k.fd))
+	if err := k.tls.conn.CloseWrite(); err != nil {
+		return err
+	}
+	return k.sendCiphertext()
 }
 
 // RemoteAddr implements net.Conn.
@@ -334,7 +337,11 @@ func (k *shardConn) SetWriteDeadline(t time.Time) error {
 func (k *shardConn) setDeadline(deadline *instant, t time.Time, side func(*waiters) chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	*deadline = k.group().instant(t)
+	at := k.group().instant(t)
+	if at == *deadline {
+		return
+	}
+	*deadline = at
 	k.state.set(flagDeadlines, k.readDeadline != 0 || k.writeDeadline != 0)
 	if k.waiters != nil {
 		signal(side(k.waiters))

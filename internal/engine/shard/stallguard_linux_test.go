@@ -11,16 +11,16 @@ import (
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h1"
 	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/engine/reuse"
 )
 
-// watched returns a group of one shard without connections, with enough free runners.
+// watched returns a group of one shard without connections, whose runners do nothing.
 func watched() (*Group, *shard) {
 	g := &Group{epoch: time.Now(), stopped: make(chan struct{})}
 	g.guard.wakeup = make(chan struct{}, 1)
 	s := &shard{group: g}
-	for range 8 {
-		s.freeRunners.Free = append(s.freeRunners.Free, &runner{shard: s, work: make(chan job, 1)})
-	}
+	s.runners = reuse.NewWorkers(func(*runner, job) time.Time { return time.Now() })
+	s.runners.Stop()
 	g.shards.Store(&shardList{[]*shard{s}, 1})
 	return g, s
 }

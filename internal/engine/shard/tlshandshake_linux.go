@@ -211,17 +211,14 @@ func (h *handshake) perform(k *shardConn) bool {
 		return false
 	}
 	p, t := k.config(), k.tls
-	k.setHandshakeDeadline(k.opened + instant(p.Exchanges.HandshakeTimeout))
+	_ = k.SetDeadline(k.Opened().Add(p.Exchanges.HandshakeTimeout))
 	h.helloLeft = -1
-	t.start(p)
+	t.conn = tls.Server(t, p.tls)
 	t.handshake = h
 	ctx := context.WithValue(k.Context(), http.LocalAddrContextKey, k.LocalAddr())
 	err := t.conn.HandshakeContext(ctx)
 	if err == nil {
 		err = k.sendCiphertext()
-	}
-	if h.wasEvicted() {
-		err = errStalledHandshake
 	}
 	if err != nil {
 		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
@@ -231,7 +228,7 @@ func (h *handshake) perform(k *shardConn) bool {
 		return false
 	}
 	t.handshake = nil
-	k.setHandshakeDeadline(0)
+	_ = k.SetDeadline(time.Time{})
 	k.dropWaiters()
 	k.group().server.CountHandshake()
 	state := t.conn.ConnectionState()
@@ -244,22 +241,15 @@ func (h *handshake) perform(k *shardConn) bool {
 			poll.AckNow(int(k.fd))
 			k.release()
 		}
-	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):
+	case proto == netconn.ProtoHTTP2 && p.NegotiatesHTTP2 && netconn.AllowsHTTP2(p.HTTP2, &state):
 		newShardSession(k, &state)
 	default:
 		return k.leaveShard()
 	}
 	t.secured = k.group().now()
 	t.state.Store(&state)
-	r, fresh := k.shard().freeRunner()
-	r.start(job{conn: k}, fresh)
+	k.shard().runners.Run(job{conn: k})
 	return true
-}
-
-// canServeHTTP2 reports whether a shard can serve a connection that has negotiated HTTP/2.
-func (k *shardConn) canServeHTTP2(state *tls.ConnectionState) bool {
-	p := k.config()
-	return p.NegotiatesHTTP2 && netconn.AllowsHTTP2(p.HTTP2, state)
 }
 
 // leaveShard hands a connection that speaks another protocol to the goroutine path. It reports
@@ -273,26 +263,6 @@ func (k *shardConn) leaveShard() bool {
 	k.config().ServeNegotiated(k.Context(), nc)
 	_ = k.Close() // closes this descriptor; nc has another
 	return true
-}
-
-func (k *shardConn) logHandshakeError(err error) {
-	k.Logf("http: TLS handshake error from %s: %v", k.remote, err)
-}
-
-// setHandshakeDeadline sets the deadline of both directions; 0 is no limit.
-func (k *shardConn) setHandshakeDeadline(deadline instant) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.readDeadline, k.writeDeadline = deadline, deadline
-	k.state.set(flagDeadlines, deadline != 0)
-}
-
-func (h *handshake) wasEvicted() bool {
-	h.all.mu.Lock()
-	defer h.all.mu.Unlock()
-	evicted := h.evicted
-	h.evicted = false
-	return evicted
 }
 
 // dropWaiters frees the channels of a connection on which no call waits.
@@ -381,6 +351,7 @@ func (h *handshake) awaitInput(again bool) error {
 	}
 	switch {
 	case h.evicted:
+		h.evicted = false
 		return errStalledHandshake
 	case !isOpen:
 		return h.conn.opError("read", os.ErrClosed)
@@ -424,10 +395,4 @@ func (k *shardConn) helloArrived() bool {
 	size := recordHeaderLen + int(b[3])<<8 + int(b[4])
 	unread, err := poll.Unread(int(k.fd))
 	return err != nil || unread >= min(size, enoughHello)
-}
-
-// expireHandshake ends a connection whose client has not sent its first message in time.
-func (k *shardConn) expireHandshake() {
-	defer k.Close()
-	k.logHandshakeError(k.opError("read", os.ErrDeadlineExceeded))
 }

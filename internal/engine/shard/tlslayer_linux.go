@@ -62,14 +62,6 @@ const (
 
 var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
 
-// start returns the tls.Conn, which it makes unless it exists.
-func (t *tlsLayer) start(p *Config) *tls.Conn {
-	if t.conn == nil {
-		t.conn = tls.Server(t, p.tls)
-	}
-	return t.conn
-}
-
 // Read implements net.Conn.
 func (t *tlsLayer) Read(p []byte) (int, error) {
 	if t.isTaken {
@@ -195,6 +187,64 @@ func (t *tlsLayer) end() {
 		t.conn = nil
 	}
 	t.ciphertext.discard(&t.below.group().ciphertexts)
+}
+
+// The methods of a shardConn that do over TLS what its other methods do without.
+
+// writeTLS is send.
+func (k *shardConn) writeTLS(pieces [][]byte) (written int, err error) {
+	t := k.tls
+	for _, p := range pieces {
+		for len(p) > 0 {
+			n, err := t.conn.Write(p[:min(len(p), maxPlaintext)])
+			if err != nil {
+				return written, err
+			}
+			written += n
+			p = p[n:]
+			if len(p) > 0 && t.ciphertext.size() >= sendCiphertext {
+				if err := k.sendCiphertext(); err != nil {
+					return written, err
+				}
+			}
+		}
+	}
+	return written, k.sendCiphertext()
+}
+
+// sendCiphertext sends all ciphertext, and waits for room if necessary.
+func (k *shardConn) sendCiphertext() error {
+	c := &k.tls.ciphertext
+	err := k.retry("write", waitOutput, func() (done, moved bool, err error) { return c.send(k) })
+	if err != nil {
+		c.fail(err)
+	}
+	return err
+}
+
+// receive returns input, or poll.ErrAgain if there is none.
+func (k *shardConn) receive(p []byte) (int, error) {
+	if k.tls != nil {
+		return k.tls.receive(p)
+	}
+	return poll.Recv(int(k.fd), p)
+}
+
+// attachTLS prepares for reading what has arrived since the last time. It returns what handlers
+// receive as Request.TLS, nil without TLS.
+func (k *shardConn) attachTLS() *tls.ConnectionState {
+	if k.tls == nil {
+		return nil
+	}
+	k.tls.isDrained, k.tls.hasInput = false, false
+	return k.tls.state.Load()
+}
+
+// awaitsTLS reports whether the handshake is not complete.
+func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }
+
+func (k *shardConn) logHandshakeError(err error) {
+	k.Logf("http: TLS handshake error from %s: %v", k.remote, err)
 }
 
 // ciphertext is encrypted output that has not been sent.

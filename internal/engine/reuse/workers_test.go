@@ -1,0 +1,87 @@
+package reuse
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A worker that is older than MaxAge ends, and its state with it.
+func TestWorkersEndWithAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runs := make(chan int, 1)
+		s := NewWorkers(func(n *int, _ struct{}) time.Time {
+			*n++
+			runs <- *n
+			return time.Now()
+		})
+		for _, want := range []int{1, 2, 3, 4, 1} {
+			s.Run(struct{}{})
+			if n := <-runs; n != want {
+				t.Errorf("run %d of its goroutine, not %d", n, want)
+			}
+			synctest.Wait()
+			time.Sleep(MaxAge*2/5 + 1)
+		}
+		s.Stop()
+	})
+}
+
+// More goroutines than maxFree wait for a limited time.
+func TestSurplusWorkersEndAfterTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 4 * maxFree
+		began, release := time.Now(), make(chan bool)
+		s := NewWorkers(func(*struct{}, int) time.Time {
+			<-release
+			return began // no worker ends with age
+		})
+		free := func() int {
+			synctest.Wait()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return len(s.free)
+		}
+		for round := range 5 {
+			for i := range n {
+				s.Run(i)
+			}
+			for range n {
+				release <- true
+			}
+			if got := free(); got != n {
+				t.Fatalf("round %d: %d of %d wait", round, got, n)
+			}
+			time.Sleep(surplusTimeout * 9 / 10)
+		}
+		time.Sleep(2 * surplusTimeout)
+		if got := free(); got != maxFree {
+			t.Errorf("%d of %d wait", got, n)
+		}
+		s.Stop() // else the test fails, because goroutines are blocked
+	})
+}
+
+// A worker that receives work just when its time is over does the work.
+func TestSurplusWorkerIsUsableAtItsTimeout(t *testing.T) {
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			began, release := time.Now(), make(chan bool)
+			s := NewWorkers(func(*struct{}, int) time.Time {
+				<-release
+				return began
+			})
+			for i := range maxFree + 1 {
+				s.Run(i)
+			}
+			for range maxFree + 1 {
+				release <- true
+			}
+			synctest.Wait()
+			time.Sleep(surplusTimeout)
+			s.Run(0)
+			release <- true // blocks if the work is lost
+			s.Stop()
+		})
+	}
+}
