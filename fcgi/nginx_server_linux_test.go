@@ -58,14 +58,10 @@ type front struct {
 func (f *front) get(t testing.TB, path string) (*http.Response, string) {
 	t.Helper()
 	resp, err := f.client.Get("http://example.org" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return resp, string(b)
 }
 
@@ -73,9 +69,7 @@ func (f *front) get(t testing.TB, path string) (*http.Response, string) {
 func (f *front) log(t testing.TB) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(f.dir, "error.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b)
 }
 
@@ -89,13 +83,9 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 		t.Run(path, func(t *testing.T) {
 			f := &front{dir: shortDir(t)}
 			conf := strings.NewReplacer("DIR", f.dir, "ETC", tool.Etc).Replace(nginxConf)
-			if err := os.WriteFile(filepath.Join(f.dir, "conf"), []byte(conf), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(filepath.Join(f.dir, "conf"), []byte(conf), 0o600))
 			l, err := net.Listen("unix", filepath.Join(f.dir, "app"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			accepted := new(atomic.Int32)
 			if path == "goroutine" {
 				l = countedListener{l, accepted}
@@ -126,9 +116,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 // shortDir returns a folder for sockets, whose paths must be short.
 func shortDir(t testing.TB) string {
 	dir, err := os.MkdirTemp("", "nginx")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -152,7 +140,7 @@ func (f *front) start(t *testing.T, bin string, env []string) {
 	f.client = &http.Client{Transport: transport, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(transport.CloseIdleConnections)
-	eventually(t, "nginx listens", func() bool {
+	testkit.WaitFor(t, "nginx listens", func() bool {
 		select {
 		case <-nginx.Done():
 			t.Fatalf("nginx ended: %v\n%s", nginx.Wait(), output.Bytes())
@@ -225,9 +213,7 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 						t.Errorf("%s%s: %d bytes, length %d", way, path, len(body), resp.ContentLength)
 					}
 					resp, err := f.client.Head("http://example.org" + way + path)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					if resp.Body.Close(); resp.StatusCode != 200 || resp.ContentLength != length {
 						t.Errorf("HEAD %s%s: %v", way, path, resp)
 					}
@@ -236,9 +222,7 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 			req, _ := http.NewRequest("PUT", "http://example.org"+way+"a%20b?c=d%20e", strings.NewReader("body"))
 			req.Header.Set("X-Own-Field", "own")
 			resp, err := f.client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if want := fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way,
@@ -257,9 +241,7 @@ func (f *front) upload(t *testing.T, path string, size int) {
 	want := fmt.Sprintf("%d %x <nil>", size, sha256.Sum256(body))
 	for _, r := range []io.Reader{bytes.NewReader(body), io.MultiReader(bytes.NewReader(body))} {
 		resp, err := f.client.Post("http://example.org"+path, "a/b", r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		b, err := io.ReadAll(resp.Body)
 		if resp.Body.Close(); err != nil || string(b) != want {
 			t.Errorf("%s: %d %q, %v; want %q", path, resp.StatusCode, b, err, want)
@@ -280,9 +262,7 @@ func TestNginxKeepsConnections(t *testing.T) {
 			for i := range n {
 				want := strings.Repeat("x", i*i*i)
 				resp, err := f.client.Post("http://example.org"+way, "a/b", strings.NewReader(want))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				b, _ := io.ReadAll(resp.Body)
 				if resp.Body.Close(); string(b) != want {
 					t.Errorf("%d bytes of %d", len(b), len(want))
@@ -339,9 +319,7 @@ func TestContextIsCanceledWhenNginxClientDisconnects(t *testing.T) {
 				ctx, leave := context.WithCancel(t.Context())
 				req, err := http.NewRequestWithContext(ctx, method, "http://example.org"+way,
 					strings.NewReader(strings.Repeat("x", size)))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				failed := make(chan error, 1)
 				go func() {
 					resp, err := f.client.Do(req)
@@ -382,7 +360,7 @@ func TestNginxLogsStderrAndFailures(t *testing.T) {
 			}
 			for _, when := range []string{"before", "then"} {
 				want := fmt.Sprintf("note about %sx, %s", way, when)
-				eventually(t, want+" is logged", func() bool { return strings.Contains(f.log(t), want) })
+				testkit.WaitFor(t, want+" is logged", func() bool { return strings.Contains(f.log(t), want) })
 			}
 			if resp, _ := f.get(t, way+"panic"); resp.StatusCode != http.StatusBadGateway {
 				t.Errorf("%s: a panic is a %s", way, resp.Status)

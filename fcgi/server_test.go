@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +22,7 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // ProcessEnv returns the parameters that the Request does not contain, in a map of the caller's.
@@ -64,9 +66,7 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 		t.Errorf("a recorder has %v", w)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	web := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, fcgi.Stderr(w), fcgi.ProcessEnv(r))
 	})})
@@ -74,24 +74,10 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 	go func() { served <- web.Serve(l) }()
 	defer func() { web.Close(); <-served }()
 	resp, err := http.Get("http://" + l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	if b, _ := io.ReadAll(resp.Body); string(b) != "<nil> map[]" {
 		t.Errorf("over HTTP there is %s", b)
-	}
-}
-
-// A Server without a Handler uses http.DefaultServeMux.
-func TestNilHandlerIsDefaultServeMux(t *testing.T) {
-	old := http.DefaultServeMux
-	http.DefaultServeMux = http.NewServeMux()
-	t.Cleanup(func() { http.DefaultServeMux = old })
-	http.HandleFunc("/default", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "default") })
-	at := runServer(t, &fcgi.Server{}, "tcp", "127.0.0.1:0")
-	if got := dialServer(t, at).request("/default", "").body(); got != "default" {
-		t.Errorf("got %q", got)
 	}
 }
 
@@ -181,20 +167,10 @@ func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	}
 }
 
-// Shutdown works on a Server that has never served.
-func TestShutdownOfServerThatNeverServed(t *testing.T) {
-	s := new(fcgi.Server)
-	if err := errors.Join(s.Shutdown(t.Context()), s.Close()); err != nil {
-		t.Error(err)
-	}
-}
-
 // Serve returns the error of Accept.
 func TestServeReturnsAcceptError(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	served := make(chan error)
 	go func() { served <- fcgi.Serve(l, http.NotFoundHandler()) }()
 	if got := dialServer(t, l.Addr()).request("/", "").out; !strings.HasPrefix(got, "Status: 404 Not Found\r\n") {
@@ -232,22 +208,16 @@ func TestServeUsesStandardInput(t *testing.T) {
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
 		t.Run(network, func(t *testing.T) {
 			l, err := net.Listen(network, address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer l.Close()
 			f, err := l.(interface{ File() (*os.File, error) }).File()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer f.Close()
 			child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 			child.Env, child.Stdin = append(os.Environ(), "TARE_FCGI_STDIN=1", "GORACE=atexit_sleep_ms=0"), f
 			var output bytes.Buffer
 			child.Stdout, child.Stderr = &output, &output
-			if err := child.Start(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, child.Start())
 			w := dialServer(t, l.Addr())
 			for _, path := range []string{"/1", "/2", "/stop"} {
 				if got, want := w.request(path, "", "REMOTE_USER", "ann").body(),
@@ -272,4 +242,100 @@ func TestServeFailsWithoutListeningStandardInput(t *testing.T) {
 	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve returned file") {
 		t.Errorf("it printed %s, %v", out, err)
 	}
+}
+
+// webServer is a web server's connection to an application, as far as these tests need one.
+type webServer struct {
+	testing.TB
+	net.Conn
+	reader wire.Reader
+	in     []byte
+}
+
+// reply is an application's response.
+type reply struct{ out, err string }
+
+// dialServer connects to an application, with a deadline in case that hangs.
+func dialServer(t testing.TB, at net.Addr) *webServer {
+	t.Helper()
+	c, err := net.Dial(at.Network(), at.String())
+	testkit.Must(t, err)
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(patience))
+	return &webServer{TB: t, Conn: c}
+}
+
+// oneRequest returns a request with the given parameters, besides the common ones.
+func oneRequest(path, body string, pairs ...string) string {
+	b := wire.AppendBegin(nil, 1, wire.Begin{Role: wire.Responder, Keep: true})
+	var list []byte
+	pairs = slices.Concat([]string{"REQUEST_METHOD", "POST", "SERVER_PROTOCOL", "HTTP/1.1", "REQUEST_URI", path,
+		"CONTENT_LENGTH", fmt.Sprint(len(body))}, pairs)
+	for pair := range slices.Chunk(pairs, 2) {
+		list = wire.AppendPair(list, pair[0], pair[1])
+	}
+	b = wire.AppendStreamEnd(wire.AppendStream(b, wire.Params, 1, list), wire.Params, 1)
+	return string(wire.AppendStreamEnd(wire.AppendStream(b, wire.Stdin, 1, []byte(body)), wire.Stdin, 1))
+}
+
+// reply reads a response to its end.
+func (w *webServer) reply() (r reply, err error) {
+	room := make([]byte, 4<<10)
+	for {
+		p, n, err := w.reader.Next(w.in)
+		if err != nil {
+			return r, err
+		}
+		switch w.in = w.in[n:]; p.Type {
+		case 0:
+			n, err := w.Read(room)
+			if err != nil {
+				return r, err
+			}
+			w.in = append(w.in, room[:n]...)
+		case wire.Stdout:
+			r.out += string(p.Content)
+		case wire.Stderr:
+			r.err += string(p.Content)
+		case wire.EndRequest:
+			return r, nil
+		}
+	}
+}
+
+// request sends a request and returns the response.
+func (w *webServer) request(path, body string, pairs ...string) reply {
+	w.Helper()
+	if _, err := io.WriteString(w, oneRequest(path, body, pairs...)); err != nil {
+		w.Fatal(err)
+	}
+	r, err := w.reply()
+	if err != nil {
+		w.Fatalf("%s: %v after %+v", path, err, r)
+	}
+	return r
+}
+
+// body returns the part of a response behind its head.
+func (r reply) body() string {
+	_, body, _ := strings.Cut(r.out, "\r\n\r\n")
+	return body
+}
+
+// runServer serves until the test ends, and then checks that nothing is left.
+func runServer(t testing.TB, s *fcgi.Server, network, address string) net.Addr {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	testkit.Must(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+	return l.Addr()
 }

@@ -15,31 +15,22 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // patience is how long a test waits for an event that must happen.
 const patience = time.Minute
 
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 // checked fails the test if the Transport has left something at its end: a goroutine, a connection
 // in use, or a waiting request.
 func checked(t testing.TB, tr *fcgi.Transport) *fcgi.Transport {
 	t.Cleanup(func() {
-		eventually(t, "the transport has no connection", func() bool {
+		testkit.WaitFor(t, "the transport has no connection", func() bool {
 			tr.CloseIdleConnections() // the sender of a body may return a connection late
 			return tr.Pools() == 0
 		})
-		eventually(t, "the transport has no goroutine", func() bool { return ours() == "" })
+		testkit.WaitFor(t, "the transport has no goroutine", func() bool { return ours() == "" })
 	})
 	return tr
 }
@@ -210,9 +201,7 @@ func get(t testing.TB, url string) *http.Request { return newRequest(t, http.Met
 func newRequest(t testing.TB, method, url string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -32,9 +33,7 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 		}
 	}
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	socket, conf := filepath.Join(dir, "s"), filepath.Join(dir, "fpm.conf")
 	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " +
 		socket + "\n" +
@@ -42,9 +41,7 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 	if os.Getuid() == 0 {
 		text += "user = " + me.Username + "\n"
 	}
-	if err := os.WriteFile(conf, []byte(text+more), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(conf, []byte(text+more), 0o644))
 	// -R lets it run as root, as tests do in containers.
 	programs.Start(t, "unix", socket, env, path, "-R", "-n", "-F", "-y", conf, "-p", dir)
 	return checked(t, &fcgi.Transport{Addr: socket, Root: root, SplitPath: ".php", MaxConnsPerHost: 2,
@@ -216,9 +213,7 @@ func TestFlupResponds(t *testing.T) {
 	path, env := programs.Flup(t)
 	dir := t.TempDir()
 	script, socket := filepath.Join(dir, "app.py"), filepath.Join(dir, "s")
-	if err := os.WriteFile(script, []byte(wsgi), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(script, []byte(wsgi), 0o644))
 	programs.Start(t, "unix", socket, env, path, script, socket)
 	for _, kept := range []int{0, 1} {
 		tr := checked(t, &fcgi.Transport{Addr: socket, MaxIdleConnsPerHost: kept})

@@ -2,22 +2,25 @@ package fcgi_test
 
 import (
 	"bytes"
+	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	netfcgi "net/http/fcgi"
 	"net/http/httptest"
 	"net/http/httputil"
-	"runtime"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // application starts net/http/fcgi.
@@ -28,9 +31,7 @@ func application(t testing.TB, network string, h http.HandlerFunc) (addr string)
 		at = t.TempDir() + "/s"
 	}
 	l, err := net.Listen(network, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go netfcgi.Serve(l, h)
 	return l.Addr().String()
@@ -105,82 +106,6 @@ func TestMethodsAndStatusesArrive(t *testing.T) {
 	})
 }
 
-// pattern is a stream of n bytes that never repeats within a buffer.
-type pattern struct {
-	block   []byte // repeated
-	room    []byte
-	at, end int
-}
-
-func newPattern(n int) *pattern {
-	p := &pattern{block: make([]byte, 99_991), end: n} // a prime, unlike the sizes of buffers
-	rand.NewChaCha8([32]byte{1}).Read(p.block)
-	return p
-}
-
-func (p *pattern) Read(b []byte) (n int, err error) {
-	if p.at == p.end {
-		return 0, io.EOF
-	}
-	n = copy(b[:min(len(b), p.end-p.at)], p.block[p.at%len(p.block):])
-	p.at += n
-	return n, nil
-}
-
-// Write compares the written bytes with the next bytes of the stream.
-func (p *pattern) Write(b []byte) (n int, err error) {
-	if p.room == nil {
-		p.room = make([]byte, 64<<10)
-	}
-	want := p.room
-	for n < len(b) {
-		k, err := p.Read(want[:min(len(want), len(b)-n)])
-		if err != nil || !bytes.Equal(b[n:n+k], want[:k]) {
-			return n, fmt.Errorf("an unexpected byte among %d behind %d, or too many", k, p.at-k)
-		}
-		n += k
-	}
-	return n, nil
-}
-
-// Bodies of 64 MB are sent and received at the same time, unchanged, without being buffered.
-func TestLargeBodiesUseConstantMemory(t *testing.T) {
-	const size, most = 64 << 20, 16 << 20
-	addr := application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set("X-Length", strconv.FormatInt(r.ContentLength, 10))
-		io.Copy(w, r.Body)
-	})
-	tr := checked(t, &fcgi.Transport{Addr: addr, MaxIdleConnsPerHost: 1})
-	for _, length := range []int64{size, -1} {
-		r := newRequest(t, "POST", address, newPattern(size))
-		r.ContentLength = length
-		want := newPattern(size)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		resp, err := tr.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n, err := io.CopyBuffer(struct{ io.Writer }{want}, resp.Body, make([]byte, 64<<10))
-		runtime.ReadMemStats(&after)
-		resp.Body.Close()
-		if n != size || err != nil {
-			t.Errorf("the body's copy ended after %d bytes: %v", n, err)
-		}
-		if got := after.TotalAlloc - before.TotalAlloc; got > most {
-			t.Errorf("%d bytes were allocated", got)
-		}
-		if received := resp.Header.Get("X-Length"); received != strconv.FormatInt(max(length, 0), 10) {
-			t.Errorf("the application received the length %s, want %d", received, length)
-		}
-		eventually(t, "the connection is released", func() bool { return tr.Active() == 0 })
-		if kept := tr.Idle() == 1; kept != (length >= 0) {
-			t.Errorf("length %d: the connection is kept: %v", length, kept)
-		}
-	}
-}
-
 // A body of unknown length gets a length if it is buffered, and fails if it is too long.
 func TestBufferedBodyHasLength(t *testing.T) {
 	addr := application(t, "tcp", echo)
@@ -238,9 +163,7 @@ func TestHTTPClientUsesTransport(t *testing.T) {
 	base.RegisterProtocol("fcgi", checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1}))
 	client := &http.Client{Transport: &base, Timeout: patience}
 	resp, err := client.Post("fcgi://"+addr+"/from", "text/plain", strings.NewReader("body"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	if b, err := io.ReadAll(resp.Body); string(b) != addr+` /to [] "" 0 <nil>` || err != nil {
 		t.Errorf("%q %v", b, err)
@@ -258,37 +181,73 @@ func proxy(t testing.TB, tr http.RoundTripper) (url string) {
 	return s.URL
 }
 
-func TestReverseProxyUsesTransport(t *testing.T) {
-	each(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Remote", r.RemoteAddr)
-		echo(w, r)
-	}, func(t *testing.T, tr *fcgi.Transport) {
-		site := proxy(t, tr)
-		host := strings.TrimPrefix(site, "http://")
-		for _, test := range []struct {
-			body io.Reader
-			want string
-		}{
-			{nil, `"" 0`},
-			{strings.NewReader("body"), `"body" 4`},
-			{io.MultiReader(strings.NewReader("of no known length")), `"of no known length" 0`},
-			{strings.NewReader(strings.Repeat("long", 10_000)), `"` + strings.Repeat("long", 10_000) + `" 40000`},
-		} {
-			r := newRequest(t, "POST", site+"/a/b?c", test.body)
-			r.Header.Set("X-Of-Request", "yes")
-			resp := must(t, http.DefaultTransport, r, fmt.Sprintf("%s /a/b?c [yes] %s <nil>", host, test.want))
-			if resp.Header.Get("X-Method") != "POST" || !strings.HasPrefix(resp.Header.Get("X-Remote"), "127.0.0.1:") {
-				t.Errorf("%v", resp.Header)
+// The Transport and the Server of this package share only a codec. They work together over both
+// kinds of socket, and as a reverse proxy and its application.
+func TestTransportWorksWithServer(t *testing.T) {
+	for network, addr := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+		t.Run(network, func(t *testing.T) {
+			l, err := net.Listen(network, addr)
+			testkit.Must(t, err)
+			s := &fcgi.Server{Handler: http.HandlerFunc(sumBody)}
+			served := make(chan error, 1)
+			go func() { served <- s.Serve(l) }()
+			transport := &fcgi.Transport{Network: network, Addr: l.Addr().String(), MaxConnsPerHost: 8,
+				MaxIdleConnsPerHost: 8}
+			front := httptest.NewServer(&httputil.ReverseProxy{Transport: transport,
+				Rewrite: func(r *httputil.ProxyRequest) {
+					r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
+				}})
+			t.Cleanup(func() {
+				front.Close()
+				transport.CloseIdleConnections()
+				if err := s.Shutdown(context.Background()); err != nil {
+					t.Error(err)
+				}
+				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+					t.Error(err)
+				}
+			})
+			direct := &http.Client{Transport: transport}
+			var all sync.WaitGroup
+			for i := range 4 {
+				all.Go(func() {
+					for _, size := range []int{0, 1, 1000, 100_000, 1_000_000} {
+						requestSum(t, direct, "http://host.example", i, size)
+						requestSum(t, http.DefaultClient, front.URL, i, size)
+					}
+				})
 			}
-		}
-		r := newRequest(t, "GET", site, nil)
-		r.Header.Set("Connection", "Upgrade")
-		r.Header.Set("Upgrade", "websocket")
-		must(t, http.DefaultTransport, r, host+` / [] "" 0 <nil>`)
-	})
-	dead := proxy(t, checked(t, &fcgi.Transport{Addr: t.TempDir() + "/none"}))
-	if resp, _, err := responseTo(http.DefaultTransport, get(t, dead)); err != nil ||
-		resp.StatusCode != http.StatusBadGateway {
-		t.Errorf("without an application: %v", err)
+			all.Wait()
+		})
+	}
+}
+
+// sumBody responds with a description of the request, the checksum of its body, and the body.
+func sumBody(w http.ResponseWriter, r *http.Request) {
+	b, err := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "%s %s %s %v %x\n", r.Method, r.RequestURI, r.Header.Get("X-Who"), err, sha256.Sum256(b))
+	_, _ = w.Write(b)
+}
+
+func requestSum(t *testing.T, c *http.Client, url string, who, size int) {
+	t.Helper()
+	sent := bytes.Repeat([]byte{byte('a' + who)}, size)
+	r, err := http.NewRequest(http.MethodPost, url+"/some/path?a=b", bytes.NewReader(sent))
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	r.Header.Set("X-Who", fmt.Sprint(who))
+	resp, err := c.Do(r)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer resp.Body.Close()
+	got, err := io.ReadAll(resp.Body)
+	head, body, _ := strings.Cut(string(got), "\n")
+	want := fmt.Sprintf("POST /some/path?a=b %d <nil> %x", who, sha256.Sum256(sent))
+	if err != nil || head != want || body != string(sent) {
+		t.Errorf("%d bytes: got %q and %d bytes, %v; want %q", size, head, len(body), err, want)
 	}
 }

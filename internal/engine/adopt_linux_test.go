@@ -4,10 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -149,5 +153,151 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// fewDescriptors is the limit of descriptors of servers that are to lack them.
+const fewDescriptors = 64
+
+// listenWithFewDescriptors is called by a process that playServer has started.
+func listenWithFewDescriptors(t *testing.T) net.Listener {
+	t.Helper()
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
+		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	fmt.Println("listening on", l.Addr())
+	return l
+}
+
+// hoarder is a listener that takes all descriptors that are left after some connections. From then
+// on Accept fails until a connection is closed.
+type hoarder struct {
+	net.Listener
+	accepted int
+	files    []*os.File
+}
+
+func (h *hoarder) Accept() (net.Conn, error) {
+	if h.accepted++; h.accepted == fewDescriptors/2 {
+		for {
+			f, err := os.Open(os.DevNull)
+			if err != nil {
+				break
+			}
+			h.files = append(h.files, f)
+		}
+	}
+	return h.Listener.Accept()
+}
+
+// playServer is play for a server. It returns the server's address.
+func playServer(t *testing.T, test, variable string) string {
+	t.Helper()
+	line := play(t, test, variable)
+	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if !found {
+		t.Fatalf("output of the server: %q", line)
+	}
+	return address
+}
+
+// TestServerWithFewDescriptors is the process that TestIdleConnectionsMakeRoomForNewOnes and
+// TestTLSConnectionsMakeRoomForNewOnes start.
+func TestServerWithFewDescriptors(t *testing.T) {
+	protocol := os.Getenv("TARE_FEW_DESCRIPTORS")
+	if protocol == "" {
+		t.Skip("is run by other tests")
+	}
+	l := listenWithFewDescriptors(t)
+	s := engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "done.")
+		})})
+	switch protocol {
+	case "tls":
+		go s.ServeTLS(l, &tls.Config{Certificates: testCertificates()})
+	case "wrapped":
+		go s.Serve(headedListener{&hoarder{Listener: l}})
+	default:
+		go s.Serve(l)
+	}
+	io.Copy(io.Discard, os.Stdin) // until the other process ends
+}
+
+// When descriptors run out, the connections that have waited longest are closed for new ones.
+func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
+	t.Run("tcp", func(t *testing.T) { testIdleConnectionsMakeRoom(t, "tcp", get) })
+	t.Run("wrapped", func(t *testing.T) { testIdleConnectionsMakeRoom(t, "wrapped", "!"+get) }) // see headedConn
+}
+
+func testIdleConnectionsMakeRoom(t *testing.T, listener, first string) {
+	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS="+listener)
+	var all []net.Conn
+	for i := range 3 * fewDescriptors {
+		c, err := net.Dial("tcp", address)
+		testkit.Must(t, err)
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(time.Minute))
+		io.WriteString(c, first)
+		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "done.") {
+			t.Fatalf("connection %d: %q", i, got)
+		}
+		all = append(all, c)
+		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
+	}
+	io.WriteString(all[len(all)-1], get)
+	readResponses(t, all[len(all)-1], 1) // the last is still served
+	if _, err := all[0].Read(make([]byte, 1)); err == nil {
+		t.Error("the first connection was kept")
+	}
+}
+
+// The same holds for TLS connections and for those without a complete first message. Handshakes
+// that wait for their clients keep their descriptors, until their clients close them or their time
+// is over. Then the server accepts again.
+func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
+	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tls")
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", address)
+		testkit.Must(t, err)
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		return c
+	}
+	request := func(what string, i int) {
+		c := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
+		if _, err := io.WriteString(c, get); err != nil {
+			t.Fatalf("%s, connection %d: %v", what, i, err)
+		}
+		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "done.") {
+			t.Fatalf("%s, connection %d: %q", what, i, got)
+		}
+		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
+	}
+	for i := range 3 * fewDescriptors {
+		request("after idle connections", i)
+	}
+	hello := clientHello(t)
+	for range 2 * fewDescriptors {
+		_, _ = dial().Write(hello[:len(hello)/2])
+		time.Sleep(2 * time.Millisecond)
+	}
+	for i := range fewDescriptors {
+		request("after parts of first messages", i)
+	}
+	var stalled []net.Conn
+	for range 2 * fewDescriptors {
+		c := dial()
+		_, _ = c.Write(hello)
+		stalled = append(stalled, c)
+	}
+	for _, c := range stalled {
+		c.Close()
+	}
+	for i := range 2 * fewDescriptors {
+		request("after handshakes", i)
 	}
 }

@@ -2,12 +2,10 @@ package engine_test
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -362,27 +360,15 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 	for _, mode := range names {
 		t.Run(mode, func(t *testing.T) {
 			mustEnd := engineGoroutines()
-			kind, _, _ := strings.Cut(mode, ", ")
-			l, dial := modes[kind](t)
-			s := &site{T: t, mode: mode, dial: dial, logged: new(testkit.Log)}
-			set := settings()
-			set.ErrorLog, set.DisableGeneralOptionsHandler = log.New(s.logged, "", 0), true
-			s.server = engine.New(set)
-			s.server.FastCGI, s.server.Dispatch = true, dispatched[mode]
-			s.served = goServe(s.server, l)
 			t.Cleanup(func() {
-				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-				defer cancel()
-				if err := s.server.Shutdown(ctx); err != nil {
-					t.Errorf("shutdown: %v", err)
-					s.server.Close()
-				}
-				if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
-					t.Errorf("Serve returned %v", err)
-				}
 				testkit.WaitFor(t, "the server's goroutines to end", func() bool { return engineGoroutines() <= mustEnd })
 			})
-			test(&fcgiSite{s})
+			kind, _, _ := strings.Cut(mode, ", ")
+			set := settings()
+			set.DisableGeneralOptionsHandler = true
+			inMode(t, kind, set, func(s *engine.Server, _ *http.Server) {
+				s.FastCGI, s.Dispatch = true, dispatched[mode]
+			}, func(s *site) { test(&fcgiSite{s}) })
 		})
 	}
 }

@@ -1,10 +1,14 @@
 package engine_test
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -222,25 +226,233 @@ func TestFCGIParamsBecomeRequest(t *testing.T) {
 	})
 }
 
-// What a handler keeps of a request does not change, whatever the connection does later.
-func TestFCGIKeptRequestsDoNotChange(t *testing.T) {
-	var kept []*http.Request
-	everyFCGIMode(t, handle(func(_ http.ResponseWriter, r *http.Request) { kept = append(kept, r) }),
-		func(s *fcgiSite) {
-			kept = nil
-			p := s.peer()
-			for i := range 20 {
-				p.roundTrip(fcgiRequest{uri: fmt.Sprintf("/%d", i),
-					params: []string{"HTTP_COOKIE", fmt.Sprint(i), "HTTP_X_OWN",
-						fmt.Sprint(i), "REMOTE_USER", fmt.Sprint(i)}}.String())
+// fcgiCorpus returns every stream of the tests, except the large ones.
+func fcgiCorpus() map[string]string {
+	all := make(map[string]string)
+	add := func(name, text string) {
+		if len(text) < 5000 {
+			all[name] = text
+		}
+	}
+	for name, r := range fcgiRequests {
+		add("request/"+name, r.request+aGET("/next"))
+	}
+	for name, r := range fcgiBodies {
+		add("body/"+name, r.request+aGET("/next"))
+	}
+	for name, pieces := range fcgiStreams {
+		add("stream/"+name, strings.Join(pieces, ""))
+	}
+	for name, variant := range abortions {
+		add("abortion/"+name, aPOST("hello")+variant.with+variant.before+strings.Join(variant.after, "")+aGET("/next"))
+	}
+	put := fcgiRequest{method: "PUT", body: aGET("/smuggled"), length: true}
+	for name, text := range map[string]string{
+		"unread": put.String() + aGET("/next"),
+		"unread, GET_VALUES": put.head() + rec(stdinStream, 1, "abc") + question + begins(2, true) +
+			inRecords(stdinStream, 1, 5, put.body[3:]) + aGET("/next"),
+		"unread, padded": put.head() + padded(stdinStream, 1, put.body, 200) + padded(stdinStream, 1, "", 200) +
+			aGET("/next"),
+		"questions": question + begins(1, true) + question + aGET("/")[16:] + question + sized(2) + question +
+			rec(stdinStream, 1, "h") + question + inRecords(stdinStream, 1, 1, "e") + question,
+		"aborted": begins(1, true) + rec(paramsStream, 1, "\x01\x01Ab") + abort + begins(2, true) +
+			rec(abortRequest, 2, "") + aGET("/"),
+		"interleaved": fcgiRequest{id: 1}.head()[:40] + fcgiRequest{id: 2}.String() + fcgiRequest{id: 1}.head()[40:] +
+			fcgiRequest{id: 3}.String() + rec(stdinStream, 1, ""),
+		"strangers": rec(stdinStream, 0, "abcdef") + begins(1, true) + rec(paramsStream, 0, "abcdef") +
+			aGET("/")[16:] + sized(3) + rec(stdinStream, 0, "abcdef") + rec(stdinStream, 1, "abc") +
+			rec(stdoutStream, 0, "x") + rec(stdinStream, 1, ""),
+		"unknown types": padded(99, 0, "abc", 9) + sized(3) + padded(99, 1, "abc", 9) +
+			inRecords(stdinStream, 1, 2, "abc"),
+		"cut off": aGET("/") + aPOST("hello")[:100],
+		"many":    strings.Repeat(aGET("/")+aPOST("x"), 5),
+		"a long question": begins(1, true) + rec(getValues, 0,
+			strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 100)) + aGET("/")[16:],
+	} {
+		add(name, text)
+	}
+	return all
+}
+
+// fcgiProbe reads a body, or leaves it, and responds with all that it can observe.
+func fcgiProbe(w http.ResponseWriter, r *http.Request) {
+	if r.Method == http.MethodPut {
+		io.ReadFull(r.Body, make([]byte, 3))
+	} else {
+		fcgiDump(w, r)
+	}
+	if r.Method != http.MethodGet {
+		_ = r.Context().Err() // starts the departure watch
+	}
+}
+
+// inOrder describes what came back: the responses in order, and then the replies to management
+// records in order, because these do not wait for responses. Incomplete records fail the test.
+func inOrder(t *testing.T, all []byte, closed bool) string {
+	p := newFCGIPeer(t, nil)
+	p.in.Reset(bytes.NewReader(all))
+	var s, replies strings.Builder
+	for {
+		kind, id, content, err := p.record()
+		if err == nil {
+			var a *fcgiResponse
+			switch a, err = p.take(kind, id, content); {
+			case a != nil && a.status == cantMultiplex:
+				fmt.Fprintln(&replies, a)
+			case a != nil:
+				a.header.Del("Date")
+				fmt.Fprintln(&s, a)
 			}
-			for i, r := range kept {
-				env := maps.Collect(fastcgi.Params(r.Context()))
-				if n := fmt.Sprint(i); r.URL.Path != "/"+n || r.Header.Get("Cookie") != n ||
-					r.Header.Get("X-Own") != n ||
-					env["REMOTE_USER"] != n {
-					s.Errorf("%d became %s %v %v", i, r.URL, r.Header, env)
-				}
+		}
+		for _, reply := range p.management {
+			fmt.Fprintln(&replies, reply)
+		}
+		p.management = nil
+		if err != nil {
+			for id, a := range p.open {
+				a.stdout, _, _ = bytes.Cut(a.stdout, []byte("Date: "))
+				fmt.Fprintf(&s, "%d: cut off after %q\n", id, a.stdout)
 			}
-		})
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("%v in %q", err, all)
+			}
+			fmt.Fprintf(&s, "closed=%v\n", closed)
+			return s.String() + replies.String()
+		}
+	}
+}
+
+// cutAt cuts text into pieces, at random but reproducibly for a seed.
+func cutAt(text string, seed uint64) (pieces []string) {
+	rnd := rand.New(rand.NewPCG(seed, uint64(len(text))))
+	longest := 1 + rnd.IntN(1+len(text)/2)
+	for len(text) > 0 {
+		n := min(len(text), 1+rnd.IntN(longest))
+		pieces, text = append(pieces, text[:n]), text[n:]
+	}
+	return pieces
+}
+
+// FuzzFastCGI sends any bytes whole and in pieces. The responses are the same, and consist only of
+// whole records.
+func FuzzFastCGI(f *testing.F) {
+	seed := uint64(0)
+	for _, text := range fcgiCorpus() {
+		seed++
+		f.Add(text, seed)
+	}
+	f.Fuzz(func(t *testing.T, in string, seed uint64) {
+		if len(in) > 5000 {
+			return
+		}
+		samePieces(t, fcgiProbe, in, cutAt(in, seed))
+	})
+}
+
+// samePieces fails unless a stream in pieces gets the same responses as whole.
+func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
+	t.Helper()
+	whole, closed := fcgiExchange(t, fcgiServer, h, []string{in}, 0)
+	split, closedToo := fcgiExchange(t, fcgiServer, h, pieces, 0)
+	if got, want := inOrder(t, split, closedToo), inOrder(t, whole, closed); got != want {
+		t.Errorf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
+	}
+}
+
+// budgetSmallFCGI covers the exchange, the list's string, RemoteAddr, and the map's two parts. A
+// browser's head has a longer string than over HTTP. A response's field costs the same.
+var (
+	budgetSmallFCGI   = spending{5, 1760}
+	budgetBrowserFCGI = spending{8, 3080}
+)
+
+// browserByFCGI returns what nginx makes of browserGET.
+func browserByFCGI() string {
+	list := slices.Clone(likeNginx[:len(likeNginx)-4]) // without the two fields of a small request
+	lines := strings.Split(strings.TrimSpace(browserGET), "\r\n")
+	for _, line := range lines[2:] {
+		name, value, _ := strings.Cut(line, ": ")
+		list = append(list, "HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
+	}
+	return listed(list...)
+}
+
+// hostileFCGI returns streams that are small for their potential cost.
+func hostileFCGI() map[string]string {
+	all := fcgiCorpus()
+	list := nameValues(fcgiRequest{}.list()...)
+	for name, text := range map[string]string{
+		"list in records of a byte": begins(1, true) + strings.Repeat(rec(paramsStream, 1, "\x00"), 110_000) +
+			rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
+		"list in records of two": begins(1, true) + inRecords(paramsStream, 1, 99, list) +
+			strings.Repeat(rec(paramsStream, 1, "\x00\x00"), 100_000) + rec(paramsStream, 1, "") +
+			rec(stdinStream, 1, ""),
+		"empty parameters": listed(append(fcgiRequest{}.list(), make([]string, 500_000)...)...),
+		"fields":           listed(append(fcgiRequest{}.list(), fcgiFields(1000)...)...),
+		"too many fields":  listed(append(fcgiRequest{}.list(), fcgiFields(20_000)...)...),
+		"one field":        listed(append(fcgiRequest{}.list(), repeated(990, "HTTP_A", "")...)...),
+		"types":            listed(append(fcgiRequest{}.list(), repeated(50_000, "CONTENT_TYPE", "a")...)...),
+		"a large list":     fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 900<<10)}}.String(),
+		"too large a list": fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 2<<20)}}.String(),
+		"a query":          fcgiRequest{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
+		"escapes":          fcgiRequest{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
+		"unescaped":        located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
+		"pipelined":        strings.Repeat(aGET("/"), 2000),
+		"pipelined posts":  strings.Repeat(aPOST("x"), 2000),
+		"aborted":          strings.Repeat(begins(1, true)+abort, 10_000),
+		"refused":          begins(1, true) + strings.Repeat(begins(2, true), 10_000),
+		"other roles": strings.Repeat(rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"),
+			10_000),
+		"questions":       strings.Repeat(question, 10_000),
+		"empty questions": strings.Repeat(rec(getValues, 0, ""), 20_000),
+		"a long question": strings.Repeat(rec(getValues, 0,
+			strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 240)), 20),
+		"unknown types":         strings.Repeat(rec(99, 0, ""), 20_000),
+		"strangers":             strings.Repeat(rec(stdinStream, 9, ""), 20_000),
+		"strangers' padding":    strings.Repeat(padded(stdinStream, 9, "", 255), 1000),
+		"body of one byte each": fcgiRequest{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
+		"strangers in a body": sized(1) + rec(stdinStream, 1, "x") +
+			strings.Repeat(rec(stdinStream, 9, ""), 20_000) + rec(stdinStream, 1, ""),
+		"questions in a body": sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(question, 20_000) +
+			rec(stdinStream, 1, ""),
+		"a large body": aPOST(strings.Repeat("x", 1<<20)),
+		"a length that is large": fcgiRequest{method: "POST",
+			params: []string{"CONTENT_LENGTH", "9223372036854775807"}, body: strings.Repeat("x", 1<<20)}.String(),
+		"strangers behind a request": aPOST("x") + strings.Repeat(rec(stdinStream, 9, ""), 500) +
+			rec(getValues, 0, strings.Repeat("\x00\x00", 2000)),
+		"records cut off":              aPOST("x") + rec(getValues, 0, strings.Repeat("\x00\x00", 2000))[:4000],
+		"bytes behind a malformed one": aPOST("x") + "\x02" + strings.Repeat("x", 3000),
+		"padding behind each": strings.Repeat(padded(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00",
+			255)+padded(abortRequest, 1, "", 255), 1000),
+		"nothing": "",
+		"a list that lies, a large one": begins(1, true) +
+			rec(paramsStream, 1, "\xff\xff\xff\xff\xff\xff\xff\xff"+strings.Repeat("x", 60_000)) +
+			rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
+	} {
+		all[name] = text
+	}
+	return all
+}
+
+func repeated(n int, pair ...string) (pairs []string) {
+	for range n {
+		pairs = append(pairs, pair...)
+	}
+	return pairs
+}
+
+// bodyReaders are handlers that use a request in potentially expensive variants.
+var bodyReaders = map[string]http.HandlerFunc{
+	"read":   func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, struct{ io.Reader }{r.Body}) },
+	"unread": func(http.ResponseWriter, *http.Request) {},
+	"watched": func(_ http.ResponseWriter, r *http.Request) {
+		_ = r.Context().Err()
+		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
+		_ = r.Context().Err()
+	},
+	"parameters": func(_ http.ResponseWriter, r *http.Request) {
+		for range fastcgi.Params(r.Context()) {
+			continue
+		}
+	},
 }

@@ -1,41 +1,154 @@
 package engine_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Fields about the connection, or that the web server would interpret, are not sent. Neither are
-// interim responses.
-func TestFCGIConnectionFieldsAreDropped(t *testing.T) {
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		if _, ok := w.(http.Hijacker); ok {
-			t.Error("there is no connection to hijack")
-		}
-		for _, name := range []string{"Connection", "Status", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive",
-			http.TrailerPrefix + "Sum"} {
-			w.Header().Set(name, "666 close")
-		}
-		w.Header().Set("X-Mine", "kept\r\nStatus: 666 injected")
-		w.WriteHeader(http.StatusContinue)
-		w.WriteHeader(http.StatusEarlyHints)
-		w.WriteHeader(http.StatusNotFound)
-		io.WriteString(w, "hello")
-		w.Header().Set("Sum", "late")
+// sized returns a POST with CONTENT_LENGTH n, whatever follows.
+func sized(n int) string {
+	return fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
+}
+
+// fcgiBodies are requests, what their handler reads, and whether the connection is closed after it.
+var fcgiBodies = map[string]struct {
+	request, want string
+	closed        bool
+}{
+	"one record":   {aPOST("hello"), `5 false "hello" <nil>`, false},
+	"many records": {sized(9) + inRecords(stdinStream, 1, 2, "123456789"), `9 false "123456789" <nil>`, false},
+	"byte by byte": {sized(9) + inRecords(stdinStream, 1, 1, "123456789"), `9 false "123456789" <nil>`, false},
+	"padding": {sized(3) + padded(stdinStream, 1, "12", 255) + padded(stdinStream, 1, "3", 1) +
+		padded(stdinStream, 1, "", 7), `3 false "123" <nil>`, false},
+	"no length": {fcgiRequest{method: "POST", body: "hello"}.String(), `-1 false "hello" <nil>`, false},
+	"empty length": {fcgiRequest{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(),
+		`-1 false "hello" <nil>`, false},
+	"no body":         {fcgiRequest{method: "POST"}.String(), `0 true "" <nil>`, false},
+	"no body, length": {fcgiRequest{method: "POST", length: true}.String(), `0 true "" <nil>`, false},
+	"of a GET":        {fcgiRequest{body: "hello", length: true}.String(), `5 false "hello" <nil>`, false},
+	"a full record": {aPOST(strings.Repeat("x", largestContent)),
+		fmt.Sprintf("%d false %q <nil>", largestContent, shorten(bytes.Repeat([]byte("x"), largestContent))), false},
+	"more than a record": {aPOST(strings.Repeat("x", largestContent+1)),
+		fmt.Sprintf("%d false %q <nil>", largestContent+1, shorten(bytes.Repeat([]byte("x"), largestContent+1))),
+		false},
+	"others' records": {sized(4) + rec(stdinStream, 1, "12") + rec(stdinStream, 2, "xx") +
+		rec(stdinStream, 2, "") + rec(abortRequest, 2, "") + inRecords(stdinStream, 1, 9, "34"),
+		`4 false "1234" <nil>`, false},
+	"data records": {sized(4) + rec(stdinStream, 1, "12") + rec(dataStream, 1, "xx") +
+		rec(dataStream, 1, "") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
+	"an application's": {sized(4) + rec(stdinStream, 1, "12") +
+		rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "xx") +
+		rec(stderrStream, 1, "xx") + inRecords(stdinStream, 1, 9, "34"), `4 false "1234" <nil>`, false},
+	"records before it": {sized(2) + rec(getValues, 0, "") + rec(stdinStream, 9, "xx") +
+		inRecords(stdinStream, 1, 9, "12"), `2 false "12" <nil>`, false},
+	"shorter":              {sized(5) + inRecords(stdinStream, 1, 9, "1234"), `5 false "1234" unexpected EOF`, true},
+	"shorter, none at all": {sized(5) + rec(stdinStream, 1, ""), `5 false "" unexpected EOF`, true},
+	"longer": {sized(5) + inRecords(stdinStream, 1, 9, "123456"),
+		`5 false "12345" <nil>`, false},
+	"longer, by a record": {sized(5) + inRecords(stdinStream, 1, 5, "1234567890"),
+		`5 false "12345" <nil>`, false},
+	"longer than nothing": {sized(0) + inRecords(stdinStream, 1, 5, "1"),
+		`0 true "" <nil>`, false},
+	"begun again": {sized(4) + rec(stdinStream, 1, "12") + begins(1, true),
+		`4 false "12" fcgi: repeated BEGIN_REQUEST for an active request`, true},
+	"no record": {sized(4) + rec(stdinStream, 1, "12") + "HTTP/1.1",
+		`4 false "12" fcgi: unsupported FastCGI version`, true},
+}
+
+// A body is the content of STDIN, in any records. If it does not match CONTENT_LENGTH, Read returns
+// an error.
+func TestFCGIBodyMatchesStdin(t *testing.T) {
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%d %v %q %v", r.ContentLength, r.Body == http.NoBody, shorten(b), err)
 	}), func(s *fcgiSite) {
+		for name, test := range fcgiBodies {
+			s.Run(name, func(t *testing.T) {
+				p := s.in(t).peer()
+				defer p.Close()
+				if a := p.roundTrip(test.request); !strings.HasPrefix(a.body, test.want) {
+					t.Errorf("got %s, want %s", a.body, test.want)
+				}
+				if test.closed {
+					p.mustClose()
+				} else if a := p.roundTrip(aPOST("next")); a.body != `4 false "next" <nil>` {
+					t.Errorf("then %s", a.body)
+				}
+			})
+		}
+	})
+}
+
+// What follows a whole body is dropped, but not for ever.
+func TestFCGIExcessOfBodyIsLimited(t *testing.T) {
+	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
 		p := s.peer()
-		for range 2 { // the connection is kept, whatever the handler has set
-			a := p.roundTrip(aGET("/"))
-			a.header.Del("Date")
-			want := "map[Content-Type:[text/plain; charset=utf-8] Status:[404 Not Found] X-Mine:[kept  Status: " +
-				"666 injected]]"
-			if got := fmt.Sprint(a.header); got != want || a.body != "hello" {
-				s.Errorf("got %s %q\nwant %s", got, a.body, want)
+		head := fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", "1"}}.head()
+		io.WriteString(p, head+rec(stdinStream, 1, "x"))
+		p.readResponse()
+		go io.WriteString(p, strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 1<<15)), 40))
+		if kind, _, _, err := p.record(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			s.Errorf("a record of type %d, %v; want the end", kind, err)
+		}
+	})
+}
+
+// hiddenInRecords are bodies that look like other requests.
+var hiddenInRecords = map[string]string{
+	"small":           aGET("/smuggled"),
+	"several records": strings.Repeat("x", 2*largestContent) + aGET("/smuggled"),
+	"large":           strings.Repeat("x", 300<<10) + aGET("/smuggled"),
+}
+
+// The remainder of a body is not parsed as a request, and the next request is served.
+func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
+	var smuggled atomic.Int32
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/":
+			leaveBody[r.Header.Get("X-Leave")](w, r)
+		case "/smuggled":
+			smuggled.Add(1)
+		default:
+			io.WriteString(w, r.URL.Path)
+		}
+	}), func(s *fcgiSite) {
+		for kind, hidden := range hiddenInRecords {
+			for name := range leaveBody {
+				s.Run(kind+"/"+name, func(t *testing.T) {
+					p := s.in(t).peer()
+					defer p.Close()
+					sent := p.send(fcgiRequest{method: "POST", body: hidden, length: true,
+						params: []string{"HTTP_X_LEAVE", name}}.String() + aGET("/next"))
+					a, err := p.tryReadResponse()
+					if (err != nil) != (name == "panic") {
+						t.Errorf("%+v, %v", a, err)
+					}
+					a, err = p.tryReadResponse()
+					switch {
+					case name == "panic" && err != nil:
+					case err != nil || a.body != "/next":
+						t.Errorf("then %+v, %v", a, err)
+					}
+					p.Close()
+					<-sent
+					if n := smuggled.Swap(0); n > 0 {
+						t.Errorf("%d requests out of a body", n)
+					}
+				})
 			}
 		}
 	})
@@ -112,23 +225,19 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 // An aborted handler ends its connection and affects nothing else. Earlier responses are not lost.
 func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	variants := map[string]func(http.ResponseWriter, *http.Request){
-		"panic":  func(http.ResponseWriter, *http.Request) { panic("ouch") },
-		"abort":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"Goexit": func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
-		"nil map": func(http.ResponseWriter, *http.Request) {
-			var m map[int]int
-			m[0]++ //nolint:staticcheck // the panic under test
-		},
-		"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
-		"panic, flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
-		"panic, flushed head": func(w http.ResponseWriter, _ *http.Request) {
+		"written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
+		"flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
+		"flushed head": func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(stderrOf(w), "x")
 			panic("ouch")
 		},
-		"abort, read": func(_ http.ResponseWriter, r *http.Request) {
+		"read": func(_ http.ResponseWriter, r *http.Request) {
 			io.ReadFull(r.Body, make([]byte, 2))
 			panic(http.ErrAbortHandler)
 		},
+	}
+	for name, end := range endings {
+		variants[name] = func(http.ResponseWriter, *http.Request) { end() }
 	}
 	pick := handle(func(w http.ResponseWriter, r *http.Request) {
 		if bad, ok := variants[r.Header.Get("X-Pick")]; ok {
@@ -162,6 +271,175 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 		if text := s.logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "ouch") ||
 			strings.Contains(text, http.ErrAbortHandler.Error()) {
 			s.Errorf("logged %.300s", text)
+		}
+	})
+}
+
+// waiter is a handler that waits for the end of its context. The test waits for it.
+type waiter struct {
+	entered chan context.Context
+	proceed chan bool // received before it uses its context
+	waits   chan bool // sent when it has used its context
+}
+
+func newWaiter() *waiter {
+	return &waiter{make(chan context.Context, 1), make(chan bool, 1), make(chan bool, 1)}
+}
+
+func (h *waiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, read := r.Context(), r.URL.Query().Get("read")
+	if r.URL.Path != "/wait" {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s%v", r.URL.Path, b, err)
+		return
+	}
+	if read == "late" {
+		_ = ctx.Err() // uses the context
+	}
+	switch read {
+	case "":
+	case "length":
+		io.ReadFull(r.Body, make([]byte, r.ContentLength))
+	default:
+		io.Copy(io.Discard, r.Body)
+	}
+	h.entered <- ctx
+	<-h.proceed
+	done := ctx.Done()
+	h.waits <- true
+	select {
+	case <-done:
+		fmt.Fprint(w, ctx.Err())
+	case <-time.After(time.Minute):
+		fmt.Fprint(w, "never cancelled")
+	}
+}
+
+const wait = "/wait"
+
+var (
+	abort    = rec(abortRequest, 1, "")
+	question = rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", ""))
+)
+
+// abortions are ways for ABORT_REQUEST to arrive.
+var abortions = map[string]struct {
+	with   string // in the request's own packet
+	before string // after it, before the handler uses its context
+	after  []string
+}{
+	"before it is used":            {before: abort},
+	"while it waits":               {after: []string{abort}},
+	"in the request's packet":      {with: abort},
+	"in pieces":                    {after: strings.SplitAfter(abort, "")},
+	"begun with the request":       {with: abort[:3], after: []string{abort[3:]}},
+	"begun before it is used":      {before: abort[:5], after: []string{abort[5:]}},
+	"behind a question":            {after: []string{question, abort}},
+	"behind a question, in pieces": {after: strings.SplitAfter(question+abort, "")},
+	"behind a question in packet":  {with: question, after: []string{abort}},
+	"both in the packet":           {with: question + abort},
+	"behind part of a question":    {with: question[:12], after: []string{question[12:] + abort}},
+	"behind another's":             {with: rec(abortRequest, 2, ""), after: []string{abort}},
+	"behind others' records": {before: rec(stdinStream, 2, strings.Repeat("\x01", 100)),
+		after: []string{padded(stdinStream, 2, "", 50) + abort}},
+	"behind a stream cut off": {with: rec(stdinStream, 2, strings.Repeat("\x01", 100))[:50],
+		after: []string{rec(stdinStream, 2, strings.Repeat("\x01", 100))[50:] + abort}},
+	"behind padding":          {before: padded(paramsStream, 3, "x", 200), after: []string{abort}},
+	"behind the next request": {with: aGET("/next") + abort},
+	"behind the next one, in pieces": {with: aGET("/next")[:20],
+		after: []string{aGET("/next")[20:], abort[:2], abort[2:]}},
+}
+
+// ABORT_REQUEST cancels the request's context, whenever it arrives. The connection is kept, and
+// what came with it gets its responses.
+func TestFCGIAbortCancelsContext(t *testing.T) {
+	h := newWaiter()
+	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
+		for kind, request := range map[string]string{
+			"GET": aGET(wait), "POST": fcgiRequest{uri: wait + "?read=all", body: "hello", length: true}.String(),
+			"used before": fcgiRequest{uri: wait + "?read=late", body: "hello"}.String(),
+		} {
+			for name, variant := range abortions {
+				s.Run(kind+"/"+name, func(t *testing.T) {
+					p := s.in(t).peer()
+					defer p.Close()
+					io.WriteString(p, request+variant.with)
+					<-h.entered
+					io.WriteString(p, variant.before)
+					h.proceed <- true
+					<-h.waits
+					for _, piece := range variant.after {
+						io.WriteString(p, piece)
+					}
+					if a := p.readResponse(); a.body != context.Canceled.Error() {
+						t.Error(a)
+					}
+					if all := variant.with + strings.Join(variant.after, ""); strings.Contains(all, "/next") {
+						if a := p.readResponse(); a.body != "/next <nil>" {
+							t.Errorf("next: %v", a)
+						}
+					}
+					if a := p.roundTrip(aPOST("x")); a.body != "/ x<nil>" {
+						t.Errorf("then: %v", a)
+					}
+					if all := variant.with + variant.before +
+						strings.Join(variant.after, ""); strings.Contains(all, "MPXS") != (len(p.management) == 1) {
+						t.Errorf("got %q", p.management)
+					}
+				})
+			}
+		}
+	})
+}
+
+func fcgiSilences() []silence {
+	const second = time.Second
+	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(fcgiRequest{}.list()...))
+	return []silence{
+		{"default: nothing sent", &http.Server{}, nil, 30 * second},
+		{"default: part of a header", &http.Server{}, []string{begin[:1], begin[1:2], begin[2:3]}, 27 * second},
+		{"default: no list", &http.Server{}, []string{begin}, 29 * second},
+		{"default: part of the list", &http.Server{}, []string{begin, list[:20], list[20:40]}, 27 * second},
+		{"default: no end of the list", &http.Server{}, []string{begin, list}, 28 * second},
+		{"default: no body", &http.Server{}, []string{fcgiRequest{}.head()}, 29 * second},
+		{"default: records of others", &http.Server{},
+			[]string{rec(stdinStream, 7, "x"), rec(dataStream, 7, "x"), rec(stdinStream, 7, "")}, 27 * second},
+		{"default: part of others' record", &http.Server{}, []string{padded(stdinStream, 7, "xxxxx", 99)[:20], "y"},
+			28 * second},
+		{"default: questions", &http.Server{}, []string{question, question, question}, 27 * second},
+		{"default: aborted", &http.Server{}, []string{begin, abort, begin}, 27 * second},
+		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{begin, list[:20], list[20:40]},
+			2 * second},
+		{"ReadTimeout bounds parameters", &http.Server{ReadTimeout: 5 * second}, []string{begin}, 4 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second},
+			[]string{begin}, 6 * second},
+		{"second request", &http.Server{ReadHeaderTimeout: 5 * second}, []string{aGET("/"), "", begin, list[:20]},
+			3 * second},
+		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{aGET("/")}, 4 * second},
+		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second},
+			[]string{aGET("/"), "", aGET("/"), "", aGET("/")}, 4 * second},
+		{"ReadTimeout bounds idleness", &http.Server{ReadTimeout: 9 * second}, []string{aGET("/")}, 8 * second},
+		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second},
+			[]string{sized(9) + rec(stdinStream, 1, "ab"), rec(stdinStream, 1, "c")}, 3 * second},
+		{"no bound on idleness", &http.Server{}, []string{aGET("/")}, -1},
+		{"no bound on bodies", &http.Server{}, []string{sized(9) + rec(stdinStream, 1, "ab")}, -1},
+	}
+}
+
+// WriteTimeout also ends a connection whose peer sends GET_VALUES and does not read the replies,
+// even if they are sent one by one.
+func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
+	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
+		Handler: http.HandlerFunc(dump)}
+	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		start := time.Now()
+		for text := strings.Repeat(question, 1000); ; {
+			if _, err := io.WriteString(c, text); err != nil {
+				break
+			}
+		}
+		if elapsed := time.Since(start); elapsed < 5*time.Second || elapsed > 6*time.Second {
+			t.Errorf("closed after %v", elapsed)
 		}
 	})
 }

@@ -2,10 +2,14 @@ package engine_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -89,51 +93,6 @@ func (r *rawHTTP2) send() {
 	r.output.Reset()
 }
 
-// A goroutine that reads the body of a request whose handler has returned never receives that of
-// another.
-func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
-	var readers sync.WaitGroup
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		own := r.URL.Path[1]
-		started := make(chan struct{})
-		readers.Go(func() {
-			close(started)
-			for p := make([]byte, 100); ; {
-				n, err := r.Body.Read(p)
-				if i := strings.IndexFunc(string(p[:n]), func(c rune) bool { return byte(c) != own }); i >= 0 {
-					t.Errorf("the body of %q contains %q", own, p[:n])
-				}
-				if err != nil {
-					return
-				}
-			}
-		})
-		<-started
-		io.WriteString(w, r.URL.Path)
-	}, func(s *http2Site) {
-		var clients sync.WaitGroup
-		for i := range 8 {
-			clients.Go(func() {
-				letter := string(rune('a' + i))
-				for range 12 {
-					body := strings.NewReader(strings.Repeat(letter, 20000))
-					response, err := s.client.Post(s.url+"/"+letter, "a/b", body)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					if got, err := io.ReadAll(response.Body); string(got) != "/"+letter || err != nil {
-						t.Errorf("got %q, %v", got, err)
-					}
-					response.Body.Close()
-				}
-			})
-		}
-		clients.Wait()
-		readers.Wait()
-	})
-}
-
 // A client that stops reading loses its connection, wherever the handlers run, and also while
 // another handler waits.
 func TestHTTP2StalledClientLosesConnection(t *testing.T) {
@@ -207,6 +166,7 @@ func extendedHTTP2Site(t *testing.T, mode string, set *http.Server, apply func(*
 
 // Connections that die in any phase leave nothing behind.
 func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/wait":
@@ -273,5 +233,97 @@ func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
 			_, open := ours.Connections()
 			return open == 0 && !strings.Contains(allStacks(), "h2.(*Stream).Run(")
 		})
+	})
+}
+
+// everyHTTP2Mode runs a test over every kind of connection. On shards, all handlers run on the loop
+// first: what blocks there must be moved off it.
+func everyHTTP2Mode(t *testing.T, handler http.HandlerFunc, test func(*http2Site)) {
+	for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
+		t.Run(mode, func(t *testing.T) {
+			s := newHTTP2Site(t, "on loop", mode, &http.Server{Handler: handler})
+			test(s)
+		})
+	}
+}
+
+func (s *http2Site) get(path string) string {
+	s.Helper()
+	response, err := s.client.Get(s.url + path)
+	testkit.Must(s, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	testkit.Must(s, err)
+	return string(body)
+}
+
+// A handler that blocks holds up no other stream of its connection, also if its loop expected it to
+// be quick.
+func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
+	for _, blocks := range []string{"/sleep", "/body", "/output"} {
+		t.Run(blocks, func(t *testing.T) {
+			entered, release := make(chan struct{}, 1), make(chan struct{})
+			everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+				switch r.URL.Path {
+				case "/sleep":
+					entered <- struct{}{}
+					<-release
+				case "/body":
+					entered <- struct{}{}
+					io.Copy(io.Discard, r.Body)
+				case "/output":
+					entered <- struct{}{}
+					w.Write(make([]byte, 10<<20)) // more than the client's window
+				}
+				io.WriteString(w, r.URL.Path)
+			}, func(s *http2Site) {
+				body, end := io.Pipe()
+				done := make(chan struct{})
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+blocks, body)
+				testkit.Must(t, err)
+				go func() {
+					defer close(done)
+					if response, err := s.client.Do(r); err == nil {
+						if blocks == "/output" {
+							<-release
+						}
+						io.Copy(io.Discard, response.Body)
+						response.Body.Close()
+					}
+				}()
+				<-entered
+				for range 20 {
+					if got := s.get("/quick"); got != "/quick" {
+						t.Errorf("got %q", got)
+					}
+				}
+				end.Close()
+				if blocks != "/body" {
+					release <- struct{}{}
+				}
+				<-done
+			})
+		})
+	}
+}
+
+// A handler that ends its goroutine ends its stream only.
+func TestHTTP2GoexitEndsStream(t *testing.T) {
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/exit" {
+			runtime.Goexit()
+		}
+		io.WriteString(w, "hello")
+	}, func(s *http2Site) {
+		for range 3 {
+			if _, err := s.client.Get(s.url + "/exit"); err == nil {
+				t.Error("a response")
+			}
+			if got := s.get("/"); got != "hello" {
+				t.Errorf("got %q", got)
+			}
+		}
 	})
 }

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -37,51 +35,42 @@ func inExtendedConnectProcess(t *testing.T) bool {
 	return false
 }
 
-// tunnel is an extended CONNECT request that has received its response. It reads and writes frames:
-// since Go 1.27, no client of net/http sends such a request.
+// tunnel is an extended CONNECT request that has received its response, whose Body is what arrives.
+// It reads and writes frames: since Go 1.27, no client of net/http sends such a request.
 type tunnel struct {
 	*http.Response
-	out *tunnelOutput
+	*rawHTTP2
 }
 
 // connect sends an extended CONNECT request on a connection of its own.
 func (s *http2Site) connect() *tunnel {
 	s.Helper()
 	const window = 1 << 20 // more than any test receives
-	c := s.raw(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
+	c := &tunnel{rawHTTP2: s.raw(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})}
 	c.WriteWindowUpdate(0, window)
 	c.request(1, false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", s.url[:strings.Index(s.url, ":")],
 		":authority", "a.test", ":path", "/chat%20a?room=1", "sec-websocket-version", "13", "origin", "https://a.test")
 	c.send()
-	body := &tunnelBody{data: make(chan []byte, window)}
-	out := &tunnelOutput{raw: c}
-	body.reset = func() { out.send(func() { c.WriteRSTStream(1, http2.ErrCodeCancel) }) }
+	body, arrived := io.Pipe()
 	heads := make(chan *http.Response, 1)
 	go func() {
-		defer close(body.data)
-		defer close(heads)
-		for body.err == nil {
-			body.err = body.receive(c, heads)
+		var err error
+		for err == nil {
+			err = c.receive(heads, arrived)
 		}
+		arrived.CloseWithError(err)
+		close(heads)
 	}()
 	response, ok := <-heads
 	if !ok {
-		s.Fatal(body.err)
+		s.Fatal("no response")
 	}
-	response.Body = body
-	return &tunnel{response, out}
-}
-
-// tunnelBody is what a tunnel receives.
-type tunnelBody struct {
-	data  chan []byte
-	rest  []byte
-	err   error // valid once data is closed
-	reset func()
+	c.Response, response.Body = response, body
+	return c
 }
 
 // receive reads a frame. It returns io.EOF at the end of the stream.
-func (b *tunnelBody) receive(c *rawHTTP2, heads chan<- *http.Response) error {
+func (c *tunnel) receive(heads chan<- *http.Response, arrived io.Writer) error {
 	frame, err := c.ReadFrame()
 	if err != nil {
 		return err
@@ -90,7 +79,7 @@ func (b *tunnelBody) receive(c *rawHTTP2, heads chan<- *http.Response) error {
 	case *http2.MetaHeadersFrame:
 		heads <- responseOf(frame)
 	case *http2.DataFrame:
-		b.data <- bytes.Clone(frame.Data())
+		_, _ = arrived.Write(frame.Data())
 	case *http2.RSTStreamFrame:
 		return errors.New(frame.ErrCode.String())
 	}
@@ -112,55 +101,27 @@ func responseOf(frame *http2.MetaHeadersFrame) *http.Response {
 	return r
 }
 
-func (b *tunnelBody) Read(p []byte) (int, error) {
-	for len(b.rest) == 0 {
-		var more bool
-		if b.rest, more = <-b.data; !more {
-			return 0, b.err
-		}
+// sendData sends DATA, which may end the stream.
+func (c *tunnel) sendData(text string, ends bool) {
+	for piece := range slices.Chunk([]byte(text), 16<<10) {
+		c.WriteData(1, false, piece)
 	}
-	n := copy(p, b.rest)
-	b.rest = b.rest[n:]
-	return n, nil
-}
-
-func (b *tunnelBody) Close() error {
-	b.reset()
-	return nil
-}
-
-// tunnelOutput is what a tunnel sends.
-type tunnelOutput struct {
-	raw *rawHTTP2
-	mu  sync.Mutex
-}
-
-func (o *tunnelOutput) send(write func()) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	write()
-	o.raw.send()
-}
-
-func (o *tunnelOutput) Write(p []byte) (int, error) {
-	for piece := range slices.Chunk(p, 16<<10) {
-		o.send(func() { o.raw.WriteData(1, false, piece) })
+	if ends {
+		c.WriteData(1, true, nil)
 	}
-	return len(p), nil
-}
-
-func (o *tunnelOutput) Close() error {
-	o.send(func() { o.raw.WriteData(1, true, nil) })
-	return nil
+	c.send()
 }
 
 // exchange sends text and returns as many bytes of the response.
 func (c *tunnel) exchange(text string) string {
-	if _, err := io.WriteString(c.out, text); err != nil {
-		return err.Error()
-	}
+	sent := make(chan bool)
+	go func() { // the server responds meanwhile
+		defer close(sent)
+		c.sendData(text, false)
+	}()
 	got := make([]byte, len(text))
 	_, err := io.ReadFull(c.Body, got)
+	<-sent
 	return fmt.Sprint(string(got), " ", err)
 }
 
@@ -201,7 +162,7 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		c.Header.Del("Date")
 		got := fmt.Sprint(<-seen, c.Status, c.Header, c.ContentLength, c.exchange("hello"), c.exchange("world"),
 			c.exchange(strings.Repeat("x", 200000)) == strings.Repeat("x", 200000)+" <nil>")
-		c.out.Close()
+		c.sendData("", true)
 		rest, err := io.ReadAll(c.Body)
 		return fmt.Sprint(got, <-seen, string(rest), err)
 	},
@@ -214,7 +175,8 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		}
 		c := s.connect()
 		got := c.exchange("hello")
-		c.Body.Close() // sends RST_STREAM
+		c.WriteRSTStream(1, http2.ErrCodeCancel)
+		c.send()
 		return got + <-seen
 	},
 	"rejected": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
@@ -230,7 +192,7 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 			panic(http.ErrAbortHandler)
 		}
 		c := s.connect()
-		_, _ = io.WriteString(c.out, "x")
+		c.sendData("x", false)
 		_, err := io.ReadAll(c.Body)
 		return fmt.Sprint(strings.Contains(fmt.Sprint(err), "INTERNAL_ERROR"))
 	},

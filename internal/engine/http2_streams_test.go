@@ -1,105 +1,378 @@
 package engine_test
 
 import (
-	"context"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
-	"runtime"
+	"net/http/httptrace"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// everyHTTP2Mode runs a test over every kind of connection. On shards, all handlers run on the loop
-// first: what blocks there must be moved off it.
-func everyHTTP2Mode(t *testing.T, handler http.HandlerFunc, test func(*http2Site)) {
-	for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
-		t.Run(mode, func(t *testing.T) {
-			s := newHTTP2Site(t, "on loop", mode, &http.Server{Handler: handler})
-			test(s)
-		})
-	}
-}
-
-func (s *http2Site) get(path string) string {
-	s.Helper()
-	response, err := s.client.Get(s.url + path)
-	testkit.Must(s, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	testkit.Must(s, err)
-	return string(body)
-}
-
-// A handler that blocks holds up no other stream of its connection, also if its loop expected it to
-// be quick.
-func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
-	for _, blocks := range []string{"/sleep", "/body", "/output"} {
-		t.Run(blocks, func(t *testing.T) {
-			entered, release := make(chan struct{}, 1), make(chan struct{})
-			everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-				switch r.URL.Path {
-				case "/sleep":
-					entered <- struct{}{}
-					<-release
-				case "/body":
-					entered <- struct{}{}
-					io.Copy(io.Discard, r.Body)
-				case "/output":
-					entered <- struct{}{}
-					w.Write(make([]byte, 10<<20)) // more than the client's window
-				}
-				io.WriteString(w, r.URL.Path)
-			}, func(s *http2Site) {
-				body, end := io.Pipe()
-				done := make(chan struct{})
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+blocks, body)
-				testkit.Must(t, err)
-				go func() {
-					defer close(done)
-					if response, err := s.client.Do(r); err == nil {
-						if blocks == "/output" {
-							<-release
+// A client may leave as soon as it has sent a request, because it needs no response. The handler is
+// called and can read the body, with tare as with net/http. It also can if the client resets the
+// stream while the handler runs.
+func TestHTTP2LastRequestIsServed(t *testing.T) {
+	for _, maker := range []string{"net/http", "tare", "on loop"} {
+		for mode := range http2Modes {
+			t.Run(maker+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				entered, read := make(chan bool, 1), make(chan string, 1)
+				s := newHTTP2Site(t, maker, mode, &http.Server{
+					Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+						if r.URL.Path == "/wait" {
+							entered <- true
+							<-r.Context().Done()
 						}
-						io.Copy(io.Discard, response.Body)
-						response.Body.Close()
-					}
-				}()
-				<-entered
-				for range 20 {
-					if got := s.get("/quick"); got != "/quick" {
-						t.Errorf("got %q", got)
+						body, err := io.ReadAll(r.Body)
+						read <- fmt.Sprint(len(body), " bytes, ", err)
+					})})
+				for range 10 {
+					for _, how := range []string{"/", "/wait", "/wait and reset"} {
+						s.leave(how, entered)
+						select {
+						case got := <-read:
+							if got != "100 bytes, <nil>" {
+								t.Errorf("%s: the handler has read %s", how, got)
+							}
+						case <-time.After(time.Minute):
+							t.Fatalf("%s: the handler was not called", how)
+						}
 					}
 				}
-				end.Close()
-				if blocks != "/body" {
-					release <- struct{}{}
-				}
-				<-done
 			})
-		})
+		}
 	}
 }
 
-// A handler that ends its goroutine ends its stream only.
-func TestHTTP2GoexitEndsStream(t *testing.T) {
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/exit" {
-			runtime.Goexit()
+// leave sends a request to a path, and leaves at once or when its handler was called.
+func (s *http2Site) leave(how string, entered <-chan bool) {
+	s.Helper()
+	c := s.raw()
+	c.send()
+	c.awaitFrame(func(f http2.Frame) bool { // unread input would make the system reset the connection
+		settings, ok := f.(*http2.SettingsFrame)
+		return ok && settings.IsAck()
+	})
+	path, _, resets := strings.Cut(how, " and ")
+	c.open(1, http.MethodPost, path, false)
+	c.WriteData(1, true, make([]byte, 100))
+	c.send()
+	if path == "/wait" {
+		<-entered
+	}
+	if resets {
+		c.WriteRSTStream(1, http2.ErrCodeCancel)
+		c.send()
+		return
+	}
+	c.Conn.Close()
+}
+
+// awaitFrame reads frames until one is wanted.
+func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
+	r.Helper()
+	for {
+		f, err := r.ReadFrame()
+		testkit.Must(r, err)
+		if isWanted(f) {
+			return
 		}
-		io.WriteString(w, "hello")
+	}
+}
+
+// A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
+// requires. Other streams go on.
+func TestMalformedHTTP2RequestsReceive400(t *testing.T) {
+	get := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
+	everyHTTP2Mode(t, func(_ http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.Header.Get("X-Malformed") != "" {
+			t.Errorf("a handler receives %s %v", r.Method, r.Header)
+		}
 	}, func(s *http2Site) {
-		for range 3 {
-			if _, err := s.client.Get(s.url + "/exit"); err == nil {
-				t.Error("a response")
-			}
-			if got := s.get("/"); got != "hello" {
-				t.Errorf("got %q", got)
+		for name, fields := range map[string][]string{ // wire/http2 tests the grammar
+			"upper case": append(get[:8:8], "X-Malformed", "1"),
+			"no path":    get[:6],
+			"status":     append([]string{":status", "200"}, get...),
+			"escape":     append(get[:7:7], "/%zz"),
+		} {
+			for _, ends := range []bool{true, false} {
+				c := s.raw()
+				c.request(1, ends, fields...)
+				c.open(3, http.MethodGet, "/", true)
+				c.send()
+				want := "400"
+				if ends && name != "escape" { // it is not malformed by HTTP/2's rules
+					want = "400 PROTOCOL_ERROR"
+				}
+				if first, status, _ := c.responses(); first != want || status != "200" {
+					t.Errorf("%s: %s, complete %v: %q, and then %q", s.mode, name, ends, first, status)
+				}
+				c.Close()
 			}
 		}
 	})
+}
+
+// net/http's client sends a request again whose stream was reset with PROTOCOL_ERROR, and never
+// stops. It also sends space around values.
+func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Header.Get("X-A")) },
+		func(s *http2Site) {
+			for _, c := range []struct{ name, value, want string }{
+				{"X-A", "\tBearer token ", "200 OK Bearer token"},
+				{"Te", "gzip", "400 Bad Request 400 Bad Request: TE field other than trailers"},
+			} {
+				sent := 0
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+					WroteRequest: func(httptrace.WroteRequestInfo) { sent++ }})
+				r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+				testkit.Must(t, err)
+				r.Header.Set(c.name, c.value)
+				response, err := s.client.Do(r)
+				if err != nil {
+					t.Fatalf("%s: %v", s.mode, err)
+				}
+				body, err := io.ReadAll(response.Body)
+				response.Body.Close()
+				got := strings.TrimSpace(response.Status + " " + string(body))
+				if err != nil || got != c.want || sent != 1 {
+					t.Errorf("%s: %q %v, want %q; sent %d times", s.mode, got, err, c.want, sent)
+				}
+			}
+		})
+}
+
+// stalledHandshakes are what clients send that do not finish their handshakes, by the part of their
+// first message that it is.
+func stalledHandshakes() map[string]func(hello []byte, i int) []byte {
+	return map[string]func(hello []byte, i int) []byte{
+		"nothing":         func([]byte, int) []byte { return nil },
+		"first byte":      func(hello []byte, _ int) []byte { return hello[:1] },
+		"part of message": func(hello []byte, i int) []byte { return hello[:1+i%(len(hello)-1)] },
+		"whole message":   func(hello []byte, _ int) []byte { return hello },
+		"long record":     func([]byte, int) []byte { return []byte{22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc} },
+	}
+}
+
+// Clients that begin a handshake and stop hold little memory, and new clients are served meanwhile.
+// The memory is measured in the slow form.
+func TestHTTP2StalledHandshakesHoldLittleMemory(t *testing.T) {
+	for name, part := range stalledHandshakes() {
+		t.Run(name, func(t *testing.T) {
+			s, n := newTarget(t, "tare", "h2-tls-shard"), fewHandshakes
+			if testkit.Slow() {
+				n = manyHostileConns
+				if testkit.Race {
+					n /= raceSlowdown
+				}
+			}
+			s.stallHandshakes(n, part)
+			if testkit.Slow() {
+				s.wantMemory(n, handshakeMemory)
+			}
+		})
+	}
+}
+
+// handshakeMemory is how much memory a connection may take whose handshake has not begun. What
+// those hold that have begun is limited by their number.
+const handshakeMemory = 4 << 10
+
+// stallHandshakes opens n connections that send a part of the first message. Then another client,
+// whose connection is new, must receive responses.
+func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byte) {
+	s.Helper()
+	s.client.CloseIdleConnections()
+	hello := clientHello(s.T)
+	conns := make([]net.Conn, n)
+	var clients sync.WaitGroup
+	for first := range stallingClients {
+		clients.Go(func() {
+			for i := first; i < n; i += stallingClients {
+				c, err := s.client.Transport.(*http.Transport).DialContext(s.Context(), "tcp", "")
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				conns[i] = c
+				_, _ = c.Write(part(hello, i)) // the server may have ended it in favor of newer ones
+			}
+		})
+	}
+	clients.Wait()
+	for range 20 {
+		s.client.CloseIdleConnections()
+		if got := s.get("/"); got != "hello" {
+			s.Errorf("another client has received %q", got)
+		}
+	}
+	for _, c := range conns {
+		if c != nil {
+			c.Close()
+		}
+	}
+	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
+}
+
+// fewHandshakes is how many handshakes stall in the quick form.
+const fewHandshakes = 20
+
+// stallingClients is how many goroutines connect.
+const stallingClients = 8
+
+// clientHello returns a client's first message.
+func clientHello(t *testing.T) []byte {
+	client, server := net.Pipe()
+	defer server.Close()
+	go func() {
+		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).Handshake()
+		client.Close()
+	}()
+	b := make([]byte, 16<<10)
+	n, err := io.ReadAtLeast(server, b, 5)
+	testkit.Must(t, err)
+	return b[:n]
+}
+
+// A connection whose cipher suite RFC 9113 prohibits for HTTP/2 is rejected, unless the settings
+// permit it, on the goroutine path and on shards.
+func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
+	for _, mode := range []string{"h2-tls-goroutine", "h2-tls-shard"} {
+		for _, permits := range []bool{false, true} {
+			set := &http.Server{HTTP2: &http.HTTP2Config{PermitProhibitedCipherSuites: permits}}
+			s := newHTTP2Site(t, "tare", mode, set)
+			transport := s.client.Transport.(*http.Transport)
+			plain, err := transport.DialContext(t.Context(), "tcp", "")
+			testkit.Must(t, err)
+			tc := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
+				NextProtos: []string{"h2"}, CipherSuites: prohibitedCiphers()})
+			defer tc.Close()
+			if got := firstError(t, tc); (got == http2.ErrCodeInadequateSecurity) == permits {
+				t.Errorf("%s, permits %v: %v", mode, permits, got)
+			}
+		}
+	}
+}
+
+func prohibitedCiphers() []uint16 {
+	return []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}
+}
+
+// firstError returns the code of the GOAWAY frame among the first two frames that the server sends,
+// or NO_ERROR if there is none. A server that accepts the connection sends WINDOW_UPDATE second.
+func firstError(t *testing.T, c net.Conn) http2.ErrCode {
+	framer := http2.NewFramer(io.Discard, c)
+	for range 2 {
+		f, err := framer.ReadFrame()
+		testkit.Must(t, err)
+		if f, ok := f.(*http2.GoAwayFrame); ok {
+			return f.ErrCode
+		}
+	}
+	return http2.ErrCodeNo
+}
+
+// stall is a client that occupies the server without an end.
+type stall struct {
+	begun int // handlers that begin
+	send  func(r *rawHTTP2)
+}
+
+func http2Stalls() map[string]stall {
+	const streams = 4
+	each := func(r *rawHTTP2, method, path string, ends bool) {
+		for i := range streams {
+			r.open(uint32(2*i+1), method, path, ends)
+		}
+	}
+	return map[string]stall{
+		"zero window": {streams, func(r *rawHTTP2) {
+			r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			each(r, http.MethodGet, "/write", true)
+		}},
+		"reads nothing": {streams, func(r *rawHTTP2) {
+			r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
+			r.WriteWindowUpdate(0, 1<<30)
+			each(r, http.MethodGet, "/write", true)
+		}},
+		"slow bodies": {streams, func(r *rawHTTP2) {
+			each(r, http.MethodPost, "/upload", false)
+			r.WriteData(1, false, make([]byte, 100))
+			r.output.Truncate(r.output.Len() - 50)
+		}},
+		"slow head": {0, func(r *rawHTTP2) {
+			r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, 10000)})
+			r.WriteContinuation(1, false, make([]byte, 10000))
+			r.output.Truncate(r.output.Len() - 50)
+		}},
+	}
+}
+
+// Clients that stall hold bounded memory and delay no other client, over each kind of connection.
+// The memory is measured in the slow form.
+func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
+	for name, stalled := range http2Stalls() {
+		for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				s, n := newTarget(t, "tare", mode), hostileConns(0)
+				s.stall(n, stalled)
+				if testkit.Slow() {
+					s.wantMemory(n, stallMemory)
+				}
+			})
+		}
+	}
+}
+
+// stallMemory is how much memory a connection that stalls may take: that of its handlers, which are
+// goroutines with buffers of their own, and what they have written.
+const stallMemory = 512 << 10
+
+// stall opens n connections that send something and read nothing. Another client must receive
+// responses then.
+func (s *targetSite) stall(n int, how stall) {
+	s.Helper()
+	r := newRawHTTP2(s.T, nil)
+	how.send(r)
+	content := r.output.Bytes()
+	conns := make([]io.Closer, n)
+	var clients sync.WaitGroup
+	for i := range conns {
+		clients.Go(func() {
+			c, err := s.dial()
+			if err != nil {
+				s.Error(err)
+				return
+			}
+			if conns[i] = c; err == nil {
+				_, err = c.Write(content)
+			}
+			if err != nil {
+				s.Error(err)
+			}
+		})
+	}
+	clients.Wait()
+	testkit.WaitFor(s.T, "all clients to connect", func() bool { return s.state().open > int64(n) })
+	testkit.WaitFor(s.T, "all handlers to begin", func() bool { return s.state().begun == int64(n*how.begun) })
+	for range 20 {
+		if got := s.get("/"); got != "hello" {
+			s.Errorf("another client has received %q", got)
+		}
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
 }

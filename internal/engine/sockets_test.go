@@ -9,9 +9,12 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -95,18 +98,11 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 }
 
 // onShards runs a test over the kinds of connection that are served on shards.
-func onShards(t *testing.T, test func(*testing.T, string)) {
+func onShards(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
 	for _, mode := range []string{"tcp", "ServeTLS"} {
-		t.Run(mode, func(t *testing.T) { test(t, mode) })
+		t.Run(mode, func(t *testing.T) { test(siteOf(t, "tare", mode, settings())) })
 	}
-}
-
-// siteOver starts a server with one handler for a kind of connection.
-func siteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
-	t.Helper()
-	site := siteOf(t, "tare", mode, settings)
-	return site.server, site.connect
 }
 
 // readResponses reads until n responses have ended.
@@ -133,160 +129,329 @@ func tryReadResponses(c net.Conn, n int) (string, error) {
 
 // A handler that blocks on a loop holds up other connections of the loop only for a moment.
 func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
-	onShards(t, blockedHandlerBlocksNoOtherConnection)
-}
-
-func blockedHandlerBlocksNoOtherConnection(t *testing.T, mode string) {
-	release := make(chan bool)
-	var blocking atomic.Bool
-	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if blocking.Load() && r.URL.RawQuery == "block" {
-			<-release
+	var blocking atomic.Pointer[chan bool]
+	onShards(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if release := blocking.Load(); release != nil && r.URL.RawQuery == "block" {
+			<-*release
 		}
 		io.WriteString(w, "done.")
-	})})
-	quick := dial()
-	for range 200 { // so that the slot is trusted
-		io.WriteString(quick, get)
-		readResponses(t, quick, 1)
-	}
-	blocking.Store(true)
-	var blocked []net.Conn
-	for range 20 {
-		c := dial()
-		io.WriteString(c, "GET /?block HTTP/1.1\r\n"+host+"\r\n")
-		blocked = append(blocked, c)
-	}
-	for range 50 {
-		io.WriteString(quick, get)
-		readResponses(t, quick, 1)
-	}
-	close(release)
-	for _, c := range blocked {
-		readResponses(t, c, 1)
-	}
+	}), func(s *site) {
+		quick := s.connect()
+		for range 200 { // so that the slot is trusted
+			s.request(quick, "/")
+		}
+		release := make(chan bool)
+		blocking.Store(&release)
+		var blocked []net.Conn
+		for range 20 {
+			c := s.connect()
+			io.WriteString(c, getOf("/?block"))
+			blocked = append(blocked, c)
+		}
+		for range 50 {
+			s.request(quick, "/")
+		}
+		close(release)
+		for _, c := range blocked {
+			readResponses(s.T, c, 1)
+		}
+		blocking.Store(nil)
+	})
+}
+
+// request sends a GET on a connection, and returns the response.
+func (s *site) request(c net.Conn, target string) string {
+	s.Helper()
+	io.WriteString(c, getOf(target))
+	return readResponses(s.T, c, 1)
 }
 
 // Connections that wait too long are closed: silent ones, slow heads, and idle ones.
 func TestWaitingConnectionsTimeOut(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
-	onShards(t, waitingConnectionsTimeOut)
-}
-
-func waitingConnectionsTimeOut(t *testing.T, mode string) {
 	const bound = time.Second
-	_, dial := siteOver(t, mode, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, "done.")
-		})})
-	for name, test := range map[string]struct {
-		want      time.Duration
-		responded bool // the server has responded once before
-		then      func(net.Conn)
-	}{
-		"silent":      {bound, false, func(net.Conn) {}},
-		"one byte":    {bound, false, func(c net.Conn) { io.WriteString(c, "G") }},
-		"idle":        {2 * bound, true, func(net.Conn) {}},
-		"second head": {bound, true, func(c net.Conn) { io.WriteString(c, "GET / H") }},
-		"trickle": {bound, false, func(c net.Conn) {
-			go func() {
-				for _, b := range get {
-					if _, err := c.Write([]byte{byte(b)}); err != nil {
-						return
+	onShards(t, func() *http.Server {
+		return &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })}
+	}, func(s *site) {
+		for name, test := range map[string]struct {
+			want      time.Duration
+			responded bool // the server has responded once before
+			then      func(net.Conn)
+		}{
+			"silent":      {bound, false, func(net.Conn) {}},
+			"one byte":    {bound, false, func(c net.Conn) { io.WriteString(c, "G") }},
+			"idle":        {2 * bound, true, func(net.Conn) {}},
+			"second head": {bound, true, func(c net.Conn) { io.WriteString(c, "GET / H") }},
+			"trickle": {bound, false, func(c net.Conn) {
+				go func() {
+					for _, b := range get {
+						if _, err := c.Write([]byte{byte(b)}); err != nil {
+							return
+						}
+						time.Sleep(bound / 15)
 					}
-					time.Sleep(bound / 15)
+				}()
+			}},
+		} {
+			s.Run(name, func(t *testing.T) {
+				t.Parallel()
+				c := s.connect()
+				start := time.Now() // the server starts to wait later
+				if test.responded {
+					s.request(c, "/")
 				}
-			}()
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := dial()
-			start := time.Now() // the server starts to wait later
-			if test.responded {
-				io.WriteString(c, get)
-				readResponses(t, c, 1)
-			}
-			test.then(c)
-			n, err := c.Read(make([]byte, 1))
-			if elapsed := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
-				elapsed < test.want*9/10 {
-				t.Errorf("read %d, %v after %v, want the end after %v", n, err, elapsed, test.want)
-			}
-		})
-	}
+				test.then(c)
+				n, err := c.Read(make([]byte, 1))
+				if elapsed := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
+					elapsed < test.want*9/10 {
+					t.Errorf("read %d, %v after %v, want the end after %v", n, err, elapsed, test.want)
+				}
+			})
+		}
+	})
 }
 
-// Panics, Goexit and threads locked by a handler end with its connection. Other connections of its
-// loop continue.
+// Panics and Goexit of a handler end its connection. Other connections of its loop continue.
 func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
-	onShards(t, abortedHandlerEndsOnlyItsConnection)
-}
-
-func abortedHandlerEndsOnlyItsConnection(t *testing.T, mode string) {
-	_, dial := siteOver(t, mode, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch r.URL.RawQuery {
-			case "panic":
-				panic("ouch")
-			case "abort":
-				panic(http.ErrAbortHandler)
-			case "exit":
-				runtime.Goexit()
-			}
-			io.WriteString(w, "done.")
-		})})
-	quick := dial()
-	for _, how := range []string{"panic", "abort", "exit"} {
-		for range 100 { // so that handlers run on the loop
-			io.WriteString(quick, get)
-			readResponses(t, quick, 1)
+	onShards(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if end := endings[r.URL.RawQuery]; end != nil {
+			end()
 		}
-		for range 5 {
-			c := dial()
-			fmt.Fprintf(c, "GET /?%s HTTP/1.1\r\nHost: a\r\n\r\n", how)
-			if b, err := io.ReadAll(c); len(b) != 0 {
-				t.Errorf("%s: read %q, %v", how, b, err)
+		io.WriteString(w, "done.")
+	}), func(s *site) {
+		quick := s.connect()
+		for how := range endings {
+			for range 100 { // so that handlers run on the loop
+				s.request(quick, "/")
 			}
+			for range 5 {
+				c := s.connect()
+				io.WriteString(c, getOf("/?"+how))
+				if b, err := io.ReadAll(c); len(b) != 0 {
+					s.Errorf("%s: read %q, %v", how, b, err)
+				}
+			}
+			s.request(quick, "/")
 		}
-		io.WriteString(quick, get)
-		readResponses(t, quick, 1)
-	}
+	})
 }
 
 // A client that pipelines may need the first response before it allows the handler of the second
 // request to continue.
 func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 	testkit.Long(t, "it takes seconds")
-	onShards(t, pipelinedResponsesAreNotHeldBack)
-}
-
-func pipelinedResponsesAreNotHeldBack(t *testing.T, mode string) {
 	release := make(chan bool)
-	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	onShards(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "second" {
 			<-release
 		}
 		io.WriteString(w, r.URL.RawQuery+".")
-	})})
-	for round := range 100 { // in debt at first, later on the loop
-		c := dial()
-		for range round {
-			io.WriteString(c, "GET /?x HTTP/1.1\r\n"+host+"\r\n")
-			readResponses(t, c, 1)
+	}), func(s *site) {
+		for round := range 100 { // in debt at first, later on the loop
+			c := s.connect()
+			for range round {
+				s.request(c, "/?x")
+			}
+			io.WriteString(c, getOf("/?first")+getOf("/?second")+getOf("/?third"))
+			if got := readResponses(s.T, c, 1); !strings.Contains(got, "first.") {
+				s.Fatalf("%q", got)
+			}
+			release <- true
+			if got := readResponses(s.T, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
+				s.Fatalf("%q", got)
+			}
+			c.Close()
 		}
-		io.WriteString(c, "GET /?first HTTP/1.1\r\n"+host+"\r\nGET /?second HTTP/1.1\r\n"+host+"\r\nGET /?third "+
-			"HTTP/1.1\r\n"+host+"\r\n")
-		if got := readResponses(t, c, 1); !strings.Contains(got, "first.") {
-			t.Fatalf("%q", got)
-		}
-		release <- true
-		if got := readResponses(t, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
-			t.Fatalf("%q", got)
-		}
-		c.Close()
+	})
+}
+
+// Dispatch selects where handlers run. Predicted depends on timing, which the predictor's own test
+// covers.
+func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
+	for name, dispatch := range map[string]engine.Dispatch{"loop": engine.OnLoop, "goroutine": engine.OwnGoroutine} {
+		t.Run(name, func(t *testing.T) {
+			l, dial := listen(t, "tcp", "127.0.0.1:0")
+			s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.RawQuery == "where" {
+					b := make([]byte, 8<<10)
+					fmt.Fprint(w, bytes.Contains(b[:runtime.Stack(b, false)], []byte(".serveAsLeader(")))
+				}
+				io.WriteString(w, ".")
+			})})
+			s.Dispatch = dispatch
+			served := goServe(s, l)
+			defer func() { s.Close(); <-served }()
+			c, err := dial()
+			testkit.Must(t, err)
+			defer c.Close()
+			requests := func(n int) (onLoop int) {
+				for range n {
+					io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
+					if strings.HasSuffix(readResponses(t, c, 1), "\r\n\r\ntrue.") {
+						onLoop++
+					}
+				}
+				return onLoop
+			}
+			// a loop that got no processor has lost the lead, and its goroutine runs the handler
+			if dispatch == engine.OnLoop {
+				testkit.WaitFor(t, "a handler to run on the loop", func() bool { return requests(1) == 1 })
+			} else {
+				testkit.WaitFor(t, "handlers to run elsewhere", func() bool { return requests(100) == 0 })
+			}
+		})
 	}
 }
 
-// A slow reader holds up only its own handler, and receives every byte.
+// BenchmarkPipelined sends sixteen requests at a time. On shards their responses are written
+// together. On the goroutine path each is written separately.
+func BenchmarkPipelined(b *testing.B) {
+	const depth = 16
+	for name, newServer := range map[string]func() server{
+		"shards": func() server { return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA)}) },
+		"portable": func() server {
+			return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA),
+				ConnState: func(net.Conn, http.ConnState) {}})
+		},
+		"net-http": func() server { return &http.Server{Handler: http.HandlerFunc(recipeA)} },
+	} {
+		b.Run(name, func(b *testing.B) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			testkit.Must(b, err)
+			s := newServer()
+			served := goServe(s, l)
+			defer func() { s.Close(); <-served }()
+			c, err := net.Dial("tcp", l.Addr().String())
+			testkit.Must(b, err)
+			defer c.Close()
+			io.WriteString(c, get)
+			response := make([]byte, 64<<10)
+			size, err := c.Read(response) // the response is small and arrives whole
+			testkit.Must(b, err)
+			batch := strings.Repeat(get, depth)
+			for b.Loop() {
+				io.WriteString(c, batch)
+				if _, err := io.ReadFull(c, response[:depth*size]); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*depth), "ns/request")
+		})
+	}
+}
+
+// FuzzSameAsNetHTTP sends any bytes to net/http and to this engine, with one handler. Up to the
+// point where this engine rejects the input, and net/http may be more lenient, both must send the
+// same.
+func FuzzSameAsNetHTTP(f *testing.F) {
+	for _, pieces := range requests {
+		f.Add(strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, ""))
+	}
+	f.Add(browserGET)
+	f.Add("0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n")
+	f.Add("\n0 * HTTP/1.0\nX:\n\n")
+	f.Fuzz(func(t *testing.T, in string) {
+		if len(in) > 1<<10 {
+			return
+		}
+		pieces := []string{in, closeWrite} // net/http rejects some heads before they are complete
+		handler := http.HandlerFunc(dump)
+		ours := transcript(t, makers["tare"], &http.Server{Handler: handler}, pieces)
+		theirs := transcript(t, makers["net/http"], &http.Server{Handler: handler}, pieces)
+		if ours == theirs || excused(in, ours, theirs) {
+			return
+		}
+		t.Errorf("request %q\n--- net/http\n%s--- tare\n%s", in, theirs, ours)
+	})
+}
+
+// excused reports whether two transcripts differ only in permitted ways.
+func excused(in, ours, theirs string) bool {
+	if strings.Contains("\n\n"+strings.ReplaceAll(in, "\r\n", "\n"), "\n\n\n") {
+		return true // an empty line before a request, which net/http skips only after a POST
+	}
+	if lower := strings.ToLower(in); strings.Contains(lower, "http/1.0") && strings.Contains(lower, "keep-alive") {
+		// net/http parses any word of Connection as a token, for example "keep-alive 0"
+		return true
+	}
+	open := strings.NewReplacer("close=true", "close=false", "closed=true\n", "", "closed=false\n", "")
+	switch theirs, ours := open.Replace(theirs), open.Replace(ours); {
+	case strings.Contains(in, "CONNECT ") && testkit.NetHTTPPrecedes(connectReleases...) &&
+		theirs[:min(len("HTTP/1.1 200"), len(theirs))] == ours[:min(len("HTTP/1.1 200"), len(ours))]:
+		return true
+	case strings.Contains(in, "OPTIONS * ") && theirs == ours:
+		return true // the body is incomplete, and the response does not show it
+	}
+	for _, refusal := range []string{"HTTP/1.1 400", "HTTP/1.1 414", "HTTP/1.1 417", "HTTP/1.1 431", "HTTP/1.1 501",
+		"HTTP/1.1 505"} {
+		if before, _, refused := strings.Cut(ours, refusal); refused && strings.HasPrefix(theirs, before) {
+			return true
+		}
+	}
+	// A malformed body: its handler ran, and the error texts differ.
+	return strings.Contains(ours, "http1: ") || strings.Contains(ours, "unexpected EOF")
+}
+
+// corpus returns every raw request of the tests and the fuzzers.
+func corpus(t *testing.T) map[string]string {
+	all := map[string]string{"browser": browserGET}
+	for name, pieces := range requests {
+		all[name] = strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
+	}
+	for _, a := range heads {
+		all[a.name] = a.text + smuggled
+	}
+	for _, a := range chunks {
+		all[a.name] = chunkedPost + a.text + smuggled
+	}
+	for name, text := range hiddenIn {
+		all["hidden in "+name] = text + get
+	}
+	for _, name := range fuzzed(t, "testdata/fuzz/FuzzSameAsNetHTTP", "../wire/http1/testdata/fuzz/FuzzRequest") {
+		b, err := os.ReadFile(name)
+		testkit.Must(t, err)
+		for line := range strings.Lines(string(b)) {
+			_, literal, _ := strings.Cut(strings.TrimSpace(line), "(")
+			if text, err := strconv.Unquote(strings.TrimSuffix(literal, ")")); err == nil {
+				all[name] = text
+			}
+		}
+	}
+	return all
+}
+
+func fuzzed(t *testing.T, dirs ...string) (names []string) {
+	for _, dir := range dirs {
+		found, err := filepath.Glob(filepath.Join(dir, "*"))
+		testkit.Must(t, err)
+		names = append(names, found...)
+	}
+	return names
+}
+
+// dumpCalmly is dump without what depends on when the client closes its side.
+func dumpCalmly(w http.ResponseWriter, r *http.Request) {
+	all := httptest.NewRecorder()
+	dump(all, r)
+	text, _, _ := strings.Cut(all.Body.String(), "context ")
+	io.WriteString(w, text)
+}
+
+// The corpus gives the same responses by net/http and on both paths. Exceptions are listed by name.
+func TestCorpusGivesSameResponsesAsNetHTTP(t *testing.T) {
+	for name, in := range corpus(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pieces := []string{in}
+			theirs := overSockets(t, "net.Conn", makers["net/http"], http.HandlerFunc(dumpCalmly), pieces)
+			for _, mode := range []string{"net.Conn", "tcp"} {
+				ours := overSockets(t, mode, makers["tare"], http.HandlerFunc(dumpCalmly), pieces)
+				if ours != theirs && !excused(in, ours, theirs) {
+					t.Errorf("%s: request %q\n--- net/http\n%s--- tare\n%s", mode, shorten([]byte(in)), theirs, ours)
+				}
+			}
+		})
+	}
+}

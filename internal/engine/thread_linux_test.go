@@ -1,17 +1,25 @@
 package engine_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -19,6 +27,7 @@ import (
 // A handler's locked thread and its profiler labels reach no other connection, on loops, on their
 // runners, and on the goroutines that serve one connection after another.
 func TestHandlersLeaveNoTraces(t *testing.T) {
+	testkit.Long(t, "it reads many profiles")
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/label":
@@ -94,31 +103,251 @@ func lockedThread() bool {
 // GOMAXPROCS may grow while the server runs: new connections use the new processors.
 func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	_, dial := siteOver(t, "tcp", &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			io.WriteString(w, "done.")
-		})})
+	s := siteOf(t, "tare", "tcp", &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "done.") })})
 	serves := func() {
-		c := dial()
+		c := s.connect()
 		defer c.Close()
-		io.WriteString(c, get)
-		readResponses(t, c, 1)
+		s.request(c, "/")
 	}
 	loops := func() int { return strings.Count(allStacks(), "poll.(*Loop).Wait") }
 	serves()
 	before := loops()
 	runtime.GOMAXPROCS(3)
-	kept := dial() // the server checks only while it has connections
-	io.WriteString(kept, get)
-	readResponses(t, kept, 1)
-	for start := time.Now(); loops() < before+2; time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("%d loops wait, after %d with one processor", loops(), before)
-		}
+	s.request(s.connect(), "/") // the server checks only while it has connections
+	testkit.WaitFor(t, fmt.Sprintf("two more loops than %d to wait", before), func() bool {
 		serves()
-	}
+		return loops() >= before+2
+	})
 	runtime.GOMAXPROCS(1)
 	for range 20 {
 		serves()
 	}
+}
+
+// fileSenders send a file of a size, in the ways of handlers.
+var fileSenders = map[string]func(w http.ResponseWriter, r *http.Request, f *os.File, size int64){
+	"ServeFile": func(w http.ResponseWriter, r *http.Request, f *os.File, _ int64) {
+		http.ServeFile(w, r, f.Name())
+	},
+	"ServeContent": func(w http.ResponseWriter, r *http.Request, f *os.File, _ int64) {
+		http.ServeContent(w, r, "f", time.Time{}, f)
+	},
+	"Copy":  func(w http.ResponseWriter, _ *http.Request, f *os.File, _ int64) { _, _ = io.Copy(w, f) },
+	"CopyN": func(w http.ResponseWriter, _ *http.Request, f *os.File, size int64) { _, _ = io.CopyN(w, f, size) },
+	"LimitedReader": func(w http.ResponseWriter, _ *http.Request, f *os.File, size int64) {
+		_, _ = io.Copy(w, &io.LimitedReader{R: f, N: size + 1})
+	},
+	"embedded": func(w http.ResponseWriter, _ *http.Request, f *os.File, _ int64) {
+		_, _ = io.Copy(w, struct{ *os.File }{f})
+	},
+}
+
+// The kernel sends a large file: the process neither reads it nor holds it in memory.
+func TestLargeFileIsSentWithoutReading(t *testing.T) {
+	testkit.Long(t, "it transfers much")
+	const size, mostReads, mostAllocated = 100 << 20, 500, 8 << 20
+	name := filepath.Join(t.TempDir(), "f")
+	testkit.Must(t, os.WriteFile(name, nil, 0o600))
+	testkit.Must(t, os.Truncate(name, size))
+	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer f.Close()
+		w.Header().Set("Content-Length", strconv.Itoa(size))
+		fileSenders[r.URL.Path[1:]](w, r, f, size)
+	}), func(s *site) {
+		for way := range fileSenders {
+			c := s.connect()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			reads := readCalls(s.T)
+			io.WriteString(c, "GET /"+way+" HTTP/1.0\r\n\r\n")
+			n, head := drain(s.T, c.(*net.TCPConn))
+			reads = readCalls(s.T) - reads
+			runtime.ReadMemStats(&after)
+			if n < size || !strings.Contains(head, fmt.Sprintf("Content-Length: %d\r\n", size)) {
+				s.Errorf("%s: got %d bytes of %d: %q", way, n, size, head)
+			}
+			if reads > mostReads {
+				s.Errorf("%s: %d calls of read(2)", way, reads)
+			}
+			if got := after.TotalAlloc - before.TotalAlloc; got > mostAllocated {
+				s.Errorf("%s: allocated %d bytes", way, got)
+			}
+			s.Logf("%s: %d calls of read(2), %d bytes allocated", way, reads, after.TotalAlloc-before.TotalAlloc)
+		}
+	})
+}
+
+// readCalls returns how often the process has called read(2) and similar calls. Input from sockets
+// by recv(2) is not counted.
+func readCalls(t *testing.T) (n int) {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/io")
+	testkit.Must(t, err)
+	_, after, _ := strings.Cut(string(b), "syscr: ")
+	if _, err := fmt.Sscan(after, &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// drain receives everything by recv(2), and returns its length and its first bytes.
+func drain(t *testing.T, c *net.TCPConn) (n int, head string) {
+	t.Helper()
+	f, err := c.File()
+	testkit.Must(t, err)
+	defer f.Close()
+	b := make([]byte, 256<<10)
+	for {
+		m, _, err := syscall.Recvfrom(int(f.Fd()), b, 0) // Fd makes it blocking
+		if err == syscall.EINTR {
+			continue
+		}
+		testkit.Must(t, err)
+		if m == 0 {
+			return n, head
+		}
+		if n == 0 {
+			first, _, _ := bytes.Cut(b[:m], []byte("\r\n\r\n"))
+			head = string(first)
+		}
+		n += m
+	}
+}
+
+// Shutdown closes idle connections, but not one on which a part of a request has arrived, as in
+// nginx and net/http, nor one that is new. The response announces the end.
+func TestShutdownServesRequestThatHasBegun(t *testing.T) {
+	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
+		begun, idle, fresh := s.connect(), s.connect(), s.connect()
+		in := bufio.NewReader(begun)
+		request := func(rest string, in *bufio.Reader, to io.Writer) *http.Response {
+			s.Helper()
+			io.WriteString(to, rest)
+			resp, err := http.ReadResponse(in, nil)
+			testkit.Must(s, err)
+			io.Copy(io.Discard, resp.Body)
+			return resp
+		}
+		inIdle := bufio.NewReader(idle)
+		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", in, begun)
+		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", inIdle, idle)
+		io.WriteString(begun, "GET / HTT")
+		testkit.WaitFor(s, "all connections", func() bool {
+			_, open := s.server.Connections()
+			return open == 3
+		})
+		done := make(chan error, 1)
+		go func() { done <- s.server.Shutdown(s.Context()) }()
+		if _, err := inIdle.ReadByte(); err != io.EOF {
+			s.Errorf("idle connection: got %v, want EOF", err)
+		}
+		if resp := request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", bufio.NewReader(fresh), fresh); !resp.Close {
+			s.Error("the response on the new connection does not announce the end")
+		}
+		if resp := request("P/1.1\r\nHost: host\r\n\r\n", in, begun); !resp.Close {
+			s.Error("the response does not announce the end")
+		}
+		if _, err := in.ReadByte(); err != io.EOF {
+			s.Errorf("got %v, want EOF", err)
+		}
+		if err := <-done; err != nil {
+			s.Error(err)
+		}
+	}, "tcp", "unix", "ServeTLS")
+}
+
+// mustBeSmall fails the test if connections that open makes, and that wait, take more than a limit of
+// bytes each, or goroutines. The bytes include the client's socket, which is of package net.
+func mustBeSmall(t *testing.T, limit int64, open func()) {
+	t.Helper()
+	const n = 400
+	many := func(n int) uint64 {
+		for range n {
+			open()
+		}
+		inUse() // twice, because of what pools hold
+		return inUse()
+	}
+	before, goroutines := many(50), runtime.NumGoroutine()
+	each := int64(many(n)-before) / n
+	if t.Logf("%d bytes each", each); each > limit {
+		t.Errorf("%d bytes each, want at most %d", each, limit)
+	}
+	if more := runtime.NumGoroutine() - goroutines; more > n/10 {
+		t.Errorf("%d more goroutines", more)
+	}
+}
+
+// An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls.
+func TestIdleTLSConnectionsAreSmall(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
+	testkit.NoRace(t, "it uses memory of its own")
+	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
+		mustBeSmall(s.T, 8<<10, func() {
+			c, err := s.dial() // the client keeps only the socket
+			testkit.Must(s, err)
+			io.WriteString(c, get)
+			readResponses(s.T, c, 1)
+			raw := c.(*tls.Conn).NetConn()
+			s.Cleanup(func() { raw.Close() })
+		})
+	}, "ServeTLS")
+}
+
+// An idle HTTP/2 connection over TLS holds little more: the session, and the fields that the client
+// has put into the table of HPACK.
+func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
+	testkit.NoRace(t, "it uses memory of its own")
+	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+	mustBeSmall(t, 10<<10, func() {
+		nc, err := s.dial()
+		testkit.Must(s, err)
+		raw := nc.(*tls.Conn).NetConn()
+		s.Cleanup(func() { raw.Close() })
+		c := newRawHTTP2(s.T, nc)
+		c.request(1, true, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/some/path",
+			"user-agent", "a program", "accept-encoding", "gzip", "x-session", "some value of the session")
+		c.send()
+		c.awaitFrame(func(f http2.Frame) bool {
+			return f.Header().StreamID == 1 && f.Header().Flags.Has(http2.FlagDataEndStream)
+		})
+	})
+}
+
+// The server acknowledges the client's last message of a TLS handshake at once, to which it sends
+// nothing: a client that uses Nagle's algorithm waits for that before it sends its request. The
+// kernel reports whether it would have delayed this acknowledgment.
+func TestHandshakesAreAcknowledgedAtOnce(t *testing.T) {
+	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		nc, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer nc.Close()
+		raw, err := nc.(*tls.Conn).NetConn().(syscall.Conn).SyscallConn()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		var quick int
+		_ = raw.Control(func(fd uintptr) {
+			quick, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK)
+		})
+		fmt.Fprint(nc, quick, err)
+	}), func(s *site) {
+		c := s.connect()
+		io.WriteString(c, get)
+		if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "1 <nil>") {
+			s.Errorf("%q, %v", b, err)
+		}
+	}, "tls", "ServeTLS")
 }

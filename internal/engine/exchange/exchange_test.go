@@ -1,13 +1,75 @@
 package exchange
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 	"unsafe"
+
+	"github.com/tarehq/tare/internal/connection"
 )
+
+// stubCodec is a codec without a protocol.
+type stubCodec struct{ Codec }
+
+func (stubCodec) Reset() {}
+
+// A Conn that waits for the rest of a head keeps what it has received, in little memory. It can
+// serve another connection later.
+func TestShrunkConnContinuesHead(t *testing.T) {
+	const size = 4 << 10
+	for _, head := range []string{"", "GET / HT", strings.Repeat("x", size/2)} {
+		p := &Config{Protocol: Protocol{NewCodec: func() Codec { return stubCodec{} }}}
+		c := NewConn(p, new(connection.Buffers), size)
+		c.Attach(nil, "remote")
+		c.next, c.end = 5, 5+copy(c.in[5:], head)
+		for range 3 { // it may wait again
+			c.Shrink()
+			if got := string(c.Input()); got != head {
+				t.Errorf("the head %.10q became %.10q", head, got)
+			}
+			if len(c.in) > max(leastPartial, 2*len(head)) || c.inBuffer != nil {
+				t.Errorf("%d bytes are held for %d", len(c.in), len(head))
+			}
+		}
+		c.Reset()
+		if c.Attach(nil, "another"); len(c.in) != size || c.next != 0 || c.end != 0 {
+			t.Errorf("the next connection has %d bytes of input, %d to %d received", len(c.in), c.next, c.end)
+		}
+	}
+}
+
+func TestFlushGateSendsPendingBytes(t *testing.T) {
+	var s FlushGate
+	var sent []byte
+	s.Send() // the gate is open
+	if n := s.Open(); n != 0 {
+		t.Error(n)
+	}
+	s.Close([]byte("answers"), sendSome(func(b []byte) int {
+		n := min(3, len(b))
+		sent = append(sent, b[:n]...)
+		return n
+	}))
+	s.Send()
+	s.Send()
+	if n := s.Open(); n != 6 || string(sent) != "answer" {
+		t.Errorf("sent %d, %q", n, sent)
+	}
+	s.Send()
+	if n := s.Open(); n != 0 || string(sent) != "answer" {
+		t.Errorf("sent %d, %q after it was opened", n, sent)
+	}
+}
+
+type sendSome func([]byte) int
+
+func (f sendSome) TrySend(b []byte) int { return f(b) }
 
 // An exchange exactly fills its size class, except for the eight bytes of the allocator's header.
 func TestExchangeFillsItsSizeClass(t *testing.T) {
@@ -61,6 +123,43 @@ func TestDateFollowsTheClock(t *testing.T) {
 			synctest.Wait() // for a timer that expires at this instant
 		}
 	})
+}
+
+// After many handshakes a server that rests returns free memory to the system, once.
+func TestMemoryIsReturnedAfterHandshakes(t *testing.T) {
+	s := new(ServerState)
+	for range leastHandshakes - 1 {
+		s.CountHandshake()
+	}
+	if s.awaitsRest.Load() {
+		t.Error("the server awaits a rest after few handshakes")
+	}
+	const garbage = 16 << 20
+	func() {
+		var kept [][]byte
+		for range garbage >> 20 {
+			kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
+		}
+		runtime.KeepAlive(kept)
+	}()
+	unreturned := func() uint64 {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapIdle - m.HeapReleased
+	}
+	runtime.GC()
+	runtime.GC()
+	before := unreturned()
+	s.CountHandshake()
+	for start := time.Now(); s.trimmedAt.Load() != leastHandshakes || unreturned() > before/4; {
+		if time.Since(start) > time.Minute {
+			t.Fatalf("%d MB of %d are not returned", unreturned()>>20, before>>20)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if s.CountHandshake(); s.awaitsRest.Load() {
+		t.Error("the same handshakes count again")
+	}
 }
 
 func BenchmarkDate(b *testing.B) {

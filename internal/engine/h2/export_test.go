@@ -2,12 +2,8 @@ package h2
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"time"
-
-	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
 // HasEnded reports whether the session has ended.
@@ -43,13 +39,6 @@ func (s *Session) Running() int {
 
 // Buffered returns how much memory the session's buffers for input hold.
 func (s *Session) Buffered() int { return cap(s.input.partial) + cap(s.input.block) }
-
-// HoldsOutputBuffer reports whether the session has a buffer for output.
-func (s *Session) HoldsOutputBuffer() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return cap(s.output.out)+cap(s.output.sending) > 0 || s.output.lent != nil
-}
 
 // AppendWaiting adds streams that wait for bytes of DATA, in the notation "id:urgency" or
 // "id:urgency:i".
@@ -89,39 +78,9 @@ func (s *Session) HoldsStream() bool {
 		slices.ContainsFunc(s.output.waiting[:cap(s.output.waiting)], isStream)
 }
 
-// SendWindows returns the windows into which the streams may send, by their identifiers.
-func (s *Session) SendWindows() map[uint32]int32 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	windows := make(map[uint32]int32)
-	for id, st := range s.streams {
-		windows[id] = st.sendWindow
-	}
-	return windows
-}
-
-// RefuseRequest refuses a request whose body follows.
-func (s *Session) RefuseRequest(id uint32) {
-	s.refuse(wire.FrameHeader{StreamID: id}, new(wire.HeaderBlock), http.StatusBadRequest, "")
-}
-
 // HoldsLargeTable reports whether the table of streams has room for many.
 func (s *Session) HoldsLargeTable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.mostStreams > keptStreams
 }
-
-// Gathers begins to gather responses, and describes what the caller does.
-func (s *Session) Gathers() string {
-	return [...]string{"not", "here", "elsewhere"}[s.beginGathering()]
-}
-
-// EndGathering ends to gather responses after a time.
-func (s *Session) EndGathering(elapsed time.Duration) { s.endGathering(elapsed) }
-
-// MaxGathering and Ungathered are limits.
-const (
-	MaxGathering = maxGathering
-	Ungathered   = ungathered
-)

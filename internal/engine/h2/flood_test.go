@@ -3,11 +3,16 @@ package h2_test
 import (
 	"io"
 	"net/http"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/engine/h2"
 )
 
 // A client that causes work without an end, and pays nothing for it, loses its connection.
@@ -202,42 +207,6 @@ func refusedHead() []string {
 	return []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/%zz"}
 }
 
-// A PRIORITY frame of a wrong size is an error of its stream, once, however it arrives.
-func TestPriorityOfWrongSizeIsOneError(t *testing.T) {
-	for _, size := range []int{0, 4, 6, 1000} {
-		for _, isSplit := range []bool{false, true} {
-			p := newPeer(t, nil, hello)
-			p.open()
-			p.framer.WriteRawFrame(http2.FramePriority, 0, 1, make([]byte, size))
-			p.get(3)
-			if all := strings.Clone(p.input.String()); isSplit {
-				p.input.Reset()
-				for i := range len(all) {
-					p.input.WriteByte(all[i])
-					p.pump()
-				}
-			}
-			p.pump()
-			p.wantRest("RST_STREAM FRAME_SIZE_ERROR, HEADERS 200, DATA hello end")
-		}
-	}
-}
-
-// Responses that a slow client has yet to receive do not make its next PING a flood.
-func TestUnsentResponsesAreNotReplies(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Large", strings.Repeat("x", 200<<10))
-	})
-	p.open()
-	p.accepts = 0
-	p.get(1)
-	p.pump()
-	p.framer.WritePing(false, [8]byte{})
-	if !p.pump() {
-		t.Error("the session has ended")
-	}
-}
-
 // Streams above the limit are refused. Handlers that still run although their streams were reset
 // count.
 func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
@@ -323,4 +292,228 @@ func FuzzSession(f *testing.F) {
 			t.Errorf("%d bytes are buffered", n)
 		}
 	})
+}
+
+// post opens a stream with a request whose body follows.
+func (p *peer) post(id uint32, fields ...string) {
+	head := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
+	p.request(id, false, append(head, fields...)...)
+}
+
+// Frames of an open stream that carry little or nothing are a flood.
+func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
+	padding := make([]byte, 255)
+	for name, send := range map[string]func(*peer){
+		"DATA of one byte":         func(p *peer) { p.framer.WriteData(1, false, []byte("x")) },
+		"DATA of two bytes":        func(p *peer) { p.framer.WriteData(1, false, []byte("xx")) },
+		"padded DATA":              func(p *peer) { p.framer.WriteDataPadded(1, false, []byte("x"), padding) },
+		"empty DATA":               func(p *peer) { p.framer.WriteData(1, false, nil) },
+		"DATA without content":     func(p *peer) { p.framer.WriteDataPadded(1, false, nil, padding) },
+		"WINDOW_UPDATE":            func(p *peer) { p.framer.WriteWindowUpdate(1, 1) },
+		"WINDOW_UPDATE, large":     func(p *peer) { p.framer.WriteWindowUpdate(1, 1<<10) },
+		"DATA of a closed stream":  func(p *peer) { p.framer.WriteData(3, false, make([]byte, 16384)) },
+		"DATA of unserved streams": func(p *peer) { p.framer.WriteData(5, false, []byte("x")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
+			p.open()
+			p.post(1)
+			p.post(3) // is refused, and so is the next one
+			p.post(5)
+			p.receive()
+			p.session.Flush()
+			p.rest()
+			const most = 500_000
+			for range most / 100 {
+				for range 100 {
+					send(p)
+				}
+				if !p.receive() {
+					p.session.Flush()
+					if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
+						t.Errorf("the server has sent %s", got)
+					}
+					return
+				}
+				p.session.Flush()
+				p.discard()
+			}
+			t.Error("the session continues")
+		})
+	}
+}
+
+// Honest clients may send many frames of the same kinds.
+func TestHonestClientsAreNoFlood(t *testing.T) {
+	for name, send := range map[string]func(p *peer, id uint32) (again bool){
+		"small messages of gRPC": func(p *peer, id uint32) bool {
+			p.post(id)
+			for range 100_000 {
+				p.framer.WriteData(id, false, []byte("\x00\x00\x00\x00\x01x"))
+			}
+			return false
+		},
+		"upload in small pieces": func(p *peer, id uint32) bool {
+			p.post(id)
+			for range 50_000 {
+				p.framer.WriteData(id, false, []byte("x"))
+			}
+			return false
+		},
+		"window of each stream": func(p *peer, id uint32) bool { // as Firefox
+			p.get(id)
+			p.framer.WriteWindowUpdate(id, 12<<20)
+			return id < 2*5000
+		},
+		"padded uploads": func(p *peer, id uint32) bool {
+			p.post(id)
+			p.framer.WriteDataPadded(id, true, make([]byte, 500), make([]byte, 255))
+			return id < 2*5000
+		},
+		"updates of both windows for each response": func(p *peer, id uint32) bool {
+			p.get(id)
+			p.framer.WriteWindowUpdate(id, 5)
+			p.framer.WriteWindowUpdate(0, 5)
+			return id < 2*5000
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+			p.open()
+			for id := uint32(1); ; id += 2 {
+				again := send(p, id)
+				if !p.pump() {
+					t.Fatalf("after %d requests the server has sent %s", id/2, p.rest())
+				}
+				p.discard()
+				if !again {
+					return
+				}
+			}
+		})
+	}
+}
+
+// A client may update its windows after each read of a response, also if it reads little at a time,
+// and only after the whole response has arrived.
+func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
+	const size, piece = 4 << 20, 512
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) })
+	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: size})
+	p.framer.WriteWindowUpdate(0, size)
+	p.get(1)
+	p.pump()
+	if n := p.output.Len(); n < size {
+		t.Fatalf("the server has sent %d bytes", n)
+	}
+	p.discard()
+	for range size / piece {
+		p.framer.WriteWindowUpdate(1, piece)
+		p.framer.WriteWindowUpdate(0, piece)
+	}
+	if !p.pump() {
+		t.Errorf("the server has sent %s", p.rest())
+	}
+}
+
+// respond makes n streams, from an identifier on, send responses that are larger than the client's
+// windows. Each handler has a goroutine; the result waits for them.
+func (p *peer) respond(from uint32, n int) (wait func()) {
+	var handlers sync.WaitGroup
+	for i := range n {
+		p.get(from + uint32(2*i))
+	}
+	p.receive()
+	for st := p.session.Next(); st != nil; st = p.session.Next() {
+		handlers.Go(func() {
+			st.Run(nil, 0)
+			st.Settle()
+		})
+	}
+	return handlers.Wait
+}
+
+// awaitWaiting waits until n responses wait for windows.
+func (p *peer) awaitWaiting(n int) {
+	for p.session.Waiting() < n {
+		runtime.Gosched()
+	}
+}
+
+// A client that opens the windows of many streams by one byte, with one frame, makes all of them
+// send a small piece. It pays for each.
+func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
+	const streams, most = 50, 100 // a frame costs a unit; so many would be no flood
+	for name, open := range map[string]func(p *peer, round uint32){
+		"SETTINGS": func(p *peer, round uint32) {
+			p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: round})
+		},
+		"WINDOW_UPDATE": func(p *peer, round uint32) {
+			p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: round})
+			p.framer.WriteWindowUpdate(0, streams)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 100_000)) })
+			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			var waits []func()
+			await := func() {
+				for _, wait := range waits {
+					wait()
+				}
+			}
+			defer await()
+			if name == "SETTINGS" {
+				p.framer.WriteWindowUpdate(0, 1<<20)
+			} else { // a stream takes all of the connection's window
+				p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<16 - 1})
+				waits = append(waits, p.respond(1, 1))
+				p.awaitWaiting(1)
+				p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			}
+			waits = append(waits, p.respond(3, streams))
+			for round := uint32(1); ; round++ {
+				p.awaitWaiting(streams)
+				open(p, round)
+				if !p.receive() {
+					break
+				}
+				p.session.Flush()
+				if round > most {
+					p.session.Closed()
+					t.Fatal("the session continues")
+				}
+			}
+			await() // handlers may send, too
+			p.session.Flush()
+			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
+				t.Errorf("the server ends with %s", got[max(0, len(got)-100):])
+			}
+		})
+	}
+}
+
+// Each field of http.HTTP2Config has an effect, except those of clients and of a dynamic table for
+// the fields of responses, which the server does not use.
+func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
+	const valid = 1 << 17 // for each integer; also a time
+	without := h2.NewConfig(nil, nil, 0)
+	for f := range reflect.TypeFor[http.HTTP2Config]().Fields() {
+		set := new(http.HTTP2Config)
+		v := reflect.ValueOf(set).Elem().FieldByIndex(f.Index)
+		switch {
+		case f.Name == "MaxDecoderHeaderTableSize":
+			v.SetInt(1)
+		case v.CanInt():
+			v.SetInt(valid)
+		case v.Kind() == reflect.Bool:
+			v.SetBool(true)
+		default:
+			v.Set(reflect.MakeFunc(f.Type, func([]reflect.Value) []reflect.Value { return nil }))
+		}
+		isRead := !reflect.DeepEqual(h2.NewConfig(nil, set, 0), without)
+		if want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"; isRead != want {
+			t.Errorf("%s is read: %v", f.Name, isRead)
+		}
+	}
 }

@@ -4,32 +4,18 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/testkit"
 )
-
-// An idle session holds no buffer for output, also after frames that need no reply.
-func TestIdleSessionHoldsNoOutputBuffer(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
-	p.get(1)
-	p.pump()
-	if !p.session.IsIdle() || p.session.HoldsOutputBuffer() {
-		t.Error("after a response it is not idle, or does")
-	}
-	p.framer.WriteWindowUpdate(0, 10<<10)
-	p.framer.WritePing(true, [8]byte{})
-	p.pump()
-	if p.session.HoldsOutputBuffer() {
-		t.Error("after frames without a reply it does")
-	}
-}
 
 // Frames take effect however the input is split.
 func TestInputIsSplitAnywhere(t *testing.T) {
@@ -142,21 +128,6 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 	}
 }
 
-// A head larger than a frame is sent in several.
-func TestLargeHeadIsSplit(t *testing.T) {
-	value := strings.Repeat("x", 40000)
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Large", value) })
-	p.open()
-	p.get(1)
-	p.pump()
-	f, err := p.reader.ReadFrame()
-	testkit.Must(t, err)
-	head := f.(*http2.MetaHeadersFrame)
-	if got := head.RegularFields()[0].Value; got != value || !head.StreamEnded() {
-		t.Errorf("%d bytes, ended %v", len(got), head.StreamEnded())
-	}
-}
-
 // A client that reduces its table requires the next block, of whatever kind, to say that the server
 // has done so (RFC 7541, 4.2).
 func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
@@ -211,19 +182,161 @@ func TestClientsGoAwayEndsTheConnection(t *testing.T) {
 	}
 }
 
-// The connection may end in one goroutine while another one sends the last frames: the race
-// detector checks this.
-func TestConnectionMayEndDuringFlush(t *testing.T) {
-	for range 100 {
-		p := newPeer(t, nil, hello)
-		p.open()
-		p.session.Closed()
-		var both sync.WaitGroup
-		both.Go(p.session.Flush)
-		both.Go(p.session.Closed)
-		both.Wait()
-		if !p.ended {
-			t.Fatal("the connection is open")
+// An idle connection keeps its session. Each request has a stream. Their sizes are those of classes
+// of the allocator.
+func TestTypesFitTheirSizeClasses(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) < 8 {
+		t.Skip("sizes are those of 64 bits")
+	}
+	if session, stream := unsafe.Sizeof(h2.Session{}), unsafe.Sizeof(h2.Stream{}); session > 896 || stream > 256 {
+		t.Errorf("a session has %d bytes, a stream %d", session, stream)
+	}
+}
+
+// An idle session keeps neither its last stream nor a buffer for input.
+func TestIdleSessionHoldsNoStream(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	for id := uint32(1); id < 100; id += 2 {
+		p.get(id)
+		if id%20 == 1 {
+			p.input.Truncate(p.input.Len() - 3) // a frame that is received in two parts
+			rest := p.input.Bytes()[p.input.Len() : p.input.Len()+3]
+			tail := string(rest)
+			p.pump()
+			p.input.WriteString(tail)
+		}
+	}
+	for id := uint32(101); id < 301; id += 2 {
+		p.get(id)
+	}
+	if p.pump(); p.session.HoldsLargeTable() {
+		t.Error("it holds a table for many streams")
+	}
+	if p.session.HoldsStream() {
+		t.Error("it holds a stream")
+	}
+	if n := p.session.Buffered(); n > 0 {
+		t.Errorf("it holds %d bytes of input", n)
+	}
+}
+
+// A small GET costs the exchange, the text of its head, the map of its fields, and the stream. The
+// content of a response's field is the handler's.
+func TestAllocationsOfSmallGET(t *testing.T) {
+	testkit.NoRace(t, "it allocates")
+	body := []byte("hello")
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
+	p.open()
+	id := uint32(1)
+	run := func() {
+		p.get(id)
+		id += 2
+		p.pump()
+		p.discard()
+	}
+	run() // fills the tables
+	const budget, ofTest = 4, 1
+	if n := testkit.Allocs(1000, run); n > budget+ofTest {
+		t.Errorf("%v allocations", n)
+	} else {
+		t.Logf("%v allocations", n)
+	}
+}
+
+// openStreams opens streams and runs their handlers in goroutines, off the turn. wait returns when
+// the responses were settled.
+func (p *peer) openStreams(n int) (wait func()) {
+	p.open()
+	for i := range n {
+		p.get(uint32(2*i + 1))
+	}
+	p.receive()
+	var running sync.WaitGroup
+	for st := p.session.Next(); st != nil; st = p.session.Next() {
+		running.Go(func() {
+			st.Run(nil, 0)
+			st.Settle()
+		})
+	}
+	for int(p.started.Load()) < n {
+		runtime.Gosched()
+	}
+	return running.Wait
+}
+
+// Handlers that return together have their responses sent together.
+func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const streams = 32
+	release := make(chan struct{})
+	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		<-release
+		hello(w, r)
+	})
+	wait := p.openStreams(streams)
+	p.rest()
+	before := p.sends
+	close(release)
+	wait()
+	if n := strings.Count(p.rest(), "DATA hello end"); n != streams {
+		t.Errorf("%d responses of %d", n, streams)
+	}
+	if n := p.sends - before; n > streams*3/4 { // one or two, but in race builds goroutines run in any order
+		t.Errorf("%d responses took %d writes", streams, n)
+	}
+}
+
+// A response does not wait for a handler that hangs.
+func TestResponseDoesNotWaitForOthers(t *testing.T) {
+	release := make(chan struct{})
+	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/hangs" {
+			<-release
+		}
+		hello(w, r)
+	})
+	p.open()
+	p.request(1, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/hangs")
+	p.get(3)
+	p.receive()
+	hanging, other := p.session.Next(), p.session.Next()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		hanging.Run(nil, 0)
+		hanging.Settle()
+	}()
+	other.Run(nil, 0)
+	other.Settle()
+	p.wantRest("HEADERS 200, DATA hello end")
+	close(release)
+	<-done
+	p.wantRest("HEADERS 200, DATA hello end")
+}
+
+// No response is lost that another goroutine gathers, with any number of threads.
+func TestNoGatheredResponseIsLost(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	const streams = 16
+	for _, threads := range []int{1, 2, 8} {
+		runtime.GOMAXPROCS(threads)
+		for round := range 20 {
+			release := make(chan struct{})
+			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+				<-release
+				for range len(r.URL.Path) + round {
+					runtime.Gosched()
+				}
+				hello(w, r)
+			})
+			wait := p.openStreams(streams)
+			p.rest()
+			close(release)
+			wait()
+			if n := strings.Count(p.rest(), "DATA hello end"); n != streams {
+				t.Fatalf("%d threads: %d responses of %d", threads, n, streams)
+			}
 		}
 	}
 }

@@ -1,7 +1,12 @@
 package shard
 
 import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -193,6 +198,165 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 			}
 			if most := heap + 50*uint64(conns); afterHeap > most {
 				t.Errorf("%d bytes after %d connections, %d before", afterHeap, conns, heap)
+			}
+		})
+	}
+}
+
+const lastRequest = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+// What a client sends after its last request makes the kernel reset the connection. The client has
+// the response nevertheless.
+func TestLastResponseArrivesBeforeReset(t *testing.T) {
+	var c net.Conn
+	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
+		if r.Close {
+			io.WriteString(c, "unread") // has arrived when WriteString returns
+		}
+		io.WriteString(w, "last")
+	})
+	s.reachShards()
+	for range 20 {
+		c, _ = s.connect()
+		if _, err := io.WriteString(c, lastRequest); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		testkit.Must(t, err)
+		if b, err := io.ReadAll(resp.Body); string(b) != "last" || err != nil {
+			t.Fatalf("%q, %v", b, err)
+		}
+		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// placing returns the shards of a new server, a placement on them, and a connected descriptor.
+func placing(t *testing.T) (s *testServer, h *placement, fd int) {
+	t.Helper()
+	s = newTestServer(t, nil, nil, nil)
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	testkit.Must(t, err)
+	testkit.Must(t, syscall.Close(pair[1]))
+	return s, s.group.nextPlacement(&s.config), pair[0]
+}
+
+// Close closes also a connection that is being placed.
+func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
+	for i := range 2000 {
+		s, place, fd := placing(t)
+		g := s.group
+		var closing sync.WaitGroup
+		begin := make(chan bool)
+		closing.Go(func() {
+			<-begin
+			s.Close()
+		})
+		close(begin)
+		for range i % 200 { // another moment each time
+			_ = g.now()
+		}
+		placeConn(g, place, fd)
+		closing.Wait()
+		if n := g.Open(); n != 0 {
+			t.Fatalf("%d connections are open after Close", n)
+		}
+	}
+}
+
+// A connection that was closed just after it was placed is not added to a loop. Another file may
+// have its descriptor.
+func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
+	s, place, other := placing(t)
+	defer s.Close()
+	placeConn(s.group, place, other) // keeps the shards
+	const fd = 500                   // which nothing else takes
+	testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
+	k := placeConn(s.group, place, fd)
+	testkit.Must(t, k.Close())
+	testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
+	defer syscall.Close(fd)
+	k.addOrClose()
+	if err := place.shard.loop.Add(fd, fd, 0); err != nil {
+		t.Errorf("the loop reports events of another file: %v", err)
+	}
+}
+
+// A descriptor that the table has no place for is refused.
+func TestTableRefusesHighDescriptors(t *testing.T) {
+	const fd = tablePages * pageConns
+	var table connTable
+	k := new(shardConn)
+	if table.put(fd, k) {
+		t.Error("put accepts it")
+	}
+	table.remove(fd, k) // by Close
+}
+
+// A listening socket that another process has, too, stays open when this one closes it. The
+// connections that wait for the other process do not keep the loops of this one busy.
+func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
+	testkit.Long(t, "it watches idle loops")
+	for name, end := range map[string]func(*site){
+		"shutdown": func(s *site) {
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			_ = s.server.Shutdown(ctx)
+		},
+		"listener": func(s *site) { s.listener.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			release := make(chan bool)
+			s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
+				if r.Method == http.MethodPost {
+					<-release // keeps the shards
+				}
+				io.WriteString(w, "done")
+			})
+			other, err := s.listener.(*net.TCPListener).File() // as the child of a graceful restart
+			testkit.Must(t, err)
+			defer other.Close()
+			defer close(release)
+			stop := make(chan bool)
+			var clients sync.WaitGroup
+			s.reachShards()
+			post, err := net.Dial("tcp", s.listener.Addr().String())
+			testkit.Must(t, err)
+			defer post.Close()
+			io.WriteString(post, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+			for range 4 {
+				clients.Go(func() {
+					for {
+						select {
+						case <-stop:
+							return
+						default:
+						}
+						if c, err := net.Dial("tcp", s.listener.Addr().String()); err == nil {
+							c.SetDeadline(time.Now().Add(100 * time.Millisecond))
+							io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+							c.Read(make([]byte, 1))
+							c.Close()
+						}
+					}
+				})
+			}
+			time.Sleep(100 * time.Millisecond)
+			end(s)
+			<-s.served
+			close(stop)
+			clients.Wait()
+			turns := func() (n uint32) {
+				for _, shard := range s.server.group.allShards() {
+					n += shard.turns.Load()
+				}
+				return n
+			}
+			before := turns()
+			time.Sleep(200 * time.Millisecond)
+			if n := turns() - before; n > 100 {
+				t.Errorf("the loops have reported events %d times while nothing happened", n)
 			}
 		})
 	}

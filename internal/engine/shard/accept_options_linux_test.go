@@ -3,7 +3,6 @@ package shard
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
 	"syscall"
@@ -36,9 +35,7 @@ func netOptions(t *testing.T, config *net.ListenConfig, dialer *net.Dialer) (opt
 	_, nc := testkit.Connect(t, l, dialer)
 	raw, err := nc.(*net.TCPConn).SyscallConn()
 	testkit.Must(t, err)
-	if err := raw.Control(func(fd uintptr) { options, err = poll.ReadAcceptedOptions(int(fd)) }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, raw.Control(func(fd uintptr) { options, err = poll.ReadAcceptedOptions(int(fd)) }))
 	testkit.Must(t, err)
 	return options
 }
@@ -106,20 +103,27 @@ func TestRemoteAddrHasFormOfPackageNet(t *testing.T) {
 			}
 			s := serveOn(t, l, nil)
 			_, port, _ := net.SplitHostPort(l.Addr().String())
-			for start := time.Now(); s.byShards() < 20; {
+			s.wantRemoteAddr(func() (c net.Conn, want string) {
 				c, err := net.Dial("tcp", net.JoinHostPort(address[1], port))
 				testkit.Must(t, err)
-				got, err := request(c)
-				if want := c.LocalAddr().String(); got != want || err != nil {
-					t.Fatalf("%q, %v; want %q", got, err, want)
-				}
-				c.Close()
-				if time.Since(start) > time.Minute {
-					t.Fatal("no shard accepts")
-				}
-			}
+				return c, c.LocalAddr().String()
+			})
 		})
 	}
+}
+
+// wantRemoteAddr makes connections until shards have accepted 20, and fails unless the handler sees
+// the wanted addresses.
+func (s *site) wantRemoteAddr(dial func() (c net.Conn, want string)) {
+	s.Helper()
+	testkit.WaitFor(s, "shards to accept", func() bool {
+		c, want := dial()
+		defer c.Close()
+		if got, err := request(c); got != want || err != nil {
+			s.Fatalf("%q, %v; want %q", got, err, want)
+		}
+		return s.byShards() >= 20
+	})
 }
 
 // linkLocal returns a link-local address of this machine with its zone, or "".
@@ -166,49 +170,8 @@ func TestRemoteAddrOfUnixSocketHasFormOfPackageNet(t *testing.T) {
 		c.Close()
 		l.Close()
 		s := serveOn(t, listen(), nil)
-		for start := time.Now(); s.byShards() < 20; {
-			c := dial()
-			if got, err := request(c); got != want || err != nil {
-				t.Fatalf("%q, %v; want %q", got, err, want)
-			}
-			c.Close()
-			if time.Since(start) > time.Minute {
-				t.Fatal("no shard accepts")
-			}
-		}
+		s.wantRemoteAddr(func() (net.Conn, string) { return dial(), want })
 		s.server.Close()
 		<-s.served
-	}
-}
-
-// To close a connection may block if its listener lingers. A loop then informs the scheduler.
-func TestListenersThatLingerAreRecognized(t *testing.T) {
-	for _, want := range []bool{false, true} {
-		l := tcpListener(t)
-		raw, err := l.(*net.TCPListener).SyscallConn()
-		testkit.Must(t, err)
-		if want {
-			var failed error
-			err = raw.Control(func(fd uintptr) {
-				failed = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER,
-					&syscall.Linger{Onoff: 1, Linger: 1})
-			})
-			if err != nil || failed != nil {
-				t.Fatal(err, failed)
-			}
-		}
-		s := serveOn(t, l, nil)
-		s.reachShards()
-		if got := s.server.config.lingers; got != want {
-			t.Errorf("lingers is %v, want %v", got, want)
-		}
-		c, _ := s.connect()
-		c.SetDeadline(time.Now().Add(time.Minute))
-		if _, err := io.WriteString(c, lastRequest); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadAll(c); err != nil {
-			t.Error(err)
-		}
 	}
 }

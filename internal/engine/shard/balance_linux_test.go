@@ -1,9 +1,7 @@
 package shard
 
 import (
-	"bufio"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"sync"
@@ -25,9 +23,9 @@ func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
 	}, nil)
 	s.config.Dispatch = OnLoop
 	startSite(t, l, s)
-	clients := make(map[string]*testClient) // by address
+	clients := make(map[string]*client) // by address
 	for range 32 {
-		c := newTestClient(t, l.Addr().String())
+		c := newClient(t, l)
 		defer c.Close()
 		c.get(t)
 		clients[c.LocalAddr().String()] = c
@@ -71,55 +69,6 @@ func connsOn(g *Group, s *shard) map[string]bool {
 		}
 	})
 	return found
-}
-
-// testClient sends one request after another on a connection.
-type testClient struct {
-	net.Conn
-	in *bufio.Reader
-}
-
-func newTestClient(t *testing.T, addr string) *testClient {
-	t.Helper()
-	nc, err := net.Dial("tcp", addr)
-	testkit.Must(t, err)
-	return &testClient{nc, bufio.NewReader(nc)}
-}
-
-func (c *testClient) get(t *testing.T) {
-	t.Helper()
-	c.send(t)
-	c.receive(t)
-}
-
-func (c *testClient) send(t *testing.T) {
-	t.Helper()
-	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-		t.Error(err)
-	}
-}
-
-func (c *testClient) receive(t *testing.T) {
-	t.Helper()
-	resp, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	if b, err := io.ReadAll(resp.Body); string(b) != "done" || err != nil {
-		t.Errorf("response %q, %v", b, err)
-	}
-}
-
-func (c *testClient) getUntil(t *testing.T, stop chan struct{}) {
-	for !t.Failed() {
-		select {
-		case <-stop:
-			return
-		default:
-			c.get(t)
-		}
-	}
 }
 
 // A loop that is late is busy for the time that its turn has taken so far.

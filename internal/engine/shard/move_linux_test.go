@@ -1,6 +1,10 @@
 package shard
 
 import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -8,7 +12,142 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
+
+const (
+	bodySize   = 4 << 20 // more than sockets hold
+	busyRounds = 30
+)
+
+// busyHandler serves the paths of TestConnectionsAcceptedByBusyLoopWork. left receives a value for
+// each canceled context.
+func busyHandler(left chan<- bool) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/body":
+			b, err := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%s %v", b, err)
+		case "/large":
+			w.Write(make([]byte, bodySize))
+		case "/leave":
+			<-r.Context().Done()
+			left <- true
+		case "/hijack":
+			c, rw, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				return
+			}
+			line, _ := rw.ReadString('\n')
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(line), line)
+			c.Close()
+		default:
+			io.WriteString(w, "done")
+		}
+	}
+}
+
+// A loop reads from a connection that it has accepted before epoll reports that. Events of further
+// input, of its end, and of room for output still come.
+func TestConnectionsAcceptedByBusyLoopWork(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	left := make(chan bool, 1)
+	s := serveOn(t, tcpListener(t), busyHandler(left))
+	stop := make(chan bool)
+	var load sync.WaitGroup
+	defer func() { close(stop); load.Wait() }()
+	for range 8 {
+		load.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c, _, err := s.try()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				c.(*net.TCPConn).SetLinger(0)
+				c.Close()
+			}
+		})
+	}
+	s.reachShards()
+	for name, test := range exchangeCases {
+		t.Run(name, func(t *testing.T) {
+			for range busyRounds {
+				s.exchange(t, left, test)
+			}
+		})
+	}
+}
+
+const (
+	firstRequest = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+	hostLine     = " HTTP/1.1\r\nHost: a\r\n"
+)
+
+// exchangeCase is what a client sends, and what it receives.
+type exchangeCase struct {
+	pieces []string // sent with pauses between them
+	want   int      // responses
+	body   string   // of the last
+}
+
+var exchangeCases = map[string]exchangeCase{
+	"request":    {[]string{firstRequest}, 1, "done"},
+	"late":       {[]string{"", firstRequest}, 1, "done"},
+	"two pieces": {[]string{"GET /" + hostLine, "\r\n"}, 1, "done"},
+	"kept":       {[]string{firstRequest, firstRequest, firstRequest}, 3, "done"},
+	"pipelined":  {[]string{firstRequest + firstRequest + "GET /" + hostLine, "\r\n"}, 3, "done"},
+	"late body":  {[]string{"POST /body" + hostLine + "Content-Length: 5\r\n\r\nhe", "l", "lo"}, 1, "hello <nil>"},
+	"large": {[]string{"GET /large" + hostLine + "\r\n", "GET /large" + hostLine + "\r\n"}, 2,
+		strings.Repeat("\x00", bodySize)},
+	"hijacked":    {[]string{"GET /hijack" + hostLine + "\r\n", "line\n"}, 1, "line\n"},
+	"closed side": {[]string{firstRequest, "close", "end"}, 1, "done"},
+	"left":        {[]string{"GET /leave" + hostLine + "\r\n", "leave"}, 0, ""},
+}
+
+// exchange sends the pieces of a case on a new connection, and expects responses.
+func (s *site) exchange(t *testing.T, left <-chan bool, test exchangeCase) {
+	t.Helper()
+	c := newClient(t, s.listener)
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	atEnd := false
+	for i, piece := range test.pieces {
+		if i > 0 {
+			time.Sleep(3 * time.Millisecond)
+		}
+		switch piece {
+		case "close":
+			c.CloseWrite()
+		case "end":
+			atEnd = true
+		case "leave":
+			c.Close()
+			<-left
+		default:
+			io.WriteString(c, piece)
+		}
+	}
+	for i := range test.want {
+		got, err := c.response()
+		testkit.Must(t, err)
+		if i == test.want-1 && got != test.body {
+			t.Fatalf("%d bytes; want %d", len(got), len(test.body))
+		}
+	}
+	if atEnd {
+		if n, err := c.in.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Fatalf("%d, %v after the end", n, err)
+		}
+	}
+}
 
 // moveAll asks all shards to move connections until stop is closed, and counts the moves it sees.
 func moveAll(g *Group, stop <-chan struct{}, seen *atomic.Int64) {
@@ -35,6 +174,7 @@ func moveAll(g *Group, stop <-chan struct{}, seen *atomic.Int64) {
 
 // Connections that move between loops all the time work as others do.
 func TestConnectionsWorkWhileTheyMove(t *testing.T) {
+	testkit.Long(t, "it transfers much")
 	const rounds = 8
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	left := make(chan bool, 1)
@@ -46,36 +186,20 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	moving.Go(func() { moveAll(s.server.group, stop, &moves) })
 	for range 12 {
 		load.Go(func() {
-			c := newTestClient(t, s.listener.Addr().String())
+			c := newClient(t, s.listener)
 			defer c.Close()
 			c.getUntil(t, endLoad)
 		})
 	}
-	const (
-		first = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-		host  = " HTTP/1.1\r\nHost: a\r\n"
-	)
 	var tests sync.WaitGroup
-	for name, test := range map[string]struct {
-		pieces []string // sent with pauses between them
-		want   int      // responses
-		body   string   // of the last
-	}{
-		"pieces":    {strings.SplitAfter("GET /"+host+"X: y\r\n\r\n", " "), 1, "done"},
-		"kept":      {[]string{first, first, first}, 3, "done"},
-		"pipelined": {[]string{first + first + "GET /" + host, "\r\n"}, 3, "done"},
-		"late body": {[]string{first, "POST /body" + host + "Content-Length: 5\r\n\r\nhe", "l", "lo"}, 2,
-			"hello <nil>"},
-		"large": {[]string{first, "GET /large" + host + "\r\n", "GET /large" + host + "\r\n"}, 3,
-			strings.Repeat("\x00", bodySize)},
-		"hijacked":    {[]string{first, "GET /hijack" + host + "\r\n", "line\n"}, 2, "line\n"},
-		"closed side": {[]string{first, first, "close", "end"}, 2, "done"},
-		"left":        {[]string{first, "GET /leave" + host + "\r\n", "leave"}, 0, ""},
-	} {
+	for name, test := range exchangeCases {
+		if test.pieces = append([]string{firstRequest}, test.pieces...); test.want > 0 {
+			test.want++
+		}
 		tests.Go(func() {
 			t.Run(name, func(t *testing.T) {
 				for range rounds {
-					s.exchange(t, left, test.pieces, test.want, test.body)
+					s.exchange(t, left, test)
 				}
 			})
 		})
@@ -85,17 +209,17 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	// slow ones leave the loops.
 	close(endLoad)
 	load.Wait()
-	together := make([]*testClient, 30)
+	together := make([]*client, 30)
 	for i := range together {
-		together[i] = newTestClient(t, s.listener.Addr().String())
+		together[i] = newClient(t, s.listener)
 		defer together[i].Close()
 	}
 	for end := time.Now().Add(time.Minute); moves.Load() == 0 && time.Now().Before(end) && !t.Failed(); {
 		for _, c := range together {
-			c.send(t)
+			c.request("/", "")
 		}
 		for _, c := range together {
-			c.receive(t)
+			c.wantDone(t)
 		}
 	}
 	close(stop)

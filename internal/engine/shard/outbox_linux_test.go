@@ -3,7 +3,6 @@ package shard
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -50,34 +49,14 @@ func newOutboxSite(t *testing.T) *outboxSite {
 	return s
 }
 
-// outboxClient is a connection to the site.
-type outboxClient struct {
-	*net.TCPConn
-	in *bufio.Reader
-}
-
-func (s *outboxSite) client() *outboxClient {
+func (s *outboxSite) client() *client {
 	s.Helper()
 	c, _ := s.connect()
-	return &outboxClient{c.(*net.TCPConn), bufio.NewReader(c)}
-}
-
-func (c *outboxClient) request(path, fields string) {
-	c.SetDeadline(time.Now().Add(time.Minute))
-	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n", path, fields)
-}
-
-func (c *outboxClient) response() (string, error) {
-	resp, err := http.ReadResponse(c.in, nil)
-	if err != nil {
-		return "", err
-	}
-	b, err := io.ReadAll(resp.Body)
-	return string(b), err
+	return &client{c.(*net.TCPConn), bufio.NewReader(c)}
 }
 
 // hasResponse reports whether a response waits to be read.
-func (c *outboxClient) hasResponse() bool {
+func (c *client) hasResponse() bool {
 	n := 0
 	raw, err := c.SyscallConn()
 	if err == nil {
@@ -87,7 +66,7 @@ func (c *outboxClient) hasResponse() bool {
 }
 
 // turn sends requests in a handler, so that the loop reports them together.
-func (s *outboxSite) turn(by *outboxClient, send func()) {
+func (s *outboxSite) turn(by *client, send func()) {
 	s.Helper()
 	s.send.Store(&send)
 	by.request("/send", "")
@@ -107,7 +86,7 @@ func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 			if time.Since(start) > time.Minute {
 				t.Fatal("no response waits for another request")
 			}
-			var all [conns]*outboxClient
+			var all [conns]*client
 			for i := range all {
 				all[i] = s.client()
 			}
@@ -143,7 +122,7 @@ func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 func TestResponseThatWaitsIsNotLost(t *testing.T) {
 	type parts struct {
 		*outboxSite
-		first    *outboxClient
+		first    *client
 		received chan bool // closed when the first client has its response
 	}
 	for name, test := range map[string]struct {
@@ -210,7 +189,7 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 }
 
 // endOf closes connections, and waits until the server has none.
-func (s *outboxSite) endOf(all ...*outboxClient) {
+func (s *outboxSite) endOf(all ...*client) {
 	s.Helper()
 	for _, c := range all[1:] {
 		_, _ = c.response()
@@ -258,6 +237,7 @@ func TestResponseThatWaitsHasItsTimeout(t *testing.T) {
 
 // What a socket has no room for is sent when the client reads.
 func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
+	testkit.Long(t, "it transfers much through small buffers")
 	const turns = 60 // 120 KB
 	s := newOutboxSite(t)
 	s.limitBuffers()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -140,15 +141,10 @@ func (s *site) try() (c net.Conn, body string, err error) {
 // request makes a request on a connection.
 func request(c net.Conn) (body string, err error) {
 	c.SetDeadline(time.Now().Add(time.Minute))
-	if _, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+	if _, err = io.WriteString(c, firstRequest); err != nil {
 		return "", err
 	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		return "", err
-	}
-	b, err := io.ReadAll(resp.Body)
-	return string(b), err
+	return (&client{in: bufio.NewReader(c)}).response()
 }
 
 // connect is try for a connection that stays open until the test ends.
@@ -158,6 +154,59 @@ func (s *site) connect() (c net.Conn, body string) {
 	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 	return c, body
+}
+
+// client sends requests on a connection.
+type client struct {
+	*net.TCPConn
+	in *bufio.Reader
+}
+
+func newClient(t *testing.T, l net.Listener) *client {
+	t.Helper()
+	nc, err := net.Dial("tcp", l.Addr().String())
+	testkit.Must(t, err)
+	return &client{nc.(*net.TCPConn), bufio.NewReader(nc)}
+}
+
+func (c *client) request(path, fields string) {
+	c.SetDeadline(time.Now().Add(time.Minute))
+	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n", path, fields)
+}
+
+func (c *client) response() (string, error) {
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// wantDone fails the test unless a response is "done".
+func (c *client) wantDone(t *testing.T) {
+	t.Helper()
+	if b, err := c.response(); b != "done" || err != nil {
+		t.Errorf("response %q, %v", b, err)
+	}
+}
+
+func (c *client) get(t *testing.T) {
+	t.Helper()
+	c.request("/", "")
+	c.wantDone(t)
+}
+
+// getUntil sends one request after another until stop is closed.
+func (c *client) getUntil(t *testing.T, stop chan struct{}) {
+	for !t.Failed() {
+		select {
+		case <-stop:
+			return
+		default:
+			c.get(t)
+		}
+	}
 }
 
 // byShards returns how many connections shards have accepted.

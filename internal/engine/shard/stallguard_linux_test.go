@@ -121,27 +121,6 @@ func TestStallGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 	}
 }
 
-// A leader that gets no processor between an event and serving it is guarded when it serves.
-func TestStallGuardIsWokenByEachConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g, s := watched()
-		done := make(chan bool)
-		go func() { g.guard.run(g); close(done) }()
-		r := &runner{shard: s}
-		time.Sleep(time.Minute)
-		if g.guard.pace.Load() != paceAsleep {
-			t.Error("the watcher of an idle server does not sleep")
-		}
-		r.beginServing()
-		time.Sleep(3 * slowInterval)
-		if r.leads() {
-			t.Error("the lead was not taken from a handler that hangs")
-		}
-		close(g.stopped)
-		<-done
-	})
-}
-
 // pipeTransport only sends.
 type pipeTransport struct {
 	exchange.Connection

@@ -1,13 +1,19 @@
 package tare_test
 
 import (
+	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	xh2c "golang.org/x/net/http2/h2c"
+
+	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -63,4 +69,71 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A handler that implements HTTP/2 without TLS receives connections on which the client uses HTTP/2
+// at once, and connections that are upgraded.
+func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
+	handler := xh2c.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %s %s", r.Proto, r.URL.Path, b)
+	}), new(http2.Server))
+	for kind, serve := range unusedKinds {
+		if kind == "tls" {
+			continue
+		}
+		t.Run(kind, func(t *testing.T) {
+			s, l := tare.Wrap(&http.Server{Handler: handler}), listen(t)
+			served := make(chan error, 1)
+			go func() { served <- serve(t, s, l) }()
+			defer func() { s.Close(); <-served }()
+			transport := &http.Transport{Protocols: new(http.Protocols)}
+			transport.Protocols.SetUnencryptedHTTP2(true)
+			defer transport.CloseIdleConnections()
+			for range 3 {
+				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "",
+					strings.NewReader("body"))
+				testkit.Must(t, err)
+				b, err := io.ReadAll(resp.Body)
+				resp.Body.Close()
+				if string(b) != "HTTP/2.0 /path body" || err != nil {
+					t.Errorf("%q, %v", b, err)
+				}
+			}
+			for _, at := range []int{0, 1, 16, 17, 18, 20} { // the preface, in pieces
+				const settings = "\x04\x00\x00\x00\x00\x00"
+				if got := frames(t, l, http2.ClientPreface[:at], http2.ClientPreface[at:],
+					settings); !strings.HasPrefix(got, "\x00\x00") {
+					t.Errorf("%d: %q", at, got)
+				}
+			}
+			upgrade := "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
+				"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
+			if got := frames(t, l, upgrade, http2.ClientPreface, " /up "); !strings.HasPrefix(got, "HTTP/1.1 101 ") {
+				t.Errorf("upgraded: %q", got)
+			}
+		})
+	}
+}
+
+// frames sends two texts and then the frame that must follow. It returns the received bytes up to
+// the wanted ones.
+func frames(t *testing.T, l net.Listener, first, second, want string) (got string) {
+	t.Helper()
+	c, err := net.Dial("tcp", l.Addr().String())
+	testkit.Must(t, err)
+	defer c.Close()
+	io.WriteString(c, first)
+	framer := http2.NewFramer(c, nil)
+	io.WriteString(c, second)
+	framer.WriteSettings()
+	c.SetReadDeadline(time.Now().Add(patience))
+	for b := make([]byte, 1<<10); !strings.Contains(got, want); {
+		n, err := c.Read(b)
+		if got += string(b[:n]); err != nil {
+			t.Errorf("%v; want %q", err, want)
+			break
+		}
+	}
+	return got
 }

@@ -15,7 +15,6 @@ import (
 	"testing/synctest"
 
 	"github.com/tarehq/tare/internal/testkit"
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 const getParams = "\x0e\x03REQUEST_METHODGET\x0f\x08SERVER_PROTOCOLHTTP/1.1\x0b\x02REQUEST_URI/a\x01\x01Ab"
@@ -225,9 +224,7 @@ func serveStd(t *testing.T, in []byte) *outcome {
 		var calls calls
 		go func() { _ = fcgi.Serve(l, &calls) }()
 		c, err := network.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ends := recordEnds(in)
 		var responses []byte
 		for i, end := range ends[1:] {
@@ -324,78 +321,9 @@ func rename(in string, id byte) string {
 }
 
 func TestRequestVectorsGiveSameResultAsNetHTTP(t *testing.T) {
-	vectors := requestVectors
-	for _, e := range specExamples {
-		vectors = append(vectors, vector{e.why, strings.Join(e.received, ""), ""})
-	}
-	for _, v := range vectors {
+	for _, v := range requestVectors {
 		if _, err := compareNetHTTP(t, []byte(v.in)); err != nil {
 			t.Errorf("%s: %q\n%v", v.why, v.in, err)
 		}
 	}
-}
-
-// A Reader and CGI read the responses of net/http/fcgi.
-func TestResponsesOfNetHTTPAreRead(t *testing.T) {
-	for _, size := range []int{0, 1, 100, MaxContent, 100_000} {
-		page := strings.Repeat("0123456789", size/10+1)[:size]
-		synctest.Test(t, func(t *testing.T) {
-			var network testkit.Network
-			l := network.Listen()
-			defer l.Close()
-			go func() {
-				_ = fcgi.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					w.Header().Set("Content-Type", "text/plain")
-					w.Header().Set("X-Path", r.URL.Path)
-					w.WriteHeader(http.StatusTeapot)
-					_, _ = io.WriteString(w, page)
-				}))
-			}()
-			c, err := network.Dial()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			_, _ = io.WriteString(c, request(responder, getParams, ""))
-			response, err := io.ReadAll(c)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, end := readResponse(t, response)
-			var head http1.CGI
-			if ok, err := head.Parse(out, http1.Limits{Bytes: 1 << 10, Fields: 10}); !ok || err != nil {
-				t.Fatalf("%.200q: %v %v", out, ok, err)
-			}
-			if head.Status != http.StatusTeapot || string(head.Reason.In(out)) != "I'm a teapot" ||
-				len(head.Fields) != 4 ||
-				string(out[head.Size:]) != page || end != (End{Status: Complete}) {
-				t.Errorf("status %d, %d fields, %d bytes, %+v", head.Status, len(head.Fields), len(out)-head.Size, end)
-			}
-		})
-	}
-}
-
-// readResponse returns what an application writes to STDOUT, and its END_REQUEST.
-func readResponse(t *testing.T, b []byte) (out []byte, end End) {
-	t.Helper()
-	var r Reader
-	ended := false
-	for len(b) > 0 {
-		p, n, err := r.Next(b)
-		switch {
-		case err != nil || n == 0:
-			t.Fatalf("%d bytes of %.80q: %v", n, b, err)
-		case p.Type == Stdout && !ended:
-			out = append(out, p.Content...)
-			ended = p.Ends()
-		case p.Type == EndRequest && ended:
-			if end, err = ParseEnd(p.Content); err != nil {
-				t.Error(err)
-			}
-		case p.Type != 0:
-			t.Errorf("a record of type %d, %d bytes", p.Type, p.Length)
-		}
-		b = b[n:]
-	}
-	return out, end
 }

@@ -1,8 +1,10 @@
 package fcgi
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -147,12 +149,7 @@ var readerVectors = []vector{
 		`[5/1 "abc"][5/1 ""] consumed=24`},
 	{"padding of 255", record(Stdout, 1, "abc", 255) + record(EndRequest, 1, "12345678", 255) + plain(Stdin, 1, ""),
 		`[6/1 "abc"][3/1 "12345678"][5/1 ""] consumed=545`},
-	{"padding of an empty record", record(Stdin, 1, "", 8) + plain(AbortRequest, 1, ""),
-		`[5/1 ""][2/1 ""] consumed=24`},
 	{"padding at the end", record(EndRequest, 1, "12345678", 3), `[3/1 "12345678"] consumed=19`},
-	{"padding at the end of a stream", record(Stdin, 1, "", 3), `[5/1 ""] consumed=11`},
-	{"records of one byte", plain(Params, 1, "a") + plain(Params, 1, "b") + plain(Params, 1, ""),
-		`[4/1 "a"][4/1 "b"][4/1 ""] consumed=26`},
 	{"several requests' records", plain(Stdin, 1, "a") + plain(Stdin, 2, "b") + plain(GetValues, 0, ""),
 		`[5/1 "a"][5/2 "b"][9/0 ""] consumed=26`},
 	{"content that looks like a header", plain(Stdin, 1, plain(Stdin, 2, "")),
@@ -163,9 +160,7 @@ var readerVectors = []vector{
 		strings.Repeat("q", maxMessage) + `"] consumed=4104`},
 
 	{"cut off in the header", plain(BeginRequest, 1, "12345678")[:7], " consumed=0"},
-	{"cut off in a message", plain(BeginRequest, 1, "12345678")[:15], " consumed=0"},
 	{"cut off behind a stream's header", plain(Stdin, 1, "abc")[:8], `["" and 3 more consumed=8`},
-	{"cut off in a stream's content", plain(Stdin, 1, "abc")[:10], `["ab" and 1 more consumed=10`},
 	{"cut off in the padding", record(Stdin, 1, "abc", 5)[:13], `[5/1 "abc"] consumed=13`},
 
 	{"version 0", "\x00\x01\x00\x01\x00\x08\x00\x00", "fcgi: unsupported FastCGI version at 0 consumed=0"},
@@ -174,13 +169,8 @@ var readerVectors = []vector{
 	{"version behind padding", record(Stdin, 1, "a", 7) + "\x02\x01\x00\x01\x00\x00\x00\x00",
 		`[5/1 "a"]fcgi: unsupported FastCGI version at 16 consumed=16`},
 	{"type 0", plain(0, 1, ""), "fcgi: invalid record type 0 at 0 consumed=0"},
-	{"type 0 behind padding", record(EndRequest, 1, "", 1) + plain(0, 0, "abc"),
-		`[3/1 ""]fcgi: invalid record type 0 at 9 consumed=9`},
 	{"message over the bound", plain(GetValues, 0, strings.Repeat("q", maxMessage+1)),
 		"fcgi: message too long at 0 consumed=0"},
-	{"message over the bound, behind padding", record(Stdin, 1, "", 4) +
-		plain(GetValues, 0, strings.Repeat("q", 1<<16-1))[:8],
-		`[5/1 ""]fcgi: message too long at 12 consumed=12`},
 }
 
 func TestReaderReadsVectorsAtEverySplit(t *testing.T) {
@@ -192,51 +182,6 @@ func TestReaderReadsVectorsAtEverySplit(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// A record of maximum length is read in pieces.
-func TestReaderReadsLongestRecordInPieces(t *testing.T) {
-	content := strings.Repeat("0123456789abcde", MaxContent/15)
-	in := []byte(record(Stdin, 1, content, 255) + plain(Stdin, 1, ""))
-	var r Reader
-	got := ""
-	for len(in) > 0 {
-		p, n, err := r.Next(in[:min(len(in), 1000)])
-		if err != nil || n == 0 {
-			t.Fatal(n, err)
-		}
-		if p.Ends() != (p.Type == Stdin && p.Length == 0) {
-			t.Errorf("Ends of a piece of %d bytes of %d: %v", len(p.Content), p.Length, p.Ends())
-		}
-		got += string(p.Content)
-		in = in[n:]
-	}
-	if got != content || r.Left() != 0 {
-		t.Errorf("%d bytes read of %d, %d left", len(got), len(content), r.Left())
-	}
-}
-
-// Parts of a stream are returned as they arrive, a message only when it is complete.
-func TestReaderReturnsMessagesWhole(t *testing.T) {
-	var r Reader
-	in := []byte(plain(Stdin, 1, "hello"))
-	p, n, err := r.Next(in[:10])
-	if string(p.Content) != "he" || p.Length != 5 || n != 10 || r.Left() != 3 || p.Ends() || err != nil {
-		t.Errorf("%+v, %d consumed, %d left, %v", p, n, r.Left(), err)
-	}
-	if &p.Content[0] != &in[8] {
-		t.Error("the content is a copy")
-	}
-	if p, n, err = r.Next(in[10:]); string(p.Content) != "llo" || n != 3 || r.Left() != 0 || err != nil {
-		t.Errorf("%+v, %d consumed, %d left, %v", p, n, r.Left(), err)
-	}
-	message := []byte(plain(EndRequest, 1, "12345678"))
-	if p, n, err = r.Next(message[:15]); p.Type != 0 || n != 0 || err != nil {
-		t.Errorf("%+v, %d consumed, %v", p, n, err)
-	}
-	if p, n, err = r.Next(message); p.Type != EndRequest || p.Ends() || n != 16 || err != nil {
-		t.Errorf("%+v, %d consumed, %v", p, n, err)
 	}
 }
 
@@ -268,9 +213,7 @@ func TestConsumedReturnsContentAgain(t *testing.T) {
 		got := ""
 		for _, place := range []int{2, 1, 5} {
 			p, n, err := r.Next(in)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			used := min(place, len(p.Content))
 			rest := len(p.Content) - used
 			got += string(p.Content[:used]) + "|"
@@ -280,29 +223,6 @@ func TestConsumedReturnsContentAgain(t *testing.T) {
 		if p, n, err := r.Next(in); got != "he|l|lo|" || !p.Ends() || n != padding+HeaderSize || err != nil {
 			t.Errorf("padding of %d: %s, then %+v, %d consumed, %v", padding, got, p, n, err)
 		}
-	}
-}
-
-// Peek returns the same header repeatedly, and consumes padding once.
-func TestPeekConsumesOnlyPadding(t *testing.T) {
-	var r Reader
-	in := []byte(record(Stdin, 1, "abc", 4) + plain(Stdin, 1, ""))
-	if _, n, err := r.Next(in); n != 11 || err != nil {
-		t.Fatal(n, err)
-	}
-	in = in[11:]
-	if _, n, ok, err := r.Peek(in[:2]); n != 2 || ok || err != nil {
-		t.Errorf("in the padding: %d consumed, %v, %v", n, ok, err)
-	}
-	want := Header{Type: Stdin, ID: 1}
-	if h, n, ok, err := r.Peek(in[2:]); h != want || n != 2 || !ok || err != nil {
-		t.Errorf("%+v, %d consumed, %v, %v", h, n, ok, err)
-	}
-	if h, n, ok, err := r.Peek(in[4:]); h != want || n != 0 || !ok || err != nil {
-		t.Errorf("the second time: %+v, %d consumed, %v, %v", h, n, ok, err)
-	}
-	if p, n, err := r.Next(in[4:]); !p.Ends() || n != 8 || err != nil {
-		t.Errorf("%+v, %d consumed, %v", p, n, err)
 	}
 }
 
@@ -343,13 +263,188 @@ func TestParseEndReadsStatuses(t *testing.T) {
 	}
 }
 
-func TestStatusHasName(t *testing.T) {
-	for status, want := range map[Status]string{
-		Complete: "request complete", CantMultiplex: "cannot multiplex", Overloaded: "overloaded",
-		UnknownRole: "unknown role", 4: "unknown status", 255: "unknown status",
+// The appended bytes match sections 3.3, 4 and 5 of the specification.
+func TestAppendedBytesMatchSpecification(t *testing.T) {
+	for _, test := range []struct {
+		what string
+		got  []byte
+		want string
+	}{
+		{"header", AppendHeader(nil, Header{Type: Stdout, ID: 0x1234, Length: 0x5678, Padding: 0x9a}),
+			"\x01\x06\x12\x34\x56\x78\x9a\x00"},
+		{"begin", AppendBegin(nil, 1, Begin{Role: Responder}),
+			"\x01\x01\x00\x01\x00\x08\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00"},
+		{"begin, kept", AppendBegin(nil, 0xfffe, Begin{Role: 0x1203, Keep: true}),
+			"\x01\x01\xff\xfe\x00\x08\x00\x00\x12\x03\x01\x00\x00\x00\x00\x00"},
+		{"abort", AppendAbort(nil, 258), "\x01\x02\x01\x02\x00\x00\x00\x00"},
+		{"end", AppendEnd(nil, 1, End{}), "\x01\x03\x00\x01\x00\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"},
+		{"end, refused", AppendEnd(nil, 258, End{App: 0x12345678, Status: Overloaded}),
+			"\x01\x03\x01\x02\x00\x08\x00\x00\x12\x34\x56\x78\x02\x00\x00\x00"},
+		{"unknown type", AppendUnknownType(nil, 0xfe),
+			"\x01\x0b\x00\x00\x00\x08\x00\x00\xfe\x00\x00\x00\x00\x00\x00\x00"},
+		{"params", AppendStream(nil, Params, 1, []byte(ab)), "\x01\x04\x00\x01\x00\x04\x00\x00\x01\x01Ab"},
+		{"stdin", AppendStream(nil, Stdin, 1, []byte("in")), "\x01\x05\x00\x01\x00\x02\x00\x00in"},
+		{"stdout", AppendStream(nil, Stdout, 1, []byte("out")), "\x01\x06\x00\x01\x00\x03\x00\x00out"},
+		{"stderr", AppendStream(nil, Stderr, 258, []byte("err")), "\x01\x07\x01\x02\x00\x03\x00\x00err"},
+		{"data", AppendStream(nil, Data, 1, []byte{0}), "\x01\x08\x00\x01\x00\x01\x00\x00\x00"},
+		{"no content", AppendStream([]byte("before"), Stdout, 1, nil), "before"},
+		{"end of a stream", AppendStreamEnd([]byte("before"), Stdout, 258), "before\x01\x06\x01\x02\x00\x00\x00\x00"},
+		{"get values", AppendHeader(nil, Header{Type: GetValues, Length: 2}), "\x01\x09\x00\x00\x00\x02\x00\x00"},
+		{"values", AppendValuesResult(nil, []byte("\x0f\x00FCGI_MPXS_CONNS")),
+			"\x01\x0a\x00\x00\x00\x12\x00\x00\x0f\x01FCGI_MPXS_CONNS0"},
 	} {
-		if got := status.String(); got != want {
-			t.Errorf("status %d: %q", uint8(status), got)
+		if string(test.got) != test.want {
+			t.Errorf("%s\n got %q\nwant %q", test.what, test.got, test.want)
 		}
+	}
+}
+
+// A stream of any length is cut into as few records as possible, none of them empty.
+func TestAppendStreamUsesFewestRecords(t *testing.T) {
+	for _, size := range []int{0, 1, MaxContent - 1, MaxContent, MaxContent + 1, 2 * MaxContent, 3*MaxContent + 7} {
+		content := strings.Repeat("0123456789abcdefg", size/17+1)[:size]
+		b := AppendStreamEnd(AppendStream(nil, Stdout, 9, []byte(content)), Stdout, 9)
+		records, got := 0, ""
+		var r Reader
+		for len(b) > 0 {
+			p, n, err := r.Next(b)
+			if err != nil || p.Type != Stdout || p.ID != 9 || p.Padding != 0 || r.Left() != 0 {
+				t.Fatalf("%d bytes: %+v, %v", size, p.Header, err)
+			}
+			if b = b[n:]; p.Ends() != (len(b) == 0) {
+				t.Fatalf("%d bytes: an empty record and %d bytes behind it", size, len(b))
+			}
+			records++
+			got += string(p.Content)
+		}
+		if want := (size+MaxContent-1)/MaxContent + 1; got != content || records != want {
+			t.Errorf("%d bytes: %d read from %d records, want %d", size, len(got), records, want)
+		}
+	}
+}
+
+func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
+	query := func(names ...string) (b []byte) {
+		for _, name := range names {
+			b = AppendPair(b, name, "")
+		}
+		return b
+	}
+	for _, test := range []struct {
+		why   string
+		query []byte
+		want  string
+	}{
+		{"4.1: all", query("FCGI_MAX_CONNS", "FCGI_MAX_REQS", "FCGI_MPXS_CONNS"), `["FCGI_MPXS_CONNS=0"]`},
+		{"among others", query("FCGI_MPXS_CONNS", "FCGI_OTHER", ""), `["FCGI_MPXS_CONNS=0"]`},
+		{"empty query", nil, `[]`},
+		{"nothing is known", query("FCGI_mpxs_conns", "MPXS_CONNS"), `[]`},
+		{"a value in the query", AppendPair(nil, "FCGI_MPXS_CONNS", "7"), `["FCGI_MPXS_CONNS=0"]`},
+		{"up to a fault", append(query("FCGI_MPXS_CONNS"), "\x7f\x00FCGI_MPXS_CONNS"...), `["FCGI_MPXS_CONNS=0"]`},
+	} {
+		b := AppendValuesResult([]byte("before"), test.query)
+		var r Reader
+		p, n, err := r.Next(b[len("before"):])
+		if err != nil || p.Type != GetValuesResult || p.ID != 0 || n != len(b)-len("before") ||
+			pairs(p.Content) != test.want {
+			t.Errorf("%s: %+v with %s, %d of %d bytes, %v", test.why, p.Header, pairs(p.Content), n, len(b), err)
+		}
+	}
+	// The longest possible query.
+	b := AppendValuesResult(nil, query(strings.Split(strings.Repeat("FCGI_MPXS_CONNS,", maxMessage/18), ",")...))
+	if h := parseHeader(b); int(h.Length) != len(b)-HeaderSize {
+		t.Errorf("a length of %d for %d bytes", h.Length, len(b)-HeaderSize)
+	}
+}
+
+// long is a string whose length takes four bytes.
+var long = strings.Repeat("0123456789abcdef", 20)
+
+var pairVectors = []vector{
+	{"an empty list", "", `[]`},
+	{"3.4: lengths of one byte", "\x0b\x02SERVER_PORT80\x0b\x0eSERVER_ADDR199.170.183.42",
+		`["SERVER_PORT=80" "SERVER_ADDR=199.170.183.42"]`},
+	{"3.4: a value's length of four bytes", "\x01\x80\x00\x01\x40A" + long, `["A=` + long + `"]`},
+	{"3.4: a name's length of four bytes", "\x80\x00\x01\x40\x01" + long + "b", `["` + long + `=b"]`},
+	{"3.4: both", "\x80\x00\x01\x40\x80\x00\x01\x40" + long + long + ab, `["` + long + "=" + long + `" "A=b"]`},
+	{"128 bytes have a length of four", "\x80\x00\x00\x80\x80\x00\x00\x80" + long[:128] + long[:128], `["` +
+		long[:128] + "=" + long[:128] + `"]`},
+	{"empty names and values", "\x00\x00\x00\x01b\x01\x00A\x80\x00\x00\x00\x00", `["=" "=b" "A=" "="]`},
+	{"every byte of a length counts", "\x80\x01\x02\x03\x01" + strings.Repeat("n", 0x10203) + "v", `["` +
+		strings.Repeat("n", 0x10203) + `=v"]`},
+	{"any bytes", "\x02\x03\x00\xff\r\n\x80", `["\x00\xff=\r\n\x80"]`},
+
+	{"truncated name length", ab + "\x80\x00\x00", `["A=b" "fcgi: truncated name length at 4"]`},
+	{"truncated value length", ab + "\x01\x80\x00\x00", `["A=b" "fcgi: truncated value length at 4"]`},
+	{"name cut off", ab + "\x03\x00AB", `["A=b" "fcgi: parameter exceeds its list at 4"]`},
+	{"value cut off", "\x01\x03Abc", `["fcgi: parameter exceeds its list at 0"]`},
+	{"greatest lengths", "\xff\xff\xff\xff\xff\xff\xff\xffAb", `["fcgi: parameter exceeds its list at 0"]`},
+	{"lengths whose sum wraps at 32 bits", "\xff\xff\xff\xff\x80\x00\x00\x01Ab",
+		`["fcgi: parameter exceeds its list at 0"]`},
+	{"lengths whose sum wraps with what is before", ab + "\x01\xff\xff\xff\xfdAb",
+		`["A=b" "fcgi: parameter exceeds its list at 4"]`},
+}
+
+func TestNextPairReadsVectors(t *testing.T) {
+	for _, v := range pairVectors {
+		t.Run(v.why, func(t *testing.T) {
+			if got := pairs(extend(nil, []byte(v.in))); got != v.want {
+				t.Errorf("%.80q\n got %.200s\nwant %.200s", v.in, got, v.want)
+			}
+		})
+	}
+}
+
+// checkPairs reads a list and returns an error if the result is impossible.
+func checkPairs(list []byte) error {
+	var again, minimal []byte
+	at := 0
+	for at < len(list) {
+		p, next, err := NextPair(list, at)
+		if err != nil {
+			var e *Error
+			if next != at || p != (Pair{}) || !errors.As(err, &e) || e.Offset != at || e.TooLarge {
+				return fmt.Errorf("pair %v, next %d at %d: %w", p, next, at, err)
+			}
+			break
+		}
+		head := int(p.Name.Start) - at
+		if head < 2 || head > 8 || p.Name.End < p.Name.Start || p.Value.Start != p.Name.End ||
+			p.Value.End < p.Value.Start ||
+			int(p.Value.End) != next || next > len(list) {
+			return fmt.Errorf("pair %v, next %d at %d of %d", p, next, at, len(list))
+		}
+		minimal = append(minimal, list[at:next]...)
+		again = AppendPair(again, p.Name.In(list), p.Value.In(list))
+		at = next
+	}
+	if len(again) > len(minimal) {
+		return fmt.Errorf("%d bytes are written as %d", len(minimal), len(again))
+	}
+	if first, second := pairs(minimal), pairs(again); first != second {
+		return fmt.Errorf("%s is written as %s", first, second)
+	}
+	return nil
+}
+
+func TestAppendedPairsAreRead(t *testing.T) {
+	for _, test := range []struct{ name, value, want string }{
+		{"", "", "\x00\x00"},
+		{"A", "b", "\x01\x01Ab"},
+		{long[:127], long[:127], "\x7f\x7f" + long[:127] + long[:127]},
+		{long[:128], "", "\x80\x00\x00\x80\x00" + long[:128]},
+		{"", long[:128], "\x00\x80\x00\x00\x80" + long[:128]},
+		{long, long, "\x80\x00\x01\x40\x80\x00\x01\x40" + long + long},
+		{"A", strings.Repeat("x", 0x12345), "\x01\x80\x01\x23\x45A" + strings.Repeat("x", 0x12345)},
+	} {
+		if got := string(AppendPair([]byte("before"), test.name, test.value)); got != "before"+test.want {
+			t.Errorf("%.20q=%.20q is written as %.40q", test.name, test.value, got)
+		}
+		if got := AppendPair(nil, []byte(test.name), []byte(test.value)); !bytes.Equal(got, []byte(test.want)) {
+			t.Errorf("%.20q=%.20q is written as %.40q", test.name, test.value, got)
+		}
+	}
+	if got := string(appendLength(nil, math.MaxInt32)); got != "\xff\xff\xff\xff" {
+		t.Errorf("the greatest length is written as %q", got)
 	}
 }

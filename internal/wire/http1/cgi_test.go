@@ -31,31 +31,22 @@ var cgiVectors = []vector{
 		`404 "Not Found" length 0 false, 1.0 persistent=false size=31 [Status: "404 Not Found"] [A: "b"]`},
 	{"6: lines end in either", "Status: 404 Not Found\r\nA: b\n\r\nbody",
 		`404 "Not Found" length 0 false, 1.0 persistent=false size=30 [Status: "404 Not Found"] [A: "b"]`},
-	{"and the other way round", "A: b\nC: d\r\n\nbody", `size=12 [A: "b"] [C: "d"]`},
 	{"no fields", "\nA: b\n\n", `200 "" length 0 false, 1.0 persistent=false size=1`},
-	{"no fields, CRLF", "\r\nA: b\n\n", `200 "" length 0 false, 1.0 persistent=false size=2`},
 	{"empty value, space around one", "A:\nB: \t c \t\n\n", `[A: ""] [B: "c"]`},
 	{"incomplete", "Status: 200 OK\nA: b\n", "incomplete"},
 	{"incomplete at a CR", "A: b\r\n\r", "incomplete"},
 
 	{"6.3.3: status without a reason", "Status: 204\n\n", `204 "" length`},
-	{"and with a space behind it", "Status: 204 \r\n\r\n", `204 "" length`},
 	{"6.3.3: name in any case, no space", "sTATUS:500 Oh no\n\n", `500 "Oh no" length`},
 	{"status behind other fields", "A: b\nC: d\nStatus: 201 Created\n\n", `201 "Created" length`},
-	{"least status", "Status: 100 x\n\n", `100 "x" length`},
-	{"greatest status", "Status: 999\n\n", `999 "" length`},
-	{"reason of high bytes", "Status: 200 \xc3\xa9\n\n", `200 "é" length`},
 	{"6.2.3: a redirection", "Location: /x\n\n", `302 "" length 0 false, 1.0 persistent=false size=14 ` +
 		`[Location: "/x"]`},
 	{"6.2.4: a redirection with a status", "Location: /x\nStatus: 201 Created\n\n", `201 "Created"`},
-	{"the other way round", "Status: 303 See Other\nlocation: /x\n\n", `303 "See Other"`},
 	{"no redirection", "Content-Location: /x\nLocatio: /y\nLocations: /z\n\n", `200 ""`},
 
 	{"length", "Content-Length: 12\n\n", `200 "" length 12 true`},
-	{"length of 0", "Content-length:0\nStatus: 204 x\n\n", `204 "x" length 0 true`},
 	{"greatest length", "CONTENT-LENGTH: 9223372036854775807\n\n", `length 9223372036854775807 true`},
 	{"length out of range", "A: b\nContent-Length: 9223372036854775808\n\n", "Content-Length out of range at byte 21"},
-	{"signed length", "Content-Length: +1\n\n", "malformed Content-Length at byte 16"},
 	{"empty length", "Content-Length:\n\n", "malformed Content-Length at byte 15"},
 	{"second length", "Content-Length: 1\nContent-Length: 1\n\n", "second Content-Length at byte 34"},
 	{"6.3.4: what is about the connection means nothing",
@@ -69,31 +60,19 @@ var cgiVectors = []vector{
 	{"second status", "Status: 200 OK\nA: b\nstatus: 200 OK\n\n", "second Status at byte 20"},
 	{"status: none", "A: b\nStatus:\n\n", "malformed Status at byte 12"},
 	{"status: two digits", "Status: 20\n\n", "malformed Status at byte 8"},
-	{"status: two digits and a space", "Status: 20 OK\n\n", "malformed Status at byte 8"},
-	{"status: four digits", "Status: 2000\n\n", "malformed Status at byte 8"},
 	{"status: under 100", "Status: 099 x\n\n", "malformed Status at byte 8"},
-	{"status: letters", "Status: abc\n\n", "malformed Status at byte 8"},
-	{"status: sign", "Status: -20\n\n", "malformed Status at byte 8"},
 	{"status: no space before the reason", "Status: 200OK\n\n", "malformed Status at byte 8"},
-	{"status: tab before the reason", "Status: 200\tOK\n\n", "malformed Status at byte 8"},
-	{"status: of HTTP", "Status: HTTP/1.1 200 OK\n\n", "malformed Status at byte 8"},
 	{"the malformed one is reported first", "Status: x\nStatus: 200\n\n", "malformed Status at byte 8"},
 
 	{"a status line", "HTTP/1.1 200 OK\r\n\r\n", "byte not allowed in field name at byte 4"},
 	{"no colon", "A: b\nhello\n\n", "field line without a colon at byte 10"},
-	{"no name", ": b\n\n", "empty field name at byte 0"},
 	{"space before the colon", "A : b\n\n", "space in field name or before its colon at byte 1"},
 	{"folded", "A: b\n c\n\n", "folded field line at byte 5"},
 	{"space on the empty line", "A: b\n \n\n", "folded field line at byte 5"},
 	{"CR in a value", "A: b\rc\n\n", "control byte in field value at byte 4"},
-	{"CR twice", "A: b\r\r\n\n", "control byte in field value at byte 4"},
-	{"CR twice on the empty line", "A: b\n\r\r\n", "byte not allowed in field name at byte 5"},
 	{"NUL in a value", "A: \x00\n\n", "control byte in field value at byte 3"},
-	{"NUL in a status", "Status: 200 \x00\n\n", "control byte in field value at byte 12"},
-
 	{"limit: as many bytes as may be", "A: " + strings.Repeat("a", 4096-5) + "\n\n", `size=4096`},
 	{"limit: one byte more", "A: " + strings.Repeat("a", 4096-4) + "\n\n", "section too large at byte 4096"},
-	{"limit: a line without end", "A: " + strings.Repeat("a", 4096), "section too large at byte 4096"},
 	{"limit: as many fields as may be", strings.Repeat("A: b\n", 32) + "\n", "size=161"},
 	{"limit: one field more", strings.Repeat("A: b\n", 33) + "\n", "too many field lines at byte 160"},
 }
@@ -105,61 +84,6 @@ func TestCGIParsesVectorsAtEverySplit(t *testing.T) {
 				t.Errorf("input %.200q\n got %s\nwant %s", v.in, got, v.want)
 			}
 		})
-	}
-}
-
-func TestCGIResetForgets(t *testing.T) {
-	var r CGI
-	if ok, err := r.Parse([]byte("Status: 404 Not Found\nContent-Length: 3\n\n"), testLimits); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	r.Reset()
-	if cap(r.Fields) == 0 {
-		t.Error("the memory of the fields was not kept")
-	}
-	r.Fields = nil
-	if !reflect.DeepEqual(r, CGI{}) {
-		t.Errorf("remembered: %+v", r)
-	}
-}
-
-// Only CGI allows a bare LF: a Response parsed after one does not.
-func TestOnlyCGIAllowsBareLF(t *testing.T) {
-	for _, parse := range []func([][]byte) string{parseResponse, parseTrailer} {
-		if got := parse([][]byte{[]byte("\n")}); !strings.Contains(got, "LF without CR at byte 0") {
-			t.Error(got)
-		}
-	}
-}
-
-func TestCGIErrorsHaveKinds(t *testing.T) {
-	for in, want := range map[string]Kind{
-		"Status: x\n\n":               Malformed,
-		"A\n":                         Malformed,
-		strings.Repeat("a", 5000):     TooLarge,
-		strings.Repeat("A: b\n", 100): TooLarge,
-	} {
-		var r CGI
-		_, err := r.Parse([]byte(in), testLimits)
-		var e *Error
-		if !errors.As(err, &e) || e.Kind != want {
-			t.Errorf("%.30q: got %v, want kind %d", in, err, want)
-		}
-	}
-}
-
-func TestParsingCGIAllocatesNothing(t *testing.T) {
-	var r CGI
-	in := []byte("Status: 200 OK\nContent-Type: text/plain\nContent-Length: 12\n\n")
-	parse := func() {
-		r.Reset()
-		if ok, err := r.Parse(in, testLimits); !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-	}
-	parse()
-	if n := testing.AllocsPerRun(100, parse); n != 0 {
-		t.Errorf("%v allocations, want none", n)
 	}
 }
 

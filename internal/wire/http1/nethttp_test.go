@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // stricter lists what this package rejects and net/http accepts, at least in some cases. Each is a
@@ -222,3 +224,29 @@ func TestVectorsGiveSameResultAsNetHTTP(t *testing.T) {
 		}
 	}
 }
+
+// fuzzMax limits the run of one input at every split to about a millisecond.
+const fuzzMax = 600
+
+func fuzz(f *testing.F, vectors []vector, parse func([][]byte) string, compare func([]byte) error) {
+	for _, v := range vectors {
+		f.Add([]byte(v.in))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) > fuzzMax {
+			return
+		}
+		testkit.EverySplit(t, in, parse)
+		if compare == nil {
+			return
+		}
+		if err := compare(in); err != nil {
+			t.Errorf("%q: %v", in, err)
+		}
+	})
+}
+
+func FuzzRequest(f *testing.F)  { fuzz(f, requestVectors, parseRequest, compareRequest) }
+func FuzzResponse(f *testing.F) { fuzz(f, responseVectors, parseResponse, compareResponse) }
+func FuzzTrailer(f *testing.F)  { fuzz(f, trailerVectors, parseTrailer, nil) }
+func FuzzChunked(f *testing.F)  { fuzz(f, chunkedVectors, decode, compareChunked) }

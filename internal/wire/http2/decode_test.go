@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 	"github.com/tarehq/tare/internal/wire/http2"
 )
@@ -38,6 +39,13 @@ func list(b *http2.HeaderBlock) string {
 		fmt.Fprintf(&out, "%s: %s\n", name, f.Value.In(b.Text))
 	}
 	return out.String()
+}
+
+func mustDecode(t *testing.T, d *http2.Decoder, block []byte, limits http1.Limits, b *http2.HeaderBlock) {
+	t.Helper()
+	if err := d.Decode(block, limits, b); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // The examples of RFC 7541, appendix C, in order for each connection.
@@ -95,9 +103,7 @@ func TestDecoderReadsExamplesOfRFC7541(t *testing.T) {
 		var b http2.HeaderBlock
 		for i, block := range conn.blocks {
 			in, err := hex.DecodeString(block[0])
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if err := d.Decode(in, wideLimits(), &b); err != nil {
 				t.Fatalf("%s.%d: %v", conn.name, i+1, err)
 			}
@@ -124,9 +130,7 @@ func TestDecoderAgreesWithXNet(t *testing.T) {
 				encoder.SetMaxDynamicTableSize(uint32(random.IntN(8193)))
 			}
 			want := writeRandomFields(encoder, random)
-			if err := d.Decode(encoded.Bytes(), wideLimits(), &b); err != nil {
-				t.Fatal(err)
-			}
+			mustDecode(t, &d, encoded.Bytes(), wideLimits(), &b)
 			if got := list(&b); got != want {
 				t.Fatalf("got %q, want %q", got, want)
 			}
@@ -170,9 +174,7 @@ func TestStaticTableIsThatOfRFC7541(t *testing.T) {
 		}
 		var b http2.HeaderBlock
 		d := http2.NewDecoder(4096)
-		if err := d.Decode(in, wideLimits(), &b); err != nil {
-			t.Fatal(err)
-		}
+		mustDecode(t, &d, in, wideLimits(), &b)
 		f := want[i-1]
 		line := f.Name + ": " + f.Value + "\n"
 		if f.Name == ":authority" || f.Name == "transfer-encoding" { // empty, and never allowed
@@ -180,20 +182,6 @@ func TestStaticTableIsThatOfRFC7541(t *testing.T) {
 		}
 		if got := list(&b); got != line {
 			t.Errorf("%d: got %q, want %q", i, got, line)
-		}
-	}
-}
-
-// Each octet, and the padding of each length, survives Huffman coding.
-func TestHuffmanCodeSurvivesBothDirections(t *testing.T) {
-	for c := range 256 {
-		for n := 1; n <= 9; n++ {
-			text := strings.Repeat(string([]byte{byte(c)}), n)
-			encoded := hpack.AppendHuffmanString(nil, text)
-			got, ok := http2.AppendHuffmanDecoded(nil, encoded)
-			if !ok || string(got) != text {
-				t.Fatalf("%q: got %q, %v", text, got, ok)
-			}
 		}
 	}
 }
@@ -257,9 +245,7 @@ func TestDecoderBoundsWhatSmallBlocksExpandTo(t *testing.T) {
 	block := append([]byte{0x40, 1, 'a', 0x7f, 0xa1, 0x1e}, bytes.Repeat([]byte("x"), 4000)...)
 	block = append(block, bytes.Repeat([]byte{0xbe}, 1<<20)...) // the large field, a million times
 	limits := http1.Limits{Bytes: 64 << 10, Fields: 100}
-	if err := d.Decode(block, limits, &b); err != nil {
-		t.Fatal(err)
-	}
+	mustDecode(t, &d, block, limits, &b)
 	if !b.IsTooLarge || len(b.Fields) > 100 || cap(b.Text) > 4*limits.Bytes {
 		t.Errorf("too large: %v, %d fields, %d bytes", b.IsTooLarge, len(b.Fields), cap(b.Text))
 	}
@@ -299,9 +285,7 @@ func TestDecoderDoesNotAllocate(t *testing.T) {
 	allocs := testing.AllocsPerRun(1000, func() {
 		n++
 		block[len(block)-1] = 'a' + byte(n%26) // a new entry each time
-		if err := d.Decode(block, wideLimits(), &b); err != nil {
-			t.Fatal(err)
-		}
+		mustDecode(t, &d, block, wideLimits(), &b)
 	})
 	if allocs > 0 {
 		t.Errorf("%v allocations", allocs)
@@ -327,37 +311,4 @@ func browserFields() []hpack.HeaderField {
 		{Name: "user-agent", Value: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"},
 		{Name: "cookie", Value: "session=0123456789abcdef0123456789abcdef"},
 	}
-}
-
-func BenchmarkDecode(b *testing.B) {
-	var first, later bytes.Buffer
-	e := hpack.NewEncoder(&first)
-	for _, f := range browserFields() {
-		_ = e.WriteField(f)
-	}
-	e2 := hpack.NewEncoder(&later)
-	for range 2 {
-		later.Reset()
-		for _, f := range browserFields() {
-			_ = e2.WriteField(f)
-		}
-	}
-	b.Run("first", func(b *testing.B) {
-		var block http2.HeaderBlock
-		for b.Loop() {
-			d := http2.NewDecoder(4096)
-			_ = d.Decode(first.Bytes(), wideLimits(), &block)
-		}
-	})
-	b.Run("indexed", func(b *testing.B) {
-		var block http2.HeaderBlock
-		d := http2.NewDecoder(4096)
-		_ = d.Decode(first.Bytes(), wideLimits(), &block)
-		for b.Loop() {
-			_ = d.Decode(later.Bytes(), wideLimits(), &block)
-			if fault := block.CheckRequest(); fault != "" {
-				b.Fatal(fault)
-			}
-		}
-	})
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
@@ -93,7 +95,6 @@ type site struct {
 	server *engine.Server
 	dial   func() (net.Conn, error)
 	client *http.Client
-	served chan error
 	logged *testkit.Log
 }
 
@@ -124,26 +125,20 @@ func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *htt
 }
 
 func inMode(t *testing.T, mode string, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site)) {
-	l, dial := modes[mode](t)
-	s := &site{T: t, mode: mode, dial: dial, logged: new(testkit.Log)}
-	set.ErrorLog = log.New(s.logged, "", 0)
-	s.server = engine.New(set)
-	if apply != nil {
-		apply(s.server, set)
-	}
-	s.served = goServe(s.server, l)
-	transport := &http.Transport{DisableCompression: true,
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
-	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
+	t.Helper()
+	s := startSite(t, mode, set, func(set *http.Server) server {
+		ours := engine.New(set)
+		if apply != nil {
+			apply(ours, set)
+		}
+		return ours
+	})
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
+		s.client.CloseIdleConnections() // Shutdown waits for connections without a request
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := s.server.Shutdown(ctx); err != nil {
 			t.Errorf("shutdown: %v", err)
-		}
-		if err := <-s.served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
 		}
 	})
 	test(s)
@@ -243,12 +238,17 @@ func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
 
 // siteOf returns a site with the server of a maker.
 func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
+	t.Helper()
+	return startSite(t, mode, set, makers[maker])
+}
+
+// startSite starts a server, which is closed when the test ends.
+func startSite(t *testing.T, mode string, set *http.Server, newServer func(*http.Server) server) *site {
+	t.Helper()
 	l, dial := modes[mode](t)
 	s := &site{T: t, mode: mode, dial: dial, logged: new(testkit.Log)}
-	if set.ErrorLog == nil {
-		set.ErrorLog = log.New(s.logged, "", 0)
-	}
-	server := makers[maker](set)
+	set.ErrorLog = log.New(s.logged, "", 0)
+	server := newServer(set)
 	s.server, _ = server.(*engine.Server)
 	served := goServe(server, l)
 	transport := &http.Transport{DisableCompression: true,
@@ -257,10 +257,131 @@ func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		server.Close()
-		<-served
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
 	})
 	return s
 }
 
 // ours reports whether the server of a site made by beside is this engine.
 func (s *site) ours() bool { return !strings.Contains(s.Name(), "/net/http/") }
+
+// server is the common interface of net/http's server and this engine's.
+type server interface {
+	Serve(net.Listener) error
+	Close() error
+}
+
+// makers are the two servers that must behave the same in every case below.
+var makers = map[string]func(*http.Server) server{
+	"net/http": func(s *http.Server) server { return s },
+	"tare":     func(s *http.Server) server { return engine.New(s) },
+}
+
+// transcript sends the pieces to a server, each when the server has processed those before. It
+// returns what came back in a comparable form, with what the server logged.
+func transcript(t *testing.T, newServer func(*http.Server) server, settings *http.Server, pieces []string) string {
+	var response, logged bytes.Buffer
+	var closed bool
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		settings.ErrorLog = log.New(&logged, "", 0)
+		s := newServer(settings)
+		done := goServe(s, nw.Listen())
+		c, err := nw.Dial()
+		testkit.Must(t, err)
+		collect := func() {
+			synctest.Wait()
+			data, eof := c.Received()
+			response.Write(data)
+			closed = closed || eof
+		}
+		for _, p := range pieces {
+			if p == closeWrite {
+				c.CloseWrite()
+			} else if _, err := io.WriteString(c, p); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+				t.Fatal(err)
+			}
+			collect()
+		}
+		pass(time.Second) // of the bubble's time: servers linger
+		collect()
+		s.Close()
+		c.Close()
+		<-done
+	})
+	return describe(response.Bytes(), closed, strings.Contains(strings.Join(pieces, ""), "HEAD ")) +
+		describeLog(logged.String())
+}
+
+// closeWrite, as a piece, closes the client's sending side.
+const closeWrite = "\x00close write"
+
+func goServe(s server, l net.Listener) chan error {
+	done := make(chan error, 1)
+	if secure, ok := l.(secureListener); ok {
+		if s, ok := s.(*engine.Server); ok {
+			go func() { done <- s.ServeTLS(secure.Listener, secure.config) }()
+			return done
+		}
+		l = tls.NewListener(secure.Listener, secure.config)
+	}
+	go func() { done <- s.Serve(l) }()
+	return done
+}
+
+// describe parses responses as a client would.
+func describe(response []byte, closed, head bool) string {
+	var s strings.Builder
+	r := bufio.NewReader(bytes.NewReader(response))
+	request := &http.Request{Method: http.MethodGet}
+	if head {
+		request.Method = http.MethodHead
+	}
+	for {
+		if _, err := r.Peek(1); err != nil {
+			break
+		}
+		resp, err := http.ReadResponse(r, request)
+		if err != nil {
+			rest, _ := io.ReadAll(r)
+			fmt.Fprintf(&s, "not a response (%v): %q\n", err, rest)
+			break
+		}
+		body, err := io.ReadAll(resp.Body)
+		if refusal := fmt.Sprint(resp.Status); resp.Close && strings.HasPrefix(string(body), refusal) {
+			body = []byte(refusal) // the text is the server's own
+			resp.ContentLength = -1
+			resp.Header.Del("Content-Length")
+		}
+		resp.Header.Del("Date")
+		fmt.Fprintf(&s, "%s %s length=%d coding=%v close=%v\n", resp.Proto, resp.Status, resp.ContentLength,
+			resp.TransferEncoding, resp.Close)
+		for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
+			fmt.Fprintf(&s, "  %s: %q\n", name, resp.Header[name])
+		}
+		fmt.Fprintf(&s, "  body %q %v trailer %v\n", shorten(body), err, resp.Trailer)
+	}
+	fmt.Fprintf(&s, "closed=%v\n", closed)
+	return s.String()
+}
+
+func shorten(b []byte) string {
+	if len(b) > 3000 {
+		return fmt.Sprintf("%s...%d bytes", b[:200], len(b))
+	}
+	return string(b)
+}
+
+// describeLog removes stack traces and source lines from what was logged.
+func describeLog(logged string) string {
+	var s strings.Builder
+	for line := range strings.Lines(logged) {
+		if line, ok := strings.CutPrefix(line, "http: "); ok {
+			line, _, _ = strings.Cut(line, " from ")
+			fmt.Fprintf(&s, "log %s\n", strings.TrimSpace(line))
+		}
+	}
+	return s.String()
+}

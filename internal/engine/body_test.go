@@ -1,0 +1,400 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// A handler that responds before it has read the body, which is then drained, and reads on,
+// receives an error and not the end of the body, as with net/http.
+func TestDrainedBodyDoesNotEndSilently(t *testing.T) {
+	const size = 20_000
+	content := strings.Repeat("x", size)
+	handlers := map[string]http.HandlerFunc{
+		"flush": func(w http.ResponseWriter, r *http.Request) {
+			w.(http.Flusher).Flush()
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, n, err)
+		},
+		"read some, flush": func(w http.ResponseWriter, r *http.Request) {
+			io.ReadFull(r.Body, make([]byte, 100))
+			w.(http.Flusher).Flush()
+			n, err := r.Body.Read(make([]byte, 1))
+			fmt.Fprint(w, n, err)
+		},
+		"large write": func(w http.ResponseWriter, r *http.Request) {
+			w.Write(make([]byte, size))
+			_, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, err)
+		},
+		"echo": func(w http.ResponseWriter, r *http.Request) {
+			_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r.Body}, make([]byte, 1000))
+			fmt.Fprint(w, err)
+		},
+		"full duplex": func(w http.ResponseWriter, r *http.Request) {
+			http.NewResponseController(w).EnableFullDuplex()
+			w.(http.Flusher).Flush()
+			n, err := io.Copy(io.Discard, r.Body)
+			fmt.Fprint(w, n, err)
+		},
+	}
+	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
+		for _, name := range slices.Sorted(maps.Keys(handlers)) {
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				for _, coding := range []string{"length", "chunked"} {
+					var got [2]string
+					for i, maker := range []string{"net/http", "tare"} {
+						s := siteOf(t, maker, mode, handle(handlers[name])())
+						body := io.Reader(strings.NewReader(content))
+						if coding == "chunked" {
+							body = struct{ io.Reader }{body}
+						}
+						resp, err := s.client.Post("http://host/", "", body)
+						testkit.Must(t, err)
+						b, err := io.ReadAll(resp.Body)
+						resp.Body.Close()
+						got[i] = fmt.Sprintf("%v …%q", err, b[max(0, len(b)-40):])
+					}
+					if got[0] != got[1] {
+						t.Errorf("%s: %s, with net/http %s", coding, got[1], got[0])
+					}
+				}
+			})
+		}
+	}
+}
+
+// Clients that are still sending a large body when the response comes receive the response, and no
+// reset.
+func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
+	const clients, rounds, why = 8, 4, "too much"
+	content := make([]byte, 5<<20)
+	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		_ = w.(connection.ResponseWriter).SetLinger(time.Minute, time.Minute, false) // a busy machine may be slow
+		http.Error(w, why, http.StatusRequestEntityTooLarge)
+	}), func(s *site) {
+		upload := func(body io.Reader, closes bool) error {
+			req, err := http.NewRequest(http.MethodPost, "http://host/", body)
+			if err != nil {
+				return err
+			}
+			req.Close = closes
+			resp, err := s.client.Do(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+				return fmt.Errorf("%s %q %w", resp.Status, b, err)
+			}
+			return nil
+		}
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() {
+				for i := range rounds {
+					body := io.Reader(bytes.NewReader(content))
+					if i%2 > 0 {
+						body = io.MultiReader(body) // of unknown length
+					}
+					if err := upload(body, i > 1); err != nil {
+						s.Errorf("round %d: %v", i, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		c := s.connect() // a client that sends everything before it reads
+		fmt.Fprintf(c, "POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(content))
+		if _, err := c.Write(content); err != nil {
+			s.Error(err)
+		}
+		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), why) {
+			s.Errorf("%q %v", b, err)
+		}
+	}, "tcp", "net.Conn", "tls", "ServeTLS")
+}
+
+// uploads are requests whose body comes later, and that body.
+var uploads = map[string]struct{ head, body string }{
+	"length":  {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\n", "hello"},
+	"chunked": {"POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n"},
+	"part":    {"POST / HTTP/1.1\r\n" + host + "Content-Length: 6\r\n\r\nh", "ello!"},
+	"expects": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "hello"},
+}
+
+// While a goroutine of a handler waits for the body, every other use of request and response works.
+func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
+	steps := map[string]func(w http.ResponseWriter, r *http.Request){
+		"write": func(w http.ResponseWriter, _ *http.Request) {},
+		"done": func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-r.Context().Done():
+			default:
+			}
+		},
+		"err": func(_ http.ResponseWriter, r *http.Request) { _ = r.Context().Err() },
+		"derived": func(_ http.ResponseWriter, r *http.Request) {
+			_, cancel := context.WithCancel(r.Context())
+			cancel()
+		},
+		"afterfunc": func(_ http.ResponseWriter, r *http.Request) { context.AfterFunc(r.Context(), func() {}) },
+		"deadlines": func(w http.ResponseWriter, _ *http.Request) {
+			control := http.NewResponseController(w)
+			_ = control.SetReadDeadline(time.Now().Add(time.Hour))
+			_ = control.SetWriteDeadline(time.Now().Add(time.Hour))
+		},
+		// which blocks in net/http
+		"close":  func(_ http.ResponseWriter, r *http.Request) { go r.Body.Close() },
+		"notify": func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
+		"hints": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusEarlyHints)
+		},
+		"long": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("long\n", 2000)) },
+	}
+	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).EnableFullDuplex()
+		begun, read := make(chan bool), make(chan string, 1)
+		go func() {
+			close(begun)
+			b, err := io.ReadAll(r.Body)
+			read <- fmt.Sprintf("%s %v", b, err)
+		}()
+		<-begun
+		time.Sleep(time.Millisecond) // so that it most likely waits
+		step := r.Header.Get("Step")
+		steps[step](w, r)
+		io.WriteString(w, "greeting\n")
+		w.(http.Flusher).Flush()
+		if step == "close" {
+			return
+		}
+		io.WriteString(w, <-read)
+	}), func(s *site) {
+		for step := range steps {
+			for name, upload := range uploads {
+				if name == "expects" && !s.ours() {
+					continue // net/http's own expectContinueReader blocks Write, or races with it
+				}
+				c := s.connect()
+				io.WriteString(c, strings.Replace(upload.head, host, host+"Step: "+step+"\r\n", 1))
+				lines := bufio.NewReader(c)
+				for {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						s.Fatalf("%s %s: no greeting: %v", step, name, err)
+					}
+					if line == "greeting\n" {
+						break
+					}
+				}
+				if step == "close" {
+					c.Close()
+					continue
+				}
+				io.WriteString(c, upload.body+strings.ReplaceAll(get, host,
+					host+"Step: write\r\nConnection: close\r\n"))
+				b, err := io.ReadAll(lines)
+				switch got := string(b); {
+				case err == nil && strings.Contains(got, "hello") && strings.Count(got, "<nil>") == 2:
+				case err == nil && name == "expects" && (strings.Contains(got, "hello <nil>") ||
+					strings.Contains(got, http.ErrBodyReadAfterClose.Error())): // the response has begun before
+				default:
+					s.Errorf("%s %s: %q: %v", step, name, b, err)
+				}
+				c.Close()
+			}
+		}
+	})
+}
+
+// What a socket or a pipe provides is sent at once if the response is not framed, as in net/http.
+func TestPiecesOfStreamsAreSentAtOnce(t *testing.T) {
+	const piece, pieces = 3000, 3
+	sent := make(chan bool)
+	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		src, feed, err := os.Pipe()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer src.Close()
+		w.Header().Set("Content-Length", fmt.Sprint(piece*pieces))
+		go func() {
+			defer feed.Close()
+			for range pieces {
+				_, _ = feed.Write(make([]byte, piece))
+				<-sent
+			}
+		}()
+		if r.Method == http.MethodPost {
+			_, err = io.Copy(w, src)
+		} else {
+			_, err = io.CopyN(w, src, piece*pieces)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}), func(s *site) {
+		for _, request := range []string{get, post} {
+			c := s.connect()
+			io.WriteString(c, request)
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			testkit.Must(s, err)
+			for range pieces {
+				if _, err := io.ReadFull(resp.Body, make([]byte, piece)); err != nil {
+					s.Fatal(err)
+				}
+				sent <- true
+			}
+		}
+	})
+}
+
+// rawHeads are field lines of upstreams' responses, in canonical spelling.
+var rawHeads = []string{
+	"", "Content-Length: 5\r\n", "Content-Length: 4\r\n", "Content-Type: a/b\r\nContent-Length: 5\r\nX-A: 1\r\nX-A: 2\r\n",
+	"Content-Length: 0\r\n", "Date: then\r\n", "Status: 404\r\nX-A: 1\r\n", "Content-Encoding: gzip\r\n",
+	"Transfer-Encoding: chunked\r\nTrailer: X-A\r\nUpgrade: x\r\nKeep-Alive: 1\r\nConnection: close\r\nX-A: 1\r\n",
+}
+
+// parseFields returns a head with field lines, and its fields.
+func parseFields(t testing.TB, lines string) ([]byte, []http1.Field) {
+	head := []byte("HTTP/1.1 200 OK\r\n" + lines + "\r\n")
+	var r http1.Response
+	if complete, err := r.Parse(head, http1.Limits{Bytes: 1 << 20, Fields: 100}); !complete || err != nil {
+		t.Fatalf("%q: %v, %v", lines, complete, err)
+	}
+	return head, r.Fields
+}
+
+// respondRaw responds with the head, the status and the body that the path names.
+func respondRaw(t testing.TB, w http.ResponseWriter, r *http.Request) {
+	var kind string
+	var index, status, length int
+	if _, err := fmt.Sscanf(r.URL.Path, "/%s %d %d %d", &kind, &index, &status, &length); err != nil {
+		t.Error(err)
+	}
+	head, fields := parseFields(t, rawHeads[index])
+	if kind == "raw" {
+		raw := w.(connection.RawSender)
+		if raw.HasFields() {
+			t.Error("a new response has fields")
+		}
+		raw.WriteRawHeader(status, head, fields)
+		for i := range head {
+			head[i] = 0xdb // it belongs to the caller again
+		}
+	} else {
+		header := w.Header()
+		header["Content-Type"] = nil
+		for _, f := range fields {
+			name := string(f.Name.In(head))
+			switch name {
+			case "Connection", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive":
+			default:
+				header[name] = append(header[name], string(f.Value.In(head)))
+			}
+		}
+		w.WriteHeader(status)
+	}
+	_, _ = io.WriteString(w, strings.Repeat("x", length))
+}
+
+// sortedFields returns a response with its fields sorted.
+func sortedFields(response string) string {
+	head, body, _ := strings.Cut(response, "\r\n\r\n")
+	lines := strings.Split(head, "\r\n")
+	slices.Sort(lines[1:])
+	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
+}
+
+// A response with fields as they were received equals one with the same fields in its Header,
+// except for their order. Framing, persistence and the date are decided in the same way.
+func TestRawFieldsAreFramedAsOthers(t *testing.T) {
+	testkit.Long(t, "it compares many responses")
+	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { respondRaw(t, w, r) }), func(s *site) {
+		for index := range rawHeads {
+			for _, status := range []int{200, 201, 204, 304, 404} {
+				for _, length := range []int{0, 5, 3000, 40_000} {
+					s.compareRaw(index, status, length)
+				}
+			}
+		}
+	})
+}
+
+// compareRaw compares responses with fields as received with those that set them in the Header.
+func (s *site) compareRaw(index, status, length int) {
+	s.Helper()
+	for _, line := range []string{"GET %s HTTP/1.1", "HEAD %s HTTP/1.1", "GET %s HTTP/1.0"} {
+		get := func(kind string) string {
+			line := fmt.Sprintf(line, fmt.Sprintf("/%s%%20%d%%20%d%%20%d", kind, index, status, length))
+			return withoutDate(sortedFields(s.exchangeText(line + "\r\nHost: x\r\nConnection: close\r\n\r\n")))
+		}
+		if got, want := get("raw"), get("map"); got != want {
+			s.Errorf("%s %q %d %d\n%.300q\n want %.300q", line, rawHeads[index], status, length, got, want)
+		}
+	}
+}
+
+// withoutDate removes the server's date.
+func withoutDate(response string) string {
+	before, rest, ok := strings.Cut(response, "\r\nDate: ")
+	if !ok || strings.HasPrefix(rest, "then") {
+		return response
+	}
+	_, after, _ := strings.Cut(rest, "\r\n")
+	return before + "\r\nDate: now\r\n" + after
+}
+
+// Fields keep their order and spelling, come before those of the Header, and no type is detected.
+func TestRawFieldsKeepTheirSpelling(t *testing.T) {
+	const lines = "x-b: 1\r\nETag: 2\r\nX-A:  3 \r\nx-b: 4\r\ncontent-length: 6\r\n"
+	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		head, fields := parseFields(t, lines)
+		w.Header().Set("X-Added", "5")
+		w.(connection.RawSender).WriteRawHeader(200, head, fields)
+		_, _ = io.WriteString(w, "<html>")
+	}), func(s *site) {
+		got, _, _ := strings.Cut(s.exchangeText("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), "Connection")
+		want := "HTTP/1.1 200 OK\r\nx-b: 1\r\nETag: 2\r\nX-A: 3\r\nx-b: 4\r\nX-Added: 5\r\nContent-Length: 6\r\n"
+		if got != want {
+			s.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// Over FastCGI, fields about the connection and Status are dropped: Status is CGI's status line.
+func TestFastCGIDropsRawConnectionFields(t *testing.T) {
+	const lines = "Status: 404\r\nETag: 1\r\nKeep-Alive: 2\r\nContent-Length: 2\r\n"
+	bothFCGIPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		head, fields := parseFields(t, lines)
+		w.(connection.RawSender).WriteRawHeader(201, head, fields)
+		_, _ = io.WriteString(w, "hi")
+	}), func(s *fcgiSite) {
+		got := string(s.roundTrip(aGET("/")).stdout)
+		head, _, _ := strings.Cut(got, "Date: ")
+		want := "Status: 201 Created\r\nETag: 1\r\nContent-Length: 2\r\n"
+		if head != want || !strings.HasSuffix(got, "hi") {
+			s.Errorf("%q, want %q", got, want)
+		}
+	})
+}

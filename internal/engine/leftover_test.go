@@ -1,0 +1,406 @@
+package engine_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// lateCalls are calls that a goroutine may make after its handler has returned.
+var lateCalls = map[string]func(w http.ResponseWriter, r *http.Request){
+	"WriteHeader": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
+	"early hints": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) },
+	"Write":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "late") },
+	"ReadFrom": func(w http.ResponseWriter, _ *http.Request) {
+		w.(io.ReaderFrom).ReadFrom(strings.NewReader("late"))
+	},
+	"Flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+	"SetReadDeadline": func(w http.ResponseWriter, _ *http.Request) {
+		http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
+	},
+	"SetWriteDeadline": func(w http.ResponseWriter, _ *http.Request) {
+		http.NewResponseController(w).SetWriteDeadline(time.Unix(1, 0))
+	},
+	"EnableFullDuplex": func(w http.ResponseWriter, _ *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+	},
+	"Hijack":      func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).Hijack() },
+	"CloseNotify": func(w http.ResponseWriter, _ *http.Request) { w.(http.CloseNotifier).CloseNotify() },
+	"Body.Read":   func(_ http.ResponseWriter, r *http.Request) { r.Body.Read(make([]byte, 1)) },
+	"Body.Close":  func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
+	"Done":        func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	"Err":         func(_ http.ResponseWriter, r *http.Request) { _ = r.Context().Err() },
+	"Value": func(_ http.ResponseWriter, r *http.Request) {
+		_ = fmt.Sprint(r.Context().Value(http.LocalAddrContextKey), r.Context().Value(http.ServerContextKey) != nil)
+	},
+	"Deadline": func(_ http.ResponseWriter, r *http.Request) { r.Context().Deadline() },
+}
+
+// Calls that a goroutine makes after its handler has returned affect neither the next request on
+// the connection nor, once that has ended, another connection.
+func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
+	for name, call := range lateCalls {
+		t.Run(name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			// the response: later calls come after the handler
+			received := make(chan bool, 100)
+			bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+				b, err := io.ReadAll(r.Body)
+				if r.URL.Path == "/" {
+					w.Header() // creates the Header
+					wg.Go(func() {
+						defer func() { _ = recover() }() // some panic, as in net/http
+						<-received
+						for range 20 {
+							call(w, r)
+						}
+					})
+				}
+				fmt.Fprintf(w, "%s %v.", b, err)
+			}), func(s *site) {
+				for range 5 {
+					c := s.connect()
+					for range 5 {
+						for _, request := range []string{get, post, strings.Replace(post, "/ ", "/next ", 1)} {
+							io.WriteString(c, request)
+							if got := readResponses(s.T, c, 1); !strings.Contains(got, " 200 ") ||
+								!strings.HasSuffix(got, " <nil>.") {
+								s.Fatalf("%q", got)
+							}
+							if !strings.Contains(request, "/next") {
+								received <- true
+							}
+						}
+					}
+					c.Close()
+				}
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
+// other connection. Over FastCGI they also use the error stream: a record that one opens in another
+// response would cut that response in two. Their writes race with the end of the handler, which is
+// their own fault. The test therefore does not run with the race detector.
+func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
+	testkit.NoRace(t, "the handlers here are racy, on purpose")
+	var stop atomic.Bool
+	var lateCalls sync.WaitGroup
+	settings := handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/leave" {
+			lateCalls.Go(func() { useLate(w, r, &stop) })
+			return
+		}
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s%s.", r.URL.Path, b)
+	})
+	check := func(s *site, leave string, sendAndCheck func(id int, deadline time.Time)) {
+		stop.Store(false)
+		deadline := time.Now().Add(soak(time.Second, 30*time.Second))
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				for time.Now().Before(deadline) {
+					c, err := s.dial()
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					io.WriteString(c, leave)
+					c.SetDeadline(time.Now().Add(5 * time.Millisecond))
+					c.Read(make([]byte, 1000))
+					c.Close()
+				}
+			})
+		}
+		for i := range 4 {
+			wg.Go(func() { sendAndCheck(i, deadline) })
+		}
+		wg.Wait()
+		stop.Store(true)
+		lateCalls.Wait()
+	}
+	t.Run("HTTP", func(t *testing.T) {
+		bothPaths(t, settings, func(s *site) {
+			check(s, "POST /leave HTTP/1.1\r\n"+host+"Content-Length: 5\r\n\r\nhe",
+				func(id int, deadline time.Time) { s.sendAndCheck(id, "hello", deadline) })
+		})
+	})
+	t.Run("FastCGI", func(t *testing.T) {
+		bothFCGIPaths(t, settings, func(s *fcgiSite) {
+			leave := fcgiRequest{method: "POST", uri: "/leave", params: []string{"CONTENT_LENGTH", "5"}}
+			check(s.site, leave.head()+rec(stdinStream, 1, "he"), s.sendAndCheck)
+		})
+	})
+}
+
+// useLate uses a request and its response after their handler has returned.
+func useLate(w http.ResponseWriter, r *http.Request, stop *atomic.Bool) {
+	control, errs := http.NewResponseController(w), stderrOf(w)
+	evil := bytes.Repeat([]byte("EVIL"), 300)
+	for i := 0; i < 2000 && !stop.Load(); i++ {
+		switch i % 9 {
+		case 2:
+			if errs != nil {
+				_, _ = errs.Write(evil)
+			}
+		case 3:
+			_ = control.Flush()
+		case 4:
+			_ = control.SetReadDeadline(time.Unix(1, 0))
+			_ = control.SetWriteDeadline(time.Unix(1, 0))
+		case 5:
+			_, _ = r.Body.Read(make([]byte, 100))
+		case 6:
+			_ = r.Context().Err()
+		default:
+			_, _ = w.Write(evil)
+		}
+		if i%50 == 0 {
+			runtime.Gosched()
+		}
+	}
+	defer func() { _ = recover() }() // Hijack panics
+	_, _, _ = control.Hijack()
+}
+
+// sendAndCheck sends requests, with or without a body, and checks the responses until the deadline.
+func (s *site) sendAndCheck(id int, body string, deadline time.Time) {
+	c, err := s.dial()
+	if err != nil {
+		s.Error(err)
+		return
+	}
+	defer c.Close()
+	c.SetDeadline(deadline.Add(time.Minute))
+	for j := 0; time.Now().Before(deadline); j++ {
+		path := fmt.Sprintf("/%d-%d", id, j)
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", path, host, len(body), body)
+		got, want := readResponses(s.T, c, 1), path+body+"."
+		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+want) {
+			s.Errorf("got %q, want %s", got, want)
+			return
+		}
+	}
+}
+
+// soak returns how long a test looks for rare events.
+func soak(short, long time.Duration) time.Duration {
+	if testkit.Slow() {
+		return long
+	}
+	return short
+}
+
+// MN-46: a write that a slow reader blocks, in a goroutine that outlives its handler, ends with its
+// own connection.
+func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
+	testkit.Long(t, "it waits for rare events")
+	testkit.NoRace(t, "the handlers here are racy, on purpose")
+	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/leave" {
+			control := http.NewResponseController(w)
+			control.Flush()
+			begun := make(chan bool)
+			go func() {
+				close(begun)
+				for range 100 {
+					if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+						return
+					}
+				}
+			}()
+			<-begun
+			time.Sleep(10 * time.Millisecond)
+			return
+		}
+		fmt.Fprintf(w, "%s.", r.URL.Path)
+	}), func(s *site) {
+		deadline := time.Now().Add(soak(500*time.Millisecond, 10*time.Second))
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				for time.Now().Before(deadline) {
+					c, err := s.dial()
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					io.WriteString(c, "GET /leave HTTP/1.1\r\n"+host+"\r\n")
+					time.Sleep(15 * time.Millisecond)
+					c.Close()
+				}
+			})
+		}
+		for i := range 2 {
+			wg.Go(func() { s.sendAndCheck(i, "", deadline) })
+		}
+		wg.Wait()
+	})
+}
+
+// What a handler keeps does not change. In builds with the poison tag all reused memory is
+// overwritten, so that this test detects anything that refers to it.
+func TestKeptRequestsDoNotChange(t *testing.T) {
+	type keepsake struct {
+		request *http.Request
+		text    string
+	}
+	var mu sync.Mutex
+	var kept []keepsake
+	describe := func(r *http.Request) string {
+		return fmt.Sprintf("%s %s %v %v %s %v", r.Method, r.RequestURI, r.URL, r.Header, r.Host, r.Trailer)
+	}
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		defer mu.Unlock()
+		kept = append(kept, keepsake{r, describe(r)})
+		w.Write(b)
+	}), func(s *site) {
+		kept = nil
+		var wg sync.WaitGroup
+		for i := range 4 {
+			wg.Go(func() {
+				for j := range 20 {
+					req, _ := http.NewRequest("POST", fmt.Sprintf("http://host/%d/%d?q=%d", i, j, j),
+						io.MultiReader(strings.NewReader("body")))
+					req.Header.Set("X-Own", strings.Repeat(fmt.Sprint(i, j), j))
+					req.Header.Set("Custom-Name", "x")
+					req.Trailer = http.Header{"Sum": {fmt.Sprint(j)}}
+					resp, err := s.client.Do(req)
+					if err != nil {
+						s.Error(err)
+						return
+					}
+					io.Copy(io.Discard, resp.Body)
+					resp.Body.Close()
+				}
+			})
+		}
+		wg.Wait()
+		for _, k := range kept {
+			if now := describe(k.request); now != k.text {
+				s.Errorf("was %s\nis %s", k.text, now)
+			}
+			if _, err := k.request.Body.Read(make([]byte, 1)); err == nil {
+				s.Error("body can still be read")
+			}
+		}
+		if len(kept) != 80 {
+			s.Errorf("%d requests seen", len(kept))
+		}
+	})
+}
+
+// endings are ways for a handler to end without returning.
+var endings = map[string]func(){
+	"panic":  func() { panic("on purpose") },
+	"abort":  func() { panic(http.ErrAbortHandler) },
+	"goexit": runtime.Goexit,
+	"nil":    func() { var m map[string]int; m["a"] = 1 }, //nolint:staticcheck // the panic under test
+}
+
+// endsBadly writes what the request describes, and then ends as the request describes.
+func endsBadly(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	if q.Has("length") {
+		w.Header().Set("Content-Length", "200000")
+	}
+	if q.Get("flush") == "before" {
+		w.(http.Flusher).Flush()
+	}
+	size, _ := strconv.Atoi(q.Get("size"))
+	for piece := range slices.Chunk(bytes.Repeat([]byte("x"), size), 700) {
+		w.Write(piece)
+	}
+	if q.Get("flush") == "after" {
+		w.(http.Flusher).Flush()
+	}
+	endings[q.Get("end")]()
+}
+
+// badEndings returns requests for endsBadly.
+func badEndings() (all []string) {
+	for end := range endings {
+		sizes := []int{0, 2049}
+		if end == "abort" {
+			sizes = []int{0, 1, 2048, 2049, 5000, 100_000}
+		}
+		for _, size := range sizes {
+			for _, more := range []string{"", "&flush=before", "&flush=after", "&length", "&length&flush=after"} {
+				all = append(all, fmt.Sprintf("/?end=%s&size=%d%s", end, size, more))
+			}
+		}
+	}
+	return all
+}
+
+// outcomeOf describes what a client received, as far as all servers must agree. They may differ in
+// how much of the last 2 KB was sent.
+func outcomeOf(got string) (what string, body int) {
+	head, rest, found := strings.Cut(got, "\r\n\r\n")
+	if !found {
+		return fmt.Sprintf("nothing %q", got), 0
+	}
+	status, _, _ := strings.Cut(head, "\r\n")
+	return fmt.Sprintf("%s, ended %v", status, strings.HasSuffix(rest, "0\r\n\r\n")), strings.Count(rest, "x")
+}
+
+// exchangeAborted is exchangeText for a request after which the server closes the connection. The
+// client does not close its side: over TLS that sends an alert, and one that arrives after the
+// server has closed resets the connection, with net/http too, so that the end of the response is
+// lost.
+func (s *site) exchangeAborted(text string) string {
+	s.Helper()
+	c := s.connect()
+	io.WriteString(c, text)
+	b, err := io.ReadAll(c)
+	if os.IsTimeout(err) {
+		s.Errorf("no end after %q", b)
+	}
+	return string(b)
+}
+
+// The client receives what an aborted handler has written if it does with net/http, and at least as
+// much of it.
+func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
+	testkit.Long(t, "it transfers much")
+	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
+		isTLS := mode == "tls" || mode == "ServeTLS"
+		t.Run(mode, func(t *testing.T) {
+			theirs, ours := siteOf(t, "net/http", mode, handle(endsBadly)()),
+				siteOf(t, "tare", mode, handle(endsBadly)())
+			for _, target := range badEndings() {
+				for _, method := range []string{"GET %s HTTP/1.1\r\n" + host + "\r\n", "HEAD %s HTTP/1.1\r\n" + host +
+					"\r\n", "GET %s HTTP/1.0\r\n\r\n", "POST %s HTTP/1.1\r\n" + host +
+					"Content-Length: 5\r\n\r\nhello"} {
+					if (isTLS || !strings.Contains(target, "abort")) && !strings.HasPrefix(method, "GET %s HTTP/1.1") {
+						continue
+					}
+					request := fmt.Sprintf(method, target)
+					want, least := outcomeOf(theirs.exchangeAborted(request))
+					got, body := outcomeOf(ours.exchangeAborted(request))
+					if got != want || body < least {
+						t.Errorf("%.60q: %s, %d bytes; net/http %s, %d", request, got, body, want, least)
+					}
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,409 @@
+package engine_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// Connections are counted while they wait and while they are served, but not after they have closed
+// or were hijacked.
+func TestConnectionsAreCounted(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/taken" {
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		c.Close()
+	}), func(s *site) {
+		accepted, open := s.server.Connections()
+		if accepted != 0 || open != 0 {
+			s.Errorf("%d and %d before any", accepted, open)
+		}
+		var conns []net.Conn
+		request := func(path string) {
+			c := s.connect()
+			conns = append(conns, c)
+			io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: host\r\n\r\n")
+			if n, err := c.Read(make([]byte, 1000)); n == 0 {
+				s.Fatal(err)
+			}
+		}
+		await := func(accepted, open int64) {
+			s.Helper()
+			testkit.WaitFor(s.T, fmt.Sprintf("%d connections, %d open", accepted, open), func() bool {
+				a, o := s.server.Connections()
+				return a == accepted && o == open
+			})
+		}
+		request("/")
+		request("/")
+		request("/")
+		await(3, 3)
+		request("/taken")
+		await(4, 3)
+		conns[0].Close()
+		conns[1].Close()
+		await(4, 1)
+	})
+}
+
+// A connection is counted as reading while a part of a head has arrived: not before, and not while
+// its request is served.
+func TestPartialHeadsAreCounted(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) {}), func(s *site) {
+		await := func(n int64) {
+			s.Helper()
+			testkit.WaitFor(s.T, fmt.Sprintf("%d partial heads", n), func() bool { return s.server.Reading() == n })
+		}
+		connect := func(send string) net.Conn {
+			c := s.connect()
+			io.WriteString(c, send)
+			return c
+		}
+		const request = "GET / HTTP/1.1\r\nHost: host\r\n\r\n"
+		connect("")
+		first := connect("G")
+		second := connect(request + "GET / HTTP/1.1\r\nHo")
+		third := connect("\r\n")
+		await(3)
+		io.WriteString(first, "ET / HT")
+		await(3)
+		io.WriteString(first, "TP/1.1\r\nHost: host\r\n\r\n")
+		await(2)
+		second.Close()
+		await(1)
+		io.WriteString(third, "GET /\r\n\r\n") // it is malformed
+		await(0)
+		io.WriteString(first, "PO")
+		await(1)
+		first.Close()
+		await(0)
+	})
+}
+
+// After Retire each connection serves one more request, whose response announces the end. No
+// connection is closed before.
+func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
+	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
+		c := s.connect()
+		in := bufio.NewReader(c)
+		request := func(wantClose bool) {
+			s.Helper()
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
+			resp, err := http.ReadResponse(in, nil)
+			testkit.Must(s, err)
+			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
+				resp.Close != wantClose {
+				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
+			}
+		}
+		request(false)
+		s.server.Retire()
+		request(true)
+		if _, err := in.ReadByte(); err != io.EOF {
+			s.Errorf("got %v, want EOF", err)
+		}
+	})
+}
+
+// Over HTTP/2 GOAWAY announces the end, and concurrent requests use another connection.
+func TestRetireSendsGOAWAY(t *testing.T) {
+	ports := make(chan string, 100)
+	s := newHTTP2Site(t, "tare", "h2c-shard", &http.Server{
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ports <- r.RemoteAddr })})
+	request := func() string {
+		s.get("/")
+		return <-ports
+	}
+	first := request()
+	if second := request(); second != first {
+		t.Fatalf("another connection, %s after %s", second, first)
+	}
+	s.server.(*engine.Server).Retire()
+	if last := request(); last != first {
+		t.Errorf("the connection was closed: %s after %s", last, first)
+	}
+	testkit.WaitFor(t, "another connection", func() bool { return request() != first })
+}
+
+// Handlers can count the requests of their connection.
+func TestRequestsOfConnectionAreCounted(t *testing.T) {
+	began := time.Now()
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		info := connection.Of(context.WithValue(r.Context(), http.ServerContextKey, nil))
+		if opened := info.Opened(); opened.Before(began.Add(-time.Second)) || time.Since(opened) < 0 {
+			t.Errorf("opened at %v", opened)
+		}
+		fmt.Fprint(w, info.CountRequest())
+	}), func(s *site) {
+		for range 2 {
+			c := s.connect()
+			in := bufio.NewReader(c)
+			for n := range 300 {
+				io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
+				resp, err := http.ReadResponse(in, nil)
+				testkit.Must(s, err)
+				if b, _ := io.ReadAll(resp.Body); string(b) != fmt.Sprint(n+1) {
+					s.Fatalf("request %d is counted as %s", n+1, b)
+				}
+			}
+		}
+	})
+}
+
+// flaky is a listener whose Accept fails a few times, as in a process out of descriptors.
+type flaky struct {
+	net.Listener
+	failures int
+	fatal    bool
+}
+
+type failedAccept struct{ temporary bool }
+
+func (failedAccept) Error() string     { return "no more descriptors" }
+func (failedAccept) Timeout() bool     { return false }
+func (e failedAccept) Temporary() bool { return e.temporary }
+
+func (l *flaky) Accept() (net.Conn, error) {
+	if l.failures > 0 {
+		l.failures--
+		return nil, failedAccept{temporary: !l.fatal}
+	}
+	return l.Listener.Accept()
+}
+
+func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		var logged testkit.Log
+		s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
+		start := time.Now()
+		served := goServe(s, &flaky{Listener: nw.Listen(), failures: 3})
+		c, err := nw.Dial()
+		testkit.Must(t, err)
+		if elapsed := time.Since(start); elapsed != (5+10+20)*time.Millisecond {
+			t.Errorf("accepted after %v", elapsed)
+		}
+		if n := strings.Count(logged.String(), "Accept error: no more descriptors; retrying in"); n != 3 {
+			t.Errorf("logged %d failures: %s", n, logged.String())
+		}
+		c.Close()
+		s.Close()
+		<-served
+
+		s = engine.New(&http.Server{})
+		if err := s.Serve(&flaky{Listener: nw.Listen(), failures: 1, fatal: true}); !errors.Is(err, failedAccept{}) {
+			t.Errorf("a failure for good: %v", err)
+		}
+	})
+}
+
+// alternating is a listener whose Accept fails and succeeds in turns. It has a connection for each
+// time.
+type alternating struct {
+	net.Listener
+	network *testkit.Network
+	calls   int
+}
+
+func (l *alternating) Accept() (net.Conn, error) {
+	if l.calls++; l.calls%2 == 1 {
+		return nil, failedAccept{temporary: true}
+	}
+	go func() {
+		if c, err := l.network.Dial(); err == nil {
+			c.Close()
+		}
+	}()
+	return l.Listener.Accept()
+}
+
+// Errors of Accept that repeat are logged with longer and longer delays as by net/http, and apart
+// from that every 10 seconds, also if Accept succeeds in between.
+func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
+	for _, inTurns := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			var nw testkit.Network
+			var logged testkit.Log
+			s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
+			var l net.Listener = &flaky{Listener: nw.Listen(), failures: 1 << 30}
+			if inTurns {
+				l = &alternating{Listener: nw.Listen(), network: &nw}
+			}
+			served := goServe(s, l)
+			time.Sleep(time.Minute)
+			s.Close()
+			<-served
+			if n := strings.Count(logged.String(), "Accept error"); n < 6 || n > 9+6 {
+				t.Errorf("in turns %v: %d lines in a minute", inTurns, n)
+			}
+		})
+	}
+}
+
+// Refused is called for each request that no handler sees, and for no other.
+func TestRefusedRequestsAreReported(t *testing.T) {
+	const good = "GET /good HTTP/1.1\r\n" + host + "\r\n"
+	for _, c := range []struct{ name, send, want string }{
+		{"bad line", "hello there\r\n\r\n", "hello there|||400"},
+		{"behind an empty line", "\r\n\x16\x03\x01\r\n", "\x16\x03\x01|||400"},
+		{"two hosts", "GET /x?y HTTP/1.1\r\nHost: a\r\nUser-Agent: ua\r\nHost: b\r\n\r\n",
+			"GET /x?y HTTP/1.1|/x?y a|ua|400"},
+		{"bad field", "POST /x HTTP/1.0\r\nHost: a\r\nX Y: z\r\nUser-Agent: ua\r\n\r\n", "POST /x HTTP/1.0|/x a||400"},
+		{"two framings", "POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+			"POST /x HTTP/1.1|/x a||400"},
+		{"bad target", "GET /%zz HTTP/1.1\r\nHost: a\r\n\r\n", "GET /%zz HTTP/1.1|/%zz ||400"},
+		{"user in target", "GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET http://u@a/ HTTP/1.1|http://u@a/ ||400"},
+		{"host of target", "GET http://a/x HTTP/1.1\r\nHost: b\r\nX\r\n\r\n",
+			"GET http://a/x HTTP/1.1|http://a/x a||400"},
+		{"expectation", "GET /x HTTP/1.1\r\nHost: a\r\nExpect: x\r\n\r\n", "GET /x HTTP/1.1|/x a||417"},
+		{"version", "GET /x HTTP/2.0\r\nHost: a\r\n\r\n", "GET /x HTTP/2.0|||505"},
+		{"large head", "GET /x HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", 9000) + "\r\n\r\n",
+			"GET /x HTTP/1.1|/x a||431"},
+		{"large line", "GET /" + strings.Repeat("x", 9000) + " HTTP/1.1\r\n" + host + "\r\n", "GET /" +
+			strings.Repeat("x", 8187) + "|||414"},
+		{"behind another", good + "bad\r\n\r\n", "bad|||400"},
+		{"cut off", "GET /x HT", "GET /x HT|||400"},
+		{"cut off behind another", good + "GET /x HTTP/1.1\r\nHost: a\r\nUser", "GET /x HTTP/1.1|/x a||400"},
+		{"nothing", "", ""},
+		{"nothing behind another", good, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reports := make(chan string, 10)
+			hook := func(r engine.Refusal) { reports <- describeRefusal(t, r) }
+			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+			someServers(t, set, func(s *engine.Server, set *http.Server) {
+				s.Refused, set.MaxHeaderBytes = hook,
+					4000
+			}, func(s *site) {
+				s.exchangeText(c.send)
+				if got := received(reports); got != c.want {
+					s.Errorf("got %q, want %q", got, c.want)
+				}
+			}, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
+		})
+	}
+}
+
+func describeRefusal(t *testing.T, r engine.Refusal) string {
+	if r.Request.RemoteAddr == "" || r.Request.URL == nil || r.Request.Header == nil ||
+		r.Request.Context().Value(http.LocalAddrContextKey) == nil {
+		t.Errorf("%+v", r.Request)
+	}
+	where := r.Request.RequestURI
+	if where != "" {
+		where += " " + r.Request.Host
+	}
+	return fmt.Sprintf("%s|%s|%s|%d", r.Line, where, r.Request.UserAgent(), r.Status)
+}
+
+// received returns what was reported, which happens before the connection ends.
+func received(reports chan string) string {
+	var all []string
+	for len(reports) > 0 {
+		all = append(all, <-reports)
+	}
+	return strings.Join(all, "; ")
+}
+
+// A head that is late is reported. A client that sends nothing is not.
+func TestLateHeadsAreReported(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
+	for _, c := range []struct{ name, send, want string }{
+		{"part of a line", "GET /x HT", "GET /x HT|||408"},
+		{"part of a head", "GET /x HTTP/1.1\r\nHost: a\r\nUser-Agent: ua\r\n", "GET /x HTTP/1.1|/x a|ua|408"},
+		{"behind another", get + "GET /y", "GET /y|||408"},
+		{"an empty line", "\r\n", "|||408"},
+		{"nothing", "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			reports := make(chan string, 10)
+			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+			someServers(t, set, func(s *engine.Server, set *http.Server) {
+				s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
+				set.ReadHeaderTimeout, set.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
+			}, func(s *site) {
+				c2 := s.connect()
+				io.WriteString(c2, c.send)
+				io.Copy(io.Discard, c2) // until it is closed
+				if got := received(reports); got != c.want {
+					s.Errorf("got %q, want %q", got, c.want)
+				}
+			}, "tcp", "net.Conn")
+		})
+	}
+}
+
+// A client that speaks HTTP to an HTTPS server is reported as far as its request is known. A client
+// whose TLS handshake fails is not.
+func TestPlaintextOnTLSIsReported(t *testing.T) {
+	for send, want := range map[string]string{
+		"GET /x HTTP/1.1\r\n\r\n": "GET /|||400", "hello\r\n\r\n": "hello|||400", "\x16\x03\x01\x00\x01\x01": "",
+		"": "",
+	} {
+		reports := make(chan string, 10)
+		set := &http.Server{Handler: http.NotFoundHandler()}
+		someServers(t, set, func(s *engine.Server, _ *http.Server) {
+			s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
+		}, func(s *site) {
+			c := s.connect()
+			if tc, ok := c.(*tls.Conn); ok {
+				c = tc.NetConn()
+			}
+			io.WriteString(c, send)
+			if half, ok := c.(interface{ CloseWrite() error }); ok {
+				half.CloseWrite()
+			}
+			io.Copy(io.Discard, c)
+			if got := received(reports); got != want {
+				s.Errorf("%q: got %q, want %q", send, got, want)
+			}
+		}, "tls", "ServeTLS")
+	}
+}
+
+// lateHead is an incomplete head, and badHead a malformed one.
+const (
+	badHead = "bad\r\n\r\n"
+)
+
+// A hook that panics neither ends the process nor costs a client its due responses.
+func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
+	for send, want := range map[string]int{badHead: 1, get + badHead: 2} {
+		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			io.WriteString(w, "good")
+		})}
+		someServers(t, set, func(s *engine.Server, _ *http.Server) {
+			s.Refused = func(engine.Refusal) { panic("hook's") }
+		}, func(s *site) {
+			c := s.connect()
+			io.WriteString(c, send)
+			if got, err := io.ReadAll(c); strings.Count(string(got), "HTTP/1.1 ") != want || err != nil {
+				s.Errorf("%q: got %q, %v", send, got, err)
+			}
+			if logged := s.logged.String(); !strings.Contains(logged, "hook's") {
+				s.Errorf("%q: logged %q", send, logged)
+			}
+		}, "tcp", "net.Conn", "tls", "ServeTLS")
+	}
+}

@@ -1,0 +1,512 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/chacha20poly1305"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// overTLS runs a test on both paths of TLS connections.
+func overTLS(t *testing.T, settings func() *http.Server, test func(*site)) {
+	t.Helper()
+	someModes(t, settings, test, "tls", "ServeTLS")
+}
+
+// splitConn sends in pieces of a size. While it is holding, it collects what is written until send.
+type splitConn struct {
+	*net.TCPConn
+	size    int
+	holding bool
+	held    []byte
+}
+
+func (c *splitConn) Write(p []byte) (int, error) {
+	if c.holding {
+		c.held = append(c.held, p...)
+		return len(p), nil
+	}
+	for i := 0; i < len(p); i += c.size {
+		if _, err := c.TCPConn.Write(p[i:min(len(p), i+c.size)]); err != nil {
+			return i, err
+		}
+	}
+	return len(p), nil
+}
+
+func (c *splitConn) send() error {
+	c.holding = false
+	_, err := c.Write(c.held)
+	c.held = nil
+	return err
+}
+
+// splitClient returns a TLS connection whose ciphertext is sent in pieces.
+func (s *site) splitClient(size int, config *tls.Config) (*tls.Conn, *splitConn) {
+	s.Helper()
+	c, err := s.dial()
+	testkit.Must(s, err)
+	raw := &splitConn{TCPConn: c.(*tls.Conn).NetConn().(*net.TCPConn), size: size}
+	s.Cleanup(func() { raw.Close() })
+	raw.SetDeadline(time.Now().Add(time.Minute))
+	config.InsecureSkipVerify = true
+	return tls.Client(raw, config), raw
+}
+
+// Neither the borders of TCP segments nor those of TLS records matter: not in the handshake, not in
+// a head, and not in a body. Several requests may arrive at once, in one record or in many.
+func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
+	const n = 20
+	request := "POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello"
+	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %v.", b, r.TLS.HandshakeComplete)
+	}), func(s *site) {
+		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+			for _, segment := range []int{1, 7, 100, 1 << 20} {
+				for _, record := range []int{1, 50, 1 << 20} {
+					c, raw := s.splitClient(segment, &tls.Config{MaxVersion: version})
+					testkit.Must(s, c.Handshake())
+					raw.holding = segment > 100
+					for text := []byte(strings.Repeat(request, n)); len(text) > 0; {
+						part := text[:min(len(text), record)]
+						text = text[len(part):]
+						if _, err := c.Write(part); err != nil {
+							s.Fatal(err)
+						}
+					}
+					testkit.Must(s, raw.send())
+					got := readResponses(s.T, c, n)
+					if m := strings.Count(got, "hello true."); m != n {
+						s.Errorf("version %x, segments of %d, records of %d: %d responses", version, segment, record, m)
+					}
+				}
+			}
+		}
+	})
+}
+
+// recordingConn records what is received.
+type recordingConn struct {
+	net.Conn
+	mu       sync.Mutex
+	received bytes.Buffer
+}
+
+func (c *recordingConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.received.Write(p[:n])
+	return n, err
+}
+
+// recordTypes returns the types of the TLS records in b.
+func recordTypes(b []byte) (types []byte) {
+	for len(b) >= 5 {
+		types = append(types, b[0])
+		b = b[min(len(b), 5+int(b[3])<<8+int(b[4])):]
+	}
+	return types
+}
+
+// The last record of a connection that the server ends is an alert, close_notify, whether it ends
+// after a response or while it is idle.
+func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
+	const alert = 21
+	overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
+		for _, closing := range []bool{true, false} {
+			c, err := s.dial()
+			testkit.Must(s, err)
+			raw := &recordingConn{Conn: c.(*tls.Conn).NetConn()}
+			c = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+			defer c.Close()
+			c.SetDeadline(time.Now().Add(time.Minute))
+			request := get
+			if closing {
+				request = strings.Replace(get, host, host+"Connection: close\r\n", 1)
+			}
+			io.WriteString(c, request)
+			if !closing {
+				readResponses(s.T, c, 1)
+				s.server.SetKeepAlivesEnabled(false)
+			}
+			if _, err := io.ReadAll(c); err != nil {
+				s.Error(err)
+			}
+			types := recordTypes(raw.received.Bytes())
+			if types[len(types)-1] != alert {
+				s.Errorf("closing %v: records of types %v", closing, types)
+			}
+		}
+	})
+}
+
+// Failed handshakes are logged alike.
+func TestFailedHandshakesAreLogged(t *testing.T) {
+	for name, test := range map[string]struct{ sent, want string }{
+		"plaintext": {get, "client sent an HTTP request to an HTTPS server"},
+		"preface":   {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "client sent an HTTP request to an HTTPS server"},
+		"garbage":   {"garbage garbage", "tls: first record does not look like a TLS handshake"},
+		"nothing":   {"", "EOF"},
+		"part":      {"\x16\x03\x01\x02\x00\x01", "EOF"},
+		"bad hello": {"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
+		"timeout":   {"\x16", "i/o timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			isTimeout := name == "timeout"
+			settings := func() *http.Server {
+				set := new(http.Server)
+				if isTimeout {
+					set.ReadHeaderTimeout = time.Millisecond
+				}
+				return set
+			}
+			overTLS(t, settings, func(s *site) {
+				_, raw := s.splitClient(1<<20, new(tls.Config))
+				io.WriteString(raw, test.sent)
+				if !isTimeout {
+					raw.CloseWrite()
+				}
+				io.ReadAll(raw)
+				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
+				testkit.WaitFor(s, want, func() bool { return strings.Contains(s.logged.String(), want) })
+				if got := s.logged.String(); !strings.Contains(got, test.want) {
+					s.Errorf("logged %q, want %s%s", got, want, test.want)
+				}
+			})
+		})
+	}
+}
+
+// A TLS client that ends its sending side while a handler runs receives all of the response, even
+// if the server then closes the connection: the client's alert, which no handler reads, does
+// not reset the connection.
+func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
+	testkit.Long(t, "it waits for the network")
+	const size, held = 200_000, 2048 // the end of an aborted response is held back, as by net/http
+	for _, mode := range []string{"tls", "ServeTLS"} {
+		for name, end := range map[string]func(){"return": func() {}, "abort": endings["abort"]} {
+			t.Run(mode+"/"+name, func(t *testing.T) {
+				closed := make(chan bool)
+				s := siteOf(t, "tare", mode, handle(func(w http.ResponseWriter, _ *http.Request) {
+					<-closed
+					time.Sleep(40 * time.Millisecond) // until the alert has arrived
+					io.WriteString(w, strings.Repeat("x", size))
+					end()
+				})())
+				c := s.connect().(*tls.Conn)
+				// The client reads late, so that a part waits in the server's socket.
+				testkit.Must(t, c.NetConn().(*net.TCPConn).SetReadBuffer(32<<10))
+				io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
+				time.Sleep(40 * time.Millisecond) // so that the request arrives alone
+				c.CloseWrite()
+				closed <- true
+				time.Sleep(200 * time.Millisecond)
+				b, err := io.ReadAll(c)
+				if n := strings.Count(string(b), "x"); n < size-held {
+					t.Errorf("%d bytes of %d: %v", n, size, err)
+				}
+			})
+		}
+	}
+}
+
+// serveConfig serves TLS connections by a configuration, on shards or on the goroutine path. The
+// result is the server's address.
+func serveConfig(t *testing.T, onShards bool, config *tls.Config, handler http.HandlerFunc) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	address := l.Addr().String()
+	if l = (secureListener{l, config}); !onShards {
+		l = tls.NewListener(l.(secureListener).Listener, config)
+	}
+	s := engine.New(&http.Server{Handler: handler})
+	served := goServe(s, l)
+	t.Cleanup(func() {
+		s.Close()
+		<-served
+	})
+	return address
+}
+
+// onBothTLSPaths runs a test on shards and on the goroutine path.
+func onBothTLSPaths(t *testing.T, test func(t *testing.T, onShards bool)) {
+	for name, onShards := range map[string]bool{"shards": true, "goroutines": false} {
+		t.Run(name, func(t *testing.T) { test(t, onShards) })
+	}
+}
+
+// Tickets resume sessions while the server has the key that encrypted them, also if newer keys have
+// been added since. The server's keys change with its configuration, or by themselves with time.
+func TestTicketsResumeWhileTheirKeyIsKept(t *testing.T) {
+	old, fresh := [32]byte{1}, [32]byte{2}
+	const day = 24 * time.Hour
+	onBothTLSPaths(t, func(t *testing.T, onShards bool) {
+		var clock atomic.Int64 // how far the server's clock is ahead
+		certificates := testCertificates()
+		withKeys := func(keys ...[32]byte) *tls.Config {
+			c := &tls.Config{Certificates: certificates}
+			c.SetSessionTicketKeys(keys)
+			return c
+		}
+		own := &tls.Config{Certificates: certificates, // whose keys package tls makes
+			Time: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }}
+		var current atomic.Pointer[tls.Config]
+		base := own.Clone()
+		base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return current.Load(), nil }
+		address := serveConfig(t, onShards, base, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.TLS.DidResume)
+		})
+		tickets := tls.NewLRUClientSessionCache(1)
+		for _, step := range []struct {
+			what   string
+			config *tls.Config
+			ahead  time.Duration
+			want   string
+		}{
+			{"first", withKeys(old), 0, "false"},
+			{"same key", withKeys(old), 0, "true"},
+			{"key added", withKeys(fresh, old), 0, "true"},
+			{"old key removed", withKeys(fresh), 0, "true"}, // the last ticket is new
+			{"key replaced", withKeys(old), 0, "false"},
+			{"own keys", own, 0, "false"},
+			{"own keys, again", own, 0, "true"},
+			{"two days later", own, 2 * day, "true"},
+			{"ten days later", own, 12 * day, "false"},
+		} {
+			current.Store(step.config)
+			clock.Store(int64(step.ahead))
+			if got := resumes(t, address, tickets); got != step.want {
+				t.Errorf("%s: resumed is %s, want %s", step.what, got, step.want)
+			}
+		}
+	})
+}
+
+// resumes connects with a ticket, if there is one, and returns the response.
+func resumes(t *testing.T, address string, tickets tls.ClientSessionCache) string {
+	t.Helper()
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: "a", ClientSessionCache: tickets}
+	c, err := tls.Dial("tcp", address, config)
+	testkit.Must(t, err)
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	io.WriteString(c, get)
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	testkit.Must(t, err)
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	testkit.Must(t, err)
+	return string(b)
+}
+
+// updatingClient is a client of TLS 1.3 that can send KeyUpdate messages, which package tls cannot:
+// after the handshake it encrypts its records itself. The tls.Conn decrypts the server's.
+type updatingClient struct {
+	*testing.T
+	*tls.Conn
+	below  net.Conn
+	secret []byte
+	aead   cipher.AEAD
+	iv     []byte
+	number uint64
+	isAES  bool
+}
+
+// newUpdatingClient performs a handshake on below.
+func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
+	var keys bytes.Buffer
+	c := &updatingClient{T: t, below: below}
+	c.Conn = tls.Client(below, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, KeyLogWriter: &keys})
+	_ = below.SetDeadline(time.Now().Add(time.Minute))
+	testkit.Must(t, c.Conn.Handshake())
+	switch suite := c.Conn.ConnectionState().CipherSuite; suite {
+	case tls.TLS_AES_128_GCM_SHA256:
+		c.isAES = true
+	case tls.TLS_CHACHA20_POLY1305_SHA256: // processors without AES instructions
+	default:
+		t.Fatalf("the cipher suite is %s", tls.CipherSuiteName(suite))
+	}
+	_, rest, _ := strings.Cut(keys.String(), "CLIENT_TRAFFIC_SECRET_0 ")
+	line, _, _ := strings.Cut(rest, "\n")
+	secret, err := hex.DecodeString(line[strings.IndexByte(line, ' ')+1:])
+	if err != nil || len(secret) == 0 {
+		t.Fatalf("no secret in %q", keys.String())
+	}
+	c.use(secret)
+	return c
+}
+
+// expand is HKDF-Expand-Label without a context (RFC 8446, 7.1).
+func (c *updatingClient) expand(label string, size int) []byte {
+	label = "tls13 " + label
+	info := append([]byte{byte(size >> 8), byte(size), byte(len(label))}, label...)
+	out, err := hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size)
+	testkit.Must(c, err)
+	return out
+}
+
+// use encrypts what follows with the keys of a traffic secret.
+func (c *updatingClient) use(secret []byte) {
+	var err error
+	c.secret, c.number = secret, 0
+	c.iv = c.expand("iv", chacha20poly1305.NonceSize)
+	if c.isAES {
+		var block cipher.Block
+		if block, err = aes.NewCipher(c.expand("key", 16)); err == nil {
+			c.aead, err = cipher.NewGCM(block)
+		}
+	} else {
+		c.aead, err = chacha20poly1305.New(c.expand("key", chacha20poly1305.KeySize))
+	}
+	testkit.Must(c, err)
+}
+
+// appendRecord appends an encrypted record (RFC 8446, 5.2).
+func (c *updatingClient) appendRecord(out []byte, kind byte, content string) []byte {
+	head := []byte{23, 3, 3, 0, 0}
+	binary.BigEndian.PutUint16(head[3:], uint16(len(content)+1+c.aead.Overhead()))
+	nonce := bytes.Clone(c.iv)
+	for i := range 8 {
+		nonce[len(nonce)-1-i] ^= byte(c.number >> (8 * i))
+	}
+	c.number++
+	return c.aead.Seal(append(out, head...), nonce, append([]byte(content), kind), head)
+}
+
+// appendUpdate appends a KeyUpdate (RFC 8446, 4.6.3), and uses the next keys.
+func (c *updatingClient) appendUpdate(out []byte, requestsUpdate bool) []byte {
+	const handshake, keyUpdate = 22, 24
+	requests := "\x00"
+	if requestsUpdate {
+		requests = "\x01"
+	}
+	out = c.appendRecord(out, handshake, string([]byte{keyUpdate, 0, 0, 1})+requests)
+	c.use(c.expand("traffic upd", sha256.Size))
+	return out
+}
+
+const applicationData = 23
+
+func (c *updatingClient) send(records []byte) {
+	c.Helper()
+	if _, err := c.below.Write(records); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// below returns a connection to the site without TLS.
+func (s *site) below() net.Conn {
+	s.Helper()
+	c, err := s.dial()
+	testkit.Must(s, err)
+	below := c.(*tls.Conn).NetConn()
+	s.Cleanup(func() { below.Close() })
+	return below
+}
+
+// A client may change its keys at any time: between requests, in a head, in a body, and while the
+// server waits for it. The server changes its own when the client requests it.
+func TestClientsUpdateTheirKeys(t *testing.T) {
+	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%s %v.", b, err)
+	}), func(s *site) {
+		c := newUpdatingClient(s.T, s.below())
+		pieces := []string{"POST / HTTP/1.1\r\nHo", "st: a\r\nContent-Length: 10\r\n\r\nhello", "world"}
+		for i := range 30 {
+			var out []byte
+			for n, piece := range pieces {
+				for range i % 4 {
+					out = c.appendUpdate(out, (i+n)%3 > 0)
+				}
+				out = c.appendRecord(out, applicationData, piece)
+				if i%2 == 0 { // each piece by itself
+					c.send(out)
+					out = nil
+				}
+			}
+			c.send(out)
+			if got := readResponses(s.T, c.Conn, 1); !strings.HasSuffix(got, "helloworld <nil>.") {
+				s.Fatalf("request %d: %q", i, got)
+			}
+		}
+	})
+}
+
+// A client that sends KeyUpdates without end holds up no other, and loses its connection.
+func TestKeyUpdateFloodIsBounded(t *testing.T) {
+	overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
+		const flooders, most = 4, 300_000
+		ended := make(chan error, flooders)
+		for range flooders {
+			c := newUpdatingClient(s.T, s.below())
+			_ = c.below.(*net.TCPConn).SetReadBuffer(4 << 10)
+			go func() {
+				for range most / 100 {
+					var out []byte
+					for range 100 {
+						out = c.appendUpdate(out, true)
+					}
+					_ = c.below.SetWriteDeadline(time.Now().Add(5 * time.Second))
+					if _, err := c.below.Write(out); err != nil {
+						ended <- err
+						return
+					}
+				}
+				ended <- nil
+			}()
+		}
+		for range 50 {
+			if got := s.get("/"); got != "done." {
+				s.Fatalf("got %q", got)
+			}
+		}
+		for range flooders {
+			if err := <-ended; err == nil {
+				s.Errorf("%d KeyUpdates were accepted, and the server has sent as many", most)
+			}
+		}
+	})
+}
+
+// Package tls ends a connection whose client sends many KeyUpdates in a row. It thus never reads
+// them for long, which would hold up a loop.
+func TestKeyUpdatesWithoutDataEndTheConnection(t *testing.T) {
+	const accepted = 16
+	overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
+		for _, updates := range []int{accepted, accepted + 1} {
+			c := newUpdatingClient(s.T, s.below())
+			var out []byte
+			for range updates {
+				out = c.appendUpdate(out, false)
+			}
+			c.send(c.appendRecord(out, applicationData, get))
+			got := make([]byte, 1)
+			if n, err := c.Conn.Read(got); (n > 0) != (updates == accepted) {
+				s.Errorf("after %d KeyUpdates the client reads %q, %v", updates, got[:n], err)
+			}
+		}
+	})
+}
