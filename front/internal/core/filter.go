@@ -286,12 +286,20 @@ func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
-		w.unwatch = context.AfterFunc(w.X.Plan.Expired, func() { conn.Close() })
+		w.EndWithPlan(func() { conn.Close() })
 		if w.Status == 0 {
 			w.Status = http.StatusSwitchingProtocols // hijacking has no other use here
 		}
 	}
 	return conn, rw, err
+}
+
+// EndWithPlan makes the plan call end when it has expired, in place of what an earlier call has set.
+func (w *Writer) EndWithPlan(end func()) {
+	if w.unwatch != nil {
+		w.unwatch()
+	}
+	w.unwatch = context.AfterFunc(w.X.Plan.Expired, end)
 }
 
 // finish ends the response.
