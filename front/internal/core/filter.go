@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // filters are what a location does to responses, and whether it observes them.
@@ -213,6 +215,17 @@ func (w *Writer) SendBody(p []byte) (n int, err error) {
 			return n, err
 		}
 	}
+}
+
+// TrySend implements connection.TrySender, if the server does. It returns false if a filter changes
+// the body or its rate.
+func (w *Writer) TrySend(p []byte) bool {
+	to, ok := w.ResponseWriter.(connection.TrySender)
+	if !ok || w.Status == 0 || w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || !to.TrySend(p) {
+		return false
+	}
+	w.Sent += int64(len(p))
+	return true
 }
 
 // ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,
