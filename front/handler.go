@@ -91,6 +91,7 @@ func (h *Handler) Close() error {
 	h.state.Close()
 	h.current.Swap(nil).Retire()
 	h.state.Plans.Wait()
+	h.state.Relay.Close()
 	return h.state.LogFailure()
 }
 
@@ -101,7 +102,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
 		return
 	}
-	defer p.Leave()
 	core.NewExchange(p, w, r).Run()
 }
 

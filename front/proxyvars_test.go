@@ -100,7 +100,7 @@ func noLeaks(t *testing.T) {
 				if strings.Contains(creator, "client.(*pool)") {
 					continue // it watches idle connections
 				}
-				for _, name := range []string{"tare/front.", "tare/front/internal/upstream.", "internal/client."} {
+				for _, name := range []string{"tare/front.", "tare/front/internal/upstream.", "tare/front/internal/fetch.", "internal/client."} {
 					if strings.Contains(creator, name) {
 						found += stack + "\n\n"
 					}

@@ -1,6 +1,8 @@
 package client
 
 import (
+	"errors"
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -43,6 +45,28 @@ func (t *rawExchange) direct() net.Conn {
 		c.raw, c.send = t.raw, c.onSocket
 	}
 	return c
+}
+
+// DuplicateSocket returns a duplicate of the descriptor of c, a TCP or unix socket: a net.Conn, or
+// the body of a response that has switched protocols. received is what that has read, which c then
+// still holds.
+func DuplicateSocket(c io.ReadWriteCloser) (fd int, received []byte, err error) {
+	if u, ok := c.(*upgradedConn); ok && !u.conn.hasReader() {
+		c, received = u.conn.Conn, u.buffered
+	}
+	switch c.(type) {
+	case *net.TCPConn, *net.UnixConn, *unixConn:
+	default:
+		return -1, nil, errors.ErrUnsupported
+	}
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return -1, nil, err
+	}
+	if closed := raw.Control(func(own uintptr) { fd, err = poll.Dup(int(own)) }); closed != nil {
+		err = closed
+	}
+	return fd, received, err
 }
 
 // Read implements net.Conn.

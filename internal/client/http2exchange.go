@@ -399,11 +399,14 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 func (e *http2Exchange) HasInput() bool { return e.stream.HasInput() }
 
 // AwaitInput implements connection.InputAwaiter.
-func (e *http2Exchange) AwaitInput() {
+func (e *http2Exchange) AwaitInput() { e.Deliver(nil) }
+
+// Deliver implements connection.Deliverer.
+func (e *http2Exchange) Deliver(send func(p []byte) bool) {
 	e.reading.Lock()
 	defer e.reading.Unlock()
 	if !e.closed && e.err == nil {
-		e.stream.AwaitInput()
+		e.stream.Deliver(send)
 	}
 }
 

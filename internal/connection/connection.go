@@ -24,6 +24,21 @@ type InputAwaiter interface {
 	AwaitInput()
 }
 
+// Deliverer is a body that another goroutine receives.
+type Deliverer interface {
+	// Deliver is AwaitInput, but meanwhile that goroutine passes what arrives to send, which then is
+	// not read, until send returns false. That saves waking the caller. send must not wait, and must
+	// not keep its argument.
+	Deliver(send func(p []byte) bool)
+}
+
+// TrySender is a ResponseWriter that can send without waiting.
+type TrySender interface {
+	// TrySend is Write and Flush for a piece of the body, if neither would wait for the client. Else
+	// it does nothing and returns false.
+	TrySend(p []byte) bool
+}
+
 // RequestBody is the body of a request that a server has received.
 type RequestBody interface {
 	InputReporter

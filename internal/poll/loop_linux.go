@@ -75,6 +75,22 @@ func (l *Loop) AddOutput(fd, id int, tag uint32) error {
 	return l.poller.control(syscall.EPOLL_CTL_MOD, fd, id, tag, input|syscall.EPOLLOUT)
 }
 
+// Watch makes Wait report input of a descriptor, or room for output, in each call as long as there
+// is some. isAdded reports whether an earlier call has added the descriptor.
+func (l *Loop) Watch(fd, id int, in, out, isAdded bool) error {
+	op, events := syscall.EPOLL_CTL_ADD, uint32(0)
+	if isAdded {
+		op = syscall.EPOLL_CTL_MOD
+	}
+	if in {
+		events |= syscall.EPOLLIN
+	}
+	if out {
+		events |= syscall.EPOLLOUT
+	}
+	return l.poller.control(op, fd, id, 0, events)
+}
+
 // Remove stops the reports for a descriptor that stays open.
 func (l *Loop) Remove(fd int) error {
 	return l.poller.control(syscall.EPOLL_CTL_DEL, fd, 0, 0, 0)

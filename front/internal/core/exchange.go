@@ -56,7 +56,8 @@ type Exchange struct {
 	StartTime  time.Time      // if the plan needs it
 	Address    *clientAddress // nil until it is needed: see realip.go
 	OwnAddress clientAddress
-	releases   []func() // of Hold
+	releases   []func()         // of Hold
+	detached   func(end func()) // of Detach
 
 	UpstreamURL string // the last one, for the error log
 
@@ -137,9 +138,9 @@ func (x *Exchange) recycle() {
 	}
 }
 
-// Run takes the exchange through the phases.
+// Run takes the exchange through the phases, and leaves the plan at its end.
 func (x *Exchange) Run() {
-	defer x.end()
+	defer x.leave()
 	out := x.findHost()
 	for out == Relocate {
 		out = x.runPhases()

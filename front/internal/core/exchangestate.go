@@ -86,6 +86,21 @@ func (x *Exchange) complete() {
 	x.isComplete = true
 }
 
+// Detach makes Run call begin once all phases are over. The exchange then ends when end is called,
+// in any goroutine. Meanwhile the request's context is done, because the handler has returned.
+func (x *Exchange) Detach(begin func(end func())) { x.detached = begin }
+
+// leave ends the exchange and leaves the plan, or begins what has detached it.
+func (x *Exchange) leave() {
+	if begin := x.detached; begin != nil {
+		x.detached = nil
+		begin(x.leave)
+		return
+	}
+	defer x.Plan.Leave()
+	x.end()
+}
+
 // end releases what the exchange holds, counts and logs it. It is also called after a panic.
 func (x *Exchange) end() {
 	x.Release()

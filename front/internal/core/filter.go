@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // filters are what a location does to responses, and whether it observes them.
@@ -215,6 +217,17 @@ func (w *Writer) SendBody(p []byte) (n int, err error) {
 	}
 }
 
+// TrySend implements connection.TrySender, if the server does. It returns false if a filter changes
+// the body or its rate.
+func (w *Writer) TrySend(p []byte) bool {
+	to, ok := w.ResponseWriter.(connection.TrySender)
+	if !ok || w.Status == 0 || w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || !to.TrySend(p) {
+		return false
+	}
+	w.Sent += int64(len(p))
+	return true
+}
+
 // ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,
 // which may use sendfile.
 func (w *Writer) ReadFrom(src io.Reader) (n int64, err error) {
@@ -286,12 +299,20 @@ func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
-		w.unwatch = context.AfterFunc(w.X.Plan.Expired, func() { conn.Close() })
+		w.EndWithPlan(func() { conn.Close() })
 		if w.Status == 0 {
 			w.Status = http.StatusSwitchingProtocols // hijacking has no other use here
 		}
 	}
 	return conn, rw, err
+}
+
+// EndWithPlan makes the plan call end when it has expired, in place of what an earlier call has set.
+func (w *Writer) EndWithPlan(end func()) {
+	if w.unwatch != nil {
+		w.unwatch()
+	}
+	w.unwatch = context.AfterFunc(w.X.Plan.Expired, end)
 }
 
 // finish ends the response.

@@ -28,6 +28,7 @@ type State struct {
 	exchanges   sync.Pool          // of *exchange, all zero
 	ProxyStates sync.Pool          // of *proxyState, zeroed except for reusable memory
 	Pending     fetch.Pending
+	Relay       fetch.Relay
 	connections atomic.Int64   // the last number that a connection has received
 	Modules     []any          // what modules keep, by slot
 	Plans       sync.WaitGroup // that are not released

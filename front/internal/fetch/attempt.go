@@ -160,9 +160,15 @@ func (a *attempt) fail(f *Error) {
 
 // finish stops the attempt at the end of its response's body.
 func (a *attempt) finish() {
-	if a.end() {
-		a.request.Turn.Done(false)
+	if a.stop() {
+		a.succeed()
 	}
+}
+
+// succeed records the end of a response, whose attempt was stopped.
+func (a *attempt) succeed() {
+	a.recordEnd()
+	a.request.Turn.Done(false)
 }
 
 // end stops the attempt, and reports false if it was stopped before.
@@ -170,6 +176,10 @@ func (a *attempt) end() bool {
 	if !a.stop() {
 		return false
 	}
-	a.update(func(s *Record) { s.ResponseTime = time.Since(a.startTime) })
+	a.recordEnd()
 	return true
+}
+
+func (a *attempt) recordEnd() {
+	a.update(func(s *Record) { s.ResponseTime = time.Since(a.startTime) })
 }

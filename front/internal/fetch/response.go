@@ -56,6 +56,24 @@ func (b *responseBody) AwaitInput() {
 	}
 }
 
+// Deliver implements connection.Deliverer.
+func (b *responseBody) Deliver(send func(p []byte) bool) {
+	body, ok := b.ReadCloser.(connection.Deliverer)
+	if !ok || b.pace != nil {
+		b.AwaitInput()
+		return
+	}
+	b.attempt.startWait()
+	body.Deliver(func(p []byte) bool {
+		wasSent := send(p)
+		if wasSent {
+			b.attempt.endWait(len(p))
+			b.attempt.startWait()
+		}
+		return wasSent
+	})
+}
+
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
 	if b.pace != nil {

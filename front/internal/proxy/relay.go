@@ -150,8 +150,14 @@ func (p *proxy) stream(x *core.Exchange, resp *http.Response) {
 		_ = control.Flush()
 	}
 	awaiter, _ := resp.Body.(connection.InputAwaiter)
+	deliverer, _ := resp.Body.(connection.Deliverer)
+	send := x.Response.TrySend
 	for n := 0; ; {
-		if awaiter != nil && n < fetch.PieceSize/2 { // else more may have arrived
+		switch {
+		case n >= fetch.PieceSize/2: // more may have arrived
+		case deliverer != nil:
+			deliverer.Deliver(send)
+		case awaiter != nil:
 			awaiter.AwaitInput()
 		}
 		b := x.Plan.State.Pieces.Get(fetch.PieceSize)

@@ -31,10 +31,34 @@ func (p *proxy) tunnel(x *core.Exchange, resp *http.Response) core.Outcome {
 	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, resp.Header["Upgrade"]
 	delete(header, "Content-Length")
 	x.Loc.Filters.ChangeHeader(x, header, resp.StatusCode)
-	if x.Response.SwitchBytes, err = writeSwitchingProtocols(nc, p.upstream.SendTimeout, header); err == nil {
-		x.Response.Sent += t.Run(nc, rw.Reader, &x.Plan.State.Pieces) // else the client has gone
+	if x.Response.SwitchBytes, err = writeSwitchingProtocols(nc, p.upstream.SendTimeout, header); err != nil {
+		return core.Responded // the client has gone
+	}
+	if r := t.Relay(&x.Plan.State.Relay, nc, rw.Reader); r != nil {
+		relayTunnel(x, r)
+	} else {
+		x.Response.Sent += t.Run(nc, rw.Reader, &x.Plan.State.Pieces)
 	}
 	return core.Responded
+}
+
+// relayTunnel makes the exchange end with the tunnel. It waits for that unless the server itself
+// calls the front: else a handler that calls it may count or log requests.
+func relayTunnel(x *core.Exchange, r *fetch.Relayed) {
+	begin := func(end func()) {
+		x.Response.EndWithPlan(r.Close)
+		r.Begin(func(sent int64) {
+			x.Response.Sent += sent
+			end()
+		})
+	}
+	if ownsRequest(x) {
+		x.Detach(begin)
+		return
+	}
+	done := make(chan struct{})
+	begin(func() { close(done) })
+	<-done
 }
 
 // writeSwitchingProtocols sends the head of the 101 to the client, and returns its length.

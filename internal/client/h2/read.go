@@ -309,13 +309,19 @@ func (c *Conn) returnLocked(n int) {
 	}
 }
 
-// storeData stores content for the goroutine that receives it.
+// storeData delivers content, or stores it for the goroutine that receives it.
 func (c *Conn) storeData(h wire.FrameHeader, st *Stream, b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.arrivedLocked(h.Type, h.StreamID)
+	if st != nil && st.deliverLocked(b) {
+		return
+	}
 	if st == nil || st.isClosed {
 		c.returnLocked(len(b))
+		if st != nil {
+			signal(st.received) // it may have failed while it was delivered
+		}
 		return
 	}
 	st.content.add(c.config, b)

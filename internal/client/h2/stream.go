@@ -35,7 +35,9 @@ type Stream struct {
 	// waitingBytes is the size of interim heads in heads
 	waitingBytes int
 	content      content
-	left         int64 // bytes of content that are missing; -1 if unknown
+	deliver      func(b []byte) bool // of Deliver, while that waits
+	isDelivering bool                // deliver runs, without mu
+	left         int64               // bytes of content that are missing; -1 if unknown
 	trailer      http.Header
 	inEnded      bool  // the response is complete
 	outEnded     bool  // END_STREAM was sent
@@ -278,14 +280,48 @@ func (st *Stream) Read(b []byte) (n int, err error) {
 func (st *Stream) HasInput() bool {
 	st.conn.mu.Lock()
 	defer st.conn.mu.Unlock()
+	return st.hasInputLocked()
+}
+
+func (st *Stream) hasInputLocked() bool {
 	return st.content.first != nil || st.inEnded || st.err != nil
 }
 
-// AwaitInput waits until Read returns at once.
-func (st *Stream) AwaitInput() {
-	for !st.HasInput() {
+// Deliver waits until Read returns at once. Meanwhile the goroutine that reads from the connection
+// passes content to send, until that returns false. send may be nil. It must not wait, nor keep its
+// argument.
+func (st *Stream) Deliver(send func(b []byte) bool) {
+	c := st.conn
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for st.deliver = send; st.isDelivering || !st.hasInputLocked(); {
+		c.mu.Unlock()
 		<-st.received
+		c.mu.Lock()
 	}
+	st.deliver = nil
+}
+
+// deliverLocked passes content to the goroutine that waits in Deliver, and reports whether that has
+// sent it. It releases the mutex meanwhile.
+func (st *Stream) deliverLocked(b []byte) bool {
+	c, deliver := st.conn, st.deliver
+	if deliver == nil || st.hasInputLocked() {
+		return false
+	}
+	st.isDelivering = true
+	c.mu.Unlock()
+	wasSent := deliver(b)
+	c.mu.Lock()
+	if st.isDelivering = false; !wasSent {
+		st.deliver = nil
+		return false
+	}
+	st.returnWindowLocked(len(b))
+	if st.hasInputLocked() { // it has failed meanwhile
+		signal(st.received)
+	}
+	return true
 }
 
 // Trailer returns the trailer section of a response that is complete, or nil.

@@ -21,6 +21,7 @@ import (
 var (
 	_ connection.RequestBody    = (*Body)(nil)
 	_ connection.ResponseWriter = (*Response)(nil)
+	_ connection.TrySender      = (*Response)(nil)
 
 	_ http.Flusher       = (*Response)(nil)
 	_ http.CloseNotifier = (*Response)(nil) //nolint:staticcheck // published programs assert it
@@ -74,6 +75,23 @@ func (w *Response) flush() error {
 	}
 	w.x.Body.releaseInput(w.Conn)
 	return w.Conn.Flush()
+}
+
+// TrySend implements connection.TrySender, over protocols whose Sink does.
+func (w *Response) TrySend(p []byte) bool {
+	if !w.Mu.TryLock() {
+		return false
+	}
+	defer w.Mu.Unlock()
+	if w.stage != stageFramed || w.IsHijacked() || w.Length >= 0 || w.IsHEAD || w.NoBody || len(w.Conn.heldBody) > 0 {
+		return false
+	}
+	to, ok := w.Conn.Sink.(connection.TrySender)
+	if !ok || len(w.Conn.Out) > 0 || w.Conn.WriteErr != nil || !to.TrySend(p) {
+		return false
+	}
+	w.written += int64(len(p))
+	return true
 }
 
 // SetReadDeadline sets the deadline for reading the request's body.

@@ -55,19 +55,25 @@ func (s *Session) Flush() {
 	case s.waiter == nil:
 		o.isSending = true
 		s.mu.Unlock()
-		go s.send()
+		go s.send(false)
 	default:
 		o.isSending = true
 		s.mu.Unlock()
-		s.send()
+		s.send(false)
 	}
 }
 
-// send sends all output. Its caller has set isSending.
-func (s *Session) send() {
+// send sends all output. Its caller has set isSending. With once, another goroutine sends what is
+// appended meanwhile, which may not end.
+func (s *Session) send(once bool) {
 	o := &s.output
 	s.mu.Lock()
-	for o.failed == nil {
+	for first := true; o.failed == nil; first = false {
+		if once && !first && len(o.out) > 0 {
+			s.mu.Unlock()
+			go s.send(false)
+			return
+		}
 		if o.sent == len(o.sending) {
 			poison.Fill(o.sending)
 			o.sending, o.out, o.sent, o.replies = o.out, o.sending[:0], 0, 0

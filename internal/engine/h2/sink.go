@@ -171,6 +171,28 @@ func (st *Stream) Flush(c *exchange.Conn) error {
 	return c.EndFlush(err)
 }
 
+// TrySend implements connection.TrySender: it sends p as one DATA frame, if windows and room allow
+// all of it now and the connection has nothing else to send.
+func (st *Stream) TrySend(p []byte) bool {
+	s, n := st.session, int32(len(p))
+	o := &s.output
+	s.mu.Lock()
+	if st.writeErrorLocked() != nil || s.waiter == nil || o.isSending || o.failed != nil || o.pendingLocked() > 0 ||
+		len(p) > wire.MinMaxFrameSize || n > st.sendWindow || n > s.windows.send {
+		s.mu.Unlock()
+		return false
+	}
+	st.sendWindow -= n
+	s.windows.send -= n
+	s.ledger.CreditData(len(p), len(p))
+	o.out = wire.AppendFrameHeader(o.out, wire.FrameHeader{Length: uint32(n), Type: wire.Data, StreamID: st.id})
+	o.out = append(o.out, p...)
+	o.isSending = true
+	s.mu.Unlock()
+	s.send(true)
+	return true
+}
+
 func (st *Stream) endData(c *exchange.Conn) {
 	f := &st.framing
 	at, isData := int(f.last)-1, f.isData

@@ -1,0 +1,311 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/poison"
+	"github.com/tarehq/tare/internal/poll"
+)
+
+const (
+	// relayYieldAfter is how long a loop that is always busy keeps its processor.
+	relayYieldAfter = 500 * time.Microsecond
+	// sweepInterval is the least time between two checks of idle timeouts.
+	sweepInterval = 100 * time.Millisecond
+)
+
+// Relay forwards tunnels between two sockets on event loops, one for each P. A tunnel that waits
+// has neither a goroutine nor a buffer. The zero value is ready.
+type Relay struct {
+	mu    sync.Mutex
+	loops []*relayLoop
+	next  int // index of the loop of the next tunnel
+}
+
+// relayLoop is an event loop. Its goroutine waits for events only.
+type relayLoop struct {
+	loop   *poll.Loop
+	start  time.Time
+	buffer [2 * PieceSize]byte // of the goroutine
+
+	mu      sync.Mutex       // guards the fields below, and tunnels
+	tunnels map[int]*Relayed // by both descriptors
+	now     time.Duration    // after start; when the last event was reported
+	sweep   *time.Timer      // calls endIdle
+	sweepAt time.Duration    // after start; valid while there are tunnels
+}
+
+// Relayed is a Tunnel on a loop.
+//
+// Each direction ends after the end of its input, when all of that was written, or when its output
+// has failed. A socket is watched for input unless the other one still has output or has failed.
+type Relayed struct {
+	tunnel       *Tunnel
+	loop         *relayLoop
+	client       relaySocket
+	upstream     relaySocket
+	lastActivity time.Duration // after the loop's start
+	done         func(sent int64)
+	isOver       bool
+}
+
+// relaySocket is one socket of a tunnel.
+type relaySocket struct {
+	fd             int
+	in, out        bool   // what the loop reports
+	hasEnded       bool   // the end of its input, or an error, was read
+	hasFailed      bool   // it accepts no output
+	endSent        bool   // its output was ended
+	unsent         []byte // output that it had no room for
+	received, sent int64
+}
+
+// acquire returns a loop for a tunnel, or nil if no descriptor is left for one.
+func (r *Relay) acquire() *relayLoop {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := r.next % runtime.GOMAXPROCS(0)
+	if r.next = i + 1; i >= len(r.loops) {
+		loop, err := poll.NewLoop()
+		if err != nil {
+			return nil
+		}
+		l := &relayLoop{loop: loop, start: time.Now(), tunnels: make(map[int]*Relayed)}
+		l.sweep = time.AfterFunc(farFuture, l.endIdle)
+		r.loops = append(r.loops, l)
+		i = len(r.loops) - 1
+		go l.run()
+	}
+	return r.loops[i]
+}
+
+// Close ends the loops, which have no tunnels any more.
+func (r *Relay) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, l := range r.loops {
+		l.sweep.Stop()
+		_ = l.loop.Close()
+	}
+	r.loops = nil
+}
+
+// Relay takes the sockets of a tunnel, and the timers of its attempt end. The caller must call
+// Begin. first holds what the client has sent already. Relay returns nil, and has changed nothing,
+// if one of the connections is not a TCP or unix socket, or if no descriptor is left.
+func (t *Tunnel) Relay(r *Relay, nc net.Conn, first *bufio.Reader) *Relayed {
+	toClient, _, err := client.DuplicateSocket(nc)
+	if err != nil {
+		return nil
+	}
+	toUpstream, received, err := client.DuplicateSocket(t.upstream)
+	if err != nil {
+		_ = poll.Close(toClient)
+		return nil
+	}
+	l := r.acquire()
+	if l == nil {
+		_, _ = poll.Close(toClient), poll.Close(toUpstream)
+		return nil
+	}
+	fromClient, _ := first.Peek(first.Buffered())
+	_, _ = nc.Close(), t.upstream.Close()
+	t.attempt.stop()
+	return &Relayed{tunnel: t, loop: l,
+		client:   relaySocket{fd: toClient, unsent: bytes.Clone(received)},
+		upstream: relaySocket{fd: toUpstream, unsent: bytes.Clone(fromClient), received: int64(len(received))}}
+}
+
+// Begin forwards in both directions until the upstream's side ends, or both are silent for
+// ReadTimeout. Then it closes both, and calls done in another goroutine with the number of bytes
+// that the client was sent.
+func (t *Relayed) Begin(done func(sent int64)) {
+	l := t.loop
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.done = done
+	l.tunnels[t.client.fd], l.tunnels[t.upstream.fd] = t, t
+	now, timeout := time.Since(l.start), t.tunnel.idleTimeout
+	t.lastActivity = now
+	if at := now + timeout; len(l.tunnels) == 2 || at < l.sweepAt {
+		l.sweepAt = at
+		l.sweep.Reset(timeout)
+	}
+	if t.isOver {
+		l.end(t)
+		return
+	}
+	l.update(t)
+}
+
+// Close ends the tunnel, at the latest when Begin is called.
+func (t *Relayed) Close() {
+	t.loop.mu.Lock()
+	defer t.loop.mu.Unlock()
+	if t.done != nil {
+		t.loop.end(t)
+	}
+	t.isOver = true
+}
+
+// run serves tunnels until the loop is closed.
+func (l *relayLoop) run() {
+	lastYield := l.start
+	for {
+		events, waited, err := l.loop.Wait()
+		if err != nil {
+			return
+		}
+		now := time.Now()
+		for _, e := range events {
+			l.mu.Lock()
+			l.now = now.Sub(l.start)
+			if t := l.tunnels[e.ID]; t != nil { // else it has ended
+				l.serve(t, e)
+			}
+			l.mu.Unlock()
+		}
+		if waited {
+			lastYield = now
+		} else if now.Sub(lastYield) > relayYieldAfter {
+			l.loop.Yield()
+			lastYield = time.Now()
+		}
+	}
+}
+
+// serve forwards what an event reports. The event may be of an earlier socket with the descriptor,
+// and then has no effect.
+func (l *relayLoop) serve(t *Relayed, e poll.Event) {
+	s, other := &t.client, &t.upstream
+	if e.ID == other.fd {
+		s, other = other, s
+	}
+	if e.Writable && s.out {
+		t.write(s, s.unsent)
+	}
+	if e.Readable && s.in {
+		l.receive(t, s, other)
+	}
+	l.update(t)
+}
+
+// receive forwards what has arrived at s.
+func (l *relayLoop) receive(t *Relayed, s, other *relaySocket) {
+	n, err := poll.Recv(s.fd, l.buffer[:])
+	switch {
+	case err == poll.ErrAgain: //nolint:errorlint // never wrapped
+	case err != nil:
+		s.hasEnded, s.hasFailed, s.unsent = true, true, nil
+	case n == 0:
+		s.hasEnded = true
+	default:
+		t.lastActivity = l.now
+		s.received += int64(n)
+		t.write(other, l.buffer[:n])
+		other.unsent = bytes.Clone(other.unsent)
+		poison.Fill(l.buffer[:n])
+	}
+}
+
+// write sends b to a socket. unsent is then the rest of b.
+func (t *Relayed) write(s *relaySocket, b []byte) {
+	n, err := poll.Send(s.fd, b)
+	if err == nil {
+		t.lastActivity = t.loop.now
+		s.sent += int64(n)
+		b = b[n:]
+	} else if err != poll.ErrAgain { //nolint:errorlint // never wrapped
+		s.hasFailed, b = true, nil
+	}
+	if s.unsent = b; len(b) == 0 {
+		s.unsent = nil
+	}
+}
+
+// update ends the directions of a tunnel that are over, or the tunnel, and makes the loop report
+// what it waits for.
+func (l *relayLoop) update(t *Relayed) {
+	c, u := &t.client, &t.upstream
+	if u.ends(c) && (u.hasEnded || c.ends(u)) {
+		l.end(t)
+		return
+	}
+	if c.ends(u) && !u.endSent {
+		u.endSent = true
+		_ = poll.CloseWrite(u.fd) // after an error, its input ends
+	}
+	if l.watch(c, u) != nil || l.watch(u, c) != nil {
+		l.end(t)
+	}
+}
+
+// ends reports whether all input of s was sent to other, or cannot be.
+func (s *relaySocket) ends(other *relaySocket) bool {
+	return other.hasFailed || s.hasEnded && len(other.unsent) == 0
+}
+
+// watch makes the loop report what s waits for. A socket that waits for nothing is not in the loop,
+// which would always report its failure.
+func (l *relayLoop) watch(s, other *relaySocket) (err error) {
+	in, out := !s.hasEnded && !other.hasFailed && len(other.unsent) == 0, len(s.unsent) > 0
+	switch {
+	case in == s.in && out == s.out:
+		return nil
+	case in || out:
+		err = l.loop.Watch(s.fd, s.fd, in, out, s.in || s.out)
+	default:
+		err = l.loop.Remove(s.fd)
+	}
+	s.in, s.out = in, out
+	return err
+}
+
+// endIdle ends tunnels that were silent for ReadTimeout.
+func (l *relayLoop) endIdle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now, next := time.Since(l.start), time.Duration(farFuture)
+	for fd, t := range l.tunnels {
+		left := t.tunnel.idleTimeout - (now - t.lastActivity)
+		switch {
+		case left <= 0:
+			l.end(t)
+		case fd == t.client.fd:
+			next = min(next, left)
+		}
+	}
+	if len(l.tunnels) > 0 {
+		next = max(next, sweepInterval)
+		l.sweepAt = now + next
+		l.sweep.Reset(next)
+	}
+}
+
+// end removes a tunnel from the loop. The rest may block: closing a socket that lingers, and logs.
+func (l *relayLoop) end(t *Relayed) {
+	if l.tunnels[t.client.fd] != t {
+		return // it has ended before
+	}
+	for _, s := range [...]*relaySocket{&t.client, &t.upstream} {
+		delete(l.tunnels, s.fd)
+		if s.in || s.out {
+			_ = l.loop.Remove(s.fd)
+		}
+	}
+	go t.finish()
+}
+
+// finish closes the sockets, and reports the tunnel's end.
+func (t *Relayed) finish() {
+	_, _ = poll.Close(t.client.fd), poll.Close(t.upstream.fd)
+	t.tunnel.attempt.succeed()
+	t.tunnel.attempt.Ended(t.upstream.sent, t.upstream.received)
+	t.done(t.client.sent)
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package fetch
+
+import (
+	"bufio"
+	"net"
+)
+
+// Relay is not available on this system.
+type Relay struct{}
+
+// Close does nothing.
+func (*Relay) Close() {}
+
+// Relayed is a Tunnel of a Relay, of which there are none.
+type Relayed struct{}
+
+// Relay returns nil.
+func (*Tunnel) Relay(*Relay, net.Conn, *bufio.Reader) *Relayed { return nil }
+
+// Begin is not called.
+func (*Relayed) Begin(func(sent int64)) {}
+
+// Close is not called.
+func (*Relayed) Close() {}

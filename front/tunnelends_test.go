@@ -1,0 +1,211 @@
+package front_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// tunnelEnd is how a tunnel is used and ends. The two sides run at the same time.
+type tunnelEnd struct {
+	client, upstream func(nc net.Conn, in io.Reader) error
+	sent             int // bytes of the body in the log; -1 if it is not known
+}
+
+// halfCloser is a connection whose sending direction can end.
+type halfCloser interface{ CloseWrite() error }
+
+// sendPieces writes a text in pieces of any size.
+func sendPieces(to io.Writer, text string) error {
+	for len(text) > 0 {
+		n := min(1+rand.IntN(40_000), len(text))
+		if _, err := io.WriteString(to, text[:n]); err != nil {
+			return err
+		}
+		text = text[n:]
+	}
+	return nil
+}
+
+// expect reads to the end, in pieces of a size, and compares.
+func expect(in io.Reader, text string, size int) error {
+	var got []byte
+	b := make([]byte, size)
+	for {
+		n, err := in.Read(b)
+		if got = append(got, b[:n]...); err == io.EOF {
+			break
+		} else if err != nil {
+			return fmt.Errorf("after %d bytes: %w", len(got), err)
+		}
+	}
+	if string(got) != text {
+		return fmt.Errorf("%d bytes, want %d, or they differ", len(got), len(text))
+	}
+	return nil
+}
+
+// awaitEnd reads to the end, or to an error other than a timeout.
+func awaitEnd(_ net.Conn, in io.Reader) error {
+	if _, err := io.Copy(io.Discard, in); errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+func tunnelEnds() map[string]tunnelEnd {
+	long, short := pattern(4<<20), pattern(300_000)
+	slowly := func(text string) func(net.Conn, io.Reader) error {
+		return func(nc net.Conn, in io.Reader) error {
+			if c, ok := nc.(*net.TCPConn); ok {
+				_ = c.SetReadBuffer(256 << 10)
+			}
+			return expect(in, text, 1<<10)
+		}
+	}
+	receives := func(text string) func(net.Conn, io.Reader) error {
+		return func(_ net.Conn, in io.Reader) error { return expect(in, text, 32<<10) }
+	}
+	sends := func(text string) func(net.Conn, io.Reader) error {
+		return func(nc net.Conn, _ io.Reader) error { return sendPieces(nc, text) }
+	}
+	halfCloses := func(nc net.Conn, text string) error {
+		return errors.Join(sendPieces(nc, text), nc.(halfCloser).CloseWrite())
+	}
+	resets := func(nc net.Conn, in io.Reader) error {
+		_, err := io.ReadFull(in, make([]byte, 5))
+		if c, ok := nc.(*tls.Conn); ok {
+			nc = c.NetConn()
+		}
+		return errors.Join(err, nc.(*net.TCPConn).SetLinger(0))
+	}
+	greets := func(nc net.Conn, in io.Reader) error {
+		_, err := io.WriteString(nc, "hello")
+		return errors.Join(err, awaitEnd(nc, in))
+	}
+	return map[string]tunnelEnd{
+		"upstream closes": {receives(short), sends(short), len(short)},
+		"client closes":   {sends(short), receives(short), 0},
+		"slow client":     {slowly(long), sends(long), len(long)},
+		"slow upstream":   {sends(long), slowly(long), 0},
+		"half close": {
+			func(nc net.Conn, in io.Reader) error {
+				return errors.Join(halfCloses(nc, short), expect(in, short, 32<<10))
+			},
+			func(nc net.Conn, in io.Reader) error {
+				return errors.Join(expect(in, short, 32<<10), sendPieces(nc, short))
+			}, len(short)},
+		"both send": {
+			func(nc net.Conn, in io.Reader) error {
+				sent := make(chan error, 1)
+				go func() { sent <- halfCloses(nc, long) }()
+				return errors.Join(expect(in, short, 100), <-sent)
+			},
+			func(nc net.Conn, in io.Reader) error {
+				sent := make(chan error, 1)
+				go func() { sent <- sendPieces(nc, short) }()
+				return errors.Join(expect(in, long, 32<<10), <-sent)
+			}, len(short)},
+		"client resets":   {resets, greets, 5},
+		"upstream resets": {greets, resets, 0},
+		"both close":      {sends("hello"), sends("hello"), -1},
+		"silence":         {awaitEnd, awaitEnd, 0},
+	}
+}
+
+// However a tunnel ends, no byte that was sent before is lost, both connections are closed, its
+// place in a limit is free, and it is logged once: with plain connections, which a loop relays, and
+// with TLS.
+func TestTunnelsEndAsTheirConnections(t *testing.T) {
+	noLeaks(t)
+	ends := tunnelEnds()
+	results := make(chan error)
+	serveUpstream := func(nc net.Conn) {
+		in := bufio.NewReader(nc)
+		r, err := http.ReadRequest(in)
+		if err != nil {
+			return
+		}
+		_ = nc.SetDeadline(time.Now().Add(maxWait))
+		_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		err = ends[r.Header.Get("X-End")].upstream(nc, in)
+		nc.Close()
+		results <- err
+	}
+	to := testkit.ServeTCP(t, serveUpstream)
+	unix := filepath.Join(shortDir(t), "u")
+	testkit.ServeUnix(t, unix, serveUpstream)
+	log := filepath.Join(t.TempDir(), "log")
+	h := newFront(t, parseConf(t, `log_format tunnels "$status $body_bytes_sent"; limit_conn_zone $server_name zone=c:1m;`,
+		fmt.Sprintf(`access_log %s tunnels; limit_conn c 1; proxy_http_version 1.1;
+		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+		location / { proxy_pass http://%s; } location /unix { proxy_pass http://unix:%s; }
+		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }`, log, to, unix, to)))
+	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
+	listen := func(h http.Handler) string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		s := tare.Wrap(&http.Server{Handler: h})
+		go func() { _ = s.Serve(l) }()
+		t.Cleanup(func() { s.Close() })
+		return l.Addr().String()
+	}
+	secure := httptest.NewTLSServer(h)
+	t.Cleanup(secure.Close)
+	plain := httptest.NewServer(h)
+	t.Cleanup(plain.Close)
+	lines := 0
+	for name, server := range map[string]struct{ address, path string }{
+		"plain": {listen(h), "/"}, "unix": {listen(h), "/unix"}, "wrapped": {listen(wrapped), "/"},
+		"net/http": {plain.Listener.Addr().String(), "/"}, "TLS": {secure.Listener.Addr().String(), "/"},
+	} {
+		for kind, end := range ends {
+			if name == "unix" && kind == "upstream resets" {
+				continue
+			}
+			path := server.path
+			if kind == "silence" {
+				path = "/silent"
+			}
+			nc, err := net.Dial("tcp", server.address)
+			must(t, err)
+			if name == "TLS" {
+				nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
+			}
+			_ = nc.SetDeadline(time.Now().Add(maxWait))
+			fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\nX-End: %s\r\n\r\n", path, kind)
+			in := bufio.NewReader(nc)
+			resp, err := http.ReadResponse(in, nil)
+			must(t, err)
+			if resp.StatusCode != http.StatusSwitchingProtocols {
+				t.Fatalf("%s, %s: %s", name, kind, resp.Status)
+			}
+			if err := end.client(nc, in); err != nil {
+				t.Errorf("%s, %s: client: %v", name, kind, err)
+			}
+			nc.Close()
+			if err := <-results; err != nil {
+				t.Errorf("%s, %s: upstream: %v", name, kind, err)
+			}
+			lines++
+			line := awaitLines(t, log, lines)[lines-1]
+			if want := fmt.Sprint("101 ", end.sent); strings.TrimSpace(line) != want && end.sent >= 0 {
+				t.Errorf("%s, %s: log %q, want %q", name, kind, line, want)
+			}
+		}
+	}
+}
