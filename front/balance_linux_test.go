@@ -2,7 +2,6 @@ package front_test
 
 import (
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -67,10 +66,7 @@ func TestServersAreChosenAsByNginx(t *testing.T) {
 func TestServersRestAsWithNginx(t *testing.T) {
 	good := serve(t, func(http.ResponseWriter, *http.Request) {})
 	bad := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	dead := l.Addr().String()
-	must(t, l.Close())
+	dead := closedPort(t)
 	outer, server := "", "proxy_next_upstream error timeout http_503;"
 	var paths []string
 	for i, lines := range []string{

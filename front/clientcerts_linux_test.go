@@ -93,18 +93,14 @@ func putPEM(t *testing.T, name string, certs ...*issued) {
 	must(t, os.WriteFile(name, b, 0o644))
 }
 
-const verifiedHead = `daemon off; master_process off; pid DIR/pid; error_log stderr crit;
-events { worker_connections 64; }
-http {
-	access_log off; client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
-	ssl_certificate DIR/server.pem; ssl_certificate_key DIR/server.key; ssl_session_cache shared:x:1m;
+const verifiedHead = `ssl_certificate DIR/server.pem; ssl_certificate_key DIR/server.key; ssl_session_cache shared:x:1m;
 	server { listen LISTEN ssl default_server; server_name open; return 200 "open $ssl_client_verify"; }
 `
 
 // Client certificates are verified as by nginx, for all modes, authorities, depths and revocation
 // lists.
 func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
-	nginx, dir := programs.Nginx(t), shortDir(t)
+	dir := shortDir(t)
 	past := func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 	}
@@ -166,16 +162,15 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 			names = append(names, name)
 		}
 	}
-	fmt.Fprintf(&text, "server { listen LISTEN ssl; server_name noca; ssl_verify_client optional_no_ca; return 200 \"noca $ssl_client_verify\"; }\n}\n")
+	fmt.Fprintf(&text, "server { listen LISTEN ssl; server_name noca; ssl_verify_client optional_no_ca; return 200 \"noca $ssl_client_verify\"; }\n")
 	names = append(names, "noca")
 	conf := func(listen string) string {
 		return strings.NewReplacer("LISTEN", listen, "DIR", dir).Replace(text.String())
 	}
 	lines := strings.Split(text.String(), "\n")
 
-	theirs, path := programs.FreeAddress(t), filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(path, []byte(conf(theirs)), 0o644))
-	programs.Start(t, "tcp", theirs, nginx.Env, nginx.Bin, "-c", path, "-p", dir)
+	theirs := programs.FreeAddress(t)
+	startNginx(t, "tcp", theirs, dir, conf(theirs))
 	ours := serveTLSConf(t, dir, conf)
 	for name, certs := range clients {
 		for i, to := range names {
@@ -228,7 +223,7 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 	server := httptest.NewUnstartedServer(nil)
 	addr = server.Listener.Addr().String()
 	path := filepath.Join(dir, "tare.conf")
-	must(t, os.WriteFile(path, []byte(conf(addr)), 0o644))
+	must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(addr)+"}"), 0o644))
 	read, err := nginxconf.Parse(path, nginxconf.Options{Prefix: dir})
 	must(t, err)
 	h, err := front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0)))

@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,7 +15,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
@@ -104,7 +102,9 @@ func TestStalledStreamsEnd(t *testing.T) {
 		{"a file", "GET", "/file", "", "", false, "reset"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			st := openStream(t, s.Listener.Addr().String(), test.method, test.path, test.length)
+			st := startH2(t, overTLS(t, s.Listener.Addr().String(), ""), 0) // it reads no byte of a body
+			st.request(t, ":method", test.method, ":scheme", "https", ":authority", "front.test", ":path", test.path,
+				"content-length", test.length)
 			if test.method == "POST" {
 				must(t, st.WriteData(1, !test.unended, []byte(test.body)))
 			}
@@ -126,40 +126,9 @@ func withRoot(s conf.Settings, dir string) *conf.Settings {
 	return &s
 }
 
-// hostileStream is a stream of a client that reads no bodies.
-type hostileStream struct {
-	*http2.Framer
-	nc net.Conn
-}
-
-// openStream sends a request as a client that reads no byte of the response's body.
-func openStream(t *testing.T, addr, method, path, length string) *hostileStream {
-	t.Helper()
-	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	must(t, err)
-	t.Cleanup(func() { nc.Close() })
-	_, err = io.WriteString(nc, http2.ClientPreface)
-	must(t, err)
-	st := &hostileStream{http2.NewFramer(nc, nc), nc}
-	must(t, st.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
-	var head bytes.Buffer
-	e := hpack.NewEncoder(&head)
-	for _, f := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "front.test"},
-		{":path", path}, {"content-length", length}} {
-		if f[1] != "" {
-			must(t, e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
-		}
-	}
-	must(t, st.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
-		EndStream: method == "GET"}))
-	return st
-}
-
 // end waits for the end of the stream, and returns the statuses, and whether it was reset.
-func (st *hostileStream) end(t *testing.T) string {
+func (st *h2Client) end(t *testing.T) string {
 	t.Helper()
-	must(t, st.nc.SetReadDeadline(time.Now().Add(maxWait)))
-	st.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	status := ""
 	for {
 		f, err := st.ReadFrame()

@@ -1,8 +1,6 @@
 package front_test
 
 import (
-	"bufio"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -12,49 +10,32 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// h2Frame returns an HTTP/2 frame.
-func h2Frame(kind, flags byte, stream uint32, content string) string {
-	b := binary.BigEndian.AppendUint32(nil, uint32(len(content))<<8|uint32(kind))
-	b = binary.BigEndian.AppendUint32(append(b, flags), stream)
-	return string(b) + content
-}
-
 // As in nginx a stream counts for limit_conn until its client has let the whole body be sent.
 func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 	noLeaks(t)
-	const data, headers, settings, windowUpdate = 0, 1, 4, 8
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
 		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
 			Settings: &conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
-		s := httptest.NewUnstartedServer(newFront(t, c))
-		s.Config.Protocols = new(http.Protocols)
-		s.Config.Protocols.SetHTTP1(true)
-		s.Config.Protocols.SetUnencryptedHTTP2(true)
-		s.Start()
+		s := unencryptedHTTP2(t, newFront(t, c))
 		nc, err := net.Dial("tcp", s.Listener.Addr().String())
 		must(t, err)
-		must(t, nc.SetDeadline(time.Now().Add(time.Minute)))
-		// The client's window is ten bytes of a body, and the request is GET / of http://a.
-		fmt.Fprint(nc, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+h2Frame(settings, 0, 0,
-			"\x00\x04\x00\x00\x00\x0a")+h2Frame(headers, 5, 1, "\x82\x86\x84\x41\x01a"))
-		in, got := bufio.NewReader(nc), 0
+		st, got := startH2(t, nc, 10), 0
+		st.request(t, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/")
 		frame := func() {
-			var h [9]byte
-			_, err := io.ReadFull(in, h[:])
+			f, err := st.ReadFrame()
 			must(t, err)
-			n := int(h[0])<<16 | int(h[1])<<8 | int(h[2])
-			_, err = in.Discard(n)
-			must(t, err)
-			if h[3] == data {
-				got += n
+			if data, ok := f.(*http2.DataFrame); ok {
+				got += len(data.Data())
 			}
 		}
 		for got < 10 {
@@ -72,7 +53,9 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 				t.Fatalf("%d: %d while ten bytes have been sent", size, status)
 			}
 		}
-		fmt.Fprint(nc, h2Frame(windowUpdate, 0, 1, "\x00\x10\x00\x00")+h2Frame(windowUpdate, 0, 0, "\x00\x10\x00\x00"))
+		for stream := range uint32(2) { // the connection, and the stream
+			must(t, st.WriteWindowUpdate(stream, 1<<20))
+		}
 		for got < size {
 			frame()
 		}

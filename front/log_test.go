@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -15,31 +14,6 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
-
-// sendRaw sends requests unchanged on a new connection, and returns the statuses of the responses.
-func (a *testClient) sendRaw(requests ...string) []int {
-	a.t.Helper()
-	conn, err := net.Dial("unix", a.socket)
-	must(a.t, err)
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	var all []int
-	for _, text := range requests {
-		if _, err := io.WriteString(conn, text); err != nil {
-			a.t.Fatal(err)
-		}
-		method, _, _ := strings.Cut(text, " ")
-		resp, err := http.ReadResponse(in, &http.Request{Method: method})
-		if err != nil {
-			a.t.Fatalf("%q: %v", text, err)
-		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-			a.t.Fatal(err)
-		}
-		all = append(all, resp.StatusCode)
-	}
-	return all
-}
 
 // Panics, streams, hijacked connections and empty responses are logged.
 func TestEveryRequestIsLogged(t *testing.T) {
@@ -143,7 +117,7 @@ func TestErrorLogLineDescribesRequest(t *testing.T) {
 	}})
 	c.Hosts[0].Names = []string{"front.test"}
 	us := serveHandler(t, newFront(t, c))
-	us.sendRaw("GET /a\"\\\xff HTTP/1.1\r\nHost: front.test\r\nReferer: x\"y\r\n\r\n")
+	us.lines("GET", "/a\"\\\xff", "Referer: x\"y", "Connection: close")
 	want := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[error\] \d+#0: access forbidden by rule, client: unix:, server: front\.test, ` +
 		`request: "GET /a\\"\\\\\\xff HTTP/1\.1", host: "front\.test", referrer: "x\\"y"$`)
 	if line := strings.TrimSpace(awaitLines(t, name, 1)[0]); !want.MatchString(line) {

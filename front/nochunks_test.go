@@ -2,7 +2,6 @@ package front_test
 
 import (
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
@@ -57,14 +55,7 @@ func unsized(w http.ResponseWriter, r *http.Request) {
 // net/http and on tare.
 func TestNoChunksEndsWithConnection(t *testing.T) {
 	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
-	ours := httptest.NewUnstartedServer(nil)
-	wrapped := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
-	go func() { _ = wrapped.Serve(ours.Listener) }()
-	defer wrapped.Close()
-	theirs := httptest.NewServer(h)
-	defer theirs.Close()
-	for name, url := range map[string]string{"net/http": theirs.URL, "tare": "http://" +
-		ours.Listener.Addr().String()} {
+	for name, server := range map[string]*testClient{"net/http": serveHandler(t, h), "tare": serveByTare(t, h)} {
 		for _, c := range []struct {
 			line, contentType string
 			closes            bool
@@ -78,8 +69,8 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 			{"GET /hints", "text/html; charset=utf-8", false}, {"HEAD /typed", "a/b", false},
 		} {
 			method, path, _ := strings.Cut(c.line, " ")
-			r, _ := http.NewRequest(method, url+path, nil)
-			resp, err := http.DefaultClient.Do(r)
+			r, _ := http.NewRequest(method, "http://front.test"+path, nil)
+			resp, err := server.client.Do(r)
 			must(t, err)
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()

@@ -13,7 +13,7 @@ import (
 // what it has received, and with a trailer field.
 func startHTTP2(t *testing.T, usesTLS bool) string {
 	t.Helper()
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -22,15 +22,13 @@ func startHTTP2(t *testing.T, usesTLS bool) string {
 		fmt.Fprint(w, r.Proto, " ", r.Method, " ", r.RequestURI, " ", r.Host, " ", r.Header["X-A"], r.Header["Te"],
 			r.Header["User-Agent"], r.Header["Accept-Encoding"], len(body))
 		w.Header().Set("X-End", "yes")
-	}))
-	if usesTLS {
-		s.EnableHTTP2 = true
-		s.StartTLS()
-	} else {
-		s.Config.Protocols = new(http.Protocols)
-		s.Config.Protocols.SetUnencryptedHTTP2(true)
-		s.Start()
+	})
+	if !usesTLS {
+		return unencryptedHTTP2(t, h).Listener.Addr().String()
 	}
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
 }
@@ -63,13 +61,9 @@ func TestProxyHTTPVersion2IsUsed(t *testing.T) {
 
 // A stream that the server resets is an invalid header, and no error, as in nginx.
 func TestResetStreamIsInvalidHeader(t *testing.T) {
-	resets := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	resets := unencryptedHTTP2(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		panic(http.ErrAbortHandler)
 	}))
-	resets.Config.Protocols = new(http.Protocols)
-	resets.Config.Protocols.SetUnencryptedHTTP2(true)
-	resets.Start()
-	t.Cleanup(resets.Close)
 	a := serveConf(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s backup; }",
 		resets.Listener.Addr(), startHTTP2(t, false)), `
 		location /default { grpc_pass two; }

@@ -13,24 +13,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
-
-// serveOnTare serves on tare, whose requests' memory is reused, and returns the address.
-func serveOnTare(t *testing.T, h http.Handler) string {
-	s := tare.Wrap(&http.Server{Handler: h})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-ended
-	})
-	return l.Addr().String()
-}
 
 // token matches what the test puts into each head. Each has several, which are equal.
 var token = regexp.MustCompile(`tk[0-9]+x`)

@@ -1,17 +1,13 @@
 package front_test
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"io"
 	"net"
 	"net/http"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front/conf"
@@ -22,23 +18,8 @@ import (
 // the body.
 func schemeOverTLS(t *testing.T, addr, scheme, host string) (status, body string) {
 	t.Helper()
-	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
-		ServerName: host})
-	must(t, err)
-	defer nc.Close()
-	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-	_, err = io.WriteString(nc, http2.ClientPreface)
-	must(t, err)
-	f := http2.NewFramer(nc, nc)
-	must(t, f.WriteSettings())
-	var head bytes.Buffer
-	e := hpack.NewEncoder(&head)
-	for _, field := range [][2]string{{":method", "GET"}, {":scheme", scheme}, {":authority", host}, {":path", "/"}} {
-		must(t, e.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}))
-	}
-	must(t, f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
-		EndStream: true}))
-	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	f := startH2(t, overTLS(t, addr, host), 1<<16)
+	f.request(t, ":method", "GET", ":scheme", scheme, ":authority", host, ":path", "/")
 	for {
 		frame, err := f.ReadFrame()
 		must(t, err)

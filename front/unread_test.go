@@ -11,16 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
 const unreadConf = `
-events {}
-http {
-	access_log off; send_timeout 100ms; proxy_cache_path DIR/cache keys_zone=z:1m;
-	server {
-		listen 127.0.0.1:1; root DIR/site;
+		send_timeout 100ms; root DIR/site;
 		location = /return { return 200 text; }
 		location = /redirect { return 302 /x; }
 		location = /page { error_page 404 = @page; return 404; }
@@ -30,8 +25,6 @@ http {
 		location = /proxied { proxy_pass http://UP; }
 		location = /cached { proxy_pass http://UP; proxy_cache z; proxy_cache_valid any 1h; }
 		location = /changed { sub_filter a b; gzip on; gzip_types *; gzip_min_length 1; proxy_pass http://UP; }
-	}
-}
 `
 
 // A client that sends requests and reads no responses is disconnected after send_timeout, even if
@@ -40,18 +33,14 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
 	up := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
-	dir := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(dir, "site"), 0o755))
-	must(t, os.WriteFile(filepath.Join(dir, "site/x.txt"), []byte("a file"), 0o644))
-	file := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP",
-		strings.TrimPrefix(up, "http://")).Replace(unreadConf)), 0o644))
-	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir})
-	must(t, err)
-	h := newFront(t, read.Config)
-	server := httptest.NewUnstartedServer(h)
+	dir := site(t, "site/x.txt")
+	c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
+		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(unreadConf))
+	server := httptest.NewUnstartedServer(newFront(t, c))
 	server.Listener.Close()
-	server.Listener, err = net.Listen("unix", filepath.Join(dir, "s")) // TCP may stall by itself
+	socket := filepath.Join(shortDir(t), "s") // TCP may stall by itself
+	var err error
+	server.Listener, err = net.Listen("unix", socket)
 	must(t, err)
 	server.Start()
 	t.Cleanup(server.Close)
@@ -61,7 +50,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 		"GET /proxied", "GET /cached", "GET /changed",
 	} {
 		t.Run(request, func(t *testing.T) {
-			nc, err := net.Dial("unix", filepath.Join(dir, "s"))
+			nc, err := net.Dial("unix", socket)
 			must(t, err)
 			defer nc.Close()
 			must(t, nc.SetDeadline(time.Now().Add(maxWait)))

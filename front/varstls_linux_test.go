@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -33,7 +34,9 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 	must(t, err)
 
 	theirs := programs.FreeAddress(t)
-	startNginxTLS(t, theirs, certFile, keyFile, text)
+	startNginx(t, "tcp", theirs, shortDir(t), fmt.Sprintf(`ssl_certificate %s; ssl_certificate_key %s;
+		ssl_verify_client optional_no_ca; ssl_ecdh_curve X25519:P-384:P-256; ssl_protocols TLSv1.2 TLSv1.3;
+		server { listen %s ssl; return 200 "%s"; }`, certFile, keyFile, theirs, text))
 	h := newFront(t, oneHost(conf.Location{Path: "/",
 		Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(text)}}}))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -86,20 +89,6 @@ func clientCertificate(t *testing.T) tls.Certificate {
 	pair, err := tls.X509KeyPair(cert, key)
 	must(t, err)
 	return pair
-}
-
-func startNginxTLS(t *testing.T, addr, cert, key, text string) {
-	t.Helper()
-	tool, dir := programs.Nginx(t), shortDir(t)
-	conf := strings.NewReplacer("DIR", dir, "ADDR", addr, "CERT", cert, "KEY", key, "TEXT", text).Replace(
-		`daemon off; master_process off; pid DIR/pid;
-events {} http { access_log off;
-client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f; uwsgi_temp_path DIR/u; scgi_temp_path DIR/c;
-ssl_certificate CERT; ssl_certificate_key KEY; ssl_verify_client optional_no_ca; ssl_ecdh_curve X25519:P-384:P-256; ssl_protocols TLSv1.2 TLSv1.3;
-server { listen ADDR ssl; return 200 "TEXT"; } }`)
-	name := filepath.Join(dir, "conf")
-	must(t, os.WriteFile(name, []byte(conf), 0o600))
-	programs.Start(t, "tcp", addr, tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
 }
 
 func requestTLS(t *testing.T, addr string, config *tls.Config) string {
