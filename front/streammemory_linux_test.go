@@ -53,9 +53,7 @@ func TestWaitingStreamsHoldNoBuffers(t *testing.T) {
 		if i == 1 {
 			before = heap()
 		}
-		if err := open(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, open())
 	}
 	testkit.WaitFor(t, "small streams", func() bool { // the last ones may be about to wait
 		return (heap()-before)/streams < most

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -18,15 +19,11 @@ import (
 func affinities(t *testing.T) map[int]unix.CPUSet {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	sets := make(map[int]unix.CPUSet)
 	for _, task := range tasks {
 		tid, err := strconv.Atoi(filepath.Base(task))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(tid, &set) == nil { // it may have ended
 			sets[tid] = set
@@ -41,9 +38,7 @@ func TestThreadsAreBoundOnlyDuringTheRun(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	var all unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &all); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.SchedGetaffinity(0, &all))
 	var cpus []int
 	for cpu := range 1024 {
 		if all.IsSet(cpu) && len(cpus) < 2 {

@@ -7,25 +7,20 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fcgiWorker returns a worker for a FastCGI plan, connected to a listener.
 func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	p.URL, p.Threads = "fcgi://"+l.Addr().String(), 1
 	j, err := p.prepare(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w, err := newWorker(newRun(j), 0, 0, conns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(w.close)
 	return w
 }

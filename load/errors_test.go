@@ -18,14 +18,10 @@ import (
 // If no connection can be opened, the run ends at once with the reason.
 func TestUnreachableServerEndsTheRun(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // no connection is accepted
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer silent.Close()
 	r, err := load.Run(context.Background(), load.Plan{URL: "https://" + silent.Addr().String(), Requests: 1,
 		Duration: time.Millisecond})

@@ -30,9 +30,7 @@ func listen(t testing.TB, scheme, network string) (l net.Listener, url string) {
 		at = filepath.Join(t.TempDir(), "s")
 	}
 	l, err := net.Listen(network, at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	if network == "unix" {
 		return l, scheme + "+unix://" + at + ":"

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -86,9 +87,7 @@ func TestGoalRoundTripsThroughJSON(t *testing.T) {
 	for _, text := range []string{"", "p99.9<1.5ms,errors<=0.25%"} {
 		b, _ := json.Marshal(text)
 		var g load.Goal
-		if err := json.Unmarshal(b, &g); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(b, &g))
 		if back, err := json.Marshal(g); err != nil || string(back) != strings.ReplaceAll(string(b), "<", `\u003c`) &&
 			string(back) != string(b) {
 			t.Errorf("%s becomes %s, %v", b, back, err)

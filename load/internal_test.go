@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load/hist"
 )
 
@@ -177,9 +178,7 @@ func TestResultSumsWorkers(t *testing.T) {
 // A name may have an address on which nothing listens.
 func TestFirstReachableAddressIsUsed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	there := l.Addr().(*net.TCPAddr).AddrPort()
 	nobody := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), there.Port())
@@ -203,20 +202,14 @@ func TestFirstReachableAddressIsUsed(t *testing.T) {
 // does not wait for the others, and retrying does not overflow the backlog either.
 func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	const conns = 2*maxBacklog + 50
 	j, err := Plan{URL: "http://" + l.Addr().String(), Connections: conns}.prepare(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := newRun(j)
 	w, err := newWorker(r, 0, 0, conns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer w.close()
 	for range 2 {
 		w.openConns()

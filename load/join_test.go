@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -19,9 +20,7 @@ import (
 func joined(t *testing.T, p load.Plan, threads []int, second func(load.Second)) *load.Result {
 	t.Helper()
 	parts, err := p.Split(threads)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	names := make([]string, len(parts))
 	for i := range names {
 		names[i] = fmt.Sprint("part ", i)
@@ -145,9 +144,7 @@ func checkTimeline(t *testing.T, r *load.Result) {
 // Seconds are reported once all running parts have reported them.
 func TestJoinerReportsCompleteSeconds(t *testing.T) {
 	parts, err := load.Plan{URL: "http://127.0.0.1:1/", Connections: 3}.Split([]int{1, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var seen []uint64
 	j := load.NewJoiner(parts, []string{"a", "b", "c"}, func(s load.Second) { seen = append(seen, s.Requests) })
 	add := func(part, index int, d time.Duration) {
@@ -158,9 +155,7 @@ func TestJoinerReportsCompleteSeconds(t *testing.T) {
 			err = j.Second(part, load.Second{Index: index, Requests: 1, Latency: packed,
 				Statuses: map[int]uint64{200: 1}})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	add(0, 0, time.Millisecond)
 	add(0, 1, time.Millisecond)

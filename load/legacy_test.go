@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -18,9 +19,7 @@ func TestOlderResultsAreRead(t *testing.T) {
 		Generator: load.Generator{UserSeconds: 0.5, Busy: 0.75},
 	}
 	written, err := json.Marshal(want)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	older := strings.NewReplacer(
 		`"drainedSeconds"`, `"drained"`, `"receivedBytes"`, `"bytes"`, `"connectionsMeasured"`, `"connects"`,
 		`"connectionsBefore"`, `"opened"`, `"due"`, `"asked"`, `"noResponse"`, `"unanswered"`, `"busyShare"`, `"busy"`,

@@ -40,9 +40,7 @@ func run(t *testing.T, p load.Plan) *load.Result {
 		p.Timeout = patience
 	}
 	r, err := load.Run(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r
 }
 
@@ -144,9 +142,7 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 // script starts a server that handles each connection by a function.
 func script(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for n := 0; ; n++ {
@@ -295,9 +291,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 		t.Errorf("opened %d, connects %d, generator %+v", r.Opened, r.Connects, r.Generator)
 	}
 	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var back load.Result
 	if err := json.Unmarshal(b, &back); err != nil || back.Service.Count() != int64(r.Requests) ||
 		back.Latency.Count() != int64(r.Requests+r.NoResponse) {

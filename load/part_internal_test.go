@@ -24,13 +24,9 @@ type plannedThread struct {
 func threadsOf(t *testing.T, p Plan) (all []plannedThread) {
 	t.Helper()
 	j, err := p.prepare(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := newRun(j)
-	if err := r.createWorkers(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.createWorkers())
 	defer r.closeWorkers()
 	for _, w := range r.workers {
 		one := plannedThread{w.firstConn, len(w.conns) / w.job.connsPerBusy(), nil, w.values, w.nextIndex}
@@ -80,9 +76,7 @@ func TestPartsEqualTheWhole(t *testing.T) {
 	for range 200 {
 		p, threads := randomPlan(rnd)
 		parts, err := p.Split(threads)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var got []plannedThread
 		requests := uint64(0)
 		whole := p

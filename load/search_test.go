@@ -57,9 +57,7 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 func mustGoal(t *testing.T, text string) load.Goal {
 	t.Helper()
 	g, err := load.ParseGoal(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return g
 }
 
@@ -71,9 +69,7 @@ func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult 
 		s.Goal = mustGoal(t, "p99<10ms")
 	}
 	found, err := s.Find(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(found.Tries) != len(f.plans) {
 		t.Errorf("%d tries, %d runs", len(found.Tries), len(f.plans))
 	}
@@ -308,17 +304,13 @@ func TestSearchStartsWithAClosedLoop(t *testing.T) {
 	s := load.Search{To: 1, Confirmations: 1}
 	s.Step = time.Second
 	found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 20, Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 ||
 		first.Achieved == 0 {
 		t.Errorf("the closed loop: %+v", first)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l.Close()
 	if _, err := s.Find(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); err == nil {
 		t.Error("nobody was there, and no error")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -27,9 +28,7 @@ func TestEveryTransportWorks(t *testing.T) {
 				url = scheme + "+unix://" + address + ":/a?b"
 			}
 			l, err := net.Listen(network, address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			t.Cleanup(func() { l.Close() })
 			if network == "tcp" {
 				url = scheme + "://" + l.Addr().String() + "/a?b"

@@ -43,9 +43,7 @@ func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
 func TestMissingResponsesCount(t *testing.T) {
 	testkit.Long(t, "it takes seconds")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	for name, test := range map[string]struct {
 		pace  load.Pace

@@ -19,17 +19,11 @@ func shortQueue(t *testing.T) (path string, l net.Listener) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s")
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
+	testkit.Must(t, syscall.Listen(fd, 1))
 	if l, err = net.FileListener(f); err != nil {
 		t.Fatal(err)
 	}

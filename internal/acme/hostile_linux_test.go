@@ -206,9 +206,7 @@ func TestSlowIssuerDoesNotDelayOthers(t *testing.T) {
 	m := s.run(config, Config{})
 	testkit.WaitFor(t, "orders", func() bool { return len(m.slots[slow.URL+"/dir"]) == maxOrders })
 	config.Hosts = append(config.Hosts, configOf("a.test", config.Issuers[1]).Hosts...)
-	if err := m.Load(config, -1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Load(config, -1))
 	m.Start()
 	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
 }

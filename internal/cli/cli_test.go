@@ -174,9 +174,7 @@ func scriptsWithRace() []string {
 func goEnv(t *testing.T, names ...string) map[string]string {
 	t.Helper()
 	out, err := testkit.Command(t, "go", append([]string{"env"}, names...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	values := make(map[string]string)
 	for i, line := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
 		values[names[i]] = line

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // screen simulates the terminal functions that redrawArea uses.
@@ -24,9 +26,7 @@ func (s *screen) read(t *testing.T, mark rune) {
 	t.Helper()
 	for {
 		c, _, err := s.in.ReadRune()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if c == mark {
 			return
 		}

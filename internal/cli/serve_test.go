@@ -47,9 +47,7 @@ func startServed(t *testing.T, cmd *exec.Cmd) *served {
 	t.Helper()
 	s := &served{t: t, cmd: cmd, changed: make(chan struct{}), done: make(chan error, 1)}
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	cmd.Stderr = w
 	process := testkit.Start(t, cmd)
 	w.Close()
@@ -147,9 +145,7 @@ func (s *served) wait() int {
 func site(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(openDir(t), "site")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(dir, 0o755))
 	write(t, filepath.Join(dir, "index.html"), "hello")
 	return dir
 }
@@ -158,29 +154,21 @@ func site(t *testing.T) string {
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b)
 }
 
@@ -188,9 +176,7 @@ func read(t *testing.T, name string) string {
 func get(t *testing.T, c *http.Client, url, want string) {
 	t.Helper()
 	resp, err := c.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || string(b) != want {
@@ -243,15 +229,11 @@ func TestPassedSocketsAreServed(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	activated := func(args string) *served {
 		file, err := l.(*net.TCPListener).File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer file.Close()
 		cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec tare serve "+args+" "+dir)
 		cmd.ExtraFiles = []*os.File{file}
@@ -289,9 +271,7 @@ func stalled(t *testing.T, addr string) (rest io.ReadCloser) {
 	if err == nil {
 		_, err = io.ReadFull(resp.Body, make([]byte, 1000))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return resp.Body
 }
 
@@ -300,9 +280,7 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	write(t, filepath.Join(dir, "large"), "")
-	if err := os.Truncate(filepath.Join(dir, "large"), large); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Truncate(filepath.Join(dir, "large"), large))
 	for _, c := range []struct {
 		sig   syscall.Signal
 		grace string
@@ -344,13 +322,9 @@ func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 	t.Parallel()
 	home := openDir(t)
 	link := filepath.Join(openDir(t), "link")
-	if err := os.Symlink(home, link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(home, link))
 	below := filepath.Join(home, "public")
-	if err := os.Mkdir(below, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(below, 0o755))
 	refused := func(dir string, args ...string) {
 		t.Helper()
 		cmd := serveCommandLine(append([]string{"--listen", "127.0.0.1:0"}, args...)...)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // On a disk without space, requests whose bodies need a temporary file get 500, and the log names
@@ -15,9 +17,7 @@ func TestFullDiskRejectsLargeBodies(t *testing.T) {
 	needNamespaces(t)
 	f := newFrontSite(t)
 	disk := f.path("disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(disk, 0o755))
 	f.configure(`user 64123 64123;
 events {}
 http {
@@ -30,9 +30,7 @@ http {
 	post := func(size, want int) {
 		t.Helper()
 		resp, err := c.Post("http://127.0.0.1/", "text/plain", strings.NewReader(strings.Repeat("x", size)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		if resp.StatusCode != want {
 			t.Errorf("%d bytes: status %d, want %d", size, resp.StatusCode, want)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // frontSite is a folder with an nginx.conf, and the server that runs it.
@@ -67,9 +69,7 @@ http {
 func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
-	if err := os.Mkdir(f.path("run"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(f.path("run"), 0o777))
 	if err := os.Chmod(f.path("run"), 0o777); err != nil { // the child removes its PID file
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -24,9 +25,7 @@ func acmeFront(t *testing.T) (f *frontSite, address string) {
 	plain, secure := free[0], free[1]
 	pebble := programs.StartPebble(t, programs.PebbleConfig{HTTPPort: portOf(t, plain), TLSPort: portOf(t, secure)})
 	ca, err := os.ReadFile(pebble.CAFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	write(t, f.path("ca.pem"), string(ca))
 	f.configure(fmt.Sprintf(`user nobody;
 events {}
@@ -46,22 +45,16 @@ http {
 func portOf(t *testing.T, address string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	n, err := strconv.Atoi(port)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return n
 }
 
 func serialOf(t *testing.T, address string) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", address, &tls.Config{ServerName: "a.test", InsecureSkipVerify: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
@@ -123,13 +116,9 @@ func TestUnusableACMEFolderIsReported(t *testing.T) {
 	if _, err := os.Stat(f.path("state")); err == nil {
 		t.Error("-t has created the folder of the state")
 	}
-	if err := os.Mkdir(f.path("state"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(f.path("state"), 0o700))
 	write(t, f.path("state/account.key"), "secret")
-	if err := os.Chmod(f.path("state/account.key"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(f.path("state/account.key"), 0o600))
 	f.start()
 	f.await(`tare: acme: a.test: pebble: account key: open .*/state/account.key: permission denied\n`)
 	f.await(`tare: acme: a.test: no certificate yet: TLS handshakes for it fail; next attempt in `)

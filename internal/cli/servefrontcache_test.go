@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The serving user owns the folder of a cache, even an existing one, and can write to it. As in
@@ -24,16 +26,12 @@ http {
 }`
 	f := newFrontSite(t)
 	f.configure(conf)
-	if err := os.Mkdir(f.path("there"), 0o555); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(f.path("there"), 0o555))
 	f.start()
 	get(t, f.over("socket"), "http://any/", "x")
 	for name, mode := range map[string]fs.FileMode{"there": 0o755, "new": 0o700} {
 		info, err := os.Stat(f.path(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if uid := info.Sys().(*syscall.Stat_t).Uid; uid == 0 || info.Mode().Perm() != mode {
 			t.Errorf("%s: user %d, mode %v, want mode %v", name, uid, info.Mode().Perm(), mode)
 		}

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const refusedConf = `pid DIR/pid;
@@ -44,9 +46,7 @@ func (f *frontSite) exchangeBytes(socket, send string, whole bool) {
 func TestRefusedRequestsAreLogged(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
-	if err := os.Chmod(f.dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(f.dir, 0o777))
 	f.configure(refusedConf)
 	f.start()
 	for _, c := range []struct{ send, log, want string }{

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // TLS and plain sockets coexist. Each host has its own certificate, which is renewed; some hosts
@@ -69,9 +71,7 @@ http {
 func openToAll(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := os.Chmod(name, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Chmod(name, 0o644))
 	}
 }
 
@@ -92,13 +92,9 @@ http {
 	f.await("tare: running as ")
 	request := func(addr, before string) string {
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer c.Close()
-		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.SetDeadline(time.Now().Add(patience)))
 		fmt.Fprintf(c, "%sGET / HTTP/1.0\r\n\r\n", before)
 		b, _ := io.ReadAll(c)
 		_, body, _ := strings.Cut(string(b), "\r\n\r\n")
@@ -112,9 +108,7 @@ http {
 	}
 	f.await("http: connection from 127.0.0.1:[0-9]+ closed: malformed PROXY protocol header")
 	c, err := net.Dial("tcp", addrs[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	fmt.Fprint(c, "PROXY TCP4 192.0.2.1 ") // and never more
 	if b, err := io.ReadAll(c); len(b) > 0 || err != nil {

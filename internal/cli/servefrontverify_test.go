@@ -38,13 +38,9 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	for i := range clients {
 		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: fmt.Sprint(i)}})
 		pair, err := tls.X509KeyPair(cert, key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		clients[i] = pair
-		if err := os.WriteFile(f.path(fmt.Sprintf("ca%d.pem", i)), cert, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(f.path(fmt.Sprintf("ca%d.pem", i)), cert, 0o644))
 	}
 	conf := func(addr, verify string) string {
 		return strings.NewReplacer("PORT1", addr, "VERIFY", verify).Replace(verified)
@@ -64,9 +60,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	}
 	http1 := func() (request func() string) {
 		c, err := tls.Dial("tcp", addr, config("http/1.1"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { c.Close() })
 		in := bufio.NewReader(c)
 		return func() string {
@@ -82,9 +76,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	http2 := func() string {
 		resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + addr)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if resp.ProtoMajor != 2 {
 			t.Errorf("%s", resp.Proto)
 		}
@@ -129,9 +121,7 @@ func statusAndBody(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Sprint(resp.StatusCode)
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // longAgent makes log lines long, so that few requests fill the log.
@@ -25,14 +27,10 @@ func flood(t *testing.T, c *http.Client, url string, n int) {
 	t.Helper()
 	for range n {
 		req, err := http.NewRequest(http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		req.Header.Set("User-Agent", longAgent)
 		resp, err := c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK {
@@ -46,16 +44,12 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	pipe := filepath.Join(filepath.Dir(dir), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", pipe, "--log-format", "json", dir)
 	c, url := client(t, nil), "http://"+s.address()
 	get(t, c, url, "hello")
 	reader, err := os.Open(pipe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer reader.Close()
 	lines := bufio.NewReader(reader)
 	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"uri":"/"`) {
@@ -66,9 +60,7 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	get(t, c, url, "hello")
 	for {
 		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if strings.Contains(line, `"lost":`) {
 			break
 		}
@@ -106,9 +98,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 		}
 	})
 	for i := range rotations {
-		if err := os.Rename(log, fmt.Sprintf("%s.%d", log, i)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Rename(log, fmt.Sprintf("%s.%d", log, i)))
 		s.signal(syscall.SIGUSR1)
 		awaitRepeated(t, s, "logs: reopened", i+1)
 	}

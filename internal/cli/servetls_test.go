@@ -26,9 +26,7 @@ func putCertificate(t *testing.T, cert, key string, number int64) {
 func replaceFile(t *testing.T, name, text string) {
 	t.Helper()
 	write(t, name+".new", text)
-	if err := os.Rename(name+".new", name); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(name+".new", name))
 }
 
 // number returns the serial number of the certificate on a new connection.
@@ -37,9 +35,7 @@ func number(t *testing.T, url string) int64 {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Proto != "HTTP/2.0" {
 		t.Fatalf("%s %s", resp.Proto, resp.Status)
@@ -73,9 +69,7 @@ func TestInvalidCertificateDoesNotReplaceTheCurrentOne(t *testing.T) {
 	s.await("certificate: serving a new one: example.org")
 	wantNumber(t, url, 2)
 
-	if err := os.Remove(key); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(key))
 	s.signal(syscall.SIGHUP)
 	s.await("certificate: still serving the old one: key: .*no such file")
 	wantNumber(t, url, 2)

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // recordingConn is a scripted connection that records what is written.
@@ -25,14 +27,10 @@ func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
 		config.Verbatim = verbatim
 		c := New(config)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Header["User-Agent"] = []string{"a", "", "b"}
 		resp, err := c.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		if got := s.written.String(); !strings.Contains(got, want) ||
 			strings.Count(got, "User-Agent") != strings.Count(want, "User-Agent") {

@@ -29,9 +29,7 @@ func TestBodiesReportInput(t *testing.T) {
 			<-next
 		})
 		resp, err := s.the().RoundTrip(s.request("GET", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer close(next)
 		body := resp.Body.(*responseBody)
 		for i, text := range []string{"hello", " world"} {
@@ -77,9 +75,7 @@ func TestBodiesReportInputThatTLSHolds(t *testing.T) {
 	}()
 	c := New(&Config{Settings: &http.Transport{TLSClientConfig: clientTLS}})
 	resp, err := c.RoundTrip(request(t, "GET", "https://"+l.Addr().String(), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer close(end)
 	for _, want := range []string{"a", "b", "c"} {
 		var b [8]byte

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // scriptedConn is a connection on which a text arrives in pieces, and then the end. It drops what
@@ -48,9 +50,7 @@ func dialing(nc net.Conn) *Config {
 func request(t *testing.T, method, address string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r
 }
 
@@ -73,9 +73,7 @@ func TestBodyInAnyPieces(t *testing.T) {
 				config.Settings.ReadBufferSize = minReadBuffer
 				c := New(config)
 				resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				var got bytes.Buffer
 				for b := make([]byte, room); err == nil; {
 					var n int
@@ -120,9 +118,7 @@ func TestExchangeEndsOnce(t *testing.T) {
 		nc := new(scriptedConn)
 		c := New(dialing(nc))
 		x := c.newSlab(request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x"))), nil)
-		if err := errors.Join(x.prepare(), x.connect()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(x.prepare(), x.connect()))
 		x.progress, x.sendErr = test.progress, test.failed
 		if kept := x.end(nil, test.reusable); kept != test.kept {
 			t.Errorf("%s: kept %v", test.name, kept)
@@ -151,9 +147,7 @@ func TestRareFieldsInAnyCase(t *testing.T) {
 		c := New(dialing(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + test.fields +
 			"Content-Length: 1\r\n\r\nx", piece: 1 << 10}))
 		resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := fmt.Sprint(resp.Header); got != test.want ||
 			resp.Uncompressed != strings.Contains(test.fields, "GZIP") {
 			t.Errorf("%q: %s, want %s; decompressed: %v", test.fields, got, test.want, resp.Uncompressed)
@@ -315,9 +309,7 @@ func (failingLate) Close() error { return nil }
 func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
 	before := runtime.NumGoroutine()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	go func() {
 		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
@@ -331,9 +323,7 @@ func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
 		body := failingLate{make(chan struct{})}
 		r := request(t, "POST", "http://"+l.Addr().String(), body)
 		resp, err := c.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		close(body.release)
 		for late := time.Now().Add(time.Minute); runtime.NumGoroutine() > before+1; time.Sleep(time.Microsecond) {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -19,9 +20,7 @@ import (
 func listen(t *testing.T, network, addr string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -45,9 +44,7 @@ func TestOptionsReplaceSettings(t *testing.T) {
 		p.Add("REMOTE_USER", "me")
 		o := &Call{Addr: l.Addr().String(), Params: p, IsRepeatable: true}
 		resp, err := c.Do(r, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		if want := `PUT /x?y "hello" map[REMOTE_USER:me]`; string(body) != want || err != nil {
 			t.Errorf("%q %v, want %q", body, err, want)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -21,9 +22,7 @@ func TestMalformedEndOfResponseWithoutBody(t *testing.T) {
 			}
 		})
 		resp, err := s.the().RoundTrip(s.request(method, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		b, err := io.ReadAll(resp.Body)
 		if e, ok := errors.AsType[*Error](err); len(b) > 0 || !ok || e.Kind != Malformed {
 			t.Errorf("%q: %q, %v", head, b, err)

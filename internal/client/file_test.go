@@ -9,21 +9,19 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // BenchmarkFileBody sends a file: by the kernel, and through a reader of another type.
 func BenchmarkFileBody(b *testing.B) {
 	for _, size := range []int64{256 << 10, 10 << 20} {
 		name := filepath.Join(b.TempDir(), "file")
-		if err := os.WriteFile(name, make([]byte, size), 0o600); err != nil {
-			b.Fatal(err)
-		}
+		testkit.Must(b, os.WriteFile(name, make([]byte, size), 0o600))
 		for _, how := range []string{"file", "reader"} {
 			b.Run(fmt.Sprintf("%s-%dKB", how, size>>10), func(b *testing.B) {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, err)
 				defer l.Close()
 				go discard(l, size)
 				c := New(&Config{})
@@ -31,20 +29,14 @@ func BenchmarkFileBody(b *testing.B) {
 				b.SetBytes(size)
 				for b.Loop() {
 					f, err := os.Open(name)
-					if err != nil {
-						b.Fatal(err)
-					}
+					testkit.Must(b, err)
 					r, err := http.NewRequest(http.MethodPut, "http://"+l.Addr().String(), f)
-					if err != nil {
-						b.Fatal(err)
-					}
+					testkit.Must(b, err)
 					if r.ContentLength = size; how == "reader" {
 						r.Body = struct{ io.ReadCloser }{f}
 					}
 					resp, err := c.RoundTrip(r)
-					if err != nil {
-						b.Fatal(err)
-					}
+					testkit.Must(b, err)
 					_ = resp.Body.Close()
 				}
 			})

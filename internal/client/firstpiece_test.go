@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -119,9 +120,7 @@ func TestFirstPieceDoesNotAwaitEnd(t *testing.T) {
 	r := request(t, http.MethodPost, "http://host/", &endingLate{arriving{pieces: []string{"abcde"}, arrived: 1}, nc})
 	r.ContentLength = 5
 	resp, err := New(dialing(nc)).RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp.Body.Close()
 }
 
@@ -156,9 +155,7 @@ func TestWholeAndFailingFirstPiece(t *testing.T) {
 		r := request(t, http.MethodPost, "http://host/", &lastPiece{arriving{pieces: []string{"ab"}, arrived: 1}})
 		r.ContentLength = 2
 		resp, err := c.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 	}
 	if dials != 1 || len(nc.writes) != 2 {

@@ -23,9 +23,7 @@ func keyOf(name string) key { return key{host: name} }
 func open(t *testing.T, p *pool, name string, nc net.Conn) *conn {
 	t.Helper()
 	c, err := p.get(t.Context(), keyOf(name), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c.Conn == nil {
 		c.open(nc)
 	}
@@ -41,9 +39,7 @@ func pipe(t *testing.T) (net.Conn, net.Conn) {
 		theirs <- c
 	}()
 	ours, err := nw.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	other := <-theirs
 	t.Cleanup(func() { ours.Close(); other.Close(); l.Close() })
 	return ours, other
@@ -52,18 +48,12 @@ func pipe(t *testing.T) (net.Conn, net.Conn) {
 func sockets(t *testing.T) (net.Conn, net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	ours, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	other, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ours.Close(); other.Close() })
 	return ours, other
 }
@@ -147,9 +137,7 @@ func TestUnusableConnectionIsReplaced(t *testing.T) {
 func TestCanceledGetLeavesQueue(t *testing.T) {
 	p := &pool{limits: limits{maxConns: 1}}
 	first, err := p.get(t.Context(), keyOf("x"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(net.ErrClosed)
 	if _, err := p.get(ctx, keyOf("x"), false); !errors.Is(err, net.ErrClosed) {
@@ -375,9 +363,7 @@ func TestUsesAndAgeAreLimited(t *testing.T) {
 			p := &pool{limits: test.limits}
 			for use := 1; use <= 10; use++ {
 				c, err := p.get(t.Context(), keyOf("x"), false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if c.Conn == nil {
 					if use > 1 {
 						t.Fatalf("%s: another connection for use %d", name, use)

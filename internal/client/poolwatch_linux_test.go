@@ -15,9 +15,7 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	p := &pool{limits: limits{maxIdlePerHost: 1}}
 	ours, other := sockets(t)
 	loop, err := poll.NewLoop()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.watcher.loop, p.watcher.sockets, p.watcher.emptySince = loop, make(map[int]*conn), p.now()+
 		monotime(time.Minute)
 	defer p.closeIdle()
@@ -25,9 +23,7 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { err = loop.Add(int(fd), 0, 0) }) // a second time it fails
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c := open(t, p, "x", ours)
 	for range 2 {
 		c.keep()

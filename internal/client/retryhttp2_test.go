@@ -47,9 +47,7 @@ func TestRetryOverHTTP2SendsWholeBody(t *testing.T) {
 			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}})
 		t.Cleanup(c.CloseIdleConnections)
 		resp, err := c.RoundTrip(request(t, "GET", server.URL, nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		var isOpen atomic.Int32
 		r := request(t, "POST", server.URL, strings.NewReader(want))

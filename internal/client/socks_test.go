@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The bytes sent to a SOCKS5 proxy, and the errors for its replies.
@@ -51,9 +53,7 @@ func TestSOCKSHandshake(t *testing.T) {
 		{"invalid port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
 	} {
 		proxy, err := url.Parse(test.proxy)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		nc := &socksConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
 		err = socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
 		if test.want == "" && (err != nil || nc.text != "") || test.want != "" &&

@@ -39,9 +39,7 @@ func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {
 		for _, late := range []bool{false, false, true} {
 			body, feed := io.Pipe()
 			resp, err := p.tr.RoundTrip(mustRequest("POST", p.url, body))
-			if err != nil {
-				p.Fatal(err)
-			}
+			testkit.Must(p, err)
 			io.WriteString(feed, "body")
 			want := "body <nil>"
 			if late {
@@ -103,9 +101,7 @@ func TestTransportSendsFiles(t *testing.T) {
 		content[i] = byte(i * i >> 7)
 	}
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, content, 0o600))
 	overAll(t, func(p *peer) {
 		got := make(chan string, 1)
 		p.serve(func(w http.ResponseWriter, r *http.Request) {
@@ -117,9 +113,7 @@ func TestTransportSendsFiles(t *testing.T) {
 			if err == nil {
 				_, err = f.Seek(skipped, io.SeekStart)
 			}
-			if err != nil {
-				p.Fatal(err)
-			}
+			testkit.Must(p, err)
 			r := mustRequest("PUT", p.url, f)
 			r.ContentLength = length
 			_, _, err = p.send(r)
@@ -167,9 +161,7 @@ func TestTransportBodyWaitsForContinue(t *testing.T) {
 			r.Header.Set("Expect", "100-continue")
 			began := time.Now()
 			resp, err := tr.RoundTrip(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			b, _ := io.ReadAll(resp.Body)
 			if waited := time.Since(began) > 0; string(b) != "hello" || waited != (test.responses[0] == "") {
 				t.Errorf("%q after %v", b, time.Since(began))

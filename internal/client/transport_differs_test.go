@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // side is one of the two transports to compare, with a server of its own.
@@ -92,9 +93,7 @@ func tableIsTested(t *testing.T, rows []difference) {
 		tested[d.row] = true
 	}
 	page, err := os.ReadFile("../../docs/transport.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, table, _ := strings.Cut(string(page), "|---|---|---|---|\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	named := make(map[string]bool)

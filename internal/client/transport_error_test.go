@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // TestTransportErrorKindsAreExported provokes each kind of error, by what a server sends before it
@@ -58,16 +59,12 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 			}
 			if test.proxy != "" {
 				proxy, err := url.Parse(test.proxy)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				transport.Proxy = http.ProxyURL(proxy)
 			}
 			defer transport.CloseIdleConnections()
 			r, err := http.NewRequest(http.MethodPost, "http://server.example/", test.body)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			_, err = transport.RoundTrip(r)
 			var failure *tare.TransportError
 			if !errors.As(err, &failure) {
@@ -93,9 +90,7 @@ func TestTransportErrorCannotSend(t *testing.T) {
 	}}
 	defer transport.CloseIdleConnections()
 	r, err := http.NewRequest(http.MethodGet, "http://server.example/", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, err = transport.RoundTrip(r)
 	var failure *tare.TransportError
 	if !errors.As(err, &failure) || failure.Side != tare.ServerSide || failure.Kind != tare.CannotSend ||

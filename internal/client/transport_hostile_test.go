@@ -264,9 +264,7 @@ func TestTransportAllocatesLittle(t *testing.T) {
 	} {
 		request := func() {
 			resp, err := tr.RoundTrip(test.request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for err == nil {
 				_, err = resp.Body.Read(b)
 			}

@@ -86,9 +86,7 @@ func TestTransportWorksWithoutHTTP1(t *testing.T) {
 	tr := &tare.Transport{Protocols: &plain}
 	defer tr.CloseIdleConnections()
 	resp, err := tr.RoundTrip(mustRequest("GET", s.URL, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if b, _ := io.ReadAll(resp.Body); string(b) != "HTTP/2.0" {
 		t.Errorf("%s", b)
 	}

@@ -55,9 +55,7 @@ var transportModes = map[string]func(*testing.T, *tare.Transport) (net.Listener,
 func listenAt(t testing.TB, network, address string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -173,13 +171,9 @@ func (p *peer) runScript(s script) {
 func (p *peer) do(method, path string, body io.Reader) (*http.Response, string) {
 	p.Helper()
 	r, err := http.NewRequest(method, p.url+path, body)
-	if err != nil {
-		p.Fatal(err)
-	}
+	testkit.Must(p, err)
 	resp, text, err := p.send(r)
-	if err != nil {
-		p.Fatal(err)
-	}
+	testkit.Must(p, err)
 	return resp, text
 }
 

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A proxy receives absolute URLs for http, and CONNECT for https. Only the proxy receives its
@@ -53,9 +54,7 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 			TLSClientConfig: secure.Client().Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
 		for _, address := range []string{plain.URL, secure.URL} {
 			resp, err := tr.RoundTrip(mustRequest("GET", address+"/a?b", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			b, _ := io.ReadAll(resp.Body)
 			if string(b) != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
 				t.Errorf("%s: %s over %s", address, b, resp.Proto)
@@ -92,9 +91,7 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 			theirs, ours := &http.Transport{DialContext: dial}, &tare.Transport{DialContext: dial}
 			if proxy != "" {
 				where, err := url.Parse(proxy)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				theirs.Proxy, ours.Proxy = http.ProxyURL(where), http.ProxyURL(where)
 			}
 			for _, tr := range []http.RoundTripper{theirs, ours} {
@@ -208,16 +205,12 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 		defer front.Close()
 		big := strings.Repeat("0123456789", 100_000)
 		resp, err := http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big)))
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		if b, _ := io.ReadAll(resp.Body); string(b) != big {
 			p.Errorf("%d bytes came back", len(b))
 		}
 		c, err := net.Dial("tcp", front.Listener.Addr().String())
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		defer c.Close()
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		br := bufio.NewReader(c)

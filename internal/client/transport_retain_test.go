@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A program that keeps a small part of a large response does not keep the rest of it in memory.
@@ -45,9 +46,7 @@ func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {
 				runtime.ReadMemStats(&before)
 			}
 			resp, err := tr.RoundTrip(mustRequest("GET", "http://"+l.Addr().String()+"/", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 				t.Fatal(err)
 			}

@@ -100,9 +100,7 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 			r.Header.Set("Expect", "100-continue")
 		}
 		resp, err := rt.RoundTrip(r)
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		has := func(hook string) bool {
@@ -159,9 +157,7 @@ func TestTransportSendsAndReceivesTrailers(t *testing.T) {
 		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"),
 			onRead(func() { r.Trailer.Set("X-Req", "42") })))
 		resp, err := p.tr.RoundTrip(r)
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		if _, ok := resp.Trailer["X-Sum"]; !ok || resp.Header.Get("Trailer") != "" {
 			p.Errorf("announced: %v", resp.Trailer)
 		}
@@ -199,9 +195,7 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 		for _, r := range []*http.Request{upgrade, tunnel} {
 			ctx, cancel := context.WithCancel(t.Context())
 			resp, err := p.tr.RoundTrip(r.WithContext(ctx))
-			if err != nil {
-				p.Fatal(err)
-			}
+			testkit.Must(p, err)
 			cancel() // no longer affects the connection, as in net/http
 			rwc, ok := resp.Body.(io.ReadWriteCloser)
 			if !ok {
@@ -240,9 +234,7 @@ func TestTransportDetectsTruncatedTLS(t *testing.T) {
 		p.tr = &tare.Transport{TLSClientConfig: client}
 		for _, rt := range []http.RoundTripper{p.tr, &http.Transport{TLSClientConfig: client}} {
 			resp, err := rt.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if whole := string(b) == "hello there" && err == nil; whole != (cut == 0) ||

@@ -29,13 +29,9 @@ func TestImageIsUnpackedByAnotherTool(t *testing.T) {
 	umoci, env := programs.Umoci(t)
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	for _, p := range packagedPlatforms() {
-		if err := a.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, a.binary(t.Context(), p))
 	}
-	if err := a.packages(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.packages(t.Context()))
 	for _, p := range packagedPlatforms() {
 		layout, bundle := t.TempDir(), filepath.Join(t.TempDir(), "bundle")
 		run := func(program string, args ...string) {
@@ -68,18 +64,14 @@ func TestImageIsUnpackedByAnotherTool(t *testing.T) {
 func runImage(t *testing.T, bundle string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var config struct {
 		Process struct {
 			User struct{ UID, GID int }
 			Args []string
 		}
 	}
-	if err := json.Unmarshal(text, &config); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(text, &config))
 	const script = `set -eu
 user=$1 root=$2
 shift 2
@@ -108,20 +100,14 @@ func TestBinaryForARM64Serves(t *testing.T) {
 	qemu, env := programs.QEMU(t)
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	p := platform{"linux", "arm64"}
-	if err := a.binary(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.binary(t.Context(), p))
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("from arm64"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "index.html"), []byte("from arm64"), 0o644))
 	// Landlock would have to confine the emulator's own threads, too.
 	c := exec.Command(qemu, a.path(p, ""), "serve", "--listen", "127.0.0.1:0", "--user", "", "--sandbox", "off", dir)
 	c.Env = append(os.Environ(), env...)
 	messages, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	process := testkit.Start(t, c)
 	var text strings.Builder
 	lines, url := bufio.NewScanner(messages), ""
@@ -155,13 +141,9 @@ func TestBinariesForMacOSAreExecutables(t *testing.T) {
 		if p.os != "darwin" {
 			continue
 		}
-		if err := a.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, a.binary(t.Context(), p))
 		f, err := macho.Open(a.path(p, ""))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		f.Close()
 		if f.Type != macho.TypeExec || f.Cpu != cpus[p.arch] {
 			t.Errorf("%s: %v for %v", p, f.Type, f.Cpu)

@@ -11,6 +11,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // readTar returns an archive's headers and contents by name.
@@ -23,9 +25,7 @@ func readTar(t *testing.T, r io.Reader) (headers map[string]*tar.Header, texts m
 		if errors.Is(err, io.EOF) {
 			return headers, texts
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if parent := path.Dir(strings.TrimSuffix(h.Name, "/")); parent != "." && headers[parent+"/"] == nil {
 			t.Errorf("%s is before its folder", h.Name)
 		}
@@ -43,9 +43,7 @@ func testImage(t *testing.T) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	files := imageFiles([]byte("the program"), []byte("{}"), []byte("the license"))
-	if err := writeImage(&b, "arm64", testRelease(), files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, writeImage(&b, "arm64", testRelease(), files))
 	return b.Bytes()
 }
 
@@ -73,9 +71,7 @@ func TestImageLayoutIsValid(t *testing.T) {
 		t.Helper()
 		decoder := json.NewDecoder(bytes.NewReader(b))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(v); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, decoder.Decode(v))
 	}
 	if got := string(layout["oci-layout"]); got != `{"imageLayoutVersion":"1.0.0"}` {
 		t.Errorf("oci-layout is %s", got)
@@ -93,13 +89,9 @@ func TestImageLayoutIsValid(t *testing.T) {
 		t.Fatalf("got %+v and %+v, want one layer for arm64", manifest, config)
 	}
 	packed, err := gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0], typeLayer)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	layer, err := io.ReadAll(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := digest(layer); got != config.RootFS.DiffIDs[0] {
 		t.Errorf("the layer is %s, the configuration says %s", got, config.RootFS.DiffIDs[0])
 	}

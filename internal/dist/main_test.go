@@ -68,9 +68,7 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 		t.Helper()
 		args = append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)
 		out, err := git(t.Context(), dir, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return out
 	}
 	t.Setenv("GIT_AUTHOR_DATE", "2026-02-03T04:05:06Z")
@@ -90,9 +88,7 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 	read("v0.0.0-20260203040506-" + must("rev-parse", "--short=12", "HEAD"))
 	must("tag", "v1.0.0")
 	read("v1.0.0")
-	if err := os.WriteFile(filepath.Join(dir, "new"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "new"), nil, 0o644))
 	read("v1.0.0+dirty")
 	t.Setenv("SOURCE_DATE_EPOCH", "tomorrow")
 	if r, err := readRelease(t.Context(), dir, ""); err == nil {
@@ -104,18 +100,14 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 func TestForeignFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "foreign")
-	if err := os.WriteFile(foreign, []byte("a"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(foreign, []byte("a"), 0o644))
 	if err := emptyFolder(dir); err == nil {
 		t.Error("a folder with foreign files is accepted")
 	}
 	if _, err := os.Stat(foreign); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeSums(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, writeSums(dir))
 	sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	const want = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb  foreign\n"
 	if err != nil || string(sums) != want {

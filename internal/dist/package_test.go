@@ -24,9 +24,7 @@ func TestUnitIsValid(t *testing.T) {
 	}
 	verify := func(unit string) (messages []string, err error) {
 		path := filepath.Join(t.TempDir(), "tare.service")
-		if err := os.WriteFile(path, []byte(unit), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(unit), 0o644))
 		out, err := testkit.Command(t, "systemd-analyze", "verify", "--man=no", path).CombinedOutput()
 		for line := range strings.Lines(string(out)) {
 			if !strings.Contains(line, "Failed to parse service type, ignoring: notify-reload") &&
@@ -58,9 +56,7 @@ func TestUnitIsConfined(t *testing.T) {
 	unit := string(packagedFile("tare.service"))
 	assess := func(unit string) (string, error) {
 		path := filepath.Join(t.TempDir(), "tare.service")
-		if err := os.WriteFile(path, []byte(unit), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(unit), 0o644))
 		out, err := testkit.Command(t, "systemd-analyze", "security", "--offline=true", "--no-pager",
 			"--threshold="+maxExposure, path).CombinedOutput()
 		return string(out), err
@@ -95,9 +91,7 @@ func TestUnitAgreesWithTheOtherFiles(t *testing.T) {
 	}
 	for _, name := range []string{"postinst", "prerm", "postrm"} {
 		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, packagedFile(name), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, packagedFile(name), 0o644))
 		if out, err := testkit.Command(t, "sh", "-n", path).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", name, err, out)
 		}
@@ -109,17 +103,11 @@ func TestPackageConfigurationNamesExistingFiles(t *testing.T) {
 	stage := t.TempDir()
 	shared := sharedFiles{man: map[string][]byte{"tare.1": []byte("page")}}
 	path, err := stagePackage(stage, "arm64", testRelease(), append(shared.files(), programFiles([]byte("p"), nil)...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var config nfpmConfig
-	if err := yaml.UnmarshalWithOptions(text, &config, yaml.Strict()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.UnmarshalWithOptions(text, &config, yaml.Strict()))
 	const mtime = "2026-02-03T04:05:06Z"
 	if config.Version != "1.2.3~rc.1" || config.Arch != "arm64" || config.MTime != mtime {
 		t.Errorf("got version %s for %s at %s", config.Version, config.Arch, config.MTime)

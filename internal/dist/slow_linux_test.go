@@ -29,9 +29,7 @@ func skipUnlessSlow(t *testing.T) {
 func copySource(t *testing.T, root, to string) {
 	t.Helper()
 	names, err := git(t.Context(), root, "ls-files", "--cached", "--others", "--exclude-standard")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name := range strings.Lines(names) {
 		name = strings.TrimSpace(name)
 		b, err := os.ReadFile(filepath.Join(root, name))
@@ -44,9 +42,7 @@ func copySource(t *testing.T, root, to string) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, name), b, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 }
 
@@ -60,27 +56,17 @@ func TestBuildsAreIdentical(t *testing.T) {
 	second := artifacts{release: testRelease(), source: copied, folder: t.TempDir()}
 	cache := os.Getenv("GOCACHE")
 	for _, p := range platforms() {
-		if err := first.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, first.binary(t.Context(), p))
 		t.Setenv("GOCACHE", t.TempDir())
-		if err := second.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, second.binary(t.Context(), p))
 		t.Setenv("GOCACHE", cache)
 	}
 	for _, a := range []artifacts{first, second} {
-		if err := a.packages(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := writeSums(a.folder); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, a.packages(t.Context()))
+		testkit.Must(t, writeSums(a.folder))
 	}
 	sums, err := os.ReadFile(filepath.Join(first.folder, sumsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if again, err := os.ReadFile(filepath.Join(second.folder, sumsFile)); err != nil || string(again) != string(sums) {
 		t.Errorf("%v: the sums differ:\n%s\n%s", err, sums, again)
 	}
@@ -104,13 +90,9 @@ func TestBinaryIsSmall(t *testing.T) {
 	skipUnlessSlow(t)
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	p := platform{"linux", "amd64"}
-	if err := a.binary(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.binary(t.Context(), p))
 	info, err := os.Stat(a.path(p, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if t.Logf("%d bytes", info.Size()); info.Size() > maxBinaryBytes {
 		t.Errorf("the program has %d bytes, want at most %d", info.Size(), maxBinaryBytes)
 	}
@@ -128,13 +110,9 @@ func TestDebianPackageCanBeInstalledAndPurged(t *testing.T) {
 	}
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	for _, p := range packagedPlatforms() { // packages needs all
-		if err := a.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, a.binary(t.Context(), p))
 	}
-	if err := a.packages(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.packages(t.Context()))
 	deb := a.path(thisPlatform(), ".deb")
 	t.Run("contents", func(t *testing.T) { checkContents(t, deb) })
 	t.Run("installed", func(t *testing.T) { checkInstalled(t, deb, olderPackage(t, a)) })
@@ -146,22 +124,16 @@ func olderPackage(t *testing.T, a artifacts) (deb string) {
 	t.Helper()
 	a.release.version = "v1.2.2"
 	shared, err := a.shared(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	binary, err := os.ReadFile((&artifacts{release: testRelease(), folder: a.folder}).path(thisPlatform(), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	files := append(shared.files(), programFiles(binary, nil)...)
 	for i := range files {
 		if files[i].isConfig {
 			files[i].text = append([]byte("# old\n"), files[i].text...)
 		}
 	}
-	if err := a.debian(t.Context(), thisPlatform(), files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.debian(t.Context(), thisPlatform(), files))
 	return a.path(thisPlatform(), ".deb")
 }
 

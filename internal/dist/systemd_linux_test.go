@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -31,21 +32,15 @@ func TestSystemdRunsTheUnit(t *testing.T) {
 	}
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	for _, p := range packagedPlatforms() { // packages needs all
-		if err := a.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, a.binary(t.Context(), p))
 	}
-	if err := a.packages(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.packages(t.Context()))
 	runSystemd(t, a.path(thisPlatform(), ".deb"))
 }
 
 func runSystemd(t *testing.T, deb string) {
 	stage, result := t.TempDir(), filepath.Join(t.TempDir(), "result")
-	if err := os.WriteFile(result, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(result, nil, 0o600))
 	probe := `mount -t tmpfs tmpfs "$1" && mkdir "$1/c" && mount -t cgroup2 cgroup2 "$1/c" &&
 		mkdir "$1/c/probe" && rmdir "$1/c/probe"`
 	if out, err := isolated(t, "--cgroup", "sh", "-c", probe, "sh", stage).CombinedOutput(); err != nil {

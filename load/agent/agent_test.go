@@ -273,17 +273,11 @@ func TestPlanRoundTrips(t *testing.T) {
 		Part: load.Part{Threads: 14, FirstThread: 15, Connections: 16, FirstConnection: 17},
 	}
 	wire, err := agent.NewPlan(p, &agent.TLS{Insecure: true, ServerName: "n"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b, err := json.Marshal(wire)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var back agent.Plan
-	if err := json.Unmarshal(b, &back); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(b, &back))
 	got, err := back.Load()
 	if err != nil || got.TLS == nil || !got.TLS.InsecureSkipVerify || got.TLS.ServerName != "n" {
 		t.Fatal(got.TLS, err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 	"github.com/tarehq/tare/load/report"
@@ -73,9 +74,7 @@ func (m *machine) run(t *testing.T, n int, speed float64) *report.Run {
 			h.Record(d)
 		}
 		packed, err := h.Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Timeline = append(r.Timeline, load.Second{Requests: uint64(len(times)), Latency: packed})
 		r.Requests += uint64(len(times))
 		r.Latency.Merge(h)
@@ -224,9 +223,7 @@ func TestSeveralRunsWidenIntervals(t *testing.T) {
 	}
 	within := compareRuns(t, "a", a[1], "b", b[1])
 	c, err := Compare(Side{"a", a}, Side{"b", b})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if row(t, within, "requests/s").result() != "faster" || row(t, c, "requests/s").result() != "no difference shown" {
 		t.Errorf("of one run each:\n%s\nof three:\n%s", text(t, within), text(t, c))
 	}
@@ -284,9 +281,7 @@ func TestStudentMatchesTables(t *testing.T) {
 func compareRuns(t *testing.T, nameA string, a *report.Run, nameB string, b *report.Run) *Comparison {
 	t.Helper()
 	c, err := Compare(Side{nameA, []*report.Run{a}}, Side{nameB, []*report.Run{b}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c
 }
 
@@ -304,9 +299,7 @@ func row(t *testing.T, c *Comparison, name string) *Row {
 func text(t *testing.T, c *Comparison) string {
 	t.Helper()
 	var b strings.Builder
-	if err := c.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.WriteText(&b))
 	return b.String()
 }
 

@@ -52,9 +52,7 @@ type local struct {
 func open(t *testing.T, n int, o fleet.Options) *local {
 	t.Helper()
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l := new(local)
 	o.Note = func(text string) { l.notes = append(l.notes, text) }
 	var hosts []fleet.Host
@@ -109,9 +107,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 		Trace: &load.Trace{Second: func(load.Second) { seconds++ }, Connected: func() { connected++ },
 			Started: func() { started++ }, Ended: func() { ended++ }}}
 	r, err := f.Run(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := served.Load(); got != n || r.Requests != n || len(r.Samples) != n || len(r.Parts) != 3 {
 		t.Fatalf("%d sent, %d counted, %d samples", got, r.Requests, len(r.Samples))
 	}
@@ -262,9 +258,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 func TestSkewedClocksHaveNoEffect(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	skewed := func(skew string) fleet.Host {
 		return fleet.Host{Name: "skewed " + skew, Command: func(context.Context) (*exec.Cmd, error) {
 			c := exec.Command(own, "agent")
@@ -274,16 +268,12 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 	}
 	hosts := []fleet.Host{fleet.Local("local", own), skewed("1h"), skewed("-1h")}
 	f, err := fleet.Open(context.Background(), hosts, fleet.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	url, _ := server(t)
 	r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 6, Pace: load.Constant(300),
 		Duration: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, p := range r.Parts {
 		// On a busy machine an agent may be late, but not by anything like an hour.
 		if p.Began > 10*time.Second || p.ClockError > time.Second || p.Lost != "" || p.Seconds < 1.9 ||
@@ -297,9 +287,7 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 func TestUnusableHostsAreErrors(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	command := func(name string, args ...string) fleet.Host {
 		return fleet.Host{Name: "bad", Command: func(context.Context) (*exec.Cmd, error) {
 			return exec.Command(name, args...), nil

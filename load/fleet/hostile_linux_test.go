@@ -50,9 +50,7 @@ func (b bender) Write(line []byte) (int, error) {
 func TestFalseRecordsLoseTheAgent(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	url, _ := server(t)
 	for how, want := range map[string]string{
 		"no pong":     "replied to no ping",
@@ -70,9 +68,7 @@ func TestFalseRecordsLoseTheAgent(t *testing.T) {
 			}}
 			hosts := []fleet.Host{fleet.Local("good", own), bad}
 			f, err := fleet.Open(context.Background(), hosts, fleet.Options{OnLoss: fleet.Continue})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer f.Close()
 			r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Pace: load.Constant(100),
 				Duration: 1500 * time.Millisecond})
@@ -97,17 +93,11 @@ func TestLoginShellsMayPrint(t *testing.T) {
 	elsewhere(t, "Linux", ownMachine(t))
 	bin := strings.Split(os.Getenv("PATH"), ":")[0]
 	text, err := os.ReadFile(filepath.Join(bin, "ssh"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	noisy := strings.Replace(string(text), "exec sh", "seq 10000; printf Welcome; exec sh", 1)
-	if err := os.WriteFile(filepath.Join(bin, "ssh"), []byte(noisy), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(noisy), 0o755))
 	f, err := fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}, fleet.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f.Close()
 }
 
@@ -116,9 +106,7 @@ func TestLoginShellsMayPrint(t *testing.T) {
 func TestCommandsCanRestoreTheTerminal(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	restored, ready := filepath.Join(t.TempDir(), "restored"), filepath.Join(t.TempDir(), "ready")
-	if err := syscall.Mkfifo(ready, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Mkfifo(ready, 0o600))
 	for _, script := range []string{
 		// wait ends at once when a signal arrives
 		`trap 'echo >"$RESTORED"; kill $!; exit' TERM; sleep 600 & echo ready >"$READY"; wait`,

@@ -35,12 +35,8 @@ func cluster(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectlScript), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectlScript), 0o755))
 	t.Setenv("CLUSTER", dir)
 	t.Setenv("AGENT", own)
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -49,9 +45,7 @@ func cluster(t *testing.T) (dir string) {
 
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 }
 
 // podJSON is a pod as the API reports it.
@@ -69,13 +63,9 @@ func TestJobRunsAPlan(t *testing.T) {
 		podJSON("p1", "Running", "", runningState)+`]}`)
 	k := fleet.Kubernetes{Agents: 2, Image: "i", Context: "c", Namespace: "n"}
 	job, err := fleet.StartJob(context.Background(), k, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f, err := fleet.Open(context.Background(), job.Hosts(), fleet.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	url, _ := server(t)
 	r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 100})
 	if err != nil || r.Requests != 100 || r.Parts[1].Name != "p1" {
@@ -86,9 +76,7 @@ func TestJobRunsAPlan(t *testing.T) {
 		t.Error(err)
 	}
 	log, err := os.ReadFile(filepath.Join(dir, "log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for line := range strings.Lines(string(log)) {
 		if !strings.HasPrefix(line, "--context c --namespace n ") {
 			t.Errorf("another cluster: %s", line)
@@ -161,9 +149,7 @@ func TestLostPodIsExplained(t *testing.T) {
 	put(t, dir, "pods", `{"items":[`+podJSON("p0", "Running", "", runningState)+`]}`)
 	put(t, dir, "pod", podJSON("p0", "Failed", "", `{"terminated":{"reason":"OOMKilled","exitCode":137}}`))
 	job, err := fleet.StartJob(context.Background(), fleet.Kubernetes{Agents: 1, Image: "i"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	hosts := job.Hosts()
 	if text := hosts[0].Explain(context.Background()); text != "OOMKilled with exit code 137" {
 		t.Error(text)
@@ -182,13 +168,9 @@ func TestManifestHasTheOptions(t *testing.T) {
 		NodeSelector: map[string]string{"pool": "load"}, Requests: map[string]string{"cpu": "2"},
 		Limits: map[string]string{"memory": "1Gi"}}
 	b, err := k.Manifest("name")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var m map[string]any
-	if err := yaml.Unmarshal(b, &m); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, yaml.Unmarshal(b, &m))
 	for _, want := range []string{
 		"apiVersion: batch/v1", "kind: Job", "name: name", "namespace: load",
 		"completionMode: Indexed", "completions: 3",

@@ -24,9 +24,7 @@ func TestSessionOfAnAgent(t *testing.T) {
 	var sessions []*fleet.Session
 	for range 2 {
 		s, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 2}, &agent.TLS{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		sessions = append(sessions, s)
 	}
 	counted := uint64(0)
@@ -47,9 +45,7 @@ func TestSessionOfAnAgent(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	third, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 1}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := third.Slice(short, time.Second, true); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
@@ -114,9 +110,7 @@ func TestSessionOfALostAgent(t *testing.T) {
 			url, _ := server(t)
 			f := open(t, 1, fleet.Options{Silence: test.silence})
 			s, err := f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			time.AfterFunc(100*time.Millisecond, func() { _ = f.cmds[0].Process.Signal(test.signal) })
 			_, err = s.Slice(context.Background(), time.Minute, true)
 			if lost, ok := errors.AsType[*fleet.Error](err); !ok || !strings.Contains(lost.Error(), test.want) {

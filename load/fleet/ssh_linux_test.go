@@ -24,9 +24,7 @@ func elsewhere(t *testing.T, system, machine string) (home string) {
 	uname := fmt.Sprintf("#!/bin/sh\ncase $1 in -s) echo %s;; -m) echo %s;; esac\n", system, machine)
 	ssh := fmt.Sprintf("#!/bin/sh\nshift 3\nexport HOME=%s\nunset XDG_CACHE_HOME\nexec sh -c \"$1\"\n", home)
 	for name, text := range map[string]string{"uname": uname, "ssh": ssh} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755))
 	}
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	return home
@@ -37,23 +35,17 @@ func elsewhere(t *testing.T, system, machine string) (home string) {
 func programFor(t *testing.T, number byte) (*fleet.Program, string) {
 	t.Helper()
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	name := own
 	if number != 0 {
 		name = filepath.Join(t.TempDir(), "tare")
 		header := make([]byte, 64)
 		copy(header, "\x7fELF\x02\x01\x01")
 		header[16], header[18], header[20], header[52] = 2, number, 1, 64
-		if err := os.WriteFile(name, header, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(name, header, 0o755))
 	}
 	p, err := fleet.OpenProgram(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return p, name
 }
 
@@ -61,9 +53,7 @@ func programFor(t *testing.T, number byte) (*fleet.Program, string) {
 func cached(t *testing.T, home string) (files []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(home, ".cache", "tare", "*", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return files
 }
 
@@ -74,9 +64,7 @@ const elfRISCV = 243
 func ownMachine(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("uname", "-m").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return strings.TrimSpace(string(out))
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -18,9 +19,7 @@ func joined(t *testing.T) *Run {
 	lag := hist.New()
 	lag.Record(30 * time.Microsecond)
 	packed, err := r.Latency.Pack()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	packed.Encoded = ""
 	r.Parts = []load.PartResult{
 		{Name: "<host1>", Connections: 32, Threads: 1, Seconds: 3.5, Requests: 17500, Latency: packed,
@@ -45,9 +44,7 @@ func TestReportsNameTheAgents(t *testing.T) {
 		`^The generators began 1\.5ms apart\.$`,
 	)
 	var page, row bytes.Buffer
-	if err := joined(t).WritePage(&page); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, joined(t).WritePage(&page))
 	for want, n := range map[string]int{
 		"<h2>Agents</h2>": 1, "<h3>&lt;host1&gt;</h3>": 1, "<h3>host2</h3>": 1, "lost: its process ended": 1,
 		"<figure>": 3 + 4, // each agent has a plot of its rate and one of its latency

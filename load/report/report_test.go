@@ -16,6 +16,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -47,9 +48,7 @@ func sample(t *testing.T) *Run {
 			r.FirstByte.Record(d / 2)
 		}
 		packed, err := second.Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Timeline = append(r.Timeline, load.Second{Requests: uint64(n), Latency: packed})
 		r.Latency.Merge(second)
 		r.Service.Merge(second)
@@ -74,9 +73,7 @@ func opened(r *Run) *Run {
 func text(t *testing.T, r *Run) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.WriteText(&b))
 	return b.String()
 }
 
@@ -166,9 +163,7 @@ func TestNumbersAreFormatted(t *testing.T) {
 
 func TestCSVHasNamedColumns(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample(t).WriteCSV(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sample(t).WriteCSV(&b))
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != 2 {
 		t.Fatalf("%v, %v", rows, err)
@@ -192,9 +187,7 @@ func TestSamplesAreRows(t *testing.T) {
 		{Due: 30, Sent: 30, Done: 99, Failure: load.FailedTimeout},
 	}
 	var b bytes.Buffer
-	if err := r.WriteSamples(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.WriteSamples(&b))
 	const want = "connectNs,dueNs,sentNs,firstNs,doneNs,status,receivedBytes,bodyBytes,failure,connection,request,kept\n" +
 		"5,10,11,20,21,200,120,5,,3,1,true\n0,30,30,0,99,0,0,0,timeout,0,0,false\n"
 	if b.String() != want {
@@ -209,9 +202,7 @@ func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 	r.Timeline = slices.Insert(r.Timeline, 2, load.Second{Requests: 7}) // not kept
 	r.Seconds++
 	var b bytes.Buffer
-	if err := r.WriteHDRLog(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.WriteHDRLog(&b))
 	if !strings.Contains(b.String(), "\n#[Histogram log format version 1.3]\n") {
 		t.Errorf("no version in %s", b.String())
 	}
@@ -242,9 +233,7 @@ func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 	var b bytes.Buffer
 	for range 2 {
-		if err := sample(t).WriteBench(&b); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, sample(t).WriteBench(&b))
 	}
 	in := benchfmt.NewReader(&b, "runs")
 	results := 0
@@ -289,13 +278,9 @@ func TestBenchNameIsOneWord(t *testing.T) {
 func TestRunRoundTripsThroughJSON(t *testing.T) {
 	r := opened(sample(t))
 	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	back, err := Read(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	again, err := json.Marshal(back)
 	if err != nil || !bytes.Equal(b, again) {
 		t.Errorf("%v:\n%.2000s\n%.2000s", err, b, again)
@@ -320,9 +305,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	var pages []string
 	for _, r := range []*Run{sample(t), opened(sample(t)), long(t), fastCGI} {
 		var b bytes.Buffer
-		if err := r.WritePage(&b); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, r.WritePage(&b))
 		pages = append(pages, b.String())
 		for _, bad := range []string{"src=", "<link", "url(", "@import", "<script", "NaN", "Inf", "ZgotmplZ", "%!",
 			"<no value>", "Server: <b>"} {

@@ -91,9 +91,7 @@ func TestLocationSearchIsFast(t *testing.T) {
 			Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(fmt.Sprint(i))}}})
 	}
 	h := &host{}
-	if err := emptyCompiler().locations(h, &h.locations, all, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, emptyCompiler().locations(h, &h.locations, all, nil))
 	for i := range 1000 {
 		var got *Location
 		h.locations.find(&Exchange{}, fmt.Sprintf("/%03d/x", i), &got)

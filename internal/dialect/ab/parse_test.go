@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/dialect/ab"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
 func plan(t *testing.T, args ...string) load.Plan {
 	t.Helper()
 	c, err := ab.Parse(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c.Plan()
 }
 
@@ -37,9 +36,7 @@ func TestPublishedCommandLineIsAccepted(t *testing.T) {
 func TestFlagsSetThePlan(t *testing.T) {
 	dir := t.TempDir()
 	body := filepath.Join(dir, "body")
-	if err := os.WriteFile(body, []byte("a=b\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(body, []byte("a=b\n"), 0o644))
 	for _, c := range []struct {
 		name, line string
 		ok         func(p *load.Plan) bool

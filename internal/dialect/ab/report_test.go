@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/internal/dialect/ab"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -36,9 +37,7 @@ func five() *load.Result {
 func report(t *testing.T, r *load.Result, line string) (stdout, stderr string, err error) {
 	t.Helper()
 	c, err := ab.Parse(strings.Fields(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var out, errs strings.Builder
 	c.Begin(&out, &errs)
 	err = c.Report(&out, &errs, r)
@@ -198,9 +197,7 @@ func TestFailuresAreCountedAsByAB(t *testing.T) {
 
 func TestProgressIsPrintedInTenths(t *testing.T) {
 	c, err := ab.Parse([]string{"-n", "1005", "http://h/"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var stdout, stderr strings.Builder
 	c.Begin(&stdout, &stderr)
 	p := c.Plan()
@@ -228,9 +225,7 @@ func TestCSVAndPlotFilesAreWritten(t *testing.T) {
 	}
 	lines := func(name string) []string {
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return strings.Split(string(b), "\n")
 	}
 	got := lines(csv)
@@ -252,9 +247,7 @@ func TestCSVAndPlotFilesAreWritten(t *testing.T) {
 func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	notes := func(r *load.Result, line string) string {
 		c, err := ab.Parse(strings.Fields(line))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return strings.Join(c.Footnotes(r), "\n") + "\n"
 	}
 	r := five()

@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/dialect/siege"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
 func parse(t *testing.T, line string) *siege.Command {
 	t.Helper()
 	c, err := siege.Parse(strings.Fields(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c
 }
 
@@ -25,9 +24,7 @@ func parse(t *testing.T, line string) *siege.Command {
 func file(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))
 	return name
 }
 
@@ -85,9 +82,7 @@ func TestFlagsSetThePlan(t *testing.T) {
 
 func TestPostSendsBodyAndType(t *testing.T) {
 	c, err := siege.Parse([]string{"-T", "text/csv", "http://h:81/form POST a=b&c=d e"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := c.Plan()
 	if want := "Connection: close|Content-Type: text/csv|Content-Length: 9"; p.Method != "POST" ||
 		p.Body != "a=b&c=d e" || p.URL != "http://h:81/form" || strings.Join(p.Header[4:], "|") != want {

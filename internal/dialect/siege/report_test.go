@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -43,9 +44,7 @@ func report(t *testing.T, r *load.Result, line string) (stdout, stderr string) {
 	c := parse(t, line)
 	var out, errs strings.Builder
 	c.Begin(&out, &errs)
-	if err := c.Report(&out, &errs, r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Report(&out, &errs, r))
 	return out.String(), errs.String()
 }
 
@@ -136,9 +135,7 @@ func TestLogLineIsAppended(t *testing.T) {
 	report(t, result(), "-q -l"+name+" -t 3s http://h/")
 	report(t, result(), "-q --mark=again --log="+name+" -t 3s http://h/")
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	line := `[0-9-]{10} [0-9:]{8},     94,       2\.50,           3,       0\.04,       37\.60,        1\.20,        1\.63,      90,      11\n`
 	head := "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed\n"
 	if !regexp.MustCompile("^" + head + line + `\*\*\*\* again \*\*\*\*\n` + line + "$").Match(b) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/dialect"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestFlagsAreParsed(t *testing.T) {
@@ -115,9 +116,7 @@ func TestHelpAndVersionEndTheCommand(t *testing.T) {
 
 func TestFlagsSetThePlan(t *testing.T) {
 	c, err := Parse(strings.Fields("-t32 -c100 -r10k -H A:1 https://h:1/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := c.Plan()
 	if p.Connections != 96 || p.Threads != 32 || p.Requests != 9984 || p.Duration != 0 || p.URL != "https://h:1/" ||
 		len(p.Header) != 1 || !p.TLS.InsecureSkipVerify {

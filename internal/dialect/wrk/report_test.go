@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -34,9 +35,7 @@ func result() *load.Result {
 func reportOf(t *testing.T, line string, r *load.Result) string {
 	t.Helper()
 	c, err := Parse(strings.Fields(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var out, stderr strings.Builder
 	c.Begin(&out, &stderr)
 	if err := c.Report(&out, &stderr, r); err != nil || stderr.Len() > 0 {
@@ -128,9 +127,7 @@ Transfer/sec:       0.00B
 func footnotesOf(t *testing.T, line string, r *load.Result) []string {
 	t.Helper()
 	c, err := Parse(append(strings.Fields(line), "http://127.0.0.1/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c.Footnotes(r)
 }
 
