@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -361,4 +362,157 @@ func count(text, word string) (n int) {
 		}
 	}
 	return n
+}
+
+// On a disk without space, requests whose bodies need a temporary file get 500, and the log names
+// the error. Others are served, and all are when there is space again.
+func TestFullDiskRejectsLargeBodies(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	f := newFrontSite(t)
+	disk := f.path("disk")
+	testkit.Must(t, os.Mkdir(disk, 0o755))
+	f.configure(`user 64123 64123;
+events {}
+http {
+	server { listen 127.0.0.1:81; return 200 "stored"; }
+	server { listen 127.0.0.1:80; location / { proxy_pass http://127.0.0.1:81; } }
+}`)
+	f.served = startApart(t, disk, "env", "TMPDIR="+disk, "tare", "serve", "-c", f.path("nginx.conf"))
+	f.await("tare: running as 64123")
+	c := within(t, f.cmd.Process.Pid)
+	post := func(size, want int) {
+		t.Helper()
+		resp, err := c.Post("http://127.0.0.1/", "text/plain", strings.NewReader(strings.Repeat("x", size)))
+		testkit.Must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%d bytes: status %d, want %d", size, resp.StatusCode, want)
+		}
+	}
+	const small, large = 1 << 10, 128 << 10 // the disk has 64 KB
+	post(small, http.StatusOK)
+	post(large, http.StatusInternalServerError)
+	f.await(`\[crit\].* reading the request's body: write .*: no space left on device`)
+	post(small, http.StatusOK)
+	enlarge(t, f.cmd.Process.Pid, disk)
+	post(large, http.StatusOK)
+	if code := f.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// longAgent makes log lines long, so that few requests fill the log.
+var longAgent = strings.Repeat("x", 4000)
+
+// enough is the number of requests that fill two queues and a pipe with lines of longAgent.
+const enough = 700
+
+// flood sends requests, all of which must have a response.
+func flood(t *testing.T, c *http.Client, url string, n int) {
+	t.Helper()
+	for range n {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		testkit.Must(t, err)
+		req.Header.Set("User-Agent", longAgent)
+		resp, err := c.Do(req)
+		testkit.Must(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %v", resp.Status, err)
+		}
+	}
+}
+
+// A pipe without a reader loses only lines. A later reader learns how many.
+func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	pipe := filepath.Join(filepath.Dir(dir), "pipe")
+	testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", pipe, "--log-format", "json", dir)
+	c, url := client(t, nil), "http://"+s.address()
+	get(t, c, url, "hello")
+	reader, err := os.Open(pipe)
+	testkit.Must(t, err)
+	defer reader.Close()
+	lines := bufio.NewReader(reader)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"uri":"/"`) {
+		t.Fatalf("%q, %v", line, err)
+	}
+	flood(t, c, url, enough)
+	s.await("tare: front: .*pipe: dropping lines: the output accepts nothing")
+	get(t, c, url, "hello")
+	for {
+		line, err := lines.ReadString('\n')
+		testkit.Must(t, err)
+		if strings.Contains(line, `"lost":`) {
+			break
+		}
+	}
+	s.await(`tare: front: .*pipe: writing lines again; \d+ were lost`)
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// If a log is renamed and reopened during requests, each request is in exactly one of the files.
+func TestRotationLosesNoLine(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	log := filepath.Join(filepath.Dir(dir), "access.log")
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", log, "--log-format", "common", dir)
+	c, url := client(t, nil), "http://"+s.address()
+	s.await("access.log: SIGUSR1 reopens it")
+	const rotations = 5
+	stop, requested := make(chan struct{}), 0
+	var clients sync.WaitGroup
+	clients.Go(func() {
+		for ; ; requested++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			resp, err := c.Get(fmt.Sprintf("%s/?request=%d.", url, requested))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+		}
+	})
+	for i := range rotations {
+		testkit.Must(t, os.Rename(log, fmt.Sprintf("%s.%d", log, i)))
+		s.signal(syscall.SIGUSR1)
+		awaitRepeated(t, s, "logs: reopened", i+1)
+	}
+	close(stop)
+	clients.Wait()
+	if code := s.end(syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	all := read(t, log)
+	for i := range rotations {
+		all += read(t, fmt.Sprintf("%s.%d", log, i))
+	}
+	if n := strings.Count(all, "\n"); n != requested {
+		t.Errorf("%d lines of %d requests", n, requested)
+	}
+	for i := range requested {
+		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
+			t.Fatalf("request %d has %d lines", i, n)
+		}
+	}
+}
+
+// awaitRepeated waits until a text was printed a number of times.
+func awaitRepeated(t *testing.T, s *served, text string, times int) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); count(s.stderr(), text) < times; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%q was not printed %d times", text, times)
+		}
+	}
 }

@@ -333,3 +333,95 @@ func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
 		}
 	}
 }
+
+// recordingConn is a scripted connection that records what is written.
+type recordingConn struct {
+	scriptedConn
+	written strings.Builder
+}
+
+func (c *recordingConn) Write(p []byte) (int, error) { return c.written.Write(p) }
+
+// A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would
+// receive a request other than the one that caches use.
+func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
+	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n",
+		false: "User-Agent: a\r\n"} {
+		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+			piece: 1 << 20}}
+		config := dialing(s)
+		config.Verbatim = verbatim
+		c := New(config)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/", nil)
+		testkit.Must(t, err)
+		r.Header["User-Agent"] = []string{"a", "", "b"}
+		resp, err := c.RoundTrip(r)
+		testkit.Must(t, err)
+		resp.Body.Close()
+		if got := s.written.String(); !strings.Contains(got, want) ||
+			strings.Count(got, "User-Agent") != strings.Count(want, "User-Agent") {
+			t.Errorf("verbatim %v: sent %q, want %q", verbatim, got, want)
+		}
+	}
+}
+
+type ender chan bool
+
+func (e ender) ContextEnded() { e <- true }
+
+// own is a context that notifies of its end by itself, in one of two ways. Its Done must not be
+// called.
+type own struct {
+	context.Context
+	t       *testing.T
+	waiting []Ender
+}
+
+func (c *own) Done() <-chan struct{} { c.t.Error("Done was called"); return nil }
+func (c *own) Watch(e Ender)         { c.waiting = append(c.waiting, e) }
+func (c *own) Unwatch(Ender) bool    { c.waiting = nil; return true }
+
+type afterFuncs struct {
+	context.Context
+	t       *testing.T
+	waiting []func()
+}
+
+func (c *afterFuncs) Done() <-chan struct{} { c.t.Error("Done was called"); return nil }
+func (c *afterFuncs) AfterFunc(f func()) (stop func() bool) {
+	c.waiting = append(c.waiting, f)
+	return func() bool { c.waiting = nil; return true }
+}
+
+func TestContextWatchNotifiesUntilStopped(t *testing.T) {
+	notified := make(ender, 1)
+	never := watchContext(context.Background(), notified)
+	never.stop(context.Background(), notified)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	alone := make(ender)
+	stopped, waits := watchContext(ctx, alone), watchContext(ctx, notified)
+	stopped.stop(ctx, alone) // otherwise its goroutine waits forever
+	cancel(io.EOF)
+	<-notified
+	waits.stop(ctx, notified)
+	if err := contextCause(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: io.EOF would end a body", err)
+	}
+
+	a := &own{Context: t.Context(), t: t}
+	w := watchContext(a, notified)
+	if len(a.waiting) != 1 || a.waiting[0] != Ender(notified) {
+		t.Error("the Watch of the context was not called")
+	}
+	if w.stop(a, notified); len(a.waiting) != 0 {
+		t.Error("the wait was not stopped")
+	}
+	b := &afterFuncs{Context: t.Context(), t: t}
+	w = watchContext(b, notified)
+	b.waiting[0]()
+	<-notified
+	if w.stop(b, notified); b.waiting != nil {
+		t.Error("the wait was not stopped")
+	}
+}

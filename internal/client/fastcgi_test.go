@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
@@ -163,5 +165,72 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 		}
 		resp.Body.Close()
 		c.CloseIdleConnections()
+	}
+}
+
+// An application that has received a request learns by ABORT_REQUEST that the request is canceled,
+// over every kind of connection, new or kept.
+func TestCanceledFastCGIRequestIsAborted(t *testing.T) {
+	for _, network := range networks {
+		for _, isKept := range []bool{false, true} {
+			// the application may receive the request before the Client knows that it was sent
+			for pause := time.Millisecond; !abortsAfter(t, network, isKept, pause); pause *= 2 {
+				if pause > time.Second {
+					t.Errorf("%s, kept connection %v: no ABORT_REQUEST", network, isKept)
+					break
+				}
+			}
+		}
+	}
+}
+
+// abortsAfter cancels a request some time after an application has received it, and reports whether
+// the application receives ABORT_REQUEST.
+func abortsAfter(t *testing.T, network string, isKept bool, pause time.Duration) bool {
+	s := newSite(t, protocols()[1], network)
+	ctx, cancel := context.WithCancel(t.Context())
+	aborted := make(chan bool, 1)
+	s.serve(func(_ int, c speaker) {
+		if isKept {
+			receive(c)
+			c.respond("first")
+		}
+		receive(c)
+		time.Sleep(pause)
+		cancel()
+		piece, _ := c.(*fastcgiSpeaker).next()
+		aborted <- piece.Type == wire.AbortRequest
+	})
+	if isKept {
+		s.must(s.request("GET", nil), "first")
+	}
+	if _, err := s.the().RoundTrip(s.request("GET", nil).WithContext(ctx)); err == nil {
+		t.Error("the canceled request succeeded")
+	}
+	return <-aborted
+}
+
+// A response without a body that ends with a record that may not follow is an error of its body,
+// and its connection is not kept.
+func TestMalformedEndOfResponseWithoutBody(t *testing.T) {
+	odd := string(wire.AppendStream(nil, 99, 1, []byte("odd")))
+	for head, method := range map[string]string{"Content-Length: 5\n\n": "HEAD", "Status: 204\n\n": "GET",
+		"Content-Length: 0\n\n": "POST"} {
+		s := newSite(t, protocols()[1], "memory")
+		s.serve(func(_ int, c speaker) {
+			for _, _, ok := receive(c); ok; _, _, ok = receive(c) {
+				_, _ = c.Write(append(wire.AppendStream(nil, wire.Stdout, 1, []byte(head)), odd...))
+			}
+		})
+		resp, err := s.the().RoundTrip(s.request(method, nil))
+		testkit.Must(t, err)
+		b, err := io.ReadAll(resp.Body)
+		if e, ok := errors.AsType[*Error](err); len(b) > 0 || !ok || e.Kind != Malformed {
+			t.Errorf("%q: %q, %v", head, b, err)
+		}
+		resp.Body.Close()
+		if n := s.the().Count(); n.Idle+n.Active > 0 {
+			t.Errorf("%q: the connection is kept: %+v", head, n)
+		}
 	}
 }
