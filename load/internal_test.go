@@ -71,24 +71,6 @@ func TestPlanHasDefaults(t *testing.T) {
 	}
 }
 
-func TestExpectationsAreChecked(t *testing.T) {
-	ok := Plan{Connections: 1, Threads: 1, Pipeline: 1, CPUs: []int{0}}
-	if err := ok.check(); err != nil {
-		t.Error(err)
-	}
-	for i, spoil := range []func(*Plan){
-		func(p *Plan) { p.Connections = 0 }, func(p *Plan) { p.Threads = 0 }, func(p *Plan) { p.Threads = 2 },
-		func(p *Plan) { p.Warmup = -1 }, func(p *Plan) { p.Duration = -1 }, func(p *Plan) { p.Timeout = -1 },
-		func(p *Plan) { p.CPUs = []int{0, -1} },
-	} {
-		bad := ok
-		spoil(&bad)
-		if bad.check() == nil {
-			t.Errorf("%d: %+v accepted", i, bad)
-		}
-	}
-}
-
 // What was measured after a run's last second is added to that second.
 func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 	one, two := Second{Requests: 1, Bytes: 2, Errors: 3}, Second{Requests: 2, Bytes: 4, Errors: 6}

@@ -327,15 +327,6 @@ func TestLoadStartsWhenAllConnectionsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestRunStopsWithItsContext(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	defer server.Close()
-	r := runUntil(t, load.Plan{URL: server.URL}, func(p load.Progress) bool { return p.Requests > 0 })
-	if r == nil || r.Requests == 0 {
-		t.Errorf("%+v", r)
-	}
-}
-
 // Events are counted as they arrive, whether or not the response ends, over HTTP/1.1 and HTTP/2.
 func TestEventsAreCounted(t *testing.T) {
 	const events, pause = 4, 20 * time.Millisecond

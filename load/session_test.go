@@ -161,13 +161,9 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 		session.Close()
 	}
 	server.CloseClientConnections()
-	for deadline := time.Now().Add(patience); openFiles(t) > files ||
-		runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d files and %d goroutines, were %d and %d", openFiles(t), runtime.NumGoroutine(), files,
-				goroutines)
-		}
-	}
+	testkit.WaitFor(t, "files and goroutines to go", func() bool {
+		return openFiles(t) <= files && runtime.NumGoroutine() <= goroutines
+	})
 }
 
 func openFiles(t *testing.T) int {

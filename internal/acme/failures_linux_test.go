@@ -483,12 +483,10 @@ func TestErrorAtEachStep(t *testing.T) {
 // awaitStored waits until a certificate is in a directory, and the worker has finished with it.
 func (s *site) awaitStored(dir string) {
 	s.Helper()
-	for late := time.Now().Add(patience); time.Now().Before(late); time.Sleep(5 * time.Millisecond) {
-		if found, _ := filepath.Glob(filepath.Join(dir, "*.pem")); len(found) == 1 {
-			return
-		}
-	}
-	s.Fatalf("no certificate in %s", dir)
+	testkit.WaitFor(s, "a certificate in "+dir, func() bool {
+		found, _ := filepath.Glob(filepath.Join(dir, "*.pem"))
+		return len(found) == 1
+	})
 }
 
 // On a disk without space nothing is ordered, because no key could be stored. The old certificate

@@ -113,6 +113,14 @@ func (s *served) address() string {
 	return s.await(`on https?://(127\.0\.0\.1:\d+)/`)[1]
 }
 
+// stop sends a signal; the exit code must be 0.
+func (s *served) stop(sig syscall.Signal) {
+	s.t.Helper()
+	if code := s.end(sig); code != 0 {
+		s.t.Errorf("exit code %d", code)
+	}
+}
+
 // end sends a signal and returns the exit code.
 func (s *served) end(sig syscall.Signal) int {
 	s.t.Helper()
@@ -122,9 +130,7 @@ func (s *served) end(sig syscall.Signal) int {
 
 func (s *served) signal(sig syscall.Signal) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, s.cmd.Process.Signal(sig))
 }
 
 func (s *served) wait() int {
@@ -216,9 +222,7 @@ func TestEveryListenerServes(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 	if _, err := os.Stat(socket); !os.IsNotExist(err) {
 		t.Errorf("the socket is left: %v", err)
 	}
@@ -308,14 +312,13 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 // awaitRefusal waits until nothing listens.
 func awaitRefusal(t *testing.T, addr string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	testkit.WaitFor(t, "the listener to close", func() bool {
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return
+		if err == nil {
+			c.Close()
 		}
-		c.Close()
-	}
-	t.Fatal("it listens still")
+		return err != nil
+	})
 }
 
 // A home and the root folder are not served by accident, however they are named.
@@ -348,9 +351,7 @@ func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 		cmd.Env = append(os.Environ(), "HOME="+home)
 		s := startServed(t, cmd)
 		s.address()
-		if code := s.end(syscall.SIGINT); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		s.stop(syscall.SIGINT)
 	}
 }
 
@@ -397,9 +398,7 @@ http {
 	post(small, http.StatusOK)
 	enlarge(t, f.cmd.Process.Pid, disk)
 	post(large, http.StatusOK)
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 }
 
 // longAgent makes log lines long, so that few requests fill the log.
@@ -452,9 +451,7 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 		}
 	}
 	s.await(`tare: front: .*pipe: writing lines again; \d+ were lost`)
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 }
 
 // If a log is renamed and reopened during requests, each request is in exactly one of the files.
@@ -490,9 +487,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 	}
 	close(stop)
 	clients.Wait()
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 	all := read(t, log)
 	for i := range rotations {
 		all += read(t, fmt.Sprintf("%s.%d", log, i))
@@ -510,9 +505,5 @@ func TestRotationLosesNoLine(t *testing.T) {
 // awaitRepeated waits until a text was printed a number of times.
 func awaitRepeated(t *testing.T, s *served, text string, times int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); count(s.stderr(), text) < times; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%q was not printed %d times", text, times)
-		}
-	}
+	testkit.WaitFor(t, fmt.Sprintf("%q, %d times", text, times), func() bool { return count(s.stderr(), text) >= times })
 }

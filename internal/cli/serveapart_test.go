@@ -46,6 +46,14 @@ func prepareApart(disk string) error {
 	return loopbackUp()
 }
 
+// diskNextTo creates the folder that becomes a disk, next to another.
+func diskNextTo(t *testing.T, dir string) string {
+	t.Helper()
+	disk := filepath.Join(filepath.Dir(dir), "disk")
+	testkit.Must(t, os.Mkdir(disk, 0o755))
+	return disk
+}
+
 // serveApart starts a server in its own network, mount and process namespaces.
 func serveApart(t *testing.T, disk string, args ...string) *served {
 	t.Helper()
@@ -139,8 +147,7 @@ func TestServerStartedAsRootBecomesTheUser(t *testing.T) {
 	cert, key := filepath.Join(secret, "cert.pem"), filepath.Join(secret, "key.pem")
 	putCertificate(t, cert, key, 1)
 	testkit.Must(t, os.Symlink("/etc", filepath.Join(dir, "out")))
-	disk := filepath.Join(filepath.Dir(dir), "disk")
-	testkit.Must(t, os.Mkdir(disk, 0o755))
+	disk := diskNextTo(t, dir)
 	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
 		someGroup,
 		"-c", cert, "-k", key, "--access-log", filepath.Join(disk, "access.log"), dir)
@@ -171,9 +178,7 @@ func TestServerStartedAsRootBecomesTheUser(t *testing.T) {
 	if resp, err := c.Get("https://127.0.0.1/out/passwd"); err != nil || resp.StatusCode != http.StatusNotFound {
 		t.Errorf("%v, %v", resp, err)
 	}
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 }
 
 // wantOnlyKnownFolders checks that the only open folders are these.
@@ -249,9 +254,7 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	testkit.Must(t, err)
 	defer file.Close()
 	amongMounts(t, pid, func() (err error) { logs[0], err = os.ReadFile(log + ".1"); return err })
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 	if logs[1], err = io.ReadAll(file); err != nil {
 		t.Fatal(err)
 	}
@@ -266,8 +269,7 @@ func TestChrootWithoutLandlockKeepsNoFolderOpen(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
-	disk := filepath.Join(filepath.Dir(dir), "disk")
-	testkit.Must(t, os.Mkdir(disk, 0o755))
+	disk := diskNextTo(t, dir)
 	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, "--sandbox", "off",
 		"--access-log", filepath.Join(disk, "access.log"), dir)
 	s.await("64123 cannot reopen it, so rotate it by copying and truncating: .*the directory has been closed")
@@ -284,8 +286,7 @@ func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
-	disk := filepath.Join(filepath.Dir(dir), "disk")
-	testkit.Must(t, os.Mkdir(disk, 0o755))
+	disk := diskNextTo(t, dir)
 	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-u", someUser, "-g", someGroup,
 		"--access-log", filepath.Join(disk, "access.log"), dir)
 	s.await("access.log: SIGUSR1 reopens it")
@@ -358,8 +359,7 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
-	disk := filepath.Join(filepath.Dir(dir), "disk")
-	testkit.Must(t, os.Mkdir(disk, 0o755))
+	disk := diskNextTo(t, dir)
 	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
 		someGroup, dir)
 	root, err := os.Open("/")

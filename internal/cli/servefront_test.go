@@ -118,9 +118,7 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	}
 	get(t, first, "http://any/", "three")
 
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 	for _, left := range []string{"first", "third", "run/pid"} {
 		if _, err := os.Stat(f.path(left)); !os.IsNotExist(err) {
 			t.Errorf("%s is left", left)
@@ -131,14 +129,10 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 // awaitText waits until a file contains a text.
 func awaitText(t *testing.T, name, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), text) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s never held %q", name, text)
-		}
-	}
+	testkit.WaitFor(t, text+" in "+name, func() bool {
+		b, err := os.ReadFile(name)
+		return err == nil && strings.Contains(string(b), text)
+	})
 }
 
 // passed starts the server with inherited sockets on free ports: PORT1 and so on in the
@@ -149,14 +143,10 @@ func (f *frontSite) passed(n int, conf string) (addrs []string) {
 		f.path("nginx.conf")))
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		testkit.Must(f.t, err)
 		defer l.Close()
 		file, err := l.(*net.TCPListener).File()
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		testkit.Must(f.t, err)
 		defer file.Close()
 		addrs = append(addrs, l.Addr().String())
 		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
@@ -188,9 +178,7 @@ http { server { listen PORT1; return 200 "one"; } }
 	if strings.Contains(f.stderr(), "no longer listening on") {
 		t.Errorf("a socket was given up:\n%s", f.stderr())
 	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 }
 
 // A server started as root becomes the configured user for good, by default nobody.
@@ -211,9 +199,7 @@ func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 			t.Errorf("%s", status)
 		}
 		awaitText(t, f.path("log"), "GET / ")
-		if code := f.end(syscall.SIGTERM); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		f.stop(syscall.SIGTERM)
 	}
 }
 
@@ -246,9 +232,7 @@ http {
 			t.Error(err)
 		}
 	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 
 	f = newFrontSite(t)
 	f.configure(`user nobody; events {} http { proxy_cache_path DIR/a/b keys_zone=one:1m; server { listen unix:DIR/socket; } }`)
@@ -276,9 +260,7 @@ http {
 func (f *frontSite) exchangeBytes(socket, send string, whole bool) {
 	f.t.Helper()
 	nc, err := net.Dial("unix", f.path(socket))
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	testkit.Must(f.t, err)
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(nc, send)
@@ -325,9 +307,7 @@ func TestRefusedRequestsAreLogged(t *testing.T) {
 		}
 	}
 	f.exchangeBytes("s", "", true) // a client that sends nothing is not logged
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 	if n := strings.Count(read(t, f.path("log"))+read(t, f.path("second")), "\n"); n != 8 {
 		t.Errorf("%d lines", n)
 	}
@@ -428,9 +408,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 		}
 		transport.CloseIdleConnections()
 	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 }
 
 // statusAndBody returns a response in short form; errors have pages.

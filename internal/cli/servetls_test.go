@@ -87,9 +87,7 @@ func TestInvalidCertificateDoesNotReplaceTheCurrentOne(t *testing.T) {
 	s.signal(syscall.SIGHUP)
 	s.await("certificate: unchanged\n")
 	wantNumber(t, url, 3)
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 }
 
 // insecure makes a client accept any certificate.
@@ -143,9 +141,7 @@ http {
 	if got, err := request("two.example"); got != 3 || err != nil {
 		t.Errorf("certificate %d, want the new one, %v", got, err)
 	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 }
 
 // openToAll makes files readable by the user that the server becomes.
@@ -203,9 +199,7 @@ http {
 	if got := request(addrs[1], ""); got != "other 127.0.0.1" {
 		t.Errorf("got %q", got)
 	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 }
 
 const secured = `events {}
@@ -276,9 +270,7 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if code := f.end(syscall.SIGQUIT); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGQUIT)
 }
 
 // acmeFront returns the folder of a server whose certificate is issued by a Pebble, and the address
@@ -340,9 +332,7 @@ func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 	if after := serialOf(t, address); after != before {
 		t.Error("a reload has changed the certificate")
 	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 	err := filepath.WalkDir(f.path("state"), func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -308,20 +308,14 @@ func (failingLate) Close() error { return nil }
 // being read. The race detector checks that.
 func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
 	before := runtime.NumGoroutine()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer l.Close()
-	go func() {
-		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
-			_, _ = nc.Read(make([]byte, 4096))
-			_, _ = io.WriteString(nc, "HTTP/1.1 413 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-			nc.Close()
-		}
-	}()
+	address := testkit.ServeTCP(t, func(nc net.Conn) {
+		_, _ = nc.Read(make([]byte, 4096))
+		_, _ = io.WriteString(nc, "HTTP/1.1 413 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+	})
 	c := New(&Config{})
 	for range 20 {
 		body := failingLate{make(chan struct{})}
-		r := request(t, "POST", "http://"+l.Addr().String(), body)
+		r := request(t, "POST", "http://"+address, body)
 		resp, err := c.RoundTrip(r)
 		testkit.Must(t, err)
 		resp.Body.Close()

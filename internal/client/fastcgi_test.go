@@ -62,22 +62,17 @@ func TestOptionsReplaceSettings(t *testing.T) {
 // The content of STDERR is passed to the request's own function. Bytes that are not FastCGI are a
 // malformed response.
 func TestStderrAndMalformedResponse(t *testing.T) {
-	l := listen(t, "tcp", "127.0.0.1:0")
 	responses := make(chan []byte, 2)
 	responses <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")),
 		wire.Stdout, 1,
 		[]byte("Status: 404\n\nno")), 1, wire.End{})
 	responses <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
-	go func() {
-		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
-			b := make([]byte, 1<<16)
-			nc.Read(b)
-			nc.Write(<-responses)
-			nc.Close()
-		}
-	}()
+	address := testkit.ServeTCP(t, func(nc net.Conn) {
+		nc.Read(make([]byte, 1<<16))
+		nc.Write(<-responses)
+	})
 	c := NewFastCGI(&Config{}, &FastCGI{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
-	hooks := &recorder{dial: new(net.Dialer).DialContext, addr: l.Addr().String()}
+	hooks := &recorder{dial: new(net.Dialer).DialContext, addr: address}
 	o := &Call{Addr: hooks.addr, Params: new(Params), Hooks: hooks}
 	resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
 	if err != nil || resp.StatusCode != 404 || hooks.stderr != "oops" {

@@ -20,17 +20,14 @@ func BenchmarkFileBody(b *testing.B) {
 		testkit.Must(b, os.WriteFile(name, make([]byte, size), 0o600))
 		for _, how := range []string{"file", "reader"} {
 			b.Run(fmt.Sprintf("%s-%dKB", how, size>>10), func(b *testing.B) {
-				l, err := net.Listen("tcp", "127.0.0.1:0")
-				testkit.Must(b, err)
-				defer l.Close()
-				go discard(l, size)
+				to := testkit.ServeTCP(b, func(c net.Conn) { discard(c, size) })
 				c := New(&Config{})
 				defer c.CloseIdleConnections()
 				b.SetBytes(size)
 				for b.Loop() {
 					f, err := os.Open(name)
 					testkit.Must(b, err)
-					r, err := http.NewRequest(http.MethodPut, "http://"+l.Addr().String(), f)
+					r, err := http.NewRequest(http.MethodPut, "http://"+to, f)
 					testkit.Must(b, err)
 					if r.ContentLength = size; how == "reader" {
 						r.Body = struct{ io.ReadCloser }{f}
@@ -45,23 +42,14 @@ func BenchmarkFileBody(b *testing.B) {
 }
 
 // discard responds to requests of a given size, and ignores their content.
-func discard(l net.Listener, size int64) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
+func discard(c net.Conn, size int64) {
+	for br := bufio.NewReaderSize(c, 64<<10); ; {
+		if _, err := http.ReadRequest(br); err != nil {
 			return
 		}
-		go func() {
-			defer c.Close()
-			for br := bufio.NewReaderSize(c, 64<<10); ; {
-				if _, err := http.ReadRequest(br); err != nil {
-					return
-				}
-				if _, err := io.CopyN(io.Discard, br, size); err != nil {
-					return
-				}
-				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-			}
-		}()
+		if _, err := io.CopyN(io.Discard, br, size); err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	}
 }

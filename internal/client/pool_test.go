@@ -50,12 +50,7 @@ func sockets(t *testing.T) (net.Conn, net.Conn) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testkit.Must(t, err)
 	defer l.Close()
-	ours, err := net.Dial("tcp", l.Addr().String())
-	testkit.Must(t, err)
-	other, err := l.Accept()
-	testkit.Must(t, err)
-	t.Cleanup(func() { ours.Close(); other.Close() })
-	return ours, other
+	return testkit.Connect(t, l, new(net.Dialer))
 }
 
 func want(t *testing.T, p *pool, n Count) {

@@ -16,24 +16,10 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// loopback returns both ends of a connection.
-func loopback(t *testing.T) (ours, theirs *net.TCPConn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	defer l.Close()
-	nc, err := net.Dial("tcp", l.Addr().String())
-	testkit.Must(t, err)
-	other, err := l.Accept()
-	testkit.Must(t, err)
-	t.Cleanup(func() { nc.Close(); other.Close() })
-	return nc.(*net.TCPConn), other.(*net.TCPConn)
-}
-
 // rawSockets returns both ends of a connection for each kind of socket that has a rawExchange.
 func rawSockets(t *testing.T) map[string][2]net.Conn {
 	t.Helper()
-	a, b := loopback(t)
+	a, b := sockets(t)
 	c, d := unixPair(t)
 	e, f := unixPair(t)
 	input := inputOnly(e)
@@ -128,9 +114,9 @@ func reset(c net.Conn) {
 
 // Bytes for which the socket has no room are left to the caller, without waiting for a response.
 func TestRawExchangeWithFullSocket(t *testing.T) {
-	ours, theirs := loopback(t)
-	_ = ours.SetWriteBuffer(4096)
-	_ = theirs.SetReadBuffer(4096)
+	ours, theirs := sockets(t)
+	_ = ours.(*net.TCPConn).SetWriteBuffer(4096)
+	_ = theirs.(*net.TCPConn).SetReadBuffer(4096)
 	out := bytes.Repeat([]byte("x"), 8<<20)
 	n, got, err := newRawExchange(ours).sendReceive(out, make([]byte, 10), false)
 	if n == 0 || n == len(out) || got != 0 || err != nil {
@@ -141,7 +127,7 @@ func TestRawExchangeWithFullSocket(t *testing.T) {
 // While a goroutine that watches a connection still reads from it, the connection has no raw
 // exchange.
 func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
-	ours, theirs := loopback(t)
+	ours, theirs := sockets(t)
 	c := New(dialing(ours))
 	defer c.CloseIdleConnections()
 	go func() {
@@ -162,11 +148,7 @@ func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
 		if b, err := io.ReadAll(resp.Body); string(b) != "hello" || err != nil {
 			t.Errorf("request %d: %q, %v", i, b, err)
 		}
-		for late := time.Now().Add(time.Minute); c.Count().Watched != 1; time.Sleep(time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatal("the connection does not rest")
-			}
-		}
+		testkit.WaitFor(t, "the connection to rest", func() bool { return c.Count().Watched == 1 })
 	}
 }
 

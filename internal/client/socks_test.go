@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"io"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -54,7 +53,7 @@ func TestSOCKSHandshake(t *testing.T) {
 	} {
 		proxy, err := url.Parse(test.proxy)
 		testkit.Must(t, err)
-		nc := &socksConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
+		nc := &recordingConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
 		err = socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
 		if test.want == "" && (err != nil || nc.text != "") || test.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), test.want)) {
@@ -65,13 +64,3 @@ func TestSOCKSHandshake(t *testing.T) {
 		}
 	}
 }
-
-// socksConn records what is written.
-type socksConn struct {
-	scriptedConn
-	written strings.Builder
-}
-
-func (c *socksConn) Write(p []byte) (int, error) { return c.written.Write(p) }
-
-var _ net.Conn = (*socksConn)(nil)

@@ -325,8 +325,7 @@ func (c *responder) Close() error { c.init(); close(c.requested); return nil }
 // A program that keeps a small part of a large response does not keep the rest of it in memory.
 func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {
 	const n, large = 50, 128 << 10
-	l := listenAt(t, "tcp", "127.0.0.1:0")
-	go serveLargeHeads(l, large)
+	address := testkit.ServeTCP(t, func(c net.Conn) { serveLargeHeads(c, large) })
 	tr := &tare.Transport{MaxResponseHeaderBytes: 2 * large}
 	defer tr.CloseIdleConnections()
 	for name, part := range map[string]func(*http.Response) string{
@@ -353,7 +352,7 @@ func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {
 				runtime.GC()
 				runtime.ReadMemStats(&before)
 			}
-			resp, err := tr.RoundTrip(mustRequest("GET", "http://"+l.Addr().String()+"/", nil))
+			resp, err := tr.RoundTrip(mustRequest("GET", "http://"+address+"/", nil))
 			testkit.Must(t, err)
 			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 				t.Fatal(err)
@@ -373,7 +372,7 @@ func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {
 }
 
 // serveLargeHeads sends responses with a head of a given size, and with large trailer sections.
-func serveLargeHeads(l net.Listener, size int) {
+func serveLargeHeads(c net.Conn, size int) {
 	fields := "X-Large: " + strings.Repeat("v", size/2) + "\r\n"
 	for range 50 {
 		fields += "X-Many: " + strings.Repeat("w", size/100) + "\r\n"
@@ -381,21 +380,12 @@ func serveLargeHeads(l net.Listener, size int) {
 	response := "HTTP/1.1 200 Fine\r\nX-Small: small\r\nSet-Cookie: a=b\r\n" + fields +
 		"Transfer-Encoding: chunked\r\nTrailer: X-Tail\r\n\r\n0\r\nX-Tail: tail\r\nX-Long: " +
 		strings.Repeat("t", 7<<10) + "\r\n\r\n"
-	for {
-		c, err := l.Accept()
-		if err != nil {
+	for in := bufio.NewReader(c); ; {
+		if _, err := http.ReadRequest(in); err != nil {
 			return
 		}
-		go func() {
-			defer c.Close()
-			for in := bufio.NewReader(c); ; {
-				if _, err := http.ReadRequest(in); err != nil {
-					return
-				}
-				if _, err := fmt.Fprint(c, response); err != nil {
-					return
-				}
-			}
-		}()
+		if _, err := fmt.Fprint(c, response); err != nil {
+			return
+		}
 	}
 }

@@ -133,18 +133,9 @@ func TestTransportUsesSOCKSProxy(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
 	defer s.Close()
-	l := listenAt(t, "tcp", "127.0.0.1:0")
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go socksProxy(c, s.Listener.Addr().String())
-		}
-	}()
+	proxy := testkit.ServeTCP(t, func(c net.Conn) { socksProxy(c, s.Listener.Addr().String()) })
 	for user, want := range map[string]string{"u:p@": "named.example", "u:wrong@": "rejects user name and password"} {
-		where, _ := url.Parse("socks5://" + user + l.Addr().String())
+		where, _ := url.Parse("socks5://" + user + proxy)
 		tr := &tare.Transport{Proxy: http.ProxyURL(where)}
 		resp, err := tr.RoundTrip(mustRequest("GET", "http://named.example/", nil))
 		if err != nil {
