@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Bodies of all sizes arrive unchanged, with a length and without, buffered or streamed.
@@ -70,6 +71,7 @@ func checksum(b []byte) (sum uint64) {
 // Responses of all sizes arrive unchanged, with a length and without, through memory and files, at
 // any speed.
 func TestResponseBodiesArriveUnchanged(t *testing.T) {
+	testkit.Long(t, "it transfers much")
 	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n := 0
 		fmt.Sscan(r.FormValue("n"), &n)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // token matches what the test puts into each head. Each has several, which are equal.
@@ -178,6 +179,7 @@ func checkResponse(t *testing.T, in *bufio.Reader, want string) error {
 // No part of a request reaches the upstream's view, the response or the log line of another one,
 // although the memory of requests is reused.
 func TestNoRequestHasPartsOfAnother(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	const clients = 12
 	requests := 99 // a multiple of those that sendTokens sends at once
 	if os.Getenv("TARE_SLOW") != "" {

@@ -81,6 +81,7 @@ func sometimesSlow(t *testing.T) (url string) {
 
 // Percentiles of a joined result are those of all samples.
 func TestJoinedFiguresAreThoseOfAllSamples(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
 	const n, rate = 3000, 2000
 	for name, pace := range map[string]load.Pace{"closed": {}, "open": load.Constant(rate)} {
 		t.Run(name, func(t *testing.T) {

@@ -303,6 +303,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 // A closed loop starts when every connection has been accepted. A server that is busy with the
 // first ones would take long to accept the last.
 func TestLoadStartsWhenAllConnectionsAreAccepted(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	const connections = 400 // more than a worker opens at once
 	var mu sync.Mutex
 	requests := make(map[string]int)
@@ -329,6 +330,7 @@ func TestLoadStartsWhenAllConnectionsAreAccepted(t *testing.T) {
 
 // Events are counted as they arrive, whether or not the response ends, over HTTP/1.1 and HTTP/2.
 func TestEventsAreCounted(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
 	const events, pause = 4, 20 * time.Millisecond
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.URL.Query().Get("type"))

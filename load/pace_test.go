@@ -96,6 +96,7 @@ func TestClosedIdleConnectionIsNoError(t *testing.T) {
 // Requests that were due while a server stalled have waited, even if their own responses are
 // immediate. The latency of an open loop shows this; the service time and a closed loop do not.
 func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
 	const stall = 400 * time.Millisecond
 	var stalls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -179,6 +180,7 @@ func TestPaceFollowsItsSteps(t *testing.T) {
 
 // If a server closes each connection, reopening does not keep other connections from ever opening.
 func TestReopeningLeavesRoomForNewConnections(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
 	}))

@@ -391,6 +391,7 @@ func TestMaxErrorsEndsTheRun(t *testing.T) {
 
 // A run without a duration ends when the server is gone for good.
 func TestMissingServerEndsARunOfRequests(t *testing.T) {
+	testkit.Long(t, "it waits for a timeout")
 	var server *httptest.Server
 	var served atomic.Int64
 	server = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -19,6 +19,7 @@ import (
 // A paused Session sends nothing, opens no connections and uses no CPU time, even if its server
 // closes the connections. The next slice reopens them.
 func TestPausedSessionIsSilent(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
 	var requests, opened atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		requests.Add(1)
@@ -65,6 +66,7 @@ func TestPausedSessionIsSilent(t *testing.T) {
 
 // A request without a response is an error of the slice, which then ends.
 func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	var hangs atomic.Bool
 	release := make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

@@ -23,6 +23,7 @@ import (
 
 // HTTP and FastCGI run over TCP, TLS and unix sockets, and over TLS on unix sockets.
 func TestEveryTransportWorks(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.RequestURI()) })

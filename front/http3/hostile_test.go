@@ -30,6 +30,7 @@ import (
 // stays usable.
 func TestClientThatNeverReads(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for a timeout")
 	failed := make(chan error, 1)
 	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		for {

@@ -150,6 +150,7 @@ func (e *echoing) check() error {
 // connection, and new connections are the last one's.
 func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for timeouts")
 	var servers []*socketServer
 	var requests []*echoing
 	var files *passedFiles

@@ -113,6 +113,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // plausible does not count.
 func TestRateLimitDelaysNextAttempt(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for attempts")
 	l := &limiter{after: "7200"}
 	server := httptest.NewServer(l)
 	defer server.Close()
@@ -264,6 +265,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 // that it has expired.
 func TestExpiredCertificateIsServed(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for attempts")
 	s := newServers(t)
 	dir := t.TempDir()
 	config := configOf("a.test", conf.Issuer{Name: "down", StateDir: dir,

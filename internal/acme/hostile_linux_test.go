@@ -139,6 +139,7 @@ func (f *forger) issue(r *http.Request) error {
 // A certificate that is not valid does not replace one that is.
 func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for attempts")
 	now := time.Now()
 	f := newForger(t, func(n int) (notBefore, notAfter time.Time) {
 		if n == 1 {
@@ -161,6 +162,7 @@ func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 // issuer receives no request while it lasts, or for a quarter of the time that remains.
 func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for attempts")
 	l := &limiter{after: "604800"}
 	limited := httptest.NewServer(l)
 	defer limited.Close()

@@ -141,6 +141,7 @@ func hostileConnections() []hostileRow {
 // A server that violates the protocol, or sends what has no purpose, costs the request or the
 // connection. Other requests succeed, and nothing remains.
 func TestHTTP2ServersCannotHarmOtherRequests(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	for _, rows := range [][]hostileRow{hostileStreams(), hostileConnections()} {
 		for _, row := range rows {
 			t.Run(row.name, func(t *testing.T) {

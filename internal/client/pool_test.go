@@ -242,6 +242,7 @@ func TestIdleConnectionIsClosedAfterTimeout(t *testing.T) {
 // The end of an idle connection, or an unexpected byte, closes it at once. If it is in use by then,
 // its user reads what the watching goroutine has read.
 func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
+	testkit.Long(t, "it waits until connections are watched")
 	for name, connect := range map[string]func(*testing.T) (net.Conn, net.Conn){"memory": pipe, "socket": sockets} {
 		for what, happen := range map[string]func(net.Conn){
 			"end":  func(c net.Conn) { c.Close() },
@@ -335,6 +336,7 @@ func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 
 // A watcher without sockets ends by itself.
 func TestEmptyWatcherEnds(t *testing.T) {
+	testkit.Long(t, "it waits for goroutines of other tests")
 	testkit.WaitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
 	p := &pool{limits: limits{maxIdlePerHost: 1}}
 	ours, _ := sockets(t)

@@ -42,6 +42,7 @@ func TestConnectionsAreReused(t *testing.T) {
 // An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives.
 // So not even a request that must not be sent twice fails.
 func TestClosedIdleConnectionsAreDropped(t *testing.T) {
+	testkit.Long(t, "it waits until connections are watched")
 	for name, end := range map[string]func(speaker){
 		"closed":     func(c speaker) { c.Close() },
 		"stray byte": func(c speaker) { _, _ = c.Write([]byte("x")) },

@@ -180,6 +180,7 @@ func TestTransportBodyWaitsForContinue(t *testing.T) {
 // Where net/http fails while it sends the body, the server may have received a part: it must not
 // take that for complete.
 func TestTransportChecksContentLength(t *testing.T) {
+	testkit.Long(t, "it compares many requests")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%d %v %d %v", r.ContentLength, r.TransferEncoding, len(b), err)
@@ -274,6 +275,7 @@ func responses() (all [][2]string) {
 // same way.
 func TestTransportReturnsResponsesOfNetHTTP(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it compares many responses")
 	for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS", "CONNECT"} {
 		for _, parts := range responses() {
 			if method == "CONNECT" && strings.Contains(parts[0], " 20") {

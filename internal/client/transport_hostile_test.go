@@ -24,6 +24,7 @@ import (
 // Many goroutines share few connections. No request fails, no responses are mixed up, and no more
 // connections are opened.
 func TestTransportSharesFewConnections(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	const workers, conns, each = 300, 30, 5
 	overAll(t, func(p *peer) {
 		p.tr.MaxConnsPerHost, p.tr.MaxIdleConnsPerHost = conns, conns
@@ -62,6 +63,7 @@ func TestTransportSharesFewConnections(t *testing.T) {
 // Whenever a request is canceled, and whichever side closes first, no goroutine and no descriptor
 // is left.
 func TestTransportLeavesNoGoroutinesOrDescriptors(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	var http1, http2 http.Protocols
 	http1.SetHTTP1(true)
 	http2.SetUnencryptedHTTP2(true)
@@ -324,6 +326,7 @@ func (c *responder) Close() error { c.init(); close(c.requested); return nil }
 
 // A program that keeps a small part of a large response does not keep the rest of it in memory.
 func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {
+	testkit.Long(t, "it measures memory")
 	const n, large = 50, 128 << 10
 	address := testkit.ServeTCP(t, func(c net.Conn) { serveLargeHeads(c, large) })
 	tr := &tare.Transport{MaxResponseHeaderBytes: 2 * large}

@@ -124,6 +124,7 @@ func TestRepetitionOfEmptyProgramIsCheap(t *testing.T) {
 // Alternatives within alternatives do not have tries without limit.
 func TestTriesAreLimited(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it compiles a large pattern")
 	var names []string
 	for i := range 2000 {
 		names = append(names, fmt.Sprintf("%d-name", i))

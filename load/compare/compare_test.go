@@ -95,6 +95,7 @@ func all(s *series) *sum {
 // Few equal runs show a difference: about 5 in 100 for each figure, or slightly more if seconds are
 // correlated.
 func TestEqualRunsRarelyDiffer(t *testing.T) {
+	testkit.Long(t, "it simulates many runs")
 	for _, test := range []struct {
 		seconds     int
 		follow      float64
@@ -176,6 +177,7 @@ func TestShortRunsHaveNoIntervals(t *testing.T) {
 // The share of errors is that of all requests that ended. Those with an unexpected status have a
 // response, timeouts have none.
 func TestErrorShareCountsEachRequestOnce(t *testing.T) {
+	testkit.Long(t, "it simulates runs")
 	m := &machine{rand.New(rand.NewPCG(10, 10)), 0.02, 0}
 	for want, kinds := range map[string]func(n uint64) load.Errors{
 		"100%": func(n uint64) load.Errors { return load.Errors{Status: n} },
@@ -198,6 +200,7 @@ func TestErrorShareCountsEachRequestOnce(t *testing.T) {
 
 // Runs of hours are split into fewer parts without loss.
 func TestLongRunsAreMerged(t *testing.T) {
+	testkit.Long(t, "it simulates runs")
 	m := &machine{rand.New(rand.NewPCG(7, 7)), 0.02, 0}
 	r := m.run(t, 10, 1)
 	r.Timeline = slices.Repeat(r.Timeline, 25)
@@ -216,6 +219,7 @@ func TestLongRunsAreMerged(t *testing.T) {
 
 // With several runs of a side, the interval includes the variation between runs.
 func TestSeveralRunsWidenIntervals(t *testing.T) {
+	testkit.Long(t, "it simulates runs")
 	m := &machine{rand.New(rand.NewPCG(8, 8)), 0.01, 0}
 	var a, b []*report.Run
 	for _, speed := range []float64{0.9, 1, 1.1} {

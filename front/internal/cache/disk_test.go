@@ -107,6 +107,7 @@ func TestResponsesSurviveRestart(t *testing.T) {
 
 // However a file was truncated or changed, the response is correct or comes from the origin.
 func TestTornFileIsNotServed(t *testing.T) {
+	testkit.Long(t, "it tears a file at every place")
 	source := t.TempDir()
 	const url = "http://a.example/x"
 	body := big(1 << 10)

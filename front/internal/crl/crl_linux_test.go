@@ -99,6 +99,7 @@ func TestCheck(t *testing.T) {
 
 // openssl writes lists of version 1 by default.
 func TestListsOfOpenSSL(t *testing.T) {
+	testkit.Long(t, "it starts programs")
 	path, env := programs.OpenSSL(t)
 	dir := t.TempDir()
 	config := fmt.Sprintf("[ca]\ndefault_ca = c\n[c]\ndatabase = %[1]s/index\ndefault_md = sha256\n[req]\n"+
