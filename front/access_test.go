@@ -1,17 +1,27 @@
 package front_test
 
 import (
+	"context"
+	"crypto/md5"
+	"encoding/base64"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/guard"
 )
 
 // forwarded returns the fields of each request of these tests, as a proxy would set them.
@@ -133,6 +143,259 @@ func TestMappedNetworksApplyToIPv4(t *testing.T) {
 			if got := us.get("/", "X-Forwarded-For", from).status; got != test.want[i] {
 				t.Errorf("deny %s: %s gets %d, want %d", test.denied, from, got, test.want[i])
 			}
+		}
+	}
+}
+
+// withAuthRequest returns a Config whose location / makes a subrequest to /auth and is served by
+// content.
+func withAuthRequest(auth, content conf.Proxy, set ...conf.Set) conf.Config {
+	return oneHost(
+		conf.Location{Match: "=", Path: "/auth", Internal: true, Proxy: &auth, Settings: &conf.Settings{}},
+		conf.Location{Path: "/", Proxy: &content,
+			Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth", Set: set}}},
+	)
+}
+
+// respondAsWanted responds with the status in X-Want, by default 200.
+func respondAsWanted(w http.ResponseWriter, r *http.Request) {
+	status := http.StatusOK
+	if want := r.Header.Get("X-Want"); want != "" {
+		_, _ = fmt.Sscan(want, &status)
+	}
+	w.Header().Set("Www-Authenticate", "Bearer")
+	w.Header().Add("Www-Authenticate", "Digest")
+	w.Header().Set("X-User", r.Header.Get("X-As"))
+	w.WriteHeader(status)
+	if status != http.StatusNoContent && status != http.StatusNotModified {
+		_, _ = io.WriteString(w, "of no interest")
+	}
+}
+
+// Neither a panic of the handler nor the client's departure grants access, and each logs one line.
+func TestFailedAuthRequestDeniesAccess(t *testing.T) {
+	entered := make(chan struct{}, 1)
+	wait := func(_ http.ResponseWriter, r *http.Request) {
+		entered <- struct{}{}
+		<-r.Context().Done()
+	}
+	for name, auth := range map[string]conf.Proxy{"499": {To: conf.Text(serve(t, wait))}, "500": {To: "judge"}} {
+		c := withAuthRequest(auth, conf.Proxy{To: "app"})
+		c.LogFormats = []conf.LogFormat{{Name: "f", Text: "$uri $status"}}
+		file := t.TempDir() + "/log"
+		for i := range c.Hosts[0].Locations {
+			c.Hosts[0].Locations[i].Settings.Logs = []conf.Log{{Path: file, Format: "f"}}
+		}
+		a := serveHandler(t, newFront(t, c,
+			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+				t.Error("access was granted")
+			})),
+			front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				wait(w, r)
+				panic(http.ErrAbortHandler)
+			}))))
+		ctx, leave := context.WithCancel(t.Context())
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://x/gone", nil)
+		must(t, err)
+		go func() {
+			<-entered
+			leave()
+		}()
+		if resp, err := a.client.Do(r); err == nil {
+			t.Errorf("a response: %v", resp)
+		}
+		if lines := awaitLines(t, file, 1); len(lines) != 1 || lines[0] != "/gone "+name {
+			t.Errorf("logged %q, want %s", lines, name)
+		}
+	}
+}
+
+// Places in the limits of the auth location are released with the request.
+func TestAuthRequestLimitsAreReleased(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"})
+	c.Conns = []conf.Zone{{Name: "z", Key: "$host"}}
+	c.Hosts[0].Locations[0].Settings.Conns = []conf.ConnLimit{{Zone: "z", Max: 1}}
+	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+		front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/wait" {
+				close(entered)
+				<-leave
+			}
+		}))))
+	var one sync.WaitGroup
+	one.Go(func() { a.get("/wait") })
+	<-entered
+	if got := a.get("/"); got.status != 500 {
+		t.Errorf("beside another: %d", got.status)
+	}
+	close(leave)
+	one.Wait()
+	if got := a.get("/"); got.status != 200 {
+		t.Errorf("alone: %d", got.status)
+	}
+}
+
+// AuthRequest works over HTTP/2, also if the response is observed.
+func TestAuthRequestWorksOverHTTP2(t *testing.T) {
+	for _, settings := range []conf.Settings{{}, {SendTimeout: time.Minute}} {
+		c := withAuthRequest(conf.Proxy{To: conf.Text(serve(t, respondAsWanted))},
+			conf.Proxy{To: conf.Text(serve(t, echo))})
+		settings.AuthRequest = c.Hosts[0].Locations[1].Settings.AuthRequest
+		c.Hosts[0].Locations[1].Settings = &settings
+		s := httptest.NewUnstartedServer(newFront(t, c))
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		for want, status := range map[string]int{"200": 200, "401": 401, "500": 500} {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a body"))
+			must(t, err)
+			r.Header.Set("X-Want", want)
+			resp, err := s.Client().Do(r)
+			must(t, err)
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status ||
+				strings.Contains(string(body), `"a body"`) != (status == 200) {
+				t.Errorf("%s: HTTP/%d %d %q %v", want, resp.ProtoMajor, resp.StatusCode, body, err)
+			}
+		}
+	}
+}
+
+// Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
+func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
+	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"}, conf.Set{Name: "a", Value: "$kind"})
+	c.Maps = []conf.Map{{Name: "kind", Source: "$upstream_http_x_user",
+		Cases: []conf.Case{{From: `~^(?=(\w+\s?)*$)`, To: "some"}}}}
+	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
+		if got := a.get("/", "X-As", user); got.status != status {
+			t.Errorf("%s: %d, want %d", user, got.status, status)
+		}
+	}
+}
+
+// The head of the response decides: its body is not awaited.
+func TestAuthRequestDoesNotAwaitBody(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	a := serveHandler(t, newFront(t, withAuthRequest(conf.Proxy{To: conf.Text(to), ReadTimeout: time.Second},
+		conf.Proxy{To: "app"}),
+		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	if got := a.get("/"); got.status != 200 {
+		t.Errorf("%d %s", got.status, got.body)
+	}
+}
+
+// Starting logs which users cannot log in.
+func TestUnsupportedHashesAreLogged(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "passwords")
+	must(t, os.WriteFile(name, []byte("b:{PLAIN}x\na:$7$x$y\nc:\n"), 0o600))
+	const want = `line 2: user "a" cannot log in: `
+	var output strings.Builder
+	c := conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Password: &conf.Password{Realm: "r",
+		File: conf.Text(name)}}}}}
+	h, err := front.New(c, front.LogErrors(log.New(&output, "", 0)))
+	must(t, err)
+	defer h.Close()
+	if got := output.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
+		t.Errorf("logged %q", got)
+	}
+}
+
+// Other cases are in the corpus, beside nginx, except times that are near, and sums with line ends, which a decoded path may have.
+func TestSecureLinkIsChecked(t *testing.T) {
+	config := func(l *conf.SecureLink, want conf.Text) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
+			Steps:    []conf.Step{conf.Return{Status: 200, Text: want}},
+			Settings: &conf.Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
+	}
+	c := config(&conf.SecureLink{Link: "$arg_md5,$arg_expires", MD5: "$secure_link_expires secret"},
+		"[$secure_link] [$secure_link_expires]")
+	h := newFront(t, c)
+	for want, until := range map[string]int64{"[1] [%d]": time.Now().Add(time.Hour).Unix(),
+		"[0] [%d]": time.Now().Add(-time.Second).Unix() - 1} {
+		sum := md5.Sum(fmt.Appendf(nil, "%d secret", until))
+		target := fmt.Sprintf("/?md5=%s&expires=%d", base64.RawURLEncoding.EncodeToString(sum[:]), until)
+		if got, want := get(t, h, target), fmt.Sprintf(want, until); got.body != want {
+			t.Errorf("%s: %s, want %s", target, got.body, want)
+		}
+	}
+	sum := md5.Sum([]byte("x"))
+	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
+		digits := base64.RawURLEncoding.EncodeToString(sum[:])
+		if digits = digits[:5] + text + digits[5:]; guard.IsLinkSum(digits, "x") {
+			t.Errorf("%q is accepted as a sum", digits)
+		}
+	}
+}
+
+// Patterns of a program may have lookahead, and are limited. Other cases are in the corpus, beside
+// nginx.
+func TestReferersOfAProgram(t *testing.T) {
+	want := []conf.Step{conf.Return{Status: 200, Text: "[$invalid_referer]"}}
+	config := func(r *conf.Referers) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/", Steps: want,
+			Settings: &conf.Settings{Referers: r},
+			Pos:      "nginx.conf:7"}}}}}
+	}
+	h := newFront(t, config(&conf.Referers{Names: []string{"A.test/x", `~^b\.(?=test)`},
+		Patterns: []string{`^c\.test/(?<unknown>.)`, `^(?=(a+)+$)`}}))
+	for referer, want := range map[string]string{
+		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]",
+		"http://c.test/z": "[]", "": "[1]",
+	} {
+		if got := get(t, h, "/", "Referer", referer); got.body != want {
+			t.Errorf("%q: %s, want %s", referer, got.body, want)
+		}
+	}
+	if got := get(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!"); got.status != 500 {
+		t.Errorf("a pattern that takes too long: %d", got.status)
+	}
+	if got := get(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/"); got.body != "[]" {
+		t.Errorf("without Referers: %s", got.body)
+	}
+}
+
+// The address of the PROXY protocol is used only with real_ip_header proxy_protocol and a trusted
+// proxy, by TCP or unix socket.
+func TestProxyProtocolRequiresTrust(t *testing.T) {
+	settings := conf.Settings{
+		RealIP: conf.RealIP{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Unix: true,
+			Header: "proxy_protocol"},
+		Access: []conf.AccessRule{{Net: netip.MustParsePrefix("192.0.2.0/24")}, {Unix: true, Deny: true},
+			{Deny: true}},
+	}
+	others := settings
+	others.RealIP = conf.RealIP{}
+	h := newFront(t, oneHost(conf.Location{Path: "/trusting", Settings: &settings, Empty: true},
+		conf.Location{Path: "/", Settings: &others, Empty: true}))
+	value, without := netip.MustParseAddrPort("192.0.2.1:1000"), netip.AddrPort{}
+	for _, test := range []struct {
+		path, peer string
+		header     *netip.AddrPort // nil: the connection has no header
+		status     int
+	}{
+		{"/trusting", "10.0.0.1:1", &value, 200}, {"/trusting", "@", &value, 200},
+		{"/trusting", "10.0.0.1:1", &without, 403},
+		{"/trusting", "10.0.0.1:1", nil, 403}, {"/trusting", "@", nil, 403},
+		{"/trusting", "@", &without, 403},
+		{"/trusting", "198.51.100.1:1", &value, 403}, {"/trusting", "192.0.2.9:1", nil, 200},
+		{"/", "10.0.0.1:1", &value, 403}, {"/", "@", &value, 403}, {"/", "192.0.2.9:1", &value, 200},
+	} {
+		r := httptest.NewRequest("GET", test.path, nil)
+		if r.RemoteAddr = test.peer; test.header != nil {
+			r = r.WithContext(front.WithProxyHeader(r.Context(), func() (source, destination netip.AddrPort) {
+				return *test.header, netip.AddrPort{}
+			}))
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != test.status {
+			t.Errorf("%s from %s, %v: %d, want %d", test.path, test.peer, test.header, w.Code, test.status)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
@@ -120,6 +122,251 @@ func TestFiltersDoNotChangeResponses(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want) {
 				t.Errorf("%s %s: %.200v, want %.200v", method, name, got, want)
 			}
+		}
+	}
+}
+
+// replaceAll returns settings that replace all occurrences of a string.
+func replaceAll(from, to conf.Text) conf.Settings {
+	return conf.Settings{SubFilter: &conf.SubFilter{Substitutions: []conf.Substitution{{From: from, To: to}},
+		Every: true}}
+}
+
+// A flush sends everything up to a possible match, and a match across a flush is found.
+func TestFlushKeepsPossibleMatch(t *testing.T) {
+	next := make(chan bool)
+	us := frontOf(t, replaceAll("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		for _, piece := range []string{"<p>one</p", "><p></bo", "dy>"} {
+			_, _ = io.WriteString(w, piece)
+			w.(http.Flusher).Flush()
+			<-next
+		}
+	})
+	resp, err := us.client.Get("http://front.test/")
+	must(t, err)
+	defer resp.Body.Close()
+	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != want {
+			t.Fatalf("%q, %v; want %q", got, err, want)
+		}
+		next <- true
+	}
+	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v after it", rest, err)
+	}
+}
+
+// waysToWrite are functions that write a text in different ways.
+func waysToWrite(text string) map[string]func(w http.ResponseWriter) {
+	inPieces := func(w http.ResponseWriter, n int, then func()) {
+		for rest := text; rest != ""; then() {
+			n = min(n, len(rest))
+			_, _ = io.WriteString(w, rest[:n])
+			rest = rest[n:]
+		}
+	}
+	return map[string]func(w http.ResponseWriter){
+		"Write":       func(w http.ResponseWriter) { _, _ = w.Write([]byte(text)) },
+		"WriteString": func(w http.ResponseWriter) { _, _ = io.WriteString(w, text) },
+		"ReadFrom":    func(w http.ResponseWriter) { _, _ = io.Copy(w, struct{ io.Reader }{strings.NewReader(text)}) },
+		"in pieces":   func(w http.ResponseWriter) { inPieces(w, 1009, func() {}) },
+		"flushed":     func(w http.ResponseWriter) { inPieces(w, 30_011, w.(http.Flusher).Flush) },
+		"with a length": func(w http.ResponseWriter) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+			_, _ = io.WriteString(w, text)
+		},
+	}
+}
+
+// The result of replacing, adding and compressing is the same however a handler writes.
+func TestFiltersDoNotDependOnWrites(t *testing.T) {
+	text := strings.Repeat("<p>0123 Needle 4567</p>\n", 10_000)
+	added := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet || r.ContentLength != 0 || r.Header["Accept-Encoding"] != nil {
+			t.Errorf("%s with %q", r.Method, r.Header)
+		}
+		fmt.Fprintf(w, "Needle of %s", r.URL.Path)
+	}
+	for name, write := range waysToWrite(text) {
+		s := replaceAll("needle", "$uri")
+		s.Gzip = &conf.Gzip{}
+		us := addedTo(t, s, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			write(w)
+		}, added)
+		want := "Needle of /before" + strings.ReplaceAll(text, "Needle", "/page") + "Needle of /after"
+		for _, coding := range []string{"identity", "gzip"} {
+			got := us.do("POST", "/page", strings.NewReader("body"), "Accept-Encoding", coding)
+			if plainBody(t, got) != want || (coding == "gzip") != (got.header.Get("Content-Encoding") == "gzip") {
+				t.Errorf("%s, %s: %d bytes, want %d, %q", name, coding, len(plainBody(t, got)), len(want), got.header)
+			}
+		}
+	}
+}
+
+// addedTo serves a handler at /, with the bodies of two others before and after its responses.
+func addedTo(t *testing.T, s conf.Settings, main, added http.HandlerFunc) *testClient {
+	t.Helper()
+	s.AddBefore, s.AddAfter = "/before", "/after"
+	c := oneHost(app(s), conf.Location{Path: "/before", Internal: true, Proxy: &conf.Proxy{To: "added"}},
+		conf.Location{Path: "/after", Internal: true, Proxy: &conf.Proxy{To: "added"}})
+	return serveHandler(t, newFront(t, c, front.Bind("app", main), front.Bind("added", added)))
+}
+
+// If a handler of an added body panics, the client can tell that the response is incomplete.
+func TestFailedAdditionEndsTheResponse(t *testing.T) {
+	for _, fails := range []string{"/before", "/after"} {
+		us := addedTo(t, conf.Settings{}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "text")
+			w.(http.Flusher).Flush()
+		}, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == fails {
+				panic(http.ErrAbortHandler)
+			}
+		})
+		if _, err := us.attempt("GET", "/", nil); err == nil {
+			t.Errorf("%s has failed, and the response is complete", fails)
+		}
+	}
+}
+
+// An encoded body is not added, and nothing is added to one.
+func TestEncodedBodiesAreNotAdded(t *testing.T) {
+	us := addedTo(t, conf.Settings{}, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if coding := r.URL.Query().Get("coding"); coding != "" {
+			w.Header().Set("Content-Encoding", coding)
+		}
+		_, _ = io.WriteString(w, "text")
+	}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/before" {
+			w.Header().Set("Content-Encoding", "br")
+		}
+		_, _ = io.WriteString(w, "added")
+	})
+	for path, want := range map[string]string{"/": "textadded", "/?coding=x": "text"} {
+		if got := us.get(path); got.body != want {
+			t.Errorf("%s: %q, want %q", path, got.body, want)
+		}
+	}
+}
+
+// A response that is still being stored may be added to itself.
+func TestAdditionOfTheSameCachedResponse(t *testing.T) {
+	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") })
+	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}, Key: "one"}, conf.Cache{Name: "one"})
+	c.Hosts[0].Locations[0].Settings.AddBefore, c.Hosts[0].Locations[0].Settings.AddAfter = "/x", "/x"
+	us := serveHandler(t, newFront(t, c))
+	for range 2 {
+		if got := us.get("/x"); strings.Count(got.body, to) != 3 {
+			t.Errorf("%d: %q", got.status, got.body)
+		}
+	}
+}
+
+// longer is more than a server holds back to find the length.
+var longer = strings.Repeat("<p>what has no length</p>\n", 200)
+
+// unsized responds as the path describes.
+func unsized(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	switch r.URL.Path {
+	case "/long":
+		_, _ = io.WriteString(w, longer)
+	case "/typed":
+		header.Set("Content-Type", "a/b")
+		_, _ = io.WriteString(w, longer)
+	case "/flushed":
+		_, _ = io.WriteString(w, "<p>short</p>")
+		w.(http.Flusher).Flush()
+	case "/coded":
+		header.Set("Transfer-Encoding", "chunked")
+		_, _ = io.WriteString(w, longer)
+	case "/trailer":
+		header.Set("Trailer", "X-Behind")
+		_, _ = io.WriteString(w, longer)
+		header.Set("X-Behind", "x")
+	case "/short":
+		_, _ = io.WriteString(w, "<p>short</p>")
+	case "/length":
+		header.Set("Content-Length", "4")
+		_, _ = io.WriteString(w, "long")
+	case "/none":
+		w.WriteHeader(http.StatusNoContent)
+	case "/unmodified":
+		w.WriteHeader(http.StatusNotModified)
+	case "/hints":
+		w.WriteHeader(http.StatusEarlyHints)
+		_, _ = io.WriteString(w, "<p>short</p>")
+	}
+}
+
+// With NoChunks a response of unknown length ends with its connection, and no other does, on
+// net/http and on tare.
+func TestNoChunksEndsWithConnection(t *testing.T) {
+	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
+	for name, server := range map[string]*testClient{"net/http": serveHandler(t, h), "tare": serveByTare(t, h)} {
+		for _, c := range []struct {
+			line, contentType string
+			closes            bool
+		}{
+			{"GET /long", "text/html; charset=utf-8", true}, {"GET /typed", "a/b", true},
+			{"GET /flushed", "text/html; charset=utf-8", true},
+			{"GET /coded", "text/html; charset=utf-8", true}, {"GET /trailer", "text/html; charset=utf-8", true},
+			{"GET /short", "text/html; charset=utf-8", false},
+			{"GET /length", "text/plain; charset=utf-8", false}, {"GET /none", "", false},
+			{"GET /unmodified", "", false},
+			{"GET /hints", "text/html; charset=utf-8", false}, {"HEAD /typed", "a/b", false},
+		} {
+			method, path, _ := strings.Cut(c.line, " ")
+			r, _ := http.NewRequest(method, "http://front.test"+path, nil)
+			resp, err := server.client.Do(r)
+			must(t, err)
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, c.line, err)
+			}
+			if resp.Close != c.closes || len(resp.TransferEncoding) > 0 || resp.Header["Transfer-Encoding"] != nil ||
+				c.closes && resp.ContentLength >= 0 {
+				t.Errorf("%s: %s: closes %v, %q, length %d", name, c.line, resp.Close, resp.TransferEncoding,
+					resp.ContentLength)
+			}
+			if got := resp.Header.Get("Content-Type"); got != c.contentType || path == "/long" &&
+				string(body) != longer {
+				t.Errorf("%s: %s: %s, %d bytes", name, c.line, got, len(body))
+			}
+		}
+	}
+}
+
+// HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
+func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
+	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
+	two := httptest.NewUnstartedServer(h)
+	two.EnableHTTP2 = true
+	two.StartTLS()
+	defer two.Close()
+	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
+	must(t, err)
+	cgi := &fcgi.Server{Handler: h}
+	go func() { _ = cgi.Serve(l) }()
+	defer cgi.Close()
+	overCGI := &fcgi.Transport{Network: "unix", Addr: l.Addr().String()}
+	defer overCGI.CloseIdleConnections()
+	for name, client := range map[string]*http.Client{"HTTP/2": two.Client(), "FastCGI": {Transport: overCGI}} {
+		resp, err := client.Get(two.URL + "/long")
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(body) != longer || resp.Header["Transfer-Encoding"] != nil ||
+			resp.Header["Connection"] != nil {
+			t.Errorf("%s: %d bytes, %v, %q", name, len(body), err, resp.Header)
 		}
 	}
 }

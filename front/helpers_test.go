@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -16,8 +18,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -232,4 +239,98 @@ func (a *testClient) lines(method, path string, added ...string) (status string,
 		fields = append(fields, s.Text())
 	}
 	return status, fields
+}
+
+// h2Client is a client of HTTP/2 that reads frames.
+type h2Client struct {
+	*http2.Framer
+	nc net.Conn
+}
+
+// startH2 begins HTTP/2 on a connection. window is that of a response's body.
+func startH2(t testing.TB, nc net.Conn, window uint32) *h2Client {
+	t.Helper()
+	t.Cleanup(func() { nc.Close() })
+	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+	_, err := io.WriteString(nc, http2.ClientPreface)
+	must(t, err)
+	c := &h2Client{http2.NewFramer(nc, nc), nc}
+	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	must(t, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
+	return c
+}
+
+// request sends a head with those fields that have a value, on stream 1. A GET ends with it.
+func (c *h2Client) request(t testing.TB, fields ...string) {
+	t.Helper()
+	var head bytes.Buffer
+	e := hpack.NewEncoder(&head)
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i+1] != "" {
+			must(t, e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+		}
+	}
+	must(t, c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
+		EndStream: fields[1] == http.MethodGet}))
+}
+
+// overTLS connects to a server of HTTP/2, with a name in the handshake.
+func overTLS(t testing.TB, addr, serverName string) net.Conn {
+	t.Helper()
+	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
+		ServerName: serverName})
+	must(t, err)
+	return nc
+}
+
+// unencryptedHTTP2 serves HTTP/1, and HTTP/2 without TLS.
+func unencryptedHTTP2(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.Protocols, s.Config.ErrorLog = new(http.Protocols), log.New(io.Discard, "", 0)
+	s.Config.Protocols.SetHTTP1(true)
+	s.Config.Protocols.SetUnencryptedHTTP2(true)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// serveOnTare serves on tare, whose requests' memory is reused, and returns the address.
+func serveOnTare(t testing.TB, h http.Handler) string {
+	s := tare.Wrap(&http.Server{Handler: h})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-ended
+	})
+	return l.Addr().String()
+}
+
+// parseConf reads a configuration with a server block. DIR in it is a directory.
+func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config {
+	t.Helper()
+	dir := shortDir(t)
+	text := fmt.Sprintf("events {} http { access_log off; default_type text/plain; %s server { listen 80; %s } }", outer,
+		server)
+	name := filepath.Join(dir, "nginx.conf")
+	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
+	read, err := nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound})
+	must(t, err)
+	return read.Config
+}
+
+// serveConf serves a server block by a Handler.
+func serveConf(t testing.TB, outer, server string, options ...front.Option) *testClient {
+	t.Helper()
+	return serveHandler(t, newFront(t, parseConf(t, outer, server), options...))
+}
+
+// besideNginx serves a server block by a real nginx and by a Handler.
+func besideNginx(t testing.TB, outer, server string) (nginx, tare *testClient) {
+	t.Helper()
+	nginx, _ = serveNginx(t, outer, server)
+	return nginx, serveConf(t, outer, server)
 }

@@ -2,9 +2,11 @@ package front_test
 
 import (
 	"context"
+	"encoding/json"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
@@ -73,6 +75,79 @@ func TestSameHostsEverywhereNeedNoAddress(t *testing.T) {
 	for host, want := range map[string]string{"x": "anywhere", "first": "anywhere"} {
 		if got := get(t, anywhere, "/", "Host", host); got.body != want {
 			t.Errorf("%s: %q", host, got.body)
+		}
+	}
+}
+
+// The corpus compares HTTP/1 requests with nginx; its client does not support HTTP/2.
+func TestMalformedHTTP2RequestsGet400(t *testing.T) {
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}))
+	defer h.Close()
+	for name, c := range map[string]struct {
+		method, authority string
+		header            http.Header
+		want              int
+	}{
+		"as usual":              {"GET", "a.example", nil, 200},
+		"no :authority":         {"GET", "a.example", http.Header{"Host": {"a.example"}}, 200},
+		"both alike":            {"GET", "a.example", http.Header{"Host": {"A.example"}}, 200},
+		"both differ":           {"GET", "a.example", http.Header{"Host": {"b.example"}}, 400},
+		"two hosts":             {"GET", "a.example", http.Header{"Host": {"a.example", "b.example"}}, 400},
+		"two hosts alike":       {"GET", "a.example", http.Header{"Host": {"a.example", "a.example"}}, 400},
+		"no host":               {"GET", "", nil, 400},
+		"another port":          {"GET", "a.example:1", http.Header{"Host": {"a.example:2"}}, 400},
+		"lower case":            {"get", "a.example", nil, 400},
+		"two passwords":         {"GET", "a.example", http.Header{"Authorization": {"Basic YTpi", "Basic YTpj"}}, 400},
+		"two conditions":        {"GET", "a.example", http.Header{"If-None-Match": {`"a"`, `"b"`}}, 400},
+		"two lengths":           {"POST", "a.example", http.Header{"Content-Length": {"1", "1"}}, 400},
+		"what may be repeated":  {"GET", "a.example", http.Header{"Cookie": {"a=1", "b=2"}, "X-A": {"1", "2"}}, 200},
+		"a method with letters": {"M-SEARCH", "a.example", nil, 200},
+	} {
+		r := httptest.NewRequest(c.method, "https://a.example/", nil)
+		r.Proto, r.ProtoMajor, r.ProtoMinor, r.Host = "HTTP/2.0", 2, 0, c.authority
+		for name, values := range c.header {
+			r.Header[name] = values
+		}
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != c.want {
+			t.Errorf("%s: %d, want %d", name, w.Code, c.want)
+		}
+	}
+}
+
+// net/http leaves a Host field in the header of an HTTP/2 request. An application receives one
+// HTTP_HOST, and no HTTP_PROXY.
+func TestApplicationGetsOneHost(t *testing.T) {
+	p := conf.Proxy{To: conf.Text(application(t, nil, "")), Protocol: "fastcgi"}
+	h := newFront(t, proxyTo(p))
+	defer h.Close()
+	r := httptest.NewRequest("GET", "https://a.example/", nil)
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
+	r.Header["Host"], r.Header["Proxy"] = []string{"a.example"}, []string{"http://evil/"}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	var params map[string]string
+	if err := json.Unmarshal(w.Body.Bytes(), &params); err != nil {
+		t.Fatalf("%v: %q", err, w.Body)
+	}
+	if params["(twice)"] != "" || params["HTTP_HOST"] != "a.example" || params["HTTP_PROXY"] != "" {
+		t.Error(params)
+	}
+}
+
+// CONNECT needs a host and a port. After CONNECT and TRACE a connection of HTTP/1 closes.
+func TestConnectAndTraceAreRejected(t *testing.T) {
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}))
+	for line, want := range map[string]int{
+		"TRACE /": 405, "CONNECT a.example:443": 405, "CONNECT [::1]:443": 405, "CONNECT a.example": 400,
+		"CONNECT a.example:": 400, "CONNECT a.example:0": 400, "CONNECT a.example:65536": 400, "CONNECT :443": 400,
+		"CONNECT /": 400,
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Method, r.RequestURI, _ = strings.Cut(line, " ")
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != want || w.Header().Get("Connection") != "close" {
+			t.Errorf("%s: %d %v, want %d", line, w.Code, w.Header(), want)
 		}
 	}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -41,12 +40,8 @@ import (
 //	51 passwords                            TestKnownHashesMatch, TestChangedPasswordFileIsRead,
 //	                                        TestCorrectPasswordIsHashedOnce
 const hostileConf = `
-events {}
-http {
-	access_log off; client_max_body_size 100; client_body_timeout 200ms; send_timeout 200ms;
-	log_format bare escape=none "$uri";
-	server {
-		listen 127.0.0.1:1; server_name front.test; root DIR/site; error_page 404 @none;
+		client_max_body_size 100; client_body_timeout 200ms; send_timeout 200ms;
+		server_name front.test; root DIR/site; error_page 404 @none;
 		location / { proxy_pass http://UP; }
 		location /set/ {
 			proxy_pass http://UP; proxy_set_header Host $host; proxy_set_header X-Real-IP $remote_addr; proxy_set_header X-Path $uri;
@@ -76,8 +71,6 @@ http {
 		location /slow-pattern { if ($uri ~ "^/slow-pattern(?=/(a|aa)+$)") { return 200 x; } return 200 y; }
 		location /password { auth_basic x; auth_basic_user_file DIR/passwords; alias DIR/site; }
 		location /app/ { proxy_pass http://app; }
-	}
-}
 `
 
 // hostile is what a client sends, and what must result.
@@ -242,13 +235,10 @@ func hostileFront(t *testing.T, up string) (addr, dir string) {
 		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
 		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
-	file := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(file, []byte(strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP",
-		up).Replace(hostileConf)), 0o644))
-	read, err := nginxconf.Parse(file, nginxconf.Options{Prefix: dir, Bound: []string{"app"}})
-	must(t, err)
-	read.Config.Hosts[0].Listen = nil
-	h := newFront(t, read.Config,
+	c := parseConf(t, `log_format bare escape=none "$uri";`,
+		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(hostileConf), "app")
+	c.Hosts[0].Listen = nil
+	h := newFront(t, c,
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/app/panic" {
 				panic(http.ErrAbortHandler)

@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,8 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
+	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -104,7 +103,9 @@ func TestStalledStreamsEnd(t *testing.T) {
 		{"a file", "GET", "/file", "", "", false, "reset"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			st := openStream(t, s.Listener.Addr().String(), test.method, test.path, test.length)
+			st := startH2(t, overTLS(t, s.Listener.Addr().String(), ""), 0) // it reads no byte of a body
+			st.request(t, ":method", test.method, ":scheme", "https", ":authority", "front.test", ":path", test.path,
+				"content-length", test.length)
 			if test.method == "POST" {
 				must(t, st.WriteData(1, !test.unended, []byte(test.body)))
 			}
@@ -126,40 +127,9 @@ func withRoot(s conf.Settings, dir string) *conf.Settings {
 	return &s
 }
 
-// hostileStream is a stream of a client that reads no bodies.
-type hostileStream struct {
-	*http2.Framer
-	nc net.Conn
-}
-
-// openStream sends a request as a client that reads no byte of the response's body.
-func openStream(t *testing.T, addr, method, path, length string) *hostileStream {
-	t.Helper()
-	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	must(t, err)
-	t.Cleanup(func() { nc.Close() })
-	_, err = io.WriteString(nc, http2.ClientPreface)
-	must(t, err)
-	st := &hostileStream{http2.NewFramer(nc, nc), nc}
-	must(t, st.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0}))
-	var head bytes.Buffer
-	e := hpack.NewEncoder(&head)
-	for _, f := range [][2]string{{":method", method}, {":scheme", "https"}, {":authority", "front.test"},
-		{":path", path}, {"content-length", length}} {
-		if f[1] != "" {
-			must(t, e.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]}))
-		}
-	}
-	must(t, st.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
-		EndStream: method == "GET"}))
-	return st
-}
-
 // end waits for the end of the stream, and returns the statuses, and whether it was reset.
-func (st *hostileStream) end(t *testing.T) string {
+func (st *h2Client) end(t *testing.T) string {
 	t.Helper()
-	must(t, st.nc.SetReadDeadline(time.Now().Add(maxWait)))
-	st.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	status := ""
 	for {
 		f, err := st.ReadFrame()
@@ -178,5 +148,66 @@ func (st *hostileStream) end(t *testing.T) string {
 		case *http2.GoAwayFrame:
 			return status + "reset"
 		}
+	}
+}
+
+// schemeOverTLS sends a request by HTTP/2 over TLS that names a scheme. It returns the status and
+// the body.
+func schemeOverTLS(t *testing.T, addr, scheme, host string) (status, body string) {
+	t.Helper()
+	f := startH2(t, overTLS(t, addr, host), 1<<16)
+	f.request(t, ":method", "GET", ":scheme", scheme, ":authority", host, ":path", "/")
+	for {
+		frame, err := f.ReadFrame()
+		must(t, err)
+		switch frame := frame.(type) {
+		case *http2.MetaHeadersFrame:
+			status = frame.PseudoValue("status")
+		case *http2.DataFrame:
+			body += string(frame.Data())
+		}
+		if frame.Header().StreamID == 1 && frame.Header().Flags.Has(http2.FlagDataEndStream) {
+			return status, body
+		}
+	}
+}
+
+// A request over HTTP/2 and TLS that names the scheme http gets what one with https gets: no client
+// avoids a required certificate so.
+func TestSchemeDoesNotHideTLS(t *testing.T) {
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open.example", "closed.example"}})
+	pair, err := tls.X509KeyPair(cert, key)
+	must(t, err)
+	newHost := func(name string, certs *conf.ClientCerts) conf.Host {
+		return conf.Host{Names: []string{name}, ClientCerts: certs, Steps: []conf.Step{
+			conf.Return{Status: 200, Text: "$scheme,$https,$http2,$ssl_server_name,$ssl_client_verify"}}}
+	}
+	handler := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open.example", nil),
+		newHost("closed.example", &conf.ClientCerts{Depth: 1})}})
+	type server interface {
+		ServeTLS(l net.Listener, certFile, keyFile string) error
+		Close() error
+	}
+	for name, wrap := range map[string]func(*http.Server) server{
+		"tare":     func(s *http.Server) server { return tare.Wrap(s) },
+		"net/http": func(s *http.Server) server { return s },
+	} {
+		s := wrap(&http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
+			ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2"}}})
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- s.ServeTLS(l, "", "") }()
+		for _, scheme := range []string{"https", "http"} {
+			status, body := schemeOverTLS(t, l.Addr().String(), scheme, "open.example")
+			if want := "https,on,h2,open.example,NONE"; status != "200" || body != want {
+				t.Errorf("%s, %s: %s %s, want %s", name, scheme, status, body, want)
+			}
+			if status, body = schemeOverTLS(t, l.Addr().String(), scheme, "closed.example"); status != "400" {
+				t.Errorf("%s, %s without a certificate: %s %s, want 400", name, scheme, status, body)
+			}
+		}
+		must(t, s.Close())
+		<-ended
 	}
 }

@@ -1,45 +1,29 @@
 package front_test
 
 import (
-	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/spool"
+	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/testkit"
 )
-
-// sendRaw sends requests unchanged on a new connection, and returns the statuses of the responses.
-func (a *testClient) sendRaw(requests ...string) []int {
-	a.t.Helper()
-	conn, err := net.Dial("unix", a.socket)
-	must(a.t, err)
-	defer conn.Close()
-	in := bufio.NewReader(conn)
-	var all []int
-	for _, text := range requests {
-		if _, err := io.WriteString(conn, text); err != nil {
-			a.t.Fatal(err)
-		}
-		method, _, _ := strings.Cut(text, " ")
-		resp, err := http.ReadResponse(in, &http.Request{Method: method})
-		if err != nil {
-			a.t.Fatalf("%q: %v", text, err)
-		}
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-			a.t.Fatal(err)
-		}
-		all = append(all, resp.StatusCode)
-	}
-	return all
-}
 
 // Panics, streams, hijacked connections and empty responses are logged.
 func TestEveryRequestIsLogged(t *testing.T) {
@@ -143,10 +127,322 @@ func TestErrorLogLineDescribesRequest(t *testing.T) {
 	}})
 	c.Hosts[0].Names = []string{"front.test"}
 	us := serveHandler(t, newFront(t, c))
-	us.sendRaw("GET /a\"\\\xff HTTP/1.1\r\nHost: front.test\r\nReferer: x\"y\r\n\r\n")
+	us.lines("GET", "/a\"\\\xff", "Referer: x\"y", "Connection: close")
 	want := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[error\] \d+#0: access forbidden by rule, client: unix:, server: front\.test, ` +
 		`request: "GET /a\\"\\\\\\xff HTTP/1\.1", host: "front\.test", referrer: "x\\"y"$`)
 	if line := strings.TrimSpace(awaitLines(t, name, 1)[0]); !want.MatchString(line) {
 		t.Errorf("%s", line)
+	}
+}
+
+// loggedBy returns a front whose location / has a log with a format of $uri and $status.
+func loggedBy(t *testing.T, l conf.Log, change func(s *conf.Settings), options ...front.Option) (*testClient,
+	*front.Handler) {
+	t.Helper()
+	l.Format = "short"
+	s := conf.Settings{Logs: []conf.Log{l}}
+	if change != nil {
+		change(&s)
+	}
+	c := oneHost(conf.Location{Path: "/", Settings: &s, Steps: []conf.Step{conf.Return{Status: 200}}})
+	c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$uri:$status", Escape: "none"}}
+	h := newFront(t, c, options...)
+	return serveHandler(t, h), h
+}
+
+// Variables in the path choose the file of a line, and no value leads elsewhere.
+func TestLogPathHasVariables(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o700))
+	errorLog := filepath.Join(dir, "errors")
+	a, _ := loggedBy(t, conf.Log{Path: "logs/${arg_f}.log", Dir: dir}, func(s *conf.Settings) {
+		s.ErrorLog = &conf.ErrorLog{Path: errorLog, Level: "crit"}
+	})
+	for _, path := range []string{"/1?f=a", "/2?f=b", "/x?f=../out", "/%00logs/y%00?f=a", "/3?f=a",
+		"/4?f=none/a"} {
+		a.get(path)
+	}
+	if got := awaitLines(t, filepath.Join(dir, "logs/a.log"), 2); got[0] != "/1:200\n" || got[1] != "/3:200" {
+		t.Errorf("%q", got)
+	}
+	if got := awaitLines(t, filepath.Join(dir, "logs/b.log"), 1); got[0] != "/2:200" {
+		t.Errorf("%q", got)
+	}
+	want := `access_log: invalid path "` + dir + `/logs/../out.log"`
+	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.log")); err == nil {
+		t.Error("a client has chosen a file elsewhere")
+	}
+}
+
+// Lines of both logs are messages of syslog.
+func TestLogsGoToSyslog(t *testing.T) {
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	must(t, err)
+	defer server.Close()
+	to := "syslog:server=" + server.LocalAddr().String() + ",facility=user,tag=web,nohostname"
+	a, _ := loggedBy(t, conf.Log{Path: to + ",severity=notice"}, func(s *conf.Settings) {
+		s.ErrorLog = &conf.ErrorLog{Path: to, Level: "debug"}
+	})
+	a.get("/a")
+	var got []string
+	b := make([]byte, 1<<10)
+	must(t, server.SetReadDeadline(time.Now().Add(maxWait)))
+	for range 3 {
+		n, _, err := server.ReadFrom(b)
+		must(t, err)
+		start, text, _ := strings.Cut(string(b[:n]), " web: ")
+		if _, err := time.Parse(time.Stamp, start[strings.IndexByte(start, '>')+1:]); err != nil {
+			t.Error(err)
+		}
+		got = append(got, start[:strings.IndexByte(start, '>')]+text)
+	}
+	all := strings.Join(got, "\n") + "\n"
+	for _, want := range []string{"<13/a:200\n", "<15", " [debug] ", "http finalize request: 200"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("no %q in %q", want, got)
+		}
+	}
+}
+
+// Subrequests are logged where log_subrequest says so.
+func TestSubrequestsAreLogged(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "log")
+	s := conf.Settings{Logs: []conf.Log{{Path: name, Format: "short"}}}
+	checked, silent := s, s
+	checked.LogSubrequest = true
+	at := func(path string, s conf.Settings, status int) conf.Location {
+		return conf.Location{Path: path, Settings: &s, Steps: []conf.Step{conf.Return{Status: status}}}
+	}
+	main := conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/checked"},
+		Mirror: &conf.Mirror{URIs: []string{"/silent"}}}
+	c := oneHost(conf.Location{Path: "/", Settings: &main, Empty: true}, at("/checked", checked, 204),
+		at("/silent", silent, 200))
+	c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$uri:$status"}}
+	h := newFront(t, c)
+	if got := serveHandler(t, h).get("/x").status; got != 200 {
+		t.Fatal(got)
+	}
+	if got := awaitLines(t, name, 1); len(got) != 1 || got[0] != "/checked:204" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A log whose file does not open does not keep others from being reopened.
+func TestReopeningHangsForOneLogOnly(t *testing.T) {
+	dir, ctx := t.TempDir(), t.Context()
+	var hangs atomic.Bool
+	open := func(path string) (io.WriteCloser, error) {
+		if hangs.Load() && filepath.Base(path) == "hangs" {
+			<-ctx.Done()
+		}
+		return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	}
+	s := conf.Settings{Logs: []conf.Log{{Path: filepath.Join(dir, "hangs")}}}
+	for i := range 9 {
+		s.Logs = append(s.Logs, conf.Log{Path: filepath.Join(dir, strconv.Itoa(i))})
+	}
+	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: &s, Empty: true}), front.OpenLogs(open))
+	for _, l := range s.Logs {
+		must(t, os.Rename(l.Path, l.Path+".old"))
+	}
+	hangs.Store(true)
+	waits, cancel := context.WithCancel(ctx)
+	result := make(chan error)
+	go func() { result <- h.ReopenLogs(waits) }()
+	for _, l := range s.Logs[1:] {
+		awaitFile(t, l.Path, func([]byte) bool { return true })
+	}
+	cancel()
+	// the others are open, but some may not have reported it before the cancellation
+	if err := <-result; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), s.Logs[0].Path) {
+		t.Errorf("%v", err)
+	}
+}
+
+// No client forges a line of an error log, or controls the terminal that shows it.
+func TestErrorLogIsPrintable(t *testing.T) {
+	dir := t.TempDir()
+	program := new(testkit.Log)
+	name := filepath.Join(dir, "errors")
+	s := conf.Settings{ErrorLog: &conf.ErrorLog{Path: name, Level: "info"}}
+	s.Password = &conf.Password{Realm: "r", File: conf.Text(dir + "/none$uri")}
+	s.Logs = []conf.Log{{Path: dir + "/none$uri.log"}}
+	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: &s, Empty: true}),
+		front.LogErrors(log.New(program, "", 0)))
+	a := serveHandler(t, h)
+	a.get("/%0dforged%1b%5b2J%7f%ffé%c2%9b", "Authorization", "Basic YTpi")
+	a.get("/%0aforged", "Authorization", "Basic YTpi")
+	const path = `/none/\rforged\x1b[2J\x7f\xffé\u009b`
+	all := awaitLines(t, name, 3) // the second path is not one of a log
+	for i, want := range []string{path + ": no such file", `/none/\nforged: no such file`,
+		`invalid path "` + dir + `/none/\nforged.log"`} {
+		if !strings.Contains(all[i], want) {
+			t.Errorf("no %q in %q", want, all[i])
+		}
+	}
+	testkit.WaitFor(t, "the line about the log",
+		func() bool { return strings.Contains(program.String(), path+".log: no such file") })
+}
+
+// As in nginx a file of a log is only made where there is a root for it.
+func TestLogsAreMadeForRootsOnly(t *testing.T) {
+	dir := t.TempDir()
+	must(t, os.MkdirAll(filepath.Join(dir, "sites/a"), 0o700))
+	errorLog := filepath.Join(dir, "errors")
+	a, _ := loggedBy(t, conf.Log{Path: dir + "/${arg_f}.log"}, func(s *conf.Settings) {
+		s.Files.Root = conf.Text(dir + "/sites/$arg_f")
+		s.ErrorLog = &conf.ErrorLog{Path: errorLog}
+	})
+	a.get("/1?f=invented")
+	a.get("/2?f=a")
+	awaitLines(t, filepath.Join(dir, "a.log"), 1)
+	want := `access_log: testing "` + dir + `/sites/invented" existence failed`
+	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
+		t.Errorf("%q", got)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "invented.log")); err == nil {
+		t.Error("a client has made a file")
+	}
+}
+
+// A log that blocks does not stop requests, and reports the lost lines in its own format. None of
+// many files has such a line: it may concern the others.
+func TestLostLinesAreReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct{ path, escape, want string }{
+			{"p", "", `"1 lines lost: the output accepts nothing, or too little"`},
+			{"p", "json", `"lost":1`},
+			{"/p$arg_none", "", ""},
+		} {
+			out := &blocked{gate: make(chan struct{})}
+			h := newFront(t, conf.Config{
+				LogFormats: []conf.LogFormat{{Name: "f", Text: "$arg_x", Escape: c.escape}},
+				Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 204}},
+					Defaults: &conf.Settings{Logs: []conf.Log{{Path: c.path, Format: "f"}}}}},
+			}, front.OpenLogs(func(string) (io.WriteCloser, error) { return out, nil }))
+			long := strings.Repeat("x", spool.DefaultLimit)
+			start := time.Now()
+			for range 3 {
+				get(t, h, "/?x="+long)
+				synctest.Wait()
+			}
+			if d := time.Since(start); d != time.Second {
+				t.Errorf("requests were held up for %v, want %v", d, time.Second)
+			}
+			close(out.gate)
+			synctest.Wait()
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+			text := out.text.String()
+			if !strings.Contains(text, c.want) || c.want == "" && strings.Contains(text, "lost") {
+				t.Errorf("it ends in %q, want %q", text[max(0, len(text)-100):], c.want)
+			}
+		}
+	})
+}
+
+// blocked blocks until its gate is closed.
+type blocked struct {
+	gate chan struct{}
+	text strings.Builder
+}
+
+func (s *blocked) Write(p []byte) (int, error) { <-s.gate; return s.text.Write(p) }
+func (*blocked) Close() error                  { return nil }
+
+// onNumbered serves each request as the first one of a connection with a number.
+func onNumbered(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h.ServeHTTP(w, r.WithContext(connection.With(r.Context(), new(openedAt))))
+	})
+}
+
+// Lines about what programs such as fail2ban look for are nginx's. The patterns are those of
+// fail2ban's filters, without its own placeholders.
+func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
+	const prefix, client = `^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[[a-z]+\] \d+#\d+: \*\d+ `, `, client: \S+, server: \S*, `
+	dir := t.TempDir()
+	log, passwords, root := filepath.Join(dir, "error.log"), filepath.Join(dir, "passwords"), filepath.Join(dir, "root")
+	must(t, os.Mkdir(root, 0o700))
+	must(t, os.WriteFile(passwords, []byte("known:{PLAIN}secret\n"), 0o600))
+	s := conf.Settings{ErrorLog: &conf.ErrorLog{Path: log, Level: "info"}, Files: conf.Files{Root: conf.Text(root)}}
+	at := func(path string, change func(s *conf.Settings)) conf.Location {
+		own := s
+		change(&own)
+		return conf.Location{Path: path, Settings: &own}
+	}
+	limited := func(path string, change func(s *conf.Settings)) conf.Location {
+		l := at(path, change)
+		l.Empty = true
+		return l
+	}
+	c := oneHost(at("/", func(*conf.Settings) {}),
+		limited("/limited", func(s *conf.Settings) { s.Requests = []conf.RequestLimit{{Zone: "one"}} }),
+		limited("/delayed", func(s *conf.Settings) {
+			s.Requests, s.RequestDryRun = []conf.RequestLimit{{Zone: "one", Burst: 9}}, true
+		}),
+		at("/closed", func(s *conf.Settings) { s.Access = []conf.AccessRule{{Deny: true}} }),
+		at("/secret", func(s *conf.Settings) {
+			s.Password = &conf.Password{Realm: "r", File: conf.Text(passwords)}
+		}))
+	c.Requests = []conf.Zone{{Name: "one", Key: "$host", Rate: 0.01}}
+	a := serveHandler(t, onNumbered(newFront(t, c)))
+	patterns := []string{
+		prefix + `open\(\) "[^"]+/none\.php" failed \(2: No such file or directory\)` + client + `request: "GET /none\.php `,
+		prefix + `directory index of "[^"]+/" is forbidden` + client,
+		prefix + `"[^"]+/missing/index\.html" is not found \(2: No such file or directory\)` + client,
+		prefix + `limiting requests, excess: [\d\.]+ by zone "one"` + client,
+		prefix + `delaying request, dry run, excess: [\d\.]+, by zone "one"` + client,
+		prefix + `access forbidden by rule` + client,
+		prefix + `no user/password was provided for basic authentication` + client,
+		prefix + `user "other" was not found in "[^"]*"` + client + `request: "\S+ \S+ HTTP/\d+\.\d+", host: "\S+"$`,
+		prefix + `user "known": password mismatch` + client,
+	}
+	for _, path := range []string{"/none.php", "/", "/missing/", "/limited", "/limited", "/delayed", "/closed",
+		"/secret"} {
+		a.get(path)
+	}
+	a.get("/secret", "Authorization", "Basic b3RoZXI6c2VjcmV0") // other:secret
+	a.get("/secret", "Authorization", "Basic a25vd246eA==")     // known:x
+	for i, line := range awaitLines(t, log, len(patterns)) {
+		if i >= len(patterns) || !regexp.MustCompile(patterns[i]).MatchString(strings.TrimSpace(line)) {
+			t.Errorf("line %d: %q", i, line)
+		}
+	}
+}
+
+// Levels of limits are obeyed, and each log has the lines of its level.
+func TestLevelsOfErrorLogs(t *testing.T) {
+	dir := t.TempDir()
+	one := func(name, level string, next *conf.ErrorLog) *conf.ErrorLog {
+		return &conf.ErrorLog{Path: filepath.Join(dir, name), Level: level, Next: next}
+	}
+	s := conf.Settings{
+		ErrorLog: one("debug", "debug", one("notice", "notice", one("warn", "warn", nil))), RequestLogLevel: "notice",
+		Requests: []conf.RequestLimit{{Zone: "one"}},
+	}
+	c := oneHost(conf.Location{Path: "/x", Settings: &s, Empty: true})
+	c.Requests = []conf.Zone{{Name: "one", Key: "$host", Rate: 0.01}}
+	h := newFront(t, c)
+	a := serveHandler(t, onNumbered(h))
+	if first, second := a.get("/x/y").status, a.get("/x/y").status; first != 200 || second != 503 {
+		t.Fatalf("%d, then %d", first, second)
+	}
+	all := strings.Join(awaitLines(t, filepath.Join(dir, "debug"), 5), "")
+	for text, n := range map[string]int{`[debug] `: 4, `using configuration "/x" for "/x/y"`: 2,
+		"http finalize request: 503, ": 1, "[notice] ": 1} {
+		if got := strings.Count(all, text); got != n {
+			t.Errorf("%d times %q:\n%s", got, text, all)
+		}
+	}
+	if got := awaitLines(t, filepath.Join(dir, "notice"), 1); len(got) != 1 || !strings.Contains(got[0], "limiting") {
+		t.Errorf("%q", got)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, "warn")); err != nil || len(got) > 0 {
+		t.Errorf("%q, %v", got, err)
 	}
 }

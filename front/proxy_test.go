@@ -2,18 +2,24 @@ package front_test
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // echoed is what an upstream has received.
@@ -121,6 +127,227 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
 		if got.status != 504 || time.Since(began) >= maxWait {
 			t.Errorf("streamed %v: %d after %v", stream, got.status, time.Since(began))
+		}
+	}
+}
+
+// A websocket over HTTP/2 (RFC 8441) is not passed on, if the server of the handler offers it: its
+// method is not allowed, as any CONNECT.
+func TestExtendedConnectIsNotPassedOn(t *testing.T) {
+	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the upstream receives %s", r.Method) })
+	front := newFront(t, oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to),
+		Header: []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}}))
+	r := httptest.NewRequest(http.MethodConnect, "/chat", http.NoBody)
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
+	r.Header[":protocol"] = []string{"websocket"}
+	w := httptest.NewRecorder()
+	front.ServeHTTP(w, r)
+	if w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("status %d", w.Code)
+	}
+}
+
+// hinted returns a context whose requests record interim responses.
+func hinted(t testing.TB, hints *[]string) context.Context {
+	return httptrace.WithClientTrace(t.Context(),
+		&httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			*hints = append(*hints, fmt.Sprint(code, " ", h.Get("Link")))
+			return nil
+		}})
+}
+
+// Interim responses reach clients that support them, without hidden fields and fields of the final
+// response.
+func TestInterimResponsesAreForwarded(t *testing.T) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+			io.WriteString(nc, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nConnection: X-Named\r\nX-Named: 1\r\nLink: </a>\r\nX-Secret: 1\r\nServer: app\r\n\r\n"+
+				"HTTP/1.1 102 Processing\r\nContent-Length: 5\r\n\r\nHTTP/1.1 199 New\r\nLocation: http://app/x\r\nX-A: b\r\n\r\nHTTP/1.1 200 OK\r\nX-B: c\r\nContent-Length: 2\r\n\r\nok")
+		}
+	})
+	p := conf.Proxy{To: conf.Text(to), Hide: []string{"X-Secret"},
+		Redirects: []conf.Replace{{From: "http://app/", To: "/"}}}
+	c := proxyTo(p)
+	c.Hosts[0].Locations[0].Settings = &conf.Settings{RelativeRedirects: true}
+	a := serveHandler(t, newFront(t, c))
+	for proto, want := range map[string]string{
+		"HTTP/1.1": "103 map[Link:[</a>]], 102 map[], 199 map[Location:[/x] X-A:[b]], 200 c",
+		"HTTP/1.0": "200 c",
+	} {
+		nc, err := net.Dial("unix", a.socket)
+		must(t, err)
+		defer nc.Close()
+		must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+		fmt.Fprintf(nc, "GET / %s\r\nHost: x\r\nConnection: close\r\n\r\n", proto)
+		br := bufio.NewReader(nc)
+		got := ""
+		for {
+			resp, err := http.ReadResponse(br, nil)
+			must(t, err)
+			if resp.StatusCode >= 200 {
+				got += fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("X-B"))
+				break
+			}
+			got += fmt.Sprint(resp.StatusCode, " ", resp.Header, ", ")
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", proto, got, want)
+		}
+	}
+}
+
+// A malformed response is an invalid header, or an error if the connection ends too soon, as in
+// nginx.
+func TestMalformedResponseIsInvalidHeader(t *testing.T) {
+	const (
+		invalid = "invalid header"
+		failed  = "error"
+	)
+	ended := func(out string, end wire.End) string {
+		b := wire.AppendStream(nil, wire.Stdout, 1, []byte(out))
+		return string(wire.AppendEnd(wire.AppendStreamEnd(b, wire.Stdout, 1), 1, end))
+	}
+	open := func(out string) string { return string(wire.AppendStream(nil, wire.Stdout, 1, []byte(out))) }
+	for _, test := range []struct {
+		protocol string
+		name     string
+		sends    string
+		stays    bool // the connection stays open
+		want     string
+	}{
+		{"", "rubbish", "rubbish\r\n\r\n", false, invalid},
+		{"", "rubbish without a line end", "hello", false, invalid},
+		{"", "rubbish, and silence", "hello", true, invalid},
+		{"", "no colon", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", false, invalid},
+		{"", "status", "HTTP/1.1 abc\r\n\r\n", false, invalid},
+		{"", "nothing", "", false, failed},
+		{"", "half a word", "HTT", false, failed},
+		{"", "half a head", "HTTP/1.1 200 OK\r\nX: y\r\n", false, failed},
+		{"fastcgi", "rubbish", "rubbish rubbish rubbish", false, invalid},
+		{"fastcgi", "no colon", ended("no colon\r\n\r\n", wire.End{}), false, invalid},
+		{"fastcgi", "status", ended("Status: abc\r\n\r\n", wire.End{}), false, invalid},
+		{"fastcgi", "no output", ended("", wire.End{}), false, invalid},
+		{"fastcgi", "half a head, and the end", ended("X: y\r\n", wire.End{}), false, invalid},
+		{"fastcgi", "an exit code", ended("", wire.End{App: 1}), false, invalid},
+		{"fastcgi", "overloaded", ended("", wire.End{Status: wire.Overloaded}), false, invalid},
+		{"fastcgi", "unknown role", ended("", wire.End{Status: wire.UnknownRole}), false, invalid},
+		{"fastcgi", "unknown status", ended("", wire.End{Status: 9}), false, invalid},
+		{"fastcgi", "nothing", "", false, failed},
+		{"fastcgi", "half a head", open("X: y\r\n"), false, failed},
+		{"fastcgi", "half a record", "\x01\x06\x00", false, failed},
+	} {
+		first := testkit.ServeTCP(t, func(nc net.Conn) {
+			if test.protocol == "fastcgi" {
+				_, _, _, _ = readApplication(nc)
+			} else if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
+				return
+			}
+			io.WriteString(nc, test.sends)
+			if test.stays {
+				_, _ = io.Copy(io.Discard, nc)
+			}
+		})
+		second := application(t, nil, "")
+		if test.protocol == "" {
+			second = serve(t, echo)
+		}
+		for next, name := range map[*conf.NextUpstream]string{{Error: true}: failed, {InvalidHeader: true}: invalid,
+			{Off: true}: "off", {Timeout: true}: "timeout"} {
+			c := proxyTo(conf.Proxy{To: "up", Protocol: test.protocol, Next: *next})
+			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: first, MaxFails: -1},
+				{Addr: second, Backup: true}}}}
+			want := 502
+			if name == test.want {
+				want = 200
+			}
+			if got := serveHandler(t, newFront(t, c)).get("/"); got.status != want {
+				t.Errorf("%v: %s, next upstream after %s: %d, want %d", test.protocol, test.name, name, got.status,
+					want)
+			}
+		}
+	}
+}
+
+// closedByPeer returns a channel that is closed when the peer closes the connection.
+func closedByPeer(nc net.Conn) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		io.Copy(io.Discard, nc)
+	}()
+	return done
+}
+
+// A client's departure ends its upstream request, unless IgnoreAbort is set.
+func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
+	noLeaks(t)
+	for ignore, wait := range map[bool]time.Duration{false: maxWait, true: 300 * time.Millisecond} {
+		arrived, left := make(chan bool, 1), make(chan bool, 1)
+		to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			arrived <- true
+			select {
+			case <-r.Context().Done():
+				left <- true
+			case <-time.After(wait):
+				left <- false
+			}
+		})
+		c := proxyTo(conf.Proxy{To: conf.Text(to), IgnoreAbort: ignore})
+		name := t.TempDir() + "/log"
+		c.LogFormats = []conf.LogFormat{{Name: "s", Text: "$status"}}
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{Logs: []conf.Log{{Path: name, Format: "s"}}}
+		a := serveHandler(t, newFront(t, c))
+		nc, err := net.Dial("unix", a.socket)
+		must(t, err)
+		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		<-arrived
+		nc.Close()
+		if got := <-left; got == ignore {
+			t.Errorf("ignore %v: the upstream's request ended early: %v", ignore, got)
+		}
+		want := "499\n"
+		if ignore {
+			want = "200\n"
+		}
+		if lines := awaitLines(t, name, 1); lines[0]+"\n" != want && lines[0] != want {
+			t.Errorf("ignore %v: logged %q", ignore, lines)
+		}
+	}
+}
+
+// A client's body that breaks off or times out results in an error, never in the response to
+// another request.
+func TestBrokenBodyIsAnError(t *testing.T) {
+	noLeaks(t)
+	var seen sync.Map
+	to := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		seen.Store(r.URL.Path, err == nil)
+	})
+	for _, stream := range []bool{false, true} {
+		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
+		c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond}
+		a := serveHandler(t, newFront(t, c))
+		for path, text := range map[string]string{
+			"late":      "POST /late HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n012",
+			"late-long": "POST /late-long HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n012",
+			"chunks":    "POST /chunks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n01234567\r\n",
+		} {
+			nc, err := net.Dial("unix", a.socket)
+			must(t, err)
+			io.WriteString(nc, text)
+			_ = nc.SetReadDeadline(time.Now().Add(maxWait))
+			resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+			if err == nil && resp.StatusCode < 400 {
+				t.Errorf("stream %v, %s: %v", stream, path, resp.Status)
+			}
+			if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+				t.Errorf("stream %v, %s: no response", stream, path)
+			}
+			nc.Close()
+			if whole, ok := seen.Load("/" + path); ok && whole.(bool) {
+				t.Errorf("stream %v, %s: the upstream took it for whole", stream, path)
+			}
 		}
 	}
 }

@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -239,17 +237,10 @@ func awaitText(t *testing.T, from io.Reader, text string) {
 func readAttempts(t *testing.T, name string, lines int) map[string]string {
 	t.Helper()
 	times := regexp.MustCompile(`\b\d+\.\d{3}\b`)
-	for late := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
-		b, _ := os.ReadFile(name) // it may not exist yet
-		all := slices.Collect(strings.Lines(string(b)))
-		if len(all) < lines && time.Now().Before(late) {
-			continue
-		}
-		found := make(map[string]string)
-		for _, line := range all {
-			uri, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
-			found[uri] = times.ReplaceAllString(rest, "TIME")
-		}
-		return found
+	found := make(map[string]string)
+	for _, line := range awaitLines(t, name, lines) {
+		uri, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		found[uri] = times.ReplaceAllString(rest, "TIME")
 	}
+	return found
 }

@@ -53,49 +53,9 @@ func TestErrorPageDropsStreamedBody(t *testing.T) {
 	}
 }
 
-// Without buffering, the part of a body that has arrived is in the same write as the head.
-func TestFirstPieceFollowsHeadAtOnce(t *testing.T) {
-	testkit.Long(t, "it compares with nginx")
-	const block = `location / { proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://%[1]s; }
-		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }`
-	first := make(chan string)
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		b := make([]byte, 64<<10)
-		n, _ := nc.Read(b)
-		first <- string(b[:n])
-	})
-	servers := map[string]func() string{
-		"tare": func() string { return serveTare(t, "", fmt.Sprintf(block, to)) },
-		"nginx": func() string {
-			_, dir := serveNginx(t, "", fmt.Sprintf(block, to))
-			return filepath.Join(dir, "s")
-		},
-	}
-	for name, start := range servers {
-		t.Run(name, func(t *testing.T) {
-			socket := start()
-			for _, test := range []struct{ path, field, body, want string }{
-				{"/", "Content-Length: 10", "begin", "\r\n\r\nbegin"},
-				{"/", "Transfer-Encoding: chunked", "5\r\nbegin\r\n", "\r\n\r\n5\r\nbegin\r\n"},
-				{"/fcgi", "Content-Length: 10", "begin", "begin"},
-			} {
-				nc, err := net.Dial("unix", socket)
-				must(t, err)
-				_, err = io.WriteString(nc, "POST "+test.path+" HTTP/1.1\r\nHost: x\r\n"+test.field+"\r\n\r\n"+
-					test.body)
-				must(t, err)
-				got := strings.TrimRight(<-first, "\x00") // the padding of a record
-				if nc.Close(); !strings.HasSuffix(got, test.want) {
-					t.Errorf("%s, %s: %q", test.path, test.field, got)
-				}
-			}
-		})
-	}
-}
-
-// Without buffering, the end of a body is sent with its last bytes: END_STREAM is a flag of their
-// frame.
-func TestEndFollowsLastBytesAtOnce(t *testing.T) {
+// Without buffering, the part of a body that has arrived is in the same write as the head, and the end
+// of the body in that of its last bytes: END_STREAM is a flag of their frame.
+func TestPiecesAreSentWithWhatTheyFollow(t *testing.T) {
 	testkit.Long(t, "it compares with nginx")
 	const block = `location / { proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://%[1]s; }
 		location /fcgi { fastcgi_request_buffering off; fastcgi_pass %[1]s; }
@@ -122,6 +82,8 @@ func TestEndFollowsLastBytesAtOnce(t *testing.T) {
 			Flags: flags, StreamID: 1})) + content
 	}
 	const fields, last = " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbegin\r\n", "3\r\nend\r\n0\r\n\r\n"
+	const sized = " HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nbegin"
+	const beginRequest, endOfBody = "\x01\x01\x00\x01", "\x01\x05\x00\x01\x00\x00\x00\x00" // records
 	head := wire.AppendRequest(wire.AppendHeaders(nil, 1), &wire.RequestFields{Method: http.MethodPost,
 		Scheme: "http", Authority: "x", Path: "/grpc"})
 	http2 := wire.Preface + string(wire.AppendSettings(nil)) + string(wire.EndBlock(head, 0, wire.MinMaxFrameSize))
@@ -137,23 +99,25 @@ func TestEndFollowsLastBytesAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket, http2Socket := start()
-			for _, test := range []struct{ socket, first, second, want string }{
-				{socket, "POST /" + fields, last, last},
-				{socket, "POST /fcgi" + fields, last, "\x01\x05\x00\x01\x00\x00\x00\x00"},
-				{socket, "POST /grpc" + fields, last, data(wire.EndStream, "end")[:5]}, // without the stream
-				{http2Socket, http2 + data(0, "begin"), data(wire.EndStream, "end"), data(wire.EndStream, "end")[:5]},
+			for _, test := range []struct{ socket, first, second, before, after string }{ // beside the pieces
+				{socket, "POST /" + sized, "end", "POST / ", ""},
+				{socket, "POST /" + fields, last, "POST / ", last},
+				{socket, "POST /fcgi" + sized, "end", beginRequest, endOfBody},
+				{socket, "POST /fcgi" + fields, last, "", endOfBody},
+				{socket, "POST /grpc" + fields, last, "", data(wire.EndStream, "end")[:5]}, // without the stream
+				{http2Socket, http2 + data(0, "begin"), data(wire.EndStream, "end"), "", data(wire.EndStream, "end")[:5]},
 			} {
 				nc, err := net.Dial("unix", test.socket)
 				must(t, err)
-				for _, part := range [][2]string{{test.first, "begin"}, {test.second, "end"}} {
+				for _, part := range [][3]string{{test.first, "begin", test.before}, {test.second, "end", test.after}} {
 					_, err := io.WriteString(nc, part[0])
 					must(t, err)
 					var got string
 					for !strings.Contains(got, part[1]) {
 						got = <-reads
 					}
-					if part[1] == "end" && !strings.Contains(got, test.want) {
-						t.Errorf("%.11q: the last read is %q", test.first, got)
+					if !strings.Contains(got, part[2]) {
+						t.Errorf("%.11q: %s is in %q, without %q", test.first, part[1], got, part[2])
 					}
 				}
 				nc.Close()

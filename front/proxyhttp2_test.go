@@ -1,19 +1,31 @@
 package front_test
 
 import (
+	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
 // startHTTP2 starts a server that supports HTTP/2, with TLS or by prior knowledge. It responds with
 // what it has received, and with a trailer field.
 func startHTTP2(t *testing.T, usesTLS bool) string {
 	t.Helper()
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -22,15 +34,13 @@ func startHTTP2(t *testing.T, usesTLS bool) string {
 		fmt.Fprint(w, r.Proto, " ", r.Method, " ", r.RequestURI, " ", r.Host, " ", r.Header["X-A"], r.Header["Te"],
 			r.Header["User-Agent"], r.Header["Accept-Encoding"], len(body))
 		w.Header().Set("X-End", "yes")
-	}))
-	if usesTLS {
-		s.EnableHTTP2 = true
-		s.StartTLS()
-	} else {
-		s.Config.Protocols = new(http.Protocols)
-		s.Config.Protocols.SetUnencryptedHTTP2(true)
-		s.Start()
+	})
+	if !usesTLS {
+		return unencryptedHTTP2(t, h).Listener.Addr().String()
 	}
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
 }
@@ -63,13 +73,9 @@ func TestProxyHTTPVersion2IsUsed(t *testing.T) {
 
 // A stream that the server resets is an invalid header, and no error, as in nginx.
 func TestResetStreamIsInvalidHeader(t *testing.T) {
-	resets := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	resets := unencryptedHTTP2(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		panic(http.ErrAbortHandler)
 	}))
-	resets.Config.Protocols = new(http.Protocols)
-	resets.Config.Protocols.SetUnencryptedHTTP2(true)
-	resets.Start()
-	t.Cleanup(resets.Close)
 	a := serveConf(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s backup; }",
 		resets.Listener.Addr(), startHTTP2(t, false)), `
 		location /default { grpc_pass two; }
@@ -94,6 +100,192 @@ func TestGRPCSchemeMayComeFromVariables(t *testing.T) {
 	} {
 		if got := a.get(query); got.status != want {
 			t.Errorf("%s: %d, want %d", query, got.status, want)
+		}
+	}
+}
+
+// hostileHTTP2 starts a server of HTTP/2 that responds to each request with frames, and counts its
+// connections.
+func hostileHTTP2(t *testing.T, usesTLS bool, frames func(id uint32) []byte) (addr string, dials *atomic.Int32) {
+	dials = new(atomic.Int32)
+	var config *tls.Config
+	if usesTLS {
+		s := httptest.NewUnstartedServer(nil)
+		s.EnableHTTP2 = true
+		s.StartTLS()
+		defer s.Close()
+		config = s.TLS.Clone()
+	}
+	return testkit.ServeTCP(t, func(nc net.Conn) {
+		dials.Add(1)
+		if usesTLS {
+			nc = tls.Server(nc, config)
+		}
+		preface := make([]byte, len(wire.Preface))
+		if _, err := io.ReadFull(nc, preface); err != nil {
+			return
+		}
+		_, _ = nc.Write(wire.AppendSettings(nil))
+		for {
+			head := make([]byte, wire.FrameHeaderSize)
+			if _, err := io.ReadFull(nc, head); err != nil {
+				return
+			}
+			h, _ := wire.ParseFrameHeader(head)
+			if _, err := io.CopyN(io.Discard, nc, int64(h.Length)); err != nil {
+				return
+			}
+			if h.Type == wire.Headers {
+				_, _ = nc.Write(frames(h.StreamID))
+			}
+		}
+	}), dials
+}
+
+func hostileResponses() map[string]func(id uint32) []byte {
+	head := func(id uint32, flags wire.Flags, fields ...string) []byte {
+		b := wire.AppendStatus(wire.AppendHeaders(nil, id), 200)
+		for i := 0; i < len(fields); i += 2 {
+			b = wire.AppendField(b, fields[i], fields[i+1])
+		}
+		wire.AddFrameFlags(b, flags)
+		return wire.EndBlock(b, 0, wire.MinMaxFrameSize)
+	}
+	return map[string]func(id uint32) []byte{
+		"window": func(id uint32) []byte {
+			return wire.AppendWindowUpdate(wire.AppendWindowUpdate(nil, id, wire.MaxWindow), id, wire.MaxWindow)
+		},
+		"goaway":  func(uint32) []byte { return wire.AppendGoAway(nil, 0, wire.NoError) },
+		"refused": func(id uint32) []byte { return wire.AppendRSTStream(nil, id, wire.RefusedStream) },
+		"silent":  func(uint32) []byte { return nil },
+		"flood":   func(uint32) []byte { return bytes.Repeat(wire.AppendPing(nil, 0, [8]byte{}), 10_000) },
+		"half":    func(id uint32) []byte { return head(id, 0)[:5] },
+		"lengths": func(id uint32) []byte { return head(id, 0, "content-length", "1", "content-length", "2") },
+		"signed":  func(id uint32) []byte { return head(id, 0, "content-length", "+3") },
+		"upgrade": func(id uint32) []byte { return head(id, 0, "upgrade", "x") },
+		"chunked": func(id uint32) []byte { return head(id, 0, "transfer-encoding", "chunked") },
+	}
+}
+
+// A server that violates HTTP/2, or does not respond, costs each request one attempt and one
+// connection. The other server of the group responds.
+func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
+	const requests = 3
+	for name, frames := range hostileResponses() {
+		for _, usesTLS := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, usesTLS), func(t *testing.T) {
+				t.Parallel()
+				hostile, dials := hostileHTTP2(t, usesTLS, frames)
+				scheme, grpcScheme := "http", "grpc"
+				if usesTLS {
+					scheme, grpcScheme = "https", "grpcs"
+				}
+				conf := `
+					proxy_read_timeout 200ms; grpc_read_timeout 200ms; proxy_http_version 2;
+					proxy_next_upstream error timeout invalid_header non_idempotent;
+					grpc_next_upstream error timeout invalid_header non_idempotent;
+					location /proxy { proxy_pass %[1]s://two; } location /grpc { grpc_pass %[2]s://two; }
+					location /alone { grpc_pass %[2]s://%[3]s; }`
+				a := serveConf(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s max_fails=0 backup; }",
+					hostile, startHTTP2(t, usesTLS)), fmt.Sprintf(conf, scheme, grpcScheme, hostile))
+				for _, path := range []string{"/proxy", "/grpc"} {
+					for range requests {
+						if got := a.do("POST", path, nil); got.status != 200 {
+							t.Errorf("%s: status %d", path, got.status)
+						}
+					}
+				}
+				want := 502
+				if name == "silent" || name == "half" {
+					want = 504
+				}
+				began := time.Now()
+				if got := a.get("/alone"); got.status != want || time.Since(began) > maxWait/2 {
+					t.Errorf("alone: status %d, want %d", got.status, want)
+				}
+				if n := dials.Load(); n > 2*requests+1 {
+					t.Errorf("%d connections for %d requests", n, 2*requests+1)
+				}
+			})
+		}
+	}
+}
+
+// As in nginx a stream counts for limit_conn until its client has let the whole body be sent.
+func TestStreamCountsUntilBodyIsSent(t *testing.T) {
+	noLeaks(t)
+	for _, size := range []int{11, 5000, 100_000} {
+		body := strings.Repeat("x", size)
+		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
+			Settings: &conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
+		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
+		s := unencryptedHTTP2(t, newFront(t, c))
+		nc, err := net.Dial("tcp", s.Listener.Addr().String())
+		must(t, err)
+		st, got := startH2(t, nc, 10), 0
+		st.request(t, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/")
+		frame := func() {
+			f, err := st.ReadFrame()
+			must(t, err)
+			if data, ok := f.(*http2.DataFrame); ok {
+				got += len(data.Data())
+			}
+		}
+		for got < 10 {
+			frame()
+		}
+		get := func() int {
+			resp, err := http.Get(s.URL)
+			must(t, err)
+			_, _ = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+			return resp.StatusCode
+		}
+		for range 20 {
+			if status := get(); status != http.StatusServiceUnavailable {
+				t.Fatalf("%d: %d while ten bytes have been sent", size, status)
+			}
+		}
+		for stream := range uint32(2) { // the connection, and the stream
+			must(t, st.WriteWindowUpdate(stream, 1<<20))
+		}
+		for got < size {
+			frame()
+		}
+		testkit.WaitFor(t, "the place", func() bool { return get() == http.StatusOK })
+		nc.Close()
+		s.Close()
+		http.DefaultClient.CloseIdleConnections()
+	}
+}
+
+// A bound handler receives an http.Hijacker over HTTP/1 only, however its response is treated.
+func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, is := w.(http.Hijacker)
+		_, err := io.WriteString(w, fmt.Sprint(is))
+		fmt.Fprint(w, err, http.NewResponseController(w).Flush(), w.(interface{ FlushError() error }).FlushError())
+	})
+	for name, l := range map[string]conf.Location{
+		"unchanged": {Proxy: &conf.Proxy{To: "app"}},
+		"observed":  {Proxy: &conf.Proxy{To: "app"}, Settings: &conf.Settings{SendTimeout: time.Minute}},
+		"changed":   {Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}}},
+	} {
+		for _, isHTTP2 := range []bool{false, true} {
+			l.Path = "/"
+			s := httptest.NewUnstartedServer(newFront(t, oneHost(l), front.Bind("app", app)))
+			s.EnableHTTP2 = isHTTP2
+			s.StartTLS()
+			t.Cleanup(s.Close)
+			response, err := s.Client().Get(s.URL)
+			must(t, err)
+			body, err := io.ReadAll(response.Body)
+			response.Body.Close()
+			if want := fmt.Sprint(!isHTTP2) + "<nil> <nil> <nil>"; string(body) != want || err != nil {
+				t.Errorf("%s, %s: %q %v, want %q", name, response.Proto, body, err, want)
+			}
 		}
 	}
 }

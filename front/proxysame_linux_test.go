@@ -1,16 +1,24 @@
 package front_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // Upstreams receive the same requests as from nginx.
@@ -132,5 +140,317 @@ func TestPHPApplicationIsServed(t *testing.T) {
 	}
 	if got := a.do("GET", "/evil.jpg/x.php", nil); got.status == 200 && strings.Contains(got.body, "run") {
 		t.Errorf("a picture was run: %d %q", got.status, got.body)
+	}
+}
+
+// Fields of an upstream's response reach the client in the order and spelling of the upstream, as
+// from nginx, by HTTP and by FastCGI.
+func TestFieldsPassAsFromNginx(t *testing.T) {
+	const length = "Content-Length: 4\r\n"
+	heads := map[string]string{
+		"spelling":   length + "ETag: \"x\"\r\nx-lower: 1\r\nX_Under: 2\r\nWWW-Authenticate: Basic\r\nX-REQUEST-ID: 3\r\n",
+		"order":      "Z: 1\r\nB: 2\r\nA: 3\r\nb: 4\r\nZ: 5\r\n" + length,
+		"cookies":    "Set-Cookie: a=b\r\nX-Between: 1\r\nset-cookie: c=d; path=/\r\n" + length,
+		"hidden":     length + "X-Pad: x\r\nx-accel-expires: 5\r\nX-A: 1\r\nX-Hide: 2\r\nx-hide: 3\r\n",
+		"connection": length + "Keep-Alive: timeout=5\r\nX-A: 1\r\nConnection: keep-alive\r\n",
+		"values":     length + "X-A:  two  words  \r\nX-Empty:\r\nX-Utf8: \u00e4\xff\r\n",
+		"unknown":    "ETag: 1\r\nX-a: 2\r\n",
+		"chunked":    "Transfer-Encoding: chunked\r\nETag: 1\r\nX-a: 2\r\n",
+		"caching":    length + "Cache-Control: max-age=1\r\nExpires: Thu, 01 Jan 1970 00:00:01 GMT\r\nVary: a\r\nAge: 1\r\n",
+		"location":   length + "X-Before: 1\r\nlocation: http://other.example/\r\n",
+	}
+	body := func(head string) string {
+		if strings.Contains(head, "chunked") {
+			return "4\r\nbody\r\n0\r\n\r\n"
+		}
+		return "body"
+	}
+	find := func(path string) string { return heads[strings.Trim(path, "/")] }
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err != nil {
+			return
+		}
+		head := find(r.URL.Path)
+		io.WriteString(nc, "HTTP/1.1 200 OK\r\n"+head+"\r\n")
+		if r.Method != "HEAD" {
+			io.WriteString(nc, body(head))
+		}
+	})
+	application := testkit.ServeTCP(t, func(nc net.Conn) {
+		params, _, _, err := readApplication(nc)
+		if err != nil {
+			return
+		}
+		text := "Status: 200 OK\r\n" + find(params["REQUEST_URI"]) + "\r\n"
+		if params["REQUEST_METHOD"] != "HEAD" {
+			text += "body"
+		}
+		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
+		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
+	})
+	for _, c := range []string{
+		"proxy_http_version 1.1; proxy_pass http://" + to + ";",
+		"proxy_http_version 1.1; proxy_hide_header X-Hide; add_header X-Added $upstream_http_etag; proxy_pass http://" + to + ";",
+		"fastcgi_param REQUEST_URI $request_uri; fastcgi_param REQUEST_METHOD $request_method; fastcgi_pass " + application + ";",
+	} {
+		block := "location / { " + c + " }"
+		nginx, _ := serveNginx(t, "", block)
+		us := serveByTare(t, newFront(t, parseConf(t, "", block)))
+		for name, head := range heads {
+			if strings.Contains(c, "fastcgi") && strings.Contains(head, "chunked") {
+				continue // CGI has no chunks
+			}
+			for _, method := range []string{"GET", "HEAD"} {
+				wantStatus, want := nginx.lines(method, "/"+name)
+				status, got := us.lines(method, "/"+name)
+				want, got = slices.DeleteFunc(want, own), slices.DeleteFunc(got, own)
+				if status != wantStatus || !slices.Equal(got, want) {
+					t.Errorf("%s\n%s %s: %s %q\n want %s %q", c, method, name, status, got, wantStatus, want)
+				}
+			}
+		}
+	}
+}
+
+// proxyVariants are the ways in which a response is forwarded: buffered or not, stored or not.
+func proxyVariants(to string, protocol string) map[string]conf.Config {
+	variants := make(map[string]conf.Config)
+	for _, stream := range []bool{false, true} {
+		plain := proxyTo(conf.Proxy{To: conf.Text(to), Protocol: protocol, Stream: stream})
+		variants[fmt.Sprintf("stream %v", stream)] = plain
+		stored := cached(to, conf.ProxyCache{Key: "$uri"}, conf.Cache{Name: "one"})
+		stored.Hosts[0].Locations[0].Proxy.Stream, stored.Hosts[0].Locations[0].Proxy.Protocol = stream, protocol
+		variants[fmt.Sprintf("stored, stream %v", stream)] = stored
+	}
+	return variants
+}
+
+// If an upstream cuts its response short, the client receives what has arrived, and can tell that
+// it is incomplete, as in nginx.
+func TestIncompleteResponseIsNoticed(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n"
+	for name, text := range map[string]string{
+		"length": head + "Content-Length: 10\r\n\r\n0123", "length, nothing": head + "Content-Length: 10\r\n\r\n",
+		"chunks": head + "Transfer-Encoding: chunked\r\n\r\n4\r\n0123\r\n", "chunks, nothing": head +
+			"Transfer-Encoding: chunked\r\n\r\n",
+		"in a chunk":      head + "Transfer-Encoding: chunked\r\n\r\na\r\n0123",
+		"until it closes": head + "\r\n0123", "HTTP/1.0": "HTTP/1.0 200 OK\r\n\r\n0123",
+	} {
+		to := testkit.ServeTCP(t, func(nc net.Conn) {
+			if readHead(nc) == nil {
+				_, _ = io.WriteString(nc, text)
+			}
+		})
+		theirs, _ := serveNginx(t, "", fmt.Sprintf("location / { proxy_pass http://%s; proxy_http_version 1.1; }", to))
+		want, wantErr := theirs.attempt("GET", "/x", nil)
+		if want.status != 200 {
+			t.Fatalf("%s: nginx %v, %v", name, want, wantErr)
+		}
+		for variant, c := range proxyVariants(to, "") {
+			us := serveHandler(t, newFront(t, c))
+			for range 2 {
+				got, err := us.attempt("GET", "/x", nil)
+				if got.status != 200 || got.body != want.body ||
+					errors.Is(err, io.ErrUnexpectedEOF) != errors.Is(wantErr, io.ErrUnexpectedEOF) {
+					t.Errorf("%s, %s: %v %v, nginx %v %v", name, variant, got, err, want, wantErr)
+				}
+			}
+		}
+	}
+}
+
+// The same over FastCGI. Without FCGI_END_REQUEST a response is incomplete. nginx takes the closed
+// connection for its end if there is no length.
+func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
+	for name, text := range map[string]string{
+		"length": "Content-Length: 10\n\n0123", "length, nothing": "Content-Length: 10\n\n",
+		"no length": "Cache-Control: max-age=60\n\n0123",
+	} {
+		to := testkit.ServeTCP(t, func(nc net.Conn) {
+			if _, _, _, err := readApplication(nc); err == nil {
+				_, _ = nc.Write(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)))
+			}
+		})
+		want := map[bool]string{true: "", false: "0123"}[name == "length, nothing"]
+		for variant, c := range proxyVariants(to, "fastcgi") {
+			us := serveHandler(t, newFront(t, c))
+			if got, err := us.attempt("GET", "/x", nil); got.status != 200 || got.body != want ||
+				!errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%s, %s: %v %v, want %q that is cut short", name, variant, got, err, want)
+			}
+		}
+	}
+}
+
+// localFailures are server blocks whose requests reach no server, by path.
+const localFailures = `
+	access_log DIR/log local;
+	location = /down { proxy_pass http://down; }
+	location = /name { set $to ""; proxy_pass http://$to; }
+	location = /port { set $to 127.0.0.1:99999; proxy_pass http://$to; }
+	location = /scheme { set $to ftp://127.0.0.1; proxy_pass $to; }
+	location = /nothing { set $to ""; proxy_pass $to; }
+	location = /path { set $to http:///path; proxy_pass $to; }
+	location = /unresolved { set $to nosuch.invalid; proxy_pass http://$to; }
+	location = /portless { set $to 127.0.0.1:; proxy_pass http://$to; }
+	location = /bind { proxy_bind 192.0.2.1; proxy_pass http://127.0.0.1:1; }
+	location = /closed { proxy_pass http://127.0.0.1:1; }
+	location = /socket { proxy_pass http://unix:DIR/nosuch:/; }
+	location = /fcgi { set $to ""; fastcgi_pass $to; }
+	location = /fcgidown { fastcgi_pass down; }
+	location = /fcginame { set $to nosuch.invalid:9000; fastcgi_pass $to; }
+	location = /late { proxy_pass http://dead; }
+	location = /upper { set $to DOWN; proxy_pass http://$to; }
+	location = /zero { set $to 127.0.0.1:0; proxy_pass http://$to; }
+	location = /resolver { resolver 127.0.0.1:1; resolver_timeout 100ms; set $to nosuch.invalid; proxy_pass http://$to; }
+	location = /grpc { grpc_pass grpc://down; }
+	location = /grpcname { set $to ""; grpc_pass $to; }
+	location = /auth { auth_request /down; root /nosuch; }
+	location = /mixed { proxy_next_upstream_tries 1; proxy_pass http://mixed; }
+	location = /cached { proxy_cache a; proxy_cache_key $uri; proxy_cache_use_stale error; proxy_pass http://down; }
+	location = /bound { proxy_bind $arg_from; proxy_pass http://dead2; }
+	location = /tls { proxy_pass https://down; }
+	location = /tlsname { set $to "a b"; proxy_pass https://$to; }
+	location = /space { set $to "a b"; proxy_pass http://$to; }
+	location = /try { try_files /nosuch @page; }
+	location = /body { proxy_request_buffering off; proxy_pass http://down; }
+	location = /page { error_page 502 = /closed; proxy_pass http://down; }
+	location = /pages { error_page 500 502 = @page; set $to ""; proxy_pass http://$to; }
+	location @page { proxy_pass http://down; }
+`
+
+const localOuter = `
+	log_format local "$request_uri $status [$upstream_status] [$upstream_addr] [$upstream_response_time] [$upstream_connect_time] [$upstream_header_time] [$upstream_response_length] [$upstream_bytes_sent] [$upstream_bytes_received]";
+	upstream down { server 127.0.0.1:1 down; }
+	upstream dead { server 127.0.0.1:1 max_fails=1; server 127.0.0.2:1 max_fails=1; }
+	upstream dead2 { server 127.0.0.1:1 max_fails=0; server 127.0.0.2:1 max_fails=0; }
+	upstream mixed { server 127.0.0.1:1; server 127.0.0.2:1 down; server 127.0.0.3:1 backup; }
+	proxy_cache_path DIR/cache keys_zone=a:1m;
+`
+
+// What variables about upstreams show of a request that no server has received is nginx's.
+func TestVariablesOfLocalFailuresAreNginxs(t *testing.T) {
+	paths := []string{"bound?from=192.0.2.1", "down", "name", "port", "scheme", "nothing", "path", "unresolved",
+		"portless", "bind", "closed", "socket", "fcgi", "fcgidown", "fcginame", "late", "late", "page", "pages",
+		"upper", "zero", "resolver", "grpc", "grpcname", "auth", "mixed", "cached", "bound", "bound?from=x", "tls",
+		"tlsname", "space", "try", "body"}
+	logs := make(map[string][]string)
+	for name, start := range map[string]func() (*testClient, string){
+		"nginx": func() (*testClient, string) { return serveNginx(t, localOuter, localFailures) },
+		"tare": func() (*testClient, string) {
+			dir := shortDir(t)
+			in := strings.NewReplacer("DIR", dir)
+			return serveConf(t, in.Replace(localOuter), in.Replace(localFailures)), dir
+		},
+	} {
+		a, dir := start()
+		for _, path := range paths {
+			a.get("/" + path)
+		}
+		lines := awaitLines(t, filepath.Join(dir, "log"), len(paths))
+		for i := range lines {
+			line := strings.ReplaceAll(lines[i], dir, "DIR")
+			lines[i] = regexp.MustCompile(`\d\.\d{3}`).ReplaceAllString(line, "TIME")
+		}
+		logs[name] = lines
+	}
+	for i, path := range paths {
+		if got, want := logs["tare"][i], logs["nginx"][i]; got != want {
+			t.Errorf("%s:\n%s\nnginx:\n%s", path, got, want)
+		}
+	}
+}
+
+// addresses returns the servers that requests tried, one request after another.
+func (a *testClient) addresses(paths []string) []string {
+	a.t.Helper()
+	all := make([]string, len(paths))
+	for i, path := range paths {
+		_, key, _ := strings.Cut(path, "=")
+		all[i] = a.get(path, "X-Real-Ip", key).header.Get("X-Addr")
+	}
+	return all
+}
+
+// Clients and keys go to the same servers as with nginx, and move to the same ones if a server is
+// down.
+func TestServersAreChosenAsByNginx(t *testing.T) {
+	var outer, server strings.Builder
+	server.WriteString("set_real_ip_from unix:;")
+	socket := serveHandler(t, http.HandlerFunc(echo)).socket
+	ok := func(http.ResponseWriter, *http.Request) {}
+	addrs := []any{serve(t, ok), serve(t, ok), serve(t, ok), serve(t, ok)}
+	var paths []string
+	for i, lines := range []string{
+		"server %s; server %s; server %s; server %s;", "server %s weight=3; server %s; server %s weight=2; server %s;",
+		"server %s; server %s down; server %s; server %s;", "server %s weight=5; server %s; server %s; server %s backup;",
+		"server %s weight=99 down; server %s; server %s; server %s;",
+		"server 127.0.0.9 max_fails=0; server unix:SOCKET; server %s; server %s weight=2; server %s; server %s;",
+	} {
+		for j, method := range []string{"", "ip_hash;", "hash $arg_key;", "hash $arg_key consistent;"} {
+			if method != "" && strings.Contains(lines, "backup") {
+				continue // nginx rejects it
+			}
+			name := fmt.Sprintf("u%d%d", i, j)
+			fmt.Fprintf(&outer, "upstream %s { %s "+lines+" }\n", append([]any{name, method}, addrs...)...)
+			fmt.Fprintf(&server, "location /%s { proxy_pass http://%s; add_header X-Addr $upstream_addr; }\n", name, name)
+			for n := range 100 {
+				key := fmt.Sprintf("%d.%d.%d.%d", n, n*n%256, n*77%256, n)
+				if n%3 == 0 {
+					key = fmt.Sprintf("2001:db8:%x::%x", n, n*n)
+				}
+				paths = append(paths, "/"+name+"?key="+key)
+			}
+		}
+	}
+	upstreams := strings.ReplaceAll(outer.String(), "SOCKET", socket)
+	theirs, _ := serveNginx(t, upstreams, server.String())
+	want, counts := theirs.addresses(paths), make(map[string]int)
+	for i, got := range serveConf(t, upstreams, server.String()).addresses(paths) {
+		if counts[got]++; got != want[i] {
+			t.Errorf("%s: %s, want %s", paths[i], got, want[i])
+		}
+	}
+	if len(counts) < 4 {
+		t.Errorf("the distribution: %v", counts)
+	}
+}
+
+// Servers that fail are tried in the same order and as often as by nginx.
+func TestServersRestAsWithNginx(t *testing.T) {
+	good := serve(t, func(http.ResponseWriter, *http.Request) {})
+	bad := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	dead := closedPort(t)
+	outer, server := "", "proxy_next_upstream error timeout http_503;"
+	var paths []string
+	for i, lines := range []string{
+		"server DEAD; server GOOD;", "server DEAD;", "server DEAD; server DEAD;",
+		"server DEAD; server GOOD down; server BAD backup; server GOOD backup;",
+		"ip_hash; server DEAD; server GOOD; server GOOD;", "hash $uri consistent; server DEAD; server GOOD; server GOOD;",
+		"server DEAD max_fails=3 fail_timeout=1h; server GOOD;",
+		"server DEAD max_fails=0; server GOOD;",
+		"server BAD max_fails=2 fail_timeout=1h; server GOOD weight=2;",
+		"server BAD weight=5 max_fails=4 fail_timeout=1h; server GOOD weight=2; server DEAD;",
+		"server DEAD; server BAD; server GOOD backup;",
+		"least_conn; server DEAD max_fails=2; server GOOD; server GOOD;",
+		"server DEAD max_fails=0; server DEAD fail_timeout=1h;",
+		"server DEAD max_fails=0; server DEAD fail_timeout=1h; server GOOD down;",
+		"hash $uri; server DEAD max_fails=0; server DEAD fail_timeout=1h;",
+		"server DEAD max_fails=0; server DEAD fail_timeout=1h backup;",
+	} {
+		outer += fmt.Sprintf("upstream u%d { %s }\n", i, lines)
+		server += fmt.Sprintf("location /u%d { proxy_pass http://u%d; add_header X-Addr $upstream_addr always; }\n", i, i)
+		for range 15 {
+			paths = append(paths, fmt.Sprintf("/u%d", i))
+		}
+	}
+	outer = strings.NewReplacer("DEAD", dead, "BAD", bad, "GOOD", good).Replace(outer)
+	theirs, _ := serveNginx(t, outer, server)
+	want := theirs.addresses(paths)
+	for i, got := range serveConf(t, outer, server).addresses(paths) {
+		if got != want[i] {
+			t.Errorf("%s, request %d: tried %s, want %s", paths[i], i%15, got, want[i])
+		}
 	}
 }

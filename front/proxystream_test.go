@@ -17,7 +17,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front"
 )
@@ -259,11 +258,7 @@ func (s *streamer) followBody(c streamCase, resp *http.Response, report func(str
 func (s *streamer) listen(t *testing.T) *strings.Replacer {
 	t.Helper()
 	quiet := log.New(io.Discard, "", 0)
-	plain := httptest.NewUnstartedServer(s)
-	plain.Config.ErrorLog, plain.Config.Protocols = quiet, new(http.Protocols)
-	plain.Config.Protocols.SetHTTP1(true)
-	plain.Config.Protocols.SetUnencryptedHTTP2(true)
-	plain.Start()
+	plain := unencryptedHTTP2(t, s)
 	secure := httptest.NewUnstartedServer(s)
 	secure.Config.ErrorLog = quiet
 	secure.StartTLS()
@@ -285,10 +280,7 @@ func (s *streamer) listen(t *testing.T) *strings.Replacer {
 			<-done
 		})
 	}
-	t.Cleanup(func() {
-		plain.Close()
-		secure.Close()
-	})
+	t.Cleanup(secure.Close)
 	return strings.NewReplacer("TCP", plain.Listener.Addr().String(), "TLS", secure.Listener.Addr().String(),
 		"UNIX", byUnix, "FCGI", byFastCGI)
 }
@@ -340,13 +332,7 @@ func TestStreamsArePassedOn(t *testing.T) {
 	t.Run("HTTP/2", func(t *testing.T) {
 		protocols := new(http.Protocols)
 		protocols.SetUnencryptedHTTP2(true)
-		socket := filepath.Join(shortDir(t), "s")
-		l, err := net.Listen("unix", socket)
-		must(t, err)
-		server := tare.Wrap(&http.Server{Handler: handler(t), Protocols: protocols})
-		go func() { _ = server.Serve(l) }()
-		t.Cleanup(func() { server.Close() })
-		us := newTestClient(t, socket)
+		us := serveByTare(t, handler(t))
 		us.client.Transport.(*http.Transport).Protocols = protocols
 		follow(t, few, us.client)
 	})

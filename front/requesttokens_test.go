@@ -13,24 +13,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
-
-// serveOnTare serves on tare, whose requests' memory is reused, and returns the address.
-func serveOnTare(t *testing.T, h http.Handler) string {
-	s := tare.Wrap(&http.Server{Handler: h})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	ended := make(chan error, 1)
-	go func() { ended <- s.Serve(l) }()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-ended
-	})
-	return l.Addr().String()
-}
 
 // token matches what the test puts into each head. Each has several, which are equal.
 var token = regexp.MustCompile(`tk[0-9]+x`)
@@ -193,6 +179,7 @@ func checkResponse(t *testing.T, in *bufio.Reader, want string) error {
 // No part of a request reaches the upstream's view, the response or the log line of another one,
 // although the memory of requests is reused.
 func TestNoRequestHasPartsOfAnother(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	const clients = 12
 	requests := 99 // a multiple of those that sendTokens sends at once
 	if os.Getenv("TARE_SLOW") != "" {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,23 +17,17 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-const sameHead = `daemon off; master_process off; pid DIR/pid; error_log stderr crit; worker_processes 1;
-events { worker_connections 64; }
-http {
-	access_log off; client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
-	server_names_hash_bucket_size 128;
+const sameHead = `server_names_hash_bucket_size 128;
 	types { text/html html; text/css css; image/x-icon ico; application/json json; }
 	default_type application/octet-stream;
 	server { listen LISTEN default_server; server_name default; return 404 "default\n"; }
 `
 
 func TestSameAsNginx(t *testing.T) {
-	nginx := programs.Nginx(t)
 	archive, err := txtar.ParseFile("testdata/same.txtar")
 	must(t, err)
 	dir := t.TempDir()
@@ -51,24 +44,18 @@ func TestSameAsNginx(t *testing.T) {
 			}
 			b.WriteString(strings.ReplaceAll(s, "CASE", name) + "\n")
 		}
-		b.WriteString("}\n")
 		return strings.NewReplacer("LISTEN", listen, "ROOT", dir+"/site", "DIR", dir).Replace(b.String())
 	}
 
 	theirs := programs.FreeAddress(t)
-	path := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(path, []byte(conf(theirs)), 0o644))
-	programs.Start(t, "tcp", theirs, nginx.Env, nginx.Bin, "-c", path, "-p", dir)
-
+	startNginx(t, "tcp", theirs, dir, conf(theirs))
 	server := httptest.NewUnstartedServer(nil)
 	ours := server.Listener.Addr().String()
-	path = filepath.Join(dir, "tare.conf")
-	must(t, os.WriteFile(path, []byte(conf(ours)), 0o644))
+	path := filepath.Join(dir, "tare.conf")
+	must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(ours)+"}"), 0o644))
 	read, err := nginxconf.Parse(path, nginxconf.Options{Prefix: dir})
 	must(t, err)
-	h, err := front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0)))
-	must(t, err)
-	defer h.Close()
+	h := newFront(t, read.Config)
 	server.Config.Handler = h
 	server.Config.DisableGeneralOptionsHandler = true
 	server.Start()

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -18,24 +17,14 @@ import (
 func TestWaitingStreamsHoldNoBuffers(t *testing.T) {
 	testkit.NoRace(t, "the race detector takes memory")
 	const streams, most = 200, 24 << 10
-	listen := func(h http.Handler) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := tare.Wrap(&http.Server{Handler: h})
-		go func() { _ = s.Serve(l) }()
-		t.Cleanup(func() { s.Close() })
-		return l.Addr().String()
-	}
-	upstream := listen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	upstream := serveOnTare(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for range 2 { // the second one shows that it is a stream
 			_, _ = io.WriteString(w, "event\n")
 			_ = http.NewResponseController(w).Flush()
 		}
 		<-r.Context().Done()
 	}))
-	front := listen(newFront(t, oneHost(conf.Location{Path: "/",
+	front := serveOnTare(t, newFront(t, oneHost(conf.Location{Path: "/",
 		Proxy: &conf.Proxy{To: conf.Text(upstream), Version: "1.1", Stream: true}})))
 	heap := func() int64 {
 		runtime.GC()
@@ -64,9 +53,7 @@ func TestWaitingStreamsHoldNoBuffers(t *testing.T) {
 		if i == 1 {
 			before = heap()
 		}
-		if err := open(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, open())
 	}
 	testkit.WaitFor(t, "small streams", func() bool { // the last ones may be about to wait
 		return (heap()-before)/streams < most

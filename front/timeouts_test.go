@@ -2,17 +2,23 @@ package front_test
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -177,3 +183,203 @@ func TestCloseWaitsForEarlierConfigs(t *testing.T) {
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// A client that stops sending a body while it is forwarded is disconnected without a response, as
+// by nginx, and the access log has 408. No upstream is held to blame for it: none is logged, and no
+// other one is tried.
+func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
+	for _, protocol := range []string{"", "fastcgi"} {
+		for _, length := range []string{"100", "100000"} {
+			to := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
+			backup := testkit.ServeTCP(t, func(net.Conn) { t.Error("another server was tried") })
+			c := proxyTo(conf.Proxy{To: "up", Protocol: protocol, StreamRequest: true})
+			access := filepath.Join(t.TempDir(), "access.log")
+			c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond,
+				ErrorPages: []conf.ErrorPage{{Statuses: []int{408}, Target: "/page"}},
+				Logs:       []conf.Log{{Path: access, Format: "short"}}}
+			c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$status $bytes_sent"}}
+			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to},
+				{Addr: backup, Backup: true}}}}
+			var logged bytes.Buffer
+			h := newFront(t, c, front.LogErrors(log.New(&logged, "", 0)))
+			server := tare.Wrap(&http.Server{Handler: h})
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			must(t, err)
+			go func() { _ = server.Serve(l) }()
+			nc, err := net.Dial("tcp", l.Addr().String())
+			must(t, err)
+			_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
+			must(t, err)
+			received, err := io.ReadAll(nc)
+			must(t, err)
+			nc.Close()
+			must(t, server.Shutdown(t.Context()))
+			must(t, h.Close())
+			if line, err := os.ReadFile(access); string(line) != "408 0\n" || err != nil || len(received) > 0 ||
+				logged.Len() > 0 {
+				t.Errorf("%v, %s bytes: %q, %v, the access log has %q and the error log %q", protocol, length,
+					received, err, line, &logged)
+			}
+		}
+	}
+}
+
+// A connection whose client may still be sending is read after its last response as long as nginx
+// would read it.
+func TestLingerTimesAreNginxs(t *testing.T) {
+	const (
+		upload = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000\r\n\r\n"
+		get    = "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+		step   = 20 * time.Millisecond
+	)
+	for name, test := range map[string]struct {
+		s     conf.Settings
+		text  string
+		sends bool // the client sends without pause
+		want  time.Duration
+	}{
+		"silent":          {conf.Settings{}, upload, false, 5 * time.Second},
+		"sending":         {conf.Settings{}, upload, true, 30 * time.Second},
+		"timeout":         {conf.Settings{LingerTimeout: time.Second}, upload, false, time.Second},
+		"time":            {conf.Settings{LingerTime: 2 * time.Second}, upload, true, 2 * time.Second},
+		"off":             {conf.Settings{Linger: "off"}, upload, true, 0},
+		"always":          {conf.Settings{Linger: "always"}, get, false, 5 * time.Second},
+		"nothing to read": {conf.Settings{}, get, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 403}},
+					Settings: &test.s})
+				h := newFront(t, c)
+				server := tare.Wrap(&http.Server{Handler: h})
+				var network testkit.Network
+				l := network.Listen()
+				served := make(chan error)
+				go func() { served <- server.Serve(l) }()
+				nc, err := network.Dial()
+				must(t, err)
+				start := time.Now()
+				_, err = io.WriteString(nc, test.text)
+				must(t, err)
+				for open := int64(1); open > 0 && time.Since(start) < time.Minute; _, open = server.Connections() {
+					if test.sends {
+						_, _ = io.WriteString(nc, "more")
+					}
+					time.Sleep(step)
+					synctest.Wait()
+				}
+				if got := time.Since(start); got < test.want || got > test.want+2*step {
+					t.Errorf("the connection was open for %v, want %v", got, test.want)
+				}
+				nc.Close()
+				must(t, server.Close())
+				<-served
+				must(t, h.Close())
+			})
+		})
+	}
+}
+
+const unreadConf = `
+		send_timeout 100ms; root DIR/site;
+		location = /return { return 200 text; }
+		location = /redirect { return 302 /x; }
+		location = /page { error_page 404 = @page; return 404; }
+		location @page { return 404 page; }
+		location = /password { auth_basic x; auth_basic_user_file DIR/none; }
+		location /list/ { alias DIR/site/; autoindex on; }
+		location = /proxied { proxy_pass http://UP; }
+		location = /cached { proxy_pass http://UP; proxy_cache z; proxy_cache_valid any 1h; }
+		location = /changed { sub_filter a b; gzip on; gzip_types *; gzip_min_length 1; proxy_pass http://UP; }
+`
+
+// A client that sends requests and reads no responses is disconnected after send_timeout, even if
+// the responses are short.
+func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
+	noLeaks(t)
+	up := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
+	dir := site(t, "site/x.txt")
+	c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
+		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(unreadConf))
+	server := httptest.NewUnstartedServer(newFront(t, c))
+	server.Listener.Close()
+	socket := filepath.Join(shortDir(t), "s") // TCP may stall by itself
+	var err error
+	server.Listener, err = net.Listen("unix", socket)
+	must(t, err)
+	server.Start()
+	t.Cleanup(server.Close)
+	for _, request := range []string{
+		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt",
+		"HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",
+		"GET /proxied", "GET /cached", "GET /changed",
+	} {
+		t.Run(request, func(t *testing.T) {
+			nc, err := net.Dial("unix", socket)
+			must(t, err)
+			defer nc.Close()
+			must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+			text := strings.Repeat(request+" HTTP/1.1\r\nHost: front.test\r\nAccept-Encoding: gzip\r\n\r\n", 100)
+			for err == nil {
+				_, err = io.WriteString(nc, text)
+			}
+			if os.IsTimeout(err) {
+				t.Error("the connection was not closed")
+			}
+		})
+	}
+}
+
+// An HTTP/2 response may pause for longer than send_timeout while nothing waits to be sent.
+func TestPausedResponseDoesNotTimeOut(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
+	noLeaks(t)
+	const timeout = 500 * time.Millisecond
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "first ")
+		w.(http.Flusher).Flush()
+		timer := time.NewTimer(2 * timeout) // the pause is the subject of the test
+		<-timer.C
+		_, _ = io.WriteString(w, "second")
+	})
+	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
+		Settings: &conf.Settings{SendTimeout: timeout}})
+	s := httptest.NewUnstartedServer(newFront(t, c))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	resp, err := s.Client().Get(s.URL)
+	must(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || string(b) != "first second" || resp.ProtoMajor != 2 {
+		t.Errorf("%s: %q, %v", resp.Proto, b, err)
+	}
+}
+
+// A client of HTTP/1.0 that keeps its connection receives a response with a length, also if the
+// upstream pauses and states none. Otherwise it would need a connection for each request.
+func TestPausedResponseKeepsConnectionOfHTTP10(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "first ")
+		w.(http.Flusher).Flush()
+		timer := time.NewTimer(50 * time.Millisecond) // the pause is the subject of the test
+		<-timer.C
+		_, _ = io.WriteString(w, "second")
+	})
+	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}})
+	s := httptest.NewServer(newFront(t, c))
+	defer s.Close()
+	nc, err := net.Dial("tcp", s.Listener.Addr().String())
+	must(t, err)
+	defer nc.Close()
+	fmt.Fprint(nc, "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
+	must(t, err)
+	b, err := io.ReadAll(resp.Body)
+	must(t, err)
+	if string(b) != "first second" || resp.ContentLength != 12 || resp.Header.Get("Connection") != "keep-alive" {
+		t.Errorf("body %q, length %d, header %v", b, resp.ContentLength, resp.Header)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 )
 
@@ -72,27 +71,6 @@ func TestAttributesOfUserID(t *testing.T) {
 		got := us.get("/").header
 		if !regexp.MustCompile(want).MatchString(got.Get("Set-Cookie")) || (got.Get("P3P") == "x") != (want != "^$") {
 			t.Errorf("%q, want %s", got, want)
-		}
-	}
-}
-
-// An ID is sent again if its mark is missing, and replaced if the application wants it.
-func TestMarkAndResetOfUserID(t *testing.T) {
-	const id = "fwAAAWZkZWYBAgMEAgMDAw"
-	marked := identified(t, func(u *conf.UserID) { u.Mode, u.Mark = "on", "t" })
-	for cookie, want := range map[string]string{id + "==": id + "t=", id: id + "t=", id + "t=": ""} {
-		set, _, _ := strings.Cut(marked.get("/", "Cookie", "uid="+cookie).header.Get("Set-Cookie"), ";")
-		if strings.TrimPrefix(set, "uid=") != want {
-			t.Errorf("%s: %q, want %q", cookie, set, want)
-		}
-	}
-	l := app(conf.Settings{UserID: &conf.UserID{Mode: "on"}})
-	l.Steps = []conf.Step{conf.Set{Name: "uid_reset", Value: "$arg_reset"}}
-	reset := serveHandler(t, newFront(t, oneHost(l), front.Bind("app", http.NotFoundHandler())))
-	for arg, replaced := range map[string]bool{"": false, "0": false, "1": true, "log": true} {
-		set := reset.get("/?reset="+arg, "Cookie", "uid="+id+"==").header.Get("Set-Cookie")
-		if (set != "") != replaced || strings.Contains(set, id) {
-			t.Errorf("$uid_reset %q: %q", arg, set)
 		}
 	}
 }

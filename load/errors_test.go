@@ -7,25 +7,23 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
 )
 
 // If no connection can be opened, the run ends at once with the reason.
 func TestUnreachableServerEndsTheRun(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // no connection is accepted
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer silent.Close()
 	r, err := load.Run(context.Background(), load.Plan{URL: "https://" + silent.Addr().String(), Requests: 1,
 		Duration: time.Millisecond})
@@ -187,28 +185,103 @@ func TestResponseMayPrecedeTheRequestsEnd(t *testing.T) {
 
 func TestBadPlansAreRejected(t *testing.T) {
 	for want, p := range map[string]load.Plan{
-		"want http://host:port/path":       {URL: "gopher://127.0.0.1/"},
-		`"127.0.0.1:80": want http://host`: {URL: "127.0.0.1:80"},
-		`"unix:///s": want http://host`:    {URL: "unix:///s"},
-		"invalid port":                     {URL: "http://127.0.0.1:x/"},
-		"invalid request line":             {URL: "http://127.0.0.1/", Method: "G T"},
-		`want "Name: value"`:               {URL: "http://127.0.0.1/", Header: []string{"X"}},
-		"no more threads than connections": {URL: "http://127.0.0.1/", Connections: 1, Threads: 2},
-		"CPU -1":                           {URL: "http://127.0.0.1/", CPUs: []int{0, -1}},
-		"use an Authorization header":      {URL: "http://u:secret@127.0.0.1/"},
-		`"http://:80/": want http://host`:  {URL: "http://:80/"},
-		`0.1%25lo]/": want http://host`:    {URL: "http://[::ffff:127.0.0.1%25lo]/"},
-		"want a number up to 65535":        {URL: "http://127.0.0.1:65536/"},
-		`header field "X: a\x00": want`:    {URL: "http://127.0.0.1/", Header: []string{"X: a\x00"}},
-		"threads for -1 connections":       {URL: "http://127.0.0.1/", Connections: -1},
-		"duration -1ns":                    {URL: "http://127.0.0.1/", Duration: -1},
-		"rate of -1 requests/s":            {URL: "http://127.0.0.1/", Pace: load.Constant(-1)},
-		"-1 spare connections":             {URL: "http://127.0.0.1/", Spare: -1},
+		"https or fcgis for TLS":               {URL: "gopher://h/"},
+		`"127.0.0.1:80": want http://host`:     {URL: "127.0.0.1:80"},
+		`"unix:///s": want http://host`:        {URL: "unix:///s"},
+		"invalid port":                         {URL: "http://127.0.0.1:x/"},
+		"invalid request line":                 {URL: "http://127.0.0.1/", Method: "G T"},
+		`want "Name: value"`:                   {URL: "http://127.0.0.1/", Header: []string{"X"}},
+		"2 threads for 1 connections":          {URL: "http://127.0.0.1/", Connections: 1, Threads: 2},
+		"-1 threads":                           {URL: "http://127.0.0.1/", Threads: -1},
+		"want at most 1024":                    {URL: "http://127.0.0.1/", Pipeline: 1025},
+		"CPU -1":                               {URL: "http://127.0.0.1/", CPUs: []int{0, -1}},
+		"use an Authorization header":          {URL: "http://u:secret@127.0.0.1/"},
+		`"http://:80/": want http://host`:      {URL: "http://:80/"},
+		`0.1%25lo]/": want http://host`:        {URL: "http://[::ffff:127.0.0.1%25lo]/"},
+		"want a number up to 65535":            {URL: "http://127.0.0.1:65536/"},
+		`header field "X: a\x00": want`:        {URL: "http://127.0.0.1/", Header: []string{"X: a\x00"}},
+		"threads for -1 connections":           {URL: "http://127.0.0.1/", Connections: -1},
+		"duration -1ns":                        {URL: "http://127.0.0.1/", Duration: -1},
+		"warm-up -1ns":                         {URL: "http://127.0.0.1/", Warmup: -1},
+		"timeout -1ns":                         {URL: "http://127.0.0.1/", Timeout: -1},
+		"rate of -1 requests/s":                {URL: "http://127.0.0.1/", Pace: load.Constant(-1)},
+		"-1 spare connections":                 {URL: "http://127.0.0.1/", Spare: -1},
+		"parameters require FastCGI":           {URL: "http://127.0.0.1/", Params: []string{"A=b"}},
+		`parameter "A": want NAME=value`:       {URL: "fcgi://127.0.0.1/", Params: []string{"A"}},
+		`parameter "=b": want NAME=value`:      {URL: "fcgi://127.0.0.1/", Params: []string{"=b"}},
+		`"fcgi://": want http`:                 {URL: "fcgi://"},
+		`"fcgi:///run/a.sock": want http`:      {URL: "fcgi:///run/a.sock"},
+		`"fcgi+unix://run/a.sock": want http`:  {URL: "fcgi+unix://run/a.sock"},
+		`"fcgi+unix:a.sock": want http`:        {URL: "fcgi+unix:a.sock"},
+		`"ftp+unix:///a.sock": want http`:      {URL: "ftp+unix:///a.sock"},
+		`invalid socket path ""`:               {URL: "http+unix://"},
+		`invalid socket path "/run/"`:          {URL: "http+unix:///run/:/"},
+		`invalid socket path "/a\x00b"`:        {URL: "http+unix:///a%00b:/"},
+		`invalid request path "b/c"`:           {URL: "http+unix:///a:b/c"},
+		"has 108 bytes: the system allows 107": {URL: "http+unix:///" + strings.Repeat("s", 107)},
+		"Authorization":                        {URL: "http+unix://u:secret@/a"},
+		`invalid request line "G T" "/"`:       {URL: "fcgi://127.0.0.1/", Method: "G T"},
+		`port "65536": want a number`:          {URL: "fcgi://127.0.0.1:65536/"},
 	} {
 		_, err := load.Run(context.Background(), p)
 		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) ||
 			strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+// A reason that applies to several parts is one text with the names of all and the worst figure.
+func TestDoubtsOfSeveralPartsAreOneText(t *testing.T) {
+	late := func(d time.Duration) *hist.Histogram {
+		h := hist.New()
+		h.RecordN(d, 100)
+		return h
+	}
+	r := load.Result{Parts: []load.PartResult{
+		{Name: "a", Generator: load.Generator{Busy: 0.92, Lag: late(time.Millisecond)}},
+		{Name: "b", Generator: load.Generator{Busy: 0.1, Lag: late(time.Microsecond)}},
+		{Name: "c", Generator: load.Generator{Busy: 0.95, Lag: late(2 * time.Millisecond)}},
+	}}
+	want := []string{
+		"the generators on a and c were busy up to 95% of the time: they, not the server, may have limited the rate",
+		"the generators on a and c were late: the latest sent 1 % of requests 2ms or more after they were due, although a connection was free",
+	}
+	if got := r.Doubts(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.Parts = r.Parts[:1]
+	want = []string{
+		"the generator on a was busy 92% of the time: it, not the server, may have limited the rate",
+		"the generator on a was late: it sent 1 % of requests 1ms or more after they were due, although a connection was free",
+	}
+	if got := r.Doubts(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The server was too slow only if more requests lack a response than are in flight in any case.
+// Those that failed are errors.
+func TestRequestsInFlightAtTheEndAreNoDoubt(t *testing.T) {
+	const tooSlow = "of 100 due requests, 80 had a response and 20 were in flight at the end: the server was too slow for the rate, or 8 connections were too few"
+	for name, test := range map[string]struct {
+		min, max, warmup float64 // seconds; the latencies are evenly distributed
+		errors           load.Errors
+		want             []string
+	}{
+		"400 ms each":          {min: 0.4, max: 0.4},
+		"a growing queue":      {min: 0.01, max: 0.4, want: []string{tooSlow}},
+		"400 ms, and a warmup": {min: 0.4, max: 0.4, warmup: 1, want: []string{tooSlow}},
+		"errors":               {min: 0.01, max: 0.01, errors: load.Errors{Read: 10, Write: 5, Refused: 5}},
+		"timeouts":             {min: 0.01, max: 0.01, errors: load.Errors{Timeout: 20}, want: []string{tooSlow}},
+	} {
+		r := load.Result{Due: 100, Requests: 80, InFlight: 20, Seconds: 2, Warmup: test.warmup, Connections: 8,
+			Latency: hist.New(), Errors: test.errors}
+		for i := range 80 {
+			r.Latency.Record(time.Duration((test.min + (test.max-test.min)*float64(i)/79) * 1e9))
+		}
+		if got := r.Doubts(); !slices.Equal(got, test.want) {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
 }

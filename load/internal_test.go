@@ -2,13 +2,16 @@ package load
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/netip"
 	"reflect"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load/hist"
 )
 
@@ -65,24 +68,6 @@ func TestPlanHasDefaults(t *testing.T) {
 		Trace: p.Trace}
 	if got := set.withDefaults(); !reflect.DeepEqual(got, set) {
 		t.Errorf("%+v became %+v", set, got)
-	}
-}
-
-func TestExpectationsAreChecked(t *testing.T) {
-	ok := Plan{Connections: 1, Threads: 1, Pipeline: 1, CPUs: []int{0}}
-	if err := ok.check(); err != nil {
-		t.Error(err)
-	}
-	for i, spoil := range []func(*Plan){
-		func(p *Plan) { p.Connections = 0 }, func(p *Plan) { p.Threads = 0 }, func(p *Plan) { p.Threads = 2 },
-		func(p *Plan) { p.Warmup = -1 }, func(p *Plan) { p.Duration = -1 }, func(p *Plan) { p.Timeout = -1 },
-		func(p *Plan) { p.CPUs = []int{0, -1} },
-	} {
-		bad := ok
-		spoil(&bad)
-		if bad.check() == nil {
-			t.Errorf("%d: %+v accepted", i, bad)
-		}
 	}
 }
 
@@ -177,9 +162,7 @@ func TestResultSumsWorkers(t *testing.T) {
 // A name may have an address on which nothing listens.
 func TestFirstReachableAddressIsUsed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	there := l.Addr().(*net.TCPAddr).AddrPort()
 	nobody := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), there.Port())
@@ -203,20 +186,14 @@ func TestFirstReachableAddressIsUsed(t *testing.T) {
 // does not wait for the others, and retrying does not overflow the backlog either.
 func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	const conns = 2*maxBacklog + 50
 	j, err := Plan{URL: "http://" + l.Addr().String(), Connections: conns}.prepare(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r := newRun(j)
 	w, err := newWorker(r, 0, 0, conns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer w.close()
 	for range 2 {
 		w.openConns()
@@ -239,4 +216,46 @@ func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
 	if w.sweep(); r.pendingConns.Load() != 0 {
 		t.Errorf("later attempts count as first ones: %d pending", r.pendingConns.Load())
 	}
+}
+
+// Lines of events may end with CR, LF or both. A block without an end, or with comments only, is no
+// event.
+func TestEventStreamCountsBlocks(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "0", "\n\n\n": "0", ": ping\n\n": "0", "data: a\n": "0", "data: a": "0",
+		"data: a\n\n": "1", "data: a\r\n\r\n": "1", "data: a\r\r": "1", "data: a\n\r": "1", "data: a\r\n\n": "1",
+		"data: a\n\n\n\n": "1", "\n: c\ndata: a\nid: 1\n\n": "1", "data: a\n\n: c\n\ndata\n\ndata: b\n": "2",
+	} {
+		got := testkit.EverySplit(t, []byte(in), func(pieces [][]byte) string {
+			counts := newTally()
+			counts.counting = true
+			s := eventStream{tally: &counts}
+			for _, piece := range pieces {
+				s.data(piece)
+			}
+			return fmt.Sprint(counts.events)
+		})
+		if got != want {
+			t.Errorf("%q: %s events, want %s", in, got, want)
+		}
+	}
+}
+
+// Record encodes a FastCGI record by hand, because the reader would share the defects of tare's
+// writer.
+func Record(typ byte, id uint16, content string, padding int) string {
+	n := len(content)
+	header := []byte{1, typ, byte(id >> 8), byte(id), byte(n >> 8), byte(n), byte(padding), 0xee}
+	return string(header) + content + strings.Repeat("\xff", padding)
+}
+
+// Stdout returns a STDOUT record.
+func Stdout(content string) string { return Record(6, 1, content, 0) }
+
+// Stderr returns a STDERR record.
+func Stderr(content string) string { return Record(7, 1, content, 0) }
+
+// End returns an END_REQUEST record with an application status and a protocol status.
+func End(app, status byte) string {
+	return Record(3, 1, string([]byte{0, 0, 0, app, status, 0, 0, 0}), 0)
 }

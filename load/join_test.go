@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -19,9 +21,7 @@ import (
 func joined(t *testing.T, p load.Plan, threads []int, second func(load.Second)) *load.Result {
 	t.Helper()
 	parts, err := p.Split(threads)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	names := make([]string, len(parts))
 	for i := range names {
 		names[i] = fmt.Sprint("part ", i)
@@ -81,6 +81,7 @@ func sometimesSlow(t *testing.T) (url string) {
 
 // Percentiles of a joined result are those of all samples.
 func TestJoinedFiguresAreThoseOfAllSamples(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
 	const n, rate = 3000, 2000
 	for name, pace := range map[string]load.Pace{"closed": {}, "open": load.Constant(rate)} {
 		t.Run(name, func(t *testing.T) {
@@ -145,9 +146,7 @@ func checkTimeline(t *testing.T, r *load.Result) {
 // Seconds are reported once all running parts have reported them.
 func TestJoinerReportsCompleteSeconds(t *testing.T) {
 	parts, err := load.Plan{URL: "http://127.0.0.1:1/", Connections: 3}.Split([]int{1, 1, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var seen []uint64
 	j := load.NewJoiner(parts, []string{"a", "b", "c"}, func(s load.Second) { seen = append(seen, s.Requests) })
 	add := func(part, index int, d time.Duration) {
@@ -158,9 +157,7 @@ func TestJoinerReportsCompleteSeconds(t *testing.T) {
 			err = j.Second(part, load.Second{Index: index, Requests: 1, Latency: packed,
 				Statuses: map[int]uint64{200: 1}})
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	add(0, 0, time.Millisecond)
 	add(0, 1, time.Millisecond)
@@ -195,5 +192,30 @@ func TestJoinerReportsCompleteSeconds(t *testing.T) {
 	}
 	if doubts := strings.Join(r.Doubts(), "\n"); !strings.Contains(doubts, "on c was lost: it died") {
 		t.Errorf("doubts: %s", doubts)
+	}
+}
+
+// Results with the keys of earlier versions have the same meaning.
+func TestOlderResultsAreRead(t *testing.T) {
+	want := load.Result{
+		URL: "http://h/", Connections: 4, Seconds: 2, Drained: 0.25, Requests: 9, Bytes: 900, BodyBytes: 90,
+		SentBytes: 45,
+		Connects:  3, Opened: 4, Due: 10.5, NoResponse: 2, Timeline: []load.Second{{Requests: 9, Bytes: 900}},
+		Generator: load.Generator{UserSeconds: 0.5, Busy: 0.75},
+	}
+	written, err := json.Marshal(want)
+	testkit.Must(t, err)
+	older := strings.NewReplacer(
+		`"drainedSeconds"`, `"drained"`, `"receivedBytes"`, `"bytes"`, `"connectionsMeasured"`, `"connects"`,
+		`"connectionsBefore"`, `"opened"`, `"due"`, `"asked"`, `"noResponse"`, `"unanswered"`, `"busyShare"`, `"busy"`,
+	).Replace(string(written))
+	if older == string(written) {
+		t.Fatal("no key differs")
+	}
+	for name, text := range map[string]string{"new": string(written), "older": older} {
+		var got load.Result
+		if err := json.Unmarshal([]byte(text), &got); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s keys: got %+v, %v, want %+v", name, got, err, want)
+		}
 	}
 }

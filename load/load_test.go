@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -40,9 +41,7 @@ func run(t *testing.T, p load.Plan) *load.Result {
 		p.Timeout = patience
 	}
 	r, err := load.Run(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r
 }
 
@@ -144,9 +143,7 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 // script starts a server that handles each connection by a function.
 func script(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for n := 0; ; n++ {
@@ -295,9 +292,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 		t.Errorf("opened %d, connects %d, generator %+v", r.Opened, r.Connects, r.Generator)
 	}
 	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var back load.Result
 	if err := json.Unmarshal(b, &back); err != nil || back.Service.Count() != int64(r.Requests) ||
 		back.Latency.Count() != int64(r.Requests+r.NoResponse) {
@@ -308,6 +303,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 // A closed loop starts when every connection has been accepted. A server that is busy with the
 // first ones would take long to accept the last.
 func TestLoadStartsWhenAllConnectionsAreAccepted(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
 	const connections = 400 // more than a worker opens at once
 	var mu sync.Mutex
 	requests := make(map[string]int)
@@ -332,11 +328,103 @@ func TestLoadStartsWhenAllConnectionsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestRunStopsWithItsContext(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+// Events are counted as they arrive, whether or not the response ends, over HTTP/1.1 and HTTP/2.
+func TestEventsAreCounted(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
+	const events, pause = 4, 20 * time.Millisecond
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", r.URL.Query().Get("type"))
+		for i := 0; i < events || r.URL.Query().Has("endless") && r.Context().Err() == nil; i++ {
+			if i > 0 {
+				time.Sleep(pause)
+			}
+			fmt.Fprintf(w, ": a comment\n\ndata: %d\n\n", i)
+			w.(http.Flusher).Flush()
+		}
+	})
+	server := httptest.NewUnstartedServer(handler)
+	server.Config.Protocols = new(http.Protocols)
+	server.Config.Protocols.SetHTTP1(true)
+	server.Config.Protocols.SetUnencryptedHTTP2(true)
+	server.Start()
 	defer server.Close()
-	r := runUntil(t, load.Plan{URL: server.URL}, func(p load.Progress) bool { return p.Requests > 0 })
-	if r == nil || r.Requests == 0 {
-		t.Errorf("%+v", r)
+	for _, test := range []struct {
+		query string
+		plan  load.Plan
+		want  uint64 // 0: at least one
+	}{
+		{"?type=text/event-stream%3Bcharset=utf-8", load.Plan{Requests: 3}, 3 * events},
+		{"?type=text/event-stream", load.Plan{Requests: 3, Version: load.HTTP2, Pipeline: 3}, 3 * events},
+		{"?type=text/event-stream&endless", load.Plan{Duration: time.Second}, 0},
+	} {
+		test.plan.URL, test.plan.Connections = server.URL+"/"+test.query, 1
+		r := run(t, test.plan)
+		if r.Events == 0 || test.want > 0 && r.Events != test.want {
+			t.Fatalf("%s: %d events, want %d", test.query, r.Events, test.want)
+		}
+		if h := r.BetweenEvents; h.Quantile(0.5) < pause/2 || test.want > 0 && h.Count() != 3*(events-1) {
+			t.Errorf("%s: %d times between events, median %v", test.query, h.Count(), h.Quantile(0.5))
+		}
+	}
+	if r := run(t, load.Plan{URL: server.URL + "/?type=text/plain", Connections: 1, Requests: 1}); r.Events != 0 {
+		t.Errorf("%d events in plain text", r.Events)
 	}
 }
+
+// isSlow reports whether tests may take minutes.
+func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
+
+// A run keeps data per connection and per second, not per request, so its memory does not grow.
+func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
+	requests := uint64(300_000)
+	if isSlow() {
+		requests = 10_000_000
+	}
+	response := []byte(httpResponse)
+	url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+		for { // responds to all requests that have arrived
+			if _, err := r.Peek(1); err != nil {
+				return
+			}
+			in, _ := r.Peek(r.Buffered())
+			n := bytes.Count(in, []byte("\r\n\r\n"))
+			if n == 0 {
+				time.Sleep(time.Microsecond) // a part of one
+				continue
+			}
+			end := bytes.LastIndex(in, []byte("\r\n\r\n")) + 4
+			r.Discard(end)
+			if _, err := c.Write(bytes.Repeat(response, n)); err != nil {
+				return
+			}
+		}
+	})
+	var first, last uint64
+	heap := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	r := run(t, load.Plan{URL: url, Connections: 32, Pipeline: 8, Threads: 1, Requests: requests,
+		Warmup: 200 * time.Millisecond, Trace: &load.Trace{
+			Started: func() { first = heap() }, // a glance may come late
+			Progress: func(p load.Progress) {
+				switch {
+				case p.Requests < requests/4:
+					first = heap()
+				case p.Requests > requests*3/4:
+					last = heap()
+				}
+			},
+			Ended: func() { last = heap() },
+		}})
+	const room = 2 << 20 // for what the histograms of some seconds take, and what the server has in hand
+	if r.Requests != requests || r.Errors.Total() != 0 || last > first+room {
+		t.Errorf("%d requests, errors %+v; %d bytes in use in the first quarter, %d at the end", r.Requests, r.Errors,
+			first, last)
+	}
+}
+
+func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }

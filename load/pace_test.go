@@ -2,6 +2,7 @@ package load_test
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,5 +90,109 @@ func TestClosedIdleConnectionIsNoError(t *testing.T) {
 	r := run(t, load.Plan{URL: server.URL, Connections: 1, Pace: load.Constant(1), Requests: 3})
 	if r.Requests != 3 || r.Connects == 0 || r.Errors.Total() != 0 {
 		t.Errorf("%d requests, %d connections made, errors %+v", r.Requests, r.Connects, r.Errors)
+	}
+}
+
+// Requests that were due while a server stalled have waited, even if their own responses are
+// immediate. The latency of an open loop shows this; the service time and a closed loop do not.
+func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
+	const stall = 400 * time.Millisecond
+	var stalls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if stalls.Add(1) == 20 {
+			time.Sleep(stall)
+		}
+	}))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 1, Pace: load.Constant(100), Requests: 100})
+	// 40 requests were due while the server stalled. They waited for 200 ms on average.
+	if r.Errors.Total() != 0 || r.Latency.Quantile(0.8) < stall/4 || r.Latency.Mean() < r.Service.Mean()+stall/8 {
+		t.Errorf("errors %+v; one in five took %v since it was due; the mean is %v, and %v since it was sent",
+			r.Errors, r.Latency.Quantile(0.8), r.Latency.Mean(), r.Service.Mean())
+	}
+	stalls.Store(0)
+	r = run(t, load.Plan{URL: server.URL, Connections: 1, Requests: 100})
+	if r.Latency.Max() < stall || r.Latency.Mean() != r.Service.Mean() || r.Latency.Count() != r.Service.Count() {
+		t.Errorf("closed loop: the longest took %v; means of %v and %v of %d and %d", r.Latency.Max(),
+			r.Latency.Mean(), r.Service.Mean(), r.Latency.Count(), r.Service.Count())
+	}
+}
+
+// Requests without any response count with the time that they waited: all due ones in an open loop,
+// those that were sent in a closed one.
+func TestMissingResponsesCount(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	defer l.Close()
+	for name, test := range map[string]struct {
+		pace  load.Pace
+		least uint64
+	}{"closed": {load.Pace{}, 3}, "open": {load.Constant(100), 40}} {
+		r := run(t, load.Plan{URL: "http://" + l.Addr().String(), Connections: 3, Pace: test.pace,
+			Duration: 500 * time.Millisecond})
+		if r.Requests != 0 || r.NoResponse < test.least || name == "closed" && r.NoResponse != test.least ||
+			r.Latency.Max() < 400*time.Millisecond {
+			t.Errorf("%s: %d responses, and %d missing after %v", name, r.Requests, r.NoResponse, r.Latency.Max())
+		}
+		if text := strings.Join(r.Doubts(), " "); strings.Contains(text,
+			"due requests, 0 had a response") != (name == "open") {
+			t.Errorf("%s: doubts: %q", name, text)
+		}
+	}
+	r := run(t, load.Plan{URL: "http://" + l.Addr().String(), Connections: 2, Timeout: 100 * time.Millisecond,
+		Requests: 4})
+	if r.Errors.Timeout != 4 || r.Latency.Count() != 4 ||
+		r.Latency.Quantile(0.5) < 90*time.Millisecond {
+		t.Errorf("%d timeouts, %d latencies with a median of %v", r.Errors.Timeout, r.Latency.Count(),
+			r.Latency.Quantile(0.5))
+	}
+}
+
+// The first byte arrives before the last.
+func TestFirstBytePrecedesTheLast(t *testing.T) {
+	const pause = 50 * time.Millisecond
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.(http.Flusher).Flush()
+		time.Sleep(pause)
+	}))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 1, Requests: 10})
+	if r.FirstByte.Count() != 10 || r.Service.Quantile(0) < pause || r.FirstByte.Mean() >= r.Service.Mean() {
+		t.Errorf("%d requests; the first byte after %v, the last after %v", r.FirstByte.Count(), r.FirstByte.Mean(),
+			r.Service.Mean())
+	}
+}
+
+// A Pace may change its rate during a run.
+func TestPaceFollowsItsSteps(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
+	var n atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { n.Add(1) }))
+	defer server.Close()
+	r := run(t, load.Plan{URL: server.URL, Connections: 8, Threads: 2, Duration: time.Second,
+		Pace: load.Pace{Steps: []load.Step{{From: 0, To: 400, For: 500 * time.Millisecond}, {From: 50, To: 50}}}})
+	if r.Errors.Total() != 0 || r.Requests > uint64(r.Due) || r.Due < 110 || r.Due > 160 {
+		t.Errorf("%d requests of %v, want 100 and then 25; errors %+v", r.Requests, r.Due, r.Errors)
+	}
+}
+
+// If a server closes each connection, reopening does not keep other connections from ever opening.
+func TestReopeningLeavesRoomForNewConnections(t *testing.T) {
+	testkit.Long(t, "it opens many connections")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+	}))
+	defer server.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // it takes a tenth of a second, or for ever
+	defer cancel()
+	connected := false
+	r, err := load.Run(ctx, load.Plan{
+		URL: server.URL, Connections: 300, Threads: 1, Warmup: time.Millisecond, Requests: 10,
+		Trace: &load.Trace{Connected: func() { connected = true }},
+	})
+	if err != nil || !connected || r.Requests == 0 {
+		t.Errorf("connected: %v; %+v, %v", connected, r, err)
 	}
 }

@@ -137,11 +137,10 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 					r.Errors)
 			}
 			made := r.Opened + r.Connects
-			for late := time.Now().Add(patience); o.opened.Load() < int64(made) && time.Now().Before(late); {
-				time.Sleep(time.Millisecond) // the server accepts a connection after the client has opened it
-			}
+			// The server accepts a connection after the client has opened it.
+			testkit.WaitFor(t, "connections", func() bool { return o.opened.Load() >= int64(made) })
 			// Some connections may still be opening when the last response arrives.
-			if seen := o.opened.Load(); seen < int64(made) || seen > int64(made)+7 || r.Connect.Count() < int64(made) ||
+			if o.opened.Load() > int64(made)+7 || r.Connect.Count() < int64(made) ||
 				(r.Handshake != nil) != (p.TLS != nil) {
 				t.Errorf("%d connections were made, the server saw %d; %d times of connecting", made, o.opened.Load(),
 					r.Connect.Count())
@@ -392,6 +391,7 @@ func TestMaxErrorsEndsTheRun(t *testing.T) {
 
 // A run without a duration ends when the server is gone for good.
 func TestMissingServerEndsARunOfRequests(t *testing.T) {
+	testkit.Long(t, "it waits for a timeout")
 	var server *httptest.Server
 	var served atomic.Int64
 	server = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

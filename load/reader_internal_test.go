@@ -1,11 +1,21 @@
 package load
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"net"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	http2x "golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/wire/http2"
 )
 
 // describe passes pieces of input to a reader and returns everything that it reports.
@@ -141,6 +151,307 @@ func TestHTTPReaderParsesEverySplit(t *testing.T) {
 		if got := testkit.EverySplit(t, []byte(in),
 			describe(httpProtocol{1}, false)); !strings.HasPrefix(strings.TrimPrefix(got, "http1: "), want) {
 			t.Errorf("%q:\n got %s\nwant %s", in, got, want)
+		}
+	}
+}
+
+// fcgiWorker returns a worker for a FastCGI plan, connected to a listener.
+func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	t.Cleanup(func() { l.Close() })
+	p.URL, p.Threads = "fcgi://"+l.Addr().String(), 1
+	j, err := p.prepare(context.Background())
+	testkit.Must(t, err)
+	w, err := newWorker(newRun(j), 0, 0, conns)
+	testkit.Must(t, err)
+	t.Cleanup(w.close)
+	return w
+}
+
+// A request whose connection closed before the response keeps its due time.
+func TestUnsentResponseKeepsItsDueTime(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 3, Spare: 1, Pace: Constant(1000)}, 3)
+	w.pacer.began, w.now = 1, 1e9
+	c := &w.conns[2]
+	first, ok := w.isDue(2)
+	second, okToo := w.isDue(2)
+	if !ok || !okToo || second != first+1e6 {
+		t.Fatalf("due: %t and %t, since %d and %d", ok, okToo, first, second)
+	}
+	c.reusable.exchanges[0], c.inFlight, c.responses = exchange{due: first, active: true}, 1, 2
+	w.retryOnNewConn(2)
+	if again, ok := w.isDue(4); !ok || again != first || c.state != opening {
+		t.Errorf("due: %t, since %d and then %d; the connection is %s", ok, first, again, c.activity())
+	}
+	if third, ok := w.isDue(4); !ok || third != second+1e6 {
+		t.Errorf("due: %t, since %d; want what follows %d", ok, third, second)
+	}
+}
+
+// A worker closes connections itself only after the server did so several times in a row.
+func TestWorkerClosesConnectionsOnlyAfterRepeatedCloses(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 1}, 1)
+	c := &w.conns[0]
+	for _, test := range []struct{ responses, want int }{{1, 1}, {5, 0}, {1, 1}, {2, 0}, {1, 1}, {1, 2}} {
+		for range test.responses {
+			c.response.status, c.response.slot, c.inFlight = 200, 0, 1
+			c.reusable.exchanges[0].message = &w.messages[0]
+			w.completeExchange(0, &c.reusable.exchanges[0])
+		}
+		w.retryOnNewConn(0)
+		if int(c.reusable.singleUses) != test.want || c.responses != 0 {
+			t.Errorf("after %d responses: %d in a row", test.responses, c.reusable.singleUses)
+		}
+	}
+}
+
+// A connection that failed is reopened without a pause. Only if several in a row end soon and
+// without a response, the next sweep reopens it.
+func TestFailedConnectionsAreReopenedAtOnce(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 1}, 1)
+	c := &w.conns[0]
+	end := map[string]func(){
+		"fails":     func() { w.failConn(0, FailedRead, "x") },
+		"times out": func() { w.timeOut(0) },
+		"refused":   func() { w.cannotConnect(0, FailedConnect, "x") },
+		"closes":    func() { w.reconnect(0) },
+	}
+	for name, close := range end {
+		c.reusable.fruitless = 0
+		for i, test := range []struct {
+			responses int
+			lived     time.Duration
+			want      connState
+		}{
+			{1, 0, opening}, {0, 0, opening}, {0, 0, opening}, {0, 0, closed}, {0, 0, closed},
+			{0, time.Second, opening}, {0, 0, closed}, {1, 0, opening}, {0, 0, opening},
+		} {
+			w.openConns()
+			w.sweep()
+			w.now = c.connectStart + int64(test.lived)
+			c.responses = test.responses
+			close()
+			if w.openConns(); c.state != test.want {
+				t.Errorf("%s, %d: %+v: the connection is %s", name, i, test, c.activity())
+			}
+		}
+	}
+}
+
+// A response that arrives before the whole request was sent ends the sending.
+func TestEarlyResponseEndsSending(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 1}, 1)
+	w.openConns()
+	for events := []poll.Event(nil); len(events) == 0; {
+		var err error
+		if events, err = w.poller.Wait(time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := &w.conns[0]
+	for got, want := range map[stage]int{beforeHead: 0, inHead: 0, inBody: 1} {
+		c.state, c.out, c.response.stage = open, []byte("x"), got
+		if w.handleEvent(&poll.Event{Writable: true}); c.unsent() != want {
+			t.Errorf("%d: %d bytes unsent, want %d", got, c.unsent(), want)
+		}
+	}
+}
+
+// Due is the number of requests that the schedule drew within the duration, even if the worker
+// notices the end late. Those that the generator sent late do not count.
+func TestDueIsTheNumberDrawnWithinTheDuration(t *testing.T) {
+	for _, pace := range []Pace{Constant(50), {Steps: Constant(50).Steps, Poisson: true, Seed: 3}} {
+		drawn := newSchedule(&pace, 1, 0, 1)
+		want := 0
+		for ; drawn.due < int64(2*time.Second); drawn.advance() {
+			want++
+		}
+		w := fcgiWorker(t, Plan{Connections: 1, Duration: 2 * time.Second, Pace: pace}, 1)
+		w.beginCounting()
+		w.pacer.began = w.began
+		for range 10 {
+			w.pacer.pop(w.began + int64(time.Second))
+		}
+		w.queueIdle(0)
+		w.clock = w.clock.Add(-time.Minute)
+		w.endCounting()
+		if w.tally.due != float64(want-1) || w.tally.waiting.Count() != int64(want-1-10) {
+			t.Errorf("%+v: %v due, %d waiting; want %d, of which one was sent late", pace, w.tally.due,
+				w.tally.waiting.Count(), want)
+		}
+	}
+}
+
+// A run counts as many errors as MaxErrors, however many arrive before all workers have ended.
+func TestErrorsBeyondMaxErrorsDoNotCount(t *testing.T) {
+	w := fcgiWorker(t, Plan{Connections: 1, MaxErrors: 3}, 1)
+	w.run.setPhase(measuring)
+	w.beginCounting()
+	for range 5 {
+		c := &w.conns[0]
+		c.response.status, c.response.slot, c.inFlight = 500, 0, 1
+		c.reusable.exchanges[0].message = &w.messages[0]
+		w.completeExchange(0, &c.reusable.exchanges[0])
+		w.recordError(FailedRead, "x")
+	}
+	if e := w.tally.errors; e.Total() != 3 || w.tally.requests != e.Status || phase(w.run.phase.Load()) != stopping {
+		t.Errorf("%d requests, errors %+v, phase %d", w.tally.requests, e, w.run.phase.Load())
+	}
+}
+
+// The unsent rest of a body is not sent on the next connection.
+func TestHTTP2ReaderDropsUnsentBodyOnReset(t *testing.T) {
+	q := &request{url: parsedURL{host: "a", target: "/"}, method: "POST",
+		body: strings.Repeat("b", 2*http2.InitialWindow)}
+	text := http2Protocol{}.render(nil, q, address{}, false)
+	r := http2Protocol{}.newReaders(1, readerConfig{tally: new(tally), expected: new(expectation),
+		maxInFlight: 2})[0].(*http2Reader)
+	for _, slot := range []int{0, 1} {
+		out, _ := r.appendRequest(nil, text, false, slot)
+		if n := bytes.Count(out, []byte("b")); slot == 0 && (n < http2.InitialWindow || n >= 2*http2.InitialWindow) {
+			t.Fatalf("%d bytes of the body were sent at once", n)
+		}
+	}
+	r.reset()
+	if out, _ := r.appendRequest(nil, http2Protocol{}.render(nil, &request{url: q.url, method: "GET"},
+		address{}, false), false, 0); len(out) == 0 {
+		t.Error("no request is sent on the new connection")
+	}
+	if out := r.appendReplies(nil); len(out) > 0 {
+		t.Errorf("%d bytes are sent on the new connection without a request", len(out))
+	}
+}
+
+// describeHTTP2 passes pieces of input to a reader that has sent a request, and returns the result.
+func describeHTTP2(pieces [][]byte) string {
+	r := http2Protocol{}.newReaders(1, readerConfig{tally: new(tally), expected: new(expectation), maxInFlight: 1})[0]
+	text := http2Protocol{}.render(nil, &request{url: parsedURL{host: "a", target: "/"}, method: "GET"},
+		address{}, false)
+	r.(*http2Reader).appendRequest(nil, text, false, 0)
+	for _, piece := range pieces {
+		for len(piece) > 0 {
+			var a response
+			n, err := r.consume(piece, &a)
+			switch {
+			case err != nil:
+				return err.Error()
+			case a.streamError != "":
+				return a.streamError
+			case a.stage == complete:
+				return fmt.Sprint("status ", a.status, ", body ", a.body)
+			}
+			piece = piece[n:]
+		}
+	}
+	return "incomplete"
+}
+
+// A response may arrive in any pieces, and its header block in any number of frames. Frames that do
+// not belong together are errors.
+func TestHTTP2ReaderParsesEverySplit(t *testing.T) {
+	var block, frames bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	encode := func(fields ...string) []byte {
+		block.Reset()
+		for i := 0; i < len(fields); i += 2 {
+			_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+		}
+		return bytes.Clone(block.Bytes())
+	}
+	f := http2x.NewFramer(&frames, nil)
+	f.AllowIllegalWrites = true
+	headers := func(id uint32, ends, isWhole bool, block []byte) {
+		f.WriteHeaders(http2x.HeadersFrameParam{StreamID: id, EndStream: ends, EndHeaders: isWhole,
+			BlockFragment: block})
+	}
+	const ok = "status 200, body 5"
+	for _, test := range []struct {
+		name, want string
+		write      func()
+	}{
+		{"plain", ok, func() {
+			f.WriteSettings(http2x.Setting{ID: http2x.SettingMaxConcurrentStreams, Val: 9})
+			headers(1, false, true, encode(":status", "200", "x", "y", "content-length", "5"))
+			f.WriteData(1, true, []byte("hello"))
+		}},
+		{"fragments", ok, func() {
+			b := encode(":status", "200", "x", "yz")
+			headers(1, false, false, b[:1])
+			f.WriteContinuation(1, false, b[1:3])
+			f.WriteContinuation(1, false, nil)
+			f.WriteContinuation(1, true, b[3:])
+			f.WriteData(1, true, []byte("hello"))
+		}},
+		{"interim, padding, trailers", ok, func() {
+			headers(3, true, true, encode(":status", "200", "x", "y")) // of no stream, but of the table
+			headers(1, false, true, encode(":status", "103", "x", "y"))
+			headers(1, false, true, encode(":status", "200", "x", "y"))
+			f.WriteDataPadded(1, false, []byte("hello"), make([]byte, 9))
+			f.WritePing(false, [8]byte{1})
+			headers(1, true, true, encode("sum", "1"))
+		}},
+		{"ends in CONTINUATION", "status 404, body 0", func() {
+			headers(1, true, false, encode(":status", "404"))
+			f.WriteContinuation(1, true, nil)
+		}},
+		{"no status", "malformed response: missing or invalid :status", func() {
+			headers(1, true, true, encode("x", "y"))
+		}},
+		{"no response", "the server ended the stream before a response", func() { f.WriteData(1, true, nil) }},
+		{"wrong length", "body of 1 bytes, but content-length is 2", func() {
+			headers(1, false, true, encode(":status", "200", "content-length", "2"))
+			f.WriteData(1, true, []byte("x"))
+		}},
+		{"CONTINUATION alone", "do not match", func() { f.WriteContinuation(1, true, nil) }},
+		{"CONTINUATION of another", "do not match", func() {
+			headers(1, true, false, nil)
+			f.WriteContinuation(3, true, nil)
+		}},
+		{"DATA in a block", "do not match", func() { headers(1, true, false, nil); f.WriteData(1, true, nil) }},
+		{"reset", "the server reset the stream: CANCEL", func() { f.WriteRSTStream(1, http2x.ErrCodeCancel) }},
+		{"goes away", "the server closed the connection: PROTOCOL_ERROR \"why\"", func() {
+			f.WriteGoAway(1, http2x.ErrCodeProtocol, []byte("why"))
+		}},
+		{"bad setting", "FLOW_CONTROL_ERROR", func() {
+			f.WriteSettings(http2x.Setting{ID: http2x.SettingInitialWindowSize, Val: 1 << 31})
+		}},
+		{"push", "PUSH_PROMISE", func() {
+			f.WritePushPromise(http2x.PushPromiseParam{StreamID: 1, PromiseID: 2, EndHeaders: true})
+		}},
+		{"bad index", "COMPRESSION_ERROR", func() { headers(1, true, true, []byte{0xff, 0x70}) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			encoder = hpack.NewEncoder(&block)
+			frames.Reset()
+			test.write()
+			if got := testkit.EverySplit(t, frames.Bytes(), describeHTTP2); !strings.Contains(got, test.want) {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+		})
+	}
+	for name, write := range map[string]func(){
+		"frame": func() { f.WriteRawFrame(http2x.FrameData, 0, 1, make([]byte, http2.MinMaxFrameSize+1)) },
+		"block": func() {
+			headers(1, true, false, nil)
+			for range 1 + maxHead/http2.MinMaxFrameSize {
+				f.WriteContinuation(1, false, make([]byte, http2.MinMaxFrameSize))
+			}
+		},
+		"list": func() {
+			for range 30 {
+				headers(1, false, true, encode(append([]string{":status", "103"},
+					slices.Repeat([]string{"x", strings.Repeat("y", 3000)}, 30)...)...))
+			}
+		},
+	} {
+		encoder = hpack.NewEncoder(&block)
+		frames.Reset()
+		write()
+		got := describeHTTP2([][]byte{frames.Bytes()})
+		if !strings.Contains(got, "header block of more than") && !strings.Contains(got, "frame larger than") {
+			t.Errorf("large %s: got %s", name, got)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 // A paused Session sends nothing, opens no connections and uses no CPU time, even if its server
 // closes the connections. The next slice reopens them.
 func TestPausedSessionIsSilent(t *testing.T) {
+	testkit.Long(t, "it sends requests for a second")
 	var requests, opened atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		requests.Add(1)
@@ -35,9 +36,7 @@ func TestPausedSessionIsSilent(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 5, Threads: 2, Timeout: patience})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer session.Close()
 	for range 3 {
 		requested, made := requests.Load(), opened.Load() // the server has accepted all connections
@@ -67,6 +66,7 @@ func TestPausedSessionIsSilent(t *testing.T) {
 
 // A request without a response is an error of the slice, which then ends.
 func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
 	var hangs atomic.Bool
 	release := make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -81,9 +81,7 @@ func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
 	defer close(release)
 	const timeout = time.Second // a busy server may take as long for a response
 	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 3, Timeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer session.Close()
 	hangs.Store(true)
 	got, err := session.Slice(t.Context(), timeout/4, true)
@@ -111,9 +109,7 @@ func slicesUntilResponse(t *testing.T, session *load.Session) {
 
 func TestOpenFailsWithoutAServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l.Close()
 	var unreached *load.ConnectError
 	if _, err := load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); !errors.As(err, &unreached) ||
@@ -134,9 +130,7 @@ func TestMissedSliceHasNoRequests(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 2, Threads: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer session.Close()
 	slices := 400
 	if isSlow() {
@@ -157,9 +151,7 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
 	for range 3 {
 		session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 10, Threads: 2})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)
 		if _, err := session.Slice(ctx, time.Minute, true); !errors.Is(err, context.Canceled) {
@@ -171,20 +163,14 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 		session.Close()
 	}
 	server.CloseClientConnections()
-	for deadline := time.Now().Add(patience); openFiles(t) > files ||
-		runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d files and %d goroutines, were %d and %d", openFiles(t), runtime.NumGoroutine(), files,
-				goroutines)
-		}
-	}
+	testkit.WaitFor(t, "files and goroutines to go", func() bool {
+		return openFiles(t) <= files && runtime.NumGoroutine() <= goroutines
+	})
 }
 
 func openFiles(t *testing.T) int {
 	t.Helper()
 	all, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return len(all)
 }

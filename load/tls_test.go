@@ -98,9 +98,7 @@ func tlsServer(t *testing.T) string {
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go http.Serve(l, nil)
 	return "https://" + l.Addr().String()

@@ -1,10 +1,17 @@
 package http3_test
 
 import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tarehq/tare/front/server"
@@ -34,4 +41,67 @@ func TestAIOQUICIsServed(t *testing.T) {
 			}
 		}
 	}
+}
+
+// altSvcPage sends requests until one is sent by HTTP/3. Its frame keeps the page loading.
+const altSvcPage = `<!doctype html><title>-</title><body><iframe src=/until></iframe><script>
+(async () => {
+	let protocols = new Set();
+	for (let n = 0; n < 1000 && !protocols.has("h3"); n++) {
+		await (await fetch("/text?" + n)).text();
+		performance.getEntriesByType("resource").forEach(e => protocols.add(e.nextHopProtocol));
+		performance.clearResourceTimings();
+	}
+	const upload = await fetch("/echo", {method: "POST", body: "u".repeat(1 << 20)});
+	document.body.append("uploaded " + (await upload.text()).length + " protocols " + [...protocols].join());
+	await fetch("/done");
+})();
+</script>`
+
+// A browser learns of HTTP/3 from Alt-Svc, and uses it.
+func TestChromiumFollowsAltSvc(t *testing.T) {
+	t.Parallel()
+	chromium := programs.Chromium(t)
+	done := make(chan struct{})
+	end := sync.OnceFunc(func() { close(done) })
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/page":
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, altSvcPage)
+		case "/until":
+			select {
+			case <-done:
+			case <-r.Context().Done():
+			}
+		case "/echo":
+			_, _ = io.Copy(w, r.Body)
+		case "/done":
+			end()
+		default:
+			_, _ = io.WriteString(w, "text")
+		}
+	})
+	s := serve(t, `server { listen ADDR ssl; listen ADDR quic; http2 on; add_header Alt-Svc 'h3="ADDR"; ma=60' always;
+		client_max_body_size 2m; location / { proxy_pass http://app; } }`, server.Bind("app", app))
+	_, port, err := net.SplitHostPort(s.addr)
+	testkit.Must(t, err)
+	dom, messages := programs.Browse(t, chromium, t.TempDir(), programs.WithQUIC, "--dump-dom",
+		"--host-resolver-rules=MAP localhost 127.0.0.1", "--ignore-certificate-errors-spki-list="+s.publicKeyHash(),
+		"https://localhost:"+port+"/page")
+	if !strings.Contains(dom, "uploaded 1048576 protocols ") || !strings.Contains(dom, "h3") {
+		t.Errorf("%s\n%s", dom, messages)
+	}
+}
+
+// publicKeyHash returns the hash of the certificate's key, by which browsers accept it.
+func (s *site) publicKeyHash() string {
+	s.Helper()
+	text, err := os.ReadFile(filepath.Join(s.dir, "cert.pem"))
+	testkit.Must(s, err)
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	testkit.Must(s, err)
+	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
+	return base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -182,6 +182,7 @@ func TestRemovedAddressIsServedAgain(t *testing.T) {
 // A server that is drained finishes its requests, and accepts no connection.
 func TestDrainFinishesRequests(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for a timeout")
 	app := newWaiting()
 	s := serve(t, `server { listen ADDR quic; location / { return 200 first; }
 		location /app { proxy_pass http://app; } }`, server.Bind("app", app))
@@ -234,6 +235,7 @@ func TestHandshakesFailWithoutHTTP3(t *testing.T) {
 // An address that a new configuration does not have is closed, after its requests.
 func TestRemovedAddressEnds(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for a timeout")
 	app := newWaiting()
 	both := `server { listen ADDR ssl; location / { return 200 tcp; } }
 		server { listen ADDR quic; location / { return 200 udp; } location /app { proxy_pass http://app; } }`

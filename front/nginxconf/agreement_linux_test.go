@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/fstest"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit"
@@ -134,5 +136,77 @@ func writeAll(t *testing.T, dir string) {
 		name = filepath.Join(dir, name)
 		testkit.Must(t, os.MkdirAll(filepath.Dir(name), 0o700))
 		testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
+	}
+}
+
+// Parse accepts the unmodified configuration of Debian's package.
+func TestDebianConfigurationIsAccepted(t *testing.T) {
+	fsys := fstest.MapFS{}
+	etc := programs.Nginx(t).Etc
+	for _, pattern := range []string{"*", "snippets/*", "sites-available/*"} {
+		names, err := filepath.Glob(filepath.Join(etc, pattern))
+		testkit.Must(t, err)
+		for _, name := range names {
+			if b, err := os.ReadFile(name); err == nil { // folders are not files
+				relative, _ := filepath.Rel(etc, name)
+				fsys["etc/nginx/"+filepath.ToSlash(relative)] = &fstest.MapFile{Data: b}
+			}
+		}
+	}
+	// a link, as the package installs it
+	fsys["etc/nginx/sites-enabled/default"] = fsys["etc/nginx/sites-available/default"]
+	fsys["etc/nginx/conf.d/php.conf"] = &fstest.MapFile{Data: []byte(`server {
+		listen 8443 ssl;
+		include snippets/snakeoil.conf;
+		location ~ \.php$ { include snippets/fastcgi-php.conf; fastcgi_pass unix:/run/php/php-fpm.sock; }
+		location / { include proxy_params; proxy_pass http://127.0.0.1:8080; }
+	}`)}
+	r, err := Parse("/etc/nginx/nginx.conf", Options{FS: fsys})
+	testkit.Must(t, err)
+	if len(r.Config.Hosts) != 2 || len(r.Warnings) != 0 || r.Config.Types["html"] != "text/html" ||
+		len(r.Config.Types) < 50 {
+		t.Errorf("%d hosts, %d types, %v", len(r.Config.Hosts), len(r.Config.Types), r.Warnings)
+	}
+}
+
+// nginx and Parse accept typical configurations of well-known applications.
+func TestTypicalConfigurationsAreAccepted(t *testing.T) {
+	tool := programs.Nginx(t)
+	names, err := filepath.Glob(filepath.Join("testdata", "typical", "*.conf"))
+	if err != nil || len(names) < 30 {
+		t.Fatalf("%d configurations, %v", len(names), err)
+	}
+	for _, name := range names {
+		t.Run(strings.TrimSuffix(filepath.Base(name), ".conf"), func(t *testing.T) {
+			dir := t.TempDir()
+			b, err := os.ReadFile(name)
+			testkit.Must(t, err)
+			text := strings.ReplaceAll(string(b), "@sock", "unix:"+dir+"/s")
+			writeTypical(t, dir, tool.Etc)
+			conf := filepath.Join(dir, "nginx.conf")
+			testkit.Must(t, os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600))
+			if output, err := tried(t, tool, dir, conf); err != nil {
+				t.Errorf("nginx rejects it: %s", output)
+			}
+			r, err := Parse(conf, Options{Prefix: dir})
+			testkit.Must(t, err)
+			h, err := front.New(r.Config)
+			testkit.Must(t, err)
+			if err := h.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// writeTypical writes the files that the configurations refer to.
+func writeTypical(t *testing.T, dir, etc string) {
+	t.Helper()
+	params, err := os.ReadFile(filepath.Join(etc, "fastcgi_params"))
+	testkit.Must(t, err)
+	cert, key := testkit.SelfSign(t, x509.Certificate{})
+	for name, b := range map[string][]byte{"fastcgi_params": params, "htpasswd": []byte("a:{PLAIN}b\n"),
+		"cert.pem": cert, "key.pem": key} {
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // statusOf returns the status of a request to a leniently parsed configuration.
@@ -29,6 +30,7 @@ func statusOf(t *testing.T, text, path string) int {
 // A rejected directive that may decide which clients get which response closes its location, server
 // or http block.
 func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
+	testkit.Long(t, "it parses thousands of configurations")
 	const open = "empty_gif;"
 	for name, where := range map[string]string{
 		"location": "location /a { %s " + open + " } location /b { " + open + " }",

@@ -3,6 +3,7 @@ package nginxconf
 import (
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -317,4 +318,49 @@ func addFiles(t *testing.T, to fstest.MapFS, dir, prefix string) {
 		return err
 	})
 	testkit.Must(t, err)
+}
+
+// The lines of a field value are joined, also in a map.
+func TestLinesOfFieldValueAreJoined(t *testing.T) {
+	text := inHTTP(`map $uri $m { default "a 'self';
+		b x;
+	"; }
+	server { add_header A "default-src 'self';` + "\r\n" + `    script-src $scheme;
+	"; add_header M $m; location / { proxy_set_header A "a
+ b"; return 200 x; } }`)
+	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80})
+	testkit.Must(t, err)
+	h, err := front.New(r.Config)
+	testkit.Must(t, err)
+	defer func() { _ = h.Close() }()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "http://x/", nil))
+	if a, m := w.Header().Get("A"), w.Header().Get("M"); a != "default-src 'self'; script-src http;" ||
+		m != "a 'self';\t\tb x;" {
+		t.Errorf("%q %q", a, m)
+	}
+	notes := 0
+	for _, m := range r.Notes {
+		if m.Directive == "add_header" || m.Directive == "proxy_set_header" {
+			notes++
+		}
+	}
+	if notes != 1 {
+		t.Errorf("%d notes: %v", notes, r.Notes)
+	}
+}
+
+// With zero requests or a zero timeout, each connection serves one request.
+func TestZeroKeepaliveDisablesReuse(t *testing.T) {
+	for text, want := range map[string]int{
+		"": 0, "keepalive_requests 5;": 5, "keepalive_requests 0;": 1, "keepalive_timeout 0;": 1,
+		"keepalive_timeout 0s;":  1,
+		"keepalive_timeout 1ms;": 0, "keepalive_timeout 0; keepalive_requests 5;": 1,
+		"keepalive_requests 0; keepalive_timeout 1m;": 1,
+	} {
+		r := parsed(t, fmt.Sprintf("events {} http { keepalive_timeout 0; keepalive_requests 0; upstream u { server 127.0.0.1:1; keepalive 2; %s } server { location / { proxy_pass http://u; } } }", text))
+		if got := r.Config.Upstreams[0].KeepaliveRequests; got != want {
+			t.Errorf("%q: %d requests, want %d", text, got, want)
+		}
+	}
 }

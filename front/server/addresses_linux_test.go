@@ -233,6 +233,7 @@ func request(c net.Conn, r *bufio.Reader) string {
 // While reloads add and remove an address, no client is served by its weaker predecessor, and no
 // connection is lost.
 func TestReloadsNeverWeakenAnAddress(t *testing.T) {
+	testkit.Long(t, "it reloads for a second")
 	const any = `server { listen PORT; return 200 any; }`
 	const both = any + `server { listen 127.0.0.2:PORT ssl; return 200 secret; }`
 	s := newAddressed(t)

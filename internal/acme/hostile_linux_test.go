@@ -139,6 +139,7 @@ func (f *forger) issue(r *http.Request) error {
 // A certificate that is not valid does not replace one that is.
 func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for attempts")
 	now := time.Now()
 	f := newForger(t, func(n int) (notBefore, notAfter time.Time) {
 		if n == 1 {
@@ -161,6 +162,7 @@ func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 // issuer receives no request while it lasts, or for a quarter of the time that remains.
 func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for attempts")
 	l := &limiter{after: "604800"}
 	limited := httptest.NewServer(l)
 	defer limited.Close()
@@ -206,9 +208,7 @@ func TestSlowIssuerDoesNotDelayOthers(t *testing.T) {
 	m := s.run(config, Config{})
 	testkit.WaitFor(t, "orders", func() bool { return len(m.slots[slow.URL+"/dir"]) == maxOrders })
 	config.Hosts = append(config.Hosts, configOf("a.test", config.Issuers[1]).Hosts...)
-	if err := m.Load(config, -1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Load(config, -1))
 	m.Start()
 	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -12,9 +13,7 @@ import (
 // The sentence names the sustained rate, the failed rate with its reason, and whose limit it is.
 func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 	goal, err := load.ParseGoal("p99<10ms,errors<1%")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	elapsed := hist.New()
 	elapsed.Record(3100 * time.Microsecond)
 	sustained := load.Try{Rate: 41_200, Sustained: true, P99: elapsed.Max(),
@@ -41,9 +40,7 @@ func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 // Sustained and failed rates are drawn at their positions, with the goal between them.
 func TestRateCurveShowsRatesAndGoal(t *testing.T) {
 	goal, err := load.ParseGoal("p99<10ms")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Sustained: true}, {Rate: 1000, P99: 100 * time.Millisecond},
 		{Rate: 2000}}
 	lines := strings.Split(newRateCurve(tries, goal).String(), "\n")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/cli"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A configuration that is a named pipe without a writer does not keep a signal from ending its
@@ -18,9 +19,7 @@ import (
 func TestSignalEndsWaitForPipe(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
 	ctx, cancel := context.WithCancel(t.Context())
 	code := make(chan int)
 	go func() {
@@ -32,8 +31,6 @@ func TestSignalEndsWaitForPipe(t *testing.T) {
 		t.Errorf("exit code %d, want 130", got)
 	}
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends the wait
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	writer.Close()
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A named pipe without a writer holds load until the interrupt, and no longer.
@@ -15,9 +17,7 @@ func TestLoadEndsBeforeItsInputBegins(t *testing.T) {
 	for _, flag := range []string{"--urls", "--body-file", "--cacert"} {
 		dir := t.TempDir()
 		pipe := filepath.Join(dir, "pipe")
-		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
 		ctx, cancel := context.WithCancel(t.Context())
 		var out, errs bytes.Buffer
 		code := make(chan int, 1)
@@ -30,9 +30,7 @@ func TestLoadEndsBeforeItsInputBegins(t *testing.T) {
 			t.Errorf("%s: exit code %d: %s", flag, got, &errs)
 		}
 		writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // the reader that is left ends
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_ = writer.Close()
 	}
 }

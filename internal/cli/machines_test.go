@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,18 +74,14 @@ func newMachines(t *testing.T, hosts int) *machines {
 func (m *machines) start(address string, env []string, command ...string) *machine {
 	m.t.Helper()
 	home := filepath.Join(m.dir, "home-"+address)
-	if err := os.Mkdir(home, 0o700); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, os.Mkdir(home, 0o700))
 	c := exec.Command("machine", append([]string{home}, command...)...)
 	c.Env = append(os.Environ(), env...)
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS,
 	}
 	log, err := os.Create(filepath.Join(m.dir, "log-"+address))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	m.t.Cleanup(func() {
 		log.Close()
 		if b, err := os.ReadFile(log.Name()); m.t.Failed() && err == nil {
@@ -96,29 +91,20 @@ func (m *machines) start(address string, env []string, command ...string) *machi
 	c.Stdout, c.Stderr = log, log
 	h := &machine{address: address, home: home, proc: testkit.Start(m.t, c), pid: c.Process.Pid}
 	// Its namespaces are ready once it has replaced itself by the command.
-	for late := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	testkit.WaitFor(m.t, address+" to be ready", func() bool {
 		exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", h.pid))
-		if err == nil && filepath.Base(exe) == filepath.Base(command[0]) || strings.Contains(exe, "coreutils") {
-			return h
-		}
-		if time.Now().After(late) {
-			m.t.Fatalf("%s is not ready: %s, %v", address, exe, err)
-		}
-	}
+		return err == nil && filepath.Base(exe) == filepath.Base(command[0]) || strings.Contains(exe, "coreutils")
+	})
+	return h
 }
 
 // awaitListener waits until sshd listens.
 func (h *machine) awaitListener(t *testing.T) {
 	t.Helper()
-	for late := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	testkit.WaitFor(t, "sshd on "+h.address, func() bool {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", h.pid))
-		if err == nil && strings.Contains(string(b), "00000000:0016 ") {
-			return
-		}
-		if time.Now().After(late) {
-			t.Fatalf("%s: sshd does not listen: %v", h.address, err)
-		}
-	}
+		return err == nil && strings.Contains(string(b), "00000000:0016 ")
+	})
 }
 
 // machineProgram is "machine HOME COMMAND...": it prepares the namespaces of a
@@ -167,9 +153,7 @@ func prepareMachine(home string) error {
 
 func (m *machines) write(name, text string) {
 	m.t.Helper()
-	if err := os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, os.WriteFile(filepath.Join(m.dir, name), []byte(text), 0o600))
 }
 
 // run runs a program of this machine to its end.
@@ -194,14 +178,10 @@ func (m *machines) in(h *machine, name string, args ...string) string {
 func (m *machines) command(ctx context.Context, args ...string) *exec.Cmd {
 	m.t.Helper()
 	ssh := filepath.Join(m.dir, "bin", "ssh")
-	if err := os.MkdirAll(filepath.Dir(ssh), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, os.MkdirAll(filepath.Dir(ssh), 0o755))
 	real, env := programs.SSH(m.t, "ssh")
 	text := fmt.Sprintf("#!/bin/sh\nexec env %s %s -F %s/ssh_config \"$@\"\n", strings.Join(env, " "), real, m.dir)
-	if err := os.WriteFile(ssh, []byte(text), 0o755); err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, os.WriteFile(ssh, []byte(text), 0o755))
 	c := exec.CommandContext(ctx, "nsenter", append([]string{"--net", "--target", fmt.Sprint(m.hub.pid)}, args...)...)
 	c.Env = append(os.Environ(), "PATH="+filepath.Dir(ssh)+":"+os.Getenv("PATH"))
 	c.Dir = m.dir
@@ -231,11 +211,7 @@ func (m *machines) agents(h *machine) (pids []int) {
 // the cached program.
 func (m *machines) nothingLeft(h *machine) {
 	m.t.Helper()
-	for late := time.Now().Add(patience); len(m.agents(h)) > 0; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(late) {
-			m.t.Fatalf("%s: agents are left: %v", h.address, m.agents(h))
-		}
-	}
+	testkit.WaitFor(m.t, "the agents on "+h.address+" to end", func() bool { return len(m.agents(h)) == 0 })
 	var left []string
 	_ = filepath.WalkDir(h.home, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {

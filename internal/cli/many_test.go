@@ -25,14 +25,9 @@ func (m *machines) serveHello() string {
 	file := filepath.Join(m.dir, "address")
 	c := m.command(context.Background(), "hellounix", "tcp", m.hub.address+":8080", file)
 	testkit.Start(m.t, c)
-	for late := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		if b, err := os.ReadFile(file); err == nil && len(b) > 0 {
-			return "http://" + string(b) + "/"
-		}
-		if time.Now().After(late) {
-			m.t.Fatal("the server has not started")
-		}
-	}
+	var b []byte
+	testkit.WaitFor(m.t, "the server's start", func() bool { b, _ = os.ReadFile(file); return len(b) > 0 })
+	return "http://" + string(b) + "/"
 }
 
 // on returns the argument of --on for all hosts.
@@ -80,14 +75,10 @@ func (r *manyRun) wait(t *testing.T) int {
 func (m *machines) read(name string) *report.Run {
 	m.t.Helper()
 	f, err := os.Open(filepath.Join(m.dir, name))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	defer f.Close()
 	r, err := report.Read(f)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	return r
 }
 
@@ -95,21 +86,15 @@ func (m *machines) read(name string) *report.Run {
 func (m *machines) samples(name string) (due, sent *hist.Histogram) {
 	m.t.Helper()
 	f, err := os.Open(filepath.Join(m.dir, name))
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	testkit.Must(m.t, err)
 	due, sent = hist.New(), hist.New()
 	for _, row := range rows[1:] {
 		at := func(i int) time.Duration {
 			n, err := strconv.ParseInt(row[i], 10, 64)
-			if err != nil {
-				m.t.Fatal(err)
-			}
+			testkit.Must(m.t, err)
 			return time.Duration(n)
 		}
 		due.Record(at(4) - at(1))

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -47,9 +48,7 @@ func startServed(t *testing.T, cmd *exec.Cmd) *served {
 	t.Helper()
 	s := &served{t: t, cmd: cmd, changed: make(chan struct{}), done: make(chan error, 1)}
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	cmd.Stderr = w
 	process := testkit.Start(t, cmd)
 	w.Close()
@@ -114,6 +113,14 @@ func (s *served) address() string {
 	return s.await(`on https?://(127\.0\.0\.1:\d+)/`)[1]
 }
 
+// stop sends a signal; the exit code must be 0.
+func (s *served) stop(sig syscall.Signal) {
+	s.t.Helper()
+	if code := s.end(sig); code != 0 {
+		s.t.Errorf("exit code %d", code)
+	}
+}
+
 // end sends a signal and returns the exit code.
 func (s *served) end(sig syscall.Signal) int {
 	s.t.Helper()
@@ -123,9 +130,7 @@ func (s *served) end(sig syscall.Signal) int {
 
 func (s *served) signal(sig syscall.Signal) {
 	s.t.Helper()
-	if err := s.cmd.Process.Signal(sig); err != nil {
-		s.t.Fatal(err)
-	}
+	testkit.Must(s.t, s.cmd.Process.Signal(sig))
 }
 
 func (s *served) wait() int {
@@ -147,9 +152,7 @@ func (s *served) wait() int {
 func site(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(openDir(t), "site")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(dir, 0o755))
 	write(t, filepath.Join(dir, "index.html"), "hello")
 	return dir
 }
@@ -158,29 +161,21 @@ func site(t *testing.T) string {
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "serve")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o755))
 	return dir
 }
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))
 }
 
 func read(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b)
 }
 
@@ -188,9 +183,7 @@ func read(t *testing.T, name string) string {
 func get(t *testing.T, c *http.Client, url, want string) {
 	t.Helper()
 	resp, err := c.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || string(b) != want {
@@ -229,9 +222,7 @@ func TestEveryListenerServes(t *testing.T) {
 	if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 	if _, err := os.Stat(socket); !os.IsNotExist(err) {
 		t.Errorf("the socket is left: %v", err)
 	}
@@ -243,15 +234,11 @@ func TestPassedSocketsAreServed(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	activated := func(args string) *served {
 		file, err := l.(*net.TCPListener).File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer file.Close()
 		cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec tare serve "+args+" "+dir)
 		cmd.ExtraFiles = []*os.File{file}
@@ -289,9 +276,7 @@ func stalled(t *testing.T, addr string) (rest io.ReadCloser) {
 	if err == nil {
 		_, err = io.ReadFull(resp.Body, make([]byte, 1000))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return resp.Body
 }
 
@@ -300,9 +285,7 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	write(t, filepath.Join(dir, "large"), "")
-	if err := os.Truncate(filepath.Join(dir, "large"), large); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Truncate(filepath.Join(dir, "large"), large))
 	for _, c := range []struct {
 		sig   syscall.Signal
 		grace string
@@ -329,14 +312,13 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 // awaitRefusal waits until nothing listens.
 func awaitRefusal(t *testing.T, addr string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	testkit.WaitFor(t, "the listener to close", func() bool {
 		c, err := net.Dial("tcp", addr)
-		if err != nil {
-			return
+		if err == nil {
+			c.Close()
 		}
-		c.Close()
-	}
-	t.Fatal("it listens still")
+		return err != nil
+	})
 }
 
 // A home and the root folder are not served by accident, however they are named.
@@ -344,13 +326,9 @@ func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 	t.Parallel()
 	home := openDir(t)
 	link := filepath.Join(openDir(t), "link")
-	if err := os.Symlink(home, link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(home, link))
 	below := filepath.Join(home, "public")
-	if err := os.Mkdir(below, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(below, 0o755))
 	refused := func(dir string, args ...string) {
 		t.Helper()
 		cmd := serveCommandLine(append([]string{"--listen", "127.0.0.1:0"}, args...)...)
@@ -373,9 +351,7 @@ func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 		cmd.Env = append(os.Environ(), "HOME="+home)
 		s := startServed(t, cmd)
 		s.address()
-		if code := s.end(syscall.SIGINT); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		s.stop(syscall.SIGINT)
 	}
 }
 
@@ -387,4 +363,147 @@ func count(text, word string) (n int) {
 		}
 	}
 	return n
+}
+
+// On a disk without space, requests whose bodies need a temporary file get 500, and the log names
+// the error. Others are served, and all are when there is space again.
+func TestFullDiskRejectsLargeBodies(t *testing.T) {
+	t.Parallel()
+	needNamespaces(t)
+	f := newFrontSite(t)
+	disk := f.path("disk")
+	testkit.Must(t, os.Mkdir(disk, 0o755))
+	f.configure(`user 64123 64123;
+events {}
+http {
+	server { listen 127.0.0.1:81; return 200 "stored"; }
+	server { listen 127.0.0.1:80; location / { proxy_pass http://127.0.0.1:81; } }
+}`)
+	f.served = startApart(t, disk, "env", "TMPDIR="+disk, "tare", "serve", "-c", f.path("nginx.conf"))
+	f.await("tare: running as 64123")
+	c := within(t, f.cmd.Process.Pid)
+	post := func(size, want int) {
+		t.Helper()
+		resp, err := c.Post("http://127.0.0.1/", "text/plain", strings.NewReader(strings.Repeat("x", size)))
+		testkit.Must(t, err)
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%d bytes: status %d, want %d", size, resp.StatusCode, want)
+		}
+	}
+	const small, large = 1 << 10, 128 << 10 // the disk has 64 KB
+	post(small, http.StatusOK)
+	post(large, http.StatusInternalServerError)
+	f.await(`\[crit\].* reading the request's body: write .*: no space left on device`)
+	post(small, http.StatusOK)
+	enlarge(t, f.cmd.Process.Pid, disk)
+	post(large, http.StatusOK)
+	f.stop(syscall.SIGTERM)
+}
+
+// longAgent makes log lines long, so that few requests fill the log.
+var longAgent = strings.Repeat("x", 4000)
+
+// enough is the number of requests that fill two queues and a pipe with lines of longAgent.
+const enough = 700
+
+// flood sends requests, all of which must have a response.
+func flood(t *testing.T, c *http.Client, url string, n int) {
+	t.Helper()
+	for range n {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		testkit.Must(t, err)
+		req.Header.Set("User-Agent", longAgent)
+		resp, err := c.Do(req)
+		testkit.Must(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			t.Fatalf("%s, %v", resp.Status, err)
+		}
+	}
+}
+
+// A pipe without a reader loses only lines. A later reader learns how many.
+func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	pipe := filepath.Join(filepath.Dir(dir), "pipe")
+	testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", pipe, "--log-format", "json", dir)
+	c, url := client(t, nil), "http://"+s.address()
+	get(t, c, url, "hello")
+	reader, err := os.Open(pipe)
+	testkit.Must(t, err)
+	defer reader.Close()
+	lines := bufio.NewReader(reader)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"uri":"/"`) {
+		t.Fatalf("%q, %v", line, err)
+	}
+	flood(t, c, url, enough)
+	s.await("tare: front: .*pipe: dropping lines: the output accepts nothing")
+	get(t, c, url, "hello")
+	for {
+		line, err := lines.ReadString('\n')
+		testkit.Must(t, err)
+		if strings.Contains(line, `"lost":`) {
+			break
+		}
+	}
+	s.await(`tare: front: .*pipe: writing lines again; \d+ were lost`)
+	s.stop(syscall.SIGTERM)
+}
+
+// If a log is renamed and reopened during requests, each request is in exactly one of the files.
+func TestRotationLosesNoLine(t *testing.T) {
+	t.Parallel()
+	dir := site(t)
+	log := filepath.Join(filepath.Dir(dir), "access.log")
+	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", log, "--log-format", "common", dir)
+	c, url := client(t, nil), "http://"+s.address()
+	s.await("access.log: SIGUSR1 reopens it")
+	const rotations = 5
+	stop, requested := make(chan struct{}), 0
+	var clients sync.WaitGroup
+	clients.Go(func() {
+		for ; ; requested++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			resp, err := c.Get(fmt.Sprintf("%s/?request=%d.", url, requested))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			resp.Body.Close()
+		}
+	})
+	for i := range rotations {
+		testkit.Must(t, os.Rename(log, fmt.Sprintf("%s.%d", log, i)))
+		s.signal(syscall.SIGUSR1)
+		awaitRepeated(t, s, "logs: reopened", i+1)
+	}
+	close(stop)
+	clients.Wait()
+	s.stop(syscall.SIGTERM)
+	all := read(t, log)
+	for i := range rotations {
+		all += read(t, fmt.Sprintf("%s.%d", log, i))
+	}
+	if n := strings.Count(all, "\n"); n != requested {
+		t.Errorf("%d lines of %d requests", n, requested)
+	}
+	for i := range requested {
+		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
+			t.Fatalf("request %d has %d lines", i, n)
+		}
+	}
+}
+
+// awaitRepeated waits until a text was printed a number of times.
+func awaitRepeated(t *testing.T, s *served, text string, times int) {
+	t.Helper()
+	testkit.WaitFor(t, fmt.Sprintf("%q, %d times", text, times), func() bool { return count(s.stderr(), text) >= times })
 }

@@ -46,6 +46,14 @@ func prepareApart(disk string) error {
 	return loopbackUp()
 }
 
+// diskNextTo creates the folder that becomes a disk, next to another.
+func diskNextTo(t *testing.T, dir string) string {
+	t.Helper()
+	disk := filepath.Join(filepath.Dir(dir), "disk")
+	testkit.Must(t, os.Mkdir(disk, 0o755))
+	return disk
+}
+
 // serveApart starts a server in its own network, mount and process namespaces.
 func serveApart(t *testing.T, disk string, args ...string) *served {
 	t.Helper()
@@ -82,9 +90,7 @@ func needNamespaces(t *testing.T) {
 func within(t *testing.T, pid int) *http.Client {
 	t.Helper()
 	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ns.Close() })
 	return client(t, func(_ context.Context, network, addr string) (net.Conn, error) {
 		type result struct {
@@ -137,18 +143,11 @@ func TestServerStartedAsRootBecomesTheUser(t *testing.T) {
 	needNamespaces(t)
 	dir := site(t)
 	secret := filepath.Join(filepath.Dir(dir), "secret")
-	if err := os.Mkdir(secret, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(secret, 0o700))
 	cert, key := filepath.Join(secret, "cert.pem"), filepath.Join(secret, "key.pem")
 	putCertificate(t, cert, key, 1)
-	if err := os.Symlink("/etc", filepath.Join(dir, "out")); err != nil {
-		t.Fatal(err)
-	}
-	disk := filepath.Join(filepath.Dir(dir), "disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink("/etc", filepath.Join(dir, "out")))
+	disk := diskNextTo(t, dir)
 	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
 		someGroup,
 		"-c", cert, "-k", key, "--access-log", filepath.Join(disk, "access.log"), dir)
@@ -179,9 +178,7 @@ func TestServerStartedAsRootBecomesTheUser(t *testing.T) {
 	if resp, err := c.Get("https://127.0.0.1/out/passwd"); err != nil || resp.StatusCode != http.StatusNotFound {
 		t.Errorf("%v, %v", resp, err)
 	}
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 }
 
 // wantOnlyKnownFolders checks that the only open folders are these.
@@ -216,16 +213,12 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	disk, keys, live := filepath.Join(filepath.Dir(dir), "disk"), filepath.Join(filepath.Dir(dir), "keys"),
 		filepath.Join(filepath.Dir(dir), "live")
 	for _, d := range []string{disk, keys, live} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(d, 0o755))
 	}
 	cert, key := filepath.Join(keys, "cert.pem"), filepath.Join(keys, "key.pem")
 	putCertificate(t, cert, key, 1)
 	for _, name := range []string{"cert.pem", "key.pem"} {
-		if err := os.Symlink("../keys/"+name, filepath.Join(live, name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink("../keys/"+name, filepath.Join(live, name)))
 	}
 	log := filepath.Join(disk, "access.log")
 	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "-r", "-u", someUser, "-g", someGroup, "--access-log", log,
@@ -251,23 +244,17 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	s.await("certificate: (serving a new one|a new one is served)")
 	c.CloseIdleConnections()
 	resp, err := c.Get("https://127.0.0.1/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp.Body.Close()
 	if n := resp.TLS.PeerCertificates[0].SerialNumber.Int64(); n != 2 {
 		t.Errorf("certificate %d", n)
 	}
 	var logs [2][]byte
 	file, err := os.Open(descriptorOf(t, pid, "access.log")) // is the new one
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	amongMounts(t, pid, func() (err error) { logs[0], err = os.ReadFile(log + ".1"); return err })
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 	if logs[1], err = io.ReadAll(file); err != nil {
 		t.Fatal(err)
 	}
@@ -282,10 +269,7 @@ func TestChrootWithoutLandlockKeepsNoFolderOpen(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
-	disk := filepath.Join(filepath.Dir(dir), "disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	disk := diskNextTo(t, dir)
 	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, "--sandbox", "off",
 		"--access-log", filepath.Join(disk, "access.log"), dir)
 	s.await("64123 cannot reopen it, so rotate it by copying and truncating: .*the directory has been closed")
@@ -302,10 +286,7 @@ func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
-	disk := filepath.Join(filepath.Dir(dir), "disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	disk := diskNextTo(t, dir)
 	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-u", someUser, "-g", someGroup,
 		"--access-log", filepath.Join(disk, "access.log"), dir)
 	s.await("access.log: SIGUSR1 reopens it")
@@ -315,9 +296,7 @@ func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	s.await("access.log: write .*access.log: no space left on device; lines wait")
 	get(t, c, "http://127.0.0.1", "hello")
 	file, err := os.Open(descriptorOf(t, s.cmd.Process.Pid, "access.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	enlarge(t, s.cmd.Process.Pid, disk)
 	lost := s.await(`access.log: writing lines again; (\d+) were lost`)[1]
@@ -359,9 +338,7 @@ func amongMounts(t *testing.T, pid int, f func() error) {
 		}
 		done <- err
 	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, <-done)
 }
 
 // descriptorOf returns the descriptor by which a process has a file open.
@@ -382,16 +359,11 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
-	disk := filepath.Join(filepath.Dir(dir), "disk")
-	if err := os.Mkdir(disk, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	disk := diskNextTo(t, dir)
 	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
 		someGroup, dir)
 	root, err := os.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer root.Close()
 	cmd.ExtraFiles = []*os.File{root}
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -19,9 +19,7 @@ func TestDumpIsThatOfNginx(t *testing.T) {
 	nginx := programs.Nginx(t)
 	dir := openDir(t)
 	for _, name := range []string{"servers", "logs", "nested"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(filepath.Join(dir, name), 0o777))
 	}
 	for name, text := range map[string]string{
 		"nginx.conf": `pid logs/pid; error_log logs/error.log;
@@ -56,13 +54,9 @@ http {
 	theirs := testkit.Command(t, nginx.Bin, "-T", "-p", dir, "-c", conf, "-e", filepath.Join(dir, "logs/error.log"))
 	theirs.Env = append(os.Environ(), nginx.Env...)
 	want, err := theirs.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got, err := testkit.Command(t, "tare", "serve", "-c", conf, "-T").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if string(got) != string(want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

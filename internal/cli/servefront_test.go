@@ -1,18 +1,27 @@
 package cli_test
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
+	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // frontSite is a folder with an nginx.conf, and the server that runs it.
@@ -67,9 +76,7 @@ http {
 func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
-	if err := os.Mkdir(f.path("run"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(f.path("run"), 0o777))
 	if err := os.Chmod(f.path("run"), 0o777); err != nil { // the child removes its PID file
 		t.Fatal(err)
 	}
@@ -111,9 +118,7 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	}
 	get(t, first, "http://any/", "three")
 
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 	for _, left := range []string{"first", "third", "run/pid"} {
 		if _, err := os.Stat(f.path(left)); !os.IsNotExist(err) {
 			t.Errorf("%s is left", left)
@@ -124,14 +129,10 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 // awaitText waits until a file contains a text.
 func awaitText(t *testing.T, name, text string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if b, err := os.ReadFile(name); err == nil && strings.Contains(string(b), text) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s never held %q", name, text)
-		}
-	}
+	testkit.WaitFor(t, text+" in "+name, func() bool {
+		b, err := os.ReadFile(name)
+		return err == nil && strings.Contains(string(b), text)
+	})
 }
 
 // passed starts the server with inherited sockets on free ports: PORT1 and so on in the
@@ -142,14 +143,10 @@ func (f *frontSite) passed(n int, conf string) (addrs []string) {
 		f.path("nginx.conf")))
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		testkit.Must(f.t, err)
 		defer l.Close()
 		file, err := l.(*net.TCPListener).File()
-		if err != nil {
-			f.t.Fatal(err)
-		}
+		testkit.Must(f.t, err)
 		defer file.Close()
 		addrs = append(addrs, l.Addr().String())
 		cmd.ExtraFiles = append(cmd.ExtraFiles, file)
@@ -181,9 +178,7 @@ http { server { listen PORT1; return 200 "one"; } }
 	if strings.Contains(f.stderr(), "no longer listening on") {
 		t.Errorf("a socket was given up:\n%s", f.stderr())
 	}
-	if code := f.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	f.stop(syscall.SIGTERM)
 }
 
 // A server started as root becomes the configured user for good, by default nobody.
@@ -204,8 +199,226 @@ func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 			t.Errorf("%s", status)
 		}
 		awaitText(t, f.path("log"), "GET / ")
-		if code := f.end(syscall.SIGTERM); code != 0 {
-			t.Errorf("exit code %d", code)
+		f.stop(syscall.SIGTERM)
+	}
+}
+
+// The serving user owns the folder of a cache, even an existing one, and can write to it. As in
+// nginx, its parent is not created: root's could not be entered.
+func TestCacheFolderIsOwnedByTheServingUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become somebody else")
+	}
+	const conf = `user nobody;
+events {}
+http {
+	proxy_cache_path DIR/there keys_zone=there:1m;
+	proxy_cache_path DIR/new keys_zone=new:1m;
+	server { listen unix:DIR/socket; location / { return 200 x; } }
+}`
+	f := newFrontSite(t)
+	f.configure(conf)
+	testkit.Must(t, os.Mkdir(f.path("there"), 0o555))
+	f.start()
+	get(t, f.over("socket"), "http://any/", "x")
+	for name, mode := range map[string]fs.FileMode{"there": 0o755, "new": 0o700} {
+		info, err := os.Stat(f.path(name))
+		testkit.Must(t, err)
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid == 0 || info.Mode().Perm() != mode {
+			t.Errorf("%s: user %d, mode %v, want mode %v", name, uid, info.Mode().Perm(), mode)
+		}
+		if _, err := os.Stat(filepath.Join(f.path(name), "drafts")); err != nil {
+			t.Error(err)
 		}
 	}
+	f.stop(syscall.SIGTERM)
+
+	f = newFrontSite(t)
+	f.configure(`user nobody; events {} http { proxy_cache_path DIR/a/b keys_zone=one:1m; server { listen unix:DIR/socket; } }`)
+	f.served = serveFiles(t, "-c", f.path("nginx.conf"))
+	f.await(`cache "one": mkdir .*no such file or directory \(create .*/a first`)
+	if code := f.wait(); code == 0 {
+		t.Error("it starts without the folder's parent")
+	}
+	if _, err := os.Stat(f.path("a")); err == nil {
+		t.Error("the parent was made")
+	}
+}
+
+const refusedConf = `pid DIR/pid;
+events {}
+http {
+	log_format short '$server_name|$remote_addr|$request|$status|$body_bytes_sent|$host|$request_uri|$http_user_agent';
+	access_log DIR/log short; send_timeout 100ms; client_header_timeout 1s;
+	server { listen unix:DIR/s; server_name first; location / { return 200 text; } location = /none { return 404; } location = /to { return 302 /x; } }
+	server { listen unix:DIR/s; server_name second; access_log DIR/second short; return 200 second; }
+}
+`
+
+// exchangeBytes sends a text to a socket and reads until the connection closes.
+func (f *frontSite) exchangeBytes(socket, send string, whole bool) {
+	f.t.Helper()
+	nc, err := net.Dial("unix", f.path(socket))
+	testkit.Must(f.t, err)
+	defer nc.Close()
+	_ = nc.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(nc, send)
+	if whole {
+		_ = nc.(*net.UnixConn).CloseWrite()
+	}
+	if _, err := io.Copy(io.Discard, nc); os.IsTimeout(err) {
+		f.t.Errorf("%q: the connection was not closed", send)
+	}
+}
+
+// Requests that the server refuses appear in the log of the server block selected by address and
+// Host, as in nginx.
+func TestRefusedRequestsAreLogged(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	testkit.Must(t, os.Chmod(f.dir, 0o777))
+	f.configure(refusedConf)
+	f.start()
+	for _, c := range []struct{ send, log, want string }{
+		{"hello\r\n\r\n", "log", "first|unix:|hello|400|N|first|-|-"},
+		{"\x16\x03\x01\r\n\r\n", "log", `first|unix:|\x16\x03\x01|400|N|first|-|-`},
+		{"GET /a?b HTTP/1.1\r\nUser-Agent: ua\r\nHost: second\r\nHost: first\r\n\r\n", "second",
+			"second|unix:|GET /a?b HTTP/1.1|400|N|second|/a?b|ua"},
+		{"POST / HTTP/1.1\r\nHost: second\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "second",
+			"second|unix:|POST / HTTP/1.1|400|N|second|/|-"},
+		{"GET /%zz HTTP/1.1\r\nHost: second\r\n\r\n", "log", "first|unix:|GET /%zz HTTP/1.1|400|N|first|/%zz|-"},
+		{"OPTIONS * HTTP/1.1\r\nHost: first\r\nConnection: close\r\n\r\n", "log",
+			"first|unix:|OPTIONS * HTTP/1.1|400|N|first|*|-"},
+		{"GET / HTTP/1.1\r\nHost: second\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "second",
+			"second|unix:|GET / HTTP/1.1|431|N|second|/|-"},
+		{"GET /x HT", "log", "first|unix:|GET /x HT|408|0|first|-|-"},
+	} {
+		before := read(t, f.path(c.log))
+		f.exchangeBytes("s", c.send, false)
+		want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(c.want), `\|N\|`,
+			`\|[1-9][0-9]*\|`) + "\n$")
+		deadline := time.Now().Add(30 * time.Second)
+		for len(read(t, f.path(c.log))) == len(before) && time.Now().Before(deadline) {
+			time.Sleep(time.Millisecond)
+		}
+		if got := strings.TrimPrefix(read(t, f.path(c.log)), before); !want.MatchString(got) {
+			t.Errorf("%.60q: got %q, want %q", c.send, got, c.want)
+		}
+	}
+	f.exchangeBytes("s", "", true) // a client that sends nothing is not logged
+	f.stop(syscall.SIGTERM)
+	if n := strings.Count(read(t, f.path("log"))+read(t, f.path("second")), "\n"); n != 8 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+const verified = `events {}
+http {
+	server {
+		listen PORT1 ssl http2;
+		ssl_certificate DIR/one.pem; ssl_certificate_key DIR/one.key;
+		VERIFY
+		location / { return 200 "$ssl_client_verify"; }
+	}
+}
+`
+
+// A reload's rules for client certificates apply to connections that were open before: over
+// HTTP/1.1 and HTTP/2, and to resumed sessions.
+func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
+	t.Parallel()
+	f := newFrontSite(t)
+	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
+	openToAll(t, f.path("one.pem"), f.path("one.key"))
+	var clients [2]tls.Certificate
+	for i := range clients {
+		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: fmt.Sprint(i)}})
+		pair, err := tls.X509KeyPair(cert, key)
+		testkit.Must(t, err)
+		clients[i] = pair
+		testkit.Must(t, os.WriteFile(f.path(fmt.Sprintf("ca%d.pem", i)), cert, 0o644))
+	}
+	conf := func(addr, verify string) string {
+		return strings.NewReplacer("PORT1", addr, "VERIFY", verify).Replace(verified)
+	}
+	addr := f.passed(1, conf("PORT1", "ssl_verify_client on; ssl_client_certificate DIR/ca0.pem;"))[0]
+	f.await("tare: running as ")
+	sessions := tls.NewLRUClientSessionCache(10)
+	config := func(protocol string) *tls.Config {
+		return &tls.Config{
+			InsecureSkipVerify: true, NextProtos: []string{protocol}, ClientSessionCache: sessions,
+			// whatever it wants
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate,
+				error) {
+				return &clients[0], nil
+			},
+		}
+	}
+	http1 := func() (request func() string) {
+		c, err := tls.Dial("tcp", addr, config("http/1.1"))
+		testkit.Must(t, err)
+		t.Cleanup(func() { c.Close() })
+		in := bufio.NewReader(c)
+		return func() string {
+			fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: any\r\n\r\n")
+			resp, err := http.ReadResponse(in, nil)
+			if err != nil {
+				return "closed"
+			}
+			return statusAndBody(t, resp)
+		}
+	}
+	transport := &http.Transport{TLSClientConfig: config("h2"), ForceAttemptHTTP2: true}
+	t.Cleanup(transport.CloseIdleConnections)
+	http2 := func() string {
+		resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + addr)
+		testkit.Must(t, err)
+		if resp.ProtoMajor != 2 {
+			t.Errorf("%s", resp.Proto)
+		}
+		return statusAndBody(t, resp)
+	}
+	for _, step := range []struct{ verify, want string }{
+		{"", "200 SUCCESS"}, // as it was started
+		{"ssl_verify_client on; ssl_client_certificate DIR/ca1.pem;", "400"},
+		{"ssl_verify_client optional_no_ca; ssl_client_certificate DIR/ca1.pem;", "200 FAILED:self-signed certificate"},
+		{"ssl_verify_client optional; ssl_client_certificate DIR/ca0.pem;", "200 SUCCESS"},
+		{"ssl_verify_client off;", "200"},
+		{"ssl_verify_client on; ssl_client_certificate DIR/ca0.pem;", "200 SUCCESS"},
+	} {
+		old := http1()
+		before := old()
+		http2()
+		if step.verify != "" {
+			f.configure(conf(addr, step.verify))
+			f.reload()
+		}
+		for name, request := range map[string]func() string{"an open connection": old, "a new connection": http1(),
+			"HTTP/2": http2} {
+			got := request()
+			switch {
+			case strings.HasPrefix(got, step.want):
+			case name == "an open connection" && before == "400" && got == "closed":
+			// it was opened without a certificate
+			case name != "a new connection" && step.want == "200 SUCCESS" && got == "400":
+			default:
+				t.Errorf("%s, %s: %q, want %q", step.verify, name, got, step.want)
+			}
+		}
+		transport.CloseIdleConnections()
+	}
+	f.stop(syscall.SIGTERM)
+}
+
+// statusAndBody returns a response in short form; errors have pages.
+func statusAndBody(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	testkit.Must(t, err)
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Sprint(resp.StatusCode)
+	}
+	return fmt.Sprintf("%d %s", resp.StatusCode, b)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // hostileFolder creates a folder owned by a user, with a link to a nonexistent file in root's
@@ -23,9 +25,7 @@ func hostileFolder(t *testing.T, uid int) (folder, target string) {
 	top := openDir(t)
 	folder, target = filepath.Join(top, "user"), filepath.Join(top, "root", "new")
 	for _, dir := range []string{folder, filepath.Dir(target)} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(dir, 0o755))
 	}
 	for name, to := range map[string]string{"link": target, "dir": filepath.Dir(target)} {
 		if err := errors.Join(os.Symlink(to, filepath.Join(folder, name)),
@@ -33,9 +33,7 @@ func hostileFolder(t *testing.T, uid int) (folder, target string) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chown(folder, uid, uid); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chown(folder, uid, uid))
 	return folder, target
 }
 
@@ -82,9 +80,7 @@ func TestPIDFileIsOwnedByRoot(t *testing.T) {
 	top := filepath.Dir(folder)
 	old := filepath.Join(folder, "pid")
 	write(t, old, "1\n")
-	if err := os.Chown(old, uid, uid); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chown(old, uid, uid))
 	conf := filepath.Join(top, "nginx.conf")
 	for _, path := range []string{old, filepath.Join(top, "pid")} {
 		write(t, conf, "user 64123 64123; pid "+path+"; events {} http { access_log "+path+
@@ -103,9 +99,7 @@ func TestPIDFileIsOwnedByRoot(t *testing.T) {
 		if path == old {
 			s.await("warning: pid: users other than root may write to the folder")
 		}
-		if code := s.end(syscall.SIGTERM); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		s.stop(syscall.SIGTERM)
 	}
 }
 
@@ -116,17 +110,13 @@ func TestReopenedLogFollowsNoLink(t *testing.T) {
 	log := filepath.Join(folder, "log")
 	s := serveFiles(t, "-u", "root", "--sandbox", "off", "--access-log", log, "--listen", "127.0.0.1:0", site(t))
 	s.address()
-	if err := errors.Join(os.Remove(log), os.Rename(filepath.Join(folder, "link"), log)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.Remove(log), os.Rename(filepath.Join(folder, "link"), log)))
 	s.signal(syscall.SIGUSR1)
 	s.await("logs: reopening failed, still writing an old file: .*symlink in a directory that others may write to")
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s exists: %v", target, err)
 	}
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 }
 
 // A named pipe in the place of a log does not prevent the server from exiting.
@@ -136,12 +126,8 @@ func TestPipeAsReopenedLogDoesNotBlockExit(t *testing.T) {
 	log := filepath.Join(filepath.Dir(dir), "log")
 	s := serveFiles(t, "--access-log", log, "--listen", "127.0.0.1:0", dir)
 	s.address()
-	if err := errors.Join(os.Remove(log), syscall.Mkfifo(log, 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.Remove(log), syscall.Mkfifo(log, 0o666)))
 	s.signal(syscall.SIGUSR1)
 	s.await("logs: reopening failed, still writing an old file: ")
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 }

@@ -26,9 +26,7 @@ func TestFileServerIgnoresSIGHUPUnderNohup(t *testing.T) {
 		awaitRepeated(t, s, "logs: reopened", i+1) // it still handles signals
 	}
 	get(t, http.DefaultClient, "http://"+address, "hello")
-	if code := s.end(syscall.SIGTERM); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	s.stop(syscall.SIGTERM)
 	s = serveFiles(t, "--listen", "127.0.0.1:0", dir)
 	s.address()
 	if code := s.end(syscall.SIGHUP); code != 0 {

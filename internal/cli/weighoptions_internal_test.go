@@ -13,20 +13,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // labOptions returns the exported constants of type lab.Option. The others are keys of files only.
 func labOptions(t *testing.T) (all []lab.Option) {
 	f, err := parser.ParseFile(token.NewFileSet(), "../lab/option.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ast.Inspect(f, func(n ast.Node) bool {
 		if s, ok := n.(*ast.ValueSpec); ok && s.Names[0].IsExported() {
 			text, err := strconv.Unquote(s.Values[0].(*ast.BasicLit).Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			all = append(all, lab.Option(text))
 		}
 		return true
@@ -69,12 +66,8 @@ func TestTargetsRejectOtherGenerators(t *testing.T) {
 		var flags weighFlags
 		c := &cobra.Command{}
 		flags.define(c)
-		if err := flags.rejectOthers(lab.Targets, lab.TargetsDir); err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Flags().Set(name, "10"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, flags.rejectOthers(lab.Targets, lab.TargetsDir))
+		testkit.Must(t, c.Flags().Set(name, "10"))
 		if err := flags.rejectOthers(lab.Targets, lab.TargetsDir); err == nil || !strings.Contains(err.Error(), "--"+name+" does not apply") {
 			t.Errorf("%s: %v", name, err)
 		}

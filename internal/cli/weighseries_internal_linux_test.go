@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The page of a series links to the reports, and names experiments that failed or were not started.
@@ -16,13 +18,9 @@ func TestSeriesPageShowsEveryOutcome(t *testing.T) {
 		{Name: "c", Title: "C", Verdict: "slow", Duration: time.Hour, err: &exitError{exitStop, errors.New("stop")}},
 	}}
 	file, err := s.writePage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	page, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const want = `<main>
 <h1>All experiments</h1>
 <p class="question">3 February 2026, 04:05, 1 of 3 complete, 2 not started</p>

@@ -2,14 +2,20 @@ package client
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // A body reports input if, and only if, a Read would return at once.
@@ -29,9 +35,7 @@ func TestBodiesReportInput(t *testing.T) {
 			<-next
 		})
 		resp, err := s.the().RoundTrip(s.request("GET", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer close(next)
 		body := resp.Body.(*responseBody)
 		for i, text := range []string{"hello", " world"} {
@@ -77,9 +81,7 @@ func TestBodiesReportInputThatTLSHolds(t *testing.T) {
 	}()
 	c := New(&Config{Settings: &http.Transport{TLSClientConfig: clientTLS}})
 	resp, err := c.RoundTrip(request(t, "GET", "https://"+l.Addr().String(), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer close(end)
 	for _, want := range []string{"a", "b", "c"} {
 		var b [8]byte
@@ -105,4 +107,258 @@ func (c *joinedWrites) Write(p []byte) (int, error) {
 		return len(p), nil
 	}
 	return c.Conn.Write(p)
+}
+
+type counted struct {
+	io.Reader
+	closed int
+}
+
+func (c *counted) Close() error { c.closed++; return nil }
+
+func TestBodyIsClosedOnce(t *testing.T) {
+	c := &counted{Reader: strings.NewReader("hi")}
+	b := newRequestBody(c)
+	p := make([]byte, 5)
+	if n, end, err := b.piece(p, 0); n != 2 || end || err != nil {
+		t.Error(n, end, err)
+	}
+	if n, end, err := b.piece(p, 1); n != 0 || !end || err != nil {
+		t.Error(n, end, err)
+	}
+	if _, _, err := b.piece(p, maxEmptyReads); !errors.Is(err, io.ErrNoProgress) {
+		t.Error(err)
+	}
+	b.Close()
+	b.Close()
+	if c.closed != 1 {
+		t.Errorf("closed %d times", c.closed)
+	}
+	for _, none := range []io.ReadCloser{nil, http.NoBody} {
+		b := requestBodyOf(&http.Request{Body: none})
+		if b.Close(); b != nil {
+			t.Error("no body is one")
+		}
+	}
+}
+
+// A cause of io.EOF, which readers take for the end of a body, is not returned.
+func TestCauseIsNeverEOF(t *testing.T) {
+	for cause, want := range map[error]error{nil: context.Canceled, io.EOF: context.Canceled,
+		io.ErrShortWrite: io.ErrShortWrite} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		if err := contextCause(ctx); !errors.Is(err, want) {
+			t.Errorf("%v becomes %v", cause, err)
+		}
+	}
+}
+
+func TestHeaderFromFieldLines(t *testing.T) {
+	const text = "HTTP/1.1 200 OK\r\nx-b: 1\r\nSet-Cookie: a\r\nTransfer-Encoding: chunked\r\n" +
+		"set-cookie: b\r\nX-B: 2\r\nDate: now\r\n\r\n"
+	var head http1.Response
+	if ok, err := head.Parse([]byte(text), http1.Limits{Bytes: 1000, Fields: 10}); !ok {
+		t.Fatal(err)
+	}
+	for _, room := range []int{0, 4, 9} {
+		whole := http1.TextIn(text)
+		h := makeHeader(nil, head.Fields, &whole, make([]string, 0, room))
+		h["Date"] = append(h["Date"], "then") // must not overwrite another field's value
+		if got := fmt.Sprint(h); got != "map[Date:[now then] Set-Cookie:[a b] X-B:[1 2]]" {
+			t.Error(got)
+		}
+	}
+}
+
+// A body that was received with its head is written by one Write, once.
+func TestWholeBodyIsWrittenOnce(t *testing.T) {
+	b := &WholeBody{Text: "hello"}
+	var once [1]byte
+	if n, err := b.Read(once[:]); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	var w writes
+	for _, want := range []int64{4, 0} {
+		if n, err := b.WriteTo(&w); n != want || err != nil {
+			t.Error(n, err)
+		}
+	}
+	if fmt.Sprint(w) != "[ello]" {
+		t.Error(w)
+	}
+	_ = b.Close()
+	if _, err := b.WriteTo(&w); !errors.Is(err, ErrClosedBody) {
+		t.Error(err)
+	}
+}
+
+type writes []string
+
+func (w *writes) Write(p []byte) (int, error) { *w = append(*w, string(p)); return len(p), nil }
+
+// pieceConn records what is written, and ends the input when the request is complete.
+type pieceConn struct {
+	scriptedConn
+	lastWrite string
+
+	mu     sync.Mutex
+	wake   sync.Cond
+	writes []string
+}
+
+func (c *pieceConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writes = append(c.writes, string(p))
+	c.wake.Broadcast()
+	return len(p), nil
+}
+
+func (c *pieceConn) Read(p []byte) (int, error) {
+	c.mu.Lock()
+	for !strings.HasSuffix(strings.Join(c.writes, ""), c.lastWrite) {
+		c.wake.Wait()
+	}
+	c.mu.Unlock()
+	return c.scriptedConn.Read(p)
+}
+
+// arriving is a body whose pieces arrive one after another.
+type arriving struct {
+	pieces  []string
+	arrived int   // number of Reads that return at once
+	err     error // at the end; nil is io.EOF
+}
+
+func (b *arriving) HasInput() bool { return b.arrived > 0 }
+func (b *arriving) Close() error   { return nil }
+
+func (b *arriving) Read(p []byte) (int, error) {
+	b.arrived--
+	if len(b.pieces) == 0 {
+		if b.err != nil {
+			return 0, b.err
+		}
+		return 0, io.EOF
+	}
+	n := copy(p, b.pieces[0])
+	if b.pieces[0] = b.pieces[0][n:]; b.pieces[0] == "" {
+		b.pieces = b.pieces[1:]
+	}
+	return n, nil
+}
+
+// The part of a body that has arrived is sent together with the head. A body that must be awaited
+// does not delay the head.
+func TestFirstPieceIsSentWithHead(t *testing.T) {
+	fcgi := func(text string) string { return string(wire.AppendStream(nil, wire.Stdin, 1, []byte(text))) }
+	end := string(wire.AppendStreamEnd(nil, wire.Stdin, 1))
+	for name, test := range map[string]struct {
+		isFastCGI bool
+		arrived   int
+		length    int64
+		want      []string // ends of writes
+	}{
+		"length":         {false, 1, 5, []string{"\r\n\r\nab", "cde"}},
+		"chunks":         {false, 1, -1, []string{"\r\n\r\n2\r\nab\r\n", "3\r\ncde\r\n", "0\r\n\r\n"}},
+		"whole":          {false, 3, -1, []string{"\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"}},
+		"awaited":        {false, 0, 5, []string{"\r\n\r\n", "ab", "cde"}},
+		"fastcgi":        {true, 1, 5, []string{fcgi("ab"), fcgi("cde") + end}},
+		"fastcgi, later": {true, 0, 5, []string{"", fcgi("ab"), fcgi("cde") + end}},
+	} {
+		nc := &pieceConn{lastWrite: test.want[len(test.want)-1]}
+		nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+		send := New(dialing(nc)).RoundTrip
+		if test.isFastCGI {
+			send = func(r *http.Request) (*http.Response, error) {
+				return newFastCGIOf(dialing(nc)).Do(r, &Call{StreamBody: true})
+			}
+			head := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\n"))
+			nc.text = string(wire.AppendEnd(head, 1, wire.End{}))
+		}
+		r := request(t, http.MethodPost, "http://host:9000/", &arriving{pieces: []string{"ab", "cde"}, arrived: test.arrived})
+		r.ContentLength = test.length
+		resp, err := send(r)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		resp.Body.Close()
+		ok := len(nc.writes) == len(test.want)
+		for i := 0; ok && i < len(test.want); i++ {
+			ok = strings.HasSuffix(nc.writes[i], test.want[i])
+		}
+		if !ok {
+			t.Errorf("%s: %q", name, nc.writes)
+		}
+	}
+}
+
+// The end of a body may arrive after its last byte, such as END_STREAM of HTTP/2. Neither the head
+// nor the bytes wait for it.
+func TestFirstPieceDoesNotAwaitEnd(t *testing.T) {
+	nc := &pieceConn{lastWrite: "abcde"}
+	nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	r := request(t, http.MethodPost, "http://host/", &endingLate{arriving{pieces: []string{"abcde"}, arrived: 1}, nc})
+	r.ContentLength = 5
+	resp, err := New(dialing(nc)).RoundTrip(r)
+	testkit.Must(t, err)
+	resp.Body.Close()
+}
+
+// endingLate is a body whose end arrives once its bytes were sent.
+type endingLate struct {
+	arriving
+	sent *pieceConn
+}
+
+func (b *endingLate) Read(p []byte) (int, error) {
+	if len(b.pieces) == 0 {
+		b.sent.mu.Lock()
+		defer b.sent.mu.Unlock()
+		for !strings.Contains(strings.Join(b.sent.writes, ""), "abcde") {
+			b.sent.wake.Wait()
+		}
+	}
+	return b.arriving.Read(p)
+}
+
+// A body whose first piece is its last leaves the connection for the next request, and one that
+// fails is not sent at all.
+func TestWholeAndFailingFirstPiece(t *testing.T) {
+	nc := &pieceConn{lastWrite: "ab"}
+	nc.wake.L, nc.piece = &nc.mu, 38
+	nc.text = strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 2)
+	dials := 0
+	config := dialing(nc)
+	config.Settings.DialContext = func(context.Context, string, string) (net.Conn, error) { dials++; return nc, nil }
+	c := New(config)
+	for range 2 {
+		r := request(t, http.MethodPost, "http://host/", &lastPiece{arriving{pieces: []string{"ab"}, arrived: 1}})
+		r.ContentLength = 2
+		resp, err := c.RoundTrip(r)
+		testkit.Must(t, err)
+		resp.Body.Close()
+	}
+	if dials != 1 || len(nc.writes) != 2 {
+		t.Errorf("%d connections, %q", dials, nc.writes)
+	}
+	failure := errors.New("failure")
+	r := request(t, http.MethodPost, "http://host/", &arriving{arrived: 1, err: failure})
+	r.ContentLength = 2
+	if _, err := c.RoundTrip(r); !errors.Is(err, failure) || len(nc.writes) != 2 {
+		t.Errorf("%v after %q", err, nc.writes)
+	}
+}
+
+// lastPiece is a body that returns io.EOF together with its last bytes.
+type lastPiece struct{ arriving }
+
+func (b *lastPiece) Read(p []byte) (int, error) {
+	n, err := b.arriving.Read(p)
+	if len(b.pieces) == 0 {
+		err = io.EOF
+	}
+	return n, err
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // scriptedConn is a connection on which a text arrives in pieces, and then the end. It drops what
@@ -48,9 +50,7 @@ func dialing(nc net.Conn) *Config {
 func request(t *testing.T, method, address string, body io.Reader) *http.Request {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, address, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r
 }
 
@@ -73,9 +73,7 @@ func TestBodyInAnyPieces(t *testing.T) {
 				config.Settings.ReadBufferSize = minReadBuffer
 				c := New(config)
 				resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				var got bytes.Buffer
 				for b := make([]byte, room); err == nil; {
 					var n int
@@ -120,9 +118,7 @@ func TestExchangeEndsOnce(t *testing.T) {
 		nc := new(scriptedConn)
 		c := New(dialing(nc))
 		x := c.newSlab(request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x"))), nil)
-		if err := errors.Join(x.prepare(), x.connect()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(x.prepare(), x.connect()))
 		x.progress, x.sendErr = test.progress, test.failed
 		if kept := x.end(nil, test.reusable); kept != test.kept {
 			t.Errorf("%s: kept %v", test.name, kept)
@@ -151,9 +147,7 @@ func TestRareFieldsInAnyCase(t *testing.T) {
 		c := New(dialing(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + test.fields +
 			"Content-Length: 1\r\n\r\nx", piece: 1 << 10}))
 		resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := fmt.Sprint(resp.Header); got != test.want ||
 			resp.Uncompressed != strings.Contains(test.fields, "GZIP") {
 			t.Errorf("%q: %s, want %s; decompressed: %v", test.fields, got, test.want, resp.Uncompressed)
@@ -314,26 +308,16 @@ func (failingLate) Close() error { return nil }
 // being read. The race detector checks that.
 func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
 	before := runtime.NumGoroutine()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
-			_, _ = nc.Read(make([]byte, 4096))
-			_, _ = io.WriteString(nc, "HTTP/1.1 413 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-			nc.Close()
-		}
-	}()
+	address := testkit.ServeTCP(t, func(nc net.Conn) {
+		_, _ = nc.Read(make([]byte, 4096))
+		_, _ = io.WriteString(nc, "HTTP/1.1 413 X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+	})
 	c := New(&Config{})
 	for range 20 {
 		body := failingLate{make(chan struct{})}
-		r := request(t, "POST", "http://"+l.Addr().String(), body)
+		r := request(t, "POST", "http://"+address, body)
 		resp, err := c.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		close(body.release)
 		for late := time.Now().Add(time.Minute); runtime.NumGoroutine() > before+1; time.Sleep(time.Microsecond) {
@@ -341,5 +325,97 @@ func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
 				t.Fatal("the body is still sent")
 			}
 		}
+	}
+}
+
+// recordingConn is a scripted connection that records what is written.
+type recordingConn struct {
+	scriptedConn
+	written strings.Builder
+}
+
+func (c *recordingConn) Write(p []byte) (int, error) { return c.written.Write(p) }
+
+// A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would
+// receive a request other than the one that caches use.
+func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
+	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n",
+		false: "User-Agent: a\r\n"} {
+		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+			piece: 1 << 20}}
+		config := dialing(s)
+		config.Verbatim = verbatim
+		c := New(config)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/", nil)
+		testkit.Must(t, err)
+		r.Header["User-Agent"] = []string{"a", "", "b"}
+		resp, err := c.RoundTrip(r)
+		testkit.Must(t, err)
+		resp.Body.Close()
+		if got := s.written.String(); !strings.Contains(got, want) ||
+			strings.Count(got, "User-Agent") != strings.Count(want, "User-Agent") {
+			t.Errorf("verbatim %v: sent %q, want %q", verbatim, got, want)
+		}
+	}
+}
+
+type ender chan bool
+
+func (e ender) ContextEnded() { e <- true }
+
+// own is a context that notifies of its end by itself, in one of two ways. Its Done must not be
+// called.
+type own struct {
+	context.Context
+	t       *testing.T
+	waiting []Ender
+}
+
+func (c *own) Done() <-chan struct{} { c.t.Error("Done was called"); return nil }
+func (c *own) Watch(e Ender)         { c.waiting = append(c.waiting, e) }
+func (c *own) Unwatch(Ender) bool    { c.waiting = nil; return true }
+
+type afterFuncs struct {
+	context.Context
+	t       *testing.T
+	waiting []func()
+}
+
+func (c *afterFuncs) Done() <-chan struct{} { c.t.Error("Done was called"); return nil }
+func (c *afterFuncs) AfterFunc(f func()) (stop func() bool) {
+	c.waiting = append(c.waiting, f)
+	return func() bool { c.waiting = nil; return true }
+}
+
+func TestContextWatchNotifiesUntilStopped(t *testing.T) {
+	notified := make(ender, 1)
+	never := watchContext(context.Background(), notified)
+	never.stop(context.Background(), notified)
+
+	ctx, cancel := context.WithCancelCause(t.Context())
+	alone := make(ender)
+	stopped, waits := watchContext(ctx, alone), watchContext(ctx, notified)
+	stopped.stop(ctx, alone) // otherwise its goroutine waits forever
+	cancel(io.EOF)
+	<-notified
+	waits.stop(ctx, notified)
+	if err := contextCause(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v: io.EOF would end a body", err)
+	}
+
+	a := &own{Context: t.Context(), t: t}
+	w := watchContext(a, notified)
+	if len(a.waiting) != 1 || a.waiting[0] != Ender(notified) {
+		t.Error("the Watch of the context was not called")
+	}
+	if w.stop(a, notified); len(a.waiting) != 0 {
+		t.Error("the wait was not stopped")
+	}
+	b := &afterFuncs{Context: t.Context(), t: t}
+	w = watchContext(b, notified)
+	b.waiting[0]()
+	<-notified
+	if w.stop(b, notified); b.waiting != nil {
+		t.Error("the wait was not stopped")
 	}
 }

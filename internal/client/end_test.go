@@ -136,9 +136,7 @@ func TestResponseMayPrecedeEndOfBody(t *testing.T) {
 			r := s.request("POST", body)
 			r.ContentLength = length
 			resp, err := s.the().RoundTrip(r)
-			if err != nil {
-				s.Fatal(err)
-			}
+			testkit.Must(s, err)
 			b := make([]byte, 4)
 			for range 5 {
 				_, _ = io.WriteString(feed, "echo")

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +12,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -19,9 +22,7 @@ import (
 func listen(t *testing.T, network, addr string) net.Listener {
 	t.Helper()
 	l, err := net.Listen(network, addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -45,9 +46,7 @@ func TestOptionsReplaceSettings(t *testing.T) {
 		p.Add("REMOTE_USER", "me")
 		o := &Call{Addr: l.Addr().String(), Params: p, IsRepeatable: true}
 		resp, err := c.Do(r, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		body, err := io.ReadAll(resp.Body)
 		if want := `PUT /x?y "hello" map[REMOTE_USER:me]`; string(body) != want || err != nil {
 			t.Errorf("%q %v, want %q", body, err, want)
@@ -63,22 +62,17 @@ func TestOptionsReplaceSettings(t *testing.T) {
 // The content of STDERR is passed to the request's own function. Bytes that are not FastCGI are a
 // malformed response.
 func TestStderrAndMalformedResponse(t *testing.T) {
-	l := listen(t, "tcp", "127.0.0.1:0")
 	responses := make(chan []byte, 2)
 	responses <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")),
 		wire.Stdout, 1,
 		[]byte("Status: 404\n\nno")), 1, wire.End{})
 	responses <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
-	go func() {
-		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
-			b := make([]byte, 1<<16)
-			nc.Read(b)
-			nc.Write(<-responses)
-			nc.Close()
-		}
-	}()
+	address := testkit.ServeTCP(t, func(nc net.Conn) {
+		nc.Read(make([]byte, 1<<16))
+		nc.Write(<-responses)
+	})
 	c := NewFastCGI(&Config{}, &FastCGI{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
-	hooks := &recorder{dial: new(net.Dialer).DialContext, addr: l.Addr().String()}
+	hooks := &recorder{dial: new(net.Dialer).DialContext, addr: address}
 	o := &Call{Addr: hooks.addr, Params: new(Params), Hooks: hooks}
 	resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
 	if err != nil || resp.StatusCode != 404 || hooks.stderr != "oops" {
@@ -166,5 +160,72 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 		}
 		resp.Body.Close()
 		c.CloseIdleConnections()
+	}
+}
+
+// An application that has received a request learns by ABORT_REQUEST that the request is canceled,
+// over every kind of connection, new or kept.
+func TestCanceledFastCGIRequestIsAborted(t *testing.T) {
+	for _, network := range networks {
+		for _, isKept := range []bool{false, true} {
+			// the application may receive the request before the Client knows that it was sent
+			for pause := time.Millisecond; !abortsAfter(t, network, isKept, pause); pause *= 2 {
+				if pause > time.Second {
+					t.Errorf("%s, kept connection %v: no ABORT_REQUEST", network, isKept)
+					break
+				}
+			}
+		}
+	}
+}
+
+// abortsAfter cancels a request some time after an application has received it, and reports whether
+// the application receives ABORT_REQUEST.
+func abortsAfter(t *testing.T, network string, isKept bool, pause time.Duration) bool {
+	s := newSite(t, protocols()[1], network)
+	ctx, cancel := context.WithCancel(t.Context())
+	aborted := make(chan bool, 1)
+	s.serve(func(_ int, c speaker) {
+		if isKept {
+			receive(c)
+			c.respond("first")
+		}
+		receive(c)
+		time.Sleep(pause)
+		cancel()
+		piece, _ := c.(*fastcgiSpeaker).next()
+		aborted <- piece.Type == wire.AbortRequest
+	})
+	if isKept {
+		s.must(s.request("GET", nil), "first")
+	}
+	if _, err := s.the().RoundTrip(s.request("GET", nil).WithContext(ctx)); err == nil {
+		t.Error("the canceled request succeeded")
+	}
+	return <-aborted
+}
+
+// A response without a body that ends with a record that may not follow is an error of its body,
+// and its connection is not kept.
+func TestMalformedEndOfResponseWithoutBody(t *testing.T) {
+	odd := string(wire.AppendStream(nil, 99, 1, []byte("odd")))
+	for head, method := range map[string]string{"Content-Length: 5\n\n": "HEAD", "Status: 204\n\n": "GET",
+		"Content-Length: 0\n\n": "POST"} {
+		s := newSite(t, protocols()[1], "memory")
+		s.serve(func(_ int, c speaker) {
+			for _, _, ok := receive(c); ok; _, _, ok = receive(c) {
+				_, _ = c.Write(append(wire.AppendStream(nil, wire.Stdout, 1, []byte(head)), odd...))
+			}
+		})
+		resp, err := s.the().RoundTrip(s.request(method, nil))
+		testkit.Must(t, err)
+		b, err := io.ReadAll(resp.Body)
+		if e, ok := errors.AsType[*Error](err); len(b) > 0 || !ok || e.Kind != Malformed {
+			t.Errorf("%q: %q, %v", head, b, err)
+		}
+		resp.Body.Close()
+		if n := s.the().Count(); n.Idle+n.Active > 0 {
+			t.Errorf("%q: the connection is kept: %+v", head, n)
+		}
 	}
 }

@@ -113,9 +113,7 @@ func TestHTTP2BodiesMayEndEarly(t *testing.T) {
 		for i := range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
 			resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			synctest.Wait()
 			if i%2 == 0 {
 				resp.Body.Close()

@@ -17,6 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -277,9 +278,7 @@ func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
 				}
 			})
 			resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer resp.Body.Close()
 			for i := range 5 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -33,9 +33,7 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 		config.Verbatim = true
 		c := New(config)
 		resp, err := c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if body, err := io.ReadAll(resp.Body); string(body) != fmt.Sprint(i) || err != nil {
 			t.Errorf("%d: %q, %v", i, body, err)
 		}
@@ -137,9 +135,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 	const want = `etag="1" X-B=2 Set-Cookie=a x-b=3 set-cookie=b`
 	check := func(m *Memory, resp *http.Response, err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		head := m.Head()
 		var got []string
 		for _, f := range head.Fields {
@@ -191,9 +187,7 @@ func TestMemoryMakesANeededHeader(t *testing.T) {
 		config.Verbatim = c.verbatim
 		var m Memory
 		resp, err := New(config).Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		if m.Head() != nil || resp.Header.Get("X-A") != "1" || c.verbatim && resp.Trailer.Get("X-T") != "2" {
 			t.Errorf("%q: header %v, trailer %v", c.text, resp.Header, resp.Trailer)
@@ -212,9 +206,7 @@ func TestMisplacedRecordCutsOffBody(t *testing.T) {
 		config.Verbatim, config.Addr = true, "host:1"
 		c, r := NewFastCGI(config, &FastCGI{}), request(t, http.MethodGet, "http://host/", nil)
 		resp, err := c.Do(r, &Call{Memory: m, Params: new(Params)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if body, err := io.ReadAll(resp.Body); err == nil {
 			t.Errorf("a complete body %q", body)
 		}

@@ -23,9 +23,7 @@ func keyOf(name string) key { return key{host: name} }
 func open(t *testing.T, p *pool, name string, nc net.Conn) *conn {
 	t.Helper()
 	c, err := p.get(t.Context(), keyOf(name), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c.Conn == nil {
 		c.open(nc)
 	}
@@ -41,9 +39,7 @@ func pipe(t *testing.T) (net.Conn, net.Conn) {
 		theirs <- c
 	}()
 	ours, err := nw.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	other := <-theirs
 	t.Cleanup(func() { ours.Close(); other.Close(); l.Close() })
 	return ours, other
@@ -52,20 +48,9 @@ func pipe(t *testing.T) (net.Conn, net.Conn) {
 func sockets(t *testing.T) (net.Conn, net.Conn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
-	ours, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ours.Close(); other.Close() })
-	return ours, other
+	return testkit.Connect(t, l, new(net.Dialer))
 }
 
 func want(t *testing.T, p *pool, n Count) {
@@ -147,9 +132,7 @@ func TestUnusableConnectionIsReplaced(t *testing.T) {
 func TestCanceledGetLeavesQueue(t *testing.T) {
 	p := &pool{limits: limits{maxConns: 1}}
 	first, err := p.get(t.Context(), keyOf("x"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(net.ErrClosed)
 	if _, err := p.get(ctx, keyOf("x"), false); !errors.Is(err, net.ErrClosed) {
@@ -259,6 +242,7 @@ func TestIdleConnectionIsClosedAfterTimeout(t *testing.T) {
 // The end of an idle connection, or an unexpected byte, closes it at once. If it is in use by then,
 // its user reads what the watching goroutine has read.
 func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
+	testkit.Long(t, "it waits until connections are watched")
 	for name, connect := range map[string]func(*testing.T) (net.Conn, net.Conn){"memory": pipe, "socket": sockets} {
 		for what, happen := range map[string]func(net.Conn){
 			"end":  func(c net.Conn) { c.Close() },
@@ -352,6 +336,7 @@ func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 
 // A watcher without sockets ends by itself.
 func TestEmptyWatcherEnds(t *testing.T) {
+	testkit.Long(t, "it waits for goroutines of other tests")
 	testkit.WaitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
 	p := &pool{limits: limits{maxIdlePerHost: 1}}
 	ours, _ := sockets(t)
@@ -375,9 +360,7 @@ func TestUsesAndAgeAreLimited(t *testing.T) {
 			p := &pool{limits: test.limits}
 			for use := 1; use <= 10; use++ {
 				c, err := p.get(t.Context(), keyOf("x"), false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if c.Conn == nil {
 					if use > 1 {
 						t.Fatalf("%s: another connection for use %d", name, use)

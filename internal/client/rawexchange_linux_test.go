@@ -13,32 +13,13 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
-
-// loopback returns both ends of a connection.
-func loopback(t *testing.T) (ours, theirs *net.TCPConn) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	nc, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { nc.Close(); other.Close() })
-	return nc.(*net.TCPConn), other.(*net.TCPConn)
-}
 
 // rawSockets returns both ends of a connection for each kind of socket that has a rawExchange.
 func rawSockets(t *testing.T) map[string][2]net.Conn {
 	t.Helper()
-	a, b := loopback(t)
+	a, b := sockets(t)
 	c, d := unixPair(t)
 	e, f := unixPair(t)
 	input := inputOnly(e)
@@ -133,9 +114,9 @@ func reset(c net.Conn) {
 
 // Bytes for which the socket has no room are left to the caller, without waiting for a response.
 func TestRawExchangeWithFullSocket(t *testing.T) {
-	ours, theirs := loopback(t)
-	_ = ours.SetWriteBuffer(4096)
-	_ = theirs.SetReadBuffer(4096)
+	ours, theirs := sockets(t)
+	_ = ours.(*net.TCPConn).SetWriteBuffer(4096)
+	_ = theirs.(*net.TCPConn).SetReadBuffer(4096)
 	out := bytes.Repeat([]byte("x"), 8<<20)
 	n, got, err := newRawExchange(ours).sendReceive(out, make([]byte, 10), false)
 	if n == 0 || n == len(out) || got != 0 || err != nil {
@@ -146,7 +127,7 @@ func TestRawExchangeWithFullSocket(t *testing.T) {
 // While a goroutine that watches a connection still reads from it, the connection has no raw
 // exchange.
 func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
-	ours, theirs := loopback(t)
+	ours, theirs := sockets(t)
 	c := New(dialing(ours))
 	defer c.CloseIdleConnections()
 	go func() {
@@ -167,11 +148,7 @@ func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
 		if b, err := io.ReadAll(resp.Body); string(b) != "hello" || err != nil {
 			t.Errorf("request %d: %q, %v", i, b, err)
 		}
-		for late := time.Now().Add(time.Minute); c.Count().Watched != 1; time.Sleep(time.Millisecond) {
-			if time.Now().After(late) {
-				t.Fatal("the connection does not rest")
-			}
-		}
+		testkit.WaitFor(t, "the connection to rest", func() bool { return c.Count().Watched == 1 })
 	}
 }
 
@@ -179,14 +156,10 @@ func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
 func noDescriptors(t *testing.T) {
 	t.Helper()
 	var before syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
 	none := before
 	none.Cur = 3
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
 	t.Cleanup(func() {
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
 			t.Error(err)
@@ -239,4 +212,36 @@ func TestDirectConn(t *testing.T) {
 			t.Errorf("%s: wrote after Close: %v", network, err)
 		}
 	}
+}
+
+// If the system rejects watching a socket, a goroutine watches it, and what that reads is not lost.
+func TestGoroutineWatchesIfEpollFails(t *testing.T) {
+	p := &pool{limits: limits{maxIdlePerHost: 1}}
+	ours, other := sockets(t)
+	loop, err := poll.NewLoop()
+	testkit.Must(t, err)
+	p.watcher.loop, p.watcher.sockets, p.watcher.emptySince = loop, make(map[int]*conn), p.now()+
+		monotime(time.Minute)
+	defer p.closeIdle()
+	raw, err := ours.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { err = loop.Add(int(fd), 0, 0) }) // a second time it fails
+	}
+	testkit.Must(t, err)
+	c := open(t, p, "x", ours)
+	for range 2 {
+		c.keep()
+		testkit.WaitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+		if c = open(t, p, "x", nil); c.Conn != ours || !c.hasReader() {
+			t.Fatalf("it has no goroutine: %v", c.hasReader())
+		}
+		if _, err := other.Write([]byte("hello")); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 5)
+		if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" || c.hasReader() {
+			t.Errorf("%q, %v", b, err)
+		}
+	}
+	c.drop()
 }

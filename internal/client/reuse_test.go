@@ -2,13 +2,18 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -21,9 +26,9 @@ func TestConnectionsAreReused(t *testing.T) {
 			conns.Add(1)
 			serveAll(c, "hello")
 		})
-		for i := range 6 {
+		for i := range 4 {
 			s.must(s.request("POST", strings.NewReader("x")), "hello")
-			if i%2 == 1 {
+			if i == 1 {
 				testkit.WaitFor(s.T, "the connection to be watched",
 					func() bool { return s.the().Count().Watched == 1 })
 			}
@@ -37,6 +42,7 @@ func TestConnectionsAreReused(t *testing.T) {
 // An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives.
 // So not even a request that must not be sent twice fails.
 func TestClosedIdleConnectionsAreDropped(t *testing.T) {
+	testkit.Long(t, "it waits until connections are watched")
 	for name, end := range map[string]func(speaker){
 		"closed":     func(c speaker) { c.Close() },
 		"stray byte": func(c speaker) { _, _ = c.Write([]byte("x")) },
@@ -159,4 +165,180 @@ func (u unsendable) Write(b []byte) (int, error) {
 		return 0, io.ErrClosedPipe
 	}
 	return u.Conn.Write(b)
+}
+
+// If a kept connection ends, and the new one negotiates HTTP/2, the retry sends the whole body.
+func TestRetryOverHTTP2SendsWholeBody(t *testing.T) {
+	for _, size := range []int{100, 100_000} {
+		want := strings.Repeat("x", size)
+		var upgraded atomic.Bool
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if r.Method == http.MethodGet {
+				return
+			}
+			if r.ProtoMajor == 1 {
+				upgraded.Store(true)
+				nc, _, _ := http.NewResponseController(w).Hijack()
+				nc.Close()
+				return
+			}
+			_, _ = w.Write(body)
+		}))
+		server.EnableHTTP2 = true
+		server.StartTLS()
+		t.Cleanup(server.Close)
+		offered := server.TLS.Clone()
+		server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := offered.Clone()
+			if !upgraded.Load() {
+				c.NextProtos = []string{protoHTTP1}
+			}
+			return c, nil
+		}
+		roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
+		c := New(&Config{Settings: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}})
+		t.Cleanup(c.CloseIdleConnections)
+		resp, err := c.RoundTrip(request(t, "GET", server.URL, nil))
+		testkit.Must(t, err)
+		resp.Body.Close()
+		var isOpen atomic.Int32
+		r := request(t, "POST", server.URL, strings.NewReader(want))
+		countBodies(r, &isOpen)
+		r.Header.Set("Idempotency-Key", "1")
+		resp, err = c.RoundTrip(r)
+		if err != nil {
+			t.Errorf("%d bytes: %v", size, err)
+			continue
+		}
+		got, err := io.ReadAll(resp.Body)
+		if string(got) != want || err != nil || resp.ProtoMajor != 2 {
+			t.Errorf("%d bytes: got %d over %s, %v", size, len(got), resp.Proto, err)
+		}
+		resp.Body.Close()
+		testkit.WaitFor(t, "all bodies to be closed", func() bool { return isOpen.Load() == 0 })
+	}
+}
+
+// countBodies makes isOpen the number of bodies of a request that are not closed.
+func countBodies(r *http.Request, isOpen *atomic.Int32) {
+	count := func(b io.ReadCloser) io.ReadCloser {
+		isOpen.Add(1)
+		return &countedBody{Reader: b, isOpen: isOpen}
+	}
+	if r.Body == nil {
+		return
+	}
+	r.Body = count(r.Body)
+	if again := r.GetBody; again != nil {
+		r.GetBody = func() (io.ReadCloser, error) {
+			b, err := again()
+			return count(b), err
+		}
+	}
+}
+
+// countedBody is a body that counts itself until it is closed.
+type countedBody struct {
+	io.Reader
+	isOpen *atomic.Int32
+	once   sync.Once
+}
+
+func (b *countedBody) Close() error {
+	b.once.Do(func() { b.isOpen.Add(-1) })
+	return nil
+}
+
+// However requests fail at the limit of connections, no slot is lost: later requests get
+// connections, and no connection counts as used at the end.
+func TestFailuresLoseNoSlots(t *testing.T) {
+	testkit.Long(t, "it fails for seconds")
+	overAll(t, func(s *site) {
+		s.config.Settings.MaxConnsPerHost, s.config.Settings.MaxIdleConnsPerHost = 2, 2
+		s.serve(func(_ int, c speaker) {
+			for id, ok := c.head(); ok && failsAs(c, id); id, ok = c.head() {
+			}
+		})
+		var all sync.WaitGroup
+		for i := range 8 {
+			r := rand.New(rand.NewPCG(uint64(i), 1))
+			all.Go(func() {
+				for range 40 {
+					s.sendRandom(r)
+				}
+			})
+		}
+		all.Wait()
+		for range 3 {
+			s.must(s.request("GET", nil), "hello")
+		}
+	})
+}
+
+// failsAs is the end of a server that fails as a request asks. It reports whether the connection
+// goes on.
+func failsAs(c speaker, how string) bool {
+	switch how {
+	case "close":
+		return false
+	case "byte":
+		_, _ = c.Write([]byte("H\x01"))
+		return false
+	case "noise":
+		_, _ = c.Write([]byte("\x00\x00 noise\r\n\r\n"))
+	case "early":
+		c.respond("early")
+	case "half":
+		c.begin()
+		c.send("half")
+		return false
+	case "silent":
+		time.Sleep(3 * time.Millisecond)
+	}
+	for {
+		switch text, ok := c.part(); {
+		case !ok:
+			return false
+		case text == "":
+			if how == "" {
+				c.respond("hello")
+			}
+			if how == "more" {
+				c.respond("hello")
+				_, _ = io.WriteString(c, "stray")
+			}
+			return true
+		}
+	}
+}
+
+// sendRandom sends a request that may fail in one of many ways.
+func (s *site) sendRandom(r *rand.Rand) {
+	ctx, cancel := context.WithTimeout(s.Context(), time.Duration(1+r.IntN(4000))*time.Microsecond)
+	defer cancel()
+	var body io.Reader
+	switch text := strings.Repeat("x", 1+r.IntN(100_000)); r.IntN(5) {
+	case 0:
+		body = strings.NewReader(text)
+	case 1:
+		body = hidden(text)
+	case 2:
+		body = io.MultiReader(hidden(text), brokenReader{})
+	}
+	q := s.request([]string{http.MethodGet, http.MethodPost}[r.IntN(2)], body).WithContext(ctx)
+	hows := []string{"", "", "", "close", "byte", "noise", "early", "half", "silent", "more"}
+	q.Header.Set("X-Id", hows[r.IntN(len(hows))])
+	resp, err := s.the().RoundTrip(q)
+	if err != nil {
+		return
+	}
+	if r.IntN(4) > 0 {
+		_, _ = io.Copy(io.Discard, resp.Body)
+	}
+	if r.IntN(4) > 0 {
+		go resp.Body.Close()
+	}
+	resp.Body.Close()
 }

@@ -3,10 +3,11 @@ package client
 import (
 	"context"
 	"io"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The bytes sent to a SOCKS5 proxy, and the errors for its replies.
@@ -51,10 +52,8 @@ func TestSOCKSHandshake(t *testing.T) {
 		{"invalid port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
 	} {
 		proxy, err := url.Parse(test.proxy)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nc := &socksConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
+		testkit.Must(t, err)
+		nc := &recordingConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
 		err = socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
 		if test.want == "" && (err != nil || nc.text != "") || test.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), test.want)) {
@@ -65,13 +64,3 @@ func TestSOCKSHandshake(t *testing.T) {
 		}
 	}
 }
-
-// socksConn records what is written.
-type socksConn struct {
-	scriptedConn
-	written strings.Builder
-}
-
-func (c *socksConn) Write(p []byte) (int, error) { return c.written.Write(p) }
-
-var _ net.Conn = (*socksConn)(nil)

@@ -1,6 +1,7 @@
 package client_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 // Many goroutines share few connections. No request fails, no responses are mixed up, and no more
 // connections are opened.
 func TestTransportSharesFewConnections(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	const workers, conns, each = 300, 30, 5
 	overAll(t, func(p *peer) {
 		p.tr.MaxConnsPerHost, p.tr.MaxIdleConnsPerHost = conns, conns
@@ -61,6 +63,7 @@ func TestTransportSharesFewConnections(t *testing.T) {
 // Whenever a request is canceled, and whichever side closes first, no goroutine and no descriptor
 // is left.
 func TestTransportLeavesNoGoroutinesOrDescriptors(t *testing.T) {
+	testkit.Long(t, "it sends many requests")
 	var http1, http2 http.Protocols
 	http1.SetHTTP1(true)
 	http2.SetUnencryptedHTTP2(true)
@@ -264,9 +267,7 @@ func TestTransportAllocatesLittle(t *testing.T) {
 	} {
 		request := func() {
 			resp, err := tr.RoundTrip(test.request)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for err == nil {
 				_, err = resp.Body.Read(b)
 			}
@@ -322,3 +323,72 @@ func (c *responder) Read(p []byte) (int, error) {
 }
 
 func (c *responder) Close() error { c.init(); close(c.requested); return nil }
+
+// A program that keeps a small part of a large response does not keep the rest of it in memory.
+func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {
+	testkit.Long(t, "it measures memory")
+	const n, large = 50, 128 << 10
+	address := testkit.ServeTCP(t, func(c net.Conn) { serveLargeHeads(c, large) })
+	tr := &tare.Transport{MaxResponseHeaderBytes: 2 * large}
+	defer tr.CloseIdleConnections()
+	for name, part := range map[string]func(*http.Response) string{
+		"value":   func(r *http.Response) string { return r.Header.Get("X-Small") },
+		"status":  func(r *http.Response) string { return r.Status },
+		"proto":   func(r *http.Response) string { return r.Proto },
+		"cookie":  func(r *http.Response) string { return r.Cookies()[0].Value },
+		"trailer": func(r *http.Response) string { return r.Trailer.Get("X-Tail") },
+		"name": func(r *http.Response) string {
+			for name := range r.Header {
+				if strings.HasPrefix(name, "X-Sm") {
+					return name
+				}
+			}
+			return ""
+		},
+	} {
+		var before, after runtime.MemStats
+		kept := make([]string, 0, n)
+		for i := range n + 3 {
+			if i == 3 { // the first iterations allocate what lasts
+				clear(kept)
+				kept = kept[:0]
+				runtime.GC()
+				runtime.ReadMemStats(&before)
+			}
+			resp, err := tr.RoundTrip(mustRequest("GET", "http://"+address+"/", nil))
+			testkit.Must(t, err)
+			if _, err := io.Copy(io.Discard, resp.Body); err != nil {
+				t.Fatal(err)
+			}
+			kept = append(kept, part(resp))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if kept[0] == "" {
+			t.Fatalf("%s: missing", name)
+		}
+		if each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / n; each > 16<<10 {
+			t.Errorf("%s: each keeps %d bytes", name, each)
+		}
+		runtime.KeepAlive(kept)
+	}
+}
+
+// serveLargeHeads sends responses with a head of a given size, and with large trailer sections.
+func serveLargeHeads(c net.Conn, size int) {
+	fields := "X-Large: " + strings.Repeat("v", size/2) + "\r\n"
+	for range 50 {
+		fields += "X-Many: " + strings.Repeat("w", size/100) + "\r\n"
+	}
+	response := "HTTP/1.1 200 Fine\r\nX-Small: small\r\nSet-Cookie: a=b\r\n" + fields +
+		"Transfer-Encoding: chunked\r\nTrailer: X-Tail\r\n\r\n0\r\nX-Tail: tail\r\nX-Long: " +
+		strings.Repeat("t", 7<<10) + "\r\n\r\n"
+	for in := bufio.NewReader(c); ; {
+		if _, err := http.ReadRequest(in); err != nil {
+			return
+		}
+		if _, err := fmt.Fprint(c, response); err != nil {
+			return
+		}
+	}
+}

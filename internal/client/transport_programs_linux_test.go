@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -25,9 +26,7 @@ func webFiles(t *testing.T) (dir, long string) {
 		"echo.php": "<?php header('X-Method: '.$_SERVER['REQUEST_METHOD']); echo file_get_contents('php://input'); " +
 			"flush(); echo '.';",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	return dir, long
 }
@@ -38,9 +37,7 @@ func requestFiles(t *testing.T, tr *tare.Transport, base, long string) {
 	for i := range 10 {
 		for path, want := range map[string]string{"/short.txt": "short", "/long.txt": long, "/empty.txt": ""} {
 			resp, err := (&http.Client{Transport: tr}).Get(base + path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil || resp.StatusCode != 200 || string(b) != want {
@@ -68,9 +65,7 @@ server { listen unix:%[2]s; root %[3]s; } }`, dir, socket, root)
 	if os.Getuid() == 0 {
 		text = "user root; " + text
 	}
-	if err := os.WriteFile(conf, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(conf, []byte(text), 0o644))
 	programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-e", "stderr", "-p", dir, "-c", conf)
 	tr := &tare.Transport{Addr: socket, DisableCompression: true}
 	defer tr.CloseIdleConnections()
@@ -78,9 +73,7 @@ server { listen unix:%[2]s; root %[3]s; } }`, dir, socket, root)
 	zipped := &tare.Transport{Addr: socket}
 	defer zipped.CloseIdleConnections()
 	resp, err := zipped.RoundTrip(mustRequest("GET", "http://host/long.txt", nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != long || !resp.Uncompressed {
 		t.Errorf("%d bytes, %v, decompressed %v", len(b), err, resp.Uncompressed)
 	}
@@ -116,9 +109,7 @@ func TestTransportWithPHP(t *testing.T) {
 	requestFiles(t, tr, "http://"+address, long)
 	for range 5 {
 		resp, err := tr.RoundTrip(mustRequest("POST", "http://"+address+"/echo.php", strings.NewReader("body")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if b, err := io.ReadAll(resp.Body); string(b) != "body." || resp.Header.Get("X-Method") != "POST" {
 			t.Errorf("%q, %v", b, err)
 		}

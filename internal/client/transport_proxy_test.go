@@ -11,12 +11,16 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A proxy receives absolute URLs for http, and CONNECT for https. Only the proxy receives its
@@ -53,9 +57,7 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 			TLSClientConfig: secure.Client().Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
 		for _, address := range []string{plain.URL, secure.URL} {
 			resp, err := tr.RoundTrip(mustRequest("GET", address+"/a?b", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			b, _ := io.ReadAll(resp.Body)
 			if string(b) != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
 				t.Errorf("%s: %s over %s", address, b, resp.Proto)
@@ -92,9 +94,7 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 			theirs, ours := &http.Transport{DialContext: dial}, &tare.Transport{DialContext: dial}
 			if proxy != "" {
 				where, err := url.Parse(proxy)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				theirs.Proxy, ours.Proxy = http.ProxyURL(where), http.ProxyURL(where)
 			}
 			for _, tr := range []http.RoundTripper{theirs, ours} {
@@ -133,18 +133,9 @@ func TestTransportUsesSOCKSProxy(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
 	defer s.Close()
-	l := listenAt(t, "tcp", "127.0.0.1:0")
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go socksProxy(c, s.Listener.Addr().String())
-		}
-	}()
+	proxy := testkit.ServeTCP(t, func(c net.Conn) { socksProxy(c, s.Listener.Addr().String()) })
 	for user, want := range map[string]string{"u:p@": "named.example", "u:wrong@": "rejects user name and password"} {
-		where, _ := url.Parse("socks5://" + user + l.Addr().String())
+		where, _ := url.Parse("socks5://" + user + proxy)
 		tr := &tare.Transport{Proxy: http.ProxyURL(where)}
 		resp, err := tr.RoundTrip(mustRequest("GET", "http://named.example/", nil))
 		if err != nil {
@@ -208,16 +199,12 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 		defer front.Close()
 		big := strings.Repeat("0123456789", 100_000)
 		resp, err := http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big)))
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		if b, _ := io.ReadAll(resp.Body); string(b) != big {
 			p.Errorf("%d bytes came back", len(b))
 		}
 		c, err := net.Dial("tcp", front.Listener.Addr().String())
-		if err != nil {
-			p.Fatal(err)
-		}
+		testkit.Must(p, err)
 		defer c.Close()
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		br := bufio.NewReader(c)
@@ -231,4 +218,139 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 			p.Errorf("%q, %v", b, err)
 		}
 	})
+}
+
+func dialUnix(path string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}
+}
+
+// localSocket serves on a unix socket and counts its connections.
+func localSocket(t *testing.T) (path string, conns *atomic.Int64) {
+	path, conns = filepath.Join(t.TempDir(), "s"), new(atomic.Int64)
+	s := &http.Server{
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				conns.Add(1)
+			}
+		},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if to := r.FormValue("to"); to != "" {
+				http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+				return
+			}
+			fmt.Fprint(w, r.Host, " ", r.RequestURI)
+		}),
+	}
+	l := listenAt(t, "unix", path)
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return path, conns
+}
+
+// UnixSockets maps hosts of URLs to unix sockets, whatever their port and case.
+func TestTransportMapsHostsToUnixSockets(t *testing.T) {
+	path, conns := localSocket(t)
+	tr := &tare.Transport{UnixSockets: map[string]string{"docker": path}, Addr: "127.0.0.1:1",
+		Proxy: http.ProxyURL(nil)}
+	for _, tr := range []*tare.Transport{tr, tr.Clone()} {
+		defer tr.CloseIdleConnections()
+		for address, want := range map[string]string{
+			"http://docker/a?b=c": "docker /a?b=c",
+			"http://docker:8080/": "docker:8080 /",
+			"http://Docker":       "Docker /",
+		} {
+			resp, err := tr.RoundTrip(mustRequest("GET", address, nil))
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if b, _ := io.ReadAll(resp.Body); string(b) != want {
+				t.Errorf("%s: %s", address, b)
+			}
+		}
+	}
+	if conns.Load() != 2 {
+		t.Errorf("%d connections of two Transports", conns.Load())
+	}
+	if resp, err := tr.RoundTrip(mustRequest("GET", "http://elsewhere/", nil)); err == nil {
+		t.Errorf("another host: %s", resp.Status)
+	}
+	var onlyHTTP2 http.Protocols
+	onlyHTTP2.SetUnencryptedHTTP2(true)
+	other := &tare.Transport{UnixSockets: tr.UnixSockets, Protocols: &onlyHTTP2}
+	if _, err := other.RoundTrip(mustRequest("GET", "http://docker/", nil)); err == nil ||
+		!strings.Contains(err.Error(), "HTTP/1.1") {
+		t.Errorf("without HTTP/1.1: %v", err)
+	}
+}
+
+// A redirect from a remote server reaches no unix socket, however it is spelled.
+func TestTransportRemoteRedirectsReachNoUnixSocket(t *testing.T) {
+	path, conns := localSocket(t)
+	remote := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Location", r.FormValue("to"))
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	}))
+	defer remote.Close()
+	mapped := map[string]string{"docker": path}
+	for _, location := range []string{
+		"http+unix://" + path + ":/containers/json", "http+unix://localhost" + path + ":/", "https+unix://" + path +
+			":/", "HTTP+UNIX://" + path + ":/",
+		"unix://" + path, "fcgi+unix://" + path, "http://unix:" + path + ":/", "file://" + path,
+		"http://docker/", "http://docker:80/", "http://DOCKER/", "//docker/", "http://user@docker/", "https://docker/",
+	} {
+		for name, rt := range map[string]http.RoundTripper{
+			"net/http": new(http.Transport), "tare": new(tare.Transport),
+			"tare, mapped": &tare.Transport{UnixSockets: mapped}, "fcgi": new(fcgi.Transport),
+		} {
+			if name != "tare, mapped" && strings.Contains(strings.ToLower(location), "docker") {
+				continue // DNS would be queried
+			}
+			client := &http.Client{Transport: rt}
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				r := mustRequest(method, remote.URL+"/?to="+location, strings.NewReader("secret"))
+				if name == "fcgi" { // cannot reach the remote server: only the redirect matters
+					if r.URL, _ = r.URL.Parse(location); r.URL == nil {
+						continue
+					}
+				}
+				if resp, err := client.Do(r); err == nil {
+					t.Errorf("%s: %s %s: %s", name, method, location, resp.Status)
+				}
+			}
+			client.CloseIdleConnections()
+		}
+	}
+	if n := conns.Load(); n != 0 {
+		t.Errorf("%d connections to the socket", n)
+	}
+}
+
+// A server on a unix socket may redirect to itself, by a relative URL or by its name, but not to
+// another socket.
+func TestTransportUnixSocketRedirectsToItselfOnly(t *testing.T) {
+	path, _ := localSocket(t)
+	other, conns := localSocket(t)
+	tr := &tare.Transport{UnixSockets: map[string]string{"one": path, "two": other}}
+	defer tr.CloseIdleConnections()
+	client := &http.Client{Transport: tr}
+	for to, want := range map[string]string{"/a": "one /a", "http://one/b": "one /b", "http://One:80/c": "One:80 /c",
+		"http://two/": ""} {
+		resp, err := client.Get("http://one/?to=" + to)
+		if err != nil {
+			if want != "" || !strings.Contains(err.Error(), "redirect to") {
+				t.Errorf("%s: %v", to, err)
+			}
+			continue
+		}
+		if b, _ := io.ReadAll(resp.Body); string(b) != want {
+			t.Errorf("%s: %s, want %q", to, b, want)
+		}
+		resp.Body.Close()
+	}
+	if n := conns.Load(); n != 0 {
+		t.Errorf("%d connections to the other socket", n)
+	}
 }

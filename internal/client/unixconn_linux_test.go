@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // unixPair returns both ends of a connection over a unix socket.
@@ -17,9 +19,7 @@ func unixPair(t *testing.T) (ours, theirs *net.UnixConn) {
 	t.Helper()
 	at := net.UnixAddr{Name: t.TempDir() + "/s", Net: "unix"}
 	l, err := net.ListenUnix("unix", &at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	if ours, err = net.DialUnix("unix", nil, &at); err != nil {
 		t.Fatal(err)
@@ -282,8 +282,6 @@ func TestUnixConnWritesWithoutDescriptors(t *testing.T) {
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return len(list)
 }

@@ -15,13 +15,9 @@ import (
 func linkedProgram(t *testing.T) (folder string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	folder = t.TempDir()
-	if err := os.Symlink(self, filepath.Join(folder, productName)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(self, filepath.Join(folder, productName)))
 	return folder
 }
 
@@ -30,14 +26,10 @@ func linkedProgram(t *testing.T) (folder string) {
 func completed(t *testing.T, shell, path string, env []string, flags []string, script string, args ...string) string {
 	t.Helper()
 	text, err := help(t.Context(), "completion", shell)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	completion, run := filepath.Join(t.TempDir(), "completion"), filepath.Join(t.TempDir(), "run")
 	for name, text := range map[string]string{completion: text, run: script} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	c := testkit.Command(t, path, append(append(flags, run, completion), args...)...)
 	c.Env = append(append(os.Environ(), env...), "PATH="+linkedProgram(t)+":"+os.Getenv("PATH"), "HOME="+t.TempDir())

@@ -1,11 +1,23 @@
 package main
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/tarehq/tare/internal/cli"
 	"github.com/tarehq/tare/internal/testkit"
@@ -68,9 +80,7 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 		t.Helper()
 		args = append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)
 		out, err := git(t.Context(), dir, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return out
 	}
 	t.Setenv("GIT_AUTHOR_DATE", "2026-02-03T04:05:06Z")
@@ -90,9 +100,7 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 	read("v0.0.0-20260203040506-" + must("rev-parse", "--short=12", "HEAD"))
 	must("tag", "v1.0.0")
 	read("v1.0.0")
-	if err := os.WriteFile(filepath.Join(dir, "new"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "new"), nil, 0o644))
 	read("v1.0.0+dirty")
 	t.Setenv("SOURCE_DATE_EPOCH", "tomorrow")
 	if r, err := readRelease(t.Context(), dir, ""); err == nil {
@@ -104,18 +112,14 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 func TestForeignFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "foreign")
-	if err := os.WriteFile(foreign, []byte("a"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(foreign, []byte("a"), 0o644))
 	if err := emptyFolder(dir); err == nil {
 		t.Error("a folder with foreign files is accepted")
 	}
 	if _, err := os.Stat(foreign); err != nil {
 		t.Fatal(err)
 	}
-	if err := writeSums(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, writeSums(dir))
 	sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
 	const want = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb  foreign\n"
 	if err != nil || string(sums) != want {
@@ -126,5 +130,231 @@ func TestForeignFilesAreKept(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("%v, %v are left", entries, err)
+	}
+}
+
+// The unit is valid. systemd before 253 does not know notify-reload, as the unit says.
+func TestUnitIsValid(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		skipMissing(t, "systemd-analyze is not in PATH (install it with \"apt-get install systemd\")")
+	}
+	unit := string(packagedFile("tare.service"))
+	const program = "/usr/bin/tare "
+	if strings.Count(unit, program) != 1 {
+		t.Fatalf("the unit does not start %s", program)
+	}
+	verify := func(unit string) (messages []string, err error) {
+		path := filepath.Join(t.TempDir(), "tare.service")
+		testkit.Must(t, os.WriteFile(path, []byte(unit), 0o644))
+		out, err := testkit.Command(t, "systemd-analyze", "verify", "--man=no", path).CombinedOutput()
+		for line := range strings.Lines(string(out)) {
+			if !strings.Contains(line, "Failed to parse service type, ignoring: notify-reload") &&
+				strings.Contains(line, "tare.service") { // others are about the machine's units
+				messages = append(messages, line)
+			}
+		}
+		return messages, err
+	}
+	unit = strings.Replace(unit, program, "/bin/true ", 1) // the program is not installed here
+	if messages, err := verify(unit); len(messages) != 0 || err != nil {
+		t.Errorf("%v: %s", err, messages)
+	}
+	wrong := strings.Replace(unit, "ProtectSystem=strict", "ProtectSystem=strct", 1)
+	if messages, _ := verify(wrong); len(messages) == 0 {
+		t.Error("systemd-analyze does not find a mistake")
+	}
+}
+
+// maxExposure is ten times the exposure level that systemd-analyze 252 computes for the unit, from
+// 0 to 100. Of it, 5 are for the network, 2 for system calls to set priorities, 2 to change owners.
+const maxExposure = "17"
+
+// The unit stays as confined as it is.
+func TestUnitIsConfined(t *testing.T) {
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		skipMissing(t, "systemd-analyze is not in PATH (install it with \"apt-get install systemd\")")
+	}
+	unit := string(packagedFile("tare.service"))
+	assess := func(unit string) (string, error) {
+		path := filepath.Join(t.TempDir(), "tare.service")
+		testkit.Must(t, os.WriteFile(path, []byte(unit), 0o644))
+		out, err := testkit.Command(t, "systemd-analyze", "security", "--offline=true", "--no-pager",
+			"--threshold="+maxExposure, path).CombinedOutput()
+		return string(out), err
+	}
+	if out, err := assess(unit); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if out, err := assess(strings.Replace(unit, "\nProtectSystem=strict", "", 1)); err == nil {
+		t.Errorf("a unit that may write everywhere passes: %s", out)
+	}
+}
+
+// The process can write where the default configuration and the package's other files say, and
+// holds one capability.
+func TestUnitAgreesWithTheOtherFiles(t *testing.T) {
+	unit, conf := string(packagedFile("tare.service")), string(packagedFile("nginx.conf"))
+	for _, line := range []string{"User=www-data", "ProtectSystem=strict", "NoNewPrivileges=yes",
+		"CapabilityBoundingSet=CAP_NET_BIND_SERVICE", "AmbientCapabilities=CAP_NET_BIND_SERVICE",
+		"LogsDirectory=tare", "StateDirectory=tare", "RuntimeDirectory=tare", "CacheDirectory=tare"} {
+		if !strings.Contains(unit, "\n"+line+"\n") {
+			t.Errorf("the unit has no %s", line)
+		}
+	}
+	for line := range strings.Lines(conf) {
+		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" ;\n", r) }) {
+			if rest, ok := strings.CutPrefix(word, "/var/"); ok && !strings.HasPrefix(rest, "www/") &&
+				!strings.HasPrefix(rest, "log/tare") && !strings.HasPrefix(rest, "lib/tare") &&
+				!strings.HasPrefix(rest, "cache/tare") {
+				t.Errorf("the configuration names %s, which the unit does not make", word)
+			}
+		}
+	}
+	for _, name := range []string{"postinst", "prerm", "postrm"} {
+		path := filepath.Join(t.TempDir(), name)
+		testkit.Must(t, os.WriteFile(path, packagedFile(name), 0o644))
+		if out, err := testkit.Command(t, "sh", "-n", path).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", name, err, out)
+		}
+	}
+}
+
+// The packager's configuration names existing files, and has fixed times everywhere.
+func TestPackageConfigurationNamesExistingFiles(t *testing.T) {
+	stage := t.TempDir()
+	shared := sharedFiles{man: map[string][]byte{"tare.1": []byte("page")}}
+	path, err := stagePackage(stage, "arm64", testRelease(), append(shared.files(), programFiles([]byte("p"), nil)...))
+	testkit.Must(t, err)
+	text, err := os.ReadFile(path)
+	testkit.Must(t, err)
+	var config nfpmConfig
+	testkit.Must(t, yaml.UnmarshalWithOptions(text, &config, yaml.Strict()))
+	const mtime = "2026-02-03T04:05:06Z"
+	if config.Version != "1.2.3~rc.1" || config.Arch != "arm64" || config.MTime != mtime {
+		t.Errorf("got version %s for %s at %s", config.Version, config.Arch, config.MTime)
+	}
+	found := make(map[string]string)
+	for _, c := range config.Contents {
+		found[c.Dst] = c.Type
+		if _, err := os.Stat(c.Src); err != nil && c.Type != "dir" || c.FileInfo.MTime != mtime {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	for path, kind := range map[string]string{"/usr/bin/tare": "", "/etc/tare/nginx.conf": "config",
+		"/usr/share/man/man1/tare.1.gz": "", "/etc/logrotate.d/tare": "config"} {
+		if got, ok := found[path]; !ok || got != kind {
+			t.Errorf("%s: got type %q, %v; want %q", path, got, ok, kind)
+		}
+	}
+}
+
+// readTar returns an archive's headers and contents by name.
+func readTar(t *testing.T, r io.Reader) (headers map[string]*tar.Header, texts map[string][]byte) {
+	t.Helper()
+	headers, texts = make(map[string]*tar.Header), make(map[string][]byte)
+	archive := tar.NewReader(r)
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return headers, texts
+		}
+		testkit.Must(t, err)
+		if parent := path.Dir(strings.TrimSuffix(h.Name, "/")); parent != "." && headers[parent+"/"] == nil {
+			t.Errorf("%s is before its folder", h.Name)
+		}
+		if texts[h.Name], err = io.ReadAll(archive); err != nil {
+			t.Fatal(err)
+		}
+		if headers[h.Name] != nil {
+			t.Errorf("%s is there twice", h.Name)
+		}
+		headers[h.Name] = h
+	}
+}
+
+func testImage(t *testing.T) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	files := imageFiles([]byte("the program"), []byte("{}"), []byte("the license"))
+	testkit.Must(t, writeImage(&b, "arm64", testRelease(), files))
+	return b.Bytes()
+}
+
+func TestImagesAreReproducible(t *testing.T) {
+	if a, b := testImage(t), testImage(t); !bytes.Equal(a, b) {
+		t.Error("two images of the same files differ")
+	}
+}
+
+// Every descriptor of the layout names a blob with its digest and size, and no blob is superfluous.
+// The image specification, image-layout.md and config.md.
+func TestImageLayoutIsValid(t *testing.T) {
+	_, layout := readTar(t, bytes.NewReader(testImage(t)))
+	used := make(map[string]bool)
+	blob := func(d ociDescriptor, mediaType string) []byte {
+		t.Helper()
+		name := "blobs/" + strings.Replace(d.Digest, ":", "/", 1)
+		b, ok := layout[name]
+		if used[name] = true; !ok || d.MediaType != mediaType || d.Size != len(b) || d.Digest != "sha256:"+hexSum(b) {
+			t.Fatalf("%+v: found %v, %d bytes, want type %s", d, ok, len(b), mediaType)
+		}
+		return b
+	}
+	decode := func(b []byte, v any) {
+		t.Helper()
+		decoder := json.NewDecoder(bytes.NewReader(b))
+		decoder.DisallowUnknownFields()
+		testkit.Must(t, decoder.Decode(v))
+	}
+	if got := string(layout["oci-layout"]); got != `{"imageLayoutVersion":"1.0.0"}` {
+		t.Errorf("oci-layout is %s", got)
+	}
+	var index ociIndex
+	decode(layout["index.json"], &index)
+	if len(index.Manifests) != 1 || *index.Manifests[0].Platform != (ociPlatform{"arm64", "linux"}) {
+		t.Fatalf("got manifests %+v, want one", index.Manifests)
+	}
+	var manifest ociManifest
+	decode(blob(index.Manifests[0], typeManifest), &manifest)
+	var config ociConfig
+	decode(blob(manifest.Config, typeConfig), &config)
+	if len(manifest.Layers) != 1 || len(config.RootFS.DiffIDs) != 1 || config.Architecture != "arm64" {
+		t.Fatalf("got %+v and %+v, want one layer for arm64", manifest, config)
+	}
+	packed, err := gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0], typeLayer)))
+	testkit.Must(t, err)
+	layer, err := io.ReadAll(packed)
+	testkit.Must(t, err)
+	if got := digest(layer); got != config.RootFS.DiffIDs[0] {
+		t.Errorf("the layer is %s, the configuration says %s", got, config.RootFS.DiffIDs[0])
+	}
+	for name := range layout {
+		if strings.HasPrefix(name, "blobs/sha256/") && name != "blobs/sha256/" && !used[name] {
+			t.Errorf("nothing refers to %s", name)
+		}
+	}
+	checkLayer(t, layer, config.Config)
+}
+
+// checkLayer checks what a container's process needs: its program, and a folder that it can write.
+func checkLayer(t *testing.T, layer []byte, process ociProcess) {
+	headers, texts := readTar(t, bytes.NewReader(layer))
+	program := strings.TrimPrefix(process.Entrypoint[0], "/")
+	if h := headers[program]; h == nil || h.FileInfo().Mode() != 0o755 || string(texts[program]) != "the program" {
+		t.Errorf("%s: %+v", program, headers[program])
+	}
+	if folder := process.Cmd[len(process.Cmd)-1]; headers[strings.TrimPrefix(folder, "/")+"/"] == nil {
+		t.Errorf("the folder that is served, %s, is missing", folder)
+	}
+	if got, want := headers["tmp/"].FileInfo().Mode(), fs.ModeDir|fs.ModeSticky|0o777; got != want {
+		t.Errorf("/tmp has mode %v, want %v", got, want)
+	}
+	for name, h := range headers {
+		if !h.ModTime.Equal(testRelease().time) || h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+	if user, _, _ := strings.Cut(process.User, ":"); !strings.Contains(string(texts["etc/passwd"]), ":x:"+user+":") {
+		t.Errorf("user %s is not in /etc/passwd", user)
 	}
 }

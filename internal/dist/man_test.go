@@ -15,9 +15,7 @@ import (
 func testPages(t *testing.T) map[string][]byte {
 	t.Helper()
 	pages, err := manPages(t.Context(), testRelease())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return pages
 }
 
@@ -39,9 +37,7 @@ func TestManPagesHaveAllCommandsAndFlags(t *testing.T) {
 	for name, text := range pages {
 		args := append([]string{"help"}, strings.Split(strings.TrimSuffix(name, ".1"), "-")[1:]...)
 		help, err := help(t.Context(), args...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_, flags, _ := strings.Cut(help, "\nFlags:\n")
 		want := 0
 		for line := range strings.Lines(flags) {
@@ -132,9 +128,7 @@ func TestManPagesAreValid(t *testing.T) {
 	pages := testPages(t)
 	for name, text := range pages {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, text, 0o644))
 		args = append(args, path)
 	}
 	c := testkit.Command(t, "man", args...)

@@ -21,9 +21,7 @@ func TestTagInstallsFromModuleProxy(t *testing.T) {
 	source, proxy, empty, modules, cache := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	copySource(t, programs.Root(t), source)
 	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	files := filepath.Join(proxy, module, "@v", version)
 	testkit.WriteFile(t, filepath.Join(filepath.Dir(files), "list"), version+"\n")
 	testkit.WriteFile(t, files+".mod", string(mod))
@@ -31,9 +29,7 @@ func TestTagInstallsFromModuleProxy(t *testing.T) {
 	zipModule(t, source, module+"@"+version+"/", files+".zip")
 
 	downloads, err := testkit.Command(t, "go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	install := testkit.Command(t, "go", "install", module+"/cmd/tare@"+version)
 	install.Dir = empty
 	install.Env = append(os.Environ(), "GOBIN="+empty, "GOMODCACHE="+modules, "GOFLAGS=-modcacherw", "GOSUMDB=off",
@@ -65,9 +61,7 @@ func TestTagInstallsFromModuleProxy(t *testing.T) {
 func zipModule(t *testing.T, source, prefix, to string) {
 	t.Helper()
 	f, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	w := zip.NewWriter(f)
 	err = filepath.WalkDir(source, func(path string, d fs.DirEntry, err error) error {
@@ -95,10 +89,6 @@ func zipModule(t *testing.T, source, prefix, to string) {
 		_, err = entry.Write(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, w.Close())
 }

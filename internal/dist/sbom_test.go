@@ -15,9 +15,7 @@ import (
 
 func TestModuleListsAreReproducible(t *testing.T) {
 	a, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if b, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00"); err != nil || !bytes.Equal(a, b) {
 		t.Error("two lists of the same modules differ", err)
 	}
@@ -27,13 +25,9 @@ func TestModuleListsAreReproducible(t *testing.T) {
 func TestProvenanceNamesCommitAndFiles(t *testing.T) {
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	testkit.WriteFile(t, filepath.Join(a.folder, "foreign"), "a")
-	if err := a.provenance(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.provenance(t.Context()))
 	text, err := os.ReadFile(filepath.Join(a.folder, provenanceFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var got struct {
 		Subject []struct {
 			Name   string
@@ -46,13 +40,9 @@ func TestProvenanceNamesCommitAndFiles(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &got); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(text, &got))
 	commit, err := git(t.Context(), a.source, "rev-parse", "HEAD")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const sum = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
 	build := got.Predicate.BuildDefinition
 	if len(got.Subject) != 1 || got.Subject[0].Name != "foreign" || got.Subject[0].Digest["sha256"] != sum ||
@@ -66,9 +56,7 @@ func decodeSBOM(t *testing.T, text []byte) (doc spdxDocument) {
 	t.Helper()
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, decoder.Decode(&doc))
 	return doc
 }
 
@@ -76,9 +64,7 @@ func decodeSBOM(t *testing.T, text []byte) (doc spdxDocument) {
 // that vulnerability scanners know. A replaced module is the replacement.
 func TestModuleListNamesEverything(t *testing.T) {
 	text, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00ff")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	doc := decodeSBOM(t, text)
 	var locators []string
 	ids := make(map[string]bool)
@@ -110,17 +96,11 @@ func TestModuleListNamesEverything(t *testing.T) {
 // The list of a real binary, this test, has the modules that the binary names.
 func TestModuleListAgreesWithTheBinary(t *testing.T) {
 	program, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	info, err := buildinfo.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	text, err := sbom(info, testRelease(), "test", "00")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	found := false
 	for _, p := range decodeSBOM(t, text).Packages {
 		found = found || p.Name == "github.com/spf13/cobra" && strings.HasPrefix(p.SourceInfo, "hash in go.sum: h1:")

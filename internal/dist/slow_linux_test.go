@@ -1,14 +1,21 @@
 package main
 
 import (
+	"bufio"
+	"debug/macho"
 	_ "embed"
+	"encoding/json"
+	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -29,9 +36,7 @@ func skipUnlessSlow(t *testing.T) {
 func copySource(t *testing.T, root, to string) {
 	t.Helper()
 	names, err := git(t.Context(), root, "ls-files", "--cached", "--others", "--exclude-standard")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name := range strings.Lines(names) {
 		name = strings.TrimSpace(name)
 		b, err := os.ReadFile(filepath.Join(root, name))
@@ -44,9 +49,7 @@ func copySource(t *testing.T, root, to string) {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(to, name), b, 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 }
 
@@ -60,27 +63,17 @@ func TestBuildsAreIdentical(t *testing.T) {
 	second := artifacts{release: testRelease(), source: copied, folder: t.TempDir()}
 	cache := os.Getenv("GOCACHE")
 	for _, p := range platforms() {
-		if err := first.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, first.binary(t.Context(), p))
 		t.Setenv("GOCACHE", t.TempDir())
-		if err := second.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, second.binary(t.Context(), p))
 		t.Setenv("GOCACHE", cache)
 	}
 	for _, a := range []artifacts{first, second} {
-		if err := a.packages(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := writeSums(a.folder); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, a.packages(t.Context()))
+		testkit.Must(t, writeSums(a.folder))
 	}
 	sums, err := os.ReadFile(filepath.Join(first.folder, sumsFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if again, err := os.ReadFile(filepath.Join(second.folder, sumsFile)); err != nil || string(again) != string(sums) {
 		t.Errorf("%v: the sums differ:\n%s\n%s", err, sums, again)
 	}
@@ -104,13 +97,9 @@ func TestBinaryIsSmall(t *testing.T) {
 	skipUnlessSlow(t)
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	p := platform{"linux", "amd64"}
-	if err := a.binary(t.Context(), p); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.binary(t.Context(), p))
 	info, err := os.Stat(a.path(p, ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if t.Logf("%d bytes", info.Size()); info.Size() > maxBinaryBytes {
 		t.Errorf("the program has %d bytes, want at most %d", info.Size(), maxBinaryBytes)
 	}
@@ -128,13 +117,9 @@ func TestDebianPackageCanBeInstalledAndPurged(t *testing.T) {
 	}
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	for _, p := range packagedPlatforms() { // packages needs all
-		if err := a.binary(t.Context(), p); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, a.binary(t.Context(), p))
 	}
-	if err := a.packages(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.packages(t.Context()))
 	deb := a.path(thisPlatform(), ".deb")
 	t.Run("contents", func(t *testing.T) { checkContents(t, deb) })
 	t.Run("installed", func(t *testing.T) { checkInstalled(t, deb, olderPackage(t, a)) })
@@ -146,22 +131,16 @@ func olderPackage(t *testing.T, a artifacts) (deb string) {
 	t.Helper()
 	a.release.version = "v1.2.2"
 	shared, err := a.shared(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	binary, err := os.ReadFile((&artifacts{release: testRelease(), folder: a.folder}).path(thisPlatform(), ""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	files := append(shared.files(), programFiles(binary, nil)...)
 	for i := range files {
 		if files[i].isConfig {
 			files[i].text = append([]byte("# old\n"), files[i].text...)
 		}
 	}
-	if err := a.debian(t.Context(), thisPlatform(), files); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.debian(t.Context(), thisPlatform(), files))
 	return a.path(thisPlatform(), ".deb")
 }
 
@@ -221,5 +200,181 @@ func checkInstalled(t *testing.T, deb, older string) {
 	}
 	if !strings.HasSuffix(out.String(), "all passed\n") {
 		t.Errorf("the script did not end:\n%s", out.String())
+	}
+}
+
+// Artifacts that this machine cannot run, or that tare's own code writes, are checked by other
+// programs.
+
+// An image is unpacked by another implementation of the format: it has the program and the files
+// around it, with their modes, and runs.
+func TestImageIsUnpackedByAnotherTool(t *testing.T) {
+	skipUnlessSlow(t)
+	umoci, env := programs.Umoci(t)
+	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
+	for _, p := range packagedPlatforms() {
+		testkit.Must(t, a.binary(t.Context(), p))
+	}
+	testkit.Must(t, a.packages(t.Context()))
+	for _, p := range packagedPlatforms() {
+		layout, bundle := t.TempDir(), filepath.Join(t.TempDir(), "bundle")
+		run := func(program string, args ...string) {
+			t.Helper()
+			c := testkit.Command(t, program, args...)
+			c.Env = append(os.Environ(), env...)
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %s %v: %v: %s", p, program, args, err, out)
+			}
+		}
+		run("tar", "-xf", a.path(p, ".oci.tar"), "-C", layout)
+		run(umoci, "unpack", "--rootless", "--image", layout+":"+a.release.fileVersion(), bundle)
+		unpacked, err := os.ReadFile(filepath.Join(bundle, "rootfs", "usr", "bin", productName))
+		built, builtErr := os.ReadFile(a.path(p, ""))
+		if err != nil || builtErr != nil || string(unpacked) != string(built) {
+			t.Errorf("%s: the program in the image is another one: %v, %v", p, err, builtErr)
+		}
+		info, err := os.Stat(filepath.Join(bundle, "rootfs", "usr", "bin", productName))
+		if err != nil || info.Mode() != 0o755 {
+			t.Errorf("%s: %v, %v", p, info, err)
+		}
+		if p == thisPlatform() {
+			runImage(t, bundle)
+		}
+	}
+}
+
+// runImage checks that the process of a container of the image serves its folder, as the image's
+// user.
+func runImage(t *testing.T, bundle string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))
+	testkit.Must(t, err)
+	var config struct {
+		Process struct {
+			User struct{ UID, GID int }
+			Args []string
+		}
+	}
+	testkit.Must(t, json.Unmarshal(text, &config))
+	const script = `set -eu
+user=$1 root=$2
+shift 2
+ip link set lo up
+mkdir -p "$root/proc"
+mount -t proc proc "$root/proc"
+echo "from the image" >"$root/srv/www/index.html"
+chroot --userspec="$user" "$root" "$@" 2>/dev/null &
+curl -sS --max-time 60 --retry 600 --retry-delay 0 --retry-connrefused http://127.0.0.1:8080/ 2>/dev/null
+grep "^Uid:" "/proc/$!/status"
+kill -TERM $!
+wait $!
+`
+	user := fmt.Sprintf("%d:%d", config.Process.User.UID, config.Process.User.GID)
+	out, err := isolated(t, append([]string{"--mount-proc", "sh", "-c", script, "sh", user,
+		filepath.Join(bundle, "rootfs")}, config.Process.Args...)...).CombinedOutput()
+	const id = "\t65532"
+	if want := "from the image\nUid:" + strings.Repeat(id, 4) + "\n"; err != nil || string(out) != want {
+		t.Errorf("%v of %s: got %q, %v; want %q", config.Process.Args, user, out, err, want)
+	}
+}
+
+// The binary for arm64 serves a file, in an emulator.
+func TestBinaryForARM64Serves(t *testing.T) {
+	skipUnlessSlow(t)
+	qemu, env := programs.QEMU(t)
+	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
+	p := platform{"linux", "arm64"}
+	testkit.Must(t, a.binary(t.Context(), p))
+	dir := t.TempDir()
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "index.html"), []byte("from arm64"), 0o644))
+	// Landlock would have to confine the emulator's own threads, too.
+	c := exec.Command(qemu, a.path(p, ""), "serve", "--listen", "127.0.0.1:0", "--user", "", "--sandbox", "off", dir)
+	c.Env = append(os.Environ(), env...)
+	messages, err := c.StderrPipe()
+	testkit.Must(t, err)
+	process := testkit.Start(t, c)
+	var text strings.Builder
+	lines, url := bufio.NewScanner(messages), ""
+	for url == "" && lines.Scan() {
+		text.WriteString(lines.Text() + "\n")
+		url = regexp.MustCompile("http://[0-9.:]+/").FindString(lines.Text())
+	}
+	go func() { _, _ = io.Copy(io.Discard, messages) }()
+	resp, err := http.Get(url)
+	if err != nil {
+		t.Fatalf("%v:\n%s", err, text.String())
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "from arm64" {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := process.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The binaries for macOS are executables of their architecture. No program here runs them.
+func TestBinariesForMacOSAreExecutables(t *testing.T) {
+	skipUnlessSlow(t)
+	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
+	cpus := map[string]macho.Cpu{"amd64": macho.CpuAmd64, "arm64": macho.CpuArm64}
+	for _, p := range platforms() {
+		if p.os != "darwin" {
+			continue
+		}
+		testkit.Must(t, a.binary(t.Context(), p))
+		f, err := macho.Open(a.path(p, ""))
+		testkit.Must(t, err)
+		f.Close()
+		if f.Type != macho.TypeExec || f.Cpu != cpus[p.arch] {
+			t.Errorf("%s: %v for %v", p, f.Type, f.Cpu)
+		}
+	}
+}
+
+//go:embed testdata/systemd.sh
+var systemdScript string
+
+// A systemd runs the unit of the installed package: it starts, reloads, reopens rotated logs, is
+// restarted after a crash, and stops. An upgrade of the package replaces it without a restart, and
+// a removal stops it. That systemd is process 1 of namespaces of its own, and starts no unit of
+// this machine.
+func TestSystemdRunsTheUnit(t *testing.T) {
+	skipUnlessSlow(t)
+	const systemd = "/lib/systemd/systemd"
+	if _, err := os.Stat(systemd); err != nil {
+		skipMissing(t, systemd+" does not exist (install it with \"apt-get install systemd\")")
+	}
+	for _, program := range []string{"dpkg", "unshare", "ip", "curl"} {
+		if _, err := exec.LookPath(program); err != nil {
+			skipMissing(t, program+" is not in PATH")
+		}
+	}
+	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
+	for _, p := range packagedPlatforms() { // packages needs all
+		testkit.Must(t, a.binary(t.Context(), p))
+	}
+	testkit.Must(t, a.packages(t.Context()))
+	runSystemd(t, a.path(thisPlatform(), ".deb"))
+}
+
+func runSystemd(t *testing.T, deb string) {
+	stage, result := t.TempDir(), filepath.Join(t.TempDir(), "result")
+	testkit.Must(t, os.WriteFile(result, nil, 0o600))
+	probe := `mount -t tmpfs tmpfs "$1" && mkdir "$1/c" && mount -t cgroup2 cgroup2 "$1/c" &&
+		mkdir "$1/c/probe" && rmdir "$1/c/probe"`
+	if out, err := isolated(t, "--cgroup", "sh", "-c", probe, "sh", stage).CombinedOutput(); err != nil {
+		skipMissing(t, "cannot make control groups: "+err.Error()+": "+string(out))
+	}
+	logrotate, _ := programs.Logrotate(t)
+	c := isolated(t, "--cgroup", "--ipc", "--uts", "sh", "-c", systemdScript, "sh", stage, deb, result,
+		filepath.Join(filepath.Dir(logrotate), "../.."))
+	messages, _ := c.CombinedOutput() // systemd's exit code does not matter
+	text, err := os.ReadFile(result)
+	if err != nil || !strings.HasSuffix(string(text), "all passed\n") {
+		t.Errorf("%v: %s\n%s", err, text, messages)
 	}
 }

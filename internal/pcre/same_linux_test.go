@@ -2,8 +2,11 @@ package pcre
 
 import (
 	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -11,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -120,4 +124,245 @@ func request(t *testing.T, socket, path string) http.Header {
 		}
 	}
 	return header
+}
+
+// generator makes expressions of all kinds that may be optimized, and subjects for them.
+type generator struct {
+	*rand.Rand
+	utf8 bool
+}
+
+func (g generator) pick(from ...string) string { return from[g.IntN(len(from))] }
+
+func (g generator) word() string {
+	var b strings.Builder
+	for range 1 + g.IntN(4) {
+		if b.WriteString(g.pick("a", "b", "k", "s", "-", "ab", "B", "bot")); g.IntN(12) == 0 {
+			b.WriteString("é")
+		}
+	}
+	return b.String()
+}
+
+func (g generator) alternatives(depth int) string {
+	var all []string
+	for range 2 + g.IntN(5) {
+		switch g.IntN(12) {
+		case 0:
+			all = append(all, g.sequence(depth-1))
+		case 1:
+			all = append(all, g.word()+g.pick(".*", "[a-s]", `\w+`, "", `\b`)+g.word())
+		default:
+			all = append(all, g.word())
+		}
+	}
+	return strings.Join(all, "|")
+}
+
+func (g generator) sequence(depth int) string {
+	var b strings.Builder
+	for range g.IntN(4) {
+		b.WriteString(g.item(depth))
+	}
+	return b.String()
+}
+
+func (g generator) item(depth int) string {
+	if depth <= 0 {
+		return g.word()
+	}
+	item := ""
+	switch kinds := 13; g.IntN(kinds) {
+	case 0, 1:
+		return g.word()
+	case 2:
+		item = "[" + g.pick("", "^") + g.pick("ab", "k-s", `\d-`, "é", `a\W`) + "]"
+	case 3:
+		item = g.pick(".", `\w`, `\W`, `\d`, `\s`)
+	case 4:
+		return g.pick(`\b`, `\B`, "^", "$", `\A`, `\z`)
+	case 5, 6:
+		item = "(" + g.alternatives(depth-1) + ")"
+	case 7:
+		item = "(?:" + g.alternatives(depth-1) + ")"
+	case 8:
+		item = g.pick("(", "(?:", "(?i:", "(?-i:") + g.sequence(depth-1) + ")"
+	case 9:
+		return g.pick("(?=", "(?!", "(?>", "(?<!", "(?<=") + g.alternatives(depth-1) + ")"
+	case 10:
+		item = g.pick(".*", ".+", ".*?", `\w*`, "[^-]+")
+	case 11:
+		return g.pick(`\1`, "(?(1)"+g.word()+"|"+g.word()+")", `(a)?\1`, `\K`)
+	default:
+		item = g.word()
+	}
+	if g.IntN(3) == 0 {
+		item += g.pick("*", "+", "?", "{1,2}", "{2}", "{2,}") + g.pick("", "", "", "?", "+")
+	}
+	return item
+}
+
+func (g generator) subject() string {
+	var b strings.Builder
+	for range g.IntN(3 + 20*g.IntN(2)) {
+		if b.WriteString(g.word()); g.IntN(8) == 0 {
+			b.WriteString(g.pick(" ", "\n", "K", "\u212a", "É", "1"))
+		}
+	}
+	s := b.String()
+	if !g.utf8 && g.IntN(10) == 0 {
+		s += "\xff\xc3"
+	}
+	if g.IntN(4) == 0 {
+		s = strings.Repeat(s, 4)
+	}
+	return s
+}
+
+// escaped writes a text as pcre2test reads it, or prints it.
+func escaped(s string, isUTF8, all bool) string {
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		c, size := rune(s[i]), 1
+		if isUTF8 {
+			c, size = utf8.DecodeRuneInString(s[i:])
+		}
+		switch i += size; {
+		case c > ' ' && c < 0x7f || c == ' ' && !all:
+			b.WriteRune(c)
+		case isUTF8 && (c >= 0x80 || !all):
+			fmt.Fprintf(&b, `\x{%02x}`, c)
+		default:
+			fmt.Fprintf(&b, `\x%02x`, c)
+		}
+	}
+	return b.String()
+}
+
+// printed returns a result as pcre2test prints it with the option aftertext.
+func printed(s string, bounds []int, isUTF8 bool) string {
+	if bounds == nil {
+		return "No match\n"
+	}
+	for len(bounds) > 2 && bounds[len(bounds)-2] < 0 {
+		bounds = bounds[:len(bounds)-2]
+	}
+	out := ""
+	for i := 0; i < len(bounds); i += 2 {
+		text := "<unset>"
+		if bounds[i] >= 0 {
+			text = escaped(s[bounds[i]:bounds[i+1]], isUTF8, false)
+		}
+		if out += fmt.Sprintf("%2d: %s\n", i/2, text); i == 0 {
+			out += fmt.Sprintf(" 0+ %s\n", escaped(s[bounds[1]:], isUTF8, false))
+		}
+	}
+	return out
+}
+
+// generated is a generated expression with its subjects.
+type generated struct {
+	source   string
+	fold     bool
+	re       *Regexp
+	subjects []string
+}
+
+// next returns an expression that Compile accepts, and writes it as pcre2test reads it.
+func (g generator) next(to *bytes.Buffer) generated {
+	for {
+		g.utf8 = g.IntN(4) == 0
+		source, options := g.pick("", "^", `\b`, ".*", "^.*"), "aftertext"
+		if g.IntN(3) == 0 {
+			source += g.sequence(3)
+		} else {
+			source += g.alternatives(3)
+		}
+		c := generated{source: source, fold: g.IntN(2) == 0}
+		if g.utf8 {
+			c.source, options = "(*UTF8)"+source, options+",utf"
+		}
+		if c.fold {
+			options += ",caseless"
+		}
+		var err error
+		if c.re, err = Compile(c.source, c.fold); err != nil ||
+			g.utf8 && strings.Contains(strings.ToLower(source), `\w`) { // package regexp folds \w, too
+			continue
+		}
+		fmt.Fprintf(to, "/%x/hex,%s\n", source, options)
+		for range 6 {
+			s := g.subject()
+			c.subjects = append(c.subjects, s)
+			fmt.Fprintf(to, "    %s\\\n", escaped(s, g.utf8, true)) // a last backslash makes no difference
+		}
+		to.WriteString("\n")
+		return c
+	}
+}
+
+// Generated expressions match as with PCRE: at first, with the index of the subject, and with
+// memory of failures from the beginning.
+func TestGeneratedMatchesAreThoseOfPCRE(t *testing.T) {
+	testkit.Long(t, "it compares many matches")
+	t.Parallel()
+	bin, env := programs.PCRE2Test(t)
+	count := 3000
+	if os.Getenv("TARE_SLOW") != "" {
+		count = 100_000
+	}
+	g := generator{Rand: rand.New(rand.NewPCG(1, 2))}
+	var all []generated
+	var in bytes.Buffer
+	for range count {
+		all = append(all, g.next(&in))
+	}
+	cmd := exec.Command(bin, "-q")
+	cmd.Env, cmd.Stdin = env, &in
+	out, err := cmd.Output()
+	testkit.Must(t, err)
+	blocks := strings.Split(string(out), "\n\n")
+	compared := 0
+	for i, c := range all {
+		for k, want := range results(blocks[i]) {
+			if !strings.HasPrefix(want, "Failed") {
+				compared++
+				c.compare(t, c.subjects[k], want)
+			}
+		}
+	}
+	if compared < 5*count {
+		t.Errorf("%d results compared", compared)
+	}
+}
+
+// results returns the results in a block of pcre2test's output, for each subject.
+func results(block string) (all []string) {
+	for line := range strings.Lines(block + "\n") {
+		switch {
+		case strings.HasPrefix(line, "    "):
+			all = append(all, "")
+		case len(all) > 0:
+			all[len(all)-1] += line
+		}
+	}
+	return all
+}
+
+func (c *generated) compare(t *testing.T, s, want string) {
+	t.Helper()
+	var b Budget
+	for _, mode := range []string{"first", "indexed", "memo"} {
+		bounds, err := c.re.Find(s, &b)
+		if mode == "memo" {
+			bounds, err = c.re.findWithMemo(s)
+		}
+		if errors.Is(err, ErrLimit) {
+			return
+		}
+		if got := printed(s, bounds, c.re.utf8); got != want || err != nil {
+			t.Errorf("%s (fold %v), %q, %s: %q %v, PCRE has %q", c.source, c.fold, s, mode, got, err, want)
+			return
+		}
+	}
 }

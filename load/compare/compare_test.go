@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 	"github.com/tarehq/tare/load/report"
@@ -73,9 +74,7 @@ func (m *machine) run(t *testing.T, n int, speed float64) *report.Run {
 			h.Record(d)
 		}
 		packed, err := h.Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Timeline = append(r.Timeline, load.Second{Requests: uint64(len(times)), Latency: packed})
 		r.Requests += uint64(len(times))
 		r.Latency.Merge(h)
@@ -96,6 +95,7 @@ func all(s *series) *sum {
 // Few equal runs show a difference: about 5 in 100 for each figure, or slightly more if seconds are
 // correlated.
 func TestEqualRunsRarelyDiffer(t *testing.T) {
+	testkit.Long(t, "it simulates many runs")
 	for _, test := range []struct {
 		seconds     int
 		follow      float64
@@ -177,6 +177,7 @@ func TestShortRunsHaveNoIntervals(t *testing.T) {
 // The share of errors is that of all requests that ended. Those with an unexpected status have a
 // response, timeouts have none.
 func TestErrorShareCountsEachRequestOnce(t *testing.T) {
+	testkit.Long(t, "it simulates runs")
 	m := &machine{rand.New(rand.NewPCG(10, 10)), 0.02, 0}
 	for want, kinds := range map[string]func(n uint64) load.Errors{
 		"100%": func(n uint64) load.Errors { return load.Errors{Status: n} },
@@ -199,6 +200,7 @@ func TestErrorShareCountsEachRequestOnce(t *testing.T) {
 
 // Runs of hours are split into fewer parts without loss.
 func TestLongRunsAreMerged(t *testing.T) {
+	testkit.Long(t, "it simulates runs")
 	m := &machine{rand.New(rand.NewPCG(7, 7)), 0.02, 0}
 	r := m.run(t, 10, 1)
 	r.Timeline = slices.Repeat(r.Timeline, 25)
@@ -217,6 +219,7 @@ func TestLongRunsAreMerged(t *testing.T) {
 
 // With several runs of a side, the interval includes the variation between runs.
 func TestSeveralRunsWidenIntervals(t *testing.T) {
+	testkit.Long(t, "it simulates runs")
 	m := &machine{rand.New(rand.NewPCG(8, 8)), 0.01, 0}
 	var a, b []*report.Run
 	for _, speed := range []float64{0.9, 1, 1.1} {
@@ -224,9 +227,7 @@ func TestSeveralRunsWidenIntervals(t *testing.T) {
 	}
 	within := compareRuns(t, "a", a[1], "b", b[1])
 	c, err := Compare(Side{"a", a}, Side{"b", b})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if row(t, within, "requests/s").result() != "faster" || row(t, c, "requests/s").result() != "no difference shown" {
 		t.Errorf("of one run each:\n%s\nof three:\n%s", text(t, within), text(t, c))
 	}
@@ -284,9 +285,7 @@ func TestStudentMatchesTables(t *testing.T) {
 func compareRuns(t *testing.T, nameA string, a *report.Run, nameB string, b *report.Run) *Comparison {
 	t.Helper()
 	c, err := Compare(Side{nameA, []*report.Run{a}}, Side{nameB, []*report.Run{b}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c
 }
 
@@ -304,9 +303,7 @@ func row(t *testing.T, c *Comparison, name string) *Row {
 func text(t *testing.T, c *Comparison) string {
 	t.Helper()
 	var b strings.Builder
-	if err := c.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.WriteText(&b))
 	return b.String()
 }
 

@@ -1,13 +1,17 @@
 package fleet_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -52,9 +56,7 @@ type local struct {
 func open(t *testing.T, n int, o fleet.Options) *local {
 	t.Helper()
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l := new(local)
 	o.Note = func(text string) { l.notes = append(l.notes, text) }
 	var hosts []fleet.Host
@@ -109,9 +111,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 		Trace: &load.Trace{Second: func(load.Second) { seconds++ }, Connected: func() { connected++ },
 			Started: func() { started++ }, Ended: func() { ended++ }}}
 	r, err := f.Run(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := served.Load(); got != n || r.Requests != n || len(r.Samples) != n || len(r.Parts) != 3 {
 		t.Fatalf("%d sent, %d counted, %d samples", got, r.Requests, len(r.Samples))
 	}
@@ -262,9 +262,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 func TestSkewedClocksHaveNoEffect(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	skewed := func(skew string) fleet.Host {
 		return fleet.Host{Name: "skewed " + skew, Command: func(context.Context) (*exec.Cmd, error) {
 			c := exec.Command(own, "agent")
@@ -274,16 +272,12 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 	}
 	hosts := []fleet.Host{fleet.Local("local", own), skewed("1h"), skewed("-1h")}
 	f, err := fleet.Open(context.Background(), hosts, fleet.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	url, _ := server(t)
 	r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 6, Pace: load.Constant(300),
 		Duration: 2 * time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, p := range r.Parts {
 		// On a busy machine an agent may be late, but not by anything like an hour.
 		if p.Began > 10*time.Second || p.ClockError > time.Second || p.Lost != "" || p.Seconds < 1.9 ||
@@ -297,9 +291,7 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 func TestUnusableHostsAreErrors(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	command := func(name string, args ...string) fleet.Host {
 		return fleet.Host{Name: "bad", Command: func(context.Context) (*exec.Cmd, error) {
 			return exec.Command(name, args...), nil
@@ -321,5 +313,227 @@ func TestUnusableHostsAreErrors(t *testing.T) {
 	defer cancel()
 	if _, err := fleet.Open(ctx, []fleet.Host{command("sleep", "60")}, fleet.Options{}); err == nil {
 		t.Error("a host that never responds is accepted")
+	}
+}
+
+// bendEnv is how an agent's records are falsified.
+const bendEnv = "TARE_TEST_BEND"
+
+// bender is an agent's output that falsifies records. The agent writes one at a time.
+type bender struct {
+	to  io.Writer
+	how string
+}
+
+func (b bender) Write(line []byte) (int, error) {
+	bent := line
+	switch {
+	case b.how == "no pong" && bytes.Contains(line, []byte(`"pong"`)):
+		return len(line), nil
+	case b.how == "far second":
+		bent = bytes.Replace(line, []byte(`"second":{"index":0`), []byte(`"second":{"index":30000000`), 1)
+	case b.how == "long result":
+		bent = regexp.MustCompile(`"seconds":[0-9.]+`).ReplaceAll(line, []byte(`"seconds":9e9`))
+	case b.how == "samples" && bytes.Contains(line, []byte(`"began"`)):
+		bent = []byte(`{"samples":[[0,0,0,0,0,0,0,0,0,0,0,0]]}` + "\n")
+	case b.how == "escapes" && bytes.Contains(line, []byte(`"began"`)):
+		bent = []byte(`{"error":{"kind":"failed","text":"\u001b[2J` + strings.Repeat("x", 9000) + `"}}` + "\n")
+	}
+	_, err := b.to.Write(bent)
+	return len(line), err
+}
+
+// An agent whose records are false is lost, with the reason, and does not harm the others.
+func TestFalseRecordsLoseTheAgent(t *testing.T) {
+	testkit.Long(t, "it starts agents")
+	own, err := os.Executable()
+	testkit.Must(t, err)
+	url, _ := server(t)
+	for how, want := range map[string]string{
+		"no pong":     "replied to no ping",
+		"far second":  "reported second 30000000, which has not begun",
+		"long result": "a result of 9e+09 s",
+		"samples":     "more than the 0 samples",
+		"escapes":     "[2Jxxx",
+	} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			bad := fleet.Host{Name: "bad", Command: func(context.Context) (*exec.Cmd, error) {
+				c := exec.Command(own, "agent")
+				c.Env = append(os.Environ(), bendEnv+"="+how)
+				return c, nil
+			}}
+			hosts := []fleet.Host{fleet.Local("good", own), bad}
+			f, err := fleet.Open(context.Background(), hosts, fleet.Options{OnLoss: fleet.Continue})
+			testkit.Must(t, err)
+			defer f.Close()
+			r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Pace: load.Constant(100),
+				Duration: 1500 * time.Millisecond})
+			if err != nil || len(r.Parts) != 2 {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			if good := r.Parts[0]; good.Lost != "" || good.Requests == 0 {
+				t.Errorf("%+v", good)
+			}
+			lost := r.Parts[1].Lost
+			if !strings.Contains(lost, want) || strings.Contains(lost, "\x1b") || len(lost) > 5000 {
+				t.Errorf("%q, want %q", lost, want)
+			}
+		})
+	}
+}
+
+// A login shell may print much, and may not end its last line.
+func TestLoginShellsMayPrint(t *testing.T) {
+	testkit.Long(t, "it starts agents")
+	own, _ := programFor(t, 0)
+	elsewhere(t, "Linux", ownMachine(t))
+	bin := strings.Split(os.Getenv("PATH"), ":")[0]
+	text, err := os.ReadFile(filepath.Join(bin, "ssh"))
+	testkit.Must(t, err)
+	noisy := strings.Replace(string(text), "exec sh", "seq 10000; printf Welcome; exec sh", 1)
+	testkit.Must(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(noisy), 0o755))
+	f, err := fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}, fleet.Options{})
+	testkit.Must(t, err)
+	f.Close()
+}
+
+// A command that is interrupted receives SIGTERM first: ssh then restores the terminal. One that
+// ignores it is killed.
+func TestCommandsCanRestoreTheTerminal(t *testing.T) {
+	testkit.Long(t, "it starts agents")
+	restored, ready := filepath.Join(t.TempDir(), "restored"), filepath.Join(t.TempDir(), "ready")
+	testkit.Must(t, syscall.Mkfifo(ready, 0o600))
+	for _, script := range []string{
+		// wait ends at once when a signal arrives
+		`trap 'echo >"$RESTORED"; kill $!; exit' TERM; sleep 600 & echo ready >"$READY"; wait`,
+		`trap '' TERM; echo ready >"$READY"; while :; do sleep 0.1; done`,
+	} {
+		host := fleet.Host{Name: "h", Command: func(context.Context) (*exec.Cmd, error) {
+			c := exec.Command("sh", "-c", script)
+			c.Env = append(os.Environ(), "RESTORED="+restored, "READY="+ready)
+			return c, nil
+		}}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			defer cancel()
+			if text, err := os.ReadFile(ready); string(text) != "ready\n" {
+				t.Errorf("%q, %v", text, err)
+			}
+		}()
+		if _, err := fleet.Open(ctx, []fleet.Host{host}, fleet.Options{}); !errors.Is(err, context.Canceled) {
+			t.Errorf("a host that never responds: %v", err)
+		}
+	}
+	if _, err := os.Stat(restored); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session of an agent is one of this process, over the channel.
+func TestSessionOfAnAgent(t *testing.T) {
+	testkit.Long(t, "it starts agents")
+	url, served := server(t)
+	f := open(t, 1, fleet.Options{})
+	ctx := context.Background()
+	var sessions []*fleet.Session
+	for range 2 {
+		s, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 2}, &agent.TLS{})
+		testkit.Must(t, err)
+		sessions = append(sessions, s)
+	}
+	counted := uint64(0)
+	for i := range 6 {
+		n := slice(t, sessions[i%2], i > 1, served)
+		if i > 1 && i%2 == 0 {
+			counted += n
+		}
+	}
+	if r := sessions[0].Close(); r.Requests != counted || r.Latency.Count() != int64(counted) ||
+		sessions[0].Close() != r {
+		t.Errorf("%+v, want %d requests", r, counted)
+	}
+	if _, err := sessions[0].Slice(ctx, 1, true); err == nil {
+		t.Error("a closed session has a slice")
+	}
+	// Interrupted in a slice, it has no result. The other one works on.
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	third, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 1}, nil)
+	testkit.Must(t, err)
+	if _, err := third.Slice(short, time.Second, true); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if r := third.Close(); r.Requests != 0 || !strings.Contains(r.Errors.First, "interrupted") {
+		t.Errorf("%+v", r)
+	}
+	for late := time.Now().Add(time.Minute); ; {
+		slice, err := sessions[1].Slice(ctx, 30*time.Millisecond, true)
+		if err != nil || time.Now().After(late) {
+			t.Fatalf("%+v, %v", slice, err)
+		}
+		if slice.Requests > 0 {
+			break
+		}
+	}
+	_, err = f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
+	if _, ok := errors.AsType[*load.ConnectError](err); !ok {
+		t.Error(err)
+	}
+	_, err = f.OpenSession(ctx, load.Plan{URL: url, Samples: 1}, nil)
+	if _, ok := errors.AsType[*load.PlanError](err); !ok {
+		t.Error(err)
+	}
+	r, err := f.Run(ctx, load.Plan{URL: url, Connections: 1, Requests: 20})
+	if err != nil || r.Requests != 20 {
+		t.Error(r, err)
+	}
+}
+
+// slice loads the server of a session until it has served a request, and returns the number of
+// requests. On a busy machine it may serve none in a short time, so each slice is longer than the
+// one before.
+func slice(t *testing.T, s *fleet.Session, counts bool, served *atomic.Int64) uint64 {
+	t.Helper()
+	for d := 30 * time.Millisecond; d < time.Minute; d *= 2 {
+		before := served.Load()
+		slice, err := s.Slice(t.Context(), d, counts)
+		n := uint64(served.Load() - before)
+		if err != nil || counts && slice.Requests != n || slice.Elapsed < d {
+			t.Fatalf("%+v, %v: %d served", slice, err, n)
+		}
+		if n > 0 {
+			return n
+		}
+	}
+	t.Fatal("no request was served")
+	return 0
+}
+
+// An agent that dies or freezes in a slice is an error that names it.
+func TestSessionOfALostAgent(t *testing.T) {
+	testkit.Long(t, "it starts agents")
+	for name, test := range map[string]struct {
+		signal  syscall.Signal
+		silence time.Duration
+		want    string
+	}{
+		"killed": {syscall.SIGKILL, time.Minute, "killed"},
+		"frozen": {syscall.SIGSTOP, 2 * time.Second, "nothing arrived"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := server(t)
+			f := open(t, 1, fleet.Options{Silence: test.silence})
+			s, err := f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil)
+			testkit.Must(t, err)
+			time.AfterFunc(100*time.Millisecond, func() { _ = f.cmds[0].Process.Signal(test.signal) })
+			_, err = s.Slice(context.Background(), time.Minute, true)
+			if lost, ok := errors.AsType[*fleet.Error](err); !ok || !strings.Contains(lost.Error(), test.want) {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+			if r := s.Close(); r.Requests != 0 || r.Errors.First == "" {
+				t.Errorf("%+v", r)
+			}
+		})
 	}
 }

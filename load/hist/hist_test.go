@@ -10,6 +10,8 @@ import (
 	"time"
 
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestQuantilesHaveThreeDigits(t *testing.T) {
@@ -59,13 +61,9 @@ func TestHistogramRoundTripsThroughJSON(t *testing.T) {
 		t.Errorf("max %v", h.Max())
 	}
 	b, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var back Histogram
-	if err := json.Unmarshal(b, &back); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(b, &back))
 	if back.Count() != h.Count() || back.Mean() != h.Mean() || back.Max() != h.Max() ||
 		back.Quantile(0.5) != h.Quantile(0.5) {
 		t.Errorf("got %+v", back)
@@ -95,13 +93,9 @@ func BenchmarkRecord(b *testing.B) {
 // A histogram of another process may hold any counts: their sum must not overflow.
 func TestImpossibleCountsAreRejected(t *testing.T) {
 	counts := hdr.New(1, 1e9, 3)
-	if err := counts.RecordValues(5, math.MaxInt64); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, counts.RecordValues(5, math.MaxInt64))
 	b, err := counts.Encode(hdr.V2CompressedEncodingCookieBase)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := (Packed{Encoded: string(b)}).Unpack(); err == nil || !strings.Contains(err.Error(), "want at most") {
 		t.Error(err)
 	}

@@ -9,21 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 // A browser renders the page without messages on its console.
 func TestPageRendersInABrowser(t *testing.T) {
 	var page bytes.Buffer
-	if err := opened(sample(t)).WritePage(&page); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, opened(sample(t)).WritePage(&page))
 	chromium := programs.Chromium(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "run.html")
-	if err := os.WriteFile(file, page.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, page.Bytes(), 0o600))
 	dom, messages := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
 		"10,000 requests/s; half had a response within 1.14ms", "12 errors", "since due", "since sent", "TLS handshake",
@@ -49,9 +46,7 @@ onload = () => {
   document.body.textContent = texts.length + ' texts, outside: ' + outside.map(text => text.textContent);
 };</script>`
 	file = filepath.Join(dir, "frame.html")
-	if err := os.WriteFile(file, []byte(frame), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(frame), 0o600))
 	dom, _ = programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	if !regexp.MustCompile(`<body>[1-9]\d+ texts, outside: </body>`).MatchString(dom) {
 		t.Errorf("on a narrow screen: %s", dom)

@@ -16,6 +16,7 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 	"golang.org/x/perf/benchfmt"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -47,9 +48,7 @@ func sample(t *testing.T) *Run {
 			r.FirstByte.Record(d / 2)
 		}
 		packed, err := second.Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Timeline = append(r.Timeline, load.Second{Requests: uint64(n), Latency: packed})
 		r.Latency.Merge(second)
 		r.Service.Merge(second)
@@ -74,9 +73,7 @@ func opened(r *Run) *Run {
 func text(t *testing.T, r *Run) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.WriteText(&b))
 	return b.String()
 }
 
@@ -166,9 +163,7 @@ func TestNumbersAreFormatted(t *testing.T) {
 
 func TestCSVHasNamedColumns(t *testing.T) {
 	var b bytes.Buffer
-	if err := sample(t).WriteCSV(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, sample(t).WriteCSV(&b))
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != 2 {
 		t.Fatalf("%v, %v", rows, err)
@@ -192,9 +187,7 @@ func TestSamplesAreRows(t *testing.T) {
 		{Due: 30, Sent: 30, Done: 99, Failure: load.FailedTimeout},
 	}
 	var b bytes.Buffer
-	if err := r.WriteSamples(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.WriteSamples(&b))
 	const want = "connectNs,dueNs,sentNs,firstNs,doneNs,status,receivedBytes,bodyBytes,failure,connection,request,kept\n" +
 		"5,10,11,20,21,200,120,5,,3,1,true\n0,30,30,0,99,0,0,0,timeout,0,0,false\n"
 	if b.String() != want {
@@ -209,9 +202,7 @@ func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 	r.Timeline = slices.Insert(r.Timeline, 2, load.Second{Requests: 7}) // not kept
 	r.Seconds++
 	var b bytes.Buffer
-	if err := r.WriteHDRLog(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.WriteHDRLog(&b))
 	if !strings.Contains(b.String(), "\n#[Histogram log format version 1.3]\n") {
 		t.Errorf("no version in %s", b.String())
 	}
@@ -242,9 +233,7 @@ func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 	var b bytes.Buffer
 	for range 2 {
-		if err := sample(t).WriteBench(&b); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, sample(t).WriteBench(&b))
 	}
 	in := benchfmt.NewReader(&b, "runs")
 	results := 0
@@ -289,13 +278,9 @@ func TestBenchNameIsOneWord(t *testing.T) {
 func TestRunRoundTripsThroughJSON(t *testing.T) {
 	r := opened(sample(t))
 	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	back, err := Read(bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	again, err := json.Marshal(back)
 	if err != nil || !bytes.Equal(b, again) {
 		t.Errorf("%v:\n%.2000s\n%.2000s", err, b, again)
@@ -320,9 +305,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	var pages []string
 	for _, r := range []*Run{sample(t), opened(sample(t)), long(t), fastCGI} {
 		var b bytes.Buffer
-		if err := r.WritePage(&b); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, r.WritePage(&b))
 		pages = append(pages, b.String())
 		for _, bad := range []string{"src=", "<link", "url(", "@import", "<script", "NaN", "Inf", "ZgotmplZ", "%!",
 			"<no value>", "Server: <b>"} {
@@ -354,4 +337,66 @@ func long(t *testing.T) *Run {
 	}
 	r.Seconds = 4000
 	return r
+}
+
+// joined returns the run of two agents, of which the second was lost.
+func joined(t *testing.T) *Run {
+	t.Helper()
+	r := sample(t)
+	lag := hist.New()
+	lag.Record(30 * time.Microsecond)
+	packed, err := r.Latency.Pack()
+	testkit.Must(t, err)
+	packed.Encoded = ""
+	r.Parts = []load.PartResult{
+		{Name: "<host1>", Connections: 32, Threads: 1, Seconds: 3.5, Requests: 17500, Latency: packed,
+			Generator: load.Generator{Busy: 0.25, Lag: lag}, ClockError: 110 * time.Microsecond, Timeline: r.Timeline},
+		{Name: "host2", Connections: 32, Threads: 1, Seconds: 2, Requests: 17500, Latency: packed,
+			Errors: load.Errors{Status: 10, Connect: 2}, Generator: load.Generator{Busy: 0.95},
+			Began: 1500 * time.Microsecond, ClockError: 120 * time.Microsecond, Behind: 3 * time.Second,
+			Lost: "its process ended", Timeline: r.Timeline[:2]},
+	}
+	return r
+}
+
+func TestReportsNameTheAgents(t *testing.T) {
+	wantLines(t, text(t, joined(t)),
+		`^64 connections, 2 threads, 3.5s, closed loop, 2 agents$`,
+		`^ *agent +connections +requests/s +errors +p50 +p99 +busy +sent late +began after *$`,
+		`^ *<host1> +32 +5,000 +0 +1\.14ms +\S+ +25% +30µs +0µs ±110µs *$`,
+		`^ *host2 +32 +8,750 +12 +1\.14ms +\S+ +95% +0µs +1\.5ms ±120µs +lost$`,
+		`^The generator on host2 was lost: its process ended\.$`,
+		`^The generator on host2 fell behind: it reported a second 3\.0 s after its end\.$`,
+		`^The generator on host2 was busy 95% of the time: it, not the server, may have\nlimited the rate\.$`,
+		`^The generators began 1\.5ms apart\.$`,
+	)
+	var page, row bytes.Buffer
+	testkit.Must(t, joined(t).WritePage(&page))
+	for want, n := range map[string]int{
+		"<h2>Agents</h2>": 1, "<h3>&lt;host1&gt;</h3>": 1, "<h3>host2</h3>": 1, "lost: its process ended": 1,
+		"<figure>": 3 + 4, // each agent has a plot of its rate and one of its latency
+	} {
+		if got := strings.Count(page.String(), want); got != n {
+			t.Errorf("the page has %d times %s, want %d", got, want, n)
+		}
+	}
+	if err := joined(t).WriteCSV(&row); err != nil || !strings.Contains(row.String(), "agents,doubts\n") ||
+		!strings.Contains(row.String(), `,2,"the generator on host2 was lost`) {
+		t.Errorf("%v: %s", err, &row)
+	}
+	if page := text(t, sample(t)); strings.Contains(page, "agent") {
+		t.Errorf("a run of one process names agents:\n%s", page)
+	}
+}
+
+func TestAgentsShortLastSecondIsNotDrawn(t *testing.T) {
+	r := sample(t)
+	timeline := slices.Clone(r.Timeline[:2])
+	whole := load.PartResult{Name: "a", Seconds: 2, Timeline: timeline}
+	longer := load.PartResult{Name: "b", Seconds: 2.03, Timeline: append(timeline, load.Second{Index: 2, Requests: 1})}
+	r.Parts = []load.PartResult{whole, longer}
+	plots := r.AgentPlots()
+	if a, b := plots[0].Rate.Lines[0].Path, plots[1].Rate.Lines[0].Path; a != b {
+		t.Errorf("30 ms more are drawn: %s, want %s", b, a)
+	}
 }

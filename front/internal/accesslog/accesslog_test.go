@@ -3,11 +3,18 @@ package accesslog_test
 import (
 	"encoding/json"
 	"errors"
+	"io"
+	"os"
+	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Text of a client never ends a field or a line.
@@ -41,5 +48,108 @@ func TestLineAboutLostLinesIsParsable(t *testing.T) {
 	if err := json.Unmarshal(line, &object); err != nil || object.Lost != 12 || object.Why != why.Error() ||
 		!strings.HasSuffix(string(line), "}\n") {
 		t.Errorf("%+v, %v", object, err)
+	}
+}
+
+// Files stay open while they are used, up to a number. What cannot be opened is reported.
+func TestFilesOfManyStayOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, opened := t.TempDir(), ""
+		var reports []string
+		out, err := accesslog.Many(func(path string) (io.WriteCloser, error) {
+			opened += filepath.Base(path)
+			return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		}, func(text string) { reports = append(reports, text) })()
+		testkit.Must(t, err)
+		write := func(name, line string) {
+			b := append(accesslog.AppendPath(nil, filepath.Join(dir, name)), line...)
+			if n, err := out.Write(b); n != len(b) || err != nil {
+				t.Errorf("%s: %d, %v", name, n, err)
+			}
+		}
+		for i, file := range []string{"a", "a", "b", "a"} {
+			write(file, strings.Repeat("x", i)+"\nsecond line\n")
+		}
+		time.Sleep(time.Minute)
+		write("b", "later\n")
+		for i := range 65 {
+			write(strconv.Itoa(10+i), "another\n")
+		}
+		write("b", "last\n")
+		if !strings.HasPrefix(opened, "abb10") || !strings.HasSuffix(opened, "74b") {
+			t.Errorf("opened %q", opened)
+		}
+		write("none/x", "lost\n")
+		if len(reports) != 1 || !strings.HasPrefix(reports[0], "1 lines lost: ") {
+			t.Errorf("%q", reports)
+		}
+		if err := out.Close(); err != nil {
+			t.Error(err)
+		}
+		got, err := os.ReadFile(filepath.Join(dir, "a"))
+		if want := "\nsecond line\nx\nsecond line\nxxx\nsecond line\n"; string(got) != want || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
+}
+
+// A file that was renamed is soon not used any more.
+func TestRenamedFileOfManyIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "a")
+		out, err := accesslog.Many(func(path string) (io.WriteCloser, error) {
+			return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		}, func(text string) { t.Error(text) })()
+		testkit.Must(t, err)
+		defer out.Close()
+		for _, name := range []string{"first", "second"} {
+			if _, err := out.Write(append(accesslog.AppendPath(nil, path), "line\n"...)); err != nil {
+				t.Error(err)
+			}
+			if err := os.Rename(path, path+name); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+			if got, err := os.ReadFile(path + name); string(got) != "line\n" || err != nil {
+				t.Errorf("%s: %q, %v", name, got, err)
+			}
+		}
+	})
+}
+
+// Files can be closed while a line is written, which may block, and no other line is written then.
+func TestManyFilesCloseWhileWriting(t *testing.T) {
+	dir, opening, goOn := t.TempDir(), make(chan string), make(chan bool)
+	var reports []string
+	out, err := accesslog.Many(func(path string) (io.WriteCloser, error) {
+		opening <- filepath.Base(path)
+		<-goOn
+		return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	}, func(text string) { reports = append(reports, text) })()
+	testkit.Must(t, err)
+	written := make(chan error)
+	go func() {
+		lines := append(accesslog.AppendPath(nil, filepath.Join(dir, "a")), "1\n"...)
+		lines = append(accesslog.AppendPath(lines, filepath.Join(dir, "b")), "2\n"...)
+		_, err := out.Write(lines)
+		written <- err
+	}()
+	if got := <-opening; got != "a" {
+		t.Fatal(got)
+	}
+	if err := out.Close(); err != nil {
+		t.Error(err)
+	}
+	close(goOn)
+	select {
+	case err := <-written:
+		if len(reports) != 1 || !strings.HasPrefix(reports[0], "1 lines lost: ") || err != nil {
+			t.Errorf("%q, %v", reports, err)
+		}
+	case path := <-opening:
+		t.Errorf("%s was opened", path)
+	}
+	if err := out.Close(); err != nil {
+		t.Error(err)
 	}
 }

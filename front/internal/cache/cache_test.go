@@ -357,3 +357,145 @@ func TestWholeResponseIsStored(t *testing.T) {
 		}
 	})
 }
+
+// A HEAD that is not converted has its own response, with the length of a body that it does not
+// have. No GET receives it.
+func TestHeadHasItsOwnResponse(t *testing.T) {
+	const url = "http://a.example/x"
+	for _, dir := range []string{"", t.TempDir()} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, conf.Cache{Name: "test", Dir: dir}, conf.CachePolicy{KeepHead: true, Lock: true})
+			defer s.cache.Close()
+			s.respondBy(func(r *http.Request) (*http.Response, error) {
+				resp := response(200, "12345", fresh, "Content-Length: 5", `Etag: "v1"`)
+				if r.Method == http.MethodHead {
+					resp.Body = http.NoBody
+				}
+				return resp, nil
+			})
+			for _, state := range []cache.State{cache.StateMiss, cache.StateHit} {
+				got := s.request("HEAD", url)
+				got.want(t, state, 200, "")
+				if n := got.header.Get("Content-Length"); n != "5" {
+					t.Errorf("%s: Content-Length %q, want 5", state, n)
+				}
+				synctest.Wait()
+			}
+			s.request("HEAD", url, `If-None-Match: "v1"`).want(t, cache.StateHit, 304, "")
+			got := s.request("HEAD", url, `If-None-Match: "v2"`)
+			if got.want(t, cache.StateHit, 200, ""); got.header.Get("Content-Length") != "5" {
+				t.Errorf("Content-Length %q, want 5", got.header.Get("Content-Length"))
+			}
+			s.get().want(t, cache.StateMiss, 200, "12345")
+			synctest.Wait()
+			s.get().want(t, cache.StateHit, 200, "12345")
+			if n := s.cache.Purge(url); n != 2 {
+				t.Errorf("%d responses were purged, want 2", n)
+			}
+			s.request("HEAD", url).want(t, cache.StateMiss, 200, "")
+			synctest.Wait()
+			s.get().want(t, cache.StateMiss, 200, "12345")
+			synctest.Wait()
+			// from the response to GET, as in nginx
+			s.request("HEAD", url).want(t, cache.StateHit, 200, "")
+		})
+	}
+}
+
+// A request to switch protocols is served from the cache, as in nginx. A switched connection
+// belongs to the caller.
+func TestUpgradeIsServedFromCache(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.responds(200, "x", fresh)
+		for _, state := range []cache.State{cache.StateMiss, cache.StateHit} {
+			s.get("Upgrade: websocket").want(t, state, 200, "x")
+		}
+		connection := &pieces{}
+		s.respondBy(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 101, Header: http.Header{}, Body: connection, ContentLength: -1}, nil
+		})
+		r := httptest.NewRequest("GET", "http://a.example/switched", nil)
+		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: s.rules, Key: "switched"}
+		a, err := respond(s.cache, q, &visit{site: s, r: r})
+		if err != nil || a.Passed == nil || a.Passed.Body != io.ReadCloser(connection) {
+			t.Errorf("got %+v, %v", a, err)
+		}
+	})
+}
+
+// A response that depends on a request body is not stored, because no key contains the body. The
+// request still waits for others.
+func TestResponseToRequestWithBodyIsNotStored(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		body := cache.Query{HasBody: true}
+		s.responds(200, "of the body", fresh)
+		s.query(body, "GET", "http://a.example/x").want(t, cache.StateMiss, 200, "of the body")
+		s.respondBy(slowly(time.Second, 200, "everybody's", fresh))
+		crowd := s.crowd(1)
+		time.Sleep(time.Second / 2)
+		s.query(body, "GET", "http://a.example/x").want(t, cache.StateHit, 200, "everybody's")
+		got := <-crowd
+		got.want(t, cache.StateMiss, 200, "everybody's")
+	})
+}
+
+// CDN-Cache-Control replaces Cache-Control and Expires, unless it is empty. It is read as strictly.
+func TestTargetedControl(t *testing.T) {
+	const expires = "Expires: Thu, 01 Jan 2099 00:00:00 GMT"
+	for _, test := range []struct {
+		name   string
+		fields []string
+		kept   bool
+	}{
+		{"fresh", []string{"CDN-Cache-Control: max-age=60", "Cache-Control: no-store"}, true},
+		{"private for others", []string{"CDN-Cache-Control: max-age=60", "Cache-Control: private, max-age=0"}, true},
+		{"s-maxage", []string{"CDN-Cache-Control: max-age=0, s-maxage=60"}, true},
+		{"two lines", []string{"CDN-Cache-Control: a", "CDN-Cache-Control: max-age=60"}, true},
+		{"no-store", []string{"CDN-Cache-Control: no-store", fresh, expires}, false},
+		{"no-cache", []string{"CDN-Cache-Control: no-cache", fresh, expires}, false},
+		{"private", []string{"CDN-Cache-Control: private", fresh, expires}, false},
+		{"private fields", []string{`CDN-Cache-Control: private="x", max-age=60`, fresh}, false},
+		{"zero", []string{"CDN-Cache-Control: max-age=0", fresh, expires}, false},
+		{"nothing of freshness", []string{"CDN-Cache-Control: foo", expires}, false},
+		{"below zero", []string{"CDN-Cache-Control: max-age=-60", fresh}, false},
+		{"malformed string", []string{`CDN-Cache-Control: max-age=60, a="x`, fresh}, false},
+		{"empty", []string{"CDN-Cache-Control: ", fresh}, true},
+		{"X-Accel-Expires counts more", []string{"CDN-Cache-Control: no-store", "X-Accel-Expires: 60"}, true},
+	} {
+		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+			s.responds(200, "x", test.fields...)
+			s.get()
+			synctest.Wait()
+			if kept := s.get().state == cache.StateHit; kept != test.kept {
+				t.Errorf("%s: %q: kept %v, want %v", test.name, test.fields, kept, test.kept)
+			}
+		})
+	}
+	inBubble(t, conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: []conf.CacheValid{{For: time.Minute}}},
+		func(t *testing.T, s *site) {
+			s.responds(200, "x", "CDN-Cache-Control: no-store")
+			s.get().want(t, cache.StateMiss, 200, "x")
+			s.get().want(t, cache.StateHit, 200, "x")
+		})
+}
+
+// A stored response has the Date of the origin, or that of its arrival.
+func TestStoredResponseHasDate(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
+		const date = "Sat, 01 Jan 2000 00:00:00 GMT" // synctest's clock begins at that time
+		s.responds(200, "x", "Cache-Control: max-age=60", `Etag: "v1"`)
+		for range 3 {
+			got := s.get()
+			if got.header.Get("Date") != date {
+				t.Errorf("%s: Date %q, want %q", got.state, got.header.Get("Date"), date)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		later := time.Now().UTC().Format(http.TimeFormat)
+		s.responds(304, "", "Date: "+later, fresh)
+		if got := s.get(); got.header.Get("Date") != later {
+			t.Errorf("Date %q after a 304 of %q", got.header.Get("Date"), later)
+		}
+	})
+}

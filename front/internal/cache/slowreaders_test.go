@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // slowWriter is a client that reads nothing until it is released. It counts the bytes and discards
@@ -83,6 +84,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 // Slow clients never hold more memory than the cache may use. What they read may be on its way in,
 // stored, evicted, replaced or purged.
 func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
+	testkit.Long(t, "it transfers much")
 	const memory, clients, size = 8 << 20, 200, 512 << 10
 	change := func(h *heldReaders, what string, i int) {
 		switch what {

@@ -2,6 +2,8 @@ package core
 
 import (
 	"fmt"
+	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -91,9 +93,7 @@ func TestLocationSearchIsFast(t *testing.T) {
 			Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(fmt.Sprint(i))}}})
 	}
 	h := &host{}
-	if err := emptyCompiler().locations(h, &h.locations, all, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, emptyCompiler().locations(h, &h.locations, all, nil))
 	for i := range 1000 {
 		var got *Location
 		h.locations.find(&Exchange{}, fmt.Sprintf("/%03d/x", i), &got)
@@ -105,6 +105,22 @@ func TestLocationSearchIsFast(t *testing.T) {
 	for i := range p {
 		if p[i].above >= i {
 			t.Fatalf("%d is above %d", p[i].above, i)
+		}
+	}
+}
+
+func TestRequestPathIsDecodedOnce(t *testing.T) {
+	for target, want := range map[string]string{
+		"/a%2fb": "/a/b", "/a%252e": "/a%2e", "/%2e%2e/x": "", "/a%23b": "/a#b", "http://x.example": "/",
+		"http://x.example/a?b": "/a", "/a?b/../c": "/a",
+		"/a#b": "/a", "/a#/../b": "/a", "/a/%2e%2e/c#b": "/c", "/a?b#c": "/a", "/#": "/",
+		"http://x.example/a#b": "/a", "/a/../..#b": "",
+	} {
+		u, err := url.ParseRequestURI(target)
+		testkit.Must(t, err)
+		x := &Exchange{Request: &http.Request{RequestURI: target, URL: u}, Host: &host{}, Args: u.RawQuery}
+		if ok := x.findPath(); x.Path != want || ok != (want != "") || strings.Contains(x.Args, "#") {
+			t.Errorf("%s: %q %q %v, want %q", target, x.Path, x.Args, ok, want)
 		}
 	}
 }

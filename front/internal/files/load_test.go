@@ -29,6 +29,7 @@ func (m *meddled) ReadAt(p []byte, at int64) (int, error) {
 
 // The bytes read are those of one moment, whatever happens during reading.
 func TestReadIsOfOneMoment(t *testing.T) {
+	testkit.Long(t, "it changes files for seconds")
 	const size = 1000
 	old, fresh := bytes.Repeat([]byte("o"), size), bytes.Repeat([]byte("n"), size)
 	long := time.Now().Add(-time.Hour)

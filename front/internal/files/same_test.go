@@ -13,6 +13,7 @@ import (
 
 // The handler and http.FileServer behave alike, as far as both support a feature.
 func TestResponsesAreThoseOfFileServer(t *testing.T) {
+	testkit.Long(t, "it compares many responses")
 	s := newSite(t)
 	s.write("index.html", "<h1>home</h1>")
 	s.write("a/index.html", "<h1>a</h1>")

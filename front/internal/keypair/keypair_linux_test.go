@@ -40,6 +40,7 @@ func openssl(t testing.TB, args ...string) {
 
 // Keys that openssl has encrypted are decrypted by the right password of several.
 func TestEncryptedKeysOfOpenSSL(t *testing.T) {
+	testkit.Long(t, "it starts programs")
 	cert, plain := testkit.SelfSign(t, x509.Certificate{})
 	dir := t.TempDir()
 	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")

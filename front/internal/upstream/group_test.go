@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -264,4 +265,44 @@ func simulate(t *testing.T, balance conf.Balance) {
 	if s := g.state.known["127.0.0.1:1"]; s.conns != 0 {
 		t.Errorf("%d connections remain", s.conns)
 	}
+}
+
+// A group has at most maxServers addresses.
+func TestGroupIsLimitedToMaxServers(t *testing.T) {
+	for n, want := range map[int]bool{maxServers: true, maxServers + 1: false} {
+		var c conf.Upstream
+		for i := range n {
+			c.Servers = append(c.Servers, conf.Server{Addr: fmt.Sprintf("127.%d.%d.%d:80", 1+i>>16, i>>8&0xff, i&0xff)})
+		}
+		g, err := New(c, new(State), Options{})
+		if (err == nil) != want {
+			t.Errorf("%d servers: %v", n, err)
+		}
+		if err == nil {
+			g.Close()
+		}
+	}
+}
+
+func TestStatusListsAllAddresses(t *testing.T) {
+	c := conf.Upstream{Servers: append(servers("1", "2", "3", "4"), conf.Server{Addr: "127.0.0.1:5", Backup: true})}
+	c.Servers[2].Down = true
+	g := group(t, c, new(State), nil)
+	first := g.Turn("", netip.Addr{})
+	if addr, err := first.Next(); err != nil || port(addr) != "1" {
+		t.Fatal(addr, err)
+	}
+	first.Done(true)
+	second := g.Turn("", netip.Addr{})
+	if addr, err := second.Next(); err != nil || port(addr) != "2" {
+		t.Fatal(addr, err)
+	}
+	want := []Status{
+		{Addr: "127.0.0.1:1", Resting: true}, {Addr: "127.0.0.1:2", Conns: 1}, {Addr: "127.0.0.1:3", Down: true},
+		{Addr: "127.0.0.1:4"}, {Addr: "127.0.0.1:5", Backup: true},
+	}
+	if got := g.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	second.Done(false)
 }

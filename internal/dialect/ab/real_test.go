@@ -52,9 +52,7 @@ func ours(t *testing.T, s *dialecttest.Server, args []string) run {
 	t.Helper()
 	s.Reset()
 	c, err := ab.Parse(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var stdout, stderr bytes.Buffer
 	c.Begin(&stdout, &stderr)
 	r, err := load.Run(t.Context(), c.Plan())
@@ -175,9 +173,7 @@ func reset(c net.Conn) error {
 
 func TestReportsMatchRealAB(t *testing.T) {
 	body := filepath.Join(t.TempDir(), "body")
-	if err := os.WriteFile(body, []byte("name=value"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(body, []byte("name=value"), 0o644))
 	s := dialecttest.NewServer(t, respond())
 	for _, line := range []string{
 		"-n 50 -c 5 URL",
@@ -253,9 +249,7 @@ func TestEarlyExitMatchesRealAB(t *testing.T) {
 
 func TestRefusedConnectionMatchesRealAB(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	url := "http://" + l.Addr().String() + "/"
 	l.Close() // no server listens there now
 	s := dialecttest.NewServer(t, respond())

@@ -52,9 +52,7 @@ func theirs(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
 	c.Env = append(os.Environ(), env...)
 	var stdout, stderr bytes.Buffer
 	c.Stdout, c.Stderr = &stdout, &stderr
-	if err := c.Run(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Run())
 	return run{stdout.String(), stderr.String(), s.First(), s.Requests(), s.Connections()}
 }
 
@@ -66,18 +64,14 @@ func ours(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
 	}
 	s.Reset()
 	c, err := siege.Parse(args)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var stdout, stderr bytes.Buffer
 	c.Begin(&stdout, &stderr)
 	r, err := load.Run(t.Context(), c.Plan())
 	if r == nil {
 		t.Fatal(err)
 	}
-	if err := c.Report(&stdout, &stderr, r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Report(&stdout, &stderr, r))
 	return run{stdout.String(), stderr.String(), s.First(), s.Requests(), s.Connections()}
 }
 
@@ -212,9 +206,7 @@ func TestLogMatchesRealSiege(t *testing.T) {
 		name := file(t, "") + ".log"
 		run(t, s, "", []string{"-c", "2", "-r", "5", "-q", "-m", "a mark", "-l" + name, s.URL})
 		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		// If its clock has not ticked, siege divides by 0.
 		text := regexp.MustCompile(`,( +)(inf|-?nan)`).ReplaceAllString(string(b), ",$1 0.00")
 		return regexp.MustCompile(`[0-9.]+`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(text, " "), "N")

@@ -47,15 +47,11 @@ func ours(t *testing.T, line string) (report string, r *load.Result) {
 	if err == nil {
 		err = c.Probe(t.Context())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var out, stderr strings.Builder
 	c.Begin(&out, &stderr)
 	r, err = load.Run(t.Context(), c.Plan())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := c.Report(&out, &stderr, r); err != nil || stderr.Len() > 0 {
 		t.Errorf("%v, on stderr %q", err, stderr.String())
 	}
@@ -70,9 +66,7 @@ func startTheirs(t *testing.T, line string) (stdout, stderr *strings.Builder, en
 	c.Env = append(os.Environ(), env...)
 	stdout, stderr = new(strings.Builder), new(strings.Builder)
 	c.Stdout, c.Stderr = stdout, stderr
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.Start())
 	return stdout, stderr, c.Wait
 }
 
@@ -115,9 +109,7 @@ func compare(t *testing.T, line string) error {
 	args, path := cutPath(line)
 	want, _, end := startTheirs(t, args+" "+their.URL+path)
 	got, r := ours(t, args+" "+our.URL+path)
-	if err := end(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, end())
 	if shape(got) != shape(want.String()) {
 		return fmt.Errorf("got\n%s\nwrk has\n%s", got, want)
 	}
@@ -148,9 +140,7 @@ func TestSelfSignedCertificateIsAccepted(t *testing.T) {
 	dialecttest.Again(t, func() error {
 		want, _, end := startTheirs(t, "-t1 -c2 -d1s "+s.URL+"/missing")
 		got, r := ours(t, "-t1 -c2 -d1s "+s.URL+"/missing")
-		if err := end(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, end())
 		if r.Requests == 0 || shape(got) != shape(want.String()) {
 			return fmt.Errorf("got\n%s\nwrk has\n%s", got, want)
 		}
@@ -190,9 +180,7 @@ func TestProbeReportsAnUnreachableServer(t *testing.T) {
 			t.Fatalf("%s: wrk ended with %v after printing %q", url, err, stdout)
 		}
 		c, err := wrk.Parse([]string{"-d1", url})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if err := c.Probe(t.Context()); err == nil || err.Error()+"\n" != want.String() {
 			t.Errorf("%s: got %v, wrk says %q", url, err, want)
 		}

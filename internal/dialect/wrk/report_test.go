@@ -1,11 +1,17 @@
 package wrk
 
 import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/dialect"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -34,9 +40,7 @@ func result() *load.Result {
 func reportOf(t *testing.T, line string, r *load.Result) string {
 	t.Helper()
 	c, err := Parse(strings.Fields(line))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var out, stderr strings.Builder
 	c.Begin(&out, &stderr)
 	if err := c.Report(&out, &stderr, r); err != nil || stderr.Len() > 0 {
@@ -128,9 +132,7 @@ Transfer/sec:       0.00B
 func footnotesOf(t *testing.T, line string, r *load.Result) []string {
 	t.Helper()
 	c, err := Parse(append(strings.Fields(line), "http://127.0.0.1/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c.Footnotes(r)
 }
 
@@ -172,5 +174,277 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 		if got := footnotesOf(t, c.line, c.r); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", c.line, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 		}
+	}
+}
+
+func TestFlagsAreParsed(t *testing.T) {
+	plain := Command{url: "http://h:1/", connections: 10, threads: 2, duration: 10 * time.Second,
+		timeout: 2 * time.Second}
+	for line, change := range map[string]func(c *Command){
+		"http://h:1/": func(*Command) {},
+		"-t100 -c5000 -d30s http://h:1/": func(c *Command) {
+			c.threads, c.connections, c.duration = 100, 5000, 30*time.Second
+		},
+		"http://h:1/ --threads 1 --connect=1k": func(c *Command) { c.threads, c.connections = 1, 1000 },
+		"-d 2m -T 1h http://h:1/":              func(c *Command) { c.duration, c.timeout = 2*time.Minute, time.Hour },
+		"--timeout 0 -Lv -d1 http://h:1/": func(c *Command) {
+			c.timeout, c.latency, c.version, c.duration = 0, true, true, time.Second
+		},
+		"-t32 -c32 -r10k http://h:1/": func(c *Command) {
+			c.threads, c.connections, c.requests, c.duration = 32, 32, 10_000, 0
+		},
+		"--requests=2M http://h:1/": func(c *Command) { c.requests, c.duration = 2_000_000, 0 },
+		"-H A:1 -H B:2 --header A:3 http://h:1": func(c *Command) {
+			c.header, c.url = []string{"B:2", "A:3"}, "http://h:1"
+		},
+	} {
+		want := plain
+		change(&want)
+		got, err := Parse(strings.Fields(line))
+		if err != nil {
+			t.Errorf("%q: %v", line, err)
+			continue
+		}
+		want.hasDuration = got.hasDuration
+		want.isV1 = want.requests > 0
+		if !slices.Equal(got.header, want.header) {
+			t.Errorf("%q: header %q, want %q", line, got.header, want.header)
+		}
+		got.header, want.header = nil, nil
+		if g, w := *got, want; g.url != w.url || g.connections != w.connections || g.threads != w.threads ||
+			g.duration != w.duration ||
+			g.requests != w.requests || g.timeout != w.timeout || g.latency != w.latency || g.version != w.version ||
+			g.isV1 != w.isV1 {
+			t.Errorf("%q: got %+v, want %+v", line, g, w)
+		}
+	}
+}
+
+func TestInvalidCommandLinesAreRejected(t *testing.T) {
+	for line, want := range map[string]string{
+		"":                               "missing URL",
+		"-x http://h/":                   `unknown flag "-x"; wrk's unsupported flags are -s, -R, -U, -B`,
+		"-s post.lua http://h/":          "flag -s is not supported",
+		"--script=x http://h/":           "flag --script is not supported",
+		"-R2000 http://h/":               "flag -R is not supported",
+		"--u_latency http://h/":          "flag --u_latency is not supported",
+		"-c1 http://h/":                  "number of connections must be >= threads",
+		"-c0 http://h/":                  "number of connections must be >= threads",
+		"-t0 http://h/":                  "above 0",
+		"-d0 http://h/":                  "above 0",
+		"-r0 http://h/":                  "above 0",
+		"-r1 http://h/":                  "at least as many requests as threads",
+		"-r1k -d1s http://h/":            "mutually exclusive",
+		"-d5x http://h/":                 `unknown unit "x"`,
+		"-d9999h http://h/":              "at most one year",
+		"-c http://h/":                   `"http://h/": want an integer`,
+		"-t6k -c10k http://h/":           "at most 5000 threads",
+		"-H foo http://h/":               `want "Name: value"`,
+		"foo":                            "invalid URL: foo",
+		"ftp://h/":                       "invalid URL: ftp://h/",
+		"127.0.0.1:80/":                  "invalid URL: 127.0.0.1:80/",
+		"http://h/ http://i/":            "want one URL",
+		"-c10 http://h/ -- -d arg --any": "want one URL",
+	} {
+		_, err := Parse(strings.Fields(line))
+		e, ok := errors.AsType[*dialect.UsageError](err)
+		if !ok || !strings.Contains(e.Error(), want) {
+			t.Errorf("%q: got %v, want %q", line, err, want)
+			continue
+		}
+		var out, stderr strings.Builder
+		if code := e.End(&out, &stderr); code != 1 || out.Len() > 0 ||
+			!strings.HasPrefix(stderr.String(), e.Error()+"\n") {
+			t.Errorf("%q: exit code %d, stdout %q, stderr %q", line, code, out.String(), stderr.String())
+		}
+	}
+}
+
+func TestHelpAndVersionEndTheCommand(t *testing.T) {
+	for line, want := range map[string]string{
+		"-h":                   usageText,
+		"--help http://h/":     usageText,
+		"-v":                   versionText + usageText,
+		"--version -c 10 -d 1": versionText + usageText,
+	} {
+		_, err := Parse(strings.Fields(line))
+		e, ok := errors.AsType[*dialect.UsageError](err)
+		if !ok {
+			t.Errorf("%q: got %v", line, err)
+			continue
+		}
+		var out, stderr strings.Builder
+		if code := e.End(&out, &stderr); code != 1 || out.String() != want || stderr.Len() > 0 {
+			t.Errorf("%q: exit code %d, stdout %q, stderr %q", line, code, out.String(), stderr.String())
+		}
+	}
+}
+
+func TestFlagsSetThePlan(t *testing.T) {
+	c, err := Parse(strings.Fields("-t32 -c100 -r10k -H A:1 https://h:1/"))
+	testkit.Must(t, err)
+	p := c.Plan()
+	if p.Connections != 96 || p.Threads != 32 || p.Requests != 9984 || p.Duration != 0 || p.URL != "https://h:1/" ||
+		len(p.Header) != 1 || !p.TLS.InsecureSkipVerify {
+		t.Errorf("got %+v", p)
+	}
+	if p.Timeout < time.Minute {
+		t.Errorf("requests are given up after %v: wrk waits for them", p.Timeout)
+	}
+}
+
+// The expectations are computed by wrk 4.2.0's stats.c, compiled, from the same samples.
+func TestStatisticsMatchWrk(t *testing.T) {
+	for _, c := range []struct {
+		d           distribution
+		count       int64
+		mean, stdev float64
+		within      string
+		percentiles [4]int64
+	}{
+		// 201 adds 101; 350 adds 250 and 150; 1234 adds 1134, 1034 and so on to 134; 200 adds none,
+		// since 100 is not above the interval.
+		{distribution{[]bar{{50, 10}, {90, 5}, {150, 2}, {200, 1}, {201, 1}, {350, 1}, {1234, 1}}, 100}, 35, 306,
+			350.445683, "82.86", [4]int64{150, 434, 934, 1234}},
+		{distribution{[]bar{{849, 1}, {850, 3}}, 0}, 4, 849.75, 0.5, "75.00", [4]int64{850, 850, 850, 850}},
+		{distribution{[]bar{{900, 990}, {1100, 8}, {9000, 1}, {1500000, 1}}, 1000}, 2505, 449777.56487, 497343.261485,
+			"77.92", [4]int64{248000, 874000, 1250000, 1475000}},
+		{distribution{}, 0, 0, 0, "-nan", [4]int64{}},
+		{distribution{[]bar{{7, 1}}, 0}, 1, 7, 0, "100.00", [4]int64{7, 7, 7, 7}},
+	} {
+		mean := c.d.mean()
+		stdev := c.d.stdev(mean)
+		if c.d.count() != c.count || math.Abs(mean-c.mean) > 1e-5 || math.Abs(stdev-c.stdev) > 1e-5 {
+			t.Errorf("%v: got %d samples, %v ± %v, want %d, %v ± %v", c.d, c.d.count(), mean, stdev, c.count, c.mean,
+				c.stdev)
+		}
+		if got := percent(c.d.within(mean, stdev)); got != c.within {
+			t.Errorf("%v: got %s%% within a standard deviation, want %s", c.d, got, c.within)
+		}
+		for i, p := range []float64{50, 75, 90, 99} {
+			if got := c.d.percentile(p); got != c.percentiles[i] {
+				t.Errorf("%v: got %d at %v%%, want %d", c.d, got, p, c.percentiles[i])
+			}
+		}
+	}
+}
+
+// The formulas give the same results as phantoms stored as samples.
+func TestPhantomFormulasMatchStoredPhantoms(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	for range 5 {
+		d := distribution{interval: 1 + rnd.Int64N(50)}
+		var all []int64
+		for value := int64(0); len(d.bars) < 20; value += 1 + rnd.Int64N(60) {
+			b := bar{value, 1 + rnd.Int64N(3)}
+			d.bars = append(d.bars, b)
+			for range b.count {
+				all = append(all, value)
+				for m := value - d.interval; value >= 2*d.interval && m > d.interval; m -= d.interval {
+					all = append(all, m)
+				}
+			}
+		}
+		slices.Sort(all)
+		plain := distribution{}
+		for _, value := range all {
+			plain.bars = append(plain.bars, bar{value, 1})
+		}
+		mean := plain.mean()
+		same := d.count() == int64(len(all)) && math.Abs(d.mean()-mean) < 1e-9*mean &&
+			math.Abs(d.stdev(mean)-plain.stdev(mean)) < 1e-9*mean
+		for x := int64(-3); x <= d.max()+1; x++ {
+			same = same && d.upTo(x) == plain.upTo(x)
+		}
+		for p := range 100 {
+			same = same && d.percentile(float64(p)) == plain.percentile(float64(p))
+		}
+		if !same {
+			t.Fatalf("%v is not as %v", d, all)
+		}
+	}
+}
+
+func TestRatesAreThoseOfThreads(t *testing.T) {
+	// The second thread had 5 responses in three tenths of a second. The last windows are
+	// incomplete.
+	r := &load.Result{Seconds: 0.45, Windows: [][]uint32{{10, 20, 10, 33, 7}, {0, 0, 5, 10, 99}}}
+	if got, want := fmt.Sprint((&Command{}).rates(r).bars), "[{16 1} {100 3} {200 1} {330 1}]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	// 3150 in 200 ms are 15.75 per millisecond, in 300 ms 10.5, in 400 ms 7.9.
+	r = &load.Result{Seconds: 0.4, Windows: [][]uint32{{3000, 150, 0, 0}, {0, 0, 5, 10}}}
+	if got, want := fmt.Sprint((&Command{isV1: true}).rates(r).bars),
+		"[{0 4} {7000 1} {10000 1} {15000 1} {30000 1}]"; got != want {
+		t.Errorf("wrk 1.0: got %s, want %s", got, want)
+	}
+}
+
+// The expectations are computed by wrk 4.2.0's units.c, compiled.
+func TestUnitsMatchWrk(t *testing.T) {
+	for n, want := range map[float64]string{
+		0: "0.00us", 1: "1.00us", 849: "849.00us", 850: "0.85ms", 999.5: "1.00ms", 84999: "85.00ms", 850000: "850.00ms",
+		999999: "1000.00ms",
+		1e6:    "1.00s", 50999999: "51.00s", 51e6: "0.85m", 3600e6: "60.00m", 7200e6: "120.00m",
+	} {
+		if got := microseconds(n); got != want {
+			t.Errorf("%v us: got %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[time.Duration]string{
+		1: "1s", 30: "30s", 50: "50s", 51: "1m", 55: "1m", 60: "1m", 90: "2m", 100: "2m", 3060: "51m", 7200: "120m",
+	} {
+		if got := seconds(n * time.Second); got != want {
+			t.Errorf("%d s: got %q, want %q", n, got, want)
+		}
+	}
+	for n, want := range map[float64][2]string{
+		0: {"0.00", "0.00"}, 870: {"870.00", "0.87k"}, 871: {"0.85K", "0.87k"}, 1023: {"1.00K", "1.02k"},
+		1024 * 1024 * 0.85: {"0.85M", "0.89M"}, 3.42 * (1 << 30): {"3.42G", "3.67G"}, 1e15: {"909.49T", "1000.00T"},
+		1e18: {"909494.70T", "1000000.00T"},
+	} {
+		if got := [2]string{binary(n), metric(n)}; got != want {
+			t.Errorf("%v: got %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestColumnsAlignNumbers(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		width int
+		want  string
+	}{
+		{"1.02ms", 8, "  1.02ms"},
+		{"1.50s", 9, "   1.50s "},
+		{"61.13k", 8, " 61.13k "},
+		{"0.00", 10, "    0.00  "},
+		{"1234567.00", 8, "123456  "}, // cut, as by the precision of wrk's %*.*s
+	} {
+		if got := column(c.text, c.width); got != c.want {
+			t.Errorf("%q in %d: got %q, want %q", c.text, c.width, got, c.want)
+		}
+	}
+}
+
+func TestUnitsAreParsed(t *testing.T) {
+	for text, want := range map[string]uint64{"10": 10, "10k": 10_000, "2M": 2_000_000, "1G": 1_000_000_000,
+		"3 k": 3000, "0": 0} {
+		if got, err := numberUnits().parse(text); err != nil || got != want {
+			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]uint64{"2": 2, "2s": 2, "2S": 2, "2m": 120, "2h": 7200} {
+		if got, err := secondUnits().parse(text); err != nil || got != want {
+			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "k", "-1", "1.5k", "1kk", "1x", "2ms", "99999999999999999999", "99999999999P"} {
+		if got, err := numberUnits().parse(text); err == nil {
+			t.Errorf("%q: got %d, want an error", text, got)
+		}
+	}
+	if got, err := secondUnits().parse("1d"); err == nil {
+		t.Errorf("1d: got %d, want an error", got)
 	}
 }

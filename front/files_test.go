@@ -1,0 +1,289 @@
+package front_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// Nothing outside of the directory of an alias or a root is served, whatever the path and its
+// variables.
+func TestNothingOutsideIsServed(t *testing.T) {
+	top := site(t, "public/x.txt", "public-secret", "secret", "public/d/y.txt", "w/secret")
+	dir := conf.Text(top + "/public")
+	at := func(path string, f conf.Files) conf.Location {
+		return conf.Location{Path: path, Settings: &conf.Settings{Files: f}}
+	}
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
+		at("/i", conf.Files{Alias: dir + "/"}), at("/j", conf.Files{Alias: dir}), at("/k/",
+			conf.Files{Alias: dir + "/"}),
+		at("/l/", conf.Files{Alias: dir}),
+		at("/m/", conf.Files{Alias: dir + "/$arg_d/"}), at("/r/", conf.Files{Root: dir + "/$arg_d"}),
+		at("/v/", conf.Files{Root: "$arg_d"}), at("/", conf.Files{Root: dir}),
+		{Match: "~", Path: "^/u/(.*)$", Settings: &conf.Settings{Files: conf.Files{Alias: dir + "/$1"}}},
+		{Path: "/t/", TryFiles: []conf.Text{"$arg_f", "=404"}, Settings: &conf.Settings{Files: conf.Files{Root: dir}}},
+		{Path: "/w/", Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/$arg_p", Flag: "break"}},
+			Settings: &conf.Settings{Files: conf.Files{Root: dir}}},
+	}}}})
+	for _, target := range []string{
+		"/i../secret", "/i..%2fsecret", "/i%2e%2e/secret", "/j../secret", "/j-secret", "/k/../secret",
+		"/k/%2e%2e/secret", "/l-secret", "/l/..%2f..%2fsecret", "/m/secret?d=..", "/m/x?d=../..",
+		"/r/x?d=/../../", "/r/secret?d=..",
+		"/u/../secret", "/u/%2e%2e/secret", "/t/x?f=/../secret", "/t/x?f=../secret", "/w/x?p=../secret",
+		"/w/x?p=../../w/secret", "/..\\secret", "/i/..%5csecret", "/%5c..%5csecret", "/x.txt%00", "/v/../secret",
+	} {
+		got := get(t, h, target)
+		if got.status < 400 && !strings.HasPrefix(got.header.Get("Location"), "http") || strings.Contains(got.body, "secret") {
+			t.Errorf("%s: %d %q %q", target, got.status, got.header.Get("Location"), got.body)
+		}
+	}
+	for target, want := range map[string]string{
+		"/i/x.txt": "public/x.txt", "/ix.txt": "public/x.txt", "/j/x.txt": "public/x.txt", "/k/x.txt": "public/x.txt",
+		"/l/x.txt": "", "/m/y.txt?d=d": "public/d/y.txt", "/u/d/y.txt": "public/d/y.txt",
+		"/t/?f=/x.txt": "public/x.txt", "/w/?p=x.txt": "public/x.txt",
+	} {
+		if got := get(t, h, target); want != "" && got.body != want || want == "" && got.status != 404 {
+			t.Errorf("%s: %d %q", target, got.status, got.body)
+		}
+	}
+}
+
+// Variables may name any number of directories.
+func TestDirectoryMayHaveVariables(t *testing.T) {
+	top := t.TempDir()
+	for i := range 64 {
+		path := filepath.Join(top, fmt.Sprint(i), "x")
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(fmt.Sprint(i)), 0o644))
+	}
+	h := newFront(t, conf.Config{
+		Maps: []conf.Map{{Name: "dir", Source: "$arg_d", Cases: []conf.Case{{From: "~^(\\d+)$",
+			To: conf.Text(top + "/$1")}}}},
+		Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: "$dir"}}}},
+	})
+	for range 2 {
+		for i := range 64 {
+			if got := get(t, h, fmt.Sprintf("/x?d=%d", i)); got.body != fmt.Sprint(i) {
+				t.Fatalf("%d: %d %q", i, got.status, got.body)
+			}
+		}
+	}
+	for _, d := range []string{"x", "", "99999"} {
+		if got := get(t, h, "/x?d="+d); got.status != http.StatusNotFound {
+			t.Errorf("%q: %d", d, got.status)
+		}
+	}
+}
+
+// releases returns a directory with two releases of a site, and the link "current" to the first.
+func releases(t *testing.T) (dir string, deploy func(release string)) {
+	t.Helper()
+	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x",
+		"r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
+	for _, r := range []string{"r1", "r2"} {
+		must(t, os.WriteFile(filepath.Join(dir, r, "large"), []byte(strings.Repeat(r, 300_000)), 0o644))
+	}
+	deploy = func(release string) {
+		t.Helper()
+		link := filepath.Join(dir, "current")
+		if err := os.Symlink(release, link+".new"); err != nil {
+			t.Skip(err)
+		}
+		must(t, os.Rename(link+".new", link))
+	}
+	deploy("r1")
+	return dir, deploy
+}
+
+// A link's current target is served, whatever was served before, and whichever way a file is found.
+func TestCurrentLinkTargetIsServed(t *testing.T) {
+	dir, deploy := releases(t)
+	at := func(path string, f conf.Files) conf.Location {
+		return conf.Location{Path: path, Settings: &conf.Settings{Files: f}}
+	}
+	current := conf.Text(dir + "/current")
+	missing := at("/error/", conf.Files{Root: current})
+	missing.Settings.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/err.html"}}
+	tried := at("/tried/", conf.Files{Root: current})
+	tried.TryFiles = []conf.Text{"/only1", "/only2", "=404"}
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{
+		Defaults: &conf.Settings{Files: conf.Files{Root: current, Precompressed: []string{"gzip", "br", "zstd"}}},
+		Locations: []conf.Location{
+			at("/alias/", conf.Files{Alias: current + "/"}), at("/file", conf.Files{Alias: current + "/x"}),
+			at("/below/", conf.Files{Alias: conf.Text(dir) + "/"}),
+			at("/variable/", conf.Files{Alias: conf.Text(dir) + "/$arg_d/"}), at("/whole/",
+				conf.Files{Alias: "$arg_d/"}),
+			at("/list/", conf.Files{Root: current, Listing: true}), missing, tried,
+		},
+	}}})
+	check := func(release string) {
+		t.Helper()
+		n := strings.TrimPrefix(release, "r")
+		for target, want := range map[string]string{
+			"/x": release + "/x", "/": release + "/index.html", "/large": strings.Repeat(release, 300_000),
+			"/alias/x": release + "/x", "/file": release + "/x",
+			"/below/current/x": release + "/x", "/variable/x?d=current": release + "/x", "/whole/x?d=" +
+				string(current): release + "/x", "/gz": release + "/gz.gz",
+			"/tried/": release + "/only" + n, "/error/none": release + "/err.html",
+		} {
+			if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want {
+				t.Errorf("%s of %s: %d %.40q", target, release, got.status, got.body)
+			}
+		}
+		if got := get(t, h, "/list/"); !strings.Contains(got.body, `href="`+n+`"`) {
+			t.Errorf("list of %s: %d %.40q", release, got.status, got.body)
+		}
+		if got := get(t, h, "/only"+n); got.status != 200 {
+			t.Errorf("/only%s: %d", n, got.status)
+		}
+	}
+	for _, release := range []string{"r1", "r2", "r1", "r2"} {
+		deploy(release)
+		check(release)
+	}
+	if got := get(t, h, "/only1"); got.status != 404 {
+		t.Errorf("a file of the old release: %d", got.status)
+	}
+	must(t, os.RemoveAll(filepath.Join(dir, "r1")))
+	check("r2")
+	must(t, os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")))
+	if got := get(t, h, "/x"); got.status != 404 {
+		t.Errorf("a dangling link: %d %q", got.status, got.body)
+	}
+}
+
+// A file that changes, appears or disappears does so for the next request.
+func TestChangedFilesAreServed(t *testing.T) {
+	dir := site(t, "x", "real")
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{
+		Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir),
+			Precompressed: []string{"gzip", "br", "zstd"}}},
+		Locations: []conf.Location{{Path: "/alias",
+			Settings: &conf.Settings{Files: conf.Files{Alias: conf.Text(dir + "/later")}}}, {Path: "/dir/",
+			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir + "/new")}}}},
+	}}})
+	check := func(target, want string) {
+		t.Helper()
+		if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want && (want != "" || got.status != 404) {
+			t.Errorf("%s: %d %q, want %q", target, got.status, got.body, want)
+		}
+	}
+	put := func(name, text string) {
+		t.Helper()
+		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	check("/alias", "")
+	put("later", "later")
+	check("/alias", "later")
+	check("/dir/x", "")
+	must(t, os.MkdirAll(filepath.Join(dir, "new/dir"), 0o755))
+	put("new/dir/x", "here")
+	check("/dir/x", "here")
+	check("/x", "x")
+	// in the same tick of the kernel's clock
+	for _, text := range []string{"1", "2", "3", "longer"} {
+		put("x", text)
+		check("/x", text)
+	}
+	put("x.gz", "packed")
+	check("/x", "packed")
+	must(t, os.Remove(filepath.Join(dir, "x.gz")))
+	check("/x", "longer")
+	must(t, os.Remove(filepath.Join(dir, "x")))
+	check("/x", "")
+	if err := os.Symlink("real", filepath.Join(dir, "x")); err != nil {
+		t.Skip(err)
+	}
+	check("/x", "real")
+	put("real", "changed")
+	check("/x", "changed")
+}
+
+// disable_symlinks rejects links in its part of the path.
+func TestDisableSymlinksRejectsLinks(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("links can be refused on Linux only")
+	}
+	dir := site(t, "r1/x", "r1/index.html", "r2/x", "r2/index.html")
+	root := conf.Text(dir + "/current")
+	for _, link := range [][2]string{{"r1", "current"}, {"x", "r1/link"}, {"../r2", "r1/dir"},
+		{"nowhere", "r1/dangling"}, {"loop", "r1/loop"}} {
+		must(t, os.Symlink(link[0], filepath.Join(dir, link[1])))
+	}
+	at := func(path, how string, from, root conf.Text) conf.Location {
+		return conf.Location{Path: path,
+			Settings: &conf.Settings{Files: conf.Files{Alias: root + "/", DisableSymlinks: how, SymlinksFrom: from}}}
+	}
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
+		at("/off/", "", "", root), at("/on/", "on", "", root),
+		at("/real/", "on", "", conf.Text(dir)+"/r1"),
+		at("/from/", "on", root, root), at("/slash/", "on", root+"/", root),
+		at("/root/", "on", "$document_root", root),
+		at("/other/", "on", "/elsewhere", root),
+		at("/variable/", "on", conf.Text(dir)+"/$arg_d", root),
+		at("/owner/", "if_not_owner", "", root),
+	}}}})
+	for target, status := range map[string]int{
+		"/off/x": 200, "/off/link": 200, "/off/dir/x": 200, "/off/dangling": 404, "/off/loop": 403, "/off/dir": 301,
+		"/on/x": 404, "/on/none": 404, "/real/x": 200, "/real/link": 403, "/real/dir/x": 404, "/real/dir/": 404,
+		"/real/dir": 403, "/real/dangling": 403, "/real/none": 404, "/real/x/y": 404, "/real/": 200,
+		"/from/x": 200, "/from/link": 403, "/from/dir/x": 404, "/slash/x": 200, "/slash/link": 403, "/root/x": 200,
+		"/root/link": 403, "/other/x": 404,
+		"/variable/x?d=current": 200, "/variable/link?d=current": 403, "/variable/x?d=curr": 404,
+		"/variable/x?d=r1": 404,
+		"/owner/x":         200, "/owner/link": 200, "/owner/dir/x": 200, "/owner/dangling": 404,
+	} {
+		for range 2 {
+			if got := get(t, h, target); got.status != status {
+				t.Errorf("%s: %d, want %d", target, got.status, status)
+			}
+		}
+	}
+}
+
+// Programs can parse a listing whatever the names are. Package corpus compares it with nginx's.
+func TestListingCanBeParsed(t *testing.T) {
+	root := t.TempDir()
+	names := []string{`"quote"`, `back\slash`, "new\nline", "<&>", "\u00fc"}
+	at := time.Date(2024, 5, 1, 12, 30, 5, 0, time.UTC)
+	for _, name := range names {
+		path := filepath.Join(root, name)
+		must(t, os.WriteFile(path, []byte("four"), 0o600))
+		must(t, os.Chtimes(path, at, at))
+	}
+	must(t, os.Mkdir(filepath.Join(root, "sub"), 0o700))
+	must(t, os.Symlink("nowhere", filepath.Join(root, "link")))
+	in := func(format string) conf.Location {
+		s := conf.Settings{Files: conf.Files{Alias: conf.Text(root + "/"), Listing: true, ListingFormat: format}}
+		return conf.Location{Path: "/" + format + "/", Settings: &s}
+	}
+	a := serveHandler(t, newFront(t, oneHost(in("json"), in("html"))))
+
+	var list []struct {
+		Name, Type, Mtime string
+		Size              *int
+	}
+	must(t, json.Unmarshal([]byte(a.get("/json/").body), &list))
+	if len(list) != len(names)+2 || list[0].Name != "sub" || list[0].Type != "directory" || list[0].Size != nil {
+		t.Fatalf("%+v", list)
+	}
+	for _, e := range list[1:] {
+		isLink := e.Name == "link"
+		if isLink != (e.Type == "other") || isLink != (e.Size == nil) ||
+			!isLink && (*e.Size != 4 || e.Mtime != "Wed, 01 May 2024 12:30:05 GMT") {
+			t.Errorf("%+v", e)
+		}
+	}
+
+	if got := a.get("/html/").body; strings.Count(got, "<a href=") != len(names)+3 || strings.Contains(got, "<&>") {
+		t.Errorf("%s", got)
+	}
+}

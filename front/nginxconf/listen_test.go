@@ -1,0 +1,221 @@
+package nginxconf
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// A listen with quic is left out entirely: its address does not accept TCP, and never without TLS.
+func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
+	text := inHTTP(`server { listen 81; listen 8443 quic reuseport; listen 81 quic; listen [::]:8443 quic; http3 on; location / { empty_gif; } }
+		server { listen 8444 quic; server_name only; location / { empty_gif; } }`)
+	o := Options{FS: oneFile(text), Prefix: "/srv", Lenient: true}
+	r, err := Parse("nginx.conf", o)
+	testkit.Must(t, err)
+	if len(r.Process.Listeners) != 1 || r.Process.Listeners[0].Addr != "*:81" {
+		t.Errorf("%+v", r.Process.Listeners)
+	}
+	for _, h := range r.Config.Hosts {
+		for _, l := range h.Listen {
+			if l.Addr != "*:81" {
+				t.Errorf("%v at %s", h.Names, l.Addr)
+			}
+		}
+		if len(h.Listen) == 0 {
+			t.Errorf("%v listens at every address", h.Names)
+		}
+	}
+	o.Lenient = false
+	if _, err := Parse("nginx.conf", o); err == nil ||
+		strings.Count(err.Error(), `parameter "quic" is not supported`) != 4 ||
+		strings.Count(err.Error(), "this program was built without HTTP/3") != 5 {
+		t.Errorf("%v", err)
+	}
+}
+
+// With HTTP3 the addresses of UDP are separate from those of TCP, each with its default server and
+// settings.
+func TestQUICAddressesAreSeparate(t *testing.T) {
+	text := inHTTP(`ssl_certificate c; ssl_certificate_key k;
+		server { listen 443 ssl; listen 443 quic reuseport; http2 on; server_name a; location / { empty_gif; } }
+		server { listen 443 ssl default_server; listen 443 quic; listen [::1]:443 quic; http3 off; server_name b;
+			quic_retry on; http3_max_concurrent_streams 7; http3_stream_buffer_size 10k; quic_host_key /key;
+			location / { empty_gif; } }
+		server { listen 127.0.0.1:443 quic; server_name c; http3_max_concurrent_streams 5; location / { empty_gif; } }`)
+	files := fstest.MapFS{"nginx.conf": {Data: []byte(text)}, "key": {Data: []byte("secret")}}
+	r, err := Parse("nginx.conf", Options{FS: files, Prefix: "/srv", HTTP3: true})
+	testkit.Must(t, err)
+	type settings struct {
+		retry   bool
+		streams int
+		window  int64
+		hostKey string
+	}
+	want := map[string]settings{"*:443": {}, "quic:*:443": {streams: 128, window: 64 << 10},
+		"quic:[::1]:443": {true, 7, 10 << 10, "secret"}, "quic:127.0.0.1:443": {streams: 5, window: 64 << 10}}
+	for i := range r.Process.Listeners {
+		l := &r.Process.Listeners[i]
+		got := settings{l.HTTP3Retry, l.HTTP3Streams, l.HTTP3Window, string(l.HTTP3HostKey)}
+		if s, ok := want[l.Addr]; !ok || s != got || !l.TLS || l.HTTP2 != (l.Addr == "*:443") {
+			t.Errorf("%s: %+v", l.Addr, l)
+		}
+		delete(want, l.Addr)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Text, "are those of quic:*:443") {
+		t.Errorf("warnings: %v", r.Warnings)
+	}
+	for _, h := range r.Config.Hosts {
+		for _, l := range h.Listen {
+			if overUDP := strings.HasPrefix(l.Addr, "quic:"); l.HTTP3 != (overUDP && h.Names[0] != "b") {
+				t.Errorf("%s at %s: HTTP/3 %v", h.Names[0], l.Addr, l.HTTP3)
+			}
+		}
+	}
+}
+
+// book resolves given names. It counts lookups.
+type book struct {
+	names   map[string]string
+	lookups map[string]int
+}
+
+func (b *book) lookup(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	if _, ok := ctx.Deadline(); !ok || network != "ip" {
+		return nil, errors.New("lookup of " + network + ", or without a deadline")
+	}
+	b.lookups[host]++
+	addresses, ok := b.names[host]
+	if !ok {
+		return nil, errors.New("no such host")
+	}
+	var addrs []netip.Addr
+	for word := range strings.FieldsSeq(addresses) {
+		addrs = append(addrs, netip.MustParseAddr(word))
+	}
+	return addrs, nil
+}
+
+func newBook(names map[string]string) *book {
+	return &book{names: names, lookups: make(map[string]int)}
+}
+
+// listening returns the addresses of a configuration's sockets.
+func listening(b *book, text string) (addrs []string, err error) {
+	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), DefaultPort: 80, LookupNetIP: b.lookup})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range r.Process.Listeners {
+		addrs = append(addrs, l.Addr)
+	}
+	return addrs, nil
+}
+
+func TestNamesOfListenAreResolved(t *testing.T) {
+	b := newBook(map[string]string{
+		"localhost": "::1 ::ffff:127.0.0.1 127.0.0.1", "many.test": "10.0.0.2 10.0.0.1 ::1", "one.test": "10.0.0.1",
+		"any.test": "0.0.0.0", "none.test": "",
+		"lots.test": strings.Repeat("10.0.0.1 ", maxAddresses+1),
+	})
+	for text, want := range map[string]string{
+		"listen localhost:81":                             "127.0.0.1:81 [::1]:81",
+		"listen LocalHost":                                "127.0.0.1:80 [::1]:80",
+		"listen many.test:82":                             "10.0.0.1:82 10.0.0.2:82 [::1]:82",
+		"listen any.test:83":                              "*:83",
+		"listen lots.test":                                "10.0.0.1:80",
+		"listen one.test:84; listen one.test:85":          "10.0.0.1:84 10.0.0.1:85",
+		"listen 86; } server { listen one.test:86":        "*:86 10.0.0.1:86",
+		"listen many.test; } server { listen one.test:80": "10.0.0.1:80 10.0.0.2:80 [::1]:80",
+	} {
+		got, err := listening(b, "server { "+text+"; }")
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q %v; want %s", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"listen nosuch.test:80":                      `nginx.conf:4: directive "listen": "nosuch.test:80": cannot resolve the name: no such host`,
+		"listen none.test":                           "has no addresses",
+		"listen one.test:80; listen 10.0.0.1:80":     "duplicate address 10.0.0.1:80",
+		"listen 256.0.0.1":                           "neither an IP address nor a name",
+		"listen $host:80":                            "must be an IP address",
+		"listen one.test:80; listen one.test:80":     "duplicate",
+		"listen many.test:80; listen one.test:80":    "duplicate address 10.0.0.1:80",
+		"listen one.test:80 nosuch":                  `unknown parameter "nosuch"`,
+		"listen " + strings.Repeat("a", 300) + ":80": "must be an IP address",
+	} {
+		if _, err := listening(b, "server {\n"+text+"; }"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want an error with %q", text, err, want)
+		}
+	}
+	if b.lookups["256.0.0.1"] != 0 || b.lookups["$host"] != 0 {
+		t.Errorf("unexpected lookups: %v", b.lookups)
+	}
+}
+
+// Names are resolved for each Parse, and once in each.
+func TestNamesAreResolvedByEachParse(t *testing.T) {
+	b := newBook(map[string]string{"a.test": "10.0.0.1"})
+	const text = "server { listen a.test:81; listen A.test:82; }"
+	for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
+		b.names["a.test"] = addr
+		clear(b.lookups)
+		got, err := listening(b, text)
+		if want := []string{addr + ":81", addr + ":82"}; err != nil || !slices.Equal(got, want) ||
+			b.lookups["a.test"] != 1 {
+			t.Errorf("%q %v, lookups %v; want %q, one lookup", got, err, b.lookups, want)
+		}
+	}
+}
+
+// The parameters of a name apply to each of its addresses.
+func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
+	r, err := Parse("nginx.conf", Options{
+		FS:          oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
+		LookupNetIP: newBook(map[string]string{"a.test": "10.0.0.1 10.0.0.2"}).lookup,
+	})
+	testkit.Must(t, err)
+	for _, l := range r.Process.Listeners {
+		if !l.Default || l.Backlog != 7 {
+			t.Errorf("%+v; want the default server's backlog", l.Listen)
+		}
+	}
+	if hosts := r.Config.Hosts; len(r.Process.Listeners) != 2 || hosts[0].Listen[0].Default ||
+		!hosts[1].Listen[0].Default || !hosts[1].Listen[1].Default || hosts[0].Listen[0].Backlog != 7 {
+		t.Errorf("%+v", r.Config.Hosts)
+	}
+}
+
+// localhost does not require a resolver.
+func TestLocalhostNeedsNoResolver(t *testing.T) {
+	got, err := listening(newBook(nil), "server { listen localhost:81; }")
+	if err != nil || !slices.Equal(got, []string{"127.0.0.1:81"}) {
+		t.Errorf("%q %v", got, err)
+	}
+}
+
+// On machines without IPv6, a name's IPv6 addresses are left out.
+func TestUnreachableAddressesAreLeftOut(t *testing.T) {
+	b := newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})
+	found, err := reachable(b.lookup)(timeBound(t), "ip", "a.test")
+	testkit.Must(t, err)
+	if got, want := slices.ContainsFunc(found, func(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }),
+		hasIPv6(); got != want || len(found) < 2 {
+		t.Errorf("%v, though IPv6 is here: %v", found, want)
+	}
+}
+
+func timeBound(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), resolveTime)
+	t.Cleanup(cancel)
+	return ctx
+}

@@ -1,0 +1,303 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// leakable is a configuration with all that a reload shares or replaces. %d changes.
+const leakable = `
+events {}
+error_log DIR/error%d.log;
+http {
+	resolver 127.0.0.1:1;
+	access_log DIR/access%d.log;
+	proxy_cache_path DIR/cache keys_zone=z:1m max_size=%dm;
+	limit_req_zone $binary_remote_addr zone=r:%dm rate=1000r/s;
+	map $uri $to { default a%d; ~^/(.)%d b; }
+	upstream kept { keepalive %d; server HOST; }
+	upstream named { zone named 64k; server none.invalid resolve; }
+	server {
+		listen ADDR;
+		keepalive_timeout %ds;
+		location / { limit_req zone=r burst=9; proxy_pass http://kept; proxy_http_version 1.1; proxy_set_header Connection ""; }
+		location /c { proxy_cache z; proxy_cache_valid 1m; proxy_pass http://kept; }
+		location /n { proxy_pass http://named; }
+		location /v { proxy_pass http://$to:1; }
+		location /t { return 200 $to; }
+	}
+}`
+
+// 200 reloads, some of which fail, leave no goroutine, descriptor or memory behind.
+func TestReloadsLeakNothing(t *testing.T) {
+	testkit.Long(t, "it reloads 200 times")
+	dir := t.TempDir()
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		testkit.Must(t, err)
+		return l
+	}
+	upstream := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hi")
+	})}
+	behind, front := listen(), listen()
+	go upstream.Serve(behind)
+	defer upstream.Close()
+	path := filepath.Join(dir, "nginx.conf")
+	text := strings.NewReplacer("DIR", dir, "HOST", behind.Addr().String(), "ADDR", front.Addr().String(),
+		"%d", "%[1]d").Replace(leakable)
+	write := func(i int) {
+		config := fmt.Sprintf(text, 1+i%3)
+		if i%10 == 9 {
+			config = strings.Replace(config, dir+"/access", dir+"/missing/access", 1)
+		}
+		testkit.Must(t, os.WriteFile(path, []byte(config), 0o600))
+	}
+	write(0)
+	s, ended := run(t, path, server.Options{Listeners: []net.Listener{front}})
+	client := &http.Client{Transport: &http.Transport{}}
+	reload := func(from, to int) {
+		for i := from; i < to; i++ {
+			write(i)
+			if err := s.Reload(); (err != nil) != (i%10 == 9) {
+				t.Fatalf("reload %d: %v", i, err)
+			}
+			for _, path := range []string{"/", "/c", "/n", "/v", "/t"} {
+				resp, err := client.Get("http://" + front.Addr().String() + path)
+				testkit.Must(t, err)
+				resp.Body.Close()
+			}
+		}
+	}
+	reload(0, 30)
+	before := usage(t)
+	reload(30, 230)
+	var after [3]int64
+	testkit.WaitFor(t, "goroutines, descriptors and heap to be as before", func() bool {
+		after = usage(t)
+		return after[0] <= before[0]+5 && after[1] <= before[1]+5 && after[2] <= before[2]+500<<10
+	})
+	t.Logf("%v, %v", before, after)
+	client.CloseIdleConnections()
+	s.Drain()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// usage returns the numbers of goroutines, of descriptors, and of bytes of the heap.
+func usage(t *testing.T) [3]int64 {
+	runtime.GC()
+	runtime.GC()
+	files, err := os.ReadDir("/proc/self/fd")
+	testkit.Must(t, err)
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return [3]int64{int64(runtime.NumGoroutine()), int64(len(files)), int64(m.HeapAlloc)}
+}
+
+// A reload applies the settings of sockets and of the process. It reports those that only a start
+// applies.
+func TestReloadAppliesOrReportsSettings(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	raw, err := l.(*net.TCPListener).SyscallConn()
+	testkit.Must(t, err)
+	sockets := func() (backlog, reusePort int) {
+		err := raw.Control(func(fd uintptr) {
+			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			backlog = int(info.Sacked) // of a listening socket
+			if reusePort, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return backlog, reusePort
+	}
+	usualBacklog, _ := sockets()
+	usualProcs := runtime.GOMAXPROCS(0)
+	path, log := filepath.Join(t.TempDir(), "nginx.conf"), new(testkit.Log)
+	configure := func(main, parameters string) {
+		text := main + " events {} http { access_log off; server { listen ADDR " + parameters + "; } }"
+		testkit.Must(t, os.WriteFile(path, []byte(strings.Replace(text, "ADDR", l.Addr().String(), 1)), 0o600))
+	}
+	configure("", "")
+	s, ended := run(t, path, server.Options{Stdout: log, Stderr: log, Listeners: []net.Listener{l}})
+	for _, c := range []struct {
+		main, parameters          string
+		backlog, reusePort, procs int
+	}{
+		{"worker_processes 1;", "backlog=7 reuseport", 7, 1, 1},
+		{"worker_processes 2;", "backlog=9", 9, 0, 2},
+		{"worker_processes auto;", "", usualBacklog, 0, usualProcs},
+		{"user nosuch;", "", usualBacklog, 0, usualProcs},
+	} {
+		configure(c.main, c.parameters)
+		testkit.Must(t, s.Reload())
+		backlog, reusePort := sockets()
+		if procs := runtime.GOMAXPROCS(0); backlog != c.backlog || reusePort != c.reusePort || procs != c.procs {
+			t.Errorf("%s listen %s: backlog %d, SO_REUSEPORT %d, %d processors; want %d, %d, %d", c.main, c.parameters,
+				backlog, reusePort, procs, c.backlog, c.reusePort, c.procs)
+		}
+	}
+	s.Drain()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	const want = "warning: user: the change requires a restart"
+	if got := log.String(); strings.Count(got, "requires a restart") != 1 || !strings.Contains(got, want) {
+		t.Errorf("log:\n%s\nwant once %q", got, want)
+	}
+}
+
+// holding is a configuration whose requests never end by themselves. LOG changes.
+const holding = `
+worker_shutdown_timeout 100ms;
+events {}
+http {
+	access_log DIR/LOG;
+	proxy_cache_path DIR/cache keys_zone=z:1m;
+	limit_req_zone $server_name zone=slow:1m rate=1r/m;
+	proxy_read_timeout 1h;
+	proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+	server {
+		listen unix:DIR/s http2;
+		location / { proxy_pass http://UPSTREAM; }
+		location /unbuffered { proxy_pass http://UPSTREAM; proxy_buffering off; }
+		location /patient { proxy_pass http://UPSTREAM; proxy_ignore_client_abort on; }
+		location /cached { proxy_pass http://UPSTREAM; proxy_cache z; proxy_cache_valid 1h; }
+		location /mirrored { mirror /copy; return 200; }
+		location /copy { internal; proxy_pass http://UPSTREAM; }
+		location /file { alias DIR/large; }
+		location /limited { limit_req zone=slow burst=9; return 200; }
+		location /app { proxy_pass http://app; }
+		location /unlogged { access_log off; proxy_pass http://UPSTREAM; }
+		location /unlogged/app { access_log off; proxy_pass http://app; }
+	}
+}`
+
+// endless responds with nothing, or with one event, and then never ends by itself. It switches
+// protocols on request.
+func endless(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.Header.Get("Upgrade") != "":
+		c, stream, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(io.Discard, stream)
+		return
+	case !strings.Contains(r.URL.Path, "silent"):
+		_, _ = io.WriteString(w, "event\n")
+		_ = http.NewResponseController(w).Flush()
+	}
+	<-r.Context().Done()
+}
+
+// After worker_shutdown_timeout nothing of the configuration before a reload is left, whatever its
+// requests wait for. At the end of the process websockets are logged, too.
+func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
+	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
+	testkit.Must(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	behind, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	upstream := &http.Server{Handler: http.HandlerFunc(endless)}
+	go func() { _ = upstream.Serve(behind) }()
+	t.Cleanup(func() { upstream.Close() })
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 64<<20), 0o644))
+	path := filepath.Join(dir, "nginx.conf")
+	configure := func(log string) {
+		text := strings.NewReplacer("DIR", dir, "UPSTREAM", behind.Addr().String(), "LOG", log).Replace(holding)
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+	}
+	configure("before.log")
+	s, ended := run(t, path, server.Options{}, server.Bind("app", http.HandlerFunc(endless)))
+	clients := make(map[string]net.Conn)
+	begin := func(name, request, until string) {
+		c, err := net.Dial("unix", filepath.Join(dir, "s"))
+		testkit.Must(t, err)
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		_, _ = io.WriteString(c, request)
+		for r := bufio.NewReader(c); until != ""; {
+			line, err := r.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if strings.Contains(line, until) {
+				break
+			}
+		}
+		clients[name] = c
+	}
+	const host, upgrade = " HTTP/1.1\r\nHost: a\r\n", "Connection: upgrade\r\nUpgrade: x\r\n"
+	for _, path := range []string{"/unbuffered", "/app"} {
+		begin(path, "GET "+path+host+"\r\n", "event")
+	}
+	for _, path := range []string{"/", "/silent", "/patient", "/patient/silent", "/app/silent", "/cached",
+		"/cached/silent", "/limited", "/limited?"} {
+		begin(path, "GET "+path+host+"\r\n", "")
+	}
+	begin("/file", "GET /file"+host+"\r\n", "200")
+	for _, path := range []string{"/", "/app", "/unlogged", "/unlogged/app"} {
+		begin("websocket "+path, "GET "+path+host+upgrade+"\r\n", "101")
+	}
+	begin("unfinished head", "GET /"+host, "")
+	begin("HTTP/2", http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"+
+		"\x00\x00\x05\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x00", "")
+	begin("/mirrored", "GET /mirrored"+host+"\r\n", "200") // the connections before it were accepted
+	configure("after.log")
+	testkit.Must(t, s.Reload())
+	for name, c := range clients {
+		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
+			t.Errorf("%s: the connection is still open", name)
+		}
+	}
+	testkit.WaitFor(t, "the end of the configuration of before",
+		func() bool { return !isOpen(filepath.Join(dir, "before.log")) })
+	begin("last", "GET /"+host+upgrade+"\r\n", "101")
+	begin("last app", "GET /app"+host+upgrade+"\r\n", "101")
+	s.Drain()
+	if err := <-ended; !errors.Is(err, server.ErrAborted) {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(filepath.Join(dir, "after.log")); strings.Count(string(b), " 101 ") != 2 {
+		t.Errorf("the log has %q, %v, want two websockets", b, err)
+	}
+}
+
+// isOpen reports whether the process has a file open.
+func isOpen(path string) bool {
+	files, _ := os.ReadDir("/proc/self/fd")
+	for _, f := range files {
+		if to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%s", f.Name())); err == nil && to == path {
+			return true
+		}
+	}
+	return false
+}

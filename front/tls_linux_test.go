@@ -1,0 +1,366 @@
+package front_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// issued is a certificate with its key.
+type issued struct {
+	*x509.Certificate
+	key *ecdsa.PrivateKey
+}
+
+// issue returns a certificate that an authority has signed, or a self-signed one.
+func issue(t *testing.T, name string, by *issued, change func(*x509.Certificate)) *issued {
+	t.Helper()
+	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	must(t, err)
+	template := &x509.Certificate{
+		SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if strings.Contains(name, "authority") {
+		template.IsCA, template.BasicConstraintsValid, template.ExtKeyUsage = true, true, nil
+		template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	}
+	if change != nil {
+		change(template)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	parent := &issued{template, key}
+	if by != nil {
+		parent = by
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent.Certificate, key.Public(), parent.key)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	return &issued{cert, key}
+}
+
+func (i *issued) shown(with ...*issued) []tls.Certificate {
+	c := tls.Certificate{Certificate: [][]byte{i.Raw}, PrivateKey: i.key}
+	for _, other := range with {
+		c.Certificate = append(c.Certificate, other.Raw)
+	}
+	return []tls.Certificate{c}
+}
+
+func (i *issued) revokes(t *testing.T, until time.Time, revoked ...*issued) []byte {
+	t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-2 * time.Hour), NextUpdate: until}
+	for _, r := range revoked {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: r.SerialNumber, RevocationTime: time.Now()})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.key)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
+}
+
+func putPEM(t *testing.T, name string, certs ...*issued) {
+	t.Helper()
+	var b []byte
+	for _, c := range certs {
+		b = append(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+	}
+	must(t, os.WriteFile(name, b, 0o644))
+}
+
+const verifiedHead = `ssl_certificate DIR/server.pem; ssl_certificate_key DIR/server.key; ssl_session_cache shared:x:1m;
+	server { listen LISTEN ssl default_server; server_name open; return 200 "open $ssl_client_verify"; }
+`
+
+// Client certificates are verified as by nginx, for all modes, authorities, depths and revocation
+// lists.
+func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
+	dir := shortDir(t)
+	past := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+	}
+	future := func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(time.Hour), time.Now().Add(2*time.Hour)
+	}
+	serverOnly := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
+	root, other := issue(t, "root authority", nil, nil), issue(t, "other authority", nil, nil)
+	between := issue(t, "between authority", root, nil)
+	deeper := issue(t, "deeper authority", between, nil)
+	late := issue(t, "late authority", root, past)
+	direct, deep, deepest, revoked := issue(t, "direct", root, nil), issue(t, "deep", between, nil),
+		issue(t, "deepest", deeper, nil), issue(t, "revoked", root, nil)
+	clients := map[string][]tls.Certificate{
+		"none": nil, "direct": direct.shown(), "deep": deep.shown(), "deep with those between": deep.shown(between),
+		"deepest":       deepest.shown(deeper, between),
+		"deep with all": deep.shown(between, root), "revoked": revoked.shown(),
+		"by a revoked authority": issue(t, "x", late, nil).shown(late),
+		"expired":                issue(t, "expired", root, past).shown(),
+		"future":                 issue(t, "future", root, future).shown(),
+		"server's":               issue(t, "usage", root, serverOnly).shown(),
+		"expired of another":     issue(t, "expired", other, past).shown(),
+		"server's of another":    issue(t, "usage", other, serverOnly).shown(),
+		"its own":                issue(t, "own", nil, nil).shown(),
+		"another's":              issue(t, "another", other, nil).shown(),
+		"another's with all":     issue(t, "another", other, nil).shown(other),
+		"by no authority":        issue(t, "below", direct, nil).shown(direct),
+		"any usage":              issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil }).shown(),
+	}
+	server, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open"}})
+	must(t, os.WriteFile(filepath.Join(dir, "server.pem"), server, 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "server.key"), key, 0o600))
+	putPEM(t, filepath.Join(dir, "root"), root)
+	putPEM(t, filepath.Join(dir, "both"), root, between)
+	putPEM(t, filepath.Join(dir, "between"), between)
+	putPEM(t, filepath.Join(dir, "other"), other)
+	hour := time.Now().Add(time.Hour)
+	must(t, os.WriteFile(filepath.Join(dir, "crl"),
+		append(root.revokes(t, hour, revoked, late), between.revokes(t, hour)...), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "rootcrl"), root.revokes(t, hour), 0o644))
+	must(t, os.WriteFile(filepath.Join(dir, "oldcrl"), root.revokes(t, time.Now().Add(-time.Hour), revoked), 0o644))
+
+	var text strings.Builder
+	names := []string{"open"}
+	text.WriteString(verifiedHead)
+	for _, mode := range []string{"on", "optional", "optional_no_ca"} {
+		for _, rest := range []string{
+			"ssl_client_certificate DIR/root;", "ssl_client_certificate DIR/root; ssl_verify_depth 0;",
+			"ssl_client_certificate DIR/both; ssl_verify_depth 0;",
+			"ssl_client_certificate DIR/both;", "ssl_client_certificate DIR/root; ssl_verify_depth 2;",
+			"ssl_client_certificate DIR/between;",
+			"ssl_client_certificate DIR/other; ssl_trusted_certificate DIR/both;",
+			"ssl_client_certificate DIR/both; ssl_crl DIR/crl;",
+			"ssl_client_certificate DIR/both; ssl_crl DIR/rootcrl;",
+			"ssl_client_certificate DIR/both; ssl_crl DIR/oldcrl;",
+		} {
+			name := fmt.Sprintf("case%d", len(names))
+			fmt.Fprintf(&text, "server { listen LISTEN ssl; server_name %s also%s; ssl_verify_client %s; %s return 200 \"%[1]s $ssl_client_verify\"; } # %s\n", name, name, mode, rest, mode)
+			names = append(names, name)
+		}
+	}
+	fmt.Fprintf(&text, "server { listen LISTEN ssl; server_name noca; ssl_verify_client optional_no_ca; return 200 \"noca $ssl_client_verify\"; }\n")
+	names = append(names, "noca")
+	conf := func(listen string) string {
+		return strings.NewReplacer("LISTEN", listen, "DIR", dir).Replace(text.String())
+	}
+	lines := strings.Split(text.String(), "\n")
+
+	theirs := programs.FreeAddress(t)
+	startNginx(t, "tcp", theirs, dir, conf(theirs))
+	ours := serveTLSConf(t, dir, conf)
+	for name, certs := range clients {
+		for i, to := range names {
+			want, got := requestWithCerts(t, theirs, to, to, certs), requestWithCerts(t, ours, to, to, certs)
+			if want != got {
+				t.Errorf("%s, %s\n nginx: %s\n  tare: %s", name, lines[i+len(lines)-2-len(names)], want, got)
+			}
+		}
+	}
+	for _, name := range []string{"none", "direct", "another's"} {
+		for _, sniName := range []string{"", "open", "case1", "case11", "nobody"} {
+			if want, got := requestWithoutHost(t, theirs, sniName, clients[name]),
+				requestWithoutHost(t, ours, sniName, clients[name]); want != got {
+				t.Errorf("%s: a handshake with %q, a request without Host\n nginx: %s\n  tare: %s", name, sniName,
+					want, got)
+			}
+		}
+		for _, sniName := range []string{"", "open", "case1", "case11", "case21", "nobody", "alsocase1"} {
+			for _, received := range []string{"open", "case1", "case11", "case21", "case1:443", "CASE1", "case1.",
+				"alsocase1", "nobody", "case7"} {
+				want, got := requestWithCerts(t, theirs, sniName, received, clients[name]),
+					requestWithCerts(t, ours, sniName, received, clients[name])
+				if want != got {
+					t.Errorf("%s: a handshake with %q, a request for %q\n nginx: %s\n  tare: %s", name, sniName,
+						received, want, got)
+				}
+			}
+		}
+	}
+}
+
+// requestWithoutHost returns the response to a request without Host.
+func requestWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
+	t.Helper()
+	c, err := tls.Dial("tcp", addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, Certificates: certs})
+	must(t, err)
+	defer c.Close()
+	must(t, c.SetDeadline(time.Now().Add(maxWait)))
+	_, err = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
+	must(t, err)
+	b, err := io.ReadAll(c)
+	must(t, err)
+	head, body, _ := strings.Cut(string(b), "\r\n\r\n")
+	return strings.Fields(head)[1] + " " + string(serverName.ReplaceAll([]byte(body), []byte("SERVER")))
+}
+
+// serveTLSConf serves a configuration, with the handshakes of its hosts.
+func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (addr string) {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	addr = server.Listener.Addr().String()
+	path := filepath.Join(dir, "tare.conf")
+	must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(addr)+"}"), 0o644))
+	read, err := nginxconf.Parse(path, nginxconf.Options{Prefix: dir})
+	must(t, err)
+	h, err := front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0)))
+	must(t, err)
+	t.Cleanup(func() { h.Close() })
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"))
+	must(t, err)
+	server.Config.Handler = h
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		c := &tls.Config{}
+		host, _ := h.HostAt(hello.Conn.LocalAddr(), hello.ServerName)
+		if own := host.Listen[0].TLSConfig; own != nil {
+			c = own.Clone()
+		}
+		c.Certificates = []tls.Certificate{pair}
+		return c, nil
+	}}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return addr
+}
+
+// requestWithCerts returns status and body for a client with certificates, which it sends whatever
+// the server requests.
+func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
+	t.Helper()
+	config := &tls.Config{ServerName: name, InsecureSkipVerify: true,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if certs == nil {
+				return new(tls.Certificate), nil
+			}
+			return &certs[0], nil
+		}}
+	c, err := net.Dial("tcp", addr)
+	must(t, err)
+	defer c.Close()
+	must(t, c.SetDeadline(time.Now().Add(maxWait)))
+	return requestOver(t, tls.Client(c, config), host)
+}
+
+func requestOver(t *testing.T, c *tls.Conn, host string) string {
+	t.Helper()
+	dial := func(context.Context, string, string) (net.Conn, error) { return c, nil }
+	transport := &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}
+	r, err := http.NewRequest(http.MethodGet, "https://any/", nil)
+	must(t, err)
+	r.Host = host
+	resp, err := transport.RoundTrip(r)
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return fmt.Sprintf("%d %s", resp.StatusCode, serverName.ReplaceAll(body, []byte("SERVER")))
+}
+
+// The variables of TLS and of client certificates are nginx's.
+func TestTLSVariablesAreNginxs(t *testing.T) {
+	const names = "ssl_protocol ssl_cipher ssl_curve ssl_server_name ssl_alpn_protocol ssl_session_reused ssl_early_data ssl_client_verify ssl_client_s_dn " +
+		"ssl_client_i_dn ssl_client_s_dn_legacy ssl_client_i_dn_legacy ssl_client_serial ssl_client_fingerprint ssl_client_v_start ssl_client_v_end " +
+		"ssl_client_v_remain ssl_client_escaped_cert ssl_client_raw_cert ssl_client_cert"
+	text := "$" + strings.ReplaceAll(names, " ", "\n$")
+	certFile, keyFile := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"tls.example"}})
+	must(t, os.WriteFile(certFile, cert, 0o600))
+	must(t, os.WriteFile(keyFile, key, 0o600))
+	pair, err := tls.X509KeyPair(cert, key)
+	must(t, err)
+
+	theirs := programs.FreeAddress(t)
+	startNginx(t, "tcp", theirs, shortDir(t), fmt.Sprintf(`ssl_certificate %s; ssl_certificate_key %s;
+		ssl_verify_client optional_no_ca; ssl_ecdh_curve X25519:P-384:P-256; ssl_protocols TLSv1.2 TLSv1.3;
+		server { listen %s ssl; return 200 "%s"; }`, certFile, keyFile, theirs, text))
+	h := newFront(t, oneHost(conf.Location{Path: "/",
+		Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(text)}}}))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
+		ClientAuth: tls.RequestClientCert}}
+	go func() { _ = server.ServeTLS(l, "", "") }()
+	t.Cleanup(func() { server.Close() })
+
+	mine := clientCertificate(t)
+	for name, config := range map[string]*tls.Config{
+		"TLS 1.3":            {},
+		"TLS 1.2":            {MaxVersion: tls.VersionTLS12},
+		"P-384":              {CurvePreferences: []tls.CurveID{tls.CurveP384}},
+		"with a certificate": {Certificates: []tls.Certificate{mine}},
+		"with one, and a cipher": {Certificates: []tls.Certificate{mine}, MaxVersion: tls.VersionTLS12,
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}},
+		"another protocol as well": {NextProtos: []string{"http/1.1"}, CurvePreferences: []tls.CurveID{tls.X25519}},
+	} {
+		config.ServerName, config.InsecureSkipVerify = "tls.example", true
+		if config.CurvePreferences == nil {
+			// the certificate's, which TLS 1.2 requires
+			config.CurvePreferences = []tls.CurveID{tls.CurveP256}
+		}
+		want, got := strings.Split(strings.ReplaceAll(requestTLS(t, theirs, config), "\n\t", " "), "\n"),
+			strings.Split(requestTLS(t, l.Addr().String(), config), "\n")
+		if len(want) != len(got) {
+			t.Errorf("%s: nginx has %q, we have %q", name, want, got)
+			continue
+		}
+		for i := range want {
+			// for a reason in OpenSSL's words
+			failed := strings.HasPrefix(want[i], "FAILED:") && strings.HasPrefix(got[i], "FAILED:")
+			if want[i] != got[i] && !failed {
+				t.Errorf("%s: nginx has %q, we have %q", name, want[i], got[i])
+			}
+		}
+	}
+}
+
+// clientCertificate returns a certificate whose name has several parts.
+func clientCertificate(t *testing.T) tls.Certificate {
+	t.Helper()
+	email := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "a@tls.example"}
+	cert, key := testkit.SelfSign(t, x509.Certificate{NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(100*24*time.Hour + 12*time.Hour), Subject: pkix.Name{
+			Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "},
+			CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
+		}})
+	pair, err := tls.X509KeyPair(cert, key)
+	must(t, err)
+	return pair
+}
+
+func requestTLS(t *testing.T, addr string, config *tls.Config) string {
+	t.Helper()
+	transport := &http.Transport{TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	resp, err := (&http.Client{Transport: transport}).Get("https://" + addr + "/")
+	must(t, err)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return string(body)
+}
