@@ -2,11 +2,12 @@ package load
 
 import (
 	"encoding/binary"
-	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare/internal/wire/http2"
 )
 
 type http2Protocol struct{}
@@ -51,7 +52,7 @@ func (q *request) http2Fields() []field {
 	}
 	fields := []field{{":method", q.method}, {":scheme", scheme}, {":authority", authority}, {":path", q.url.target}}
 	for _, f := range q.fields {
-		if name := strings.ToLower(f.name); !slices.Contains(connectionFields(), name) {
+		if name := strings.ToLower(f.name); name != "host" && !http2.ConcernsConnection(name) {
 			fields = append(fields, field{name, f.value})
 		}
 	}
@@ -59,12 +60,6 @@ func (q *request) http2Fields() []field {
 		fields = append(fields, field{"content-length", strconv.Itoa(len(q.body))})
 	}
 	return fields
-}
-
-// connectionFields are the fields that HTTP/2 forbids (RFC 9113, 8.2.2), and host, which :authority
-// replaces.
-func connectionFields() []string {
-	return []string{"host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
 }
 
 // byteAppender is an io.Writer that appends to a slice.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/quic-go/quic-go/http3/qlog"
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/internal/wire/http2"
 )
 
 // requestFields are the fields of a request that decide whether quic-go rejects it. Its rules are
@@ -68,8 +70,6 @@ func (r *requestFields) addPseudo(f *qlog.HeaderField) bool {
 func (r *requestFields) add(f *qlog.HeaderField) bool {
 	r.hasFields = true
 	switch f.Name {
-	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
-		return false
 	case "te":
 		return f.Value == "trailers"
 	case "content-length":
@@ -82,6 +82,8 @@ func (r *requestFields) add(f *qlog.HeaderField) bool {
 			return false
 		}
 		r.host = &f.Value
+	default:
+		return !http2.ConcernsConnection(f.Name)
 	}
 	return true
 }

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/tarehq/tare/internal/wire/http2"
 )
 
 // response is the ResponseWriter of a request. It leaves out fields about connections, which are
@@ -21,8 +23,10 @@ func (w *response) strip() {
 	if values := h["Connection"]; len(values) > 0 && values[0] == "close" {
 		w.connection.retire()
 	}
-	for _, name := range [...]string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
-		delete(h, name)
+	for name := range h {
+		if http2.ConcernsConnection(name) {
+			delete(h, name)
+		}
 	}
 }
 

@@ -156,7 +156,7 @@ func (e *http2Exchange) appendHeader(b []byte) ([]byte, error) {
 	names := array[:0]
 	for name := range e.x.request.Header {
 		switch {
-		case isWrittenSeparately(name), name == protocolField, isOfHTTP1(name):
+		case isWrittenSeparately(name), name == protocolField, wire.ConcernsConnection(name):
 			continue
 		case !http1.ValidToken(name):
 			return nil, fmt.Errorf("net/http: invalid header field name %q", name)
@@ -173,16 +173,6 @@ func (e *http2Exchange) appendHeader(b []byte) ([]byte, error) {
 		}
 	}
 	return b, nil
-}
-
-// isOfHTTP1 reports whether HTTP/2 forbids a field (RFC 9113, 8.2.2).
-func isOfHTTP1(name string) bool {
-	for _, forbidden := range [...]string{"Connection", "Keep-Alive", "Proxy-Connection", "Upgrade"} {
-		if strings.EqualFold(name, forbidden) {
-			return true
-		}
-	}
-	return false
 }
 
 func (e *http2Exchange) appendField(b []byte, name, value string) []byte {

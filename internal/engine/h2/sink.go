@@ -50,13 +50,7 @@ func (st *Stream) EndHead(w *exchange.Response) {
 // AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2). It removes
 // space around the value. As in net/http, an invalid value is omitted.
 func (st *Stream) AppendField(out []byte, name, value string) []byte {
-	switch len(name) {
-	case len("Upgrade"), len("Keep-Alive"), len("Proxy-Connection"), len("Transfer-Encoding"):
-		if isConnectionField(name) {
-			return out
-		}
-	}
-	if !http1.ValidValue(value) {
+	if wire.ConcernsConnection(name) || !http1.ValidValue(value) {
 		return out
 	}
 	return wire.AppendField(out, name, strings.Trim(value, " \t"))
@@ -64,21 +58,10 @@ func (st *Stream) AppendField(out []byte, name, value string) []byte {
 
 // AppendRawField appends a field, unless it concerns the connection.
 func (st *Stream) AppendRawField(out, name, value []byte) []byte {
-	if isConnectionField(string(name)) {
+	if wire.ConcernsConnection(name) {
 		return out
 	}
 	return wire.AppendField(out, name, value)
-}
-
-// isConnectionField reports whether HTTP/2 forbids a field.
-func isConnectionField(name string) bool {
-	names := [...]string{"connection", "upgrade", "keep-alive", "proxy-connection", "transfer-encoding"}
-	for _, forbidden := range names {
-		if strings.EqualFold(name, forbidden) {
-			return true
-		}
-	}
-	return false
 }
 
 // Delimit implements exchange.Sink. It announces the end of the connection, if the handler has set

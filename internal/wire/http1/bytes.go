@@ -78,8 +78,8 @@ func ValueSpan(b []byte) int {
 
 func isDigit(c byte) bool { return c-'0' <= 9 }
 
-// equalFold reports whether b equals s, ignoring ASCII case.
-func equalFold[T string | []byte](b T, s string) bool {
+// EqualFold reports whether b equals s, ignoring ASCII case.
+func EqualFold[T string | []byte](b T, s string) bool {
 	if len(b) != len(s) {
 		return false
 	}

@@ -28,9 +28,9 @@ func (r *CGI) findStatus(b []byte) error {
 	moved := false
 	for _, f := range r.Fields {
 		switch name := f.Name.In(b); {
-		case equalFold(name, "location"):
+		case EqualFold(name, "location"):
 			moved = true
-		case !equalFold(name, "status"):
+		case !EqualFold(name, "status"):
 		case r.Status != 0:
 			return malformed(int(f.Name.Start), "second Status")
 		default:

@@ -15,7 +15,7 @@ func ConcernsConnection(name string) bool {
 func (f Field) ConcernsConnection(head []byte) bool {
 	switch f.Known {
 	case NameUnknown:
-		return equalFold(f.Name.In(head), "proxy-connection")
+		return EqualFold(f.Name.In(head), "proxy-connection")
 	case NameConnection, NameKeepAlive, NameProxyAuthenticate, NameProxyAuthorization, NameTE, NameTrailer,
 		NameTransferEncoding, NameUpgrade:
 		return true
@@ -49,7 +49,7 @@ func TranslatePragma(header map[string][]string) {
 func HasToken(lists []string, token string) bool {
 	for _, list := range lists {
 		for element := range Elements(list) {
-			if equalFold(element, token) {
+			if EqualFold(element, token) {
 				return true
 			}
 		}

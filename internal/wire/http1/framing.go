@@ -55,7 +55,7 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 	case NameContentLength:
 		return f.recordLength(value, offset)
 	case NameTransferEncoding:
-		if f.hasCoding || !equalFold(value, "chunked") {
+		if f.hasCoding || !EqualFold(value, "chunked") {
 			return fault(UnknownCoding, offset, "unknown transfer coding")
 		}
 		f.hasCoding = true
@@ -69,8 +69,8 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 		f.hasHost, f.host = true, spanOf(offset, offset+len(value))
 	case NameConnection:
 		for token := range Elements(value) {
-			f.close = f.close || equalFold(token, "close")
-			f.keepAlive = f.keepAlive || equalFold(token, "keep-alive")
+			f.close = f.close || EqualFold(token, "close")
+			f.keepAlive = f.keepAlive || EqualFold(token, "keep-alive")
 		}
 	case NameExpect:
 		if f.hasExpect {
@@ -78,7 +78,7 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 		}
 		f.hasExpect = true
 		for token := range Elements(value) {
-			if equalFold(token, "100-continue") {
+			if EqualFold(token, "100-continue") {
 				f.expectContinue = true
 			} else {
 				f.expectOther = true

@@ -54,8 +54,6 @@ func infoOf(name []byte) nameInfo {
 	}
 	info := nameInfo{known: http1.LookupName(name)}
 	switch string(name) {
-	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
-		info.kind = kindConnection
 	case "te":
 		info.kind = kindTE
 	case "cookie":
@@ -64,8 +62,20 @@ func infoOf(name []byte) nameInfo {
 		info.kind = kindContentLength
 	case "host":
 		info.kind = kindHost
+	default:
+		if ConcernsConnection(name) {
+			info.kind = kindConnection
+		}
 	}
 	return info
+}
+
+// ConcernsConnection reports whether HTTP/2 and HTTP/3 forbid a field, because it concerns one
+// connection (RFC 9113, 8.2.2). Case is ignored.
+func ConcernsConnection[T string | []byte](name T) bool {
+	return http1.EqualFold(name, "connection") || http1.EqualFold(name, "keep-alive") ||
+		http1.EqualFold(name, "proxy-connection") || http1.EqualFold(name, "transfer-encoding") ||
+		http1.EqualFold(name, "upgrade")
 }
 
 // isLowerToken reports whether name is a token without upper-case letters (RFC 9113, 8.2.1).
