@@ -22,10 +22,10 @@
 //
 // One goroutine reads from a connection. It waits for nothing else: what it receives is stored, and
 // the windows limit how much. If the goroutine of a stream waits in Deliver, that of the connection
-// calls its function, which does not wait either. Conn.mu guards everything else, and nobody waits while holding it.
-// Frames are appended to the output under the mutex. A goroutine that lives as long as there is
-// output sends it without the mutex. So no caller of this package waits for the network, except in
-// AwaitHead, Read and Write.
+// calls its function, which does not wait either. Conn.mu guards everything else, and nobody waits
+// while holding it. Frames are appended to the output under the mutex. A goroutine that lives as long
+// as there is output sends it without the mutex. So no caller of this package waits for the network,
+// except in AwaitHead, Read and Write.
 //
 // # What a server may do
 //
