@@ -53,6 +53,9 @@ func (b *builder) compareAll(ctx context.Context) {
 			b.compare(ctx, p)
 		}
 	}
+	if b.out.Tests == 0 {
+		b.fail(errors.New("no test was served by tare"))
+	}
 	b.out.Seconds = int(time.Since(began).Seconds())
 }
 

@@ -21,6 +21,10 @@ const (
 	nobody    = 65534
 )
 
+// asOrdinaryUser runs its arguments as an ordinary user, in a network namespace that has only the
+// loopback interface: fixed ports are free there.
+const asOrdinaryUser = `ip link set lo up && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" "$@"`
+
 // trial is one run of a program.
 type trial struct {
 	outcomes   map[string]string // pass, FAIL or SKIP, by test; none if it hangs or ends the program
@@ -44,16 +48,16 @@ func (b *builder) run(ctx context.Context, p program, mode, only, skip string) *
 	if b.Script != "" {
 		args, p.Dir = []string{"bash", "-eu", "-c", b.text}, home
 	}
+	if os.Geteuid() == 0 {
+		b.fail(exec.CommandContext(ctx, "chown", "-R", fmt.Sprint(nobody, ":", nobody), b.work).Run())
+		args = append([]string{"unshare", "--net", "sh", "-c", asOrdinaryUser}, args...)
+	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	// Tests that run "go build", which takes minutes without a cache, do not find it.
-	cmd.Env = []string{"PATH=" + b.runner.work + ":/usr/local/bin:/usr/bin:/bin", "USER=nobody", "HOME=" + home,
-		"TMPDIR=" + filepath.Join(home, "tmp"), "APPLICATION=" + p.file,
+	cmd.Env = []string{"PATH=" + b.runner.work + ":/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+		"USER=nobody", "HOME=" + home, "TMPDIR=" + filepath.Join(home, "tmp"), "APPLICATION=" + p.file,
 		"TARE_OTHERS_MODE=" + mode, "TARE_OTHERS_MARK=" + mark}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if os.Geteuid() == 0 {
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
-		b.fail(exec.CommandContext(ctx, "chown", "-R", fmt.Sprint(nobody, ":", nobody), b.work).Run())
-	}
 	killAll := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var text bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Cancel, cmd.WaitDelay = p.Dir, &text, &text, killAll, killDelay
