@@ -19,13 +19,14 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 )
 
 func main() {
-	only := flag.String("only", "", "run only projects whose name contains `TEXT`")
+	only := flag.String("only", "", "run only projects whose name matches `REGEXP`")
 	quick := flag.Bool("quick", false, "run only the projects that are marked as quick")
 	folder := flag.String("results", ".cache/others", "write results into this `FOLDER`")
 	document := flag.String("document", "", "write the results in the folder as Markdown to `FILE`, and run nothing")
@@ -50,11 +51,15 @@ func run(ctx context.Context, only string, quick bool, folder string) error {
 	if err != nil {
 		return err
 	}
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return err
+	}
 	all = slices.DeleteFunc(all, func(p *project) bool {
-		return quick && !p.Quick || !strings.Contains(p.name(), only)
+		return quick && !p.Quick || !wanted.MatchString(p.name())
 	})
 	if len(all) == 0 {
-		return fmt.Errorf("no project's name contains %q", only)
+		return fmt.Errorf("no project's name matches %q", only)
 	}
 	r, err := newRunner(ctx)
 	if err != nil {
