@@ -66,7 +66,6 @@ func run(ctx context.Context, only string, quick bool, folder string) error {
 		return err
 	}
 	defer os.RemoveAll(r.work)
-	folder = filepath.Join(folder, r.goVersion)
 	var wrong error
 	for _, p := range all {
 		b := r.newBuilder(p)
@@ -76,14 +75,14 @@ func run(ctx context.Context, only string, quick bool, folder string) error {
 		}
 		out := &b.out
 		fmt.Printf("%s %s, %s, %d s: %d tests, %d differences, %d without a reason; "+
-			"%d fail with net/http, %d differed only once\n%s", out.Name, out.Version, out.Go, out.Seconds,
+			"%d fail with net/http, differed only once: %v\n%s", out.Name, out.Version, out.Go, out.Seconds,
 			out.Tests, len(out.Differences), out.Undocumented, out.Failed, out.Unsteady, out.Problem)
-		if out.Undocumented > 0 || out.Problem != "" {
+		if out.Undocumented > 0 || out.Problem != "" || out.Tests == 0 {
 			wrong = errors.New("there are differences without a documented reason, or programs that did not run")
 		}
 		text, err := json.MarshalIndent(out, "", "\t")
-		file := filepath.Join(folder, strings.ReplaceAll(out.Name, "/", "+")+".json")
-		err = errors.Join(err, os.MkdirAll(folder, 0o755), os.WriteFile(file, text, 0o644), os.RemoveAll(b.work))
+		file := filepath.Join(folder, r.goVersion, strings.ReplaceAll(out.Name, "/", "+")+".json")
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644), os.RemoveAll(b.work))
 		if err != nil {
 			return err
 		}

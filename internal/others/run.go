@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,12 +17,12 @@ const (
 	reference = "net/http" // the mode in which net/http serves
 	pass      = "PASS"
 	killDelay = 10 * time.Second // in which a program reports what hangs
-	nobody    = 65534
 )
 
-// asOrdinaryUser runs its arguments as an ordinary user, in a network namespace that has only the
-// loopback interface: fixed ports are free there.
-const asOrdinaryUser = `ip link set lo up && exec setpriv --reuid 65534 --regid 65534 --clear-groups "$0" "$@"`
+// asOrdinaryUser runs its arguments as the user nobody, to whom it gives the folder $0. It expects a
+// network namespace of its own: all ports are free there.
+const asOrdinaryUser = `chown -R 65534:65534 "$0" && ip link set lo up &&
+	exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`
 
 // trial is one run of a program.
 type trial struct {
@@ -49,8 +48,7 @@ func (b *builder) run(ctx context.Context, p program, mode, only, skip string) *
 		args, p.Dir = []string{"bash", "-eu", "-c", b.text}, home
 	}
 	if os.Geteuid() == 0 {
-		b.fail(exec.CommandContext(ctx, "chown", "-R", fmt.Sprint(nobody, ":", nobody), b.work).Run())
-		args = append([]string{"unshare", "--net", "sh", "-c", asOrdinaryUser}, args...)
+		args = append([]string{"unshare", "--net", "sh", "-c", asOrdinaryUser, b.work}, args...)
 	}
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	// Tests that run "go build", which takes minutes without a cache, do not find it.
