@@ -167,6 +167,18 @@ func differencesOfResponses() []difference {
 			observe: func(s side) string {
 				return s.upgrade("HTTP/1.1 101 Switching Protocols\nConnection: close, Upgrade\nUpgrade: echo\n\nearly")
 			}},
+		{row: "A chunk of which a part has arrived", ours: "part", theirs: "whole", observe: func(s side) string {
+			s.respondWith("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2000\n" + strings.Repeat("x", 0x2000) + "\n0\n\n")
+			resp, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
+			if err != nil {
+				return err.Error()
+			}
+			defer resp.Body.Close()
+			if n, _ := resp.Body.Read(make([]byte, 0x2000)); n < 0x2000 {
+				return "part"
+			}
+			return "whole"
+		}},
 		{row: "Failed requests", ours: "server, connection closed, retry false", theirs: "EOF",
 			observe: func(s side) string {
 				s.runScript(func(_ int, c *scripted) { c.request() })
