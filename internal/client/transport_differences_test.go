@@ -79,6 +79,10 @@ func differencesOfRequests() []difference {
 				s.echoLines("Transfer-Encoding", "Content-Length")
 				return s.request(mustRequest("GET", s.url, io.MultiReader()))
 			}},
+		{row: "A request whose body was read before", ours: "200 ping200 ping", theirs: "200 pingerror",
+			settings: &http.Transport{DisableKeepAlives: true}, observe: sendTwice},
+		{row: "A request whose body was read before", ours: "200 ping200 ping", theirs: "200 ping200 ping",
+			observe: sendTwice},
 		{row: "A final response while the body waits for \"100 Continue\"", ours: "", theirs: "body",
 			settings: &http.Transport{ExpectContinueTimeout: time.Minute}, observe: func(s side) string {
 				sent := make(chan string, 1)
@@ -112,6 +116,18 @@ func differencesOfRequests() []difference {
 			return s.request(r)
 		}},
 	}
+}
+
+// sendTwice sends a request, whose body the server returns, and then sends it again.
+func sendTwice(s side) string {
+	s.runScript(func(_ int, c *scripted) {
+		for r := c.request(); r != nil; r = c.request() {
+			b, _ := io.ReadAll(r.Body)
+			c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n%s", len(b), b))
+		}
+	})
+	r := mustRequest("POST", s.url, strings.NewReader("ping"))
+	return s.request(r) + s.request(r)
 }
 
 func differencesOfResponses() []difference {
