@@ -15,6 +15,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/version"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -48,24 +49,21 @@ func main() {
 // run runs projects and writes a result for each.
 func run(ctx context.Context, only string, quick bool, folder string) error {
 	all, err := readList(".")
-	if err != nil {
+	wanted, onlyErr := regexp.Compile(only)
+	if err = errors.Join(err, onlyErr); err != nil {
 		return err
-	}
-	wanted, err := regexp.Compile(only)
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(p *project) bool {
-		return quick && !p.Quick || !wanted.MatchString(p.name())
-	})
-	if len(all) == 0 {
-		return fmt.Errorf("no project's name matches %q", only)
 	}
 	r, err := newRunner(ctx)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(r.work)
+	all = slices.DeleteFunc(all, func(p *project) bool {
+		return quick && !p.Quick || !wanted.MatchString(p.name()) || version.Compare(r.goVersion, p.Go) < 0
+	})
+	if len(all) == 0 {
+		return fmt.Errorf("no project's name matches %q, or it needs a newer Go release", only)
+	}
 	var wrong error
 	for _, p := range all {
 		b := r.newBuilder(p)
