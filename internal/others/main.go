@@ -80,7 +80,8 @@ func run(ctx context.Context, only string, quick bool, folder string) error {
 		}
 		text, err := json.MarshalIndent(out, "", "\t")
 		file := filepath.Join(folder, r.goVersion, strings.ReplaceAll(out.Name, "/", "+")+".json")
-		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644), os.RemoveAll(b.work))
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644),
+			os.RemoveAll(b.work))
 		if err != nil {
 			return err
 		}
