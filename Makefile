@@ -113,7 +113,7 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, a whole run 
 	$(GO) run ./cmd/tare weigh
 	$(GO) run ./cmd/tare weigh targets --blocks 1 --warmup 50ms --measure 200ms
 
-# ONLY is a part of the names of projects in internal/others/projects.yaml.
+# ONLY is a regular expression of names of projects in internal/others/projects.yaml.
 check-others: ## run other projects' tests with tare in place of net/http (hours; ONLY=chi for one)
 	@failed=; for release in $(GO_RELEASES); do \
 		GOTOOLCHAIN=$$release $(GO) run ./internal/others -only '$(ONLY)' || failed="$$failed $$release"; \

@@ -68,8 +68,9 @@ func (h *http1Codec) readChunks(x *slab, p []byte) (n int, err error) {
 			}
 		}
 	}
-	// consume the end of the body if it has arrived
-	for before := 0; err == nil && len(s.received()) != before && len(s.received()) > 0 && n < len(p); {
+	// consume the end of the body if it has arrived, so that io.EOF comes with the last data
+	for before := 0; err == nil && len(s.received()) != before && len(s.received()) > 0 &&
+		(n < len(p) || !h.hasInput(s)); {
 		before = len(s.received())
 		var more int
 		more, err = h.decode(x, p[n:], false)
@@ -78,15 +79,18 @@ func (h *http1Codec) readChunks(x *slab, p []byte) (n int, err error) {
 	return n, err
 }
 
-// decode decodes bytes of the scratch: at most one piece of data. At the end of the body it returns
-// io.EOF.
+// decode decodes bytes of the scratch: at most one piece of data. If p is empty, they contain none.
+// At the end of the body it returns io.EOF.
 func (h *http1Codec) decode(x *slab, p []byte, wait bool) (int, error) {
 	if h.chunks.Done() {
 		return 0, h.readTrailer(x, wait)
 	}
 	s := x.scratch
 	in := s.received()
-	data, n, err := h.chunks.Next(in[:min(len(in), len(p))])
+	if len(p) > 0 {
+		in = in[:min(len(in), len(p))]
+	}
+	data, n, err := h.chunks.Next(in)
 	s.parsed += n
 	if err != nil {
 		return 0, x.malformed(err)

@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -45,7 +46,8 @@ func setBodyLength(x *exchange) {
 		!http1.HasToken(r.Header["Connection"], "close")
 }
 
-// bufferBody appends the body to the encoded head, if the body is small and in memory.
+// bufferBody appends the body to the encoded head, if the body is small and in memory. If the
+// program has sent the request before, the body has been read: GetBody then returns it again.
 func bufferBody(x *exchange) error {
 	if x.body == nil || x.expectsContinue || x.bodyLength < 0 || x.bodyLength > smallBody || x.getBody == nil {
 		return nil
@@ -56,18 +58,20 @@ func bufferBody(x *exchange) error {
 		out = append(make([]byte, 0, end+512), out...)
 	}
 	out = out[:end+1] // one more byte detects a body that is too long
-	n := start
-	for empty, last := 0, false; n <= end && !last; empty++ {
-		k, eof, err := x.body.piece(out[n:], empty)
-		if err != nil {
+	n, err := x.body.readInto(out[start:])
+	if err == nil && n == 0 && n < end-start {
+		var again io.ReadCloser
+		if again, err = x.getBody(); err != nil {
 			return err
 		}
-		if n, last = n+k, eof; k > 0 {
-			empty = 0
-		}
+		defer again.Close()
+		n, err = newRequestBody(again).readInto(out[start:])
 	}
-	if n != end {
-		return bodyLengthError(x.bodyLength, int64(n-start))
+	switch {
+	case err != nil:
+		return err
+	case n != end-start:
+		return bodyLengthError(x.bodyLength, int64(n))
 	}
 	x.scratch.out = out[:end]
 	x.body.Close()

@@ -61,6 +61,20 @@ func (b *requestBody) piece(p []byte, empty int) (n int, end bool, err error) {
 	return n, false, err
 }
 
+// readInto reads the body until its end, or until p is full.
+func (b *requestBody) readInto(p []byte) (n int, err error) {
+	for empty, end := 0, false; n < len(p) && !end; empty++ {
+		var k int
+		if k, end, err = b.piece(p[n:], empty); err != nil {
+			return n, err
+		}
+		if n += k; k > 0 {
+			empty = 0
+		}
+	}
+	return n, nil
+}
+
 // hasInput reports whether the body is known to return from a Read at once.
 func (b *requestBody) hasInput() bool {
 	body, ok := b.Reader.(connection.InputReporter)

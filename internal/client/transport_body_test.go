@@ -22,6 +22,29 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
+// The end of a chunked body comes with its last data, if it has arrived.
+func TestTransportReturnsEndWithLastData(t *testing.T) {
+	p := newPeer(t, "tcp")
+	next := make(chan bool)
+	p.runScript(func(_ int, c *scripted) {
+		c.respond("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n")
+		<-next
+		c.writeText("2\nhe\n3\nllo\n0\nA: b\n\n")
+		<-next
+	})
+	resp, err := p.tr.RoundTrip(mustRequest("GET", p.url, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer close(next)
+	next <- true
+	b := make([]byte, len("hello"))
+	n, err := resp.Body.Read(b)
+	if string(b[:n]) != "hello" || !errors.Is(err, io.EOF) || resp.Trailer.Get("A") != "b" {
+		t.Errorf("%q, %v, trailer %v", b[:n], err, resp.Trailer)
+	}
+}
+
 // A whole response that arrives early does not cut the body off. If the body is late, that costs
 // only the connection.
 func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {

@@ -79,6 +79,10 @@ func differencesOfRequests() []difference {
 				s.echoLines("Transfer-Encoding", "Content-Length")
 				return s.request(mustRequest("GET", s.url, io.MultiReader()))
 			}},
+		{row: "A request whose body was read before", ours: "200 ping200 ping", theirs: "200 pingerror",
+			settings: &http.Transport{DisableKeepAlives: true}, observe: sendTwice},
+		{row: "A request whose body was read before", ours: "200 ping200 ping", theirs: "200 ping200 ping",
+			observe: sendTwice},
 		{row: "A final response while the body waits for \"100 Continue\"", ours: "", theirs: "body",
 			settings: &http.Transport{ExpectContinueTimeout: time.Minute}, observe: func(s side) string {
 				sent := make(chan string, 1)
@@ -112,6 +116,18 @@ func differencesOfRequests() []difference {
 			return s.request(r)
 		}},
 	}
+}
+
+// sendTwice sends a request, whose body the server returns, and then sends it again.
+func sendTwice(s side) string {
+	s.runScript(func(_ int, c *scripted) {
+		for r := c.request(); r != nil; r = c.request() {
+			b, _ := io.ReadAll(r.Body)
+			c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: %d\n\n%s", len(b), b))
+		}
+	})
+	r := mustRequest("POST", s.url, strings.NewReader("ping"))
+	return s.request(r) + s.request(r)
 }
 
 func differencesOfResponses() []difference {
@@ -167,6 +183,18 @@ func differencesOfResponses() []difference {
 			observe: func(s side) string {
 				return s.upgrade("HTTP/1.1 101 Switching Protocols\nConnection: close, Upgrade\nUpgrade: echo\n\nearly")
 			}},
+		{row: "A chunk of which a part has arrived", ours: "part", theirs: "whole", observe: func(s side) string {
+			s.respondWith("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2000\n" + strings.Repeat("x", 0x2000) + "\n0\n\n")
+			resp, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
+			if err != nil {
+				return err.Error()
+			}
+			defer resp.Body.Close()
+			if n, _ := resp.Body.Read(make([]byte, 0x2000)); n < 0x2000 {
+				return "part"
+			}
+			return "whole"
+		}},
 		{row: "Failed requests", ours: "server, connection closed, retry false", theirs: "EOF",
 			observe: func(s side) string {
 				s.runScript(func(_ int, c *scripted) { c.request() })

@@ -148,7 +148,11 @@ var handlers = map[string]http.HandlerFunc{
 	"nothing":     func(http.ResponseWriter, *http.Request) {},
 	"small":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
 	"empty write": func(w http.ResponseWriter, _ *http.Request) { w.Write(nil) },
-	"html":        func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html><body>") },
+	"exact read": func(w http.ResponseWriter, r *http.Request) {
+		n, err := r.Body.Read(make([]byte, len("hello")))
+		fmt.Fprint(w, n, err)
+	},
+	"html": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html><body>") },
 	"many writes": func(w http.ResponseWriter, _ *http.Request) {
 		for range 1000 {
 			io.WriteString(w, "0123456789")

@@ -198,6 +198,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		// first, because a connection that was accepted before is counted below
 		mayStop := s.state.MayStop()
 		if s.closeIdle() == 0 && mayStop {
+			s.state.SignalClosed() // for another call of Shutdown
 			return err
 		}
 		select {

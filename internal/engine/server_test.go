@@ -407,3 +407,31 @@ func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 		}, "tcp", "net.Conn", "tls", "ServeTLS")
 	}
 }
+
+// Each of several calls of Shutdown returns when the last connection closes.
+func TestAllCallsOfShutdownReturnTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var nw testkit.Network
+		release := make(chan bool)
+		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })})
+		served := goServe(s, nw.Listen())
+		c, err := nw.Dial()
+		testkit.Must(t, err)
+		io.WriteString(c, get)
+		synctest.Wait()
+		ended := make(chan error)
+		for range 2 {
+			go func() { ended <- s.Shutdown(t.Context()) }()
+		}
+		synctest.Wait()
+		start := time.Now()
+		close(release)
+		c.Close()
+		for range 2 {
+			if err := <-ended; err != nil || time.Since(start) > 0 {
+				t.Errorf("after %v: %v", time.Since(start), err)
+			}
+		}
+		<-served
+	})
+}

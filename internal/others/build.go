@@ -58,24 +58,21 @@ func (b *builder) compareAll(ctx context.Context) {
 
 // programs downloads the module, copies it, builds the tools, and lists the programs.
 func (b *builder) programs(ctx context.Context) (all []program, err error) {
-	if err := os.Mkdir(b.work, 0o755); err != nil {
-		return nil, err
-	}
+	b.fail(os.Mkdir(b.work, 0o755))
 	for _, tool := range b.Tools {
-		if _, err := b.runner.goTool(ctx, os.TempDir(), "install", tool); err != nil {
-			return nil, err
-		}
+		_, err := b.runner.goTool(ctx, os.TempDir(), "install", tool)
+		b.fail(err)
 	}
 	if b.Module == "std" {
 		b.source = filepath.Join(b.runner.goroot, "src")
 	} else {
 		out, err := b.runner.goTool(ctx, os.TempDir(), "mod", "download", "-json", b.Module+"@"+b.Version)
-		var downloaded struct{ Dir string }
-		if err = errors.Join(err, json.Unmarshal(out, &downloaded)); err != nil {
-			return nil, err
-		}
-		copying := exec.CommandContext(ctx, "cp", "-r", "--no-preserve=mode", downloaded.Dir, b.source)
-		if err := copying.Run(); err != nil {
+		var module struct{ Dir, GoMod string }
+		err = errors.Join(err, json.Unmarshal(out, &module))
+		// Some modules have no go.mod file, and none contains the folder of another.
+		const copyModule = `cp -r --no-preserve=mode "$0" "$2" && sed "/=> [.]/d" "$1" > "$2/go.mod"`
+		copying := exec.CommandContext(ctx, "sh", "-c", copyModule, module.Dir, module.GoMod, b.source)
+		if err = errors.Join(err, copying.Run()); err != nil {
 			return nil, err
 		}
 	}

@@ -15,11 +15,11 @@ type result struct {
 	Tare              string // the commit
 	Tests             int    // that pass with net/http
 	Failed            int    // that fail with net/http, too
-	Unsteady          int    // that differed, but not when they ran again alone
 	Undocumented      int    // differences
 	Seconds           int
 	Differences       []difference
-	Problem           string // why a part of the tests shows nothing
+	Unsteady          []difference // but not when they ran again alone
+	Problem           string       // why a part of the tests shows nothing
 }
 
 // difference is a test that passes with net/http and not with tare.
@@ -30,7 +30,7 @@ type difference struct {
 
 // compare runs a program in all modes.
 func (b *builder) compare(ctx context.Context, p program) {
-	want, isServed := b.run(ctx, p, reference, b.Run, b.Skip), false
+	want, isServed := b.runAll(ctx, p, reference), false
 	for _, mode := range b.Modes {
 		got := b.runAll(ctx, p, mode)
 		if isServed = isServed || got.isServed; !isServed && mode == "both" {
@@ -91,11 +91,11 @@ func levels(test string, n int) string {
 func (b *builder) confirm(ctx context.Context, p program, mode, test string) {
 	only := "^" + strings.ReplaceAll(regexp.QuoteMeta(test), "/", "$/^") + "$"
 	got, want := b.run(ctx, p, mode, only, ""), b.run(ctx, p, reference, only, "")
+	d := difference{mode, p.ImportPath, test, b.reason(mode, test)}
 	if len(differing(want, got)) == 0 {
-		b.out.Unsteady++
+		b.out.Unsteady = append(b.out.Unsteady, d)
 		return
 	}
-	d := difference{mode, p.ImportPath, test, b.reason(mode, test)}
 	if b.out.Differences = append(b.out.Differences, d); d.Reason == "" {
 		b.out.Undocumented++
 		fmt.Printf("%s: %s %s\nwith net/http:\n%s\nwith tare:\n%s\n", mode, d.Package, test,

@@ -18,6 +18,7 @@ import (
 type project struct {
 	Module   string        `yaml:"module"` // "std" is the standard library
 	Version  string        `yaml:"version"`
+	Go       string        `yaml:"go"`       // the oldest release that it needs, such as go1.27; any by default
 	Packages []string      `yaml:"packages"` // patterns, ./... by default; or the application's package
 	Tags     string        `yaml:"tags"`
 	Modes    []string      `yaml:"modes"` // all by default

@@ -15,17 +15,19 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/version"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 )
 
 func main() {
-	only := flag.String("only", "", "run only projects whose name contains `TEXT`")
+	only := flag.String("only", "", "run only projects whose name matches `REGEXP`")
 	quick := flag.Bool("quick", false, "run only the projects that are marked as quick")
 	folder := flag.String("results", ".cache/others", "write results into this `FOLDER`")
 	document := flag.String("document", "", "write the results in the folder as Markdown to `FILE`, and run nothing")
@@ -47,21 +49,21 @@ func main() {
 // run runs projects and writes a result for each.
 func run(ctx context.Context, only string, quick bool, folder string) error {
 	all, err := readList(".")
-	if err != nil {
+	wanted, onlyErr := regexp.Compile(only)
+	if err = errors.Join(err, onlyErr); err != nil {
 		return err
-	}
-	all = slices.DeleteFunc(all, func(p *project) bool {
-		return quick && !p.Quick || !strings.Contains(p.name(), only)
-	})
-	if len(all) == 0 {
-		return fmt.Errorf("no project's name contains %q", only)
 	}
 	r, err := newRunner(ctx)
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(r.work)
-	folder = filepath.Join(folder, r.goVersion)
+	all = slices.DeleteFunc(all, func(p *project) bool {
+		return quick && !p.Quick || !wanted.MatchString(p.name()) || version.Compare(r.goVersion, p.Go) < 0
+	})
+	if len(all) == 0 {
+		return fmt.Errorf("no project's name matches %q, or it needs a newer Go release", only)
+	}
 	var wrong error
 	for _, p := range all {
 		b := r.newBuilder(p)
@@ -71,14 +73,15 @@ func run(ctx context.Context, only string, quick bool, folder string) error {
 		}
 		out := &b.out
 		fmt.Printf("%s %s, %s, %d s: %d tests, %d differences, %d without a reason; "+
-			"%d fail with net/http, %d differed only once\n%s", out.Name, out.Version, out.Go, out.Seconds,
+			"%d fail with net/http, differed only once: %v\n%s", out.Name, out.Version, out.Go, out.Seconds,
 			out.Tests, len(out.Differences), out.Undocumented, out.Failed, out.Unsteady, out.Problem)
-		if out.Undocumented > 0 || out.Problem != "" {
+		if out.Undocumented > 0 || out.Problem != "" || out.Tests == 0 {
 			wrong = errors.New("there are differences without a documented reason, or programs that did not run")
 		}
 		text, err := json.MarshalIndent(out, "", "\t")
-		file := filepath.Join(folder, strings.ReplaceAll(out.Name, "/", "+")+".json")
-		err = errors.Join(err, os.MkdirAll(folder, 0o755), os.WriteFile(file, text, 0o644), os.RemoveAll(b.work))
+		file := filepath.Join(folder, r.goVersion, strings.ReplaceAll(out.Name, "/", "+")+".json")
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, text, 0o644),
+			os.RemoveAll(b.work))
 		if err != nil {
 			return err
 		}

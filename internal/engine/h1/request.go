@@ -67,15 +67,16 @@ func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) (err error) {
 	return err
 }
 
-// ReadBody reads a chunked body: the data of all chunks that have arrived, as far as it fits p.
+// ReadBody reads a chunked body: the data of all chunks that have arrived, as far as it fits p. It
+// returns io.EOF with the last data if the end has arrived, as net/http does.
 func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 	c := b.Exchange.Conn()
-	for total < len(p) {
+	for total < len(p) || !h.hasData(c.Input()) {
 		if h.chunks.Done() {
-			if total > 0 {
+			if total > 0 && !h.HasArrived(b, false) {
 				return total, nil
 			}
-			return 0, h.readTrailer(b)
+			return total, h.readTrailer(b)
 		}
 		if len(c.Input()) == 0 {
 			if total > 0 {
@@ -90,7 +91,7 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 			}
 		}
 		in := c.Input()
-		if room := len(p) - total; len(in) > room { // so that all data of one call fits p
+		if room := len(p) - total; room > 0 && len(in) > room { // so that all data of one call fits p
 			in = in[:room]
 		}
 		data, n, err := h.chunks.Next(in)
@@ -102,6 +103,13 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 		total += copy(p[total:], data)
 	}
 	return total, nil
+}
+
+// hasData reports whether bytes that follow contain data, or a fault.
+func (h *codec) hasData(in []byte) bool {
+	ahead := h.chunks
+	data, _, err := ahead.Next(in)
+	return len(data) > 0 || err != nil
 }
 
 // readData reads data of a large chunk directly into p, which is larger than the input buffer: some

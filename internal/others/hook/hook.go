@@ -21,28 +21,28 @@ import (
 	"github.com/tarehq/tare"
 )
 
-// replacement has what replaces servers and transports, or nil for one that net/http keeps.
-type replacement struct {
-	mode string
+// mode, and what replaces servers and transports: nil for one that net/http keeps. Programs that
+// contain this package do not know it, so that it has state of its own, and init begins.
+var (
+	mode = os.Getenv("TARE_OTHERS_MODE")
 	mu   sync.Mutex
-	own  map[any]any
-}
+	owns = make(map[any]any)
+)
 
-// The program that contains this package knows nothing of it, so only init can begin.
 func init() {
-	if r := (&replacement{mode: os.Getenv("TARE_OTHERS_MODE"), own: make(map[any]any)}); r.mode != "net/http" {
-		http.Replace = r.replace
+	if mode != "net/http" {
+		http.Replace = replace
 	}
 }
 
-func (r *replacement) replace(receiver any, method string, args ...any) any {
+func replace(receiver any, method string, args ...any) any {
 	if isOwnCall() || slices.ContainsFunc(args, isForeign) {
 		return nil
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	own, isKnown := r.own[receiver]
-	if isEnd := method == "Shutdown" || method == "Close"; isEnd && (r.mode != "closing" || !isKnown) {
+	mu.Lock()
+	defer mu.Unlock()
+	own, isKnown := owns[receiver]
+	if isEnd := method == "Shutdown" || method == "Close"; isEnd && (mode != "closing" || !isKnown) {
 		return nil
 	}
 	if isKnown {
@@ -50,19 +50,19 @@ func (r *replacement) replace(receiver any, method string, args ...any) any {
 	}
 	switch t := receiver.(type) {
 	case *http.Server:
-		if r.mode != "transport" {
-			s := &server{tare.Wrap(t), r.mode}
-			if r.mode == "on-loop" {
+		if mode != "transport" {
+			s := &server{tare.Wrap(t)}
+			if mode == "on-loop" {
 				s.Dispatch = tare.OnLoop
 			}
 			own = s
 		}
 	case *http.Transport:
-		if r.mode == "transport" || r.mode == "both" {
+		if mode == "transport" || mode == "both" {
 			own = newTransport(t)
 		}
 	}
-	if r.own[receiver] = own; own != nil {
+	if owns[receiver] = own; own != nil {
 		_ = os.WriteFile(os.Getenv("TARE_OTHERS_MARK"), nil, 0o666) // without it, the run counts as net/http's
 	}
 	return own
@@ -98,20 +98,17 @@ func isForeign(arg any) bool {
 //
 // Servers with a ConnState hook are not served on event loops, and package httptest sets one to wait
 // for connections. The modes on-loop and both remove it, and Serve waits in its place.
-type server struct {
-	*tare.Server
-	mode string
-}
+type server struct{ *tare.Server }
 
 func (t *server) Serve(l net.Listener) error {
-	s, isLoop := t.Server.Server, t.mode == "on-loop" || t.mode == "both"
+	s, isLoop := t.Server.Server, mode == "on-loop" || mode == "both"
 	if hook := runtime.FuncForPC(reflect.ValueOf(s.ConnState).Pointer()); isLoop && hook != nil &&
 		strings.HasPrefix(hook.Name(), "net/http/httptest.") {
 		s.ConnState = nil
 		defer t.Shutdown(context.Background()) //nolint:errcheck // Serve returns its own error
 	}
 	v := reflect.ValueOf(l)
-	if t.mode == "default" || v.Type().String() != "*tls.listener" {
+	if mode == "default" || v.Type().String() != "*tls.listener" {
 		return t.Server.Serve(l)
 	}
 	s.TLSConfig = (*tls.Config)(unsafe.Pointer(v.Elem().FieldByName("config").Pointer()))
