@@ -52,7 +52,7 @@ func TestMalformedScenariosAreRejected(t *testing.T) {
 				t.Fatal(err)
 			}
 			all := e.Quick.Conditions()
-			if len(all) != 2 || all[0].Scenario.Name != "a" || all[1].Rate != 5 || all[1].InFlight() != 32 ||
+			if len(all) != 2 || all[0].Scenario.Name != "a" || all[1].Rate != 5 || all[1].Scenario.Streams*all[1].Connections != 32 ||
 				all[1].Cores != 1 {
 				t.Errorf("got %+v", all)
 			}

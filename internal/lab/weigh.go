@@ -146,7 +146,6 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 		}
 	}()
 	defer w.prioritize(stage)()
-	defer w.watchLimits()()
 	switch w.experiment.Kind {
 	case Benchmarks:
 		isStarted = true
@@ -375,7 +374,7 @@ func (w *runner) gather(ctx context.Context) error {
 			entrant.Absent = err.Error()
 			w.recorder.Log("left out: %s: %v", spec.Title, err)
 		default:
-			entrant.Versions, entrant.Lines = c.Versions, c.Lines
+			entrant.Versions = c.Versions
 			w.contenders[name] = c
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)

@@ -34,11 +34,10 @@ type Derivation struct {
 
 // Application is one that a server serves instead of its default.
 type Application struct {
-	Args   string   `yaml:"args"`  // added for the application
-	Title  string   `yaml:"title"` // "" is the server's
-	About  string   `yaml:"about"`
-	Site   string   `yaml:"site"`
-	Source []string `yaml:"source"`
+	Args  string `yaml:"args"`  // added for the application
+	Title string `yaml:"title"` // "" is the server's
+	About string `yaml:"about"`
+	Site  string `yaml:"site"`
 }
 
 // frontFile is the name of a front's file, in a subfolder of fronts/ beside the contenders.
@@ -155,7 +154,7 @@ func (w *way) spec(name string) (*Spec, error) {
 		if !ok {
 			return nil, lacks(fmt.Sprintf("the application %q", w.application))
 		}
-		is.Run, is.Site, is.Source = is.Run+a.Args+" ", a.Site, a.Source
+		is.Run, is.Site = is.Run+a.Args+" ", a.Site
 		is.About, is.Title = d.About+", without a front", cmp.Or(a.Title, is.Title)
 		if a.About != "" {
 			is.About = d.About + "; " + a.About

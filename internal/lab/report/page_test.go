@@ -32,7 +32,7 @@ func crowdedRun() *sample.Run {
 		run.Entrants = append(run.Entrants, sample.Entrant{
 			Name: name, Title: fmt.Sprintf("nginx → an application of many words, %d", i), About: "one more",
 			Kind: sample.Way, Protocol: "http",
-			Versions: []string{"nginx/1.22.1", fmt.Sprintf("Python 3.%d", i)}, Lines: 40 + i,
+			Versions: []string{"nginx/1.22.1", fmt.Sprintf("Python 3.%d", i)},
 			Response: run.Entrants[0].Response, Declared: []sample.DeclaredDifference{{Difference: equal.Difference{
 				What: "field Server", Want: `"gophr"`, Got: `"other"`}, Why: "each has its own head"}},
 		})
@@ -191,8 +191,8 @@ func TestPageListsAllFiles(t *testing.T) {
 // bare returns a report without tables.
 func bare(run *sample.Run) *Report { return &Report{Analysis: &analyze.Analysis{Run: run}} }
 
-// Versions and lines of source are on the page, in the text and in a file.
-func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
+// Versions are on the page and in the text.
+func TestVersionsAreInAllOutputs(t *testing.T) {
 	run := crowdedRun()
 	run.Conditions = run.Conditions[2:]
 	a := New(run)
@@ -204,22 +204,15 @@ func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`<td class="wrap">nginx/1.22.1, Python 3.7</td><td class="wrap">http</td><td class="narrowed">47</td></tr>`,
-		`<title>one more; nginx/1.22.1, Python 3.7; 47 lines of source</title>`,
-		`without comments and empty lines.`,
+		`<td class="wrap">nginx/1.22.1, Python 3.7</td><td class="wrap">http</td></tr>`,
+		`<title>one more; nginx/1.22.1, Python 3.7</title>`,
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %s", want)
 		}
 	}
-	if want := "one more    nginx/1.22.1, Python 3.7  http                            47\n"; !strings.Contains(text.String(), want) {
+	if want := "one more    nginx/1.22.1, Python 3.7  http\n"; !strings.Contains(text.String(), want) {
 		t.Errorf("the text lacks %s", want)
-	}
-	var plain strings.Builder
-	if err := bare(fixture()).writePage(&plain); err != nil ||
-		!strings.Contains(plain.String(), "Contenders</h2>") ||
-		strings.Contains(plain.String(), "lines of its application") {
-		t.Errorf("a column for lines that were not counted, %v", err)
 	}
 }
 

@@ -95,7 +95,6 @@ type Entrant struct {
 	Kind     Kind     `json:"kind"`
 	Protocol string   `json:"protocol"`
 	Versions []string `json:"versions"`
-	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 
 	Response    *equal.Response      `json:"response"`
 	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response
