@@ -244,11 +244,3 @@ func (t *Table) Measured() (rows []*Row) {
 	}
 	return rows
 }
-
-// CostsLess reports whether the ratios show that a costs less than b. Both may be nil.
-func CostsLess(a, b *Row) bool {
-	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
-		return false
-	}
-	return Weights(a.blocks, b.blocks, Weight).Finding() == stat.Less
-}
