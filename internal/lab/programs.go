@@ -42,14 +42,9 @@ func (e *Experiment) checkPrograms(f *yamlfile.File) error {
 	if e.Module == "" == (e.Server == "") {
 		return f.Fault("$.module", "module is missing (the folder of the benchmarks), or server (of load generators)")
 	}
-	var names []string
 	for i := range e.Engines {
 		x := &e.Engines[i]
-		what := x.Fault(e.Server != "")
-		if slices.Contains(names, x.Name) {
-			what = fmt.Sprintf("duplicate %q", x.Name)
-		}
-		if names = append(names, x.Name); what != "" {
+		if what := x.Fault(e.Server != ""); what != "" {
 			return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: %s", what)
 		}
 	}
@@ -70,17 +65,6 @@ func (e *Experiment) checkPrograms(f *yamlfile.File) error {
 		}
 	}
 	return nil
-}
-
-// programProblem describes the first invalid value of a row of programs, or returns "".
-func (s *Scenario) programProblem() string {
-	switch {
-	case s.Name == "" || len(s.Targets) == 0 || s.Benchmark == "" == (len(s.Run) == 0):
-		return "want name, targets, and benchmark or run"
-	case s.Procs < 0 || s.Procs > maxProcs:
-		return fmt.Sprintf("gomaxprocs: want 0 to %d, got %d", maxProcs, s.Procs)
-	}
-	return ""
 }
 
 // isProgram reports whether the scenario is a row of programs.

@@ -257,7 +257,6 @@ func TestMalformedProgramsAreRejected(t *testing.T) {
 		"no module":       {"module: .\n", "", "module is missing"},
 		"unknown key":     {"source: s", "sauce: s", "experiment.yaml:4:"},
 		"unknown control": {"control: one", "control: four", `engines: want names of engines as control and in targets, got "four"`},
-		"engine twice":    {"name: two", "name: one", `engines: duplicate "one"`},
 		"row twice":       {"name: D", "name: A", `scenarios: duplicate "A"`},
 		"no package":      {"package: ./two, ", "", "experiment.yaml:9: engines: want name, title and package"},
 		"no blocks":       {"blocks: 3", "blocks: 0", "blocks: want 1 to"},

@@ -246,32 +246,3 @@ func (s *Spec) frontTemplate() (*template.Template, error) {
 	}
 	return ParseNginxConf(s.FrontConfig)
 }
-
-// checkDerive returns a *yamlfile.Error for an invalid Derivation.
-func (s *Spec) checkDerive(f *yamlfile.File) error {
-	d := s.Derive
-	switch {
-	case d == nil:
-		return nil
-	case d.About == "" || d.TCP == "":
-		return f.Fault("$.derive", "derive: want about and tcp")
-	case !strings.HasSuffix(s.Run, " "+d.TCP):
-		return f.Fault("$.derive.tcp", "derive: run does not end in tcp, %q", d.TCP)
-	case d.FastCGI.Args != "" && (d.FastCGI.Title == "" || d.FastCGI.About == ""):
-		return f.Fault("$.derive.fastcgi", "derive: fastcgi: want title and about")
-	}
-	for name, a := range d.Applications {
-		derived := way{server: s, application: name}
-		if strings.Contains(name, "-") {
-			return f.Fault("$.derive.applications", "derive: applications: %q: want a name without a hyphen", name)
-		}
-		is, err := derived.spec(name + "-" + s.Name)
-		if err == nil {
-			err = is.checkFiles(f)
-		}
-		if err != nil {
-			return fmt.Errorf("derive: applications: %q (%s): %w", name, a.Args, err)
-		}
-	}
-	return nil
-}

@@ -248,10 +248,7 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	if err := s.checkFiles(f); err != nil {
 		return err
 	}
-	if err := s.checkLines(f); err != nil {
-		return err
-	}
-	return s.checkDerive(f)
+	return s.checkLines(f)
 }
 
 // checkFront returns a *yamlfile.Error if the front cannot be started.
