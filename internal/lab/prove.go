@@ -225,7 +225,7 @@ func (w *runner) compare(e *sample.Entrant, control, got []*equal.Response) {
 	}
 	switch {
 	case len(e.Differences) == 0:
-	case e.Kind.IsCopy() && w.experiment.Expect.By == ByControl:
+	case e.Kind == sample.Twin && w.experiment.Expect.By == ByControl:
 		w.leaveOut(e, "it is the control's copy, and responds differently: "+e.Differences[0].String()+
 			". If responses change from request to request, expect only their status, "+fmt.Sprint(control[0].Status))
 	default:

@@ -80,11 +80,8 @@ type Progress struct {
 	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
 
-// Names of the control's copies.
-const (
-	twin         = "twin"
-	overLoopback = "loopback"
-)
+// twin is the name of the control's copy.
+const twin = "twin"
 
 // FailuresToDrop is the number of failed trials after which a contender is left out.
 const FailuresToDrop = 2
@@ -379,7 +376,7 @@ func (w *runner) gather(ctx context.Context) error {
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
 		if name == w.experiment.Control && err == nil && w.experiment.Kind != Targets {
-			w.addCopies(entrant, c)
+			w.addTwin(entrant, c)
 		}
 	}
 	return nil

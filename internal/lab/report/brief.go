@@ -25,7 +25,7 @@ const (
 // WriteBrief writes what fits the first screen of a terminal: the verdict, the most important
 // columns of the first condition, and problems.
 func (a *Report) WriteBrief(w io.Writer) error {
-	verdict := screen(document.Paragraph{Text: a.finding()})
+	verdict := screen(document.Paragraph{Text: a.comparison()})
 	if len(a.Targets) > 0 { // each is a line, however many these are
 		return write(w, verdict+screen(a.targetTable())+briefProblems(a.Problems(), problemLines))
 	}
@@ -194,4 +194,4 @@ func briefProblems(problems []string, room int) string {
 
 // isAside reports whether contenders of a kind are no choice for a reader: the twin is the control
 // again, and the ceiling is no server.
-func isAside(k sample.Kind) bool { return k.IsCopy() || k == sample.Ceiling }
+func isAside(k sample.Kind) bool { return k == sample.Twin || k == sample.Ceiling }

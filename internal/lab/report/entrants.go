@@ -18,7 +18,7 @@ func described(e *sample.Entrant) string {
 // DistinctEntrants returns the entrants without copies of the control.
 func (a *Report) DistinctEntrants() (all []*sample.Entrant) {
 	for i := range a.Entrants {
-		if e := &a.Entrants[i]; !e.Kind.IsCopy() {
+		if e := &a.Entrants[i]; e.Kind != sample.Twin {
 			all = append(all, e)
 		}
 	}

@@ -14,10 +14,7 @@ import (
 
 // Verdict returns the result of the experiment in a few sentences, for the first measured
 // condition. It reports only what the intervals show.
-func (a *Report) Verdict() string { return strings.TrimSpace(a.finding() + " " + a.Others()) }
-
-// finding is the verdict without what limits its validity.
-func (a *Report) finding() string { return strings.TrimSpace(a.comparison() + " " + a.loopback()) }
+func (a *Report) Verdict() string { return strings.TrimSpace(a.comparison() + " " + a.Others()) }
 
 // Others returns a sentence on the CPU time of other programs, if it widens the first table's
 // intervals; otherwise "".
@@ -28,7 +25,7 @@ func (a *Report) Others() string {
 	return fmt.Sprintf("Other programs used %.2f of a CPU, so the intervals are wider.", a.Tables[0].Others())
 }
 
-// comparison returns the verdict on the contenders.
+// comparison is the verdict without what limits its validity.
 func (a *Report) comparison() string {
 	if a.Events != nil {
 		return a.eventsVerdict()
@@ -111,20 +108,6 @@ func (t *Table) conclusion(names []string) string {
 		digits = 2
 	}
 	return span(fixed(digits, least), fixed(digits, most)) + " times" + unclear
-}
-
-// loopback returns a sentence on what loopback charges to the control, if another machine generated
-// the load.
-func (a *Report) loopback() string {
-	if a.Link == nil || len(a.Tables) == 0 {
-		return ""
-	}
-	control, row := a.Tables[0].Row(sample.Control), a.Tables[0].Row(sample.Loopback)
-	if control == nil || row == nil || !row.Ratio.Known() {
-		return ""
-	}
-	return fmt.Sprintf("Loaded over loopback instead of from %s, %s needs %.2f (%s) times as much CPU time.",
-		a.Link.Host, control.Title, row.Ratio.Mid, intervalText(row.Ratio))
 }
 
 // compared returns a sentence without a period on the ratios of contenders to the control, the lowest

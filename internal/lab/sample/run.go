@@ -77,15 +77,10 @@ const (
 	Control Kind = "control" // the contender that others are compared with
 	Build   Kind = "build"   // another build of the control
 	Twin    Kind = "twin"    // a second copy of the control: differences between them are chance
-	// Loopback is the control, loaded from its own machine although the generator is elsewhere.
-	Loopback Kind = "loopback"
-	Way      Kind = "way"
-	Rival    Kind = "rival"
-	Ceiling  Kind = "ceiling"
+	Way     Kind = "way"
+	Rival   Kind = "rival"
+	Ceiling Kind = "ceiling"
 )
-
-// IsCopy reports whether the contender is the control under another name.
-func (k Kind) IsCopy() bool { return k == Twin || k == Loopback }
 
 // Entrant is a contender in a run.
 type Entrant struct {

@@ -27,7 +27,7 @@ type Bench struct {
 	Warmup  time.Duration
 	Measure time.Duration
 
-	// Generator produces the load, except of members with Loopback; nil is this process.
+	// Generator produces the load; nil is this process.
 	Generator Generator
 
 	// Template is the generator's path, with expressions of package load; "" is the request's path.
@@ -155,10 +155,9 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	}
 	before := look{running: running, calls: calls, cpus: proc.NewCPUs(cpus)}
 	after := look{running: running, calls: calls, cpus: before.cpus, before: &before}
-	source, isOwn := b.generator(false)
 	plan := b.plan(running.Place(), rec.Condition, generator)
 	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
-	result, err := b.loadAll(loadCtx, source, plan, running.Place(), rec.Condition)
+	result, err := b.loadAll(loadCtx, plan, running.Place(), rec.Condition)
 	switch {
 	case errors.Is(context.Cause(loadCtx), errDied):
 		rec.Failure = running.WhyDead().Error()
@@ -175,7 +174,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		rec.Failure += running.Printed()
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
-	fill(rec, result, &before, &after, isOwn)
+	fill(rec, result, &before, &after, b.Generator == nil)
 	to.attribute(&before, &after)
 	return false, nil
 }
