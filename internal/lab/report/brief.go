@@ -18,8 +18,7 @@ const (
 	callerLines  = 1 // that the caller prints below: where the report is
 	verdictLines = 8
 	minLabel     = 12
-	problemLines = 6  // if not all problems fit
-	shortLine    = 78 // characters of a problem then
+	problemLines = 6 // of problems beside a table
 )
 
 // WriteBrief writes what fits the first screen of a terminal: the verdict, the most important
@@ -45,7 +44,7 @@ func (a *Report) WriteBrief(w io.Writer) error {
 		}
 	}
 	room := screenLines - callerLines - lineCount(verdict)
-	tables := a.briefTables(room - min(problemLines, problemsHeight(all)))
+	tables := a.briefTables(room - lineCount(briefProblems(all, problemLines)))
 	return write(w, verdict+tables+briefProblems(all, room-lineCount(tables)))
 }
 
@@ -148,48 +147,24 @@ func cutMiddle(label string, n int) string {
 	return string(all[:n/2]) + "…" + string(all[len(all)-(n-n/2-1):])
 }
 
-// cut shortens a text to at most n characters.
-func cut(text string, n int) string {
-	all := []rune(text)
-	if len(all) <= n {
-		return text
-	}
-	return string(all[:n-1]) + "…"
-}
-
-// problemsHeight returns the number of lines that problems take on the screen, in full.
-func problemsHeight(problems []string) (n int) {
-	for _, text := range problems {
-		for line := range strings.Lines(text) {
-			n += 1 + (utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))-1)/screenWidth
-		}
-	}
-	return n
-}
-
-// briefProblems returns the problems in as many lines: in full, the first line of each, or its
-// beginning.
+// briefProblems returns problems in as many lines: in full, or the first lines of as many as fit.
 func briefProblems(problems []string, room int) string {
-	if problemsHeight(problems) <= room {
+	height := 0
+	for line := range strings.Lines(strings.Join(problems, "\n")) {
+		height += 1 + (utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))-1)/screenWidth
+	}
+	if height <= room {
 		return strings.Join(append(problems, ""), "\n")
 	}
-	first, inFull := make([]string, len(problems)), ""
+	shown := ""
 	for i, text := range problems {
-		first[i] = firstLine(text)
-		inFull += strings.TrimSuffix(screen(document.Paragraph{Text: first[i]}), "\n")
-	}
-	if strings.Count(inFull, "\n") <= room {
-		return inFull
-	}
-	var b strings.Builder
-	for i, text := range first {
-		if i == room-1 && len(first) > room {
-			fmt.Fprintf(&b, "%d more problems are in the report.\n", len(first)-i)
-			break
+		next := strings.TrimSuffix(screen(document.Paragraph{Text: firstLine(text)}), "\n")
+		if rest := len(problems) - i; lineCount(shown+next) > room-min(1, rest-1) {
+			return shown + fmt.Sprintf("%d more problems are in the report.\n", rest)
 		}
-		b.WriteString(cut(text, shortLine) + "\n")
+		shown += next
 	}
-	return b.String()
+	return shown
 }
 
 // isAside reports whether contenders of a kind are no choice for a reader: the twin is the control
