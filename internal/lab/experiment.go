@@ -66,7 +66,6 @@ type Expectation struct {
 	Status int    `yaml:"status"`
 	Body   string `yaml:"body"`
 	SHA256 string `yaml:"sha256"` // of the body, in hexadecimal digits; replaces Body
-	Bytes  int    `yaml:"bytes"`  // of the whole response; 0 is any
 }
 
 // Values of Expectation.By.

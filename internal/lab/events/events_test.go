@@ -193,7 +193,7 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 func TestUnknownNamesAreReported(t *testing.T) {
 	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
 	_, err := lab.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
-	if err == nil || !strings.Contains(err.Error(), `experiment.yaml:10: "nosuch": no such contender`) {
+	if err == nil || !strings.Contains(err.Error(), `nosuch/contender.yaml: no such contender`) {
 		t.Error(err)
 	}
 	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"

@@ -42,9 +42,6 @@ type Bench struct {
 	Shapes map[string]Shape
 	// Env are more variables for all applications.
 	Env []string
-
-	// Progress is called during a trial; it may be nil.
-	Progress func(load.Progress)
 }
 
 // requestTimeout is the time after which the generator counts a missing response as an error. The
@@ -156,7 +153,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	before := look{running: running, calls: calls, cpus: proc.NewCPUs(cpus)}
 	after := look{running: running, calls: calls, cpus: before.cpus, before: &before}
 	plan := b.plan(running.Place(), rec.Condition, generator)
-	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
+	plan.Trace = &load.Trace{Started: before.take, Ended: after.take}
 	result, err := b.loadAll(loadCtx, plan, running.Place(), rec.Condition)
 	switch {
 	case errors.Is(context.Cause(loadCtx), errDied):
