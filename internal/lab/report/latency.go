@@ -12,7 +12,9 @@ import (
 func (a *Report) latencyPlot(t *Table) *page.Plot {
 	var curves []loadreport.Curve
 	for _, row := range t.Measured() {
-		curves = append(curves, loadreport.Curve{Class: a.curveClass(row.Entrant), Name: row.Title, Durations: row.Latency})
+		curves = append(curves, loadreport.Curve{
+			Class: a.curveClass(row.Entrant), Name: row.Title, Durations: row.Latency,
+		})
 	}
 	return loadreport.Curves(curves...)
 }
