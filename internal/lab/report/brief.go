@@ -44,7 +44,7 @@ func (a *Report) WriteBrief(w io.Writer) error {
 		}
 	}
 	room := screenLines - callerLines - lineCount(verdict)
-	tables := a.briefTables(room - lineCount(briefProblems(all, problemLines)))
+	tables := a.briefTables(room - min(problemLines, problemsHeight(all)))
 	return write(w, verdict+tables+briefProblems(all, room-lineCount(tables)))
 }
 
@@ -147,13 +147,17 @@ func cutMiddle(label string, n int) string {
 	return string(all[:n/2]) + "…" + string(all[len(all)-(n-n/2-1):])
 }
 
+// problemsHeight returns the number of lines that problems take on the screen, in full.
+func problemsHeight(problems []string) (n int) {
+	for line := range strings.Lines(strings.Join(problems, "\n")) {
+		n += 1 + (utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))-1)/screenWidth
+	}
+	return n
+}
+
 // briefProblems returns problems in as many lines: in full, or the first lines of as many as fit.
 func briefProblems(problems []string, room int) string {
-	height := 0
-	for line := range strings.Lines(strings.Join(problems, "\n")) {
-		height += 1 + (utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))-1)/screenWidth
-	}
-	if height <= room {
+	if problemsHeight(problems) <= room {
 		return strings.Join(append(problems, ""), "\n")
 	}
 	shown := ""
