@@ -47,7 +47,6 @@ type Options struct {
 	Until     Until             // when to stop adding blocks
 	Tail      []string          // the command-line arguments after the seed
 	Generator *remote.Generator // the machine that generates the load; nil is this one
-	Why       bool              // carry out counter-experiments
 }
 
 // UseTools sets Tools if they are not set. They report to logf.
@@ -202,9 +201,6 @@ func (w *runner) measure(ctx context.Context) error {
 	all := []func(context.Context) error{w.runTrials, w.atRate, w.attribute}
 	if w.experiment.Kind == Targets {
 		all = []func(context.Context) error{w.runTargets}
-	}
-	if w.Why {
-		all = append(all, w.why)
 	}
 	for _, carryOut := range all {
 		if err := carryOut(ctx); err != nil {

@@ -58,6 +58,12 @@ func Known(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
+// Difference returns the median difference of a and b. a[i] and b[i] were measured side by side, so
+// disturbances of both cancel out. Pairs with NaN are left out.
+func Difference(a, b []float64) Interval {
+	return Median(slices.Concat(pairs(Starts{a}, Starts{b}, minus)...))
+}
+
 // Finding is the meaning of the interval of a ratio.
 type Finding uint8
 

@@ -41,7 +41,7 @@ func ratedSample(change func(*sample.Record)) *sample.Run {
 // verdict.
 func TestFixedRateHasItsOwnTable(t *testing.T) {
 	a := New(ratedSample(func(*sample.Record) {}))
-	if len(a.Tables) != 3 || a.Tables[2].Saturated() || len(a.Tables[2].Why) != 0 ||
+	if len(a.Tables) != 3 || a.Tables[2].Saturated() ||
 		a.Verdict() != New(fixture()).Verdict() {
 		t.Fatalf("%d tables: %s", len(a.Tables), a.Verdict())
 	}

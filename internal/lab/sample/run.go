@@ -59,9 +59,6 @@ type Run struct {
 	// Notes holds sentences that a reader should know and that are not warnings.
 	Notes []string `json:"notes,omitempty"`
 
-	// CounterExperiments are those that were carried out.
-	CounterExperiments []CounterExperiment `json:"counterExperiments,omitempty"`
-
 	// Warnings are about the whole run, such as that it was interrupted.
 	Warnings []string `json:"warnings"`
 
