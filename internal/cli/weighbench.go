@@ -30,7 +30,6 @@ func (f *weighFlags) dropServerFlags() (dropped []string) {
 			dropped = append(dropped, "--"+name)
 		}
 	}
-	f.run.Why = false
 	f.isSet = func(name string) bool { return isSet(name) && !slices.Contains(others, name) }
 	f.generator = generatorFlags{isSet: f.isSet}
 	return dropped

@@ -23,7 +23,6 @@ func flagRules() []flagRule {
 	all := []lab.Kind{lab.Comparison, lab.Targets, lab.Benchmarks, lab.Events}
 	blocks := all[:3] // those of all but events
 	return []flagRule{
-		{"why", servers, true},
 		{"full", blocks, true},
 		{"quick", all, true},
 		{"only", all, true},

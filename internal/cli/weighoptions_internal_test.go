@@ -80,11 +80,11 @@ func TestReportsRepeatFlags(t *testing.T) {
 	c := &cobra.Command{}
 	flags.define(c)
 	if err := c.ParseFlags(strings.Fields("--fcgi --env A=b,c --out x --seed 7 --rate 50% " +
-		"--connections 8,64 --within 1m --until 2.50 --blocks 3 --only a,b --quick --full=false --why --env D=e " +
+		"--connections 8,64 --within 1m --until 2.50 --blocks 3 --only a,b --quick --full=false --env D=e " +
 		"--fail-if cpu>+3% --on h --cores 1,all --measure 1s")); err != nil {
 		t.Fatal(err)
 	}
-	const want = "--why --quick --only a,b --blocks 3 --until 2.5 --within 1m0s --measure 1s --cores 1,all " +
+	const want = "--quick --only a,b --blocks 3 --until 2.5 --within 1m0s --measure 1s --cores 1,all " +
 		"--connections 8,64 --rate 50% --on h"
 	if got := strings.Join(flags.commandLine(), " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

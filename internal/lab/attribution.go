@@ -13,7 +13,7 @@ import (
 func (w *runner) attribute(ctx context.Context) error {
 	var names []string
 	for _, name := range w.present() {
-		if !w.run.Entrant(name).Kind.IsCopy() {
+		if w.run.Entrant(name).Kind != sample.Twin {
 			names = append(names, name)
 		}
 	}
@@ -36,7 +36,7 @@ type counted struct {
 	names  []string
 	turns  int
 
-	ofTargets bool // a record is of its block, and collectors are not traced
+	ofTargets bool // a record is of its block
 }
 
 // Prepare implements trial.Source. The contenders have served before.
@@ -53,14 +53,11 @@ func (c *counted) Measure(ctx context.Context, turn trial.Turn) (all []sample.Re
 		if c.ofTargets {
 			slot.Block = turn.Block
 		}
-		records, err := w.bench.Attribute(ctx, w.contenders[name], slot)
+		rec, err := w.bench.Attribute(ctx, w.contenders[name], slot)
 		if err != nil {
 			return all, err
 		}
-		if c.ofTargets {
-			records = records[:1]
-		}
-		all = append(all, records...)
+		all = append(all, rec)
 	}
 	return all, nil
 }

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"errors"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -26,22 +25,6 @@ func sysctls() map[string]string {
 		}
 	}
 	return values
-}
-
-// watchLimits reads the kernel's counters of reached limits. report adds a note of those that were
-// reached since.
-func (w *runner) watchLimits() (report func()) {
-	before, err := proc.LimitsReached()
-	return func() {
-		after, errAfter := proc.LimitsReached()
-		if err = errors.Join(err, errAfter); err != nil {
-			w.recorder.Note("It is unknown which kernel limits were reached: %v.", err)
-			return
-		}
-		for _, sentence := range after.Since(before) {
-			w.recorder.Note("%s", sentence)
-		}
-	}
 }
 
 // Environment describes the machine. cores is the number of processors that a run may use.

@@ -66,7 +66,6 @@ type Expectation struct {
 	Status int    `yaml:"status"`
 	Body   string `yaml:"body"`
 	SHA256 string `yaml:"sha256"` // of the body, in hexadecimal digits; replaces Body
-	Bytes  int    `yaml:"bytes"`  // of the whole response; 0 is any
 }
 
 // Values of Expectation.By.
@@ -213,8 +212,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Kind == Benchmarks: // it has no request of its own
 		return cmp.Or(e.checkTargets(f), e.checkTrials(f), e.checkPrograms(f))
-	case len(e.Engines)+len(e.Counts) > 0 || e.Module+e.Server != "":
-		return f.Fault("$.engines", "engines, counts, module and server belong to the kind %s", Benchmarks)
+	case len(e.Engines) > 0 || e.Module+e.Server != "":
+		return f.Fault("$.engines", "engines, module and server belong to the kind %s", Benchmarks)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
 	case e.Request.ExamplePath == "" == strings.Contains(e.Request.Path, "{{"):

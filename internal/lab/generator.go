@@ -31,20 +31,12 @@ func (w *runner) useGenerator(ctx context.Context) error {
 	return nil
 }
 
-// addCopies lets the control take part again, under other names. The difference of the twin is
-// chance. If another machine generates the load, a copy that this machine loads shows what loopback
-// does.
-func (w *runner) addCopies(control sample.Entrant, c *contender.Contender) {
-	add := func(name string, kind sample.Kind) {
-		e := control
-		e.Name, e.Kind, e.Title = name, kind, control.Title+" ("+name+")"
-		w.run.Entrants = append(w.run.Entrants, e)
-		w.contenders[name] = c
-	}
-	add(twin, sample.Twin)
-	if w.Generator != nil {
-		add(overLoopback, sample.Loopback)
-	}
+// addTwin lets the control take part again, under another name: its difference is chance.
+func (w *runner) addTwin(control sample.Entrant, c *contender.Contender) {
+	e := control
+	e.Name, e.Kind, e.Title = twin, sample.Twin, control.Title+" ("+twin+")"
+	w.run.Entrants = append(w.run.Entrants, e)
+	w.contenders[twin] = c
 }
 
 // carriedShare is the share of the network's bandwidth from which on it may limit the rate.
@@ -52,7 +44,7 @@ const carriedShare = 0.8
 
 // checkLink warns of a record whose responses almost fill the network.
 func (w *runner) checkLink(rec *sample.Record) {
-	if w.run.Link == nil || rec.Load == nil || w.run.Entrant(rec.Contender).Kind == sample.Loopback {
+	if w.run.Link == nil || rec.Load == nil {
 		return
 	}
 	perSecond := float64(rec.Load.Bytes) / max(rec.Load.Seconds, 1e-9)
@@ -70,7 +62,3 @@ func (w *runner) reachable(place contender.Place) string {
 	}
 	return ""
 }
-
-// isLoopback reports whether this machine loads a contender although another one generates the
-// load.
-func (w *runner) isLoopback(name string) bool { return w.Generator != nil && name == overLoopback }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -27,30 +26,6 @@ type Programs struct {
 	Module  string             `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
 	Server  string             `yaml:"server"` // the contender to which load generators send requests
 	Engines []benchmark.Engine `yaml:"engines"`
-	Counts  []Count            `yaml:"counts"` // of targets
-}
-
-// Count is a target of several rows together: in how many of them the ratio of a metric is at most
-// Within.
-type Count struct {
-	Name          string  `yaml:"name"`
-	Rows          string  `yaml:"rows"` // a pattern of names
-	Within        float64 `yaml:"within"`
-	sample.Target `yaml:",inline"`
-}
-
-// target returns the count as a target of a run with these rows. The run lacks it without one of
-// its rows.
-func (c *Count) target(rows, all []string) (t sample.Target, ok bool) {
-	t = c.Target
-	t.Row, t.Within = c.Name, c.Within
-	for _, row := range all {
-		if matches, err := path.Match(c.Rows, row); matches && err == nil {
-			t.Rows = append(t.Rows, row)
-		}
-	}
-	isLacking := func(row string) bool { return !slices.Contains(rows, row) }
-	return t, len(t.Rows) > 0 && !slices.ContainsFunc(t.Rows, isLacking)
 }
 
 // engine returns the engine with a name, or nil.
@@ -67,14 +42,9 @@ func (e *Experiment) checkPrograms(f *yamlfile.File) error {
 	if e.Module == "" == (e.Server == "") {
 		return f.Fault("$.module", "module is missing (the folder of the benchmarks), or server (of load generators)")
 	}
-	var names []string
 	for i := range e.Engines {
 		x := &e.Engines[i]
-		what := x.Fault(e.Server != "")
-		if slices.Contains(names, x.Name) {
-			what = fmt.Sprintf("duplicate %q", x.Name)
-		}
-		if names = append(names, x.Name); what != "" {
+		if what := x.Fault(e.Server != ""); what != "" {
 			return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: %s", what)
 		}
 	}
@@ -94,25 +64,7 @@ func (e *Experiment) checkPrograms(f *yamlfile.File) error {
 			}
 		}
 	}
-	for i := range e.Counts {
-		c := &e.Counts[i]
-		if _, ok := c.target(e.Rows(false), e.Rows(false)); !ok || c.Name == "" || !(c.Within > 0) ||
-			e.engine(c.Contender) == nil || e.engine(c.Reference) == nil {
-			return f.Fault(fmt.Sprintf("$.counts[%d]", i), "counts: want name, rows, a pattern, within, a ratio above 0, and names of engines")
-		}
-	}
 	return nil
-}
-
-// programProblem describes the first invalid value of a row of programs, or returns "".
-func (s *Scenario) programProblem() string {
-	switch {
-	case s.Name == "" || len(s.Targets) == 0 || s.Benchmark == "" == (len(s.Run) == 0):
-		return "want name, targets, and benchmark or run"
-	case s.Procs < 0 || s.Procs > maxProcs:
-		return fmt.Sprintf("gomaxprocs: want 0 to %d, got %d", maxProcs, s.Procs)
-	}
-	return ""
 }
 
 // isProgram reports whether the scenario is a row of programs.

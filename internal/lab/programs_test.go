@@ -257,7 +257,6 @@ func TestMalformedProgramsAreRejected(t *testing.T) {
 		"no module":       {"module: .\n", "", "module is missing"},
 		"unknown key":     {"source: s", "sauce: s", "experiment.yaml:4:"},
 		"unknown control": {"control: one", "control: four", `engines: want names of engines as control and in targets, got "four"`},
-		"engine twice":    {"name: two", "name: one", `engines: duplicate "one"`},
 		"row twice":       {"name: D", "name: A", `scenarios: duplicate "A"`},
 		"no package":      {"package: ./two, ", "", "experiment.yaml:9: engines: want name, title and package"},
 		"no blocks":       {"blocks: 3", "blocks: 0", "blocks: want 1 to"},
@@ -300,8 +299,6 @@ quick: &trials
       {contender: parts, metric: laps/op, reference: one, require: <= 3}, {contender: parts, metric: laps/op, require: <= 1}]}
   - {name: row-2, benchmark: A, gomaxprocs: 2, targets: [{contender: parts, metric: laps/op, reference: one, aim: <= 1}]}
 full: *trials
-counts:
-  - {name: all, rows: "row-*", contender: parts, metric: laps/op, reference: one, within: 3, require: ">= 2"}
 `
 
 // Targets of benchmarks are compared like those of servers.
@@ -328,14 +325,14 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 	for _, r := range analyze.Analyze(run).Targets {
 		got = append(got, fmt.Sprint(r.Row, " ", r.Value.Mid, " ", r.Standing))
 	}
-	want := []string{"row-1 2 met", "row-1 2 MISSED", "row-2 2 ", "all 2 met"}
+	want := []string{"row-1 2 met", "row-1 2 MISSED", "row-2 2 "}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	run, _, err = lab.Weigh(t.Context(), lab.Options{
 		Root: root, Experiment: "x", Scenarios: []string{"row-2"}, Out: filepath.Join(root, "out"),
 	})
-	if err != nil || len(run.Targets) != 1 { // a count of other rows is left out
+	if err != nil || len(run.Targets) != 1 {
 		t.Errorf("%+v, %v", run.Targets, err)
 	}
 }
@@ -346,11 +343,6 @@ func TestMalformedTargetsOfProgramsAreRejected(t *testing.T) {
 		"gomaxprocs: 1":     {"gomaxprocs: 9999", "gomaxprocs: want 0 to 1024, got 9999"},
 		"reference: one":    {"reference: six", `want names of engines as control and in targets, got "six"`},
 		"metric: laps/op, ": {"", "metric is missing"},
-		"within: 3":         {"within: 0", "counts: want name, rows, a pattern, within"},
-		"name: all, ":       {"", "counts: want name, rows, a pattern, within"},
-		"row-*":             {"other-*", "counts: want name, rows, a pattern, within"},
-		"parts, metric: laps/op, reference: one, within": {"six, metric: laps/op, reference: one, within",
-			"counts: want name, rows, a pattern, within, a ratio above 0, and names of engines"},
 		"benchmark: A, gomaxprocs: 2": {"run: {one: x}",
 			"scenarios: benchmark requires module, and run requires server"},
 	} {

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,16 +9,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
-
-// slowStart is the startup time from which on the report mentions it.
-const slowStart = time.Second
 
 // prove starts every contender once and compares its response with the expected one and with the
 // control's. Contenders with differences that the experiment does not declare are left out.
@@ -45,7 +40,7 @@ func (w *runner) prove(ctx context.Context) error {
 		}
 		response := all[0]
 		e.Response = response
-		if wrong := cmp.Or(w.experiment.Expect.wrong(response), w.experiment.wrongSize(e.Name, response)); wrong != "" {
+		if wrong := w.experiment.Expect.wrong(response); wrong != "" {
 			w.leaveOut(e, wrong)
 			continue
 		}
@@ -85,9 +80,6 @@ func (w *runner) request(ctx context.Context, e *sample.Entrant, c *contender.Co
 	}
 	w.written[r.Name] = r.Files
 	err = errors.Join(err, r.Stop())
-	if r.Startup > slowStart {
-		w.recorder.Note("%s sent its first response after %v.", e.Title, r.Startup.Round(100*time.Millisecond))
-	}
 	if c.Deaf = r.Stayed; r.Stayed {
 		w.recorder.Note("%s does not end on SIGTERM. It is killed each time.", e.Title)
 	}
@@ -167,17 +159,6 @@ func (x *Expectation) wrong(a *equal.Response) string {
 	return ""
 }
 
-// wrongSize describes how a response's size differs from the expected one. It returns "" if it does
-// not, or may.
-func (e *Experiment) wrongSize(contender string, a *equal.Response) string {
-	const what = "bytes"
-	if _, may := e.declared(contender, equal.Difference{What: what}); e.Expect.Bytes == 0 ||
-		a.Bytes == e.Expect.Bytes || may {
-		return ""
-	}
-	return fmt.Sprintf("responds with %d bytes, not %d", a.Bytes, e.Expect.Bytes)
-}
-
 // anyField stands in a Differ for all header fields.
 const anyField = "fields"
 
@@ -225,7 +206,7 @@ func (w *runner) compare(e *sample.Entrant, control, got []*equal.Response) {
 	}
 	switch {
 	case len(e.Differences) == 0:
-	case e.Kind.IsCopy() && w.experiment.Expect.By == ByControl:
+	case e.Kind == sample.Twin && w.experiment.Expect.By == ByControl:
 		w.leaveOut(e, "it is the control's copy, and responds differently: "+e.Differences[0].String()+
 			". If responses change from request to request, expect only their status, "+fmt.Sprint(control[0].Status))
 	default:

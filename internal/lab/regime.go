@@ -151,7 +151,7 @@ func (w *runner) rateCondition(t *analyze.Table) (c sample.Condition, left []cap
 	var all []capacity
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if row.Trials > 0 && !row.Kind.IsCopy() && w.contenders[row.Name] != nil {
+		if row.Trials > 0 && row.Kind != sample.Twin && w.contenders[row.Name] != nil {
 			all = append(all, capacity{row.Name, row.Title, row.PerSecond.Mid})
 		}
 	}

@@ -49,55 +49,30 @@ func (s *Scenario) condition() sample.Condition {
 // maxStreams limits the concurrent streams of a connection. Servers allow 100 to 250.
 const maxStreams = 100
 
-// problem describes the first invalid value, or returns "".
+// problem describes the first invalid value, or returns "". What it does not check, the generator
+// rejects.
 func (s *Scenario) problem() string {
 	switch {
-	case s.isProgram():
-		return cmp.Or(s.programProblem(), s.formProblem())
+	case s.isProgram() && (len(s.Targets) == 0 || s.Benchmark == "" == (len(s.Run) == 0)):
+		return "want name, targets, and benchmark or run"
+	case s.Procs < 0 || s.Procs > maxProcs:
+		return fmt.Sprintf("gomaxprocs: want 0 to %d, got %d", maxProcs, s.Procs)
 	case s.Name == "":
 		return "want a name"
+	case s.isProgram():
+		return ""
 	case s.Version != "" && s.Version != "1.1" && s.Version != equal.HTTP2:
 		return fmt.Sprintf("version: want %q or %q, got %q", "1.1", equal.HTTP2, s.Version)
-	case s.Path != "" && !strings.HasPrefix(s.Path, "/"):
-		return fmt.Sprintf("path: want a slash at its beginning, got %q", s.Path)
 	case s.Connections < 1 || s.Connections > maxConnections:
 		return fmt.Sprintf("connections: want 1 to %d, got %d", maxConnections, s.Connections)
-	case s.Streams < 0 || s.Streams > maxStreams:
-		return fmt.Sprintf("streams: want 0 to %d, got %d", maxStreams, s.Streams)
-	case s.Streams > 1 && s.Version != equal.HTTP2:
-		return fmt.Sprintf("streams: want version %q", equal.HTTP2)
+	case s.Streams < 0 || s.Streams > maxStreams || s.Streams > 1 && s.Version != equal.HTTP2:
+		return fmt.Sprintf("streams: want 0 to %d, with version %q", maxStreams, equal.HTTP2)
 	case s.Handshakes != "" && s.Handshakes != sample.Full && s.Handshakes != sample.Resumed:
 		return fmt.Sprintf("handshakes: want %s or %s, got %q", sample.Full, sample.Resumed, s.Handshakes)
-	case s.Handshakes != "" && (s.Streams > 1 || s.Rate > 0):
-		return "handshakes: excludes streams and rate"
+	case s.Handshakes != "" && (s.Streams > 1 || s.Rate > 0) || s.Idle && s.Rate > 0:
+		return "handshakes exclude streams and rate, and idle excludes rate"
 	case !(s.Rate >= 0 && s.Rate <= mostRate):
 		return fmt.Sprintf("rate: want 0 to %d, got %v", mostRate, s.Rate)
-	}
-	return s.formProblem()
-}
-
-// formProblem describes the first invalid value of those about the form of the load, or returns "".
-func (s *Scenario) formProblem() string {
-	switch {
-	case s.PerConnection < 0 || s.PerConnection > maxPerConnection:
-		return fmt.Sprintf("per_connection: want 0 to %d, got %d", maxPerConnection, s.PerConnection)
-	case s.Blocks < 0 || s.Blocks > maxBlocks:
-		return fmt.Sprintf("blocks: want 0 to %d, got %d", maxBlocks, s.Blocks)
-	case s.Path != "" && len(s.Paths) > 0:
-		return "path and paths exclude each other"
-	case s.Idle && (s.Rate > 0 || s.Handshakes != "" || len(s.Beside)+len(s.Paths) > 0):
-		return "idle: excludes rate, handshakes, beside and paths"
-	}
-	for _, path := range s.Paths {
-		if !strings.HasPrefix(path, "/") {
-			return fmt.Sprintf("paths: want a slash at the beginning, got %q", path)
-		}
-	}
-	for _, b := range s.Beside {
-		if !strings.HasPrefix(b.Path, "/") || b.Connections < 1 || b.Connections > maxConnections ||
-			!(b.Rate >= 0 && b.Rate <= mostRate) {
-			return fmt.Sprintf("beside: want path, connections from 1 to %d, and rate from 0 to %d", maxConnections, mostRate)
-		}
 	}
 	return ""
 }

@@ -118,8 +118,7 @@ func (w *runner) block(s *series, number int, c sample.Condition) trial.Block {
 		control = w.experiment.Control
 	}
 	for _, name := range s.members(c) {
-		k.Members = append(k.Members, trial.Member{Name: name, Contender: s.contenders[name],
-			Loopback: w.isLoopback(name)})
+		k.Members = append(k.Members, trial.Member{Name: name, Contender: s.contenders[name]})
 		if name == control && !s.apart {
 			k.Control = control
 		}

@@ -139,19 +139,12 @@ func (w *runner) runTargets(ctx context.Context) error {
 	return nil
 }
 
-// addTargets adds the targets of the scenarios to the run, and the counts of its rows.
+// addTargets adds the targets of the scenarios to the run.
 func (w *runner) addTargets() {
-	var rows []string
 	for i := range w.trials.Scenarios {
 		s := &w.trials.Scenarios[i]
-		rows = append(rows, s.Name)
 		for _, t := range s.Targets {
 			t.Row = s.Name
-			w.run.Targets = append(w.run.Targets, t)
-		}
-	}
-	for i := range w.experiment.Counts {
-		if t, ok := w.experiment.Counts[i].target(rows, w.experiment.Rows(w.Full)); ok {
 			w.run.Targets = append(w.run.Targets, t)
 		}
 	}

@@ -45,11 +45,7 @@ func (w *runner) spec(name string) (*contender.Spec, error) {
 			return s, nil
 		}
 	}
-	s, err := w.experiment.Spec(filepath.Join(w.Root, "contenders"), name)
-	if err != nil {
-		return nil, yamlfile.Naming(filepath.Join(w.experiment.Dir, ExperimentFile), name, err)
-	}
-	return s, nil
+	return w.experiment.Spec(filepath.Join(w.Root, "contenders"), name)
 }
 
 // checkVariants returns a *yamlfile.Error for the first invalid variant.

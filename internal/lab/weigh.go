@@ -47,7 +47,6 @@ type Options struct {
 	Until     Until             // when to stop adding blocks
 	Tail      []string          // the command-line arguments after the seed
 	Generator *remote.Generator // the machine that generates the load; nil is this one
-	Why       bool              // carry out counter-experiments
 }
 
 // UseTools sets Tools if they are not set. They report to logf.
@@ -80,11 +79,8 @@ type Progress struct {
 	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
 
-// Names of the control's copies.
-const (
-	twin         = "twin"
-	overLoopback = "loopback"
-)
+// twin is the name of the control's copy.
+const twin = "twin"
 
 // FailuresToDrop is the number of failed trials after which a contender is left out.
 const FailuresToDrop = 2
@@ -146,7 +142,6 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 		}
 	}()
 	defer w.prioritize(stage)()
-	defer w.watchLimits()()
 	switch w.experiment.Kind {
 	case Benchmarks:
 		isStarted = true
@@ -206,9 +201,6 @@ func (w *runner) measure(ctx context.Context) error {
 	all := []func(context.Context) error{w.runTrials, w.atRate, w.attribute}
 	if w.experiment.Kind == Targets {
 		all = []func(context.Context) error{w.runTargets}
-	}
-	if w.Why {
-		all = append(all, w.why)
 	}
 	for _, carryOut := range all {
 		if err := carryOut(ctx); err != nil {
@@ -375,12 +367,12 @@ func (w *runner) gather(ctx context.Context) error {
 			entrant.Absent = err.Error()
 			w.recorder.Log("left out: %s: %v", spec.Title, err)
 		default:
-			entrant.Versions, entrant.Lines = c.Versions, c.Lines
+			entrant.Versions = c.Versions
 			w.contenders[name] = c
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
 		if name == w.experiment.Control && err == nil && w.experiment.Kind != Targets {
-			w.addCopies(entrant, c)
+			w.addTwin(entrant, c)
 		}
 	}
 	return nil

@@ -155,25 +155,3 @@ func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 		t.Errorf("left running: %v, %v", left, err)
 	}
 }
-
-// Memory that a Go application allocates is a cause, and --why measures it with a garbage collector
-// that runs less often.
-func TestWhyMeasuresWithAnotherCollector(t *testing.T) {
-	testkit.Long(t, "it starts contenders")
-	root := project(t)
-	testkit.WriteFile(t, filepath.Join(root, "experiments", "small", lab.ExperimentFile), `title: t
-request: {method: GET, path: /, host: a.b}
-expect: {status: 200, body: hello}
-control: http
-ways: [http, allocates]
-quick: &trials {blocks: 1, measure: 300ms, cores: [1], connections: [4]}
-full: *trials
-`)
-	run, _, err := lab.Weigh(t.Context(), lab.Options{Root: root, Experiment: "small", Why: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x := run.CounterExperiments; len(x) != 1 || x[0].Contender != "allocates" || x[0].Failure != "" || len(x[0].Of) != 3 {
-		t.Errorf("%+v, %q", x, run.Warnings)
-	}
-}

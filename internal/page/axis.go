@@ -12,22 +12,6 @@ type Axis struct {
 	From, To float64
 }
 
-// Around returns a logarithmic axis between the round numbers below lo and above hi. If lo or hi is
-// not above 0, it uses a small positive value.
-func Around(lo, hi float64) Axis {
-	const least = 1e-6
-	lo = math.Max(least, math.Min(lo, hi))
-	hi = math.Max(lo, hi)
-	p := math.Pow(10, math.Floor(math.Log10(lo)))
-	for _, m := range []float64{5, 2, 1} {
-		if m*p <= lo*1.0001 {
-			lo = m * p
-			break
-		}
-	}
-	return Axis{Min: lo, Max: math.Max(roundStep(hi*0.9999), 2*lo), Log: true}
-}
-
 // Tick is a labeled position on an axis.
 type Tick struct {
 	At    float64

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"math"
 	"strings"
 	"testing"
 )
@@ -37,19 +36,6 @@ func TestValuesOutsideAnAxisAreClamped(t *testing.T) {
 	for _, a := range []Axis{{Min: 1, Max: 2, From: 10, To: 20}, {Min: 1, Max: 2, From: 10, To: 20, Log: true}} {
 		if a.At(0) != 10 || a.At(3) != 20 || a.At(1) != 10 {
 			t.Errorf("%+v: %v %v %v", a, a.At(0), a.At(3), a.At(1))
-		}
-	}
-}
-
-func TestAroundReturnsRoundBounds(t *testing.T) {
-	for _, test := range []struct{ lo, hi, min, max float64 }{
-		{0.3, 42, 0.2, 50}, {1, 10, 1, 10}, {3, 3, 2, 5}, {5, 5, 5, 10}, {0, 0, 1e-6, 2e-6},
-		{math.Inf(1), 0, 1e-6, 2e-6}, {0.07, 0.09, 0.05, 0.1},
-	} {
-		a := Around(test.lo, test.hi)
-		near := func(got, want float64) bool { return math.Abs(got/want-1) < 1e-9 }
-		if !near(a.Min, test.min) || !near(a.Max, test.max) || !a.Log {
-			t.Errorf("%v to %v: %+v", test.lo, test.hi, a)
 		}
 	}
 }

@@ -58,11 +58,6 @@ func (d *Drawing) Line(class, title string, x1, y1, x2, y2 float64) {
 	d.add("line", title, "", "class", class, "x1", x1, "x2", x2, "y1", y1, "y2", y2)
 }
 
-// Circle adds a circle.
-func (d *Drawing) Circle(class, title string, x, y, r float64) {
-	d.add("circle", title, "", "class", class, "cx", x, "cy", y, "r", r)
-}
-
 // Path adds a line from SVG path data.
 func (d *Drawing) Path(class, title, data string) {
 	d.add("path", title, "", "class", class, "d", data)

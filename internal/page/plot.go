@@ -15,7 +15,6 @@ type Plot struct {
 	Unit  string // unit of the horizontal axis
 	Up    string // unit of the vertical axis; empty if its labels include it
 	Lines []Line
-	Named bool // lines have their names at their ends; otherwise there is a legend
 	Alt   string
 }
 
@@ -29,22 +28,7 @@ type Frame struct {
 type Line struct {
 	Class string
 	Text  string // the line's name
-	Title string // tooltip of the name
 	Path  string // SVG path data
-	Spots []Spot // points with tooltips, from left to right
-	Name  Name   // position of the name, set by NameLines
-}
-
-// Spot is a point on a line with a tooltip.
-type Spot struct {
-	X, Y  float64
-	Title string
-}
-
-// Name is the position of a line's name, and the path that leads to it.
-type Name struct {
-	X, Y float64
-	Path string
 }
 
 // NewPlot returns an empty plot and sets the positions of its axes.
@@ -73,27 +57,10 @@ func (p *Plot) Drawing() *Drawing {
 	}
 	for i := range p.Lines {
 		l := &p.Lines[i]
-		if !p.Named {
-			d.Legend = append(d.Legend, Key{l.Class, l.Text})
-		}
-		d.Group("series "+l.Class, "", func() { p.draw(d, l) })
+		d.Legend = append(d.Legend, Key{l.Class, l.Text})
+		d.Group("series "+l.Class, l.Text, func() { d.Path(l.Class, "", l.Path) })
 	}
 	return d
-}
-
-// draw draws a line, its spots and its name.
-func (p *Plot) draw(d *Drawing, l *Line) {
-	d.Path(l.Class, "", l.Path)
-	for _, s := range l.Spots {
-		d.Group("spot", s.Title, func() {
-			d.Circle("hit", "", s.X, s.Y, 9)
-			d.Circle("at", "", s.X, s.Y, 2.6)
-		})
-	}
-	if p.Named {
-		d.Path("lead", "", l.Name.Path)
-		d.Text("name", l.Title, l.Text, "start", l.Name.X, l.Name.Y+4.5)
-	}
 }
 
 // Place formats a point for SVG path data.
@@ -105,60 +72,6 @@ func Path(places []string) string {
 		return ""
 	}
 	return "M" + strings.Join(places, "L")
-}
-
-const (
-	nameHeight = 16 // height of a line's name, with spacing
-	nameLead   = 18 // distance from the frame to the names
-)
-
-// NamesHeight returns the height that a frame needs for the names of some lines.
-func NamesHeight(lines int) float64 { return float64(lines) * nameHeight }
-
-// NameLines places each line's name beside its last spot, as near as the other names allow.
-func (p *Plot) NameLines() {
-	p.Named = true
-	var named []*Line
-	for i := range p.Lines {
-		if len(p.Lines[i].Spots) > 0 {
-			named = append(named, &p.Lines[i])
-		}
-	}
-	end := func(l *Line) Spot { return l.Spots[len(l.Spots)-1] }
-	slices.SortStableFunc(named, func(a, b *Line) int { return int(math.Copysign(1, end(a).Y-end(b).Y)) })
-	wanted := make([]float64, len(named))
-	for i, l := range named {
-		wanted[i] = end(l).Y
-	}
-	for i, y := range spread(wanted, nameHeight, p.Top, p.Bottom) {
-		last := end(named[i])
-		y = math.Round(10*y) / 10
-		named[i].Name = Name{X: p.Right + nameLead, Y: y,
-			Path: Path([]string{Place(last.X, last.Y), Place(math.Max(last.X, p.Right), last.Y),
-				Place(p.Right+nameLead-4, y)})}
-	}
-}
-
-// spread moves ascending positions apart until they have a gap between them. It moves each as
-// little as possible and keeps them within lo and hi if there is room.
-func spread(places []float64, gap, lo, hi float64) []float64 {
-	type group struct{ sum, n float64 } // of touching positions, each reduced by the gaps before it
-	var groups []group
-	for i, place := range places {
-		groups = append(groups, group{place - float64(i)*gap, 1})
-		for n := len(groups); n > 1 && groups[n-2].sum/groups[n-2].n > groups[n-1].sum/groups[n-1].n; n-- {
-			groups[n-2] = group{groups[n-2].sum + groups[n-1].sum, groups[n-2].n + groups[n-1].n}
-			groups = groups[:n-1]
-		}
-	}
-	most := hi - float64(len(places)-1)*gap
-	all := make([]float64, 0, len(places))
-	for _, g := range groups {
-		for range int(g.n) {
-			all = append(all, math.Max(lo, math.Min(most, g.sum/g.n))+float64(len(all))*gap)
-		}
-	}
-	return all
 }
 
 // tickHeight is the least distance between labels of a vertical axis.

@@ -26,22 +26,6 @@ func TestMedianHasBoundsOfOrderStatistics(t *testing.T) {
 	}
 }
 
-// A disturbance of both values of a pair does not change their difference.
-func TestDifferenceComparesPairs(t *testing.T) {
-	a, b := make([]float64, 6), make([]float64, 6)
-	for i := range a {
-		disturbed := float64(1 + i*i)
-		a[i], b[i] = 3+disturbed, 2+disturbed
-	}
-	if got := Difference(a, b); got != (Interval{1, 1, 1}) {
-		t.Errorf("got %v", got)
-	}
-	a[2] = math.NaN()
-	if got := Difference(a, b); got.Mid != 1 || got.Known() {
-		t.Errorf("with five pairs: %v", got)
-	}
-}
-
 // Intervals of one value per start contain the truth as often as claimed.
 func TestRatiosOfOneValueContainTheTruth(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/load/hist"
 )
 
 // Geometry of a plot. Margins leave room for the labels, which are larger on a narrow screen.
@@ -39,29 +40,40 @@ func timeAxis(lo, hi time.Duration) page.Axis {
 
 func timeLabel(ns float64) string { return Duration(time.Duration(ns)) }
 
-// CurvePlot returns the percentile curve. On its axis, each further nine takes the same width.
+// Curve is a line of percentiles.
+type Curve struct {
+	Class     string // its color
+	Name      string
+	Durations *hist.Histogram
+}
+
+// CurvePlot returns the percentile curve.
 func (r *Run) CurvePlot() *page.Plot {
-	const steps = 40
-	series := []Times{{"latency", r.Latency}}
 	if r.open() {
-		series = []Times{{"since due", r.Latency}, {"since sent", r.Service}}
+		return Curves(Curve{"line-0", "since due", r.Latency}, Curve{"line-1", "since sent", r.Service})
 	}
-	last := page.LastNines(r.Latency.Count())
-	lo, hi := time.Duration(math.MaxInt64), r.Latency.Max()
-	for _, s := range series {
-		lo = min(lo, s.Durations.Quantile(0))
+	return Curves(Curve{"line-0", "latency", r.Latency})
+}
+
+// Curves returns a plot of percentiles. On its axis, each further nine takes the same width.
+func Curves(all ...Curve) *page.Plot {
+	const steps = 40
+	last, lo, hi := 0.0, time.Duration(math.MaxInt64), time.Duration(0)
+	for _, c := range all {
+		last = max(last, page.LastNines(c.Durations.Count()))
+		lo, hi = min(lo, c.Durations.Quantile(0)), max(hi, c.Durations.Max())
 	}
 	x, y := page.Axis{Min: 0, Max: last}, timeAxis(lo, hi)
 	p := newPlot(&x, &y, "share of requests within this time")
 	p.X, p.Y = page.NinesTicks(x, percentOf), page.VerticalTicks(y, timeLabel)
-	for i, s := range series {
+	for _, c := range all {
 		var places []string
-		for _, share := range page.CurveShares(s.Durations.Count(), steps) {
-			places = append(places, page.Place(x.At(page.Nines(share)), y.At(float64(s.Durations.Quantile(share)))))
+		for _, share := range page.CurveShares(c.Durations.Count(), steps) {
+			places = append(places, page.Place(x.At(page.Nines(share)), y.At(float64(c.Durations.Quantile(share)))))
 		}
-		p.Lines = append(p.Lines, page.Line{Class: fmt.Sprintf("line-%d", i), Text: s.Name, Path: page.Path(places)})
-		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", s.Name, Duration(s.Durations.Quantile(0.5)),
-			Duration(s.Durations.Quantile(0.99)))
+		p.Lines = append(p.Lines, page.Line{Class: c.Class, Text: c.Name, Path: page.Path(places)})
+		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", c.Name, Duration(c.Durations.Quantile(0.5)),
+			Duration(c.Durations.Quantile(0.99)))
 	}
 	return p
 }

@@ -25,7 +25,6 @@ type Table struct {
 	sample.Condition
 	Rows  []Row // in the entrants' order, without those that had no trial
 	Pairs []Pair
-	Why   []Why // contenders with findings
 
 	Decompositions []Decomposition
 	Usage          Usage
@@ -86,9 +85,6 @@ func Analyze(run *sample.Run) *Analysis {
 	}
 	for _, c := range run.Conditions {
 		t := newTable(run, c)
-		if c.Saturated() { // system calls are not counted at a fixed rate
-			t.Why = why(run, &t)
-		}
 		t.Pairs = pairs(run, &t)
 		if c.Saturated() { // otherwise a trial has too few clock ticks to separate user and system time
 			t.Decompositions = decompose(run, &t)
@@ -243,12 +239,4 @@ func (t *Table) Measured() (rows []*Row) {
 		}
 	}
 	return rows
-}
-
-// CostsLess reports whether the ratios show that a costs less than b. Both may be nil.
-func CostsLess(a, b *Row) bool {
-	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
-		return false
-	}
-	return Weights(a.blocks, b.blocks, Weight).Finding() == stat.Less
 }

@@ -10,16 +10,6 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Thresholds of warnings.
-const (
-	// littleBound is how far connections may differ from rate times mean latency. In a closed loop
-	// they are equal (Little's law), unless the measurement is wrong.
-	littleBound = 0.05
-	// bytesBound is how far bytes per response may differ from those before the load: at the ends
-	// of the measured time connections are in the middle of a response.
-	bytesBound = 0.02
-)
-
 // check adds warnings to rows.
 func (a *Analysis) check() {
 	for i := range a.Tables {
@@ -27,9 +17,8 @@ func (a *Analysis) check() {
 		for j := range t.Rows {
 			row := &t.Rows[j]
 			row.Limits = a.warnings(t, row, failures, tooFewBlocks, measuredAlone)
-			row.Warnings = append(row.Limits, a.warnings(t, row, twinMisses, littlesLaw, generatorBound, rateMissed,
-				latencyOfSaturation, errorsSeen, stillWarming, usedAsleep, disturbed, probeDiffered, bytesChanged,
-				connectionsLost)...)
+			row.Warnings = append(row.Limits, a.warnings(t, row, twinMisses, generatorBound, rateMissed,
+				errorsSeen, stillWarming, usedAsleep, disturbed, probeDiffered, connectionsLost)...)
 		}
 	}
 }
@@ -79,36 +68,6 @@ func twinMisses(_ *Analysis, _ *Table, row *Row) string {
 	return fmt.Sprintf("the twin is a copy of the control, but its interval excludes 1: do not trust differences below %.0f %%", 100*off)
 }
 
-func littlesLaw(a *Analysis, t *Table, row *Row) string {
-	if !t.Saturated() {
-		return "" // connections are idle between requests
-	}
-	worst := 0.0
-	for _, r := range a.records(t, row) {
-		inside := r.Load.PerSecond()*r.Load.Latency.Mean().Seconds() + connecting(r)
-		// At the end of a slice connections become idle one after another.
-		busy := float64(t.InFlight()) * (1 - r.Load.Drained/2/r.Load.Seconds)
-		worst = max(worst, math.Abs(inside/busy-1))
-	}
-	if worst <= littleBound {
-		return ""
-	}
-	// Without the row's own number the rows that it concerns share one line.
-	return fmt.Sprintf("rate times mean latency differs from the number of connections by more than %.0f %%, against Little's law: the measurement is unreliable", 100*littleBound)
-}
-
-// connecting returns the mean number of connections that were being opened.
-func connecting(r *sample.Record) float64 {
-	if r.Load.Connects == 0 || r.Load.Seconds == 0 || r.Load.Connect == nil {
-		return 0
-	}
-	each := r.Load.Connect.Mean()
-	if r.Load.Handshake != nil {
-		each += r.Load.Handshake.Mean()
-	}
-	return float64(r.Load.Connects) / r.Load.Seconds * each.Seconds()
-}
-
 func generatorBound(_ *Analysis, t *Table, row *Row) string {
 	if !(load.Generator{Busy: row.Busy}).MayLimit() || !t.Saturated() { // rateMissed reports it at a fixed rate
 		return ""
@@ -130,19 +89,6 @@ func errorsSeen(a *Analysis, t *Table, row *Row) string {
 		return ""
 	}
 	return fmt.Sprintf("%d errors beside %d responses; the first error: %s", n, of, first)
-}
-
-func bytesChanged(a *Analysis, t *Table, row *Row) string {
-	if row.Response == nil || !t.Scenario.IsPlain() {
-		return "" // before the load, sizes are those of the experiment's own request
-	}
-	for _, r := range a.records(t, row) {
-		got := float64(r.Load.Bytes) / float64(r.Load.Requests)
-		if math.Abs(got/float64(row.Response.Bytes)-1) > bytesBound {
-			return fmt.Sprintf("responses have %.0f bytes under load, but %d before it", got, row.Response.Bytes)
-		}
-	}
-	return ""
 }
 
 func connectionsLost(a *Analysis, t *Table, row *Row) string {

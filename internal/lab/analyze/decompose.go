@@ -75,7 +75,7 @@ type CallDifference struct {
 func decompose(run *sample.Run, t *Table) (all []Decomposition) {
 	control := t.Row(sample.Control)
 	for i := range t.Rows {
-		if row := &t.Rows[i]; row.Kind != sample.Control && !row.Kind.IsCopy() {
+		if row := &t.Rows[i]; row.Kind != sample.Control && row.Kind != sample.Twin {
 			all = append(all, Decomposition{Of: row, Than: control})
 		}
 	}

@@ -44,19 +44,3 @@ func generatorDoubted(records []*sample.Record) string {
 	}
 	return fmt.Sprintf("in %d of %d trials %s", n, len(records), why)
 }
-
-// latencyOfSaturation warns of a contender whose latency at a fixed rate is that of saturation.
-func latencyOfSaturation(a *Analysis, t *Table, row *Row) string {
-	if t.Saturated() || generatorDoubted(a.records(t, row)) != "" {
-		return "" // the times may be the generator's
-	}
-	c := t.Condition
-	c.Rate = 0
-	full, fixed := perBlock(a.Run, row.Entrant, c), perBlock(a.Run, row.Entrant, t.Condition)
-	queue := median(full, func(r *sample.Record) float64 { return 1e3 * r.Load.Latency.Quantile(0.5).Seconds() })
-	late := median(fixed, func(r *sample.Record) float64 { return 1e3 * r.Load.Latency.Quantile(0.99).Seconds() })
-	if !(late >= queue) {
-		return ""
-	}
-	return fmt.Sprintf("1 %% of requests take at least %.2f ms, as long as the median at saturation (%.2f ms): the rate is too high for the contender, or it pauses at times", late, queue)
-}

@@ -61,36 +61,9 @@ func (r *TargetResult) Off() float64 {
 // targets returns the results of a run's targets.
 func targets(run *sample.Run) (all []TargetResult) {
 	for _, t := range run.Targets {
-		if len(t.Rows) > 0 {
-			all = append(all, count(run, t))
-		} else {
-			all = append(all, target(run, t))
-		}
+		all = append(all, target(run, t))
 	}
 	return all
-}
-
-// count returns in how many rows a ratio is within a bound; unknown if a row was not measured.
-// The lower bound is the number of rows whose whole interval is within.
-func count(run *sample.Run, t sample.Target) TargetResult {
-	var n stat.Interval
-	for _, row := range t.Rows {
-		one := target(run, sample.Target{Row: row, Contender: t.Contender, Metric: t.Metric, Reference: t.Reference})
-		if one.Standing == Unmeasured {
-			n.Mid = math.NaN()
-		}
-		for _, side := range []struct {
-			ratio float64
-			rows  *float64
-		}{{one.Value.Hi, &n.Lo}, {one.Value.Mid, &n.Mid}, {one.Value.Lo, &n.Hi}} {
-			if side.ratio <= t.Within {
-				*side.rows++
-			}
-		}
-	}
-	r := TargetResult{Target: t, Of: n.Mid, Than: math.NaN(), Value: n}
-	r.Standing = standing(r.Value, t.Require)
-	return r
 }
 
 func target(run *sample.Run, t sample.Target) TargetResult {

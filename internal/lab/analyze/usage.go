@@ -53,7 +53,7 @@ func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
 func usage(run *sample.Run, t *Table) (all Usage) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind.IsCopy() {
+		if row.Trials == 0 || row.Kind == sample.Twin {
 			continue
 		}
 		blocks, count := perBlock(run, row.Entrant, t.Condition), counted(run, row.Name, t.Condition)
@@ -118,4 +118,16 @@ func most(rows []UsageRow) []string {
 	}
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(made[b], made[a]), cmp.Compare(a, b)) })
 	return names[:min(shownCalls, len(names))]
+}
+
+// callsPerRequest returns a role's system calls by name, or nil if they were not counted.
+func callsPerRequest(r *sample.Record, role string) map[string]float64 {
+	if r == nil || r.Attribution.Calls == nil {
+		return nil
+	}
+	calls := make(map[string]float64)
+	for name, n := range r.Attribution.Calls[role] {
+		calls[name] = over(r, n)
+	}
+	return calls
 }

@@ -435,8 +435,6 @@ func TestMalformedSpecsAreRejected(t *testing.T) {
 		{"a front alone", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
 			"needs: [nginx]\nfront: nginx", ""},
 		{"cores", "protocol: http", "protocol: http\ncores: 4", `contender.yaml:7: cores "4": want all or nothing`},
-		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]",
-			`contender.yaml:7: source: no file "main.go"`},
 		{"config", "protocol: http", "protocol: http\nconfig: x.conf", `contender.yaml:7: config: no file "x.conf"`},
 		{"port in a config", "{port}\"\nprotocol: http", "{config}\"\nprotocol: http\nconfig: contender.yaml", ""},
 		{"TLS", "protocol: http", "protocol: http\ntls: true", ""},

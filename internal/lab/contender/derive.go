@@ -34,11 +34,10 @@ type Derivation struct {
 
 // Application is one that a server serves instead of its default.
 type Application struct {
-	Args   string   `yaml:"args"`  // added for the application
-	Title  string   `yaml:"title"` // "" is the server's
-	About  string   `yaml:"about"`
-	Site   string   `yaml:"site"`
-	Source []string `yaml:"source"`
+	Args  string `yaml:"args"`  // added for the application
+	Title string `yaml:"title"` // "" is the server's
+	About string `yaml:"about"`
+	Site  string `yaml:"site"`
 }
 
 // frontFile is the name of a front's file, in a subfolder of fronts/ beside the contenders.
@@ -155,7 +154,7 @@ func (w *way) spec(name string) (*Spec, error) {
 		if !ok {
 			return nil, lacks(fmt.Sprintf("the application %q", w.application))
 		}
-		is.Run, is.Site, is.Source = is.Run+a.Args+" ", a.Site, a.Source
+		is.Run, is.Site = is.Run+a.Args+" ", a.Site
 		is.About, is.Title = d.About+", without a front", cmp.Or(a.Title, is.Title)
 		if a.About != "" {
 			is.About = d.About + "; " + a.About
@@ -246,33 +245,4 @@ func (s *Spec) frontTemplate() (*template.Template, error) {
 		return nil, nil
 	}
 	return ParseNginxConf(s.FrontConfig)
-}
-
-// checkDerive returns a *yamlfile.Error for an invalid Derivation.
-func (s *Spec) checkDerive(f *yamlfile.File) error {
-	d := s.Derive
-	switch {
-	case d == nil:
-		return nil
-	case d.About == "" || d.TCP == "":
-		return f.Fault("$.derive", "derive: want about and tcp")
-	case !strings.HasSuffix(s.Run, " "+d.TCP):
-		return f.Fault("$.derive.tcp", "derive: run does not end in tcp, %q", d.TCP)
-	case d.FastCGI.Args != "" && (d.FastCGI.Title == "" || d.FastCGI.About == ""):
-		return f.Fault("$.derive.fastcgi", "derive: fastcgi: want title and about")
-	}
-	for name, a := range d.Applications {
-		derived := way{server: s, application: name}
-		if strings.Contains(name, "-") {
-			return f.Fault("$.derive.applications", "derive: applications: %q: want a name without a hyphen", name)
-		}
-		is, err := derived.spec(name + "-" + s.Name)
-		if err == nil {
-			err = is.checkFiles(f)
-		}
-		if err != nil {
-			return fmt.Errorf("derive: applications: %q (%s): %w", name, a.Args, err)
-		}
-	}
-	return nil
 }

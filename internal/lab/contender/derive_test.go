@@ -68,26 +68,6 @@ func TestUnderivableNamesAreRejected(t *testing.T) {
 	}
 }
 
-func TestMalformedDerivationsAreRejected(t *testing.T) {
-	const (
-		base  = "title: t\nabout: a\nrun: \"x {port}\"\nprotocol: http\nderive:\n"
-		right = "  about: a\n  tcp: \"{port}\"\n"
-	)
-	for derivation, want := range map[string]string{
-		"  tcp: \"{port}\"\n":                                      "derive: want about and tcp",
-		"  about: a\n  tcp: \"-p {port}\"\n":                       `derive: run does not end in tcp, "-p {port}"`,
-		right + "  fastcgi: {args: -f}\n":                          "derive: fastcgi: want title and about",
-		right + "  applications:\n    b-c: {args: -b}\n":           "want a name without a hyphen",
-		right + "  applications:\n    b: {args: -b, site: gone}\n": `site: no folder "gone"`,
-	} {
-		dir := t.TempDir()
-		write(t, base+derivation, dir, contender.FileName)
-		if _, err := contender.ReadSpec(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", derivation, err, want)
-		}
-	}
-}
-
 // Without Go, tare itself is the program of a contender that says how.
 func TestProgramWithoutGoIsBuiltin(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())

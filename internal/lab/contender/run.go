@@ -63,7 +63,6 @@ type Running struct {
 	*Contender
 	Address string            // for clients: host:port, or the path of a unix socket
 	Files   map[string][]byte // configuration files that were written for it, by name
-	Startup time.Duration     // from start to its first response
 	Left    []proc.Process    // processes in other groups that survived SIGTERM; valid once stopped
 	Stayed  bool              // it did not end on SIGTERM, and was killed; valid once stopped
 
@@ -93,7 +92,6 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
 		Contender: c, stage: s, dir: dir, mark: "TARE_RUN=" + filepath.Base(s.dir) + "-" + filepath.Base(dir),
 		Files: make(map[string][]byte), dead: make(chan struct{}),
 	}
-	began := time.Now()
 	err = r.launch(set)
 	if err == nil {
 		err = r.await(ctx, probe)
@@ -103,7 +101,6 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
 		stopErr := r.Stop()
 		return nil, errors.Join(fmt.Errorf("%w%s%s", err, r.leftText(), printed), stopErr)
 	}
-	r.Startup = time.Since(began)
 	return r, nil
 }
 

@@ -110,9 +110,6 @@ type Spec struct {
 	// Cores is "all" if the application has all processors under every condition.
 	Cores string `yaml:"cores"`
 
-	// Source are the application's source files, whose lines are counted.
-	Source []string `yaml:"source"`
-
 	// Command replaces Run if arguments contain spaces or quotes, as in the user's own application.
 	// Its words are used as they are, except for placeholders.
 	Command []string `yaml:"command"`
@@ -251,10 +248,7 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	if err := s.checkFiles(f); err != nil {
 		return err
 	}
-	if err := s.checkLines(f); err != nil {
-		return err
-	}
-	return s.checkDerive(f)
+	return s.checkLines(f)
 }
 
 // checkFront returns a *yamlfile.Error if the front cannot be started.
@@ -273,11 +267,6 @@ func (s *Spec) checkFront(f *yamlfile.File) error {
 }
 
 func (s *Spec) checkFiles(f *yamlfile.File) error {
-	for i, name := range s.Source {
-		if !s.has(name, fs.FileMode.IsRegular) {
-			return f.Fault(fmt.Sprintf("$.source[%d]", i), "source: no file %q", name)
-		}
-	}
 	if s.Config != "" && !s.has(s.Config, fs.FileMode.IsRegular) {
 		return f.Fault("$.config", "config: no file %q", s.Config)
 	}

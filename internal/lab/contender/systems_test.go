@@ -42,14 +42,14 @@ func TestContenderInCIsBuilt(t *testing.T) {
 		t.Skip(err)
 	}
 	dir := t.TempDir()
-	write(t, "/* A comment\n * of two lines. */\n\n// One more.\n#include <stdio.h>\nint main(void)\n{\n\tputs(\"one 1\\ntwo 2\");\n\treturn 0;\n}\n", dir, "main.c")
-	write(t, "title: t\nabout: a\nneeds: [cc]\nbuild: cc -o {bin} main.c\nrun: \"{bin} {port}\"\nversion: \"{bin}\"\nprotocol: http\nsource: [main.c]\n", dir, contender.FileName)
+	write(t, "#include <stdio.h>\nint main(void)\n{\n\tputs(\"one 1\\ntwo 2\");\n\treturn 0;\n}\n", dir, "main.c")
+	write(t, "title: t\nabout: a\nneeds: [cc]\nbuild: cc -o {bin} main.c\nrun: \"{bin} {port}\"\nversion: \"{bin}\"\nprotocol: http\n", dir, contender.FileName)
 	c, err := prepare(t, dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(c.Versions); c.Lines != 6 || n != 3 || c.Versions[n-2] != "one 1" || c.Versions[n-1] != "two 2" {
-		t.Errorf("%d lines, versions %q", c.Lines, c.Versions)
+	if n := len(c.Versions); n != 3 || c.Versions[n-2] != "one 1" || c.Versions[n-1] != "two 2" {
+		t.Errorf("versions %q", c.Versions)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 	if _, err := exec.LookPath("perl"); err != nil {
 		t.Skip(err)
 	}
-	const file = "title: Perl\nabout: a server\nruntime: Perl\nprotocol: http\nsource: [server.pl]\n" +
+	const file = "title: Perl\nabout: a server\nruntime: Perl\nprotocol: http\n" +
 		"install: apt-get install perl\nrun: perl {home}/server.pl {port}\n"
 	prepared := func(text string) (*contender.Contender, error) {
 		dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 		return prepare(t, dir)
 	}
 	c, err := prepared(file)
-	if err != nil || c.RunBy() != "Perl" || c.Lines != 8 {
+	if err != nil || c.RunBy() != "Perl" {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	stage, err := contender.NewStage(contender.StageOptions{})
@@ -102,24 +102,6 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 	} {
 		if _, err := prepared(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
-		}
-	}
-}
-
-func TestSourceLinesAreCountedWithoutComments(t *testing.T) {
-	for name, test := range map[string]struct {
-		text string
-		want int
-	}{
-		"a.py": {"\"\"\"About.\n\nusage: a\n\"\"\"\n# more\nimport os\n\n\nclass A:\n    \"\"\"One line.\"\"\"\n    x = \"\"\"text\"\"\"\n", 3},
-		"a.rb": {"# About.\n\nputs 1 # one\n/* no comment */\n", 2},
-		"a.go": {"// Package a.\npackage a\n\n/* a\n b */\nvar x = 1 // one\n/* c */\n", 2},
-	} {
-		dir := t.TempDir()
-		write(t, test.text, dir, name)
-		write(t, "title: t\nabout: a\nrun: sh {port}\nprotocol: http\nsource: ["+name+"]\n", dir, contender.FileName)
-		if c, err := prepare(t, dir); err != nil || c.Lines != test.want {
-			t.Errorf("%s: %+v, %v, want %d lines", name, c, err, test.want)
 		}
 	}
 }

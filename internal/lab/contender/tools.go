@@ -57,7 +57,6 @@ type Contender struct {
 	Nginx    *NginxTool         // nil without a front
 	Conf     *template.Template // the front's nginx.conf; nil is the one of the Setting
 	Versions []string           // of its components, such as "go1.26.8", "nginx/1.22.1"
-	Lines    int                // of the application's source, as sourceLines counts them; 0 if Source is empty
 	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
 
 	builtin []string // the words after {bin} if tare itself is the program; nil if it is not
@@ -95,10 +94,7 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 		return nil, err
 	}
 	var err error
-	if c.Conf, err = s.frontTemplate(); err != nil {
-		return nil, err
-	}
-	c.Lines, err = sourceLines(s.Dir, s.Source)
+	c.Conf, err = s.frontTemplate()
 	return c, err
 }
 

@@ -174,14 +174,10 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 		{head + one("{at: 1s, do: gather}"), `crowd: behavior ""`},
 		{head + "cases: [{name: a}]\n", "want name, title, about and contender"},
 		{head + "crowds: 1\n", `unknown field "crowds"`},
-		{head + "crowd: {behavior: reads, connections: 1, every: 1s, bytes: 1}\n" +
-			one("{at: 1s, do: gather}, {at: 1s, do: kill}, {at: 2s, do: gather}"), "gathered before"},
 		{strings.Replace(head, "rate: 40", "rate: .nan", 1) + one(""), "a rate up to"},
 		{head + "nginx: none.conf\n" + one(""), "none.conf"},
 		{head + strings.Replace(one(""), "contender", "replicas: 99, contender", 1), "replicas: want 0 to 16"},
 		{head + "cases:\n- &a {name: a, title: a, about: a, contender: app}\n- *a\n", `duplicate "a"`},
-		{head + "crowd: {behavior: reads, connections: 1, every: 1s, bytes: 1, first: 1}\n" +
-			one("{at: 1s, do: gather}"), "first: want"},
 		{head + "crowd: {behavior: reads, connections: 1}\n" + one("{at: 1s, do: gather}"), "want every"},
 	} {
 		text, want := test.text, test.want
@@ -197,7 +193,7 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 func TestUnknownNamesAreReported(t *testing.T) {
 	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
 	_, err := lab.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
-	if err == nil || !strings.Contains(err.Error(), `experiment.yaml:10: "nosuch": no such contender`) {
+	if err == nil || !strings.Contains(err.Error(), `nosuch/contender.yaml: no such contender`) {
 		t.Error(err)
 	}
 	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"

@@ -11,6 +11,7 @@ package events
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -158,33 +159,18 @@ func (e *Plan) caseFault(i int) (key, what string) {
 	case c.Replicas < 0 || c.Replicas > maxReplicas:
 		return ".replicas", fmt.Sprintf("replicas: want 0 to %d, got %d", maxReplicas, c.Replicas)
 	}
-	last, isGathered := yamlfile.Duration(0), false
+	all := append(slices.Sorted(maps.Keys(signals())), Restart, Start, Gather, Leave, Reload, Stall)
+	last := yamlfile.Duration(0)
 	for j, s := range c.Plan {
-		if what := s.fault(); what != "" {
-			return fmt.Sprintf(".plan[%d]", j), what
+		if !slices.Contains(all, s.Do) {
+			return fmt.Sprintf(".plan[%d]", j), fmt.Sprintf("do %q: want one of %s", s.Do, strings.Join(all, ", "))
 		}
 		if s.At < last || s.At > e.Length {
 			return fmt.Sprintf(".plan[%d].at", j), "want ascending times up to length"
 		}
 		last = s.At
-		if s.Do == Gather && isGathered {
-			return fmt.Sprintf(".plan[%d]", j), "gather: the crowd has gathered before (it must leave first)"
-		}
-		isGathered = s.Do == Gather || isGathered && s.Do != Leave
 	}
 	return "", ""
-}
-
-func (s *Step) fault() string {
-	all := []string{Restart, Start, Gather, Leave, Reload, Stall}
-	for name := range signals() {
-		all = append(all, name)
-	}
-	if !slices.Contains(all, s.Do) {
-		slices.Sort(all)
-		return fmt.Sprintf("do %q: want one of %s", s.Do, strings.Join(all, ", "))
-	}
-	return ""
 }
 
 // text returns the step as the report names it.
@@ -210,8 +196,6 @@ func (c *Crowd) fault() string {
 		return fmt.Sprintf("connections: want 1 to %d, got %d", maxConnections, c.Connections)
 	case c.Every <= 0 || c.Bytes < 1:
 		return "want every, a time, and bytes, above 0"
-	case c.First < 0 || c.First > uploadBytes/2 || c.First > 0 && c.Behavior != Uploads:
-		return fmt.Sprintf("first: want 0 to %d, of uploads", uploadBytes/2)
 	}
 	return ""
 }

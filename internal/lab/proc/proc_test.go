@@ -9,7 +9,6 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -352,16 +351,5 @@ func TestTemporaryFilesHaveNoName(t *testing.T) {
 	own[0].PID = 1 << 29 // above any process's number
 	if n := size(); n != 0 {
 		t.Error(n)
-	}
-}
-
-func TestSinceReportsReachedLimits(t *testing.T) {
-	before := proc.Limits{Backlog: 5, Accepts: 7, Closed: 9}
-	if sentences := before.Since(before); len(sentences) != 0 {
-		t.Errorf("%q", sentences)
-	}
-	sentences := proc.Limits{Backlog: 2, Accepts: 10, Closed: 9}.Since(before) // the backlog's counter has wrapped
-	if len(sentences) != 1 || !strings.HasPrefix(sentences[0], "In this run 3 connections were dropped and tried again") {
-		t.Errorf("%q", sentences)
 	}
 }

@@ -18,14 +18,13 @@ const (
 	callerLines  = 1 // that the caller prints below: where the report is
 	verdictLines = 8
 	minLabel     = 12
-	problemLines = 6  // if not all problems fit
-	shortLine    = 78 // characters of a problem then
+	problemLines = 6 // of problems beside a table
 )
 
 // WriteBrief writes what fits the first screen of a terminal: the verdict, the most important
 // columns of the first condition, and problems.
 func (a *Report) WriteBrief(w io.Writer) error {
-	verdict := screen(document.Paragraph{Text: a.finding()})
+	verdict := screen(document.Paragraph{Text: a.comparison()})
 	if len(a.Targets) > 0 { // each is a line, however many these are
 		return write(w, verdict+screen(a.targetTable())+briefProblems(a.Problems(), problemLines))
 	}
@@ -148,50 +147,30 @@ func cutMiddle(label string, n int) string {
 	return string(all[:n/2]) + "…" + string(all[len(all)-(n-n/2-1):])
 }
 
-// cut shortens a text to at most n characters.
-func cut(text string, n int) string {
-	all := []rune(text)
-	if len(all) <= n {
-		return text
-	}
-	return string(all[:n-1]) + "…"
-}
-
 // problemsHeight returns the number of lines that problems take on the screen, in full.
 func problemsHeight(problems []string) (n int) {
-	for _, text := range problems {
-		for line := range strings.Lines(text) {
-			n += 1 + (utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))-1)/screenWidth
-		}
+	for line := range strings.Lines(strings.Join(problems, "\n")) {
+		n += 1 + (utf8.RuneCountInString(strings.TrimSuffix(line, "\n"))-1)/screenWidth
 	}
 	return n
 }
 
-// briefProblems returns the problems in as many lines: in full, the first line of each, or its
-// beginning.
+// briefProblems returns problems in as many lines: in full, or the first lines of as many as fit.
 func briefProblems(problems []string, room int) string {
 	if problemsHeight(problems) <= room {
 		return strings.Join(append(problems, ""), "\n")
 	}
-	first, inFull := make([]string, len(problems)), ""
+	shown := ""
 	for i, text := range problems {
-		first[i] = firstLine(text)
-		inFull += strings.TrimSuffix(screen(document.Paragraph{Text: first[i]}), "\n")
-	}
-	if strings.Count(inFull, "\n") <= room {
-		return inFull
-	}
-	var b strings.Builder
-	for i, text := range first {
-		if i == room-1 && len(first) > room {
-			fmt.Fprintf(&b, "%d more problems are in the report.\n", len(first)-i)
-			break
+		next := strings.TrimSuffix(screen(document.Paragraph{Text: firstLine(text)}), "\n")
+		if rest := len(problems) - i; lineCount(shown+next) > room-min(1, rest-1) {
+			return shown + fmt.Sprintf("%d more problems are in the report.\n", rest)
 		}
-		b.WriteString(cut(text, shortLine) + "\n")
+		shown += next
 	}
-	return b.String()
+	return shown
 }
 
 // isAside reports whether contenders of a kind are no choice for a reader: the twin is the control
 // again, and the ceiling is no server.
-func isAside(k sample.Kind) bool { return k.IsCopy() || k == sample.Ceiling }
+func isAside(k sample.Kind) bool { return k == sample.Twin || k == sample.Ceiling }

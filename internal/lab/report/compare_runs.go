@@ -198,7 +198,7 @@ func settingChanges(a, b *sample.Run) []string {
 			d = append(d, ea.Title+": only in A")
 			continue
 		}
-		if ea.Kind.IsCopy() {
+		if ea.Kind == sample.Twin {
 			continue // the same as the control's
 		}
 		d.add(ea.Title+": versions", strings.Join(ea.Versions, ", "), strings.Join(eb.Versions, ", "))

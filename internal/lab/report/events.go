@@ -129,18 +129,9 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 		}), sizeColumn("memory_bytes", "memory", func(first, most timeline.Sample) int64 { return most.Memory }),
 			sizeColumn("sockets_bytes", "sockets",
 				func(first, most timeline.Sample) int64 { return most.Sockets - first.Sockets }),
-			sizeColumn("files_bytes", "files", func(_, most timeline.Sample) int64 { return most.Files }),
-			coresColumn("server_cores", "cores", func(w *timeline.Work) time.Duration { return w.Server }),
-			coresColumn("clients_cores", "of clients", func(w *timeline.Work) time.Duration { return w.Clients }))
+			sizeColumn("files_bytes", "files", func(_, most timeline.Sample) int64 { return most.Files }))
 	}
 	return all
-}
-
-// coresColumn returns a column about CPU time, in processors. It is in the details only.
-func coresColumn(name, head string, of func(*timeline.Work) time.Duration) document.Column[caseLine] {
-	value := func(l caseLine) float64 { return l.Work.Share(of(&l.Work)) * float64(l.Work.Cores) }
-	return document.Figure(name, value).
-		For(detailed, head, func(l caseLine) string { return strconv.FormatFloat(value(l), 'f', 2, 64) })
 }
 
 // p99 returns the time in milliseconds that 99 % of the requests did not exceed, or +Inf if more

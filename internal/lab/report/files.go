@@ -1,13 +1,9 @@
 package report
 
 import (
-	"fmt"
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
-
-	"golang.org/x/perf/benchfmt"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/document"
@@ -16,10 +12,9 @@ import (
 
 // Names of the files in a results folder.
 const (
-	PageFile  = "report.html"
-	textFile  = "report.md"
-	csvFile   = "results.csv"
-	benchFile = "results.txt"
+	PageFile = "report.html"
+	textFile = "report.md"
+	csvFile  = "results.csv"
 )
 
 // FileNames returns the names of the files and folders of results folders, whatever the run.
@@ -59,7 +54,6 @@ func (a *Report) Files() []File {
 		return append(all, targets, journal, run, configs)
 	}
 	return append(all, File{csvFile, "results of each contender under each condition", a.writeCSV},
-		File{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench},
 		journal, run, configs)
 }
 
@@ -90,60 +84,4 @@ func partOf(r *analyze.Row, role string) analyze.Part {
 		}
 	}
 	return analyze.Part{Role: role}
-}
-
-// benchCondition returns a condition as a part of a benchmark's name.
-func benchCondition(c sample.Condition) string {
-	name := fmt.Sprintf("cores=%d/connections=%d", c.Cores, c.Connections)
-	for _, more := range []struct {
-		key   string
-		value float64
-	}{{"rate", c.Rate}, {"gomaxprocs", float64(c.Procs)}} {
-		if more.value > 0 {
-			name += fmt.Sprintf("/%s=%s", more.key, document.Number(more.value))
-		}
-	}
-	if s := c.Scenario.Name; s != "" {
-		name += "/scenario=" + strings.NewReplacer(" ", "-", "/", "-").Replace(s)
-	}
-	return name
-}
-
-// writeBench writes every timed trial in Go's benchmark format, which benchstat reads.
-func (a *Report) writeBench(w io.Writer) error {
-	out := benchfmt.NewWriter(w)
-	for i := range a.Records {
-		r := &a.Records[i]
-		if !r.Timed() {
-			continue
-		}
-		result := a.loadResult(r)
-		result.Config = []benchfmt.Config{
-			{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},
-			{Key: "kernel", Value: []byte(a.Environment.Kernel), File: true},
-			{Key: "tare", Value: []byte(a.Tool), File: true},
-		}
-		if err := out.Write(result); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// loadResult returns the figures of a timed trial under load in Go's benchmark format.
-func (a *Report) loadResult(r *sample.Record) *benchfmt.Result {
-	return &benchfmt.Result{
-		Name: benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender,
-			benchCondition(r.Condition))),
-		Iters: int(r.Load.Requests),
-		Values: []benchfmt.Value{
-			{Value: r.WeightUs(), Unit: "server-µs/req"},
-			{Value: r.Load.PerSecond(), Unit: "req/s"},
-			{Value: ms(r.Load.Latency.Quantile(0.5)), Unit: "p50-ms"},
-			{Value: ms(r.Load.Latency.Quantile(0.99)), Unit: "p99-ms"},
-			{Value: r.PerRequest("", sample.Voluntary), Unit: "waits/req"},
-			{Value: r.PerRequest("", sample.Involuntary), Unit: "preemptions/req"},
-			{Value: r.Sum("", sample.RSS), Unit: "rss-B"},
-		},
-	}
 }

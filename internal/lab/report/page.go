@@ -106,8 +106,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	d.Add(inText(figures), document.Paragraph{Text: t.ScenarioNote()})
 	a.addBuilds(d, t)
 	t.addPairs(d)
-	a.addWhy(d, t)
-	latency := document.Chart{Drawing: a.LatencyPlot(t).Drawing()}
+	latency := document.Chart{Drawing: a.latencyPlot(t).Drawing()}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
 		latency.Caption = t.LatencyNote()
 	}

@@ -22,24 +22,24 @@ func (a *Report) targetColumns() []document.Column[analyze.TargetResult] {
 		return document.Text(name, of).For(always, head, of)
 	}
 	figure := func(name, head string, of func(result) float64) document.Column[result] {
-		return document.Figure(name, of).For(always, head, func(r result) string { return figureText(&r, of(r)) })
+		return document.Figure(name, of).For(always, head, func(r result) string { return metricText(r.Metric, of(r)) })
 	}
 	value := document.Interval("value", func(r result) stat.Interval { return r.Value })
 	value[0] = value[0].For(always, "ratio", func(r result) string {
-		if r.Reference == "" || len(r.Rows) > 0 {
+		if r.Reference == "" {
 			return ""
 		}
 		return valueText(&r, r.Value.Mid)
 	})
 	value[1] = value[1].For(always, confidence()+"\ninterval", func(r result) string {
-		if !r.Value.Known() || len(r.Rows) > 0 {
+		if !r.Value.Known() {
 			return ""
 		}
 		return valueText(&r, r.Value.Lo) + "–" + valueText(&r, r.Value.Hi)
 	})
 	return slices.Concat([]document.Column[result]{
 		text("row", "row", func(r result) string { return r.Row }),
-		text("metric", "of", metricOf),
+		text("metric", "of", func(r result) string { return string(r.Metric) }),
 		text("contender", "contender", func(r result) string { return r.Contender }),
 		figure("figure", "", func(r result) float64 { return r.Of }),
 		text("reference", "than", func(r result) string { return r.Reference }),
@@ -63,26 +63,10 @@ func standingText(r analyze.TargetResult) string {
 	return r.Standing.String()
 }
 
-// metricOf returns what the figure of a target is.
-func metricOf(r analyze.TargetResult) string {
-	if len(r.Rows) > 0 {
-		return fmt.Sprintf("rows within %g", r.Within)
-	}
-	return string(r.Metric)
-}
-
-// figureText formats a figure of a target with its unit.
-func figureText(r *analyze.TargetResult, v float64) string {
-	if len(r.Rows) > 0 && !math.IsNaN(v) {
-		return fmt.Sprintf("%.0f of %d", v, len(r.Rows))
-	}
-	return metricText(r.Metric, v)
-}
-
 // valueText formats a ratio, or a figure in its unit.
 func valueText(r *analyze.TargetResult, v float64) string {
-	if r.Reference == "" || len(r.Rows) > 0 {
-		return figureText(r, v)
+	if r.Reference == "" {
+		return metricText(r.Metric, v)
 	}
 	if math.IsNaN(v) {
 		return ""
@@ -160,7 +144,7 @@ func (a *Report) Missed() (all []string) {
 		if !r.Require.IsSet() {
 			continue
 		}
-		of := fmt.Sprintf("%s: %s of %s", r.Row, metricOf(*r), r.Contender)
+		of := fmt.Sprintf("%s: %s of %s", r.Row, r.Metric, r.Contender)
 		if r.Reference != "" {
 			of += " to " + r.Reference
 		}

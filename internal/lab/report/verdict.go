@@ -14,10 +14,7 @@ import (
 
 // Verdict returns the result of the experiment in a few sentences, for the first measured
 // condition. It reports only what the intervals show.
-func (a *Report) Verdict() string { return strings.TrimSpace(a.finding() + " " + a.Others()) }
-
-// finding is the verdict without what limits its validity.
-func (a *Report) finding() string { return strings.TrimSpace(a.comparison() + " " + a.loopback()) }
+func (a *Report) Verdict() string { return strings.TrimSpace(a.comparison() + " " + a.Others()) }
 
 // Others returns a sentence on the CPU time of other programs, if it widens the first table's
 // intervals; otherwise "".
@@ -28,7 +25,7 @@ func (a *Report) Others() string {
 	return fmt.Sprintf("Other programs used %.2f of a CPU, so the intervals are wider.", a.Tables[0].Others())
 }
 
-// comparison returns the verdict on the contenders.
+// comparison is the verdict without what limits its validity.
 func (a *Report) comparison() string {
 	if a.Events != nil {
 		return a.eventsVerdict()
@@ -76,11 +73,11 @@ func (t *Table) contenders(conclusion string, control *analyze.Row) string {
 		}
 		return rows
 	}
-	sentences := []string{first, compared(control, among(sample.Way, sample.Rival))}
+	sentences := []string{first, compared(among(sample.Way, sample.Rival))}
 	if first == "" {
 		sentences = []string{
 			fmt.Sprintf("A request costs %s of CPU time with %s", micros(control.WeightUs.Mid), control.Title),
-			compared(control, among(sample.Way)), compared(control, among(sample.Rival)),
+			compared(among(sample.Way)), compared(among(sample.Rival)),
 		}
 	}
 	sentences = slices.DeleteFunc(sentences, func(s string) bool { return s == "" })
@@ -113,100 +110,22 @@ func (t *Table) conclusion(names []string) string {
 	return span(fixed(digits, least), fixed(digits, most)) + " times" + unclear
 }
 
-// loopback returns a sentence on what loopback charges to the control, if another machine generated
-// the load.
-func (a *Report) loopback() string {
-	if a.Link == nil || len(a.Tables) == 0 {
-		return ""
-	}
-	control, row := a.Tables[0].Row(sample.Control), a.Tables[0].Row(sample.Loopback)
-	if control == nil || row == nil || !row.Ratio.Known() {
-		return ""
-	}
-	return fmt.Sprintf("Loaded over loopback instead of from %s, %s needs %.2f (%s) times as much CPU time.",
-		a.Link.Host, control.Title, row.Ratio.Mid, intervalText(row.Ratio))
-}
-
-// compared returns a sentence without a period on how the cost of contenders compares with the
-// control's; "" without contenders.
-func compared(control *analyze.Row, rows []*analyze.Row) string {
-	found := make(map[stat.Finding][]*analyze.Row)
-	for _, row := range rows {
-		found[row.Finding] = append(found[row.Finding], row)
-	}
-	var phrases []string
-	of := " CPU time"
-	for _, g := range slices.Concat(similar(found[stat.More]), similar(found[stat.Less])) {
-		phrases = append(phrases, g.phrase(of))
-		of = "" // the first phrase names it
-	}
-	if same := found[stat.Same]; len(same) > 0 {
-		phrases = append(phrases, fmt.Sprintf("%s %s as much CPU time as %s, within %.0f %%",
-			sample.List(titles(same)), verb(same), control.Title, 100*stat.SameWithin))
-	}
-	if unclear := found[stat.Unclear]; len(unclear) > 0 {
-		text := fmt.Sprintf("this run cannot tell whether %s %s more or less", sample.List(titles(unclear)),
-			verb(unclear))
-		if len(phrases) == 0 {
-			text = upper(text)
-		}
-		phrases = append(phrases, text)
-	}
-	return strings.Join(phrases, "; ")
-}
-
-// group is contenders whose cost is about the same, in ascending order.
-type group []*analyze.Row
-
-// similarBound is how much more the last of a group may cost than the first.
-const similarBound = 1.5
-
-// similar divides contenders into groups.
-func similar(rows []*analyze.Row) (groups []group) {
+// compared returns a sentence without a period on the ratios of contenders to the control, the lowest
+// first; "" without contenders.
+func compared(rows []*analyze.Row) string {
 	rows = slices.SortedStableFunc(slices.Values(rows),
 		func(a, b *analyze.Row) int { return cmp.Compare(a.Ratio.Mid, b.Ratio.Mid) })
-	for _, row := range rows {
-		if n := len(groups); n > 0 && row.Ratio.Mid < similarBound*groups[n-1][0].Ratio.Mid {
-			groups[n-1] = append(groups[n-1], row)
-		} else {
-			groups = append(groups, group{row})
+	texts := make([]string, len(rows))
+	for i, row := range rows {
+		texts[i] = fmt.Sprintf("%s %s times", row.Title, times(row.Ratio.Mid))
+		if i == 0 {
+			texts[i] = fmt.Sprintf("%s needs %s times as much CPU time", row.Title, times(row.Ratio.Mid))
+		}
+		if row.Finding == stat.Same || row.Finding == stat.Unclear {
+			texts[i] += fmt.Sprintf(" (%s)", row.Finding)
 		}
 	}
-	return groups
-}
-
-// Ratios between these bounds are about a half.
-const (
-	halfFrom = 0.42
-	halfTo   = 0.58
-)
-
-// phrase returns how much a group needs, such as "a and b need 2.1 to 2.4 times as much CPU time",
-// where of is " CPU time" or "".
-func (g group) phrase(of string) string {
-	least, most := g[0].Ratio.Mid, g[len(g)-1].Ratio.Mid
-	percent := func(ratio float64) string { return fmt.Sprintf("%.0f", 100*ratio) }
-	factor := func(ratio float64) string { return fmt.Sprintf("%.1f", ratio) }
-	var amount string
-	var details []string
-	switch {
-	case least > 1 && most < 1.5:
-		amount = span(percent(least-1), percent(most-1)) + " % more" + of
-	case least >= halfFrom && most <= halfTo:
-		amount = "about half as much" + of
-		details = append(details, span(percent(least), percent(most))+" %")
-	case most < 1:
-		amount = span(percent(1-most), percent(1-least)) + " % less" + of
-	default:
-		amount = span(factor(least), factor(most)) + " times as much" + of
-	}
-	if len(g) == 1 {
-		details = append(details, micros(g[0].WeightUs.Mid))
-	}
-	if len(details) > 0 {
-		amount += " (" + strings.Join(details, ", ") + ")"
-	}
-	return fmt.Sprintf("%s %s %s", sample.List(titles(g)), verb(g), amount)
+	return sample.List(texts)
 }
 
 // span returns "2 to 4", or "2" if both ends are equal.
@@ -222,13 +141,6 @@ func titles(rows []*analyze.Row) (all []string) {
 		all = append(all, row.Title)
 	}
 	return all
-}
-
-func verb(rows []*analyze.Row) string {
-	if len(rows) == 1 {
-		return "needs"
-	}
-	return "need"
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -248,37 +160,7 @@ func (a *Report) Remarks() (remarks []string) {
 			fmt.Sprintf("A loop that only reads requests and writes fixed bytes needs %.0f %% of the CPU time of %s.",
 				100*c.Ratio.Mid, t.Row(sample.Control).Title))
 	}
-	var kept []string
-	for i := range a.Tables[1:] {
-		other := &a.Tables[i+1]
-		pairs := swapped(t, other)
-		if len(pairs) == 0 {
-			kept = append(kept, other.Text())
-			continue
-		}
-		remarks = append(remarks, fmt.Sprintf("With %s, these swap places: %s.", other.Text(),
-			strings.Join(pairs, "; ")))
-	}
-	if len(kept) > 0 {
-		remarks = append(remarks, "This run shows no change of order with "+sample.List(kept)+".")
-	}
 	return append(remarks, a.Notes...)
-}
-
-// swapped returns the pairs of which one costs less in t and the other in u, as the ratios show.
-func swapped(t, u *Table) (pairs []string) {
-	for i := range t.Rows {
-		for j := range t.Rows {
-			a, b := &t.Rows[i], &t.Rows[j]
-			if isAside(a.Kind) || isAside(b.Kind) {
-				continue
-			}
-			if analyze.CostsLess(a, b) && analyze.CostsLess(u.Named(b.Name), u.Named(a.Name)) {
-				pairs = append(pairs, a.Title+" and "+b.Title)
-			}
-		}
-	}
-	return pairs
 }
 
 func micros(us float64) string {

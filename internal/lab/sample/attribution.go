@@ -7,19 +7,9 @@ type Attribution struct {
 	// this whole process.
 	Calls map[string]map[string]uint64 `json:"calls,omitempty"`
 
-	// Collector holds the rates of a Go application's garbage collector; nil for other
-	// applications.
-	Collector *Collector `json:"collector,omitempty"`
-
 	// Missing lists what could not be counted, and why.
 	Missing []string `json:"missing,omitempty"`
 }
 
 // RoleGenerator is the role of the load generator, which does not belong to a contender.
 const RoleGenerator = "generator"
-
-// Collector holds rates of a Go program's garbage collector in the measured time, from its trace.
-type Collector struct {
-	BytesPerSecond float64 `json:"bytesPerSecond"` // allocated; the trace has whole MB
-	CPUPerSecond   float64 `json:"cpuPerSecond"`   // CPU seconds per second
-}

@@ -59,9 +59,6 @@ type Run struct {
 	// Notes holds sentences that a reader should know and that are not warnings.
 	Notes []string `json:"notes,omitempty"`
 
-	// CounterExperiments are those that were carried out.
-	CounterExperiments []CounterExperiment `json:"counterExperiments,omitempty"`
-
 	// Warnings are about the whole run, such as that it was interrupted.
 	Warnings []string `json:"warnings"`
 
@@ -77,15 +74,10 @@ const (
 	Control Kind = "control" // the contender that others are compared with
 	Build   Kind = "build"   // another build of the control
 	Twin    Kind = "twin"    // a second copy of the control: differences between them are chance
-	// Loopback is the control, loaded from its own machine although the generator is elsewhere.
-	Loopback Kind = "loopback"
-	Way      Kind = "way"
-	Rival    Kind = "rival"
-	Ceiling  Kind = "ceiling"
+	Way     Kind = "way"
+	Rival   Kind = "rival"
+	Ceiling Kind = "ceiling"
 )
-
-// IsCopy reports whether the contender is the control under another name.
-func (k Kind) IsCopy() bool { return k == Twin || k == Loopback }
 
 // Entrant is a contender in a run.
 type Entrant struct {
@@ -95,7 +87,6 @@ type Entrant struct {
 	Kind     Kind     `json:"kind"`
 	Protocol string   `json:"protocol"`
 	Versions []string `json:"versions"`
-	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 
 	Response    *equal.Response      `json:"response"`
 	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response

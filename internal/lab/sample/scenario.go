@@ -50,11 +50,3 @@ func (s *Scenario) Request(r equal.Request) equal.Request {
 	}
 	return r
 }
-
-// IsPlain reports whether a response has as many bytes as one to the experiment's own request.
-func (s *Scenario) IsPlain() bool {
-	return s.Version != equal.HTTP2 && s.Path == "" && s.Handshakes == ""
-}
-
-// InFlight returns the number of requests in flight at saturation.
-func (c Condition) InFlight() int { return c.Connections * max(1, c.Scenario.Streams) }

@@ -20,11 +20,6 @@ type Target struct {
 
 	Require Limit `json:"require,omitzero" yaml:"require"` // has to be met
 	Aim     Limit `json:"aim,omitzero" yaml:"aim"`         // is intended; missing it is no fault
-
-	// Rows makes the figure a number of rows: those in which the ratio of the metric is at most
-	// Within.
-	Rows   []string `json:"rows,omitempty" yaml:"-"`
-	Within float64  `json:"within,omitempty" yaml:"-"`
 }
 
 // Limit is the bound of a figure. The zero value is no bound.

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"debug/buildinfo"
 	"fmt"
 	"os"
 	"slices"
@@ -14,45 +13,21 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// counting is a trial that counts: its attribution, and how it counts.
-type counting struct {
-	*sample.Attribution
-	traces bool // the application traces its collector, and the kernel counts nothing
-	inGo   bool // the application is a Go program
-}
+// countMeasure limits the time in which the kernel counts. Counts per request hardly differ from
+// second to second.
+const countMeasure = 500 * time.Millisecond
 
-const (
-	// countMeasure limits the time in which the kernel counts. Counts per request hardly differ
-	// from second to second.
-	countMeasure = 500 * time.Millisecond
-	// traceMeasure limits the time in which a collector is traced. It is longer, because a
-	// collector may run rarely.
-	traceMeasure = time.Second
-)
-
-// Attribute carries out a trial in which the kernel counts. If the application is a Go program, it
-// carries out another one in which the program traces its collector: the trace itself makes system
-// calls. Records and errors are as in Run.
-func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot) ([]sample.Record, error) {
+// Attribute carries out a trial in which the kernel counts. Records and errors are as in Run.
+func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot) (sample.Record, error) {
 	short := *b
 	short.Measure = min(b.Measure, countMeasure)
-	counted := &counting{Attribution: new(sample.Attribution)}
-	rec, err := short.run(ctx, c, slot, counted)
-	if err != nil {
-		return nil, err
-	}
-	if rec.Failure != "" || !counted.inGo {
-		return []sample.Record{rec}, nil
-	}
-	short.Measure = min(b.Measure, traceMeasure)
-	traced, err := short.run(ctx, c, slot, &counting{Attribution: new(sample.Attribution), traces: true})
-	return []sample.Record{rec, traced}, err
+	return short.run(ctx, c, slot, new(sample.Attribution))
 }
 
 // count starts to count system calls. It returns nil if the trial counts nothing, or if the kernel
 // rejects that; then the reason is in the attribution.
-func count(to *counting) *proc.Calls {
-	if to == nil || to.traces {
+func count(to *sample.Attribution) *proc.Calls {
+	if to == nil {
 		return nil
 	}
 	to.Missing = nil // an earlier measurement of the same trial may have set it
@@ -62,23 +37,6 @@ func count(to *counting) *proc.Calls {
 		return nil
 	}
 	return calls
-}
-
-// attribute fills in the counts between two looks. It includes processes that only one look found.
-func (c *counting) attribute(before, after *look) {
-	if c == nil || c.traces {
-		return
-	}
-	c.inGo = slices.ContainsFunc(pids(after.usages, contender.RoleApplication), inGo)
-	if after.calls != nil {
-		c.Calls = callsByRole(before, after)
-	}
-}
-
-// inGo reports whether a process runs a Go program.
-func inGo(pid int) bool {
-	_, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", pid))
-	return err == nil
 }
 
 func callsByRole(before, after *look) map[string]map[string]uint64 {

@@ -46,23 +46,14 @@ func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *sample.Rec
 		t.Skipf("the kernel does not let this process count: %v", err)
 	}
 	_ = counts.Close()
-	records, err := b.Attribute(context.Background(), c, slot(1))
-	if err != nil || len(records) != 2 { // it is a Go program
-		t.Fatal(len(records), err)
-	}
-	r := &records[0]
-	for _, r := range records {
-		if r.Failure != "" || r.Timed() {
-			t.Fatalf("%s, timed %v", r.Failure, r.Timed())
-		}
-	}
-	if traced := records[1].Attribution; traced.Calls != nil || r.Attribution.Collector != nil {
-		t.Errorf("counts and the collector's trace are in one record: %+v", records)
+	r, err := b.Attribute(context.Background(), c, slot(1))
+	if err != nil || r.Failure != "" || r.Timed() {
+		t.Fatalf("%s, timed %v, %v", r.Failure, r.Timed(), err)
 	}
 	if why := strings.Join(r.Attribution.Missing, "; "); why != "" {
 		t.Fatal(why)
 	}
-	return r
+	return &r
 }
 
 // near reports whether a count per request is near enough. On a busy machine this process may have
@@ -130,11 +121,11 @@ func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 	}
 	c := actor("server")
 	c.Bin = "/proc/self/exe"
-	records, err := bench(t).Attribute(context.Background(), c, slot(1))
-	if err != nil || len(records) == 0 || records[0].Failure != "" {
-		t.Fatal(records, err)
+	r, err := bench(t).Attribute(context.Background(), c, slot(1))
+	if err != nil || r.Failure != "" {
+		t.Fatal(r.Failure, err)
 	}
-	a := records[0].Attribution
+	a := r.Attribution
 	if counts, err := proc.CountCalls(); err == nil {
 		_ = counts.Close()
 		t.Skip("unprivileged processes may count here")
@@ -143,7 +134,7 @@ func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 		!strings.Contains(why, "system calls were not counted: ") {
 		t.Errorf("counted %v, missing: %s", a.Calls, why)
 	}
-	if records[0].Load.Requests == 0 {
+	if r.Load.Requests == 0 {
 		t.Error("no request was measured")
 	}
 }

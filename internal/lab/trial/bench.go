@@ -27,7 +27,7 @@ type Bench struct {
 	Warmup  time.Duration
 	Measure time.Duration
 
-	// Generator produces the load, except of members with Loopback; nil is this process.
+	// Generator produces the load; nil is this process.
 	Generator Generator
 
 	// Template is the generator's path, with expressions of package load; "" is the request's path.
@@ -42,9 +42,6 @@ type Bench struct {
 	Shapes map[string]Shape
 	// Env are more variables for all applications.
 	Env []string
-
-	// Progress is called during a trial; it may be nil.
-	Progress func(load.Progress)
 }
 
 // requestTimeout is the time after which the generator counts a missing response as an error. The
@@ -74,17 +71,10 @@ func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (sam
 
 // run carries out one trial. If counted is not nil, it counts and fills it in.
 func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot,
-	counted *counting) (rec sample.Record, err error) {
+	counted *sample.Attribution) (rec sample.Record, err error) {
 	rec = sample.Record{Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now()}
-	traces := counted != nil && counted.traces
-	if counted != nil {
-		rec.Attribution = counted.Attribution
-	}
-	set := b.Setting(slot.Condition)
-	if traces {
-		set.Env = append(slices.Clip(set.Env), collectorEnv())
-	}
-	running, err := b.Stage.Start(ctx, c, set, b.Ready(c))
+	rec.Attribution = counted
+	running, err := b.Stage.Start(ctx, c, b.Setting(slot.Condition), b.Ready(c))
 	if ctx.Err() != nil {
 		return rec, ctx.Err()
 	}
@@ -97,9 +87,6 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot,
 		measure = b.measureIdle
 	}
 	err = measure(ctx, running, &rec, counted)
-	if traces && err == nil {
-		counted.Collector, err = collector(running, rec.LoadTime())
-	}
 	if stopErr := running.Stop(); err == nil && stopErr != nil {
 		err = fmt.Errorf("%s: stop: %w", c.Name, stopErr)
 	}
@@ -115,7 +102,7 @@ const lengthen = 4
 // measure loads a running contender and fills in the record. Without responses and errors, the time
 // was too short for one response: the contender is slow, or other programs used the processors.
 // Then measure repeats the load for a longer time, up to requestTimeout.
-func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *sample.Record, to *counting) error {
+func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *sample.Record, to *sample.Attribution) error {
 	for once := *b; ; once.Measure = min(lengthen*once.Measure, requestTimeout) {
 		silent, err := once.measureOnce(ctx, running, rec, to)
 		if err != nil || !silent || once.Measure >= requestTimeout {
@@ -128,7 +115,7 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *sa
 // measureOnce loads a running contender for Measure and fills in the record. silent reports whether
 // there were neither responses nor errors.
 func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec *sample.Record,
-	to *counting) (silent bool, err error) {
+	to *sample.Attribution) (silent bool, err error) {
 	loadCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	over := make(chan struct{})
@@ -155,10 +142,9 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	}
 	before := look{running: running, calls: calls, cpus: proc.NewCPUs(cpus)}
 	after := look{running: running, calls: calls, cpus: before.cpus, before: &before}
-	source, isOwn := b.generator(false)
 	plan := b.plan(running.Place(), rec.Condition, generator)
-	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
-	result, err := b.loadAll(loadCtx, source, plan, running.Place(), rec.Condition)
+	plan.Trace = &load.Trace{Started: before.take, Ended: after.take}
+	result, err := b.loadAll(loadCtx, plan, running.Place(), rec.Condition)
 	switch {
 	case errors.Is(context.Cause(loadCtx), errDied):
 		rec.Failure = running.WhyDead().Error()
@@ -175,8 +161,10 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		rec.Failure += running.Printed()
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
-	fill(rec, result, &before, &after, isOwn)
-	to.attribute(&before, &after)
+	fill(rec, result, &before, &after, b.Generator == nil)
+	if after.calls != nil { // it includes processes that only one look found
+		to.Calls = callsByRole(&before, &after)
+	}
 	return false, nil
 }
 

@@ -78,7 +78,6 @@ type Block struct {
 type Member struct {
 	Name string
 	*contender.Contender
-	Loopback bool // loaded from this machine, although the Bench has a Generator elsewhere
 }
 
 // member is a contender that takes part in a block.
@@ -87,7 +86,6 @@ type member struct {
 	rec      sample.Record
 	running  *contender.Running
 	session  Session
-	isOwn    bool                     // this process loads it
 	start    map[string][]proc.Usage  // by role, before its first slice
 	usages   map[string][]proc.Usage  // by role, at the last look
 	lookedAt time.Time                // when that was
@@ -264,9 +262,7 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 	}
 	s.up = append(s.up, m)
 	plan := s.bench.plan(m.running.Place(), s.Condition, s.generator)
-	source, isOwn := s.bench.generator(of.Loopback)
-	m.isOwn = isOwn
-	m.session, err = source.Open(ctx, plan)
+	m.session, err = s.bench.generator().Open(ctx, plan)
 	var unreached *load.ConnectError
 	if errors.As(err, &unreached) {
 		return s.fail(m, cmp.Or(m.died(), err.Error()))

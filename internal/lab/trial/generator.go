@@ -37,12 +37,12 @@ func (ownProcess) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 	return load.Run(ctx, p)
 }
 
-// generator returns the generator of a member's load, and whether it is this process.
-func (b *Bench) generator(isLoopback bool) (g Generator, isOwn bool) {
-	if b.Generator == nil || isLoopback {
-		return ownProcess{}, true
+// generator returns the generator of the load.
+func (b *Bench) generator() Generator {
+	if b.Generator == nil {
+		return ownProcess{}
 	}
-	return b.Generator, false
+	return b.Generator
 }
 
 // remoteCost returns the cost of a generator on another machine.

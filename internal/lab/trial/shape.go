@@ -26,10 +26,10 @@ type Beside struct {
 }
 
 // loadAll runs a plan, with the scenario's other load beside it. If that fails, so does the trial.
-func (b *Bench) loadAll(ctx context.Context, source Generator, p load.Plan, at contender.Place,
+func (b *Bench) loadAll(ctx context.Context, p load.Plan, at contender.Place,
 	c sample.Condition) (*load.Result, error) {
 	beside := b.Shapes[c.Scenario.Name].Beside
-	errs := make([]error, len(beside))
+	errs, source := make([]error, len(beside)), b.generator()
 	var all sync.WaitGroup
 	for i, other := range beside {
 		plan := p
@@ -60,7 +60,7 @@ const restFactor = 5
 
 // measureIdle opens connections, each of which carries one request, and measures the memory that
 // they add, and the CPU time that the contender uses while they are idle.
-func (b *Bench) measureIdle(ctx context.Context, running *contender.Running, rec *sample.Record, _ *counting) error {
+func (b *Bench) measureIdle(ctx context.Context, running *contender.Running, rec *sample.Record, _ *sample.Attribution) error {
 	if err := sleep(ctx, b.Measure); err != nil {
 		return err
 	}
@@ -68,8 +68,7 @@ func (b *Bench) measureIdle(ctx context.Context, running *contender.Running, rec
 	if err != nil {
 		return err
 	}
-	source, _ := b.generator(false)
-	session, err := source.Open(ctx, b.plan(running.Place(), rec.Condition, nil))
+	session, err := b.generator().Open(ctx, b.plan(running.Place(), rec.Condition, nil))
 	var unreached *load.ConnectError
 	if errors.As(err, &unreached) {
 		rec.Failure = unreached.Error()

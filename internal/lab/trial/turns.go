@@ -191,7 +191,7 @@ func (s *blockState) finish(m *member) error {
 		proc.Scale(costs, m.cpu[role])
 		m.rec.Costs[role] = costs
 	}
-	if own := m.own.Costs(); !m.isOwn {
+	if own := m.own.Costs(); s.bench.Generator != nil {
 		m.rec.Generator = remoteCost(result)
 	} else if len(own) > 0 {
 		m.rec.Generator = &own[0]

@@ -12,7 +12,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 )
 
@@ -61,27 +60,6 @@ func Read(name string, into any) (*File, error) {
 		return f, located(name, err)
 	}
 	return f, nil
-}
-
-// Naming returns an error about a name that a file contains, at the first line that has it. err is
-// an error about what has this name; if it is an *Error with a line of its own, Naming returns err.
-func Naming(file, name string, err error) error {
-	what, ok := errors.AsType[*Error](err)
-	if !ok || what.Line > 0 {
-		return err
-	}
-	at := &Error{File: file, What: fmt.Sprintf("%q: %s", name, what.What)}
-	source, readErr := os.ReadFile(file)
-	if readErr != nil {
-		return err
-	}
-	for _, t := range lexer.Tokenize(string(source)) {
-		if t.Value == name {
-			at.Line = t.Position.Line
-			break
-		}
-	}
-	return at
 }
 
 // located converts an error of the decoder to an *Error.
