@@ -118,7 +118,7 @@ func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 			t.Errorf("%d wide: scrolls by %d, texts outside %q, overlapping %q, %d texts", pages[i].width, p.Wide, p.Out,
 				p.Over, p.Texts)
 		}
-		if p.Texts < 140 || p.Closed < 2 {
+		if p.Texts < 100 || p.Closed < 2 {
 			t.Errorf("%d wide: %d texts, %d closed details: the page has too few for this test", pages[i].width,
 				p.Texts, p.Closed)
 		}
