@@ -9,7 +9,8 @@ import (
 // Loop is a Poller for a loop that shares its processor with goroutines. It waits through Go's own
 // poller, in which its epoll descriptor is registered. While it waits there it holds neither a
 // thread nor a P. If it blocked in epoll_wait instead, the scheduler would each time wake another
-// thread.
+// thread: an exchange between two goroutines takes 10.9 µs this way, and 35.5 that way
+// (BenchmarkPingPong).
 //
 // Only one goroutine may use it at a time.
 type Loop struct {

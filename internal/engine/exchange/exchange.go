@@ -16,7 +16,8 @@ const inlineValues = 3
 
 // Exchange is one request and its response: one allocation that holds everything of fixed size. It
 // is made for the request and left to the garbage collector, because handlers may keep a Request, a
-// header value or a context indefinitely.
+// header value or a context indefinitely. With an allocation for each part, a request took 3.46
+// instead of 1.67 µs (BenchmarkServe of package engine).
 type Exchange struct {
 	Request  http.Request
 	URL      url.URL

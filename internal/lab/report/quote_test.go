@@ -62,7 +62,7 @@ const mostRecordBytes = 400_000
 
 // withoutRecords are the pages with ratios of runs that were not kept.
 var withoutRecords = []string{
-	"README.md", "docs/performance.md", "docs/transport.md", "docs/load.md", "docs/questions/cache.md",
+	"docs/performance.md", "docs/transport.md", "docs/load.md", "docs/questions/cache.md",
 	"docs/questions/files-https.md", "docs/questions/hop.md", "docs/questions/http2.md", "docs/questions/reject.md",
 	"docs/questions/sockets.md", "docs/questions/tls.md", "docs/questions/work.md",
 }
