@@ -19,7 +19,7 @@ const (
 	killDelay = 10 * time.Second // in which a program reports what hangs
 )
 
-// asOrdinaryUser runs its arguments as the user nobody, to whom it gives the folder $0. It expects a
+// asOrdinaryUser runs its arguments as the user nobody, who then owns the folder $0. It expects a
 // network namespace of its own: all ports are free there.
 const asOrdinaryUser = `chown -R 65534:65534 "$0" && ip link set lo up &&
 	exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`
