@@ -102,7 +102,8 @@ const lengthen = 4
 // measure loads a running contender and fills in the record. Without responses and errors, the time
 // was too short for one response: the contender is slow, or other programs used the processors.
 // Then measure repeats the load for a longer time, up to requestTimeout.
-func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *sample.Record, to *sample.Attribution) error {
+func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *sample.Record,
+	to *sample.Attribution) error {
 	for once := *b; ; once.Measure = min(lengthen*once.Measure, requestTimeout) {
 		silent, err := once.measureOnce(ctx, running, rec, to)
 		if err != nil || !silent || once.Measure >= requestTimeout {

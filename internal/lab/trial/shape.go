@@ -60,7 +60,8 @@ const restFactor = 5
 
 // measureIdle opens connections, each of which carries one request, and measures the memory that
 // they add, and the CPU time that the contender uses while they are idle.
-func (b *Bench) measureIdle(ctx context.Context, running *contender.Running, rec *sample.Record, _ *sample.Attribution) error {
+func (b *Bench) measureIdle(ctx context.Context, running *contender.Running, rec *sample.Record,
+	_ *sample.Attribution) error {
 	if err := sleep(ctx, b.Measure); err != nil {
 		return err
 	}
