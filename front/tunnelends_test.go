@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -149,12 +151,12 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 	to := testkit.ServeTCP(t, serveUpstream)
 	unix := filepath.Join(shortDir(t), "u")
 	testkit.ServeUnix(t, unix, serveUpstream)
-	log := filepath.Join(t.TempDir(), "log")
+	logFile := filepath.Join(t.TempDir(), "log")
 	h := newFront(t, parseConf(t, `log_format tunnels "$status $body_bytes_sent"; limit_conn_zone $server_name zone=c:1m;`,
 		fmt.Sprintf(`access_log %s tunnels; limit_conn c 1; proxy_http_version 1.1;
 		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
 		location / { proxy_pass http://%s; } location /unix { proxy_pass http://unix:%s; }
-		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }`, log, to, unix, to)))
+		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }`, logFile, to, unix, to)))
 	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
 	listen := func(h http.Handler) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -202,10 +204,42 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 				t.Errorf("%s, %s: upstream: %v", name, kind, err)
 			}
 			lines++
-			line := awaitLines(t, log, lines)[lines-1]
+			line := awaitLines(t, logFile, lines)[lines-1]
 			if want := fmt.Sprint("101 ", end.sent); strings.TrimSpace(line) != want && end.sent >= 0 {
 				t.Errorf("%s, %s: log %q, want %q", name, kind, line, want)
 			}
 		}
 	}
+}
+
+// A program's function that panics at the end of a tunnel does not end the process, and the front
+// can be closed.
+func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		}
+		nc.Close()
+	})
+	logged, program := io.Pipe()
+	h := newFront(t, parseConf(t, "", fmt.Sprintf(`otel_trace on; proxy_http_version 1.1;
+		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+		location / { proxy_pass http://%s; }`, to)),
+		front.ExportSpans(func(front.Span) { panic("exporter") }),
+		front.LogErrors(log.New(program, "", 0)))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	s := tare.Wrap(&http.Server{Handler: h})
+	go func() { _ = s.Serve(l) }()
+	t.Cleanup(func() { s.Close() })
+	nc, err := net.Dial("tcp", l.Addr().String())
+	must(t, err)
+	defer nc.Close()
+	fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+	lines := bufio.NewReader(logged)
+	if line, _ := lines.ReadString('\n'); !strings.Contains(line, "panic at the end of a tunnel: exporter") {
+		t.Errorf("%q", line)
+	}
+	go func() { _, _ = io.Copy(io.Discard, lines) }()
+	must(t, h.Close())
 }

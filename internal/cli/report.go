@@ -58,7 +58,7 @@ under different conditions are rejected.`,
 		return compareRuns(env, args, anyway)
 	})
 	c.Flags().BoolVar(&anyway, "anyway", false, "compare even runs on different machines or under different conditions")
-	c.Flags().BoolVar(&details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
+	c.Flags().BoolVar(&details, "details", false, "print all tables, differences and notes, which the report also has, not one screen")
 	c.Flags().BoolVar(&badge, "badge", false, "only print the result as JSON for an endpoint badge of shields.io")
 	c.Flags().StringVar(&pack, "pack", "", "only write the run with all its trials as one small `FILE`, which report also shows")
 	c.Flags().BoolVar(&docs, "docs", false, "write figures of the packed runs in docs/results into the documents of the checkout in this folder")

@@ -96,7 +96,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials (the default)")
 	set.BoolVar(&f.run.Full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections; takes more than three hours")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
-	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
+	set.BoolVar(&f.details, "details", false, "print all tables, differences and notes, which the report also has, not one screen")
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions, or the rows of targets")
 	set.BoolVar(&f.check, "check", false, "with targets, exit with 1 if a required target is missed or cannot be measured")
 	set.StringSliceVar(&f.run.Only, "only", nil,

@@ -2,6 +2,7 @@ package core
 
 import (
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -94,7 +95,15 @@ func (x *Exchange) Detach(begin func(end func())) { x.detached = begin }
 func (x *Exchange) leave() {
 	if begin := x.detached; begin != nil {
 		x.detached = nil
-		begin(x.leave)
+		errors := x.ErrorLog()
+		begin(func() {
+			defer func() { // as servers do: a program's functions are called, too
+				if why := recover(); why != nil {
+					errors.Logf(errorlog.LevelError, "panic at the end of a tunnel: %v\n%s", why, debug.Stack())
+				}
+			}()
+			x.leave()
+		})
 		return
 	}
 	defer x.Plan.Leave()

@@ -7,13 +7,13 @@ import (
 	"net"
 )
 
-// Relay is not available on this system.
+// Relay is not available on this system: Tunnel.Run forwards all tunnels.
 type Relay struct{}
 
 // Close does nothing.
 func (*Relay) Close() {}
 
-// Relayed is a Tunnel of a Relay, of which there are none.
+// Relayed is never made on this system.
 type Relayed struct{}
 
 // Relay returns nil.

@@ -73,9 +73,17 @@ func infoOf(name []byte) nameInfo {
 // ConcernsConnection reports whether HTTP/2 and HTTP/3 forbid a field, because it concerns one
 // connection (RFC 9113, 8.2.2). Case is ignored.
 func ConcernsConnection[T string | []byte](name T) bool {
-	return http1.EqualFold(name, "connection") || http1.EqualFold(name, "keep-alive") ||
-		http1.EqualFold(name, "proxy-connection") || http1.EqualFold(name, "transfer-encoding") ||
-		http1.EqualFold(name, "upgrade")
+	switch len(name) { // first, because it is called for each field of a response
+	case len("upgrade"):
+		return http1.EqualFold(name, "upgrade")
+	case len("connection"): // and of keep-alive
+		return http1.EqualFold(name, "connection") || http1.EqualFold(name, "keep-alive")
+	case len("proxy-connection"):
+		return http1.EqualFold(name, "proxy-connection")
+	case len("transfer-encoding"):
+		return http1.EqualFold(name, "transfer-encoding")
+	}
+	return false
 }
 
 // isLowerToken reports whether name is a token without upper-case letters (RFC 9113, 8.2.1).
