@@ -149,25 +149,16 @@ func (s *site) exchange(t *testing.T, left <-chan bool, test exchangeCase) {
 	}
 }
 
-// moveAll asks all shards to move connections until stop is closed, and counts the moves it sees.
-func moveAll(g *Group, stop <-chan struct{}, seen *atomic.Int64) {
-	shards, last := g.allShards(), make(map[*shardConn]*shard)
+// askForMoves asks each shard to move connections to another one, until stop is closed.
+func askForMoves(g *Group, stop <-chan struct{}) {
 	for i := 0; ; i++ {
 		select {
 		case <-stop:
 			return
 		default:
 		}
-		from, to := i%len(shards), (i+1+i/7%2)%len(shards)
-		shards[from].load.relief.Store(shards[to])
-		if i%4 == 0 { // a connection rarely moves: only while several have events
-			g.conns.each(func(k *shardConn) {
-				if before := last[k]; before != nil && before != k.shard() {
-					seen.Add(1)
-				}
-				last[k] = k.shard()
-			})
-		}
+		shards := g.allShards()
+		shards[i%len(shards)].load.relief.Store(shards[(i+1+i/7%2)%len(shards)])
 		time.Sleep(10 * time.Microsecond)
 	}
 }
@@ -180,18 +171,16 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	left := make(chan bool, 1)
 	s := serveOn(t, tcpListener(t), busyHandler(left))
 	s.connect()
-	stop, endLoad := make(chan struct{}), make(chan struct{})
-	var load, moving sync.WaitGroup
-	var moves atomic.Int64
-	moving.Go(func() { moveAll(s.server.group, stop, &moves) })
+	stop := make(chan struct{})
+	var others, tests sync.WaitGroup
+	others.Go(func() { askForMoves(s.server.group, stop) })
 	for range 12 {
-		load.Go(func() {
+		others.Go(func() {
 			c := newClient(t, s.listener)
 			defer c.Close()
-			c.getUntil(t, endLoad)
+			c.getUntil(t, stop)
 		})
 	}
-	var tests sync.WaitGroup
 	for name, test := range exchangeCases {
 		if test.pieces = append([]string{firstRequest}, test.pieces...); test.want > 0 {
 			test.want++
@@ -205,28 +194,46 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 		})
 	}
 	tests.Wait()
-	// A connection moves if a loop reports several at once. Without other load, handlers are quick:
-	// slow ones leave the loops.
-	close(endLoad)
-	load.Wait()
-	together := make([]*client, 30)
-	for i := range together {
-		together[i] = newClient(t, s.listener)
-		defer together[i].Close()
+	close(stop)
+	others.Wait()
+}
+
+// A loop that is asked to while it serves several events moves connections, which then work.
+func TestLoopMovesConnections(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	var group atomic.Pointer[Group]
+	l := tcpListener(t)
+	server := newTestServer(t, l, func(w http.ResponseWriter, _ *http.Request) {
+		shards := group.Load().allShards()
+		for i, from := range shards {
+			from.load.relief.Store(shards[(i+1)%len(shards)])
+		}
+		io.WriteString(w, "done")
+	}, nil)
+	server.config.Dispatch = OnLoop // else a handler that seems slow leaves the loop
+	group.Store(server.group)
+	startSite(t, l, server)
+	clients := make([]*client, 30)
+	for i := range clients {
+		clients[i] = newClient(t, l)
+		defer clients[i].Close()
 	}
-	for end := time.Now().Add(time.Minute); moves.Load() == 0 && time.Now().Before(end) && !t.Failed(); {
-		for _, c := range together {
+	last, moves := make(map[*shardConn]*shard), 0
+	testkit.WaitFor(t, "a move", func() bool {
+		for _, c := range clients {
 			c.request("/", "")
 		}
-		for _, c := range together {
+		for _, c := range clients {
 			c.wantDone(t)
 		}
-	}
-	close(stop)
-	moving.Wait()
-	if moves.Load() == 0 {
-		t.Error("no connection has moved")
-	}
+		server.group.conns.each(func(k *shardConn) {
+			if before := last[k]; before != nil && before != k.shard() {
+				moves++
+			}
+			last[k] = k.shard()
+		})
+		return moves > 0
+	})
 }
 
 // A waiting connection exactly fills a size class of the allocator.
