@@ -327,3 +327,48 @@ func TestHTTP2GoexitEndsStream(t *testing.T) {
 		}
 	})
 }
+
+// A goroutine that reads the body of a request whose handler has returned never receives that of
+// another.
+func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
+	var readers sync.WaitGroup
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		own := r.URL.Path[1]
+		started := make(chan struct{})
+		readers.Go(func() {
+			close(started)
+			for p := make([]byte, 100); ; {
+				n, err := r.Body.Read(p)
+				if i := strings.IndexFunc(string(p[:n]), func(c rune) bool { return byte(c) != own }); i >= 0 {
+					t.Errorf("the body of %q contains %q", own, p[:n])
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+		<-started
+		io.WriteString(w, r.URL.Path)
+	}, func(s *http2Site) {
+		var clients sync.WaitGroup
+		for i := range 8 {
+			clients.Go(func() {
+				letter := string(rune('a' + i))
+				for range 12 {
+					body := strings.NewReader(strings.Repeat(letter, 20000))
+					response, err := s.client.Post(s.url+"/"+letter, "a/b", body)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if got, err := io.ReadAll(response.Body); string(got) != "/"+letter || err != nil {
+						t.Errorf("got %q, %v", got, err)
+					}
+					response.Body.Close()
+				}
+			})
+		}
+		clients.Wait()
+		readers.Wait()
+	})
+}
