@@ -19,8 +19,8 @@ const (
 	killDelay = 10 * time.Second // in which a program reports what hangs
 )
 
-// asOrdinaryUser runs its arguments as the user nobody, who then owns the folder $0. It expects a
-// network namespace of its own: all ports are free there.
+// asOrdinaryUser gives the folder $0 to the user nobody, and runs its arguments as that user. It
+// expects a network namespace of its own: all ports are free there.
 const asOrdinaryUser = `chown -R 65534:65534 "$0" && ip link set lo up &&
 	exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`
 
