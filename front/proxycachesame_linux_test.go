@@ -59,7 +59,8 @@ func cacheCases() []cacheCase {
 		{fields: hour, requests: []string{"method: HEAD", "", "method: HEAD", "method: OPTIONS", ""}},
 		{fields: hour + ";X-Private: 1", requests: []string{"", "", ""}}, {fields: hour + ";X-Class: personal"},
 		{fields: hour + ";X-Class: public"},
-		{fields: hour + ";" + etag + ";Accept-Ranges: bytes", requests: []string{"Range: bytes=0-0", "", "Range: bytes=0-0",
+		// The lock: a client has its byte before the whole response is in the cache.
+		{directives: "proxy_cache_lock on;", fields: hour + ";" + etag + ";Accept-Ranges: bytes", requests: []string{"Range: bytes=0-0", "", "Range: bytes=0-0",
 			"Range: bytes=-1", "Range: bytes=900000-", `Range: bytes=2-4;If-None-Match: "v1"`, `Range: bytes=0-0;If-Range: "v1"`, `Range: bytes=0-0;If-Range: "v2"`}},
 		{directives: revalidate, fields: seconds + ";" + etag + ";Last-Modified: " + modified, later: 304},
 		{directives: revalidate, fields: seconds + ";" + etag, later: 200},
