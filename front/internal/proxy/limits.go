@@ -71,7 +71,7 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 	}
 	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	delete(header, "Accept-Ranges") // it is set if the response has a body
-	body := &forwardBody{from: resp.Body, length: resp.ContentLength}
+	body := &forwardBody{bodySeeker: bodySeeker{length: resp.ContentLength}, from: resp.Body}
 	if cache.SendSelected(&x.Response, onlyRange(r), modified, body, 1); body.err != nil {
 		abortResponse(x, body.err)
 	}
