@@ -168,13 +168,12 @@ func compileZone[T interface{ Len() int }](c *core.Compiler, kind string, all []
 	if z.key, err = c.Text(all[at].Key); err != nil {
 		return z, err
 	}
-	table, release, err := core.Acquire(&c.State.Zones, fmt.Sprintf("%s %+v", kind, all[at]),
+	z.table, err = core.AcquireForPlan(c, &c.State.Zones, fmt.Sprintf("%s %+v", kind, all[at]),
 		func() (T, error) { return create(all[at]) }, func(T) {})
 	if err != nil {
 		return z, err
 	}
-	c.Plan.Releases = append(c.Plan.Releases, release)
-	z.name, z.table, z.counts = name, table, compileLimitCounts(c, kind, name, table)
+	z.name, z.counts = name, compileLimitCounts(c, kind, name, z.table)
 	return z, nil
 }
 

@@ -112,10 +112,7 @@ func insert(w *core.Writer, path string) {
 	}
 	sub := w.X.Subrequest(path)
 	sub.AddedTo = w
-	if sub.Request.Header["Accept-Encoding"] != nil {
-		sub.Request.Header = sub.Request.Header.Clone()
-		delete(sub.Request.Header, "Accept-Encoding")
-	}
+	sub.Request = message.Without(sub.Request, "Accept-Encoding")
 	sub.Response.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
 	defer sub.EndSubrequest()
 	sub.RunSubrequest()
