@@ -133,8 +133,11 @@ func AddVary(header http.Header) {
 	}
 }
 
-// WeakenEtag makes Etag weak (RFC 9110, 8.8.1), because the response has other bytes.
-func WeakenEtag(header http.Header) {
+// ReplaceBody prepares a header for a body of other bytes and of another length. Etag becomes weak
+// (RFC 9110, 8.8.1).
+func ReplaceBody(header http.Header) {
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
 	tag := header.Get("Etag")
 	switch {
 	case tag == "" || strings.HasPrefix(tag, "W/"):

@@ -61,9 +61,7 @@ func (a *addition) Start(w *core.Writer, contentType string, _ int64) {
 		return
 	}
 	header := w.Header()
-	delete(header, "Content-Length")
-	delete(header, "Accept-Ranges")
-	message.WeakenEtag(header)
+	message.ReplaceBody(header)
 	if w.X.Request.Method != http.MethodHead {
 		w.Stages[core.AdditionStage] = &addedBodies{w: w, from: a}
 	}
