@@ -1,6 +1,7 @@
 package http3
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net/http"
@@ -90,27 +91,14 @@ func startBody(w http.ResponseWriter, r *http.Request, timeout time.Duration) bo
 	n, err := io.ReadFull(r.Body, first[:]) // a trailer section is a Read of no byte
 	switch {
 	case n > 0:
-		r.Body = &startedBody{ReadCloser: r.Body, first: first[:n]}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(bytes.NewReader(first[:n]), r.Body), r.Body}
 		return true
 	case errors.Is(err, io.EOF):
 		r.ContentLength, r.Body = 0, http.NoBody
 		return true
 	}
 	return false
-}
-
-// startedBody is a body whose beginning has been read.
-type startedBody struct {
-	io.ReadCloser
-	first []byte
-}
-
-// Read implements io.Reader.
-func (b *startedBody) Read(p []byte) (int, error) {
-	if len(b.first) == 0 {
-		return b.ReadCloser.Read(p)
-	}
-	n := copy(p, b.first)
-	b.first = b.first[n:]
-	return n, nil
 }

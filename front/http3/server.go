@@ -121,7 +121,8 @@ func (s *socketServer) setKeys(secret []byte) error {
 
 // mustVerify reports whether a new client must prove its address (RFC 9000, 8.1.2).
 func (s *socketServer) mustVerify(net.Addr) bool {
-	return s.config.Load().Retry || s.counted.Load()-s.established() >= maxUnverified
+	_, open := s.Connections()
+	return s.config.Load().Retry || s.counted.Load()-open >= maxUnverified
 }
 
 var errTooMany = errors.New("too many connections")
@@ -172,13 +173,6 @@ func (s *socketServer) accept(l *quic.Listener) {
 			delete(s.open, c)
 		}()
 	}
-}
-
-// established returns the number of open connections, without handshakes.
-func (s *socketServer) established() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return int64(len(s.open))
 }
 
 // Connections implements quicserver.Server.

@@ -35,7 +35,7 @@ func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.Clie
 		return nil
 	}
 	if s.one("ssl_verify_depth") != nil {
-		c.Depth = s.number("ssl_verify_depth")
+		c.Depth = s.number("ssl_verify_depth", 0)
 	}
 	config.ClientAuth, config.ClientCAs = tls.RequestClientCert, x509.NewCertPool()
 	for _, cert := range t.trusted(s.all("ssl_client_certificate")) {

@@ -19,13 +19,11 @@ func compression(s *scope, name string) *conf.Compression {
 	if !s.flag(name, false) {
 		return nil
 	}
-	c := &conf.Compression{Types: s.words(name + "_types"), Vary: s.flag("gzip_vary", false)}
+	c := &conf.Compression{Types: s.words(name + "_types"), Vary: s.flag("gzip_vary", false),
+		MinLength: s.size(name+"_min_length", 1)} // empty bodies are never compressed
 	if s.one(name+"_comp_level") != nil {
-		level := s.number(name + "_comp_level")
+		level := s.number(name+"_comp_level", 0)
 		c.Level = &level
-	}
-	if n, has := s.size(name + "_min_length"); has {
-		c.MinLength = max(n, 1) // 0 would be the default, and empty bodies are never compressed
 	}
 	return c
 }
@@ -42,11 +40,9 @@ func (t *translator) gunzip(s *scope) *conf.Gzip {
 
 func gzipOf(s *scope) *conf.Gzip {
 	g := &conf.Gzip{
-		Level: s.number("gzip_comp_level"), Vary: s.flag("gzip_vary", false), HTTP10: s.is("gzip_http_version", "1.0"),
+		Level: s.number("gzip_comp_level", 0), Vary: s.flag("gzip_vary", false), HTTP10: s.is("gzip_http_version", "1.0"),
 		Types: s.words("gzip_types"), Disable: s.words("gzip_disable"),
-	}
-	if n, has := s.size("gzip_min_length"); has {
-		g.MinLength = max(n, 1) // 0 would be the default, and empty bodies are never compressed
+		MinLength: s.size("gzip_min_length", 1),
 	}
 	for _, word := range s.words("gzip_proxied") {
 		if strings.EqualFold(word, "off") {

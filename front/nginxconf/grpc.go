@@ -11,9 +11,7 @@ import (
 // grpc translates the directives of gRPC, which is a proxy by HTTP/2 that buffers nothing.
 func (t *translator) grpc(s *scope, p *conf.Proxy) {
 	p.Version, p.Stream, p.StreamRequest, p.NoRedirects = "2", true, true, true
-	for _, d := range s.all("grpc_set_header") {
-		p.Header = append(p.Header, conf.Field{Name: d.Args[0], Value: t.upstreamText(d, t.field(d, d.Args[1]))})
-	}
+	p.Header = t.setFields(s, "grpc_set_header")
 	t.proxyTLS(s, "grpc", p)
 }
 

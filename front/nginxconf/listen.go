@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -373,8 +374,7 @@ func (t *translator) listener(a *address) Listener {
 	}
 	a.HTTP2 = offered // by any of the servers
 	l := Listener{
-		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second,
-		SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10,
+		Listen: a.Listen, IdleTimeout: 75 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10,
 	}
 	l.Default = true
 	t.connection(s, &l)
@@ -390,24 +390,13 @@ func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 			t.check(d, err)
 		}
 	}
-	requests, age = 1000, time.Hour
-	if s.one("keepalive_requests") != nil {
-		requests = max(1, s.number("keepalive_requests"))
-	}
-	if s.one("keepalive_time") != nil {
-		age = max(1, s.time("keepalive_time"))
-	}
-	return requests, age
+	return cmp.Or(s.number("keepalive_requests", 1), 1000), cmp.Or(s.time("keepalive_time"), time.Hour)
 }
 
 // connection translates the timeouts of connections.
 func (t *translator) connection(s *scope, l *Listener) {
-	if d := s.one("client_header_timeout"); d != nil {
-		l.HeaderTimeout = s.time(d.Name)
-	}
-	if d := s.one("send_timeout"); d != nil {
-		l.SendTimeout = s.time(d.Name)
-	}
+	l.HeaderTimeout = cmp.Or(s.time("client_header_timeout"), 60*time.Second)
+	l.SendTimeout = cmp.Or(s.time("send_timeout"), 60*time.Second)
 	if d := s.one("keepalive_timeout"); d != nil {
 		l.IdleTimeout, _ = grammar.ParseTime(d.Args[0])
 	}
@@ -417,11 +406,8 @@ func (t *translator) connection(s *scope, l *Listener) {
 			l.HeaderFieldBytes = max(l.HeaderFieldBytes, clientHeaderBuffer)
 		}
 	}
-	l.HTTP2Streams = defaultHTTP2Streams
-	if s.one("http2_max_concurrent_streams") != nil {
-		l.HTTP2Streams = max(1, s.number("http2_max_concurrent_streams"))
-	}
-	if n, ok := s.size("http2_body_preread_size"); ok {
+	l.HTTP2Streams = cmp.Or(s.number("http2_max_concurrent_streams", 1), defaultHTTP2Streams)
+	if n := s.size("http2_body_preread_size", 1); n > 0 {
 		l.HTTP2Window = max(leastHTTP2Window, n)
 	}
 	if isQUIC(l.Addr) {

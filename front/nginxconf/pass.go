@@ -73,12 +73,8 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 		Bind:           t.bind(s, of("bind")),
 		ReadRate:       t.rate(s, of("limit_rate")),
 		Resolver:       t.resolver(s),
-	}
-	p.Slice, _ = s.size("slice")
-	if n, has := s.size(of("max_temp_file_size")); has {
-		if p.MaxSpool = n; n == 0 {
-			p.MaxSpool = -1
-		}
+		Slice:          s.size("slice", 0),
+		MaxSpool:       s.size(of("max_temp_file_size"), -1),
 	}
 	switch kind {
 	case "proxy":
@@ -117,7 +113,7 @@ func (t *translator) bind(s *scope, name string) conf.Text {
 
 // next translates the conditions for a retry on another server.
 func next(s *scope, name string) conf.NextUpstream {
-	n := conf.NextUpstream{Tries: s.number(name + "_tries")}
+	n := conf.NextUpstream{Tries: s.number(name+"_tries", 0)}
 	if d := s.one(name + "_timeout"); d != nil {
 		n.For, _ = grammar.ParseTime(d.Args[0]) // in both, 0 means no limit
 	}

@@ -94,7 +94,7 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 	c.Purge = t.purge(s, of("cache_purge"))
 	c.Policy = conf.CachePolicy{
 		Valid:       t.valid(s, of("cache_valid")),
-		MinUses:     s.number(of("cache_min_uses")),
+		MinUses:     s.number(of("cache_min_uses"), 0),
 		Stale:       stale(s, of("cache_use_stale")),
 		Background:  s.flag(of("cache_background_update"), false),
 		Revalidate:  s.flag(of("cache_revalidate"), false),
@@ -102,11 +102,8 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 		LockTimeout: s.time(of("cache_lock_timeout")),
 		LockAge:     s.time(of("cache_lock_age")),
 		KeepHead:    !s.flag(of("cache_convert_head"), true),
-	}
-	if n, has := s.size(of("cache_max_range_offset")); has {
-		if c.Policy.MaxRangeOffset = n; n == 0 {
-			c.Policy.MaxRangeOffset = -1
-		}
+
+		MaxRangeOffset: s.size(of("cache_max_range_offset"), -1),
 	}
 	if methods := s.words(of("cache_methods")); methods != nil {
 		c.Policy.Methods = []string{"GET", "HEAD"} // always stored

@@ -24,13 +24,13 @@ func (t *translator) processOf(s *scope) {
 	for _, d := range s.own("worker_processes") {
 		p.Workers = t.positive(d, "auto")
 	}
-	p.Files = uint64(s.number("worker_rlimit_nofile"))
+	p.Files = uint64(s.number("worker_rlimit_nofile", 0))
 	if d := s.one("worker_shutdown_timeout"); d != nil {
 		t.config.ShutdownTimeout, _ = grammar.ParseTime(d.Args[0]) // in both, 0 means no limit
 	}
 	for _, d := range s.own("events") {
 		events := newScope(nil, "events", d.Block)
-		p.Connections = events.number("worker_connections")
+		p.Connections = events.number("worker_connections", 0)
 	}
 	p.ErrorLog = t.errorLog(s)
 }

@@ -15,9 +15,7 @@ import (
 func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	p.Version = s.word("proxy_http_version")
-	for _, d := range s.all("proxy_set_header") {
-		p.Header = append(p.Header, conf.Field{Name: d.Args[0], Value: t.upstreamText(d, t.field(d, d.Args[1]))})
-	}
+	p.Header = t.setFields(s, "proxy_set_header")
 	if d := s.one("proxy_set_body"); d != nil {
 		body := t.text(d, d.Args[0])
 		p.Body = &body
@@ -31,6 +29,14 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 		}
 	}
 	t.proxyTLS(s, "proxy", p)
+}
+
+// setFields translates proxy_set_header or grpc_set_header.
+func (t *translator) setFields(s *scope, name string) (all []conf.Field) {
+	for _, d := range s.all(name) {
+		all = append(all, conf.Field{Name: d.Args[0], Value: t.upstreamText(d, t.field(d, d.Args[1]))})
+	}
+	return all
 }
 
 // replaces translates pairs of a text and its replacement; "off" means none.

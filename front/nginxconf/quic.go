@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"strings"
@@ -69,13 +70,9 @@ const (
 
 // quic translates the settings of a UDP socket.
 func (t *translator) quic(s *scope, l *Listener) {
-	l.HTTP3Retry, l.HTTP3Streams, l.HTTP3Window = s.flag("quic_retry", false), defaultQUICStreams, defaultQUICBytes
-	if s.one("http3_max_concurrent_streams") != nil {
-		l.HTTP3Streams = max(1, s.number("http3_max_concurrent_streams"))
-	}
-	if n, ok := s.size("http3_stream_buffer_size"); ok {
-		l.HTTP3Window = max(1, n)
-	}
+	l.HTTP3Retry = s.flag("quic_retry", false)
+	l.HTTP3Streams = cmp.Or(s.number("http3_max_concurrent_streams", 1), defaultQUICStreams)
+	l.HTTP3Window = cmp.Or(s.size("http3_stream_buffer_size", 1), defaultQUICBytes)
 	if d := s.one("quic_host_key"); d != nil {
 		l.HTTP3HostKey, _ = t.read(d) // it reports errors
 		if len(l.HTTP3HostKey) == 0 {

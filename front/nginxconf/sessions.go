@@ -23,9 +23,7 @@ const (
 // from ssl_session_cache, if there is one.
 func (t *translator) sessions(s *scope, l *conf.Listen) {
 	l.TicketKeys = t.ticketKeys(s)
-	if s.one("ssl_session_timeout") != nil {
-		l.SessionTimeout = s.time("ssl_session_timeout")
-	}
+	l.SessionTimeout = s.time("ssl_session_timeout")
 	if d := s.one("ssl_session_cache"); d != nil {
 		t.sessionCache(d, l)
 	}

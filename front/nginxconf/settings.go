@@ -23,14 +23,14 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		Logs:              t.accessLogs(s),
 		LogSubrequest:     s.flag("log_subrequest", false),
 		ErrorLog:          t.requestErrorLog(s),
-		ModifiedSince:     modifiedSince(s),
+		ModifiedSince:     s.setting("if_modified_since", "exact"),
 		Gzip:              t.gzip(s),
 		Brotli:            compression(s, "brotli"),
 		Zstd:              compression(s, "zstd"),
 		Gunzip:            t.gunzip(s),
 		Trailers:          t.addFields(s, "add_trailer"),
 		Mirror:            t.mirror(s),
-		EarlyHints:        t.earlyHints(s),
+		EarlyHints:        t.texts(s, "early_hints"),
 		Trace:             t.trace(s),
 		SubFilter:         t.substitution(s),
 		AddBefore:         t.addedPath(s, "add_before_body"),
@@ -39,8 +39,8 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
 		Conns:             t.connLimits(s),
-		RequestStatus:     s.number("limit_req_status"),
-		ConnStatus:        s.number("limit_conn_status"),
+		RequestStatus:     s.number("limit_req_status", 0),
+		ConnStatus:        s.number("limit_conn_status", 0),
 		RequestDryRun:     s.flag("limit_req_dry_run", false),
 		ConnDryRun:        s.flag("limit_conn_dry_run", false),
 		RequestLogLevel:   s.word("limit_req_log_level"),
@@ -63,59 +63,21 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		HidePort:          !s.flag("port_in_redirect", true),
 		PrimaryName:       s.flag("server_name_in_redirect", false),
 		NoLogNotFound:     !s.flag("log_not_found", true),
-		MaxRanges:         maxRanges(s),
+		MaxRanges:         s.number("max_ranges", -1),
+		Linger:            s.setting("lingering_close", "on"),
+		LingerTime:        s.time("lingering_time"),
+		LingerTimeout:     s.time("lingering_timeout"),
+		MaxBody:           s.size("client_max_body_size", -1),
+		MaxHeaders:        s.number("max_headers", 0),
+		BodyBuffer:        s.size("client_body_buffer_size", 1),
+		BodyFile:          s.setting("client_body_in_file_only", "off"),
 	}
-	lingering(s, set)
 	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
-	set.MaxBody = maxBody(s)
-	set.MaxHeaders = s.number("max_headers")
-	if n, has := s.size("client_body_buffer_size"); has {
-		set.BodyBuffer = max(n, 1) // 0 is the default
+	if d := s.one("client_body_temp_path"); d != nil && set.BodyFile != "" {
+		set.BodyDir = t.path(d, d.Args[0])
 	}
-	set.BodyFile, set.BodyDir = t.bodyFile(s)
 	t.close(s, set)
 	return set
-}
-
-// lingering translates how long connections are read after their last responses.
-func lingering(s *scope, set *conf.Settings) {
-	if mode := s.word("lingering_close"); mode != "on" {
-		set.Linger = mode
-	}
-	set.LingerTime, set.LingerTimeout = s.time("lingering_time"), s.time("lingering_timeout")
-}
-
-// maxBody translates client_max_body_size, whose 0 is no limit.
-func maxBody(s *scope) int64 {
-	n, has := s.size("client_max_body_size")
-	if has && n == 0 {
-		return -1
-	}
-	return n
-}
-
-// maxRanges translates max_ranges, whose 0 disables ranges.
-func maxRanges(s *scope) int {
-	if n := s.number("max_ranges"); n > 0 || s.one("max_ranges") == nil {
-		return n
-	}
-	return -1
-}
-
-// bodyFile translates client_body_in_file_only.
-func (t *translator) bodyFile(s *scope) (file, dir string) {
-	switch {
-	case s.is("client_body_in_file_only", "on"):
-		file = "on"
-	case s.is("client_body_in_file_only", "clean"):
-		file = "clean"
-	default:
-		return "", ""
-	}
-	if d := s.one("client_body_temp_path"); d != nil {
-		dir = t.path(d, d.Args[0])
-	}
-	return file, dir
 }
 
 // files translates the settings of files. here is the location, if there is one.
@@ -183,17 +145,6 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 		}
 		f.AliasPath = here.pathOf(holder)
 	}
-}
-
-// modifiedSince parses if_modified_since, whose words the table has checked.
-func modifiedSince(s *scope) string {
-	switch {
-	case s.is("if_modified_since", "off"):
-		return "off"
-	case s.is("if_modified_since", "before"):
-		return "before"
-	}
-	return ""
 }
 
 // symlinks parses disable_symlinks: the policy, and the path prefix that it does not apply to. As
@@ -324,17 +275,6 @@ func (t *translator) mirror(s *scope) *conf.Mirror {
 		return nil
 	}
 	return new(m)
-}
-
-// earlyHints translates early_hints; nil forwards all.
-func (t *translator) earlyHints(s *scope) []conf.Text {
-	var all []conf.Text
-	for _, d := range s.all("early_hints") {
-		for _, arg := range d.Args {
-			all = append(all, t.text(d, arg))
-		}
-	}
-	return all
 }
 
 func (t *translator) substitution(s *scope) *conf.SubFilter {

@@ -116,7 +116,7 @@ func chains(s *scope, depth string, trusted []*x509.Certificate,
 	lists []*x509.RevocationList) func(tls.ConnectionState) error {
 	most := 1
 	if s.one(depth) != nil {
-		most = s.number(depth)
+		most = s.number(depth, 0)
 	}
 	return func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 || state.DidResume {

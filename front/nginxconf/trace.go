@@ -65,7 +65,7 @@ func (t *translator) exporter(d *syntax.Directive, http *scope) {
 
 // count returns a number above 0; 0 without the directive.
 func (t *translator) count(s *scope, name string) int {
-	n, d := s.number(name), s.one(name)
+	n, d := s.number(name, 0), s.one(name)
 	if d != nil && n == 0 {
 		t.errorf(d, "invalid number %s (must be greater than 0)", grammar.Quote(d.Args[0]))
 	}

@@ -39,7 +39,7 @@ func (t *translator) upstream(d *syntax.Directive, http *scope) {
 		}
 	}
 	u.KeepaliveTimeout, u.KeepaliveTime = s.time("keepalive_timeout"), s.time("keepalive_time")
-	u.KeepaliveRequests = s.number("keepalive_requests")
+	u.KeepaliveRequests = s.number("keepalive_requests", 0)
 	if isZero(s, "keepalive_requests") || isZero(s, "keepalive_timeout") {
 		u.KeepaliveRequests = 1 // as in nginx, no idle connection is kept then
 	}

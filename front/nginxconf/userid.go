@@ -24,7 +24,7 @@ func (t *translator) userID(s *scope) *conf.UserID {
 		u.P3P = ""
 	}
 	if s.one("userid_service") != nil {
-		n := uint32(s.number("userid_service"))
+		n := uint32(s.number("userid_service", 0))
 		u.Service = &n
 	}
 	if d := s.one("userid_mark"); d != nil && d.Args[0] != "off" {

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,22 +26,23 @@ func (s *scope) flag(name string, defaultValue bool) bool {
 	return defaultValue
 }
 
-// number returns the value of a numeric directive, or 0.
-func (s *scope) number(name string) int {
+// number returns the value of a numeric directive, or 0 without the directive. In place of the
+// value 0 it returns zero.
+func (s *scope) number(name string, zero int) int {
 	if d := s.one(name); d != nil {
 		n, _ := grammar.ParseNumber(d.Args[0])
-		return int(n)
+		return cmp.Or(int(n), zero)
 	}
 	return 0
 }
 
-// size returns a number of bytes, and whether the directive exists.
-func (s *scope) size(name string) (int64, bool) {
+// size is number for a number of bytes.
+func (s *scope) size(name string, zero int64) int64 {
 	if d := s.one(name); d != nil {
 		n, _ := grammar.ParseOffset(d.Args[0])
-		return n, true
+		return cmp.Or(n, zero)
 	}
-	return 0, false
+	return 0
 }
 
 // buffers returns the total size of buffers in bytes, or 0.
@@ -71,6 +73,14 @@ func (s *scope) time(name string) time.Duration {
 func (s *scope) word(name string) string {
 	if d := s.one(name); d != nil {
 		return d.Args[0]
+	}
+	return ""
+}
+
+// setting is word in lower case, and "" for the default.
+func (s *scope) setting(name, defaultWord string) string {
+	if word := strings.ToLower(s.word(name)); word != defaultWord {
+		return word
 	}
 	return ""
 }

@@ -162,6 +162,7 @@ func (s *Server) startQUIC() {
 }
 
 // nextQUIC returns the UDP sockets of a new configuration. It opens those that are not open.
+// After an error it returns what closeNewQUIC closes.
 func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 	for _, all := range socketsOf(c.Process.Listeners, true) {
 		at := slices.IndexFunc(s.quicSockets, func(q *quicSocket) bool { return q.listeners[0].Addr == all[0].Addr })
@@ -176,8 +177,7 @@ func (s *Server) nextQUIC(c *Config) (next []*quicSocket, err error) {
 		}
 		opened, err := s.openQUIC(all, new(listen.Passed))
 		if err != nil {
-			s.closeNewQUIC(next)
-			return nil, err
+			return next, err
 		}
 		next = append(next, opened)
 	}

@@ -148,33 +148,34 @@ func (s *Server) replaceErrorLog(c *Config) {
 
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
 // an error undoes all steps; after it, no step can fail.
-func (s *Server) apply(c *Config) error {
+func (s *Server) apply(c *Config) (err error) {
 	if s.config.Handler != nil || c.Handler != nil {
 		return configError(errors.New("a configuration with a Handler cannot be reloaded"))
 	}
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
 	}
+	defer s.retainCerts() // of the new configuration, or of the old one after an error
 	if err := s.loadIssued(c); err != nil {
-		s.retainCerts()
 		return configError(err)
 	}
-	next, err := s.nextSockets(c)
-	if err != nil {
-		s.retainCerts()
-		return err
+	var next socketChanges
+	var nextQUIC []*quicSocket
+	var exporter *spanExporter
+	defer func() {
+		if err != nil {
+			next.closeOpened()
+			s.closeNewQUIC(nextQUIC)
+			_ = exporter.close() // nothing is queued
+		}
+	}()
+	if next, err = s.nextSockets(c); err == nil {
+		nextQUIC, err = s.nextQUIC(c)
 	}
-	nextQUIC, err := s.nextQUIC(c)
-	if err != nil {
-		next.closeOpened()
-		s.retainCerts()
-		return err
+	if err == nil {
+		exporter, err = s.newSpanExporter(c, s.errors.logger())
 	}
-	exporter, err := s.newSpanExporter(c, s.errors.logger())
 	if err != nil {
-		next.closeOpened()
-		s.closeNewQUIC(nextQUIC)
-		s.retainCerts()
 		return err
 	}
 	before, after := *s.tlsTable.Load(), *newTLSTable(&c.Front, s.certs)
@@ -182,11 +183,7 @@ func (s *Server) apply(c *Config) error {
 	maps.Copy(both, after)
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
 	if err := s.front.Reload(c.Front); err != nil {
-		next.closeOpened()
-		s.closeNewQUIC(nextQUIC)
-		_ = exporter.close() // nothing is queued
 		s.tlsTable.Store(&before)
-		s.retainCerts()
 		return configError(err)
 	}
 	previous := s.config
@@ -196,7 +193,6 @@ func (s *Server) apply(c *Config) error {
 	s.tlsTable.Store(&after)
 	s.applySockets(next, atMost)
 	s.applyQUIC(nextQUIC, previous)
-	s.retainCerts()
 	return nil
 }
 
@@ -217,15 +213,11 @@ type socketChange struct {
 	start  net.Listener // for new servers; nil if the current ones are kept
 }
 
-// nextSockets opens the sockets and listeners that the new configuration needs.
+// nextSockets opens the sockets and listeners that the new configuration needs. After an error it
+// returns those that it has opened.
 func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 	hasOtherHandler := usesIssuers(c) != usesIssuers(s.config)
 	isLimited := s.config.Front.ShutdownTimeout > 0 // so the connections of before must be apart
-	defer func() {
-		if err != nil {
-			next.closeOpened()
-		}
-	}()
 	for _, now := range socketsOf(c.Process.Listeners, false) {
 		n := socketChange{socket: s.socketAt(now[0].Addr), now: now}
 		if n.socket == nil {
@@ -248,7 +240,7 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 // their handshake's configuration, so TLS always gets new ones.
 func needsNewServers(before, now []nginxconf.Listener) bool {
 	return slices.ContainsFunc(now, func(l nginxconf.Listener) bool { return l.TLS }) ||
-		!slices.EqualFunc(before, now, func(a, b nginxconf.Listener) bool { return settingsOf(&a) == settingsOf(&b) })
+		!slices.EqualFunc(before, now, sameServer)
 }
 
 // closeOpened closes what was opened.

@@ -42,10 +42,9 @@ func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 // serve serves until ctx ends, a signal arrives or a listener fails.
 func (s *Server) serve(ctx context.Context, actions <-chan action) error {
 	watchdog := s.watchdog()
-	defer watchdog.stop()
 	for {
 		select {
-		case <-watchdog.due():
+		case <-watchdog:
 			s.notifyManager(sdnotify.Watchdog)
 		case <-s.replaced():
 			return s.handOver(ctx, actions)

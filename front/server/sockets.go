@@ -8,11 +8,13 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
@@ -72,22 +74,13 @@ func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
 	return sockets
 }
 
-// serverSettings are the settings of a server that require a new one if they change.
-type serverSettings struct {
-	addr                 string
-	tls, http2, proxied  bool
-	header, idle, send   time.Duration
-	bytes, field, window int64
-	streams              int
-}
-
-func settingsOf(l *nginxconf.Listener) serverSettings {
-	return serverSettings{
-		addr: l.Addr,
-		tls:  l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
-		send: l.SendTimeout, bytes: l.HeaderBytes, field: l.HeaderFieldBytes, window: l.HTTP2Window,
-		streams: l.HTTP2Streams,
+// sameServer reports whether an address needs no new server: settings of the socket, of handshakes,
+// and of hosts do not matter.
+func sameServer(a, b nginxconf.Listener) bool {
+	for _, l := range []*nginxconf.Listener{&a, &b} {
+		l.Listen = conf.Listen{Addr: l.Addr, TLS: l.TLS, HTTP2: l.HTTP2, Proxied: l.Proxied}
 	}
+	return reflect.DeepEqual(a, b)
 }
 
 // openSockets opens the sockets of the configuration and accepts those that are open already.

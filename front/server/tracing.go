@@ -30,13 +30,15 @@ type spanExporter struct {
 }
 
 // newSpanExporter starts the exporter of a configuration; nil if it has none.
-func (s *Server) newSpanExporter(c *Config, errors *log.Logger) (e *spanExporter, err error) {
+func (s *Server) newSpanExporter(c *Config, errors *log.Logger) (_ *spanExporter, err error) {
 	if c.Process.SpanExporter == nil {
 		return nil, nil
 	}
-	e = new(spanExporter)
-	e.export, e.shutdown, err = s.options.Tracing.Start(*c.Process.SpanExporter, errors)
-	return e, configError(err)
+	e := new(spanExporter)
+	if e.export, e.shutdown, err = s.options.Tracing.Start(*c.Process.SpanExporter, errors); err != nil {
+		return nil, configError(err)
+	}
+	return e, nil
 }
 
 // checkTracing returns an error if a configuration needs Options.Tracing.

@@ -220,28 +220,13 @@ func (s *Server) notifyManager(states ...string) {
 	}
 }
 
-// watchdog returns a timer for reports to the service manager.
-func (s *Server) watchdog() watchdog {
+// watchdog returns a channel that receives when a report to the service manager is due. It is nil
+// without a watchdog.
+func (s *Server) watchdog() <-chan time.Time {
 	if interval := sdnotify.WatchdogInterval(); interval > 0 && s.upgrader != nil {
-		return watchdog{time.NewTicker(max(interval/2, 1))}
+		return time.Tick(max(interval/2, 1))
 	}
-	return watchdog{}
-}
-
-type watchdog struct{ ticker *time.Ticker }
-
-// due returns a channel that receives when a report is due. It is nil without a watchdog.
-func (w watchdog) due() <-chan time.Time {
-	if w.ticker == nil {
-		return nil
-	}
-	return w.ticker.C
-}
-
-func (w watchdog) stop() {
-	if w.ticker != nil {
-		w.ticker.Stop()
-	}
+	return nil
 }
 
 // upgradeLog is a slog.Handler that prints what package upgrade logs, except the errors that

@@ -112,7 +112,9 @@ func (p *parser) classEscape() (s set, b int, err error) {
 	if _, ok := classEscape(c); ok || c|0x20 == 'p' || err != nil {
 		return s, -1, err
 	}
-	s.ranges(func(from, _ byte) { b = int(from) })
+	for !s.has(byte(b)) { // the only one
+		b++
+	}
 	return s, b, nil
 }
 

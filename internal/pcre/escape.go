@@ -13,46 +13,37 @@ func (p *parser) escape() (*node, error) {
 		return nil, errors.New("backslash at the end")
 	}
 	c := p.text[p.at]
+	p.at++
 	switch c {
 	case 'Q':
-		p.at++
 		return p.quoted(), nil
 	case 'A', 'G':
-		p.at++
 		return &node{op: opBegin}, nil
 	case 'z':
-		p.at++
 		return &node{op: opEnd}, nil
 	case 'Z':
-		p.at++
 		return &node{op: opEndOrLine}, nil
 	case 'b':
-		p.at++
 		return &node{op: opWord}, nil
 	case 'B':
-		p.at++
 		return &node{op: opNoWord}, nil
 	case 'K':
-		p.at++
 		return &node{op: opKeep}, nil
 	case 'N':
-		p.at++
 		if p.accept("{") {
 			return nil, errors.New("\\N{ is not supported")
 		}
 		return &node{op: opSet, set: setOf("\n").not()}, nil
 	case 'C':
-		p.at++
 		return &node{op: opSet, set: set{}.not()}, nil
 	case 'R':
-		p.at++
 		crlf := &node{op: opCat, subs: []*node{{op: opSet, set: setOf("\r")}, {op: opSet, set: setOf("\n")}}}
 		return &node{op: opAtomic, subs: []*node{{op: opAlt,
 			subs: []*node{crlf, {op: opSet, set: setOf("\n\v\f\r\x85")}}}}}, nil
 	case 'g', 'k':
-		p.at++
 		return p.reference(c)
 	}
+	p.at-- // what follows parses it again
 	if c >= '1' && c <= '9' {
 		if n, length := p.backReference(); length > 0 {
 			p.at += length
@@ -142,17 +133,23 @@ func (p *parser) relative(text string) (*node, error) {
 	if bare == "" || !digits(bare) || len(text)-len(bare) > 1 {
 		return nil, fmt.Errorf("invalid group number %q", text)
 	}
-	n := number(bare)
-	switch text[0] {
-	case '-':
-		n = len(p.names) - n
-	case '+':
-		n += len(p.names) - 1
-	}
+	n := p.groupNumber(text)
 	if n <= 0 {
 		return nil, fmt.Errorf("unknown group %q", text)
 	}
 	return p.refToNumber(n), nil
+}
+
+// groupNumber returns a group's number, which counts from here if it has a sign.
+func (p *parser) groupNumber(text string) int {
+	n := number(strings.TrimLeft(text, "+-"))
+	switch text[0] {
+	case '-':
+		return len(p.names) - n
+	case '+':
+		return n + len(p.names) - 1
+	}
+	return n
 }
 
 // common parses the escapes that are allowed inside and outside of classes, after the backslash.
@@ -164,18 +161,8 @@ func (p *parser) common() (s set, err error) {
 	}
 	var b byte
 	switch c {
-	case 'a':
-		b = '\a'
-	case 'e':
-		b = 0x1b
-	case 'f':
-		b = '\f'
-	case 'n':
-		b = '\n'
-	case 'r':
-		b = '\r'
-	case 't':
-		b = '\t'
+	case 'a', 'e', 'f', 'n', 'r', 't':
+		b = "\a\x1b\f\n\r\t"[strings.IndexByte("aefnrt", c)]
 	case 'p', 'P':
 		return p.property(c == 'P')
 	case 'c':

@@ -3,6 +3,7 @@ package pcre
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -74,15 +75,7 @@ func (p *parser) around(n *node) (*node, error) {
 
 // fixed reports whether each alternative has a fixed length.
 func fixed(n *node) bool {
-	if n.op != opAlt {
-		return n.length() >= 0
-	}
-	for _, s := range n.subs {
-		if !fixed(s) {
-			return false
-		}
-	}
-	return true
+	return n.op != opAlt && n.length() >= 0 || n.op == opAlt && n.all(fixed)
 }
 
 func (p *parser) capture(name string) (*node, error) {
@@ -121,15 +114,8 @@ func (p *parser) name(end byte) (string, error) {
 }
 
 func isName(s string) bool {
-	if s == "" || len(s) > 32 || isDigit(s[0]) {
-		return false
-	}
-	for i := range len(s) {
-		if !isWord(s[i]) {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= 32 && !isDigit(s[0]) &&
+		!slices.ContainsFunc([]byte(s), func(c byte) bool { return !isWord(c) })
 }
 
 func (p *parser) refTo(name string) *node {
@@ -228,17 +214,9 @@ func (p *parser) ifGroup(n *node) error {
 		return errUnclosed
 	}
 	p.at += len(inner) + 1
-	sign := strings.TrimLeft(inner, "+-")
-	switch {
-	case sign != "" && digits(sign):
-		n.n = number(sign)
-		switch inner[0] {
-		case '-':
-			n.n = len(p.names) - n.n
-		case '+':
-			n.n += len(p.names) - 1
-		}
-		if n.n <= 0 {
+	switch bare := strings.TrimLeft(inner, "+-"); {
+	case bare != "" && digits(bare):
+		if n.n = p.groupNumber(inner); n.n <= 0 {
 			return fmt.Errorf("unknown group %q", inner)
 		}
 		p.refs = append(p.refs, n)

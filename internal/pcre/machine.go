@@ -216,10 +216,8 @@ func (m *machine) back(base int) (pc, at int, ok bool) {
 				f.at++
 				return int(f.pc) + 1, int(f.at), true
 			}
-		case frameCapture:
-			m.caps[f.pc] = int(f.at)
-		case frameMark:
-			m.marks[f.pc] = int(f.at)
+		default:
+			m.restore(f)
 		}
 		m.stack = m.stack[:len(m.stack)-1]
 	}
@@ -318,13 +316,18 @@ func (m *machine) sub(i *inst, pc, at int) (nextPC, nextAt int, ok bool, err err
 // undo undoes all changes above base.
 func (m *machine) undo(base int) {
 	for len(m.stack) > base {
-		switch f := &m.stack[len(m.stack)-1]; f.kind {
-		case frameCapture:
-			m.caps[f.pc] = int(f.at)
-		case frameMark:
-			m.marks[f.pc] = int(f.at)
-		}
+		m.restore(&m.stack[len(m.stack)-1])
 		m.stack = m.stack[:len(m.stack)-1]
+	}
+}
+
+// restore undoes a change.
+func (m *machine) restore(f *frame) {
+	switch f.kind {
+	case frameCapture:
+		m.caps[f.pc] = int(f.at)
+	case frameMark:
+		m.marks[f.pc] = int(f.at)
 	}
 }
 

@@ -287,14 +287,7 @@ func bounds(s string) (least, most, length int) {
 	return least, most, end + 1
 }
 
-func digits(s string) bool {
-	for i := range len(s) {
-		if !isDigit(s[i]) {
-			return false
-		}
-	}
-	return true
-}
+func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 
 // number converts digits; numbers that are too large become maxRepeat+1.
 func number(s string) int {

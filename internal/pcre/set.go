@@ -39,20 +39,6 @@ func (s set) folded() set {
 	return s
 }
 
-// ranges calls f for each range of bytes in the set.
-func (s *set) ranges(f func(from, to byte)) {
-	for c := 0; c < 256; c++ {
-		if !s.has(byte(c)) {
-			continue
-		}
-		from := c
-		for c < 255 && s.has(byte(c+1)) {
-			c++
-		}
-		f(byte(from), byte(c))
-	}
-}
-
 func setOf(bytes string) (s set) {
 	for i := range len(bytes) {
 		s.add(bytes[i])

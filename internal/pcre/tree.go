@@ -57,19 +57,9 @@ func (n *node) nullable() bool {
 	case opSet, opRunes:
 		return false
 	case opCat:
-		for _, s := range n.subs {
-			if !s.nullable() {
-				return false
-			}
-		}
-		return true
+		return n.all((*node).nullable)
 	case opAlt, opIfGroup:
-		for _, s := range n.subs {
-			if s.nullable() {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(n.subs, (*node).nullable)
 	case opIfLook:
 		return n.subs[1].nullable() || n.subs[2].nullable()
 	case opRepeat:
@@ -78,6 +68,11 @@ func (n *node) nullable() bool {
 		return n.subs[0].nullable()
 	}
 	return true
+}
+
+// all reports whether all subs have a property.
+func (n *node) all(has func(*node) bool) bool {
+	return !slices.ContainsFunc(n.subs, func(s *node) bool { return !has(s) })
 }
 
 // has reports whether the node contains one of the operations.
@@ -188,12 +183,7 @@ func (n *node) anchored() bool {
 	case opCapture, opAtomic:
 		return n.subs[0].anchored()
 	case opAlt:
-		for _, s := range n.subs {
-			if !s.anchored() {
-				return false
-			}
-		}
-		return true
+		return n.all((*node).anchored)
 	}
 	return false
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log"
@@ -108,7 +109,7 @@ const (
 // Resize changes the limits of bytes and times. Name, Dir and Levels of config must be the same as
 // before.
 func (c *Cache) Resize(config conf.Cache) {
-	memory, all := orDefault(config.MemoryBytes, defaultMemory), orDefault(config.MaxBytes, defaultBytes)
+	memory, all := cmp.Or(config.MemoryBytes, defaultMemory), cmp.Or(config.MaxBytes, defaultBytes)
 	if c.disk == nil {
 		memory = min(memory, all)
 	} else {
@@ -118,7 +119,7 @@ func (c *Cache) Resize(config conf.Cache) {
 	c.index.maxMemory.Store(memory)
 	c.index.leases.maxRead.Store(memory / readPart)
 	c.index.maxDisk.Store(all)
-	c.inactive.Store(int64(orDefault(config.Inactive, defaultInactive)))
+	c.inactive.Store(int64(cmp.Or(config.Inactive, defaultInactive)))
 	c.index.evict()
 }
 

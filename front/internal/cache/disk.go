@@ -255,17 +255,10 @@ func (d *disk) head(f *file) (*stored, error) {
 	return s, err
 }
 
-// readHead reads what precedes the body, and checks the length of the file.
+// readHead reads what precedes the body.
 func readHead(r *os.File) (*stored, prelude, error) {
-	var fixed [preludeSize]byte
-	if _, err := io.ReadFull(io.NewSectionReader(r, 0, preludeSize), fixed[:]); err != nil {
-		return nil, prelude{}, errTorn
-	}
-	p, err := parsePrelude(fixed[:])
+	p, err := readPrelude(r)
 	if err != nil {
-		return nil, p, err
-	}
-	if err := p.checkSize(r); err != nil {
 		return nil, p, err
 	}
 	head := make([]byte, p.length)
@@ -292,17 +285,9 @@ func (d *disk) body(f *file, length int64) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	var fixed [preludeSize]byte
 	f.mu.Lock()
-	_, err = io.ReadFull(r, fixed[:])
+	p, err := readPrelude(r)
 	f.mu.Unlock()
-	var p prelude
-	if err == nil {
-		p, err = parsePrelude(fixed[:])
-	}
-	if err == nil {
-		err = p.checkSize(r)
-	}
 	if err == nil && p.body != length {
 		err = errTorn
 	}
@@ -316,13 +301,19 @@ func (d *disk) body(f *file, length int64) (*os.File, error) {
 	return r, nil
 }
 
-// checkSize checks the length of a file.
-func (p *prelude) checkSize(r *os.File) error {
-	info, err := r.Stat()
-	if err != nil || info.Size() < p.bodyAt() || info.Size()-p.bodyAt() != p.body {
-		return errTorn
+// readPrelude reads the prelude, and checks the length of the file.
+func readPrelude(r *os.File) (p prelude, err error) {
+	var fixed [preludeSize]byte
+	if _, err := r.ReadAt(fixed[:], 0); err != nil {
+		return p, errTorn
 	}
-	return nil
+	if p, err = parsePrelude(fixed[:]); err != nil {
+		return p, err
+	}
+	if info, err := r.Stat(); err != nil || info.Size()-p.bodyAt() != p.body {
+		return p, errTorn
+	}
+	return p, nil
 }
 
 // describe replaces the description in a file, if there is room.

@@ -65,12 +65,10 @@ func (c *Cache) flightKeyOf(id keyID, key string, request Fields) flightKey {
 	sh := c.index.shard(id)
 	sh.mu.Lock()
 	var known []choice
-	if v := sh.keys[id]; v != nil {
-		for _, e := range v.all {
-			if e.stored != nil {
-				known = e.stored.choices
-				break
-			}
+	for _, e := range sh.keys[id] {
+		if e.stored != nil {
+			known = e.stored.choices
+			break
 		}
 	}
 	sh.mu.Unlock()

@@ -26,7 +26,7 @@ const shards = 16
 
 type shard struct {
 	mu      sync.Mutex
-	keys    map[keyID]*variants
+	keys    map[keyID][]*entry // the responses of a key, the newest first
 	flights map[flightKey]*flight
 
 	// An entry in memory is in one of these: once for those requested once, again for those
@@ -34,11 +34,6 @@ type shard struct {
 	once, again list
 	writing     list // entries that are being written to disk, and cannot be evicted yet
 	files       list
-}
-
-// variants are the responses of a key, the newest first.
-type variants struct {
-	all []*entry
 }
 
 // entry is a response's place in the cache. Its shard's lock guards its fields.
@@ -58,7 +53,7 @@ func (x *index) init() {
 	x.seed = maphash.MakeSeed()
 	for i := range x.shards {
 		s := &x.shards[i]
-		s.keys, s.flights = make(map[keyID]*variants), make(map[flightKey]*flight)
+		s.keys, s.flights = make(map[keyID][]*entry), make(map[flightKey]*flight)
 		memory := func(e *entry) *links { return &e.inMem }
 		s.once.init(memory)
 		s.again.init(memory)
@@ -93,11 +88,7 @@ func (x *index) match(id keyID, key string, known []choice, now time.Time) (e *e
 	sh := x.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	v := sh.keys[id]
-	if v == nil {
-		return nil, nil, nil, ""
-	}
-	for _, candidate := range v.all {
+	for _, candidate := range sh.keys[id] {
 		c := candidate.stored
 		switch {
 		case c == nil:
@@ -184,23 +175,17 @@ func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() boo
 		sh.mu.Unlock()
 		return nil, false
 	}
-	v := sh.keys[id]
-	if v == nil {
-		v = &variants{}
-		sh.keys[id] = v
-	}
 	var dropped []*entry
-	for _, old := range v.all {
+	for _, old := range sh.keys[id] {
 		if old.known && old.variant == e.variant || old.stored != nil && old.stored.key != s.key {
 			dropped = append(dropped, old)
 		}
 	}
-	if len(v.all)-len(dropped) >= maxVariants {
-		dropped = append(dropped, leastUsed(v.all, dropped))
+	if all := sh.keys[id]; len(all)-len(dropped) >= maxVariants {
+		dropped = append(dropped, leastUsed(all, dropped))
 	}
 	files := x.dropLocked(sh, dropped)
-	sh.keys[id] = v // dropLocked may have removed it
-	v.all = slices.Insert(v.all, 0, e)
+	sh.keys[id] = slices.Insert(sh.keys[id], 0, e)
 	x.entries.Add(1)
 	x.load(sh, e, s)
 	if writing {
@@ -283,15 +268,10 @@ func (x *index) attach(e *entry, s *stored, wanted bool, now time.Time) {
 func (x *index) addFound(id keyID, f *file, now time.Time, still func() bool) {
 	sh := x.shard(id)
 	sh.mu.Lock()
-	v := sh.keys[id]
-	keeps := still() && (v == nil || len(v.all) < maxVariants)
+	keeps := still() && len(sh.keys[id]) < maxVariants
 	if keeps {
-		if v == nil {
-			v = &variants{}
-			sh.keys[id] = v
-		}
 		e := &entry{id: id, file: f, used: now}
-		v.all = append(v.all, e)
+		sh.keys[id] = append(sh.keys[id], e)
 		x.entries.Add(1)
 		x.addFile(sh, e)
 	}
@@ -315,10 +295,7 @@ func (x *index) drop(e *entry) {
 func (x *index) dropKey(id keyID) int {
 	sh := x.shard(id)
 	sh.mu.Lock()
-	var all []*entry
-	if v := sh.keys[id]; v != nil {
-		all = slices.Clone(v.all)
-	}
+	all := slices.Clone(sh.keys[id])
 	files := x.dropLocked(sh, all)
 	sh.mu.Unlock()
 	x.discardAll(files)
@@ -329,15 +306,12 @@ func (x *index) dropKey(id keyID) int {
 // after it has unlocked the shard.
 func (x *index) dropLocked(sh *shard, all []*entry) (files []*file) {
 	for _, e := range all {
-		v := sh.keys[e.id]
-		if v == nil {
-			continue
-		}
-		i := slices.Index(v.all, e)
+		ofKey := sh.keys[e.id]
+		i := slices.Index(ofKey, e)
 		if i < 0 {
 			continue
 		}
-		if v.all = slices.Delete(v.all, i, i+1); len(v.all) == 0 {
+		if sh.keys[e.id] = slices.Delete(ofKey, i, i+1); len(ofKey) == 1 {
 			delete(sh.keys, e.id)
 		}
 		x.entries.Add(-1)
@@ -366,8 +340,8 @@ func (x *index) each(f func(*entry) bool) (dropped int) {
 		sh := &x.shards[i]
 		var gone []*entry
 		sh.mu.Lock()
-		for _, v := range sh.keys {
-			for _, e := range v.all {
+		for _, all := range sh.keys {
+			for _, e := range all {
 				if f(e) {
 					gone = append(gone, e)
 				}

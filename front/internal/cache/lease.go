@@ -56,26 +56,18 @@ func (a *leases) release(l *lease) {
 
 // enter records that an entry of the index has a response, leave that it no longer does. Responses
 // without a body in memory have no lease.
-func (a *leases) enter(s *stored) {
-	if s == nil || s.lease == nil {
-		return
-	}
-	l := s.lease
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.entries++; l.entries == 1 && l.readers > 0 {
-		a.loose.Add(-l.size)
-	}
-}
+func (a *leases) enter(s *stored) { a.count(s, 1) }
+func (a *leases) leave(s *stored) { a.count(s, -1) }
 
-func (a *leases) leave(s *stored) {
+func (a *leases) count(s *stored, by int) {
 	if s == nil || s.lease == nil {
 		return
 	}
 	l := s.lease
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.entries--; l.entries == 0 && l.readers > 0 {
-		a.loose.Add(l.size)
+	before := l.entries
+	if l.entries += by; l.readers > 0 && (before == 0) != (l.entries == 0) {
+		a.loose.Add(-int64(by) * l.size)
 	}
 }

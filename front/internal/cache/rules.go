@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -51,8 +52,8 @@ func Compile(p conf.CachePolicy, divert func(status int, header http.Header) boo
 	if p.MinUses < 0 || p.LockTimeout < 0 || p.LockAge < 0 {
 		return nil, errors.New("minimum uses and lock times must not be negative")
 	}
-	u.policy.LockTimeout = orDefault(p.LockTimeout, defaultLock)
-	u.policy.LockAge = orDefault(p.LockAge, defaultLock)
+	u.policy.LockTimeout = cmp.Or(p.LockTimeout, defaultLock)
+	u.policy.LockAge = cmp.Or(p.LockAge, defaultLock)
 	return u, nil
 }
 
@@ -79,13 +80,6 @@ func IsIgnorable(name string) bool { return new(Rules).effectOf(name) != nil }
 // IsFailure reports whether a status can be one of conf.CacheStale or conf.NextUpstream.
 func IsFailure(status int) bool {
 	return slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, status)
-}
-
-func orDefault[T int | int64 | time.Duration](n, defaultValue T) T {
-	if n == 0 {
-		return defaultValue
-	}
-	return n
 }
 
 // keeps reports whether responses to a method are stored.

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -99,20 +100,14 @@ func compileUserID(c *core.Compiler, from *conf.UserID, at core.Slot) (*userID, 
 	if !slices.Contains([]string{"on", "v1", "log"}, from.Mode) {
 		return nil, fmt.Errorf("userid: invalid mode %q: want on, v1 or log", from.Mode)
 	}
-	u := &userID{at: at, from: from, name: from.Name}
-	if u.name == "" {
-		u.name = "uid"
-	}
+	u := &userID{at: at, from: from, name: cmp.Or(from.Name, "uid")}
 	if !httpguts.ValidHeaderFieldName(u.name) {
 		return nil, fmt.Errorf("userid: invalid name %q of a cookie", u.name)
 	}
 	if len(from.Mark) > 1 {
 		return nil, fmt.Errorf("userid: invalid mark %q: want one character", from.Mark)
 	}
-	path := from.Path
-	if path == "" {
-		path = "/"
-	}
+	path := cmp.Or(from.Path, "/")
 	if from.Domain != "" {
 		u.attributes = "; domain=" + from.Domain
 	}
@@ -140,11 +135,7 @@ func (u *userID) setCookie(x *core.Exchange, header http.Header) {
 	if id.got[3] == 0 || id.isReset {
 		value = base64.RawStdEncoding.EncodeToString(id.bytes())
 	}
-	mark := from.Mark
-	if mark == "" {
-		mark = "="
-	}
-	cookie := u.name + "=" + value[:userIDLen] + mark + "="
+	cookie := u.name + "=" + value[:userIDLen] + cmp.Or(from.Mark, "=") + "="
 	switch {
 	case from.Expires < 0:
 		cookie += "; expires=" + lastCookieTime

@@ -36,15 +36,7 @@ func (x *Exchange) WithConditions(r *http.Request, lastModified string, maxRange
 			drop = append(drop, "If-Range", "Range")
 		}
 	}
-	if drop == nil {
-		return r
-	}
-	out := *r
-	out.Header = r.Header.Clone()
-	for _, name := range drop {
-		delete(out.Header, name)
-	}
-	return &out
+	return message.Without(r, drop...)
 }
 
 // ifRange compares If-Range with a field of add_header. known is false if there is none. As in

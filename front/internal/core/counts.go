@@ -69,8 +69,7 @@ type countedHost struct {
 
 // SharedCounts returns counts that plans share.
 func SharedCounts[T any](c *Compiler, key string) *T {
-	n, release, _ := Acquire(&c.State.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
-	c.Plan.Releases = append(c.Plan.Releases, release)
+	n, _ := AcquireForPlan(c, &c.State.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
 	return n
 }
 

@@ -68,8 +68,7 @@ func (x *Exchange) Fail(status int) Outcome {
 			}
 		}
 	}
-	x.sendBuiltinPage()
-	return Responded
+	return x.sendBuiltinPage()
 }
 
 // failClosed rejects a request to a closed location. Error pages do not apply: they might lead to
@@ -86,11 +85,9 @@ func (x *Exchange) dropBody() {
 		return
 	}
 	x.originalHead = x.headLength()
-	r := x.Request.WithContext(x.Request.Context())
+	r := *message.Without(x.Request, "Content-Length")
 	r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
-	r.Header = r.Header.Clone()
-	delete(r.Header, "Content-Length")
-	x.Request = r
+	x.Request = &r
 	x.BodyStatus.Store(0)
 }
 
@@ -138,8 +135,7 @@ func (p *errorPage) serve(x *Exchange) Outcome {
 		x.ErrorStatus = http.StatusFound
 	}
 	x.Response.Header()["Location"] = []string{x.EscapeControls(target)}
-	x.sendBuiltinPage()
-	return Responded
+	return x.sendBuiltinPage()
 }
 
 // PageStatus returns the status of a response: that of the error if an error page responds, else
@@ -163,7 +159,7 @@ func cleanPageHeader(header http.Header, status int) {
 }
 
 // sendBuiltinPage responds with the built-in page of the error.
-func (x *Exchange) sendBuiltinPage() {
+func (x *Exchange) sendBuiltinPage() Outcome {
 	status := nginxstatus.ClientStatus(x.ErrorStatus)
 	header := x.Response.Header()
 	if x.Request.ProtoMajor < 2 && nginxstatus.ClosesConnection(x.ErrorStatus) {
@@ -172,14 +168,9 @@ func (x *Exchange) sendBuiltinPage() {
 	body := nginxstatus.Page(x.ErrorStatus, x.Plan.product, x.Loc.Settings.HideVersion)
 	if body == "" {
 		header["Content-Length"] = []string{"0"}
-	} else {
-		header["Content-Type"] = []string{x.Loc.Types.PageType(status)}
-		header["Content-Length"] = []string{strconv.Itoa(len(body))}
+		return x.sendBody(status, nil)
 	}
-	x.Response.WriteHeader(status)
-	if x.Method != http.MethodHead {
-		_, _ = x.Response.Write([]byte(body))
-	}
+	return x.SendPage(status, x.Loc.Types.PageType(status), []byte(body))
 }
 
 // StatusVariable is $status, "000" before there is one.

@@ -20,7 +20,7 @@ func (c *Compiler) LogFile(to accesslog.Target, lost func(lines int, why error) 
 	logger := c.Options.Logger()
 	report := func(text string) { logger.Printf("front: %s: %s", to.Path, errorlog.Printable([]byte(text))) }
 	state := c.State
-	f, release, err := Acquire(&state.Logs, key,
+	f, err := AcquireForPlan(c, &state.Logs, key,
 		func() (*accesslog.File, error) { return to.OpenFile(c.Options.OpenLog, report, lost) },
 		func(f *accesslog.File) {
 			if err := accesslog.CloseSoon(f); err != nil {
@@ -31,7 +31,6 @@ func (c *Compiler) LogFile(to accesslog.Target, lost func(lines int, why error) 
 	if err != nil {
 		return nil, err
 	}
-	c.Plan.Releases = append(c.Plan.Releases, release)
 	if c.logFiles == nil {
 		c.logFiles = make(map[string]*accesslog.File)
 	}

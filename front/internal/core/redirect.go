@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
@@ -61,17 +62,29 @@ func (x *Exchange) sendText(status int, body string) Outcome {
 		return x.failClosed()
 	}
 	header := x.Response.Header()
-	if status != http.StatusNoContent && status != http.StatusNotModified {
-		if header["Content-Type"] == nil {
-			header["Content-Type"] = []string{x.Loc.Types.TypeOf(x.Path)}
-		}
-		header["Content-Length"] = []string{strconv.Itoa(len(body))}
-	} else {
+	if status == http.StatusNoContent || status == http.StatusNotModified {
 		delete(header, "Content-Type")
+		return x.sendBody(status, []byte(body))
 	}
+	contentType := message.FirstValue(header["Content-Type"])
+	if contentType == "" {
+		contentType = x.Loc.Types.TypeOf(x.Path)
+	}
+	return x.SendPage(status, contentType, []byte(body))
+}
+
+// SendPage responds with a body of a type.
+func (x *Exchange) SendPage(status int, contentType string, body []byte) Outcome {
+	header := x.Response.Header()
+	header["Content-Type"], header["Content-Length"] = []string{contentType}, []string{strconv.Itoa(len(body))}
+	return x.sendBody(status, body)
+}
+
+// sendBody sends a head that is complete, and a body that HEAD does not receive.
+func (x *Exchange) sendBody(status int, body []byte) Outcome {
 	x.Response.WriteHeader(x.PageStatus(status))
-	if body != "" && x.Method != http.MethodHead {
-		_, _ = x.Response.Write([]byte(body))
+	if len(body) > 0 && x.Method != http.MethodHead {
+		_, _ = x.Response.Write(body) // an error ends the connection
 	}
 	return Responded
 }

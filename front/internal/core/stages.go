@@ -120,10 +120,7 @@ func (x *Exchange) WithoutRange(r *http.Request, contentType string) *http.Reque
 	if !x.EditsBody() || len(r.Header["Range"]) == 0 || !x.Loc.Filters.edits(contentType) {
 		return r
 	}
-	r = r.WithContext(r.Context()) // a copy, whose header may change
-	r.Header = r.Header.Clone()
-	delete(r.Header, "Range")
-	return r
+	return message.Without(r, "Range")
 }
 
 // bodyFilters are those of a list that may apply to a response.

@@ -99,6 +99,15 @@ func Acquire[T any](s *registry, key any, create func() (T, error), end func(T))
 	}, nil
 }
 
+// AcquireForPlan is Acquire for the compiler's plan, which releases the value at its end.
+func AcquireForPlan[T any](c *Compiler, s *registry, key any, create func() (T, error), end func(T)) (T, error) {
+	thing, release, err := Acquire(s, key, create, end)
+	if err == nil {
+		c.Plan.Releases = append(c.Plan.Releases, release)
+	}
+	return thing, err
+}
+
 // InUse returns the values that plans use, by their keys.
 func InUse[K comparable, T any](s *registry) map[K]T {
 	s.mu.Lock()

@@ -1,6 +1,10 @@
 package core
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/tarehq/tare/front/internal/message"
+)
 
 // Subrequest makes an exchange for another path of the host on behalf of x. It shares the variables
 // and limits of x, has a request of its own, and its response is discarded. It skips the access
@@ -23,23 +27,10 @@ func (x *Exchange) Subrequest(path string) *Exchange {
 // subrequestOf returns the request of a subrequest: a GET without a body, and without fields about
 // the body, the connection or conditions.
 func subrequestOf(r *http.Request) *http.Request {
-	q := new(http.Request)
-	*q = *r
+	q := *message.Without(r, "Content-Length", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
+		"If-Unmodified-Since", "Range", "Trailer", "Upgrade")
 	q.Method, q.Body, q.ContentLength, q.TransferEncoding, q.Trailer = http.MethodGet, http.NoBody, 0, nil, nil
-	copied := false
-	for _, name := range [...]string{
-		"Content-Length", "Expect", "If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
-		"If-Unmodified-Since", "Range", "Trailer", "Upgrade",
-	} {
-		if _, ok := r.Header[name]; !ok {
-			continue
-		}
-		if !copied {
-			q.Header, copied = r.Header.Clone(), true
-		}
-		delete(q.Header, name)
-	}
-	return q
+	return &q
 }
 
 // RunSubrequest runs the phases of a subrequest.

@@ -8,23 +8,8 @@ import (
 // shouldRetry reports whether another server is tried after an error.
 func (r *Request) shouldRetry(ctx context.Context, last *Error, tries int) bool {
 	n := &r.upstream.Next
-	switch last.Kind {
-	case Failure:
-		if !n.Error {
-			return false
-		}
-	case Timeout:
-		if !n.Timeout {
-			return false
-		}
-	case InvalidHeader:
-		if !n.InvalidHeader {
-			return false
-		}
-	default:
-		return false
-	}
-	return r.canRetry(ctx, last.notSent, tries)
+	isAllowed := [...]bool{Failure: n.Error, Timeout: n.Timeout, InvalidHeader: n.InvalidHeader}
+	return last.Kind <= InvalidHeader && isAllowed[last.Kind] && r.canRetry(ctx, last.notSent, tries)
 }
 
 // canRetry reports whether the request may be sent again: non-idempotent requests are not repeated

@@ -89,17 +89,13 @@ func (t *pathTree) kind(name string) Kind {
 	return Nothing
 }
 
-func (t *pathTree) stat(name string) (os.FileInfo, error) {
+func (t *pathTree) stat(name string) (info os.FileInfo, err error) {
 	path := t.path(name)
-	kept, checks := t.trusted(path)
-	if !checks {
-		info, err := os.Stat(path)
-		if errors.Is(err, syscall.ELOOP) {
-			err = errLink
-		}
-		return info, err
+	if kept, checks := t.trusted(path); checks {
+		info, err = t.statChecked(kept, path[len(kept):])
+	} else {
+		info, err = os.Stat(path)
 	}
-	info, err := t.statChecked(kept, path[len(kept):])
 	if errors.Is(err, syscall.ELOOP) {
 		err = errLink
 	}

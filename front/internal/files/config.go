@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,30 +13,20 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Config describes what a Handler serves. Every field but Dir may be zero.
+// Config describes what a Handler serves. Fields without a comment are as in package front/files.
 type Config struct {
-	// Dir is the directory to serve. New opens it once: if it is renamed later, it is still served.
-	Dir string
-	// Root is used instead of Dir if it is not nil. The caller keeps it, and closes it after the
-	// Handler.
-	Root *os.Root
+	Dir        string
+	Root       *os.Root
+	Index      []string
+	Listing    bool
+	Dotfiles   bool
+	Header     http.Header
+	NoSymlinks bool
+	TypeOf     func(name string) string
+	NoEtag     bool
 
-	// Index lists the files that represent their directory; the first one that exists counts. Nil
-	// is index.html; an empty slice means none.
-	Index []string
-	// Listing generates a page for a directory that has no index.
-	Listing bool
-	// Dotfiles serves names that begin with a dot. Otherwise only /.well-known is served, which
-	// exists for that (RFC 8615).
-	Dotfiles bool
 	// HideDotfiles leaves names that begin with a dot out of listings, even if they are served.
 	HideDotfiles bool
-	// Header is added to every response, including errors. It must not contain fields that the
-	// handler sets, such as Content-Length or Etag.
-	Header http.Header
-	// NoSymlinks serves nothing behind symbolic links. Otherwise links are followed if they stay
-	// below the root.
-	NoSymlinks bool
 	// ByPath opens files by their paths for each request, as nginx does. Dir may be or contain
 	// symbolic links, need not exist yet, and may change at any time. Links are followed, wherever
 	// they lead, as far as DisableSymlinks allows; no path leaves Dir by "..". Without ByPath Dir
@@ -47,36 +38,25 @@ type Config struct {
 	// paths are always followed.
 	DisableSymlinks string
 	SymlinksFrom    string
-	// TypeOf returns the media type of a file by its name. If it is nil or returns "", the system's
-	// table counts, and then the file's first bytes.
-	TypeOf func(name string) string
-	// NoEtag omits Etag.
-	NoEtag bool
 	// ModifiedExact requires If-Modified-Since to be equal to the file's time, as in nginx.
 	// Otherwise it may be later, too.
 	ModifiedExact bool
 	// MaxRanges bounds the ranges of a request: with more it gets the whole file. 0 is 16, which is
 	// also the most, and a negative value disables ranges.
 	MaxRanges int
-	// CacheControl is the Cache-Control of files; "" means none.
+
 	CacheControl string
-	// Compress defines which encoded variants clients may receive.
-	Compress Compress
-	// Limits limit the cached resources.
-	Limits Limits
+	Compress     Compress
+	Limits       Limits
 }
 
-// Compress defines the content codings of files. A client that accepts none of them receives the
-// file itself.
+// Compress defines the content codings of files. Fields without a comment are as in package
+// front/files.
 type Compress struct {
-	// Siblings offers x.br, x.zst and x.gz next to a file x. Their contents are not compared with
-	// x.
 	Siblings bool
 	// SiblingCodings restricts Siblings to some of "br", "zstd" and "gzip"; nil is all.
 	SiblingCodings []string
-	// Gzip and Zstd compress text, scripts and similar files at the first request. The result is
-	// cached.
-	Gzip, Zstd bool
+	Gzip, Zstd     bool
 }
 
 // Limits limit the resources of a Handler. Zero means the default.
@@ -146,13 +126,10 @@ func compile(c Config) (*plan, error) {
 		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, hideDotfiles: c.HideDotfiles,
 		cacheControl: c.CacheControl,
 		noSymlinks:   c.NoSymlinks, noEtag: c.NoEtag, exact: c.ModifiedExact, typeOf: c.TypeOf,
-		limits: c.Limits.withDefaults(), maxRanges: c.MaxRanges,
+		limits: c.Limits.withDefaults(), maxRanges: cmp.Or(c.MaxRanges, maxRanges),
 	}
 	if c.Root == nil && c.Dir == "" && !c.ByPath {
 		return nil, errors.New("files: missing Dir: the directory to serve")
-	}
-	if p.maxRanges == 0 {
-		p.maxRanges = maxRanges
 	}
 	if c.Index == nil {
 		p.index = []string{"index.html"}
@@ -211,19 +188,12 @@ func fixed(header http.Header) (all []field, err error) {
 
 func (l Limits) withDefaults() Limits {
 	return Limits{
-		Resources:   orDefault(l.Resources, DefaultResources),
-		Bytes:       orDefault(l.Bytes, DefaultBytes),
-		SmallFile:   orDefault(l.SmallFile, DefaultSmallFile),
-		Descriptors: orDefault(l.Descriptors, DefaultDescriptors),
-		Watches:     orDefault(l.Watches, DefaultWatches),
+		Resources:   cmp.Or(l.Resources, DefaultResources),
+		Bytes:       cmp.Or(l.Bytes, DefaultBytes),
+		SmallFile:   cmp.Or(l.SmallFile, DefaultSmallFile),
+		Descriptors: cmp.Or(l.Descriptors, DefaultDescriptors),
+		Watches:     cmp.Or(l.Watches, DefaultWatches),
 	}
-}
-
-func orDefault[T int | int64](n, defaultValue T) T {
-	if n == 0 {
-		return defaultValue
-	}
-	return n
 }
 
 // compressors returns how many files may be compressed at the same time.

@@ -9,14 +9,7 @@ import (
 	"time"
 )
 
-// Handler serves the files of a directory. It is safe for concurrent use.
-//
-// It serves GET and HEAD, and returns 405 for other methods. A directory's path ends in a slash,
-// and a file's does not: the other form is redirected. Requests for more than 16 ranges get the
-// whole file. If a file changes while it is sent, the connection (in HTTP/2 the stream) is closed
-// before the last bytes.
-//
-// Use New to make one.
+// Handler serves the files of a directory: see package front/files. New makes one.
 type Handler struct {
 	plan     *plan
 	tree     *tree
@@ -46,9 +39,7 @@ const (
 	watchedTicks = 120
 )
 
-// New returns a Handler. It fails if the Config is invalid, or if the directory cannot be opened.
-// New reads the system's table of media types. The process may change its root directory afterwards
-// if Dir is still valid there. Close stops the Handler's goroutines.
+// New returns a Handler, which must be closed.
 func New(c Config) (*Handler, error) {
 	p, err := compile(c)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"slices"
 	"time"
 )
 
@@ -95,12 +96,7 @@ func (l *loader) addChecks(res *resource, i int, sibling openedFile) {
 }
 
 func (p *plan) makes() bool {
-	for _, c := range p.codings {
-		if c.made {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.codings[:], func(c coding) bool { return c.made })
 }
 
 // openSiblings opens the encoded variants next to a file.

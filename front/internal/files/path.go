@@ -3,6 +3,7 @@ package files
 import (
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -86,12 +87,7 @@ func isDevice(name string) bool {
 }
 
 func equalFold(s string, any ...string) bool {
-	for _, a := range any {
-		if strings.EqualFold(s, a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(any, func(a string) bool { return strings.EqualFold(s, a) })
 }
 
 // key returns the cache key of a place: its shortest URL path.

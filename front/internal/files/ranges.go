@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -110,15 +111,7 @@ func parsePosition(s string) (n int64, err error) {
 // coalesce joins spans that overlap or touch. Without any it keeps the order of the request.
 func coalesce(spans []span) []span {
 	sorted := slices.Clone(spans)
-	slices.SortFunc(sorted, func(a, b span) int {
-		switch {
-		case a.from < b.from:
-			return -1
-		case a.from > b.from:
-			return 1
-		}
-		return 0
-	})
+	slices.SortFunc(sorted, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	merged := sorted[:1]
 	for _, s := range sorted[1:] {
 		if last := &merged[len(merged)-1]; s.from <= last.end() {

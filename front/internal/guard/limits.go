@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -78,19 +79,21 @@ type limits struct {
 
 // requestLimit is a RequestLimit, compiled.
 type requestLimit struct {
-	name           string
-	zone           *limit.Rate
-	key            core.Text
+	zone           limitZone[*limit.Rate]
 	burst, noDelay int64 // in thousandths of a request; up to noDelay is not delayed
-	counts         *limitCounts
 }
 
 // connLimit is a ConnLimit, compiled.
 type connLimit struct {
+	zone limitZone[*limit.Conns]
+	max  int
+}
+
+// limitZone is a Zone, compiled.
+type limitZone[T any] struct {
 	name   string
-	zone   *limit.Conns
+	table  T
 	key    core.Text
-	max    int
 	counts *limitCounts
 }
 
@@ -137,59 +140,41 @@ func compileRequestLimit(c *core.Compiler, r conf.RequestLimit) (l requestLimit,
 	if r.Burst < 0 || r.Delay < 0 || int64(r.Burst) > most || int64(r.Delay) > most {
 		return l, errors.New("invalid burst or delay: want a number of requests")
 	}
-	config, err := zoneConfig(c.Config.Requests, r.Zone)
-	if err != nil {
-		return l, err
-	}
-	l.name, l.burst, l.noDelay = r.Zone, int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
+	l.burst, l.noDelay = int64(r.Burst)*limit.Unit, int64(r.Delay)*limit.Unit
 	if r.NoDelay {
 		l.noDelay = l.burst
 	}
-	if l.key, err = c.Text(config.Key); err != nil {
-		return l, err
-	}
-	zone, release, err := core.Acquire(&c.State.Zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate,
-		error) {
-		return limit.NewRate(config)
-	}, func(*limit.Rate) {})
-	if err != nil {
-		return l, err
-	}
-	c.Plan.Releases = append(c.Plan.Releases, release)
-	l.zone, l.counts = zone, compileLimitCounts(c, "requests", r.Zone, zone)
-	return l, nil
+	l.zone, err = compileZone(c, "requests", c.Config.Requests, r.Zone, limit.NewRate)
+	return l, err
 }
 
 func compileConnLimit(c *core.Compiler, n conf.ConnLimit) (l connLimit, err error) {
 	if n.Max <= 0 {
 		return l, fmt.Errorf("invalid maximum %d: want 1 or more", n.Max)
 	}
-	config, err := zoneConfig(c.Config.Conns, n.Zone)
-	if err != nil {
-		return l, err
-	}
-	l.name, l.max = n.Zone, n.Max
-	if l.key, err = c.Text(config.Key); err != nil {
-		return l, err
-	}
-	zone, release, err := core.Acquire(&c.State.Zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
-		return limit.NewConns(config), nil
-	}, func(*limit.Conns) {})
-	if err != nil {
-		return l, err
-	}
-	c.Plan.Releases = append(c.Plan.Releases, release)
-	l.zone, l.counts = zone, compileLimitCounts(c, "conns", n.Zone, zone)
-	return l, nil
+	l.max = n.Max
+	l.zone, err = compileZone(c, "conns", c.Config.Conns, n.Zone,
+		func(z conf.Zone) (*limit.Conns, error) { return limit.NewConns(z), nil })
+	return l, err
 }
 
-func zoneConfig(all []conf.Zone, name string) (conf.Zone, error) {
-	for _, z := range all {
-		if z.Name == name {
-			return z, nil
-		}
+// compileZone compiles the Zone with a name. Reloads keep a table as long as its Zone is the same.
+func compileZone[T interface{ Len() int }](c *core.Compiler, kind string, all []conf.Zone, name string,
+	create func(conf.Zone) (T, error)) (z limitZone[T], err error) {
+	at := slices.IndexFunc(all, func(z conf.Zone) bool { return z.Name == name })
+	if at < 0 {
+		return z, fmt.Errorf("unknown zone %q", name)
 	}
-	return conf.Zone{}, fmt.Errorf("unknown zone %q", name)
+	if z.key, err = c.Text(all[at].Key); err != nil {
+		return z, err
+	}
+	z.table, err = core.AcquireForPlan(c, &c.State.Zones, fmt.Sprintf("%s %+v", kind, all[at]),
+		func() (T, error) { return create(all[at]) }, func(T) {})
+	if err != nil {
+		return z, err
+	}
+	z.name, z.counts = name, compileLimitCounts(c, kind, name, z.table)
+	return z, nil
 }
 
 // check is the limit phase. After an internal redirect it counts nothing again.
@@ -217,7 +202,7 @@ func (l *limits) countRequest(x *core.Exchange, result *string) core.Outcome {
 	now := time.Now()
 	var slowest delayedBy
 	consider := func(r *requestLimit, excess int64) {
-		if d := r.zone.Delay(excess, r.noDelay); d > slowest.delay {
+		if d := r.zone.table.Delay(excess, r.noDelay); d > slowest.delay {
 			slowest = delayedBy{r, excess, d}
 		}
 	}
@@ -225,7 +210,7 @@ func (l *limits) countRequest(x *core.Exchange, result *string) core.Outcome {
 	all := keys[:0]
 	for i := range l.requests {
 		r := &l.requests[i]
-		key := limitKey(x, &r.key, r.name)
+		key := r.zone.keyOf(x)
 		all = append(all, key)
 		if key == "" {
 			continue
@@ -233,8 +218,8 @@ func (l *limits) countRequest(x *core.Exchange, result *string) core.Outcome {
 		*result = limitPassed
 		excess, ok := int64(0), false
 		if i == len(l.requests)-1 {
-			excess, ok = r.zone.Acquire(key, r.burst, now)
-		} else if excess = r.zone.Check(key, now); excess <= r.burst {
+			excess, ok = r.zone.table.Acquire(key, r.burst, now)
+		} else if excess = r.zone.table.Check(key, now); excess <= r.burst {
 			ok = true
 		}
 		if !ok {
@@ -246,7 +231,7 @@ func (l *limits) countRequest(x *core.Exchange, result *string) core.Outcome {
 	}
 	for i := range len(l.requests) - 1 { // no zone is full
 		if r := &l.requests[i]; all[i] != "" {
-			excess, _ := r.zone.Acquire(all[i], 1<<62, now)
+			excess, _ := r.zone.table.Acquire(all[i], 1<<62, now)
 			consider(r, excess)
 		}
 	}
@@ -263,24 +248,24 @@ type delayedBy struct {
 	delay  time.Duration
 }
 
-// limitKey returns the key of the request in a zone, "" if it is not limited.
-func limitKey(x *core.Exchange, key *core.Text, zone string) string {
-	s := key.Eval(x)
+// keyOf returns the key of the request in the zone, "" if it is not limited.
+func (z *limitZone[T]) keyOf(x *core.Exchange) string {
+	s := z.key.Eval(x)
 	if len(s) > maxLimitKey {
-		x.Errorf(errorlog.LevelError, "the value of the key of the zone %q is too long: %d bytes", zone, len(s))
+		x.Errorf(errorlog.LevelError, "the value of the key of the zone %q is too long: %d bytes", z.name, len(s))
 		return ""
 	}
 	return s
 }
 
 func (l *limits) rejectRequest(x *core.Exchange, r *requestLimit, excess int64, result *string) core.Outcome {
-	r.counts.rejected.Add(1)
+	r.zone.counts.rejected.Add(1)
 	dry := ""
 	if *result = limitRejected; l.requestDryRun {
 		*result, dry = limitRejected+limitDryRun, ", dry run"
 	}
 	x.Errorf(l.requestLevel, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit,
-		excess%limit.Unit, r.name)
+		excess%limit.Unit, r.zone.name)
 	if l.requestDryRun {
 		return core.Proceed
 	}
@@ -289,13 +274,13 @@ func (l *limits) rejectRequest(x *core.Exchange, r *requestLimit, excess int64, 
 
 // delayRequest delays a request until its time, or until its client leaves.
 func (l *limits) delayRequest(x *core.Exchange, by delayedBy, result *string) core.Outcome {
-	by.limit.counts.delayed.Add(1)
+	by.limit.zone.counts.delayed.Add(1)
 	dry := ""
 	if *result = limitDelayed; l.requestDryRun {
 		*result, dry = limitDelayed+limitDryRun, ", dry run"
 	}
 	x.Errorf(max(l.requestLevel-1, errorlog.LevelInfo), "delaying request%s, excess: %d.%03d, by zone %q", dry,
-		by.excess/limit.Unit, by.excess%limit.Unit, by.limit.name)
+		by.excess/limit.Unit, by.excess%limit.Unit, by.limit.zone.name)
 	if l.requestDryRun {
 		return core.Proceed
 	}
@@ -309,24 +294,24 @@ func (l *limits) delayRequest(x *core.Exchange, by delayedBy, result *string) co
 func (l *limits) countConn(x *core.Exchange, result *string) core.Outcome {
 	for i := range l.conns {
 		n := &l.conns[i]
-		key := limitKey(x, &n.key, n.name)
+		key := n.zone.keyOf(x)
 		if key == "" {
 			continue
 		}
 		*result = limitPassed
-		if n.zone.Enter(key, n.max) {
-			x.Hold(func() { n.zone.Leave(key) })
+		if n.zone.table.Enter(key, n.max) {
+			x.Hold(func() { n.zone.table.Leave(key) })
 			continue
 		}
-		n.counts.rejected.Add(1)
+		n.zone.counts.rejected.Add(1)
 		x.Release()
 		if l.connDryRun {
 			*result = limitRejected + limitDryRun
-			x.Errorf(l.connLevel, "limiting connections, dry run, by zone %q", n.name)
+			x.Errorf(l.connLevel, "limiting connections, dry run, by zone %q", n.zone.name)
 			return core.Proceed
 		}
 		*result = limitRejected
-		x.Errorf(l.connLevel, "limiting connections by zone %q", n.name)
+		x.Errorf(l.connLevel, "limiting connections by zone %q", n.zone.name)
 		return x.Fail(l.connStatus)
 	}
 	return core.Proceed

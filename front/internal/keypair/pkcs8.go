@@ -106,17 +106,10 @@ func blockCipher(id string) (newBlock func([]byte) (cipher.Block, error), size i
 
 // hashOf returns the hash of PBKDF2's function; nil if it is unknown.
 func hashOf(id string) func() hash.Hash {
-	switch id {
-	case "", "1.2.840.113549.2.7": // the default
-		return sha1.New
-	case "1.2.840.113549.2.9":
-		return sha256.New
-	case "1.2.840.113549.2.10":
-		return sha512.New384
-	case "1.2.840.113549.2.11":
-		return sha512.New
-	}
-	return nil
+	return map[string]func() hash.Hash{
+		"": sha1.New, "1.2.840.113549.2.7": sha1.New, "1.2.840.113549.2.9": sha256.New,
+		"1.2.840.113549.2.10": sha512.New384, "1.2.840.113549.2.11": sha512.New,
+	}[id]
 }
 
 // decryptCBC decrypts data with PKCS#7 padding (RFC 5652, 6.3).

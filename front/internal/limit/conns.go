@@ -19,16 +19,14 @@ func (z *Conns) Enter(key string, most int) bool {
 	s := z.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entries[key]
-	if e == nil {
-		if e = s.add(key, false); e == nil {
-			return false
-		}
-	}
-	if e.value >= most {
+	n, ok := s.entries.Get(key)
+	if n >= most {
 		return false
 	}
-	e.value++
+	if !ok {
+		return s.add(key, 1, false)
+	}
+	s.entries.Add(key, n+1)
 	return true
 }
 
@@ -37,8 +35,9 @@ func (z *Conns) Leave(key string) {
 	s := z.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entries[key]
-	if e.value--; e.value == 0 {
-		s.remove(e)
+	if n, _ := s.entries.Get(key); n > 1 {
+		s.entries.Add(key, n-1)
+	} else {
+		s.entries.Remove(key)
 	}
 }

@@ -47,8 +47,8 @@ func (z *Rate) Check(key string, now time.Time) (excess int64) {
 	s := z.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entries[key]; e != nil {
-		return z.with(&e.value, now.UnixMilli()).excess
+	if b, ok := s.entries.Peek(key); ok {
+		return z.with(b, now.UnixMilli()).excess
 	}
 	return 0
 }
@@ -58,25 +58,20 @@ func (z *Rate) Acquire(key string, burst int64, now time.Time) (excess int64, ok
 	s := z.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entries[key]
-	if e == nil {
-		if e = s.add(key, true); e == nil {
-			return 0, false
-		}
-		e.value = bucket{last: now.UnixMilli()}
-		return 0, true
+	b, ok := s.entries.Get(key)
+	if !ok {
+		return 0, s.add(key, bucket{last: now.UnixMilli()}, true)
 	}
-	s.use(e)
-	next := z.with(&e.value, now.UnixMilli())
+	next := z.with(b, now.UnixMilli())
 	if next.excess > burst {
 		return next.excess, false
 	}
-	e.value = next
+	s.entries.Add(key, next)
 	return next.excess, true
 }
 
 // with returns a bucket with another request.
-func (z *Rate) with(b *bucket, now int64) bucket {
+func (z *Rate) with(b bucket, now int64) bucket {
 	passed := now - b.last
 	if passed < -clockStep { // the clock was set back
 		passed = 1

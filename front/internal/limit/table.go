@@ -2,9 +2,13 @@
 package limit
 
 import (
+	"cmp"
 	"hash/maphash"
+	"math"
 	"strings"
 	"sync"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tarehq/tare/front/conf"
 )
@@ -27,28 +31,16 @@ type table[V any] struct {
 // shard is a part of a table. Callers of its methods hold its lock.
 type shard[V any] struct {
 	mu      sync.Mutex
-	entries map[string]*entry[V]
-	left    int64    // remaining bytes
-	ring    entry[V] // newest.next, oldest.prev
-}
-
-// entry is the value of a key.
-type entry[V any] struct {
-	key        string
-	value      V
-	prev, next *entry[V]
+	entries *simplelru.LRU[string, V]
+	left    int64 // remaining bytes
 }
 
 func (t *table[V]) init(c conf.Zone) {
-	bytes := c.Bytes
-	if bytes <= 0 {
-		bytes = DefaultBytes
-	}
 	t.seed = maphash.MakeSeed()
 	for i := range t.shards {
 		s := &t.shards[i]
-		s.entries, s.left = make(map[string]*entry[V]), bytes/shards
-		s.ring.prev, s.ring.next = &s.ring, &s.ring
+		s.left = cmp.Or(max(c.Bytes, 0), DefaultBytes) / shards
+		s.entries, _ = simplelru.NewLRU(math.MaxInt, func(key string, _ V) { s.left += int64(len(key) + overhead) })
 	}
 }
 
@@ -56,41 +48,19 @@ func (t *table[V]) shard(key string) *shard[V] {
 	return &t.shards[maphash.String(t.seed, key)%shards]
 }
 
-// add adds an entry for a key. With evict it removes others to make room, the oldest first. It
-// returns nil if there is no room.
-func (s *shard[V]) add(key string, evict bool) *entry[V] {
+// add adds an unknown key. With evict it removes others to make room, the oldest first. It returns
+// false if there is no room.
+func (s *shard[V]) add(key string, value V, evict bool) bool {
 	need := int64(len(key) + overhead)
 	for s.left < need {
-		oldest := s.ring.prev
-		if !evict || oldest == &s.ring {
-			return nil
+		if !evict || s.entries.Len() == 0 {
+			return false
 		}
-		s.remove(oldest)
+		s.entries.RemoveOldest()
 	}
-	e := &entry[V]{key: strings.Clone(key)} // the key may be part of a large string
 	s.left -= need
-	s.entries[e.key] = e
-	s.insert(e)
-	return e
-}
-
-// use moves an entry to the front.
-func (s *shard[V]) use(e *entry[V]) {
-	if s.ring.next != e {
-		e.prev.next, e.next.prev = e.next, e.prev
-		s.insert(e)
-	}
-}
-
-func (s *shard[V]) insert(e *entry[V]) {
-	e.prev, e.next = &s.ring, s.ring.next
-	e.prev.next, e.next.prev = e, e
-}
-
-func (s *shard[V]) remove(e *entry[V]) {
-	e.prev.next, e.next.prev = e.next, e.prev
-	delete(s.entries, e.key)
-	s.left += int64(len(e.key) + overhead)
+	s.entries.Add(strings.Clone(key), value) // the key may be part of a large string
+	return true
 }
 
 // Len returns the number of keys.
@@ -99,7 +69,7 @@ func (t *table[V]) Len() int {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		n += len(s.entries)
+		n += s.entries.Len()
 		s.mu.Unlock()
 	}
 	return n

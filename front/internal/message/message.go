@@ -4,6 +4,7 @@ package message
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -132,8 +133,11 @@ func AddVary(header http.Header) {
 	}
 }
 
-// WeakenEtag makes Etag weak (RFC 9110, 8.8.1), because the response has other bytes.
-func WeakenEtag(header http.Header) {
+// ReplaceBody prepares a header for a body of other bytes and of another length. Etag becomes weak
+// (RFC 9110, 8.8.1).
+func ReplaceBody(header http.Header) {
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
 	tag := header.Get("Etag")
 	switch {
 	case tag == "" || strings.HasPrefix(tag, "W/"):
@@ -142,6 +146,19 @@ func WeakenEtag(header http.Header) {
 	default:
 		delete(header, "Etag") // it is invalid
 	}
+}
+
+// Without returns a request without some fields: a copy if it has one of them.
+func Without(r *http.Request, names ...string) *http.Request {
+	if !slices.ContainsFunc(names, func(name string) bool { return r.Header[name] != nil }) {
+		return r
+	}
+	out := *r
+	out.Header = r.Header.Clone()
+	for _, name := range names {
+		delete(out.Header, name)
+	}
+	return &out
 }
 
 // BodyAllowed reports whether a response with a status has a body (RFC 9110, 6.4.1).

@@ -49,7 +49,7 @@ func (m metricsContent) Serve(x *core.Exchange) core.Outcome {
 	for _, measure := range m.plan.Measures {
 		measure(&e)
 	}
-	return sendPage(x, "text/plain; version=0.0.4; charset=utf-8", e.Text())
+	return sendNumbers(x, "text/plain; version=0.0.4; charset=utf-8", e.Text())
 }
 
 func (m metricsContent) addHosts(e *exposition.Page) {

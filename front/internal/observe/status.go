@@ -76,22 +76,15 @@ func (statusContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome
 func (s statusContent) Serve(x *core.Exchange) core.Outcome {
 	requests := s.plan.State.Counts.Requests.Load()
 	n := numbersOf(s.plan)
-	return sendPage(x, "text/plain", fmt.Appendf(nil,
+	return sendNumbers(x, "text/plain", fmt.Appendf(nil,
 		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: %d Writing: %d Waiting: %d \n",
 		n.active, n.accepted, n.accepted, requests, n.reading, n.writing, n.waiting))
 }
 
-// sendPage responds with a page that is never cached.
-func sendPage(x *core.Exchange, contentType string, page []byte) core.Outcome {
+// sendNumbers responds with a page.
+func sendNumbers(x *core.Exchange, contentType string, page []byte) core.Outcome {
 	if x.Request.Method != http.MethodGet && x.Request.Method != http.MethodHead {
 		return x.Fail(http.StatusMethodNotAllowed)
 	}
-	header := x.Response.Header()
-	header["Content-Type"] = []string{contentType}
-	header["Content-Length"] = []string{strconv.Itoa(len(page))}
-	x.Response.WriteHeader(http.StatusOK)
-	if x.Request.Method == http.MethodGet {
-		_, _ = x.Response.Write(page)
-	}
-	return core.Responded
+	return x.SendPage(http.StatusOK, contentType, page)
 }

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
@@ -47,7 +47,8 @@ func (f *boundUpstream) Do(ctx context.Context, q *fetch.Request) (*http.Respons
 	w := &boundResponse{header: make(http.Header), method: r.Method, ready: make(chan struct{})}
 	w.buffer = bufio.NewWriterSize(boundOutput{w}, core.MaxHeldBytes)
 	b := &w.body
-	b.changed.L, b.cancel, b.done, b.response = &b.mu, cancel, make(chan struct{}), w
+	b.PipeReader, b.writer = io.Pipe()
+	b.cancel, b.done, b.response = cancel, make(chan struct{}), w
 	go func() {
 		defer close(b.done)
 		defer cancel()
@@ -222,79 +223,46 @@ func (w *boundResponse) hasNoBody() bool {
 
 // boundBody is the body of the response. The handler's Write waits until all of it was read.
 type boundBody struct {
+	*io.PipeReader
+	writer   *io.PipeWriter
+	unread   atomic.Int64 // bytes that the handler writes
+	hasEnded atomic.Bool
 	response *boundResponse
 	cancel   context.CancelFunc
 	done     chan struct{} // closed once the handler has ended
-
-	mu       sync.Mutex
-	changed  sync.Cond
-	piece    []byte // that the handler writes
-	err      error  // that follows; nil before the end
-	isClosed bool
 }
 
 func (b *boundBody) write(p []byte) (int, error) {
 	if b.response.hasNoBody() {
 		return len(p), nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.piece = p
-	b.changed.Broadcast()
-	for len(b.piece) > 0 && !b.isClosed {
-		b.changed.Wait()
-	}
-	n := len(p) - len(b.piece)
-	if b.piece = nil; n < len(p) {
-		return n, io.ErrClosedPipe
-	}
-	return n, nil
+	b.unread.Store(int64(len(p)))
+	return b.writer.Write(p)
 }
 
 func (b *boundBody) end(err error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.err = err
-	b.changed.Broadcast()
+	b.hasEnded.Store(true)
+	_ = b.writer.CloseWithError(err) // it never fails
 }
 
 // Read implements io.Reader. At the end it sets the trailer section.
 func (b *boundBody) Read(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(b.piece) == 0 && b.err == nil && !b.isClosed {
-		b.changed.Wait()
-	}
-	switch {
-	case b.isClosed:
-		return 0, http.ErrBodyReadAfterClose
-	case len(b.piece) == 0:
+	n, err := b.PipeReader.Read(p)
+	if b.unread.Add(-int64(n)); err != nil {
 		maps.Copy(b.response.result.Trailer, b.response.trailer)
-		return 0, b.err
 	}
-	n := copy(p, b.piece)
-	if b.piece = b.piece[n:]; len(b.piece) == 0 {
-		b.changed.Broadcast()
-	}
-	return n, nil
+	return n, err
 }
 
 // HasInput implements connection.InputReporter.
-func (b *boundBody) HasInput() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.piece) > 0 || b.err != nil
-}
+func (b *boundBody) HasInput() bool { return b.unread.Load() > 0 || b.hasEnded.Load() }
 
 // Close ends the handler's request, and waits until it has returned.
 func (b *boundBody) Close() error {
-	b.mu.Lock()
-	b.isClosed = true
-	b.changed.Broadcast()
-	b.mu.Unlock()
+	err := b.PipeReader.Close()
 	b.cancel()
 	<-b.done
-	return nil
+	return err
 }
 
 // setTrailer returns the trailer section of a handler that has returned.

@@ -60,14 +60,13 @@ func compileCaches(c *core.Compiler) error {
 		if c.Options.InMemory {
 			config.Dir = ""
 		}
-		opened, release, err := core.Acquire(&c.State.Caches, fmt.Sprintf("%q %q %v", config.Name, config.Dir,
-			config.Levels),
+		key := fmt.Sprintf("%q %q %v", config.Name, config.Dir, config.Levels)
+		opened, err := core.AcquireForPlan(c, &c.State.Caches, key,
 			func() (*cache.Cache, error) { return cache.Open(config, c.Options.Logger()) }, (*cache.Cache).Close)
 		if err != nil {
 			return err
 		}
 		all.byName[config.Name] = opened
-		c.Plan.Releases = append(c.Plan.Releases, release)
 		c.Plan.Commits = append(c.Plan.Commits, func() {
 			opened.Resize(config)
 			opened.Begin()

@@ -5,21 +5,14 @@ import (
 	"io"
 )
 
-// forwardBody makes a body of known length an io.ReadSeeker that reads forward only: it discards
-// what is before the offset.
-type forwardBody struct {
-	from   io.Reader
+// bodySeeker is the io.Seeker of a body of known length.
+type bodySeeker struct {
 	length int64
 	offset int64 // of the next Read
-	at     int64 // of what from returns next
-	err    error // sticky
 }
 
-// errBackward is a bug: of one range, bytes are read once.
-var errBackward = errors.New("proxy: BUG: a body is read backward")
-
 // Seek implements io.Seeker.
-func (b *forwardBody) Seek(offset int64, whence int) (int64, error) {
+func (b *bodySeeker) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
 		offset += b.offset
@@ -29,6 +22,18 @@ func (b *forwardBody) Seek(offset int64, whence int) (int64, error) {
 	b.offset = offset
 	return offset, nil
 }
+
+// forwardBody makes a body an io.ReadSeeker that reads forward only: it discards what is before the
+// offset.
+type forwardBody struct {
+	bodySeeker
+	from io.Reader
+	at   int64 // of what from returns next
+	err  error // sticky
+}
+
+// errBackward is a bug: of one range, bytes are read once.
+var errBackward = errors.New("proxy: BUG: a body is read backward")
 
 // HasInput implements connection.InputReporter.
 func (b *forwardBody) HasInput() bool { return b.offset == b.at && hasInput(b.from) }

@@ -84,12 +84,11 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*group, error) {
 	if g.sticky, err = compileSticky(c, config.Sticky); err != nil {
 		return nil, err
 	}
-	state, release, err := core.Acquire(&c.State.Upstreams, config.Name,
+	state, err := core.AcquireForPlan(c, &c.State.Upstreams, config.Name,
 		func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
 	if err != nil {
 		return nil, err
 	}
-	c.Plan.Releases = append(c.Plan.Releases, release)
 	options, resolver, release, err := upstreamOptions(c, config.Resolver)
 	if err != nil {
 		return nil, err
@@ -116,12 +115,8 @@ type transportKey struct {
 // transport returns the transport of a group. Plans with the same settings share it.
 func transport(c *core.Compiler, config *conf.Upstream) (*fetch.Transport, error) {
 	key := transportKey{config.Name, fetch.KeepAliveOf(config)}
-	l, release, err := core.Acquire(&c.State.Transports, key,
+	return core.AcquireForPlan(c, &c.State.Transports, key,
 		func() (*fetch.Transport, error) { return fetch.NewTransport(key.keepAlive), nil }, (*fetch.Transport).Close)
-	if err == nil {
-		c.Plan.Releases = append(c.Plan.Releases, release)
-	}
-	return l, err
 }
 
 // targetGroup returns the group that To names, or makes one for the address in To.
@@ -169,14 +164,13 @@ func compileDynamicGroups(c *core.Compiler, from *conf.Proxy) (*fetch.Groups, er
 	if from.Resolver != nil {
 		key = fmt.Sprintf("%+v", *from.Resolver)
 	}
-	d, release, err := core.Acquire(&c.State.Dynamic, key, func() (*dynamicGroups, error) {
+	d, err := core.AcquireForPlan(c, &c.State.Dynamic, key, func() (*dynamicGroups, error) {
 		options, resolver, releaseResolver, err := upstreamOptions(c, from.Resolver)
 		return &dynamicGroups{fetch.NewGroups(options), resolver, releaseResolver}, err
 	}, (*dynamicGroups).close)
 	if err != nil {
 		return nil, err
 	}
-	c.Plan.Releases = append(c.Plan.Releases, release)
 	measureResolver(c, d.resolver)
 	return d.groups, nil
 }

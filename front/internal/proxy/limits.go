@@ -71,8 +71,10 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 	}
 	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	delete(header, "Accept-Ranges") // it is set if the response has a body
-	body := &forwardBody{from: resp.Body, length: resp.ContentLength}
-	if cache.SendSelected(&x.Response, onlyRange(r), modified, body, 1); body.err != nil {
+	body := &forwardBody{bodySeeker: bodySeeker{length: resp.ContentLength}, from: resp.Body}
+	// the upstream has evaluated conditions other than that of the range
+	r = message.Without(r, "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
+	if cache.SendSelected(&x.Response, r, modified, body, 1); body.err != nil {
 		abortResponse(x, body.err)
 	}
 	return core.Responded
@@ -88,17 +90,6 @@ func beginsBeyond(list string, length int64) bool {
 		return last != "" && leadingNumber(last) == 0 && last[0] == '0'
 	}
 	return first[0] >= '0' && first[0] <= '9' && leadingNumber(first) >= length
-}
-
-// onlyRange returns a request without conditions other than that of its range: the upstream has
-// evaluated them.
-func onlyRange(r *http.Request) *http.Request {
-	out := *r
-	out.Header = r.Header.Clone()
-	for _, name := range []string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
-		delete(out.Header, name)
-	}
-	return &out
 }
 
 // passesRange reports whether a cache passes a request's range on to the upstream: it begins

@@ -135,7 +135,7 @@ func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, fir
 		etag: first.header.Get("Etag"), modified: first.header.Get("Last-Modified")}
 	defer b.close()
 	var err error
-	if b.total, err = s.check(first.status, first.header); err != nil {
+	if b.length, err = s.check(first.status, first.header); err != nil {
 		x.Errorf(errorlog.LevelError, "upstream: %v", err)
 		b.forget()
 		return x.Fail(http.StatusBadGateway)
@@ -160,32 +160,19 @@ func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, fir
 
 // slicedBody is the body of a sliced response. It implements io.ReadSeeker.
 type slicedBody struct {
+	bodySeeker
 	x      *core.Exchange
 	state  *sliceState
 	proxy  *proxy
 	target destination
 
-	total          int64
 	etag, modified string       // of the first slice
-	offset         int64        // of the next Read
 	current        upstreamPart // the open slice; its body is nil if there is none
 	at             int64        // the offset of what current.body returns next
 	err            error        // sticky
 }
 
 var _ connection.InputReporter = (*slicedBody)(nil)
-
-// Seek implements io.Seeker.
-func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
-	switch whence {
-	case io.SeekCurrent:
-		offset += b.offset
-	case io.SeekEnd:
-		offset += b.total
-	}
-	b.offset = offset
-	return offset, nil
-}
 
 // HasInput implements connection.InputReporter.
 func (b *slicedBody) HasInput() bool {
@@ -195,7 +182,7 @@ func (b *slicedBody) HasInput() bool {
 
 // Read implements io.Reader.
 func (b *slicedBody) Read(buf []byte) (n int, err error) {
-	if b.err != nil || b.offset >= b.total {
+	if b.err != nil || b.offset >= b.length {
 		if b.err == nil {
 			return 0, io.EOF
 		}
@@ -205,7 +192,7 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 		return 0, b.err
 	}
 	state := b.state
-	end := min(state.start+state.size, b.total)
+	end := min(state.start+state.size, b.length)
 	n, err = b.current.body.Read(buf[:min(int64(len(buf)), end-b.at)])
 	b.at += int64(n)
 	b.offset = b.at
@@ -257,7 +244,7 @@ func (b *slicedBody) open() (err error) {
 	case err != nil:
 	case b.proxy.response.mayRedirect && len(h["X-Accel-Redirect"]) > 0:
 		err = errors.New("X-Accel-Redirect in a slice that is not the first")
-	case total != b.total, b.etag != "" && h.Get("Etag") != b.etag,
+	case total != b.length, b.etag != "" && h.Get("Etag") != b.etag,
 		b.modified != "" && h["Last-Modified"] != nil && h.Get("Last-Modified") != b.modified:
 		err = errors.New("the file has changed between slices")
 	}

@@ -42,19 +42,11 @@ func (f *fileSet) list(x *core.Exchange, p *filePlace) core.Outcome {
 			errorlog.Truncate(x.Path),
 			len(entries))
 	}
-	var body []byte
-	media := "application/json"
 	if f.listing.isJSON {
-		body = appendJSONListing(nil, entries)
-	} else {
-		body, media = f.listing.page.Append(nil, x.Path, entries, isCut), f.types.WithCharset("text/html")
+		return x.SendPage(http.StatusOK, "application/json", appendJSONListing(nil, entries))
 	}
-	header := x.Response.Header()
-	header["Content-Type"], header["Content-Length"] = []string{media}, []string{strconv.Itoa(len(body))}
-	if x.Method != http.MethodHead {
-		_, _ = x.Response.Write(body) // an error ends the connection
-	}
-	return core.Responded
+	return x.SendPage(http.StatusOK, f.types.WithCharset("text/html"),
+		f.listing.page.Append(nil, x.Path, entries, isCut))
 }
 
 // listedType returns the type of an entry in JSON.

@@ -397,7 +397,7 @@ func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
 func servesFiles(l *conf.Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
 
 // openRoot opens the handler of a location's directory. Variables may only add to it.
-func openRoot(c *core.Compiler, f *fileSet, used bool) error {
+func openRoot(c *core.Compiler, f *fileSet, used bool) (err error) {
 	dir := f.root.Literal
 	switch {
 	case !f.root.Constant():
@@ -426,14 +426,9 @@ func openRoot(c *core.Compiler, f *fileSet, used bool) error {
 		return nil
 	}
 	f.handlerKind.symlinksFrom = f.from.Literal
-	at, release, err := core.Acquire(&c.State.Files, handlerKey{f.handlerKind, f.types.Key}, open,
+	f.handler, err = core.AcquireForPlan(c, &c.State.Files, handlerKey{f.handlerKind, f.types.Key}, open,
 		func(h *files.Handler) { _ = h.Close() })
-	if err != nil {
-		return err
-	}
-	c.Plan.Releases = append(c.Plan.Releases, release)
-	f.handler = at
-	return nil
+	return err
 }
 
 // handlerKind is all that the handlers of directories differ in, besides the media types.

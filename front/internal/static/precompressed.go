@@ -56,12 +56,7 @@ func (f *fileSet) servePrecompressed(x *core.Exchange, r *http.Request, p *fileP
 	if !c.isAlways {
 		message.AddVary(header)
 	}
-	if r.Header["Accept-Encoding"] != nil { // there may be a file x.gz.br
-		copied := *r
-		copied.Header = r.Header.Clone()
-		delete(copied.Header, "Accept-Encoding")
-		r = &copied
-	}
+	r = message.Without(r, "Accept-Encoding") // there may be a file x.gz.br
 	return p.handler.ServePath(&x.Response, r, p.name+c.suffix)
 }
 

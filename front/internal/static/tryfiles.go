@@ -166,15 +166,8 @@ func (emptyGIFContent) Serve(x *core.Exchange) core.Outcome {
 	if x.Method != http.MethodGet && x.Method != http.MethodHead {
 		return x.Fail(http.StatusMethodNotAllowed)
 	}
-	header := x.Response.Header()
-	header["Content-Type"] = []string{"image/gif"}
-	header["Content-Length"] = []string{strconv.Itoa(len(emptyGIF))}
-	header["Last-Modified"] = []string{"Mon, 28 Sep 1970 06:00:00 GMT"}
-	x.Response.WriteHeader(x.PageStatus(http.StatusOK))
-	if x.Method != http.MethodHead {
-		_, _ = x.Response.Write([]byte(emptyGIF))
-	}
-	return core.Responded
+	x.Response.Header()["Last-Modified"] = []string{"Mon, 28 Sep 1970 06:00:00 GMT"}
+	return x.SendPage(http.StatusOK, "image/gif", []byte(emptyGIF))
 }
 
 // Explain implements content.

@@ -61,9 +61,7 @@ func (a *addition) Start(w *core.Writer, contentType string, _ int64) {
 		return
 	}
 	header := w.Header()
-	delete(header, "Content-Length")
-	delete(header, "Accept-Ranges")
-	message.WeakenEtag(header)
+	message.ReplaceBody(header)
 	if w.X.Request.Method != http.MethodHead {
 		w.Stages[core.AdditionStage] = &addedBodies{w: w, from: a}
 	}
@@ -112,10 +110,7 @@ func insert(w *core.Writer, path string) {
 	}
 	sub := w.X.Subrequest(path)
 	sub.AddedTo = w
-	if sub.Request.Header["Accept-Encoding"] != nil {
-		sub.Request.Header = sub.Request.Header.Clone()
-		delete(sub.Request.Header, "Accept-Encoding")
-	}
+	sub.Request = message.Without(sub.Request, "Accept-Encoding")
 	sub.Response.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
 	defer sub.EndSubrequest()
 	sub.RunSubrequest()

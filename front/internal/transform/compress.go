@@ -188,9 +188,7 @@ func (g *compression) Start(w *core.Writer, contentType string, length int64) {
 	}
 	w.Stages[core.CompressStage] = z
 	header["Content-Encoding"] = []string{g.pool.coding}
-	delete(header, "Content-Length")
-	delete(header, "Accept-Ranges")
-	message.WeakenEtag(header)
+	message.ReplaceBody(header)
 }
 
 // compressedOutput is where compressed bytes go.

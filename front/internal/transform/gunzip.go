@@ -25,9 +25,7 @@ func (g *compression) startGunzip(w *core.Writer) {
 		return
 	}
 	delete(header, "Content-Encoding")
-	delete(header, "Content-Length")
-	delete(header, "Accept-Ranges")
-	message.WeakenEtag(header)
+	message.ReplaceBody(header)
 	if w.X.Request.Method != http.MethodHead && message.BodyAllowed(w.Status) {
 		w.Stages[core.GunzipStage] = &gunzipWriter{w: w}
 	}

@@ -87,14 +87,11 @@ func (s *subFilter) Start(w *core.Writer, contentType string, _ int64) {
 		return
 	}
 	w.Stages[core.SubStage] = &replaceStage{Writer: replacer}
-	delete(header, "Content-Length")
-	delete(header, "Accept-Ranges")
-	if s.keepModified {
-		message.WeakenEtag(header)
-		return
+	message.ReplaceBody(header)
+	if !s.keepModified {
+		delete(header, "Last-Modified")
+		delete(header, "Etag")
 	}
-	delete(header, "Last-Modified")
-	delete(header, "Etag")
 }
 
 // replacer returns the replacer for an exchange, or nil if there is nothing to replace.
