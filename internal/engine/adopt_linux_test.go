@@ -60,8 +60,7 @@ func startHeaded(t *testing.T, set *http.Server, secure bool) (s *engine.Server,
 		l = headedListener{l}
 	}
 	s = engine.New(set)
-	served := goServe(s, l)
-	t.Cleanup(func() { s.Close(); <-served })
+	serve(t, s, l)
 	return s, func() net.Conn {
 		c, err := net.Dial("tcp", address)
 		testkit.Must(t, err)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
@@ -180,30 +179,13 @@ func (d *deadlineCase) check(t *testing.T, c net.Conn) {
 	}
 }
 
-// serveAlone runs a test with a server of a maker and one client connection in synthetic time.
-func serveAlone(t *testing.T, newServer func(*http.Server) server, set *http.Server, test func(*testing.T, net.Conn)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		var nw testkit.Network
-		s := newServer(set)
-		done := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		testkit.Must(t, err)
-		test(t, c)
-		c.Close()
-		s.Close()
-		<-done
-		pass(time.Second) // net/http may linger on the connection for half of it
-	})
-}
-
 // Read and write deadlines of a handler affect neither each other, nor server timeouts that they do
 // not replace, nor the next request.
 func TestDeadlinesAreIndependent(t *testing.T) {
 	for _, d := range deadlineCases {
 		for maker, newServer := range makers {
 			t.Run(maker+" "+d.name, func(t *testing.T) {
-				serveAlone(t, newServer, d.server(), d.check)
+				inBubble(t, newServer, d.server(), func(t *testing.T, _ server, c *testkit.MemConn) { d.check(t, c) })
 			})
 		}
 	}
@@ -321,17 +303,18 @@ func TestSendTimeoutAppliesToFiles(t *testing.T) {
 func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 	const timeout, each = 10 * time.Second, 20 << 10
 	for _, reads := range []int{40, 3} {
-		synctest.Test(t, func(t *testing.T) {
-			failed := make(chan error, 1)
-			s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, err := w.Write(bytes.Repeat([]byte("x"), 30*each))
-				failed <- err
-			})})
+		var failed chan error
+		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(bytes.Repeat([]byte("x"), 30*each))
+			failed <- err
+		})}
+		limited := func(set *http.Server) server {
+			s := engine.New(set)
 			s.SendTimeout = timeout
-			nw := new(testkit.Network)
-			served := goServe(s, nw.Listen())
-			c, err := nw.Dial()
-			testkit.Must(t, err)
+			return s
+		}
+		inBubble(t, limited, set, func(t *testing.T, _ server, c *testkit.MemConn) {
+			failed = make(chan error, 1)
 			io.WriteString(c, "GET / HTTP/1.1\r\n"+host+"Connection: close\r\n\r\n")
 			got := 0
 			for range reads {
@@ -342,7 +325,7 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 				}
 			}
 			began := time.Now()
-			err = <-failed
+			err := <-failed
 			if reads == 40 && (err != nil || got < 30*each) {
 				t.Errorf("%d bytes, %v", got, err)
 			}
@@ -350,9 +333,6 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 				(!errors.Is(err, os.ErrDeadlineExceeded) || elapsed > timeout) {
 				t.Errorf("%v after %v", err, elapsed)
 			}
-			c.Close()
-			s.Close()
-			<-served
 		})
 	}
 }

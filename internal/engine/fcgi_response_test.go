@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -431,7 +430,7 @@ func fcgiSilences() []silence {
 func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
 		Handler: http.HandlerFunc(dump)}
-	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+	inBubble(t, fcgiServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 		start := time.Now()
 		for text := strings.Repeat(question, 1000); ; {
 			if _, err := io.WriteString(c, text); err != nil {

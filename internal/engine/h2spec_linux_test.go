@@ -53,12 +53,7 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 				}
 				io.WriteString(w, "hello")
 			})
-			s := engine.New(set)
-			served := goServe(s, l)
-			defer func() {
-				s.Close()
-				<-served
-			}()
+			serve(t, engine.New(set), l)
 			for _, path := range []string{"/read", "/unread"} {
 				out, err := testkit.Command(t, h2spec, append(args, "-P", path)...).CombinedOutput()
 				text := string(out)

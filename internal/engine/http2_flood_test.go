@@ -261,9 +261,7 @@ func serveTarget(t *testing.T, maker, mode string) *targetSite {
 		set.ReadHeaderTimeout = time.Hour
 	}
 	s := newHTTP2Site(t, maker, mode, set)
-	if ours, ok := s.server.(*engine.Server); ok {
-		g.server.Store(ours)
-	}
+	g.server.Store(s.server)
 	s.tickets = tls.NewLRUClientSessionCache(1)
 	c, err := s.dial()
 	testkit.Must(t, err)

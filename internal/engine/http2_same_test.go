@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -31,13 +30,7 @@ var http2Modes = map[string]string{
 
 // http2Site is a running server and a client that speaks HTTP/2 to it.
 type http2Site struct {
-	*testing.T
-	mode   string
-	url    string
-	client *http.Client
-	logged *testkit.Log
-	server server
-
+	*site
 	tickets tls.ClientSessionCache // of raw clients; nil for full handshakes
 }
 
@@ -50,29 +43,23 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 }
 
 func startHTTP2Site(t *testing.T, mode string, set *http.Server, newServer func(*http.Server) server) *http2Site {
-	l, dial := modes[http2Modes[mode]](t)
-	if http2Modes[mode] == "tls" {
-		inner, innerDial := modes["tcp"](t)
-		l, dial = secureFor(mode, inner), innerDial
+	kind := http2Modes[mode]
+	l, dial := modes[strings.Replace(kind, "tls", "tcp", 1)](t)
+	if kind == "tls" {
+		l = secureFor(mode, l)
 	} else {
 		set.Protocols = new(http.Protocols)
 		set.Protocols.SetUnencryptedHTTP2(true)
 	}
 	s := newHTTP2Client(t, mode, dial)
-	set.ErrorLog = log.New(s.logged, "", 0)
-	s.server = newServer(set)
-	served := goServe(s.server, l)
-	t.Cleanup(func() {
-		s.client.CloseIdleConnections()
-		s.server.Close()
-		<-served
-	})
+	s.start(set, newServer, l)
+	t.Cleanup(s.client.CloseIdleConnections)
 	return s
 }
 
 // newHTTP2Client returns a client for a server that dial connects to.
 func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *http2Site {
-	s := &http2Site{T: t, mode: mode, url: "http://a.test", logged: new(testkit.Log)}
+	s := &http2Site{site: &site{T: t, mode: mode, url: "http://a.test", dial: dial, logged: new(testkit.Log)}}
 	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: time.Minute,
 		Protocols:   new(http.Protocols),
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}

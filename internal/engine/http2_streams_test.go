@@ -200,7 +200,7 @@ func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byt
 	for first := range stallingClients {
 		clients.Go(func() {
 			for i := first; i < n; i += stallingClients {
-				c, err := s.client.Transport.(*http.Transport).DialContext(s.Context(), "tcp", "")
+				c, err := s.site.dial()
 				if err != nil {
 					s.Error(err)
 					return
@@ -252,8 +252,7 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 		for _, permits := range []bool{false, true} {
 			set := &http.Server{HTTP2: &http.HTTP2Config{PermitProhibitedCipherSuites: permits}}
 			s := newHTTP2Site(t, "tare", mode, set)
-			transport := s.client.Transport.(*http.Transport)
-			plain, err := transport.DialContext(t.Context(), "tcp", "")
+			plain, err := s.site.dial()
 			testkit.Must(t, err)
 			tc := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
 				NextProtos: []string{"h2"}, CipherSuites: prohibitedCiphers()})

@@ -333,7 +333,7 @@ func TestDrainIsLimitedInTime(t *testing.T) {
 			for i, text := range p.unread {
 				t.Run(fmt.Sprint(protocol, "/", name, i), func(t *testing.T) {
 					set := &http.Server{Handler: h}
-					p.inBubble(t, set, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+					inBubble(t, p.newServer, set, func(t *testing.T, _ server, c *testkit.MemConn) {
 						io.WriteString(c, text)
 						start := time.Now()
 						var client sync.WaitGroup
@@ -363,7 +363,7 @@ func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	for protocol, p := range timedProtocols() {
 		for _, text := range p.unread {
 			settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
-			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			inBubble(t, p.newServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 				io.WriteString(c, text)
 				pass(2 * time.Second)
 				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") ||
@@ -394,7 +394,7 @@ func TestPanicEndsConnectionDespitePendingCalls(t *testing.T) {
 				time.Sleep(time.Second)
 				panic(http.ErrAbortHandler)
 			})}
-			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			inBubble(t, engine.New, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 				io.WriteString(c, "POST / HTTP/1.1\r\n"+host+"Content-Length: 1000\r\n\r\n")
 				pass(2 * time.Second)
 				if _, closed := c.Received(); !closed {

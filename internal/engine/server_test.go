@@ -139,7 +139,7 @@ func TestRetireSendsGOAWAY(t *testing.T) {
 	if second := request(); second != first {
 		t.Fatalf("another connection, %s after %s", second, first)
 	}
-	s.server.(*engine.Server).Retire()
+	s.server.Retire()
 	if last := request(); last != first {
 		t.Errorf("the connection was closed: %s after %s", last, first)
 	}
@@ -410,13 +410,10 @@ func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 
 // Each of several calls of Shutdown returns when the last connection closes.
 func TestAllCallsOfShutdownReturnTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var nw testkit.Network
-		release := make(chan bool)
-		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })})
-		served := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		testkit.Must(t, err)
+	var release chan bool
+	set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })}
+	inBubble(t, engine.New, set, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		release = make(chan bool)
 		io.WriteString(c, get)
 		synctest.Wait()
 		ended := make(chan error)
@@ -432,6 +429,5 @@ func TestAllCallsOfShutdownReturnTogether(t *testing.T) {
 				t.Errorf("after %v: %v", time.Since(start), err)
 			}
 		}
-		<-served
 	})
 }

@@ -31,8 +31,7 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 	l, dial := modes[mode](t)
 	var logged testkit.Log
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
-	served := goServe(s, l)
-	defer func() { s.Close(); <-served }()
+	serve(t, s, l)
 	c, err := dial()
 	testkit.Must(t, err)
 	defer c.Close()
@@ -281,8 +280,7 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 				io.WriteString(w, ".")
 			})})
 			s.Dispatch = dispatch
-			served := goServe(s, l)
-			defer func() { s.Close(); <-served }()
+			serve(t, s, l)
 			c, err := dial()
 			testkit.Must(t, err)
 			defer c.Close()
@@ -320,9 +318,7 @@ func BenchmarkPipelined(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			testkit.Must(b, err)
-			s := newServer()
-			served := goServe(s, l)
-			defer func() { s.Close(); <-served }()
+			serve(b, newServer(), l)
 			c, err := net.Dial("tcp", l.Addr().String())
 			testkit.Must(b, err)
 			defer c.Close()

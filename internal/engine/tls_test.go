@@ -241,12 +241,7 @@ func serveConfig(t *testing.T, onShards bool, config *tls.Config, handler http.H
 	if l = (secureListener{l, config}); !onShards {
 		l = tls.NewListener(l.(secureListener).Listener, config)
 	}
-	s := engine.New(&http.Server{Handler: handler})
-	served := goServe(s, l)
-	t.Cleanup(func() {
-		s.Close()
-		<-served
-	})
+	serve(t, engine.New(&http.Server{Handler: handler}), l)
 	return address
 }
 
