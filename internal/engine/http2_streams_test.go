@@ -91,39 +91,6 @@ func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
 	}
 }
 
-// A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
-// requires. Other streams go on.
-func TestMalformedHTTP2RequestsReceive400(t *testing.T) {
-	get := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
-	everyHTTP2Mode(t, func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.Header.Get("X-Malformed") != "" {
-			t.Errorf("a handler receives %s %v", r.Method, r.Header)
-		}
-	}, func(s *http2Site) {
-		for name, fields := range map[string][]string{ // wire/http2 tests the grammar
-			"upper case": append(get[:8:8], "X-Malformed", "1"),
-			"no path":    get[:6],
-			"status":     append([]string{":status", "200"}, get...),
-			"escape":     append(get[:7:7], "/%zz"),
-		} {
-			for _, ends := range []bool{true, false} {
-				c := s.raw()
-				c.request(1, ends, fields...)
-				c.open(3, http.MethodGet, "/", true)
-				c.send()
-				want := "400"
-				if ends && name != "escape" { // it is not malformed by HTTP/2's rules
-					want = "400 PROTOCOL_ERROR"
-				}
-				if first, status, _ := c.responses(); first != want || status != "200" {
-					t.Errorf("%s: %s, complete %v: %q, and then %q", s.mode, name, ends, first, status)
-				}
-				c.Close()
-			}
-		}
-	})
-}
-
 // net/http's client sends a request again whose stream was reset with PROTOCOL_ERROR, and never
 // stops. It also sends space around values.
 func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {

@@ -1,4 +1,4 @@
-package h2_test
+package h2
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/connection"
-	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
 // endings are requests whose streams the server ends before the client does.
@@ -51,12 +50,7 @@ func endEarly(w http.ResponseWriter, r *http.Request) {
 // serveAll passes the frames to the session, and runs the handlers in goroutines.
 func (p *peer) serveAll() {
 	p.receive()
-	for st := p.session.Next(); st != nil; st = p.session.Next() {
-		go func() {
-			st.Run(nil, 0)
-			st.Settle()
-		}()
-	}
+	p.runReady()
 	p.session.Flush()
 	synctest.Wait()
 }
@@ -155,7 +149,7 @@ func TestResetFollowsEarlyResponse(t *testing.T) {
 				c.steps(p)
 				p.serveAll()
 				p.wantRest(c.want)
-				if p.sleep(5 * time.Second); p.session.HoldsStream() {
+				if p.sleep(5 * time.Second); p.holdsStream() {
 					t.Error("the session holds the stream")
 				}
 			})
@@ -396,7 +390,7 @@ func TestWriteDeadlineReplacesStallLimit(t *testing.T) {
 				http.NewResponseController(w).SetWriteDeadline(time.Time{})
 			}
 			w.Write(make([]byte, 20000))
-		}, func(c *exchange.Config) { c.WriteTimeout = 3 * time.Second })
+		}, func(c *Config) { c.Exchanges.WriteTimeout = 3 * time.Second })
 		p.open()
 		p.accepts = 1000
 		p.get(1)

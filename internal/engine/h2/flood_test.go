@@ -1,18 +1,16 @@
-package h2_test
+package h2
 
 import (
 	"io"
 	"net/http"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"golang.org/x/net/http2"
 
-	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client that causes work without an end, and pays nothing for it, loses its connection.
@@ -55,25 +53,27 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, nil, hello)
 			p.open()
-			sent := 0
-			for id := uint32(1); ; id += 2 {
-				if sent++; sent > 5000 {
-					t.Fatal("the session continues")
-				}
+			p.wantCalm(5000, func(id uint32) bool {
 				send(p, id)
-				if !p.pump() {
-					break
-				}
-			}
-			frames := p.rest()
-			if !strings.HasSuffix(frames, "GOAWAY ENHANCE_YOUR_CALM") {
-				t.Errorf("after %d the server has sent %s", sent, frames[max(0, len(frames)-100):])
-			}
-			if !p.ended {
-				t.Error("the connection is not closed")
-			}
+				return p.pump()
+			})
 		})
 	}
+}
+
+// wantCalm fails unless a flood, of which send sends a part, ends the connection.
+func (p *peer) wantCalm(most int, send func(id uint32) (alive bool)) {
+	p.Helper()
+	for n := range most {
+		if !send(uint32(2*n + 1)) {
+			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") || !p.ended {
+				p.Errorf("after %d the server has sent %s; closed %v", n, got[max(0, len(got)-100):], p.ended)
+			}
+			return
+		}
+		p.discard()
+	}
+	p.Error("the session continues")
 }
 
 // A head block without an end is limited in bytes and in frames.
@@ -90,7 +90,7 @@ func TestContinuationFloodEndsTheConnection(t *testing.T) {
 				t.Fatal("the session continues")
 			}
 			p.wantRest("GOAWAY ENHANCE_YOUR_CALM")
-			if n := p.session.Buffered(); n > 3<<20 {
+			if n := p.buffered(); n > 3<<20 {
 				t.Errorf("%d bytes are buffered", n)
 			}
 		})
@@ -122,31 +122,20 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	p.wantRest("HEADERS 200, DATA hello end")
 }
 
-// A client that reads nothing cannot make the server store replies or responses without limit.
+// A client that reads nothing cannot make the server store replies or responses without limit, even
+// if none of its frames costs a unit of the ledger.
 func TestPeerThatNeverReadsIsBounded(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
-	p.accepts = 0
-	for alive := true; alive; alive = p.pump() {
-		p.framer.WritePing(false, [8]byte{})
-		if n := p.session.Pending(); n > 200<<10 {
-			t.Fatalf("%d bytes wait", n)
-		}
-	}
-	if p.accepts = -1; p.session.WaitDeadline().IsZero() {
-		t.Error("the connection stays open")
-	}
-}
-
-// A client that reads nothing cannot make the server store frames that its own frames cause, even
-// if none of them costs a unit of the ledger.
-func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 	post := []string{":method", "POST", ":scheme", "http", ":path", "/"}
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		begin   func(p *peer)
 		send    func(p *peer, id uint32)
 	}{
+		"PING": {
+			handler: hello,
+			begin:   func(*peer) {},
+			send:    func(p *peer, _ uint32) { p.framer.WritePing(false, [8]byte{}) },
+		},
 		"windows": {
 			handler: func(http.ResponseWriter, *http.Request) {},
 			begin: func(p *peer) { // a handler that does not read leaves a window of ten bytes
@@ -183,7 +172,7 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 			for id := uint32(5); ; id += 2 {
 				test.send(p, id)
 				alive := p.pump()
-				if n := p.session.Pending(); n > 200<<10 {
+				if n := p.pending(); n > 200<<10 {
 					t.Fatalf("%d bytes wait", n)
 				}
 				if !alive {
@@ -216,7 +205,6 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 		p.get(id)
 	}
 	p.receive()
-	p.session.Flush()
 	p.wantRest("RST_STREAM REFUSED_STREAM")
 	running := p.session.Next()
 	if running == nil {
@@ -227,8 +215,7 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	p.get(7)
 	p.get(9)
 	p.receive()
-	p.session.Flush()
-	if n := p.session.Running(); n > 2 {
+	if n := p.session.running; n > 2 {
 		t.Errorf("%d handlers run or wait", n)
 	}
 	running.Run(nil, 0)
@@ -288,16 +275,10 @@ func FuzzSession(f *testing.F) {
 		p.input.Write(frames)
 		p.pump()
 		p.rest()
-		if n := p.session.Pending() + p.session.Buffered(); n > 1<<20 {
+		if n := p.pending() + p.buffered(); n > 1<<20 {
 			t.Errorf("%d bytes are buffered", n)
 		}
 	})
-}
-
-// post opens a stream with a request whose body follows.
-func (p *peer) post(id uint32, fields ...string) {
-	head := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
-	p.request(id, false, append(head, fields...)...)
 }
 
 // Frames of an open stream that carry little or nothing are a flood.
@@ -321,24 +302,13 @@ func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
 			p.post(3) // is refused, and so is the next one
 			p.post(5)
 			p.receive()
-			p.session.Flush()
 			p.rest()
-			const most = 500_000
-			for range most / 100 {
+			p.wantCalm(5000, func(uint32) bool {
 				for range 100 {
 					send(p)
 				}
-				if !p.receive() {
-					p.session.Flush()
-					if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
-						t.Errorf("the server has sent %s", got)
-					}
-					return
-				}
-				p.session.Flush()
-				p.discard()
-			}
-			t.Error("the session continues")
+				return p.receive()
+			})
 		})
 	}
 }
@@ -419,25 +389,11 @@ func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
 // respond makes n streams, from an identifier on, send responses that are larger than the client's
 // windows. Each handler has a goroutine; the result waits for them.
 func (p *peer) respond(from uint32, n int) (wait func()) {
-	var handlers sync.WaitGroup
 	for i := range n {
 		p.get(from + uint32(2*i))
 	}
 	p.receive()
-	for st := p.session.Next(); st != nil; st = p.session.Next() {
-		handlers.Go(func() {
-			st.Run(nil, 0)
-			st.Settle()
-		})
-	}
-	return handlers.Wait
-}
-
-// awaitWaiting waits until n responses wait for windows.
-func (p *peer) awaitWaiting(n int) {
-	for p.session.Waiting() < n {
-		runtime.Gosched()
-	}
+	return p.runReady()
 }
 
 // A client that opens the windows of many streams by one byte, with one frame, makes all of them
@@ -478,7 +434,6 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 				if !p.receive() {
 					break
 				}
-				p.session.Flush()
 				if round > most {
 					p.session.Closed()
 					t.Fatal("the session continues")
@@ -497,7 +452,7 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 // the fields of responses, which the server does not use.
 func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 	const valid = 1 << 17 // for each integer; also a time
-	without := h2.NewConfig(nil, nil, 0)
+	without := NewConfig(nil, nil, 0)
 	for f := range reflect.TypeFor[http.HTTP2Config]().Fields() {
 		set := new(http.HTTP2Config)
 		v := reflect.ValueOf(set).Elem().FieldByIndex(f.Index)
@@ -511,9 +466,88 @@ func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 		default:
 			v.Set(reflect.MakeFunc(f.Type, func([]reflect.Value) []reflect.Value { return nil }))
 		}
-		isRead := !reflect.DeepEqual(h2.NewConfig(nil, set, 0), without)
+		isRead := !reflect.DeepEqual(NewConfig(nil, set, 0), without)
 		if want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"; isRead != want {
 			t.Errorf("%s is read: %v", f.Name, isRead)
+		}
+	}
+}
+
+// A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
+// requires. Other streams go on.
+func TestMalformedRequestsReceive400(t *testing.T) {
+	get := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
+	for name, fields := range map[string][]string{ // wire/http2 tests the grammar
+		"upper case": append(get[:8:8], "X-Malformed", "1"),
+		"no path":    get[:6],
+		"status":     append([]string{":status", "200"}, get...),
+		"escape":     append(get[:7:7], "/%zz"), // which is not malformed by HTTP/2's rules
+	} {
+		for _, ends := range []bool{true, false} {
+			p := newPeer(t, nil, hello)
+			p.open()
+			p.request(1, ends, fields...)
+			p.wantRejected(name, ends && name != "escape")
+		}
+	}
+}
+
+// wantRejected fails unless the request on stream 1 receives 400, and another request its response.
+func (p *peer) wantRejected(name string, isReset bool) {
+	p.Helper()
+	p.get(3)
+	p.pump()
+	got := p.rest()
+	if !strings.HasPrefix(got, "HEADERS 400, DATA 400 Bad Request") ||
+		!strings.HasSuffix(got, "HEADERS 200, DATA hello end") ||
+		strings.Contains(got, "RST_STREAM PROTOCOL_ERROR") != isReset || p.started.Load() != 1 {
+		p.Errorf("%s: the server has sent %s; %d handlers have run", name, got, p.started.Load())
+	}
+}
+
+// Requests with :protocol that RFC 8441 does not allow are malformed.
+func TestMalformedExtendedConnectIsRejected(t *testing.T) {
+	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"
+	for name, fields := range map[string][]string{
+		"GET":          {":method", "GET", scheme, "http", host, "a", path, "/", protocol, "websocket"},
+		"no path":      {":method", "CONNECT", scheme, "http", host, "a", protocol, "websocket"},
+		"no scheme":    {":method", "CONNECT", host, "a", path, "/", protocol, "websocket"},
+		"no value":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, ""},
+		"no token":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "web socket"},
+		"twice":        {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", protocol, "b"},
+		"not first":    {":method", "CONNECT", scheme, "http", host, "a", path, "/", "x-a", "b", protocol, "a"},
+		"no protocol":  {":method", "CONNECT", scheme, "http", host, "a", path, "/"},
+		"not offered":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "websocket"},
+		"as HTTP/1.1":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", "upgrade", "a"},
+		"wrong target": {":method", "CONNECT", scheme, "http", host, "a", path, "a:80", protocol, "websocket"},
+	} {
+		p := newPeer(t, nil, hello, func(c *Config) { c.ExtendedConnect = name != "not offered" })
+		p.open()
+		p.request(1, false, fields...)
+		p.wantRejected(name, false)
+	}
+}
+
+// The server offers extended CONNECT by SETTINGS only if it is enabled. Tunnels count as streams.
+func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
+	for _, offers := range []bool{false, true} {
+		p := newPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 2}, hello,
+			func(c *Config) { c.ExtendedConnect = offers })
+		p.input.WriteString(preface)
+		p.framer.WriteSettings()
+		p.receive()
+		f, err := p.reader.ReadFrame()
+		testkit.Must(t, err)
+		if v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol); (v == 1) != offers {
+			t.Errorf("the setting is %d, want %v", v, offers)
+		}
+		p.rest()
+		for _, id := range []uint32{1, 3, 5} {
+			p.request(id, false, ":method", "CONNECT", ":scheme", "http", ":authority", "a", ":path", "/",
+				":protocol", "websocket")
+		}
+		if p.receive(); offers {
+			p.wantRest("RST_STREAM REFUSED_STREAM")
 		}
 	}
 }

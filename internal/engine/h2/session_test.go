@@ -1,19 +1,18 @@
-package h2_test
+package h2
 
 import (
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -59,8 +58,18 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 // the client cannot use in parts are sent one after another, before the others (RFC 9218, 10).
 func TestUrgentResponsesAreFirst(t *testing.T) {
 	p := newPeer(t, nil, hello)
-	p.session.AppendWaiting("9:3 1:5 7:1:i 3:1 11:3:i 5:3")
-	if got, want := p.session.GrantOrder(), "3 7 5 9 11 1"; got != want {
+	s, got := p.session, ""
+	for _, st := range []Stream{{id: 9, urgency: 3}, {id: 1, urgency: 5}, {id: 7, urgency: 1, incremental: true},
+		{id: 3, urgency: 1}, {id: 11, urgency: 3, incremental: true}, {id: 5, urgency: 3}} {
+		s.output.waiting = append(s.output.waiting, &Stream{session: s, id: st.id, urgency: st.urgency,
+			incremental: st.incremental, sendWindow: 1, wants: 1})
+	}
+	for len(s.output.waiting) > 0 {
+		next := s.mostUrgentLocked()
+		got += fmt.Sprint(s.output.waiting[next].id, " ")
+		s.output.waiting = slices.Delete(s.output.waiting, next, next+1)
+	}
+	if want := "3 7 5 9 11 1 "; got != want {
 		t.Errorf("the streams were served in the order %s, want %s", got, want)
 	}
 }
@@ -93,7 +102,7 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	p.get(3) // is not served
 	p.pump()
 	p.wantRest("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
-	if !p.ended || !p.session.HasEnded() {
+	if !p.ended || p.session.phase != phaseEnded {
 		t.Error("the session has not ended")
 	}
 }
@@ -169,7 +178,6 @@ func TestClientsGoAwayEndsTheConnection(t *testing.T) {
 	p.post(1)
 	p.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("bye"))
 	p.receive()
-	p.session.Flush()
 	p.wantRest("GOAWAY NO_ERROR")
 	if p.ended {
 		t.Fatal("the connection has ended before the response")
@@ -188,7 +196,7 @@ func TestTypesFitTheirSizeClasses(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) < 8 {
 		t.Skip("sizes are those of 64 bits")
 	}
-	if session, stream := unsafe.Sizeof(h2.Session{}), unsafe.Sizeof(h2.Stream{}); session > 896 || stream > 256 {
+	if session, stream := unsafe.Sizeof(Session{}), unsafe.Sizeof(Stream{}); session > 896 || stream > 256 {
 		t.Errorf("a session has %d bytes, a stream %d", session, stream)
 	}
 }
@@ -210,13 +218,13 @@ func TestIdleSessionHoldsNoStream(t *testing.T) {
 	for id := uint32(101); id < 301; id += 2 {
 		p.get(id)
 	}
-	if p.pump(); p.session.HoldsLargeTable() {
+	if p.pump(); p.session.mostStreams > keptStreams {
 		t.Error("it holds a table for many streams")
 	}
-	if p.session.HoldsStream() {
+	if p.holdsStream() {
 		t.Error("it holds a stream")
 	}
-	if n := p.session.Buffered(); n > 0 {
+	if n := p.buffered(); n > 0 {
 		t.Errorf("it holds %d bytes of input", n)
 	}
 }
@@ -252,17 +260,11 @@ func (p *peer) openStreams(n int) (wait func()) {
 		p.get(uint32(2*i + 1))
 	}
 	p.receive()
-	var running sync.WaitGroup
-	for st := p.session.Next(); st != nil; st = p.session.Next() {
-		running.Go(func() {
-			st.Run(nil, 0)
-			st.Settle()
-		})
-	}
+	wait = p.runReady()
 	for int(p.started.Load()) < n {
 		runtime.Gosched()
 	}
-	return running.Wait
+	return wait
 }
 
 // Handlers that return together have their responses sent together.
