@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -289,20 +288,26 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 		{"nothing behind another", good, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reports := make(chan string, 10)
-			hook := func(r engine.Refusal) { reports <- describeRefusal(t, r) }
-			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-			someServers(t, set, func(s *engine.Server, set *http.Server) {
-				s.Refused, set.MaxHeaderBytes = hook,
-					4000
-			}, func(s *site) {
-				s.exchangeText(c.send)
-				if got := received(reports); got != c.want {
-					s.Errorf("got %q, want %q", got, c.want)
-				}
-			}, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
+			wantReports(t, c.want, 0, func(s *site) { s.exchangeText(c.send) }, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
 		})
 	}
+}
+
+// wantReports fails unless a server reports these requests of a client. timeout limits how long it
+// waits for a request.
+func wantReports(t *testing.T, want string, timeout time.Duration, client func(*site), modes ...string) {
+	t.Helper()
+	reports := make(chan string, 10)
+	set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+	someServers(t, set, func(s *engine.Server, set *http.Server) {
+		s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
+		set.MaxHeaderBytes, set.ReadHeaderTimeout, set.IdleTimeout = 4000, timeout, timeout
+	}, func(s *site) {
+		client(s)
+		if got := received(reports); got != want {
+			s.Errorf("got %q, want %q", got, want)
+		}
+	}, modes...)
 }
 
 func describeRefusal(t *testing.T, r engine.Refusal) string {
@@ -337,19 +342,7 @@ func TestLateHeadsAreReported(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reports := make(chan string, 10)
-			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-			someServers(t, set, func(s *engine.Server, set *http.Server) {
-				s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
-				set.ReadHeaderTimeout, set.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
-			}, func(s *site) {
-				c2 := s.connect()
-				io.WriteString(c2, c.send)
-				io.Copy(io.Discard, c2) // until it is closed
-				if got := received(reports); got != c.want {
-					s.Errorf("got %q, want %q", got, c.want)
-				}
-			}, "tcp", "net.Conn")
+			wantReports(t, c.want, 200*time.Millisecond, func(s *site) { s.exchangeAborted(c.send) }, "tcp", "net.Conn")
 		})
 	}
 }
@@ -361,31 +354,13 @@ func TestPlaintextOnTLSIsReported(t *testing.T) {
 		"GET /x HTTP/1.1\r\n\r\n": "GET /|||400", "hello\r\n\r\n": "hello|||400", "\x16\x03\x01\x00\x01\x01": "",
 		"": "",
 	} {
-		reports := make(chan string, 10)
-		set := &http.Server{Handler: http.NotFoundHandler()}
-		someServers(t, set, func(s *engine.Server, _ *http.Server) {
-			s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
-		}, func(s *site) {
-			c := s.connect()
-			if tc, ok := c.(*tls.Conn); ok {
-				c = tc.NetConn()
-			}
-			io.WriteString(c, send)
-			if half, ok := c.(interface{ CloseWrite() error }); ok {
-				half.CloseWrite()
-			}
-			io.Copy(io.Discard, c)
-			if got := received(reports); got != want {
-				s.Errorf("%q: got %q, want %q", send, got, want)
-			}
+		wantReports(t, want, 0, func(s *site) {
+			(&site{T: s.T, dial: s.dialBelow}).exchangeText(send)
 		}, "tls", "ServeTLS")
 	}
 }
 
-// lateHead is an incomplete head, and badHead a malformed one.
-const (
-	badHead = "bad\r\n\r\n"
-)
+const badHead = "bad\r\n\r\n"
 
 // A hook that panics neither ends the process nor costs a client its due responses.
 func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
