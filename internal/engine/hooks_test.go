@@ -194,13 +194,6 @@ func hookHandler(t *testing.T) http.Handler {
 			panic("test")
 		case "/abort":
 			panic(http.ErrAbortHandler)
-		case "/hijack":
-			c, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			c.Close()
 		case "/unread":
 		default:
 			io.Copy(io.Discard, r.Body)

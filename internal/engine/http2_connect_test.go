@@ -146,16 +146,15 @@ func echoFlushed(w http.ResponseWriter, r *http.Request) error {
 }
 
 // connectCases are what handlers and clients do. Each returns what both observe.
-var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string,
-	see chan<- string) string{
-	"echo": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+var connectCases = map[string]func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string{
+	"echo": func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string {
 		handlers <- func(w http.ResponseWriter, r *http.Request) {
-			see <- fmt.Sprintf("%s %q %s %#v %q %v %d %v", r.Method, r.RequestURI, r.Proto, *r.URL, r.Host, r.Header,
+			seen <- fmt.Sprintf("%s %q %s %#v %q %v %d %v", r.Method, r.RequestURI, r.Proto, *r.URL, r.Host, r.Header,
 				r.ContentLength, r.TLS != nil)
 			accept(w)
 			err := echoFlushed(w, r)
 			_, _ = io.WriteString(w, "bye")
-			see <- fmt.Sprint(err)
+			seen <- fmt.Sprint(err)
 		}
 		c := s.connect()
 		c.Header.Del("Date")
@@ -165,12 +164,12 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		rest, err := io.ReadAll(c.Body)
 		return fmt.Sprint(got, <-seen, string(rest), err)
 	},
-	"reset": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+	"reset": func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string {
 		handlers <- func(w http.ResponseWriter, r *http.Request) {
 			accept(w)
 			err := echoFlushed(w, r)
 			<-r.Context().Done()
-			see <- fmt.Sprint(err != nil && !errors.Is(err, io.EOF), r.Context().Err())
+			seen <- fmt.Sprint(err != nil && !errors.Is(err, io.EOF), r.Context().Err())
 		}
 		c := s.connect()
 		got := c.exchange("hello")
@@ -178,13 +177,13 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		c.send()
 		return got + <-seen
 	},
-	"rejected": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+	"rejected": func(s *http2Site, handlers chan http.HandlerFunc, _ chan string) string {
 		handlers <- func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotImplemented) }
 		c := s.connect()
 		body, err := io.ReadAll(c.Body)
 		return fmt.Sprint(c.Status, c.ContentLength, string(body), err)
 	},
-	"panic": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+	"panic": func(s *http2Site, handlers chan http.HandlerFunc, _ chan string) string {
 		handlers <- func(w http.ResponseWriter, r *http.Request) {
 			accept(w)
 			_, _ = io.ReadFull(r.Body, make([]byte, 1))
@@ -195,15 +194,15 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		_, err := io.ReadAll(c.Body)
 		return fmt.Sprint(strings.Contains(fmt.Sprint(err), "INTERNAL_ERROR"))
 	},
-	"hijack": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+	"hijack": func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string {
 		handlers <- func(w http.ResponseWriter, _ *http.Request) {
 			_, _, err := http.NewResponseController(w).Hijack()
-			see <- fmt.Sprint(errors.Is(err, http.ErrNotSupported))
+			seen <- fmt.Sprint(errors.Is(err, http.ErrNotSupported))
 		}
 		s.connect()
 		return <-seen
 	},
-	"early return": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+	"early return": func(s *http2Site, handlers chan http.HandlerFunc, _ chan string) string {
 		handlers <- func(w http.ResponseWriter, _ *http.Request) {
 			accept(w)
 			_, _ = io.WriteString(w, "bye")
@@ -212,18 +211,18 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		body, err := io.ReadAll(c.Body)
 		return fmt.Sprint(string(body), err)
 	},
-	"deadlines": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+	"deadlines": func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string {
 		handlers <- func(w http.ResponseWriter, r *http.Request) {
 			accept(w)
 			control := http.NewResponseController(w)
 			first := control.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 			_, err := r.Body.Read(make([]byte, 1))
 			_, _ = io.WriteString(w, "late")
-			see <- fmt.Sprint(first, errors.Is(err, os.ErrDeadlineExceeded), control.Flush())
+			seen <- fmt.Sprint(first, errors.Is(err, os.ErrDeadlineExceeded), control.Flush())
 			_ = control.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 			<-r.Context().Done()
 			_, err = io.WriteString(w, "x")
-			see <- fmt.Sprint(err != nil || control.Flush() != nil)
+			seen <- fmt.Sprint(err != nil || control.Flush() != nil)
 		}
 		c := s.connect()
 		got := make([]byte, len("late"))
@@ -246,7 +245,7 @@ func TestExtendedConnectIsThatOfNetHTTP(t *testing.T) {
 					handlers, seen := make(chan http.HandlerFunc, 1), make(chan string, 4)
 					s := newHTTP2Site(t, maker, mode, &http.Server{Handler: http.HandlerFunc(
 						func(w http.ResponseWriter, r *http.Request) { (<-handlers)(w, r) })})
-					return run(s, handlers, seen, seen)
+					return run(s, handlers, seen)
 				}
 				if got, want := result("tare"), result("net/http"); got != want {
 					t.Errorf("got\n%s\nwant\n%s", got, want)

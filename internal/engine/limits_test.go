@@ -109,18 +109,25 @@ func TestClientsCannotAmplifyAllocation(t *testing.T) {
 
 // allocatedFor returns what a server allocates for a connection that sends text.
 func allocatedFor(newServer func(*http.Server) server, h http.Handler, text string) uint64 {
+	var before, after runtime.MemStats
+	serveText(newServer, h, text, func() {
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+	}, func() { runtime.ReadMemStats(&after) })
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// serveText serves a connection that sends text, and calls functions before and after.
+func serveText(newServer func(*http.Server) server, h http.Handler, text string, before, after func()) {
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
 	c := &oneShot{quietConn{closed: make(chan bool)}, text}
 	l := &oneListener{conn: c, closed: make(chan bool)}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before()
 	served := goServe(s, l)
 	<-c.closed
-	runtime.ReadMemStats(&after)
+	after()
 	s.Close()
 	<-served
-	return after.TotalAlloc - before.TotalAlloc
 }
 
 // quietConn is a connection that discards the output.
