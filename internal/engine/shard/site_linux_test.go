@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,6 +97,14 @@ func (s *testServer) Shutdown(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// turns returns how often the loops have reported events.
+func (s *testServer) turns() (n uint32) {
+	for _, shard := range s.group.allShards() {
+		n += shard.turns.Load()
+	}
+	return n
 }
 
 // site is a server whose connections are accepted by shards if they arrive fast.
@@ -197,16 +206,18 @@ func (c *client) get(t *testing.T) {
 	c.wantDone(t)
 }
 
-// getUntil sends one request after another until stop is closed.
-func (c *client) getUntil(t *testing.T, stop chan struct{}) {
-	for !t.Failed() {
-		select {
-		case <-stop:
-			return
-		default:
-			c.get(t)
-		}
+// keepBusy makes clients do something again and again. stop returns when they have ended.
+func (s *site) keepBusy(clients int, do func()) (stop func()) {
+	var all sync.WaitGroup
+	var ended atomic.Bool
+	for range clients {
+		all.Go(func() {
+			for !ended.Load() && !s.Failed() {
+				do()
+			}
+		})
 	}
+	return func() { ended.Store(true); all.Wait() }
 }
 
 // byShards returns how many connections shards have accepted.

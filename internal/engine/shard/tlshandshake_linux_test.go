@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -28,10 +27,7 @@ type tlsSite struct {
 
 func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config, error)) tlsSite {
 	t.Helper()
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	config := &tls.Config{Certificates: borrowed.TLS.Certificates, GetConfigForClient: getConfig}
-	borrowed.Close()
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, GetConfigForClient: getConfig}
 	handler := new(atomic.Value)
 	handler.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }))
 	l := tcpListener(t)
@@ -278,18 +274,12 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 		})
 		return at
 	}
-	turns := func() (n uint32) {
-		for _, shard := range s.server.group.allShards() {
-			n += shard.turns.Load()
-		}
-		return n
-	}
 	before := deadline()
-	reported := turns()
+	reported := s.server.turns()
 	if _, err := c.Write([]byte("\x17\x03\x03\x00\x40 part")); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitFor(t, "a loop to report the part", func() bool { return turns() > reported })
+	testkit.WaitFor(t, "a loop to report the part", func() bool { return s.server.turns() > reported })
 	if after := deadline(); before == 0 || after != before {
 		t.Errorf("the deadline moved from %d to %d", before, after)
 	}
