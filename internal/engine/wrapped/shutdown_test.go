@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -262,10 +261,7 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 	"shards":    func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(l) },
 	"goroutine": func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(struct{ net.Listener }{l}) },
 	"tls": func(t *testing.T, s *tare.Server, l net.Listener) error {
-		borrowed := httptest.NewUnstartedServer(nil)
-		borrowed.StartTLS()
-		defer borrowed.Close()
-		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: borrowed.TLS.Certificates,
+		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()},
 			NextProtos: []string{"h2", "http/1.1"}}))
 	},
 }

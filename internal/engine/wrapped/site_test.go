@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,20 +37,10 @@ var makers = map[string]func(*http.Server) server{
 	"tare":     func(s *http.Server) server { return tare.Wrap(s) },
 }
 
-// certificate returns a certificate for example.com, and a pool with its issuer.
-func certificate() (tls.Certificate, *x509.CertPool) {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	pool := x509.NewCertPool()
-	pool.AddCert(borrowed.Certificate())
-	return borrowed.TLS.Certificates[0], pool
-}
-
-// certificateFiles writes that certificate and its key to files.
+// certificateFiles writes a certificate and its key to files.
 func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
-	cert, _ := certificate()
+	cert := testkit.ServerCertificate()
 	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	testkit.Must(t, err)
 	certFile, keyFile = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
@@ -93,7 +82,8 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 	l := listen(t)
 	s := &site{T: t, kind: kind, inner: inner, server: maker(inner), addr: l.Addr().String(),
 		served: make(chan error, 1)}
-	cert, pool := certificate()
+	cert, pool := testkit.ServerCertificate(), x509.NewCertPool()
+	pool.AddCert(cert.Leaf)
 	s.trust = &tls.Config{RootCAs: pool, ServerName: "example.com"}
 	transport := &http.Transport{TLSClientConfig: s.trust.Clone(), Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(kind == plain || kind == h1)

@@ -13,13 +13,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Certificates and keys come from the same sources as in net/http, with the same errors if they are
 // missing. The caller's TLSConfig is not changed.
 func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
-	cert, _ := certificate()
+	cert := testkit.ServerCertificate()
 	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }
 	for name, test := range map[string]struct {
 		config            *tls.Config
