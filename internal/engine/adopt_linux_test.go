@@ -215,7 +215,7 @@ func TestServerWithFewDescriptors(t *testing.T) {
 	case "net/http":
 		go set.Serve(l)
 	case "tls":
-		go s.ServeTLS(l, &tls.Config{Certificates: testCertificates()})
+		go s.ServeTLS(l, &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}})
 	case "wrapped":
 		go s.Serve(headedListener{&hoarder{Listener: l}})
 	default:

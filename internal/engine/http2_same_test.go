@@ -77,7 +77,7 @@ func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *h
 // secureFor returns a TLS listener for a mode: on Linux, connections of "h2-tls-shard" are served
 // on shards.
 func secureFor(mode string, inner net.Listener) net.Listener {
-	config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, NextProtos: []string{"h2"}}
 	if mode == "h2-tls-shard" {
 		return secureListener{inner, config}
 	}

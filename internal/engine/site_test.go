@@ -13,7 +13,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -64,7 +63,7 @@ type secureListener struct {
 // TLS connections to it.
 func listenTLS(t *testing.T) (net.Listener, *tls.Config, func() (net.Conn, error)) {
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	config := &tls.Config{Certificates: testCertificates()}
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}}
 	return l, config, func() (net.Conn, error) {
 		c, err := dial()
 		if err != nil {
@@ -72,14 +71,6 @@ func listenTLS(t *testing.T) (net.Listener, *tls.Config, func() (net.Conn, error
 		}
 		return tls.Client(c, &tls.Config{InsecureSkipVerify: true}), nil
 	}
-}
-
-// testCertificates returns the certificates of package httptest.
-func testCertificates() []tls.Certificate {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	return borrowed.TLS.Certificates
 }
 
 func listen(t *testing.T, network, address string) (net.Listener, func() (net.Conn, error)) {

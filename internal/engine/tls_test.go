@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
@@ -225,33 +224,12 @@ func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 	}
 }
 
-// serveConfig serves TLS connections by a configuration, on shards or on the goroutine path. The
-// result is the server's address.
-func serveConfig(t *testing.T, onShards bool, config *tls.Config, handler http.HandlerFunc) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	address := l.Addr().String()
-	if l = (secureListener{l, config}); !onShards {
-		l = tls.NewListener(l.(secureListener).Listener, config)
-	}
-	serve(t, engine.New(&http.Server{Handler: handler}), l)
-	return address
-}
-
-// onBothTLSPaths runs a test on shards and on the goroutine path.
-func onBothTLSPaths(t *testing.T, test func(t *testing.T, onShards bool)) {
-	for name, onShards := range map[string]bool{"shards": true, "goroutines": false} {
-		t.Run(name, func(t *testing.T) { test(t, onShards) })
-	}
-}
-
 // Tickets resume sessions while the server has the key that encrypted them, also if newer keys have
 // been added since. The configuration has keys, or package tls makes them.
 func TestTicketsResumeWhileTheirKeyIsKept(t *testing.T) {
 	old, fresh := [32]byte{1}, [32]byte{2}
-	onBothTLSPaths(t, func(t *testing.T, onShards bool) {
-		certificates := testCertificates()
+	for _, mode := range []string{"tls", "ServeTLS"} {
+		certificates := []tls.Certificate{testkit.ServerCertificate()}
 		withKeys := func(keys ...[32]byte) *tls.Config {
 			c := &tls.Config{Certificates: certificates}
 			c.SetSessionTicketKeys(keys)
@@ -261,9 +239,14 @@ func TestTicketsResumeWhileTheirKeyIsKept(t *testing.T) {
 		var current atomic.Pointer[tls.Config]
 		base := own.Clone()
 		base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return current.Load(), nil }
-		address := serveConfig(t, onShards, base, func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, r.TLS.DidResume)
-		})
+		l, dial := listen(t, "tcp", "127.0.0.1:0")
+		var above net.Listener = secureListener{l, base}
+		if mode == "tls" {
+			above = tls.NewListener(l, base)
+		}
+		serve(t, engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.TLS.DidResume, ".")
+		})}), above)
 		tickets := tls.NewLRUClientSessionCache(1)
 		for _, step := range []struct {
 			what   string
@@ -279,28 +262,16 @@ func TestTicketsResumeWhileTheirKeyIsKept(t *testing.T) {
 			{"own keys, again", own, "true"},
 		} {
 			current.Store(step.config)
-			if got := resumes(t, address, tickets); got != step.want {
-				t.Errorf("%s: resumed is %s, want %s", step.what, got, step.want)
+			c, err := dial()
+			testkit.Must(t, err)
+			tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: "a", ClientSessionCache: tickets})
+			io.WriteString(tc, get)
+			if got := readResponses(t, tc, 1); !strings.HasSuffix(got, "\n"+step.want+".") {
+				t.Errorf("%s, %s: got %q, want resumed %s", mode, step.what, got, step.want)
 			}
+			tc.Close()
 		}
-	})
-}
-
-// resumes connects with a ticket, if there is one, and returns the response.
-func resumes(t *testing.T, address string, tickets tls.ClientSessionCache) string {
-	t.Helper()
-	config := &tls.Config{InsecureSkipVerify: true, ServerName: "a", ClientSessionCache: tickets}
-	c, err := tls.Dial("tcp", address, config)
-	testkit.Must(t, err)
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Minute))
-	io.WriteString(c, get)
-	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	testkit.Must(t, err)
-	defer response.Body.Close()
-	b, err := io.ReadAll(response.Body)
-	testkit.Must(t, err)
-	return string(b)
+	}
 }
 
 // updatingClient is a client of TLS 1.3 that can send KeyUpdate messages, which package tls cannot:
