@@ -75,7 +75,7 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPeer(t, nil, hello)
 		p.open()
-		p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
+		p.post(1)
 		p.receive()
 		p.session.Shutdown()
 		p.session.Flush()
@@ -83,7 +83,7 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 		p.session.Shutdown() // sends the last GOAWAY
 		p.session.Flush()
 		p.rest()
-		p.request(3, false, ":method", "POST", ":scheme", "http", ":path", "/")
+		p.post(3)
 		p.framer.WriteData(3, false, []byte("body"))
 		p.framer.WriteWindowUpdate(3, 100)
 		p.framer.WriteRSTStream(3, http2.ErrCodeCancel)

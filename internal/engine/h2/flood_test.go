@@ -125,7 +125,6 @@ func TestHPACKBombIsRefused(t *testing.T) {
 // A client that reads nothing cannot make the server store replies or responses without limit, even
 // if none of its frames costs a unit of the ledger.
 func TestPeerThatNeverReadsIsBounded(t *testing.T) {
-	post := []string{":method", "POST", ":scheme", "http", ":path", "/"}
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		begin   func(p *peer)
@@ -139,7 +138,7 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 		"windows": {
 			handler: func(http.ResponseWriter, *http.Request) {},
 			begin: func(p *peer) { // a handler that does not read leaves a window of ten bytes
-				p.request(1, false, post...)
+				p.post(1)
 				for range 63 {
 					p.framer.WriteData(1, false, make([]byte, 16384))
 				}
@@ -148,7 +147,7 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 				if p.session.Next() == nil {
 					t.Fatal("no stream is ready")
 				}
-				p.request(3, false, post...)
+				p.post(3)
 				p.pump()
 			},
 			send: func(p *peer, _ uint32) { p.framer.WriteData(3, false, make([]byte, 5)) },
@@ -231,20 +230,19 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 // DATA beyond a window, or beyond Content-Length, ends the stream or the connection. What was
 // dropped is returned to the connection's window.
 func TestBodiesAreBounded(t *testing.T) {
-	post := []string{":method", "POST", ":scheme", "http", ":path", "/"}
 	set := &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}
 	for name, test := range map[string]struct {
 		fields []string
 		data   []int
 		want   string
 	}{
-		"stream window":  {post, []int{600, 600}, "RST_STREAM FLOW_CONTROL_ERROR"},
-		"length exceeds": {append(post, "content-length", "3"), []int{4}, "RST_STREAM PROTOCOL_ERROR"},
+		"stream window":  {nil, []int{600, 600}, "RST_STREAM FLOW_CONTROL_ERROR"},
+		"length exceeds": {[]string{"content-length", "3"}, []int{4}, "RST_STREAM PROTOCOL_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, set, hello)
 			p.open()
-			p.request(1, false, test.fields...)
+			p.post(1, test.fields...)
 			for _, n := range test.data {
 				p.framer.WriteData(1, false, make([]byte, n))
 			}
