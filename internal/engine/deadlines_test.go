@@ -23,14 +23,11 @@ import (
 // deadlineCase is a sequence of deadlines set by a handler, with the server's timeouts.
 type deadlineCase struct {
 	name     string
-	settings deadlineSettings
-	pieces   []string // "late" waits longer than every timeout
+	settings func(*http.Server) // sets timeouts
+	pieces   []string           // "late" waits longer than every timeout
 	handler  func(w http.ResponseWriter, r *http.Request) string
 	want     string // of the last response's body
 }
-
-// deadlineSettings says which timeouts of a server are set, to bound.
-type deadlineSettings struct{ read, head, idle bool }
 
 const (
 	bound = 4 * time.Second
@@ -62,6 +59,10 @@ func after(then func(http.ResponseWriter, *http.Request) string, names ...string
 }
 
 var deadlineCases = func() (all []deadlineCase) {
+	none := func(*http.Server) {}
+	readTimeout := func(s *http.Server) { s.ReadTimeout, s.IdleTimeout = bound, time.Hour }
+	headTimeout := func(s *http.Server) { s.ReadHeaderTimeout = bound }
+	idleTimeout := func(s *http.Server) { s.IdleTimeout = bound }
 	half, rest := "POST / HTTP/1.1\r\n", host+"Content-Length: 5\r\n\r\n"
 	first := strings.Replace(get, "GET / ", "GET /first ", 1)
 	for _, order := range [][]string{{"write far"}, {"write none"}, {"read far"}, {"read none"},
@@ -69,11 +70,11 @@ var deadlineCases = func() (all []deadlineCase) {
 		name := strings.Join(order, ", ")
 		reads, bounded := after(readAll, order...), strings.HasPrefix(name, "write") && !strings.Contains(name, "read")
 		all = append(all,
-			deadlineCase{"stale head: " + name, deadlineSettings{head: true},
+			deadlineCase{"stale head: " + name, headTimeout,
 				[]string{half, "", rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"stale idle: " + name, deadlineSettings{idle: true},
+			deadlineCase{"stale idle: " + name, idleTimeout,
 				[]string{first, "", half + rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"chunked: " + name, deadlineSettings{idle: true},
+			deadlineCase{"chunked: " + name, idleTimeout,
 				[]string{first, "", half + host + "Transfer-Encoding: chunked\r\n\r\n", late,
 					"5\r\nhello\r\n0\r\n\r\n"}, reads, "hello false"},
 		)
@@ -81,10 +82,10 @@ var deadlineCases = func() (all []deadlineCase) {
 		if bounded {
 			pieces, want = pieces[:1], " true" // ReadTimeout still applies
 		}
-		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: true}, pieces,
+		all = append(all, deadlineCase{"ReadTimeout: " + name, readTimeout, pieces,
 			reads, want})
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
-		all = append(all, deadlineCase{"kept: " + name, deadlineSettings{},
+		all = append(all, deadlineCase{"kept: " + name, none,
 			[]string{half + rest + "hello", late, then, late, "hello"}, reads, "hello false"})
 	}
 	for _, order := range [][]string{{"read past"}, {"write far"}, {"read past", "write soon"},
@@ -99,20 +100,20 @@ var deadlineCases = func() (all []deadlineCase) {
 		}
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
 		all = append(all,
-			deadlineCase{"after: " + name, deadlineSettings{}, []string{get, late, then, late, "hello"}, both,
+			deadlineCase{"after: " + name, none, []string{get, late, then, late, "hello"}, both,
 				"hello false"},
-			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: true},
+			deadlineCase{"after, ReadTimeout: " + name, readTimeout,
 				[]string{get, late, then}, both, " true"},
-			deadlineCase{"pipelined: " + name, deadlineSettings{}, []string{get + get + then, late, "hello"}, both,
+			deadlineCase{"pipelined: " + name, none, []string{get + get + then, late, "hello"}, both,
 				"hello false"},
 		)
 	}
 	all = append(all,
-		deadlineCase{"both wait", deadlineSettings{}, []string{half + rest, late, "hello"},
+		deadlineCase{"both wait", none, []string{half + rest, late, "hello"},
 			after(readAll, "write past", "read far", "write none"), "hello false"},
-		deadlineCase{"read soon", deadlineSettings{}, []string{half + rest},
+		deadlineCase{"read soon", none, []string{half + rest},
 			after(readAll, "write far", "read soon"), " true"},
-		deadlineCase{"set while reading", deadlineSettings{read: true},
+		deadlineCase{"set while reading", readTimeout,
 			[]string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
 				b := make([]byte, 2)
 				_, _ = io.ReadFull(r.Body, b)
@@ -128,15 +129,7 @@ func (d *deadlineCase) server() *http.Server {
 	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "<"+d.handler(w, r)+">")
 	})}
-	if d.settings.read {
-		set.ReadTimeout, set.IdleTimeout = bound, time.Hour
-	}
-	if d.settings.head {
-		set.ReadHeaderTimeout = bound
-	}
-	if d.settings.idle {
-		set.IdleTimeout = bound
-	}
+	d.settings(set)
 	return set
 }
 

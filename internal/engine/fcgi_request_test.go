@@ -17,15 +17,8 @@ import (
 
 // fcgiDump responds with everything that a handler can observe of its request.
 func fcgiDump(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	fmt.Fprintf(w, "%s %q %s %d.%d\n", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor)
-	fmt.Fprintf(w, "url %#v\n", *r.URL)
-	fmt.Fprintf(w, "host %q remote %q tls %v close %v\n", r.Host, r.RemoteAddr, r.TLS != nil, r.Close)
-	fmt.Fprintf(w, "header %v\n", r.Header)
-	fmt.Fprintf(w, "length %d coding %v nobody %v trailer %v\n", r.ContentLength, r.TransferEncoding,
-		r.Body == http.NoBody, r.Trailer)
-	fmt.Fprintf(w, "body %q %v\n", shorten(body), err)
 	fmt.Fprintf(w, "params %v\n", maps.Collect(fastcgi.Params(r.Context())))
+	dumpCalmly(w, r)
 }
 
 // likeNginx is the list of parameters that nginx sends with its fastcgi_params.
@@ -47,13 +40,14 @@ func listed(pairs ...string) string {
 // fcgiRequests are parameters with the expected lines of fcgiDump's response, or the start of the
 // response of a rejected request.
 var fcgiRequests = map[string]struct{ request, want string }{
-	"as nginx sends it": {listed(likeNginx...), `GET "/a/b?c=d" HTTP/1.1 1.1
+	"as nginx sends it": {listed(likeNginx...), `params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/b GATEWAY_INTERFACE:CGI/1.1 HTTP_ACCEPT:*/* HTTP_HOST:example.org HTTP_USER_AGENT:curl/8.5.0 QUERY_STRING:c=d REDIRECT_STATUS:200 REMOTE_ADDR:192.0.2.7 REMOTE_PORT:40000 REMOTE_USER:ann REQUEST_METHOD:GET REQUEST_SCHEME:http REQUEST_URI:/a/b?c=d SCRIPT_NAME:/a/b SERVER_ADDR:192.0.2.1 SERVER_NAME:_ SERVER_PORT:80 SERVER_PROTOCOL:HTTP/1.1 SERVER_SOFTWARE:nginx/1.28.0]
+GET "/a/b?c=d" HTTP/1.1 1.1
 url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/a/b", Fragment:"", RawQuery:"c=d", RawPath:"", RawFragment:"", ForceQuery:false, OmitHost:false}
 host "example.org" remote "192.0.2.7:40000" tls false close false
 header map[Accept:[*/*] User-Agent:[curl/8.5.0]]
-length 0 coding [] nobody true trailer map[]
+length 0 coding [] nobody true
 body "" <nil>
-params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/b GATEWAY_INTERFACE:CGI/1.1 HTTP_ACCEPT:*/* HTTP_HOST:example.org HTTP_USER_AGENT:curl/8.5.0 QUERY_STRING:c=d REDIRECT_STATUS:200 REMOTE_ADDR:192.0.2.7 REMOTE_PORT:40000 REMOTE_USER:ann REQUEST_METHOD:GET REQUEST_SCHEME:http REQUEST_URI:/a/b?c=d SCRIPT_NAME:/a/b SERVER_ADDR:192.0.2.1 SERVER_NAME:_ SERVER_PORT:80 SERVER_PROTOCOL:HTTP/1.1 SERVER_SOFTWARE:nginx/1.28.0]
+trailer before map[] after map[]
 `},
 
 	"other method": {fcgiRequest{method: "PROPFIND"}.String(), `PROPFIND "/" HTTP/1.1`},
@@ -218,7 +212,7 @@ func TestFCGIParamsBecomeRequest(t *testing.T) {
 					t.Errorf("status %d, %v", a.code, a.header)
 				} else if refused {
 					p.mustClose()
-				} else if a := p.roundTrip(aGET("/next")); !strings.HasPrefix(a.body, `GET "/next"`) {
+				} else if a := p.roundTrip(aGET("/next")); !strings.Contains(a.body, `GET "/next"`) {
 					t.Errorf("then %s", a.body)
 				}
 			})

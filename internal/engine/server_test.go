@@ -191,13 +191,25 @@ func (l *flaky) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// withAcceptErrors runs a test with a server of a listener whose Accept fails.
+func withAcceptErrors(t *testing.T, above func(*testkit.Network) net.Listener, test func(*testkit.Network, *testkit.Log)) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
 		var nw testkit.Network
 		var logged testkit.Log
 		s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
+		served := goServe(s, above(&nw))
+		test(&nw, &logged)
+		s.Close()
+		<-served
+	})
+}
+
+func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
+	withAcceptErrors(t, func(nw *testkit.Network) net.Listener {
+		return &flaky{Listener: nw.Listen(), failures: 3}
+	}, func(nw *testkit.Network, logged *testkit.Log) {
 		start := time.Now()
-		served := goServe(s, &flaky{Listener: nw.Listen(), failures: 3})
 		c, err := nw.Dial()
 		testkit.Must(t, err)
 		if elapsed := time.Since(start); elapsed != (5+10+20)*time.Millisecond {
@@ -207,14 +219,12 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 			t.Errorf("logged %d failures: %s", n, logged.String())
 		}
 		c.Close()
-		s.Close()
-		<-served
-
-		s = engine.New(&http.Server{})
-		if err := s.Serve(&flaky{Listener: nw.Listen(), failures: 1, fatal: true}); !errors.Is(err, failedAccept{}) {
-			t.Errorf("a failure for good: %v", err)
-		}
 	})
+	s := engine.New(&http.Server{})
+	err := s.Serve(&flaky{Listener: new(testkit.Network).Listen(), failures: 1, fatal: true})
+	if !errors.Is(err, failedAccept{}) {
+		t.Errorf("a failure for good: %v", err)
+	}
 }
 
 // alternating is a listener whose Accept fails and succeeds in turns. It has a connection for each
@@ -241,18 +251,13 @@ func (l *alternating) Accept() (net.Conn, error) {
 // from that every 10 seconds, also if Accept succeeds in between.
 func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
 	for _, inTurns := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			var nw testkit.Network
-			var logged testkit.Log
-			s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
-			var l net.Listener = &flaky{Listener: nw.Listen(), failures: 1 << 30}
+		withAcceptErrors(t, func(nw *testkit.Network) net.Listener {
 			if inTurns {
-				l = &alternating{Listener: nw.Listen(), network: &nw}
+				return &alternating{Listener: nw.Listen(), network: nw}
 			}
-			served := goServe(s, l)
+			return &flaky{Listener: nw.Listen(), failures: 1 << 30}
+		}, func(_ *testkit.Network, logged *testkit.Log) {
 			time.Sleep(time.Minute)
-			s.Close()
-			<-served
 			if n := strings.Count(logged.String(), "Accept error"); n < 6 || n > 9+6 {
 				t.Errorf("in turns %v: %d lines in a minute", inTurns, n)
 			}
