@@ -151,17 +151,20 @@ func (s *site) sendText(text string) string {
 	return string(b)
 }
 
-// nothingLeft fails the test if it has left goroutines at its end.
-func nothingLeft(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		deadline := time.Now().Add(patience)
-		for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
-			time.Sleep(time.Millisecond)
-		}
-		if n := runtime.NumGoroutine(); n > before {
-			b := make([]byte, 1<<18)
-			t.Errorf("%d goroutines before, %d after\n%s", before, n, b[:runtime.Stack(b, true)])
-		}
-	})
+// leftovers returns a function that waits until there are no more goroutines and descriptors than
+// now.
+func leftovers(t *testing.T) (mustEnd func()) {
+	count := func() (goroutines, descriptors int) {
+		all, err := filepath.Glob("/proc/self/fd/*")
+		testkit.Must(t, err)
+		return runtime.NumGoroutine(), len(all)
+	}
+	goroutines, descriptors := count()
+	return func() {
+		t.Helper()
+		testkit.WaitFor(t, "all goroutines and descriptors to go", func() bool {
+			g, d := count()
+			return g <= goroutines && d <= descriptors
+		})
+	}
 }
