@@ -268,7 +268,7 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	for i := range 3 * fewDescriptors {
 		request("after idle connections", i)
 	}
-	hello := clientHello(t)
+	hello := testkit.ClientHello(t)
 	for range 2 * fewDescriptors {
 		_, _ = dial().Write(hello[:len(hello)/2])
 		time.Sleep(2 * time.Millisecond)

@@ -161,7 +161,7 @@ const handshakeMemory = 4 << 10
 func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byte) {
 	s.Helper()
 	s.client.CloseIdleConnections()
-	hello := clientHello(s.T)
+	hello := testkit.ClientHello(s.T)
 	conns := make([]net.Conn, n)
 	var clients sync.WaitGroup
 	for first := range stallingClients {
@@ -197,20 +197,6 @@ const fewHandshakes = 20
 
 // stallingClients is how many goroutines connect.
 const stallingClients = 8
-
-// clientHello returns a client's first message.
-func clientHello(t *testing.T) []byte {
-	client, server := net.Pipe()
-	defer server.Close()
-	go func() {
-		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).Handshake()
-		client.Close()
-	}()
-	b := make([]byte, 16<<10)
-	n, err := io.ReadAtLeast(server, b, 5)
-	testkit.Must(t, err)
-	return b[:n]
-}
 
 // A connection whose cipher suite RFC 9113 prohibits for HTTP/2 is rejected, unless the settings
 // permit it, on the goroutine path and on shards.

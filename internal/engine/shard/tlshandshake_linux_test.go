@@ -76,27 +76,12 @@ func (s tlsSite) running() int {
 	return h.running
 }
 
-// firstMessage returns what a client sends first.
-func firstMessage(t *testing.T) []byte {
-	t.Helper()
-	client, server := net.Pipe()
-	defer server.Close()
-	go func() {
-		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true}).Handshake()
-		client.Close()
-	}()
-	b := make([]byte, maxPlaintext)
-	n, err := server.Read(b)
-	testkit.Must(t, err)
-	return b[:n]
-}
-
 // A client that has not sent its whole first message occupies no goroutine.
 func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	const n = 50
 	s := newTLSSite(t, nil)
 	s.mustGet(s.dial())
-	hello := firstMessage(t)
+	hello := testkit.ClientHello(t)
 	testkit.WaitFor(t, "the handshake to end", func() bool { return s.running() == 0 })
 	var conns []*net.TCPConn
 	for i := range n {
@@ -134,7 +119,7 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
 	const surplus = 100
 	s := newTLSSite(t, nil)
-	hello := firstMessage(t)
+	hello := testkit.ClientHello(t)
 	ended := make(chan bool, maxHandshakes+surplus)
 	for range maxHandshakes + surplus {
 		c := s.dial()
@@ -210,7 +195,7 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	t.Parallel()
 	s := newTLSSite(t, nil)
 	c := s.dial()
-	if _, err := c.Write(firstMessage(t)); err != nil {
+	if _, err := c.Write(testkit.ClientHello(t)); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, "the handshake to begin", func() bool { return s.running() == 1 })
@@ -237,7 +222,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	}
 	all.mu.Unlock()
 	for range n {
-		if _, err := s.dial().Write(firstMessage(t)); err != nil {
+		if _, err := s.dial().Write(testkit.ClientHello(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
