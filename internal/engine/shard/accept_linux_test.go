@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -68,8 +67,7 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	}()
 	var all []net.Conn
 	for range 5 {
-		c, _ := s.connect()
-		all = append(all, c)
+		all = append(all, s.connect())
 	}
 	before := s.byShards()
 	for range 50 {
@@ -203,7 +201,7 @@ const lastRequest = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 // What a client sends after its last request makes the kernel reset the connection. The client has
 // the response nevertheless.
 func TestLastResponseArrivesBeforeReset(t *testing.T) {
-	var c net.Conn
+	var c *client
 	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		if r.Close {
 			io.WriteString(c, "unread") // has arrived when WriteString returns
@@ -212,9 +210,9 @@ func TestLastResponseArrivesBeforeReset(t *testing.T) {
 	})
 	s.reachShards()
 	for range 20 {
-		c, _ = s.connect()
+		c = s.connect()
 		io.WriteString(c, lastRequest)
-		if b, err := (&client{in: bufio.NewReader(c)}).response(); b != "last" || err != nil {
+		if b, err := c.response(); b != "last" || err != nil {
 			t.Fatalf("%q, %v", b, err)
 		}
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
@@ -355,7 +353,7 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 		if got := s.server.config.lingers; got != want {
 			t.Errorf("lingers is %v, want %v", got, want)
 		}
-		c, _ := s.connect()
+		c := s.connect()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := io.WriteString(c, lastRequest); err != nil {
 			t.Fatal(err)

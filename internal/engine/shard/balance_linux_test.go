@@ -111,7 +111,7 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 // A connection stays where it is if another loop cannot report it.
 func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
-	c, _ := s.connect()
+	c := s.connect()
 	broken, err := poll.NewLoop()
 	testkit.Must(t, err)
 	testkit.Must(t, broken.Close())

@@ -50,7 +50,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 			}
 		}
 	})
-	idle, _ := s.connect()
+	idle := s.connect()
 	g := s.server.group
 	lingering := func() (n int) {
 		g.lingering.Range(func(any, any) bool { n++; return true })
@@ -58,7 +58,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	}
 	var clients []io.Writer
 	for i := range 3 {
-		c, _ := s.connect()
+		c := s.connect()
 		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}

@@ -156,13 +156,14 @@ func request(c net.Conn) (body string, err error) {
 	return (&client{in: bufio.NewReader(c)}).response()
 }
 
-// connect is try for a connection that stays open until the test ends.
-func (s *site) connect() (c net.Conn, body string) {
+// connect makes a connection, and a request on it. The connection stays open until the test ends.
+func (s *site) connect() *client {
 	s.Helper()
-	c, body, err := s.try()
-	testkit.Must(s, err)
+	c := newClient(s.T, s.listener)
 	s.Cleanup(func() { c.Close() })
-	return c, body
+	_, err := request(c)
+	testkit.Must(s, err)
+	return c
 }
 
 // client sends requests on a connection.
