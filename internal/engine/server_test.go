@@ -125,26 +125,6 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	})
 }
 
-// Over HTTP/2 GOAWAY announces the end, and concurrent requests use another connection.
-func TestRetireSendsGOAWAY(t *testing.T) {
-	ports := make(chan string, 100)
-	s := newHTTP2Site(t, "tare", "h2c-shard", &http.Server{
-		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ports <- r.RemoteAddr })})
-	request := func() string {
-		s.get("/")
-		return <-ports
-	}
-	first := request()
-	if second := request(); second != first {
-		t.Fatalf("another connection, %s after %s", second, first)
-	}
-	s.server.Retire()
-	if last := request(); last != first {
-		t.Errorf("the connection was closed: %s after %s", last, first)
-	}
-	testkit.WaitFor(t, "another connection", func() bool { return request() != first })
-}
-
 // Handlers can count the requests of their connection.
 func TestRequestsOfConnectionAreCounted(t *testing.T) {
 	began := time.Now()

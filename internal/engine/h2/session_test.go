@@ -107,6 +107,16 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	}
 }
 
+// After Retire the next response announces the end, so that the client uses another connection.
+func TestRetiredServerAnnouncesTheEnd(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	p.session.config.Exchanges.Server.Retired.Store(true)
+	p.get(1)
+	p.pump()
+	p.wantRest("GOAWAY NO_ERROR, PING, HEADERS 200, DATA hello end")
+}
+
 // Fields that HTTP/2 forbids are not sent, and Connection: close ends the connection in order.
 func TestConnectionFieldsAreNotSent(t *testing.T) {
 	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
