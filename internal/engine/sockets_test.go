@@ -66,18 +66,15 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 func TestBothPathsGiveSameResponses(t *testing.T) {
 	check := func(t *testing.T, h http.Handler, pieces []string, overTLS bool) {
 		t.Parallel()
-		portable := overSockets(t, "net.Conn", makers["tare"], h, pieces)
-		shards := overSockets(t, "tcp", makers["tare"], h, pieces)
-		if portable != shards {
-			t.Errorf("requests %q\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
-		}
-		if !overTLS {
-			return
-		}
-		portable = overSockets(t, "tls", makers["tare"], h, pieces)
-		shards = overSockets(t, "ServeTLS", makers["tare"], h, pieces)
-		if portable != shards {
-			t.Errorf("requests %q over TLS\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
+		for _, paths := range [][2]string{{"net.Conn", "tcp"}, {"tls", "ServeTLS"}} {
+			if paths[0] == "tls" && !overTLS {
+				continue
+			}
+			portable := overSockets(t, paths[0], makers["tare"], h, pieces)
+			shards := overSockets(t, paths[1], makers["tare"], h, pieces)
+			if portable != shards {
+				t.Errorf("%s: requests %q\n--- portable\n%s--- shards\n%s", paths[0], pieces, portable, shards)
+			}
 		}
 	}
 	for name, pieces := range requests {
