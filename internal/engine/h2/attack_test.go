@@ -57,8 +57,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 
 // A draining session ends when its last stream is reset before the handler has begun.
 func TestDrainEndsWithResetStream(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.session.Shutdown()
 	p.get(1)
 	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
@@ -73,8 +72,7 @@ func TestDrainEndsWithResetStream(t *testing.T) {
 // client has sent them before it received GOAWAY (RFC 9113, 6.8).
 func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, hello)
-		p.open()
+		p := openPeer(t, nil, hello)
 		p.post(1)
 		p.receive()
 		p.session.Shutdown()
@@ -96,8 +94,7 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 // Each incomplete frame has HeadTimeout of its own, however the client's writes split its frames.
 func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, hello)
-		p.open()
+		p := openPeer(t, nil, hello)
 		rest := 0
 		for id := uint32(1); id < 200; id += 2 {
 			p.get(id)
@@ -125,8 +122,7 @@ func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 // A client whose heads refer to large entries of the dynamic table makes the server hold no more
 // memory than one that sends the fields.
 func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	value := strings.Repeat("x", 4000)
 	fields := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
 	for range 250 {
@@ -229,11 +225,10 @@ func TestShortBodyIsAnErrorOfRead(t *testing.T) {
 		"trailers": func(p *peer) { p.framer.WriteData(1, false, []byte("ab")); p.request(1, true, "sum", "1") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 				body, err := io.ReadAll(r.Body)
 				fmt.Fprint(w, string(body), err != nil, r.Context().Err(), r.Trailer)
 			})
-			p.open()
 			p.post(1, "content-length", "3", "trailer", "sum")
 			end(p)
 			p.pump()

@@ -141,8 +141,7 @@ func TestResetFollowsEarlyResponse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, endEarly)
-				p.open()
+				p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, endEarly)
 				p.upload1("/")
 				p.serveAll()
 				p.wantRest("HEADERS 200, DATA no end")
@@ -187,8 +186,7 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 			for _, after := range []time.Duration{0, acked, late} {
 				t.Run(ending+"/"+name+"/"+after.String(), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						p := newPeer(t, nil, endEarly)
-						p.open()
+						p := openPeer(t, nil, endEarly)
 						begin(p)
 						p.serveAll()
 						if p.sleep(after); after == acked {
@@ -225,8 +223,7 @@ func (p *peer) expiresAfter(d time.Duration) (closes bool) {
 
 func TestIdleConnectionEndsWithGoAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, hello)
-		p.open()
+		p := openPeer(t, nil, hello)
 		time.Sleep(10 * time.Second)
 		p.get(1)
 		p.pump()
@@ -247,8 +244,7 @@ func TestSlowClientReceivesLastResponse(t *testing.T) {
 	for _, how := range []string{"idle", "shutdown", "GOAWAY"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 20000)) })
-				p.open()
+				p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 20000)) })
 				p.accepts = 1000
 				p.get(1)
 				p.pump()
@@ -293,8 +289,7 @@ func TestPrefaceAndHeadsMustArriveInTime(t *testing.T) {
 		if !p.expiresAfter(30 * time.Second) {
 			t.Error("the connection stays open")
 		}
-		p = newPeer(t, nil, hello)
-		p.open()
+		p = openPeer(t, nil, hello)
 		p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(":method", "GET")})
 		p.pump()
 		time.Sleep(10 * time.Second)
@@ -309,8 +304,7 @@ func TestPrefaceAndHeadsMustArriveInTime(t *testing.T) {
 func TestSilentClientReceivesPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 3 * time.Second}
-		p := newPeer(t, set, hello)
-		p.open()
+		p := openPeer(t, set, hello)
 		if p.expiresAfter(5 * time.Second) {
 			t.Error("the connection ends without a PING")
 		}
@@ -328,8 +322,7 @@ func TestSilentClientReceivesPing(t *testing.T) {
 
 func TestUnacknowledgedEndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, hello)
-		p.open()
+		p := openPeer(t, nil, hello)
 		p.session.Shutdown()
 		p.session.Flush()
 		if p.expiresAfter(time.Second) {
@@ -385,13 +378,12 @@ func TestZeroWindowStallEnds(t *testing.T) {
 // write deadline. That replaces WriteTimeout, until the session was idle.
 func TestWriteDeadlineReplacesStallLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet {
 				http.NewResponseController(w).SetWriteDeadline(time.Time{})
 			}
 			w.Write(make([]byte, 20000))
 		}, func(c *Config) { c.Exchanges.WriteTimeout = 3 * time.Second })
-		p.open()
 		p.accepts = 1000
 		p.get(1)
 		p.pump()

@@ -51,8 +51,7 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		"refused heads": func(p *peer, id uint32) { p.request(id, true, refusedHead()...) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, hello)
-			p.open()
+			p := openPeer(t, nil, hello)
 			p.wantCalm(5000, func(id uint32) bool {
 				send(p, id)
 				return p.pump()
@@ -80,8 +79,7 @@ func (p *peer) wantCalm(most int, send func(id uint32) (alive bool)) {
 func TestContinuationFloodEndsTheConnection(t *testing.T) {
 	for name, size := range map[string]int{"empty": 0, "full": 16384} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, hello)
-			p.open()
+			p := openPeer(t, nil, hello)
 			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(":method", "GET")})
 			for range 200 {
 				p.framer.WriteContinuation(1, false, make([]byte, size))
@@ -99,8 +97,7 @@ func TestContinuationFloodEndsTheConnection(t *testing.T) {
 
 // A small block that stands for a large head costs no memory beyond the limit.
 func TestHPACKBombIsRefused(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	value := strings.Repeat("x", 4000)
 	p.get(1, "x-bomb", value)
 	p.pump()
@@ -164,8 +161,7 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, test.handler)
-			p.open()
+			p := openPeer(t, nil, test.handler)
 			p.accepts = 0
 			test.begin(p)
 			for id := uint32(5); ; id += 2 {
@@ -198,8 +194,7 @@ func refusedHead() []string {
 // Streams above the limit are refused. Handlers that still run although their streams were reset
 // count.
 func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
-	p := newPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 2}, hello)
-	p.open()
+	p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 2}, hello)
 	for _, id := range []uint32{1, 3, 5} {
 		p.get(id)
 	}
@@ -240,8 +235,7 @@ func TestBodiesAreBounded(t *testing.T) {
 		"length exceeds": {[]string{"content-length", "3"}, []int{4}, "RST_STREAM PROTOCOL_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, set, hello)
-			p.open()
+			p := openPeer(t, set, hello)
 			p.post(1, test.fields...)
 			for _, n := range test.data {
 				p.framer.WriteData(1, false, make([]byte, n))
@@ -261,12 +255,11 @@ func FuzzSession(f *testing.F) {
 		"\x00\x00\x07\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x01a\x40"))
 	f.Add([]byte("\x00\x00\x04\x00\x08\x00\x00\x00\x01\x02ab\x00\x00\x04\x08\x00\x00\x00\x00\x00\x7f\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, frames []byte) {
-		p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 			if r.ContentLength == 0 {
 				io.WriteString(w, "hello")
 			}
 		})
-		p.open()
 		p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
 		p.input.Write(frames)
 		p.pump()
@@ -294,8 +287,7 @@ func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
 		"DATA of unserved streams": func(p *peer) { p.framer.WriteData(5, false, []byte("x")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
-			p.open()
+			p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
 			p.post(1)
 			p.post(3) // is refused, and so is the next one
 			p.post(5)
@@ -346,8 +338,7 @@ func TestHonestClientsAreNoFlood(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-			p.open()
+			p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 			for id := uint32(1); ; id += 2 {
 				again := send(p, id)
 				if !p.pump() {
@@ -482,8 +473,7 @@ func TestMalformedRequestsReceive400(t *testing.T) {
 		"escape":     append(get[:7:7], "/%zz"), // which is not malformed by HTTP/2's rules
 	} {
 		for _, ends := range []bool{true, false} {
-			p := newPeer(t, nil, hello)
-			p.open()
+			p := openPeer(t, nil, hello)
 			p.request(1, ends, fields...)
 			p.wantRejected(name, ends && name != "escape")
 		}
@@ -519,8 +509,7 @@ func TestMalformedExtendedConnectIsRejected(t *testing.T) {
 		"as HTTP/1.1":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", "upgrade", "a"},
 		"wrong target": {":method", "CONNECT", scheme, "http", host, "a", path, "a:80", protocol, "websocket"},
 	} {
-		p := newPeer(t, nil, hello, func(c *Config) { c.ExtendedConnect = name != "not offered" })
-		p.open()
+		p := openPeer(t, nil, hello, func(c *Config) { c.ExtendedConnect = name != "not offered" })
 		p.request(1, false, fields...)
 		p.wantRejected(name, false)
 	}

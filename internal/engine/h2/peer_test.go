@@ -70,6 +70,14 @@ func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, appl
 	return p
 }
 
+// openPeer returns a peer that has sent the preface and SETTINGS.
+func openPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*Config)) *peer {
+	t.Helper()
+	p := newPeer(t, set, handler, apply...)
+	p.open()
+	return p
+}
+
 // open sends the preface and SETTINGS, and reads the server's.
 func (p *peer) open(settings ...http2.Setting) {
 	p.Helper()

@@ -45,8 +45,7 @@ func TestInputIsSplitAnywhere(t *testing.T) {
 
 // A trailer section over its limit resets its stream only.
 func TestLargeTrailerSectionResetsStream(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
 	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
 	p.get(3)
@@ -75,13 +74,12 @@ func TestUrgentResponsesAreFirst(t *testing.T) {
 }
 
 func TestPanicResetsStreamOnly(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+	p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
 			panic("a handler's")
 		}
 		io.WriteString(w, "hello")
 	})
-	p.open()
 	p.request(1, true, ":method", "GET", ":scheme", "http", ":path", "/panic")
 	p.get(3)
 	p.pump()
@@ -92,8 +90,7 @@ func TestPanicResetsStreamOnly(t *testing.T) {
 }
 
 func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.session.Shutdown()
 	p.session.Flush()
 	p.wantRest("GOAWAY NO_ERROR, PING")
@@ -109,8 +106,7 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 
 // After Retire the next response announces the end, so that the client uses another connection.
 func TestRetiredServerAnnouncesTheEnd(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.session.config.Exchanges.Server.Retired.Store(true)
 	p.get(1)
 	p.pump()
@@ -119,14 +115,13 @@ func TestRetiredServerAnnouncesTheEnd(t *testing.T) {
 
 // Fields that HTTP/2 forbids are not sent, and Connection: close ends the connection in order.
 func TestConnectionFieldsAreNotSent(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+	p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
 		for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 			w.Header().Set(name, "close")
 		}
 		w.Header()["X-Kept"] = []string{" a b\t", "a\x00b", "a\r\nb"} // the others are invalid
 		io.WriteString(w, "hello")
 	})
-	p.open()
 	p.get(1)
 	p.pump()
 	f, err := p.reader.ReadFrame()
@@ -183,8 +178,7 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 
 // A client that sends GOAWAY receives the responses to its requests, and then the connection ends.
 func TestClientsGoAwayEndsTheConnection(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.post(1)
 	p.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("bye"))
 	p.receive()
@@ -213,8 +207,7 @@ func TestTypesFitTheirSizeClasses(t *testing.T) {
 
 // An idle session keeps neither its last stream nor a buffer for input.
 func TestIdleSessionHoldsNoStream(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	for id := uint32(1); id < 100; id += 2 {
 		p.get(id)
 		if id%20 == 1 {
@@ -244,8 +237,7 @@ func TestIdleSessionHoldsNoStream(t *testing.T) {
 func TestAllocationsOfSmallGET(t *testing.T) {
 	testkit.NoRace(t, "it allocates")
 	body := []byte("hello")
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
-	p.open()
+	p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
 	id := uint32(1)
 	run := func() {
 		p.get(id)
@@ -302,13 +294,12 @@ func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
 // A response does not wait for a handler that hangs.
 func TestResponseDoesNotWaitForOthers(t *testing.T) {
 	release := make(chan struct{})
-	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+	p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hangs" {
 			<-release
 		}
 		hello(w, r)
 	})
-	p.open()
 	p.request(1, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/hangs")
 	p.get(3)
 	p.receive()
