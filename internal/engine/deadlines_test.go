@@ -227,25 +227,24 @@ func writeForever(w http.ResponseWriter) {
 func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	const timeout = 50 * time.Millisecond
+	before := func(set func(http.ResponseWriter) error) func(*engine.Server, *http.Server) {
+		return func(_ *engine.Server, s *http.Server) {
+			next := s.Handler
+			s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if err := set(w); err != nil {
+					t.Error(err)
+				}
+				next.ServeHTTP(w, r)
+			})
+		}
+	}
 	bounds := map[string]func(*engine.Server, *http.Server){
-		"by handler": func(_ *engine.Server, set *http.Server) {
-			next := set.Handler
-			set.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if err := w.(connection.SendTimer).SetSendTimeout(timeout); err != nil {
-					t.Error(err)
-				}
-				next.ServeHTTP(w, r)
-			})
-		},
-		"by deadline": func(_ *engine.Server, set *http.Server) {
-			next := set.Handler
-			set.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-					t.Error(err)
-				}
-				next.ServeHTTP(w, r)
-			})
-		},
+		"by handler": before(func(w http.ResponseWriter) error {
+			return w.(connection.SendTimer).SetSendTimeout(timeout)
+		}),
+		"by deadline": before(func(w http.ResponseWriter) error {
+			return http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		}),
 		"by server":    func(s *engine.Server, _ *http.Server) { s.SendTimeout = timeout },
 		"WriteTimeout": func(_ *engine.Server, set *http.Server) { set.WriteTimeout = timeout },
 	}
@@ -253,14 +252,13 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 		for bound, apply := range bounds {
 			t.Run(name+" "+bound, func(t *testing.T) {
 				t.Parallel()
-				set := &http.Server{Handler: u.handler}
 				kinds := []string{"unix", "memory"}
 				if name == "large" || name == "small" {
 					// TCP may stop by itself if a client has no room for many
 					// short responses.
 					kinds = append(kinds, "tcp", "net.Conn", "tls", "ServeTLS")
 				}
-				someServers(t, set, apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
+				someServers(t, handle(u.handler), apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
 			})
 		}
 	}
@@ -284,10 +282,8 @@ func (s *site) sendUnread(text string) {
 func TestSendTimeoutAppliesToFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	testkit.Must(t, os.WriteFile(name, make([]byte, 32<<20), 0o600))
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, name)
-	})}
-	someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond },
+	settings := handle(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })
+	someServers(t, settings, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond },
 		func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls", "ServeTLS")
 }
 

@@ -283,8 +283,7 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 func wantReports(t *testing.T, want string, timeout time.Duration, client func(*site), modes ...string) {
 	t.Helper()
 	reports := make(chan string, 10)
-	set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-	someServers(t, set, func(s *engine.Server, set *http.Server) {
+	someServers(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *engine.Server, set *http.Server) {
 		s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
 		set.MaxHeaderBytes, set.ReadHeaderTimeout, set.IdleTimeout = 4000, timeout, timeout
 	}, func(s *site) {
@@ -350,10 +349,8 @@ const badHead = "bad\r\n\r\n"
 // A hook that panics neither ends the process nor costs a client its due responses.
 func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 	for send, want := range map[string]int{badHead: 1, get + badHead: 2} {
-		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, "good")
-		})}
-		someServers(t, set, func(s *engine.Server, _ *http.Server) {
+		settings := handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "good") })
+		someServers(t, settings, func(s *engine.Server, _ *http.Server) {
 			s.Refused = func(engine.Refusal) { panic("hook's") }
 		}, func(s *site) {
 			c := s.connect()

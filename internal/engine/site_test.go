@@ -97,22 +97,18 @@ func everyMode(t *testing.T, settings func() *http.Server, test func(*site)) {
 
 func someModes(t *testing.T, settings func() *http.Server, test func(*site), names ...string) {
 	t.Helper()
+	someServers(t, settings, nil, test, names...)
+}
+
+// someServers is someModes for servers with fields beyond their settings, which apply sets.
+func someServers(t *testing.T, settings func() *http.Server, apply func(*engine.Server, *http.Server),
+	test func(*site), names ...string) {
+	t.Helper()
 	if len(names) == 0 {
 		t.Fatal("no modes")
 	}
 	for _, mode := range names {
-		t.Run(mode, func(t *testing.T) { inMode(t, mode, settings(), nil, test) })
-	}
-}
-
-// someServers is someModes for servers with fields beyond their settings.
-func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site),
-	names ...string) {
-	t.Helper()
-	for _, mode := range names {
-		t.Run(mode, func(t *testing.T) {
-			inMode(t, mode, &http.Server{Handler: set.Handler}, apply, test)
-		})
+		t.Run(mode, func(t *testing.T) { inMode(t, mode, settings(), apply, test) })
 	}
 }
 
