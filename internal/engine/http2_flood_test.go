@@ -263,10 +263,16 @@ func serveTarget(t *testing.T, maker, mode string) *targetSite {
 	s := newHTTP2Site(t, maker, mode, set)
 	g.server.Store(s.server)
 	s.tickets = tls.NewLRUClientSessionCache(1)
-	c, err := s.dial()
-	testkit.Must(t, err)
+	return &targetSite{http2Site: s, address: s.address().String(), pid: os.Getpid()}
+}
+
+// address returns the server's address.
+func (s *http2Site) address() net.Addr {
+	s.Helper()
+	c, err := s.site.dial()
+	testkit.Must(s, err)
 	defer c.Close()
-	return &targetSite{http2Site: s, address: c.RemoteAddr().String(), pid: os.Getpid()}
+	return c.RemoteAddr()
 }
 
 const (

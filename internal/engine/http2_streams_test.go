@@ -178,8 +178,15 @@ func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byt
 		})
 	}
 	clients.Wait()
+	s.mustServeOthers(conns, s.client.CloseIdleConnections)
+}
+
+// mustServeOthers fails unless another client receives responses, and then closes the connections.
+// before is called before each of its requests.
+func (s *targetSite) mustServeOthers(conns []net.Conn, before func()) {
+	s.Helper()
 	for range 20 {
-		s.client.CloseIdleConnections()
+		before()
 		if got := s.get("/"); got != "hello" {
 			s.Errorf("another client has received %q", got)
 		}
@@ -298,16 +305,13 @@ func (s *targetSite) stall(n int, how stall) {
 	r := newRawHTTP2(s.T, nil)
 	how.send(r)
 	content := r.output.Bytes()
-	conns := make([]io.Closer, n)
+	conns := make([]net.Conn, n)
 	var clients sync.WaitGroup
 	for i := range conns {
 		clients.Go(func() {
 			c, err := s.dial()
-			if err != nil {
-				s.Error(err)
-				return
-			}
-			if conns[i] = c; err == nil {
+			if err == nil {
+				conns[i] = c
 				_, err = c.Write(content)
 			}
 			if err != nil {
@@ -318,13 +322,5 @@ func (s *targetSite) stall(n int, how stall) {
 	clients.Wait()
 	testkit.WaitFor(s.T, "all clients to connect", func() bool { return s.state().open > int64(n) })
 	testkit.WaitFor(s.T, "all handlers to begin", func() bool { return s.state().begun == int64(n*how.begun) })
-	for range 20 {
-		if got := s.get("/"); got != "hello" {
-			s.Errorf("another client has received %q", got)
-		}
-	}
-	for _, c := range conns {
-		c.Close()
-	}
-	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
+	s.mustServeOthers(conns, func() {})
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -402,7 +403,9 @@ func corpus(t *testing.T) map[string]string {
 	for name, text := range hiddenIn {
 		all["hidden in "+name] = text + get
 	}
-	for _, name := range fuzzed(t, "testdata/fuzz/FuzzSameAsNetHTTP", "../wire/http1/testdata/fuzz/FuzzRequest") {
+	ours, _ := filepath.Glob("testdata/fuzz/FuzzSameAsNetHTTP/*")
+	grammar, _ := filepath.Glob("../wire/http1/testdata/fuzz/FuzzRequest/*")
+	for _, name := range slices.Concat(ours, grammar) {
 		b, err := os.ReadFile(name)
 		testkit.Must(t, err)
 		for line := range strings.Lines(string(b)) {
@@ -413,15 +416,6 @@ func corpus(t *testing.T) map[string]string {
 		}
 	}
 	return all
-}
-
-func fuzzed(t *testing.T, dirs ...string) (names []string) {
-	for _, dir := range dirs {
-		found, err := filepath.Glob(filepath.Join(dir, "*"))
-		testkit.Must(t, err)
-		names = append(names, found...)
-	}
-	return names
 }
 
 // dumpCalmly is dump without what depends on when the client closes its side.
