@@ -295,39 +295,37 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 // same delay is not logged again.
 func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
 	for maker := range makers {
-		t.Run(maker, func(t *testing.T) { testLackOfDescriptorsIsLogged(t, maker) })
-	}
-}
-
-func testLackOfDescriptorsIsLogged(t *testing.T, maker string) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "log")
-	address := playServer(t, maker+":"+path)
-	for range 3 * fewDescriptors {
-		dialTCP(t, address)
-	}
-	line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
-		`: accept4: too many open files; retrying in (\d+)ms$`)
-	var lines []string
-	want := 1
-	if maker == "net/http" {
-		want = 6
-	}
-	for start := time.Now(); len(lines) < want || lines[0] == ""; time.Sleep(10 * time.Millisecond) {
-		b, err := os.ReadFile(path)
-		testkit.Must(t, err)
-		lines = strings.Split(strings.TrimSpace(string(b)), "\n")
-		if time.Since(start) > time.Minute {
-			t.Fatalf("logged: %q", b)
-		}
-	}
-	for _, l := range lines {
-		m := line.FindStringSubmatch(l)
-		if m == nil {
-			t.Fatalf("logged: %q", l)
-		}
-		if maker != "net/http" && len(m[1]) > 1 && m[1] != "10" {
-			t.Errorf("logged: %q, although connections are accepted", l)
-		}
+		t.Run(maker, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "log")
+			address := playServer(t, maker+":"+path)
+			for range 3 * fewDescriptors {
+				dialTCP(t, address)
+			}
+			line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
+				`: accept4: too many open files; retrying in (\d+)ms$`)
+			var lines []string
+			want := 1
+			if maker == "net/http" {
+				want = 6
+			}
+			for start := time.Now(); len(lines) < want || lines[0] == ""; time.Sleep(10 * time.Millisecond) {
+				b, err := os.ReadFile(path)
+				testkit.Must(t, err)
+				lines = strings.Split(strings.TrimSpace(string(b)), "\n")
+				if time.Since(start) > time.Minute {
+					t.Fatalf("logged: %q", b)
+				}
+			}
+			for _, l := range lines {
+				m := line.FindStringSubmatch(l)
+				if m == nil {
+					t.Fatalf("logged: %q", l)
+				}
+				if maker != "net/http" && len(m[1]) > 1 && m[1] != "10" {
+					t.Errorf("logged: %q, although connections are accepted", l)
+				}
+			}
+		})
 	}
 }

@@ -1,9 +1,11 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -72,7 +74,7 @@ func (p *fcgiPeer) rest() string {
 	var all []string
 	for {
 		a, err := p.tryReadResponse()
-		if timedOutErr(err) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			p.Errorf("not closed; so far %q", all)
 		}
 		all = append(all, p.management...)

@@ -105,23 +105,16 @@ func onShards(t *testing.T, settings func() *http.Server, test func(*site)) {
 // readResponses reads until n responses have ended.
 func readResponses(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
-	got, err := tryReadResponses(c, n)
-	testkit.Must(t, err)
-	return got
-}
-
-// tryReadResponses is readResponses for connections that may get no response.
-func tryReadResponses(c net.Conn, n int) (string, error) {
 	var got []byte
 	b := make([]byte, 64<<10)
 	for bytes.Count(got, []byte("HTTP/1.1 ")) < n || !bytes.HasSuffix(got, []byte(".")) {
 		m, err := c.Read(b)
 		if err != nil {
-			return "", fmt.Errorf("after %q: %w", got, err)
+			t.Fatalf("after %q: %v", got, err)
 		}
 		got = append(got, b[:m]...)
 	}
-	return string(got), nil
+	return string(got)
 }
 
 // A handler that blocks on a loop holds up other connections of the loop only for a moment.

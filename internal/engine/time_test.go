@@ -64,13 +64,6 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// closedAfter returns how long the server takes to close c.
-func closedAfter(c *testkit.MemConn) time.Duration {
-	start := time.Now()
-	io.Copy(io.Discard, c)
-	return time.Since(start)
-}
-
 // A silence is a client that sends pieces, a second apart, and then nothing more.
 type silence struct {
 	name     string
@@ -120,7 +113,9 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 						}
 						return
 					}
-					if got := closedAfter(c); got != test.want {
+					start := time.Now()
+					io.Copy(io.Discard, c)
+					if got := time.Since(start); got != test.want {
 						t.Errorf("closed after %v, want %v", got, test.want)
 					}
 				})
