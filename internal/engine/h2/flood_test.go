@@ -9,8 +9,6 @@ import (
 	"testing"
 
 	"golang.org/x/net/http2"
-
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client that causes work without an end, and pays nothing for it, loses its connection.
@@ -458,83 +456,6 @@ func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 		isRead := !reflect.DeepEqual(NewConfig(nil, set, 0), without)
 		if want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"; isRead != want {
 			t.Errorf("%s is read: %v", f.Name, isRead)
-		}
-	}
-}
-
-// A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
-// requires. Other streams go on.
-func TestMalformedRequestsReceive400(t *testing.T) {
-	get := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
-	for name, fields := range map[string][]string{ // wire/http2 tests the grammar
-		"upper case": append(get[:8:8], "X-Malformed", "1"),
-		"no path":    get[:6],
-		"status":     append([]string{":status", "200"}, get...),
-		"escape":     append(get[:7:7], "/%zz"), // which is not malformed by HTTP/2's rules
-	} {
-		for _, ends := range []bool{true, false} {
-			p := openPeer(t, nil, hello)
-			p.request(1, ends, fields...)
-			p.wantRejected(name, ends && name != "escape")
-		}
-	}
-}
-
-// wantRejected fails unless the request on stream 1 receives 400, and another request its response.
-func (p *peer) wantRejected(name string, isReset bool) {
-	p.Helper()
-	p.get(3)
-	p.pump()
-	got := p.rest()
-	if !strings.HasPrefix(got, "HEADERS 400, DATA 400 Bad Request") ||
-		!strings.HasSuffix(got, "HEADERS 200, DATA hello end") ||
-		strings.Contains(got, "RST_STREAM PROTOCOL_ERROR") != isReset || p.started.Load() != 1 {
-		p.Errorf("%s: the server has sent %s; %d handlers have run", name, got, p.started.Load())
-	}
-}
-
-// Requests with :protocol that RFC 8441 does not allow are malformed.
-func TestMalformedExtendedConnectIsRejected(t *testing.T) {
-	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"
-	for name, fields := range map[string][]string{
-		"GET":          {":method", "GET", scheme, "http", host, "a", path, "/", protocol, "websocket"},
-		"no path":      {":method", "CONNECT", scheme, "http", host, "a", protocol, "websocket"},
-		"no scheme":    {":method", "CONNECT", host, "a", path, "/", protocol, "websocket"},
-		"no value":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, ""},
-		"no token":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "web socket"},
-		"twice":        {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", protocol, "b"},
-		"not first":    {":method", "CONNECT", scheme, "http", host, "a", path, "/", "x-a", "b", protocol, "a"},
-		"no protocol":  {":method", "CONNECT", scheme, "http", host, "a", path, "/"},
-		"not offered":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "websocket"},
-		"as HTTP/1.1":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", "upgrade", "a"},
-		"wrong target": {":method", "CONNECT", scheme, "http", host, "a", path, "a:80", protocol, "websocket"},
-	} {
-		p := openPeer(t, nil, hello, func(c *Config) { c.ExtendedConnect = name != "not offered" })
-		p.request(1, false, fields...)
-		p.wantRejected(name, false)
-	}
-}
-
-// The server offers extended CONNECT by SETTINGS only if it is enabled. Tunnels count as streams.
-func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
-	for _, offers := range []bool{false, true} {
-		p := newPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 2}, hello,
-			func(c *Config) { c.ExtendedConnect = offers })
-		p.input.WriteString(preface)
-		p.framer.WriteSettings()
-		p.receive()
-		f, err := p.reader.ReadFrame()
-		testkit.Must(t, err)
-		if v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol); (v == 1) != offers {
-			t.Errorf("the setting is %d, want %v", v, offers)
-		}
-		p.rest()
-		for _, id := range []uint32{1, 3, 5} {
-			p.request(id, false, ":method", "CONNECT", ":scheme", "http", ":authority", "a", ":path", "/",
-				":protocol", "websocket")
-		}
-		if p.receive(); offers {
-			p.wantRest("RST_STREAM REFUSED_STREAM")
 		}
 	}
 }
