@@ -219,8 +219,8 @@ func (st *Stream) closeLocked(err error) {
 	st.isClosed, st.err = true, err
 	st.stopWriteTimerLocked()
 	st.session.dropWaitingLocked(st)
-	signal(st.readWake)
-	signal(st.writeWake)
+	exchange.Signal(st.readWake)
+	exchange.Signal(st.writeWake)
 }
 
 // abort ends the context of the request.
@@ -309,7 +309,7 @@ func (st *Stream) SetWriteDeadline(t time.Time) error {
 	if !t.IsZero() && !st.isClosed {
 		st.writeTimer = time.AfterFunc(time.Until(t), st.expire)
 	}
-	signal(st.writeWake)
+	exchange.Signal(st.writeWake)
 	return nil
 }
 
@@ -342,7 +342,7 @@ func (st *Stream) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.readDeadline = t
-	signal(st.readWake)
+	exchange.Signal(st.readWake)
 	return nil
 }
 
