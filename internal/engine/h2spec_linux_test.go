@@ -26,8 +26,7 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 	for mode, kind := range http2Modes {
 		t.Run(mode, func(t *testing.T) {
 			var onShard, elsewhere atomic.Int64
-			s := newHTTP2Site(t, "tare", mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter,
-				r *http.Request) {
+			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if isOnShard() {
 					onShard.Add(1)
 				} else {
@@ -37,7 +36,8 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 					io.Copy(io.Discard, r.Body)
 				}
 				io.WriteString(w, "hello")
-			})})
+			})
+			s := newHTTP2Site(t, "tare", mode, &http.Server{Handler: handler})
 			args := []string{"-h", "127.0.0.1", "-p", fmt.Sprint(s.address().(*net.TCPAddr).Port), "-o", "10"}
 			if kind == "tls" {
 				args = append(args, "-t", "-k")
