@@ -318,27 +318,22 @@ func (k *shardConn) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline implements net.Conn.
-func (k *shardConn) SetReadDeadline(t time.Time) error {
-	k.setDeadline(waitInput, t)
-	return nil
-}
+func (k *shardConn) SetReadDeadline(t time.Time) error { return k.setDeadline(waitInput, t) }
 
 // SetWriteDeadline implements net.Conn.
-func (k *shardConn) SetWriteDeadline(t time.Time) error {
-	k.setDeadline(waitOutput, t)
-	return nil
-}
+func (k *shardConn) SetWriteDeadline(t time.Time) error { return k.setDeadline(waitOutput, t) }
 
-func (k *shardConn) setDeadline(what direction, t time.Time) {
+func (k *shardConn) setDeadline(what direction, t time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := k.group().instant(t)
 	if at == k.deadlines[what] {
-		return
+		return nil
 	}
 	k.deadlines[what] = at
 	k.state.set(flagDeadlines, k.deadlines != [2]instant{})
 	if k.waiters != nil {
 		exchange.Signal(k.waiters.bells[what])
 	}
+	return nil
 }
