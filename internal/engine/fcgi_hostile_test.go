@@ -311,10 +311,14 @@ func fcgiAborts() (all []fcgiHostile) {
 		text: fcgiRequest{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort + aGET("/next")})
 }
 
+func fcgiHostileStreams() []fcgiHostile {
+	return slices.Concat(fcgiInterleaved(), fcgiMisframed(), fcgiGarbage(), fcgiStrangers(), fcgiAborts())
+}
+
 // Records that are wrong, interleaved, or no request's get the replies of the specification or end
 // the connection. They harm no other connection.
 func TestFCGIHostileStreamsGetDefinedResponses(t *testing.T) {
-	all := slices.Concat(fcgiInterleaved(), fcgiMisframed(), fcgiGarbage(), fcgiStrangers(), fcgiAborts())
+	all := fcgiHostileStreams()
 	for _, maxBytes := range []int{0, 1 << 10} {
 		underAttack(t, maxBytes, func(s *fcgiSite) {
 			for _, h := range all {

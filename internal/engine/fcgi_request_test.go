@@ -240,31 +240,15 @@ func fcgiCorpus() map[string]string {
 	for name, variant := range abortions {
 		add("abortion/"+name, aPOST("hello")+variant.with+variant.before+strings.Join(variant.after, "")+aGET("/next"))
 	}
-	put := fcgiRequest{method: "PUT", body: aGET("/smuggled"), length: true}
-	for name, text := range map[string]string{
-		"unread": put.String() + aGET("/next"),
-		"unread, GET_VALUES": put.head() + rec(stdinStream, 1, "abc") + question + begins(2, true) +
-			inRecords(stdinStream, 1, 5, put.body[3:]) + aGET("/next"),
-		"unread, padded": put.head() + padded(stdinStream, 1, put.body, 200) + padded(stdinStream, 1, "", 200) +
-			aGET("/next"),
-		"questions": question + begins(1, true) + question + aGET("/")[16:] + question + sized(2) + question +
-			rec(stdinStream, 1, "h") + question + inRecords(stdinStream, 1, 1, "e") + question,
-		"aborted": begins(1, true) + rec(paramsStream, 1, "\x01\x01Ab") + abort + begins(2, true) +
-			rec(abortRequest, 2, "") + aGET("/"),
-		"interleaved": fcgiRequest{id: 1}.head()[:40] + fcgiRequest{id: 2}.String() + fcgiRequest{id: 1}.head()[40:] +
-			fcgiRequest{id: 3}.String() + rec(stdinStream, 1, ""),
-		"strangers": rec(stdinStream, 0, "abcdef") + begins(1, true) + rec(paramsStream, 0, "abcdef") +
-			aGET("/")[16:] + sized(3) + rec(stdinStream, 0, "abcdef") + rec(stdinStream, 1, "abc") +
-			rec(stdoutStream, 0, "x") + rec(stdinStream, 1, ""),
-		"unknown types": padded(99, 0, "abc", 9) + sized(3) + padded(99, 1, "abc", 9) +
-			inRecords(stdinStream, 1, 2, "abc"),
-		"cut off": aGET("/") + aPOST("hello")[:100],
-		"many":    strings.Repeat(aGET("/")+aPOST("x"), 5),
-		"a long question": begins(1, true) + rec(getValues, 0,
-			strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 100)) + aGET("/")[16:],
-	} {
-		add(name, text)
+	for i, h := range fcgiHostileStreams() {
+		add(fmt.Sprint("hostile/", h.name, i), h.begins+h.text)
 	}
+	put := fcgiRequest{method: "PUT", body: aGET("/smuggled"), length: true}
+	add("unread", put.String()+aGET("/next"))
+	add("unread, GET_VALUES", put.head()+rec(stdinStream, 1, "abc")+question+begins(2, true)+
+		inRecords(stdinStream, 1, 5, put.body[3:])+aGET("/next"))
+	add("unread, padded", put.head()+padded(stdinStream, 1, put.body, 200)+padded(stdinStream, 1, "", 200)+
+		aGET("/next"))
 	return all
 }
 
