@@ -60,15 +60,14 @@ func startHeaded(t *testing.T, set *http.Server, secure bool) (s *engine.Server,
 		l = headedListener{l}
 	}
 	s = engine.New(set)
-	served := goServe(s, l)
-	t.Cleanup(func() { s.Close(); <-served })
-	return s, func() net.Conn {
-		c, err := net.Dial("tcp", address)
-		testkit.Must(t, err)
-		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(time.Minute))
-		return c
-	}
+	serve(t, s, l)
+	return s, func() net.Conn { return dialTCP(t, address) }
+}
+
+// dialTCP returns a connection with a deadline.
+func dialTCP(t *testing.T, address string) net.Conn {
+	t.Helper()
+	return (&site{T: t, dial: dialer(address)}).connect()
 }
 
 // awaitOpen waits until a server has n connections.
@@ -161,19 +160,6 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 // fewDescriptors is the limit of descriptors of servers that are to lack them.
 const fewDescriptors = 64
 
-// listenWithFewDescriptors is called by a process that playServer has started.
-func listenWithFewDescriptors(t *testing.T) net.Listener {
-	t.Helper()
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
-		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	fmt.Println("listening on", l.Addr())
-	return l
-}
-
 // hoarder is a listener that takes all descriptors that are left after some connections. From then
 // on Accept fails until a connection is closed.
 type hoarder struct {
@@ -195,10 +181,10 @@ func (h *hoarder) Accept() (net.Conn, error) {
 	return h.Listener.Accept()
 }
 
-// playServer is play for a server. It returns the server's address.
-func playServer(t *testing.T, test, variable string) string {
+// playServer plays TestServerWithFewDescriptors, and returns the server's address.
+func playServer(t *testing.T, protocol string) string {
 	t.Helper()
-	line := play(t, test, variable)
+	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS="+protocol)
 	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
 	if !found {
 		t.Fatalf("output of the server: %q", line)
@@ -206,21 +192,30 @@ func playServer(t *testing.T, test, variable string) string {
 	return address
 }
 
-// TestServerWithFewDescriptors is the process that TestIdleConnectionsMakeRoomForNewOnes and
-// TestTLSConnectionsMakeRoomForNewOnes start.
+// TestServerWithFewDescriptors is the process that tests of the lack of descriptors start.
 func TestServerWithFewDescriptors(t *testing.T) {
-	protocol := os.Getenv("TARE_FEW_DESCRIPTORS")
+	protocol, logged, _ := strings.Cut(os.Getenv("TARE_FEW_DESCRIPTORS"), ":")
 	if protocol == "" {
 		t.Skip("is run by other tests")
 	}
-	l := listenWithFewDescriptors(t)
-	s := engine.New(&http.Server{ErrorLog: log.New(io.Discard, "", 0),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, "done.")
-		})})
+	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE,
+		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testkit.Must(t, err)
+	fmt.Println("listening on", l.Addr())
+	set := &http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })}
+	if logged != "" {
+		file, err := os.Create(logged)
+		testkit.Must(t, err)
+		set.ErrorLog = log.New(file, "", 0)
+	}
+	s := engine.New(set)
 	switch protocol {
+	case "net/http":
+		go set.Serve(l)
 	case "tls":
-		go s.ServeTLS(l, &tls.Config{Certificates: testCertificates()})
+		go s.ServeTLS(l, &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}})
 	case "wrapped":
 		go s.Serve(headedListener{&hoarder{Listener: l}})
 	default:
@@ -236,13 +231,10 @@ func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 }
 
 func testIdleConnectionsMakeRoom(t *testing.T, listener, first string) {
-	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS="+listener)
+	address := playServer(t, listener)
 	var all []net.Conn
 	for i := range 3 * fewDescriptors {
-		c, err := net.Dial("tcp", address)
-		testkit.Must(t, err)
-		defer c.Close()
-		c.SetDeadline(time.Now().Add(time.Minute))
+		c := dialTCP(t, address)
 		io.WriteString(c, first)
 		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "done.") {
 			t.Fatalf("connection %d: %q", i, got)
@@ -261,14 +253,8 @@ func testIdleConnectionsMakeRoom(t *testing.T, listener, first string) {
 // that wait for their clients keep their descriptors, until their clients close them or their time
 // is over. Then the server accepts again.
 func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
-	address := playServer(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tls")
-	dial := func() net.Conn {
-		c, err := net.Dial("tcp", address)
-		testkit.Must(t, err)
-		t.Cleanup(func() { c.Close() })
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		return c
-	}
+	address := playServer(t, "tls")
+	dial := func() net.Conn { return dialTCP(t, address) }
 	request := func(what string, i int) {
 		c := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
 		if _, err := io.WriteString(c, get); err != nil {
@@ -282,7 +268,7 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	for i := range 3 * fewDescriptors {
 		request("after idle connections", i)
 	}
-	hello := clientHello(t)
+	hello := testkit.ClientHello(t)
 	for range 2 * fewDescriptors {
 		_, _ = dial().Write(hello[:len(hello)/2])
 		time.Sleep(2 * time.Millisecond)
@@ -304,59 +290,42 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	}
 }
 
-// TestServerThatLogsToFile is the process that TestLackOfDescriptorsIsLoggedAsByPackageNet starts.
-func TestServerThatLogsToFile(t *testing.T) {
-	maker, path, found := strings.Cut(os.Getenv("TARE_LOGS_TO_FILE"), ":")
-	if !found {
-		t.Skip("is run by TestLackOfDescriptorsIsLoggedAsByPackageNet")
-	}
-	logged, err := os.Create(path)
-	testkit.Must(t, err)
-	l := listenWithFewDescriptors(t)
-	go makers[maker](&http.Server{ErrorLog: log.New(logged, "", 0)}).Serve(l)
-	io.Copy(io.Discard, os.Stdin) // until the other process ends
-}
-
 // The log lines have package net's form. This server closes idle connections, so that it accepts
 // between the errors, and each delay is the first one: it doubles only if Accept fails again. The
 // same delay is not logged again.
 func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
 	for maker := range makers {
-		t.Run(maker, func(t *testing.T) { testLackOfDescriptorsIsLogged(t, maker) })
-	}
-}
-
-func testLackOfDescriptorsIsLogged(t *testing.T, maker string) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "log")
-	address := playServer(t, "TestServerThatLogsToFile", "TARE_LOGS_TO_FILE="+maker+":"+path)
-	for range 3 * fewDescriptors {
-		c, err := net.Dial("tcp", address)
-		testkit.Must(t, err)
-		defer c.Close()
-	}
-	line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
-		`: accept4: too many open files; retrying in (\d+)ms$`)
-	var lines []string
-	want := 1
-	if maker == "net/http" {
-		want = 6
-	}
-	for start := time.Now(); len(lines) < want || lines[0] == ""; time.Sleep(10 * time.Millisecond) {
-		b, err := os.ReadFile(path)
-		testkit.Must(t, err)
-		lines = strings.Split(strings.TrimSpace(string(b)), "\n")
-		if time.Since(start) > time.Minute {
-			t.Fatalf("logged: %q", b)
-		}
-	}
-	for _, l := range lines {
-		m := line.FindStringSubmatch(l)
-		if m == nil {
-			t.Fatalf("logged: %q", l)
-		}
-		if maker != "net/http" && len(m[1]) > 1 && m[1] != "10" {
-			t.Errorf("logged: %q, although connections are accepted", l)
-		}
+		t.Run(maker, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "log")
+			address := playServer(t, maker+":"+path)
+			for range 3 * fewDescriptors {
+				dialTCP(t, address)
+			}
+			line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
+				`: accept4: too many open files; retrying in (\d+)ms$`)
+			var lines []string
+			want := 1
+			if maker == "net/http" {
+				want = 6
+			}
+			for start := time.Now(); len(lines) < want || lines[0] == ""; time.Sleep(10 * time.Millisecond) {
+				b, err := os.ReadFile(path)
+				testkit.Must(t, err)
+				lines = strings.Split(strings.TrimSpace(string(b)), "\n")
+				if time.Since(start) > time.Minute {
+					t.Fatalf("logged: %q", b)
+				}
+			}
+			for _, l := range lines {
+				m := line.FindStringSubmatch(l)
+				if m == nil {
+					t.Fatalf("logged: %q", l)
+				}
+				if maker != "net/http" && len(m[1]) > 1 && m[1] != "10" {
+					t.Errorf("logged: %q, although connections are accepted", l)
+				}
+			}
+		})
 	}
 }

@@ -4,7 +4,6 @@ package engine_test
 
 import (
 	"io"
-	"log"
 	"maps"
 	"net/http"
 	"slices"
@@ -46,13 +45,7 @@ func checkWork(t *testing.T, newServer func(*http.Server) server, small string, 
 		io.WriteString(w, "Hello World\n")
 	})
 	serveOnce := func(text string) {
-		s := newServer(&http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)})
-		c := &oneShot{quietConn{closed: make(chan bool)}, text}
-		l := &oneListener{conn: c, closed: make(chan bool)}
-		served := goServe(s, l)
-		<-c.closed
-		s.Close()
-		<-served
+		serveText(newServer, handler, text, func() {}, func() {})
 	}
 	const n = 1000
 	hello := leastCPU(func() { serveOnce(strings.Repeat(small, n)) }) / n

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -341,28 +342,21 @@ func TestRawFieldsAreFramedAsOthers(t *testing.T) {
 	})
 }
 
+var serverDate = regexp.MustCompile(`Date: .* GMT\r\n`)
+
 // compareRaw compares responses with fields as received with those that set them in the Header.
 func (s *site) compareRaw(index, status, length int) {
 	s.Helper()
 	for _, line := range []string{"GET %s HTTP/1.1", "HEAD %s HTTP/1.1", "GET %s HTTP/1.0"} {
 		get := func(kind string) string {
 			line := fmt.Sprintf(line, fmt.Sprintf("/%s%%20%d%%20%d%%20%d", kind, index, status, length))
-			return withoutDate(sortedFields(s.exchangeText(line + "\r\nHost: x\r\nConnection: close\r\n\r\n")))
+			got := sortedFields(s.exchangeText(line + "\r\nHost: x\r\nConnection: close\r\n\r\n"))
+			return serverDate.ReplaceAllString(got, "Date: now\r\n")
 		}
 		if got, want := get("raw"), get("map"); got != want {
 			s.Errorf("%s %q %d %d\n%.300q\n want %.300q", line, rawHeads[index], status, length, got, want)
 		}
 	}
-}
-
-// withoutDate removes the server's date.
-func withoutDate(response string) string {
-	before, rest, ok := strings.Cut(response, "\r\nDate: ")
-	if !ok || strings.HasPrefix(rest, "then") {
-		return response
-	}
-	_, after, _ := strings.Cut(rest, "\r\n")
-	return before + "\r\nDate: now\r\n" + after
 }
 
 // Fields keep their order and spelling, come before those of the Header, and no type is detected.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
@@ -24,14 +23,11 @@ import (
 // deadlineCase is a sequence of deadlines set by a handler, with the server's timeouts.
 type deadlineCase struct {
 	name     string
-	settings deadlineSettings
-	pieces   []string // "late" waits longer than every timeout
+	settings func(*http.Server) // sets timeouts
+	pieces   []string           // "late" waits longer than every timeout
 	handler  func(w http.ResponseWriter, r *http.Request) string
 	want     string // of the last response's body
 }
-
-// deadlineSettings says which timeouts of a server are set, to bound.
-type deadlineSettings struct{ read, head, idle bool }
 
 const (
 	bound = 4 * time.Second
@@ -63,6 +59,10 @@ func after(then func(http.ResponseWriter, *http.Request) string, names ...string
 }
 
 var deadlineCases = func() (all []deadlineCase) {
+	none := func(*http.Server) {}
+	readTimeout := func(s *http.Server) { s.ReadTimeout, s.IdleTimeout = bound, time.Hour }
+	headTimeout := func(s *http.Server) { s.ReadHeaderTimeout = bound }
+	idleTimeout := func(s *http.Server) { s.IdleTimeout = bound }
 	half, rest := "POST / HTTP/1.1\r\n", host+"Content-Length: 5\r\n\r\n"
 	first := strings.Replace(get, "GET / ", "GET /first ", 1)
 	for _, order := range [][]string{{"write far"}, {"write none"}, {"read far"}, {"read none"},
@@ -70,11 +70,11 @@ var deadlineCases = func() (all []deadlineCase) {
 		name := strings.Join(order, ", ")
 		reads, bounded := after(readAll, order...), strings.HasPrefix(name, "write") && !strings.Contains(name, "read")
 		all = append(all,
-			deadlineCase{"stale head: " + name, deadlineSettings{head: true},
+			deadlineCase{"stale head: " + name, headTimeout,
 				[]string{half, "", rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"stale idle: " + name, deadlineSettings{idle: true},
+			deadlineCase{"stale idle: " + name, idleTimeout,
 				[]string{first, "", half + rest, late, "hello"}, reads, "hello false"},
-			deadlineCase{"chunked: " + name, deadlineSettings{idle: true},
+			deadlineCase{"chunked: " + name, idleTimeout,
 				[]string{first, "", half + host + "Transfer-Encoding: chunked\r\n\r\n", late,
 					"5\r\nhello\r\n0\r\n\r\n"}, reads, "hello false"},
 		)
@@ -82,10 +82,10 @@ var deadlineCases = func() (all []deadlineCase) {
 		if bounded {
 			pieces, want = pieces[:1], " true" // ReadTimeout still applies
 		}
-		all = append(all, deadlineCase{"ReadTimeout: " + name, deadlineSettings{read: true}, pieces,
+		all = append(all, deadlineCase{"ReadTimeout: " + name, readTimeout, pieces,
 			reads, want})
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
-		all = append(all, deadlineCase{"kept: " + name, deadlineSettings{},
+		all = append(all, deadlineCase{"kept: " + name, none,
 			[]string{half + rest + "hello", late, then, late, "hello"}, reads, "hello false"})
 	}
 	for _, order := range [][]string{{"read past"}, {"write far"}, {"read past", "write soon"},
@@ -100,20 +100,20 @@ var deadlineCases = func() (all []deadlineCase) {
 		}
 		then := strings.Replace(half, "/ ", "/then ", 1) + rest
 		all = append(all,
-			deadlineCase{"after: " + name, deadlineSettings{}, []string{get, late, then, late, "hello"}, both,
+			deadlineCase{"after: " + name, none, []string{get, late, then, late, "hello"}, both,
 				"hello false"},
-			deadlineCase{"after, ReadTimeout: " + name, deadlineSettings{read: true},
+			deadlineCase{"after, ReadTimeout: " + name, readTimeout,
 				[]string{get, late, then}, both, " true"},
-			deadlineCase{"pipelined: " + name, deadlineSettings{}, []string{get + get + then, late, "hello"}, both,
+			deadlineCase{"pipelined: " + name, none, []string{get + get + then, late, "hello"}, both,
 				"hello false"},
 		)
 	}
 	all = append(all,
-		deadlineCase{"both wait", deadlineSettings{}, []string{half + rest, late, "hello"},
+		deadlineCase{"both wait", none, []string{half + rest, late, "hello"},
 			after(readAll, "write past", "read far", "write none"), "hello false"},
-		deadlineCase{"read soon", deadlineSettings{}, []string{half + rest},
+		deadlineCase{"read soon", none, []string{half + rest},
 			after(readAll, "write far", "read soon"), " true"},
-		deadlineCase{"set while reading", deadlineSettings{read: true},
+		deadlineCase{"set while reading", readTimeout,
 			[]string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
 				b := make([]byte, 2)
 				_, _ = io.ReadFull(r.Body, b)
@@ -129,15 +129,7 @@ func (d *deadlineCase) server() *http.Server {
 	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "<"+d.handler(w, r)+">")
 	})}
-	if d.settings.read {
-		set.ReadTimeout, set.IdleTimeout = bound, time.Hour
-	}
-	if d.settings.head {
-		set.ReadHeaderTimeout = bound
-	}
-	if d.settings.idle {
-		set.IdleTimeout = bound
-	}
+	d.settings(set)
 	return set
 }
 
@@ -180,30 +172,13 @@ func (d *deadlineCase) check(t *testing.T, c net.Conn) {
 	}
 }
 
-// serveAlone runs a test with a server of a maker and one client connection in synthetic time.
-func serveAlone(t *testing.T, newServer func(*http.Server) server, set *http.Server, test func(*testing.T, net.Conn)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		var nw testkit.Network
-		s := newServer(set)
-		done := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		testkit.Must(t, err)
-		test(t, c)
-		c.Close()
-		s.Close()
-		<-done
-		pass(time.Second) // net/http may linger on the connection for half of it
-	})
-}
-
 // Read and write deadlines of a handler affect neither each other, nor server timeouts that they do
 // not replace, nor the next request.
 func TestDeadlinesAreIndependent(t *testing.T) {
 	for _, d := range deadlineCases {
 		for maker, newServer := range makers {
 			t.Run(maker+" "+d.name, func(t *testing.T) {
-				serveAlone(t, newServer, d.server(), d.check)
+				inBubble(t, newServer, d.server(), func(t *testing.T, _ server, c *testkit.MemConn) { d.check(t, c) })
 			})
 		}
 	}
@@ -252,25 +227,24 @@ func writeForever(w http.ResponseWriter) {
 func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	const timeout = 50 * time.Millisecond
+	before := func(set func(http.ResponseWriter) error) func(*engine.Server, *http.Server) {
+		return func(_ *engine.Server, s *http.Server) {
+			next := s.Handler
+			s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if err := set(w); err != nil {
+					t.Error(err)
+				}
+				next.ServeHTTP(w, r)
+			})
+		}
+	}
 	bounds := map[string]func(*engine.Server, *http.Server){
-		"by handler": func(_ *engine.Server, set *http.Server) {
-			next := set.Handler
-			set.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if err := w.(connection.SendTimer).SetSendTimeout(timeout); err != nil {
-					t.Error(err)
-				}
-				next.ServeHTTP(w, r)
-			})
-		},
-		"by deadline": func(_ *engine.Server, set *http.Server) {
-			next := set.Handler
-			set.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout)); err != nil {
-					t.Error(err)
-				}
-				next.ServeHTTP(w, r)
-			})
-		},
+		"by handler": before(func(w http.ResponseWriter) error {
+			return w.(connection.SendTimer).SetSendTimeout(timeout)
+		}),
+		"by deadline": before(func(w http.ResponseWriter) error {
+			return http.NewResponseController(w).SetWriteDeadline(time.Now().Add(timeout))
+		}),
 		"by server":    func(s *engine.Server, _ *http.Server) { s.SendTimeout = timeout },
 		"WriteTimeout": func(_ *engine.Server, set *http.Server) { set.WriteTimeout = timeout },
 	}
@@ -278,14 +252,13 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 		for bound, apply := range bounds {
 			t.Run(name+" "+bound, func(t *testing.T) {
 				t.Parallel()
-				set := &http.Server{Handler: u.handler}
 				kinds := []string{"unix", "memory"}
 				if name == "large" || name == "small" {
 					// TCP may stop by itself if a client has no room for many
 					// short responses.
 					kinds = append(kinds, "tcp", "net.Conn", "tls", "ServeTLS")
 				}
-				someServers(t, set, apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
+				someServers(t, handle(u.handler), apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
 			})
 		}
 	}
@@ -309,10 +282,8 @@ func (s *site) sendUnread(text string) {
 func TestSendTimeoutAppliesToFiles(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	testkit.Must(t, os.WriteFile(name, make([]byte, 32<<20), 0o600))
-	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		http.ServeFile(w, r, name)
-	})}
-	someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond },
+	settings := handle(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, name) })
+	someServers(t, settings, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond },
 		func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls", "ServeTLS")
 }
 
@@ -321,17 +292,18 @@ func TestSendTimeoutAppliesToFiles(t *testing.T) {
 func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 	const timeout, each = 10 * time.Second, 20 << 10
 	for _, reads := range []int{40, 3} {
-		synctest.Test(t, func(t *testing.T) {
-			failed := make(chan error, 1)
-			s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				_, err := w.Write(bytes.Repeat([]byte("x"), 30*each))
-				failed <- err
-			})})
+		var failed chan error
+		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, err := w.Write(bytes.Repeat([]byte("x"), 30*each))
+			failed <- err
+		})}
+		limited := func(set *http.Server) server {
+			s := engine.New(set)
 			s.SendTimeout = timeout
-			nw := new(testkit.Network)
-			served := goServe(s, nw.Listen())
-			c, err := nw.Dial()
-			testkit.Must(t, err)
+			return s
+		}
+		inBubble(t, limited, set, func(t *testing.T, _ server, c *testkit.MemConn) {
+			failed = make(chan error, 1)
 			io.WriteString(c, "GET / HTTP/1.1\r\n"+host+"Connection: close\r\n\r\n")
 			got := 0
 			for range reads {
@@ -342,7 +314,7 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 				}
 			}
 			began := time.Now()
-			err = <-failed
+			err := <-failed
 			if reads == 40 && (err != nil || got < 30*each) {
 				t.Errorf("%d bytes, %v", got, err)
 			}
@@ -350,9 +322,6 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 				(!errors.Is(err, os.ErrDeadlineExceeded) || elapsed > timeout) {
 				t.Errorf("%v after %v", err, elapsed)
 			}
-			c.Close()
-			s.Close()
-			<-served
 		})
 	}
 }

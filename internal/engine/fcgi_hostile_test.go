@@ -1,10 +1,11 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -58,10 +59,8 @@ func readsAtPath(w http.ResponseWriter, r *http.Request) {
 
 // responsesTo sends text, half-closes, and describes all that comes back until the connection is
 // closed.
-func (s *fcgiSite) responsesTo(text string) string {
-	s.Helper()
-	p := s.peer()
-	defer p.Close()
+func (p *fcgiPeer) responsesTo(text string) string {
+	p.Helper()
 	go func() {
 		io.WriteString(p.Conn, text)
 		p.Conn.(interface{ CloseWrite() error }).CloseWrite()
@@ -75,7 +74,7 @@ func (p *fcgiPeer) rest() string {
 	var all []string
 	for {
 		a, err := p.tryReadResponse()
-		if timedOutErr(err) {
+		if errors.Is(err, os.ErrDeadlineExceeded) {
 			p.Errorf("not closed; so far %q", all)
 		}
 		all = append(all, p.management...)
@@ -312,10 +311,14 @@ func fcgiAborts() (all []fcgiHostile) {
 		text: fcgiRequest{method: "POST", once: true}.head() + rec(stdinStream, 1, "he") + abort + aGET("/next")})
 }
 
+func fcgiHostileStreams() []fcgiHostile {
+	return slices.Concat(fcgiInterleaved(), fcgiMisframed(), fcgiGarbage(), fcgiStrangers(), fcgiAborts())
+}
+
 // Records that are wrong, interleaved, or no request's get the replies of the specification or end
 // the connection. They harm no other connection.
 func TestFCGIHostileStreamsGetDefinedResponses(t *testing.T) {
-	all := slices.Concat(fcgiInterleaved(), fcgiMisframed(), fcgiGarbage(), fcgiStrangers(), fcgiAborts())
+	all := fcgiHostileStreams()
 	for _, maxBytes := range []int{0, 1 << 10} {
 		underAttack(t, maxBytes, func(s *fcgiSite) {
 			for _, h := range all {
@@ -338,11 +341,7 @@ func (s *fcgiSite) wantResponses(h fcgiHostile) {
 		a := p.roundTrip(h.begins)
 		first = fmt.Sprintf("%d: %d %s; ", a.id, a.code, a.body)
 	}
-	go func() {
-		io.WriteString(p.Conn, h.text)
-		p.Conn.(interface{ CloseWrite() error }).CloseWrite()
-	}()
-	all, want := strings.Split(first+p.rest(), "; "), strings.Split(h.want, "; ")
+	all, want := strings.Split(first+p.responsesTo(h.text), "; "), strings.Split(h.want, "; ")
 	slices.Sort(all)
 	slices.Sort(want)
 	if !slices.Equal(all, want) {
@@ -357,7 +356,7 @@ func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			underAttack(t, 0, func(s *fcgiSite) {
 				for _, n := range []int{20, 20_000} {
-					got := s.responsesTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
+					got := s.peer().responsesTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
 						inRecords(stdinStream, 1, 9, "llo"))
 					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") ||
 						replies != n {
@@ -398,7 +397,7 @@ func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
 func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 	// After GET_VALUES comes a large record of an unknown type.
 	records := question + rec(99, 0, strings.Repeat("x", 10_000)) + padded(100, 7, "abc", 5)
-	inSplits(t, readsAtPath, func(p *fcgiPeer, write func(string)) {
+	test := func(p *fcgiPeer, write func(string)) {
 		replies := func(state string) {
 			for _, want := range []string{`10 "\x0f\x01FCGI_MPXS_CONNS0"`, `11 "c\x00\x00\x00\x00\x00\x00\x00"`,
 				`11 "d\x00\x00\x00\x00\x00\x00\x00"`} {
@@ -429,38 +428,16 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 			replies("in unread STDIN")
 			write(rec(stdinStream, 1, ""))
 		}
-	})
-}
-
-// splits are ways for bytes to arrive.
-var splits = map[string]func(string) []string{
-	"whole":        func(s string) []string { return []string{s} },
-	"byte by byte": func(s string) []string { return strings.Split(s, "") },
-	"random": func(s string) (pieces []string) {
-		for len(s) > 0 {
-			n := min(1+rand.IntN(20), len(s))
-			pieces = append(pieces, s[:n])
-			s = s[n:]
-		}
-		return pieces
-	},
-}
-
-// inSplits runs a test over every kind of connection with every split.
-func inSplits(t *testing.T, h http.HandlerFunc, test func(p *fcgiPeer, write func(string))) {
-	everyFCGIMode(t, handle(h), func(s *fcgiSite) {
-		for name, split := range splits {
-			s.Run(name, func(t *testing.T) {
-				p := s.in(t).peer()
-				defer p.Close()
-				test(p, func(text string) {
-					for _, piece := range split(text) {
-						if _, err := io.WriteString(p, piece); err != nil {
-							t.Fatal(err)
-						}
-					}
-				})
+	}
+	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
+		for _, size := range []int{1, 13, 1 << 20} { // of the pieces in which records arrive
+			p := s.peer()
+			test(p, func(text string) {
+				for piece := range slices.Chunk([]byte(text), size) {
+					p.Write(piece)
+				}
 			})
+			p.Close()
 		}
 	})
 }

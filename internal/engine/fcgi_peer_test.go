@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -388,6 +387,3 @@ func allStacks() string {
 	b := make([]byte, 4<<20)
 	return string(b[:runtime.Stack(b, true)])
 }
-
-// timedOutErr reports whether a deadline caused an error.
-func timedOutErr(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

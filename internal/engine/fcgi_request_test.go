@@ -17,15 +17,8 @@ import (
 
 // fcgiDump responds with everything that a handler can observe of its request.
 func fcgiDump(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	fmt.Fprintf(w, "%s %q %s %d.%d\n", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor)
-	fmt.Fprintf(w, "url %#v\n", *r.URL)
-	fmt.Fprintf(w, "host %q remote %q tls %v close %v\n", r.Host, r.RemoteAddr, r.TLS != nil, r.Close)
-	fmt.Fprintf(w, "header %v\n", r.Header)
-	fmt.Fprintf(w, "length %d coding %v nobody %v trailer %v\n", r.ContentLength, r.TransferEncoding,
-		r.Body == http.NoBody, r.Trailer)
-	fmt.Fprintf(w, "body %q %v\n", shorten(body), err)
 	fmt.Fprintf(w, "params %v\n", maps.Collect(fastcgi.Params(r.Context())))
+	dumpCalmly(w, r)
 }
 
 // likeNginx is the list of parameters that nginx sends with its fastcgi_params.
@@ -47,13 +40,14 @@ func listed(pairs ...string) string {
 // fcgiRequests are parameters with the expected lines of fcgiDump's response, or the start of the
 // response of a rejected request.
 var fcgiRequests = map[string]struct{ request, want string }{
-	"as nginx sends it": {listed(likeNginx...), `GET "/a/b?c=d" HTTP/1.1 1.1
+	"as nginx sends it": {listed(likeNginx...), `params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/b GATEWAY_INTERFACE:CGI/1.1 HTTP_ACCEPT:*/* HTTP_HOST:example.org HTTP_USER_AGENT:curl/8.5.0 QUERY_STRING:c=d REDIRECT_STATUS:200 REMOTE_ADDR:192.0.2.7 REMOTE_PORT:40000 REMOTE_USER:ann REQUEST_METHOD:GET REQUEST_SCHEME:http REQUEST_URI:/a/b?c=d SCRIPT_NAME:/a/b SERVER_ADDR:192.0.2.1 SERVER_NAME:_ SERVER_PORT:80 SERVER_PROTOCOL:HTTP/1.1 SERVER_SOFTWARE:nginx/1.28.0]
+GET "/a/b?c=d" HTTP/1.1 1.1
 url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/a/b", Fragment:"", RawQuery:"c=d", RawPath:"", RawFragment:"", ForceQuery:false, OmitHost:false}
 host "example.org" remote "192.0.2.7:40000" tls false close false
 header map[Accept:[*/*] User-Agent:[curl/8.5.0]]
-length 0 coding [] nobody true trailer map[]
+length 0 coding [] nobody true
 body "" <nil>
-params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/b GATEWAY_INTERFACE:CGI/1.1 HTTP_ACCEPT:*/* HTTP_HOST:example.org HTTP_USER_AGENT:curl/8.5.0 QUERY_STRING:c=d REDIRECT_STATUS:200 REMOTE_ADDR:192.0.2.7 REMOTE_PORT:40000 REMOTE_USER:ann REQUEST_METHOD:GET REQUEST_SCHEME:http REQUEST_URI:/a/b?c=d SCRIPT_NAME:/a/b SERVER_ADDR:192.0.2.1 SERVER_NAME:_ SERVER_PORT:80 SERVER_PROTOCOL:HTTP/1.1 SERVER_SOFTWARE:nginx/1.28.0]
+trailer before map[] after map[]
 `},
 
 	"other method": {fcgiRequest{method: "PROPFIND"}.String(), `PROPFIND "/" HTTP/1.1`},
@@ -218,7 +212,7 @@ func TestFCGIParamsBecomeRequest(t *testing.T) {
 					t.Errorf("status %d, %v", a.code, a.header)
 				} else if refused {
 					p.mustClose()
-				} else if a := p.roundTrip(aGET("/next")); !strings.HasPrefix(a.body, `GET "/next"`) {
+				} else if a := p.roundTrip(aGET("/next")); !strings.Contains(a.body, `GET "/next"`) {
 					t.Errorf("then %s", a.body)
 				}
 			})
@@ -246,31 +240,15 @@ func fcgiCorpus() map[string]string {
 	for name, variant := range abortions {
 		add("abortion/"+name, aPOST("hello")+variant.with+variant.before+strings.Join(variant.after, "")+aGET("/next"))
 	}
-	put := fcgiRequest{method: "PUT", body: aGET("/smuggled"), length: true}
-	for name, text := range map[string]string{
-		"unread": put.String() + aGET("/next"),
-		"unread, GET_VALUES": put.head() + rec(stdinStream, 1, "abc") + question + begins(2, true) +
-			inRecords(stdinStream, 1, 5, put.body[3:]) + aGET("/next"),
-		"unread, padded": put.head() + padded(stdinStream, 1, put.body, 200) + padded(stdinStream, 1, "", 200) +
-			aGET("/next"),
-		"questions": question + begins(1, true) + question + aGET("/")[16:] + question + sized(2) + question +
-			rec(stdinStream, 1, "h") + question + inRecords(stdinStream, 1, 1, "e") + question,
-		"aborted": begins(1, true) + rec(paramsStream, 1, "\x01\x01Ab") + abort + begins(2, true) +
-			rec(abortRequest, 2, "") + aGET("/"),
-		"interleaved": fcgiRequest{id: 1}.head()[:40] + fcgiRequest{id: 2}.String() + fcgiRequest{id: 1}.head()[40:] +
-			fcgiRequest{id: 3}.String() + rec(stdinStream, 1, ""),
-		"strangers": rec(stdinStream, 0, "abcdef") + begins(1, true) + rec(paramsStream, 0, "abcdef") +
-			aGET("/")[16:] + sized(3) + rec(stdinStream, 0, "abcdef") + rec(stdinStream, 1, "abc") +
-			rec(stdoutStream, 0, "x") + rec(stdinStream, 1, ""),
-		"unknown types": padded(99, 0, "abc", 9) + sized(3) + padded(99, 1, "abc", 9) +
-			inRecords(stdinStream, 1, 2, "abc"),
-		"cut off": aGET("/") + aPOST("hello")[:100],
-		"many":    strings.Repeat(aGET("/")+aPOST("x"), 5),
-		"a long question": begins(1, true) + rec(getValues, 0,
-			strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 100)) + aGET("/")[16:],
-	} {
-		add(name, text)
+	for i, h := range fcgiHostileStreams() {
+		add(fmt.Sprint("hostile/", h.name, i), h.begins+h.text)
 	}
+	put := fcgiRequest{method: "PUT", body: aGET("/smuggled"), length: true}
+	add("unread", put.String()+aGET("/next"))
+	add("unread, GET_VALUES", put.head()+rec(stdinStream, 1, "abc")+question+begins(2, true)+
+		inRecords(stdinStream, 1, 5, put.body[3:])+aGET("/next"))
+	add("unread, padded", put.head()+padded(stdinStream, 1, put.body, 200)+padded(stdinStream, 1, "", 200)+
+		aGET("/next"))
 	return all
 }
 
@@ -380,20 +358,17 @@ func browserByFCGI() string {
 // hostileFCGI returns streams that are small for their potential cost.
 func hostileFCGI() map[string]string {
 	all := fcgiCorpus()
+	for i, h := range fcgiHostileStreams() { // also the large ones
+		all[fmt.Sprint("hostile/", h.name, i)] = h.begins + h.text
+	}
 	list := nameValues(fcgiRequest{}.list()...)
 	for name, text := range map[string]string{
-		"list in records of a byte": begins(1, true) + strings.Repeat(rec(paramsStream, 1, "\x00"), 110_000) +
-			rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
 		"list in records of two": begins(1, true) + inRecords(paramsStream, 1, 99, list) +
 			strings.Repeat(rec(paramsStream, 1, "\x00\x00"), 100_000) + rec(paramsStream, 1, "") +
 			rec(stdinStream, 1, ""),
 		"empty parameters": listed(append(fcgiRequest{}.list(), make([]string, 500_000)...)...),
-		"fields":           listed(append(fcgiRequest{}.list(), fcgiFields(1000)...)...),
 		"too many fields":  listed(append(fcgiRequest{}.list(), fcgiFields(20_000)...)...),
 		"one field":        listed(append(fcgiRequest{}.list(), repeated(990, "HTTP_A", "")...)...),
-		"types":            listed(append(fcgiRequest{}.list(), repeated(50_000, "CONTENT_TYPE", "a")...)...),
-		"a large list":     fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 900<<10)}}.String(),
-		"too large a list": fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", 2<<20)}}.String(),
 		"a query":          fcgiRequest{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
 		"escapes":          fcgiRequest{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
 		"unescaped":        located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
@@ -425,9 +400,6 @@ func hostileFCGI() map[string]string {
 		"padding behind each": strings.Repeat(padded(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00",
 			255)+padded(abortRequest, 1, "", 255), 1000),
 		"nothing": "",
-		"a list that lies, a large one": begins(1, true) +
-			rec(paramsStream, 1, "\xff\xff\xff\xff\xff\xff\xff\xff"+strings.Repeat("x", 60_000)) +
-			rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
 	} {
 		all[name] = text
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -275,46 +274,6 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	})
 }
 
-// waiter is a handler that waits for the end of its context. The test waits for it.
-type waiter struct {
-	entered chan context.Context
-	proceed chan bool // received before it uses its context
-	waits   chan bool // sent when it has used its context
-}
-
-func newWaiter() *waiter {
-	return &waiter{make(chan context.Context, 1), make(chan bool, 1), make(chan bool, 1)}
-}
-
-func (h *waiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx, read := r.Context(), r.URL.Query().Get("read")
-	if r.URL.Path != "/wait" {
-		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %s%v", r.URL.Path, b, err)
-		return
-	}
-	if read == "late" {
-		_ = ctx.Err() // uses the context
-	}
-	switch read {
-	case "":
-	case "length":
-		io.ReadFull(r.Body, make([]byte, r.ContentLength))
-	default:
-		io.Copy(io.Discard, r.Body)
-	}
-	h.entered <- ctx
-	<-h.proceed
-	done := ctx.Done()
-	h.waits <- true
-	select {
-	case <-done:
-		fmt.Fprint(w, ctx.Err())
-	case <-time.After(time.Minute):
-		fmt.Fprint(w, "never cancelled")
-	}
-}
-
 const wait = "/wait"
 
 var (
@@ -353,21 +312,40 @@ var abortions = map[string]struct {
 // ABORT_REQUEST cancels the request's context, whenever it arrives. The connection is kept, and
 // what came with it gets its responses.
 func TestFCGIAbortCancelsContext(t *testing.T) {
-	h := newWaiter()
-	everyFCGIMode(t, handle(h.ServeHTTP), func(s *fcgiSite) {
+	entered, proceed, waits := make(chan bool, 1), make(chan bool, 1), make(chan bool, 1)
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != wait {
+			readsAtPath(w, r)
+			return
+		}
+		ctx := r.Context()
+		switch r.URL.RawQuery {
+		case "used":
+			_ = ctx.Err()
+			fallthrough
+		case "read":
+			io.Copy(io.Discard, r.Body)
+		}
+		entered <- true
+		<-proceed
+		done := ctx.Done()
+		waits <- true
+		<-done
+		fmt.Fprint(w, ctx.Err())
+	}), func(s *fcgiSite) {
 		for kind, request := range map[string]string{
-			"GET": aGET(wait), "POST": fcgiRequest{uri: wait + "?read=all", body: "hello", length: true}.String(),
-			"used before": fcgiRequest{uri: wait + "?read=late", body: "hello"}.String(),
+			"GET": aGET(wait), "POST": fcgiRequest{uri: wait + "?read", body: "hello", length: true}.String(),
+			"used before": fcgiRequest{uri: wait + "?used", body: "hello"}.String(),
 		} {
 			for name, variant := range abortions {
 				s.Run(kind+"/"+name, func(t *testing.T) {
 					p := s.in(t).peer()
 					defer p.Close()
 					io.WriteString(p, request+variant.with)
-					<-h.entered
+					<-entered
 					io.WriteString(p, variant.before)
-					h.proceed <- true
-					<-h.waits
+					proceed <- true
+					<-waits
 					for _, piece := range variant.after {
 						io.WriteString(p, piece)
 					}
@@ -431,7 +409,7 @@ func fcgiSilences() []silence {
 func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
 		Handler: http.HandlerFunc(dump)}
-	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+	inBubble(t, fcgiServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 		start := time.Now()
 		for text := strings.Repeat(question, 1000); ; {
 			if _, err := io.WriteString(c, text); err != nil {

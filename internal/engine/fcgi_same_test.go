@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
@@ -56,13 +55,8 @@ func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Ha
 // fcgiExchange returns what comes back, and whether the connection was closed.
 func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
 	each time.Duration) (all []byte, closed bool) {
-	synctest.Test(t, func(t *testing.T) {
-		var nw testkit.Network
-		s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0),
-			DisableGeneralOptionsHandler: true})
-		done := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		testkit.Must(t, err)
+	set := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true}
+	inBubble(t, newServer, set, func(t *testing.T, _ server, c *testkit.MemConn) {
 		collect := func(d time.Duration) {
 			pass(d)
 			for more := true; more; pass(0) { // the network buffers little at a time
@@ -82,9 +76,6 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 		}
 		c.CloseWrite()
 		collect(time.Minute) // servers linger
-		s.Close()
-		c.Close()
-		<-done
 	})
 	return all, closed
 }

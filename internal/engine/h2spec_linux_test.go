@@ -2,8 +2,8 @@ package engine_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
-	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -26,23 +25,8 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 	h2spec := programs.H2Spec(t)
 	for mode, kind := range http2Modes {
 		t.Run(mode, func(t *testing.T) {
-			inner, _ := modes["tcp"](t)
-			address, l := inner.Addr(), inner
-			args := []string{"-h", "127.0.0.1", "-p", portOf(address), "-o", "10"}
-			set := &http.Server{ErrorLog: log.New(io.Discard, "", 0)}
-			switch kind {
-			case "tls":
-				l = secureFor(mode, l)
-				args = append(args, "-t", "-k")
-			default:
-				set.Protocols = new(http.Protocols)
-				set.Protocols.SetUnencryptedHTTP2(true)
-				if kind == "net.Conn" {
-					l = struct{ net.Listener }{l}
-				}
-			}
 			var onShard, elsewhere atomic.Int64
-			set.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if isOnShard() {
 					onShard.Add(1)
 				} else {
@@ -53,12 +37,11 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 				}
 				io.WriteString(w, "hello")
 			})
-			s := engine.New(set)
-			served := goServe(s, l)
-			defer func() {
-				s.Close()
-				<-served
-			}()
+			s := newHTTP2Site(t, "tare", mode, &http.Server{Handler: handler})
+			args := []string{"-h", "127.0.0.1", "-p", fmt.Sprint(s.address().(*net.TCPAddr).Port), "-o", "10"}
+			if kind == "tls" {
+				args = append(args, "-t", "-k")
+			}
 			for _, path := range []string{"/read", "/unread"} {
 				out, err := testkit.Command(t, h2spec, append(args, "-P", path)...).CombinedOutput()
 				text := string(out)
@@ -83,14 +66,6 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 func isOnShard() bool {
 	stack := make([]byte, 64<<10)
 	return bytes.Contains(stack[:runtime.Stack(stack, false)], []byte("/internal/engine/shard."))
-}
-
-func portOf(a net.Addr) string {
-	_, port, err := net.SplitHostPort(a.String())
-	if err != nil {
-		panic(err)
-	}
-	return port
 }
 
 // waitUntilReceived waits until the server has received everything: the kernel reports how much of

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -195,13 +194,6 @@ func hookHandler(t *testing.T) http.Handler {
 			panic("test")
 		case "/abort":
 			panic(http.ErrAbortHandler)
-		case "/hijack":
-			c, _, err := http.NewResponseController(w).Hijack()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			c.Close()
 		case "/unread":
 		default:
 			io.Copy(io.Discard, r.Body)
@@ -244,13 +236,7 @@ func playHooks(t *testing.T, mode string, newServer func(*http.Server) server, h
 	h := newHookLog(t, set)
 	l, dial := modes[mode](t)
 	s := newServer(set)
-	served := goServe(s, l)
-	defer func() {
-		s.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
-	}()
+	serve(t, s, l)
 	c, err := dial()
 	testkit.Must(t, err)
 	defer c.Close()
@@ -284,8 +270,7 @@ func TestHookMayWaitForShutdown(t *testing.T) {
 							ended <- s.(interface{ Shutdown(context.Context) error }).Shutdown(ctx)
 						}
 					}
-					served := goServe(s, l)
-					defer func() { s.Close(); <-served }()
+					serve(t, s, l)
 					c, err := dial()
 					testkit.Must(t, err)
 					defer c.Close()

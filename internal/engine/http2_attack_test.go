@@ -43,7 +43,7 @@ func (s *http2Site) raw(settings ...http2.Setting) *rawHTTP2 {
 
 // dial connects a client that sends what it wants.
 func (s *http2Site) dial() (net.Conn, error) {
-	c, err := s.client.Transport.(*http.Transport).DialContext(s.Context(), "tcp", "")
+	c, err := s.site.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -115,16 +115,16 @@ func TestHTTP2StalledClientLosesConnection(t *testing.T) {
 							}
 						}
 					})}
-					var sendTimeout time.Duration
+					apply := func(s *engine.Server) { s.Dispatch = dispatch }
 					switch limit {
 					case "WriteByteTimeout":
 						set.HTTP2 = &http.HTTP2Config{WriteByteTimeout: 300 * time.Millisecond}
 					case "SendTimeout":
-						sendTimeout = 300 * time.Millisecond
+						apply = func(s *engine.Server) { s.Dispatch, s.SendTimeout = dispatch, 300*time.Millisecond }
 					case "WriteTimeout":
 						set.WriteTimeout = 2 * time.Second // which also limits the handshake
 					}
-					s := dispatchedHTTP2Site(t, mode, set, dispatch, sendTimeout)
+					s := extendedHTTP2Site(t, mode, set, apply)
 					c := s.raw(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
 					c.WriteWindowUpdate(0, 1<<30)
 					c.open(1, http.MethodGet, "/wait", true)
@@ -145,14 +145,6 @@ func TestHTTP2StalledClientLosesConnection(t *testing.T) {
 			}
 		}
 	}
-}
-
-// dispatchedHTTP2Site is newHTTP2Site for a server with a Dispatch and a SendTimeout.
-func dispatchedHTTP2Site(t *testing.T, mode string, set *http.Server, dispatch engine.Dispatch,
-	sendTimeout time.Duration) *http2Site {
-	return extendedHTTP2Site(t, mode, set, func(s *engine.Server) {
-		s.Dispatch, s.SendTimeout = dispatch, sendTimeout
-	})
 }
 
 // extendedHTTP2Site is newHTTP2Site for a server with settings beyond http.Server's.
@@ -181,7 +173,6 @@ func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
 			}
 		}
 	}, func(s *http2Site) {
-		ours := s.server.(*engine.Server)
 		s.get("/")
 		die := func(phase int) {
 			c := s.raw()
@@ -230,7 +221,7 @@ func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
 		clients.Wait()
 		s.client.CloseIdleConnections()
 		testkit.WaitFor(s.T, "all connections and handlers to end", func() bool {
-			_, open := ours.Connections()
+			_, open := s.server.Connections()
 			return open == 0 && !strings.Contains(allStacks(), "h2.(*Stream).Run(")
 		})
 	})
@@ -245,16 +236,6 @@ func everyHTTP2Mode(t *testing.T, handler http.HandlerFunc, test func(*http2Site
 			test(s)
 		})
 	}
-}
-
-func (s *http2Site) get(path string) string {
-	s.Helper()
-	response, err := s.client.Get(s.url + path)
-	testkit.Must(s, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	testkit.Must(s, err)
-	return string(body)
 }
 
 // A handler that blocks holds up no other stream of its connection, also if its loop expected it to

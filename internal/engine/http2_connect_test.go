@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -147,16 +146,15 @@ func echoFlushed(w http.ResponseWriter, r *http.Request) error {
 }
 
 // connectCases are what handlers and clients do. Each returns what both observe.
-var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string,
-	see chan<- string) string{
-	"echo": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+var connectCases = map[string]func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string{
+	"echo": func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string {
 		handlers <- func(w http.ResponseWriter, r *http.Request) {
-			see <- fmt.Sprintf("%s %q %s %#v %q %v %d %v", r.Method, r.RequestURI, r.Proto, *r.URL, r.Host, r.Header,
+			seen <- fmt.Sprintf("%s %q %s %#v %q %v %d %v", r.Method, r.RequestURI, r.Proto, *r.URL, r.Host, r.Header,
 				r.ContentLength, r.TLS != nil)
 			accept(w)
 			err := echoFlushed(w, r)
 			_, _ = io.WriteString(w, "bye")
-			see <- fmt.Sprint(err)
+			seen <- fmt.Sprint(err)
 		}
 		c := s.connect()
 		c.Header.Del("Date")
@@ -166,12 +164,12 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		rest, err := io.ReadAll(c.Body)
 		return fmt.Sprint(got, <-seen, string(rest), err)
 	},
-	"reset": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+	"reset": func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string {
 		handlers <- func(w http.ResponseWriter, r *http.Request) {
 			accept(w)
 			err := echoFlushed(w, r)
 			<-r.Context().Done()
-			see <- fmt.Sprint(err != nil && !errors.Is(err, io.EOF), r.Context().Err())
+			seen <- fmt.Sprint(err != nil && !errors.Is(err, io.EOF), r.Context().Err())
 		}
 		c := s.connect()
 		got := c.exchange("hello")
@@ -179,13 +177,13 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		c.send()
 		return got + <-seen
 	},
-	"rejected": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+	"rejected": func(s *http2Site, handlers chan http.HandlerFunc, _ chan string) string {
 		handlers <- func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotImplemented) }
 		c := s.connect()
 		body, err := io.ReadAll(c.Body)
 		return fmt.Sprint(c.Status, c.ContentLength, string(body), err)
 	},
-	"panic": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+	"panic": func(s *http2Site, handlers chan http.HandlerFunc, _ chan string) string {
 		handlers <- func(w http.ResponseWriter, r *http.Request) {
 			accept(w)
 			_, _ = io.ReadFull(r.Body, make([]byte, 1))
@@ -196,15 +194,15 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		_, err := io.ReadAll(c.Body)
 		return fmt.Sprint(strings.Contains(fmt.Sprint(err), "INTERNAL_ERROR"))
 	},
-	"hijack": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+	"hijack": func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string {
 		handlers <- func(w http.ResponseWriter, _ *http.Request) {
 			_, _, err := http.NewResponseController(w).Hijack()
-			see <- fmt.Sprint(errors.Is(err, http.ErrNotSupported))
+			seen <- fmt.Sprint(errors.Is(err, http.ErrNotSupported))
 		}
 		s.connect()
 		return <-seen
 	},
-	"early return": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+	"early return": func(s *http2Site, handlers chan http.HandlerFunc, _ chan string) string {
 		handlers <- func(w http.ResponseWriter, _ *http.Request) {
 			accept(w)
 			_, _ = io.WriteString(w, "bye")
@@ -213,18 +211,18 @@ var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFun
 		body, err := io.ReadAll(c.Body)
 		return fmt.Sprint(string(body), err)
 	},
-	"deadlines": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+	"deadlines": func(s *http2Site, handlers chan http.HandlerFunc, seen chan string) string {
 		handlers <- func(w http.ResponseWriter, r *http.Request) {
 			accept(w)
 			control := http.NewResponseController(w)
 			first := control.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 			_, err := r.Body.Read(make([]byte, 1))
 			_, _ = io.WriteString(w, "late")
-			see <- fmt.Sprint(first, errors.Is(err, os.ErrDeadlineExceeded), control.Flush())
+			seen <- fmt.Sprint(first, errors.Is(err, os.ErrDeadlineExceeded), control.Flush())
 			_ = control.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 			<-r.Context().Done()
 			_, err = io.WriteString(w, "x")
-			see <- fmt.Sprint(err != nil || control.Flush() != nil)
+			seen <- fmt.Sprint(err != nil || control.Flush() != nil)
 		}
 		c := s.connect()
 		got := make([]byte, len("late"))
@@ -247,114 +245,12 @@ func TestExtendedConnectIsThatOfNetHTTP(t *testing.T) {
 					handlers, seen := make(chan http.HandlerFunc, 1), make(chan string, 4)
 					s := newHTTP2Site(t, maker, mode, &http.Server{Handler: http.HandlerFunc(
 						func(w http.ResponseWriter, r *http.Request) { (<-handlers)(w, r) })})
-					return run(s, handlers, seen, seen)
+					return run(s, handlers, seen)
 				}
 				if got, want := result("tare"), result("net/http"); got != want {
 					t.Errorf("got\n%s\nwant\n%s", got, want)
 				}
 			})
-		}
-	}
-}
-
-// Requests with :protocol that RFC 8441 does not allow are malformed. They receive 400.
-func TestMalformedExtendedConnectIsRejected(t *testing.T) {
-	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"
-	reject := map[string][]string{
-		"GET":          {":method", "GET", scheme, "http", host, "a", path, "/", protocol, "websocket"},
-		"no path":      {":method", "CONNECT", scheme, "http", host, "a", protocol, "websocket"},
-		"no scheme":    {":method", "CONNECT", host, "a", path, "/", protocol, "websocket"},
-		"no value":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, ""},
-		"no token":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "web socket"},
-		"twice":        {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", protocol, "b"},
-		"not first":    {":method", "CONNECT", scheme, "http", host, "a", path, "/", "x-a", "b", protocol, "a"},
-		"no protocol":  {":method", "CONNECT", scheme, "http", host, "a", path, "/"},
-		"not offered":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "websocket"},
-		"as HTTP/1.1":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", "upgrade", "a"},
-		"wrong target": {":method", "CONNECT", scheme, "http", host, "a", path, "a:80", protocol, "websocket"},
-	}
-	for name, fields := range reject {
-		t.Run(name, func(t *testing.T) {
-			for mode := range http2Modes {
-				isOffered := name != "not offered"
-				s := connectSite(t, mode, isOffered, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-					if r.Method != http.MethodGet || r.Header[protocol] != nil {
-						t.Errorf("%s: the handler sees %s %v", mode, r.Method, r.Header)
-					}
-				}))
-				c := s.raw()
-				c.request(1, false, fields...)
-				c.open(3, http.MethodGet, "/", true)
-				c.send()
-				if rejected, status, _ := c.responses(); rejected != "400" || status != "200" {
-					t.Errorf("%s: %q, and then %q", mode, rejected, status)
-				}
-			}
-		})
-	}
-}
-
-// responses reads until stream 3 has got a response, and returns its status. first is what stream 1
-// has got until then, and offered reports whether SETTINGS offer extended CONNECT.
-func (r *rawHTTP2) responses() (first, status string, offered bool) {
-	for {
-		f, err := r.ReadFrame()
-		testkit.Must(r, err)
-		switch f := f.(type) {
-		case *http2.SettingsFrame:
-			if v, ok := f.Value(http2.SettingEnableConnectProtocol); ok {
-				offered = v == 1
-			}
-		case *http2.RSTStreamFrame:
-			first = strings.TrimSpace(first + " " + f.ErrCode.String())
-		case *http2.MetaHeadersFrame:
-			if f.StreamID == 3 {
-				return first, f.PseudoValue("status"), offered
-			}
-			first += f.PseudoValue("status")
-		case *http2.GoAwayFrame:
-			r.Fatal(f)
-		}
-	}
-}
-
-// connectSite is a site of a server that offers extended CONNECT, or does not.
-func connectSite(t *testing.T, mode string, offers bool, handler http.Handler) *http2Site {
-	set := &http.Server{Handler: handler, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2}}
-	return extendedHTTP2Site(t, mode, set, func(s *engine.Server) { s.ExtendedConnect = offers })
-}
-
-// The server offers extended CONNECT by SETTINGS only if it is enabled. Tunnels count as streams.
-func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
-	for mode := range http2Modes {
-		for _, offers := range []bool{false, true} {
-			s := connectSite(t, mode, offers, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				accept(w)
-				_ = echoFlushed(w, r)
-			}))
-			c := s.raw()
-			c.open(3, http.MethodGet, "/", true)
-			c.send()
-			if _, _, got := c.responses(); got != offers {
-				t.Errorf("%s: extended CONNECT is offered: %t, want %t", mode, got, offers)
-			}
-			if !offers {
-				continue
-			}
-			for _, id := range []uint32{5, 7, 9} {
-				c.request(id, false, ":method", "CONNECT", ":scheme", "http", ":path", "/", ":authority", "a",
-					":protocol", "websocket")
-			}
-			c.send()
-			for refused := false; !refused; {
-				f, err := c.ReadFrame()
-				if err != nil {
-					t.Fatalf("%s: %v", mode, err)
-				}
-				if f, ok := f.(*http2.RSTStreamFrame); ok && f.StreamID == 9 {
-					refused = f.ErrCode == http2.ErrCodeRefusedStream
-				}
-			}
 		}
 	}
 }

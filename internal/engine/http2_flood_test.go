@@ -261,14 +261,18 @@ func serveTarget(t *testing.T, maker, mode string) *targetSite {
 		set.ReadHeaderTimeout = time.Hour
 	}
 	s := newHTTP2Site(t, maker, mode, set)
-	if ours, ok := s.server.(*engine.Server); ok {
-		g.server.Store(ours)
-	}
+	g.server.Store(s.server)
 	s.tickets = tls.NewLRUClientSessionCache(1)
-	c, err := s.dial()
-	testkit.Must(t, err)
+	return &targetSite{http2Site: s, address: s.address().String(), pid: os.Getpid()}
+}
+
+// address returns the server's address.
+func (s *http2Site) address() net.Addr {
+	s.Helper()
+	c, err := s.site.dial()
+	testkit.Must(s, err)
 	defer c.Close()
-	return &targetSite{http2Site: s, address: c.RemoteAddr().String(), pid: os.Getpid()}
+	return c.RemoteAddr()
 }
 
 const (

@@ -91,39 +91,6 @@ func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
 	}
 }
 
-// A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
-// requires. Other streams go on.
-func TestMalformedHTTP2RequestsReceive400(t *testing.T) {
-	get := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
-	everyHTTP2Mode(t, func(_ http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet || r.Header.Get("X-Malformed") != "" {
-			t.Errorf("a handler receives %s %v", r.Method, r.Header)
-		}
-	}, func(s *http2Site) {
-		for name, fields := range map[string][]string{ // wire/http2 tests the grammar
-			"upper case": append(get[:8:8], "X-Malformed", "1"),
-			"no path":    get[:6],
-			"status":     append([]string{":status", "200"}, get...),
-			"escape":     append(get[:7:7], "/%zz"),
-		} {
-			for _, ends := range []bool{true, false} {
-				c := s.raw()
-				c.request(1, ends, fields...)
-				c.open(3, http.MethodGet, "/", true)
-				c.send()
-				want := "400"
-				if ends && name != "escape" { // it is not malformed by HTTP/2's rules
-					want = "400 PROTOCOL_ERROR"
-				}
-				if first, status, _ := c.responses(); first != want || status != "200" {
-					t.Errorf("%s: %s, complete %v: %q, and then %q", s.mode, name, ends, first, status)
-				}
-				c.Close()
-			}
-		}
-	})
-}
-
 // net/http's client sends a request again whose stream was reset with PROTOCOL_ERROR, and never
 // stops. It also sends space around values.
 func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {
@@ -194,13 +161,13 @@ const handshakeMemory = 4 << 10
 func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byte) {
 	s.Helper()
 	s.client.CloseIdleConnections()
-	hello := clientHello(s.T)
+	hello := testkit.ClientHello(s.T)
 	conns := make([]net.Conn, n)
 	var clients sync.WaitGroup
 	for first := range stallingClients {
 		clients.Go(func() {
 			for i := first; i < n; i += stallingClients {
-				c, err := s.client.Transport.(*http.Transport).DialContext(s.Context(), "tcp", "")
+				c, err := s.site.dial()
 				if err != nil {
 					s.Error(err)
 					return
@@ -211,8 +178,15 @@ func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byt
 		})
 	}
 	clients.Wait()
+	s.mustServeOthers(conns, s.client.CloseIdleConnections)
+}
+
+// mustServeOthers fails unless another client receives responses, and then closes the connections.
+// before is called before each of its requests.
+func (s *targetSite) mustServeOthers(conns []net.Conn, before func()) {
+	s.Helper()
 	for range 20 {
-		s.client.CloseIdleConnections()
+		before()
 		if got := s.get("/"); got != "hello" {
 			s.Errorf("another client has received %q", got)
 		}
@@ -231,20 +205,6 @@ const fewHandshakes = 20
 // stallingClients is how many goroutines connect.
 const stallingClients = 8
 
-// clientHello returns a client's first message.
-func clientHello(t *testing.T) []byte {
-	client, server := net.Pipe()
-	defer server.Close()
-	go func() {
-		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).Handshake()
-		client.Close()
-	}()
-	b := make([]byte, 16<<10)
-	n, err := io.ReadAtLeast(server, b, 5)
-	testkit.Must(t, err)
-	return b[:n]
-}
-
 // A connection whose cipher suite RFC 9113 prohibits for HTTP/2 is rejected, unless the settings
 // permit it, on the goroutine path and on shards.
 func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
@@ -252,21 +212,16 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 		for _, permits := range []bool{false, true} {
 			set := &http.Server{HTTP2: &http.HTTP2Config{PermitProhibitedCipherSuites: permits}}
 			s := newHTTP2Site(t, "tare", mode, set)
-			transport := s.client.Transport.(*http.Transport)
-			plain, err := transport.DialContext(t.Context(), "tcp", "")
+			plain, err := s.site.dial()
 			testkit.Must(t, err)
 			tc := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
-				NextProtos: []string{"h2"}, CipherSuites: prohibitedCiphers()})
+				NextProtos: []string{"h2"}, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}})
 			defer tc.Close()
 			if got := firstError(t, tc); (got == http2.ErrCodeInadequateSecurity) == permits {
 				t.Errorf("%s, permits %v: %v", mode, permits, got)
 			}
 		}
 	}
-}
-
-func prohibitedCiphers() []uint16 {
-	return []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA, tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}
 }
 
 // firstError returns the code of the GOAWAY frame among the first two frames that the server sends,
@@ -346,16 +301,13 @@ func (s *targetSite) stall(n int, how stall) {
 	r := newRawHTTP2(s.T, nil)
 	how.send(r)
 	content := r.output.Bytes()
-	conns := make([]io.Closer, n)
+	conns := make([]net.Conn, n)
 	var clients sync.WaitGroup
 	for i := range conns {
 		clients.Go(func() {
 			c, err := s.dial()
-			if err != nil {
-				s.Error(err)
-				return
-			}
-			if conns[i] = c; err == nil {
+			if err == nil {
+				conns[i] = c
 				_, err = c.Write(content)
 			}
 			if err != nil {
@@ -366,13 +318,5 @@ func (s *targetSite) stall(n int, how stall) {
 	clients.Wait()
 	testkit.WaitFor(s.T, "all clients to connect", func() bool { return s.state().open > int64(n) })
 	testkit.WaitFor(s.T, "all handlers to begin", func() bool { return s.state().begun == int64(n*how.begun) })
-	for range 20 {
-		if got := s.get("/"); got != "hello" {
-			s.Errorf("another client has received %q", got)
-		}
-	}
-	for _, c := range conns {
-		c.Close()
-	}
-	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
+	s.mustServeOthers(conns, func() {})
 }

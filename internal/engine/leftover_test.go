@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -111,27 +112,10 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	})
 	check := func(s *site, leave string, sendAndCheck func(id int, deadline time.Time)) {
 		stop.Store(false)
-		deadline := time.Now().Add(soak(time.Second, 30*time.Second))
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				for time.Now().Before(deadline) {
-					c, err := s.dial()
-					if err != nil {
-						s.Error(err)
-						return
-					}
-					io.WriteString(c, leave)
-					c.SetDeadline(time.Now().Add(5 * time.Millisecond))
-					c.Read(make([]byte, 1000))
-					c.Close()
-				}
-			})
-		}
-		for i := range 4 {
-			wg.Go(func() { sendAndCheck(i, deadline) })
-		}
-		wg.Wait()
+		s.leaveAndCheck(soak(time.Second, 30*time.Second), leave, func(c net.Conn) {
+			c.SetDeadline(time.Now().Add(5 * time.Millisecond))
+			c.Read(make([]byte, 1000))
+		}, sendAndCheck)
 		stop.Store(true)
 		lateCalls.Wait()
 	}
@@ -147,6 +131,30 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 			check(s.site, leave.head()+rec(stdinStream, 1, "he"), s.sendAndCheck)
 		})
 	})
+}
+
+// leaveAndCheck makes clients send a request on new connections, wait, and leave, while others send
+// requests and check the responses.
+func (s *site) leaveAndCheck(duration time.Duration, leave string, wait func(net.Conn),
+	sendAndCheck func(id int, deadline time.Time)) {
+	deadline := time.Now().Add(duration)
+	var clients sync.WaitGroup
+	for i := range 3 {
+		clients.Go(func() { sendAndCheck(i, deadline) })
+		clients.Go(func() {
+			for time.Now().Before(deadline) {
+				c, err := s.dial()
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				io.WriteString(c, leave)
+				wait(c)
+				c.Close()
+			}
+		})
+	}
+	clients.Wait()
 }
 
 // useLate uses a request and its response after their handler has returned.
@@ -231,26 +239,9 @@ func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
 		}
 		fmt.Fprintf(w, "%s.", r.URL.Path)
 	}), func(s *site) {
-		deadline := time.Now().Add(soak(500*time.Millisecond, 10*time.Second))
-		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() {
-				for time.Now().Before(deadline) {
-					c, err := s.dial()
-					if err != nil {
-						s.Error(err)
-						return
-					}
-					io.WriteString(c, "GET /leave HTTP/1.1\r\n"+host+"\r\n")
-					time.Sleep(15 * time.Millisecond)
-					c.Close()
-				}
-			})
-		}
-		for i := range 2 {
-			wg.Go(func() { s.sendAndCheck(i, "", deadline) })
-		}
-		wg.Wait()
+		s.leaveAndCheck(soak(500*time.Millisecond, 10*time.Second), getOf("/leave"), func(net.Conn) {
+			time.Sleep(15 * time.Millisecond)
+		}, func(id int, deadline time.Time) { s.sendAndCheck(id, "", deadline) })
 	})
 }
 

@@ -109,18 +109,25 @@ func TestClientsCannotAmplifyAllocation(t *testing.T) {
 
 // allocatedFor returns what a server allocates for a connection that sends text.
 func allocatedFor(newServer func(*http.Server) server, h http.Handler, text string) uint64 {
+	var before, after runtime.MemStats
+	serveText(newServer, h, text, func() {
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+	}, func() { runtime.ReadMemStats(&after) })
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// serveText serves a connection that sends text, and calls functions before and after.
+func serveText(newServer func(*http.Server) server, h http.Handler, text string, before, after func()) {
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
 	c := &oneShot{quietConn{closed: make(chan bool)}, text}
 	l := &oneListener{conn: c, closed: make(chan bool)}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
+	before()
 	served := goServe(s, l)
 	<-c.closed
-	runtime.ReadMemStats(&after)
+	after()
 	s.Close()
 	<-served
-	return after.TotalAlloc - before.TotalAlloc
 }
 
 // quietConn is a connection that discards the output.
@@ -333,7 +340,7 @@ func TestDrainIsLimitedInTime(t *testing.T) {
 			for i, text := range p.unread {
 				t.Run(fmt.Sprint(protocol, "/", name, i), func(t *testing.T) {
 					set := &http.Server{Handler: h}
-					p.inBubble(t, set, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+					inBubble(t, p.newServer, set, func(t *testing.T, _ server, c *testkit.MemConn) {
 						io.WriteString(c, text)
 						start := time.Now()
 						var client sync.WaitGroup
@@ -363,7 +370,7 @@ func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	for protocol, p := range timedProtocols() {
 		for _, text := range p.unread {
 			settings := &http.Server{Handler: http.TimeoutHandler(slowBody, time.Second, "too slow")}
-			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			inBubble(t, p.newServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 				io.WriteString(c, text)
 				pass(2 * time.Second)
 				if b, _ := c.Received(); !strings.Contains(string(b), "503 Service Unavailable") ||
@@ -394,7 +401,7 @@ func TestPanicEndsConnectionDespitePendingCalls(t *testing.T) {
 				time.Sleep(time.Second)
 				panic(http.ErrAbortHandler)
 			})}
-			inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			inBubble(t, engine.New, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 				io.WriteString(c, "POST / HTTP/1.1\r\n"+host+"Content-Length: 1000\r\n\r\n")
 				pass(2 * time.Second)
 				if _, closed := c.Received(); !closed {

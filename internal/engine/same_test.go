@@ -464,4 +464,9 @@ func TestDifferencesAreDocumented(t *testing.T) {
 			t.Errorf("doc.go does not say of %q: %s", name, why)
 		}
 	}
+	for name, why := range http2Otherwise {
+		if !strings.HasPrefix(why, "detail: ") && !strings.Contains(doc, why) {
+			t.Errorf("doc.go does not say of %q over HTTP/2: %s", name, why)
+		}
+	}
 }

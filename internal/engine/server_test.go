@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -126,26 +125,6 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	})
 }
 
-// Over HTTP/2 GOAWAY announces the end, and concurrent requests use another connection.
-func TestRetireSendsGOAWAY(t *testing.T) {
-	ports := make(chan string, 100)
-	s := newHTTP2Site(t, "tare", "h2c-shard", &http.Server{
-		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { ports <- r.RemoteAddr })})
-	request := func() string {
-		s.get("/")
-		return <-ports
-	}
-	first := request()
-	if second := request(); second != first {
-		t.Fatalf("another connection, %s after %s", second, first)
-	}
-	s.server.(*engine.Server).Retire()
-	if last := request(); last != first {
-		t.Errorf("the connection was closed: %s after %s", last, first)
-	}
-	testkit.WaitFor(t, "another connection", func() bool { return request() != first })
-}
-
 // Handlers can count the requests of their connection.
 func TestRequestsOfConnectionAreCounted(t *testing.T) {
 	began := time.Now()
@@ -192,13 +171,25 @@ func (l *flaky) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// withAcceptErrors runs a test with a server of a listener whose Accept fails.
+func withAcceptErrors(t *testing.T, above func(*testkit.Network) net.Listener, test func(*testkit.Network, *testkit.Log)) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
 		var nw testkit.Network
 		var logged testkit.Log
 		s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
+		served := goServe(s, above(&nw))
+		test(&nw, &logged)
+		s.Close()
+		<-served
+	})
+}
+
+func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
+	withAcceptErrors(t, func(nw *testkit.Network) net.Listener {
+		return &flaky{Listener: nw.Listen(), failures: 3}
+	}, func(nw *testkit.Network, logged *testkit.Log) {
 		start := time.Now()
-		served := goServe(s, &flaky{Listener: nw.Listen(), failures: 3})
 		c, err := nw.Dial()
 		testkit.Must(t, err)
 		if elapsed := time.Since(start); elapsed != (5+10+20)*time.Millisecond {
@@ -208,14 +199,12 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 			t.Errorf("logged %d failures: %s", n, logged.String())
 		}
 		c.Close()
-		s.Close()
-		<-served
-
-		s = engine.New(&http.Server{})
-		if err := s.Serve(&flaky{Listener: nw.Listen(), failures: 1, fatal: true}); !errors.Is(err, failedAccept{}) {
-			t.Errorf("a failure for good: %v", err)
-		}
 	})
+	s := engine.New(&http.Server{})
+	err := s.Serve(&flaky{Listener: new(testkit.Network).Listen(), failures: 1, fatal: true})
+	if !errors.Is(err, failedAccept{}) {
+		t.Errorf("a failure for good: %v", err)
+	}
 }
 
 // alternating is a listener whose Accept fails and succeeds in turns. It has a connection for each
@@ -242,18 +231,13 @@ func (l *alternating) Accept() (net.Conn, error) {
 // from that every 10 seconds, also if Accept succeeds in between.
 func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
 	for _, inTurns := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			var nw testkit.Network
-			var logged testkit.Log
-			s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
-			var l net.Listener = &flaky{Listener: nw.Listen(), failures: 1 << 30}
+		withAcceptErrors(t, func(nw *testkit.Network) net.Listener {
 			if inTurns {
-				l = &alternating{Listener: nw.Listen(), network: &nw}
+				return &alternating{Listener: nw.Listen(), network: nw}
 			}
-			served := goServe(s, l)
+			return &flaky{Listener: nw.Listen(), failures: 1 << 30}
+		}, func(_ *testkit.Network, logged *testkit.Log) {
 			time.Sleep(time.Minute)
-			s.Close()
-			<-served
 			if n := strings.Count(logged.String(), "Accept error"); n < 6 || n > 9+6 {
 				t.Errorf("in turns %v: %d lines in a minute", inTurns, n)
 			}
@@ -289,20 +273,25 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 		{"nothing behind another", good, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reports := make(chan string, 10)
-			hook := func(r engine.Refusal) { reports <- describeRefusal(t, r) }
-			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-			someServers(t, set, func(s *engine.Server, set *http.Server) {
-				s.Refused, set.MaxHeaderBytes = hook,
-					4000
-			}, func(s *site) {
-				s.exchangeText(c.send)
-				if got := received(reports); got != c.want {
-					s.Errorf("got %q, want %q", got, c.want)
-				}
-			}, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
+			wantReports(t, c.want, 0, func(s *site) { s.exchangeText(c.send) }, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
 		})
 	}
+}
+
+// wantReports fails unless a server reports these requests of a client. timeout limits how long it
+// waits for a request.
+func wantReports(t *testing.T, want string, timeout time.Duration, client func(*site), modes ...string) {
+	t.Helper()
+	reports := make(chan string, 10)
+	someServers(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *engine.Server, set *http.Server) {
+		s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
+		set.MaxHeaderBytes, set.ReadHeaderTimeout, set.IdleTimeout = 4000, timeout, timeout
+	}, func(s *site) {
+		client(s)
+		if got := received(reports); got != want {
+			s.Errorf("got %q, want %q", got, want)
+		}
+	}, modes...)
 }
 
 func describeRefusal(t *testing.T, r engine.Refusal) string {
@@ -337,19 +326,7 @@ func TestLateHeadsAreReported(t *testing.T) {
 		{"nothing", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			reports := make(chan string, 10)
-			set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
-			someServers(t, set, func(s *engine.Server, set *http.Server) {
-				s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
-				set.ReadHeaderTimeout, set.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
-			}, func(s *site) {
-				c2 := s.connect()
-				io.WriteString(c2, c.send)
-				io.Copy(io.Discard, c2) // until it is closed
-				if got := received(reports); got != c.want {
-					s.Errorf("got %q, want %q", got, c.want)
-				}
-			}, "tcp", "net.Conn")
+			wantReports(t, c.want, 200*time.Millisecond, func(s *site) { s.exchangeAborted(c.send) }, "tcp", "net.Conn")
 		})
 	}
 }
@@ -361,39 +338,19 @@ func TestPlaintextOnTLSIsReported(t *testing.T) {
 		"GET /x HTTP/1.1\r\n\r\n": "GET /|||400", "hello\r\n\r\n": "hello|||400", "\x16\x03\x01\x00\x01\x01": "",
 		"": "",
 	} {
-		reports := make(chan string, 10)
-		set := &http.Server{Handler: http.NotFoundHandler()}
-		someServers(t, set, func(s *engine.Server, _ *http.Server) {
-			s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
-		}, func(s *site) {
-			c := s.connect()
-			if tc, ok := c.(*tls.Conn); ok {
-				c = tc.NetConn()
-			}
-			io.WriteString(c, send)
-			if half, ok := c.(interface{ CloseWrite() error }); ok {
-				half.CloseWrite()
-			}
-			io.Copy(io.Discard, c)
-			if got := received(reports); got != want {
-				s.Errorf("%q: got %q, want %q", send, got, want)
-			}
+		wantReports(t, want, 0, func(s *site) {
+			(&site{T: s.T, dial: s.dialBelow}).exchangeText(send)
 		}, "tls", "ServeTLS")
 	}
 }
 
-// lateHead is an incomplete head, and badHead a malformed one.
-const (
-	badHead = "bad\r\n\r\n"
-)
+const badHead = "bad\r\n\r\n"
 
 // A hook that panics neither ends the process nor costs a client its due responses.
 func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 	for send, want := range map[string]int{badHead: 1, get + badHead: 2} {
-		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(w, "good")
-		})}
-		someServers(t, set, func(s *engine.Server, _ *http.Server) {
+		settings := handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "good") })
+		someServers(t, settings, func(s *engine.Server, _ *http.Server) {
 			s.Refused = func(engine.Refusal) { panic("hook's") }
 		}, func(s *site) {
 			c := s.connect()
@@ -410,13 +367,10 @@ func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 
 // Each of several calls of Shutdown returns when the last connection closes.
 func TestAllCallsOfShutdownReturnTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var nw testkit.Network
-		release := make(chan bool)
-		s := engine.New(&http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })})
-		served := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		testkit.Must(t, err)
+	var release chan bool
+	set := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release })}
+	inBubble(t, engine.New, set, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+		release = make(chan bool)
 		io.WriteString(c, get)
 		synctest.Wait()
 		ended := make(chan error)
@@ -432,6 +386,5 @@ func TestAllCallsOfShutdownReturnTogether(t *testing.T) {
 				t.Errorf("after %v: %v", time.Since(start), err)
 			}
 		}
-		<-served
 	})
 }

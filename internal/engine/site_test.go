@@ -13,7 +13,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -64,7 +63,7 @@ type secureListener struct {
 // TLS connections to it.
 func listenTLS(t *testing.T) (net.Listener, *tls.Config, func() (net.Conn, error)) {
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	config := &tls.Config{Certificates: testCertificates()}
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}}
 	return l, config, func() (net.Conn, error) {
 		c, err := dial()
 		if err != nil {
@@ -72,14 +71,6 @@ func listenTLS(t *testing.T) (net.Listener, *tls.Config, func() (net.Conn, error
 		}
 		return tls.Client(c, &tls.Config{InsecureSkipVerify: true}), nil
 	}
-}
-
-// testCertificates returns the certificates of package httptest.
-func testCertificates() []tls.Certificate {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	return borrowed.TLS.Certificates
 }
 
 func listen(t *testing.T, network, address string) (net.Listener, func() (net.Conn, error)) {
@@ -92,7 +83,8 @@ func listen(t *testing.T, network, address string) (net.Listener, func() (net.Co
 type site struct {
 	*testing.T
 	mode   string
-	server *engine.Server
+	url    string
+	server *engine.Server // nil for net/http's
 	dial   func() (net.Conn, error)
 	client *http.Client
 	logged *testkit.Log
@@ -105,22 +97,18 @@ func everyMode(t *testing.T, settings func() *http.Server, test func(*site)) {
 
 func someModes(t *testing.T, settings func() *http.Server, test func(*site), names ...string) {
 	t.Helper()
+	someServers(t, settings, nil, test, names...)
+}
+
+// someServers is someModes for servers with fields beyond their settings, which apply sets.
+func someServers(t *testing.T, settings func() *http.Server, apply func(*engine.Server, *http.Server),
+	test func(*site), names ...string) {
+	t.Helper()
 	if len(names) == 0 {
 		t.Fatal("no modes")
 	}
 	for _, mode := range names {
-		t.Run(mode, func(t *testing.T) { inMode(t, mode, settings(), nil, test) })
-	}
-}
-
-// someServers is someModes for servers with fields beyond their settings.
-func someServers(t *testing.T, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site),
-	names ...string) {
-	t.Helper()
-	for _, mode := range names {
-		t.Run(mode, func(t *testing.T) {
-			inMode(t, mode, &http.Server{Handler: set.Handler}, apply, test)
-		})
+		t.Run(mode, func(t *testing.T) { inMode(t, mode, settings(), apply, test) })
 	}
 }
 
@@ -151,7 +139,7 @@ func handle(h http.HandlerFunc) func() *http.Server {
 // get returns a response's body.
 func (s *site) get(path string) string {
 	s.Helper()
-	resp, err := s.client.Get("http://host" + path)
+	resp, err := s.client.Get(s.url + path)
 	testkit.Must(s, err)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
@@ -246,22 +234,22 @@ func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 func startSite(t *testing.T, mode string, set *http.Server, newServer func(*http.Server) server) *site {
 	t.Helper()
 	l, dial := modes[mode](t)
-	s := &site{T: t, mode: mode, dial: dial, logged: new(testkit.Log)}
-	set.ErrorLog = log.New(s.logged, "", 0)
-	server := newServer(set)
-	s.server, _ = server.(*engine.Server)
-	served := goServe(server, l)
+	s := &site{T: t, mode: mode, url: "http://host", dial: dial, logged: new(testkit.Log)}
+	s.start(set, newServer, l)
 	transport := &http.Transport{DisableCompression: true,
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
-	t.Cleanup(func() {
-		transport.CloseIdleConnections()
-		server.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
-	})
+	t.Cleanup(transport.CloseIdleConnections)
 	return s
+}
+
+// start serves l until the test ends.
+func (s *site) start(set *http.Server, newServer func(*http.Server) server, l net.Listener) {
+	s.Helper()
+	set.ErrorLog = log.New(s.logged, "", 0)
+	server := newServer(set)
+	s.server, _ = server.(*engine.Server)
+	serve(s.T, server, l)
 }
 
 // ours reports whether the server of a site made by beside is this engine.
@@ -284,13 +272,8 @@ var makers = map[string]func(*http.Server) server{
 func transcript(t *testing.T, newServer func(*http.Server) server, settings *http.Server, pieces []string) string {
 	var response, logged bytes.Buffer
 	var closed bool
-	synctest.Test(t, func(t *testing.T) {
-		var nw testkit.Network
-		settings.ErrorLog = log.New(&logged, "", 0)
-		s := newServer(settings)
-		done := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		testkit.Must(t, err)
+	settings.ErrorLog = log.New(&logged, "", 0)
+	inBubble(t, newServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 		collect := func() {
 			synctest.Wait()
 			data, eof := c.Received()
@@ -307,9 +290,6 @@ func transcript(t *testing.T, newServer func(*http.Server) server, settings *htt
 		}
 		pass(time.Second) // of the bubble's time: servers linger
 		collect()
-		s.Close()
-		c.Close()
-		<-done
 	})
 	return describe(response.Bytes(), closed, strings.Contains(strings.Join(pieces, ""), "HEAD ")) +
 		describeLog(logged.String())
@@ -317,6 +297,18 @@ func transcript(t *testing.T, newServer func(*http.Server) server, settings *htt
 
 // closeWrite, as a piece, closes the client's sending side.
 const closeWrite = "\x00close write"
+
+// serve serves l until the test ends.
+func serve(t testing.TB, s server, l net.Listener) {
+	t.Helper()
+	served := goServe(s, l)
+	t.Cleanup(func() {
+		s.Close()
+		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve returned %v", err)
+		}
+	})
+}
 
 func goServe(s server, l net.Listener) chan error {
 	done := make(chan error, 1)

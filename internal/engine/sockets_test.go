@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -31,8 +32,7 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 	l, dial := modes[mode](t)
 	var logged testkit.Log
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
-	served := goServe(s, l)
-	defer func() { s.Close(); <-served }()
+	serve(t, s, l)
 	c, err := dial()
 	testkit.Must(t, err)
 	defer c.Close()
@@ -67,18 +67,15 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 func TestBothPathsGiveSameResponses(t *testing.T) {
 	check := func(t *testing.T, h http.Handler, pieces []string, overTLS bool) {
 		t.Parallel()
-		portable := overSockets(t, "net.Conn", makers["tare"], h, pieces)
-		shards := overSockets(t, "tcp", makers["tare"], h, pieces)
-		if portable != shards {
-			t.Errorf("requests %q\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
-		}
-		if !overTLS {
-			return
-		}
-		portable = overSockets(t, "tls", makers["tare"], h, pieces)
-		shards = overSockets(t, "ServeTLS", makers["tare"], h, pieces)
-		if portable != shards {
-			t.Errorf("requests %q over TLS\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
+		for _, paths := range [][2]string{{"net.Conn", "tcp"}, {"tls", "ServeTLS"}} {
+			if paths[0] == "tls" && !overTLS {
+				continue
+			}
+			portable := overSockets(t, paths[0], makers["tare"], h, pieces)
+			shards := overSockets(t, paths[1], makers["tare"], h, pieces)
+			if portable != shards {
+				t.Errorf("%s: requests %q\n--- portable\n%s--- shards\n%s", paths[0], pieces, portable, shards)
+			}
 		}
 	}
 	for name, pieces := range requests {
@@ -108,23 +105,16 @@ func onShards(t *testing.T, settings func() *http.Server, test func(*site)) {
 // readResponses reads until n responses have ended.
 func readResponses(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
-	got, err := tryReadResponses(c, n)
-	testkit.Must(t, err)
-	return got
-}
-
-// tryReadResponses is readResponses for connections that may get no response.
-func tryReadResponses(c net.Conn, n int) (string, error) {
 	var got []byte
 	b := make([]byte, 64<<10)
 	for bytes.Count(got, []byte("HTTP/1.1 ")) < n || !bytes.HasSuffix(got, []byte(".")) {
 		m, err := c.Read(b)
 		if err != nil {
-			return "", fmt.Errorf("after %q: %w", got, err)
+			t.Fatalf("after %q: %v", got, err)
 		}
 		got = append(got, b[:m]...)
 	}
-	return string(got), nil
+	return string(got)
 }
 
 // A handler that blocks on a loop holds up other connections of the loop only for a moment.
@@ -281,8 +271,7 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 				io.WriteString(w, ".")
 			})})
 			s.Dispatch = dispatch
-			served := goServe(s, l)
-			defer func() { s.Close(); <-served }()
+			serve(t, s, l)
 			c, err := dial()
 			testkit.Must(t, err)
 			defer c.Close()
@@ -320,9 +309,7 @@ func BenchmarkPipelined(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			testkit.Must(b, err)
-			s := newServer()
-			served := goServe(s, l)
-			defer func() { s.Close(); <-served }()
+			serve(b, newServer(), l)
 			c, err := net.Dial("tcp", l.Addr().String())
 			testkit.Must(b, err)
 			defer c.Close()
@@ -409,7 +396,9 @@ func corpus(t *testing.T) map[string]string {
 	for name, text := range hiddenIn {
 		all["hidden in "+name] = text + get
 	}
-	for _, name := range fuzzed(t, "testdata/fuzz/FuzzSameAsNetHTTP", "../wire/http1/testdata/fuzz/FuzzRequest") {
+	ours, _ := filepath.Glob("testdata/fuzz/FuzzSameAsNetHTTP/*")
+	grammar, _ := filepath.Glob("../wire/http1/testdata/fuzz/FuzzRequest/*")
+	for _, name := range slices.Concat(ours, grammar) {
 		b, err := os.ReadFile(name)
 		testkit.Must(t, err)
 		for line := range strings.Lines(string(b)) {
@@ -420,15 +409,6 @@ func corpus(t *testing.T) map[string]string {
 		}
 	}
 	return all
-}
-
-func fuzzed(t *testing.T, dirs ...string) (names []string) {
-	for _, dir := range dirs {
-		found, err := filepath.Glob(filepath.Join(dir, "*"))
-		testkit.Must(t, err)
-		names = append(names, found...)
-	}
-	return names
 }
 
 // dumpCalmly is dump without what depends on when the client closes its side.

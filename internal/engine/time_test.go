@@ -18,24 +18,12 @@ import (
 )
 
 // inBubble runs a server and one client connection in synthetic time.
-func inBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
-	t.Helper()
-	serveInBubble(t, settings, false, test)
-}
-
-// inFCGIBubble is inBubble for FastCGI.
-func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
-	t.Helper()
-	serveInBubble(t, settings, true, test)
-}
-
-func serveInBubble(t *testing.T, settings *http.Server, isFastCGI bool,
-	test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
+func inBubble[S server](t *testing.T, newServer func(*http.Server) S, settings *http.Server,
+	test func(t *testing.T, s S, c *testkit.MemConn)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var nw testkit.Network
-		s := engine.New(settings)
-		s.FastCGI = isFastCGI
+		s := newServer(settings)
 		done := goServe(s, nw.Listen())
 		c, err := nw.Dial()
 		testkit.Must(t, err)
@@ -43,13 +31,14 @@ func serveInBubble(t *testing.T, settings *http.Server, isFastCGI bool,
 		c.Close()
 		s.Close()
 		<-done
+		pass(time.Second) // net/http may linger on the connection for half of it
 	})
 }
 
 // timed is what tests of both protocols in synthetic time send.
 type timed struct {
-	inBubble func(t *testing.T, settings *http.Server, test func(*testing.T, *engine.Server, *testkit.MemConn))
-	get      string
+	newServer func(*http.Server) server
+	get       string
 	// the beginnings of requests with bodies, and what their client then sends each second
 	unread   []string
 	trickle  string
@@ -59,10 +48,10 @@ type timed struct {
 func timedProtocols() map[string]timed {
 	const head = "POST / HTTP/1.1\r\nHost: a\r\n"
 	return map[string]timed{
-		"HTTP": {inBubble, get, []string{head + "Content-Length: 1000\r\n\r\n",
+		"HTTP": {httpServer, get, []string{head + "Content-Length: 1000\r\n\r\n",
 			head + "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
 			head + "Transfer-Encoding: chunked\r\n\r\n"}, "", httpSilences()},
-		"FastCGI": {inFCGIBubble, aGET("/"), []string{sized(1000) + rec(stdinStream, 1, "x"),
+		"FastCGI": {fcgiServer, aGET("/"), []string{sized(1000) + rec(stdinStream, 1, "x"),
 			sized(1000) + rec(stdinStream, 1, "01234567")[:12],
 			fcgiRequest{method: "POST"}.head() + rec(stdinStream, 1, "x")}, rec(stdinStream, 9, "other"),
 			fcgiSilences()},
@@ -73,13 +62,6 @@ func timedProtocols() map[string]timed {
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
-}
-
-// closedAfter returns how long the server takes to close c.
-func closedAfter(c *testkit.MemConn) time.Duration {
-	start := time.Now()
-	io.Copy(io.Discard, c)
-	return time.Since(start)
 }
 
 // A silence is a client that sends pieces, a second apart, and then nothing more.
@@ -119,7 +101,7 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 		for _, test := range p.silences {
 			t.Run(protocol+"/"+test.name, func(t *testing.T) {
 				test.settings.Handler = response
-				p.inBubble(t, test.settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				inBubble(t, p.newServer, test.settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 					for _, piece := range test.send {
 						io.WriteString(c, piece)
 						pass(time.Second)
@@ -131,7 +113,9 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 						}
 						return
 					}
-					if got := closedAfter(c); got != test.want {
+					start := time.Now()
+					io.Copy(io.Discard, c)
+					if got := time.Since(start); got != test.want {
 						t.Errorf("closed after %v, want %v", got, test.want)
 					}
 				})
@@ -167,7 +151,7 @@ func TestWriteTimeoutEndsHandler(t *testing.T) {
 						}
 					}
 				})}
-			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+			inBubble(t, p.newServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 				io.WriteString(c, p.get)
 				pass(time.Minute)
 				if after != 5*time.Second || failed == nil {
@@ -201,7 +185,7 @@ func keepsNextRequest(t *testing.T, first string) {
 		}
 		io.WriteString(w, r.URL.Path)
 	})}
-	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
+	inBubble(t, engine.New, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
 		io.WriteString(c, first)
 		synctest.Wait()
 		io.WriteString(c, "GET /2 HTTP/1.1\r\nHost: a\r\n\r\nGET /3 HT")
@@ -235,7 +219,7 @@ func TestEndOfBaseContextCancelsRequests(t *testing.T) {
 				got = r.Context().Err()
 			}),
 		}
-		inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+		inBubble(t, engine.New, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 			if early {
 				cancel()
 			}
@@ -289,7 +273,7 @@ func TestLingerIsLimited(t *testing.T) {
 				}
 				w.WriteHeader(http.StatusForbidden)
 			}
-			inBubble(t, &http.Server{Handler: http.HandlerFunc(h)},
+			inBubble(t, engine.New, &http.Server{Handler: http.HandlerFunc(h)},
 				func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
 					start := time.Now()
 					io.WriteString(c, test.text)

@@ -4,12 +4,25 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"math/big"
+	"net/http/httptest"
 	"testing"
 	"time"
 )
+
+// ServerCertificate returns the certificate of package httptest, with its Leaf. It is valid for
+// example.com and for addresses of this machine.
+func ServerCertificate() tls.Certificate {
+	s := httptest.NewUnstartedServer(nil)
+	s.StartTLS()
+	defer s.Close()
+	c := s.TLS.Certificates[0]
+	c.Leaf = s.Certificate()
+	return c
+}
 
 // SelfSign returns a new self-signed certificate and its key in PEM. By default the certificate has
 // serial number 1 and is valid for one year.

@@ -69,9 +69,12 @@ func (s *ServerState) LogPanic(doing, remote string, err any) {
 }
 
 // SignalClosed wakes Shutdown.
-func (s *ServerState) SignalClosed() {
+func (s *ServerState) SignalClosed() { Signal(s.ConnClosed) }
+
+// Signal wakes the goroutine that waits on c, which holds one value and may be nil.
+func Signal(c chan struct{}) {
 	select {
-	case s.ConnClosed <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

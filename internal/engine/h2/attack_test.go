@@ -1,4 +1,4 @@
-package h2_test
+package h2
 
 import (
 	"fmt"
@@ -11,37 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-
-	"github.com/tarehq/tare/internal/engine/h2"
 )
-
-// receive passes the frames to the session, without running handlers.
-func (p *peer) receive() (alive bool) {
-	alive = p.session.Receive(p.input.Bytes())
-	p.input.Reset()
-	return alive
-}
-
-// runNext runs the next handler in a goroutine, until its response waits for a window. done is
-// closed when the handler has returned.
-func (p *peer) runNext() (done chan struct{}) {
-	st := p.session.Next()
-	done = make(chan struct{})
-	go func() {
-		defer close(done)
-		st.Run(nil, 0)
-		st.Settle()
-	}()
-	p.awaitWait()
-	return done
-}
-
-// awaitWait returns when a response waits for a window.
-func (p *peer) awaitWait() {
-	for !p.session.IsWaiting() {
-		runtime.Gosched()
-	}
-}
 
 // A client may reset a stream whose response waits for windows, and open the window at the same
 // time. What the stream has reserved is returned to the connection.
@@ -54,7 +24,8 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 			for id := uint32(1); id < 200; id += 2 {
 				p.get(id)
 				p.receive()
-				done := p.runNext()
+				wait := p.runReady()
+				p.awaitWaiting(1)
 				if order == "update, reset" {
 					p.framer.WriteWindowUpdate(id, 60<<10)
 				}
@@ -63,19 +34,20 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				if !p.receive() {
 					t.Fatalf("stream %d: the session has ended", id)
 				}
-				<-done
+				wait()
 				p.session.Flush()
-				if n := p.session.Pending(); n != 0 {
+				if n := p.pending(); n != 0 {
 					t.Fatalf("after stream %d, %d bytes count as output", id, n)
 				}
 				p.get(id + 2) // credits for the ledger
 				p.receive()
 				id += 2
-				done = p.runNext()
+				wait = p.runReady()
+				p.awaitWaiting(1)
 				p.framer.WriteWindowUpdate(id, 1<<20)
 				p.framer.WriteWindowUpdate(0, 1<<20)
 				p.receive()
-				<-done
+				wait()
 				p.session.Flush()
 				p.discard()
 			}
@@ -85,14 +57,13 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 
 // A draining session ends when its last stream is reset before the handler has begun.
 func TestDrainEndsWithResetStream(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.session.Shutdown()
 	p.get(1)
 	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
 	p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
 	p.pump()
-	if !p.session.HasEnded() {
+	if p.session.phase != phaseEnded {
 		t.Error("the session has not ended")
 	}
 }
@@ -101,9 +72,8 @@ func TestDrainEndsWithResetStream(t *testing.T) {
 // client has sent them before it received GOAWAY (RFC 9113, 6.8).
 func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, hello)
-		p.open()
-		p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
+		p := openPeer(t, nil, hello)
+		p.post(1)
 		p.receive()
 		p.session.Shutdown()
 		p.session.Flush()
@@ -111,7 +81,7 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 		p.session.Shutdown() // sends the last GOAWAY
 		p.session.Flush()
 		p.rest()
-		p.request(3, false, ":method", "POST", ":scheme", "http", ":path", "/")
+		p.post(3)
 		p.framer.WriteData(3, false, []byte("body"))
 		p.framer.WriteWindowUpdate(3, 100)
 		p.framer.WriteRSTStream(3, http2.ErrCodeCancel)
@@ -124,8 +94,7 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 // Each incomplete frame has HeadTimeout of its own, however the client's writes split its frames.
 func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, hello)
-		p.open()
+		p := openPeer(t, nil, hello)
 		rest := 0
 		for id := uint32(1); id < 200; id += 2 {
 			p.get(id)
@@ -153,8 +122,7 @@ func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 // A client whose heads refer to large entries of the dynamic table makes the server hold no more
 // memory than one that sends the fields.
 func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	value := strings.Repeat("x", 4000)
 	fields := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
 	for range 250 {
@@ -193,12 +161,11 @@ func (p *peer) upload(id uint32, size int, ends bool) {
 }
 
 // received passes the frames to the session, and returns the stream that is ready.
-func (p *peer) received() *h2.Stream {
+func (p *peer) received() *Stream {
 	p.Helper()
 	if !p.receive() {
 		p.Fatal("the session has ended")
 	}
-	p.session.Flush()
 	return p.session.Next()
 }
 
@@ -217,7 +184,7 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 	p.framer.WriteSettings()
 	p.pump()
 	id := ^uint32(0)
-	reset := func(ends, begins bool) (st *h2.Stream) {
+	reset := func(ends, begins bool) (st *Stream) {
 		id += 2
 		p.upload(id, size, ends)
 		if begins {
@@ -229,7 +196,7 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 		}
 		return st
 	}
-	run := func(st *h2.Stream, want string) {
+	run := func(st *Stream, want string) {
 		t.Helper()
 		if st.Run(nil, 0); got != want {
 			t.Errorf("the handler has read %s, want %s", got, want)
@@ -258,11 +225,10 @@ func TestShortBodyIsAnErrorOfRead(t *testing.T) {
 		"trailers": func(p *peer) { p.framer.WriteData(1, false, []byte("ab")); p.request(1, true, "sum", "1") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 				body, err := io.ReadAll(r.Body)
 				fmt.Fprint(w, string(body), err != nil, r.Context().Err(), r.Trailer)
 			})
-			p.open()
 			p.post(1, "content-length", "3", "trailer", "sum")
 			end(p)
 			p.pump()

@@ -139,7 +139,7 @@ func (st *Stream) storeLocked(data []byte) {
 		st.body, st.bodyStart = st.body[:n], 0
 	}
 	st.body = append(st.body, data...)
-	signal(st.readWake)
+	exchange.Signal(st.readWake)
 }
 
 // copyTrailer sets those fields of Request.Trailer that the client has announced.

@@ -1,4 +1,4 @@
-package h2_test
+package h2
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/connection"
-	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
 // endings are requests whose streams the server ends before the client does.
@@ -51,12 +50,7 @@ func endEarly(w http.ResponseWriter, r *http.Request) {
 // serveAll passes the frames to the session, and runs the handlers in goroutines.
 func (p *peer) serveAll() {
 	p.receive()
-	for st := p.session.Next(); st != nil; st = p.session.Next() {
-		go func() {
-			st.Run(nil, 0)
-			st.Settle()
-		}()
-	}
+	p.runReady()
 	p.session.Flush()
 	synctest.Wait()
 }
@@ -147,15 +141,14 @@ func TestResetFollowsEarlyResponse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, endEarly)
-				p.open()
+				p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, endEarly)
 				p.upload1("/")
 				p.serveAll()
 				p.wantRest("HEADERS 200, DATA no end")
 				c.steps(p)
 				p.serveAll()
 				p.wantRest(c.want)
-				if p.sleep(5 * time.Second); p.session.HoldsStream() {
+				if p.sleep(5 * time.Second); p.holdsStream() {
 					t.Error("the session holds the stream")
 				}
 			})
@@ -193,8 +186,7 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 			for _, after := range []time.Duration{0, acked, late} {
 				t.Run(ending+"/"+name+"/"+after.String(), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						p := newPeer(t, nil, endEarly)
-						p.open()
+						p := openPeer(t, nil, endEarly)
 						begin(p)
 						p.serveAll()
 						if p.sleep(after); after == acked {
@@ -231,8 +223,7 @@ func (p *peer) expiresAfter(d time.Duration) (closes bool) {
 
 func TestIdleConnectionEndsWithGoAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, hello)
-		p.open()
+		p := openPeer(t, nil, hello)
 		time.Sleep(10 * time.Second)
 		p.get(1)
 		p.pump()
@@ -253,8 +244,7 @@ func TestSlowClientReceivesLastResponse(t *testing.T) {
 	for _, how := range []string{"idle", "shutdown", "GOAWAY"} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 20000)) })
-				p.open()
+				p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 20000)) })
 				p.accepts = 1000
 				p.get(1)
 				p.pump()
@@ -299,8 +289,7 @@ func TestPrefaceAndHeadsMustArriveInTime(t *testing.T) {
 		if !p.expiresAfter(30 * time.Second) {
 			t.Error("the connection stays open")
 		}
-		p = newPeer(t, nil, hello)
-		p.open()
+		p = openPeer(t, nil, hello)
 		p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(":method", "GET")})
 		p.pump()
 		time.Sleep(10 * time.Second)
@@ -315,8 +304,7 @@ func TestPrefaceAndHeadsMustArriveInTime(t *testing.T) {
 func TestSilentClientReceivesPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 3 * time.Second}
-		p := newPeer(t, set, hello)
-		p.open()
+		p := openPeer(t, set, hello)
 		if p.expiresAfter(5 * time.Second) {
 			t.Error("the connection ends without a PING")
 		}
@@ -334,8 +322,7 @@ func TestSilentClientReceivesPing(t *testing.T) {
 
 func TestUnacknowledgedEndGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, hello)
-		p.open()
+		p := openPeer(t, nil, hello)
 		p.session.Shutdown()
 		p.session.Flush()
 		if p.expiresAfter(time.Second) {
@@ -391,13 +378,12 @@ func TestZeroWindowStallEnds(t *testing.T) {
 // write deadline. That replaces WriteTimeout, until the session was idle.
 func TestWriteDeadlineReplacesStallLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodGet {
 				http.NewResponseController(w).SetWriteDeadline(time.Time{})
 			}
 			w.Write(make([]byte, 20000))
-		}, func(c *exchange.Config) { c.WriteTimeout = 3 * time.Second })
-		p.open()
+		}, func(c *Config) { c.Exchanges.WriteTimeout = 3 * time.Second })
 		p.accepts = 1000
 		p.get(1)
 		p.pump()

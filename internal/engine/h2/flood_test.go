@@ -1,18 +1,14 @@
-package h2_test
+package h2
 
 import (
 	"io"
 	"net/http"
 	"reflect"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"golang.org/x/net/http2"
-
-	"github.com/tarehq/tare/internal/engine/h2"
 )
 
 // A client that causes work without an end, and pays nothing for it, loses its connection.
@@ -53,35 +49,35 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		"refused heads": func(p *peer, id uint32) { p.request(id, true, refusedHead()...) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, hello)
-			p.open()
-			sent := 0
-			for id := uint32(1); ; id += 2 {
-				if sent++; sent > 5000 {
-					t.Fatal("the session continues")
-				}
+			p := openPeer(t, nil, hello)
+			p.wantCalm(5000, func(id uint32) bool {
 				send(p, id)
-				if !p.pump() {
-					break
-				}
-			}
-			frames := p.rest()
-			if !strings.HasSuffix(frames, "GOAWAY ENHANCE_YOUR_CALM") {
-				t.Errorf("after %d the server has sent %s", sent, frames[max(0, len(frames)-100):])
-			}
-			if !p.ended {
-				t.Error("the connection is not closed")
-			}
+				return p.pump()
+			})
 		})
 	}
+}
+
+// wantCalm fails unless a flood, of which send sends a part, ends the connection.
+func (p *peer) wantCalm(most int, send func(id uint32) (alive bool)) {
+	p.Helper()
+	for n := range most {
+		if !send(uint32(2*n + 1)) {
+			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") || !p.ended {
+				p.Errorf("after %d the server has sent %s; closed %v", n, got[max(0, len(got)-100):], p.ended)
+			}
+			return
+		}
+		p.discard()
+	}
+	p.Error("the session continues")
 }
 
 // A head block without an end is limited in bytes and in frames.
 func TestContinuationFloodEndsTheConnection(t *testing.T) {
 	for name, size := range map[string]int{"empty": 0, "full": 16384} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, hello)
-			p.open()
+			p := openPeer(t, nil, hello)
 			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(":method", "GET")})
 			for range 200 {
 				p.framer.WriteContinuation(1, false, make([]byte, size))
@@ -90,7 +86,7 @@ func TestContinuationFloodEndsTheConnection(t *testing.T) {
 				t.Fatal("the session continues")
 			}
 			p.wantRest("GOAWAY ENHANCE_YOUR_CALM")
-			if n := p.session.Buffered(); n > 3<<20 {
+			if n := p.buffered(); n > 3<<20 {
 				t.Errorf("%d bytes are buffered", n)
 			}
 		})
@@ -99,8 +95,7 @@ func TestContinuationFloodEndsTheConnection(t *testing.T) {
 
 // A small block that stands for a large head costs no memory beyond the limit.
 func TestHPACKBombIsRefused(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	value := strings.Repeat("x", 4000)
 	p.get(1, "x-bomb", value)
 	p.pump()
@@ -122,35 +117,23 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	p.wantRest("HEADERS 200, DATA hello end")
 }
 
-// A client that reads nothing cannot make the server store replies or responses without limit.
+// A client that reads nothing cannot make the server store replies or responses without limit, even
+// if none of its frames costs a unit of the ledger.
 func TestPeerThatNeverReadsIsBounded(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
-	p.accepts = 0
-	for alive := true; alive; alive = p.pump() {
-		p.framer.WritePing(false, [8]byte{})
-		if n := p.session.Pending(); n > 200<<10 {
-			t.Fatalf("%d bytes wait", n)
-		}
-	}
-	if p.accepts = -1; p.session.WaitDeadline().IsZero() {
-		t.Error("the connection stays open")
-	}
-}
-
-// A client that reads nothing cannot make the server store frames that its own frames cause, even
-// if none of them costs a unit of the ledger.
-func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
-	post := []string{":method", "POST", ":scheme", "http", ":path", "/"}
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
 		begin   func(p *peer)
 		send    func(p *peer, id uint32)
 	}{
+		"PING": {
+			handler: hello,
+			begin:   func(*peer) {},
+			send:    func(p *peer, _ uint32) { p.framer.WritePing(false, [8]byte{}) },
+		},
 		"windows": {
 			handler: func(http.ResponseWriter, *http.Request) {},
 			begin: func(p *peer) { // a handler that does not read leaves a window of ten bytes
-				p.request(1, false, post...)
+				p.post(1)
 				for range 63 {
 					p.framer.WriteData(1, false, make([]byte, 16384))
 				}
@@ -159,7 +142,7 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 				if p.session.Next() == nil {
 					t.Fatal("no stream is ready")
 				}
-				p.request(3, false, post...)
+				p.post(3)
 				p.pump()
 			},
 			send: func(p *peer, _ uint32) { p.framer.WriteData(3, false, make([]byte, 5)) },
@@ -176,14 +159,13 @@ func TestRepliesThatNobodyReadsAreBounded(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, test.handler)
-			p.open()
+			p := openPeer(t, nil, test.handler)
 			p.accepts = 0
 			test.begin(p)
 			for id := uint32(5); ; id += 2 {
 				test.send(p, id)
 				alive := p.pump()
-				if n := p.session.Pending(); n > 200<<10 {
+				if n := p.pending(); n > 200<<10 {
 					t.Fatalf("%d bytes wait", n)
 				}
 				if !alive {
@@ -210,13 +192,11 @@ func refusedHead() []string {
 // Streams above the limit are refused. Handlers that still run although their streams were reset
 // count.
 func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
-	p := newPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 2}, hello)
-	p.open()
+	p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 2}, hello)
 	for _, id := range []uint32{1, 3, 5} {
 		p.get(id)
 	}
 	p.receive()
-	p.session.Flush()
 	p.wantRest("RST_STREAM REFUSED_STREAM")
 	running := p.session.Next()
 	if running == nil {
@@ -227,8 +207,7 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	p.get(7)
 	p.get(9)
 	p.receive()
-	p.session.Flush()
-	if n := p.session.Running(); n > 2 {
+	if n := p.session.running; n > 2 {
 		t.Errorf("%d handlers run or wait", n)
 	}
 	running.Run(nil, 0)
@@ -244,20 +223,18 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 // DATA beyond a window, or beyond Content-Length, ends the stream or the connection. What was
 // dropped is returned to the connection's window.
 func TestBodiesAreBounded(t *testing.T) {
-	post := []string{":method", "POST", ":scheme", "http", ":path", "/"}
 	set := &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}
 	for name, test := range map[string]struct {
 		fields []string
 		data   []int
 		want   string
 	}{
-		"stream window":  {post, []int{600, 600}, "RST_STREAM FLOW_CONTROL_ERROR"},
-		"length exceeds": {append(post, "content-length", "3"), []int{4}, "RST_STREAM PROTOCOL_ERROR"},
+		"stream window":  {nil, []int{600, 600}, "RST_STREAM FLOW_CONTROL_ERROR"},
+		"length exceeds": {[]string{"content-length", "3"}, []int{4}, "RST_STREAM PROTOCOL_ERROR"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, set, hello)
-			p.open()
-			p.request(1, false, test.fields...)
+			p := openPeer(t, set, hello)
+			p.post(1, test.fields...)
 			for _, n := range test.data {
 				p.framer.WriteData(1, false, make([]byte, n))
 			}
@@ -276,28 +253,21 @@ func FuzzSession(f *testing.F) {
 		"\x00\x00\x07\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x01a\x40"))
 	f.Add([]byte("\x00\x00\x04\x00\x08\x00\x00\x00\x01\x02ab\x00\x00\x04\x08\x00\x00\x00\x00\x00\x7f\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, frames []byte) {
-		p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 			if r.ContentLength == 0 {
 				io.WriteString(w, "hello")
 			}
 		})
-		p.open()
 		p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
 		p.input.Write(frames)
 		p.pump()
 		p.input.Write(frames)
 		p.pump()
 		p.rest()
-		if n := p.session.Pending() + p.session.Buffered(); n > 1<<20 {
+		if n := p.pending() + p.buffered(); n > 1<<20 {
 			t.Errorf("%d bytes are buffered", n)
 		}
 	})
-}
-
-// post opens a stream with a request whose body follows.
-func (p *peer) post(id uint32, fields ...string) {
-	head := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
-	p.request(id, false, append(head, fields...)...)
 }
 
 // Frames of an open stream that carry little or nothing are a flood.
@@ -315,30 +285,18 @@ func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
 		"DATA of unserved streams": func(p *peer) { p.framer.WriteData(5, false, []byte("x")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
-			p.open()
+			p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
 			p.post(1)
 			p.post(3) // is refused, and so is the next one
 			p.post(5)
 			p.receive()
-			p.session.Flush()
 			p.rest()
-			const most = 500_000
-			for range most / 100 {
+			p.wantCalm(5000, func(uint32) bool {
 				for range 100 {
 					send(p)
 				}
-				if !p.receive() {
-					p.session.Flush()
-					if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
-						t.Errorf("the server has sent %s", got)
-					}
-					return
-				}
-				p.session.Flush()
-				p.discard()
-			}
-			t.Error("the session continues")
+				return p.receive()
+			})
 		})
 	}
 }
@@ -378,8 +336,7 @@ func TestHonestClientsAreNoFlood(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-			p.open()
+			p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
 			for id := uint32(1); ; id += 2 {
 				again := send(p, id)
 				if !p.pump() {
@@ -419,25 +376,11 @@ func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
 // respond makes n streams, from an identifier on, send responses that are larger than the client's
 // windows. Each handler has a goroutine; the result waits for them.
 func (p *peer) respond(from uint32, n int) (wait func()) {
-	var handlers sync.WaitGroup
 	for i := range n {
 		p.get(from + uint32(2*i))
 	}
 	p.receive()
-	for st := p.session.Next(); st != nil; st = p.session.Next() {
-		handlers.Go(func() {
-			st.Run(nil, 0)
-			st.Settle()
-		})
-	}
-	return handlers.Wait
-}
-
-// awaitWaiting waits until n responses wait for windows.
-func (p *peer) awaitWaiting(n int) {
-	for p.session.Waiting() < n {
-		runtime.Gosched()
-	}
+	return p.runReady()
 }
 
 // A client that opens the windows of many streams by one byte, with one frame, makes all of them
@@ -478,7 +421,6 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 				if !p.receive() {
 					break
 				}
-				p.session.Flush()
 				if round > most {
 					p.session.Closed()
 					t.Fatal("the session continues")
@@ -497,7 +439,7 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 // the fields of responses, which the server does not use.
 func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 	const valid = 1 << 17 // for each integer; also a time
-	without := h2.NewConfig(nil, nil, 0)
+	without := NewConfig(nil, nil, 0)
 	for f := range reflect.TypeFor[http.HTTP2Config]().Fields() {
 		set := new(http.HTTP2Config)
 		v := reflect.ValueOf(set).Elem().FieldByIndex(f.Index)
@@ -511,7 +453,7 @@ func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 		default:
 			v.Set(reflect.MakeFunc(f.Type, func([]reflect.Value) []reflect.Value { return nil }))
 		}
-		isRead := !reflect.DeepEqual(h2.NewConfig(nil, set, 0), without)
+		isRead := !reflect.DeepEqual(NewConfig(nil, set, 0), without)
 		if want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"; isRead != want {
 			t.Errorf("%s is read: %v", f.Name, isRead)
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -130,14 +131,6 @@ func awaitUntil(wake <-chan struct{}, until time.Time) {
 	}
 }
 
-// signal wakes the goroutine that waits on c, which may be nil.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
 // grantLocked serves waiting streams, the most urgent first, as far as windows and room allow.
 func (s *Session) grantLocked() {
 	small := 0
@@ -182,7 +175,7 @@ func (s *Session) grantStreamLocked(at int) bool {
 	s.windows.send -= int32(n)
 	o.reserved += n
 	st.reserved, st.granted = n, true
-	signal(st.writeWake)
+	exchange.Signal(st.writeWake)
 	return s.ledger.CreditData(n, st.wants)
 }
 

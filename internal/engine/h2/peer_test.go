@@ -1,4 +1,4 @@
-package h2_test
+package h2
 
 import (
 	"bytes"
@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +19,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -25,7 +26,7 @@ import (
 // that pump passes to the session, and reads the session's output.
 type peer struct {
 	testing.TB
-	session *h2.Session
+	session *Session
 	input   bytes.Buffer
 	framer  *http2.Framer
 	block   bytes.Buffer
@@ -44,7 +45,7 @@ type peer struct {
 // preface is what a client sends first.
 const preface = http2.ClientPreface
 
-func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*exchange.Config)) *peer {
+func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*Config)) *peer {
 	p := &peer{TB: t, accepts: -1}
 	state := &exchange.ServerState{Logf: func(format string, args ...any) { p.logged = append(p.logged, format) },
 		ConnClosed: make(chan struct{}, 1)}
@@ -56,15 +57,24 @@ func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, appl
 			handler(w, r)
 		}),
 	}
+	settings := NewConfig(config, set, 0)
 	for _, f := range apply {
-		f(config)
+		f(settings)
 	}
-	p.session = h2.New(h2.NewConfig(config, set, 0), carrier{p}, nil)
+	p.session = New(settings, carrier{p}, nil)
 	p.framer = http2.NewFramer(&p.input, nil)
 	p.framer.AllowIllegalWrites = true
 	p.encoder = hpack.NewEncoder(&p.block)
 	p.reader = http2.NewFramer(nil, &p.output)
 	p.reader.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	return p
+}
+
+// openPeer returns a peer that has sent the preface and SETTINGS.
+func openPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*Config)) *peer {
+	t.Helper()
+	p := newPeer(t, set, handler, apply...)
+	p.open()
 	return p
 }
 
@@ -97,10 +107,70 @@ func (p *peer) pump() (alive bool) {
 	return alive
 }
 
+// receive passes the frames to the session and sends the output, without running handlers.
+func (p *peer) receive() (alive bool) {
+	alive = p.session.Receive(p.input.Bytes())
+	p.input.Reset()
+	p.session.Flush()
+	return alive
+}
+
+// runReady runs the handlers of the streams that are ready in goroutines. wait returns when their
+// responses were settled.
+func (p *peer) runReady() (wait func()) {
+	var running sync.WaitGroup
+	for st := p.session.Next(); st != nil; st = p.session.Next() {
+		running.Go(func() {
+			st.Run(nil, 0)
+			st.Settle()
+		})
+	}
+	return running.Wait
+}
+
+// awaitWaiting waits until n responses wait for windows or room.
+func (p *peer) awaitWaiting(n int) {
+	waiting := func() int {
+		p.session.mu.Lock()
+		defer p.session.mu.Unlock()
+		return len(p.session.output.waiting)
+	}
+	for waiting() < n {
+		runtime.Gosched()
+	}
+}
+
+// pending returns how many bytes of output wait.
+func (p *peer) pending() int {
+	p.session.mu.Lock()
+	defer p.session.mu.Unlock()
+	return p.session.output.pendingLocked()
+}
+
+// buffered returns how much memory the session's buffers for input hold.
+func (p *peer) buffered() int { return cap(p.session.input.partial) + cap(p.session.input.block) }
+
+// holdsStream reports whether the session refers to a stream.
+func (p *peer) holdsStream() bool {
+	s := p.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isStream := func(st *Stream) bool { return st != nil }
+	return len(s.streams) > 0 || s.ended != nil && len(s.ended.halfClosed) > 0 ||
+		s.input.data.stream != nil || slices.ContainsFunc(s.ready[:cap(s.ready)], isStream) ||
+		slices.ContainsFunc(s.output.waiting[:cap(s.output.waiting)], isStream)
+}
+
 // get opens a stream with a GET, or with a method and fields.
 func (p *peer) get(id uint32, fields ...string) {
 	head := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
 	p.request(id, true, append(head, fields...)...)
+}
+
+// post opens a stream with a request whose body follows.
+func (p *peer) post(id uint32, fields ...string) {
+	head := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
+	p.request(id, false, append(head, fields...)...)
 }
 
 func (p *peer) request(id uint32, ends bool, fields ...string) {
@@ -180,7 +250,7 @@ func (p *peer) discard() {
 	p.output.Reset()
 }
 
-// carrier is the h2.Carrier of a peer.
+// carrier is the Carrier of a peer.
 type carrier struct{ p *peer }
 
 func (c carrier) Send(b []byte) (int, error) {
@@ -195,7 +265,7 @@ func (c carrier) Send(b []byte) (int, error) {
 	return c.p.output.Write(b[:n])
 }
 
-func (c carrier) Connection() h2.Connection { return c }
+func (c carrier) Connection() Connection { return c }
 
 func (c carrier) AwaitRoom()               {}
 func (c carrier) Update()                  {}

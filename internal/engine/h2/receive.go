@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poison"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
@@ -380,5 +381,5 @@ func (s *Session) endInputLocked(st *Stream) {
 		return
 	}
 	st.inEnded = true
-	signal(st.readWake)
+	exchange.Signal(st.readWake)
 }

@@ -54,11 +54,12 @@ type Session struct {
 	windows     connWindows
 	peer        peerSettings
 	output      outputState
-	gathering   gathering
 	idleAt      time.Time // since when there has been no stream
 	ping        pingState
 	isOpen      bool      // the preface and SETTINGS have arrived
 	ownDeadline bool      // a handler has set a write deadline since the session was idle
+	isGathering bool      // a goroutine is going to send the responses that are appended
+	ungathered  int       // how many responses are sent at once; see Stream.Settle
 	headStarted time.Time // when the incomplete frame or block began; zero if there is none
 	requests    atomic.Int64
 	reports     atomic.Int32 // that have not returned

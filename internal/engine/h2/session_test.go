@@ -1,19 +1,18 @@
-package h2_test
+package h2
 
 import (
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"unsafe"
 
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -46,8 +45,7 @@ func TestInputIsSplitAnywhere(t *testing.T) {
 
 // A trailer section over its limit resets its stream only.
 func TestLargeTrailerSectionResetsStream(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
 	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
 	p.get(3)
@@ -59,20 +57,29 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 // the client cannot use in parts are sent one after another, before the others (RFC 9218, 10).
 func TestUrgentResponsesAreFirst(t *testing.T) {
 	p := newPeer(t, nil, hello)
-	p.session.AppendWaiting("9:3 1:5 7:1:i 3:1 11:3:i 5:3")
-	if got, want := p.session.GrantOrder(), "3 7 5 9 11 1"; got != want {
+	s, got := p.session, ""
+	for _, st := range []Stream{{id: 9, urgency: 3}, {id: 1, urgency: 5}, {id: 7, urgency: 1, incremental: true},
+		{id: 3, urgency: 1}, {id: 11, urgency: 3, incremental: true}, {id: 5, urgency: 3}} {
+		s.output.waiting = append(s.output.waiting, &Stream{session: s, id: st.id, urgency: st.urgency,
+			incremental: st.incremental, sendWindow: 1, wants: 1})
+	}
+	for len(s.output.waiting) > 0 {
+		next := s.mostUrgentLocked()
+		got += fmt.Sprint(s.output.waiting[next].id, " ")
+		s.output.waiting = slices.Delete(s.output.waiting, next, next+1)
+	}
+	if want := "3 7 5 9 11 1 "; got != want {
 		t.Errorf("the streams were served in the order %s, want %s", got, want)
 	}
 }
 
 func TestPanicResetsStreamOnly(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+	p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
 			panic("a handler's")
 		}
 		io.WriteString(w, "hello")
 	})
-	p.open()
 	p.request(1, true, ":method", "GET", ":scheme", "http", ":path", "/panic")
 	p.get(3)
 	p.pump()
@@ -83,8 +90,7 @@ func TestPanicResetsStreamOnly(t *testing.T) {
 }
 
 func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.session.Shutdown()
 	p.session.Flush()
 	p.wantRest("GOAWAY NO_ERROR, PING")
@@ -93,21 +99,29 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	p.get(3) // is not served
 	p.pump()
 	p.wantRest("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
-	if !p.ended || !p.session.HasEnded() {
+	if !p.ended || p.session.phase != phaseEnded {
 		t.Error("the session has not ended")
 	}
 }
 
+// After Retire the next response announces the end, so that the client uses another connection.
+func TestRetiredServerAnnouncesTheEnd(t *testing.T) {
+	p := openPeer(t, nil, hello)
+	p.session.config.Exchanges.Server.Retired.Store(true)
+	p.get(1)
+	p.pump()
+	p.wantRest("GOAWAY NO_ERROR, PING, HEADERS 200, DATA hello end")
+}
+
 // Fields that HTTP/2 forbids are not sent, and Connection: close ends the connection in order.
 func TestConnectionFieldsAreNotSent(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+	p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
 		for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
 			w.Header().Set(name, "close")
 		}
 		w.Header()["X-Kept"] = []string{" a b\t", "a\x00b", "a\r\nb"} // the others are invalid
 		io.WriteString(w, "hello")
 	})
-	p.open()
 	p.get(1)
 	p.pump()
 	f, err := p.reader.ReadFrame()
@@ -164,12 +178,10 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 
 // A client that sends GOAWAY receives the responses to its requests, and then the connection ends.
 func TestClientsGoAwayEndsTheConnection(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	p.post(1)
 	p.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("bye"))
 	p.receive()
-	p.session.Flush()
 	p.wantRest("GOAWAY NO_ERROR")
 	if p.ended {
 		t.Fatal("the connection has ended before the response")
@@ -188,15 +200,14 @@ func TestTypesFitTheirSizeClasses(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) < 8 {
 		t.Skip("sizes are those of 64 bits")
 	}
-	if session, stream := unsafe.Sizeof(h2.Session{}), unsafe.Sizeof(h2.Stream{}); session > 896 || stream > 256 {
+	if session, stream := unsafe.Sizeof(Session{}), unsafe.Sizeof(Stream{}); session > 896 || stream > 256 {
 		t.Errorf("a session has %d bytes, a stream %d", session, stream)
 	}
 }
 
 // An idle session keeps neither its last stream nor a buffer for input.
 func TestIdleSessionHoldsNoStream(t *testing.T) {
-	p := newPeer(t, nil, hello)
-	p.open()
+	p := openPeer(t, nil, hello)
 	for id := uint32(1); id < 100; id += 2 {
 		p.get(id)
 		if id%20 == 1 {
@@ -210,13 +221,13 @@ func TestIdleSessionHoldsNoStream(t *testing.T) {
 	for id := uint32(101); id < 301; id += 2 {
 		p.get(id)
 	}
-	if p.pump(); p.session.HoldsLargeTable() {
+	if p.pump(); p.session.mostStreams > keptStreams {
 		t.Error("it holds a table for many streams")
 	}
-	if p.session.HoldsStream() {
+	if p.holdsStream() {
 		t.Error("it holds a stream")
 	}
-	if n := p.session.Buffered(); n > 0 {
+	if n := p.buffered(); n > 0 {
 		t.Errorf("it holds %d bytes of input", n)
 	}
 }
@@ -226,8 +237,7 @@ func TestIdleSessionHoldsNoStream(t *testing.T) {
 func TestAllocationsOfSmallGET(t *testing.T) {
 	testkit.NoRace(t, "it allocates")
 	body := []byte("hello")
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
-	p.open()
+	p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
 	id := uint32(1)
 	run := func() {
 		p.get(id)
@@ -252,17 +262,11 @@ func (p *peer) openStreams(n int) (wait func()) {
 		p.get(uint32(2*i + 1))
 	}
 	p.receive()
-	var running sync.WaitGroup
-	for st := p.session.Next(); st != nil; st = p.session.Next() {
-		running.Go(func() {
-			st.Run(nil, 0)
-			st.Settle()
-		})
-	}
+	wait = p.runReady()
 	for int(p.started.Load()) < n {
 		runtime.Gosched()
 	}
-	return running.Wait
+	return wait
 }
 
 // Handlers that return together have their responses sent together.
@@ -290,13 +294,12 @@ func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
 // A response does not wait for a handler that hangs.
 func TestResponseDoesNotWaitForOthers(t *testing.T) {
 	release := make(chan struct{})
-	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+	p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/hangs" {
 			<-release
 		}
 		hello(w, r)
 	})
-	p.open()
 	p.request(1, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/hangs")
 	p.get(3)
 	p.receive()
@@ -337,6 +340,83 @@ func TestNoGatheredResponseIsLost(t *testing.T) {
 			if n := strings.Count(p.rest(), "DATA hello end"); n != streams {
 				t.Fatalf("%d threads: %d responses of %d", threads, n, streams)
 			}
+		}
+	}
+}
+
+// A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
+// requires. Other streams go on.
+func TestMalformedRequestsReceive400(t *testing.T) {
+	get := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
+	for name, fields := range map[string][]string{ // wire/http2 tests the grammar
+		"upper case": append(get[:8:8], "X-Malformed", "1"),
+		"no path":    get[:6],
+		"status":     append([]string{":status", "200"}, get...),
+		"escape":     append(get[:7:7], "/%zz"), // which is not malformed by HTTP/2's rules
+	} {
+		for _, ends := range []bool{true, false} {
+			p := openPeer(t, nil, hello)
+			p.request(1, ends, fields...)
+			p.wantRejected(name, ends && name != "escape")
+		}
+	}
+}
+
+// wantRejected fails unless the request on stream 1 receives 400, and another request its response.
+func (p *peer) wantRejected(name string, isReset bool) {
+	p.Helper()
+	p.get(3)
+	p.pump()
+	got := p.rest()
+	if !strings.HasPrefix(got, "HEADERS 400, DATA 400 Bad Request") ||
+		!strings.HasSuffix(got, "HEADERS 200, DATA hello end") ||
+		strings.Contains(got, "RST_STREAM PROTOCOL_ERROR") != isReset || p.started.Load() != 1 {
+		p.Errorf("%s: the server has sent %s; %d handlers have run", name, got, p.started.Load())
+	}
+}
+
+// Requests with :protocol that RFC 8441 does not allow are malformed.
+func TestMalformedExtendedConnectIsRejected(t *testing.T) {
+	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"
+	for name, fields := range map[string][]string{
+		"GET":          {":method", "GET", scheme, "http", host, "a", path, "/", protocol, "websocket"},
+		"no path":      {":method", "CONNECT", scheme, "http", host, "a", protocol, "websocket"},
+		"no scheme":    {":method", "CONNECT", host, "a", path, "/", protocol, "websocket"},
+		"no value":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, ""},
+		"no token":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "web socket"},
+		"twice":        {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", protocol, "b"},
+		"not first":    {":method", "CONNECT", scheme, "http", host, "a", path, "/", "x-a", "b", protocol, "a"},
+		"no protocol":  {":method", "CONNECT", scheme, "http", host, "a", path, "/"},
+		"not offered":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "websocket"},
+		"as HTTP/1.1":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", "upgrade", "a"},
+		"wrong target": {":method", "CONNECT", scheme, "http", host, "a", path, "a:80", protocol, "websocket"},
+	} {
+		p := openPeer(t, nil, hello, func(c *Config) { c.ExtendedConnect = name != "not offered" })
+		p.request(1, false, fields...)
+		p.wantRejected(name, false)
+	}
+}
+
+// The server offers extended CONNECT by SETTINGS only if it is enabled. Tunnels count as streams.
+func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
+	for _, offers := range []bool{false, true} {
+		p := newPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 2}, hello,
+			func(c *Config) { c.ExtendedConnect = offers })
+		p.input.WriteString(preface)
+		p.framer.WriteSettings()
+		p.receive()
+		f, err := p.reader.ReadFrame()
+		testkit.Must(t, err)
+		if v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol); (v == 1) != offers {
+			t.Errorf("the setting is %d, want %v", v, offers)
+		}
+		p.rest()
+		for _, id := range []uint32{1, 3, 5} {
+			p.request(id, false, ":method", "CONNECT", ":scheme", "http", ":authority", "a", ":path", "/",
+				":protocol", "websocket")
+		}
+		if p.receive(); offers {
+			p.wantRest("RST_STREAM REFUSED_STREAM")
 		}
 	}
 }

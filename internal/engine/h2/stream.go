@@ -176,20 +176,40 @@ func (s *Session) checkIdleLocked() {
 // return meanwhile leave in one write.
 func (st *Stream) Settle() {
 	s := st.session
-	switch s.beginGathering() {
-	case gathersNot:
-	case gathersElsewhere:
+	s.mu.Lock()
+	switch {
+	case s.running == 0 || s.phase == phaseEnded: // the last response is sent at once
+		s.mu.Unlock()
+	case s.isGathering: // the goroutine that gathers sends this one, too
+		s.mu.Unlock()
 		return
-	case gathersHere:
+	case s.ungathered > 0:
+		s.ungathered--
+		s.mu.Unlock()
+	default:
+		s.isGathering = true
+		s.mu.Unlock()
 		began := time.Now()
 		runtime.Gosched()
-		s.endGathering(time.Since(began))
+		isLate := time.Since(began) > maxGathering
+		s.mu.Lock()
+		if s.isGathering = false; isLate {
+			s.ungathered = mostUngathered
+		}
+		s.mu.Unlock()
 	}
 	s.Flush()
 	if s.IsIdle() {
 		s.carrier.Update()
 	}
 }
+
+// If a goroutine that gathers responses has been held up for longer than maxGathering, because others
+// compute, the next mostUngathered responses are sent at once.
+const (
+	maxGathering   = 200 * time.Microsecond
+	mostUngathered = 64
+)
 
 // isOnTurn reports whether the handler runs in the goroutine that holds the turn.
 func (st *Stream) isOnTurn() bool { return st.token != 0 && st.session.Turn.IsHeld(st.token) }
@@ -199,8 +219,8 @@ func (st *Stream) closeLocked(err error) {
 	st.isClosed, st.err = true, err
 	st.stopWriteTimerLocked()
 	st.session.dropWaitingLocked(st)
-	signal(st.readWake)
-	signal(st.writeWake)
+	exchange.Signal(st.readWake)
+	exchange.Signal(st.writeWake)
 }
 
 // abort ends the context of the request.
@@ -289,7 +309,7 @@ func (st *Stream) SetWriteDeadline(t time.Time) error {
 	if !t.IsZero() && !st.isClosed {
 		st.writeTimer = time.AfterFunc(time.Until(t), st.expire)
 	}
-	signal(st.writeWake)
+	exchange.Signal(st.writeWake)
 	return nil
 }
 
@@ -322,7 +342,7 @@ func (st *Stream) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.readDeadline = t
-	signal(st.readWake)
+	exchange.Signal(st.readWake)
 	return nil
 }
 

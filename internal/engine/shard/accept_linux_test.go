@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -68,8 +67,7 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	}()
 	var all []net.Conn
 	for range 5 {
-		c, _ := s.connect()
-		all = append(all, c)
+		all = append(all, s.connect())
 	}
 	before := s.byShards()
 	for range 50 {
@@ -176,14 +174,9 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 	}
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
-			l := tcpListener(t)
-			if network == "unix" {
-				l.Close()
-				var err error
-				if l, err = net.Listen("unix", filepath.Join(t.TempDir(), "s")); err != nil {
-					t.Fatal(err)
-				}
-			}
+			address := map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")}[network]
+			l, err := net.Listen(network, address)
+			testkit.Must(t, err)
 			s := serveOn(t, l, nil)
 			s.churn(conns / 4)
 			descriptors, heap := s.rest()
@@ -208,7 +201,7 @@ const lastRequest = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 // What a client sends after its last request makes the kernel reset the connection. The client has
 // the response nevertheless.
 func TestLastResponseArrivesBeforeReset(t *testing.T) {
-	var c net.Conn
+	var c *client
 	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		if r.Close {
 			io.WriteString(c, "unread") // has arrived when WriteString returns
@@ -217,13 +210,9 @@ func TestLastResponseArrivesBeforeReset(t *testing.T) {
 	})
 	s.reachShards()
 	for range 20 {
-		c, _ = s.connect()
-		if _, err := io.WriteString(c, lastRequest); err != nil {
-			t.Fatal(err)
-		}
-		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-		testkit.Must(t, err)
-		if b, err := io.ReadAll(resp.Body); string(b) != "last" || err != nil {
+		c = s.connect()
+		io.WriteString(c, lastRequest)
+		if b, err := c.response(); b != "last" || err != nil {
 			t.Fatalf("%q, %v", b, err)
 		}
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
@@ -236,10 +225,9 @@ func TestLastResponseArrivesBeforeReset(t *testing.T) {
 func placing(t *testing.T) (s *testServer, h *placement, fd int) {
 	t.Helper()
 	s = newTestServer(t, nil, nil, nil)
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	testkit.Must(t, err)
-	testkit.Must(t, syscall.Close(pair[1]))
-	return s, s.group.nextPlacement(&s.config), pair[0]
+	fd, client := testkit.SocketPair(t)
+	client.Close()
+	return s, s.group.nextPlacement(&s.config), fd
 }
 
 // Close closes also a connection that is being placed.
@@ -318,44 +306,26 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 			testkit.Must(t, err)
 			defer other.Close()
 			defer close(release)
-			stop := make(chan bool)
-			var clients sync.WaitGroup
 			s.reachShards()
 			post, err := net.Dial("tcp", s.listener.Addr().String())
 			testkit.Must(t, err)
 			defer post.Close()
 			io.WriteString(post, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
-			for range 4 {
-				clients.Go(func() {
-					for {
-						select {
-						case <-stop:
-							return
-						default:
-						}
-						if c, err := net.Dial("tcp", s.listener.Addr().String()); err == nil {
-							c.SetDeadline(time.Now().Add(100 * time.Millisecond))
-							io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-							c.Read(make([]byte, 1))
-							c.Close()
-						}
-					}
-				})
-			}
+			stop := s.keepBusy(4, func() {
+				if c, err := net.Dial("tcp", s.listener.Addr().String()); err == nil {
+					c.SetDeadline(time.Now().Add(100 * time.Millisecond))
+					io.WriteString(c, firstRequest)
+					c.Read(make([]byte, 1))
+					c.Close()
+				}
+			})
 			time.Sleep(100 * time.Millisecond)
 			end(s)
 			<-s.served
-			close(stop)
-			clients.Wait()
-			turns := func() (n uint32) {
-				for _, shard := range s.server.group.allShards() {
-					n += shard.turns.Load()
-				}
-				return n
-			}
-			before := turns()
+			stop()
+			before := s.server.turns()
 			time.Sleep(200 * time.Millisecond)
-			if n := turns() - before; n > 100 {
+			if n := s.server.turns() - before; n > 100 {
 				t.Errorf("the loops have reported events %d times while nothing happened", n)
 			}
 		})
@@ -383,7 +353,7 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 		if got := s.server.config.lingers; got != want {
 			t.Errorf("lingers is %v, want %v", got, want)
 		}
-		c, _ := s.connect()
+		c := s.connect()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		if _, err := io.WriteString(c, lastRequest); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -143,34 +142,23 @@ func linkLocal(t *testing.T) string {
 }
 
 func TestRemoteAddrOfUnixSocketHasFormOfPackageNet(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "s")
-	listen := func() net.Listener {
+	path, own := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "client")
+	for _, name := range []string{"", own, "@tare-" + t.Name()} {
 		l, err := net.Listen("unix", path)
 		testkit.Must(t, err)
-		return l
-	}
-	own := filepath.Join(t.TempDir(), "client")
-	for _, name := range []string{"", own, "@tare-" + t.Name()} {
-		dial := func() net.Conn {
-			_ = syscall.Unlink(own)
-			d := new(net.Dialer)
-			if name != "" {
-				d.LocalAddr = &net.UnixAddr{Name: name, Net: "unix"}
-			}
-			c, err := d.DialContext(context.Background(), "unix", path)
-			testkit.Must(t, err)
-			return c
+		dialer := new(net.Dialer)
+		if name != "" {
+			dialer.LocalAddr = &net.UnixAddr{Name: name, Net: "unix"}
 		}
-		l := listen()
-		c := dial()
-		nc, err := l.Accept()
-		testkit.Must(t, err)
-		want := nc.RemoteAddr().String()
-		nc.Close()
+		c, nc := testkit.Connect(t, l, dialer)
 		c.Close()
-		l.Close()
-		s := serveOn(t, listen(), nil)
-		s.wantRemoteAddr(func() (net.Conn, string) { return dial(), want })
+		s := serveOn(t, l, nil)
+		s.wantRemoteAddr(func() (net.Conn, string) {
+			_ = syscall.Unlink(own)
+			c, err := dialer.Dial("unix", path)
+			testkit.Must(t, err)
+			return c, nc.RemoteAddr().String()
+		})
 		s.server.Close()
 		<-s.served
 	}

@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,7 +21,7 @@ func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
 		_, _ = io.WriteString(w, "done")
 	}, nil)
 	s.config.Dispatch = OnLoop
-	startSite(t, l, s)
+	site := startSite(t, l, s)
 	clients := make(map[string]*client) // by address
 	for range 32 {
 		c := newClient(t, l)
@@ -35,12 +34,8 @@ func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
 	if n := len(onFirst); n < len(clients)/4 {
 		t.Fatalf("%d of %d connections are on the first shard", n, len(clients))
 	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	stop := make(chan struct{})
-	defer close(stop)
 	for addr := range onFirst {
-		all.Go(func() { clients[addr].getUntil(t, stop) })
+		defer site.keepBusy(1, func() { clients[addr].get(t) })()
 	}
 	enough := len(onFirst) / 4
 	for deadline := time.Now().Add(30 * time.Second); ; {
@@ -116,7 +111,7 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 // A connection stays where it is if another loop cannot report it.
 func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
-	c, _ := s.connect()
+	c := s.connect()
 	broken, err := poll.NewLoop()
 	testkit.Must(t, err)
 	testkit.Must(t, broken.Close())

@@ -143,7 +143,7 @@ func (g *Group) put(k *shardConn) bool {
 	p := k.config()
 	g.server.AcceptedConns.Add(1)
 	if g.openConns.Add(1) == 1 && g.noSweep.Load() {
-		signal(g.sweepSoon)
+		exchange.Signal(g.sweepSoon)
 	}
 	// before another goroutine can find it
 	timeout := p.Exchanges.HeadTimeout

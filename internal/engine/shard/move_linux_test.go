@@ -55,27 +55,15 @@ func TestConnectionsAcceptedByBusyLoopWork(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	left := make(chan bool, 1)
 	s := serveOn(t, tcpListener(t), busyHandler(left))
-	stop := make(chan bool)
-	var load sync.WaitGroup
-	defer func() { close(stop); load.Wait() }()
-	for range 8 {
-		load.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				c, _, err := s.try()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				c.(*net.TCPConn).SetLinger(0)
-				c.Close()
-			}
-		})
-	}
+	defer s.keepBusy(8, func() {
+		c, _, err := s.try()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		c.(*net.TCPConn).SetLinger(0)
+		c.Close()
+	})()
 	s.reachShards()
 	for name, test := range exchangeCases {
 		t.Run(name, func(t *testing.T) {
@@ -149,20 +137,6 @@ func (s *site) exchange(t *testing.T, left <-chan bool, test exchangeCase) {
 	}
 }
 
-// askForMoves asks each shard to move connections to another one, until stop is closed.
-func askForMoves(g *Group, stop <-chan struct{}) {
-	for i := 0; ; i++ {
-		select {
-		case <-stop:
-			return
-		default:
-		}
-		shards := g.allShards()
-		shards[i%len(shards)].load.relief.Store(shards[(i+1+i/7%2)%len(shards)])
-		time.Sleep(10 * time.Microsecond)
-	}
-}
-
 // Connections that move between loops all the time work as others do.
 func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	testkit.Long(t, "it transfers much")
@@ -171,16 +145,19 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	left := make(chan bool, 1)
 	s := serveOn(t, tcpListener(t), busyHandler(left))
 	s.connect()
-	stop := make(chan struct{})
-	var others, tests sync.WaitGroup
-	others.Go(func() { askForMoves(s.server.group, stop) })
+	i := 0
+	defer s.keepBusy(1, func() { // asks each shard to move connections to another one
+		shards := s.server.group.allShards()
+		shards[i%len(shards)].load.relief.Store(shards[(i+1+i/7%2)%len(shards)])
+		i++
+		time.Sleep(10 * time.Microsecond)
+	})()
 	for range 12 {
-		others.Go(func() {
-			c := newClient(t, s.listener)
-			defer c.Close()
-			c.getUntil(t, stop)
-		})
+		c := newClient(t, s.listener)
+		defer c.Close()
+		defer s.keepBusy(1, func() { c.get(t) })()
 	}
+	var tests sync.WaitGroup
 	for name, test := range exchangeCases {
 		if test.pieces = append([]string{firstRequest}, test.pieces...); test.want > 0 {
 			test.want++
@@ -194,8 +171,6 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 		})
 	}
 	tests.Wait()
-	close(stop)
-	others.Wait()
 }
 
 // A loop that is asked to while it serves several events moves connections, which then work.

@@ -53,7 +53,7 @@ func (r *runner) sendOutbox() bool {
 // trySendOut sends the output without waiting. It reports whether all was sent.
 func (k *shardConn) trySendOut() bool {
 	c := k.conn
-	if k.deadlinePassed(&k.writeDeadline) {
+	if k.deadlinePassed(waitOutput) {
 		return false
 	}
 	sent := c.Gate.Open()

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bufio"
 	"bytes"
 	"io"
 	"net"
@@ -49,12 +48,6 @@ func newOutboxSite(t *testing.T) *outboxSite {
 	return s
 }
 
-func (s *outboxSite) client() *client {
-	s.Helper()
-	c, _ := s.connect()
-	return &client{c.(*net.TCPConn), bufio.NewReader(c)}
-}
-
 // hasResponse reports whether a response waits to be read.
 func (c *client) hasResponse() bool {
 	n := 0
@@ -79,7 +72,7 @@ func (s *outboxSite) turn(by *client, send func()) {
 func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 	const conns = 3*outboxConns + 1
 	s := newOutboxSite(t)
-	sender := s.client()
+	sender := s.connect()
 	for _, fields := range []string{"", "Connection: close\r\n"} {
 		var waited atomic.Int32
 		for start := time.Now(); waited.Load() < conns/2; {
@@ -88,7 +81,7 @@ func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 			}
 			var all [conns]*client
 			for i := range all {
-				all[i] = s.client()
+				all[i] = s.connect()
 			}
 			i := 0
 			waited.Store(0)
@@ -157,8 +150,8 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for start := time.Now(); ; {
 				s := newOutboxSite(t)
-				p := parts{s, s.client(), make(chan bool)}
-				sender, second := s.client(), s.client()
+				p := parts{s, s.connect(), make(chan bool)}
+				sender, second := s.connect(), s.connect()
 				var waited atomic.Bool
 				s.then.Store(new(func() {
 					waited.Store(!p.first.hasResponse())
@@ -219,7 +212,7 @@ func (s *outboxSite) limitBuffers() {
 func TestResponseThatWaitsHasItsTimeout(t *testing.T) {
 	s := newOutboxSite(t)
 	s.limitBuffers()
-	sender, stuck, other := s.client(), s.client(), s.client()
+	sender, stuck, other := s.connect(), s.connect(), s.connect()
 	stuck.SetReadBuffer(4 << 10)
 	for start := time.Now(); s.server.group.Open() == 3; {
 		s.turn(sender, func() {
@@ -241,7 +234,7 @@ func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
 	const turns = 60 // 120 KB
 	s := newOutboxSite(t)
 	s.limitBuffers()
-	sender, slow, other := s.client(), s.client(), s.client()
+	sender, slow, other := s.connect(), s.connect(), s.connect()
 	slow.SetReadBuffer(4 << 10)
 	for range turns {
 		s.turn(sender, func() {

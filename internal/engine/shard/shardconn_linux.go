@@ -35,10 +35,9 @@ type shardConn struct {
 	opened          instant
 	watchedExchange atomic.Pointer[exchange.Exchange] // whose context ends when the client leaves
 
-	mu            sync.Mutex
-	readDeadline  instant
-	writeDeadline instant
-	waiters       *waiters // made by the first call that waits
+	mu        sync.Mutex
+	deadlines [2]instant // by direction
+	waiters   *waiters   // made by the first call that waits
 
 	requests     uint32 // counted by CountRequest
 	mayHaveInput bool   // there may be more to read; owned by the goroutine that serves it
@@ -110,8 +109,8 @@ func (s *connState) move(from, to uint32) bool {
 
 // waiters are the channels on which Read and Write wait.
 type waiters struct {
-	read, write chan struct{}
-	outputAdded bool // the loop reports room for output
+	bells       [2]chan struct{} // by direction
+	outputAdded bool             // the loop reports room for output
 }
 
 func newShardConn(h *placement, fd int, remote string) *shardConn {
@@ -202,22 +201,15 @@ func (k *shardConn) notifyWaiters(e poll.Event) {
 	k.mu.Lock()
 	if k.waiters != nil {
 		if e.Readable {
-			signal(k.waiters.read)
+			exchange.Signal(k.waiters.bells[waitInput])
 		}
 		if e.Writable || e.Ended {
-			signal(k.waiters.write)
+			exchange.Signal(k.waiters.bells[waitOutput])
 		}
 	}
 	k.mu.Unlock()
 	if e.Readable {
 		k.checkDeparture()
-	}
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
 	}
 }
 
@@ -261,7 +253,7 @@ func (k *shardConn) setWaitDeadline(deadline instant) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.readDeadline, k.writeDeadline = deadline, 0
+	k.deadlines = [...]instant{waitInput: deadline, waitOutput: 0}
 	k.state.set(flagDeadlines, deadline != 0)
 }
 
@@ -269,7 +261,7 @@ func (k *shardConn) setWaitDeadline(deadline instant) {
 func (k *shardConn) waitDeadline() instant {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.readDeadline
+	return k.deadlines[waitInput]
 }
 
 // expire closes the connection if it waits and its deadline has passed.
@@ -282,7 +274,7 @@ func (k *shardConn) expire(now instant) {
 		return
 	}
 	k.mu.Lock()
-	passed := k.readDeadline != 0 && k.readDeadline <= now
+	passed := k.deadlines[waitInput] != 0 && k.deadlines[waitInput] <= now
 	k.mu.Unlock()
 	if !passed || !k.state.move(stateWaiting, stateClosed) {
 		return
@@ -384,8 +376,8 @@ func (k *shardConn) wakeAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.waiters != nil {
-		signal(k.waiters.read)
-		signal(k.waiters.write)
+		exchange.Signal(k.waiters.bells[waitInput])
+		exchange.Signal(k.waiters.bells[waitOutput])
 	}
 }
 
@@ -448,7 +440,7 @@ func (k *shardConn) Logf(format string, args ...any) {
 // Send implements exchange.Connection. Write reads the timeout itself. The last response and the
 // end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
-	if k.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(&k.writeDeadline) {
+	if k.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(waitOutput) {
 		sent, ended := poll.SendEnd(int(k.fd), p)
 		if ended {
 			return nil

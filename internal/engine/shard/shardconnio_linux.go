@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -50,13 +51,9 @@ func (k *shardConn) Read(p []byte) (n int, err error) {
 // as long as the direction's deadline and the send timeout permit. moved reports whether the client
 // has accepted something.
 func (k *shardConn) retry(op string, what direction, f func() (done, moved bool, err error)) error {
-	deadline := &k.readDeadline
-	if what == waitOutput {
-		deadline = &k.writeDeadline
-	}
 	var stalled instant
 	for waited := false; ; waited = true {
-		if k.deadlinePassed(deadline) || stalled != 0 && k.group().now() >= stalled {
+		if k.deadlinePassed(what) || stalled != 0 && k.group().now() >= stalled {
 			return k.opError(op, os.ErrDeadlineExceeded)
 		}
 		done, moved, err := f()
@@ -115,14 +112,15 @@ func (k *shardConn) send(pieces [][]byte) (written int, err error) {
 	return written, err
 }
 
-// deadlinePassed reports whether a deadline has passed.
-func (k *shardConn) deadlinePassed(deadline *instant) bool {
+// deadlinePassed reports whether a direction's deadline has passed.
+func (k *shardConn) deadlinePassed(what direction) bool {
 	if !k.state.has(flagDeadlines) {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return *deadline != 0 && k.group().now() >= *deadline
+	deadline := k.deadlines[what]
+	return deadline != 0 && k.group().now() >= deadline
 }
 
 // stallDeadline returns when a waiting write times out because the client has accepted nothing; 0
@@ -161,18 +159,15 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 		return false // no event would ever arrive
 	}
 	if k.waiters == nil {
-		k.waiters = &waiters{read: make(chan struct{}, 1), write: make(chan struct{}, 1)}
+		k.waiters = &waiters{bells: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
 	}
-	bell, until := k.waiters.read, k.readDeadline
-	if what == waitOutput {
-		bell, until = k.waiters.write, k.writeDeadline
-		if !k.waiters.outputAdded {
-			if k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
-				k.mu.Unlock()
-				return false
-			}
-			k.waiters.outputAdded = true
+	bell, until := k.waiters.bells[what], k.deadlines[what]
+	if what == waitOutput && !k.waiters.outputAdded {
+		if k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
+			k.mu.Unlock()
+			return false
 		}
+		k.waiters.outputAdded = true
 	}
 	k.mu.Unlock()
 	if most != 0 && (until == 0 || most < until) {
@@ -243,7 +238,7 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 				moved = true
 				sent += int64(n)
 				left -= int64(n)
-				if k.deadlinePassed(&k.writeDeadline) { // a client that reads fast lets it never wait
+				if k.deadlinePassed(waitOutput) { // a client that reads fast lets it never wait
 					return false, moved, k.opError("sendfile", os.ErrDeadlineExceeded)
 				}
 			case err == nil: // the end of the file
@@ -323,27 +318,22 @@ func (k *shardConn) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline implements net.Conn.
-func (k *shardConn) SetReadDeadline(t time.Time) error {
-	k.setDeadline(&k.readDeadline, t, func(s *waiters) chan struct{} { return s.read })
-	return nil
-}
+func (k *shardConn) SetReadDeadline(t time.Time) error { return k.setDeadline(waitInput, t) }
 
 // SetWriteDeadline implements net.Conn.
-func (k *shardConn) SetWriteDeadline(t time.Time) error {
-	k.setDeadline(&k.writeDeadline, t, func(s *waiters) chan struct{} { return s.write })
-	return nil
-}
+func (k *shardConn) SetWriteDeadline(t time.Time) error { return k.setDeadline(waitOutput, t) }
 
-func (k *shardConn) setDeadline(deadline *instant, t time.Time, side func(*waiters) chan struct{}) {
+func (k *shardConn) setDeadline(what direction, t time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	at := k.group().instant(t)
-	if at == *deadline {
-		return
+	if at == k.deadlines[what] {
+		return nil
 	}
-	*deadline = at
-	k.state.set(flagDeadlines, k.readDeadline != 0 || k.writeDeadline != 0)
+	k.deadlines[what] = at
+	k.state.set(flagDeadlines, k.deadlines != [2]instant{})
 	if k.waiters != nil {
-		signal(side(k.waiters))
+		exchange.Signal(k.waiters.bells[what])
 	}
+	return nil
 }

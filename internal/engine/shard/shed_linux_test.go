@@ -13,16 +13,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// socketPair returns the descriptors of two connected sockets. The first one belongs to a
-// connection that closes it.
-func socketPair(t *testing.T) (ours, theirs int) {
-	t.Helper()
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
-	testkit.Must(t, err)
-	t.Cleanup(func() { _ = syscall.Close(pair[1]) })
-	return pair[0], pair[1]
-}
-
 // When descriptors have run out, an idle connection makes room, whatever descriptors it and those
 // of busy connections have.
 func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
@@ -32,7 +22,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 	place := s.group.placementAt(&s.config, 0)
 	var all []*shardConn
 	for i := range busy + idle {
-		ours, _ := socketPair(t)
+		ours, _ := testkit.SocketPair(t)
 		k := placeConn(s.group, place, ours)
 		if i < busy {
 			k.state.move(stateWaiting, stateServed)
@@ -60,7 +50,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 			}
 		}
 	})
-	idle, _ := s.connect()
+	idle := s.connect()
 	g := s.server.group
 	lingering := func() (n int) {
 		g.lingering.Range(func(any, any) bool { n++; return true })
@@ -68,7 +58,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	}
 	var clients []io.Writer
 	for i := range 3 {
-		c, _ := s.connect()
+		c := s.connect()
 		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -96,10 +86,10 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	testkit.Must(t, err)
 	defer unled.stop()
 	place := &placement{config: &s.config, shard: unled}
-	fd, theirs := socketPair(t)
+	fd, client := testkit.SocketPair(t)
 	first := placeConn(s.group, place, fd)
 	testkit.Must(t, first.addToLoop())
-	_ = syscall.Shutdown(theirs, syscall.SHUT_WR)
+	_ = client.CloseWrite()
 	wait := func() poll.Event {
 		events, _, err := unled.loop.Wait()
 		if err != nil || len(events) != 1 {
@@ -112,7 +102,7 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 		t.Errorf("%+v is of %p, want %p", old, got, first)
 	}
 	_ = first.Close()
-	other, peer := socketPair(t)
+	other, peer := testkit.SocketPair(t)
 	if other != fd {
 		testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 		_ = syscall.Close(other)
@@ -123,7 +113,7 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 		t.Error("an event of the first connection is taken for one of the second")
 	}
 	testkit.Must(t, second.addToLoop())
-	_, _ = poll.Send(peer, []byte("x"))
+	io.WriteString(peer, "x")
 	if e := wait(); unled.connOf(e) != second || e.Ended {
 		t.Errorf("%+v", e)
 	}
@@ -186,32 +176,22 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	<-s.group.stopped
 }
 
-// If descriptors run out, a connection on which a request waits is not closed.
-func TestUnreadRequestIsNotShed(t *testing.T) {
-	s := newTestServer(t, nil, nil, nil)
-	defer s.Close()
-	fd, client := testkit.SocketPair(t)
-	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
-	io.WriteString(client, "G")
-	if s.group.shedIdle(); !k.state.is(stateWaiting) {
-		t.Fatal("the connection was closed")
-	}
-	if _, err := syscall.Read(fd, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	if s.group.shedIdle(); !k.state.is(stateClosed) {
-		t.Error("an idle connection was not closed")
-	}
-}
-
-// A connection on which a request has arrived that was not read is not idle.
+// A connection on which a request has arrived that was not read is not idle: it is closed neither if
+// descriptors run out nor by Shutdown.
 func TestUnreadRequestIsNotIdle(t *testing.T) {
 	s := newTestServer(t, nil, nil, nil)
 	defer s.Close()
-	fd, client := testkit.SocketPair(t)
-	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
-	k.state.set(flagNew, false)
-	io.WriteString(client, "G")
+	placeWith := func(text string) (*shardConn, int) {
+		fd, client := testkit.SocketPair(t)
+		k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
+		k.state.set(flagNew, false)
+		io.WriteString(client, text)
+		return k, fd
+	}
+	k, fd := placeWith("G")
+	if s.group.shedIdle(); !k.state.is(stateWaiting) {
+		t.Fatal("the lack of descriptors closes a connection with an unread request")
+	}
 	if k.claimForClosing() {
 		t.Error("Shutdown closes a connection with an unread request")
 	}
@@ -223,7 +203,10 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 		t.Error("Shutdown closes a connection with a part of a head")
 	}
 	k.state.set(flagHead, false)
-	if !k.claimForClosing() {
+	if s.group.shedIdle(); !k.state.is(stateClosed) {
+		t.Error("the lack of descriptors does not close an idle connection")
+	}
+	if k, _ = placeWith(""); !k.claimForClosing() {
 		t.Error("Shutdown does not close an idle connection")
 	}
 	_ = k.Close()

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -98,6 +99,14 @@ func (s *testServer) Shutdown(ctx context.Context) error {
 	return nil
 }
 
+// turns returns how often the loops have reported events.
+func (s *testServer) turns() (n uint32) {
+	for _, shard := range s.group.allShards() {
+		n += shard.turns.Load()
+	}
+	return n
+}
+
 // site is a server whose connections are accepted by shards if they arrive fast.
 type site struct {
 	*testing.T
@@ -147,13 +156,14 @@ func request(c net.Conn) (body string, err error) {
 	return (&client{in: bufio.NewReader(c)}).response()
 }
 
-// connect is try for a connection that stays open until the test ends.
-func (s *site) connect() (c net.Conn, body string) {
+// connect makes a connection, and a request on it. The connection stays open until the test ends.
+func (s *site) connect() *client {
 	s.Helper()
-	c, body, err := s.try()
-	testkit.Must(s, err)
+	c := newClient(s.T, s.listener)
 	s.Cleanup(func() { c.Close() })
-	return c, body
+	_, err := request(c)
+	testkit.Must(s, err)
+	return c
 }
 
 // client sends requests on a connection.
@@ -197,16 +207,18 @@ func (c *client) get(t *testing.T) {
 	c.wantDone(t)
 }
 
-// getUntil sends one request after another until stop is closed.
-func (c *client) getUntil(t *testing.T, stop chan struct{}) {
-	for !t.Failed() {
-		select {
-		case <-stop:
-			return
-		default:
-			c.get(t)
-		}
+// keepBusy makes clients do something again and again. stop returns when they have ended.
+func (s *site) keepBusy(clients int, do func()) (stop func()) {
+	var all sync.WaitGroup
+	var ended atomic.Bool
+	for range clients {
+		all.Go(func() {
+			for !ended.Load() && !s.Failed() {
+				do()
+			}
+		})
 	}
+	return func() { ended.Store(true); all.Wait() }
 }
 
 // byShards returns how many connections shards have accepted.

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/predict"
 )
 
@@ -47,14 +48,14 @@ const (
 // wake is called by loops that have work.
 func (w *stallGuard) wake() {
 	if w.pace.Load() == paceAsleep && w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
-		signal(w.wakeup)
+		exchange.Signal(w.wakeup)
 	}
 }
 
 // checkSoon is called before a loop runs a handler that is not trusted.
 func (w *stallGuard) checkSoon() {
 	if w.pace.Load() != paceFast && w.pace.Swap(paceFast) >= paceSlow {
-		signal(w.wakeup)
+		exchange.Signal(w.wakeup)
 	}
 }
 

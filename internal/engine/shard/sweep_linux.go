@@ -1,6 +1,10 @@
 package shard
 
-import "time"
+import (
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+)
 
 // How late an expired connection may be closed: a fraction of its timeout, and no less than
 // minSweepInterval, because each sweep visits all connections.
@@ -20,7 +24,7 @@ func (g *Group) sweepFor(p *Config) {
 	every := int64(max(minSweepInterval, shortest/sweepFraction))
 	for old := g.sweepEvery.Load(); old == 0 || every < old; old = g.sweepEvery.Load() {
 		if g.sweepEvery.CompareAndSwap(old, every) {
-			signal(g.sweepSoon)
+			exchange.Signal(g.sweepSoon)
 		}
 	}
 }

@@ -310,7 +310,7 @@ func (h *handshake) read(p []byte) (int, error) {
 func (h *handshake) receive(p []byte) (int, error) {
 	k := h.conn
 	for waited := false; ; waited = true {
-		if k.deadlinePassed(&k.readDeadline) {
+		if k.deadlinePassed(waitInput) {
 			return 0, k.opError("read", os.ErrDeadlineExceeded)
 		}
 		n, err := poll.Recv(int(k.fd), p)

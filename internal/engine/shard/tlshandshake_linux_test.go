@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -28,10 +27,7 @@ type tlsSite struct {
 
 func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config, error)) tlsSite {
 	t.Helper()
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	config := &tls.Config{Certificates: borrowed.TLS.Certificates, GetConfigForClient: getConfig}
-	borrowed.Close()
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, GetConfigForClient: getConfig}
 	handler := new(atomic.Value)
 	handler.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }))
 	l := tcpListener(t)
@@ -80,27 +76,12 @@ func (s tlsSite) running() int {
 	return h.running
 }
 
-// firstMessage returns what a client sends first.
-func firstMessage(t *testing.T) []byte {
-	t.Helper()
-	client, server := net.Pipe()
-	defer server.Close()
-	go func() {
-		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true}).Handshake()
-		client.Close()
-	}()
-	b := make([]byte, maxPlaintext)
-	n, err := server.Read(b)
-	testkit.Must(t, err)
-	return b[:n]
-}
-
 // A client that has not sent its whole first message occupies no goroutine.
 func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	const n = 50
 	s := newTLSSite(t, nil)
 	s.mustGet(s.dial())
-	hello := firstMessage(t)
+	hello := testkit.ClientHello(t)
 	testkit.WaitFor(t, "the handshake to end", func() bool { return s.running() == 0 })
 	var conns []*net.TCPConn
 	for i := range n {
@@ -138,7 +119,7 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
 	const surplus = 100
 	s := newTLSSite(t, nil)
-	hello := firstMessage(t)
+	hello := testkit.ClientHello(t)
 	ended := make(chan bool, maxHandshakes+surplus)
 	for range maxHandshakes + surplus {
 		c := s.dial()
@@ -214,7 +195,7 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	t.Parallel()
 	s := newTLSSite(t, nil)
 	c := s.dial()
-	if _, err := c.Write(firstMessage(t)); err != nil {
+	if _, err := c.Write(testkit.ClientHello(t)); err != nil {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, "the handshake to begin", func() bool { return s.running() == 1 })
@@ -241,7 +222,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	}
 	all.mu.Unlock()
 	for range n {
-		if _, err := s.dial().Write(firstMessage(t)); err != nil {
+		if _, err := s.dial().Write(testkit.ClientHello(t)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -278,18 +259,12 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 		})
 		return at
 	}
-	turns := func() (n uint32) {
-		for _, shard := range s.server.group.allShards() {
-			n += shard.turns.Load()
-		}
-		return n
-	}
 	before := deadline()
-	reported := turns()
+	reported := s.server.turns()
 	if _, err := c.Write([]byte("\x17\x03\x03\x00\x40 part")); err != nil {
 		t.Fatal(err)
 	}
-	testkit.WaitFor(t, "a loop to report the part", func() bool { return turns() > reported })
+	testkit.WaitFor(t, "a loop to report the part", func() bool { return s.server.turns() > reported })
 	if after := deadline(); before == 0 || after != before {
 		t.Errorf("the deadline moved from %d to %d", before, after)
 	}

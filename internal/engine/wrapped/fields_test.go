@@ -1,9 +1,7 @@
 package tare_test
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"errors"
@@ -55,6 +53,8 @@ var shownByNetHTTP = map[string]string{
 	"ErrorLog":                     "TestHandlerPanic",
 	"BaseContext":                  "TestServerContexts",
 	"ConnContext":                  "TestServerContexts",
+	"TLSNextProto":                 "TestNextProtoUpgrade",
+	"MaxHeaderValueCount":          "TestRequestHeaderValueCountLimit",
 }
 
 // fields are the other exported fields of http.Server, with newFields. Each has the same effect in
@@ -99,7 +99,6 @@ var fields = map[string]field{
 			resp.Body.Close()
 			return fmt.Sprint(resp.StatusCode)
 		}},
-	"TLSNextProto": {[]string{h1, h2}, "foo /x true true; h2: failed", showTLSNextProto},
 	"HTTP2": {[]string{h2}, "7", func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
 		s := &http.Server{Handler: textHandler("x"), ErrorLog: log.New(io.Discard, "", 0)}
 		if set {
@@ -148,43 +147,6 @@ func TestSettingsOfConfigureServerApply(t *testing.T) {
 	}
 }
 
-// showTLSNextProto has a protocol of its own served by its function, which turns to
-// the handler; without HTTP/2 in it HTTP/2 is not offered.
-func showTLSNextProto(t *testing.T, _ string, maker func(*http.Server) server, set bool) string {
-	s := &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"foo"}}, ErrorLog: log.New(io.Discard, "", 0)}
-	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, r.URL.Path, " ", r.TLS != nil && r.Body != nil && r.RemoteAddr != "")
-	})
-	if set {
-		s.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){
-			"foo": func(hs *http.Server, c *tls.Conn, h http.Handler) {
-				req, _ := http.ReadRequest(bufio.NewReader(c))
-				req.TLS = nil
-				ctx := h.(interface{ BaseContext() context.Context }).BaseContext()
-				io.WriteString(c, "foo ")
-				h.ServeHTTP(bare{c}, req)
-				fmt.Fprint(c, " ", hs == s && ctx.Value(http.ServerContextKey) == s &&
-					ctx.Value(http.LocalAddrContextKey) == c.LocalAddr())
-			},
-		}
-	}
-	site := start(t, h2, maker, s)
-	config := site.trust.Clone()
-	config.NextProtos = []string{"foo"}
-	c, err := tls.Dial("tcp", site.addr, config)
-	testkit.Must(t, err)
-	defer c.Close()
-	io.WriteString(c, "GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
-	b, _ := io.ReadAll(c)
-	return string(b) + "; h2: " + site.get("/")
-}
-
-// bare is a ResponseWriter that writes what it is given.
-type bare struct{ io.Writer }
-
-func (bare) Header() http.Header { return http.Header{} }
-func (bare) WriteHeader(int)     {}
-
 func isTimeout(err error) bool {
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Timeout()
@@ -219,14 +181,6 @@ func TestEveryServerFieldHasItsEffect(t *testing.T) {
 
 // newFields are the fields of http.Server that not all supported versions of Go have.
 var newFields = map[string]field{
-	"MaxHeaderValueCount": {[]string{plain, h1, h2}, "431",
-		func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
-			s := &http.Server{Handler: textHandler("x")}
-			if set {
-				reflect.ValueOf(s).Elem().FieldByName("MaxHeaderValueCount").SetInt(10)
-			}
-			return start(t, kind, maker, s).statusWith(11)
-		}},
 	"DisableClientPriority": {[]string{h2}, "in turns",
 		func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
 			s := &http.Server{}

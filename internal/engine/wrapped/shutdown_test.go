@@ -10,10 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -106,7 +103,7 @@ func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
 		if !strings.HasPrefix(name, "inner") {
 			continue
 		}
-		nothingLeft(t)
+		t.Cleanup(leftovers(t))
 		for range 100 {
 			inner, served := &http.Server{Protocols: new(http.Protocols)}, make(chan error)
 			inner.Protocols.SetHTTP2(true)
@@ -125,7 +122,7 @@ func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 	for way, end := range closings {
 		for _, kind := range []string{plain, h1, h2} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
-				nothingLeft(t)
+				t.Cleanup(leftovers(t))
 				entered := make(chan bool)
 				site := start(t, kind, makers["tare"],
 					&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,7 +192,7 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 		for _, served := range []bool{false, true} {
 			for way, end := range endings() {
 				t.Run(fmt.Sprint(by, served, way), func(t *testing.T) {
-					nothingLeft(t)
+					t.Cleanup(leftovers(t))
 					inner := &http.Server{Addr: taken.Addr().String(), Handler: textHandler("x")}
 					s := maker(inner)
 					if served {
@@ -262,10 +259,7 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 	"shards":    func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(l) },
 	"goroutine": func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(struct{ net.Listener }{l}) },
 	"tls": func(t *testing.T, s *tare.Server, l net.Listener) error {
-		borrowed := httptest.NewUnstartedServer(nil)
-		borrowed.StartTLS()
-		defer borrowed.Close()
-		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: borrowed.TLS.Certificates,
+		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()},
 			NextProtos: []string{"h2", "http/1.1"}}))
 	},
 }
@@ -275,7 +269,7 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 	for kind, serve := range unusedKinds {
 		t.Run(kind, func(t *testing.T) {
-			goroutines, descriptors := runtime.NumGoroutine(), countDescriptors(t)
+			mustEnd := leftovers(t)
 			s := tare.Wrap(&http.Server{Handler: textHandler("x"), TLSConfig: new(tls.Config)})
 			for round := range 6 {
 				l := listen(t)
@@ -303,7 +297,7 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 				}
 				endServing(t, l, served)
 			}
-			awaitNothingLeft(t, goroutines, descriptors)
+			mustEnd()
 			s.Close()
 			if err := serve(t, s, listen(t)); !errors.Is(err, http.ErrServerClosed) {
 				t.Errorf("after Close: %v", err)
@@ -331,20 +325,6 @@ func requestOnKeptConn(t *testing.T, c net.Conn, r *bufio.Reader) {
 	io.Copy(io.Discard, resp.Body)
 }
 
-func countDescriptors(t *testing.T) int {
-	t.Helper()
-	all, err := filepath.Glob("/proc/self/fd/*")
-	testkit.Must(t, err)
-	return len(all)
-}
-
-func awaitNothingLeft(t *testing.T, goroutines, descriptors int) {
-	t.Helper()
-	testkit.WaitFor(t, "all goroutines and descriptors to go", func() bool {
-		return runtime.NumGoroutine() <= goroutines && countDescriptors(t) <= descriptors
-	})
-}
-
 // Shutdown and Close of the wrapped server reach connections that are open after the listener was
 // closed. A server that is closed while nothing is served does not serve again.
 func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
@@ -356,35 +336,29 @@ func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
 			"Close":    (*http.Server).Close,
 			"Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
 		} {
-			inner := &http.Server{Handler: textHandler("x")}
-			s := tare.Wrap(inner)
-			l := listen(t)
-			served := make(chan error, 1)
-			go func() { served <- serve(t, s, l) }()
-			c, err := net.Dial("tcp", l.Addr().String())
-			testkit.Must(t, err)
-			requestOnKeptConn(t, c, bufio.NewReader(c))
-			endServing(t, l, served)
-			if err := end(inner); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			c.SetReadDeadline(time.Now().Add(30 * time.Second))
-			if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-				t.Errorf("%s leaves a connection open: %v", name, err)
-			}
-			if err := serve(t, s, listen(t)); !errors.Is(err, http.ErrServerClosed) {
-				t.Errorf("after %s: %v", name, err)
-			}
-
-			inner = &http.Server{Handler: textHandler("x")}
-			s, l = tare.Wrap(inner), listen(t)
-			go func() { served <- serve(t, s, l) }()
-			endServing(t, l, served)
-			if err := end(inner); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			if err := serve(t, s, listen(t)); !errors.Is(err, http.ErrServerClosed) {
-				t.Errorf("after %s of what is not used: %v", name, err)
+			for _, isUsed := range []bool{true, false} {
+				inner := &http.Server{Handler: textHandler("x")}
+				s, l := tare.Wrap(inner), listen(t)
+				served := make(chan error, 1)
+				go func() { served <- serve(t, s, l) }()
+				var c net.Conn
+				if isUsed {
+					var err error
+					c, err = net.Dial("tcp", l.Addr().String())
+					testkit.Must(t, err)
+					requestOnKeptConn(t, c, bufio.NewReader(c))
+				}
+				endServing(t, l, served)
+				testkit.Must(t, end(inner))
+				if isUsed {
+					c.SetReadDeadline(time.Now().Add(patience))
+					if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
+						t.Errorf("%s leaves a connection open: %v", name, err)
+					}
+				}
+				if err := serve(t, s, listen(t)); !errors.Is(err, http.ErrServerClosed) {
+					t.Errorf("after %s: %v", name, err)
+				}
 			}
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -38,20 +37,10 @@ var makers = map[string]func(*http.Server) server{
 	"tare":     func(s *http.Server) server { return tare.Wrap(s) },
 }
 
-// certificate returns a certificate for example.com, and a pool with its issuer.
-func certificate() (tls.Certificate, *x509.CertPool) {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	pool := x509.NewCertPool()
-	pool.AddCert(borrowed.Certificate())
-	return borrowed.TLS.Certificates[0], pool
-}
-
-// certificateFiles writes that certificate and its key to files.
+// certificateFiles writes a certificate and its key to files.
 func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
-	cert, _ := certificate()
+	cert := testkit.ServerCertificate()
 	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
 	testkit.Must(t, err)
 	certFile, keyFile = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
@@ -93,7 +82,8 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 	l := listen(t)
 	s := &site{T: t, kind: kind, inner: inner, server: maker(inner), addr: l.Addr().String(),
 		served: make(chan error, 1)}
-	cert, pool := certificate()
+	cert, pool := testkit.ServerCertificate(), x509.NewCertPool()
+	pool.AddCert(cert.Leaf)
 	s.trust = &tls.Config{RootCAs: pool, ServerName: "example.com"}
 	transport := &http.Transport{TLSClientConfig: s.trust.Clone(), Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(kind == plain || kind == h1)
@@ -161,17 +151,20 @@ func (s *site) sendText(text string) string {
 	return string(b)
 }
 
-// nothingLeft fails the test if it has left goroutines at its end.
-func nothingLeft(t *testing.T) {
-	before := runtime.NumGoroutine()
-	t.Cleanup(func() {
-		deadline := time.Now().Add(patience)
-		for runtime.NumGoroutine() > before && time.Now().Before(deadline) {
-			time.Sleep(time.Millisecond)
-		}
-		if n := runtime.NumGoroutine(); n > before {
-			b := make([]byte, 1<<18)
-			t.Errorf("%d goroutines before, %d after\n%s", before, n, b[:runtime.Stack(b, true)])
-		}
-	})
+// leftovers returns a function that waits until there are no more goroutines and descriptors than
+// now.
+func leftovers(t *testing.T) (mustEnd func()) {
+	count := func() (goroutines, descriptors int) {
+		all, err := filepath.Glob("/proc/self/fd/*")
+		testkit.Must(t, err)
+		return runtime.NumGoroutine(), len(all)
+	}
+	goroutines, descriptors := count()
+	return func() {
+		t.Helper()
+		testkit.WaitFor(t, "all goroutines and descriptors to go", func() bool {
+			g, d := count()
+			return g <= goroutines && d <= descriptors
+		})
+	}
 }

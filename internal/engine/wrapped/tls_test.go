@@ -13,13 +13,23 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
+
+// compare fails the test unless both servers have the same result.
+func compare(t *testing.T, result func(by string, maker func(*http.Server) server) string) {
+	t.Helper()
+	if ours, theirs := result("tare", makers["tare"]), result("net/http", makers["net/http"]); ours != theirs {
+		t.Errorf("tare\n%s\nnet/http\n%s", ours, theirs)
+	}
+}
 
 // Certificates and keys come from the same sources as in net/http, with the same errors if they are
 // missing. The caller's TLSConfig is not changed.
 func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
-	cert, _ := certificate()
+	cert := testkit.ServerCertificate()
 	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }
 	for name, test := range map[string]struct {
 		config            *tls.Config
@@ -40,8 +50,7 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 			CipherSuites: []uint16{tls.TLS_RSA_WITH_AES_128_CBC_SHA}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			results := make(map[string]string)
-			for by, maker := range makers {
+			compare(t, func(by string, maker func(*http.Server) server) (result string) {
 				inner := &http.Server{Handler: textHandler("x"), TLSConfig: test.config.Clone()}
 				s := maker(inner)
 				l := listen(t)
@@ -53,14 +62,14 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s: %v", by, err)
 					}
-					results[by] = c.ConnectionState().NegotiatedProtocol
+					result = c.ConnectionState().NegotiatedProtocol
 					c.Close()
 					s.Close()
 				}
 				select {
 				case err := <-served:
 					if !test.ok {
-						results[by] = err.Error()
+						result = err.Error()
 					}
 				case <-time.After(patience):
 					t.Errorf("%s serves", by)
@@ -68,12 +77,10 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 				}
 				l.Close()
 				if inner.TLSConfig != nil {
-					results[by] += fmt.Sprint(inner.TLSConfig.NextProtos, len(inner.TLSConfig.Certificates))
+					result += fmt.Sprint(inner.TLSConfig.NextProtos, len(inner.TLSConfig.Certificates))
 				}
-			}
-			if results["tare"] != results["net/http"] {
-				t.Errorf("tare %q, net/http %q", results["tare"], results["net/http"])
-			}
+				return result
+			})
 		})
 	}
 }
@@ -114,8 +121,7 @@ func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
 			"ListenAndServeTLS":  func(s server) error { return s.ListenAndServeTLS(certFile, keyFile) },
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				results := make(map[string]string)
-				for by, maker := range makers {
+				compare(t, func(_ string, maker func(*http.Server) server) string {
 					inner := settings()
 					inner.Addr = "127.0.0.1:0"
 					serving, served := make(chan bool, 2), make(chan error, 1)
@@ -129,11 +135,8 @@ func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
 					case <-served:
 						s.Close()
 					}
-					results[by] = fmt.Sprint(slices.Sorted(maps.Keys(inner.TLSNextProto)))
-				}
-				if results["tare"] != results["net/http"] {
-					t.Errorf("tare %s, net/http %s", results["tare"], results["net/http"])
-				}
+					return fmt.Sprint(slices.Sorted(maps.Keys(inner.TLSNextProto)))
+				})
 			})
 		}
 	}
@@ -162,8 +165,7 @@ func TestALPNOffersConfiguredProtocols(t *testing.T) {
 			if strings.HasPrefix(name, "http2server") {
 				t.Setenv("GODEBUG", name)
 			}
-			results := make(map[string]string)
-			for by, maker := range makers {
+			compare(t, func(_ string, maker func(*http.Server) server) (result string) {
 				s := settings()
 				s.Handler, s.ErrorLog = http.HandlerFunc(
 					func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }), log.New(
@@ -174,25 +176,23 @@ func TestALPNOffersConfiguredProtocols(t *testing.T) {
 					config.NextProtos = offered
 					c, err := tls.Dial("tcp", site.addr, config)
 					if err != nil {
-						results[by] += fmt.Sprint(offered, " failed\n")
+						result += fmt.Sprint(offered, " failed\n")
 						continue
 					}
 					proto := c.ConnectionState().NegotiatedProtocol
-					results[by] += fmt.Sprint(offered, " ", proto)
+					result += fmt.Sprint(offered, " ", proto)
 					if proto != "h2" {
 						c.SetDeadline(time.Now().Add(patience))
 						io.WriteString(c, getClose)
 						b, err := io.ReadAll(c)
 						_, body, _ := strings.Cut(string(b), "\r\n\r\n")
-						results[by] += fmt.Sprint(" ", body, " ", isTimeout(err))
+						result += fmt.Sprint(" ", body, " ", isTimeout(err))
 					}
-					results[by] += "\n"
+					result += "\n"
 					c.Close()
 				}
-			}
-			if results["tare"] != results["net/http"] {
-				t.Errorf("tare\n%s\nnet/http\n%s", results["tare"], results["net/http"])
-			}
+				return result
+			})
 		})
 	}
 }

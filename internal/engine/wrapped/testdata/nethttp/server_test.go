@@ -70,10 +70,6 @@ func newServer(s *http.Server) server {
 		return goroutineServer{tare.Wrap(s)}
 	case "shards":
 		return tare.Wrap(s)
-	case "loops":
-		ours := tare.Wrap(s)
-		ours.Dispatch = tare.OnLoop
-		return ours
 	default:
 		panic("unknown server " + kind)
 	}
