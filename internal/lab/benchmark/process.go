@@ -4,17 +4,12 @@ import (
 	"bytes"
 	"context"
 	"debug/buildinfo"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/perf/benchfmt"
@@ -22,13 +17,9 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 )
 
-const (
-	// The timeout of a benchmark, or of a load generator, is slack times its time, plus spare:
-	// package testing repeats a benchmark with more iterations until it takes its time.
-	slack, spare = 20, time.Minute
-	// maxOutput limits the output of a process.
-	maxOutput = 16 << 20
-)
+// The timeout of a benchmark, or of a load generator, is slack times its time, plus spare: package
+// testing repeats a benchmark with more iterations until it takes its time.
+const slack, spare = 20, time.Minute
 
 // Program measures rows of one engine.
 type Program interface {
@@ -93,14 +84,14 @@ func compile(ctx context.Context, tools *contender.Tools, module, experiment str
 		return nil, err
 	}
 	args := slices.Concat([]string{"test"}, tools.GoFlags, []string{"-c", "-o", path, e.Package})
-	if _, err := (&process{dir: module, env: tools.GoEnv}).run(ctx, "go", args...); err != nil {
+	if _, err := (&contender.Command{Dir: module, Env: tools.GoEnv}).Run(ctx, "go", args...); err != nil {
 		return nil, fmt.Errorf("go test -c %s: %w", e.Package, err)
 	}
 	b := &binary{path: path, dir: filepath.Join(module, e.Package), engine: e}
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("%s has no benchmarks", e.Package)
 	}
-	out, err := (&process{dir: b.dir}).run(ctx, path, "-test.list", "^Benchmark")
+	out, err := (&contender.Command{Dir: b.dir}).Run(ctx, path, "-test.list", "^Benchmark")
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +113,9 @@ func versions(ctx context.Context, env []string, path, dir, module string) ([]st
 		return []string{info.GoVersion}, nil
 	}
 	const format = "{{.Path}} {{if .Replace}}of this checkout{{else}}{{.Version}}{{end}}"
-	out, err := (&process{dir: dir, env: env}).run(ctx, "go", "list", "-m", "-f", format, module)
-	return []string{info.GoVersion, strings.TrimSpace(string(out))}, err
+	out, err := (&contender.Command{Dir: dir, Env: env}).Run(ctx, "go", "list", "-m", "-f", format, module)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n") // the last is not about a download
+	return []string{info.GoVersion, lines[len(lines)-1]}, err
 }
 
 // Run implements Program: it runs one benchmark once, for a time or one iteration.
@@ -138,8 +130,8 @@ func (b *binary) Run(ctx context.Context, row *Row, turn Turn) (map[string]float
 		name += "/" + part
 		pattern += "/^" + part + "$"
 	}
-	p := process{dir: b.dir, env: []string{"GOMAXPROCS=" + strconv.Itoa(turn.Procs)}}
-	out, err := p.run(ctx, b.path,
+	c := contender.Command{Dir: b.dir, Env: []string{"GOMAXPROCS=" + strconv.Itoa(turn.Procs)}}
+	out, err := c.Run(ctx, b.path,
 		"-test.run", "^$", "-test.bench", pattern, "-test.benchmem", "-test.count", "1",
 		"-test.benchtime", length, "-test.timeout", limit.String())
 	if err != nil {
@@ -175,68 +167,4 @@ func parse(output []byte, name string) (values map[string]float64, iterations in
 		return nil, 0, fmt.Errorf("no result in its output: %s", contender.Quoted(output))
 	}
 	return values, iterations, nil
-}
-
-// process is a program that is run once.
-type process struct {
-	dir   string
-	env   []string      // more variables
-	cpus  []int         // nil are all
-	limit time.Duration // timeout; 0 is none
-	used  time.Duration // CPU time; valid once it has ended
-}
-
-// run runs the program and returns its standard output. It leaves no child of the program. When ctx
-// ends, it kills the program. If this process is killed, the kernel kills the program.
-func (p *process) run(ctx context.Context, name string, args ...string) (output []byte, err error) {
-	runtime.LockOSThread() // the kernel sends the death signal when the thread that started the program ends
-	defer runtime.UnlockOSThread()
-	if p.cpus != nil { // the program inherits those of the thread
-		restore, bindErr := contender.BindThread(p.cpus)
-		if bindErr != nil {
-			return nil, bindErr
-		}
-		defer func() { err = errors.Join(err, restore()) }()
-	}
-	limited, cancel := ctx, context.CancelFunc(func() {})
-	if p.limit > 0 {
-		limited, cancel = context.WithTimeout(ctx, p.limit)
-	}
-	defer cancel()
-	c := exec.CommandContext(limited, name, args...)
-	var out, errs limitedBuffer
-	c.Dir, c.Env = p.dir, slices.Concat(os.Environ(), p.env)
-	c.Stdout, c.Stderr = &out, &errs
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	err = contender.RunGroup(c)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case limited.Err() != nil:
-		err = fmt.Errorf("it has not ended after %v", p.limit)
-	case out.isFull || errs.isFull:
-		err = fmt.Errorf("its output has more than %d MB", maxOutput>>20)
-	case err == nil:
-		p.used = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-		return out.kept.Bytes(), nil
-	case errors.Is(err, exec.ErrNotFound):
-		return nil, fmt.Errorf("%w (\"apt-get install golang-go\" installs it)", err)
-	}
-	return nil, fmt.Errorf("%w: %s", err, contender.Quoted(slices.Concat(out.kept.Bytes(), errs.kept.Bytes())))
-}
-
-// limitedBuffer is a buffer with room for maxOutput. Beyond that, writes fail, and the program that
-// writes to the pipe receives SIGPIPE.
-type limitedBuffer struct {
-	kept   bytes.Buffer
-	isFull bool
-}
-
-// Write implements io.Writer.
-func (b *limitedBuffer) Write(p []byte) (int, error) {
-	if b.kept.Len()+len(p) > maxOutput {
-		b.isFull = true
-		return 0, io.ErrShortWrite
-	}
-	return b.kept.Write(p)
 }

@@ -68,8 +68,10 @@ func (t *tool) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64
 	seconds := int(math.Ceil(turn.Length.Seconds())) // 0 is no limit, or an error
 	fill := strings.NewReplacer("{url}", turn.URL, "{seconds}", strconv.Itoa(seconds))
 	words := strings.Fields(fill.Replace(row.Run[t.engine.Name]))
-	c := process{dir: home, env: append(t.program.Env, "HOME="+home), cpus: t.cpus, limit: spare + slack*turn.Length}
-	out, err := c.run(ctx, t.program.Path, words...)
+	c := contender.Command{
+		Dir: home, Env: append(t.program.Env, "HOME="+home), CPUs: t.cpus, Limit: spare + slack*turn.Length,
+	}
+	out, err := c.Run(ctx, t.program.Path, words...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -84,8 +86,8 @@ func (t *tool) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64
 	if err != nil || n == 0 {
 		return nil, 0, fmt.Errorf("it made %s requests: %s", m[1], contender.Quoted(out))
 	}
-	if c.used == 0 {
+	if c.Used == 0 {
 		return nil, 0, errors.New("the kernel reports no CPU time of it")
 	}
-	return map[string]float64{requestsPerCPU: float64(n) / c.used.Seconds()}, n, nil
+	return map[string]float64{requestsPerCPU: float64(n) / c.Used.Seconds()}, n, nil
 }

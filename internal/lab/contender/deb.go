@@ -89,7 +89,15 @@ func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 // as in a new container, it downloads lists into the cache and tries again.
 func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	options := []string{"-o", "APT::Sandbox::User=root"}
-	out, err := command(ctx, dir, "apt-get", slices.Concat(options, args)...)
+	run := func(args ...string) ([]byte, error) {
+		out, err := (&Command{Dir: dir}).Run(ctx, "apt-get", slices.Concat(options, args)...)
+		if err != nil {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			err = fmt.Errorf("apt-get %s: %s", args[0], first)
+		}
+		return out, err
+	}
+	out, err := run(args...)
 	if err == nil || ctx.Err() != nil {
 		return out, err
 	}
@@ -101,16 +109,10 @@ func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, er
 	}
 	options = append(options, "-o", "Dir::State::Lists="+filepath.Join(own, "lists"),
 		"-o", "Dir::Cache="+filepath.Join(own, "cache"), "-o", "Debug::NoLocking=1")
-	if more, updateErr := command(ctx, dir, "apt-get",
-		slices.Concat(options, []string{"update"})...); updateErr != nil {
-		return nil, fmt.Errorf("apt-get %s: %w: %s; apt-get update: %w: %s", args[0], err, lastLine(out), updateErr,
-			lastLine(more))
+	if _, updateErr := run("update"); updateErr != nil {
+		return nil, fmt.Errorf("%w; %w", err, updateErr)
 	}
-	out, err = command(ctx, dir, "apt-get", slices.Concat(options, args)...)
-	if err != nil {
-		return nil, fmt.Errorf("apt-get %s: %w: %s", args[0], err, lastLine(out))
-	}
-	return out, nil
+	return run(args...)
 }
 
 // unpack extracts all packages in dir into root.
@@ -120,8 +122,8 @@ func unpack(ctx context.Context, dir, root string) error {
 		return err
 	}
 	for _, p := range packages {
-		if out, err := command(ctx, dir, "dpkg", "-x", p, root); err != nil {
-			return fmt.Errorf("dpkg -x %s: %w: %s", filepath.Base(p), err, lastLine(out))
+		if _, err := (&Command{Dir: dir}).Run(ctx, "dpkg", "-x", p, root); err != nil {
+			return fmt.Errorf("dpkg -x %s: %w", filepath.Base(p), err)
 		}
 	}
 	return nil

@@ -125,11 +125,11 @@ func (p Program) works(ctx context.Context, tool *debianTool) error {
 }
 
 func (p Program) run(ctx context.Context, args ...string) ([]byte, error) {
-	out, err := commandWith(ctx, p.Env, "/", p.Path, args...)
+	out, err := (&Command{Dir: "/", Env: p.Env}).Run(ctx, p.Path, args...)
 	if err != nil {
-		return out, errors.Join(fmt.Errorf("%s %s: %w", p.Path, strings.Join(args, " "), err), lastLineOf(out))
+		err = fmt.Errorf("%s %s: %w", p.Path, strings.Join(args, " "), err)
 	}
-	return out, nil
+	return out, err
 }
 
 // program returns the path of a program of the tree, or "".

@@ -147,9 +147,9 @@ func (r *Running) Reload(ctx context.Context) error {
 	words := r.fill(strings.Fields(r.FrontReload), "{conf}", r.confFile(), "{dir}", r.dir)
 	ended := make(chan error, 1)
 	go func() {
-		out, err := commandWith(ctx, r.env, r.dir, words[0], words[1:]...)
+		_, err := (&Command{Dir: r.dir, Env: r.env}).Run(ctx, words[0], words[1:]...)
 		if err != nil {
-			err = fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, Quoted(out))
+			err = fmt.Errorf("%s: %w", strings.Join(words, " "), err)
 		}
 		ended <- err
 	}()

@@ -161,8 +161,8 @@ func BindTask(tid int, cpus []int) error {
 	return nil
 }
 
-// BindThread sets the processors of the calling thread until restore is called, on the same thread.
-func BindThread(cpus []int) (restore func() error, err error) {
+// bindThread sets the processors of the calling thread until restore is called, on the same thread.
+func bindThread(cpus []int) (restore func() error, err error) {
 	var before unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
 		return nil, os.NewSyscallError("sched_getaffinity", err)

@@ -44,7 +44,8 @@ type missingError struct{ tool, why, remedy string }
 
 // Error describes the error in one line.
 func (e *missingError) Error() string {
-	return fmt.Sprintf("%s is missing: %s (%q installs it)", e.tool, e.why, e.remedy)
+	why, _, _ := strings.Cut(e.why, "\n")
+	return fmt.Sprintf("%s is missing: %s (%q installs it)", e.tool, why, e.remedy)
 }
 
 // missing returns the error for an unavailable tool. The remedy is the command that installs it.
@@ -156,7 +157,7 @@ func (c *Contender) fill(words []string, pairs ...string) []string {
 
 // findCompiler runs the C compiler and records its version.
 func (c *Contender) findCompiler(ctx context.Context) error {
-	out, err := command(ctx, c.Dir, "cc", "--version")
+	out, err := (&Command{Dir: c.Dir}).Run(ctx, "cc", "--version")
 	if err != nil {
 		return missing("cc", err.Error(), "apt-get install gcc libc6-dev")
 	}
@@ -181,7 +182,7 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 	}
 	t.logf("building %s", c.Title)
 	words := c.fill(strings.Fields(c.Build))
-	out, err := commandWith(ctx, t.GoEnv, c.Dir, words[0], t.withFlags(words)[1:]...)
+	_, err := (&Command{Dir: c.Dir, Env: t.GoEnv}).Run(ctx, words[0], t.withFlags(words)[1:]...)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
@@ -193,7 +194,7 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 			return err
 		}
 	}
-	return fmt.Errorf("build: %s: %w: %s", strings.Join(words, " "), err, Quoted(out))
+	return fmt.Errorf("build: %s: %w", strings.Join(words, " "), err)
 }
 
 // fill returns words with placeholders replaced. pairs are placeholders, each followed by its
@@ -204,26 +205,6 @@ func fill(words []string, pairs ...string) []string {
 		filled[i] = values.Replace(words[i])
 	}
 	return filled
-}
-
-// command runs a program and returns its output. When ctx ends, it kills the program and its
-// children.
-func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
-	return commandWith(ctx, nil, dir, name, args...)
-}
-
-// commandWith is like command, with additional environment variables.
-func commandWith(ctx context.Context, env []string, dir, name string, args ...string) ([]byte, error) {
-	c := exec.CommandContext(ctx, name, args...)
-	c.Dir = dir
-	c.Env = slices.Concat(os.Environ(), env)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	err := RunGroup(c)
-	if ctx.Err() != nil {
-		return out.Bytes(), ctx.Err()
-	}
-	return out.Bytes(), err
 }
 
 // buildVersions reads from a binary the versions of Go and of the contender's module. A binary that
@@ -284,9 +265,9 @@ func (c *Contender) printedBy(ctx context.Context, line string) ([]string, error
 		return nil, nil
 	}
 	words := c.fill(strings.Fields(line))
-	out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
+	out, err := (&Command{Dir: c.Dir, Env: c.env}).Run(ctx, words[0], words[1:]...)
 	if err != nil {
-		return nil, fmt.Errorf("version: %s: %w: %s", strings.Join(words, " "), err, Quoted(out))
+		return nil, fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
 	}
 	return strings.Split(Printable(bytes.TrimSpace(out)), "\n"), nil
 }
