@@ -112,9 +112,9 @@ func (w *runner) atRate(ctx context.Context) error {
 		}
 		return names
 	}
-	return w.carryDropping(ctx, &series{
-		what: " at a fixed rate, after the trials at saturation,", conditions: conditions, contenders: w.contenders,
-		blocks: w.trials.Blocks, measure: w.run.RateMeasure, members: members, keep: w.record,
+	return w.carryOut(ctx, &series{
+		what: " at a fixed rate, after the trials at saturation,", conditions: conditions,
+		blocks: w.trials.Blocks, measure: w.run.RateMeasure, members: members, keep: w.keep,
 	})
 }
 

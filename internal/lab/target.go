@@ -158,13 +158,13 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 		most = max(blocks, aloneBlocks)
 	}
 	isAlone := false
-	err := w.carryDropping(ctx, &series{
-		what: " of " + s.Name, conditions: []sample.Condition{c}, contenders: w.contenders, together: true,
-		apart: true, blocks: most, measure: time.Duration(w.trials.Measure),
+	err := w.carryOut(ctx, &series{
+		what: " of " + s.Name, conditions: []sample.Condition{c}, together: true,
+		blocks: most, measure: time.Duration(w.trials.Measure),
 		members: func(sample.Condition) []string { return s.members() },
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
-			w.record(rec)
+			w.keep(rec)
 			isAlone = rec.StaysAlone() != "" // of the last block: one block alone may be a hiccup
 		},
 		enough: func(done int, _ time.Duration) bool { return done >= blocks && !isAlone },
@@ -177,21 +177,19 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 
 // countRow counts system calls of the contenders whose targets are about them.
 func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, blocks int) error {
-	source := &counted{runner: w, turns: blocks, ofTargets: true}
+	var names []string
 	for _, name := range s.members() {
 		isCounted := func(t sample.Target) bool {
 			return t.Metric.IsCounted() && (t.Contender == name || t.Reference == name)
 		}
 		if w.contenders[name] != nil && slices.ContainsFunc(s.Targets, isCounted) {
-			source.names = append(source.names, name)
+			names = append(names, name)
 		}
 	}
-	if len(source.names) == 0 {
+	if len(names) == 0 {
 		return nil
 	}
-	loop := trial.Loop{Conditions: []sample.Condition{c}, Blocks: blocks, Seed: w.Seed, Keep: w.record}
-	_, err := loop.Run(ctx, source)
-	return err
+	return w.count(ctx, names, []sample.Condition{c}, blocks)
 }
 
 // backend returns the backend of the scenarios, or "".

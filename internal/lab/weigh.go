@@ -82,7 +82,8 @@ type Progress struct {
 // twin is the name of the control's copy.
 const twin = "twin"
 
-// FailuresToDrop is the number of failed trials after which a contender is left out.
+// FailuresToDrop is the number of failed trials after which a contender is left out: of the run at
+// saturation, and otherwise of their condition.
 const FailuresToDrop = 2
 
 // overhead estimates the time that a trial spends on starting, connecting and stopping.
@@ -100,10 +101,10 @@ type runner struct {
 	programs   map[string]benchmark.Program    // by engine
 	server     *contender.Contender            // of load generators; otherwise nil
 	cases      []events.Case                   // none unless the experiment is of events
-	failures   map[string]int
-	isLinkFull bool                         // a warning about the network was given
-	narrow     int                          // consecutive blocks after which all intervals were narrow
-	written    map[string]map[string][]byte // configuration files by contender and file name
+	failed     map[trial.Slot]int              // trials, by slots without a block
+	isLinkFull bool                            // a warning about the network was given
+	narrow     int                             // consecutive blocks after which all intervals were narrow
+	written    map[string]map[string][]byte    // configuration files by contender and file name
 	bench      *trial.Bench
 	recorder   *Recorder
 }
@@ -236,7 +237,7 @@ func prepare(o Options) (*runner, error) {
 	}
 	w := &runner{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
-		contenders: make(map[string]*contender.Contender), failures: make(map[string]int),
+		contenders: make(map[string]*contender.Contender), failed: make(map[trial.Slot]int),
 		programs: make(map[string]benchmark.Program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
@@ -409,22 +410,18 @@ func (w *runner) kind(name string) sample.Kind {
 // comparable reports whether the control takes part.
 func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
-// keep adds the record of a timed trial. After FailuresToDrop failures it leaves the contender out.
+// keep adds a record to the run and to the journal. It counts failures.
 func (w *runner) keep(rec sample.Record) {
-	w.record(rec)
-	if rec.Failure != "" {
-		w.recorder.Log("failed: %s, block %d, %d connections: %s", w.run.TitleOf(rec.Contender), rec.Block,
-			rec.Connections, rec.Failure)
-		w.failures[rec.Contender]++
-		if w.failures[rec.Contender] == FailuresToDrop {
-			w.leaveOut(w.run.Entrant(rec.Contender),
-				fmt.Sprintf("it failed %d times; the last failure: %s", FailuresToDrop, rec.Failure))
-		}
+	w.recorder.Add(rec)
+	w.checkLink(&rec)
+	if rec.Failure != "" && rec.Attribution == nil {
+		w.failed[trial.Slot{Condition: rec.Condition, Contender: rec.Contender}]++
+		w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(), rec.Block,
+			rec.Failure)
 	}
 }
 
-// record adds a record to the run and to the journal.
-func (w *runner) record(rec sample.Record) {
-	w.recorder.Add(rec)
-	w.checkLink(&rec)
+// hasFailed reports whether a contender has no further trial under a condition.
+func (w *runner) hasFailed(c sample.Condition, name string) bool {
+	return w.failed[trial.Slot{Condition: c, Contender: name}] >= FailuresToDrop
 }
