@@ -11,9 +11,8 @@ import (
 
 // Generator produces the load of trials on another machine.
 type Generator interface {
-	// Open is like load.Open, and Run like load.Run.
+	// Open is like load.Open.
 	Open(ctx context.Context, p load.Plan) (Session, error)
-	Run(ctx context.Context, p load.Plan) (*load.Result, error)
 }
 
 // Session has methods of load.Session.
@@ -31,10 +30,6 @@ func (ownProcess) Open(ctx context.Context, p load.Plan) (Session, error) {
 		return nil, err
 	}
 	return s, nil
-}
-
-func (ownProcess) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
-	return load.Run(ctx, p)
 }
 
 // generator returns the generator of the load.
