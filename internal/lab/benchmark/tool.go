@@ -47,7 +47,7 @@ func findTool(ctx context.Context, tools *contender.Tools, e *Engine) (*tool, er
 }
 
 // Versions implements Program.
-func (t *tool) Versions() []string { return t.program.Versions }
+func (t *tool) Versions() []string { return []string{t.program.Version} }
 
 // Has implements Program.
 func (t *tool) Has(row *Row) bool { return row.Run[t.engine.Name] != "" }
@@ -71,7 +71,7 @@ func (t *tool) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64
 	c := contender.Command{
 		Dir: home, Env: append(t.program.Env, "HOME="+home), CPUs: t.cpus, Limit: spare + slack*turn.Length,
 	}
-	out, err := c.Run(ctx, t.program.Path, words...)
+	out, err := c.Run(ctx, t.program.Bin, words...)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -29,7 +29,7 @@ type Tools struct {
 	NoGo     string   // why Go programs cannot be built; "" if they can
 
 	once     sync.Once // for nginx
-	nginx    *NginxTool
+	nginx    *Program
 	nginxErr error
 
 	goOnce   sync.Once
@@ -55,7 +55,7 @@ func missing(tool, why, remedy string) error { return &missingError{tool, why, r
 type Contender struct {
 	*Spec
 	Bin      string
-	Nginx    *NginxTool         // nil without a front
+	Nginx    *Program           // nil without a front
 	Conf     *template.Template // the front's nginx.conf; nil is the one of the Setting
 	Versions []string           // of its components, such as "go1.26.8", "nginx/1.22.1"
 	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
@@ -141,7 +141,7 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 	case Ruby, MiniHTTPD, H2O, Caddy, HAProxy, MariaDB:
 		var p Program
 		p, err = t.fromDebian(ctx, need)
-		c.values = append(c.values, "{"+need+"}", p.Path)
+		c.values = append(c.values, "{"+need+"}", p.Bin)
 		c.env = append(c.env, p.Env...)
 	}
 	return err
@@ -270,30 +270,4 @@ func (c *Contender) printedBy(ctx context.Context, line string) ([]string, error
 		return nil, fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
 	}
 	return strings.Split(Printable(bytes.TrimSpace(out)), "\n"), nil
-}
-
-// NginxTool is an installed or unpacked nginx.
-type NginxTool struct {
-	Bin     string
-	Etc     string   // the folder with mime.types and fastcgi_params
-	Env     []string // environment variables that it needs
-	Version string   // "nginx/1.22.1"
-}
-
-// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no
-// privilege, and neither installs nor starts nginx.
-func (t *Tools) Nginx(ctx context.Context) (*NginxTool, error) {
-	t.once.Do(func() { t.nginx, t.nginxErr = t.findNginx(ctx) })
-	return t.nginx, t.nginxErr
-}
-
-func (t *Tools) findNginx(ctx context.Context) (*NginxTool, error) {
-	p, err := t.Find(ctx, Nginx)
-	if err != nil {
-		return nil, err
-	}
-	return &NginxTool{
-		Bin: p.Path, Etc: filepath.Join(p.root, nginxEtc), Env: p.Env,
-		Version: strings.TrimPrefix(strings.Join(p.Versions, ""), "nginx version: "),
-	}, nil
 }
