@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
@@ -237,12 +236,4 @@ func (w *way) addFront(s *Spec) error {
 		s.FrontConfig = filepath.Join(w.frontDir, w.front.Config)
 	}
 	return nil
-}
-
-// frontTemplate returns the template of the front's own configuration; nil is the experiment's.
-func (s *Spec) frontTemplate() (*template.Template, error) {
-	if s.FrontConfig == "" {
-		return nil, nil
-	}
-	return ParseNginxConf(s.FrontConfig)
 }

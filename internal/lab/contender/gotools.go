@@ -103,13 +103,3 @@ func (t *Tools) useBuiltin(c *Contender, need string, why error) bool {
 	c.Bin, c.builtin = t.Program, strings.Fields(c.Builtin)
 	return true
 }
-
-// RunBy returns the runtime of the application: Runtime, or that of Needs.
-func (s *Spec) RunBy() string {
-	for _, r := range []struct{ need, name string }{{Go, "Go"}, {Python, "Python"}, {Ruby, "Ruby"}, {CC, "C"}} {
-		if s.Runtime == "" && slices.Contains(s.Needs, r.need) {
-			return r.name
-		}
-	}
-	return s.Runtime
-}

@@ -62,16 +62,6 @@ func (p *part) closeSocket() error {
 	return p.socket.Close()
 }
 
-// holdsSocket reports whether this process keeps the listening socket of a part.
-func (r *Running) holdsSocket() bool {
-	for _, p := range r.parts {
-		if p.socket != nil {
-			return true
-		}
-	}
-	return false
-}
-
 // command returns the part's program and arguments. A shell sets what only the new process itself
 // can set: its limits, and the variables of a passed socket, which name its process
 // (sd_listen_fds(3)).
@@ -142,7 +132,11 @@ const reloadPatience = time.Second
 // ctx ends: it may wait for clients.
 func (r *Running) Reload(ctx context.Context) error {
 	if r.FrontReload == "" {
-		return r.Signal(r.FrontRole(), syscall.SIGHUP)
+		role := RoleFront
+		if r.Front == Nginx {
+			role = RoleNginx
+		}
+		return r.Signal(role, syscall.SIGHUP)
 	}
 	words := r.fill(strings.Fields(r.FrontReload), "{conf}", r.confFile(), "{dir}", r.dir)
 	ended := make(chan error, 1)

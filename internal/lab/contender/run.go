@@ -270,14 +270,6 @@ func (r *Running) confFile() string {
 	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.FrontConfig, "nginx.conf")))
 }
 
-// FrontRole returns the role of the front.
-func (s *Spec) FrontRole() string {
-	if s.Front == Nginx {
-		return RoleNginx
-	}
-	return RoleFront
-}
-
 // add starts one part.
 func (r *Running) add(p *part) error {
 	log, err := os.Create(filepath.Join(r.dir, fileName(p.role)+".log"))
@@ -346,30 +338,24 @@ func (r *Running) assertOwner() error {
 		return nil
 	}
 	_, port, _ := strings.Cut(r.Address, ":")
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		return err
+	holds := func(family ...proc.Process) bool {
+		places, _ := proc.Listening(family)
+		return slices.ContainsFunc(places, func(at string) bool { return strings.HasSuffix(at, ":"+port) })
 	}
-	holders, err := proc.TCPListeners(n)
-	if err != nil {
-		return err
-	}
-	// This list must be later than the holders: a server may be starting processes that share its
-	// socket.
 	family, err := r.Processes()
-	if err != nil {
+	if err != nil || holds(family...) {
 		return err
 	}
-	if len(holders) == 0 {
-		return fmt.Errorf("port %d is held by a process that this one cannot see (another user's, or in another PID namespace)", n)
-	}
-	for _, h := range holders {
-		own := r.holdsSocket() && h.PID == os.Getpid()
-		if !own && !slices.ContainsFunc(family, func(p proc.Process) bool { return p.PID == h.PID }) {
-			return fmt.Errorf("port %d is held by process %d (%s), which was not started here", n, h.PID, h.Name)
+	all, err := proc.All()
+	for _, p := range all {
+		if holds(p) {
+			return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, p.PID, p.Name)
 		}
 	}
-	return nil
+	if err == nil {
+		err = fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port)
+	}
+	return err
 }
 
 // Dead returns a channel that is closed when a process of the contender ends by itself.

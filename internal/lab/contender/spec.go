@@ -70,9 +70,6 @@ type Spec struct {
 	// Builtin are the words after "tare" that replace {bin} if Go is missing: tare itself serves.
 	Builtin string `yaml:"builtin"`
 
-	// Runtime executes the application, such as Go or Python; "" is the one of Needs.
-	Runtime string `yaml:"runtime"`
-
 	// Install is the command that a reader uses to install the first program of Build or Run, if it
 	// is none of Needs: another language's compiler or interpreter.
 	Install string `yaml:"install"`

@@ -94,8 +94,11 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	if err := c.readVersions(ctx); err != nil {
 		return nil, err
 	}
+	if s.FrontConfig == "" {
+		return c, nil
+	}
 	var err error
-	c.Conf, err = s.frontTemplate()
+	c.Conf, err = ParseNginxConf(s.FrontConfig)
 	return c, err
 }
 
