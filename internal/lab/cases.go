@@ -16,7 +16,7 @@ import (
 func (w *runner) planCases() error {
 	plan := &w.experiment.Events
 	if err := plan.Adjust(w.trials.Connections, w.trials.Measure); err != nil {
-		return &UsageError{OptionConnections, err.Error()}
+		return UsageErrorf(OptionConnections, "%v", err)
 	}
 	w.cases, w.run.Measure = plan.Chosen(w.Only), time.Duration(plan.Length)
 	w.run.Events = &timeline.Events{Timeout: time.Duration(plan.Timeout)}

@@ -175,7 +175,7 @@ func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 		s.Network = contender.TCP
 	}
 	if _, err := s.Program(); err != nil {
-		return nil, &UsageError{option, err.Error()}
+		return nil, UsageErrorf(option, "%v", err)
 	}
 	return s, nil
 }

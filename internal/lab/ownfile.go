@@ -82,7 +82,6 @@ func (s *Subject) Write(w io.Writer, dir, command string) error {
 	t, err := template.New("own.yaml").Funcs(template.FuncMap{
 		"text":     yamlText,
 		"duration": func(d yamlfile.Duration) string { return time.Duration(d).String() },
-		"list":     yamlList,
 		"from":     func(folder string) (string, error) { return filepath.Rel(dir, folder) },
 	}).Parse(ownSource)
 	if err != nil {
@@ -94,32 +93,8 @@ func (s *Subject) Write(w io.Writer, dir, command string) error {
 	}{s, command})
 }
 
-// yamlText returns a text in YAML, on one line.
-func yamlText(text string) (string, error) {
-	b, err := yaml.MarshalWithOptions(text, yaml.JSON())
+// yamlText returns a text or a list in YAML, on one line.
+func yamlText(v any) (string, error) {
+	b, err := yaml.MarshalWithOptions(v, yaml.JSON())
 	return strings.TrimSpace(string(b)), err
-}
-
-// yamlList returns a list in YAML, on one line.
-func yamlList(all any) (string, error) {
-	var texts []string
-	switch all := all.(type) {
-	case []string:
-		for _, v := range all {
-			text, err := yamlText(v)
-			if err != nil {
-				return "", err
-			}
-			texts = append(texts, text)
-		}
-	case []Cores:
-		for _, v := range all {
-			texts = append(texts, v.String())
-		}
-	case []int:
-		for _, v := range all {
-			texts = append(texts, fmt.Sprint(v))
-		}
-	}
-	return "[" + strings.Join(texts, ", ") + "]", nil
 }

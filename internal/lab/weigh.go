@@ -49,14 +49,6 @@ type Options struct {
 	Generator *remote.Generator // the machine that generates the load; nil is this one
 }
 
-// UseTools sets Tools if they are not set. They report to logf.
-func (o *Options) UseTools(logf func(format string, args ...any)) {
-	if o.Tools == nil {
-		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
-	}
-	o.Tools.Logf = logf
-}
-
 // Trials returns the experiment's trials as the options change them.
 func (o *Options) Trials(e *Experiment) Trials {
 	t := e.Quick
@@ -79,7 +71,7 @@ type Progress struct {
 	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
 
-// twin is the name of the control's copy.
+// twin is the name of the control's copy, whose difference from it is chance.
 const twin = "twin"
 
 // FailuresToDrop is the number of failed trials after which a contender is left out: of the run at
@@ -131,9 +123,11 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if err := w.gather(ctx); err != nil {
 		return nil, "", err
 	}
-	stage, err := contender.NewStage(contender.StageOptions{
-		Guard: o.Guard, SmallFiles: w.experiment.Small, Host: w.host(),
-	})
+	options := contender.StageOptions{Guard: o.Guard, SmallFiles: w.experiment.Small}
+	if w.Generator != nil {
+		options.Host = w.Generator.Address
+	}
+	stage, err := contender.NewStage(options)
 	if err != nil {
 		return nil, "", err
 	}
@@ -241,7 +235,10 @@ func prepare(o Options) (*runner, error) {
 		programs: make(map[string]benchmark.Program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
-	w.UseTools(w.recorder.Log)
+	if w.Tools == nil {
+		w.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
+	}
+	w.Tools.Logf = w.recorder.Log
 	if o.Full {
 		w.trials = e.Full
 	}
@@ -277,7 +274,7 @@ func prepare(o Options) (*runner, error) {
 // check returns a *UsageError for invalid options.
 func (w *runner) check() error {
 	if fault := w.trials.fault(); fault != nil && w.experiment.Kind != Events {
-		return &UsageError{fault.key, fault.problem}
+		return fault
 	}
 	for _, cores := range w.trials.Cores {
 		if int(cores) > len(w.cpus) {
@@ -293,24 +290,19 @@ func (w *runner) check() error {
 		return UsageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
 			w.trials.Scenarios[i].Name)
 	}
-	if err := w.checkFiles(); err != nil {
-		return err
+	most, files := 0, trial.OpenFiles()
+	for _, c := range w.trials.Conditions() {
+		most = max(most, c.Connections)
+	}
+	if uint64(most+trial.SpareFiles) > files {
+		return UsageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
+			most, most+trial.SpareFiles, files)
 	}
 	all := w.experiment.Contenders()
 	for _, name := range w.Only {
 		if !slices.Contains(all, name) {
 			return UsageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
 		}
-	}
-	return nil
-}
-
-// checkFiles returns an error if the generator cannot open all its connections.
-func (w *runner) checkFiles() error {
-	files := trial.OpenFiles()
-	if most := w.trials.mostConnections(); uint64(most+trial.SpareFiles) > files {
-		return UsageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
-			most, most+trial.SpareFiles, files)
 	}
 	return nil
 }
@@ -373,7 +365,8 @@ func (w *runner) gather(ctx context.Context) error {
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
 		if name == w.experiment.Control && err == nil && w.experiment.Kind != Targets {
-			w.addTwin(entrant, c)
+			entrant.Name, entrant.Kind, entrant.Title = twin, sample.Twin, entrant.Title+" ("+twin+")"
+			w.run.Entrants, w.contenders[twin] = append(w.run.Entrants, entrant), c
 		}
 	}
 	return nil
