@@ -70,7 +70,9 @@ type Row struct {
 func Analyze(run *sample.Run) *Analysis {
 	a := &Analysis{Run: run}
 	if len(run.Targets) > 0 {
-		a.Targets = targets(run)
+		for _, t := range run.Targets {
+			a.Targets = append(a.Targets, target(run, t))
+		}
 		return a
 	}
 	for _, c := range run.Conditions {

@@ -39,9 +39,7 @@ func (a *Report) WriteBrief(w io.Writer) error {
 	}
 	all := a.Problems()
 	if len(a.Tables) > 0 {
-		for _, w := range a.Tables[0].limits() {
-			all = append(all, w.Line())
-		}
+		all = append(all, a.Tables[0].limits()...)
 	}
 	room := screenLines - callerLines - lineCount(verdict)
 	tables := a.briefTables(room - min(problemLines, problemsHeight(all)))

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -16,21 +15,6 @@ import (
 type rowLine struct {
 	table *Table
 	*analyze.Row
-}
-
-func (l rowLine) condition() sample.Condition { return l.table.Condition }
-
-// rows returns the rows of all tables.
-func (a *Report) rows() iter.Seq[rowLine] {
-	return func(yield func(rowLine) bool) {
-		for i := range a.Tables {
-			for _, line := range a.Tables[i].lines() {
-				if !yield(line) {
-					return
-				}
-			}
-		}
-	}
 }
 
 func (t *Table) lines() []rowLine {
@@ -94,7 +78,7 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 			document.Figure(role+"_sys_us", func(l rowLine) float64 { return partOf(l.Row, role).SysUs }))
 	}
 	return slices.Concat(all, loadColumns(), processColumns(), []document.Column[rowLine]{
-		document.Count("gomaxprocs", func(l rowLine) int { return l.condition().Procs }),
+		document.Count("gomaxprocs", func(l rowLine) int { return l.table.Procs }),
 	})
 }
 
@@ -103,7 +87,7 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 func splitColumns() []document.Column[rowLine] {
 	part := func(of func(analyze.Part) float64) func(rowLine) string {
 		return unlessFailed(func(l rowLine) (text string) {
-			if !l.condition().Saturated() {
+			if !l.table.Saturated() {
 				return ""
 			}
 			sum := 0.0

@@ -47,7 +47,9 @@ func (a *Report) document() *document.Document {
 	d := &document.Document{Title: a.Title, Question: a.Question}
 	d.Add(document.Paragraph{Class: "verdict", Text: a.Verdict()})
 	if len(a.Targets) > 0 {
-		d.Add(document.Heading{Level: 2, Text: "Targets", ID: "targets"}, a.targetTable(), document.Note(targetsNote()))
+		d.Add(document.Heading{Level: 2, Text: "Targets", ID: "targets"}, a.targetTable(), document.Note(fmt.Sprintf(
+			"Figures are medians of the starts. A ratio compares each slice of the contender with the reference's slice of the same round; latencies, memory and counts are compared start by start. A target is met if the whole %s interval is within the limit, and missed if it is beyond.",
+			confidence())))
 	}
 	a.addEvents(d)
 	if len(a.Tables) > 0 {
@@ -111,11 +113,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 		latency.Caption = t.LatencyNote()
 	}
 	d.Add(onPage(document.Heading{Level: 3, Text: "Latency"}, latency))
-	var warnings []string
-	for _, w := range t.Warnings() {
-		warnings = append(warnings, w.Line())
-	}
-	d.Add(document.Warnings(warnings))
+	d.Add(document.Warnings(t.warnings()))
 	blocks := []document.Block{figures}
 	if isFirst {
 		blocks = append(blocks, document.Note("Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it."))

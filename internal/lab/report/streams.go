@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -37,19 +36,6 @@ func (a *Report) streamTables() (all []streamTable) {
 		last.cases = append(last.cases, c)
 	}
 	return all
-}
-
-// streamLines returns the lines of all tables.
-func (a *Report) streamLines() iter.Seq[*timeline.Case] {
-	return func(yield func(*timeline.Case) bool) {
-		for _, t := range a.streamTables() {
-			for _, c := range t.cases {
-				if !yield(c) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // streamColumns returns the columns of the tables of streams.

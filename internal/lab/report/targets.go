@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -90,11 +89,6 @@ func metricText(m sample.Metric, v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// writeTargets writes the targets as CSV.
-func (a *Report) writeTargets(w io.Writer) error {
-	return document.WriteCSV(w, a.targetColumns(), slices.Values(a.Targets))
-}
-
 // targetTable returns the targets for a reader.
 func (a *Report) targetTable() *document.Table {
 	t := document.Rows(3, a.targetColumns(), a.Targets, nil)
@@ -102,11 +96,6 @@ func (a *Report) targetTable() *document.Table {
 		t.Heads[i].Class = "narrowed"
 	}
 	return t
-}
-
-// targetsNote explains the table.
-func targetsNote() string {
-	return fmt.Sprintf("Figures are medians of the starts. A ratio compares each slice of the contender with the reference's slice of the same round; latencies, memory and counts are compared start by start. A target is met if the whole %s interval is within the limit, and missed if it is beyond.", confidence())
 }
 
 // targetsVerdict returns how many required targets are met, and which are not.
