@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -58,6 +59,8 @@ type Experiment struct {
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
+
+	Specs []*contender.Spec `yaml:"-"` // of contenders without a folder in contenders/
 }
 
 // Load is the form of the generator's requests, as a load tool of a write-up sends them.
@@ -236,33 +239,28 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
-	if err := cmp.Or(e.checkTargets(f), e.Load.check(f), e.Expect.check(f)); err != nil {
-		return err
-	}
-	if err := e.checkVariants(f); err != nil {
-		return err
-	}
-	if err := e.checkConclusion(f); err != nil {
+	if err := cmp.Or(e.checkTargets(f), e.Load.check(f), e.Expect.check(f), e.checkVariants(f),
+		e.checkConclusion(f)); err != nil {
 		return err
 	}
 	for i, d := range e.Differs {
+		at := fmt.Sprintf("$.differs[%d]", i)
 		for j, name := range d.Contenders {
-			if err := e.checkName(f, fmt.Sprintf("$.differs[%d].contenders[%d]", i, j), "", name); err != nil {
+			if err := e.checkName(f, fmt.Sprintf("%s.contenders[%d]", at, j), "", name); err != nil {
 				return err
 			}
 		}
 		if d.What == "" || d.Why == "" {
-			return f.Fault(fmt.Sprintf("$.differs[%d]", i), "differs: want what and why")
+			return f.Fault(at, "differs: want what and why")
 		}
 	}
 	for i, c := range e.Compare {
-		for _, side := range []struct{ key, name string }{{"of", c.Of}, {"than", c.Than}} {
-			if err := e.checkName(f, fmt.Sprintf("$.compare[%d].%s", i, side.key), "", side.name); err != nil {
-				return err
-			}
+		at := fmt.Sprintf("$.compare[%d]", i)
+		if err := cmp.Or(e.checkName(f, at+".of", "", c.Of), e.checkName(f, at+".than", "", c.Than)); err != nil {
+			return err
 		}
 		if c.What == "" {
-			return f.Fault(fmt.Sprintf("$.compare[%d]", i), "compare: want what, of and than")
+			return f.Fault(at, "compare: want what, of and than")
 		}
 	}
 	return e.checkTrials(f)

@@ -20,7 +20,7 @@ import (
 
 // Options configure a run of an experiment, of any kind.
 type Options struct {
-	Root       string // absolute path of the project, which has experiments/ and contenders/; any folder with Subject
+	Root       string // absolute path of the project, which has experiments/ and contenders/; any folder with Own
 	Experiment string // a folder in experiments/
 	Full       bool   // run the experiment's full trials, not its quick ones
 
@@ -42,7 +42,7 @@ type Options struct {
 
 	// The others concern only experiments under load.
 
-	Subject   *Subject          // replaces the folder of the experiment; may be nil
+	Own       *Experiment       // replaces the folder of the experiment; may be nil
 	Scenarios []string          // these, by name; empty means all
 	Until     Until             // when to stop adding blocks
 	Tail      []string          // the command-line arguments after the seed
@@ -85,7 +85,6 @@ const overhead = 450 * time.Millisecond
 type runner struct {
 	Options
 	experiment *Experiment
-	specs      []*contender.Spec // of contenders without a folder
 	trials     Trials
 	cpus       []int // that this process may use
 	run        *sample.Run
@@ -216,21 +215,19 @@ func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
 
 // prepare reads the experiment and determines its trials.
 func prepare(o Options) (*runner, error) {
-	subject := o.Subject
-	if subject == nil {
-		e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
-		if err != nil {
+	e := o.Own
+	if e == nil {
+		var err error
+		if e, err = ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment)); err != nil {
 			return nil, err
 		}
-		subject = &Subject{Experiment: e}
 	}
-	e := subject.Experiment
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return nil, err
 	}
 	w := &runner{
-		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
+		Options: o, experiment: e, trials: e.Quick, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failed: make(map[trial.Slot]int),
 		programs: make(map[string]benchmark.Program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
